@@ -1,0 +1,81 @@
+# A room of the house: one folder, one static library, its tests, benchmarks and fuzz targets beside it.
+#
+#   harpe_room(NAME flow
+#     SOURCES parametric_cut.cc ...
+#     ROOMS base ...            # rooms on lower floors it includes
+#     LIBRARIES ...             # other link libraries (private)
+#     TESTS parametric_cut_test.cc ...       # label "fast"
+#     SLOW_TESTS ...                          # label "slow"
+#     BENCHMARKS parametric_cut_bench.cc ...
+#     FUZZ read_profile_fuzz.cc ...)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+add_library(harpe_options INTERFACE)
+target_compile_options(harpe_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror
+                                               -ffp-contract=off)
+target_include_directories(harpe_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
+if(HARPE_SANITIZE)
+  target_compile_options(harpe_options INTERFACE -fsanitize=${HARPE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(harpe_options INTERFACE -fsanitize=${HARPE_SANITIZE})
+endif()
+
+function(harpe_room)
+  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;ROOMS;LIBRARIES;TESTS;SLOW_TESTS;BENCHMARKS;FUZZ" ${ARGN})
+  set(target harpe_${ROOM_NAME})
+  if(ROOM_SOURCES)
+    add_library(${target} STATIC ${ROOM_SOURCES})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PRIVATE ${ROOM_LIBRARIES})
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_link_libraries(${target} ${scope} harpe_options)
+  foreach(room ${ROOM_ROOMS})
+    target_link_libraries(${target} ${scope} harpe_${room})
+  endforeach()
+
+  if(HARPE_BUILD_TESTS)
+    find_package(GTest REQUIRED)
+    foreach(kind TESTS SLOW_TESTS)
+      foreach(source ${ROOM_${kind}})
+        get_filename_component(test ${source} NAME_WE)
+        add_executable(${test} ${source})
+        target_link_libraries(${test} PRIVATE ${target} ${ROOM_LIBRARIES} GTest::gmock GTest::gtest_main)
+        target_compile_definitions(${test} PRIVATE HARPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+        add_test(NAME ${ROOM_NAME}/${test} COMMAND ${test})
+        if(kind STREQUAL "TESTS")
+          set_tests_properties(${ROOM_NAME}/${test} PROPERTIES LABELS fast TIMEOUT 300)
+        else()
+          set_tests_properties(${ROOM_NAME}/${test} PROPERTIES LABELS slow TIMEOUT 1500)
+        endif()
+      endforeach()
+    endforeach()
+  endif()
+
+  if(HARPE_BUILD_BENCHMARKS)
+    foreach(source ${ROOM_BENCHMARKS})
+      get_filename_component(bench ${source} NAME_WE)
+      add_executable(${bench} ${source})
+      target_link_libraries(${bench} PRIVATE ${target} ${ROOM_LIBRARIES})
+    endforeach()
+  endif()
+
+  if(HARPE_FUZZ)
+    foreach(source ${ROOM_FUZZ})
+      get_filename_component(fuzz ${source} NAME_WE)
+      add_executable(${fuzz} ${source})
+      target_link_libraries(${fuzz} PRIVATE ${target} ${ROOM_LIBRARIES})
+      target_compile_options(${fuzz} PRIVATE -fsanitize=fuzzer)
+      target_link_options(${fuzz} PRIVATE -fsanitize=fuzzer)
+      set_property(GLOBAL APPEND PROPERTY HARPE_FUZZ_TARGETS ${fuzz})
+    endforeach()
+  endif()
+endfunction()

@@ -1,0 +1,40 @@
+#pragma once
+/// \file
+/// JSON read with positions, so that a fault in a file can be pointed at. Writing uses
+/// nlohmann::json in `.cc` files.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "harpe/base/result.h"
+
+namespace harpe {
+
+/// A JSON value and where it ends in its file (line and column from 1).
+struct JsonValue {
+  enum class Type : unsigned char { kNull, kBool, kNumber, kString, kArray, kObject };
+
+  Type type = Type::kNull;
+  int line = 0;
+  int column = 0;
+  bool boolean = false;
+  double number = 0;
+  bool is_integer = false;  ///< the number was written as an integer that fits `integer`
+  std::int64_t integer = 0;
+  std::string string;
+  std::vector<JsonValue> items;                            ///< of an array
+  std::vector<std::pair<std::string, JsonValue>> members;  ///< of an object, in file order
+
+  /// The member of an object, or null.
+  const JsonValue* find(std::string_view key) const;
+};
+
+/// Parses one JSON document. Faults: anything outside RFC 8259, a key twice in one object, a number
+/// that is not finite, nesting over 64 levels. The fault names line and column.
+Result<JsonValue> parse_json(std::string_view text, const std::string& file);
+
+}  // namespace harpe

@@ -1,0 +1,115 @@
+#pragma once
+/// \file
+/// Errors as values. No exception leaves a room; a function that can fail returns `Result<T>`.
+
+#include <cassert>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace harpe {
+
+/// What kind of failure, for the one table that maps to exit status (and later HTTP status, Python
+/// exception).
+enum class ErrorCode {
+  kInvalidInput,  ///< what the caller gave is wrong; the faults say where
+  kInfeasible,    ///< well-formed, but no answer exists (a deadline below the fastest plan)
+  kIo,            ///< a file or directory could not be read or written
+  kRefused,       ///< a check refused what it was given (`harpe verify`)
+  kInternal,      ///< a broken invariant: a defect of Harpe
+};
+
+/// Exit status of the command line for a failure: 2 for input, infeasible and I/O; 1 for refusal;
+/// 70 for a defect.
+int exit_status(ErrorCode code);
+
+/// One thing that is wrong, and where. `line` and `column` count from 1; 0 means not applicable.
+struct Fault {
+  std::string file;
+  int line = 0;
+  int column = 0;
+  std::string message;
+
+  /// "file:line:column: message", leaving out what is not known.
+  std::string text() const;
+};
+
+/// Collects the faults of one reader up to a limit, so that a user sees all of them at once.
+class Faults {
+ public:
+  static constexpr std::size_t kLimit = 20;
+
+  explicit Faults(std::string file = {}) : file_(std::move(file)) {}
+
+  void add(int line, int column, std::string message);
+  void add(std::string message) { add(0, 0, std::move(message)); }
+  bool empty() const { return count_ == 0; }
+  std::size_t count() const { return count_; }
+
+  /// The faults kept, with a last line that counts those left out.
+  std::vector<Fault> take();
+
+ private:
+  std::string file_;
+  std::vector<Fault> kept_;
+  std::size_t count_ = 0;
+};
+
+/// A failure with everything a user needs to mend it.
+struct [[nodiscard]] Error {
+  ErrorCode code = ErrorCode::kInternal;
+  std::vector<Fault> faults;
+
+  static Error invalid(std::string message) {
+    return {ErrorCode::kInvalidInput, {{.message = std::move(message)}}};
+  }
+  static Error invalid(Faults faults) { return {ErrorCode::kInvalidInput, faults.take()}; }
+  static Error infeasible(std::string message) {
+    return {ErrorCode::kInfeasible, {{.message = std::move(message)}}};
+  }
+  static Error io(std::string file, std::string message) {
+    return {ErrorCode::kIo, {{.file = std::move(file), .message = std::move(message)}}};
+  }
+  static Error internal(std::string message) {
+    return {ErrorCode::kInternal, {{.message = std::move(message)}}};
+  }
+
+  /// All faults, one a line.
+  std::string text() const;
+};
+
+/// A value or an `Error`. Access to the value without a check is a programming error (asserted).
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(*-explicit-*)
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(*-explicit-*)
+
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+
+  T& value() & { return assert(ok()), *std::get_if<0>(&state_); }
+  const T& value() const& { return assert(ok()), *std::get_if<0>(&state_); }
+  T&& value() && { return assert(ok()), std::move(*std::get_if<0>(&state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  const Error& error() const& { return assert(!ok()), *std::get_if<1>(&state_); }
+  Error&& error() && { return assert(!ok()), std::move(*std::get_if<1>(&state_)); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+/// Success without a value, or an `Error`.
+using Status = Result<std::monostate>;
+inline Status ok_status() {
+  return std::monostate{};
+}
+
+}  // namespace harpe

@@ -1,0 +1,38 @@
+#pragma once
+/// \file
+/// Reading numbers and lines out of text that came from outside.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace harpe {
+
+/// `text` without white space at both ends.
+std::string_view trim(std::string_view text);
+
+/// Parses the whole of `text` (trimmed) as a finite decimal number; nothing else is accepted: no
+/// NaN, no infinity, no trailing characters, no locale.
+std::optional<double> parse_number(std::string_view text);
+
+/// The same for a decimal integer that fits.
+std::optional<std::int64_t> parse_integer(std::string_view text);
+
+/// `value` with so many significant digits that reading it back gives the same number, in the
+/// shortest form.
+std::string shortest(double value);
+
+/// `value` with `decimals` digits after the point and thousands separated by thin groups: "4 321
+/// 574.1".
+std::string grouped(double value, int decimals);
+
+/// ASCII lower case.
+std::string lower(std::string_view text);
+
+/// The candidate nearest to `word` by edit distance, if close enough to be a likely typo.
+std::optional<std::string> nearest(std::string_view word,
+                                   const std::vector<std::string>& candidates);
+
+}  // namespace harpe

@@ -1,0 +1,144 @@
+#pragma once
+/// \file
+/// The time-energy frontier of one training iteration, and plans along it.
+///
+/// Model. An instruction i on stage s takes t_i seconds and e_i joules per GPU at its clock; a GPU
+/// that waits draws the blocking power P_s. An iteration that ends at T costs `sum e_i + sum_s P_s
+/// (T - sum_{i on s} t_i)`, that is, the sum of effective energies `e_i - P_s t_i` plus `T sum_s
+/// P_s` (Perseus, SOSP'24, section 4). Choosing one clock for each instruction is the discrete
+/// time-cost trade-off problem; letting an instruction mix neighbouring points of its lower convex
+/// hull relaxes it to the linear one, whose whole frontier is found exactly by parametric minimum
+/// cuts (Fulkerson 1961, Kelley 1961, Phillips and Dessouky 1977). That frontier bounds every plan
+/// from below; plans of real clocks are found next to it and carry their gap.
+///
+/// Thread safety: a `Frontier` is immutable; all its functions may be called at once from several
+/// threads.
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/frontier/plan.h"
+#include "harpe/pipeline/pipeline.h"
+#include "harpe/profile/profile.h"
+
+namespace harpe {
+
+/// One value for every stage, or one each.
+template <class T>
+struct PerStage {
+  std::vector<T> values;
+  PerStage(T one) : values{one} {}                            // NOLINT(*-explicit-*)
+  PerStage(std::vector<T> each) : values(std::move(each)) {}  // NOLINT(*-explicit-*)
+  T operator[](int stage) const { return values.size() == 1 ? values[0] : values[stage]; }
+};
+
+/// Called now and then with the fraction done (0 to 1).
+using Progress = std::function<void(double)>;
+
+struct CharacterizeOptions {
+  PerStage<Watts> blocking_power = Watts{0};  ///< per GPU
+  int gpus_per_stage = 1;
+  std::string job = {};
+  Progress progress = {};
+};
+
+/// How much work a plan may take.
+enum class Effort : unsigned char {
+  kQuick,  ///< for reacting: rounding and slack hand-back only
+  kFull,   ///< for planning: a local search closes most of the gap
+};
+
+struct PlanOptions {
+  Effort effort = Effort::kFull;
+  /// Seconds by which a new clock may come into force late; 0 plans for free switching. With it,
+  /// the plan changes a stage's clock only where that pays, and its time and energy hold for every
+  /// delay up to this one.
+  Seconds switch_latency{0};
+  /// Least seconds between two clock changes of a stage.
+  Seconds min_dwell{0};
+};
+
+/// A point where the relaxed frontier changes its slope.
+struct FrontierPoint {
+  Seconds time;
+  Joules lower_bound;  ///< whole pipeline, blocking included
+};
+
+/// Proof of a lower bound at one deadline: a flow through the pipeline's graph (joules saved per
+/// second granted, in watts per GPU) and the start and end of every node in the relaxed optimum.
+/// Checked by `verify_certificate` without the solver.
+struct Certificate {
+  Seconds deadline;
+  /// One entry a node of the pipeline, in its order.
+  std::vector<double> node_flow;
+  /// One entry a dependency of the pipeline, in its order.
+  std::vector<double> dependency_flow;
+  /// Flow that enters and leaves at each node's start and end without a dependency.
+  std::vector<double> source_flow, sink_flow;
+  std::vector<Seconds> start, end;
+};
+
+/// The frontier of one pipeline. Copies share the data.
+class Frontier {
+ public:
+  Seconds min_time() const;           ///< T_min: no clocks end sooner
+  Seconds max_time() const;           ///< from here on, slowing down saves nothing but the wait
+  Seconds least_energy_time() const;  ///< T*: the relaxed optimum of iteration energy
+
+  /// Least energy, over all assignments of profiled clocks, of an iteration that ends by `deadline`
+  /// and occupies the GPUs until `deadline`. Requires `deadline >= min_time()`. O(log breakpoints).
+  Joules lower_bound(Seconds deadline) const;
+
+  /// All points where the slope of the lower bound changes, fastest first.
+  std::vector<FrontierPoint> points() const;
+  /// Steps of the parametric cut: every time at which an instruction starts or stops changing its
+  /// duration.
+  std::size_t breakpoints() const;
+  std::size_t memory_bytes() const;
+
+  /// The plan for an iteration that should end by `deadline`, of least energy. Its `iteration_time`
+  /// is its makespan, which is never after `deadline`, but may lie before it where waiting costs
+  /// more than it saves (past T*). Fails with `kInfeasible`, naming what is possible, below
+  /// `min_time()`.
+  Result<Plan> plan(Seconds deadline, const PlanOptions& options = {}) const;
+  /// The plan of least energy given that the pipeline waits until `wait_until` anyway (a
+  /// straggler's iteration time): the waiting is in its `iteration_time` and energy, and it may be
+  /// slower than T*.
+  Result<Plan> plan_for_straggler(Seconds wait_until, const PlanOptions& options = {}) const;
+  /// The fastest plan whose average power, over all GPUs of the pipeline, is at most `cap`.
+  Result<Plan> plan_for_power_cap(Watts cap, const PlanOptions& options = {}) const;
+  /// Every instruction at its highest clock: the baseline of all savings.
+  Plan all_max() const;
+  /// The plan of least iteration energy.
+  Result<Plan> least_energy_plan(const PlanOptions& options = {}) const;
+
+  /// Flow and potentials that prove `lower_bound(deadline)`.
+  Result<Certificate> certificate(Seconds deadline) const;
+
+  const Pipeline& pipeline() const;
+  const Profile& profile() const;
+
+  struct Data;
+  explicit Frontier(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+
+ private:
+  std::shared_ptr<const Data> data_;
+};
+
+/// Computes the whole frontier. Fused instructions (`recompute_backward`, `forward_backward`)
+/// without rows in the profile are planned as their two halves, one after the other. Faults name
+/// every (stage, kind, chunk) that the schedule needs and the profile lacks. O(breakpoints x change
+/// per breakpoint); see docs/performance.md.
+Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,
+                              const CharacterizeOptions& options);
+/// The same from a schedule, without transfers.
+Result<Frontier> characterize(const Result<Schedule>& schedule, const Profile& profile,
+                              const CharacterizeOptions& options);
+
+}  // namespace harpe

@@ -1,0 +1,68 @@
+#pragma once
+/// \file
+/// A plan: one clock for every instruction of one iteration, with what it takes and how good it
+/// provably is.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/instruction/instruction.h"
+#include "harpe/pipeline/pipeline.h"
+
+namespace harpe {
+
+/// One instruction of a plan. Time and energy are per GPU and those of its clock in the profile.
+struct PlannedInstruction {
+  InstructionKind kind = InstructionKind::kForward;
+  int chunk = 0;
+  int micro_batch = -1;
+  int backward_chunk = -1;        ///< second half of an overlapped block
+  int backward_micro_batch = -1;  ///< second half of an overlapped block
+  Megahertz clock;                ///< 0 for fixed-time instructions
+  Seconds start;
+  Seconds time;
+  Joules energy;
+};
+
+/// A plan for one iteration of one pipeline.
+struct Plan {
+  std::string job;
+  std::string schedule;  ///< name of the schedule
+  int stages = 0;
+  int micro_batches = 0;
+  int chunks = 1;
+  int gpus_per_stage = 1;
+  std::vector<Watts> blocking_power;  ///< per GPU, one a stage
+  Transfers transfers;
+  std::vector<int> placement;  ///< stage of each model part
+  /// Seconds from the start until the pipeline may go on: its makespan, or longer where it waits
+  /// for a straggler.
+  Seconds iteration_time;
+  Joules iteration_energy;  ///< whole pipeline, all GPUs, blocking included
+  Joules
+      lower_bound;  ///< no assignment of profiled clocks that ends by `iteration_time` needs less
+  std::vector<std::vector<PlannedInstruction>> instructions;  ///< one list a stage
+
+  /// How far the energy is above the lower bound, as a fraction.
+  double gap() const { return (iteration_energy - lower_bound) / lower_bound; }
+  /// Number of times a stage changes its clock between two instructions of an iteration, over all
+  /// stages.
+  int clock_changes() const;
+};
+
+/// `harpe.plan/1`, see docs/formats.md.
+std::string plan_json(const Plan& plan);
+/// Faults carry line and column.
+Result<Plan> parse_plan_json(std::string_view text, const std::string& file);
+Result<Plan> read_plan(const std::filesystem::path& path);
+
+/// The plan as `freqs_pipeline_%05d.py`, the form Zeus's pipeline frequency server reads: per stage
+/// a list of
+/// ('forward', MHz), ... with comment lines that give its cost.
+std::string zeus_plan(const Plan& plan);
+
+}  // namespace harpe

@@ -1,0 +1,46 @@
+#pragma once
+/// \file
+/// A second look at a measured profile before planning with it.
+
+#include <string>
+#include <vector>
+
+#include "harpe/base/units.h"
+#include "harpe/profile/profile.h"
+
+namespace harpe {
+
+struct ProfileCheckOptions {
+  Watts blocking_power{0};
+};
+
+/// What was found about one instruction profile.
+struct InstructionCheck {
+  int stage = 0;
+  int chunk = 0;
+  InstructionKind kind = InstructionKind::kForward;
+  int points = 0;
+  int pareto = 0;                     ///< points no other beats in time and effective energy
+  int hull = 0;                       ///< points on the lower convex hull of those
+  Megahertz fastest, most_efficient;  ///< clocks of least time and of least effective energy
+  double time_noise =
+      0;  ///< relative spread of log time around a smooth curve in the clock, 1 standard deviation
+  double energy_noise = 0;              ///< the same for energy
+  std::vector<Megahertz> dominated;     ///< beaten in both
+  std::vector<Megahertz> missing;       ///< gaps in an otherwise regular clock grid
+  std::vector<std::string> suspicious;  ///< one sentence each: what looks wrong and why
+};
+
+struct ProfileCheck {
+  std::vector<InstructionCheck> instructions;
+  std::vector<std::string>
+      notes;  ///< about the profile as a whole: identical stages, kinds only some stages have
+};
+ProfileCheck check_profile(const Profile& profile, const ProfileCheckOptions& options);
+
+/// Replaces every instruction's points by values of smooth fits over its clocks (time: t0 + w / f;
+/// power: static + dynamic growing with the clock), the clocks unchanged. For noisy measurements,
+/// on request only. An instruction with fewer than 5 clocks is left as it is.
+Profile fit_profile(const Profile& profile);
+
+}  // namespace harpe

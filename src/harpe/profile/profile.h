@@ -1,0 +1,81 @@
+#pragma once
+/// \file
+/// What every instruction of a training pipeline costs at each clock, as measured.
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/instruction/instruction.h"
+
+namespace harpe {
+
+/// A clock with the measured time and energy (per GPU) of one instruction at that clock.
+struct OperatingPoint {
+  Megahertz clock;
+  Seconds time;
+  Joules energy;
+  friend bool operator==(const OperatingPoint&, const OperatingPoint&) = default;
+};
+
+/// All operating points of one kind of instruction on one chunk of one stage, by rising clock, one
+/// point a clock. At least one point; nothing is assumed about how time and energy move with the
+/// clock.
+struct InstructionProfile {
+  int stage = 0;
+  int chunk = 0;
+  InstructionKind kind = InstructionKind::kForward;
+  std::vector<OperatingPoint> points;
+};
+
+/// The profile of a pipeline: instruction profiles ordered by (stage, chunk, kind).
+class Profile {
+ public:
+  /// `entries` in any order; no two with the same (stage, chunk, kind).
+  explicit Profile(std::vector<InstructionProfile> entries, bool has_chunks = false);
+  Profile() = default;
+
+  std::span<const InstructionProfile> entries() const { return entries_; }
+
+  /// The operating points of an instruction, empty when the profile lacks it. A profile without a
+  /// chunk column holds for every chunk of its stage.
+  std::span<const OperatingPoint> points(int stage, int chunk, InstructionKind kind) const;
+
+  /// Number of stages: highest stage + 1.
+  int stages() const { return stages_; }
+  bool has_chunks() const { return has_chunks_; }
+
+ private:
+  std::vector<InstructionProfile> entries_;
+  int stages_ = 0;
+  bool has_chunks_ = false;
+};
+
+/// Reads `stage,instruction,frequency,time,energy` (seconds, joules per GPU, MHz) with optional
+/// columns `chunk,rank,dp_rank,pp_rank,tp_rank` in any order; `#` comments, CRLF and BOM are
+/// accepted. Rows of several ranks for one (stage, chunk, instruction, clock) are averaged: the
+/// longest time, the mean energy per GPU. The same row twice for one rank is a fault. Fixed-time
+/// kinds need one row a stage and may leave `frequency` empty. All faults are reported together,
+/// each with line and column.
+Result<Profile> parse_profile(std::string_view text, const std::string& file);
+Result<Profile> read_profile(const std::filesystem::path& path);
+
+/// The CSV of a profile, readable by `parse_profile` without loss.
+std::string profile_csv(const Profile& profile, std::string_view comment = {});
+
+/// Points that no other beats in both time and cost, fastest first: time strictly rising, cost
+/// strictly falling.
+/// \param cost  cost of each point, the same length as `points` (for planning: effective energy).
+/// Returned are indices into `points`. O(n log n).
+std::vector<int> pareto_set(std::span<const OperatingPoint> points, std::span<const double> cost);
+
+/// Effective energy: energy minus blocking power times time.
+constexpr Joules effective_energy(const OperatingPoint& point, Watts blocking_power) {
+  return point.energy - blocking_power * point.time;
+}
+
+}  // namespace harpe

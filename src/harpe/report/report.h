@@ -1,0 +1,50 @@
+#pragma once
+/// \file
+/// Pictures and pages of a planned pipeline, for people. Nothing here computes; all text is
+/// self-contained.
+
+#include <string>
+#include <vector>
+
+#include "harpe/base/units.h"
+#include "harpe/frontier/plan.h"
+
+namespace harpe {
+
+/// A point of the frontier that a report shows, with its plan.
+struct ReportPoint {
+  Seconds time;
+  Joules energy;
+  Joules lower_bound;
+  Plan plan;
+};
+
+/// Everything a report shows.
+struct ReportInput {
+  std::string title;                ///< the job
+  std::string subtitle;             ///< what was read: profile, schedule, GPUs
+  Plan all_max;                     ///< every instruction at its highest clock
+  std::vector<ReportPoint> points;  ///< fastest first; at least one
+  std::size_t chosen = 0;           ///< index of the plan the user asked for
+  /// The exact frontier of the relaxation: (time, energy) of the lower bound, fastest first.
+  std::vector<std::pair<Seconds, Joules>> bound;
+  std::vector<std::pair<std::string, std::string>>
+      facts;  ///< further rows for the table of figures
+};
+
+/// The frontier with its lower bound, all-max and the chosen point, as one SVG document (light
+/// background).
+std::string frontier_svg(const ReportInput& input);
+
+/// The pipeline of one plan drawn to scale, one row a stage, blocks coloured by power, as one SVG
+/// document.
+std::string timeline_svg(const Plan& plan);
+
+/// One page that opens offline: frontier, pipeline, a slider along the frontier that moves the
+/// pipeline, savings against all-max, a table to paste. No external resource is named.
+std::string report_html(const ReportInput& input);
+
+/// Chrome/Perfetto trace (JSON) of one iteration: a thread a stage, a counter track for its power.
+std::string perfetto_trace(const Plan& plan);
+
+}  // namespace harpe
