@@ -1,0 +1,155 @@
+#pragma once
+/// \file
+/// Shortens the horizon of a network from breakpoint to breakpoint, at least cost.
+///
+/// The nodes are split by a cut whose arcs carry all the flow they can: a fixed side with the
+/// source, and a moving side with the sink. While the horizon shrinks, the moving side moves with
+/// the sink: arcs across the cut from fixed to moving side get shorter, arcs across it the other
+/// way get longer (an instruction is slowed down where others speed up). The next breakpoint is
+/// where an arc across the cut reaches another length of its curve; there it opens, that is, it may
+/// carry more flow. Then either an augmenting path leads through it, or part of one side goes over
+/// to the other.
+///
+/// Each side keeps a spanning tree, rooted at source or sink, in the manner of a network simplex
+/// method. When an arc across the cut opens, its path to both roots is looked up in the trees:
+/// without a blocked arc on it, the flow rises; and the subtree behind a blocked arc is hung to the
+/// other tree by the open arc, which moves the cut to where it is blocked. So a breakpoint costs
+/// the tree path and the nodes that change sides, and nothing is ever searched, except when too
+/// many changes of sides in a row bring neither flow nor a shorter horizon: then the trees are
+/// rebuilt by a search, after which one of the two must follow. That makes the method finite
+/// whatever the trees look like.
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "harpe/flow/network.h"
+
+namespace harpe::flow {
+
+/// Where the slope of the cost changes: at `horizon` the flow rises to `value`. The shortest
+/// horizon, where it rises without bound, is not one.
+struct Breakpoint {
+  std::int64_t horizon = 0;
+  std::int64_t value = 0;
+  friend bool operator==(const Breakpoint&, const Breakpoint&) = default;
+};
+
+enum class Stop : unsigned char {
+  kFastest,  ///< no shorter horizon exists
+  kLimit,    ///< a limit was reached
+};
+
+/// When to stop: exactly at `horizon`, or after so many more steps.
+struct Limits {
+  std::int64_t horizon = std::numeric_limits<std::int64_t>::min();
+  std::int64_t steps = std::numeric_limits<std::int64_t>::max();
+};
+
+/// The incremental engine. Holds a reference to the network.
+class ParametricCut {
+ public:
+  /// `state` must be optimal for `network` (see `is_optimal`). O(nodes + arcs).
+  ParametricCut(const Network& network, const State& state);
+
+  /// Goes on until a limit, appending to `breakpoints` wherever the flow rises (one entry a
+  /// horizon). May be called again.
+  Stop run(const Limits& limits, std::vector<Breakpoint>& breakpoints);
+
+  /// The optimum at the present horizon. O(nodes + arcs).
+  State state() const;
+  std::int64_t horizon() const { return start_ - offset_; }
+  std::int64_t value() const { return value_; }
+  /// Distinct horizons at which an arc across the cut reached a length of its curve.
+  std::int64_t steps() const { return steps_; }
+  /// Nodes that changed sides, over all steps.
+  std::int64_t moves() const { return moves_; }
+  /// How often the trees were rebuilt by a search.
+  std::int64_t rebuilds() const { return rebuilds_; }
+
+ private:
+  static constexpr std::int32_t kRoot = -1;
+
+  /// A node of a spanning tree. Children of one node form a doubly linked list.
+  struct TreeNode {
+    std::int32_t code = kRoot;  ///< of the arc to the parent; kRoot for the two roots
+    std::int32_t parent = -1;
+    std::int32_t first_child = -1;
+    std::int32_t next = -1;
+    std::int32_t previous = -1;
+  };
+  struct ArcFlow {
+    std::int64_t low, high;  ///< allowed at the present length
+    std::int64_t flow;
+  };
+  struct ArcLength {
+    std::int64_t length;  ///< as of offset `since`
+    std::int64_t since;
+    std::int32_t step;  ///< see `step_at`
+  };
+  /// An arc across the cut and how far the horizon may shrink until it reaches another length of
+  /// its curve.
+  struct Crossing {
+    std::int64_t distance;
+    std::int32_t arc;
+  };
+
+  // Ends of an arc in the direction of its code.
+  std::int32_t from(std::int32_t code) const {
+    const Arc& arc = network_.arcs[code >> 1];
+    return (code & 1) ? arc.head : arc.tail;
+  }
+  std::int32_t to(std::int32_t code) const { return from(code ^ 1); }
+  std::int64_t residual(std::int32_t code) const {
+    const ArcFlow& arc = flow_[code >> 1];
+    return (code & 1) ? arc.flow - arc.low : arc.high - arc.flow;
+  }
+  // The direction of an arc across the cut, from the fixed to the moving side.
+  std::int32_t outward(std::int32_t arc) const {
+    return 2 * arc + (fixed(network_.arcs[arc].tail) ? 0 : 1);
+  }
+  bool fixed(std::int32_t v) const { return side_[v] == fixed_side_; }
+  void update_open(std::int32_t arc);
+  std::int64_t present_length(std::int32_t arc) const;
+  void enter_cut(std::int32_t arc);
+  void leave_cut(std::int32_t arc);
+  void watch(std::int32_t arc);
+  void reach(std::int32_t arc);
+  void hang(std::int32_t v, std::int32_t code, std::int32_t parent);
+  void unhang(std::int32_t v);
+  bool collect_smaller(std::int32_t subtree_root);
+  void change_sides(std::int32_t subtree_root, std::int32_t new_root, std::int32_t code,
+                    std::int32_t parent);
+  bool settle();
+  bool move_cut(std::int32_t code);
+  std::int64_t bottleneck(std::int32_t code) const;
+  void augment(std::int32_t code, std::int64_t amount);
+  bool rebuild();
+  void span(std::vector<std::int32_t>& queue, bool open_only);
+  bool advance(std::int64_t limit);
+
+  const Network& network_;
+  Incidence incidence_;
+  std::vector<TreeNode> tree_;
+  std::vector<std::uint8_t> side_;  // of each node; that equal to `fixed_side_` is fixed
+  std::uint8_t fixed_side_ = 1;
+  std::vector<std::uint32_t> marked_;  // scratch: nodes of the last collection bear `mark_`
+  std::uint32_t mark_ = 0;
+  std::vector<std::uint8_t> open_;  // whether the residual arc of a code has capacity
+  std::vector<ArcFlow> flow_;
+  std::vector<ArcLength> length_;
+  std::vector<std::int32_t> place_;  // of each arc in `crossing_`, or -1
+  std::vector<Crossing> crossing_;
+  std::vector<std::int32_t> fresh_;    // arcs that joined the cut since the horizon last moved
+  std::vector<std::int32_t> pending_;  // arcs across the cut that may be open
+  std::vector<std::int32_t> moved_, others_, entering_;  // scratch
+  std::int64_t start_ = 0;
+  std::int64_t offset_ = 0;
+  std::int64_t value_ = 0;
+  std::int64_t steps_ = 0;
+  std::int64_t moves_ = 0;
+  std::int64_t rebuilds_ = 0;
+  std::int64_t stalled_ = 0;  // changes of sides since flow or horizon last changed
+};
+
+}  // namespace harpe::flow

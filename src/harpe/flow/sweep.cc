@@ -1,0 +1,67 @@
+#include "harpe/flow/sweep.h"
+
+#include <algorithm>
+
+namespace harpe::flow {
+namespace {
+
+std::size_t bytes_of(const State& state) {
+  return sizeof(State) + sizeof(std::int64_t) * (state.potential.size() + state.flow.size());
+}
+
+// Drops every second entry.
+void thin(std::vector<State>& states) {
+  std::size_t kept = 1;
+  for (std::size_t i = 2; i < states.size(); i += 2) states[kept++] = std::move(states[i]);
+  states.resize(kept);
+}
+
+}  // namespace
+
+State CostCurve::at(const Network& network, std::int64_t horizon) const {
+  const auto after =
+      std::partition_point(checkpoints.begin(), checkpoints.end(),
+                           [&](const State& state) { return state.horizon(network) >= horizon; });
+  ParametricCut cut(network, after == checkpoints.begin() ? *after : *(after - 1));
+  std::vector<Breakpoint> ignored;
+  cut.run({.horizon = horizon}, ignored);
+  return cut.state();
+}
+
+std::size_t CostCurve::memory_bytes() const {
+  std::size_t bytes = sizeof(CostCurve) + breakpoints.capacity() * sizeof(Breakpoint);
+  for (const State& state : checkpoints) bytes += bytes_of(state);
+  return bytes;
+}
+
+CostCurve sweep(const Network& network, const SweepOptions& options) {
+  CostCurve curve;
+  curve.checkpoints.push_back(slowest(network));
+  const State& start = curve.checkpoints.front();
+  curve.longest = start.horizon(network);
+  std::vector<std::int64_t> shortest_lengths;
+  shortest_lengths.reserve(network.arcs.size());
+  for (const Arc& arc : network.arcs) {
+    shortest_lengths.push_back(network.curves[arc.curve].length.back());
+  }
+  curve.shortest = earliest(network, shortest_lengths)[network.sink];
+  const std::size_t limit = std::max<std::size_t>(4, options.checkpoint_bytes / bytes_of(start));
+  std::int64_t distance = 16;
+  ParametricCut cut(network, start);
+  while (cut.run({.steps = distance}, curve.breakpoints) != Stop::kFastest) {
+    curve.checkpoints.push_back(cut.state());
+    if (curve.checkpoints.size() + 1 >= limit) {
+      thin(curve.checkpoints);
+      distance *= 2;
+    }
+    if (options.progress && curve.longest > curve.shortest) {
+      options.progress(static_cast<double>(curve.longest - cut.horizon()) /
+                       static_cast<double>(curve.longest - curve.shortest));
+    }
+  }
+  curve.checkpoints.push_back(cut.state());
+  curve.steps = cut.steps();
+  return curve;
+}
+
+}  // namespace harpe::flow
