@@ -14,7 +14,7 @@
 
 namespace harpe {
 
-/// A JSON value and where it ends in its file (line and column from 1).
+/// A JSON value and where it starts in its file (line and column from 1).
 struct JsonValue {
   enum class Type : unsigned char { kNull, kBool, kNumber, kString, kArray, kObject };
 
@@ -28,6 +28,14 @@ struct JsonValue {
   std::string string;
   std::vector<JsonValue> items;                            ///< of an array
   std::vector<std::pair<std::string, JsonValue>> members;  ///< of an object, in file order
+
+  // Defined where pairs of this type are complete.
+  JsonValue();
+  JsonValue(const JsonValue&);
+  JsonValue(JsonValue&&) noexcept;
+  JsonValue& operator=(const JsonValue&);
+  JsonValue& operator=(JsonValue&&) noexcept;
+  ~JsonValue();
 
   /// The member of an object, or null.
   const JsonValue* find(std::string_view key) const;

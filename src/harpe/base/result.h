@@ -27,10 +27,10 @@ int exit_status(ErrorCode code);
 
 /// One thing that is wrong, and where. `line` and `column` count from 1; 0 means not applicable.
 struct Fault {
-  std::string file;
+  std::string file = {};
   int line = 0;
   int column = 0;
-  std::string message;
+  std::string message = {};
 
   /// "file:line:column: message", leaving out what is not known.
   std::string text() const;

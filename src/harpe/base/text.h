@@ -13,6 +13,9 @@ namespace harpe {
 /// `text` without white space at both ends.
 std::string_view trim(std::string_view text);
 
+/// `text` without the UTF-8 byte order mark it may begin with.
+std::string_view without_byte_order_mark(std::string_view text);
+
 /// Parses the whole of `text` (trimmed) as a finite decimal number; nothing else is accepted: no
 /// NaN, no infinity, no trailing characters, no locale.
 std::optional<double> parse_number(std::string_view text);
@@ -24,12 +27,16 @@ std::optional<std::int64_t> parse_integer(std::string_view text);
 /// shortest form.
 std::string shortest(double value);
 
-/// `value` with `decimals` digits after the point and thousands separated by thin groups: "4 321
-/// 574.1".
+/// `value` with `decimals` digits after the point and a space between groups of three digits:
+/// "4 321 574.1".
 std::string grouped(double value, int decimals);
 
 /// ASCII lower case.
 std::string lower(std::string_view text);
+
+/// `text` in single quotes for a message: bytes that are not printable ASCII as `\\xNN`, cut after
+/// `limit` bytes.
+std::string in_quotes(std::string_view text, std::size_t limit = 40);
 
 /// The candidate nearest to `word` by edit distance, if close enough to be a likely typo.
 std::optional<std::string> nearest(std::string_view word,

@@ -1,0 +1,84 @@
+#include "harpe/base/csv.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace harpe {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+MATCHER_P2(CellAt, column, text, "") {
+  return arg.text == std::string(text) && arg.column == column;
+}
+
+std::vector<CsvRow> split(std::string_view text, bool keep_empty_lines = false) {
+  Faults faults;
+  auto rows = split_csv(text, faults, keep_empty_lines);
+  EXPECT_TRUE(faults.empty()) << Error::invalid(std::move(faults)).text();
+  return rows;
+}
+
+std::string faults_of(std::string_view text) {
+  Faults faults;
+  (void)split_csv(text, faults);
+  return Error::invalid(std::move(faults)).text();
+}
+
+TEST(SplitCsv, TrimsCellsAndKnowsWhereTheyStart) {
+  const auto rows = split("a, bc ,,\n  d\te ,f");
+  ASSERT_EQ(rows.size(), 2);
+  EXPECT_EQ(rows[0].line, 1);
+  EXPECT_THAT(rows[0].cells,
+              ElementsAre(CellAt(1, "a"), CellAt(4, "bc"), CellAt(8, ""), CellAt(9, "")));
+  EXPECT_EQ(rows[1].line, 2);
+  EXPECT_THAT(rows[1].cells, ElementsAre(CellAt(3, "d\te"), CellAt(8, "f")));
+}
+
+TEST(SplitCsv, SkipsCommentsAndEmptyLinesButCountsThem) {
+  const auto rows = split("# one\n\n \t\n  # four\na\n");
+  ASSERT_EQ(rows.size(), 1);
+  EXPECT_EQ(rows[0].line, 5);
+}
+
+TEST(SplitCsv, KeepsEmptyLinesWhereAsked) {
+  const auto rows = split("a\n\n# no\nb\n", true);
+  ASSERT_EQ(rows.size(), 3);
+  EXPECT_THAT(rows[1].cells, IsEmpty());
+  EXPECT_EQ(rows[2].line, 4);
+}
+
+TEST(SplitCsv, AcceptsByteOrderMarkAndCrLf) {
+  const auto rows = split(
+      "\xef\xbb\xbf"
+      "a,b\r\n\r\nc\r\n");
+  ASSERT_EQ(rows.size(), 2);
+  EXPECT_THAT(rows[0].cells, ElementsAre(CellAt(1, "a"), CellAt(3, "b")));
+  EXPECT_THAT(rows[1].cells, ElementsAre(CellAt(1, "c")));
+}
+
+TEST(SplitCsv, ReadsQuotedCells) {
+  const auto rows = split(R"("a,b" , "say ""hi""","" ,x"y)");
+  ASSERT_EQ(rows.size(), 1);
+  EXPECT_THAT(rows[0].cells, ElementsAre(CellAt(1, "a,b"), CellAt(9, R"(say "hi")"), CellAt(22, ""),
+                                         CellAt(26, R"(x"y)")));
+}
+
+TEST(SplitCsv, ReportsEveryFaultWithItsPlace) {
+  EXPECT_EQ(faults_of("ok\na,\"open\n\"x\" y,\"z"),
+            "2:3: this quote does not close on its line\n"
+            "3:5: expected a comma after the closing quote\n"
+            "3:7: this quote does not close on its line");
+}
+
+TEST(SplitCsv, RefusesNulBytes) {
+  EXPECT_EQ(faults_of(std::string_view("a\nb,\0", 5)), "2:3: NUL byte: this is not a text file");
+}
+
+TEST(SplitCsv, AnEmptyTextHasNoRows) {
+  EXPECT_THAT(split("", true), IsEmpty());
+}
+
+}  // namespace
+}  // namespace harpe

@@ -1,0 +1,158 @@
+#include "harpe/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace harpe {
+namespace fs = std::filesystem;
+namespace {
+
+Error failure(const fs::path& path, const std::string& what, int error) {
+  return Error::io(path.string(), what + ": " + std::generic_category().message(error));
+}
+
+/// Owns a file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ > 2) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  bool ok() const { return fd_ >= 0; }
+  /// Closes, and says whether the last data reached the file system.
+  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
+
+ private:
+  int fd_;
+};
+
+/// A new file in a directory, removed again unless it is renamed to its place.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const fs::path& directory) : file_(create(directory)) {}
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+
+  Descriptor& file() { return file_; }
+  bool rename_to(const fs::path& target) {
+    if (::rename(path_.c_str(), target.c_str()) != 0) return false;
+    path_.clear();
+    return true;
+  }
+
+ private:
+  // Not mkstemp: its files are readable by their owner only, whatever the umask says.
+  int create(const fs::path& directory) {
+    for (int attempt = 0;; ++attempt) {
+      const fs::path path = directory / (".harpe-" + std::to_string(::getpid()) + "-" +
+                                         std::to_string(attempt) + ".tmp");
+      const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (fd >= 0) path_ = path;
+      if (fd >= 0 || errno != EEXIST) return fd;
+    }
+  }
+
+  fs::path path_;  ///< set by create()
+  Descriptor file_;
+};
+
+bool write_all(int fd, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(fd, content.data(), content.size());
+    if (written < 0 && errno != EINTR) return false;
+    if (written > 0) content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+fs::path directory_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+/// Devices and pipes cannot be replaced by renaming; they are written to as they are.
+Status write_device(const fs::path& path, std::string_view content) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file.ok()) return failure(path, "cannot open for writing", errno);
+  if (!write_all(file.get(), content)) return failure(path, "cannot write", errno);
+  if (!file.close()) return failure(path, "cannot write", errno);
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
+  const bool standard_input = path == "-";
+  Descriptor file(standard_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.ok()) return failure(path, "cannot read", errno);
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0) return failure(path, "cannot read", errno);
+  if (S_ISDIR(status.st_mode)) return failure(path, "cannot read", EISDIR);
+
+  const Error too_large =
+      Error::io(path.string(), "is over the limit of " + std::to_string(limit) + " bytes");
+  // The size is only a hint: files of /proc say 0, pipes say nothing.
+  if (S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) > limit) {
+    return too_large;
+  }
+  constexpr std::size_t kChunk = 1 << 16;
+  std::string content;
+  content.reserve(static_cast<std::size_t>(std::max<off_t>(status.st_size, 0)) + kChunk);
+  for (std::size_t size = 0;;) {
+    content.resize(size + kChunk);
+    const ssize_t count = ::read(file.get(), content.data() + size, kChunk);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return failure(path, "cannot read", errno);
+    size += static_cast<std::size_t>(count);
+    if (size > limit) return too_large;
+    if (count == 0) {
+      content.resize(size);
+      return content;
+    }
+  }
+}
+
+Status write_file(const fs::path& path, std::string_view content) {
+  struct stat status{};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) return failure(path, "cannot write", EISDIR);
+  if (exists && !S_ISREG(status.st_mode)) return write_device(path, content);
+
+  std::error_code unresolved;  // a link stays a link: its target is what is replaced
+  const fs::path target = exists ? fs::canonical(path, unresolved) : path;
+  if (unresolved) return failure(path, "cannot write", unresolved.value());
+  TemporaryFile temporary(directory_of(target));
+  Descriptor& file = temporary.file();
+  if (!file.ok()) return failure(path, "cannot create a file in its directory", errno);
+  if (exists && ::fchmod(file.get(), status.st_mode & 07777) != 0) {
+    return failure(path, "cannot write", errno);
+  }
+  if (!write_all(file.get(), content)) return failure(path, "cannot write", errno);
+  if (::fsync(file.get()) != 0) return failure(path, "cannot flush to the disk", errno);
+  if (!file.close()) return failure(path, "cannot write", errno);
+  if (!temporary.rename_to(target)) return failure(path, "cannot write", errno);
+  return ok_status();
+}
+
+Status ensure_directory(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return failure(path, "cannot create the directory", error.value());
+  if (!fs::is_directory(path, error)) return failure(path, "cannot write into it", ENOTDIR);
+  TemporaryFile probe(path);
+  if (!probe.file().ok()) return failure(path, "cannot write into the directory", errno);
+  return ok_status();
+}
+
+}  // namespace harpe

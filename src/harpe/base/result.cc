@@ -1,0 +1,53 @@
+#include "harpe/base/result.h"
+
+namespace harpe {
+
+int exit_status(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidInput:
+    case ErrorCode::kInfeasible:
+    case ErrorCode::kIo:
+      return 2;
+    case ErrorCode::kRefused:
+      return 1;
+    case ErrorCode::kInternal:
+      break;
+  }
+  return 70;
+}
+
+std::string Fault::text() const {
+  std::string place = file;
+  for (const int number : {line, column}) {
+    if (number == 0) break;  // a column says nothing without its line
+    if (!place.empty()) place += ':';
+    place += std::to_string(number);
+  }
+  return place.empty() ? message : place + ": " + message;
+}
+
+void Faults::add(int line, int column, std::string message) {
+  if (count_++ < kLimit) kept_.push_back({file_, line, column, std::move(message)});
+}
+
+std::vector<Fault> Faults::take() {
+  if (count_ > kLimit) {
+    const std::size_t left_out = count_ - kLimit;
+    kept_.push_back(
+        {file_, 0, 0,
+         "and " + std::to_string(left_out) + (left_out == 1 ? " more fault" : " more faults")});
+  }
+  count_ = 0;
+  return std::exchange(kept_, {});
+}
+
+std::string Error::text() const {
+  std::string all;
+  for (const Fault& fault : faults) {
+    if (!all.empty()) all += '\n';
+    all += fault.text();
+  }
+  return all;
+}
+
+}  // namespace harpe

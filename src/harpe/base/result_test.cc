@@ -1,0 +1,68 @@
+#include "harpe/base/result.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace harpe {
+namespace {
+
+TEST(Fault, TextLeavesOutWhatIsNotKnown) {
+  EXPECT_EQ((Fault{"a.csv", 3, 7, "bad"}.text()), "a.csv:3:7: bad");
+  EXPECT_EQ((Fault{"a.csv", 3, 0, "bad"}.text()), "a.csv:3: bad");
+  EXPECT_EQ((Fault{"a.csv", 0, 0, "bad"}.text()), "a.csv: bad");
+  EXPECT_EQ((Fault{"", 0, 0, "bad"}.text()), "bad");
+  EXPECT_EQ((Fault{"", 3, 7, "bad"}.text()), "3:7: bad");
+}
+
+TEST(Faults, KeepsTheFirstOnesAndCountsTheRest) {
+  Faults faults("f");
+  for (int i = 1; i <= 23; ++i) faults.add(i, 1, "wrong");
+  EXPECT_EQ(faults.count(), 23);
+  const auto kept = faults.take();
+  ASSERT_EQ(kept.size(), Faults::kLimit + 1);
+  EXPECT_EQ(kept[19].line, 20);
+  EXPECT_EQ(kept.back().text(), "f: and 3 more faults");
+  EXPECT_TRUE(faults.empty());
+}
+
+TEST(Faults, AtTheLimitNothingIsLeftOut) {
+  Faults faults;
+  for (std::size_t i = 0; i < Faults::kLimit; ++i) faults.add("wrong");
+  EXPECT_EQ(faults.take().size(), Faults::kLimit);
+}
+
+TEST(Error, TextHasOneFaultALine) {
+  Faults faults("f");
+  faults.add(1, 2, "one");
+  faults.add("two");
+  EXPECT_EQ(Error::invalid(std::move(faults)).text(), "f:1:2: one\nf: two");
+}
+
+TEST(Error, EveryCodeHasItsExitStatus) {
+  EXPECT_EQ(exit_status(ErrorCode::kInvalidInput), 2);
+  EXPECT_EQ(exit_status(ErrorCode::kInfeasible), 2);
+  EXPECT_EQ(exit_status(ErrorCode::kIo), 2);
+  EXPECT_EQ(exit_status(ErrorCode::kRefused), 1);
+  EXPECT_EQ(exit_status(ErrorCode::kInternal), 70);
+}
+
+TEST(Result, HoldsAValueThatCanBeMovedOut) {
+  Result<std::unique_ptr<int>> result(std::make_unique<int>(7));
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(**result, 7);
+  const std::unique_ptr<int> taken = *std::move(result);
+  EXPECT_EQ(*taken, 7);
+}
+
+TEST(Result, HoldsAnError) {
+  const Result<int> result = Error::infeasible("too fast");
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, ErrorCode::kInfeasible);
+  EXPECT_EQ(result.error().text(), "too fast");
+  EXPECT_TRUE(ok_status().ok());
+}
+
+}  // namespace
+}  // namespace harpe
