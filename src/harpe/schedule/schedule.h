@@ -72,7 +72,7 @@ inline constexpr int kMaxInstructions = 4'000'000;
 Result<Schedule> gpipe(const ScheduleOptions& options);
 Result<Schedule> one_f_one_b(const ScheduleOptions& options);
 /// Interleaved 1F1B in Megatron's order (groups of `micro_batch_group` micro-batches; needs
-/// micro_batches % group == 0).
+/// micro_batches % group == 0 and group >= stages).
 Result<Schedule> interleaved_one_f_one_b(const ScheduleOptions& options);
 /// Interleaved 1F1B in PyTorch's order (group = m / max(1, m / stages), which must divide m).
 Result<Schedule> interleaved_one_f_one_b_torch(const ScheduleOptions& options);
@@ -97,27 +97,31 @@ const std::vector<ScheduleGenerator>& schedule_generators();
 /// names the nearest.
 Result<Schedule> make_schedule(std::string_view name, const ScheduleOptions& options);
 
-/// What the letter B means in a PyTorch CSV: full backward (2025 and later), or input gradient
-/// (2024, `BW` is full).
+/// What the letter B means in a PyTorch CSV: full backward (2025 and later, I is the input
+/// gradient), or input gradient (2024, BW is the full backward).
 enum class TorchDialect { kDetect, kNew, kOld };
 
 /// Reads the CSV of `torch.distributed.pipelining`: line = stage, cells = actions
 /// `<part><TYPE>[<micro-batch>]`, an empty cell is an idle slot, `(0F7;7B3)OVERLAP_F_B` an
-/// overlapped block. R (recompute) and C (recompute fused with backward) are accepted as
-/// extensions. All faults at once with line and column; trailing characters are faults.
+/// overlapped block. Accepted as extensions: R (recompute), C (recompute fused with backward), and
+/// LOAD, OPTIMIZER, SWITCH, whose numbers may be left out. All faults at once with line and column;
+/// trailing characters are faults.
+/// \param copies  independent models in the file: it looks the same for the two directions of
+///                DualPipe (2) as for one model placed as a V (1).
 Result<Schedule> parse_torch_csv(std::string_view text, const std::string& file,
-                                 TorchDialect dialect = TorchDialect::kDetect);
+                                 TorchDialect dialect = TorchDialect::kDetect, int copies = 1);
 /// Writes the new dialect; reading it back gives the same lists.
 std::string torch_csv(const Schedule& schedule);
 
 /// The neutral form: {"name": "1f1b", "ranks": [[{"op": "forward", "stage": part, "mb": 0}, ...],
 /// ...], "placement": [stage of part 0, ...]}; an overlapped block adds "backward_stage" and
-/// "backward_mb"; send and recv add "gradient". Faults carry line and column.
+/// "backward_mb"; send and recv add "gradient"; DualPipe's two directions add "copies": 2. Only
+/// "ranks" is needed, and may stand alone as the whole document. Faults carry line and column.
 Result<Schedule> parse_schedule_json(std::string_view text, const std::string& file);
 std::string schedule_json(const Schedule& schedule);
 
-/// Reads either form, told apart by content.
+/// Reads either form, told apart by content. `dialect` and `copies` are for the CSV.
 Result<Schedule> read_schedule(const std::filesystem::path& path,
-                               TorchDialect dialect = TorchDialect::kDetect);
+                               TorchDialect dialect = TorchDialect::kDetect, int copies = 1);
 
 }  // namespace harpe
