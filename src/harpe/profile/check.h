@@ -23,8 +23,9 @@ struct InstructionCheck {
   int pareto = 0;                     ///< points no other beats in time and effective energy
   int hull = 0;                       ///< points on the lower convex hull of those
   Megahertz fastest, most_efficient;  ///< clocks of least time and of least effective energy
-  double time_noise =
-      0;  ///< relative spread of log time around a smooth curve in the clock, 1 standard deviation
+  /// Relative standard deviation of the measured times about a smooth curve in the clock (local
+  /// quadratics in logarithms, outliers left out). 0 with fewer than 5 clocks.
+  double time_noise = 0;
   double energy_noise = 0;              ///< the same for energy
   std::vector<Megahertz> dominated;     ///< beaten in both
   std::vector<Megahertz> missing;       ///< gaps in an otherwise regular clock grid
@@ -36,11 +37,19 @@ struct ProfileCheck {
   std::vector<std::string>
       notes;  ///< about the profile as a whole: identical stages, kinds only some stages have
 };
-ProfileCheck check_profile(const Profile& profile, const ProfileCheckOptions& options);
+ProfileCheck check_profile(const Profile& profile, const ProfileCheckOptions& options = {});
 
-/// Replaces every instruction's points by values of smooth fits over its clocks (time: t0 + w / f;
-/// power: static + dynamic growing with the clock), the clocks unchanged. For noisy measurements,
-/// on request only. An instruction with fewer than 5 clocks is left as it is.
+/// Replaces every instruction's points by values of smooth fits over its clocks, the clocks
+/// unchanged. For noisy measurements, on request only. With x = clock / highest clock:
+///
+///   time   = t0 + w / x + bends
+///   energy = a + b / x + c x + bends     (that time at a power of static + dynamic x)
+///
+/// where a bend is r (x - knot) or r (x - knot)^2 above its knot: for the voltage that rises, and
+/// for clocks that are throttled. By least squares of relative deviations with Huber's weights, so
+/// that outliers do not pull; bends are added, and all moved to the clocks that serve best, while
+/// the Bayesian information criterion falls. An instruction with fewer than 5 clocks is left as it
+/// is.
 Profile fit_profile(const Profile& profile);
 
 }  // namespace harpe

@@ -1,0 +1,97 @@
+#include "harpe/profile/profile.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+auto key(const InstructionProfile& entry) {
+  return std::tuple(entry.stage, entry.chunk, entry.kind);
+}
+
+/// `comment` as `#` lines that no reader can take for rows.
+std::string comment_lines(std::string_view comment) {
+  std::string lines;
+  while (!comment.empty()) {
+    const std::size_t end = std::min(comment.find('\n'), comment.size());
+    lines += "# ";
+    for (const char c : comment.substr(0, end)) {
+      lines += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    }
+    lines += '\n';
+    comment.remove_prefix(std::min(end + 1, comment.size()));
+  }
+  return lines;
+}
+
+}  // namespace
+
+Profile::Profile(std::vector<InstructionProfile> entries, bool has_chunks)
+    : entries_(std::move(entries)), has_chunks_(has_chunks) {
+  std::sort(entries_.begin(), entries_.end(),
+            [](const auto& a, const auto& b) { return key(a) < key(b); });
+  assert(std::adjacent_find(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
+           return key(a) == key(b);
+         }) == entries_.end());
+  for (InstructionProfile& entry : entries_) {
+    assert(!entry.points.empty());
+    std::sort(entry.points.begin(), entry.points.end(),
+              [](const auto& a, const auto& b) { return a.clock < b.clock; });
+    stages_ = std::max(stages_, entry.stage + 1);
+  }
+}
+
+std::span<const OperatingPoint> Profile::points(int stage, int chunk, InstructionKind kind) const {
+  const auto wanted = std::tuple(stage, has_chunks_ ? chunk : 0, kind);
+  const auto found =
+      std::lower_bound(entries_.begin(), entries_.end(), wanted,
+                       [](const auto& entry, const auto& k) { return key(entry) < k; });
+  if (found == entries_.end() || key(*found) != wanted) return {};
+  return found->points;
+}
+
+std::string profile_csv(const Profile& profile, std::string_view comment) {
+  std::string csv = comment_lines(comment);
+  csv += profile.has_chunks() ? "stage,chunk,instruction,frequency,time,energy\n"
+                              : "stage,instruction,frequency,time,energy\n";
+  for (const InstructionProfile& entry : profile.entries()) {
+    std::string place = std::to_string(entry.stage) + ',';
+    if (profile.has_chunks()) place += std::to_string(entry.chunk) + ',';
+    place.append(name(entry.kind)) += ',';
+    for (const OperatingPoint& point : entry.points) {
+      csv += place;
+      if (point.clock.value != 0) csv += std::to_string(point.clock.value);
+      csv += ',' + shortest(point.time.value) + ',' + shortest(point.energy.value) + '\n';
+    }
+  }
+  return csv;
+}
+
+std::vector<int> pareto_set(std::span<const OperatingPoint> points, std::span<const double> cost) {
+  assert(points.size() == cost.size());
+  const auto at = [](int i) { return static_cast<std::size_t>(i); };
+  std::vector<int> order(points.size());
+  std::iota(order.begin(), order.end(), 0);
+  // Points without an order would break the sort, and can beat nothing.
+  std::erase_if(order, [&](int i) {
+    return std::isnan(points[at(i)].time.value) || std::isnan(cost[at(i)]);
+  });
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
+    return std::tuple(points[at(a)].time.value, cost[at(a)], a) <
+           std::tuple(points[at(b)].time.value, cost[at(b)], b);
+  });
+  std::vector<int> pareto;
+  for (const int i : order) {
+    if (pareto.empty() || cost[at(i)] < cost[at(pareto.back())]) pareto.push_back(i);
+  }
+  return pareto;
+}
+
+}  // namespace harpe

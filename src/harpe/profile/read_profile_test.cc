@@ -1,0 +1,332 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "harpe/profile/profile.h"
+
+namespace harpe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kHeader = "stage,instruction,frequency,time,energy\n";
+constexpr const char* kGood = "0,forward,1410,0.5,200\n";
+
+std::vector<Fault> faults_of(const std::string& text) {
+  const auto profile = parse_profile(text, "p.csv");
+  if (profile) return {};
+  EXPECT_EQ(profile.error().code, ErrorCode::kInvalidInput);
+  return profile.error().faults;
+}
+
+Profile parsed(const std::string& text) {
+  const auto profile = parse_profile(text, "p.csv");
+  EXPECT_TRUE(profile) << (profile ? "" : profile.error().text());
+  return profile ? *profile : Profile();
+}
+
+/// One fault, at `line:column`, whose message contains `message`.
+void expect_fault(const std::string& text, int line, int column, const std::string& message) {
+  SCOPED_TRACE(text);
+  const std::vector<Fault> faults = faults_of(text);
+  ASSERT_EQ(faults.size(), 1u) << (faults.empty() ? "none" : Error{{}, faults}.text());
+  EXPECT_EQ(faults[0].file, "p.csv");
+  EXPECT_EQ(faults[0].line, line) << faults[0].message;
+  EXPECT_EQ(faults[0].column, column) << faults[0].message;
+  EXPECT_THAT(faults[0].message, HasSubstr(message));
+}
+
+/// A fault in the only data row.
+void expect_row_fault(const std::string& row, int column, const std::string& message) {
+  expect_fault(kHeader + row + "\n", 2, column, message);
+}
+
+OperatingPoint point(int clock, double time, double energy) {
+  return {{clock}, {time}, {energy}};
+}
+
+TEST(ParseProfile, ReadsRowsInAnyOrderOfRowsAndColumns) {
+  const Profile profile = parsed(
+      "# measured\nenergy,Time,unused,frequency,instruction,stage\n"
+      "9,0.25,x,1410.0,Backward,1\n\n20,0.5,y,1395,forward,0\n# more\n21,0.5,,1410,forward,0\n");
+  EXPECT_EQ(profile.stages(), 2);
+  EXPECT_FALSE(profile.has_chunks());
+  EXPECT_THAT(profile.points(0, 0, InstructionKind::kForward),
+              ElementsAre(point(1395, 0.5, 20), point(1410, 0.5, 21)));
+  EXPECT_THAT(profile.points(1, 0, InstructionKind::kBackward), ElementsAre(point(1410, 0.25, 9)));
+}
+
+TEST(ParseProfile, AcceptsCrlfByteOrderMarkAndQuotes) {
+  const Profile profile = parsed(
+      "\xef\xbb\xbfstage,instruction,frequency,time,energy\r\n\"0\",\"forward\", 1410 "
+      ",0.5,200\r\n");
+  EXPECT_THAT(profile.points(0, 0, InstructionKind::kForward), ElementsAre(point(1410, 0.5, 200)));
+}
+
+TEST(ParseProfile, ReadsChunks) {
+  const Profile profile = parsed(
+      "stage,chunk,instruction,frequency,time,energy\n0,0,forward,1410,1,2\n0,1,forward,1410,3,"
+      "4\n");
+  EXPECT_TRUE(profile.has_chunks());
+  EXPECT_THAT(profile.points(0, 1, InstructionKind::kForward), ElementsAre(point(1410, 3, 4)));
+}
+
+TEST(ParseProfile, TakesTheLongestTimeAndTheMeanEnergyOverRanks) {
+  const Profile profile = parsed(
+      "stage,instruction,frequency,time,energy,dp_rank,tp_rank\n"
+      "0,forward,1410,0.5,100,0,0\n0,forward,1410,0.7,104,0,1\n"
+      "0,forward,1410,0.6,108,1,0\n0,forward,1395,0.8,90,0,0\n");
+  EXPECT_THAT(profile.points(0, 0, InstructionKind::kForward),
+              ElementsAre(point(1395, 0.8, 90), point(1410, 0.7, 104)));
+}
+
+TEST(ParseProfile, TheMeanOverRanksStaysWithinWhatWasMeasured) {
+  const Profile profile = parsed(
+      "stage,instruction,frequency,time,energy,rank\n0,forward,1410,1,1e-15,0\n"
+      "0,forward,1410,1,1e-15,1\n0,forward,1410,1,1e-15,2\n");
+  EXPECT_EQ(profile.points(0, 0, InstructionKind::kForward)[0].energy.value, 1e-15);
+}
+
+TEST(ParseProfile, FixedTimeKindsNeedNoClock) {
+  const Profile profile = parsed(std::string(kHeader) + kGood +
+                                 "0,load,,0.01,1\n0,send,0,0.02,2\n0,recv,1410,0.03,3\n");
+  EXPECT_THAT(profile.points(0, 0, InstructionKind::kLoad), ElementsAre(point(0, 0.01, 1)));
+  EXPECT_THAT(profile.points(0, 0, InstructionKind::kSend), ElementsAre(point(0, 0.02, 2)));
+  EXPECT_THAT(profile.points(0, 0, InstructionKind::kRecv), ElementsAre(point(1410, 0.03, 3)));
+}
+
+TEST(ParseProfile, AcceptsTheEndsOfTheSolversRange) {
+  parsed(std::string(kHeader) + "0,forward,1,1e-9,1e-15\n0,backward,100000,1e6,1e15\n");
+}
+
+TEST(ParseProfile, NamesAMissingColumnAndWhatWasFound) {
+  expect_fault("stage,instruction,frequency,time\n0,forward,1410,0.5\n", 1, 1,
+               "column 'energy' is missing (found: 'stage', 'instruction', 'frequency', 'time')");
+  expect_fault("stage,instruction,frequency,time,enrgy\n0,forward,1410,0.5,2\n", 1, 34,
+               "column 'energy' is missing; is 'enrgy' meant?");
+}
+
+TEST(ParseProfile, NamesEveryMissingColumn) {
+  const std::vector<Fault> faults = faults_of("0,forward,1410,0.5,200\n");
+  ASSERT_EQ(faults.size(), 5u);
+  EXPECT_THAT(faults[0].message, HasSubstr("column 'stage' is missing"));
+  EXPECT_THAT(faults[4].message, HasSubstr("column 'energy' is missing"));
+}
+
+TEST(ParseProfile, RefusesADuplicateColumn) {
+  expect_fault("stage,instruction,frequency,time,energy,TIME\n0,forward,1410,0.5,2,3\n", 1, 41,
+               "column 'time' appears twice, first at column 29");
+}
+
+TEST(ParseProfile, RefusesAMisspeltOptionalColumn) {
+  expect_fault("stage,instruction,frequency,time,energy,chnk\n0,forward,1410,0.5,2,0\n", 1, 41,
+               "unknown column 'chnk'; is 'chunk' meant?");
+}
+
+TEST(ParseProfile, RefusesAWrongOrMissingNumber) {
+  expect_row_fault("0,forward,1410,half,200", 16, "time 'half' is not a number: expected a finite");
+  expect_row_fault("0,forward,1410,,200", 16, "time is empty: expected a finite number of seconds");
+  expect_row_fault("0,forward,1410,0.5,2 J", 20, "energy '2 J' is not a number");
+  expect_row_fault("0,forward,1410,0.5,", 20, "energy is empty");
+  expect_row_fault("0,forward,14x0,0.5,200", 11,
+                   "frequency '14x0' is not a number: expected a clock");
+  expect_row_fault("zero,forward,1410,0.5,200", 1,
+                   "stage 'zero' is not a number: expected a whole");
+}
+
+TEST(ParseProfile, RefusesNanAndInfinity) {
+  for (const char* text : {"nan", "NaN", "inf", "-inf", "infinity", "1e999"}) {
+    expect_row_fault(std::string("0,forward,1410,") + text + ",200", 16,
+                     "expected a finite number");
+    expect_row_fault(std::string("0,forward,1410,0.5,") + text, 20, "expected a finite number");
+  }
+  expect_row_fault("0,forward,nan,0.5,200", 11, "frequency 'nan' is not a number");
+}
+
+TEST(ParseProfile, RefusesNegativeAndZeroTimeAndEnergy) {
+  expect_row_fault("0,forward,1410,-0.5,200", 16, "time '-0.5' is negative");
+  expect_row_fault("0,forward,1410,0,200", 16, "time '0' is zero");
+  expect_row_fault("0,forward,1410,-0.0,200", 16, "time '-0.0' is zero");
+  expect_row_fault("0,forward,1410,0.5,-1", 20, "energy '-1' is negative");
+  expect_row_fault("0,forward,1410,0.5,0.0", 20, "energy '0.0' is zero");
+}
+
+TEST(ParseProfile, RefusesNumbersBeyondTheSolversRange) {
+  expect_row_fault("0,forward,1410,1.1e6,200", 16,
+                   "time '1.1e6' is beyond the solver's range: expected seconds");
+  expect_row_fault("0,forward,1410,9e-10,200", 16, "beyond the solver's range");
+  expect_row_fault("0,forward,1410,0.5,1.1e15", 20, "beyond the solver's range: expected joules");
+  expect_row_fault("0,forward,1410,0.5,9e-16", 20, "beyond the solver's range");
+}
+
+TEST(ParseProfile, NamesTheNearestInstruction) {
+  expect_row_fault("0,foward,1410,0.5,200", 3, "unknown instruction 'foward'; is 'forward' meant?");
+  expect_row_fault("0,eat,1410,0.5,200", 3,
+                   "unknown instruction 'eat': expected forward, backward");
+  expect_row_fault("0,,1410,0.5,200", 3, "instruction is empty: expected forward, backward");
+}
+
+TEST(ParseProfile, RefusesSwitchRows) {
+  expect_row_fault("0,switch,1410,0.5,200", 3, "'switch' cannot be measured");
+}
+
+TEST(ParseProfile, RefusesAClockOfZeroOrNone) {
+  expect_row_fault("0,forward,0,0.5,200", 11, "frequency is 0: a forward runs at a clock above 0");
+  expect_row_fault("0,forward,0.0,0.5,200", 11, "frequency is 0");
+  expect_row_fault("0,forward,,0.5,200", 11, "frequency is empty: expected a clock in MHz");
+  expect_row_fault("0,forward,-15,0.5,200", 11, "frequency '-15' is negative");
+}
+
+TEST(ParseProfile, RefusesAClockThatIsNotAWholeNumberOfMegahertz) {
+  expect_row_fault("0,forward,1410.5,0.5,200", 11, "frequency '1410.5' is not a whole number");
+  expect_row_fault("0,forward,1410.00001,0.5,200", 11, "is not a whole number");
+  expect_row_fault("0,forward,1410000000,0.5,200", 11,
+                   "frequency '1410000000' is over 100000: expected a clock in MHz");
+  parsed(std::string(kHeader) + "0,forward,1410.0000001,0.5,200\n");
+}
+
+TEST(ParseProfile, RefusesStagesAndChunksOutOfRange) {
+  expect_row_fault("-1,forward,1410,0.5,200", 1, "stage '-1' is negative");
+  expect_row_fault("100001,forward,1410,0.5,200", 1, "stage '100001' is over 100000");
+  expect_row_fault("0.5,forward,1410,0.5,200", 1, "stage '0.5' is not a whole number");
+  expect_fault("chunk,stage,instruction,frequency,time,energy\n-2,0,forward,1410,0.5,200\n", 2, 1,
+               "chunk '-2' is negative");
+  expect_fault("chunk,stage,instruction,frequency,time,energy\n1e6,0,forward,1410,0.5,200\n", 2, 1,
+               "chunk '1e6' is over 100000");
+}
+
+TEST(ParseProfile, RefusesRanksThatAreNotWholeNumbers) {
+  expect_fault("rank,stage,instruction,frequency,time,energy\nx,0,forward,1410,0.5,200\n", 2, 1,
+               "rank 'x' is not a number");
+}
+
+TEST(ParseProfile, RefusesTheSameRowTwice) {
+  expect_fault(std::string(kHeader) + kGood + "0,backward,1410,1,2\n 0,forward,1410.0,0.6,210\n", 4,
+               2, "the same row twice: stage 0 forward at 1410 MHz is already in line 2");
+  expect_fault(
+      "stage,instruction,frequency,time,energy,rank\n0,forward,1410,0.5,2,3\n"
+      "0,forward,1410,0.5,2,4\n0,forward,1410,0.6,2,3\n",
+      4, 1, "the same row twice for one rank: stage 0 forward at 1410 MHz is already in line 2");
+  expect_fault(std::string(kHeader) + "0,load,,0.5,2\n0,load,0,0.5,2\n", 3, 1,
+               "stage 0 load without a clock is already in line 2");
+}
+
+TEST(ParseProfile, RefusesAChoiceOfClocksForAFixedTime) {
+  expect_fault(std::string(kHeader) + "0,send,1410,0.5,2\n0,send,1395,0.5,2\n", 3, 8,
+               "send has no clock to choose, but stage 0 send is here at 1395 MHz and in line 2 at "
+               "1410 MHz");
+}
+
+TEST(ParseProfile, RefusesRowsWithTooFewOrTooManyCells) {
+  expect_fault(std::string(kHeader) + "0,forward,1410\n" + kGood, 2, 15,
+               "too few cells: 3 cells, the header has 5");
+  expect_fault(std::string(kHeader) + "0,forward,1410,0.5,200,7\n" + kGood, 2, 24,
+               "too many cells: 6 cells, the header has 5");
+}
+
+TEST(ParseProfile, SaysWhenTheLastLineLooksTruncated) {
+  expect_fault(std::string(kHeader) + kGood + "0,backward,14", 3, 14, "the file may be truncated");
+  const std::vector<Fault> faults = faults_of(std::string(kHeader) + "0\n" + kGood);
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_THAT(faults[0].message, testing::Not(HasSubstr("truncated")));
+}
+
+TEST(ParseProfile, RefusesFilesWithoutRows) {
+  expect_fault("", 1, 1, "the file is empty: expected the header stage,instruction,frequency,");
+  expect_fault("# only a comment\n\n", 1, 1, "the file holds no rows: expected the header");
+  expect_fault(std::string("# measured\n") + kHeader, 2, 1, "no rows follow the header");
+}
+
+TEST(ParseProfile, RefusesBytesThatAreNotText) {
+  EXPECT_FALSE(faults_of(std::string(kHeader) + kGood + std::string("\0", 1)).empty());
+  EXPECT_FALSE(faults_of(std::string(kHeader) + "\"0,forward,1410,0.5,200\n").empty());
+}
+
+TEST(ParseProfile, RefusesGapsBetweenStages) {
+  const auto row = [](int stage) { return std::to_string(stage) + ",forward,1410,0.5,200\n"; };
+  expect_fault(kHeader + row(0) + row(2), 3, 1, "but stage 1 is missing (the highest is 2)");
+  expect_fault(kHeader + row(5) + row(2) + row(9), 3, 1,
+               "but stages 0, 1, 3, 4, 6 to 8 are missing (the highest is 9)");
+}
+
+TEST(ParseProfile, DoesNotCallAStageMissingWhoseRowsCannotBeRead) {
+  expect_fault(std::string(kHeader) + kGood + "1,forward,1410\n2,forward,1410,0.5,200\n", 3, 15,
+               "too few cells");
+}
+
+TEST(ParseProfile, ReportsAllFaultsAtOnce) {
+  const std::vector<Fault> faults = faults_of(std::string(kHeader) +
+                                              "-1,foward,0.5,x,nan\n"
+                                              "0,forward,1410\n"
+                                              "0,forward,1410,0.5,200\n"
+                                              "0,forward,1410,-0.5,200\n"
+                                              "0,forward,1410,0.5,200,9\n");
+  std::vector<std::string> places;
+  places.reserve(faults.size());
+  for (const Fault& fault : faults) {
+    places.push_back(std::to_string(fault.line) + ":" + std::to_string(fault.column));
+  }
+  EXPECT_THAT(places,
+              ElementsAre("2:1", "2:4", "2:11", "2:15", "2:17", "3:15", "5:16", "5:1", "6:24"));
+}
+
+TEST(ParseProfile, CountsTheFaultsThatItLeavesOut) {
+  std::string text = kHeader;
+  for (int i = 0; i < 100; ++i) text += "0,forward,x,0.5,200\n";
+  const std::vector<Fault> faults = faults_of(text);
+  ASSERT_EQ(faults.size(), Faults::kLimit + 1);
+  EXPECT_THAT(faults.back().message, HasSubstr("80 more"));
+}
+
+TEST(ReadProfile, NamesTheFileThatCannotBeRead) {
+  const auto profile = read_profile("/no/such/profile.csv");
+  ASSERT_FALSE(profile);
+  EXPECT_EQ(profile.error().code, ErrorCode::kIo);
+  EXPECT_THAT(profile.error().text(), HasSubstr("/no/such/profile.csv"));
+}
+
+std::filesystem::path shared_data() {
+  const char* shared = std::getenv("HARPE_SHARED");
+  const std::filesystem::path root =
+      shared != nullptr ? shared : std::filesystem::path(HARPE_SOURCE_DIR) / ".." / "shared";
+  return root / "data" / "sosp24";
+}
+
+std::size_t points_in(const Profile& profile) {
+  std::size_t count = 0;
+  for (const InstructionProfile& entry : profile.entries()) count += entry.points.size();
+  return count;
+}
+
+TEST(ReadProfile, ReadsThePublishedProfiles) {
+  const std::filesystem::path data = shared_data();
+  if (!std::filesystem::exists(data)) GTEST_SKIP() << data << " is missing";
+  const struct {
+    const char* file;
+    int stages;
+    std::size_t points;
+  } files[] = {
+      {"emulation/gpt3-175b_a100-sxm.csv", 8, 608},
+      {"emulation/bloom-176b_a100-sxm.csv", 8, 608},
+      {"measured/bert-1.3b.csv", 4, 63},
+      {"measured/bloom-3b.csv", 4, 48},
+      {"measured/gpt3-1.3b.csv", 4, 43},
+      {"measured/t5-3b.csv", 4, 99},
+      {"measured/wide-resnet101.csv", 4, 84},
+  };
+  for (const auto& expected : files) {
+    SCOPED_TRACE(expected.file);
+    const auto profile = read_profile(data / expected.file);
+    ASSERT_TRUE(profile) << profile.error().text();
+    EXPECT_EQ(profile->stages(), expected.stages);
+    EXPECT_EQ(profile->entries().size(), static_cast<std::size_t>(2 * expected.stages));
+    EXPECT_EQ(points_in(*profile), expected.points);
+  }
+}
+
+}  // namespace
+}  // namespace harpe
