@@ -84,11 +84,13 @@ class Pipeline {
 
  private:
   Pipeline() = default;
+  Status sort();
   Schedule schedule_;
   Transfers transfers_;
   std::vector<PipelineNode> nodes_;
   int instructions_ = 0;
-  std::vector<Dependency> dependencies_;
+  std::vector<Dependency> dependencies_;  // by `to`, then `from`; at most one for a pair
+  std::vector<int> first_dependency_;     // of each node
   std::vector<int> order_;
 };
 

@@ -1,0 +1,330 @@
+#include "harpe/pipeline/pipeline.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+namespace harpe {
+namespace {
+
+// Nodes of every (part, micro-batch) in one role; -1 where there is none.
+class RoleTable {
+ public:
+  RoleTable(int parts, int micro_batches)
+      : micro_batches_(micro_batches),
+        nodes_(static_cast<std::size_t>(parts) * static_cast<std::size_t>(micro_batches), -1) {}
+  int& at(int part, int micro_batch) {
+    return nodes_[static_cast<std::size_t>(part) * static_cast<std::size_t>(micro_batches_) +
+                  static_cast<std::size_t>(micro_batch)];
+  }
+
+ private:
+  int micro_batches_;
+  std::vector<int> nodes_;
+};
+
+bool is_backward(InstructionKind kind) {
+  return kind == InstructionKind::kBackward || kind == InstructionKind::kRecomputeBackward;
+}
+
+std::string describe(const PipelineNode& node) {
+  const Instruction& instruction = node.instruction;
+  std::string text = node.stage < 0 ? "the transfer of" : "stage " + std::to_string(node.stage);
+  text += " " + std::string(name(instruction.kind));
+  if (instruction.part >= 0) text += " of part " + std::to_string(instruction.part);
+  if (instruction.micro_batch >= 0)
+    text += " micro-batch " + std::to_string(instruction.micro_batch);
+  return text;
+}
+
+// Builds the dependencies of a schedule.
+class Builder {
+ public:
+  Builder(const Schedule& schedule, const Transfers& transfers, std::vector<PipelineNode>& nodes,
+          std::vector<Dependency>& dependencies)
+      : schedule_(schedule),
+        transfers_(transfers),
+        nodes_(nodes),
+        dependencies_(dependencies),
+        forward_(schedule.parts(), schedule.micro_batches),
+        backward_(schedule.parts(), schedule.micro_batches),
+        weight_(schedule.parts(), schedule.micro_batches),
+        recompute_(schedule.parts(), schedule.micro_batches),
+        send_(schedule.parts(), 2 * schedule.micro_batches),
+        recv_(schedule.parts(), 2 * schedule.micro_batches) {}
+
+  void build() {
+    add_nodes();
+    const int instructions = static_cast<int>(nodes_.size());
+    for (int i = 0; i + 1 < instructions; ++i) {
+      if (nodes_[i].stage == nodes_[i + 1].stage) depend(i, i + 1);
+    }
+    const int model_parts = schedule_.parts() / schedule_.copies;
+    for (int part = 0; part < schedule_.parts(); ++part) {
+      const bool first = part % model_parts == 0;
+      const bool last = part % model_parts == model_parts - 1;
+      for (int m = 0; m < schedule_.micro_batches; ++m) {
+        if (forward_.at(part, m) < 0) continue;
+        connect(part, m, first, last);
+      }
+    }
+  }
+
+ private:
+  void add_nodes() {
+    std::vector<int> chunk(schedule_.parts());
+    for (int part = 0; part < schedule_.parts(); ++part) chunk[part] = schedule_.chunk(part);
+    for (int stage = 0; stage < schedule_.stages; ++stage) {
+      const auto& list = schedule_.lists[stage];
+      for (int position = 0; position < static_cast<int>(list.size()); ++position) {
+        const Instruction& instruction = list[position];
+        const int node = static_cast<int>(nodes_.size());
+        nodes_.push_back({.stage = stage,
+                          .position = position,
+                          .chunk = instruction.part >= 0 ? chunk[instruction.part] : 0,
+                          .instruction = instruction,
+                          .transfer_time = {}});
+        note(instruction, node);
+      }
+    }
+  }
+
+  void note(const Instruction& instruction, int node) {
+    const int part = instruction.part;
+    const int m = instruction.micro_batch;
+    if (part < 0 || m < 0) return;
+    switch (instruction.kind) {
+      case InstructionKind::kForwardBackward:
+        backward_.at(instruction.backward_part, instruction.backward_micro_batch) = node;
+        [[fallthrough]];
+      case InstructionKind::kForward:
+        forward_.at(part, m) = node;
+        break;
+      case InstructionKind::kBackward:
+      case InstructionKind::kRecomputeBackward:
+        backward_.at(part, m) = node;
+        break;
+      case InstructionKind::kWeight:
+        weight_.at(part, m) = node;
+        break;
+      case InstructionKind::kRecompute:
+        recompute_.at(part, m) = node;
+        break;
+      case InstructionKind::kSend:
+        send_.at(part, 2 * m + instruction.gradient) = node;
+        break;
+      case InstructionKind::kRecv:
+        recv_.at(part, 2 * m + instruction.gradient) = node;
+        break;
+      default:
+        break;
+    }
+  }
+
+  void connect(int part, int m, bool first, bool last) {
+    const int forward = forward_.at(part, m);
+    const int backward = backward_.at(part, m);
+    if (!first) travel(forward_.at(part - 1, m), forward, part - 1, transfers_.forward);
+    if (!last) travel(backward_.at(part + 1, m), backward, part, transfers_.backward);
+    depend(forward, backward);
+    depend(forward, recompute_.at(part, m));
+    depend(recompute_.at(part, m), backward);
+    depend(backward, weight_.at(part, m));
+    const int activation = 2 * m;
+    const int gradient = 2 * m + 1;
+    depend(forward, send_.at(part, activation));
+    depend(backward, send_.at(part, gradient));
+    depend(recv_.at(part, activation), forward);
+    depend(recv_.at(part, gradient), backward);
+    if (!first) depend(send_.at(part - 1, activation), recv_.at(part, activation));
+    if (!last) depend(send_.at(part + 1, gradient), recv_.at(part, gradient));
+  }
+
+  void depend(int from, int to, Seconds lag = {}) {
+    if (from >= 0 && to >= 0 && from != to) dependencies_.push_back({from, to, lag});
+  }
+
+  // An activation or gradient from one node to another over boundary `boundary` (between that part
+  // and the next).
+  void travel(int from, int to, int boundary, const std::vector<Seconds>& times) {
+    if (from < 0 || to < 0) return;
+    const bool moves = nodes_[from].stage != nodes_[to].stage && !times.empty();
+    const Seconds time = moves ? times[boundary] : Seconds{};
+    if (!moves || transfers_.mode == Transfers::Mode::kOverlapped) {
+      depend(from, to, time);
+      return;
+    }
+    depend(from, to);
+    const int transfer = static_cast<int>(nodes_.size());
+    nodes_.push_back({.stage = -1,
+                      .position = 0,
+                      .chunk = 0,
+                      .instruction = {.kind = nodes_[from].instruction.kind,
+                                      .part = nodes_[from].instruction.part,
+                                      .micro_batch = nodes_[from].instruction.micro_batch},
+                      .transfer_time = time});
+    depend(from, transfer);
+    depend(transfer, to);
+    if (nodes_[to].position > 0) depend(to - 1, transfer);
+    const bool sender_goes_on =
+        nodes_[from].position + 1 < static_cast<int>(schedule_.lists[nodes_[from].stage].size());
+    if (sender_goes_on) depend(transfer, from + 1);
+  }
+
+  const Schedule& schedule_;
+  const Transfers& transfers_;
+  std::vector<PipelineNode>& nodes_;
+  std::vector<Dependency>& dependencies_;
+  RoleTable forward_, backward_, weight_, recompute_, send_, recv_;
+};
+
+// Keeps one dependency for each pair, with the longest lag, ordered by `to`, then `from`.
+void merge_duplicates(std::vector<Dependency>& dependencies) {
+  std::sort(dependencies.begin(), dependencies.end(), [](const Dependency& a, const Dependency& b) {
+    return std::tie(a.to, a.from, b.lag) < std::tie(b.to, b.from, a.lag);
+  });
+  dependencies.erase(std::unique(dependencies.begin(), dependencies.end(),
+                                 [](const Dependency& a, const Dependency& b) {
+                                   return a.to == b.to && a.from == b.from;
+                                 }),
+                     dependencies.end());
+}
+
+Status check_transfers(const Transfers& transfers, int parts) {
+  Faults faults;
+  for (const auto* times : {&transfers.forward, &transfers.backward}) {
+    const std::string which = times == &transfers.forward ? "forward" : "backward";
+    if (!times->empty() && static_cast<int>(times->size()) != parts - 1) {
+      faults.add(which + " transfer times: expected " + std::to_string(parts - 1) +
+                 " (one between each two neighbouring model parts), found " +
+                 std::to_string(times->size()));
+    }
+    for (const Seconds time : *times) {
+      if (!(time.value >= 0 && time.value < 1e6)) {
+        faults.add(which + " transfer times must be between 0 and 1e6 s");
+        break;
+      }
+    }
+  }
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return ok_status();
+}
+
+}  // namespace
+
+Result<Pipeline> Pipeline::build(Schedule schedule, Transfers transfers) {
+  if (Status status = validate(schedule); !status) return std::move(status).error();
+  if (Status status = check_transfers(transfers, schedule.parts()); !status) {
+    return std::move(status).error();
+  }
+  Pipeline pipeline;
+  pipeline.schedule_ = std::move(schedule);
+  pipeline.transfers_ = std::move(transfers);
+  Builder(pipeline.schedule_, pipeline.transfers_, pipeline.nodes_, pipeline.dependencies_).build();
+  for (const PipelineNode& node : pipeline.nodes_) pipeline.instructions_ += node.stage >= 0;
+  merge_duplicates(pipeline.dependencies_);
+  if (Status status = pipeline.sort(); !status) return std::move(status).error();
+  return pipeline;
+}
+
+Status Pipeline::sort() {
+  const int count = static_cast<int>(nodes_.size());
+  first_dependency_.assign(count + 1, 0);
+  std::vector<int> missing(count, 0);
+  std::vector<std::vector<int>> after(count);
+  for (const Dependency& d : dependencies_) {
+    ++first_dependency_[d.to + 1];
+    ++missing[d.to];
+    after[d.from].push_back(d.to);
+  }
+  for (int i = 0; i < count; ++i) first_dependency_[i + 1] += first_dependency_[i];
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  for (int i = 0; i < count; ++i) {
+    if (missing[i] == 0) ready.push(i);
+  }
+  order_.reserve(count);
+  while (!ready.empty()) {
+    const int i = ready.top();
+    ready.pop();
+    order_.push_back(i);
+    for (const int j : after[i]) {
+      if (--missing[j] == 0) ready.push(j);
+    }
+  }
+  if (static_cast<int>(order_.size()) == count) return ok_status();
+
+  // Every node left waits for another one left: walking back must close a circle.
+  int node = 0;
+  while (missing[node] == 0) ++node;
+  std::vector<int> seen(count, -1);
+  std::vector<int> walk;
+  while (seen[node] < 0) {
+    seen[node] = static_cast<int>(walk.size());
+    walk.push_back(node);
+    int before = node;
+    for (int d = first_dependency_[node]; d < first_dependency_[node + 1]; ++d) {
+      if (missing[dependencies_[d].from] > 0) before = dependencies_[d].from;
+    }
+    node = before;
+  }
+  std::string text = "the order of instructions and their dependencies form a circle: ";
+  constexpr int kShown = 6;
+  const int length = static_cast<int>(walk.size()) - seen[node];
+  for (int i = 0; i < std::min(length, kShown); ++i) {
+    text += describe(nodes_[walk[seen[node] + i]]) + " waits for ";
+  }
+  if (length > kShown) text += "... (" + std::to_string(length - kShown) + " more) ... ";
+  text += describe(nodes_[node]);
+  if (transfers_.mode == Transfers::Mode::kRendezvous && !transfers_.none()) {
+    text +=
+        "; with blocking (rendezvous) transfers many schedules other than 1F1B and GPipe deadlock";
+  }
+  return Error::invalid(std::move(text));
+}
+
+Timeline Pipeline::earliest(std::span<const Seconds> durations) const {
+  Timeline timeline;
+  timeline.start.resize(nodes_.size());
+  for (const int i : order_) {
+    Seconds start{0};
+    for (int d = first_dependency_[i]; d < first_dependency_[i + 1]; ++d) {
+      const Dependency& dependency = dependencies_[d];
+      start = std::max(
+          start, timeline.start[dependency.from] + durations[dependency.from] + dependency.lag);
+    }
+    timeline.start[i] = start;
+    timeline.makespan = std::max(timeline.makespan, start + durations[i]);
+  }
+  return timeline;
+}
+
+std::vector<int> Pipeline::peak_activations() const {
+  std::vector<int> peak(schedule_.stages, 0);
+  for (int stage = 0; stage < schedule_.stages; ++stage) {
+    const auto& list = schedule_.lists[stage];
+    // A weight frees the activation where there is one, else the backward does.
+    std::vector<std::pair<int, int>> weights;
+    for (const Instruction& i : list) {
+      if (i.kind == InstructionKind::kWeight) weights.emplace_back(i.part, i.micro_batch);
+    }
+    std::sort(weights.begin(), weights.end());
+    const auto frees = [&](int part, int m) {
+      return !std::binary_search(weights.begin(), weights.end(), std::pair(part, m));
+    };
+    int held = 0;
+    for (const Instruction& i : list) {
+      if (i.kind == InstructionKind::kForward || i.kind == InstructionKind::kForwardBackward)
+        ++held;
+      peak[stage] = std::max(peak[stage], held);
+      if (i.kind == InstructionKind::kWeight) --held;
+      if (is_backward(i.kind) && frees(i.part, i.micro_batch)) --held;
+      if (i.kind == InstructionKind::kForwardBackward &&
+          frees(i.backward_part, i.backward_micro_batch)) {
+        --held;
+      }
+    }
+  }
+  return peak;
+}
+
+}  // namespace harpe
