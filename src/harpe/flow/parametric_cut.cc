@@ -334,11 +334,12 @@ Stop ParametricCut::run(const Limits& limits, std::vector<Breakpoint>& breakpoin
   const std::int64_t offset_limit =
       limits.horizon <= start_ - kUnbounded / 2 ? kUnbounded / 2 : start_ - limits.horizon;
   for (std::int64_t left = limits.steps;; --left) {
+    if (offset_ >= offset_limit) return Stop::kLimit;
     const std::int64_t value = value_;
     const bool bounded = settle();
     if (!bounded) return Stop::kFastest;
     if (value_ > value) breakpoints.push_back({horizon(), value_});
-    if (left <= 0 || offset_ >= offset_limit) return Stop::kLimit;
+    if (left <= 0) return Stop::kLimit;
     if (!advance(offset_limit)) return Stop::kLimit;
     ++steps_;
   }

@@ -40,7 +40,7 @@ enum class Stop : unsigned char {
   kLimit,    ///< a limit was reached
 };
 
-/// When to stop: exactly at `horizon`, or after so many more steps.
+/// When to stop: exactly at `horizon`, with the flow of longer horizons, or after so many more steps.
 struct Limits {
   std::int64_t horizon = std::numeric_limits<std::int64_t>::min();
   std::int64_t steps = std::numeric_limits<std::int64_t>::max();

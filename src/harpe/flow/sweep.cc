@@ -21,7 +21,7 @@ void thin(std::vector<State>& states) {
 State CostCurve::at(const Network& network, std::int64_t horizon) const {
   const auto after =
       std::partition_point(checkpoints.begin(), checkpoints.end(),
-                           [&](const State& state) { return state.horizon(network) >= horizon; });
+                           [&](const State& state) { return state.horizon(network) > horizon; });
   ParametricCut cut(network, after == checkpoints.begin() ? *after : *(after - 1));
   std::vector<Breakpoint> ignored;
   cut.run({.horizon = horizon}, ignored);

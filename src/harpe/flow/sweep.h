@@ -31,8 +31,8 @@ struct CostCurve {
   std::int64_t shortest = 0;
   std::int64_t steps = 0;  ///< see `ParametricCut::steps`
 
-  /// The optimum at `horizon`, which must lie in [shortest, longest]: stepped to from the nearest
-  /// checkpoint.
+  /// The optimum at `horizon`, which must lie in [shortest, longest], stepped to from the nearest
+  /// checkpoint. At a breakpoint its flow is that of longer horizons.
   State at(const Network& network, std::int64_t horizon) const;
   std::size_t memory_bytes() const;
 };

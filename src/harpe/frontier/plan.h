@@ -19,33 +19,36 @@ namespace harpe {
 struct PlannedInstruction {
   InstructionKind kind = InstructionKind::kForward;
   int chunk = 0;
-  int micro_batch = -1;
+  int micro_batch = -1;           ///< -1 where the instruction has none
   int backward_chunk = -1;        ///< second half of an overlapped block
   int backward_micro_batch = -1;  ///< second half of an overlapped block
-  Megahertz clock;                ///< 0 for fixed-time instructions
-  Seconds start;
-  Seconds time;
-  Joules energy;
+  bool gradient = false;          ///< `send` and `recv`: a gradient travels
+  Megahertz clock = {};           ///< 0 for instructions without a choice of clock
+  Seconds start = {};
+  Seconds time = {};
+  Joules energy = {};
+  friend bool operator==(const PlannedInstruction&, const PlannedInstruction&) = default;
 };
 
 /// A plan for one iteration of one pipeline.
 struct Plan {
-  std::string job;
-  std::string schedule;  ///< name of the schedule
+  std::string job = {};
+  std::string schedule = {};  ///< name of the schedule
   int stages = 0;
   int micro_batches = 0;
   int chunks = 1;
   int gpus_per_stage = 1;
-  std::vector<Watts> blocking_power;  ///< per GPU, one a stage
-  Transfers transfers;
-  std::vector<int> placement;  ///< stage of each model part
+  std::vector<Watts> blocking_power = {};  ///< per GPU, one a stage
+  Transfers transfers = {};
+  std::vector<int> placement = {};  ///< stage of each model part
+  int copies = 1;                   ///< independent models in `placement`, see `Schedule`
   /// Seconds from the start until the pipeline may go on: its makespan, or longer where it waits
   /// for a straggler.
-  Seconds iteration_time;
-  Joules iteration_energy;  ///< whole pipeline, all GPUs, blocking included
-  Joules
-      lower_bound;  ///< no assignment of profiled clocks that ends by `iteration_time` needs less
-  std::vector<std::vector<PlannedInstruction>> instructions;  ///< one list a stage
+  Seconds iteration_time = {};
+  Joules iteration_energy = {};  ///< whole pipeline, all GPUs, blocking included
+  /// No assignment of profiled clocks that ends by `iteration_time` needs less; 0 if not known.
+  Joules lower_bound = {};
+  std::vector<std::vector<PlannedInstruction>> instructions = {};  ///< one list a stage
 
   /// How far the energy is above the lower bound, as a fraction.
   double gap() const { return (iteration_energy - lower_bound) / lower_bound; }
@@ -54,15 +57,28 @@ struct Plan {
   int clock_changes() const;
 };
 
-/// `harpe.plan/1`, see docs/formats.md.
+/// `harpe.plan/1`, see docs/formats.md: one instruction a line, numbers that read back the same.
+///
+/// Every instruction has "microbatch", -1 where it has none. An overlapped block adds
+/// "backward_chunk" and "backward_microbatch", a `send` or `recv` of a gradient "gradient": true.
+/// Left out are "lower_bound_j" when it is not known, "transfers" when there are none, "placement"
+/// when part k stands on stage k % stages, and "copies" when it is 1.
 std::string plan_json(const Plan& plan);
-/// Faults carry line and column.
+/// Faults carry line and column. Checks the types, ranges and sizes of everything, but not that the
+/// lists make a pipeline: that is for `schedule_of`.
 Result<Plan> parse_plan_json(std::string_view text, const std::string& file);
 Result<Plan> read_plan(const std::filesystem::path& path);
 
+/// The schedule that a plan follows: its lists without clocks. Fails when an instruction names a
+/// chunk that its stage does not have; `Pipeline::build` checks the rest.
+Result<Schedule> schedule_of(const Plan& plan);
+
+/// Whether `placement` has `chunks` parts for each stage, part k on stage k % stages.
+bool is_looped(const std::vector<int>& placement, int stages, int chunks);
+
 /// The plan as `freqs_pipeline_%05d.py`, the form Zeus's pipeline frequency server reads: per stage
-/// a list of
-/// ('forward', MHz), ... with comment lines that give its cost.
+/// a list of ('forward', MHz), ... with comment lines that give its cost. Listed are computations,
+/// which training code announces to Zeus; 0 MHz (keep the clock) stands where there is no choice.
 std::string zeus_plan(const Plan& plan);
 
 }  // namespace harpe

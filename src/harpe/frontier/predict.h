@@ -3,6 +3,8 @@
 /// What a given plan takes on real GPUs: its pipeline replayed with transfers, loading, late clock
 /// switches and a fixed extra.
 
+#include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "harpe/frontier/plan.h"
@@ -13,18 +15,30 @@ namespace harpe {
 struct PredictOptions {
   /// Seconds from asking for a clock (at the instruction's start) until it is in force.
   Seconds switch_latency{0};
+  /// Seconds of data loading right ahead of every forward, once its input has arrived: none, or one
+  /// entry a stage. Comes on top of `load` instructions in the plan.
+  std::vector<Seconds> load = {};
+  /// Instead of the plan's.
+  std::optional<Transfers> transfers = {};
   /// Seconds that every iteration takes on top (optimizer, logging, gradient reduction).
   Seconds fixed_extra{0};
 };
 
 struct Prediction {
   Seconds iteration_time;
-  Joules iteration_energy;
+  Joules iteration_energy;  ///< whole pipeline, all GPUs, blocking included
+  std::size_t clock_changes = 0;
 };
 
-/// Replays a plan. Instructions run in order; the first seconds of an instruction after a clock
-/// change run at the old clock: t = w t_old + (1 - w) t_new with w = min(1, latency / t_old), and
-/// energy likewise.
+/// Replays a plan on the profile: every instruction starts as soon as it can.
+///
+/// Each stage repeats its list, so the clock before its first instruction is that of its last. The
+/// first seconds of an instruction after a clock change run at the old clock: t = w t_old + (1 - w)
+/// t_new with w = min(1, latency / t_old), and energy likewise. Times and energies are those of the
+/// profile, between measured clocks as `at_clock` interpolates them, and the plan's own where the
+/// profile lacks the instruction. The plan's `switch` instructions allow for late changes and are
+/// left out here, where the changes themselves are replayed. GPUs draw blocking power in all
+/// waiting, loading and the fixed extra. O(instructions).
 Result<Prediction> predict(const Plan& plan, const Profile& profile, const PredictOptions& options);
 
 }  // namespace harpe

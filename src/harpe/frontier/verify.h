@@ -15,9 +15,10 @@ namespace harpe {
 /// What `verify_plan` found. `faults` is empty when everything holds.
 struct Verification {
   std::vector<std::string> faults;
-  Seconds makespan;                    ///< recomputed
-  Joules energy;                       ///< recomputed
-  std::optional<Joules> proven_bound;  ///< from the certificate
+  Seconds makespan;                       ///< recomputed
+  Joules energy;                          ///< recomputed
+  std::optional<Joules> proven_bound;     ///< by the certificate's flow, at `Plan::iteration_time`
+  std::optional<Joules> relaxed_optimum;  ///< cost of the certificate's starts and ends
 };
 
 /// Checks that every operating point stands in the profile, that starts respect order and

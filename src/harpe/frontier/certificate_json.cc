@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "harpe/base/json.h"
+#include "harpe/base/text.h"
+#include "harpe/frontier/verify.h"
+
+namespace harpe {
+namespace {
+
+using Type = JsonValue::Type;
+
+/// The lists of a certificate by their names in the file.
+struct ListField {
+  const char* key;
+  std::vector<std::int64_t> Certificate::* list;
+};
+constexpr ListField kLists[] = {
+    {"node_flow", &Certificate::node_flow},
+    {"dependency_flow", &Certificate::dependency_flow},
+    {"source_flow", &Certificate::source_flow},
+    {"sink_flow", &Certificate::sink_flow},
+    {"start", &Certificate::start},
+    {"end", &Certificate::end},
+};
+
+class CertificateReader {
+ public:
+  explicit CertificateReader(const std::string& file) : faults_(file) {}
+
+  Result<Certificate> read(const JsonValue& root) {
+    read_document(root);
+    if (!faults_.empty()) return Error::invalid(std::move(faults_));
+    return std::move(certificate_);
+  }
+
+ private:
+  void read_document(const JsonValue& root) {
+    if (root.type != Type::kObject) return add(root, "expected a certificate, an object");
+    check_keys(root);
+    const JsonValue* format = root.find("format");
+    if (format == nullptr || format->string != "harpe.certificate/1") {
+      return add(format == nullptr ? root : *format,
+                 "expected \"format\": \"harpe.certificate/1\"");
+    }
+    certificate_.deadline.value = positive(root, "deadline_s");
+    certificate_.flow_unit.value = positive(root, "flow_unit_w");
+    certificate_.time_unit.value = positive(root, "time_unit_s");
+    for (const ListField& field : kLists) read_list(root, field.key, certificate_.*field.list);
+  }
+
+  void check_keys(const JsonValue& root) {
+    for (const auto& [key, value] : root.members) {
+      const bool known = key == "format" || key == "deadline_s" || key == "flow_unit_w" ||
+                         key == "time_unit_s" ||
+                         std::ranges::any_of(kLists, [&](const auto& f) { return key == f.key; });
+      if (!known) add(value, "unknown key " + in_quotes(key));
+    }
+  }
+
+  const JsonValue* member(const JsonValue& root, const char* key) {
+    const JsonValue* value = root.find(key);
+    if (value == nullptr) add(root, "\"" + std::string(key) + "\" is missing");
+    return value;
+  }
+
+  double positive(const JsonValue& root, const char* key) {
+    const JsonValue* value = member(root, key);
+    if (value == nullptr) return 0;
+    if (value->type == Type::kNumber && value->number > 0) return value->number;
+    return add(*value, "expected a number above 0"), 0;
+  }
+
+  void read_list(const JsonValue& root, const char* key, std::vector<std::int64_t>& list) {
+    const JsonValue* value = member(root, key);
+    if (value == nullptr) return;
+    if (value->type != Type::kArray) return add(*value, "expected a list of integers");
+    list.reserve(value->items.size());
+    for (const JsonValue& item : value->items) {
+      if (!item.is_integer || item.integer < 0) add(item, "expected an integer from 0");
+      list.push_back(item.integer);
+    }
+  }
+
+  void add(const JsonValue& value, std::string message) {
+    faults_.add(value.line, value.column, std::move(message));
+  }
+
+  Faults faults_;
+  Certificate certificate_;
+};
+
+}  // namespace
+
+std::string certificate_json(const Certificate& certificate) {
+  constexpr std::size_t kALine = 12;
+  std::string text = "{\"format\": \"harpe.certificate/1\",\n \"deadline_s\": " +
+                     shortest(certificate.deadline.value) +
+                     ", \"flow_unit_w\": " + shortest(certificate.flow_unit.value) +
+                     ", \"time_unit_s\": " + shortest(certificate.time_unit.value);
+  for (const ListField& field : kLists) {
+    text += ",\n \"" + std::string(field.key) + "\": [";
+    const auto& list = certificate.*field.list;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (i > 0) text += i % kALine == 0 ? ",\n  " : ", ";
+      text += std::to_string(list[i]);
+    }
+    text += "]";
+  }
+  return text + "}\n";
+}
+
+Result<Certificate> parse_certificate_json(std::string_view text, const std::string& file) {
+  const auto root = parse_json(text, file);
+  if (!root) return root.error();
+  return CertificateReader(file).read(*root);
+}
+
+}  // namespace harpe

@@ -1,0 +1,344 @@
+#include "harpe/frontier/frontier.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harpe/base/text.h"
+#include "harpe/flow/sweep.h"
+#include "harpe/frontier/plan_search.h"
+#include "harpe/frontier/problem.h"
+
+namespace harpe {
+
+struct Frontier::Data {
+  explicit Data(Problem p) : problem(std::move(p)), layout(problem) {}
+  Data(const Data&) = delete;
+
+  /// Sum of effective energies, per GPU, of the relaxed optimum at an iteration time.
+  Joules effective(Seconds time) const;
+  /// The relaxed optimum whose horizon is `time`, less what rounding to nanoseconds can add up to.
+  flow::State relaxed(Seconds time) const;
+  /// The plan of these operating points, one a pipeline node.
+  Plan plan_of(const std::vector<OperatingPoint>& points) const;
+  Plan plan_of(const Assignment& assignment) const;
+  Plan search(Seconds deadline, const PlanOptions& options) const;
+  void set_iteration_time(Plan& plan, Seconds time) const;
+  Seconds seconds(std::int64_t horizon) const {
+    return Seconds{static_cast<double>(horizon) * 1e-9};
+  }
+
+  Problem problem;
+  PlanLayout layout;
+  flow::CostCurve curve;
+  std::vector<Joules> cost_at;  ///< of each breakpoint: effective energy above the least
+  Joules least_effective;
+  Seconds min_time;
+  Seconds least_energy_time;
+  std::int64_t longest_chain = 0;  ///< most instructions in a row
+};
+
+namespace {
+
+__extension__ using WideInteger = __int128;
+
+Seconds fastest_makespan(const Problem& problem) {
+  std::vector<Seconds> fastest;
+  fastest.reserve(problem.table.size());
+  for (const int t : problem.table) fastest.push_back(problem.tables[t].options.front().point.time);
+  return problem.pipeline.earliest(fastest).makespan;
+}
+
+std::int64_t longest_chain(const Pipeline& pipeline) {
+  const std::vector<Seconds> ones(pipeline.nodes().size(), Seconds{1});
+  double links = 0;
+  for (const Dependency& d : pipeline.dependencies()) links = std::max(links, d.lag.value);
+  return std::llround(pipeline.earliest(ones).makespan.value / (1 + links)) +
+         static_cast<std::int64_t>(pipeline.schedule().stages);
+}
+
+// Where the slope of iteration energy changes its sign: a second more saves less than all GPUs draw
+// while waiting.
+Seconds least_energy_time(const Problem& problem, const flow::CostCurve& curve) {
+  const double waiting = problem.total_blocking_power().value;
+  for (const flow::Breakpoint& b : curve.breakpoints) {
+    if (static_cast<double>(b.value) * problem.flow_unit.value > waiting) {
+      return Seconds{static_cast<double>(b.horizon) * 1e-9};
+    }
+  }
+  return Seconds{static_cast<double>(curve.shortest) * 1e-9};
+}
+
+}  // namespace
+
+Joules Frontier::Data::effective(Seconds time) const {
+  const double nanoseconds = time.value * 1e9;
+  const auto& breakpoints = curve.breakpoints;
+  const auto after = std::partition_point(
+      breakpoints.begin(), breakpoints.end(),
+      [&](const auto& b) { return static_cast<double>(b.horizon) > nanoseconds; });
+  if (after == breakpoints.begin()) return least_effective;
+  const std::size_t i = static_cast<std::size_t>(after - breakpoints.begin()) - 1;
+  const double below = static_cast<double>(breakpoints[i].horizon) -
+                       std::max(nanoseconds, static_cast<double>(curve.shortest));
+  const Watts slope = static_cast<double>(breakpoints[i].value) * problem.flow_unit;
+  return least_effective + cost_at[i] + slope * Seconds{below * 1e-9};
+}
+
+flow::State Frontier::Data::relaxed(Seconds time) const {
+  const std::int64_t horizon = to_nanoseconds(time) - longest_chain;
+  return curve.at(problem.network, std::clamp(horizon, curve.shortest, curve.longest));
+}
+
+Plan Frontier::Data::plan_of(const std::vector<OperatingPoint>& points) const {
+  const Pipeline& pipeline = problem.pipeline;
+  const Schedule& schedule = pipeline.schedule();
+  std::vector<Seconds> durations;
+  durations.reserve(points.size());
+  for (const OperatingPoint& point : points) durations.push_back(point.time);
+  const Timeline timeline = pipeline.earliest(durations);
+  Plan plan{.job = problem.job,
+            .schedule = schedule.name,
+            .stages = schedule.stages,
+            .micro_batches = schedule.micro_batches,
+            .chunks = schedule.chunks(),
+            .gpus_per_stage = problem.gpus_per_stage,
+            .blocking_power = problem.blocking_power,
+            .transfers = pipeline.transfers(),
+            .placement = schedule.placement,
+            .iteration_time = {},
+            .iteration_energy = {},
+            .lower_bound = {},
+            .instructions = {}};
+  plan.instructions.resize(schedule.stages);
+  for (int i = 0; i < pipeline.instructions(); ++i) {
+    const PipelineNode& node = pipeline.nodes()[i];
+    const Instruction& instruction = node.instruction;
+    plan.instructions[node.stage].push_back(
+        {.kind = instruction.kind,
+         .chunk = node.chunk,
+         .micro_batch = instruction.micro_batch,
+         .backward_chunk =
+             instruction.backward_part < 0 ? -1 : schedule.chunk(instruction.backward_part),
+         .backward_micro_batch = instruction.backward_micro_batch,
+         .clock = is_fixed_time(instruction.kind) ? Megahertz{} : points[i].clock,
+         .start = timeline.start[i],
+         .time = points[i].time,
+         .energy = points[i].energy});
+  }
+  set_iteration_time(plan, timeline.makespan);
+  return plan;
+}
+
+// Time, energy and bound of a plan whose instructions stand.
+void Frontier::Data::set_iteration_time(Plan& plan, Seconds time) const {
+  Joules effective_sum{0};
+  for (int stage = 0; stage < plan.stages; ++stage) {
+    for (const PlannedInstruction& i : plan.instructions[stage]) {
+      effective_sum += i.energy - plan.blocking_power[stage] * i.time;
+    }
+  }
+  const Joules waiting = problem.total_blocking_power() * time;
+  const double gpus = plan.gpus_per_stage;
+  plan.iteration_time = time;
+  plan.iteration_energy = (effective_sum + waiting) * gpus;
+  // Sums of doubles may be off in their last digits, the bound may not.
+  plan.lower_bound =
+      std::min((effective(time) + waiting) * (gpus * (1 - 1e-12)), plan.iteration_energy);
+}
+
+Plan Frontier::Data::plan_of(const Assignment& assignment) const {
+  std::vector<OperatingPoint> points;
+  points.reserve(assignment.size());
+  for (std::size_t i = 0; i < assignment.size(); ++i) {
+    points.push_back(problem.tables[problem.table[i]].options[assignment[i]].point);
+  }
+  return plan_of(points);
+}
+
+Plan Frontier::Data::search(Seconds deadline, const PlanOptions& options) const {
+  // Rounding to picoseconds adds up along a chain.
+  const std::int64_t picoseconds = std::llround(deadline.value * 1e12) + 2 * longest_chain;
+  return plan_of(search_plan(layout, picoseconds, relaxed(deadline), options.effort));
+}
+
+Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,
+                              const CharacterizeOptions& options) {
+  Result<Problem> problem = make_problem(pipeline, profile, options);
+  if (!problem) return std::move(problem).error();
+  auto data = std::make_shared<Frontier::Data>(std::move(problem).value());
+  const Problem& p = data->problem;
+  data->curve = flow::sweep(p.network, {.progress = options.progress});
+  data->longest_chain = longest_chain(p.pipeline);
+  data->min_time = fastest_makespan(p);
+  data->least_energy_time = std::max(data->min_time, least_energy_time(p, data->curve));
+  for (const OptionTable& table : p.tables) {
+    data->least_effective += table.least_effective * static_cast<double>(table.instructions);
+  }
+  WideInteger cost = 0;
+  for (std::size_t i = 0; i < data->curve.breakpoints.size(); ++i) {
+    const auto& b = data->curve.breakpoints;
+    if (i > 0) cost += static_cast<WideInteger>(b[i - 1].value) * (b[i - 1].horizon - b[i].horizon);
+    data->cost_at.push_back(static_cast<double>(cost) * (p.flow_unit * Seconds{1e-9}));
+  }
+  return Frontier(std::move(data));
+}
+
+Result<Frontier> characterize(const Result<Schedule>& schedule, const Profile& profile,
+                              const CharacterizeOptions& options) {
+  if (!schedule) return schedule.error();
+  Result<Pipeline> pipeline = Pipeline::build(*schedule);
+  if (!pipeline) return std::move(pipeline).error();
+  return characterize(*pipeline, profile, options);
+}
+
+Seconds Frontier::min_time() const {
+  return data_->min_time;
+}
+Seconds Frontier::max_time() const {
+  return std::max(data_->min_time, data_->seconds(data_->curve.longest + data_->longest_chain));
+}
+Seconds Frontier::least_energy_time() const {
+  return data_->least_energy_time;
+}
+
+Joules Frontier::lower_bound(Seconds deadline) const {
+  return (data_->effective(deadline) + data_->problem.total_blocking_power() * deadline) *
+         static_cast<double>(data_->problem.gpus_per_stage);
+}
+
+std::vector<FrontierPoint> Frontier::points() const {
+  std::vector<FrontierPoint> points;
+  const auto add = [&](Seconds time) { points.push_back({time, lower_bound(time)}); };
+  add(min_time());
+  const auto& breakpoints = data_->curve.breakpoints;
+  for (std::size_t i = breakpoints.size(); i-- > 0;) {
+    const Seconds time = data_->seconds(breakpoints[i].horizon);
+    if (time > points.back().time) add(time);
+  }
+  return points;
+}
+
+std::size_t Frontier::breakpoints() const {
+  return static_cast<std::size_t>(data_->curve.steps);
+}
+
+std::size_t Frontier::memory_bytes() const {
+  const flow::Network& network = data_->problem.network;
+  return sizeof(Data) + data_->curve.memory_bytes() + data_->cost_at.size() * sizeof(Joules) +
+         network.arcs.size() * (sizeof(flow::Arc) + 2 * sizeof(PlanLayout::Arc)) +
+         static_cast<std::size_t>(network.nodes) * 3 * sizeof(std::int32_t) +
+         data_->problem.pipeline.nodes().size() * sizeof(PipelineNode) +
+         data_->problem.pipeline.dependencies().size() * sizeof(Dependency);
+}
+
+Result<Plan> Frontier::plan(Seconds deadline, const PlanOptions& options) const {
+  if (!(deadline >= min_time())) {
+    return Error::infeasible("no clocks end an iteration within " + shortest(deadline.value) +
+                             " s: the fastest takes " + shortest(min_time().value) + " s");
+  }
+  return data_->search(std::min(deadline, least_energy_time()), options);
+}
+
+Result<Plan> Frontier::plan_for_straggler(Seconds wait_until, const PlanOptions& options) const {
+  if (!(wait_until >= min_time())) {
+    return Error::infeasible("the straggler's " + shortest(wait_until.value) +
+                             " s are below the fastest iteration, " + shortest(min_time().value) +
+                             " s");
+  }
+  Plan plan = data_->search(std::min(wait_until, max_time()), options);
+  data_->set_iteration_time(plan, std::max(plan.iteration_time, wait_until));
+  return plan;
+}
+
+Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options) const {
+  const double gpus = data_->problem.gpus_per_stage;
+  const Watts waiting = data_->problem.total_blocking_power() * gpus;
+  if (!(cap > waiting)) {
+    return Error::infeasible("a cap of " + shortest(cap.value) +
+                             " W cannot be met: the GPUs draw " + shortest(waiting.value) +
+                             " W while they wait");
+  }
+  // Average power of the bound falls with time: find where it meets the cap.
+  Seconds low = min_time();
+  Seconds high = max_time();
+  if (lower_bound(high) / high > cap) {
+    low = high;
+  } else if (lower_bound(low) / low > cap) {
+    for (int i = 0; i < 100; ++i) {
+      const Seconds middle = (low + high) / 2;
+      (lower_bound(middle) / middle > cap ? low : high) = middle;
+    }
+    low = high;
+  }
+  Plan plan = data_->search(low, options);
+  if (plan.iteration_energy / plan.iteration_time > cap) {  // wait a little
+    const Joules effective = plan.iteration_energy - waiting * plan.iteration_time;
+    data_->set_iteration_time(plan, effective / (cap - waiting));
+  }
+  return plan;
+}
+
+Plan Frontier::all_max() const {
+  std::vector<OperatingPoint> points;
+  for (const int t : data_->problem.table) points.push_back(data_->problem.tables[t].max_clock);
+  return data_->plan_of(points);
+}
+
+Result<Plan> Frontier::least_energy_plan(const PlanOptions& options) const {
+  return plan(least_energy_time(), options);
+}
+
+Result<Certificate> Frontier::certificate(Seconds deadline) const {
+  if (!(deadline >= min_time())) {
+    return Error::infeasible("no certificate below the fastest iteration, " +
+                             shortest(min_time().value) + " s");
+  }
+  const Problem& p = data_->problem;
+  const std::int64_t horizon =
+      std::clamp(to_nanoseconds(deadline), data_->curve.shortest, data_->curve.longest);
+  const flow::State state = data_->curve.at(p.network, horizon);
+  Certificate certificate;
+  certificate.deadline = data_->seconds(horizon);
+  certificate.flow_unit = p.flow_unit;
+  certificate.time_unit = Seconds{1e-9};
+  const std::size_t nodes = p.pipeline.nodes().size();
+  const auto dependencies = p.pipeline.dependencies();
+  certificate.dependency_flow.assign(dependencies.size(), 0);
+  for (std::size_t i = 0; i < nodes; ++i) {
+    certificate.node_flow.push_back(state.flow[p.node_arc[i]]);
+    certificate.start.push_back(state.potential[p.start_node[i]]);
+    certificate.end.push_back(state.potential[p.end_node[i]]);
+  }
+  // What flows at a node's start and not through an arc of its own comes from the one dependency
+  // that was joined, or from the source; and likewise at its end.
+  certificate.source_flow = certificate.node_flow;
+  certificate.sink_flow = certificate.node_flow;
+  for (std::size_t d = 0; d < dependencies.size(); ++d) {
+    if (p.dependency_arc[d] < 0) continue;
+    const std::int64_t flow = state.flow[p.dependency_arc[d]];
+    certificate.dependency_flow[d] = flow;
+    certificate.source_flow[dependencies[d].to] -= flow;
+    certificate.sink_flow[dependencies[d].from] -= flow;
+  }
+  std::vector<int> ways_in(nodes, 0);
+  for (const Dependency& d : dependencies) ++ways_in[d.to];
+  for (std::size_t d = 0; d < dependencies.size(); ++d) {
+    if (p.dependency_arc[d] >= 0) continue;
+    const auto [from, to, lag] = dependencies[d];
+    const std::int64_t flow =
+        ways_in[to] == 1 ? certificate.node_flow[to] : certificate.node_flow[from];
+    certificate.dependency_flow[d] = flow;
+    certificate.source_flow[to] -= flow;
+    certificate.sink_flow[from] -= flow;
+  }
+  return certificate;
+}
+
+const Pipeline& Frontier::pipeline() const {
+  return data_->problem.pipeline;
+}
+const Profile& Frontier::profile() const {
+  return data_->problem.profile;
+}
+
+}  // namespace harpe

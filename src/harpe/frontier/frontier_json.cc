@@ -1,0 +1,90 @@
+#include "harpe/frontier/frontier_json.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "harpe/base/text.h"
+#include "harpe/profile/profile.h"
+
+namespace harpe {
+namespace {
+
+// FNV-1a, 64 bits.
+std::uint64_t fnv1a(std::string_view text, std::uint64_t hash) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return hash;
+}
+
+// Runs of equal clocks: "[1410,5,1395,1]" is five times 1410 MHz, then once 1395.
+std::string clock_runs(const std::vector<PlannedInstruction>& list) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < list.size();) {
+    std::size_t j = i;
+    while (j < list.size() && list[j].clock == list[i].clock) ++j;
+    if (i > 0) text += ",";
+    text += std::to_string(list[i].clock.value) + "," + std::to_string(j - i);
+    i = j;
+  }
+  return text + "]";
+}
+
+std::string json_string(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string inputs_digest(const Frontier& frontier, const Plan& any) {
+  std::uint64_t hash = fnv1a(profile_csv(frontier.profile()), 0xcbf29ce484222325ULL);
+  hash = fnv1a(schedule_json(frontier.pipeline().schedule()), hash);
+  std::string rest = std::to_string(any.gpus_per_stage);
+  for (const Watts p : any.blocking_power) rest += "," + shortest(p.value);
+  for (const auto* times : {&any.transfers.forward, &any.transfers.backward}) {
+    rest += ";";
+    for (const Seconds t : *times) rest += shortest(t.value) + ",";
+  }
+  rest += any.transfers.mode == Transfers::Mode::kRendezvous ? "rendezvous" : "overlapped";
+  hash = fnv1a(rest, hash);
+  char text[32];
+  std::snprintf(text, sizeof text, "fnv1a64:%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans) {
+  std::string text = "{\"format\": \"harpe.frontier/1\",\n";
+  if (!plans.empty()) {
+    const Plan& plan = plans.front();
+    text += " \"job\": " + json_string(plan.job) + ", \"schedule\": " + json_string(plan.schedule) +
+            ", \"stages\": " + std::to_string(plan.stages) +
+            ", \"microbatches\": " + std::to_string(plan.micro_batches) +
+            ", \"chunks\": " + std::to_string(plan.chunks) +
+            ", \"gpus_per_stage\": " + std::to_string(plan.gpus_per_stage) + ",\n";
+    text += " \"inputs_digest\": " + json_string(inputs_digest(frontier, plan)) + ",\n";
+  }
+  text += " \"min_time_s\": " + shortest(frontier.min_time().value) +
+          ", \"least_energy_time_s\": " + shortest(frontier.least_energy_time().value) +
+          ", \"max_time_s\": " + shortest(frontier.max_time().value) + ",\n";
+  text += " \"points\": [";
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const Plan& plan = plans[i];
+    text += i == 0 ? "\n" : ",\n";
+    text += "  {\"iteration_time_s\": " + shortest(plan.iteration_time.value) +
+            ", \"iteration_energy_j\": " + shortest(plan.iteration_energy.value) +
+            ", \"lower_bound_j\": " + shortest(plan.lower_bound.value) +
+            ",\n   \"clock_runs_mhz\": [";
+    for (std::size_t s = 0; s < plan.instructions.size(); ++s) {
+      text += (s == 0 ? "" : ", ") + clock_runs(plan.instructions[s]);
+    }
+    text += "]}";
+  }
+  text += "],\n \"bound\": [";
+  bool first = true;
+  for (const FrontierPoint& point : frontier.points()) {
+    text += first ? "\n" : ",\n";
+    first = false;
+    text += "  [" + shortest(point.time.value) + ", " + shortest(point.lower_bound.value) + "]";
+  }
+  return text + "]}\n";
+}
+
+}  // namespace harpe

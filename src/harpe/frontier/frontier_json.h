@@ -1,0 +1,21 @@
+#pragma once
+/// \file
+/// `harpe.frontier/1`: the frontier as a file.
+
+#include <span>
+#include <string>
+
+#include "harpe/frontier/frontier.h"
+
+namespace harpe {
+
+/// The frontier with some of its plans, fastest first. Every point carries its clocks as runs
+/// ([clock, how many, clock, how many ...] for each stage, 0 for fixed-time instructions), so that
+/// its plan is rebuilt with `plan_from_clocks` without solving; `bound` lists every point where the
+/// lower bound changes its slope.
+std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans);
+
+/// Tells inputs apart: a hash of profile, schedule, blocking power and transfers.
+std::string inputs_digest(const Frontier& frontier, const Plan& any);
+
+}  // namespace harpe

@@ -1,0 +1,289 @@
+#include "harpe/frontier/frontier.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "harpe/frontier/verify.h"
+
+namespace harpe {
+namespace {
+
+class Random {
+ public:
+  explicit Random(unsigned seed) : engine_(seed) {}
+  int below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
+  double between(double low, double high) {
+    return low + (high - low) * static_cast<double>(engine_()) / 4294967296.0;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+// Any cloud of points, including dominated ones, ties and single clocks.
+Profile random_profile(Random& random, int stages, int chunks, int clocks, bool split,
+                       double unit = 1) {
+  std::vector<InstructionProfile> entries;
+  for (int stage = 0; stage < stages; ++stage) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      std::vector<InstructionKind> kinds{InstructionKind::kForward, InstructionKind::kBackward};
+      if (split) kinds.push_back(InstructionKind::kWeight);
+      for (const InstructionKind kind : kinds) {
+        InstructionProfile entry{.stage = stage, .chunk = chunk, .kind = kind, .points = {}};
+        const int count = 1 + random.below(clocks);
+        for (int k = 0; k < count; ++k) {
+          // Not whole nanoseconds, but no two so close that a nanosecond is worth something.
+          const Seconds time{1e-3 * (5 + random.below(45)) + 1e-9 / 3};
+          entry.points.push_back(
+              {Megahertz{900 + 15 * k}, time, Joules{unit * random.between(2, 12)}});
+        }
+        entries.push_back(std::move(entry));
+      }
+    }
+  }
+  return Profile(std::move(entries), chunks > 1);
+}
+
+struct Case {
+  const char* schedule;
+  int stages, micro_batches, chunks;
+  bool split;
+};
+constexpr Case kCases[] = {
+    {"1f1b", 2, 2, 1, false}, {"1f1b", 1, 1, 1, false},     {"gpipe", 3, 2, 1, false},
+    {"zb-h1", 2, 3, 1, true}, {"zb-v", 2, 2, 2, true},      {"interleaved-1f1b", 2, 2, 2, false},
+    {"1f1b", 4, 6, 1, false}, {"dualpipev", 2, 4, 2, true},
+};
+
+Pipeline random_pipeline(Random& random, const Case& c) {
+  Result<Schedule> schedule = make_schedule(
+      c.schedule, {.stages = c.stages, .micro_batches = c.micro_batches, .chunks = c.chunks});
+  EXPECT_TRUE(schedule.ok());
+  Transfers transfers;
+  const int kind = random.below(3);
+  if (kind > 0 && schedule->parts() > 1) {
+    transfers.mode =
+        kind == 2 && c.chunks == 1 ? Transfers::Mode::kRendezvous : Transfers::Mode::kOverlapped;
+    for (int i = 0; i + 1 < schedule->parts(); ++i) {
+      transfers.forward.push_back(Seconds{random.between(0, 0.004)});
+      transfers.backward.push_back(Seconds{random.between(0, 0.004)});
+    }
+  }
+  Result<Pipeline> pipeline = Pipeline::build(*schedule, transfers);
+  EXPECT_TRUE(pipeline.ok()) << pipeline.error().text();
+  return std::move(pipeline).value();
+}
+
+std::string faults_of(const Verification& verification) {
+  std::string text;
+  for (const std::string& fault : verification.faults) text += fault + "\n";
+  return text;
+}
+
+TEST(Frontier, EveryPlanAndBoundIsAcceptedByTheChecker) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    const Case& c = kCases[seed % std::size(kCases)];
+    const Profile profile = random_profile(random, c.stages, c.chunks, 12, c.split);
+    const Pipeline pipeline = random_pipeline(random, c);
+    const Result<Frontier> frontier = characterize(
+        pipeline, profile,
+        {.blocking_power = Watts{random.between(0, 120)}, .gpus_per_stage = 1 + random.below(8)});
+    ASSERT_TRUE(frontier.ok()) << frontier.error().text();
+    const Seconds low = frontier->min_time();
+    const Seconds high = frontier->max_time() * 1.1;
+    for (int k = 0; k <= 4; ++k) {
+      const Seconds deadline = low + (high - low) * (k / 4.0);
+      for (const bool straggler : {false, true}) {
+        const Result<Plan> plan =
+            straggler ? frontier->plan_for_straggler(deadline) : frontier->plan(deadline);
+        ASSERT_TRUE(plan.ok()) << plan.error().text();
+        if (straggler) {
+          EXPECT_GE(plan->iteration_time.value, deadline.value * (1 - 1e-12));
+        } else {
+          EXPECT_LE(plan->iteration_time.value, deadline.value * (1 + 1e-9));
+        }
+        EXPECT_GE(plan->gap(), 0);
+        const Result<Certificate> certificate = frontier->certificate(plan->iteration_time);
+        ASSERT_TRUE(certificate.ok());
+        const Verification verification = verify_plan(*plan, profile, &*certificate);
+        EXPECT_EQ(faults_of(verification), "")
+            << "at " << plan->iteration_time.value << " s of " << low.value << " to "
+            << frontier->max_time().value << " s";
+      }
+    }
+  }
+}
+
+// Least effective energy of all assignments that end by a deadline, by trying each.
+double brute_force(const Pipeline& pipeline, const Profile& profile, Watts power,
+                   Seconds deadline) {
+  std::vector<std::span<const OperatingPoint>> options;
+  for (const PipelineNode& node : pipeline.nodes()) {
+    options.push_back(profile.points(node.stage, node.chunk, node.instruction.kind));
+  }
+  std::vector<std::size_t> choice(options.size(), 0);
+  std::vector<Seconds> durations(options.size());
+  double best = std::numeric_limits<double>::infinity();
+  while (true) {
+    double cost = 0;
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      durations[i] = options[i][choice[i]].time;
+      cost += effective_energy(options[i][choice[i]], power).value;
+    }
+    if (cost < best && pipeline.earliest(durations).makespan.value <= deadline.value * (1 + 1e-12))
+      best = cost;
+    std::size_t i = 0;
+    while (i < choice.size() && ++choice[i] == options[i].size()) choice[i++] = 0;
+    if (i == choice.size()) return best;
+  }
+}
+
+TEST(Frontier, PlansOfSmallPipelinesAreOptimalOrNearlySo) {
+  double excess = 0;
+  int plans = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed + 500);
+    const Profile profile = random_profile(random, 2, 1, 4, false);
+    Result<Schedule> schedule = one_f_one_b({.stages = 2, .micro_batches = 2});
+    const Pipeline pipeline = Pipeline::build(*schedule).value();
+    const Watts power{50};
+    const Result<Frontier> frontier = characterize(pipeline, profile, {.blocking_power = power});
+    ASSERT_TRUE(frontier.ok());
+    for (int k = 0; k <= 3; ++k) {
+      const Seconds low = frontier->min_time();
+      const Seconds deadline = low + (frontier->max_time() - low) * (k / 3.0);
+      const double waiting = 2 * 50 * deadline.value;
+      const double optimum = brute_force(pipeline, profile, power, deadline) + waiting;
+      const Result<Plan> plan = frontier->plan_for_straggler(deadline);
+      ASSERT_TRUE(plan.ok());
+      ASSERT_LE(frontier->lower_bound(deadline).value, optimum * (1 + 1e-9));
+      ASSERT_GE(plan->iteration_energy.value, optimum * (1 - 1e-9));
+      excess += plan->iteration_energy.value / optimum - 1;
+      ++plans;
+    }
+  }
+  EXPECT_LT(excess / plans, 0.0003);
+}
+
+TEST(Frontier, FallsAndIsConvexUpToTheLeastEnergy) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed + 900);
+    const Case& c = kCases[seed % std::size(kCases)];
+    const Profile profile = random_profile(random, c.stages, c.chunks, 10, c.split);
+    const Result<Frontier> frontier =
+        characterize(random_pipeline(random, c), profile, {.blocking_power = 40_W});
+    ASSERT_TRUE(frontier.ok());
+    const auto points = frontier->points();
+    for (std::size_t i = 2; i < points.size(); ++i) {
+      const double before = (points[i - 1].lower_bound - points[i - 2].lower_bound) /
+                            Joules{(points[i - 1].time - points[i - 2].time).value};
+      const double after = (points[i].lower_bound - points[i - 1].lower_bound) /
+                           Joules{(points[i].time - points[i - 1].time).value};
+      EXPECT_LE(before, after + 1e-6 * std::abs(after));
+    }
+    for (const FrontierPoint& point : points) {
+      EXPECT_GE(point.lower_bound.value,
+                frontier->lower_bound(frontier->least_energy_time()).value * (1 - 1e-12));
+    }
+  }
+}
+
+TEST(Frontier, ScalesExactlyWithTheUnitOfEnergy) {
+  for (const double unit : {0x1p-40, 0x1p-10, 0x1p10, 0x1p40}) {
+    Random random(7), same(7);
+    const Profile one = random_profile(random, 4, 1, 20, false);
+    const Profile other = random_profile(same, 4, 1, 20, false, unit);
+    Result<Schedule> schedule = one_f_one_b({.stages = 4, .micro_batches = 6});
+    const Pipeline pipeline = Pipeline::build(*schedule).value();
+    const Frontier a = characterize(pipeline, one, {.blocking_power = 60_W}).value();
+    const Frontier b = characterize(pipeline, other, {.blocking_power = 60_W * unit}).value();
+    ASSERT_EQ(a.min_time().value, b.min_time().value);
+    ASSERT_EQ(a.least_energy_time().value, b.least_energy_time().value);
+    for (const double slowdown : {1.0, 1.03, 1.1}) {
+      const Plan p = a.plan(a.min_time() * slowdown).value();
+      const Plan q = b.plan(b.min_time() * slowdown).value();
+      EXPECT_DOUBLE_EQ(p.iteration_energy.value * unit, q.iteration_energy.value);
+      for (std::size_t s = 0; s < p.instructions.size(); ++s) {
+        for (std::size_t i = 0; i < p.instructions[s].size(); ++i) {
+          ASSERT_EQ(p.instructions[s][i].clock, q.instructions[s][i].clock);
+        }
+      }
+    }
+  }
+}
+
+TEST(Frontier, KeepsThePowerCap) {
+  Random random(11);
+  const Profile profile = random_profile(random, 4, 1, 20, false);
+  Result<Schedule> schedule = one_f_one_b({.stages = 4, .micro_batches = 8});
+  const Frontier frontier =
+      characterize(schedule, profile, {.blocking_power = 30_W, .gpus_per_stage = 2}).value();
+  const Plan fastest = frontier.plan(frontier.min_time()).value();
+  const Watts most = fastest.iteration_energy / fastest.iteration_time;
+  for (const double share : {1.5, 1.0, 0.9, 0.7, 0.5}) {
+    const Watts cap = most * share;
+    if (!(cap > 4 * 2 * 30_W)) continue;
+    const Result<Plan> plan = frontier.plan_for_power_cap(cap);
+    ASSERT_TRUE(plan.ok());
+    EXPECT_LE((plan->iteration_energy / plan->iteration_time).value, cap.value * (1 + 1e-12));
+  }
+  const Result<Plan> impossible = frontier.plan_for_power_cap(200_W);
+  ASSERT_FALSE(impossible.ok());
+  EXPECT_EQ(impossible.error().code, ErrorCode::kInfeasible);
+  EXPECT_NE(impossible.error().text().find("240 W while they wait"), std::string::npos)
+      << impossible.error().text();
+}
+
+TEST(Frontier, SaysWhatIsPossibleBelowTheFastest) {
+  Random random(12);
+  const Profile profile = random_profile(random, 2, 1, 5, false);
+  Result<Schedule> schedule = one_f_one_b({.stages = 2, .micro_batches = 4});
+  const Frontier frontier = characterize(schedule, profile, {}).value();
+  const Result<Plan> plan = frontier.plan(frontier.min_time() * 0.999);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.error().code, ErrorCode::kInfeasible);
+  EXPECT_NE(plan.error().text().find("the fastest takes"), std::string::npos);
+  EXPECT_TRUE(frontier.plan(frontier.min_time()).ok());
+}
+
+TEST(Frontier, NamesEveryInstructionTheProfileLacks) {
+  Random random(13);
+  const Profile profile = random_profile(random, 2, 1, 5, false);
+  Result<Schedule> schedule = zb_h1({.stages = 3, .micro_batches = 4});
+  const Result<Frontier> frontier = characterize(schedule, profile, {});
+  ASSERT_FALSE(frontier.ok());
+  const std::string text = frontier.error().text();
+  for (const char* missing : {"stage 0 weight", "stage 1 weight", "stage 2 forward",
+                              "stage 2 backward", "stage 2 weight"}) {
+    EXPECT_NE(text.find(missing), std::string::npos) << text;
+  }
+}
+
+TEST(Frontier, PlansOneTwoOrThreeClocksAndClocksThatHardlyMatter) {
+  std::vector<InstructionProfile> entries;
+  const auto add = [&](int stage, InstructionKind kind, std::vector<OperatingPoint> points) {
+    entries.push_back({.stage = stage, .chunk = 0, .kind = kind, .points = std::move(points)});
+  };
+  add(0, InstructionKind::kForward, {{1410_MHz, 0.005_s, 2_J}});
+  add(0, InstructionKind::kBackward, {{1200_MHz, 0.011_s, 3_J}, {1410_MHz, 0.010_s, 4_J}});
+  add(1, InstructionKind::kForward,
+      {{900_MHz, 0.0060001_s, 1_J}, {1200_MHz, 0.00600005_s, 2_J}, {1410_MHz, 0.006_s, 4_J}});
+  add(1, InstructionKind::kBackward, {{1410_MHz, 0.012_s, 4_J}});
+  const Profile profile(std::move(entries));
+  Result<Schedule> schedule = one_f_one_b({.stages = 2, .micro_batches = 5});
+  const Frontier frontier = characterize(schedule, profile, {.blocking_power = 80_W}).value();
+  for (const double slowdown : {1.0, 1.000001, 1.01, 1.2}) {
+    const Plan plan = frontier.plan(frontier.min_time() * slowdown).value();
+    const Certificate certificate = frontier.certificate(plan.iteration_time).value();
+    EXPECT_EQ(faults_of(verify_plan(plan, profile, &certificate)), "");
+  }
+}
+
+}  // namespace
+}  // namespace harpe

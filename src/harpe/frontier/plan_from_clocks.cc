@@ -1,0 +1,210 @@
+#include "harpe/frontier/plan_from_clocks.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace harpe {
+namespace {
+
+std::string describe(int stage, InstructionKind kind) {
+  return "stage " + std::to_string(stage) + " " + std::string(name(kind));
+}
+
+const OperatingPoint* measured(std::span<const OperatingPoint> points, Megahertz clock) {
+  const auto found =
+      std::lower_bound(points.begin(), points.end(), clock,
+                       [](const OperatingPoint& p, Megahertz wanted) { return p.clock < wanted; });
+  return found != points.end() && found->clock == clock ? &*found : nullptr;
+}
+
+/// Fills in what every instruction of the pipeline takes.
+class Chooser {
+ public:
+  Chooser(const Pipeline& pipeline, const Profile& profile,
+          const std::vector<std::vector<Megahertz>>& clocks, bool interpolate)
+      : pipeline_(pipeline), profile_(profile), clocks_(clocks), interpolate_(interpolate) {}
+
+  Result<std::vector<OperatingPoint>> choose() {
+    check_lengths();
+    std::vector<OperatingPoint> chosen;
+    std::size_t next = 0;
+    int stage = 0;
+    for (const PipelineNode& node : pipeline_.nodes()) {
+      if (node.stage < 0 || !faults_.empty()) break;
+      if (node.stage != stage) next = 0;
+      stage = node.stage;
+      const auto points = profile_.points(stage, node.chunk, node.instruction.kind);
+      if (is_fixed_time(node.instruction.kind)) {
+        chosen.push_back(points.empty() ? OperatingPoint{} : points.front());
+        chosen.back().clock = Megahertz{0};
+      } else {
+        chosen.push_back(computation(node, points, clocks_[stage][next++]));
+      }
+    }
+    for (const auto& [what, times] : missing_) {
+      faults_.add(what + (times > 1 ? " (" + std::to_string(times) + " times)" : ""));
+    }
+    if (!faults_.empty()) return Error::invalid(std::move(faults_));
+    return chosen;
+  }
+
+ private:
+  void check_lengths() {
+    const auto& lists = pipeline_.schedule().lists;
+    if (clocks_.size() != lists.size()) {
+      faults_.add("expected clocks for " + std::to_string(lists.size()) + " stages, found " +
+                  std::to_string(clocks_.size()));
+      return;
+    }
+    for (std::size_t stage = 0; stage < lists.size(); ++stage) {
+      const auto computations = static_cast<std::size_t>(std::ranges::count_if(
+          lists[stage], [](const Instruction& i) { return !is_fixed_time(i.kind); }));
+      if (clocks_[stage].size() == computations) continue;
+      faults_.add("stage " + std::to_string(stage) + ": expected " + std::to_string(computations) +
+                  " clocks, one for each computation, found " +
+                  std::to_string(clocks_[stage].size()));
+    }
+  }
+
+  OperatingPoint computation(const PipelineNode& node, std::span<const OperatingPoint> points,
+                             Megahertz clock) {
+    if (const OperatingPoint* point = measured(points, clock)) return *point;
+    const std::string what = describe(node.stage, node.instruction.kind);
+    if (points.empty()) {
+      note_missing("the profile lacks " + what);
+      return {};
+    }
+    const bool inside = points.front().clock < clock && clock < points.back().clock;
+    if (interpolate_ && inside) return *at_clock(points, clock);
+    note_missing("the profile lacks " + what + " at " + std::to_string(clock.value) + " MHz");
+    return {};
+  }
+
+  void note_missing(const std::string& what) {
+    const auto found = std::ranges::find(missing_, what, &std::pair<std::string, int>::first);
+    if (found != missing_.end()) {
+      ++found->second;
+    } else {
+      missing_.emplace_back(what, 1);
+    }
+  }
+
+  const Pipeline& pipeline_;
+  const Profile& profile_;
+  const std::vector<std::vector<Megahertz>>& clocks_;
+  bool interpolate_;
+  std::vector<std::pair<std::string, int>> missing_;  // and how often
+  Faults faults_;
+};
+
+Plan empty_plan(const Pipeline& pipeline, const ClockPlanOptions& options) {
+  const Schedule& schedule = pipeline.schedule();
+  Plan plan;
+  plan.job = options.job;
+  plan.schedule = schedule.name;
+  plan.stages = schedule.stages;
+  plan.micro_batches = schedule.micro_batches;
+  plan.chunks = schedule.chunks();
+  plan.gpus_per_stage = options.gpus_per_stage;
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    plan.blocking_power.push_back(options.blocking_power[stage]);
+  }
+  plan.transfers = pipeline.transfers();
+  plan.placement = schedule.placement;
+  plan.copies = schedule.copies;
+  plan.instructions.resize(static_cast<std::size_t>(schedule.stages));
+  return plan;
+}
+
+}  // namespace
+
+std::optional<OperatingPoint> at_clock(std::span<const OperatingPoint> points, Megahertz clock) {
+  if (points.empty()) return std::nullopt;
+  const auto above =
+      std::lower_bound(points.begin(), points.end(), clock,
+                       [](const OperatingPoint& p, Megahertz wanted) { return p.clock < wanted; });
+  if (above == points.end()) return OperatingPoint{clock, points.back().time, points.back().energy};
+  if (above->clock == clock || above == points.begin()) {
+    return OperatingPoint{clock, above->time, above->energy};
+  }
+  const OperatingPoint& low = *(above - 1);
+  const OperatingPoint& high = *above;
+  const double x = (1.0 / clock.value - 1.0 / low.clock.value) /
+                   (1.0 / high.clock.value - 1.0 / low.clock.value);
+  return OperatingPoint{clock, low.time + x * (high.time - low.time),
+                        low.energy + x * (high.energy - low.energy)};
+}
+
+Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
+                              const std::vector<std::vector<Megahertz>>& clocks,
+                              const ClockPlanOptions& options) {
+  const std::size_t powers = options.blocking_power.values.size();
+  if (powers != 1 && powers != static_cast<std::size_t>(pipeline.schedule().stages)) {
+    return Error::invalid("blocking power: expected one value or one for each of the " +
+                          std::to_string(pipeline.schedule().stages) + " stages, found " +
+                          std::to_string(powers));
+  }
+  const auto chosen = Chooser(pipeline, profile, clocks, options.interpolate).choose();
+  if (!chosen) return chosen.error();
+
+  const auto nodes = pipeline.nodes();
+  std::vector<Seconds> durations(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    durations[i] = i < chosen->size() ? (*chosen)[i].time : nodes[i].transfer_time;
+  }
+  const Timeline timeline = pipeline.earliest(durations);
+  Plan plan = empty_plan(pipeline, options);
+  Joules effective{0};
+  for (std::size_t i = 0; i < chosen->size(); ++i) {
+    const PipelineNode& node = nodes[i];
+    const OperatingPoint& point = (*chosen)[i];
+    effective += effective_energy(point, plan.blocking_power[node.stage]);
+    const Instruction& instruction = node.instruction;
+    const int backward_chunk =
+        instruction.backward_part >= 0 ? pipeline.schedule().chunk(instruction.backward_part) : -1;
+    plan.instructions[node.stage].push_back(
+        {.kind = instruction.kind,
+         .chunk = node.chunk,
+         .micro_batch = instruction.micro_batch,
+         .backward_chunk = backward_chunk,
+         .backward_micro_batch = instruction.backward_micro_batch,
+         .gradient = instruction.gradient,
+         .clock = point.clock,
+         .start = timeline.start[i],
+         .time = point.time,
+         .energy = point.energy});
+  }
+  plan.iteration_time = timeline.makespan;
+  Watts blocking{0};
+  for (const Watts power : plan.blocking_power) blocking += power;
+  plan.iteration_energy = (effective + blocking * plan.iteration_time) * plan.gpus_per_stage;
+  return plan;
+}
+
+std::size_t unmeasured_clocks(const Plan& plan, const Profile& profile) {
+  std::size_t count = 0;
+  for (std::size_t stage = 0; stage < plan.instructions.size(); ++stage) {
+    for (const PlannedInstruction& i : plan.instructions[stage]) {
+      const auto points = profile.points(static_cast<int>(stage), i.chunk, i.kind);
+      count += i.clock != Megahertz{0} && !points.empty() && measured(points, i.clock) == nullptr;
+    }
+  }
+  return count;
+}
+
+Profile with_loading(const Profile& profile, const PerStage<Seconds>& load,
+                     const PerStage<Watts>& blocking_power) {
+  std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
+  for (InstructionProfile& entry : entries) {
+    const bool has_forward =
+        entry.kind == InstructionKind::kForward || entry.kind == InstructionKind::kForwardBackward;
+    if (!has_forward) continue;
+    for (OperatingPoint& point : entry.points) {
+      point.time += load[entry.stage];
+      point.energy += blocking_power[entry.stage] * load[entry.stage];
+    }
+  }
+  return Profile(std::move(entries), profile.has_chunks());
+}
+
+}  // namespace harpe

@@ -1,0 +1,347 @@
+#include "harpe/frontier/plan_search.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace harpe {
+namespace {
+
+// Index of the last of some rising times that is within `room`, or of the first.
+int last_within(std::span<const std::int64_t> times, std::int64_t room) {
+  return static_cast<int>(std::upper_bound(times.begin() + 1, times.end(), room) - times.begin()) -
+         1;
+}
+
+}  // namespace
+
+PlanLayout::PlanLayout(const Problem& problem) : problem_(problem) {
+  const flow::Network& network = problem.network;
+  const std::size_t arcs = network.arcs.size();
+  std::vector<std::int32_t> node_of(arcs, -1);
+  std::vector<std::int64_t> lag(arcs, 0);
+  for (std::size_t i = 0; i < problem.node_arc.size(); ++i) {
+    node_of[problem.node_arc[i]] = static_cast<std::int32_t>(i);
+  }
+  const auto dependencies = problem.pipeline.dependencies();
+  for (std::size_t i = 0; i < dependencies.size(); ++i) {
+    if (problem.dependency_arc[i] >= 0) {
+      lag[problem.dependency_arc[i]] = 4 * std::llround(dependencies[i].lag.value * 0.25e12);
+    }
+  }
+
+  first_out_.assign(network.nodes + 1, 0);
+  first_in_.assign(network.nodes + 1, 0);
+  for (const flow::Arc& arc : network.arcs) {
+    ++first_out_[arc.tail + 1];
+    ++first_in_[arc.head + 1];
+  }
+  for (std::int32_t v = 0; v < network.nodes; ++v) {
+    first_out_[v + 1] += first_out_[v];
+    first_in_[v + 1] += first_in_[v];
+  }
+  out_.resize(arcs);
+  in_.resize(arcs);
+  std::vector<std::int32_t> next_out(first_out_.begin(), first_out_.end() - 1);
+  std::vector<std::int32_t> next_in(first_in_.begin(), first_in_.end() - 1);
+  for (std::size_t i = 0; i < arcs; ++i) {
+    const flow::Arc& arc = network.arcs[i];
+    const std::int32_t node = node_of[i];
+    const std::int32_t table = node < 0 ? -1 : problem.table[node];
+    const auto index = static_cast<std::int32_t>(i);
+    out_[next_out[arc.tail]++] = {arc.head, node, lag[i], index, table};
+    in_[next_in[arc.head]++] = {arc.tail, node, lag[i], index, table};
+  }
+
+  order_.push_back(network.source);
+  std::vector<std::int32_t> missing(network.nodes);
+  for (std::int32_t v = 0; v < network.nodes; ++v) missing[v] = first_in_[v + 1] - first_in_[v];
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    for (const Arc& arc : out(order_[i])) {
+      if (--missing[arc.event] == 0) order_.push_back(arc.event);
+    }
+  }
+
+  first_option_.push_back(0);
+  for (const OptionTable& table : problem.tables) {
+    for (const Option& option : table.options) {
+      times_.push_back(option.time);
+      nanoseconds_.push_back(to_nanoseconds(option.point.time));
+      costs_.push_back(option.cost);
+    }
+    first_option_.push_back(static_cast<std::int32_t>(times_.size()));
+  }
+}
+
+PlanSearch::PlanSearch(const PlanLayout& layout, std::int64_t deadline)
+    : layout_(layout),
+      problem_(layout.problem()),
+      deadline_(deadline / 4 * 4),  // all times are multiples of 4, so that halves are whole
+      time_(problem_.network.nodes),
+      latest_(problem_.network.nodes),
+      choice_(problem_.table.size(), 0) {}
+
+// xorshift64: Marsaglia 2003.
+std::uint64_t PlanSearch::random() {
+  random_state_ ^= random_state_ << 13;
+  random_state_ ^= random_state_ >> 7;
+  random_state_ ^= random_state_ << 17;
+  return random_state_ >> 11;
+}
+
+int PlanSearch::cheapest_within(std::int32_t table, std::int64_t time) const {
+  return last_within(layout_.times(table), time);
+}
+
+void PlanSearch::keep_if_better() {
+  if (cost_ >= best_cost_) return;
+  best_cost_ = cost_;
+  best_ = choice_;
+}
+
+// One pass along the pipeline, in the whole nanoseconds of the network: nothing ends after its
+// relaxed end.
+void PlanSearch::round(const flow::State& relaxed, std::span<const double> shares) {
+  const double unit = problem_.flow_unit * Seconds{1e-12} / problem_.cost_unit;
+  const auto& arcs = problem_.network.arcs;
+  std::fill(time_.begin(), time_.end(), 0);
+  for (const std::int32_t u : layout_.order()) {
+    for (const auto& arc : layout_.out(u)) {
+      std::int64_t length = -arcs[arc.network_arc].shift;
+      if (arc.node >= 0) {
+        const auto nanoseconds = layout_.nanoseconds(arc.table);
+        const auto times = layout_.times(arc.table);
+        const auto costs = layout_.costs(arc.table);
+        const std::int64_t room = relaxed.potential[arc.event] - time_[u];
+        int choice = last_within(nanoseconds, room);
+        const double price =
+            shares[arc.table] * unit * static_cast<double>(relaxed.flow[arc.network_arc]);
+        const auto value = [&](int k) {
+          return static_cast<double>(costs[k]) + price * static_cast<double>(times[k]);
+        };
+        double best = value(choice);
+        for (int k = choice; k-- > 0;) {
+          if (const double v = value(k); v < best) {
+            best = v;
+            choice = k;
+          }
+        }
+        choice_[arc.node] = choice;
+        length = nanoseconds[choice];
+      }
+      time_[arc.event] = std::max(time_[arc.event], time_[u] + length);
+    }
+  }
+}
+
+// Every instruction takes the cheapest option between its earliest start and its latest end, from
+// the first to the last. Expects choices, leaves earliest times.
+void PlanSearch::use_slack_forwards() {
+  set_latest();
+  cost_ = 0;
+  std::fill(time_.begin(), time_.end(), 0);
+  for (const std::int32_t u : layout_.order()) {
+    for (const auto& arc : layout_.out(u)) {
+      std::int64_t length = arc.lag;
+      if (arc.node >= 0) {
+        const int choice = cheapest_within(arc.table, latest_[arc.event] - time_[u]);
+        choice_[arc.node] = choice;
+        cost_ += layout_.costs(arc.table)[choice];
+        length = layout_.times(arc.table)[choice];
+      }
+      time_[arc.event] = std::max(time_[arc.event], time_[u] + length);
+    }
+  }
+}
+
+// The same from the last to the first. Expects choices and their earliest times.
+void PlanSearch::use_slack_backwards() {
+  cost_ = 0;
+  std::fill(latest_.begin(), latest_.end(), deadline_);
+  const auto order = layout_.order();
+  for (std::size_t i = order.size(); i-- > 0;) {
+    const std::int32_t v = order[i];
+    for (const auto& arc : layout_.in(v)) {
+      std::int64_t length = arc.lag;
+      if (arc.node >= 0) {
+        const int choice = cheapest_within(arc.table, latest_[v] - time_[arc.event]);
+        choice_[arc.node] = choice;
+        cost_ += layout_.costs(arc.table)[choice];
+        length = layout_.times(arc.table)[choice];
+      }
+      latest_[arc.event] = std::min(latest_[arc.event], latest_[v] - length);
+    }
+  }
+}
+
+void PlanSearch::set_earliest() {
+  std::fill(time_.begin(), time_.end(), 0);
+  for (const std::int32_t u : layout_.order()) {
+    for (const auto& arc : layout_.out(u)) {
+      const std::int64_t length =
+          arc.node < 0 ? arc.lag : layout_.times(arc.table)[choice_[arc.node]];
+      time_[arc.event] = std::max(time_[arc.event], time_[u] + length);
+    }
+  }
+}
+
+void PlanSearch::set_latest() {
+  std::fill(latest_.begin(), latest_.end(), deadline_);
+  const auto order = layout_.order();
+  for (std::size_t i = order.size(); i-- > 0;) {
+    const std::int32_t v = order[i];
+    for (const auto& arc : layout_.in(v)) {
+      const std::int64_t length =
+          arc.node < 0 ? arc.lag : layout_.times(arc.table)[choice_[arc.node]];
+      latest_[arc.event] = std::min(latest_[arc.event], latest_[v] - length);
+    }
+  }
+}
+
+void PlanSearch::decode(const flow::State& relaxed, int trials) {
+  constexpr int kUniform[] = {17, 19, 15, 13, 20, 7, 0, 18, 16, 10, 14, 5};  // of 20
+  std::vector<double> best_shares(problem_.tables.size(), 0.0);
+  std::vector<double> shares = best_shares;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (int trial = 0; trial < trials; ++trial) {
+    if (trial < static_cast<int>(std::size(kUniform))) {
+      std::fill(shares.begin(), shares.end(), kUniform[trial] / 20.0);
+    } else {
+      shares = best_shares;
+      const std::size_t changes = random_below(5) == 0 ? shares.size() : 1 + random_below(3);
+      for (std::size_t i = 0; i < changes; ++i) {
+        shares[random_below(shares.size())] = static_cast<double>(random_below(1100)) / 1000.0;
+      }
+    }
+    round(relaxed, shares);
+    if (trial % 2 == 0) {
+      set_earliest();
+      use_slack_backwards();
+      use_slack_forwards();
+    } else {
+      use_slack_forwards();
+      use_slack_backwards();
+    }
+    if (cost_ <= least) {
+      least = cost_;
+      best_shares = shares;
+    }
+    keep_if_better();
+  }
+}
+
+// Puts every event somewhere between its earliest and its latest time, in one of four manners.
+void PlanSearch::scatter() {
+  set_latest();
+  const std::size_t manner = random_below(4);
+  std::fill(time_.begin(), time_.end(), 0);
+  for (const std::int32_t u : layout_.order()) {
+    const std::int64_t slack = latest_[u] - time_[u];
+    if (slack > 0 && u != problem_.network.source) {
+      if (manner == 1) {
+        time_[u] += slack;
+      } else if (manner >= 2 && random_below(manner == 2 ? 2 : 8) == 0) {
+        time_[u] += static_cast<std::int64_t>(random_below(static_cast<std::size_t>(slack)));
+      }
+    }
+    for (const auto& arc : layout_.out(u)) {
+      const std::int64_t length =
+          arc.node < 0 ? arc.lag : layout_.times(arc.table)[choice_[arc.node]];
+      time_[arc.event] = std::max(time_[arc.event], time_[u] + length);
+    }
+  }
+  time_[problem_.network.sink] = deadline_;
+}
+
+// Gives every instruction the cheapest option that fits between its events.
+void PlanSearch::fit() {
+  cost_ = 0;
+  for (std::size_t i = 0; i < choice_.size(); ++i) {
+    const std::int32_t table = problem_.table[i];
+    choice_[i] =
+        cheapest_within(table, time_[problem_.end_node[i]] - time_[problem_.start_node[i]]);
+    cost_ += layout_.costs(table)[choice_[i]];
+  }
+}
+
+// How much longer one of a few instructions would have to get for a cheaper option: the least of
+// them.
+std::int64_t PlanSearch::random_shift() {
+  constexpr int kSamples = 4;
+  std::int64_t shift = 0;
+  int samples = 0;
+  for (int tries = 0; tries < 20 && samples < kSamples; ++tries) {
+    const std::size_t i = random_below(choice_.size());
+    const auto times = layout_.times(problem_.table[i]);
+    std::size_t further = 1;
+    while (further < 8 && random_below(2) == 0) ++further;
+    const std::size_t target = static_cast<std::size_t>(choice_[i]) + further;
+    if (target >= times.size()) continue;
+    const std::int64_t need =
+        times[target] - (time_[problem_.end_node[i]] - time_[problem_.start_node[i]]);
+    if (samples++ == 0 || need < shift) shift = need;
+  }
+  return shift;
+}
+
+void PlanSearch::jump(int jumps) {
+  choice_ = best_;
+  flow::BinaryCut cut(problem_.network);
+  const auto& arcs = problem_.network.arcs;
+  for (int k = 0; k < jumps; ++k) {
+    scatter();
+    fit();
+    keep_if_better();
+    const std::int64_t size = random_shift();
+    if (size <= 0) continue;
+    const bool later = random_below(2) == 0;
+    const bool optimistic = random_below(2) == 0;
+    cut.clear();
+    for (std::int32_t u = 0; u < problem_.network.nodes; ++u) {
+      for (const auto& arc : layout_.out(u)) {
+        const std::int64_t x = time_[arc.event] - time_[u];
+        std::int64_t gain = 0;  // where the arc gets longer
+        std::int64_t loss = 0;  // where it gets shorter
+        if (arc.node < 0) {
+          if (x - size < arc.lag) loss = flow::kUnbounded;
+        } else {
+          const auto costs = layout_.costs(arc.table);
+          const std::int64_t now = costs[choice_[arc.node]];
+          gain = now - costs[cheapest_within(arc.table, x + size)];
+          loss = x - size < layout_.times(arc.table)[0]
+                     ? flow::kUnbounded
+                     : costs[cheapest_within(arc.table, x - size)] - now;
+        }
+        // Minimum cuts cannot have both: the gain is cut, or the loss overstated, so that the cost
+        // found is never too low.
+        if (gain > loss) (optimistic ? loss : gain) = optimistic ? gain : loss;
+        const std::int32_t first = arcs[arc.network_arc].tail;
+        const std::int32_t second = arcs[arc.network_arc].head;
+        cut.add_unary(later ? second : first, -gain);
+        cut.add_unary(later ? first : second, gain);
+        cut.set_arc(arc.network_arc, later ? loss - gain : 0, later ? 0 : loss - gain);
+      }
+    }
+    if (cut.solve() >= 0) continue;
+    for (std::int32_t v = 0; v < problem_.network.nodes; ++v) {
+      if (cut.chosen(v)) time_[v] += later ? size : -size;
+    }
+    fit();
+    keep_if_better();
+  }
+}
+
+Assignment search_plan(const PlanLayout& layout, std::int64_t deadline, const flow::State& relaxed,
+                       Effort effort) {
+  PlanSearch search(layout, deadline);
+  if (effort == Effort::kQuick) {
+    search.decode(relaxed, 6);
+    return search.best();
+  }
+  // About the same work for every size of pipeline, within limits.
+  const auto size = static_cast<std::int64_t>(layout.problem().network.nodes);
+  search.decode(relaxed, static_cast<int>(std::clamp<std::int64_t>(300'000 / size, 40, 2000)));
+  search.jump(static_cast<int>(std::clamp<std::int64_t>(60'000 / size, 10, 400)));
+  return search.best();
+}
+
+}  // namespace harpe

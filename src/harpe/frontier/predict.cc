@@ -1,0 +1,133 @@
+#include "harpe/frontier/predict.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "harpe/frontier/plan_from_clocks.h"
+
+namespace harpe {
+namespace {
+
+struct Cost {
+  Seconds time;
+  Joules energy;
+};
+
+/// Replays one stage: what each of its instructions takes, late clock changes included.
+class StageReplay {
+ public:
+  StageReplay(const Plan& plan, const Profile& profile, const PredictOptions& options, int stage)
+      : list_(plan.instructions[stage]),
+        profile_(profile),
+        latency_(options.switch_latency),
+        load_(options.load.empty() ? Seconds{0} : options.load[stage]),
+        blocking_power_(plan.blocking_power[stage]),
+        stage_(stage) {
+    for (const PlannedInstruction& i : list_) {
+      if (i.clock != Megahertz{0}) clock_ = i.clock;
+    }
+  }
+
+  Cost replay(const PlannedInstruction& i) {
+    if (i.kind == InstructionKind::kSwitch) return {};
+    const auto points = profile_.points(stage_, i.chunk, i.kind);
+    Cost cost = at(points, i);
+    if (i.clock != Megahertz{0}) {
+      if (i.clock != clock_) cost = late(points, cost);
+      changes_ += i.clock != clock_;
+      clock_ = i.clock;
+    }
+    const bool loads =
+        i.kind == InstructionKind::kForward || i.kind == InstructionKind::kForwardBackward;
+    if (loads) cost = {cost.time + load_, cost.energy + blocking_power_ * load_};
+    return cost;
+  }
+
+  std::size_t clock_changes() const { return changes_; }
+
+ private:
+  static Cost at(std::span<const OperatingPoint> points, const PlannedInstruction& i) {
+    if (points.empty() || (i.clock == Megahertz{0} && !is_fixed_time(i.kind))) {
+      return {i.time, i.energy};
+    }
+    if (is_fixed_time(i.kind)) return {points.front().time, points.front().energy};
+    const auto point = at_clock(points, i.clock);
+    return {point->time, point->energy};
+  }
+
+  /// The first seconds run at the clock before.
+  Cost late(std::span<const OperatingPoint> points, const Cost& on_time) const {
+    const auto before = at_clock(points, clock_);
+    if (!before || latency_ <= Seconds{0}) return on_time;
+    const double w = before->time <= latency_ ? 1.0 : latency_ / before->time;
+    return {w * before->time + (1 - w) * on_time.time,
+            w * before->energy + (1 - w) * on_time.energy};
+  }
+
+  const std::vector<PlannedInstruction>& list_;
+  const Profile& profile_;
+  Seconds latency_;
+  Seconds load_;
+  Watts blocking_power_;
+  int stage_;
+  Megahertz clock_{0};
+  std::size_t changes_ = 0;
+};
+
+Status check(const Plan& plan, const PredictOptions& options) {
+  Faults faults;
+  const auto stages = static_cast<std::size_t>(plan.stages);
+  if (plan.blocking_power.size() != stages) {
+    faults.add("the plan has " + std::to_string(plan.blocking_power.size()) +
+               " blocking powers for " + std::to_string(plan.stages) + " stages");
+  }
+  if (!options.load.empty() && options.load.size() != stages) {
+    faults.add("load: expected one time for each of the " + std::to_string(plan.stages) +
+               " stages, found " + std::to_string(options.load.size()));
+  }
+  const auto is_time = [](Seconds time) { return time.value >= 0 && time.value < 1e9; };
+  if (!std::ranges::all_of(options.load, is_time)) faults.add("load times must not be negative");
+  if (!is_time(options.switch_latency)) faults.add("the switch latency must not be negative");
+  if (!is_time(options.fixed_extra)) faults.add("the fixed extra must not be negative");
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return ok_status();
+}
+
+}  // namespace
+
+Result<Prediction> predict(const Plan& plan, const Profile& profile,
+                           const PredictOptions& options) {
+  auto schedule = schedule_of(plan);
+  if (!schedule) return std::move(schedule).error();
+  const auto pipeline =
+      Pipeline::build(*std::move(schedule), options.transfers.value_or(plan.transfers));
+  if (!pipeline) return pipeline.error();
+  if (Status status = check(plan, options); !status) return std::move(status).error();
+
+  Prediction prediction;
+  std::vector<Seconds> durations;
+  durations.reserve(pipeline->nodes().size());
+  Joules effective{0};
+  Watts blocking{0};
+  for (int stage = 0; stage < plan.stages; ++stage) {
+    const Watts power = plan.blocking_power[stage];
+    StageReplay replay(plan, profile, options, stage);
+    for (const PlannedInstruction& i : plan.instructions[stage]) {
+      const Cost cost = replay.replay(i);
+      durations.push_back(cost.time);
+      effective += cost.energy - power * cost.time;
+    }
+    prediction.clock_changes += replay.clock_changes();
+    blocking += power;
+  }
+  for (std::size_t i = durations.size(); i < pipeline->nodes().size(); ++i) {
+    durations.push_back(pipeline->nodes()[i].transfer_time);
+  }
+  prediction.iteration_time = pipeline->earliest(durations).makespan + options.fixed_extra;
+  prediction.iteration_energy =
+      (effective + blocking * prediction.iteration_time) * plan.gpus_per_stage;
+  return prediction;
+}
+
+}  // namespace harpe

@@ -1,0 +1,378 @@
+#include "harpe/frontier/problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+namespace harpe {
+namespace {
+
+// Largest values the integers hold with room to spare.
+constexpr double kMaxHorizonSeconds = 1e8;  // of 2^60 ns
+constexpr int kCostBits = 40;
+constexpr int kFlowBits = 40;
+
+using TableKey = std::tuple<int, int, InstructionKind>;  // stage, chunk, kind
+
+// Writes instructions that the profile knows only by their halves as those halves.
+class Expansion {
+ public:
+  Expansion(const Schedule& schedule, const Profile& profile)
+      : schedule_(schedule), profile_(profile) {
+    for (const auto& list : schedule.lists) {
+      for (const Instruction& i : list) {
+        if (i.kind == InstructionKind::kWeight) weights_.emplace(i.part, i.micro_batch);
+      }
+    }
+  }
+
+  Schedule expanded() const {
+    Schedule result = schedule_;
+    for (int stage = 0; stage < schedule_.stages; ++stage) {
+      auto& list = result.lists[stage];
+      list.clear();
+      for (const Instruction& i : schedule_.lists[stage]) expand(stage, i, list);
+    }
+    return result;
+  }
+
+ private:
+  bool known(int stage, int part, InstructionKind kind) const {
+    return !profile_.points(stage, schedule_.chunk(part), kind).empty();
+  }
+
+  void expand(int stage, const Instruction& i, std::vector<Instruction>& list) const {
+    if (i.kind == InstructionKind::kForwardBackward && !known(stage, i.part, i.kind)) {
+      list.push_back(
+          {.kind = InstructionKind::kForward, .part = i.part, .micro_batch = i.micro_batch});
+      backward(i.backward_part, i.backward_micro_batch, list);
+    } else if (i.kind == InstructionKind::kRecomputeBackward && !known(stage, i.part, i.kind)) {
+      list.push_back(
+          {.kind = InstructionKind::kRecompute, .part = i.part, .micro_batch = i.micro_batch});
+      backward(i.part, i.micro_batch, list);
+    } else if (i.kind == InstructionKind::kBackward) {
+      backward(i.part, i.micro_batch, list);
+    } else {
+      list.push_back(i);
+    }
+  }
+
+  // Where a schedule splits some backwards, `backward` in the profile is the input gradient: one
+  // that is not split is its input gradient and weight gradient in a row.
+  void backward(int part, int micro_batch, std::vector<Instruction>& list) const {
+    list.push_back({.kind = InstructionKind::kBackward, .part = part, .micro_batch = micro_batch});
+    if (!weights_.empty() && !weights_.contains({part, micro_batch})) {
+      list.push_back({.kind = InstructionKind::kWeight, .part = part, .micro_batch = micro_batch});
+    }
+  }
+
+  const Schedule& schedule_;
+  const Profile& profile_;
+  std::set<std::pair<int, int>> weights_;
+};
+
+std::string describe(const TableKey& key, bool chunks) {
+  const auto& [stage, chunk, kind] = key;
+  std::string text = "stage " + std::to_string(stage);
+  if (chunks) text += " chunk " + std::to_string(chunk);
+  return text + " " + std::string(name(kind));
+}
+
+Status check_options(const CharacterizeOptions& options, int stages) {
+  Faults faults;
+  const auto& power = options.blocking_power.values;
+  if (power.size() != 1 && static_cast<int>(power.size()) != stages) {
+    faults.add("blocking power: expected one value or one for each of the " +
+               std::to_string(stages) + " stages, found " + std::to_string(power.size()));
+  }
+  for (const Watts p : power) {
+    if (!(p.value >= 0 && p.value < 1e18)) {
+      faults.add("blocking power must be between 0 and 1e18 W");
+      break;
+    }
+  }
+  if (options.gpus_per_stage < 1 || options.gpus_per_stage > 1'000'000) {
+    faults.add("GPUs per stage must be between 1 and 1000000");
+  }
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return ok_status();
+}
+
+// Fills `table` and `tables` from the profile.
+Status assign_tables(Problem& problem) {
+  std::map<TableKey, int> index;
+  std::vector<TableKey> keys;
+  problem.table.reserve(problem.pipeline.nodes().size());
+  for (const PipelineNode& node : problem.pipeline.nodes()) {
+    if (node.stage <
+        0) {  // a transfer: both sides draw blocking power, so that it has no effective energy
+      OptionTable table;
+      table.max_clock.time = node.transfer_time;
+      table.options.push_back({table.max_clock, {}, 0, 0});
+      table.instructions = 1;
+      problem.table.push_back(static_cast<int>(problem.tables.size()));
+      problem.tables.push_back(std::move(table));
+      keys.emplace_back(-1, 0, InstructionKind::kSend);
+      continue;
+    }
+    const TableKey key{node.stage, node.chunk, node.instruction.kind};
+    const auto [found, added] = index.try_emplace(key, static_cast<int>(problem.tables.size()));
+    if (added) {
+      problem.tables.emplace_back();
+      keys.push_back(key);
+    }
+    ++problem.tables[found->second].instructions;
+    problem.table.push_back(found->second);
+  }
+
+  Faults faults("profile");
+  for (std::size_t t = 0; t < keys.size(); ++t) {
+    OptionTable& table = problem.tables[t];
+    const auto& [stage, chunk, kind] = keys[t];
+    if (stage < 0) continue;
+    const auto points = problem.profile.points(stage, chunk, kind);
+    if (points.empty()) {
+      if (is_fixed_time(kind)) {
+        table.options.push_back({});
+      } else {
+        faults.add("no rows for " + describe(keys[t], problem.pipeline.schedule().chunks() > 1) +
+                   ", which the schedule needs");
+      }
+      continue;
+    }
+    std::vector<double> effective;
+    for (const OperatingPoint& point : points) {
+      effective.push_back(effective_energy(point, problem.blocking_power[stage]).value);
+    }
+    for (const int i : pareto_set(points, effective)) {
+      table.options.push_back({points[i], Joules{effective[i]}, 0, 0});
+    }
+    table.max_clock = points.back();
+  }
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return ok_status();
+}
+
+// The power of two that brings values up to `largest` below 2^bits units.
+double power_of_two_unit(double largest, int bits) {
+  if (!(largest > 0)) return 1.0;
+  return std::ldexp(1.0, std::ilogb(largest) + 1 - bits);
+}
+
+struct HullPoint {
+  std::int64_t length;
+  double cost;
+};
+
+// Lower convex hull of a table over whole nanoseconds, slowest first.
+std::vector<HullPoint> hull_of(const OptionTable& table) {
+  std::vector<HullPoint> hull;
+  for (std::size_t i = table.options.size(); i-- > 0;) {
+    const Option& option = table.options[i];
+    const HullPoint point{to_nanoseconds(option.point.time), option.effective.value};
+    if (!hull.empty() && hull.back().length == point.length) continue;
+    while (hull.size() > 1) {
+      const HullPoint& a = hull[hull.size() - 2];
+      const HullPoint& b = hull.back();
+      const double slope_ab = (b.cost - a.cost) / static_cast<double>(a.length - b.length);
+      const double slope_bp = (point.cost - b.cost) / static_cast<double>(b.length - point.length);
+      if (slope_ab < slope_bp) break;
+      hull.pop_back();
+    }
+    hull.push_back(point);
+  }
+  return hull;
+}
+
+// The hull in integers. Slopes that round to the same rate are joined; a slope that rounds to none
+// makes the slower end useless.
+flow::Curve curve_of(const std::vector<HullPoint>& hull, double flow_unit) {
+  flow::Curve curve{{hull[0].length}, {0}};
+  for (std::size_t i = 1; i < hull.size(); ++i) {
+    const double watts = (hull[i].cost - hull[i - 1].cost) /
+                         (static_cast<double>(hull[i - 1].length - hull[i].length) * 1e-9);
+    const auto rate = static_cast<std::int64_t>(std::floor(watts / flow_unit));
+    if (rate <= curve.rate.back()) {
+      curve.length.back() = hull[i].length;
+    } else {
+      curve.length.push_back(hull[i].length);
+      curve.rate.push_back(rate);
+    }
+  }
+  curve.rate.push_back(flow::kUnbounded);
+  return curve;
+}
+
+void quantise(Problem& problem) {
+  double largest_cost = 0;
+  double largest_slope = 0;
+  std::vector<std::vector<HullPoint>> hulls;
+  for (OptionTable& table : problem.tables) {
+    for (const Option& option : table.options) {
+      largest_cost = std::max(largest_cost, std::abs(option.effective.value));
+    }
+    hulls.push_back(hull_of(table));
+    const auto& hull = hulls.back();
+    for (std::size_t i = 1; i < hull.size(); ++i) {
+      largest_slope = std::max(
+          largest_slope, (hull[i].cost - hull[i - 1].cost) /
+                             (static_cast<double>(hull[i - 1].length - hull[i].length) * 1e-9));
+    }
+  }
+  problem.cost_unit = Joules{power_of_two_unit(largest_cost, kCostBits)};
+  problem.flow_unit = Watts{power_of_two_unit(largest_slope, kFlowBits)};
+  for (std::size_t t = 0; t < problem.tables.size(); ++t) {
+    OptionTable& table = problem.tables[t];
+    for (Option& option : table.options) {
+      option.time = 4 * std::llround(option.point.time.value * 0.25e12);
+      option.cost = std::llround(option.effective / problem.cost_unit);
+    }
+    table.curve = curve_of(hulls[t], problem.flow_unit.value);
+    table.least_effective = table.options.back().effective;
+  }
+}
+
+class NetworkBuilder {
+ public:
+  explicit NetworkBuilder(Problem& problem)
+      : problem_(problem),
+        nodes_(static_cast<int>(problem.pipeline.nodes().size())),
+        merged_(2 * nodes_ + 2) {
+    std::iota(merged_.begin(), merged_.end(), 0);
+  }
+
+  void build() {
+    merge();
+    number();
+    add_arcs();
+  }
+
+ private:
+  int start_of(int node) const { return 2 * node; }
+  int end_of(int node) const { return 2 * node + 1; }
+  int source() const { return 2 * nodes_; }
+  int sink() const { return 2 * nodes_ + 1; }
+  int root(int v) {
+    while (merged_[v] != v) v = merged_[v] = merged_[merged_[v]];
+    return v;
+  }
+
+  void merge() {
+    const auto dependencies = problem_.pipeline.dependencies();
+    std::vector<int> in(nodes_, 0), out(nodes_, 0);
+    for (const Dependency& d : dependencies) {
+      ++in[d.to];
+      ++out[d.from];
+    }
+    joined_.assign(dependencies.size(), false);
+    for (std::size_t i = 0; i < dependencies.size(); ++i) {
+      const Dependency& d = dependencies[i];
+      if (to_nanoseconds(d.lag) > 0 || (in[d.to] > 1 && out[d.from] > 1)) continue;
+      merged_[root(start_of(d.to))] = root(end_of(d.from));
+      joined_[i] = true;
+    }
+    for (int i = 0; i < nodes_; ++i) {
+      if (in[i] == 0) merged_[root(start_of(i))] = root(source());
+      if (out[i] == 0) merged_[root(end_of(i))] = root(sink());
+    }
+  }
+
+  // Numbers network nodes along the pipeline, so that neighbours in time are neighbours in memory.
+  void number() {
+    std::vector<std::int32_t> number(2 * nodes_ + 2, -1);
+    flow::Network& network = problem_.network;
+    const auto visit = [&](int v) {
+      std::int32_t& n = number[root(v)];
+      if (n < 0) n = network.nodes++;
+      return n;
+    };
+    network.source = visit(source());
+    problem_.start_node.resize(nodes_);
+    problem_.end_node.resize(nodes_);
+    for (const int i : problem_.pipeline.order()) {
+      problem_.start_node[i] = visit(start_of(i));
+      problem_.end_node[i] = visit(end_of(i));
+    }
+    network.sink = visit(sink());
+  }
+
+  void add_arcs() {
+    flow::Network& network = problem_.network;
+    for (const OptionTable& table : problem_.tables) network.curves.push_back(table.curve);
+    const auto wait = static_cast<std::int32_t>(network.curves.size());
+    network.curves.push_back(flow::Curve::fixed(0));
+    problem_.node_arc.assign(nodes_, -1);
+    for (const int i : problem_.pipeline.order()) {
+      problem_.node_arc[i] = static_cast<std::int32_t>(network.arcs.size());
+      network.arcs.push_back({problem_.start_node[i], problem_.end_node[i], problem_.table[i], 0});
+    }
+    const auto dependencies = problem_.pipeline.dependencies();
+    problem_.dependency_arc.assign(dependencies.size(), -1);
+    for (std::size_t i = 0; i < dependencies.size(); ++i) {
+      if (joined_[i]) continue;
+      const Dependency& d = dependencies[i];
+      problem_.dependency_arc[i] = static_cast<std::int32_t>(network.arcs.size());
+      network.arcs.push_back(
+          {problem_.end_node[d.from], problem_.start_node[d.to], wait, -to_nanoseconds(d.lag)});
+    }
+  }
+
+  Problem& problem_;
+  int nodes_;
+  std::vector<int> merged_;
+  std::vector<bool> joined_;
+};
+
+Status check_range(const Problem& problem) {
+  std::vector<Seconds> slowest;
+  for (const int t : problem.table) slowest.push_back(problem.tables[t].options.back().point.time);
+  const Seconds makespan = problem.pipeline.earliest(slowest).makespan;
+  if (makespan.value > kMaxHorizonSeconds) {
+    return Error::invalid("an iteration of over " + std::to_string(kMaxHorizonSeconds) +
+                          " s is beyond the solver's range");
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Watts Problem::total_blocking_power() const {
+  return std::accumulate(blocking_power.begin(), blocking_power.end(), Watts{0});
+}
+
+Result<Problem> make_problem(const Pipeline& pipeline, const Profile& profile,
+                             const CharacterizeOptions& options) {
+  const Schedule& schedule = pipeline.schedule();
+  if (Status status = check_options(options, schedule.stages); !status)
+    return std::move(status).error();
+  Result<Pipeline> expanded =
+      Pipeline::build(Expansion(schedule, profile).expanded(), pipeline.transfers());
+  if (!expanded) return std::move(expanded).error();
+  Problem problem{.pipeline = std::move(expanded).value(),
+                  .profile = profile,
+                  .job = options.job,
+                  .blocking_power = {},
+                  .gpus_per_stage = options.gpus_per_stage,
+                  .tables = {},
+                  .table = {},
+                  .cost_unit = {},
+                  .flow_unit = {},
+                  .network = {},
+                  .start_node = {},
+                  .end_node = {},
+                  .node_arc = {},
+                  .dependency_arc = {}};
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    problem.blocking_power.push_back(options.blocking_power[stage]);
+  }
+  if (Status status = assign_tables(problem); !status) return std::move(status).error();
+  if (Status status = check_range(problem); !status) return std::move(status).error();
+  quantise(problem);
+  NetworkBuilder(problem).build();
+  return problem;
+}
+
+}  // namespace harpe
