@@ -97,9 +97,10 @@ TEST(Frontier, EveryPlanAndBoundIsAcceptedByTheChecker) {
     const Seconds high = frontier->max_time() * 1.1;
     for (int k = 0; k <= 4; ++k) {
       const Seconds deadline = low + (high - low) * (k / 4.0);
+      const PlanOptions options{.effort = seed % 8 == 0 ? Effort::kFull : Effort::kQuick};
       for (const bool straggler : {false, true}) {
         const Result<Plan> plan =
-            straggler ? frontier->plan_for_straggler(deadline) : frontier->plan(deadline);
+            straggler ? frontier->plan_for_straggler(deadline, options) : frontier->plan(deadline, options);
         ASSERT_TRUE(plan.ok()) << plan.error().text();
         if (straggler) {
           EXPECT_GE(plan->iteration_time.value, deadline.value * (1 - 1e-12));

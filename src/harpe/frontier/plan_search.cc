@@ -78,7 +78,8 @@ PlanSearch::PlanSearch(const PlanLayout& layout, std::int64_t deadline)
       deadline_(deadline / 4 * 4),  // all times are multiples of 4, so that halves are whole
       time_(problem_.network.nodes),
       latest_(problem_.network.nodes),
-      choice_(problem_.table.size(), 0) {}
+      choice_(problem_.table.size(), 0),
+      price_(problem_.table.size(), 0.0) {}
 
 // xorshift64: Marsaglia 2003.
 std::uint64_t PlanSearch::random() {
@@ -98,10 +99,34 @@ void PlanSearch::keep_if_better() {
   best_ = choice_;
 }
 
+// The best option up to `last` when a picosecond is worth `price`.
+int PlanSearch::best_up_to(std::int32_t table, int last, double price) const {
+  if (price == 0) return last;
+  const auto times = layout_.times(table);
+  const auto costs = layout_.costs(table);
+  int choice = last;
+  double best = static_cast<double>(costs[last]) + price * static_cast<double>(times[last]);
+  for (int k = last; k-- > 0;) {
+    const double value = static_cast<double>(costs[k]) + price * static_cast<double>(times[k]);
+    if (value < best) {
+      best = value;
+      choice = k;
+    }
+  }
+  return choice;
+}
+
+void PlanSearch::set_prices(const flow::State& relaxed, std::span<const double> shares) {
+  const double unit = problem_.flow_unit * Seconds{1e-12} / problem_.cost_unit;
+  for (std::size_t i = 0; i < choice_.size(); ++i) {
+    price_[i] =
+        shares[problem_.table[i]] * unit * static_cast<double>(relaxed.flow[problem_.node_arc[i]]);
+  }
+}
+
 // One pass along the pipeline, in the whole nanoseconds of the network: nothing ends after its
 // relaxed end.
-void PlanSearch::round(const flow::State& relaxed, std::span<const double> shares) {
-  const double unit = problem_.flow_unit * Seconds{1e-12} / problem_.cost_unit;
+void PlanSearch::round(const flow::State& relaxed) {
   const auto& arcs = problem_.network.arcs;
   std::fill(time_.begin(), time_.end(), 0);
   for (const std::int32_t u : layout_.order()) {
@@ -109,24 +134,27 @@ void PlanSearch::round(const flow::State& relaxed, std::span<const double> share
       std::int64_t length = -arcs[arc.network_arc].shift;
       if (arc.node >= 0) {
         const auto nanoseconds = layout_.nanoseconds(arc.table);
-        const auto times = layout_.times(arc.table);
-        const auto costs = layout_.costs(arc.table);
-        const std::int64_t room = relaxed.potential[arc.event] - time_[u];
-        int choice = last_within(nanoseconds, room);
-        const double price =
-            shares[arc.table] * unit * static_cast<double>(relaxed.flow[arc.network_arc]);
-        const auto value = [&](int k) {
-          return static_cast<double>(costs[k]) + price * static_cast<double>(times[k]);
-        };
-        double best = value(choice);
-        for (int k = choice; k-- > 0;) {
-          if (const double v = value(k); v < best) {
-            best = v;
-            choice = k;
-          }
-        }
-        choice_[arc.node] = choice;
-        length = nanoseconds[choice];
+        const int last = last_within(nanoseconds, relaxed.potential[arc.event] - time_[u]);
+        choice_[arc.node] = best_up_to(arc.table, last, price_[arc.node]);
+        length = nanoseconds[choice_[arc.node]];
+      }
+      time_[arc.event] = std::max(time_[arc.event], time_[u] + length);
+    }
+  }
+}
+
+// Every instruction takes the best option at its price between its earliest start and its latest
+// end, along the pipeline.
+void PlanSearch::use_slack_at_prices() {
+  set_latest();
+  std::fill(time_.begin(), time_.end(), 0);
+  for (const std::int32_t u : layout_.order()) {
+    for (const auto& arc : layout_.out(u)) {
+      std::int64_t length = arc.lag;
+      if (arc.node >= 0) {
+        const int last = cheapest_within(arc.table, latest_[arc.event] - time_[u]);
+        choice_[arc.node] = best_up_to(arc.table, last, price_[arc.node]);
+        length = layout_.times(arc.table)[choice_[arc.node]];
       }
       time_[arc.event] = std::max(time_[arc.event], time_[u] + length);
     }
@@ -212,7 +240,9 @@ void PlanSearch::decode(const flow::State& relaxed, int trials) {
         shares[random_below(shares.size())] = static_cast<double>(random_below(1100)) / 1000.0;
       }
     }
-    round(relaxed, shares);
+    set_prices(relaxed, shares);
+    round(relaxed);
+    if (trial % 4 >= 2) use_slack_at_prices();
     if (trial % 2 == 0) {
       set_earliest();
       use_slack_backwards();
@@ -226,6 +256,31 @@ void PlanSearch::decode(const flow::State& relaxed, int trials) {
       best_shares = shares;
     }
     keep_if_better();
+  }
+}
+
+void PlanSearch::kick(int kicks) {
+  for (int k = 0; k < kicks; ++k) {
+    choice_ = best_;
+    const std::size_t changes = 1 + random_below(3);
+    for (std::size_t c = 0; c < changes; ++c) {
+      const std::size_t i = random_below(choice_.size());
+      const int last = static_cast<int>(layout_.times(problem_.table[i]).size()) - 1;
+      const int step = 1 + static_cast<int>(random_below(3));
+      choice_[i] = std::clamp(choice_[i] + (random_below(2) == 0 ? step : -step), 0, last);
+    }
+    if (random_below(2) == 0) {
+      set_earliest();
+      use_slack_backwards();
+      use_slack_forwards();
+    } else {
+      use_slack_forwards();
+      use_slack_backwards();
+    }
+    if (cost_ <= best_cost_) {
+      best_cost_ = cost_;
+      best_ = choice_;
+    }
   }
 }
 
@@ -338,9 +393,12 @@ Assignment search_plan(const PlanLayout& layout, std::int64_t deadline, const fl
     return search.best();
   }
   // About the same work for every size of pipeline, within limits.
-  const auto size = static_cast<std::int64_t>(layout.problem().network.nodes);
-  search.decode(relaxed, static_cast<int>(std::clamp<std::int64_t>(300'000 / size, 40, 2000)));
-  search.jump(static_cast<int>(std::clamp<std::int64_t>(60'000 / size, 10, 400)));
+  const auto share_of = [&](std::int64_t work, std::int64_t least, std::int64_t most) {
+    return static_cast<int>(std::clamp(work / layout.problem().network.nodes, least, most));
+  };
+  search.decode(relaxed, share_of(500'000, 40, 2000));
+  search.kick(share_of(400'000, 20, 4'000));
+  search.jump(share_of(70'000, 10, 400));
   return search.best();
 }
 

@@ -77,6 +77,10 @@ class PlanSearch {
   /// assignment so far.
   void decode(const flow::State& relaxed, int trials);
 
+  /// Tries `kicks` random changes of up to three instructions, each followed by handing the slack
+  /// out anew.
+  void kick(int kicks);
+
   /// Tries `jumps` jumps from the best assignment.
   void jump(int jumps);
 
@@ -87,7 +91,10 @@ class PlanSearch {
  private:
   std::uint64_t random();
   std::size_t random_below(std::size_t n) { return static_cast<std::size_t>(random() % n); }
-  void round(const flow::State& relaxed, std::span<const double> shares);
+  void set_prices(const flow::State& relaxed, std::span<const double> shares);
+  int best_up_to(std::int32_t table, int last, double price) const;
+  void round(const flow::State& relaxed);
+  void use_slack_at_prices();
   void use_slack_forwards();
   void use_slack_backwards();
   void set_earliest();
@@ -104,6 +111,7 @@ class PlanSearch {
   std::uint64_t random_state_ = 0x9e3779b97f4a7c15ULL;
   std::vector<std::int64_t> time_, latest_;  // of each event
   Assignment choice_, best_;
+  std::vector<double> price_;  // of a picosecond of each node, in cost units
   std::int64_t cost_ = 0;
   std::int64_t best_cost_ = std::numeric_limits<std::int64_t>::max();
 };
