@@ -7,6 +7,7 @@
 #include "harpe/flow/sweep.h"
 #include "harpe/frontier/plan_search.h"
 #include "harpe/frontier/problem.h"
+#include "harpe/frontier/switching.h"
 
 namespace harpe {
 
@@ -19,10 +20,16 @@ struct Frontier::Data {
   /// The relaxed optimum whose horizon is `time`, less what rounding to nanoseconds can add up to.
   flow::State relaxed(Seconds time) const;
   /// The plan of these operating points, one a pipeline node.
-  Plan plan_of(const std::vector<OperatingPoint>& points) const;
-  Plan plan_of(const Assignment& assignment) const;
-  Plan search(Seconds deadline, const PlanOptions& options) const;
+  Plan plan_of(const std::vector<OperatingPoint>& points,
+               const std::vector<LateChange>& late = {}) const;
+  Plan plan_of(const Assignment& assignment, const std::vector<LateChange>& late = {}) const;
+  Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
+  Result<Plan> search_switching(Seconds deadline, const PlanOptions& options) const;
+  std::int64_t picoseconds(Seconds deadline) const;
   void set_iteration_time(Plan& plan, Seconds time) const;
+  static Seconds seconds_of(std::int64_t picoseconds) {
+    return Seconds{static_cast<double>(picoseconds) * 1e-12};
+  }
   Seconds seconds(std::int64_t horizon) const {
     return Seconds{static_cast<double>(horizon) * 1e-9};
   }
@@ -89,12 +96,14 @@ flow::State Frontier::Data::relaxed(Seconds time) const {
   return curve.at(problem.network, std::clamp(horizon, curve.shortest, curve.longest));
 }
 
-Plan Frontier::Data::plan_of(const std::vector<OperatingPoint>& points) const {
+Plan Frontier::Data::plan_of(const std::vector<OperatingPoint>& points,
+                             const std::vector<LateChange>& late) const {
   const Pipeline& pipeline = problem.pipeline;
   const Schedule& schedule = pipeline.schedule();
   std::vector<Seconds> durations;
   durations.reserve(points.size());
   for (const OperatingPoint& point : points) durations.push_back(point.time);
+  for (std::size_t i = 0; i < late.size(); ++i) durations[i] += seconds_of(late[i].time);
   const Timeline timeline = pipeline.earliest(durations);
   Plan plan{.job = problem.job,
             .schedule = schedule.name,
@@ -113,6 +122,18 @@ Plan Frontier::Data::plan_of(const std::vector<OperatingPoint>& points) const {
   for (int i = 0; i < pipeline.instructions(); ++i) {
     const PipelineNode& node = pipeline.nodes()[i];
     const Instruction& instruction = node.instruction;
+    const Seconds wait = late.empty() ? 0_s : seconds_of(late[i].time);
+    if (!late.empty() && (late[i].time > 0 || late[i].cost > 0)) {
+      const Joules effective = static_cast<double>(late[i].cost) * problem.cost_unit;
+      plan.instructions[node.stage].push_back(
+          {.kind = InstructionKind::kSwitch,
+           .chunk = node.chunk,
+           .micro_batch = instruction.micro_batch,
+           .clock = {},
+           .start = timeline.start[i],
+           .time = wait,
+           .energy = effective + problem.blocking_power[node.stage] * wait});
+    }
     plan.instructions[node.stage].push_back(
         {.kind = instruction.kind,
          .chunk = node.chunk,
@@ -121,7 +142,7 @@ Plan Frontier::Data::plan_of(const std::vector<OperatingPoint>& points) const {
              instruction.backward_part < 0 ? -1 : schedule.chunk(instruction.backward_part),
          .backward_micro_batch = instruction.backward_micro_batch,
          .clock = is_fixed_time(instruction.kind) ? Megahertz{} : points[i].clock,
-         .start = timeline.start[i],
+         .start = timeline.start[i] + wait,
          .time = points[i].time,
          .energy = points[i].energy});
   }
@@ -146,19 +167,74 @@ void Frontier::Data::set_iteration_time(Plan& plan, Seconds time) const {
       std::min((effective(time) + waiting) * (gpus * (1 - 1e-12)), plan.iteration_energy);
 }
 
-Plan Frontier::Data::plan_of(const Assignment& assignment) const {
+Plan Frontier::Data::plan_of(const Assignment& assignment,
+                             const std::vector<LateChange>& late) const {
   std::vector<OperatingPoint> points;
   points.reserve(assignment.size());
   for (std::size_t i = 0; i < assignment.size(); ++i) {
     points.push_back(problem.tables[problem.table[i]].options[assignment[i]].point);
   }
-  return plan_of(points);
+  return plan_of(points, late);
 }
 
-Plan Frontier::Data::search(Seconds deadline, const PlanOptions& options) const {
-  // Rounding to picoseconds adds up along a chain.
-  const std::int64_t picoseconds = std::llround(deadline.value * 1e12) + 2 * longest_chain;
-  return plan_of(search_plan(layout, picoseconds, relaxed(deadline), options.effort));
+// Rounding to picoseconds adds up along a chain.
+std::int64_t Frontier::Data::picoseconds(Seconds deadline) const {
+  return std::llround(deadline.value * 1e12) + 2 * longest_chain;
+}
+
+Result<Plan> Frontier::Data::search(Seconds deadline, const PlanOptions& options) const {
+  if (options.switch_latency > 0_s || options.min_dwell > 0_s)
+    return search_switching(deadline, options);
+  return plan_of(search_plan(layout, picoseconds(deadline), relaxed(deadline), options.effort));
+}
+
+Result<Plan> Frontier::Data::search_switching(Seconds deadline, const PlanOptions& options) const {
+  const Transfers& transfers = problem.pipeline.transfers();
+  if (transfers.mode == Transfers::Mode::kRendezvous && !transfers.none()) {
+    return Error::invalid(
+        "a switch latency or minimum dwell cannot be planned together with blocking (rendezvous) "
+        "transfers; give the "
+        "transfers as overlapped");
+  }
+  SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
+  const std::int64_t limit = picoseconds(deadline);
+  const auto moves =
+      static_cast<int>(std::clamp<std::int64_t>(20'000'000 / problem.network.nodes, 500, 50'000));
+  Assignment best;
+  std::int64_t best_cost = std::numeric_limits<std::int64_t>::max();
+  const auto consider = [&](Assignment assignment) {
+    const std::int64_t end = search.makespan(assignment);
+    if (end < 0 || end > limit) return false;
+    search.improve(assignment, limit, moves);
+    if (const std::int64_t cost = search.cost(assignment); cost < best_cost) {
+      best_cost = cost;
+      best = std::move(assignment);
+    }
+    return true;
+  };
+  const Assignment steady = search.steady();
+  if (!steady.empty()) consider(steady);
+  // Plans for free switching to an earlier deadline, the latest that still holds when clocks are
+  // late.
+  for (int percent = 0; percent <= 24; percent += percent < 4 ? 1 : 4) {
+    const Seconds earlier = deadline * (1 - 0.01 * percent);
+    if (earlier < min_time) break;
+    if (consider(search_plan(layout, picoseconds(earlier), relaxed(earlier), Effort::kQuick)))
+      break;
+  }
+  if (best.empty()) {
+    std::string text = "no plan found that ends within " + shortest(deadline.value) +
+                       " s when clocks are up to " + shortest(options.switch_latency.value) +
+                       " s late";
+    if (options.min_dwell > 0_s)
+      text += " and stay for " + shortest(options.min_dwell.value) + " s";
+    if (!steady.empty()) {
+      text += "; without any change the stages take " +
+              shortest(static_cast<double>(search.makespan(steady)) * 1e-12) + " s";
+    }
+    return Error::infeasible(std::move(text));
+  }
+  return plan_of(best, search.changes(best));
 }
 
 Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,
@@ -245,8 +321,8 @@ Result<Plan> Frontier::plan_for_straggler(Seconds wait_until, const PlanOptions&
                              " s are below the fastest iteration, " + shortest(min_time().value) +
                              " s");
   }
-  Plan plan = data_->search(std::min(wait_until, max_time()), options);
-  data_->set_iteration_time(plan, std::max(plan.iteration_time, wait_until));
+  Result<Plan> plan = data_->search(std::min(wait_until, max_time()), options);
+  if (plan) data_->set_iteration_time(*plan, std::max(plan->iteration_time, wait_until));
   return plan;
 }
 
@@ -270,12 +346,14 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
     }
     low = high;
   }
-  Plan plan = data_->search(low, options);
+  Result<Plan> found = data_->search(low, options);
+  if (!found) return found;
+  Plan& plan = *found;
   if (plan.iteration_energy / plan.iteration_time > cap) {  // wait a little
     const Joules effective = plan.iteration_energy - waiting * plan.iteration_time;
     data_->set_iteration_time(plan, effective / (cap - waiting));
   }
-  return plan;
+  return found;
 }
 
 Plan Frontier::all_max() const {

@@ -61,7 +61,8 @@ struct PlanOptions {
   /// the plan changes a stage's clock only where that pays, and its time and energy hold for every
   /// delay up to this one.
   Seconds switch_latency{0};
-  /// Least seconds between two clock changes of a stage.
+  /// Least seconds between two clock changes of a stage. Neither goes together with blocking
+  /// transfers (`kInvalidInput`).
   Seconds min_dwell{0};
 };
 

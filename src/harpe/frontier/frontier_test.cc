@@ -99,8 +99,8 @@ TEST(Frontier, EveryPlanAndBoundIsAcceptedByTheChecker) {
       const Seconds deadline = low + (high - low) * (k / 4.0);
       const PlanOptions options{.effort = seed % 8 == 0 ? Effort::kFull : Effort::kQuick};
       for (const bool straggler : {false, true}) {
-        const Result<Plan> plan =
-            straggler ? frontier->plan_for_straggler(deadline, options) : frontier->plan(deadline, options);
+        const Result<Plan> plan = straggler ? frontier->plan_for_straggler(deadline, options)
+                                            : frontier->plan(deadline, options);
         ASSERT_TRUE(plan.ok()) << plan.error().text();
         if (straggler) {
           EXPECT_GE(plan->iteration_time.value, deadline.value * (1 - 1e-12));
@@ -238,6 +238,90 @@ TEST(Frontier, KeepsThePowerCap) {
   ASSERT_FALSE(impossible.ok());
   EXPECT_EQ(impossible.error().code, ErrorCode::kInfeasible);
   EXPECT_NE(impossible.error().text().find("240 W while they wait"), std::string::npos)
+      << impossible.error().text();
+}
+
+// Clocks in force along a stage of a plan, and where they change.
+struct Change {
+  Seconds at;
+  bool late_cost_is_known;
+};
+std::vector<Change> changes_of(const std::vector<PlannedInstruction>& list) {
+  std::vector<Change> changes;
+  Megahertz clock;
+  for (const PlannedInstruction& i : list) {
+    if (i.clock.value > 0) clock = i.clock;
+  }
+  Seconds asked{-1};
+  for (const PlannedInstruction& i : list) {
+    if (i.kind == InstructionKind::kSwitch) asked = i.start;
+    if (i.clock.value == 0) continue;
+    if (i.clock != clock) changes.push_back({asked < 0_s ? i.start : asked, asked >= 0_s});
+    clock = i.clock;
+    asked = Seconds{-1};
+  }
+  return changes;
+}
+
+TEST(Frontier, PlansWithLateClocksHoldAndKeepTheDwell) {
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed + 1300);
+    const Case& c = kCases[seed % std::size(kCases)];
+    const Profile profile = random_profile(random, c.stages, c.chunks, 12, c.split);
+    const Frontier frontier =
+        characterize(random_pipeline(random, c), profile, {.blocking_power = 60_W}).value();
+    const PlanOptions options{.switch_latency = 10_s * 1e-3,
+                              .min_dwell = seed % 2 == 0 ? 0_s : 60_s * 1e-3};
+    for (const double slowdown : {1.2, 1.6}) {
+      const Seconds deadline = frontier.min_time() * slowdown;
+      const Result<Plan> plan = frontier.plan(deadline, options);
+      if (!plan.ok()) {
+        const bool blocking = frontier.pipeline().transfers().mode == Transfers::Mode::kRendezvous;
+        EXPECT_EQ(plan.error().code, blocking ? ErrorCode::kInvalidInput : ErrorCode::kInfeasible);
+        continue;
+      }
+      EXPECT_LE(plan->iteration_time.value, deadline.value * (1 + 1e-9));
+      const Plan free = frontier.plan(deadline).value();
+      EXPECT_GE(plan->iteration_energy.value, free.lower_bound.value);
+      const Certificate certificate = frontier.certificate(plan->iteration_time).value();
+      EXPECT_EQ(faults_of(verify_plan(*plan, profile, &certificate)), "");
+      for (const auto& list : plan->instructions) {
+        const auto changes = changes_of(list);
+        for (std::size_t i = 1; i < changes.size(); ++i) {
+          EXPECT_GE((changes[i].at - changes[i - 1].at).value,
+                    options.min_dwell.value * (1 - 1e-9));
+        }
+      }
+    }
+  }
+}
+
+TEST(Frontier, ALateClockCostsWhatTheOldOneTakesLonger) {
+  // One stage, one micro-batch: the backward's clock changes from the forward's, and back in the
+  // next iteration.
+  std::vector<InstructionProfile> entries;
+  entries.push_back({.stage = 0,
+                     .chunk = 0,
+                     .kind = InstructionKind::kForward,
+                     .points = {{1000_MHz, 0.1_s, 10_J}}});
+  entries.push_back({.stage = 0,
+                     .chunk = 0,
+                     .kind = InstructionKind::kBackward,
+                     .points = {{1000_MHz, 0.4_s, 50_J}, {1200_MHz, 0.2_s, 60_J}}});
+  const Profile profile(std::move(entries));
+  const Frontier frontier =
+      characterize(one_f_one_b({.stages = 1, .micro_batches = 1}), profile, {}).value();
+  const PlanOptions options{.switch_latency = 0.1_s};
+  // w = 0.1 / 0.4 of the backward runs at 1000 MHz: 0.05 s longer.
+  const Plan plan = frontier.plan(0.36_s, options).value();
+  EXPECT_NEAR(plan.iteration_time.value, 0.35, 1e-9);
+  EXPECT_EQ(plan.instructions[0][1].kind, InstructionKind::kSwitch);
+  EXPECT_NEAR(plan.instructions[0][1].time.value, 0.05, 1e-9);
+  const Result<Plan> impossible = frontier.plan(0.34_s, options);
+  ASSERT_FALSE(impossible.ok());
+  EXPECT_NE(impossible.error().text().find("without any change the stages take 0.5 s"),
+            std::string::npos)
       << impossible.error().text();
 }
 
