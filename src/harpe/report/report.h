@@ -1,9 +1,14 @@
 #pragma once
 /// \file
-/// Pictures and pages of a planned pipeline, for people. Nothing here computes; all text is
-/// self-contained.
+/// Pictures and pages of a planned pipeline, for people. Nothing here plans or decides: what is
+/// shown is what the plans say. Every text is complete in itself: no picture or page names another
+/// resource. Same input, same bytes. All text of the input is escaped.
+///
+/// Thread safety: plain functions of their arguments.
 
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harpe/base/units.h"
@@ -19,17 +24,27 @@ struct ReportPoint {
   Plan plan;
 };
 
+/// Another way to run the same pipeline, shown for comparison.
+struct ReportComparison {
+  std::string name;
+  Seconds time;
+  Joules energy;
+};
+
 /// Everything a report shows.
 struct ReportInput {
-  std::string title;                ///< the job
-  std::string subtitle;             ///< what was read: profile, schedule, GPUs
-  Plan all_max;                     ///< every instruction at its highest clock
-  std::vector<ReportPoint> points;  ///< fastest first; at least one
-  std::size_t chosen = 0;           ///< index of the plan the user asked for
+  std::string title = {};                ///< the job
+  std::string subtitle = {};             ///< what was read: profile, schedule, GPUs
+  Plan all_max = {};                     ///< every instruction at its highest clock
+  std::vector<ReportPoint> points = {};  ///< fastest first; at least one
+  std::size_t chosen = 0;                ///< index of the plan the user asked for
   /// The exact frontier of the relaxation: (time, energy) of the lower bound, fastest first.
-  std::vector<std::pair<Seconds, Joules>> bound;
-  std::vector<std::pair<std::string, std::string>>
-      facts;  ///< further rows for the table of figures
+  std::vector<std::pair<Seconds, Joules>> bound = {};
+  std::vector<std::pair<std::string, std::string>> facts =
+      {};  ///< further rows for the table of figures
+  std::vector<ReportComparison> comparisons = {};
+  /// The profile was computed, not measured: the page says so at the top.
+  bool synthetic = false;
 };
 
 /// The frontier with its lower bound, all-max and the chosen point, as one SVG document (light
@@ -37,14 +52,19 @@ struct ReportInput {
 std::string frontier_svg(const ReportInput& input);
 
 /// The pipeline of one plan drawn to scale, one row a stage, blocks coloured by power, as one SVG
-/// document.
+/// document. Where blocks would be narrower than a pixel, columns of average power stand for them.
 std::string timeline_svg(const Plan& plan);
 
 /// One page that opens offline: frontier, pipeline, a slider along the frontier that moves the
 /// pipeline, savings against all-max, a table to paste. No external resource is named.
+///
+/// The plan of every point can be drawn as long as they have no more than 600,000 instructions
+/// together; beyond, fewer plans are kept (always the first, the last and the chosen one) while
+/// chart and table show all points. About 2.5 bytes an instruction and point.
 std::string report_html(const ReportInput& input);
 
-/// Chrome/Perfetto trace (JSON) of one iteration: a thread a stage, a counter track for its power.
+/// Chrome/Perfetto trace (JSON) of one iteration: a thread a stage, a counter track for its power
+/// (watts per GPU), transfers as asynchronous slices.
 std::string perfetto_trace(const Plan& plan);
 
 }  // namespace harpe

@@ -1,0 +1,263 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "harpe/report/curve.h"
+#include "harpe/report/markup.h"
+#include "harpe/report/report.h"
+#include "harpe/report/sentences.h"
+#include "harpe/report/svg.h"
+
+namespace harpe::report {
+namespace {
+
+constexpr double kWidth = 900;
+constexpr double kHeight = 560;
+constexpr double kLeft = 78;
+constexpr double kRight = 828;
+constexpr double kTop = 104;
+constexpr double kBottom = 400;
+constexpr double kStripTop = 446;  ///< of the strip that shows gaps
+constexpr double kStripBottom = 500;
+
+constexpr std::string_view kStyle =
+    ".axis{stroke:#b9b9b4;fill:none}.bound{stroke:#1a1a1a;stroke-width:1.1;fill:none}"
+    ".guide{stroke:#aaa;stroke-dasharray:1 3;fill:none}"
+    ".h{paint-order:stroke;stroke:#fff;stroke-width:4px;stroke-linejoin:round}";
+constexpr std::string_view kPlanDot = " fill=\"#00677f\"";
+
+/// A linear map from values to pixels.
+struct Axis {
+  double low = 0;
+  double high = 1;
+  double from = 0;
+  double to = 1;
+
+  double at(double value) const { return from + (value - low) / (high - low) * (to - from); }
+  /// With room, as shares of the range, before and after.
+  static Axis around(double low, double high, double before, double after, double from, double to) {
+    const double range = high > low ? high - low : std::max(1e-9, std::abs(high));
+    return {low - before * range, high + after * range, from, to};
+  }
+};
+
+class FrontierDrawing {
+ public:
+  explicit FrontierDrawing(const ReportInput& input)
+      : input_(input),
+        bound_(shown_bound(input)),
+        has_all_max_(input.all_max.iteration_time > Seconds{0}),
+        svg_(kWidth, kHeight, concat({input.title, ": time and energy of an iteration"}), kStyle) {
+    double fast = INFINITY, slow = -INFINITY, least = INFINITY, most = -INFINITY;
+    const auto include = [&](Seconds time, Joules energy) {
+      fast = std::min(fast, time.value);
+      slow = std::max(slow, time.value);
+      least = std::min(least, energy.value);
+      most = std::max(most, energy.value);
+    };
+    for (const auto& point : input.points) {
+      include(point.time, point.energy);
+      if (point.lower_bound > Joules{0}) widest_gap_ = std::max(widest_gap_, gap(point));
+    }
+    for (const auto& other : input.comparisons) include(other.time, other.energy);
+    if (has_all_max_) include(input.all_max.iteration_time, input.all_max.iteration_energy);
+    time_ = Axis::around(fast, slow, 0.03, 0.03, kLeft, kRight);
+    energy_ = Axis::around(least, most, 0.16, 0.06, kBottom, kTop);
+    // As on the page: in the units of all-max.
+    time_unit_ = time_unit(has_all_max_ ? input.all_max.iteration_time.value : slow);
+    energy_unit_ = energy_unit(has_all_max_ ? input.all_max.iteration_energy.value : most);
+  }
+
+  std::string draw() {
+    svg_.text(kLeft, 26, "t", input_.title.empty() ? "Frontier" : input_.title);
+    if (has_all_max_) svg_.text(kLeft, 46, "", headline(input_.all_max, chosen_point(input_)));
+    axes();
+    relative_axes();
+    mark_times();
+    draw_bound();
+    draw_points();
+    draw_references();
+    draw_chosen();
+    draw_gaps();
+    return std::move(svg_).finish();
+  }
+
+ private:
+  static double gap(const ReportPoint& point) {
+    return 100 * (point.energy / point.lower_bound - 1);
+  }
+  double x(Seconds time) const { return time_.at(time.value); }
+  double y(Joules energy) const { return energy_.at(energy.value); }
+
+  void axes() {
+    svg_.path("axis",
+              concat({"M", point(kLeft, kTop), "V", coordinate(kBottom), "H", coordinate(kRight)}));
+    const Ticks times = ticks(time_.low / time_unit_.divisor, time_.high / time_unit_.divisor, 8);
+    for (const double mark : times.values) {
+      const double at = time_.at(mark * time_unit_.divisor);
+      svg_.path("axis", concat({"M", point(at, kBottom), "v4"}));
+      svg_.text(at, kBottom + 18, "m", fixed(mark, times.decimals));
+    }
+    svg_.text(kRight, kBottom + 34, "e k", concat({"iteration time, ", time_unit_.name}));
+    const Ticks energies =
+        ticks(energy_.low / energy_unit_.divisor, energy_.high / energy_unit_.divisor, 6);
+    for (const double mark : energies.values) {
+      const double at = energy_.at(mark * energy_unit_.divisor);
+      svg_.path("axis", concat({"M", point(kLeft, at), "h-4"}));
+      svg_.text(kLeft - 8, at + 4, "e", fixed(mark, energies.decimals));
+    }
+    svg_.text(kLeft - 60, kTop - 28, "k", concat({"iteration energy, ", energy_unit_.name}));
+  }
+
+  /// The same ranges against all-max, at the top and at the right.
+  void relative_axes() {
+    if (!has_all_max_) return;
+    const double time = input_.all_max.iteration_time.value;
+    const double energy = input_.all_max.iteration_energy.value;
+    const Ticks slower = ticks(100 * (time_.low / time - 1), 100 * (time_.high / time - 1), 6);
+    for (const double mark : slower.values) {
+      const double at = time_.at(time * (1 + mark / 100));
+      svg_.path("axis", concat({"M", point(at, kTop), "v-4"}));
+      svg_.text(at, kTop - 8, "m", percent(mark, slower.decimals));
+    }
+    const Ticks less =
+        ticks(100 * (energy_.low / energy - 1), 100 * (energy_.high / energy - 1), 6);
+    for (const double mark : less.values) {
+      const double at = energy_.at(energy * (1 + mark / 100));
+      svg_.path("axis", concat({"M", point(kRight, at), "h4"}));
+      svg_.text(kRight + 8, at + 4, "", percent(mark, less.decimals));
+    }
+    svg_.text(kWidth - 8, kTop - 28, "e", "time (above) and energy (right) against all-max");
+  }
+
+  /// With a true minus and a plus, as a change.
+  static std::string percent(double value, int decimals) {
+    const std::string digits = fixed(std::abs(value), decimals);
+    const bool zero = digits.find_first_not_of("0.") == std::string::npos;
+    return concat({zero ? "" : value < 0 ? "\u2212" : "+", digits, "\u00A0%"});
+  }
+
+  void mark_times() {
+    const auto mark = [&](Seconds time, std::string_view name, bool left) {
+      if (time.value < time_.low || time.value > time_.high) return;
+      svg_.path("guide", concat({"M", point(x(time), kTop), "V", coordinate(kBottom)}));
+      svg_.text(x(time) + (left ? -5 : 5), kBottom - 8, left ? "e" : "",
+                concat({name, " ", in_unit(time.value, time_unit_)}));
+    };
+    const Seconds fastest = fastest_time(input_);
+    const Seconds least = least_energy_time(input_);
+    mark(fastest, "T min", false);
+    if (x(least) - x(fastest) > 4) mark(least, "T*", true);
+  }
+
+  void draw_bound() {
+    if (bound_.empty()) return;
+    std::string path;
+    for (const auto& [time, energy] : bound_) {
+      path += path.empty() ? "M" : "L";
+      path += point(x(time), y(energy));
+    }
+    svg_.raw("<clipPath id=\"plot\">");
+    svg_.rectangle(kLeft, kTop, kRight - kLeft, kBottom - kTop, "");
+    svg_.raw("</clipPath>\n<g clip-path=\"url(#plot)\">");
+    svg_.path("bound", path);
+    svg_.raw("</g>\n");
+  }
+
+  void draw_points() {
+    for (const ReportPoint& p : input_.points) {
+      svg_.circle(x(p.time), y(p.energy), 2.4, kPlanDot, hover(p));
+    }
+  }
+
+  /// The label stands above the curve, where there is room, unless a comparison stands there.
+  void draw_chosen() {
+    constexpr double kLabel = 220;
+    const ReportPoint& chosen = chosen_point(input_);
+    const double at_x = x(chosen.time);
+    const double at_y = y(chosen.energy);
+    svg_.circle(at_x, at_y, 6.5, " fill=\"none\" stroke=\"#00677f\" stroke-width=\"2\"");
+    const bool right = at_x > (kLeft + kRight) / 2;
+    const double from = right ? at_x - kLabel : at_x;
+    const bool taken = std::any_of(
+        input_.comparisons.begin(), input_.comparisons.end(), [&](const ReportComparison& other) {
+          const double width = 8 + 7 * static_cast<double>(other.name.size());
+          return x(other.time) + width > from && x(other.time) < from + kLabel &&
+                 std::abs(y(other.energy) - (at_y - 17)) < 20;
+        });
+    const bool clipped = taken && at_x - kLabel < kLeft;
+    const double label_x = clipped ? kLeft + 8 : at_x + (taken ? -10 : right ? -4 : 12);
+    const double label_y = at_y + (clipped ? 56 : taken ? 24 : -13);
+    svg_.text(label_x, label_y, !clipped && (taken || right) ? "a h e" : "a h",
+              concat({"chosen: ", in_unit(chosen.time.value, time_unit_), ", ",
+                      in_unit(chosen.energy.value, energy_unit_)}));
+  }
+
+  void draw_references() {
+    for (const auto& other : input_.comparisons) {
+      svg_.circle(x(other.time), y(other.energy), 3.5,
+                  " fill=\"#fff\" stroke=\"#8a8a8a\" stroke-width=\"1.2\"");
+      svg_.text(x(other.time) + 8, y(other.energy) + 4, "", other.name);
+    }
+    if (!has_all_max_) return;
+    const Plan& all_max = input_.all_max;
+    const double at_x = x(all_max.iteration_time);
+    const double at_y = y(all_max.iteration_energy);
+    svg_.circle(at_x, at_y, 4.5, " fill=\"#fff\" stroke=\"#1a1a1a\" stroke-width=\"1.5\"");
+    svg_.text(at_x + 10, at_y + 4, "k",
+              concat({"all-max: ", in_unit(all_max.iteration_time.value, time_unit_), ", ",
+                      in_unit(all_max.iteration_energy.value, energy_unit_)}));
+  }
+
+  std::string hover(const ReportPoint& p) const {
+    std::string words =
+        concat({in_unit(p.time.value, time_unit_), ", ", in_unit(p.energy.value, energy_unit_)});
+    if (p.lower_bound > Joules{0}) words += concat({", gap ", fixed(gap(p), 3), " %"});
+    return words;
+  }
+
+  /// What the chart above cannot show: how little lies between plans and bound.
+  void draw_gaps() {
+    if (!(widest_gap_ > 0)) return;
+    const Axis axis{0, widest_gap_ * 1.1, kStripBottom, kStripTop};
+    svg_.path("axis", concat({"M", point(kLeft, kStripTop), "V", coordinate(kStripBottom), "H",
+                              coordinate(kRight)}));
+    const Ticks marks = ticks(0, axis.high, 2);
+    for (const double mark : marks.values) {
+      svg_.path("axis", concat({"M", point(kLeft, axis.at(mark)), "h-4"}));
+      svg_.text(kLeft - 8, axis.at(mark) + 4, "e",
+                concat({fixed(mark, marks.decimals), "\u00A0%"}));
+    }
+    for (const ReportPoint& p : input_.points) {
+      if (p.lower_bound > Joules{0}) svg_.circle(x(p.time), axis.at(gap(p)), 2, kPlanDot);
+    }
+    svg_.text(kLeft, kStripBottom + 22, "",
+              "Energy of each plan above the lower bound (the line in the chart), below which no "
+              "choice of clocks gets.");
+    svg_.text(kLeft, kStripBottom + 39, "",
+              "Energy of all GPUs of the pipeline, waiting included.");
+  }
+
+  const ReportInput& input_;
+  std::vector<CurvePoint> bound_;
+  bool has_all_max_;
+  double widest_gap_ = 0;
+  Axis time_, energy_;
+  DisplayUnit time_unit_, energy_unit_;
+  SvgWriter svg_;
+};
+
+}  // namespace
+}  // namespace harpe::report
+
+namespace harpe {
+
+std::string frontier_svg(const ReportInput& input) {
+  if (input.points.empty()) {
+    return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"900\" height=\"560\"/>\n";
+  }
+  return report::FrontierDrawing(input).draw();
+}
+
+}  // namespace harpe

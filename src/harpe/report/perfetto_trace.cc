@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "harpe/report/drawing.h"
+#include "harpe/report/markup.h"
+#include "harpe/report/report.h"
+
+namespace harpe::report {
+namespace {
+using Json = nlohmann::ordered_json;
+
+/// Microseconds, the format's unit, to a nanosecond. A string here, for `nlohmann` would write some
+/// of them with an exponent, which not every reader of traces takes.
+std::string microseconds(Seconds time) {
+  return coordinate(time.value * 1e6, 3);
+}
+
+class TraceWriter {
+ public:
+  explicit TraceWriter(const Plan& plan) : plan_(plan) {}
+
+  std::string write() {
+    const std::string process = plan_.job.empty() ? "pipeline" : clean_text(plan_.job);
+    metadata("process_name", 0, {{"name", process}});
+    for (int stage = 0; stage < static_cast<int>(plan_.instructions.size()); ++stage) {
+      metadata("thread_name", stage, {{"name", concat({"stage ", std::to_string(stage)})}});
+      metadata("thread_sort_index", stage, {{"sort_index", stage}});
+      write_stage(stage);
+    }
+    write_transfers();
+    return concat({"{\"displayTimeUnit\":\"ms\",\"otherData\":", about().dump(),
+                   ",\"traceEvents\":[\n", events_, "\n]}\n"});
+  }
+
+ private:
+  Json about() const {
+    return {{"schedule", clean_text(plan_.schedule)},
+            {"iteration_time_s", plan_.iteration_time.value},
+            {"iteration_energy_j", plan_.iteration_energy.value},
+            {"gpus_per_stage", plan_.gpus_per_stage}};
+  }
+
+  void event(std::string_view phase, std::string_view name, int stage, std::string_view rest) {
+    events_ += concat({events_.empty() ? "" : ",\n", "{\"ph\":\"", phase, "\",\"name\":\"", name,
+                       "\",\"pid\":1,\"tid\":", std::to_string(stage), rest, "}"});
+  }
+
+  void metadata(std::string_view what, int stage, const Json& args) {
+    event("M", what, stage, concat({",\"args\":", args.dump()}));
+  }
+
+  void counter(int stage, Seconds at, Watts watts) {
+    event("C", concat({"power of stage ", std::to_string(stage)}), stage,
+          concat({",\"ts\":", microseconds(at), ",\"args\":{\"W\":", coordinate(watts.value, 3),
+                  "}"}));
+  }
+
+  void write_stage(int stage) {
+    const Watts idle = blocking_power(plan_, stage);
+    Seconds end{0};
+    for (const auto& instruction : plan_.instructions[static_cast<std::size_t>(stage)]) {
+      if (instruction.start > end) counter(stage, end, idle);
+      const Watts watts = power(plan_, stage, instruction);
+      Json args = {{"micro_batch", instruction.micro_batch}, {"chunk", instruction.chunk}};
+      if (instruction.clock.value > 0) args["clock_MHz"] = instruction.clock.value;
+      args["power_W"] = watts.value;
+      args["energy_J"] = instruction.energy.value;
+      event("X", block_label(instruction), stage,
+            concat({",\"cat\":\"", name(instruction.kind),
+                    "\",\"ts\":", microseconds(instruction.start),
+                    ",\"dur\":", microseconds(instruction.time), ",\"args\":", args.dump()}));
+      if (instruction.time > Seconds{0}) counter(stage, instruction.start, watts);
+      end = instruction.start + instruction.time;
+    }
+    if (plan_.iteration_time > end) counter(stage, end, idle);
+    counter(stage, std::max(end, plan_.iteration_time), Watts{0});
+  }
+
+  void write_transfers() {
+    int id = 0;
+    for (const Link& link : transfer_links(plan_)) {
+      const auto [start, end] = transfer_interval(plan_, link);
+      const std::string from = std::to_string(link.from_stage);
+      const std::string words =
+          concat({"stage ", from, " to stage ", std::to_string(link.to_stage)});
+      const std::string common =
+          concat({",\"cat\":\"transfer\",\"id\":", std::to_string(++id), ",\"ts\":"});
+      event("b", words, link.from_stage, common + microseconds(start));
+      event("e", words, link.from_stage, common + microseconds(end));
+    }
+  }
+
+  const Plan& plan_;
+  std::string events_;
+};
+
+}  // namespace
+}  // namespace harpe::report
+
+namespace harpe {
+
+std::string perfetto_trace(const Plan& plan) {
+  return report::TraceWriter(plan).write();
+}
+
+}  // namespace harpe

@@ -1,0 +1,89 @@
+#include "harpe/report/power_scale.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "harpe/report/drawing.h"
+
+namespace harpe::report {
+namespace {
+
+using Rgb = std::array<int, 3>;
+constexpr std::array<Rgb, 17> kStops = {{{250, 243, 224},
+                                         {245, 229, 189},
+                                         {241, 213, 159},
+                                         {236, 197, 133},
+                                         {231, 181, 110},
+                                         {224, 165, 91},
+                                         {216, 150, 73},
+                                         {208, 134, 58},
+                                         {199, 119, 45},
+                                         {189, 103, 33},
+                                         {178, 89, 23},
+                                         {166, 75, 18},
+                                         {153, 62, 19},
+                                         {138, 50, 20},
+                                         {124, 39, 20},
+                                         {109, 29, 20},
+                                         {94, 19, 19}}};
+
+std::array<std::string, PowerScale::kColours> make_colours(double shade) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::array<std::string, PowerScale::kColours> colours;
+  for (std::size_t i = 0; i < colours.size(); ++i) {
+    const double place =
+        static_cast<double>(i) * (kStops.size() - 1) / static_cast<double>(colours.size() - 1);
+    const auto stop = std::min(static_cast<std::size_t>(place), kStops.size() - 2);
+    const double part = place - static_cast<double>(stop);
+    colours[i] = "#";
+    for (std::size_t c = 0; c < 3; ++c) {
+      const double mixed = kStops[stop][c] * (1 - part) + kStops[stop + 1][c] * part;
+      const auto value = static_cast<std::size_t>(std::lround(mixed * shade));
+      colours[i] += {kDigits[value / 16], kDigits[value % 16]};
+    }
+  }
+  return colours;
+}
+
+}  // namespace
+
+PowerScale::PowerScale(Watts low, Watts high) : low_(low), high_(high) {
+  if (!(high_ > low_)) high_ = low_ + Watts{std::max(1e-9, std::abs(low_.value))};
+}
+
+PowerScale::PowerScale(const std::vector<const Plan*>& plans)
+    : PowerScale(Watts{0}, Watts{std::numeric_limits<double>::min()}) {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
+  const auto include = [&](Watts power) {
+    low = std::min(low, power.value);
+    high = std::max(high, power.value);
+  };
+  for (const Plan* plan : plans) {
+    for (const Watts power : plan->blocking_power) include(power);
+    for (const auto& list : plan->instructions) {
+      for (const PlannedInstruction& instruction : list) {
+        if (instruction.time > Seconds{0}) include(instruction.energy / instruction.time);
+      }
+    }
+  }
+  if (low <= high) *this = PowerScale(Watts{low}, Watts{high});
+}
+
+int PowerScale::index(Watts power) const {
+  const double fraction = (power - low_) / (high_ - low_);
+  return static_cast<int>(std::lround(std::clamp(fraction, 0.0, 1.0) * (kColours - 1)));
+}
+
+const std::string& PowerScale::colour(int index) {
+  static const auto kShades = make_colours(1);
+  return kShades[static_cast<std::size_t>(index)];
+}
+
+const std::string& PowerScale::border(int index) {
+  static const auto kShades = make_colours(0.72);
+  return kShades[static_cast<std::size_t>(index)];
+}
+
+}  // namespace harpe::report

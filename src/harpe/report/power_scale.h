@@ -1,0 +1,39 @@
+#pragma once
+/// \file
+/// The colour of a power: pale for a GPU that waits, deep for one at full clock.
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "harpe/base/units.h"
+#include "harpe/frontier/plan.h"
+
+namespace harpe::report {
+
+/// Lightness falls evenly (OKLab) along the scale while the hue runs from cream over amber to dark
+/// red, so that order survives colour blindness and a grey print.
+class PowerScale {
+ public:
+  static constexpr int kColours = 64;
+
+  PowerScale(Watts low, Watts high);
+  /// Spans the blocking power and every instruction's power of all `plans`.
+  explicit PowerScale(const std::vector<const Plan*>& plans);
+
+  Watts low() const { return low_; }
+  Watts high() const { return high_; }
+  /// Index of the colour for a power, 0 to kColours - 1.
+  int index(Watts power) const;
+  /// "#rrggbb".
+  static const std::string& colour(int index);
+  /// The colour of the border of a block: darker than its own.
+  static const std::string& border(int index);
+  /// Whether dark text cannot be read on the colour.
+  static bool is_deep(int index) { return index * 9 > kColours * 4; }
+
+ private:
+  Watts low_, high_;
+};
+
+}  // namespace harpe::report

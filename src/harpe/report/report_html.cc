@@ -1,0 +1,154 @@
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "harpe/report/curve.h"
+#include "harpe/report/markup.h"
+#include "harpe/report/page_data.h"
+#include "harpe/report/page_files.h"
+#include "harpe/report/report.h"
+#include "harpe/report/sentences.h"
+
+namespace harpe::report {
+namespace {
+
+struct TableRow {
+  std::string name;
+  std::string attributes;
+  Seconds time;
+  Joules energy;
+  Joules lower_bound;
+};
+
+/// Digits after the point that tell energies of this size apart to about 7 significant digits.
+int energy_decimals(Joules energy) {
+  return energy.value >= 1e5 ? 1 : energy.value >= 1e3 ? 3 : 6;
+}
+
+/// Plain digits, no groups: what is pasted elsewhere must stay a number.
+std::string table_row(const TableRow& row, const Plan& all_max) {
+  const auto [slowdown, saving] = compare(all_max, row.time, row.energy);
+  const int energy = energy_decimals(all_max.iteration_energy);
+  const bool has_bound = row.lower_bound > Joules{0};
+  const Watts power = row.time > Seconds{0} ? row.energy / row.time : Watts{0};
+  std::string line =
+      concat({"<tr", row.attributes, "><th scope=\"row\">", escape(row.name), "</th>"});
+  for (const std::string& cell :
+       {fixed(row.time.value, 6), fixed(100 * slowdown, 3), fixed(row.energy.value, energy),
+        fixed(100 * saving, 3), fixed(power.value, 1),
+        has_bound ? fixed(row.lower_bound.value, energy) : std::string(),
+        has_bound ? fixed(100 * (row.energy / row.lower_bound - 1), 4) : std::string()}) {
+    line += concat({"<td>", cell, "</td>"});
+  }
+  return line += "</tr>\n";
+}
+
+std::string table_rows(const ReportInput& input) {
+  const Plan& all_max = input.all_max;
+  std::string rows = table_row({"all-max", " class=\"reference\"", all_max.iteration_time,
+                                all_max.iteration_energy, all_max.lower_bound},
+                               all_max);
+  for (const auto& other : input.comparisons) {
+    rows += table_row({other.name, " class=\"reference\"", other.time, other.energy, Joules{0}},
+                      all_max);
+  }
+  for (std::size_t i = 0; i < input.points.size(); ++i) {
+    const ReportPoint& point = input.points[i];
+    const std::string number = std::to_string(i);
+    rows += table_row({number, concat({" data-point=\"", number, "\""}), point.time, point.energy,
+                       point.lower_bound},
+                      all_max);
+  }
+  return rows;
+}
+
+std::string fact_rows(const ReportInput& input) {
+  std::string rows;
+  for (const auto& [name, value] : input.facts) {
+    rows += concat({"<dt>", escape(name), "</dt><dd>", escape(value), "</dd>\n"});
+  }
+  return rows;
+}
+
+std::string pipeline_words(const Plan& plan) {
+  std::string words =
+      concat({std::to_string(plan.stages), plan.stages == 1 ? " stage" : " stages"});
+  if (plan.gpus_per_stage > 1) {
+    words += concat({" of ", std::to_string(plan.gpus_per_stage), " GPUs"});
+  }
+  words += concat({", ", std::to_string(plan.micro_batches), " micro-batches"});
+  if (!plan.schedule.empty()) words += concat({", schedule ", plan.schedule});
+  return words;
+}
+
+std::string transfer_words(const Plan& plan) {
+  if (plan.transfers.none()) return "Transfers between stages take no time in this model.";
+  if (plan.transfers.mode == Transfers::Mode::kOverlapped) {
+    return "Transfers between stages delay the receiver and occupy no one; they are not drawn.";
+  }
+  return "Transfers between stages are drawn hatched on both stages, which wait for them.";
+}
+
+std::string drawn_words(const ReportInput& input, std::size_t drawn) {
+  if (drawn == input.points.size()) return {};
+  return concat({"The pipeline has so many instructions that the slider stops at ",
+                 std::to_string(drawn), " of the ", std::to_string(input.points.size()),
+                 " plans; chart and table have them all."});
+}
+
+/// Seen only where scripts do not run.
+std::string still_picture(const ReportInput& input) {
+  return frontier_svg(input);
+}
+
+std::string whole_page(const ReportInput& input) {
+  const ReportPoint& chosen = chosen_point(input);
+  const std::string title = escape(input.title.empty() ? "Energy plan" : input.title);
+  const std::string subtitle = escape(input.subtitle);
+  const std::string pipeline = escape(pipeline_words(input.all_max));
+  const std::string synthetic =
+      input.synthetic ? "<p class=\"synthetic\">Synthetic profile: the times and energies below "
+                        "were computed from a model of a GPU, not measured.</p>\n"
+                      : "";
+  const std::string sentence = escape(headline(input.all_max, chosen));
+  const std::string words = escape(explanation(input.all_max, chosen));
+  const std::string facts = fact_rows(input);
+  const std::string rows = table_rows(input);
+  const std::string transfers = transfer_words(input.all_max);
+  const std::string drawn = drawn_words(input, drawn_points(input).size());
+  const std::string source =
+      input.synthetic ? "Times and energies come from a synthetic profile, computed by a model."
+                      : "Times and energies of instructions are those of the profile, as given.";
+  const std::string still = still_picture(input);
+  const std::string data = page_data(input);
+  return fill(kPageHtml, {{"title", title},
+                          {"subtitle", subtitle},
+                          {"pipeline", pipeline},
+                          {"synthetic", synthetic},
+                          {"headline", sentence},
+                          {"explanation", words},
+                          {"facts", facts},
+                          {"rows", rows},
+                          {"transfers", transfers},
+                          {"drawn", drawn},
+                          {"source", source},
+                          {"still", still},
+                          {"style", kPageCss},
+                          {"data", data},
+                          {"script", kPageJs}});
+}
+
+}  // namespace
+}  // namespace harpe::report
+
+namespace harpe {
+
+std::string report_html(const ReportInput& input) {
+  if (input.points.empty()) {
+    return "<!doctype html><meta charset=\"utf-8\"><title>Harpe</title><p>No plan to show.\n";
+  }
+  return report::whole_page(input);
+}
+
+}  // namespace harpe

@@ -1,0 +1,132 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "harpe/report/report.h"
+#include "harpe/report/test_markup.h"
+#include "harpe/report/test_plans.h"
+
+namespace harpe::report {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+std::string cell(std::string_view page, const std::string& row, int column) {
+  std::string_view cells = between(page, "scope=\"row\">" + row + "</th>", "</tr>");
+  for (int i = 0; i < column; ++i) cells.remove_prefix(cells.find("</td>") + 5);
+  return std::string(between(cells, "<td>", "</td>"));
+}
+
+TEST(ReportHtml, IsTheSameBytesTwice) {
+  const ReportInput input = make_report({}, 10);
+  EXPECT_EQ(report_html(input), report_html(make_report({}, 10)));
+}
+
+TEST(ReportHtml, NamesNothingOutside) {
+  const std::string page = report_html(make_report({}, 10));
+  EXPECT_THAT(outside_references(page), IsEmpty());
+  EXPECT_THAT(page, HasSubstr("default-src 'none'"));
+}
+
+TEST(ReportHtml, FillsEveryPlaceOfThePage) {
+  EXPECT_THAT(report_html(make_report({}, 10)), Not(HasSubstr("{{")));
+}
+
+TEST(ReportHtml, EscapesAllTextOfTheInput) {
+  const std::string attack =
+      "</script></style></title><script>attack()</script><img onerror=attack()>\"'{{rows}}<!--";
+  ReportInput input = make_report({}, 3);
+  const std::string page = report_html(input);
+  input.title = input.subtitle = input.all_max.schedule = input.all_max.job = attack;
+  input.facts = {{attack, attack}};
+  input.comparisons = {{attack, {1}, {1000}}};
+  for (ReportPoint& point : input.points) point.plan.job = point.plan.schedule = attack;
+  const std::string attacked = report_html(input);
+  for (const std::string_view tag :
+       {"<script", "</script", "<style", "</style", "<title", "<img", "<!--"}) {
+    EXPECT_EQ(occurrences(attacked, tag), occurrences(page, tag)) << tag;
+  }
+  EXPECT_THAT(attacked, HasSubstr("&lt;script&gt;attack()"));
+  EXPECT_TRUE(nlohmann::json::accept(
+      between(attacked, "<script type=\"application/json\" id=\"data\">", "</script>")));
+}
+
+TEST(ReportHtml, TakesTextThatIsNotUtf8) {
+  ReportInput input = make_report({}, 2);
+  input.title = "\xFF\xFE";
+  input.comparisons = {{"\xC3", {1}, {1}}};
+  EXPECT_THAT(report_html(input), HasSubstr("\uFFFD\uFFFD"));
+}
+
+TEST(ReportHtml, TableHoldsTheFiguresOfEveryPlan) {
+  ReportInput input = make_report({}, 4);
+  input.chosen = 2;
+  const std::string page = report_html(input);
+  for (int i = 0; i < 4; ++i) {
+    const ReportPoint& point = input.points[static_cast<std::size_t>(i)];
+    const std::string row = std::to_string(i);
+    const Seconds reference_time = input.all_max.iteration_time;
+    const Joules reference = input.all_max.iteration_energy;
+    EXPECT_NEAR(std::stod(cell(page, row, 0)), point.time.value, 1e-6);
+    EXPECT_NEAR(std::stod(cell(page, row, 1)), 100 * (point.time / reference_time - 1), 1e-3);
+    EXPECT_NEAR(std::stod(cell(page, row, 2)), point.energy.value, 1e-3);
+    EXPECT_NEAR(std::stod(cell(page, row, 3)), 100 - 100 * (point.energy / reference), 1e-3);
+    EXPECT_NEAR(std::stod(cell(page, row, 4)), (point.energy / point.time).value, 0.1);
+    EXPECT_NEAR(std::stod(cell(page, row, 5)), point.lower_bound.value, 1e-3);
+    EXPECT_NEAR(std::stod(cell(page, row, 6)), 100 * (point.energy / point.lower_bound - 1), 1e-4);
+  }
+}
+
+TEST(ReportHtml, ShowsThePublishedAllMaxOfGpt3) {
+  const auto costs = gpt3_costs();
+  if (!costs) GTEST_SKIP() << "the measured profiles are not there (HARPE_SHARED)";
+  const TestPipeline pipeline{.stages = 8,
+                              .micro_batches = 96,
+                              .gpus_per_stage = 8,
+                              .blocking_power = 83.64,
+                              .cost = *costs};
+  ReportInput input{.all_max = make_plan(pipeline, [](int, InstructionKind, int) { return 1410; })};
+  for (int i = 0; i < 60; ++i) {
+    const Plan plan = make_plan(pipeline, [&](int stage, InstructionKind, int micro_batch) {
+      return 1410 - 15 * ((i / 3 + (7 - stage) / 2 + (micro_batch + i) % 5) % 30);
+    });
+    input.points.push_back({plan.iteration_time, plan.iteration_energy, plan.lower_bound, plan});
+  }
+  const std::string page = report_html(input);
+  // 156.794 s and 4,321,574 J for ten times the layers.
+  EXPECT_NEAR(std::stod(cell(page, "all-max", 0)), 15.6794, 5e-5);
+  EXPECT_NEAR(std::stod(cell(page, "all-max", 2)), 432157.4, 0.1);
+  EXPECT_LT(page.size(), 3'000'000U) << "60 plans of 1,536 instructions";
+}
+
+TEST(ReportHtml, SaysThatAProfileIsSynthetic) {
+  ReportInput input = make_report({}, 2);
+  EXPECT_THAT(report_html(input), Not(HasSubstr("Synthetic profile")));
+  input.synthetic = true;
+  EXPECT_THAT(report_html(input), HasSubstr("Synthetic profile"));
+}
+
+TEST(ReportHtml, OpensWithTheChosenPlanEvenWithoutScripts) {
+  ReportInput input = make_report({}, 20);
+  input.chosen = 12;
+  const double saving = 100 * (1 - input.points[12].energy / input.all_max.iteration_energy);
+  const std::string page = report_html(input);
+  const std::string sentence(between(page, "id=\"headline\">", "</p>"));
+  const double shown = std::stod(sentence.substr(sentence.find(": ") + 2));
+  EXPECT_NEAR(shown, saving, 0.0501);
+}
+
+TEST(ReportHtml, TakesTheSmallestInput) {
+  ReportInput input = make_report({.stages = 1, .micro_batches = 1, .gpus_per_stage = 1}, 1);
+  input.bound.clear();
+  input.chosen = 99;
+  EXPECT_THAT(report_html(input), HasSubstr("Same computation"));
+  EXPECT_THAT(report_html({}), HasSubstr("No plan"));
+}
+
+}  // namespace
+}  // namespace harpe::report

@@ -1,0 +1,66 @@
+#include "harpe/report/sentences.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harpe/report/markup.h"
+
+namespace harpe::report {
+namespace {
+
+constexpr double kShown = 0.05;  ///< percent that one decimal shows as at least 0.1
+
+std::string percent(double value, int decimals = 1) {
+  return concat({fixed(value, decimals), "\u00A0%"});
+}
+
+std::string speed(double slowdown) {
+  const double percents = 100 * slowdown;
+  if (std::abs(slowdown) <= 1e-9) return "no slowdown";
+  if (percents <= -kShown) return percent(-percents) + " faster";
+  if (percents < 0) return "no slowdown";
+  return concat(
+      {percents < kShown ? "less than " : "", percent(std::max(0.1, percents)), " slower"});
+}
+
+std::string saving_words(double saving) {
+  const double percents = 100 * saving;
+  if (percents >= kShown) return percent(percents) + " less energy";
+  if (percents <= -kShown) return percent(-percents) + " more energy";
+  return "the same energy";
+}
+
+}  // namespace
+
+Comparison compare(const Plan& all_max, Seconds time, Joules energy) {
+  if (!(all_max.iteration_time > Seconds{0}) || !(all_max.iteration_energy > Joules{0})) return {};
+  return {time / all_max.iteration_time - 1, 1 - energy / all_max.iteration_energy};
+}
+
+std::string headline(const Plan& all_max, const ReportPoint& point) {
+  const auto [slowdown, saving] = compare(all_max, point.time, point.energy);
+  return concat({"Same computation, ", speed(slowdown), ": ", saving_words(saving), "."});
+}
+
+std::string explanation(const Plan& all_max, const ReportPoint& point) {
+  const DisplayUnit energy = energy_unit(all_max.iteration_energy.value);
+  const DisplayUnit time = time_unit(all_max.iteration_time.value);
+  const int gpus = all_max.stages * all_max.gpus_per_stage;
+  std::string words =
+      concat({"An iteration takes ", in_unit(point.energy.value, energy), " and ",
+              in_unit(point.time.value, time), " on ", std::to_string(gpus),
+              gpus == 1 ? " GPU" : " GPUs", "; with every instruction at its highest clock, ",
+              in_unit(all_max.iteration_energy.value, energy), " and ",
+              in_unit(all_max.iteration_time.value, time), "."});
+  // A plan below its bound would be a defect elsewhere: nothing is claimed then.
+  if (point.lower_bound > Joules{0} && point.energy >= (1 - 1e-9) * point.lower_bound) {
+    const double gap = 100 * (point.energy / point.lower_bound - 1);
+    const int decimals = gap < 0.1 ? 3 : 2;
+    words += concat({" No choice of clocks that ends in that time can need less than ",
+                     in_unit(point.lower_bound.value, energy), ": this plan is within ",
+                     percent(std::max(0.001, gap), decimals), " of the best possible."});
+  }
+  return words;
+}
+
+}  // namespace harpe::report

@@ -1,0 +1,38 @@
+#pragma once
+/// \file
+/// Writes SVG documents that stand alone: white ground, system fonts, nothing fetched.
+
+#include <string>
+#include <string_view>
+
+namespace harpe::report {
+
+/// An attribute list for an element, such as " fill=\"#fff\"".
+std::string attribute(std::string_view name, std::string_view value);
+
+/// "12.5 7": a point in path data.
+std::string point(double x, double y);
+
+class SvgWriter {
+ public:
+  /// `style` is added to the rules for text that all pictures share: .t title, .k strong, .a
+  /// Harpe's own, .e ends at x, .m centred on x.
+  SvgWriter(double width, double height, std::string_view title, std::string_view style);
+
+  /// Content and hover texts are escaped; `attributes` and path data are not.
+  void text(double x, double y, std::string_view classes, std::string_view content);
+  void path(std::string_view classes, std::string_view data);
+  void circle(double x, double y, double radius, std::string_view attributes,
+              std::string_view hover = {});
+  void rectangle(double x, double y, double width, double height, std::string_view attributes,
+                 std::string_view hover = {});
+  void raw(std::string_view markup) { document_ += markup; }
+
+  std::string finish() &&;
+
+ private:
+  void close(std::string_view element, std::string_view hover);
+  std::string document_;
+};
+
+}  // namespace harpe::report

@@ -1,0 +1,77 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "harpe/report/report.h"
+#include "harpe/report/test_markup.h"
+#include "harpe/report/test_plans.h"
+
+namespace harpe::report {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+int full_clock(int, InstructionKind, int) {
+  return 1400;
+}
+
+TEST(TimelineSvg, IsWellFormedAndStandsAlone) {
+  TestPipeline pipeline{.stages = 4, .micro_batches = 8, .with_optimizer = true};
+  pipeline.transfers = {.mode = Transfers::Mode::kRendezvous,
+                        .forward = {{0.004}, {0.004}, {0.004}},
+                        .backward = {{0.004}, {0.004}, {0.004}}};
+  Plan plan = make_plan(pipeline, full_clock);
+  plan.job = "</svg><script>&\"'";
+  const std::string svg = timeline_svg(plan);
+  EXPECT_EQ(xml_fault(svg), "");
+  EXPECT_THAT(outside_references(svg), IsEmpty());
+  EXPECT_THAT(svg, Not(HasSubstr("<script")));
+  EXPECT_EQ(svg, timeline_svg(plan));
+}
+
+TEST(TimelineSvg, DrawsEveryInstructionWithItsFigures) {
+  const Plan plan = make_plan({.stages = 3, .micro_batches = 5}, full_clock);
+  const std::string svg = timeline_svg(plan);
+  EXPECT_EQ(occurrences(svg, ", forward, micro-batch "), 3 * 5);
+  EXPECT_EQ(occurrences(svg, ", backward, micro-batch "), 3 * 5);
+  EXPECT_EQ(occurrences(svg, "1400 MHz"), 2 * 3 * 5);
+  EXPECT_THAT(svg, HasSubstr(">B4</text>"));
+  EXPECT_EQ(occurrences(svg, " waits, 80.0 W"), 3);
+}
+
+TEST(TimelineSvg, DrawsFixedTimeWorkAndTransfersHatched) {
+  TestPipeline pipeline{.stages = 2, .micro_batches = 3, .with_optimizer = true};
+  EXPECT_EQ(occurrences(timeline_svg(make_plan(pipeline, full_clock)), "fill=\"url(#hatch)\""), 2);
+  pipeline.transfers = {
+      .mode = Transfers::Mode::kRendezvous, .forward = {{0.004}}, .backward = {{0.004}}};
+  EXPECT_EQ(occurrences(timeline_svg(make_plan(pipeline, full_clock)), "fill=\"url(#hatch)\""),
+            2 + 2 * 2 * 3);
+}
+
+TEST(TimelineSvg, StaysSmallForManyInstructions) {
+  Plan plan;
+  plan.iteration_time = {102.4};
+  plan.blocking_power.assign(64, Watts{80});
+  for (int stage = 0; stage < 64; ++stage) {
+    auto& list = plan.instructions.emplace_back();
+    for (int i = 0; i < 1024; ++i) {
+      PlannedInstruction& instruction = list.emplace_back();
+      instruction.start = {i * 0.1};
+      instruction.time = {0.08};
+      instruction.energy = {10.0 + (i * 7 + stage * 13) % 20};
+    }
+  }
+  const std::string svg = timeline_svg(plan);
+  EXPECT_EQ(xml_fault(svg), "");
+  EXPECT_LT(svg.size(), 1'500'000U);
+}
+
+TEST(TimelineSvg, TakesAnEmptyPlan) {
+  EXPECT_EQ(xml_fault(timeline_svg({})), "");
+}
+
+}  // namespace
+}  // namespace harpe::report
