@@ -8,12 +8,16 @@ ParametricCut::ParametricCut(const Network& network, const State& state)
     : network_(network),
       incidence_(network),
       tree_(network.nodes),
+      links_(network.nodes),
+      previous_(network.nodes, -1),
       side_(network.nodes, 0),
       marked_(network.nodes, 0),
       open_(2 * network.arcs.size()),
       flow_(network.arcs.size()),
       length_(network.arcs.size()),
       place_(network.arcs.size(), -1),
+      moved_(network.nodes + 2),
+      others_(network.nodes + 2),
       start_(state.horizon(network)),
       value_(state.value) {
   for (std::size_t i = 0; i < flow_.size(); ++i) {
@@ -31,6 +35,7 @@ ParametricCut::ParametricCut(const Network& network, const State& state)
   span(queue, true);
   span(queue, false);
   for (const auto& entry : incidence_.of(network.source)) enter_cut(entry.code >> 1);
+  plant();
 }
 
 void ParametricCut::update_open(std::int32_t index) {
@@ -95,23 +100,21 @@ void ParametricCut::reach(std::int32_t index) {
 }
 
 void ParametricCut::hang(std::int32_t v, std::int32_t code, std::int32_t parent) {
-  TreeNode& node = tree_[v];
-  node.code = code;
-  node.parent = parent;
-  node.previous = -1;
-  node.next = tree_[parent].first_child;
-  if (node.next >= 0) tree_[node.next].previous = v;
-  tree_[parent].first_child = v;
+  tree_[v] = {code, parent};
+  previous_[v] = -1;
+  links_[v].next = links_[parent].first_child;
+  if (links_[v].next >= 0) previous_[links_[v].next] = v;
+  links_[parent].first_child = v;
 }
 
 void ParametricCut::unhang(std::int32_t v) {
-  const TreeNode& node = tree_[v];
-  if (node.previous >= 0) {
-    tree_[node.previous].next = node.next;
+  const std::int32_t next = links_[v].next;
+  if (previous_[v] >= 0) {
+    links_[previous_[v]].next = next;
   } else {
-    tree_[node.parent].first_child = node.next;
+    links_[tree_[v].parent].first_child = next;
   }
-  if (node.next >= 0) tree_[node.next].previous = node.previous;
+  if (next >= 0) previous_[next] = previous_[v];
 }
 
 // Grows the tree in `queue` over all moving nodes without a parent, along arcs that are open
@@ -128,31 +131,40 @@ void ParametricCut::span(std::vector<std::int32_t>& queue, bool open_only) {
   }
 }
 
+// Appends the children of a node to a list of `count` nodes, marking them.
+void ParametricCut::add_children(std::int32_t v, std::int32_t* nodes, std::size_t& count,
+                                 std::uint32_t mark) {
+  for (std::int32_t c = links_[v].first_child; c >= 0; c = links_[c].next) {
+    marked_[c] = mark;
+    nodes[count++] = c;
+  }
+}
+
 // Collects the nodes of the subtree of `subtree_root` into `moved_`, or all other nodes if they are
-// fewer; returns whether it is the subtree. The subtree must be unhung. Stamps the nodes collected
+// fewer; returns whether it is the subtree. The subtree must be unhung. Marks the nodes collected
 // with `mark_`.
 bool ParametricCut::collect_smaller(std::int32_t subtree_root) {
+  constexpr std::size_t kLead = 32;  // the subtree usually is the smaller one
   mark_ = (mark_ | 1) + 1;
-  moved_.clear();
-  others_.clear();
-  const auto add = [&](std::int32_t v, std::vector<std::int32_t>& nodes, std::uint32_t mark) {
-    marked_[v] = mark;
-    nodes.push_back(v);
-  };
-  const auto add_children = [&](std::int32_t v, std::vector<std::int32_t>& nodes,
-                                std::uint32_t mark) {
-    for (std::int32_t c = tree_[v].first_child; c >= 0; c = tree_[c].next) add(c, nodes, mark);
-  };
-  add(subtree_root, moved_, mark_);
-  add(network_.source, others_, mark_ + 1);
-  add(network_.sink, others_, mark_ + 1);
+  std::size_t inside = 1;
+  std::size_t outside = 2;
+  moved_[0] = subtree_root;
+  others_[0] = network_.source;
+  others_[1] = network_.sink;
+  marked_[subtree_root] = mark_;
+  marked_[network_.source] = marked_[network_.sink] = mark_ + 1;
   for (std::size_t i = 0;; ++i) {
-    if (i == moved_.size()) return true;
-    add_children(moved_[i], moved_, mark_);
-    if (i == others_.size()) break;
-    add_children(others_[i], others_, mark_ + 1);
+    if (i == inside) {
+      moved_count_ = inside;
+      return true;
+    }
+    add_children(moved_[i], moved_.data(), inside, mark_);
+    if (i < kLead) continue;
+    if (i - kLead == outside) break;
+    add_children(others_[i - kLead], others_.data(), outside, mark_ + 1);
   }
   moved_.swap(others_);
+  moved_count_ = outside;
   ++mark_;
   return false;
 }
@@ -175,7 +187,7 @@ void ParametricCut::change_sides(std::int32_t subtree_root, std::int32_t new_roo
     v = up;
   }
   entering_.clear();
-  for (const std::int32_t v : moved_) {
+  for (const std::int32_t v : std::span(moved_).first(moved_count_)) {
     for (const auto& entry : incidence_.of(v)) {
       if (marked_[entry.node] == mark_) continue;
       if (place_[entry.code >> 1] >= 0) {
@@ -185,10 +197,10 @@ void ParametricCut::change_sides(std::int32_t subtree_root, std::int32_t new_roo
       }
     }
   }
-  for (const std::int32_t v : moved_) side_[v] ^= 1;
+  for (const std::int32_t v : std::span(moved_).first(moved_count_)) side_[v] ^= 1;
   if (!subtree) fixed_side_ ^= 1;
   for (const std::int32_t arc : entering_) enter_cut(arc);
-  moves_ += static_cast<std::int64_t>(moved_.size());
+  moves_ += static_cast<std::int64_t>(moved_count_);
   ++stalled_;
 }
 
@@ -217,32 +229,53 @@ std::int64_t ParametricCut::bottleneck(std::int32_t code) const {
   return least;
 }
 
-// Moves the cut from an open arc to the nearest blocked arc on its tree path; returns whether there
-// is one.
+// Moves the cut from an open arc to a blocked arc on its tree path: the nearest towards the sink or
+// towards the source, whichever has the smaller subtree behind it. Returns whether there is one.
 bool ParametricCut::move_cut(std::int32_t code) {
+  constexpr int kPatience = 4;  // how much further to look on one side once the other is blocked
   const std::int32_t inner = from(code);
   const std::int32_t outer = to(code);
   std::int32_t u = inner;
   std::int32_t v = outer;
-  while (true) {
-    const TreeNode& towards_sink = tree_[v];
-    const TreeNode& towards_source = tree_[u];
-    if (towards_sink.code != kRoot) {
-      if (!open_[towards_sink.code]) {
-        change_sides(v, outer, code ^ 1, inner);
-        return true;
-      }
-      v = towards_sink.parent;
-    } else if (towards_source.code == kRoot) {
-      return false;
-    }
-    if (towards_source.code != kRoot) {
-      if (!open_[towards_source.code ^ 1]) {
-        change_sides(u, inner, code, outer);
-        return true;
-      }
-      u = towards_source.parent;
-    }
+  const auto blocked_to_sink = [&] { return tree_[v].code != kRoot && !open_[tree_[v].code]; };
+  const auto blocked_to_source = [&] {
+    return tree_[u].code != kRoot && !open_[tree_[u].code ^ 1];
+  };
+  const auto at_roots = [&] { return tree_[v].code == kRoot && tree_[u].code == kRoot; };
+  int steps = 0;
+  for (; !blocked_to_sink() && !blocked_to_source() && !at_roots(); ++steps) {
+    if (tree_[v].code != kRoot) v = tree_[v].parent;
+    if (tree_[u].code != kRoot) u = tree_[u].parent;
+  }
+  if (at_roots()) return false;
+  for (int more = kPatience * (steps + 4); more > 0 && !blocked_to_sink() && tree_[v].code != kRoot;
+       --more)
+    v = tree_[v].parent;
+  for (int more = kPatience * (steps + 4);
+       more > 0 && !blocked_to_source() && tree_[u].code != kRoot; --more)
+    u = tree_[u].parent;
+  bool towards_sink = blocked_to_sink();
+  if (towards_sink && blocked_to_source()) towards_sink = is_smaller(v, u);
+  if (towards_sink) {
+    change_sides(v, outer, code ^ 1, inner);
+  } else {
+    change_sides(u, inner, code, outer);
+  }
+  return true;
+}
+
+// Whether the subtree of `a` has at most as many nodes as that of `b`, which it is not part of:
+// both are walked at once.
+bool ParametricCut::is_smaller(std::int32_t a, std::int32_t b) {
+  std::size_t in_a = 1;
+  std::size_t in_b = 1;
+  moved_[0] = a;
+  others_[0] = b;
+  for (std::size_t i = 0;; ++i) {
+    if (i == in_a) return true;
+    if (i == in_b) return false;
+    add_children(moved_[i], moved_.data(), in_a, 0);
+    add_children(others_[i], others_.data(), in_b, 0);
   }
 }
 
@@ -276,6 +309,8 @@ bool ParametricCut::rebuild() {
   std::vector<std::int32_t> queue;
   while (true) {
     std::fill(tree_.begin(), tree_.end(), TreeNode{});
+    std::fill(links_.begin(), links_.end(), Links{});
+    std::fill(previous_.begin(), previous_.end(), -1);
     std::fill(side_.begin(), side_.end(), 0);
     side_[network_.source] = 1;
     queue.assign(1, network_.source);
@@ -345,12 +380,8 @@ Stop ParametricCut::run(const Limits& limits, std::vector<Breakpoint>& breakpoin
   }
 }
 
-State ParametricCut::state() const {
-  State state;
-  state.value = value_;
-  state.flow.reserve(flow_.size());
-  for (const ArcFlow& arc : flow_) state.flow.push_back(arc.flow);
-  state.potential.assign(tree_.size(), 0);
+// A spanning tree of the network from the source, along which potentials add up from lengths.
+void ParametricCut::plant() {
   std::vector<std::uint8_t> seen(tree_.size(), 0);
   std::vector<std::int32_t> queue{network_.source};
   seen[network_.source] = 1;
@@ -359,11 +390,22 @@ State ParametricCut::state() const {
       if (seen[entry.node]) continue;
       seen[entry.node] = 1;
       queue.push_back(entry.node);
-      const std::int32_t index = entry.code >> 1;
-      const std::int64_t difference = present_length(index) - network_.arcs[index].shift;
-      state.potential[entry.node] =
-          state.potential[queue[i]] + ((entry.code & 1) ? -difference : difference);
+      spanning_codes_.push_back(entry.code);
     }
+  }
+}
+
+State ParametricCut::state() const {
+  State state;
+  state.value = value_;
+  state.flow.reserve(flow_.size());
+  for (const ArcFlow& arc : flow_) state.flow.push_back(arc.flow);
+  state.potential.assign(tree_.size(), 0);
+  for (const std::int32_t code : spanning_codes_) {
+    const std::int32_t index = code >> 1;
+    const std::int64_t difference = present_length(index) - network_.arcs[index].shift;
+    state.potential[to(code)] =
+        state.potential[from(code)] + ((code & 1) ? -difference : difference);
   }
   return state;
 }

@@ -40,7 +40,8 @@ enum class Stop : unsigned char {
   kLimit,    ///< a limit was reached
 };
 
-/// When to stop: exactly at `horizon`, with the flow of longer horizons, or after so many more steps.
+/// When to stop: exactly at `horizon`, with the flow of longer horizons, or after so many more
+/// steps.
 struct Limits {
   std::int64_t horizon = std::numeric_limits<std::int64_t>::min();
   std::int64_t steps = std::numeric_limits<std::int64_t>::max();
@@ -74,9 +75,10 @@ class ParametricCut {
   struct TreeNode {
     std::int32_t code = kRoot;  ///< of the arc to the parent; kRoot for the two roots
     std::int32_t parent = -1;
+  };
+  struct Links {
     std::int32_t first_child = -1;
     std::int32_t next = -1;
-    std::int32_t previous = -1;
   };
   struct ArcFlow {
     std::int64_t low, high;  ///< allowed at the present length
@@ -117,21 +119,26 @@ class ParametricCut {
   void reach(std::int32_t arc);
   void hang(std::int32_t v, std::int32_t code, std::int32_t parent);
   void unhang(std::int32_t v);
+  void add_children(std::int32_t v, std::int32_t* nodes, std::size_t& count, std::uint32_t mark);
   bool collect_smaller(std::int32_t subtree_root);
   void change_sides(std::int32_t subtree_root, std::int32_t new_root, std::int32_t code,
                     std::int32_t parent);
   bool settle();
   bool move_cut(std::int32_t code);
+  bool is_smaller(std::int32_t a, std::int32_t b);
   std::int64_t bottleneck(std::int32_t code) const;
   void augment(std::int32_t code, std::int64_t amount);
   bool rebuild();
   void span(std::vector<std::int32_t>& queue, bool open_only);
   bool advance(std::int64_t limit);
+  void plant();
 
   const Network& network_;
   Incidence incidence_;
   std::vector<TreeNode> tree_;
-  std::vector<std::uint8_t> side_;  // of each node; that equal to `fixed_side_` is fixed
+  std::vector<Links> links_;            // to children and siblings in the tree
+  std::vector<std::int32_t> previous_;  // sibling
+  std::vector<std::uint8_t> side_;      // of each node; that equal to `fixed_side_` is fixed
   std::uint8_t fixed_side_ = 1;
   std::vector<std::uint32_t> marked_;  // scratch: nodes of the last collection bear `mark_`
   std::uint32_t mark_ = 0;
@@ -140,9 +147,12 @@ class ParametricCut {
   std::vector<ArcLength> length_;
   std::vector<std::int32_t> place_;  // of each arc in `crossing_`, or -1
   std::vector<Crossing> crossing_;
-  std::vector<std::int32_t> fresh_;    // arcs that joined the cut since the horizon last moved
-  std::vector<std::int32_t> pending_;  // arcs across the cut that may be open
-  std::vector<std::int32_t> moved_, others_, entering_;  // scratch
+  std::vector<std::int32_t> fresh_;     // arcs that joined the cut since the horizon last moved
+  std::vector<std::int32_t> pending_;   // arcs across the cut that may be open
+  std::vector<std::int32_t> entering_;  // scratch
+  std::vector<std::int32_t> moved_, others_;  // scratch: the first `moved_count_` moved last
+  std::size_t moved_count_ = 0;
+  std::vector<std::int32_t> spanning_codes_;  // see `plant`
   std::int64_t start_ = 0;
   std::int64_t offset_ = 0;
   std::int64_t value_ = 0;

@@ -45,7 +45,8 @@ CostCurve sweep(const Network& network, const SweepOptions& options) {
     shortest_lengths.push_back(network.curves[arc.curve].length.back());
   }
   curve.shortest = earliest(network, shortest_lengths)[network.sink];
-  const std::size_t limit = std::max<std::size_t>(4, options.checkpoint_bytes / bytes_of(start));
+  const std::size_t limit =
+      std::clamp<std::size_t>(options.checkpoint_bytes / bytes_of(start), 4, 64);
   std::int64_t distance = 16;
   ParametricCut cut(network, start);
   while (cut.run({.steps = distance}, curve.breakpoints) != Stop::kFastest) {

@@ -399,9 +399,9 @@ Result<Certificate> Frontier::certificate(Seconds deadline) const {
     certificate.sink_flow[dependencies[d].from] -= flow;
   }
   std::vector<int> ways_in(nodes, 0);
-  for (const Dependency& d : dependencies) ++ways_in[d.to];
+  for (const Dependency& d : dependencies) ways_in[d.to] += !is_implied(p.pipeline, d);
   for (std::size_t d = 0; d < dependencies.size(); ++d) {
-    if (p.dependency_arc[d] >= 0) continue;
+    if (p.dependency_arc[d] >= 0 || is_implied(p.pipeline, dependencies[d])) continue;
     const auto [from, to, lag] = dependencies[d];
     const std::int64_t flow =
         ways_in[to] == 1 ? certificate.node_flow[to] : certificate.node_flow[from];

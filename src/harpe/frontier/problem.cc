@@ -235,6 +235,17 @@ void quantise(Problem& problem) {
   }
 }
 
+}  // namespace
+
+bool is_implied(const Pipeline& pipeline, const Dependency& dependency) {
+  const PipelineNode& from = pipeline.nodes()[dependency.from];
+  const PipelineNode& to = pipeline.nodes()[dependency.to];
+  return from.stage >= 0 && from.stage == to.stage && to.position - from.position > 1 &&
+         !(dependency.lag > Seconds{0});
+}
+
+namespace {
+
 class NetworkBuilder {
  public:
   explicit NetworkBuilder(Problem& problem)
@@ -264,12 +275,14 @@ class NetworkBuilder {
     const auto dependencies = problem_.pipeline.dependencies();
     std::vector<int> in(nodes_, 0), out(nodes_, 0);
     for (const Dependency& d : dependencies) {
+      if (is_implied(problem_.pipeline, d)) continue;
       ++in[d.to];
       ++out[d.from];
     }
     joined_.assign(dependencies.size(), false);
     for (std::size_t i = 0; i < dependencies.size(); ++i) {
       const Dependency& d = dependencies[i];
+      if (is_implied(problem_.pipeline, d)) continue;
       if (to_nanoseconds(d.lag) > 0 || (in[d.to] > 1 && out[d.from] > 1)) continue;
       merged_[root(start_of(d.to))] = root(end_of(d.from));
       joined_[i] = true;
@@ -312,7 +325,7 @@ class NetworkBuilder {
     const auto dependencies = problem_.pipeline.dependencies();
     problem_.dependency_arc.assign(dependencies.size(), -1);
     for (std::size_t i = 0; i < dependencies.size(); ++i) {
-      if (joined_[i]) continue;
+      if (joined_[i] || is_implied(problem_.pipeline, dependencies[i])) continue;
       const Dependency& d = dependencies[i];
       problem_.dependency_arc[i] = static_cast<std::int32_t>(network.arcs.size());
       network.arcs.push_back(

@@ -62,6 +62,10 @@ struct Problem {
 Result<Problem> make_problem(const Pipeline& pipeline, const Profile& profile,
                              const CharacterizeOptions& options);
 
+/// Whether a dependency between two instructions of one stage follows from the order between them.
+/// Such a dependency is no arc of the network.
+bool is_implied(const Pipeline& pipeline, const Dependency& dependency);
+
 /// Nanoseconds of the network, rounded down.
 inline std::int64_t to_nanoseconds(Seconds time) {
   return static_cast<std::int64_t>(time.value * 1e9);

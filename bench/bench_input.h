@@ -1,0 +1,66 @@
+#pragma once
+/// \file
+/// Inputs of the benchmarks: the measured GPT-3 profile where it is at hand, else a synthetic one,
+/// stretched to any number of stages.
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "harpe/profile/profile.h"
+#include "harpe/profile/synth.h"
+
+namespace harpe::bench {
+
+inline std::filesystem::path measured_profile(const std::string& model) {
+  const char* shared = std::getenv("HARPE_SHARED");
+  const std::filesystem::path folder =
+      shared ? shared : std::filesystem::path(HARPE_SOURCE_DIR) / ".." / "shared";
+  return folder / "data/sosp24/emulation" / (model + "_a100-sxm.csv");
+}
+
+/// The measured profile of 8 stages, or a synthetic one; says which.
+inline Profile base_profile(const std::string& model) {
+  const auto path = measured_profile(model);
+  if (std::filesystem::exists(path)) {
+    std::printf("profile: %s, measured\n", path.filename().c_str());
+    return read_profile(path).value();
+  }
+  std::printf("profile: synthetic A100 SXM (no measured one found; set HARPE_SHARED)\n");
+  return synthesize({}).value();
+}
+
+/// The same for any number of stages: the last stage stays the last, the others repeat. With
+/// `unequal`, stage s takes 0 to 4 % more time and energy, so that no two neighbours are alike.
+inline Profile stretched(const Profile& profile, int stages, bool unequal) {
+  std::vector<InstructionProfile> entries;
+  for (int stage = 0; stage < stages; ++stage) {
+    const int like = stage == stages - 1 ? profile.stages() - 1 : stage % (profile.stages() - 1);
+    const double factor = unequal ? 1 + 0.004 * ((stage * 7) % 11) : 1.0;
+    for (const InstructionProfile& entry : profile.entries()) {
+      if (entry.stage != like) continue;
+      InstructionProfile copy = entry;
+      copy.stage = stage;
+      for (OperatingPoint& point : copy.points) {
+        point.time = point.time * factor;
+        point.energy = point.energy * factor;
+      }
+      entries.push_back(std::move(copy));
+    }
+  }
+  return Profile(std::move(entries));
+}
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace harpe::bench
