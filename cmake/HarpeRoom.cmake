@@ -2,12 +2,14 @@
 #
 #   harpe_room(NAME flow
 #     SOURCES parametric_cut.cc ...
-#     ROOMS base ...            # rooms on lower floors it includes
-#     LIBRARIES ...             # other link libraries (private)
-#     TESTS parametric_cut_test.cc ...       # label "fast"
+#     ROOMS base ...            # rooms on lower floors that it includes
+#     LIBRARIES ...             # header-only libraries used in its .cc files
+#     TESTS parametric_cut_test.cc ...        # label "fast"
 #     SLOW_TESTS ...                          # label "slow"
 #     BENCHMARKS parametric_cut_bench.cc ...
-#     FUZZ read_profile_fuzz.cc ...)
+#     FUZZ read_profile_fuzz.cc ...)          # with seeds in fuzz_corpus/<target>/, if there
+#
+# Every room but the command line is installed as harpe::<room>; harpe::harpe is all of them.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -17,14 +19,73 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
+# Flags of this build alone: they do not travel with the installed rooms.
 add_library(harpe_options INTERFACE)
 target_compile_options(harpe_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror
                                                -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # A false alarm of GCC 12 on `"text" + std::string` (GCC bug 105651).
+  target_compile_options(harpe_options INTERFACE -Wno-restrict)
+endif()
 target_include_directories(harpe_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 if(HARPE_SANITIZE)
   target_compile_options(harpe_options INTERFACE -fsanitize=${HARPE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(harpe_options INTERFACE -fsanitize=${HARPE_SANITIZE})
 endif()
+if(HARPE_FUZZ)
+  # The rooms themselves carry the coverage that guides the fuzzer.
+  target_compile_options(harpe_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+if(HARPE_COVERAGE)
+  target_compile_options(harpe_options INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+  target_link_options(harpe_options INTERFACE -fprofile-instr-generate)
+endif()
+
+# One GoogleTest program; CTest knows its cases by name, so that skipped ones are reported as such.
+#   harpe_test(NAME csv_test ROOM base LABEL fast SOURCES csv_test.cc LIBRARIES harpe_base [TIMEOUT seconds])
+function(harpe_test)
+  cmake_parse_arguments(TEST "" "NAME;ROOM;LABEL;TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
+  if(NOT HARPE_BUILD_TESTS OR NOT TEST_LABEL IN_LIST HARPE_TEST_LABELS)
+    return()
+  endif()
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 300)
+  endif()
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+  add_executable(${TEST_NAME} ${TEST_SOURCES})
+  target_link_libraries(${TEST_NAME} PRIVATE ${TEST_LIBRARIES} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${TEST_NAME} PRIVATE HARPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  if(HARPE_LINT)
+    return()  # read, not run
+  endif()
+  gtest_discover_tests(${TEST_NAME}
+    TEST_PREFIX ${HARPE_TEST_PREFIX}${TEST_ROOM}/${TEST_NAME}/
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT})
+endfunction()
+
+# A libFuzzer target and its short run as a test.
+function(harpe_fuzz_target room source)
+  get_filename_component(fuzz ${source} NAME_WE)
+  add_executable(${fuzz} ${source})
+  target_link_libraries(${fuzz} PRIVATE harpe_${room} ${ARGN})
+  target_compile_options(${fuzz} PRIVATE -fsanitize=fuzzer)
+  target_link_options(${fuzz} PRIVATE -fsanitize=fuzzer)
+  # New findings go to the build directory; the seeds in the source tree are only read.
+  set(corpus ${CMAKE_BINARY_DIR}/corpus/${fuzz})
+  file(MAKE_DIRECTORY ${corpus})
+  set(seeds ${CMAKE_CURRENT_SOURCE_DIR}/fuzz_corpus/${fuzz})
+  if(NOT EXISTS ${seeds})
+    set(seeds)
+  endif()
+  math(EXPR timeout "${HARPE_FUZZ_SECONDS} + 120")
+  add_test(NAME ${HARPE_TEST_PREFIX}${room}/${fuzz}
+           COMMAND ${fuzz} -max_total_time=${HARPE_FUZZ_SECONDS} -timeout=20 -rss_limit_mb=4096 -print_final_stats=1
+                   -verbosity=0 -artifact_prefix=${CMAKE_BINARY_DIR}/${fuzz}- ${corpus} ${seeds})
+  set_tests_properties(${HARPE_TEST_PREFIX}${room}/${fuzz} PROPERTIES LABELS fuzz TIMEOUT ${timeout})
+endfunction()
 
 function(harpe_room)
   cmake_parse_arguments(ROOM "" "NAME" "SOURCES;ROOMS;LIBRARIES;TESTS;SLOW_TESTS;BENCHMARKS;FUZZ" ${ARGN})
@@ -32,33 +93,32 @@ function(harpe_room)
   if(ROOM_SOURCES)
     add_library(${target} STATIC ${ROOM_SOURCES})
     set(scope PUBLIC)
-    target_link_libraries(${target} PRIVATE ${ROOM_LIBRARIES})
+    foreach(library ${ROOM_LIBRARIES})
+      target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:${library}>)
+    endforeach()
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
   endif()
-  target_link_libraries(${target} ${scope} harpe_options)
+  target_link_libraries(${target} ${scope} $<BUILD_INTERFACE:harpe_options>)
+  target_compile_features(${target} ${scope} cxx_std_20)
   foreach(room ${ROOM_ROOMS})
     target_link_libraries(${target} ${scope} harpe_${room})
   endforeach()
-
-  if(HARPE_BUILD_TESTS)
-    find_package(GTest REQUIRED)
-    foreach(kind TESTS SLOW_TESTS)
-      foreach(source ${ROOM_${kind}})
-        get_filename_component(test ${source} NAME_WE)
-        add_executable(${test} ${source})
-        target_link_libraries(${test} PRIVATE ${target} ${ROOM_LIBRARIES} GTest::gmock GTest::gtest_main)
-        target_compile_definitions(${test} PRIVATE HARPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-        add_test(NAME ${ROOM_NAME}/${test} COMMAND ${test})
-        if(kind STREQUAL "TESTS")
-          set_tests_properties(${ROOM_NAME}/${test} PROPERTIES LABELS fast TIMEOUT 300)
-        else()
-          set_tests_properties(${ROOM_NAME}/${test} PROPERTIES LABELS slow TIMEOUT 1500)
-        endif()
-      endforeach()
-    endforeach()
+  if(NOT ROOM_NAME STREQUAL "cli")
+    set_target_properties(${target} PROPERTIES EXPORT_NAME ${ROOM_NAME})
+    set_property(GLOBAL APPEND PROPERTY HARPE_INSTALLED_ROOMS ${ROOM_NAME})
   endif()
+
+  foreach(source ${ROOM_TESTS})
+    get_filename_component(test ${source} NAME_WE)
+    harpe_test(NAME ${test} ROOM ${ROOM_NAME} LABEL fast SOURCES ${source} LIBRARIES ${target} ${ROOM_LIBRARIES})
+  endforeach()
+  foreach(source ${ROOM_SLOW_TESTS})
+    get_filename_component(test ${source} NAME_WE)
+    harpe_test(NAME ${test} ROOM ${ROOM_NAME} LABEL slow TIMEOUT 1500 SOURCES ${source}
+               LIBRARIES ${target} ${ROOM_LIBRARIES})
+  endforeach()
 
   if(HARPE_BUILD_BENCHMARKS)
     foreach(source ${ROOM_BENCHMARKS})
@@ -70,12 +130,7 @@ function(harpe_room)
 
   if(HARPE_FUZZ)
     foreach(source ${ROOM_FUZZ})
-      get_filename_component(fuzz ${source} NAME_WE)
-      add_executable(${fuzz} ${source})
-      target_link_libraries(${fuzz} PRIVATE ${target} ${ROOM_LIBRARIES})
-      target_compile_options(${fuzz} PRIVATE -fsanitize=fuzzer)
-      target_link_options(${fuzz} PRIVATE -fsanitize=fuzzer)
-      set_property(GLOBAL APPEND PROPERTY HARPE_FUZZ_TARGETS ${fuzz})
+      harpe_fuzz_target(${ROOM_NAME} ${source} ${ROOM_LIBRARIES})
     endforeach()
   endif()
 endfunction()

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that building and testing Harpe needs and that are missing.
+# Does nothing, and needs no rights, when all of them are there.
+#
+#   scripts/install-dependencies.sh            everything: build, tests, lint
+#   scripts/install-dependencies.sh --build    only what building and running needs
+set -euo pipefail
+
+build=(
+  ca-certificates ccache cmake g++ ninja-build
+  libcli11-dev nlohmann-json3-dev
+)
+tests=(
+  clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19
+  libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
+  man-db python3 python3-numpy python3-scipy
+  chromium coinor-cbc
+)
+
+case "${1:-}" in
+  --build) wanted=("${build[@]}") ;;
+  "") wanted=("${build[@]}" "${tests[@]}") ;;
+  *) echo "usage: $0 [--build]" >&2; exit 2 ;;
+esac
+
+missing=()
+for package in "${wanted[@]}"; do
+  status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "Missing packages: ${missing[*]}" >&2
+    echo "Run as root: apt-get install --no-remove ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "Installing: ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install --yes --no-remove --no-install-recommends -qq "${missing[@]}" >/dev/null

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Checks C++ files with clang-format-19 and clang-tidy-19.
+
+    lint.py format                  every .h and .cc of the repository is formatted
+    lint.py tidy --build DIR        every file in DIR/compile_commands.json is clang-tidy clean
+
+Files that were clean before are not looked at again: a file's key is a hash of itself, of every
+project header it includes, of its compile command and of .clang-tidy; the keys of clean files are
+kept in DIR/clang-tidy-clean.
+"""
+
+import argparse
+import concurrent.futures
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# In tests, whose long matcher and macro expansions make every check slow, only these.
+TEST_CHECKS = ",".join(("-*", "bugprone-use-after-move", "google-build-using-namespace",
+                        "google-explicit-constructor", "modernize-use-nullptr", "modernize-use-override",
+                        "readability-identifier-naming"))
+TEST_FILE = re.compile(r"_(test|bench|fuzz)\.cc$")
+FOLDERS = ("src", "tests", "examples", "bench")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+def sources():
+    """Every C++ file of the repository."""
+    for folder in FOLDERS:
+        for suffix in ("*.h", "*.cc"):
+            yield from sorted((ROOT / folder).rglob(suffix))
+
+
+def check_format():
+    files = [str(file.relative_to(ROOT)) for file in sources()]
+    command = ["clang-format-19", "--dry-run", "-Werror", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    unformatted = sorted(set(re.findall(r"^([^:\n]+):\d+:\d+: error", done.stderr, re.MULTILINE)))
+    for file in unformatted:
+        print(f"not formatted: {file} (clang-format-19 -i {file})")
+    if done.returncode and not unformatted:
+        print(done.stderr)
+    return done.returncode
+
+
+@functools.lru_cache(maxsize=None)
+def included(path):
+    """The project headers that a file includes, over any number of steps."""
+    found = set()
+    for name in INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace")):
+        for header in (ROOT / "src" / name, path.parent / name):
+            if header.is_file() and header != path:
+                found |= {header} | included(header)
+                break
+    return frozenset(found)
+
+
+def key(entry):
+    path = pathlib.Path(entry["file"])
+    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
+    digest.update(TEST_CHECKS.encode())
+    command = entry["command"].replace(entry["directory"], "").replace(str(ROOT), "")
+    digest.update(command.encode())
+    for file in (path, *sorted(included(path))):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def tidy(build, path):
+    # GCC's warnings flags that clang does not know are none of clang-tidy's business.
+    command = ["clang-tidy-19", "--quiet", "-p", str(build), "--extra-arg=-Wno-unknown-warning-option"]
+    if TEST_FILE.search(path):
+        command.append("--checks=" + TEST_CHECKS)
+    done = subprocess.run([*command, path], cwd=ROOT, capture_output=True, text=True)
+    return done.returncode, done.stdout.strip()
+
+
+def check_tidy(build, jobs):
+    database = build / "compile_commands.json"
+    if not database.is_file():
+        sys.exit(f"{database} is missing: run cmake --preset lint")
+    mine = {str(file) for file in sources()}  # what the build generated is not
+    entries = {entry["file"]: entry for entry in json.loads(database.read_text()) if entry["file"] in mine}
+    clean_file = build / "clang-tidy-clean"
+    clean = set(clean_file.read_text().split()) if clean_file.is_file() else set()
+    keys = {file: key(entry) for file, entry in sorted(entries.items())}
+    dirty = [file for file in keys if keys[file] not in clean]
+    print(f"clang-tidy: {len(dirty)} of {len(keys)} files changed", flush=True)
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        results = {pool.submit(tidy, build, file): file for file in dirty}
+        for done in concurrent.futures.as_completed(results):
+            file = results[done]
+            status, output = done.result()
+            if status == 0:
+                # One at a time, so that an interrupted run keeps what it found.
+                with clean_file.open("a") as kept:
+                    kept.write(keys[file] + "\n")
+            else:
+                failed += 1
+                print(output, flush=True)
+    print(f"clang-tidy: {failed} files with findings" if failed else "clang-tidy: clean")
+    return 1 if failed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("check", choices=("format", "tidy"))
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "lint")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    if options.check == "format":
+        return check_format()
+    return check_tidy(options.build.resolve(), options.jobs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

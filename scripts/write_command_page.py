@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Writes docs/cli.md from what `harpe ... --help` prints.
+
+    write_command_page.py --harpe build/release/src/harpe/cli/harpe [--check]
+
+With --check nothing is written; exits 1 when the page is not current.
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "cli.md"
+
+HEAD = """# The harpe command
+
+This page is made from the command's own help (`scripts/write_command_page.py`); the manual pages
+(`man harpe`, `man harpe-plan`) come from the same text.
+
+Every command takes `--json`: its result, or what is wrong, then comes as one JSON document on
+standard output. Faults look like
+`{"error": {"code": "invalid_input", "faults": [{"file": "p.csv", "line": 3, "column": 7, "message": "..."}]}}`;
+what is not known is `null`.
+
+| exit status | meaning | `code` |
+| --- | --- | --- |
+| 0 | success | |
+| 1 | a check refused what it was given | `refused` |
+| 2 | wrong input, no such plan, or a file that cannot be read or written; nothing was written | `invalid_input`, `infeasible`, `io` |
+| 70 | a defect of Harpe | `internal` |
+
+A progress bar appears on standard error, if that is a terminal, for anything that takes over a second.
+Colours appear only on a terminal and not when `NO_COLOR` is set.
+"""
+
+
+def helps(harpe, words=()):
+    """(words, help) of a command and of all below it."""
+    text = subprocess.run([harpe, *words, "--help"], check=True, capture_output=True, text=True).stdout
+    yield words, text
+    below = re.search(r"^Commands:\n((?:  .*\n)+)", text, re.MULTILINE)
+    if below:
+        for name in re.findall(r"^  (\S+) ", below.group(1), re.MULTILINE):
+            yield from helps(harpe, (*words, name))
+
+
+def page(harpe):
+    parts = [HEAD]
+    for words, text in helps(harpe):
+        parts.append(f"## {' '.join(('harpe', *words))}\n\n```text\n{text}```\n")
+    return "\n".join(parts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--harpe", required=True)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    text = page(options.harpe)
+    if not options.check:
+        PAGE.write_text(text)
+    elif not PAGE.is_file() or PAGE.read_text() != text:
+        print("docs/cli.md is not current: run scripts/write_command_page.py --harpe", options.harpe)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

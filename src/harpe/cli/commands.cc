@@ -1,0 +1,190 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <ostream>
+
+#include "harpe/base/text.h"
+#include "harpe/cli/command.h"
+#include "harpe/cli/help.h"
+#include "harpe/cli/json_output.h"
+
+namespace harpe {
+namespace {
+
+constexpr const char* kGeneral = "General";
+
+std::string_view code_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidInput:
+      return "invalid_input";
+    case ErrorCode::kInfeasible:
+      return "infeasible";
+    case ErrorCode::kIo:
+      return "io";
+    case ErrorCode::kRefused:
+      return "refused";
+    case ErrorCode::kInternal:
+      break;
+  }
+  return "internal";
+}
+
+int report(const Error& error, Console& console) {
+  if (console.json) {
+    console.out << error_json(error);
+  } else {
+    for (const Fault& fault : error.faults) {
+      console.err << painted("error:", Paint::kRed, console.colour_err) << ' ' << fault.text()
+                  << '\n';
+    }
+  }
+  return exit_status(error.code);
+}
+
+/// Says what is wrong with words that nobody asked for, and what may have been meant.
+Error unknown_words(const CLI::App& command, const std::vector<std::string>& words) {
+  Error error{ErrorCode::kInvalidInput, {}};
+  for (const std::string& word : words) {
+    std::vector<std::string> known;
+    std::string message;
+    if (word.starts_with('-')) {
+      const std::string name = word.substr(0, word.find('='));
+      for (const OptionHelp& option : option_help(command)) {
+        if (!option.positional) known.insert(known.end(), option.names.begin(), option.names.end());
+      }
+      message = full_name(command) + " has no option " + in_quotes(name);
+      if (const auto near = nearest(name, known)) message += "; did you mean '" + *near + "'?";
+    } else if (const auto below = subcommands(command); !below.empty()) {
+      for (const CLI::App* sub : below) known.push_back(sub->get_name());
+      message = full_name(command) + " has no subcommand " + in_quotes(word);
+      if (const auto near = nearest(word, known)) message += "; did you mean '" + *near + "'?";
+    } else if (error.faults.empty()) {
+      message = in_quotes(word) + " was not expected";
+    } else {
+      continue;  // most likely the value of an unknown option
+    }
+    error.faults.push_back({.message = message + " (see " + full_name(command) + " --help)"});
+    if (!word.starts_with('-')) break;
+  }
+  return error;
+}
+
+/// Parses the arguments. Returns an exit status when all is said already.
+std::optional<int> parse(Commands& commands, const std::vector<std::string>& arguments,
+                         Console& console) {
+  try {
+    commands.root().parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    console.out << help_text(commands.chosen());
+    return 0;
+  } catch (const CLI::CallForVersion&) {
+    console.out << "harpe " HARPE_VERSION "\n";
+    return 0;
+  } catch (const CLI::ExtrasError&) {
+    const CLI::App& command = commands.chosen();
+    return report(unknown_words(command, commands.root().remaining(true)), console);
+  } catch (const CLI::ParseError& error) {
+    return report(Error::invalid(error.what()), console);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string error_json(const Error& error) {
+  Json faults = Json::array();
+  for (const Fault& fault : error.faults) {
+    Json entry;
+    entry["file"] = fault.file.empty() ? Json() : Json(fault.file);
+    entry["line"] = fault.line == 0 ? Json() : Json(fault.line);
+    entry["column"] = fault.column == 0 ? Json() : Json(fault.column);
+    entry["message"] = fault.message;
+    faults.push_back(std::move(entry));
+  }
+  return json_text({{"error", {{"code", code_name(error.code)}, {"faults", std::move(faults)}}}});
+}
+
+Commands::Commands() : root_(std::make_unique<CLI::App>()) {
+  root_->name("harpe");
+  root_->description(
+      "certified energy plans for pipeline-parallel training\n"
+      "Harpe sets the clock of every computation of a training pipeline so that the iteration "
+      "needs "
+      "the least energy at the time you choose, and proves how good that is. It changes neither "
+      "the "
+      "model nor its hyper-parameters: it only sets GPU clocks.");
+  root_->footer(
+      "harpe synth --out profile.csv\n"
+      "harpe plan --profile profile.csv --microbatches 96 --blocking-power 83.64 \\\n"
+      "    --out plan\n"
+      "harpe verify plan/plan.json --profile profile.csv");
+  root_->set_help_flag("-h,--help", "Show this help")->group(kGeneral);
+  root_->set_version_flag("--version", "harpe " HARPE_VERSION, "Show the version")->group(kGeneral);
+  root_->require_subcommand(0, 1);
+  add_plan_command(*this);
+  add_schedule_command(*this);
+  add_verify_command(*this);
+  add_profile_command(*this);
+  add_predict_command(*this);
+  add_synth_command(*this);
+  add_completion_command(*this);
+  add_man_command(*this);
+}
+
+Commands::~Commands() = default;
+
+CLI::App& Commands::add(CLI::App& parent, const std::string& name, const std::string& description,
+                        const std::string& examples, Action action) {
+  CLI::App& app = *parent.add_subcommand(name, description);
+  app.footer(examples);
+  app.set_help_flag("-h,--help", "Show this help")->group(kGeneral);
+  app.option_defaults()->group("Options");
+  if (action) {
+    // Looked for before parsing, so that faults of the command line come as JSON, too.
+    app.add_flag_callback(
+           "--json", [] {}, "Print the result, or what is wrong, as JSON on standard output")
+        ->group(kGeneral);
+    actions_.emplace_back(&app, std::move(action));
+  } else {
+    app.require_subcommand(0, 1);
+  }
+  return app;
+}
+
+CLI::App& Commands::chosen() {
+  CLI::App* command = root_.get();
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return *command;
+}
+
+Action Commands::action(const CLI::App& command) const {
+  for (const auto& [app, action] : actions_) {
+    if (app == &command) return action;
+  }
+  return {};
+}
+
+int run_command(const std::vector<std::string>& arguments, Console& console) {
+  console.json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
+  try {
+    Commands commands;
+    if (const auto status = parse(commands, arguments, console)) return *status;
+    const CLI::App& command = commands.chosen();
+    const Action action = commands.action(command);
+    if (!action) {
+      console.err << help_text(command);
+      return exit_status(ErrorCode::kInvalidInput);
+    }
+    const Result<Outcome> outcome = action(console);
+    if (!outcome.ok()) return report(outcome.error(), console);
+    console.out << (console.json ? outcome->json : outcome->text);
+    if (!console.out.flush()) {
+      return report(Error::io("standard output", "cannot be written"), console);
+    }
+    return outcome->status;
+  } catch (const std::exception& defect) {
+    return report(Error::internal(std::string("defect: ") + defect.what()), console);
+  }
+}
+
+}  // namespace harpe

@@ -1,0 +1,77 @@
+#include "harpe/cli/console.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <utility>
+
+namespace harpe {
+namespace {
+
+constexpr auto kQuietTime = std::chrono::seconds(1);
+constexpr auto kRedrawTime = std::chrono::milliseconds(100);
+constexpr int kBarWidth = 30;
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): read at the start
+  return value != nullptr && *value != '\0';
+}
+
+bool is_dumb_terminal() {
+  const char* term = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe): read at the start
+  return term == nullptr || std::string_view(term) == "dumb";
+}
+
+int terminal_width() {
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40;
+  return known ? size.ws_col : 100;
+}
+
+}  // namespace
+
+Console Console::of_process() {
+  const bool colours = !is_set("NO_COLOR") && !is_dumb_terminal();
+  const bool out_is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  const bool err_is_terminal = ::isatty(STDERR_FILENO) == 1;
+  return {.out = std::cout,
+          .err = std::cerr,
+          .colour_out = colours && out_is_terminal,
+          .colour_err = colours && err_is_terminal,
+          .show_progress = err_is_terminal && !is_dumb_terminal(),
+          .width = terminal_width()};
+}
+
+std::string painted(std::string_view text, Paint paint, bool coloured) {
+  if (!coloured) return std::string(text);
+  const char* code = "1";
+  if (paint == Paint::kGreen) code = "32";
+  if (paint == Paint::kRed) code = "1;31";
+  if (paint == Paint::kDim) code = "2";
+  return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
+}
+
+ProgressBar::ProgressBar(Console& console, std::string label)
+    : console_(console), label_(std::move(label)), started_(Clock::now()) {}
+
+ProgressBar::~ProgressBar() {
+  if (visible_) console_.err << "\r\x1b[K" << std::flush;
+}
+
+void ProgressBar::update(double fraction) {
+  if (!console_.show_progress) return;
+  const Clock::time_point now = Clock::now();
+  if (now - started_ < kQuietTime || now - drawn_ < kRedrawTime) return;
+  drawn_ = now;
+  visible_ = true;
+  const double done = std::clamp(fraction, 0.0, 1.0);
+  const auto filled = static_cast<std::size_t>(done * kBarWidth);
+  console_.err << '\r' << label_ << " [" << std::string(filled, '#')
+               << std::string(kBarWidth - filled, ' ') << "] " << static_cast<int>(done * 100)
+               << " %\x1b[K" << std::flush;
+}
+
+}  // namespace harpe

@@ -1,0 +1,53 @@
+#pragma once
+/// \file
+/// Where a command writes: streams, what of them is a terminal, and a progress bar.
+
+#include <chrono>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+namespace harpe {
+
+enum class Paint : unsigned char { kBold, kGreen, kRed, kDim };
+
+/// The streams of one run of the command.
+struct Console {
+  std::ostream& out;
+  std::ostream& err;
+  bool colour_out = false;     ///< standard output shows colours
+  bool colour_err = false;     ///< standard error shows colours
+  bool show_progress = false;  ///< standard error is a terminal
+  int width = 100;             ///< columns of the terminal, or a usual value
+  bool json = false;           ///< results and errors as JSON on `out`
+
+  /// The streams of this process: colours only on a terminal, never with NO_COLOR set or
+  /// TERM=dumb.
+  static Console of_process();
+};
+
+/// `text` in a colour where `coloured`, else as it is.
+std::string painted(std::string_view text, Paint paint, bool coloured);
+
+/// A bar on standard error for work that takes over a second. Writes nothing before, nothing when
+/// standard error is no terminal, and wipes itself at the end.
+class ProgressBar {
+ public:
+  ProgressBar(Console& console, std::string label);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  /// Shows the fraction done, 0 to 1.
+  void update(double fraction);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Console& console_;
+  std::string label_;
+  Clock::time_point started_;
+  Clock::time_point drawn_{};
+  bool visible_ = false;
+};
+
+}  // namespace harpe

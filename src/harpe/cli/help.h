@@ -1,0 +1,42 @@
+#pragma once
+/// \file
+/// Help, man pages and shell completions, all from the same description of the commands.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/cli/command.h"
+
+namespace harpe {
+
+/// One option or positional argument, as help shows it.
+struct OptionHelp {
+  std::vector<std::string> names;  ///< "--out", "-o"; the bare name of a positional argument
+  std::string value;               ///< "FILE"; empty for a flag
+  std::string description;
+  std::string group;
+  bool positional = false;
+  bool required = false;
+};
+
+std::vector<OptionHelp> option_help(const CLI::App& command);
+/// Direct subcommands, in the order they were added.
+std::vector<const CLI::App*> subcommands(const CLI::App& command);
+/// "harpe schedule show".
+std::string full_name(const CLI::App& command);
+/// The subcommand of `root` named by words ("schedule", "show"), or a fault that names the nearest.
+Result<const CLI::App*> find_command(const CLI::App& root, const std::vector<std::string>& words);
+
+/// What `--help` prints: at most 80 columns.
+std::string help_text(const CLI::App& command);
+/// The manual page (section 1) in roff.
+std::string man_page(const CLI::App& command);
+
+/// Values that can be completed for an option with this value name; empty where anything goes.
+std::vector<std::string> value_choices(std::string_view value_name);
+/// Completion script for "bash", "zsh" or "fish".
+Result<std::string> completion_script(const CLI::App& root, std::string_view shell);
+
+}  // namespace harpe

@@ -1,0 +1,37 @@
+#pragma once
+/// \file
+/// Options of subcommands whose values are parsed by Harpe's own readers. Only for `.cc` files.
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "harpe/base/result.h"
+
+namespace harpe {
+
+/// Adds an option whose text `parse` turns into a `Result`; a fault ends the command line.
+/// \param value_name  what the value is, in capitals, with its unit: "SECONDS".
+template <class T, class Parse>
+CLI::Option* add_parsed(CLI::App& app, const std::string& names, const std::string& value_name,
+                        const std::string& help, T& target, Parse parse) {
+  const auto read = [&target, parse, names](const std::string& text) {
+    auto value = parse(text);
+    if (!value.ok()) throw CLI::ValidationError(names, value.error().text());
+    target = std::move(value).value();
+  };
+  return app.add_option_function<std::string>(names, read, help)->type_name(value_name);
+}
+
+/// The same for text and paths, which are taken as they are.
+template <class T>
+CLI::Option* add_text(CLI::App& app, const std::string& names, const std::string& value_name,
+                      const std::string& help, T& target) {
+  return app
+      .add_option_function<std::string>(
+          names, [&target](const std::string& text) { target = text; }, help)
+      ->type_name(value_name);
+}
+
+}  // namespace harpe

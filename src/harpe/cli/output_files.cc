@@ -1,0 +1,144 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "harpe/base/file.h"
+#include "harpe/base/text.h"
+#include "harpe/cli/plan_output.h"
+#include "harpe/cli/table.h"
+#include "harpe/frontier/frontier_json.h"
+#include "harpe/frontier/verify.h"
+#include "harpe/report/report.h"
+
+namespace harpe {
+namespace {
+
+ReportPoint report_point(const Plan& plan) {
+  return {.time = plan.iteration_time,
+          .energy = plan.iteration_energy,
+          .lower_bound = plan.lower_bound,
+          .plan = plan};
+}
+
+/// More points than a picture can show make a page heavy: keeps about `limit`, first and last
+/// among them.
+std::vector<std::pair<Seconds, Joules>> drawn_bound(const std::vector<FrontierPoint>& points,
+                                                    std::size_t limit) {
+  std::vector<std::pair<Seconds, Joules>> bound;
+  const std::size_t step = std::max<std::size_t>(1, points.size() / limit);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (i % step == 0 || i + 1 == points.size()) {
+      bound.emplace_back(points[i].time, points[i].lower_bound);
+    }
+  }
+  return bound;
+}
+
+std::string subtitle(const Plan& plan, const PlanJob& job) {
+  std::string text = plan.schedule + ", " + std::to_string(plan.stages) + " stages, " +
+                     std::to_string(plan.micro_batches) + " micro-batches";
+  if (plan.chunks > 1) text += ", " + std::to_string(plan.chunks) + " chunks a stage";
+  if (plan.gpus_per_stage > 1) text += ", " + std::to_string(plan.gpus_per_stage) + " GPUs a stage";
+  return text + "; profile " + job.profile.filename().string();
+}
+
+ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Planned& planned) {
+  ReportInput input;
+  const Plan& chosen = planned.chosen;
+  input.title = chosen.job.empty() ? job.profile.stem().string() : chosen.job;
+  input.subtitle = subtitle(chosen, job);
+  input.all_max = waiting_for_goal(frontier, job, planned);
+  for (const Plan& plan : planned.along) input.points.push_back(report_point(plan));
+  const auto place = std::ranges::find_if(
+      input.points, [&](const ReportPoint& point) { return point.time >= chosen.iteration_time; });
+  input.chosen = static_cast<std::size_t>(place - input.points.begin());
+  if (place != input.points.end() && place->time == chosen.iteration_time) {
+    *place = report_point(chosen);
+  } else {
+    input.points.insert(place, report_point(chosen));
+  }
+  input.bound = drawn_bound(frontier.points(), 1000);
+  input.facts.emplace_back("Goal", goal_text(job.goal));
+  input.facts.emplace_back("Fastest possible", seconds_text(frontier.min_time().value));
+  input.facts.emplace_back("Least energy at", seconds_text(frontier.least_energy_time().value));
+  input.facts.emplace_back("Clock changes in an iteration", std::to_string(chosen.clock_changes()));
+  if (planned.free_switching) {
+    const Plan& free = *planned.free_switching;
+    input.facts.emplace_back(
+        "Cost of late clock changes",
+        grouped((chosen.iteration_energy - free.iteration_energy).value, 1) + " J (" +
+            fixed(100 * (chosen.iteration_energy / free.iteration_energy - 1), 3) +
+            " %) against free switching with " + std::to_string(free.clock_changes()) + " changes");
+  }
+  return input;
+}
+
+}  // namespace
+
+Plan waiting_for_goal(const Frontier& frontier, const PlanJob& job, const Planned& planned) {
+  const bool waits = job.goal.kind == Goal::Kind::kStraggler;
+  return waits ? waiting_until(planned.all_max, planned.chosen.iteration_time, frontier)
+               : planned.all_max;
+}
+
+Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
+                                                  const Planned& planned) {
+  const ReportInput input = report_input(frontier, job, planned);
+  std::vector<Plan> shown;
+  for (const ReportPoint& point : input.points) shown.push_back(point.plan);
+  std::vector<OutputFile> files = {
+      {"plan.json", plan_json(planned.chosen)},
+      {"frontier.json", frontier_json(frontier, shown)},
+      {"freqs_pipeline_00000.py", zeus_plan(planned.chosen)},
+      {"trace.json", perfetto_trace(planned.chosen)},
+      {"frontier.svg", frontier_svg(input)},
+      {"report.html", report_html(input)},
+  };
+  if (job.certificate) {
+    const Result<Certificate> certificate = frontier.certificate(planned.chosen.iteration_time);
+    if (!certificate.ok()) return certificate.error();
+    files.emplace_back("certificate.json", certificate_json(*certificate));
+  }
+  return files;
+}
+
+Result<std::vector<std::string>> write_output_files(const std::filesystem::path& directory,
+                                                    const std::vector<OutputFile>& files) {
+  std::error_code fault;
+  const bool is_new = !std::filesystem::exists(directory, fault);
+  if (Status status = ensure_directory(directory); !status.ok()) return std::move(status).error();
+  // All of them reach the disk beside their places before the first takes its place.
+  const std::filesystem::path staging =
+      directory / (".harpe-" + std::to_string(static_cast<long>(::getpid())));
+  const auto give_up = [&](Error error) {
+    std::filesystem::remove_all(staging, fault);
+    if (is_new) std::filesystem::remove(directory, fault);
+    return error;
+  };
+  if (Status status = ensure_directory(staging); !status.ok()) {
+    return give_up(std::move(status).error());
+  }
+  for (const auto& [name, content] : files) {
+    const std::filesystem::path path = directory / name;
+    if (std::filesystem::is_directory(path, fault)) {
+      return give_up(Error::io(path.string(), "is a directory, where a file should be written"));
+    }
+    if (Status status = write_file(staging / name, content); !status.ok()) {
+      Error error = std::move(status).error();
+      for (Fault& each : error.faults) each.file = path.string();
+      return give_up(std::move(error));
+    }
+  }
+  std::vector<std::string> written;
+  for (const auto& [name, content] : files) {
+    const std::filesystem::path path = directory / name;
+    std::filesystem::rename(staging / name, path, fault);
+    if (fault) return give_up(Error::io(path.string(), "cannot be written: " + fault.message()));
+    written.push_back(path.string());
+  }
+  std::filesystem::remove(staging, fault);
+  return written;
+}
+
+}  // namespace harpe

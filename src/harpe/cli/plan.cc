@@ -1,0 +1,129 @@
+#include <memory>
+
+#include "harpe/base/file.h"
+#include "harpe/cli/command.h"
+#include "harpe/cli/options.h"
+#include "harpe/cli/plan_job.h"
+#include "harpe/cli/plan_output.h"
+#include "harpe/cli/planning.h"
+
+namespace harpe {
+namespace {
+
+/// What the command line gave, before it is made a job.
+struct PlanArguments {
+  std::string job_file;
+  std::vector<JobEntry> options;
+};
+
+Result<PlanJob> read_plan_job(const PlanArguments& arguments) {
+  std::vector<JobEntry> entries;
+  if (!arguments.job_file.empty()) {
+    const Result<std::string> text = read_file(arguments.job_file);
+    if (!text.ok()) return text.error();
+    Result<std::vector<JobEntry>> parsed = parse_job(*text, arguments.job_file);
+    if (!parsed.ok()) return std::move(parsed).error();
+    entries = *std::move(parsed);
+  }
+  return make_job(entries, arguments.options);
+}
+
+Result<Outcome> run_plan(const PlanArguments& arguments, Console& console) {
+  const Result<PlanJob> job = read_plan_job(arguments);
+  if (!job.ok()) return job.error();
+  const Result<PlanInputs> inputs = read_inputs(*job);
+  if (!inputs.ok()) return inputs.error();
+
+  CharacterizeOptions options{.blocking_power = inputs->blocking_power,
+                              .gpus_per_stage = job->gpus_per_stage,
+                              .job = job->name};
+  Result<Frontier> frontier = Error::internal("not computed");
+  {
+    ProgressBar bar(console, "frontier");
+    options.progress = [&bar](double fraction) { bar.update(fraction); };
+    frontier = characterize(inputs->pipeline, inputs->profile, options);
+  }
+  if (!frontier.ok()) return std::move(frontier).error();
+
+  Result<Planned> planned = Error::internal("not computed");
+  {
+    ProgressBar bar(console, "plans");
+    const auto progress = [&bar](double fraction) { bar.update(fraction); };
+    planned = make_plans(*frontier, *job, job->out ? job->points : 0, progress);
+  }
+  if (!planned.ok()) return std::move(planned).error();
+
+  std::vector<std::string> written;
+  if (job->out) {
+    const Result<std::vector<OutputFile>> files = make_output_files(*frontier, *job, *planned);
+    if (!files.ok()) return files.error();
+    Result<std::vector<std::string>> paths = write_output_files(*job->out, *files);
+    if (!paths.ok()) return std::move(paths).error();
+    written = *std::move(paths);
+  }
+  return Outcome{
+      .text = summary_text(*frontier, *job, *planned, inputs->notes, written, console.colour_out),
+      .json = summary_json(*frontier, *job, *planned, inputs->notes, written)};
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+void add_key(CLI::App& app, const JobKey& key, const std::shared_ptr<PlanArguments>& arguments) {
+  const std::string name = "--" + std::string(key.name);
+  const std::string help(key.help);
+  const bool is_list = key.value.find(',') != std::string_view::npos;
+  CLI::Option* option = nullptr;
+  if (key.value.empty()) {
+    const auto add = [arguments, &key](std::int64_t) {
+      arguments->options.push_back({.key = &key});
+    };
+    option = app.add_flag_function(name, add, help);
+  } else {
+    const auto add = [arguments, &key, is_list](const std::string& text) {
+      arguments->options.push_back(
+          {.key = &key, .values = is_list ? split_list(text) : std::vector<std::string>{text}});
+    };
+    option =
+        app.add_option_function<std::string>(name, add, help)->type_name(std::string(key.value));
+  }
+  option->group(std::string(key.group));
+}
+
+}  // namespace
+
+void add_plan_command(Commands& commands) {
+  const auto arguments = std::make_shared<PlanArguments>();
+  CLI::App& app = commands.add(
+      commands.root(), "plan",
+      "plan the clocks of one training iteration\n"
+      "Computes the whole time-energy frontier of the pipeline, exactly, and a plan on it: a clock "
+      "for every instruction, with a proven bound on how far it is from the best.\n"
+      "With --out DIR it writes plan.json, frontier.json, freqs_pipeline_00000.py (for Zeus), "
+      "trace.json (for Perfetto), frontier.svg and report.html; all of them or none.\n"
+      "A job file in TOML holds the same keys as the options, without the dashes; options win over "
+      "it, and paths in it are relative to it.\n"
+      "Times are seconds; the suffixes ns, us, ms, s and min are understood.",
+      "harpe plan --profile gpt3.csv --microbatches 96 --blocking-power 83.64\n"
+      "harpe plan --profile gpt3.csv --microbatches 96 --blocking-power 83.64 \\\n"
+      "    --slowdown 5 --certificate --out plan\n"
+      "harpe plan --profile gpt3.csv --schedule zb-h1 --microbatches 32 \\\n"
+      "    --transfer-forward 3ms --transfer-backward 3ms --straggler 1.2x\n"
+      "harpe plan job.toml --deadline 16.5s",
+      [arguments](Console& console) { return run_plan(*arguments, console); });
+  app.add_option("JOB", arguments->job_file, "Job file; its keys are the options below")
+      ->type_name("job.toml")
+      ->group("Arguments");
+  for (const JobKey& key : job_keys()) add_key(app, key, arguments);
+}
+
+}  // namespace harpe

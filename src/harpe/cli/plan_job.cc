@@ -1,0 +1,274 @@
+#include "harpe/cli/plan_job.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "harpe/base/text.h"
+#include "harpe/cli/quantity_text.h"
+#include "harpe/schedule/schedule.h"
+
+namespace harpe {
+namespace {
+
+using Values = std::span<const std::string>;
+
+Status expect_one(Values values) {
+  if (values.size() == 1) return ok_status();
+  return Error::invalid("expected one value, found " + std::to_string(values.size()));
+}
+
+template <class T>
+Status set_parsed(Values values, T& target, Result<T> (*parse)(std::string_view)) {
+  if (Status status = expect_one(values); !status.ok()) return status;
+  Result<T> value = parse(values.front());
+  if (!value.ok()) return std::move(value).error();
+  target = *value;
+  return ok_status();
+}
+
+template <class T>
+Status set_list(Values values, std::vector<T>& target, Result<T> (*parse)(std::string_view)) {
+  target.clear();
+  Faults faults;
+  for (const std::string& text : values) {
+    Result<T> value = parse(text);
+    if (value.ok()) {
+      target.push_back(*value);
+    } else {
+      faults.add(value.error().faults.front().message);
+    }
+  }
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return ok_status();
+}
+
+template <class T>
+Status set_count(Values values, T& target, int low, int high) {
+  if (Status status = expect_one(values); !status.ok()) return status;
+  const Result<int> value = parse_count(values.front(), low, high);
+  if (!value.ok()) return value.error();
+  target = *value;
+  return ok_status();
+}
+
+Status set_path(Values values, std::filesystem::path& target) {
+  if (Status status = expect_one(values); !status.ok()) return status;
+  if (values.front().empty()) return Error::invalid("expected a file, found an empty name");
+  target = values.front();
+  return ok_status();
+}
+
+bool names_a_generator(std::string_view text) {
+  const auto same = [&](const ScheduleGenerator& generator) { return generator.name == text; };
+  return std::ranges::any_of(schedule_generators(), same);
+}
+
+Status set_schedule(PlanJob& job, Values values) {
+  if (Status status = expect_one(values); !status.ok()) return status;
+  job.schedule = values.front();
+  // A name with a dot or slash, or of a file that is there, is a file; generators come first.
+  job.schedule_is_file =
+      !names_a_generator(job.schedule) && (job.schedule.find_first_of("./") != std::string::npos ||
+                                           std::filesystem::is_regular_file(job.schedule));
+  return ok_status();
+}
+
+Status set_transfer_mode(PlanJob& job, Values values) {
+  if (Status status = expect_one(values); !status.ok()) return status;
+  const std::string word = lower(values.front());
+  if (word != "overlapped" && word != "rendezvous") {
+    return Error::invalid("expected overlapped or rendezvous, found " + in_quotes(values.front()));
+  }
+  job.transfer_mode =
+      word == "overlapped" ? Transfers::Mode::kOverlapped : Transfers::Mode::kRendezvous;
+  return ok_status();
+}
+
+Status set_straggler(PlanJob& job, Values values) {
+  job.goal.kind = Goal::Kind::kStraggler;
+  TimeOrFactor wait;
+  if (Status status = set_parsed(values, wait, parse_time_or_factor); !status.ok()) return status;
+  job.goal.time = wait.time;
+  job.goal.factor = wait.factor;
+  return ok_status();
+}
+
+constexpr int kMaxCount = 1'000'000;
+constexpr std::string_view kInputs = "Pipeline";
+constexpr std::string_view kTimes = "Communication and fixed-time instructions";
+constexpr std::string_view kGoals = "Goal (at most one)";
+constexpr std::string_view kSwitching = "Clock changes";
+constexpr std::string_view kOutputs = "Output";
+
+std::vector<JobKey> make_keys() {
+  return {
+      {"profile", "FILE", kInputs,
+       "Measured profile: CSV with stage, instruction, frequency (MHz), time (s) and energy (J per "
+       "GPU)",
+       false, true, [](PlanJob& job, Values v) { return set_path(v, job.profile); }},
+      {"schedule", "SCHEDULE|FILE", kInputs,
+       "Name of a schedule (see harpe schedule show --list), or a file: PyTorch CSV or JSON "
+       "(default 1f1b)",
+       false, false, set_schedule},
+      {"stages", "N", kInputs, "Pipeline stages (default: as many as the profile has)", false,
+       false, [](PlanJob& job, Values v) { return set_count(v, job.stages, 1, kMaxCount); }},
+      {"microbatches", "M", kInputs, "Micro-batches of one iteration", false, false,
+       [](PlanJob& job, Values v) { return set_count(v, job.micro_batches, 1, kMaxCount); }},
+      {"chunks", "V", kInputs, "Model chunks a stage, for interleaved schedules (default 2)", false,
+       false, [](PlanJob& job, Values v) { return set_count(v, job.chunks, 1, kMaxCount); }},
+      {"blocking-power", "WATTS[,...]", kInputs,
+       "Power a GPU draws while it waits, W: one value, or one a stage", false, false,
+       [](PlanJob& job, Values v) { return set_list(v, job.blocking_power, parse_watts); }},
+      {"gpus-per-stage", "G", kInputs, "GPUs that work together on a stage (default 1)", false,
+       false,
+       [](PlanJob& job, Values v) { return set_count(v, job.gpus_per_stage, 1, kMaxCount); }},
+      {"fit", "", kInputs, "Replace noisy measurements by a smooth fit over the clocks", false,
+       false, [](PlanJob& job, Values) { return job.fit = true, ok_status(); }},
+      {"transfer-forward", "SECONDS[,...]", kTimes,
+       "Time an activation travels, s: one value for every boundary between model parts, or one "
+       "each",
+       false, false,
+       [](PlanJob& job, Values v) { return set_list(v, job.transfer_forward, parse_seconds); }},
+      {"transfer-backward", "SECONDS[,...]", kTimes,
+       "Time a gradient travels back over each boundary, s", false, false,
+       [](PlanJob& job, Values v) { return set_list(v, job.transfer_backward, parse_seconds); }},
+      {"transfer-mode", "overlapped|rendezvous", kTimes,
+       "overlapped: the receiver starts later; rendezvous: sender and receiver block (default "
+       "overlapped)",
+       false, false, set_transfer_mode},
+      {"load", "SECONDS[,...]", kTimes,
+       "Data loading ahead of every forward, s: one value, or one a stage (0: none)", false, false,
+       [](PlanJob& job, Values v) { return set_list(v, job.load, parse_seconds); }},
+      {"reduce", "SECONDS[,...]", kTimes,
+       "Gradient reduction between pipelines at the end of each stage, s", false, false,
+       [](PlanJob& job, Values v) { return set_list(v, job.reduce, parse_seconds); }},
+      {"optimizer", "SECONDS[,...]", kTimes, "Optimizer step at the end of each stage, s", false,
+       false, [](PlanJob& job, Values v) { return set_list(v, job.optimizer, parse_seconds); }},
+      {"slowdown", "PERCENT", kGoals,
+       "Take that much longer than the fastest possible iteration, % (default: --slowdown 0)", true,
+       false,
+       [](PlanJob& job, Values v) {
+         job.goal.kind = Goal::Kind::kSlowdown;
+         return set_parsed(v, job.goal.percent, parse_percent);
+       }},
+      {"deadline", "SECONDS", kGoals, "End the iteration by then, s", true, false,
+       [](PlanJob& job, Values v) {
+         job.goal.kind = Goal::Kind::kDeadline;
+         job.goal.time = Seconds{0};
+         return set_parsed(v, *job.goal.time, parse_seconds);
+       }},
+      {"straggler", "SECONDS|FACTORx", kGoals,
+       "Iteration time of a slower pipeline that this one waits for, s, or as a multiple of the "
+       "iteration at maximum clocks, such as 1.2x",
+       true, false, set_straggler},
+      {"power-cap", "WATTS", kGoals,
+       "Be as fast as an average power of the whole pipeline, W, allows", true, false,
+       [](PlanJob& job, Values v) {
+         job.goal.kind = Goal::Kind::kPowerCap;
+         return set_parsed(v, job.goal.power, parse_watts);
+       }},
+      {"least-energy", "", kGoals, "Need the least energy, whatever the time", true, false,
+       [](PlanJob& job, Values) { return job.goal.kind = Goal::Kind::kLeastEnergy, ok_status(); }},
+      {"switch-latency", "SECONDS", kSwitching,
+       "Time until a new clock is in force, s; changes are then made only where they pay (default "
+       "0)",
+       false, false,
+       [](PlanJob& job, Values v) { return set_parsed(v, job.switch_latency, parse_seconds); }},
+      {"min-dwell", "SECONDS", kSwitching,
+       "Least time between two clock changes of a stage, s (default 0)", false, false,
+       [](PlanJob& job, Values v) { return set_parsed(v, job.min_dwell, parse_seconds); }},
+      {"quick", "", kSwitching, "Plan in milliseconds, at a slightly larger gap", false, false,
+       [](PlanJob& job, Values) { return job.quick = true, ok_status(); }},
+      {"out", "DIR", kOutputs,
+       "Write the plan, the frontier and the report there (default: only print a summary)", false,
+       true,
+       [](PlanJob& job, Values v) {
+         job.out.emplace();
+         return set_path(v, *job.out);
+       }},
+      {"points", "N", kOutputs, "Plans along the frontier in the report (default 50)", false, false,
+       [](PlanJob& job, Values v) { return set_count(v, job.points, 0, 1000); }},
+      {"certificate", "", kOutputs, "Write certificate.json, which harpe verify checks, too", false,
+       false, [](PlanJob& job, Values) { return job.certificate = true, ok_status(); }},
+      {"job", "NAME", kOutputs, "Name of the job in plans and reports", false, false,
+       [](PlanJob& job, Values v) {
+         if (Status status = expect_one(v); !status.ok()) return status;
+         return job.name = v.front(), ok_status();
+       }},
+  };
+}
+
+void apply(const JobEntry& entry, PlanJob& job, Error& error) {
+  const Status status = entry.key->set(job, entry.values);
+  if (status.ok()) return;
+  for (const Fault& fault : status.error().faults) {
+    const std::string key = (entry.file.empty() ? "--" : "") + std::string(entry.key->name);
+    error.faults.push_back({.file = entry.file,
+                            .line = entry.line,
+                            .column = entry.column,
+                            .message = key + ": " + fault.message});
+  }
+}
+
+/// Goals exclude each other within the file and within the options.
+void check_goals(const std::vector<JobEntry>& entries, Error& error) {
+  const JobEntry* first = nullptr;
+  for (const JobEntry& entry : entries) {
+    if (!entry.key->is_goal) continue;
+    if (first == nullptr) {
+      first = &entry;
+      continue;
+    }
+    const std::string dashes = entry.file.empty() ? "--" : "";
+    error.faults.push_back({.file = entry.file,
+                            .line = entry.line,
+                            .column = entry.column,
+                            .message = dashes + std::string(entry.key->name) + " and " + dashes +
+                                       std::string(first->key->name) +
+                                       " exclude each other: give one goal"});
+  }
+}
+
+void check_complete(const PlanJob& job, Error& error) {
+  if (job.profile.empty()) error.faults.push_back({.message = "--profile is missing"});
+  if (!job.schedule_is_file && !job.micro_batches) {
+    error.faults.push_back({.message = "--microbatches is missing"});
+  }
+  if (job.certificate && !job.out) {
+    error.faults.push_back({.message = "--certificate needs --out, where it is written"});
+  }
+}
+
+}  // namespace
+
+const std::vector<JobKey>& job_keys() {
+  static const std::vector<JobKey> kKeys = make_keys();
+  return kKeys;
+}
+
+Result<PlanJob> make_job(const std::vector<JobEntry>& file, const std::vector<JobEntry>& options) {
+  PlanJob job;
+  Error error{ErrorCode::kInvalidInput, {}};
+  check_goals(file, error);
+  check_goals(options, error);
+  const auto is_goal = [](const JobEntry& entry) { return entry.key->is_goal; };
+  const bool goal_replaced = std::ranges::any_of(options, is_goal);
+  for (const JobEntry& entry : file) {
+    // An option replaces the same key of the file, and any goal every goal.
+    const bool replaced =
+        (entry.key->is_goal && goal_replaced) ||
+        std::ranges::any_of(options, [&](const JobEntry& o) { return o.key == entry.key; });
+    if (!replaced) apply(entry, job, error);
+  }
+  for (const JobEntry& entry : options) apply(entry, job, error);
+  const auto named = [](const std::vector<JobEntry>& entries, std::string_view name) {
+    return std::ranges::any_of(entries, [&](const JobEntry& e) { return e.key->name == name; });
+  };
+  if (error.faults.empty() || (!named(file, "profile") && !named(options, "profile"))) {
+    check_complete(job, error);
+  }
+  if (!error.faults.empty()) return error;
+  return job;
+}
+
+}  // namespace harpe

@@ -1,0 +1,91 @@
+#pragma once
+/// \file
+/// What `harpe plan` is asked to do, read from a job file, from options, or both.
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/pipeline/pipeline.h"
+
+namespace harpe {
+
+/// Which plan on the frontier is wanted.
+struct Goal {
+  enum class Kind : unsigned char {
+    kSlowdown,     ///< `percent` more time than the fastest possible iteration
+    kDeadline,     ///< end by `time`
+    kStraggler,    ///< wait until `time`, or until `factor` times the all-max iteration
+    kPowerCap,     ///< the fastest plan of at most `power`
+    kLeastEnergy,  ///< the cheapest plan at any time
+  };
+  Kind kind = Kind::kSlowdown;
+  double percent = 0;
+  std::optional<Seconds> time = {};
+  std::optional<double> factor = {};
+  Watts power{0};
+};
+
+/// Lists have one value for all stages (or boundaries), or one for each; empty means none.
+struct PlanJob {
+  std::filesystem::path profile;
+  std::string schedule = "1f1b";  ///< name of a generator, or a file
+  bool schedule_is_file = false;
+  std::optional<int> stages;
+  std::optional<int> micro_batches;
+  std::optional<int> chunks;
+  std::vector<Watts> blocking_power;
+  int gpus_per_stage = 1;
+  bool fit = false;
+
+  std::vector<Seconds> transfer_forward, transfer_backward;
+  Transfers::Mode transfer_mode = Transfers::Mode::kOverlapped;
+  std::vector<Seconds> load, reduce, optimizer;
+
+  Goal goal;
+  Seconds switch_latency{0};
+  Seconds min_dwell{0};
+  bool quick = false;
+
+  std::optional<std::filesystem::path> out;
+  int points = 50;
+  bool certificate = false;
+  std::string name;
+};
+
+/// One key of a job file, which is also the option `--name` of the command line.
+struct JobKey {
+  std::string_view name;   ///< "blocking-power"
+  std::string_view value;  ///< "WATTS[,...]"; empty for a switch
+  std::string_view group;
+  std::string_view help;
+  bool is_goal;
+  bool is_path;
+  /// Puts the values (a switch has none) into the job.
+  Status (*set)(PlanJob& job, std::span<const std::string> values);
+};
+const std::vector<JobKey>& job_keys();
+
+/// A key with the values given for it, and where they stand (no file: the command line).
+struct JobEntry {
+  const JobKey* key = nullptr;
+  std::vector<std::string> values = {};
+  std::string file = {};
+  int line = 0;
+  int column = 0;
+};
+
+/// Reads the entries of a TOML job file. Relative paths in it become relative to where the file
+/// lies. Faults: no TOML, an unknown key (the nearest is named), a value of the wrong type.
+Result<std::vector<JobEntry>> parse_job(std::string_view text, const std::filesystem::path& file);
+
+/// Makes the job of the entries of a file and of options; options win over the file, also where
+/// both name a goal. All faults at once, also missing and contradicting keys.
+Result<PlanJob> make_job(const std::vector<JobEntry>& file, const std::vector<JobEntry>& options);
+
+}  // namespace harpe

@@ -1,0 +1,142 @@
+#include <algorithm>
+
+#include "harpe/base/text.h"
+#include "harpe/cli/console.h"
+#include "harpe/cli/json_output.h"
+#include "harpe/cli/plan_output.h"
+#include "harpe/cli/table.h"
+
+namespace harpe {
+namespace {
+
+/// The figures of one plan, against the fastest possible iteration and all-max.
+struct Figures {
+  std::string name;
+  const Plan& plan;
+  double slowdown;  ///< %
+  double saving;    ///< %
+  Watts power;
+};
+
+std::vector<Figures> figures_of(const Frontier& frontier, const Plan& all_max,
+                                const Planned& planned, const std::string& chosen) {
+  const auto figures = [&](std::string name, const Plan& plan) {
+    const double slowdown = 100 * (plan.iteration_time / frontier.min_time() - 1);
+    const double saving = 100 * (1 - plan.iteration_energy / all_max.iteration_energy);
+    return Figures{.name = std::move(name),
+                   .plan = plan,
+                   .slowdown = slowdown,
+                   .saving = saving,
+                   .power = plan.iteration_energy / plan.iteration_time};
+  };
+  return {figures("all-max", all_max), figures("fastest", planned.fastest),
+          figures(chosen, planned.chosen), figures("least energy", planned.least_energy)};
+}
+
+/// "-0.0" is not a figure.
+std::string percent(double value, int decimals) {
+  std::string text = fixed(value, decimals);
+  if (text.find_first_not_of("-0.") == std::string::npos && text.front() == '-') text.erase(0, 1);
+  return text + " %";
+}
+
+Json figures_json(const Figures& figures) {
+  const Plan& plan = figures.plan;
+  return {{"iteration_time_s", plan.iteration_time.value},
+          {"slowdown_percent", figures.slowdown},
+          {"iteration_energy_j", plan.iteration_energy.value},
+          {"saving_percent", figures.saving},
+          {"average_power_w", figures.power.value},
+          {"lower_bound_j", plan.lower_bound.value},
+          {"gap_percent", 100 * plan.gap()},
+          {"clock_changes", plan.clock_changes()}};
+}
+
+std::string heading(const Plan& plan) {
+  std::size_t instructions = 0;
+  for (const auto& list : plan.instructions) instructions += list.size();
+  std::string text = plan.job.empty() ? "" : plan.job + ": ";
+  text += plan.schedule + ", " + std::to_string(plan.stages) + " stages";
+  if (plan.gpus_per_stage > 1) text += " of " + std::to_string(plan.gpus_per_stage) + " GPUs";
+  text += ", " + std::to_string(plan.micro_batches) + " micro-batches, " +
+          std::to_string(instructions) + " instructions";
+  return text;
+}
+
+std::string switching_text(const Planned& planned) {
+  const Plan& free = *planned.free_switching;
+  return "Clock changes: " + std::to_string(planned.chosen.clock_changes()) + " instead of " +
+         std::to_string(free.clock_changes()) + " with free switching, for " +
+         percent(100 * (planned.chosen.iteration_energy / free.iteration_energy - 1), 3) +
+         " more energy\n";
+}
+
+}  // namespace
+
+std::string summary_text(const Frontier& frontier, const PlanJob& job, const Planned& planned,
+                         const std::vector<std::string>& notes,
+                         const std::vector<std::string>& files, bool coloured) {
+  const Plan all_max = waiting_for_goal(frontier, job, planned);
+  std::string text = heading(planned.chosen) + "\n\n";
+  Table table{.rows = {{"", "time s", "slowdown", "energy J", "saving", "power W", "gap"}},
+              .marked = 3};
+  for (const Figures& f :
+       figures_of(frontier, all_max, planned, "chosen (" + goal_text(job.goal) + ")")) {
+    table.rows.push_back({f.name, fixed(f.plan.iteration_time.value, 4), percent(f.slowdown, 2),
+                          grouped(f.plan.iteration_energy.value, 1), percent(f.saving, 2),
+                          grouped(f.power.value, 1), percent(100 * f.plan.gap(), 3)});
+  }
+  text += table.text(coloured);
+  text +=
+      "\nslowdown: against the fastest possible iteration; saving: against all-max"
+      " (every clock at its maximum);\ngap: proven distance to the least energy possible at "
+      "that time\n";
+  if (planned.free_switching) text += switching_text(planned);
+  for (const std::string& note : notes) {
+    text += painted("note:", Paint::kBold, coloured) + ' ' + note + '\n';
+  }
+  if (!files.empty()) {
+    text += "\nWritten:\n";
+    for (const std::string& file : files) text += "  " + file + '\n';
+  }
+  return text;
+}
+
+std::string summary_json(const Frontier& frontier, const PlanJob& job, const Planned& planned,
+                         const std::vector<std::string>& notes,
+                         const std::vector<std::string>& files) {
+  const Plan all_max = waiting_for_goal(frontier, job, planned);
+  const Plan& chosen = planned.chosen;
+  Json document;
+  document["job"] = chosen.job;
+  document["schedule"] = chosen.schedule;
+  document["stages"] = chosen.stages;
+  document["microbatches"] = chosen.micro_batches;
+  document["chunks"] = chosen.chunks;
+  document["gpus_per_stage"] = chosen.gpus_per_stage;
+  document["goal"] = goal_text(job.goal);
+  document["frontier"] = {{"min_time_s", frontier.min_time().value},
+                          {"least_energy_time_s", frontier.least_energy_time().value},
+                          {"max_time_s", frontier.max_time().value},
+                          {"breakpoints", frontier.breakpoints()}};
+  Json plans;
+  const std::vector<Figures> all = figures_of(frontier, all_max, planned, "chosen");
+  for (const Figures& figures : all) {
+    std::string key = figures.name;
+    std::ranges::replace(key, ' ', '_');
+    std::ranges::replace(key, '-', '_');
+    plans[key] = figures_json(figures);
+  }
+  if (planned.free_switching) {
+    plans["free_switching"] = {
+        {"iteration_time_s", planned.free_switching->iteration_time.value},
+        {"iteration_energy_j", planned.free_switching->iteration_energy.value},
+        {"clock_changes", planned.free_switching->clock_changes()}};
+  }
+  document["plans"] = std::move(plans);
+  document["notes"] = notes;
+  document["files"] = files;
+  return json_text(document);
+}
+
+}  // namespace harpe

@@ -1,0 +1,284 @@
+#include "harpe/cli/planning.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/profile/check.h"
+#include "harpe/schedule/schedule.h"
+
+namespace harpe {
+namespace {
+
+/// One value a stage of `values`, which has none, one or all; nothing, with a fault, for other
+/// lengths.
+template <class T>
+std::vector<T> per_stage(const std::vector<T>& values, int count, const std::string& option,
+                         const std::string& what, Faults& faults) {
+  if (values.empty()) return {};
+  if (values.size() == 1) return std::vector<T>(count, values.front());
+  if (static_cast<int>(values.size()) == count) return values;
+  faults.add("--" + option + " has " + std::to_string(values.size()) +
+             " values, the pipeline has " + std::to_string(count) + " " + what);
+  return {};
+}
+
+Result<Schedule> read_job_schedule(const PlanJob& job, int profile_stages) {
+  if (job.schedule_is_file) {
+    Result<Schedule> schedule = read_schedule(job.schedule);
+    if (!schedule.ok()) return schedule;
+    Faults faults(job.schedule);
+    const auto expect = [&](const std::optional<int>& wanted, int found, const std::string& what) {
+      if (!wanted || *wanted == found) return;
+      faults.add("has " + std::to_string(found) + " " + what + ", but " + std::to_string(*wanted) +
+                 " were asked for");
+    };
+    expect(job.stages, schedule->stages, "stages");
+    expect(job.micro_batches, schedule->micro_batches, "micro-batches");
+    expect(job.chunks, schedule->chunks(), "chunks a stage");
+    if (!faults.empty()) return Error::invalid(std::move(faults));
+    return schedule;
+  }
+  ScheduleOptions options{.stages = job.stages.value_or(profile_stages),
+                          .micro_batches = job.micro_batches.value_or(1)};
+  if (job.chunks) options.chunks = *job.chunks;
+  return make_schedule(job.schedule, options);
+}
+
+/// Fixed-time instructions that the job adds to schedule and profile.
+class FixedTimes {
+ public:
+  FixedTimes(const PlanJob& job, const std::vector<Watts>& blocking_power, Schedule& schedule,
+             const Profile& profile, Faults& faults)
+      : blocking_power_(blocking_power), schedule_(schedule), profile_(profile), faults_(faults) {
+    entries_.assign(profile.entries().begin(), profile.entries().end());
+    const auto seconds = [&](const std::vector<Seconds>& values, const std::string& option) {
+      return per_stage(values, schedule.stages, option, "stages", faults);
+    };
+    add_loads(seconds(job.load, "load"));
+    append(InstructionKind::kReduce, seconds(job.reduce, "reduce"));
+    append(InstructionKind::kOptimizer, seconds(job.optimizer, "optimizer"));
+  }
+
+  Profile profile() && { return Profile(std::move(entries_), profile_.has_chunks()); }
+
+ private:
+  void add_loads(const std::vector<Seconds>& seconds) {
+    for (std::size_t stage = 0; stage < seconds.size(); ++stage) {
+      if (seconds[stage] <= Seconds{0}) continue;
+      std::vector<Instruction> list;
+      std::vector<int> chunks;
+      for (const Instruction& instruction : schedule_.lists[stage]) {
+        const bool has_forward = instruction.kind == InstructionKind::kForward ||
+                                 instruction.kind == InstructionKind::kForwardBackward;
+        if (has_forward) {
+          list.push_back({.kind = InstructionKind::kLoad,
+                          .part = instruction.part,
+                          .micro_batch = instruction.micro_batch});
+          chunks.push_back(schedule_.chunk(instruction.part));
+        }
+        list.push_back(instruction);
+      }
+      std::ranges::sort(chunks);
+      chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
+      if (add_rows(InstructionKind::kLoad, static_cast<int>(stage), chunks, seconds[stage])) {
+        schedule_.lists[stage] = std::move(list);
+      }
+    }
+  }
+
+  void append(InstructionKind kind, const std::vector<Seconds>& seconds) {
+    for (std::size_t stage = 0; stage < seconds.size(); ++stage) {
+      if (seconds[stage] <= Seconds{0}) continue;
+      if (add_rows(kind, static_cast<int>(stage), {0}, seconds[stage])) {
+        schedule_.lists[stage].push_back({.kind = kind});
+      }
+    }
+  }
+
+  /// Puts the time into the profile, at blocking power. False, with a fault, when the instruction
+  /// has a time already.
+  bool add_rows(InstructionKind kind, int stage, const std::vector<int>& chunks, Seconds time) {
+    const auto listed = [&](const Instruction& i) { return i.kind == kind; };
+    const std::string option = "--" + std::string(name(kind));
+    if (std::ranges::any_of(schedule_.lists[stage], listed)) {
+      faults_.add(option + ": the schedule of stage " + std::to_string(stage) +
+                  " already has such instructions; put their time into the profile");
+      return false;
+    }
+    for (const int chunk : chunks) {
+      if (!profile_.points(stage, chunk, kind).empty()) {
+        faults_.add(option + ": the profile already has a time for stage " + std::to_string(stage));
+        return false;
+      }
+      if (!profile_.has_chunks() && chunk != chunks.front()) continue;
+      const Watts power = blocking_power_.empty() ? Watts{0} : blocking_power_[stage];
+      entries_.push_back(
+          {.stage = stage,
+           .chunk = profile_.has_chunks() ? chunk : 0,
+           .kind = kind,
+           .points = {{.clock = Megahertz{0}, .time = time, .energy = power * time}}});
+    }
+    return true;
+  }
+
+  const std::vector<Watts>& blocking_power_;
+  Schedule& schedule_;
+  const Profile& profile_;
+  Faults& faults_;
+  std::vector<InstructionProfile> entries_;
+};
+
+void add_all(const Error& from, Error& to) {
+  if (to.faults.empty()) to.code = from.code;
+  to.faults.insert(to.faults.end(), from.faults.begin(), from.faults.end());
+}
+
+PlanOptions options_of(const PlanJob& job) {
+  return {.effort = job.quick ? Effort::kQuick : Effort::kFull,
+          .switch_latency = job.switch_latency,
+          .min_dwell = job.min_dwell};
+}
+
+Result<Plan> plan_for_goal(const Frontier& frontier, const Goal& goal, Seconds all_max_time,
+                           const PlanOptions& options) {
+  switch (goal.kind) {
+    case Goal::Kind::kSlowdown:
+      return frontier.plan(frontier.min_time() * (1 + goal.percent / 100), options);
+    case Goal::Kind::kDeadline:
+      return frontier.plan(*goal.time, options);
+    case Goal::Kind::kStraggler:
+      return frontier.plan_for_straggler(goal.time ? *goal.time : all_max_time * *goal.factor,
+                                         options);
+    case Goal::Kind::kPowerCap:
+      return frontier.plan_for_power_cap(goal.power, options);
+    case Goal::Kind::kLeastEnergy:
+      break;
+  }
+  return frontier.least_energy_plan(options);
+}
+
+}  // namespace
+
+Result<PlanInputs> read_inputs(const PlanJob& job) {
+  Result<Profile> profile = read_profile(job.profile);
+  Result<Schedule> schedule =
+      !profile.ok() && !job.stages && !job.schedule_is_file
+          ? Result<Schedule>(Schedule{})  // its stages are those of the profile that cannot be read
+          : read_job_schedule(job, profile.ok() ? profile->stages() : 1);
+  Error error{ErrorCode::kInvalidInput, {}};
+  if (!profile.ok()) add_all(profile.error(), error);
+  if (!schedule.ok()) add_all(schedule.error(), error);
+  if (!error.faults.empty()) return error;
+
+  std::vector<std::string> notes;
+  if (schedule->stages < profile->stages()) {
+    notes.push_back("the profile has " + std::to_string(profile->stages()) +
+                    " stages, of which the schedule uses " + std::to_string(schedule->stages));
+  }
+  if (job.blocking_power.empty()) {
+    notes.emplace_back(
+        "no --blocking-power given: waiting GPUs are counted with 0 W, though they draw tens of "
+        "watts");
+  }
+  if (job.fit) profile = fit_profile(*profile);
+
+  Faults faults;
+  std::vector<Watts> blocking_power =
+      per_stage(job.blocking_power, schedule->stages, "blocking-power", "stages", faults);
+  if (blocking_power.empty()) blocking_power.assign(schedule->stages, Watts{0});
+  const int boundaries = schedule->parts() - 1;
+  const std::string what = "boundaries between model parts";
+  Transfers transfers;
+  transfers.mode = job.transfer_mode;
+  transfers.forward = per_stage(job.transfer_forward, boundaries, "transfer-forward", what, faults);
+  transfers.backward =
+      per_stage(job.transfer_backward, boundaries, "transfer-backward", what, faults);
+  if (!transfers.none()) {
+    // A direction that was not given takes no time.
+    transfers.forward.resize(boundaries);
+    transfers.backward.resize(boundaries);
+  }
+  Profile complete = FixedTimes(job, blocking_power, *schedule, *profile, faults).profile();
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  Result<Pipeline> pipeline = Pipeline::build(*std::move(schedule), std::move(transfers));
+  if (!pipeline.ok()) {
+    Error circle = pipeline.error();
+    for (Fault& fault : circle.faults) {
+      if (fault.file.empty() && job.schedule_is_file) fault.file = job.schedule;
+    }
+    return circle;
+  }
+  return PlanInputs{.profile = std::move(complete),
+                    .pipeline = *std::move(pipeline),
+                    .blocking_power = std::move(blocking_power),
+                    .notes = std::move(notes)};
+}
+
+Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int along,
+                           const Progress& progress) {
+  const PlanOptions options = options_of(job);
+  Planned planned;
+  planned.all_max = frontier.all_max();
+  const int steps = along + 4;
+  int done = 0;
+  Error error;
+  const auto take = [&](Result<Plan> plan, Plan& target) {
+    if (progress) progress(static_cast<double>(++done) / steps);
+    if (!plan.ok()) return error = std::move(plan).error(), false;
+    target = *std::move(plan);
+    return true;
+  };
+
+  // The goal comes first: an impossible one should not wait for the rest.
+  const Seconds all_max_time = planned.all_max.iteration_time;
+  if (!take(plan_for_goal(frontier, job.goal, all_max_time, options), planned.chosen)) return error;
+  if (!take(frontier.plan(frontier.min_time(), options), planned.fastest)) return error;
+  if (!take(frontier.least_energy_plan(options), planned.least_energy)) return error;
+  if (options.switch_latency > Seconds{0} || options.min_dwell > Seconds{0}) {
+    Plan plan;
+    if (!take(plan_for_goal(frontier, job.goal, all_max_time, {.effort = options.effort}), plan)) {
+      return error;
+    }
+    planned.free_switching = std::move(plan);
+  }
+  const Seconds first = frontier.min_time();
+  const Seconds last = std::max(first, frontier.least_energy_time());
+  for (int i = 0; i < along; ++i) {
+    const double share = along == 1 ? 0 : static_cast<double>(i) / (along - 1);
+    if (!take(frontier.plan(first + (last - first) * share, options),
+              planned.along.emplace_back())) {
+      return error;
+    }
+  }
+  return planned;
+}
+
+std::string goal_text(const Goal& goal) {
+  switch (goal.kind) {
+    case Goal::Kind::kSlowdown:
+      return goal.percent == 0 ? "no slowdown" : "slowdown " + shortest(goal.percent) + " %";
+    case Goal::Kind::kDeadline:
+      return "deadline " + shortest(goal.time->value) + " s";
+    case Goal::Kind::kStraggler:
+      return "straggler " + (goal.time ? shortest(goal.time->value) + " s"
+                                       : shortest(*goal.factor) + " x all-max");
+    case Goal::Kind::kPowerCap:
+      return "power cap " + shortest(goal.power.value) + " W";
+    case Goal::Kind::kLeastEnergy:
+      break;
+  }
+  return "least energy";
+}
+
+Plan waiting_until(Plan plan, Seconds time, const Frontier& frontier) {
+  if (plan.iteration_time >= time) return plan;
+  Watts waiting{0};
+  for (const Watts power : plan.blocking_power) waiting += power * plan.gpus_per_stage;
+  plan.iteration_energy += waiting * (time - plan.iteration_time);
+  plan.iteration_time = time;
+  plan.lower_bound = frontier.lower_bound(time);
+  return plan;
+}
+
+}  // namespace harpe

@@ -1,0 +1,51 @@
+#pragma once
+/// \file
+/// From a job to its plans: the steps of `harpe plan`, without the command line around them.
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/cli/plan_job.h"
+#include "harpe/frontier/frontier.h"
+#include "harpe/pipeline/pipeline.h"
+#include "harpe/profile/profile.h"
+
+namespace harpe {
+
+/// What a job works on, read and put together.
+struct PlanInputs {
+  Profile profile;
+  Pipeline pipeline;
+  std::vector<Watts> blocking_power;  ///< one a stage
+  std::vector<std::string> notes;     ///< what a user should know, one sentence each
+};
+
+/// Reads profile and schedule, adds the fixed-time instructions and transfers of the job. Faults of
+/// all inputs are reported together.
+Result<PlanInputs> read_inputs(const PlanJob& job);
+
+/// The plans that a summary and a report show.
+struct Planned {
+  Plan all_max;
+  Plan fastest;
+  Plan chosen;
+  Plan least_energy;
+  /// `chosen` with free switching, where the job asks for switching to cost something.
+  std::optional<Plan> free_switching;
+  std::vector<Plan> along;  ///< along the frontier, fastest first; may be empty
+};
+
+/// Plans for the job's goal, and `along` evenly spaced plans from T_min to T*.
+Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int along,
+                           const Progress& progress);
+
+/// A goal in words: "deadline 16.5 s".
+std::string goal_text(const Goal& goal);
+
+/// `all_max` as it is when it, too, waits until `time`; unchanged where it ends later.
+Plan waiting_until(Plan plan, Seconds time, const Frontier& frontier);
+
+}  // namespace harpe

@@ -1,0 +1,120 @@
+#include "harpe/profile/profile.h"
+
+#include <memory>
+
+#include "harpe/cli/command.h"
+#include "harpe/cli/json_output.h"
+#include "harpe/cli/options.h"
+#include "harpe/cli/quantity_text.h"
+#include "harpe/cli/table.h"
+#include "harpe/profile/check.h"
+
+namespace harpe {
+namespace {
+
+struct ProfileArguments {
+  std::string file;
+  ProfileCheckOptions options;
+};
+
+std::string clocks_text(const std::vector<Megahertz>& clocks) {
+  constexpr std::size_t kShown = 12;
+  std::string text;
+  for (std::size_t i = 0; i < clocks.size() && i < kShown; ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(clocks[i].value);
+  }
+  if (clocks.size() > kShown) text += " and " + std::to_string(clocks.size() - kShown) + " more";
+  return text + " MHz";
+}
+
+std::string label(const InstructionCheck& check, bool with_chunk) {
+  std::string text = "stage " + std::to_string(check.stage);
+  if (with_chunk) text += " chunk " + std::to_string(check.chunk);
+  return text + " " + std::string(name(check.kind));
+}
+
+std::string check_text(const Profile& profile, const ProfileCheck& check, bool coloured) {
+  Table table{.rows = {{"instruction", "clocks", "Pareto", "hull", "fastest MHz", "thriftiest MHz",
+                        "time noise", "energy noise"}}};
+  std::string remarks;
+  const auto remark = [&](const InstructionCheck& entry, const std::string& text) {
+    remarks += label(entry, profile.has_chunks()) + ": " + text + '\n';
+  };
+  for (const InstructionCheck& entry : check.instructions) {
+    table.rows.push_back(
+        {label(entry, profile.has_chunks()), std::to_string(entry.points),
+         std::to_string(entry.pareto), std::to_string(entry.hull),
+         std::to_string(entry.fastest.value), std::to_string(entry.most_efficient.value),
+         fixed(100 * entry.time_noise, 2) + " %", fixed(100 * entry.energy_noise, 2) + " %"});
+    if (!entry.dominated.empty()) {
+      remark(entry, "beaten in time and energy: " + clocks_text(entry.dominated));
+    }
+    if (!entry.missing.empty()) remark(entry, "not measured: " + clocks_text(entry.missing));
+    for (const std::string& sentence : entry.suspicious) {
+      remark(entry, painted("suspicious: ", Paint::kBold, coloured) + sentence);
+    }
+  }
+  for (const std::string& note : check.notes) remarks += note + '\n';
+  return std::to_string(profile.stages()) + " stages, " + std::to_string(profile.entries().size()) +
+         " instructions\n\n" + table.text(coloured) + (remarks.empty() ? "" : "\n" + remarks);
+}
+
+Json clocks_json(const std::vector<Megahertz>& clocks) {
+  Json list = Json::array();
+  for (const Megahertz clock : clocks) list.push_back(clock.value);
+  return list;
+}
+
+Json check_json(const Profile& profile, const ProfileCheck& check) {
+  Json instructions = Json::array();
+  for (const InstructionCheck& entry : check.instructions) {
+    instructions.push_back({{"stage", entry.stage},
+                            {"chunk", entry.chunk},
+                            {"instruction", name(entry.kind)},
+                            {"clocks", entry.points},
+                            {"pareto", entry.pareto},
+                            {"hull", entry.hull},
+                            {"fastest_mhz", entry.fastest.value},
+                            {"most_efficient_mhz", entry.most_efficient.value},
+                            {"time_noise", entry.time_noise},
+                            {"energy_noise", entry.energy_noise},
+                            {"dominated_mhz", clocks_json(entry.dominated)},
+                            {"missing_mhz", clocks_json(entry.missing)},
+                            {"suspicious", entry.suspicious}});
+  }
+  return {{"stages", profile.stages()},
+          {"instructions", std::move(instructions)},
+          {"notes", check.notes}};
+}
+
+Result<Outcome> run_check(const ProfileArguments& arguments, Console& console) {
+  const Result<Profile> profile = read_profile(arguments.file);
+  if (!profile.ok()) return profile.error();
+  const ProfileCheck check = check_profile(*profile, arguments.options);
+  return Outcome{.text = check_text(*profile, check, console.colour_out),
+                 .json = json_text(check_json(*profile, check))};
+}
+
+}  // namespace
+
+void add_profile_command(Commands& commands) {
+  CLI::App& profile = commands.add(commands.root(), "profile", "look at measured profiles",
+                                   "harpe profile check gpt3.csv --blocking-power 83.64");
+  const auto arguments = std::make_shared<ProfileArguments>();
+  CLI::App& check = commands.add(
+      profile, "check",
+      "say what a profile holds and what looks wrong\n"
+      "Clocks of each instruction, those that others beat in time and energy, gaps between the "
+      "clocks, noise, suspicious rows.",
+      "harpe profile check gpt3.csv --blocking-power 83.64",
+      [arguments](Console& console) { return run_check(*arguments, console); });
+  check.add_option("FILE", arguments->file, "Measured profile (CSV)")
+      ->type_name("FILE")
+      ->required()
+      ->group("Arguments");
+  add_parsed(check, "--blocking-power", "WATTS",
+             "Power a GPU draws while it waits, W; energies are compared less it (default 0)",
+             arguments->options.blocking_power, parse_watts);
+}
+
+}  // namespace harpe

@@ -1,0 +1,84 @@
+#include "harpe/cli/quantity_text.h"
+
+#include <array>
+#include <cmath>
+#include <span>
+#include <string>
+
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+struct Unit {
+  std::string_view suffix;
+  double scale;
+};
+
+// Longer suffixes come first: "ms" before "s".
+constexpr std::array kTimeUnits = {Unit{"min", 60}, Unit{"ns", 1e-9}, Unit{"us", 1e-6},
+                                   Unit{"ms", 1e-3}, Unit{"s", 1}};
+constexpr std::array kPowerUnits = {Unit{"mW", 1e-3}, Unit{"kW", 1e3}, Unit{"MW", 1e6},
+                                    Unit{"W", 1}};
+constexpr std::array kPercentUnits = {Unit{"%", 1}};
+
+Result<double> parse_quantity(std::string_view text, std::span<const Unit> units,
+                              const std::string& expected) {
+  std::string_view number = trim(text);
+  double scale = 1;
+  for (const Unit& unit : units) {
+    if (!number.ends_with(unit.suffix)) continue;
+    number.remove_suffix(unit.suffix.size());
+    scale = unit.scale;
+    break;
+  }
+  const std::optional<double> value = parse_number(number);
+  if (!value || !std::isfinite(*value * scale)) {
+    return Error::invalid("expected " + expected + ", found " + in_quotes(text));
+  }
+  if (*value < 0) return Error::invalid(in_quotes(text) + " is negative");
+  return *value * scale;
+}
+
+}  // namespace
+
+Result<Seconds> parse_seconds(std::string_view text) {
+  auto value = parse_quantity(text, kTimeUnits, "a time such as 1.5, 1.5s or 250ms");
+  if (!value.ok()) return std::move(value).error();
+  return Seconds{*value};
+}
+
+Result<Watts> parse_watts(std::string_view text) {
+  auto value = parse_quantity(text, kPowerUnits, "a power in watts such as 300 or 2.4kW");
+  if (!value.ok()) return std::move(value).error();
+  return Watts{*value};
+}
+
+Result<double> parse_percent(std::string_view text) {
+  return parse_quantity(text, kPercentUnits, "a percentage such as 5 or 5%");
+}
+
+Result<int> parse_count(std::string_view text, int low, int high) {
+  const auto value = parse_integer(text);
+  if (!value || *value < low || *value > high) {
+    return Error::invalid("expected a whole number from " + std::to_string(low) + " to " +
+                          std::to_string(high) + ", found " + in_quotes(text));
+  }
+  return static_cast<int>(*value);
+}
+
+Result<TimeOrFactor> parse_time_or_factor(std::string_view text) {
+  const std::string_view word = trim(text);
+  if (word.ends_with('x')) {
+    const auto factor = parse_number(word.substr(0, word.size() - 1));
+    if (!factor || *factor <= 0) {
+      return Error::invalid("expected a factor such as 1.2x, found " + in_quotes(text));
+    }
+    return TimeOrFactor{.time = {}, .factor = factor};
+  }
+  auto time = parse_quantity(text, kTimeUnits, "a time such as 16.5s, or a factor such as 1.2x");
+  if (!time.ok()) return std::move(time).error();
+  return TimeOrFactor{.time = Seconds{*time}, .factor = {}};
+}
+
+}  // namespace harpe

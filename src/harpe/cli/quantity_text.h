@@ -1,0 +1,29 @@
+#pragma once
+/// \file
+/// Quantities as users write them: "250ms", "83.64", "5%", "1.2x".
+
+#include <optional>
+#include <string_view>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+/// Seconds; accepts the suffixes ns, us, ms, s, min. Not negative.
+Result<Seconds> parse_seconds(std::string_view text);
+/// Watts; accepts the suffixes mW, W, kW, MW. Not negative.
+Result<Watts> parse_watts(std::string_view text);
+/// A percentage, with or without `%`. Not negative.
+Result<double> parse_percent(std::string_view text);
+/// A whole number from `low` to `high`.
+Result<int> parse_count(std::string_view text, int low, int high);
+
+/// A time, or a multiple of another time ("1.2x").
+struct TimeOrFactor {
+  std::optional<Seconds> time;
+  std::optional<double> factor;
+};
+Result<TimeOrFactor> parse_time_or_factor(std::string_view text);
+
+}  // namespace harpe

@@ -1,0 +1,129 @@
+#include "harpe/profile/synth.h"
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+
+#include "harpe/base/file.h"
+#include "harpe/base/text.h"
+#include "harpe/cli/command.h"
+#include "harpe/cli/json_output.h"
+#include "harpe/cli/options.h"
+#include "harpe/cli/quantity_text.h"
+#include "harpe/cli/table.h"
+
+namespace harpe {
+namespace {
+
+struct SynthArguments {
+  std::string gpu = "a100-sxm";
+  std::string out;
+  SynthOptions options;
+  bool list = false;
+};
+
+Outcome list_gpus(Console& console) {
+  Table table{.rows = {{"name", "clocks MHz", "limit W", "waiting W", "constants"}}};
+  Json list = Json::array();
+  for (const GpuModel& gpu : gpu_models()) {
+    table.rows.push_back(
+        {std::string(gpu.name),
+         std::to_string(gpu.min_clock.value) + ".." + std::to_string(gpu.max_clock.value),
+         shortest(gpu.power_limit.value), shortest(gpu.blocking_power.value),
+         std::string(gpu.description)});
+    list.push_back({{"name", gpu.name},
+                    {"description", gpu.description},
+                    {"min_clock_mhz", gpu.min_clock.value},
+                    {"max_clock_mhz", gpu.max_clock.value},
+                    {"power_limit_w", gpu.power_limit.value},
+                    {"blocking_power_w", gpu.blocking_power.value}});
+  }
+  table.left = table.rows.front().size();
+  return {.text = table.text(console.colour_out), .json = json_text({{"gpus", std::move(list)}})};
+}
+
+std::string comment(const SynthArguments& arguments) {
+  const SynthOptions& options = arguments.options;
+  return "Synthetic profile, not measured: harpe synth --gpu " + arguments.gpu + " --stages " +
+         std::to_string(options.stages) + " --chunks " + std::to_string(options.chunks) +
+         " --forward-time " + shortest(options.forward_seconds) + " --imbalance " +
+         shortest(options.imbalance) + " --noise " + shortest(100 * options.noise) + " --seed " +
+         std::to_string(options.seed) + (options.split_backward ? " --split-backward" : "") +
+         (options.recompute ? " --recompute" : "");
+}
+
+Result<Outcome> run_synth(SynthArguments arguments, Console& console) {
+  if (arguments.list) return list_gpus(console);
+  arguments.options.gpu = arguments.gpu;
+  const Result<Profile> profile = synthesize(arguments.options);
+  if (!profile.ok()) return profile.error();
+  const std::string csv = profile_csv(*profile, comment(arguments));
+  if (arguments.out.empty()) {
+    return Outcome{.text = csv, .json = json_text({{"profile", csv}})};
+  }
+  if (Status status = write_file(arguments.out, csv); !status.ok()) {
+    return std::move(status).error();
+  }
+  return Outcome{.text = "written: " + arguments.out + "\n",
+                 .json = json_text({{"files", {arguments.out}}})};
+}
+
+Result<double> parse_imbalance(std::string_view text) {
+  const auto value = parse_number(text);
+  if (!value || *value < 1) {
+    return Error::invalid("expected a ratio of at least 1, found " + in_quotes(text));
+  }
+  return *value;
+}
+
+Result<std::uint64_t> parse_seed(std::string_view text) {
+  const auto value = parse_integer(text);
+  if (!value || *value < 0) {
+    return Error::invalid("expected a whole number, found " + in_quotes(text));
+  }
+  return static_cast<std::uint64_t>(*value);
+}
+
+}  // namespace
+
+void add_synth_command(Commands& commands) {
+  const auto arguments = std::make_shared<SynthArguments>();
+  SynthOptions& options = arguments->options;
+  CLI::App& app = commands.add(
+      commands.root(), "synth",
+      "make a profile from an analytic GPU model\n"
+      "For trying Harpe without measurements; docs/gpu-models.md names the sources of the models' "
+      "constants. Plans for real GPUs need measured profiles.",
+      "harpe synth --out profile.csv\n"
+      "harpe synth --gpu h100-sxm --stages 16 --imbalance 1.2 --seed 7 --out h100.csv\n"
+      "harpe synth --list",
+      [arguments](Console& console) { return run_synth(*arguments, console); });
+  const auto stages = [](std::string_view text) { return parse_count(text, 1, 100'000); };
+  add_text(app, "--gpu", "GPU", "GPU model (default a100-sxm; see --list)", arguments->gpu);
+  add_parsed(app, "--stages", "N", "Pipeline stages (default 8)", options.stages, stages);
+  add_parsed(app, "--chunks", "V", "Model chunks a stage (default 1)", options.chunks, stages);
+  add_parsed(app, "--forward-time", "SECONDS",
+             "Forward of an average stage at maximum clock, s (default 0.05)",
+             options.forward_seconds, [](std::string_view text) -> Result<double> {
+               const Result<Seconds> time = parse_seconds(text);
+               if (!time.ok()) return time.error();
+               return time->value;
+             });
+  add_parsed(app, "--imbalance", "RATIO", "Longest over shortest stage (default 1.1)",
+             options.imbalance, parse_imbalance);
+  add_parsed(app, "--noise", "PERCENT",
+             "Standard deviation of measured time and energy, % (default 0.2)", options.noise,
+             [](std::string_view text) -> Result<double> {
+               const Result<double> percent = parse_percent(text);
+               if (!percent.ok()) return percent.error();
+               return *percent / 100;
+             });
+  add_parsed(app, "--seed", "N", "Seed of the noise (default 1)", options.seed, parse_seed);
+  app.add_flag("--split-backward", options.split_backward,
+               "Split the backward into input gradient and weight gradient");
+  app.add_flag("--recompute", options.recompute, "Add recompute rows");
+  app.add_flag("--list", arguments->list, "List the GPU models");
+  add_text(app, "--out", "FILE", "Write there (default: standard output)", arguments->out);
+}
+
+}  // namespace harpe

@@ -1,0 +1,104 @@
+#include "harpe/frontier/verify.h"
+
+#include <memory>
+
+#include "harpe/base/file.h"
+#include "harpe/base/text.h"
+#include "harpe/cli/command.h"
+#include "harpe/cli/json_output.h"
+#include "harpe/cli/options.h"
+#include "harpe/cli/quantity_text.h"
+#include "harpe/cli/table.h"
+
+namespace harpe {
+namespace {
+
+struct VerifyArguments {
+  std::string plan, profile, certificate;
+  std::optional<double> max_gap;  ///< %
+};
+
+Result<std::optional<Certificate>> read_certificate(const std::string& path) {
+  if (path.empty()) return std::optional<Certificate>();
+  const Result<std::string> text = read_file(path);
+  if (!text.ok()) return text.error();
+  Result<Certificate> certificate = parse_certificate_json(*text, path);
+  if (!certificate.ok()) return std::move(certificate).error();
+  return std::optional(*std::move(certificate));
+}
+
+Result<Outcome> run_verify(const VerifyArguments& arguments, Console& console) {
+  const Result<Plan> plan = read_plan(arguments.plan);
+  const Result<Profile> profile = read_profile(arguments.profile);
+  const Result<std::optional<Certificate>> certificate = read_certificate(arguments.certificate);
+  Error error{ErrorCode::kInvalidInput, {}};
+  const auto collect = [&error](const auto& result) {
+    if (result.ok()) return;
+    if (error.faults.empty()) error.code = result.error().code;
+    const auto& faults = result.error().faults;
+    error.faults.insert(error.faults.end(), faults.begin(), faults.end());
+  };
+  collect(plan);
+  collect(profile);
+  collect(certificate);
+  if (!error.faults.empty()) return error;
+
+  const Certificate* proof = *certificate ? &**certificate : nullptr;
+  Verification found = verify_plan(*plan, *profile, proof);
+  const double gap = 100 * plan->gap();
+  if (arguments.max_gap && gap > *arguments.max_gap) {
+    found.faults.push_back("the gap is " + fixed(gap, 4) + " %, over " +
+                           shortest(*arguments.max_gap) + " %");
+  }
+  if (!found.faults.empty()) {
+    Error refused{ErrorCode::kRefused, {}};
+    for (const std::string& fault : found.faults) {
+      refused.faults.push_back({.file = arguments.plan, .message = fault});
+    }
+    return refused;
+  }
+
+  Json document = {{"accepted", true},
+                   {"iteration_time_s", plan->iteration_time.value},
+                   {"makespan_s", found.makespan.value},
+                   {"iteration_energy_j", found.energy.value},
+                   {"lower_bound_j", plan->lower_bound.value},
+                   {"gap_percent", gap}};
+  document["proven_bound_j"] = found.proven_bound ? Json(found.proven_bound->value) : Json();
+  std::string text = painted("accepted", Paint::kGreen, console.colour_out) + ": " +
+                     seconds_text(found.makespan.value) + ", " + grouped(found.energy.value, 1) +
+                     " J, gap " + fixed(gap, 4) + " %\n";
+  text += found.proven_bound
+              ? "the certificate proves that no plan ending by then needs less than " +
+                    grouped(found.proven_bound->value, 1) + " J\n"
+              : "no certificate given: the plan's lower bound is its own word\n";
+  return Outcome{.text = text, .json = json_text(document)};
+}
+
+}  // namespace
+
+void add_verify_command(Commands& commands) {
+  const auto arguments = std::make_shared<VerifyArguments>();
+  CLI::App& app = commands.add(
+      commands.root(), "verify",
+      "check a plan, and its certificate, without running the solver\n"
+      "Recomputes from the profile and the rules of pipeline parallelism what the plan claims: "
+      "operating points, starts, time, energy; and from the certificate the lower bound. Exits 1 "
+      "when anything does not hold.",
+      "harpe verify plan/plan.json --profile gpt3.csv\n"
+      "harpe verify plan/plan.json --profile gpt3.csv \\\n"
+      "    --certificate plan/certificate.json",
+      [arguments](Console& console) { return run_verify(*arguments, console); });
+  app.add_option("PLAN", arguments->plan, "Plan to check (harpe.plan/1)")
+      ->type_name("plan.json")
+      ->required()
+      ->group("Arguments");
+  add_text(app, "--profile", "FILE", "Profile that the plan was made from", arguments->profile)
+      ->required();
+  add_text(app, "--certificate", "FILE", "Certificate of the plan's lower bound",
+           arguments->certificate);
+  add_parsed(app, "--max-gap", "PERCENT", "Refuse plans further above their lower bound, %",
+             arguments->max_gap, parse_percent);
+}
+
+}  // namespace harpe

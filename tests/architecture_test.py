@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""The walls of the house: a room includes only rooms on lower floors (src/harpe/floors.txt), its
+CMakeLists.txt names every room it includes, and the rooms of the core keep to what they may know."""
+
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+sys.dont_write_bytecode = True
+import draw_architecture  # noqa: E402
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"harpe/([^/"]+)/[^"]*"|"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+ROOMS = re.compile(r"\bharpe_room\s*\(([^)]*)\)", re.DOTALL)
+# Threads, clocks and streams would make the core depend on more than its input.
+CORE_MAY_NOT = {"thread", "future", "mutex", "chrono", "iostream", "ctime", "random"}
+NOT_CORE = {"hw", "measure"}
+
+
+def named_rooms(cmake_text):
+    """The ROOMS of a harpe_room() call."""
+    call = ROOMS.search(re.sub(r"#.*", "", cmake_text))
+    rooms, reading = set(), False
+    for word in call.group(1).split() if call else []:
+        if word.isupper() or "_" in word and word.replace("_", "").isupper():
+            reading = word == "ROOMS"
+        elif reading:
+            rooms.add(word)
+    return rooms
+
+
+def violations(src):
+    """Everything under `src` (the folder of floors.txt) that breaks a wall, one sentence each."""
+    floor = {room: number for number, room, _ in draw_architecture.read_floors(src / "floors.txt")}
+    found = []
+    for folder in sorted(path for path in src.iterdir() if path.is_dir()):
+        room = folder.name
+        if room not in floor:
+            found.append(f"{room}: has no floor in floors.txt")
+            continue
+        cmake = folder / "CMakeLists.txt"
+        named = named_rooms(cmake.read_text()) if cmake.is_file() else set()
+        for other in sorted(named):
+            if floor.get(other, 99) >= floor[room]:
+                found.append(f"{room}/CMakeLists.txt: {other} is not on a lower floor")
+        for file in sorted([*folder.rglob("*.h"), *folder.rglob("*.cc")]):
+            where = file.relative_to(src)
+            is_product = not re.search(r"_(test|bench|fuzz)\.cc$|(^test_|_testing\.)", file.name)
+            for other, relative, system in INCLUDE.findall(file.read_text(encoding="utf-8")):
+                if relative:
+                    found.append(f'{where}: "{relative}" is not included by its full path')
+                elif system:
+                    if is_product and floor[room] <= 4 and room not in NOT_CORE and system in CORE_MAY_NOT:
+                        found.append(f"{where}: <{system}> has no place in the core")
+                elif other != room:
+                    if floor.get(other, 99) >= floor[room]:
+                        found.append(f"{where}: includes {other}, which is not on a lower floor")
+                    elif cmake.is_file() and other not in named:
+                        found.append(f"{where}: includes {other}, which ROOMS in {room}/CMakeLists.txt lacks")
+    return found
+
+
+class Architecture(unittest.TestCase):
+    def test_every_room_keeps_to_its_walls(self):
+        self.assertEqual(violations(ROOT / "src" / "harpe"), [])
+
+    def test_the_picture_shows_the_floors_as_they_are(self):
+        self.assertEqual(draw_architecture.PICTURE.read_text(), draw_architecture.draw())
+
+    def test_the_page_names_every_room(self):
+        page = (ROOT / "docs" / "architecture.md").read_text()
+        rooms = [room for _, room, _ in draw_architecture.read_floors()]
+        self.assertEqual([room for room in rooms if f"`{room}`" not in page], [])
+
+
+class Checker(unittest.TestCase):
+    """The checker finds what it is there to find."""
+
+    def house(self, files):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        src = pathlib.Path(folder.name)
+        files = {"floors.txt": "0 base  ground\n1 flow  graphs\n1 profile  points\n2 pipeline  DAG\n", **files}
+        for name, text in files.items():
+            (src / name).parent.mkdir(exist_ok=True)
+            (src / name).write_text(text)
+        return violations(src)
+
+    def test_a_lower_room_may_be_included(self):
+        files = {"flow/CMakeLists.txt": "harpe_room(NAME flow ROOMS base TESTS a_test.cc)",
+                 "flow/a.cc": '#include <vector>\n#include "harpe/base/x.h"\n#include "harpe/flow/a.h"\n'}
+        self.assertEqual(self.house(files), [])
+
+    def test_a_higher_room_is_found(self):
+        files = {"base/CMakeLists.txt": "harpe_room(NAME base)", "base/a.h": '#include "harpe/flow/b.h"\n'}
+        self.assertEqual(self.house(files), ["base/a.h: includes flow, which is not on a lower floor"])
+
+    def test_a_room_on_the_same_floor_is_found_in_source_and_in_cmake(self):
+        files = {"flow/CMakeLists.txt": "harpe_room(NAME flow\n  ROOMS base profile # why\n  LIBRARIES x::y)",
+                 "flow/a_test.cc": '#include "harpe/profile/p.h"\n'}
+        self.assertEqual(self.house(files),
+                         ["flow/CMakeLists.txt: profile is not on a lower floor",
+                          "flow/a_test.cc: includes profile, which is not on a lower floor"])
+
+    def test_a_room_that_cmake_does_not_name_is_found(self):
+        files = {"pipeline/CMakeLists.txt": "harpe_room(NAME pipeline SOURCES a.cc ROOMS flow)",
+                 "pipeline/a.cc": '#include "harpe/base/x.h"\n'}
+        self.assertEqual(self.house(files),
+                         ["pipeline/a.cc: includes base, which ROOMS in pipeline/CMakeLists.txt lacks"])
+
+    def test_an_unknown_room_is_found(self):
+        self.assertEqual(self.house({"cellar/a.cc": ""}), ["cellar: has no floor in floors.txt"])
+
+    def test_threads_in_the_core_are_found(self):
+        self.assertEqual(self.house({"base/a.cc": "#include <thread>\n", "base/a_test.cc": "#include <thread>\n"}),
+                         ["base/a.cc: <thread> has no place in the core"])
+
+    def test_an_include_without_full_path_is_found(self):
+        self.assertEqual(self.house({"base/a.cc": '#include "b.h"\n'}),
+                         ['base/a.cc: "b.h" is not included by its full path'])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# An installed copy can be used: the examples build against it with find_package(harpe) and run,
+# and so do the installed command, its man pages and its completions.
+#
+#   install_test.sh BUILD_DIR CXX_COMPILER
+set -euo pipefail
+build=$1 compiler=$2
+source_dir=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build" --prefix "$work/installed" >/dev/null
+cp -r "$source_dir/examples" "$work/examples"  # away from the source tree, which must not be needed
+cmake -S "$work/examples" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/installed" \
+  -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+cmake --build "$work/build" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+
+harpe=$work/installed/bin/harpe
+"$harpe" synth --stages 4 --out "$work/profile.csv"
+said=$("$work/build/plan" "$work/profile.csv")
+echo "$said"
+grep -q "J" <<<"$said"
+
+for command in "" plan schedule verify profile synth predict; do
+  page=$work/installed/share/man/man1/harpe${command:+-$command}.1
+  [ -s "$page" ] || { echo "missing: $page"; exit 1; }
+  if command -v man >/dev/null; then
+    warnings=$(LC_ALL=C.UTF-8 MANROFFSEQ= MANWIDTH=80 man --warnings=all -E UTF-8 -l -Tutf8 "$page" 2>&1 >/dev/null)
+    [ -z "$warnings" ] || { echo "$page: $warnings"; exit 1; }
+  fi
+done
+bash -n "$work/installed/share/bash-completion/completions/harpe"
+[ -s "$work/installed/share/zsh/site-functions/_harpe" ]
+[ -s "$work/installed/share/fish/vendor_completions.d/harpe.fish" ]

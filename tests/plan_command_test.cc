@@ -1,0 +1,316 @@
+// `harpe plan` from files to files, and the commands that read what it wrote.
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "command_run.h"
+
+namespace harpe {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class PlanCommand : public CommandTest {
+ protected:
+  PlanCommand() {
+    EXPECT_EQ(harpe_says({"synth", "--stages", "4", "--out", path("profile.csv")}).status, 0);
+  }
+
+  /// Runs `harpe plan` on the profile with 6 micro-batches.
+  Said plan(std::vector<std::string> more) const {
+    const std::vector<std::string> start = {"plan",           "--profile", path("profile.csv"),
+                                            "--microbatches", "6",         "--blocking-power",
+                                            "83.64"};
+    more.insert(more.begin(), start.begin(), start.end());
+    return harpe_says(more);
+  }
+  json summary(std::vector<std::string> more) const {
+    more.emplace_back("--json");
+    const Said said = plan(std::move(more));
+    EXPECT_EQ(said.status, 0) << said.out;
+    return json::parse(said.out);
+  }
+  static double chosen(const json& summary, const std::string& figure) {
+    return summary["plans"]["chosen"][figure].get<double>();
+  }
+};
+
+TEST_F(PlanCommand, WritesEveryFileAndTheCheckerAcceptsThem) {
+  const Said said =
+      plan({"--slowdown", "3", "--certificate", "--points", "5", "--out", path("out")});
+  ASSERT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(listing("out"),
+              ElementsAre("certificate.json", "freqs_pipeline_00000.py", "frontier.json",
+                          "frontier.svg", "plan.json", "report.html", "trace.json"));
+  EXPECT_THAT(said.out, AllOf(HasSubstr("all-max"), HasSubstr("chosen (slowdown 3 %)"),
+                              HasSubstr("out/report.html")));
+  EXPECT_EQ(json::parse(read("out/plan.json"))["format"], "harpe.plan/1");
+  EXPECT_EQ(json::parse(read("out/frontier.json"))["format"], "harpe.frontier/1");
+  EXPECT_TRUE(json::accept(read("out/trace.json")));
+  EXPECT_THAT(read("out/report.html"), AllOf(HasSubstr("<html"), HasSubstr("</html>")));
+  EXPECT_THAT(read("out/frontier.svg"), HasSubstr("</svg>"));
+
+  const Said verified =
+      harpe_says({"verify", path("out/plan.json"), "--profile", path("profile.csv"),
+                  "--certificate", path("out/certificate.json"), "--max-gap", "1"});
+  EXPECT_EQ(verified.status, 0) << verified.err;
+  EXPECT_THAT(verified.out, AllOf(HasSubstr("accepted"), HasSubstr("certificate proves")));
+}
+
+TEST_F(PlanCommand, TheSameInputGivesTheSameBytes) {
+  for (const char* out : {"a", "b"}) {
+    ASSERT_EQ(plan({"--certificate", "--points", "3", "--out", path(out)}).status, 0);
+  }
+  for (const std::string& name : listing("a")) {
+    EXPECT_EQ(read("a/" + name), read("b/" + name)) << name;
+  }
+}
+
+TEST_F(PlanCommand, ATamperedPlanIsRefusedWithStatus1) {
+  ASSERT_EQ(plan({"--points", "0", "--out", path("out")}).status, 0);
+  json document = json::parse(read("out/plan.json"));
+  document["instructions"][1][0]["energy_j"] =
+      document["instructions"][1][0]["energy_j"].get<double>() * 0.9;
+  write("tampered.json", document.dump());
+  const Said said = harpe_says({"verify", path("tampered.json"), "--profile", path("profile.csv")});
+  EXPECT_EQ(said.status, 1);
+  EXPECT_THAT(said.out, IsEmpty());
+  EXPECT_THAT(said.err, HasSubstr("tampered.json"));
+}
+
+TEST_F(PlanCommand, EveryGoalIsMet) {
+  const json fastest = summary({});
+  const double min_time = fastest["frontier"]["min_time_s"];
+  EXPECT_LE(chosen(fastest, "iteration_time_s"), min_time * (1 + 1e-9));
+  EXPECT_GT(chosen(fastest, "saving_percent"), 0);
+
+  const json slower = summary({"--slowdown", "5%"});
+  EXPECT_LE(chosen(slower, "iteration_time_s"), 1.05 * min_time * (1 + 1e-9));
+  EXPECT_LT(chosen(slower, "iteration_energy_j"), chosen(fastest, "iteration_energy_j"));
+
+  const double deadline = 1.1 * min_time;
+  EXPECT_LE(chosen(summary({"--deadline", std::to_string(deadline)}), "iteration_time_s"),
+            deadline + 1e-6);
+
+  const json straggler = summary({"--straggler", "1.3x"});
+  const double all_max_time = fastest["plans"]["all_max"]["iteration_time_s"];
+  EXPECT_NEAR(chosen(straggler, "iteration_time_s"), 1.3 * all_max_time, 1e-6);
+  EXPECT_NEAR(straggler["plans"]["all_max"]["iteration_time_s"].get<double>(), 1.3 * all_max_time,
+              1e-6);
+
+  const double cap = 0.9 * chosen(fastest, "average_power_w");
+  const json capped = summary({"--power-cap", std::to_string(cap)});
+  EXPECT_LE(chosen(capped, "average_power_w"), cap + 1e-6);
+  EXPECT_GT(chosen(capped, "iteration_time_s"), min_time);
+
+  const json least = summary({"--least-energy"});
+  EXPECT_LE(chosen(least, "iteration_energy_j"), chosen(slower, "iteration_energy_j"));
+}
+
+TEST_F(PlanCommand, AJobFileAsksForTheSameAsOptions) {
+  write("job.toml",
+        "profile = \"profile.csv\"\nmicrobatches = 6\nblocking-power = 83.64\n"
+        "slowdown = \"2%\"\n");
+  const Said from_file = harpe_says({"plan", path("job.toml"), "--json"});
+  ASSERT_EQ(from_file.status, 0) << from_file.out;
+  EXPECT_EQ(json::parse(from_file.out), summary({"--slowdown", "2"}));
+  const Said replaced = harpe_says({"plan", path("job.toml"), "--slowdown", "4", "--json"});
+  EXPECT_EQ(json::parse(replaced.out), summary({"--slowdown", "4"}));
+}
+
+TEST_F(PlanCommand, EveryScheduleByNameIsPlanned) {
+  ASSERT_EQ(harpe_says({"synth", "--stages", "4", "--split-backward", "--recompute", "--out",
+                        path("full.csv")})
+                .status,
+            0);
+  const json list = json::parse(harpe_says({"schedule", "show", "--list", "--json"}).out);
+  for (const json& entry : list["schedules"]) {
+    const std::string name = entry["name"];
+    const std::string out = path("out_" + name);
+    const Said said = harpe_says({"plan", "--profile", path("full.csv"), "--schedule", name,
+                                  "--microbatches", "8", "--blocking-power", "83.64", "--points",
+                                  "0", "--certificate", "--out", out});
+    ASSERT_EQ(said.status, 0) << name << ": " << said.err;
+    const Said verified = harpe_says({"verify", out + "/plan.json", "--profile", path("full.csv"),
+                                      "--certificate", out + "/certificate.json"});
+    EXPECT_EQ(verified.status, 0) << name << ": " << verified.err;
+  }
+}
+
+TEST_F(PlanCommand, AConvertedScheduleGivesTheSamePlan) {
+  for (const char* form : {"torch", "json"}) {
+    ASSERT_EQ(harpe_says({"schedule", "convert", "1f1b", "--stages", "4", "--microbatches", "6",
+                          "--to", form, "--out", path(std::string("list.") + form)})
+                  .status,
+              0);
+    const Said said =
+        harpe_says({"plan", "--profile", path("profile.csv"), "--schedule",
+                    path(std::string("list.") + form), "--blocking-power", "83.64", "--json"});
+    ASSERT_EQ(said.status, 0) << said.out;
+    EXPECT_EQ(json::parse(said.out)["plans"], summary({})["plans"]);
+  }
+}
+
+TEST_F(PlanCommand, FixedTimesAndTransfersMakeTheIterationLonger) {
+  const double plain = summary({})["frontier"]["min_time_s"];
+  const auto longer = [&](std::vector<std::string> options) {
+    return summary(std::move(options))["frontier"]["min_time_s"].get<double>() - plain;
+  };
+  EXPECT_NEAR(longer({"--optimizer", "100ms"}), 0.1, 1e-6);
+  EXPECT_NEAR(longer({"--reduce", "100ms", "--optimizer", "50ms"}), 0.15, 1e-6);
+  // The first stage loads ahead of 6 forwards, of which at least the first delays everything.
+  EXPECT_GT(longer({"--load", "0.01,0,0,0"}), 0.009);
+  // A micro-batch passes each of 3 boundaries once in each direction.
+  EXPECT_GT(longer({"--transfer-forward", "3ms", "--transfer-backward", "3ms"}), 0.017);
+  EXPECT_GT(longer({"--transfer-forward", "3ms", "--transfer-backward", "3ms", "--transfer-mode",
+                    "rendezvous"}),
+            longer({"--transfer-forward", "3ms", "--transfer-backward", "3ms"}));
+}
+
+TEST_F(PlanCommand, PlansWithFixedTimesAndTransfersAreAccepted) {
+  const Said said =
+      plan({"--load", "5ms,0,0,5ms", "--optimizer", "20ms", "--reduce", "30ms",
+            "--transfer-forward", "1ms,2ms,3ms", "--transfer-backward", "2ms", "--transfer-mode",
+            "rendezvous", "--points", "0", "--certificate", "--out", path("out")});
+  ASSERT_EQ(said.status, 0) << said.err;
+  const Said verified =
+      harpe_says({"verify", path("out/plan.json"), "--profile", path("profile.csv"),
+                  "--certificate", path("out/certificate.json")});
+  EXPECT_EQ(verified.status, 0) << verified.err;
+}
+
+TEST_F(PlanCommand, LateSwitchesCostEnergyAndTheSummarySaysHowMuch) {
+  const json free = summary({"--slowdown", "3"});
+  const json late = summary({"--slowdown", "3", "--switch-latency", "10ms"});
+  EXPECT_LE(chosen(late, "clock_changes"), chosen(free, "clock_changes"));
+  EXPECT_GE(chosen(late, "iteration_energy_j"), chosen(free, "iteration_energy_j") * (1 - 1e-3));
+  EXPECT_EQ(late["plans"]["free_switching"]["clock_changes"],
+            free["plans"]["chosen"]["clock_changes"]);
+  EXPECT_THAT(plan({"--switch-latency", "10ms"}).out, HasSubstr("with free switching"));
+}
+
+TEST_F(PlanCommand, EnergiesOfAnyMagnitudeGiveTheSameClocks) {
+  const std::string csv = read("profile.csv");
+  const auto scaled = [&](double factor) {
+    std::istringstream lines(csv);
+    std::string text;
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t comma = line.rfind(',');
+      const bool is_row = !line.empty() && line[0] >= '0' && line[0] <= '9';
+      if (!is_row) {
+        text += line + '\n';
+        continue;
+      }
+      std::ostringstream number;
+      number.precision(17);
+      number << std::stod(line.substr(comma + 1)) * factor;
+      text += line.substr(0, comma + 1) + number.str() + '\n';
+    }
+    return text;
+  };
+  // Powers of two, so that the scaled profile is exactly the same one in another unit.
+  for (const double factor : {0x1p-10, 0x1p10}) {
+    std::ostringstream power;
+    power.precision(17);
+    power << 83.64 * factor;
+    const std::string profile = write("scaled.csv", scaled(factor));
+    const std::string out = path("scaled");
+    ASSERT_EQ(harpe_says({"plan", "--profile", profile, "--microbatches", "6", "--blocking-power",
+                          power.str(), "--slowdown", "3", "--points", "0", "--out", out})
+                  .status,
+              0);
+    ASSERT_EQ(plan({"--slowdown", "3", "--points", "0", "--out", path("unscaled")}).status, 0);
+    const json one = json::parse(read("unscaled/plan.json"));
+    const json other = json::parse(read("scaled/plan.json"));
+    for (std::size_t stage = 0; stage < one["instructions"].size(); ++stage) {
+      for (std::size_t i = 0; i < one["instructions"][stage].size(); ++i) {
+        EXPECT_EQ(one["instructions"][stage][i]["frequency_mhz"],
+                  other["instructions"][stage][i]["frequency_mhz"]);
+      }
+    }
+    EXPECT_NEAR(other["iteration_energy_j"].get<double>() / factor,
+                one["iteration_energy_j"].get<double>(), 1e-6);
+  }
+}
+
+TEST_F(PlanCommand, OneTwoOrThreeClocksAreEnough) {
+  std::string csv = "stage,instruction,frequency,time,energy\n";
+  for (int stage = 0; stage < 3; ++stage) {
+    for (int clock = 0; clock <= stage; ++clock) {
+      const std::string mhz = std::to_string(1400 - 200 * clock);
+      const std::string time = "0.00" + std::to_string(5 + clock);  // instructions of 5 ms
+      const std::string energy = std::to_string(2.0 - 0.3 * clock);
+      csv += std::to_string(stage) + ",forward," + mhz + "," + time + "," + energy + "\n";
+      csv += std::to_string(stage) + ",backward," + mhz + "," + time + "," + energy + "\n";
+    }
+  }
+  write("profile.csv", csv);
+  const json found = summary({});
+  EXPECT_GT(chosen(found, "iteration_energy_j"), 0);
+  EXPECT_GE(chosen(found, "gap_percent"), -1e-9);
+}
+
+TEST_F(PlanCommand, TimesThatHardlyDependOnTheClockArePlanned) {
+  std::string csv = "stage,instruction,frequency,time,energy\n";
+  for (int clock = 0; clock < 20; ++clock) {
+    std::ostringstream row;
+    row.precision(15);
+    row << 1400 - 15 * clock << "," << 0.05 + clock * 1e-9 << "," << 20 - 0.1 * clock << "\n";
+    csv += "0,forward," + row.str() + "0,backward," + row.str();
+  }
+  write("profile.csv", csv);
+  // A single stage has no slack: without slowdown only the fastest clock will do.
+  EXPECT_GT(chosen(summary({"--slowdown", "0.01"}), "saving_percent"), 5);
+}
+
+TEST_F(PlanCommand, PredictReplaysAPlan) {
+  ASSERT_EQ(plan({"--points", "0", "--out", path("out")}).status, 0);
+  const json plain = json::parse(
+      harpe_says({"predict", path("out/plan.json"), "--profile", path("profile.csv"), "--json"})
+          .out);
+  EXPECT_NEAR(plain["iteration_time_s"].get<double>(), plain["planned_time_s"].get<double>(), 1e-9);
+  EXPECT_NEAR(plain["iteration_energy_j"].get<double>(), plain["planned_energy_j"].get<double>(),
+              1e-6);
+  const json more =
+      json::parse(harpe_says({"predict", path("out/plan.json"), "--profile", path("profile.csv"),
+                              "--fixed-extra", "100ms", "--json"})
+                      .out);
+  EXPECT_NEAR(more["iteration_time_s"].get<double>(), plain["iteration_time_s"].get<double>() + 0.1,
+              1e-9);
+}
+
+TEST_F(PlanCommand, WithoutBlockingPowerANoteSaysWhatIsAssumed) {
+  const Said said = harpe_says({"plan", "--profile", path("profile.csv"), "--microbatches", "2"});
+  EXPECT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("no --blocking-power given"));
+  EXPECT_THAT(plan({}).out, Not(HasSubstr("no --blocking-power given")));
+}
+
+TEST_F(PlanCommand, TheIndependentCheckerAgreesOnMeasuredProfiles) {
+  const std::filesystem::path shared = shared_data();
+  const std::filesystem::path tool = shared / "tools" / "verify_plan.py";
+  const std::filesystem::path profile = shared / "data/sosp24/emulation/gpt3-175b_a100-sxm.csv";
+  if (!std::filesystem::exists(tool) || !std::filesystem::exists(profile)) {
+    GTEST_SKIP() << "needs the measured data sets (HARPE_SHARED)";
+  }
+  for (const char* slowdown : {"0", "2", "10"}) {
+    const Said said = harpe_says({"plan", "--profile", profile.string(), "--microbatches", "12",
+                                  "--blocking-power", "83.64", "--slowdown", slowdown, "--points",
+                                  "0", "--out", path("out")});
+    ASSERT_EQ(said.status, 0) << said.err;
+    const std::string command = "/usr/bin/python3 '" + tool.string() + "' '" +
+                                path("out/plan.json") + "' '" + profile.string() +
+                                "' --max-gap 0.18 > '" + path("verdict") + "' 2>&1";
+    EXPECT_EQ(std::system(command.c_str()), 0)  // NOLINT(concurrency-mt-unsafe)
+        << read("verdict");
+  }
+}
+
+}  // namespace
+}  // namespace harpe
