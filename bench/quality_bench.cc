@@ -11,9 +11,8 @@
 #include "bench_input.h"
 #include "harpe/frontier/frontier.h"
 
+namespace harpe {
 namespace {
-
-using namespace harpe;
 
 struct Summary {
   double gap_sum = 0, gap_most = 0, seconds_sum = 0, seconds_most = 0;
@@ -58,10 +57,7 @@ bool measure(const std::string& model, const Profile& profile, int micro_batches
   return right;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const int deadlines = argc > 1 ? std::max(2, std::atoi(argv[1])) : 50;
+int run(int deadlines) {
   bool right = true;
   std::printf("%-20s%40s%40s%10s\n", "", "full plan: gap %  most   mean ms   most",
               "quick plan: gap %  most   mean ms   most", "MiB");
@@ -71,4 +67,11 @@ int main(int argc, char** argv) {
       right &= measure(model, profile, micro_batches, deadlines);
   }
   return right ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace harpe
+
+int main(int argc, char** argv) {
+  return harpe::run(argc > 1 ? std::max(2, std::atoi(argv[1])) : 50);
 }

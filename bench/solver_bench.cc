@@ -79,14 +79,10 @@ bool grow(const Profile& profile, const Size& size) {
   return right;
 }
 
-}  // namespace
-}  // namespace harpe
-
-int main(int argc, char** argv) {
-  using namespace harpe;
+int run(bool growth) {
   const Profile profile = bench::base_profile("gpt3-175b");
   bool right = true;
-  if (argc > 1 && std::strcmp(argv[1], "--growth") == 0) {
+  if (growth) {
     std::printf("%-11s%8s%10s%10s%12s%12s%10s%10s\n", "stages x m", "instr.", "slopes", "steps",
                 "build s", "sweep s", "MiB", "peak GiB");
     for (const Size& size :
@@ -103,4 +99,11 @@ int main(int argc, char** argv) {
     }
   }
   return right ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace harpe
+
+int main(int argc, char** argv) {
+  return harpe::run(argc > 1 && std::strcmp(argv[1], "--growth") == 0);
 }

@@ -22,8 +22,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # In tests, whose long matcher and macro expansions make every check slow, only these.
-TEST_CHECKS = ",".join(("-*", "bugprone-use-after-move", "google-build-using-namespace",
-                        "google-explicit-constructor", "modernize-use-nullptr", "modernize-use-override",
+TEST_CHECKS = ",".join(("-*", "bugprone-use-after-move", "google-explicit-constructor", "modernize-use-nullptr", "modernize-use-override",
                         "readability-identifier-naming"))
 TEST_FILE = re.compile(r"_(test|bench|fuzz)\.cc$")
 FOLDERS = ("src", "tests", "examples", "bench")

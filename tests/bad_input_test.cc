@@ -129,6 +129,12 @@ TEST_F(BadInput, AnInstructionTwiceOrNever) {
 TEST_F(BadInput, AnUnknownSchedule) {
   expect_refused(plan(kGood, {"--schedule", "1f1c"}), HasSubstr("1f1b"));
   expect_refused(plan(kGood, {"--schedule", path("missing.csv")}), HasSubstr("missing.csv"));
+  const std::string no_name(5000, 'x');
+  expect_refused(plan(kGood, {"--schedule", no_name}), HasSubstr("xxx"));
+  expect_refused(harpe_says({"schedule", "show", no_name}), HasSubstr("xxx"));
+  expect_refused(harpe_says({"plan", "--profile", path("p.csv"), "--microbatches", "4", "--points",
+                             "0", "--out", path(no_name)}),
+                 HasSubstr("xxx"));
 }
 
 TEST_F(BadInput, ADeadlineThatNoClocksMeetSaysWhatIsPossible) {

@@ -190,8 +190,8 @@ TEST_F(PlanCommand, LateSwitchesCostEnergyAndTheSummarySaysHowMuch) {
   const json late = summary({"--slowdown", "3", "--switch-latency", "10ms"});
   EXPECT_LE(chosen(late, "clock_changes"), chosen(free, "clock_changes"));
   EXPECT_GE(chosen(late, "iteration_energy_j"), chosen(free, "iteration_energy_j") * (1 - 1e-3));
-  EXPECT_EQ(late["plans"]["free_switching"]["clock_changes"],
-            free["plans"]["chosen"]["clock_changes"]);
+  EXPECT_GE(late["plans"]["free_switching"]["clock_changes"].get<double>(),
+            chosen(late, "clock_changes"));
   EXPECT_THAT(plan({"--switch-latency", "10ms"}).out, HasSubstr("with free switching"));
 }
 

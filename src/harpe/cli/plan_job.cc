@@ -1,7 +1,7 @@
 #include "harpe/cli/plan_job.h"
 
 #include <algorithm>
-#include <functional>
+#include <system_error>
 
 #include "harpe/base/text.h"
 #include "harpe/cli/quantity_text.h"
@@ -66,10 +66,11 @@ bool names_a_generator(std::string_view text) {
 Status set_schedule(PlanJob& job, Values values) {
   if (Status status = expect_one(values); !status.ok()) return status;
   job.schedule = values.front();
+  std::error_code no_file;
   // A name with a dot or slash, or of a file that is there, is a file; generators come first.
   job.schedule_is_file =
       !names_a_generator(job.schedule) && (job.schedule.find_first_of("./") != std::string::npos ||
-                                           std::filesystem::is_regular_file(job.schedule));
+                                           std::filesystem::is_regular_file(job.schedule, no_file));
   return ok_status();
 }
 

@@ -54,7 +54,10 @@ Json figures_json(const Figures& figures) {
 
 std::string heading(const Plan& plan) {
   std::size_t instructions = 0;
-  for (const auto& list : plan.instructions) instructions += list.size();
+  for (const auto& list : plan.instructions) {
+    instructions += list.size();
+    for (const PlannedInstruction& i : list) instructions -= i.kind == InstructionKind::kSwitch;
+  }
   std::string text = plan.job.empty() ? "" : plan.job + ": ";
   text += plan.schedule + ", " + std::to_string(plan.stages) + " stages";
   if (plan.gpus_per_stage > 1) text += " of " + std::to_string(plan.gpus_per_stage) + " GPUs";

@@ -140,11 +140,11 @@ PlanOptions options_of(const PlanJob& job) {
           .min_dwell = job.min_dwell};
 }
 
-Result<Plan> plan_for_goal(const Frontier& frontier, const Goal& goal, Seconds all_max_time,
-                           const PlanOptions& options) {
+Result<Plan> plan_for_goal(const Frontier& frontier, const Goal& goal, Seconds fastest,
+                           Seconds all_max_time, const PlanOptions& options) {
   switch (goal.kind) {
     case Goal::Kind::kSlowdown:
-      return frontier.plan(frontier.min_time() * (1 + goal.percent / 100), options);
+      return frontier.plan(fastest * (1 + goal.percent / 100), options);
     case Goal::Kind::kDeadline:
       return frontier.plan(*goal.time, options);
     case Goal::Kind::kStraggler:
@@ -156,6 +156,21 @@ Result<Plan> plan_for_goal(const Frontier& frontier, const Goal& goal, Seconds a
       break;
   }
   return frontier.least_energy_plan(options);
+}
+
+/// The fastest plan. Late clock changes can rule out what T_min needs; then slightly longer
+/// deadlines are tried from the all-max time on. `deadline` becomes the one that was met.
+Result<Plan> fastest_plan(const Frontier& frontier, bool switching, Seconds all_max_time,
+                          const PlanOptions& options, Seconds& deadline) {
+  constexpr double kFirstStep = 0.0005;
+  constexpr double kMost = 0.2;
+  Result<Plan> plan = frontier.plan(deadline, options);
+  for (double more = 0; switching && !plan.ok() && more < kMost;
+       more = std::max(kFirstStep, 2 * more)) {
+    deadline = std::max(deadline, all_max_time * (1 + more));
+    plan = frontier.plan(deadline, options);
+  }
+  return plan;
 }
 
 }  // namespace
@@ -230,19 +245,24 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
     return true;
   };
 
-  // The goal comes first: an impossible one should not wait for the rest.
   const Seconds all_max_time = planned.all_max.iteration_time;
-  if (!take(plan_for_goal(frontier, job.goal, all_max_time, options), planned.chosen)) return error;
-  if (!take(frontier.plan(frontier.min_time(), options), planned.fastest)) return error;
+  const bool switching = options.switch_latency > Seconds{0} || options.min_dwell > Seconds{0};
+  Seconds first = frontier.min_time();
+  Result<Plan> fastest = fastest_plan(frontier, switching, all_max_time, options, first);
+  if (!take(std::move(fastest), planned.fastest)) return error;
+  // The goal comes next: an impossible one should not wait for the rest.
+  if (!take(plan_for_goal(frontier, job.goal, first, all_max_time, options), planned.chosen)) {
+    return error;
+  }
   if (!take(frontier.least_energy_plan(options), planned.least_energy)) return error;
-  if (options.switch_latency > Seconds{0} || options.min_dwell > Seconds{0}) {
+  if (switching) {
     Plan plan;
-    if (!take(plan_for_goal(frontier, job.goal, all_max_time, {.effort = options.effort}), plan)) {
+    if (!take(plan_for_goal(frontier, job.goal, first, all_max_time, {.effort = options.effort}),
+              plan)) {
       return error;
     }
     planned.free_switching = std::move(plan);
   }
-  const Seconds first = frontier.min_time();
   const Seconds last = std::max(first, frontier.least_energy_time());
   for (int i = 0; i < along; ++i) {
     const double share = along == 1 ? 0 : static_cast<double>(i) / (along - 1);

@@ -1,6 +1,7 @@
 #include "harpe/schedule/schedule.h"
 
 #include <memory>
+#include <system_error>
 
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
@@ -35,9 +36,10 @@ Result<Schedule> load(const ScheduleArguments& arguments) {
     if (arguments.chunks) options.chunks = *arguments.chunks;
     return generator.make(options);
   }
+  std::error_code no_file;
   const bool is_file = arguments.source == "-" ||
                        arguments.source.find_first_of("./") != std::string::npos ||
-                       std::filesystem::exists(arguments.source);
+                       std::filesystem::exists(arguments.source, no_file);
   if (!is_file) return make_schedule(arguments.source, {});  // names the nearest generator
   if (arguments.stages || arguments.micro_batches || arguments.chunks) {
     return Error::invalid("--stages, --microbatches and --chunks are for schedules by name; " +

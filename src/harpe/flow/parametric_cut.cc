@@ -282,9 +282,10 @@ bool ParametricCut::is_smaller(std::int32_t a, std::int32_t b) {
 // Closes the cut. Returns false when the flow has no bound, that is, when the horizon cannot shrink
 // any more.
 bool ParametricCut::settle() {
-  for (std::size_t i = 0; i < pending_.size(); ++i) {
-    if (place_[pending_[i]] < 0) continue;
-    const std::int32_t code = outward(pending_[i]);
+  for (std::size_t next = 0; next < pending_.size();) {  // grows on the way
+    const std::int32_t arc = pending_[next++];
+    if (place_[arc] < 0) continue;
+    const std::int32_t code = outward(arc);
     while (open_[code] && !move_cut(code)) {
       const std::int64_t amount = bottleneck(code);
       if (amount >= kUnbounded / 4) return false;

@@ -28,7 +28,6 @@ struct Costs {
       case InstructionKind::kWeight:
         return Seconds{weight};
       case InstructionKind::kRecomputeBackward:
-        return Seconds{forward + input + weight};
       case InstructionKind::kForwardBackward:
         return Seconds{forward + input + weight};
       default:
