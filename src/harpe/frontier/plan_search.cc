@@ -201,6 +201,18 @@ void PlanSearch::use_slack_backwards() {
   }
 }
 
+// Both ways, so that what the first leaves the second takes. Makes any choices end by the deadline.
+void PlanSearch::hand_out_slack(bool backwards_first) {
+  if (backwards_first) {
+    set_earliest();
+    use_slack_backwards();
+    use_slack_forwards();
+  } else {
+    use_slack_forwards();
+    use_slack_backwards();
+  }
+}
+
 void PlanSearch::set_earliest() {
   std::fill(time_.begin(), time_.end(), 0);
   for (const std::int32_t u : layout_.order()) {
@@ -243,14 +255,7 @@ void PlanSearch::decode(const flow::State& relaxed, int trials) {
     set_prices(relaxed, shares);
     round(relaxed);
     if (trial % 4 >= 2) use_slack_at_prices();
-    if (trial % 2 == 0) {
-      set_earliest();
-      use_slack_backwards();
-      use_slack_forwards();
-    } else {
-      use_slack_forwards();
-      use_slack_backwards();
-    }
+    hand_out_slack(trial % 2 == 0);
     if (cost_ <= least) {
       least = cost_;
       best_shares = shares;
@@ -269,14 +274,7 @@ void PlanSearch::kick(int kicks) {
       const int step = 1 + static_cast<int>(random_below(3));
       choice_[i] = std::clamp(choice_[i] + (random_below(2) == 0 ? step : -step), 0, last);
     }
-    if (random_below(2) == 0) {
-      set_earliest();
-      use_slack_backwards();
-      use_slack_forwards();
-    } else {
-      use_slack_forwards();
-      use_slack_backwards();
-    }
+    hand_out_slack(random_below(2) == 0);
     if (cost_ <= best_cost_) {
       best_cost_ = cost_;
       best_ = choice_;

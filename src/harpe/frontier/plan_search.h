@@ -97,6 +97,7 @@ class PlanSearch {
   void use_slack_at_prices();
   void use_slack_forwards();
   void use_slack_backwards();
+  void hand_out_slack(bool backwards_first);
   void set_earliest();
   void set_latest();
   void scatter();
