@@ -283,6 +283,16 @@ TEST_F(PlanCommand, PredictReplaysAPlan) {
                       .out);
   EXPECT_NEAR(more["iteration_time_s"].get<double>(), plain["iteration_time_s"].get<double>() + 0.1,
               1e-9);
+  const Said loaded =
+      harpe_says({"predict", path("out/plan.json"), "--profile", path("profile.csv"), "--load",
+                  "10ms", "--transfer-forward", "2ms", "--transfer-mode", "rendezvous", "--json"});
+  ASSERT_EQ(loaded.status, 0) << loaded.err;
+  EXPECT_GT(json::parse(loaded.out)["iteration_time_s"].get<double>(),
+            plain["iteration_time_s"].get<double>() + 0.01);
+  const Said wrong = harpe_says({"predict", path("out/plan.json"), "--profile", path("profile.csv"),
+                                 "--load", "1ms,2ms,3ms"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--load has 3 values"));
 }
 
 TEST_F(PlanCommand, WithoutBlockingPowerANoteSaysWhatIsAssumed) {

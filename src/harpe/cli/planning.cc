@@ -4,24 +4,12 @@
 #include <utility>
 
 #include "harpe/base/text.h"
+#include "harpe/cli/per_stage.h"
 #include "harpe/profile/check.h"
 #include "harpe/schedule/schedule.h"
 
 namespace harpe {
 namespace {
-
-/// One value a stage of `values`, which has none, one or all; nothing, with a fault, for other
-/// lengths.
-template <class T>
-std::vector<T> per_stage(const std::vector<T>& values, int count, const std::string& option,
-                         const std::string& what, Faults& faults) {
-  if (values.empty()) return {};
-  if (values.size() == 1) return std::vector<T>(count, values.front());
-  if (static_cast<int>(values.size()) == count) return values;
-  faults.add("--" + option + " has " + std::to_string(values.size()) +
-             " values, the pipeline has " + std::to_string(count) + " " + what);
-  return {};
-}
 
 Result<Schedule> read_job_schedule(const PlanJob& job, int profile_stages) {
   if (job.schedule_is_file) {

@@ -6,6 +6,7 @@
 #include "harpe/cli/command.h"
 #include "harpe/cli/json_output.h"
 #include "harpe/cli/options.h"
+#include "harpe/cli/per_stage.h"
 #include "harpe/cli/quantity_text.h"
 #include "harpe/cli/table.h"
 
@@ -15,14 +16,39 @@ namespace {
 struct PredictArguments {
   std::string plan, profile;
   PredictOptions options;
+  std::vector<Seconds> load, transfer_forward, transfer_backward;
+  bool blocking_transfers = false;
 };
+
+/// The options for this plan, whose stages and boundaries are known only now.
+Result<PredictOptions> options_for(const Plan& plan, const PredictArguments& arguments) {
+  PredictOptions options = arguments.options;
+  Faults faults;
+  options.load = per_stage(arguments.load, plan.stages, "load", "stages", faults);
+  if (!arguments.transfer_forward.empty() || !arguments.transfer_backward.empty()) {
+    const int boundaries = static_cast<int>(plan.placement.size()) - 1;
+    const std::string what = "boundaries between model parts";
+    Transfers transfers;
+    transfers.mode =
+        arguments.blocking_transfers ? Transfers::Mode::kRendezvous : Transfers::Mode::kOverlapped;
+    transfers.forward =
+        per_stage(arguments.transfer_forward, boundaries, "transfer-forward", what, faults);
+    transfers.backward =
+        per_stage(arguments.transfer_backward, boundaries, "transfer-backward", what, faults);
+    options.transfers = std::move(transfers);
+  }
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return options;
+}
 
 Result<Outcome> run_predict(const PredictArguments& arguments) {
   const Result<Plan> plan = read_plan(arguments.plan);
   const Result<Profile> profile = read_profile(arguments.profile);
   if (!plan.ok()) return plan.error();
   if (!profile.ok()) return profile.error();
-  const Result<Prediction> found = predict(*plan, *profile, arguments.options);
+  const Result<PredictOptions> options = options_for(*plan, arguments);
+  if (!options.ok()) return options.error();
+  const Result<Prediction> found = predict(*plan, *profile, *options);
   if (!found.ok()) return found.error();
 
   const double time = found->iteration_time.value;
@@ -50,11 +76,13 @@ void add_predict_command(Commands& commands) {
       commands.root(), "predict",
       "predict what a plan takes on real GPUs\n"
       "Replays the plan with late clock changes: the first moments of an instruction after a "
-      "change "
-      "still run at the old clock. Transfers and loading are those of the plan.",
+      "change still run at the old clock. Transfers are those of the plan unless given here; "
+      "loading "
+      "comes on top of the plan's.",
       "harpe predict plan/plan.json --profile gpt3.csv --switch-latency 10ms\n"
       "harpe predict plan/plan.json --profile bert.csv --switch-latency 5ms \\\n"
-      "    --fixed-extra 0.11",
+      "    --load 9.67ms,0,0,7.49ms --transfer-forward 0 --transfer-backward 0 \\\n"
+      "    --transfer-mode rendezvous --fixed-extra 0.11",
       [arguments](Console&) { return run_predict(*arguments); });
   app.add_option("PLAN", arguments->plan, "Plan to replay (harpe.plan/1)")
       ->type_name("plan.json")
@@ -64,6 +92,23 @@ void add_predict_command(Commands& commands) {
   add_parsed(app, "--switch-latency", "SECONDS",
              "Time until a new clock is in force, s (default 0)", arguments->options.switch_latency,
              parse_seconds);
+  add_parsed(app, "--load", "SECONDS[,...]",
+             "Loading ahead of every forward, s, one for all stages or one each", arguments->load,
+             parse_seconds_list);
+  add_parsed(app, "--transfer-forward", "SECONDS[,...]",
+             "Activations to the next part, s, one for all boundaries or one each",
+             arguments->transfer_forward, parse_seconds_list);
+  add_parsed(app, "--transfer-backward", "SECONDS[,...]",
+             "Gradients to the part before, s, one for all boundaries or one each",
+             arguments->transfer_backward, parse_seconds_list);
+  const auto mode = [](std::string_view text) -> Result<bool> {
+    if (text == "overlapped") return false;
+    if (text == "rendezvous") return true;
+    return Error::invalid("expected overlapped or rendezvous");
+  };
+  add_parsed(app, "--transfer-mode", "MODE",
+             "overlapped (nobody is occupied) or rendezvous (both stages are), default overlapped",
+             arguments->blocking_transfers, mode);
   add_parsed(app, "--fixed-extra", "SECONDS",
              "Time every iteration takes on top (optimizer, logging), s (default 0)",
              arguments->options.fixed_extra, parse_seconds);

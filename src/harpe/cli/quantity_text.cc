@@ -48,6 +48,18 @@ Result<Seconds> parse_seconds(std::string_view text) {
   return Seconds{*value};
 }
 
+Result<std::vector<Seconds>> parse_seconds_list(std::string_view text) {
+  std::vector<Seconds> list;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    const Result<Seconds> value = parse_seconds(text.substr(0, comma));
+    if (!value.ok()) return value.error();
+    list.push_back(*value);
+    if (comma == std::string_view::npos) return list;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 Result<Watts> parse_watts(std::string_view text) {
   auto value = parse_quantity(text, kPowerUnits, "a power in watts such as 300 or 2.4kW");
   if (!value.ok()) return std::move(value).error();

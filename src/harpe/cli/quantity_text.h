@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
@@ -12,6 +13,8 @@ namespace harpe {
 
 /// Seconds; accepts the suffixes ns, us, ms, s, min. Not negative.
 Result<Seconds> parse_seconds(std::string_view text);
+/// Seconds separated by commas, at least one.
+Result<std::vector<Seconds>> parse_seconds_list(std::string_view text);
 /// Watts; accepts the suffixes mW, W, kW, MW. Not negative.
 Result<Watts> parse_watts(std::string_view text);
 /// A percentage, with or without `%`. Not negative.
