@@ -4,44 +4,30 @@
 
 namespace harpe::flow {
 
-ParametricCut::ParametricCut(const Network& network, const State& state)
+ParametricCut::ParametricCut(const Network& network, const State& state, const Division& division)
     : network_(network),
-      incidence_(network),
-      tree_(network.nodes),
-      links_(network.nodes),
-      previous_(network.nodes, -1),
-      side_(network.nodes, 0),
-      marked_(network.nodes, 0),
-      open_(2 * network.arcs.size()),
-      flow_(network.arcs.size()),
+      trees_(network, division),
+      residual_(2 * network.arcs.size()),
       length_(network.arcs.size()),
       place_(network.arcs.size(), -1),
-      moved_(network.nodes + 2),
-      others_(network.nodes + 2),
       start_(state.horizon(network)),
       value_(state.value) {
-  for (std::size_t i = 0; i < flow_.size(); ++i) {
+  for (std::size_t i = 0; i < length_.size(); ++i) {
     const Arc& arc = network.arcs[i];
     const Curve& curve = network.curves[arc.curve];
     const std::int64_t x = state.potential[arc.head] - state.potential[arc.tail] + arc.shift;
     const int step = step_at(curve, x, 0);
     const FlowRange range = flow_range(curve, step, x);
-    flow_[i] = {range.low, range.high, state.flow[i]};
+    residual_[2 * i] = range.high - state.flow[i];
+    residual_[2 * i + 1] = state.flow[i] - range.low;
     length_[i] = {x, 0, step};
-    update_open(static_cast<std::int32_t>(i));
   }
-  side_[network.source] = 1;
   std::vector<std::int32_t> queue{network.sink};
   span(queue, true);
   span(queue, false);
-  for (const auto& entry : incidence_.of(network.source)) enter_cut(entry.code >> 1);
+  trees_.set_sides();
+  for (const auto& entry : trees_.incident(network.source)) enter_cut(entry.code >> 1);
   plant();
-}
-
-void ParametricCut::update_open(std::int32_t index) {
-  const ArcFlow& arc = flow_[index];
-  open_[2 * index] = arc.flow < arc.high;
-  open_[2 * index + 1] = arc.flow > arc.low;
 }
 
 std::int64_t ParametricCut::present_length(std::int32_t index) const {
@@ -56,7 +42,7 @@ void ParametricCut::enter_cut(std::int32_t index) {
   place_[index] = static_cast<std::int32_t>(crossing_.size());
   crossing_.push_back({kUnbounded, index});
   fresh_.push_back(index);
-  if (open_[outward(index)]) pending_.push_back(index);
+  if (residual_[outward(index)] > 0) pending_.push_back(index);
 }
 
 void ParametricCut::leave_cut(std::int32_t index) {
@@ -75,8 +61,7 @@ void ParametricCut::watch(std::int32_t index) {
   const Curve& curve = network_.curves[network_.arcs[index].curve];
   arc.length = present_length(index);
   arc.since = offset_;
-  flow_[index].low = flow_[index].high = flow_[index].flow;
-  open_[2 * index] = open_[2 * index + 1] = 0;
+  residual_[2 * index] = residual_[2 * index + 1] = 0;
   std::int64_t distance = kUnbounded;  // lengthening beyond the longest length changes nothing
   if (fixed(network_.arcs[index].tail)) {
     if (arc.length == curve.length[arc.step]) ++arc.step;
@@ -87,195 +72,106 @@ void ParametricCut::watch(std::int32_t index) {
   crossing_[place_[index]].distance = distance;
 }
 
-// An arc across the cut has reached a length of its curve, which opens it.
+// An arc across the cut has reached a length of its curve, which opens it outwards.
 void ParametricCut::reach(std::int32_t index) {
   ArcLength& arc = length_[index];
   const Curve& curve = network_.curves[network_.arcs[index].curve];
-  if (!fixed(network_.arcs[index].tail)) --arc.step;
-  flow_[index].low = curve.rate[arc.step];
-  flow_[index].high = curve.rate[arc.step + 1];
-  update_open(index);
+  const std::int32_t code = outward(index);
+  if (code & 1) --arc.step;
+  residual_[code] = curve.rate[arc.step + 1] - curve.rate[arc.step];
   fresh_.push_back(index);
   pending_.push_back(index);
 }
 
-void ParametricCut::hang(std::int32_t v, std::int32_t code, std::int32_t parent) {
-  tree_[v] = {code, parent};
-  previous_[v] = -1;
-  links_[v].next = links_[parent].first_child;
-  if (links_[v].next >= 0) previous_[links_[v].next] = v;
-  links_[parent].first_child = v;
-}
-
-void ParametricCut::unhang(std::int32_t v) {
-  const std::int32_t next = links_[v].next;
-  if (previous_[v] >= 0) {
-    links_[previous_[v]].next = next;
-  } else {
-    links_[tree_[v].parent].first_child = next;
-  }
-  if (next >= 0) previous_[next] = previous_[v];
-}
-
-// Grows the tree in `queue` over all moving nodes without a parent, along arcs that are open
-// towards it or along all.
+// Grows the tree in `queue` over all nodes without a tree, along arcs that are open towards it or
+// along all.
 void ParametricCut::span(std::vector<std::int32_t>& queue, bool open_only) {
   for (std::size_t i = 0; i < queue.size(); ++i) {
-    for (const auto& entry : incidence_.of(queue[i])) {
+    for (const auto& entry : trees_.incident(queue[i])) {
       const std::int32_t v = entry.node;
-      if (tree_[v].code != kRoot || fixed(v) || v == network_.sink) continue;
-      if (open_only && !open_[entry.code ^ 1]) continue;
-      hang(v, entry.code ^ 1, queue[i]);
+      if (!trees_.is_root(v) || v == network_.source || v == network_.sink) continue;
+      if (open_only && residual_[entry.code ^ 1] == 0) continue;
+      trees_.hang(v, entry.code ^ 1, queue[i]);
       queue.push_back(v);
     }
   }
 }
 
-// Appends the children of a node to a list of `count` nodes, marking them.
-void ParametricCut::add_children(std::int32_t v, std::int32_t* nodes, std::size_t& count,
-                                 std::uint32_t mark) {
-  for (std::int32_t c = links_[v].first_child; c >= 0; c = links_[c].next) {
-    marked_[c] = mark;
-    nodes[count++] = c;
-  }
-}
-
-// Collects the nodes of the subtree of `subtree_root` into `moved_`, or all other nodes if they are
-// fewer; returns whether it is the subtree. The subtree must be unhung. Marks the nodes collected
-// with `mark_`.
-bool ParametricCut::collect_smaller(std::int32_t subtree_root) {
-  constexpr std::size_t kLead = 32;  // the subtree usually is the smaller one
-  mark_ = (mark_ | 1) + 1;
-  std::size_t inside = 1;
-  std::size_t outside = 2;
-  moved_[0] = subtree_root;
-  others_[0] = network_.source;
-  others_[1] = network_.sink;
-  marked_[subtree_root] = mark_;
-  marked_[network_.source] = marked_[network_.sink] = mark_ + 1;
-  for (std::size_t i = 0;; ++i) {
-    if (i == inside) {
-      moved_count_ = inside;
-      return true;
-    }
-    add_children(moved_[i], moved_.data(), inside, mark_);
-    if (i < kLead) continue;
-    if (i - kLead == outside) break;
-    add_children(others_[i - kLead], others_.data(), outside, mark_ + 1);
-  }
-  moved_.swap(others_);
-  moved_count_ = outside;
-  ++mark_;
-  return false;
-}
-
 // Moves the subtree of `subtree_root` to the other side, hung below `parent` by arc `code` at
-// `new_root`, one of its nodes. Where all other nodes are fewer, they are moved instead and the
-// sides change their names.
+// `new_root`, one of its nodes.
 void ParametricCut::change_sides(std::int32_t subtree_root, std::int32_t new_root,
                                  std::int32_t code, std::int32_t parent) {
-  unhang(subtree_root);
-  const bool subtree = collect_smaller(subtree_root);
-  for (std::int32_t v = new_root;;) {
-    const std::int32_t up_code = tree_[v].code;
-    const std::int32_t up = tree_[v].parent;
-    if (v != subtree_root) unhang(v);
-    hang(v, code, parent);
-    if (v == subtree_root) break;
-    code = up_code ^ 1;
-    parent = v;
-    v = up;
-  }
   entering_.clear();
-  for (const std::int32_t v : std::span(moved_).first(moved_count_)) {
-    for (const auto& entry : incidence_.of(v)) {
-      if (marked_[entry.node] == mark_) continue;
-      if (place_[entry.code >> 1] >= 0) {
-        leave_cut(entry.code >> 1);
-      } else {
-        entering_.push_back(entry.code >> 1);
-      }
+  for (const std::int32_t arc : trees_.detach(subtree_root, parent)) {
+    if (place_[arc] >= 0) {
+      leave_cut(arc);
+    } else {
+      entering_.push_back(arc);
     }
   }
-  for (const std::int32_t v : std::span(moved_).first(moved_count_)) side_[v] ^= 1;
-  if (!subtree) fixed_side_ ^= 1;
+  trees_.attach(subtree_root, new_root, code, parent);
   for (const std::int32_t arc : entering_) enter_cut(arc);
-  moves_ += static_cast<std::int64_t>(moved_count_);
   ++stalled_;
 }
 
+void ParametricCut::send(std::int32_t code, std::int64_t amount) {
+  residual_[code] -= amount;
+  residual_[code ^ 1] += amount;
+}
+
+// Raises the flow along the tree path through an arc across the cut.
 void ParametricCut::augment(std::int32_t code, std::int64_t amount) {
-  const auto send = [&](std::int32_t c) {
-    flow_[c >> 1].flow += (c & 1) ? -amount : amount;
-    update_open(c >> 1);
-  };
-  send(code);
-  for (std::int32_t v = from(code); tree_[v].code != kRoot; v = tree_[v].parent)
-    send(tree_[v].code ^ 1);
-  for (std::int32_t v = to(code); tree_[v].code != kRoot; v = tree_[v].parent) send(tree_[v].code);
+  send(code, amount);
+  for (std::int32_t v = from(code); !trees_.is_root(v); v = trees_.parent(v))
+    send(trees_.code(v) ^ 1, amount);
+  for (std::int32_t v = to(code); !trees_.is_root(v); v = trees_.parent(v))
+    send(trees_.code(v), amount);
   value_ += amount;
   stalled_ = 0;
 }
 
-// Most flow that the tree path through an arc across the cut can take.
-std::int64_t ParametricCut::bottleneck(std::int32_t code) const {
-  std::int64_t least = residual(code);
-  for (std::int32_t v = from(code); tree_[v].code != kRoot; v = tree_[v].parent) {
-    least = std::min(least, residual(tree_[v].code ^ 1));
+// Follows both halves of the tree path at once, each up to an arc that is blocked, and not much
+// further than the other when that is.
+ParametricCut::Path ParametricCut::look(std::int32_t code) const {
+  constexpr std::int64_t kPatience = 4;
+  Path path;
+  std::int32_t u = from(code);
+  std::int32_t v = to(code);
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t steps = 0; steps < limit && (u >= 0 || v >= 0); ++steps) {
+    const auto follow = [&](std::int32_t& w, int reverse, std::int64_t& least, std::int32_t& at) {
+      if (w < 0) return;
+      if (trees_.is_root(w)) {
+        w = -1;
+        return;
+      }
+      const std::int64_t residual = residual_[trees_.code(w) ^ reverse];
+      if (residual < least) {
+        least = residual;
+        at = w;
+      }
+      w = trees_.parent(w);
+      if (residual == 0) {
+        w = -1;
+        limit = std::min(limit, kPatience * (steps + 4));
+      }
+    };
+    follow(u, 1, path.to_source, path.at_source);
+    follow(v, 0, path.to_sink, path.at_sink);
   }
-  for (std::int32_t v = to(code); tree_[v].code != kRoot; v = tree_[v].parent) {
-    least = std::min(least, residual(tree_[v].code));
-  }
-  return least;
+  return path;
 }
 
-// Moves the cut from an open arc to a blocked arc on its tree path: the nearest towards the sink or
-// towards the source, whichever has the smaller subtree behind it. Returns whether there is one.
-bool ParametricCut::move_cut(std::int32_t code) {
-  constexpr int kPatience = 4;  // how much further to look on one side once the other is blocked
-  const std::int32_t inner = from(code);
-  const std::int32_t outer = to(code);
-  std::int32_t u = inner;
-  std::int32_t v = outer;
-  const auto blocked_to_sink = [&] { return tree_[v].code != kRoot && !open_[tree_[v].code]; };
-  const auto blocked_to_source = [&] {
-    return tree_[u].code != kRoot && !open_[tree_[u].code ^ 1];
-  };
-  const auto at_roots = [&] { return tree_[v].code == kRoot && tree_[u].code == kRoot; };
-  int steps = 0;
-  for (; !blocked_to_sink() && !blocked_to_source() && !at_roots(); ++steps) {
-    if (tree_[v].code != kRoot) v = tree_[v].parent;
-    if (tree_[u].code != kRoot) u = tree_[u].parent;
-  }
-  if (at_roots()) return false;
-  for (int more = kPatience * (steps + 4); more > 0 && !blocked_to_sink() && tree_[v].code != kRoot;
-       --more)
-    v = tree_[v].parent;
-  for (int more = kPatience * (steps + 4);
-       more > 0 && !blocked_to_source() && tree_[u].code != kRoot; --more)
-    u = tree_[u].parent;
-  bool towards_sink = blocked_to_sink();
-  if (towards_sink && blocked_to_source()) towards_sink = is_smaller(v, u);
+// Moves the cut from an open arc to where its tree path is blocked, that is, takes no more than
+// `blocked`: on the way to the sink or to the source, whichever has the smaller subtree behind it.
+void ParametricCut::move_cut(std::int32_t code, const Path& path, std::int64_t blocked) {
+  bool towards_sink = path.to_sink <= blocked;
+  if (towards_sink && path.to_source <= blocked)
+    towards_sink = trees_.is_smaller(path.at_sink, path.at_source);
   if (towards_sink) {
-    change_sides(v, outer, code ^ 1, inner);
+    change_sides(path.at_sink, to(code), code ^ 1, from(code));
   } else {
-    change_sides(u, inner, code, outer);
-  }
-  return true;
-}
-
-// Whether the subtree of `a` has at most as many nodes as that of `b`, which it is not part of:
-// both are walked at once.
-bool ParametricCut::is_smaller(std::int32_t a, std::int32_t b) {
-  std::size_t in_a = 1;
-  std::size_t in_b = 1;
-  moved_[0] = a;
-  others_[0] = b;
-  for (std::size_t i = 0;; ++i) {
-    if (i == in_a) return true;
-    if (i == in_b) return false;
-    add_children(moved_[i], moved_.data(), in_a, 0);
-    add_children(others_[i], others_.data(), in_b, 0);
+    change_sides(path.at_source, from(code), code, to(code));
   }
 }
 
@@ -286,12 +182,16 @@ bool ParametricCut::settle() {
     const std::int32_t arc = pending_[next++];
     if (place_[arc] < 0) continue;
     const std::int32_t code = outward(arc);
-    while (open_[code] && !move_cut(code)) {
-      const std::int64_t amount = bottleneck(code);
+    if (residual_[code] == 0) continue;
+    const Path path = look(code);
+    const std::int64_t least = std::min(path.to_source, path.to_sink);
+    if (least > 0) {
+      const std::int64_t amount = std::min(least, residual_[code]);
       if (amount >= kUnbounded / 4) return false;
       augment(code, amount);
     }
-    if (stalled_ > 1000 + static_cast<std::int64_t>(tree_.size())) {
+    if (residual_[code] > 0) move_cut(code, path, least);
+    if (stalled_ > 1000 + static_cast<std::int64_t>(static_cast<std::size_t>(network_.nodes))) {
       if (!rebuild()) return false;
       break;
     }
@@ -306,34 +206,32 @@ bool ParametricCut::rebuild() {
   ++rebuilds_;
   while (!crossing_.empty()) leave_cut(crossing_.back().arc);
   pending_.clear();
-  fixed_side_ = 1;
   std::vector<std::int32_t> queue;
   while (true) {
-    std::fill(tree_.begin(), tree_.end(), TreeNode{});
-    std::fill(links_.begin(), links_.end(), Links{});
-    std::fill(previous_.begin(), previous_.end(), -1);
-    std::fill(side_.begin(), side_.end(), 0);
-    side_[network_.source] = 1;
+    trees_.clear();
     queue.assign(1, network_.source);
-    for (std::size_t i = 0; i < queue.size(); ++i) {
-      for (const auto& entry : incidence_.of(queue[i])) {
-        if (side_[entry.node] || !open_[entry.code]) continue;
-        side_[entry.node] = 1;
-        hang(entry.node, entry.code ^ 1, queue[i]);
-        queue.push_back(entry.node);
+    for (std::size_t i = 0; i < queue.size() && trees_.is_root(network_.sink); ++i) {
+      for (const auto& entry : trees_.incident(queue[i])) {
+        const std::int32_t v = entry.node;
+        if (!trees_.is_root(v) || v == network_.source || residual_[entry.code] == 0) continue;
+        trees_.hang(v, entry.code ^ 1, queue[i]);
+        queue.push_back(v);
       }
     }
-    if (!side_[network_.sink]) break;
-    const std::int32_t last = tree_[network_.sink].code ^ 1;
-    tree_[network_.sink].code = kRoot;
-    const std::int64_t amount = bottleneck(last);
+    if (trees_.is_root(network_.sink)) break;
+    std::int64_t amount = kUnbounded;
+    for (std::int32_t v = network_.sink; !trees_.is_root(v); v = trees_.parent(v))
+      amount = std::min(amount, residual_[trees_.code(v) ^ 1]);
     if (amount >= kUnbounded / 4) return false;
-    augment(last, amount);
+    for (std::int32_t v = network_.sink; !trees_.is_root(v); v = trees_.parent(v))
+      send(trees_.code(v) ^ 1, amount);
+    value_ += amount;
   }
   queue.assign(1, network_.sink);
   span(queue, true);
   span(queue, false);
-  for (std::size_t i = 0; i < flow_.size(); ++i) {
+  trees_.set_sides();
+  for (std::size_t i = 0; i < length_.size(); ++i) {
     const Arc& arc = network_.arcs[i];
     if (fixed(arc.tail) != fixed(arc.head)) enter_cut(static_cast<std::int32_t>(i));
   }
@@ -383,11 +281,11 @@ Stop ParametricCut::run(const Limits& limits, std::vector<Breakpoint>& breakpoin
 
 // A spanning tree of the network from the source, along which potentials add up from lengths.
 void ParametricCut::plant() {
-  std::vector<std::uint8_t> seen(tree_.size(), 0);
+  std::vector<std::uint8_t> seen(static_cast<std::size_t>(network_.nodes), 0);
   std::vector<std::int32_t> queue{network_.source};
   seen[network_.source] = 1;
   for (std::size_t i = 0; i < queue.size(); ++i) {
-    for (const auto& entry : incidence_.of(queue[i])) {
+    for (const auto& entry : trees_.incident(queue[i])) {
       if (seen[entry.node]) continue;
       seen[entry.node] = 1;
       queue.push_back(entry.node);
@@ -399,9 +297,12 @@ void ParametricCut::plant() {
 State ParametricCut::state() const {
   State state;
   state.value = value_;
-  state.flow.reserve(flow_.size());
-  for (const ArcFlow& arc : flow_) state.flow.push_back(arc.flow);
-  state.potential.assign(tree_.size(), 0);
+  state.flow.reserve(length_.size());
+  for (std::size_t i = 0; i < length_.size(); ++i) {
+    const Curve& curve = network_.curves[network_.arcs[i].curve];
+    state.flow.push_back(curve.rate[length_[i].step] + residual_[2 * i + 1]);
+  }
+  state.potential.assign(static_cast<std::size_t>(network_.nodes), 0);
   for (const std::int32_t code : spanning_codes_) {
     const std::int32_t index = code >> 1;
     const std::int64_t difference = present_length(index) - network_.arcs[index].shift;

@@ -14,7 +14,7 @@
 /// method. When an arc across the cut opens, its path to both roots is looked up in the trees:
 /// without a blocked arc on it, the flow rises; and the subtree behind a blocked arc is hung to the
 /// other tree by the open arc, which moves the cut to where it is blocked. So a breakpoint costs
-/// the tree path and the nodes that change sides, and nothing is ever searched, except when too
+/// the tree path and what changes sides (see `SideTrees`), and nothing is searched, except when too
 /// many changes of sides in a row bring neither flow nor a shorter horizon: then the trees are
 /// rebuilt by a search, after which one of the two must follow. That makes the method finite
 /// whatever the trees look like.
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "harpe/flow/network.h"
+#include "harpe/flow/side_trees.h"
 
 namespace harpe::flow {
 
@@ -51,7 +52,7 @@ struct Limits {
 class ParametricCut {
  public:
   /// `state` must be optimal for `network` (see `is_optimal`). O(nodes + arcs).
-  ParametricCut(const Network& network, const State& state);
+  ParametricCut(const Network& network, const State& state, const Division& division = {});
 
   /// Goes on until a limit, appending to `breakpoints` wherever the flow rises (one entry a
   /// horizon). May be called again.
@@ -63,27 +64,10 @@ class ParametricCut {
   std::int64_t value() const { return value_; }
   /// Distinct horizons at which an arc across the cut reached a length of its curve.
   std::int64_t steps() const { return steps_; }
-  /// Nodes that changed sides, over all steps.
-  std::int64_t moves() const { return moves_; }
   /// How often the trees were rebuilt by a search.
   std::int64_t rebuilds() const { return rebuilds_; }
 
  private:
-  static constexpr std::int32_t kRoot = -1;
-
-  /// A node of a spanning tree. Children of one node form a doubly linked list.
-  struct TreeNode {
-    std::int32_t code = kRoot;  ///< of the arc to the parent; kRoot for the two roots
-    std::int32_t parent = -1;
-  };
-  struct Links {
-    std::int32_t first_child = -1;
-    std::int32_t next = -1;
-  };
-  struct ArcFlow {
-    std::int64_t low, high;  ///< allowed at the present length
-    std::int64_t flow;
-  };
   struct ArcLength {
     std::int64_t length;  ///< as of offset `since`
     std::int64_t since;
@@ -96,37 +80,37 @@ class ParametricCut {
     std::int32_t arc;
   };
 
+  /// Where the tree path through an arc across the cut takes the least more flow: on the way to
+  /// each root, the nearest node whose arc to the parent does.
+  struct Path {
+    std::int64_t to_source = kUnbounded;
+    std::int64_t to_sink = kUnbounded;
+    std::int32_t at_source = -1;
+    std::int32_t at_sink = -1;
+  };
+
   // Ends of an arc in the direction of its code.
   std::int32_t from(std::int32_t code) const {
     const Arc& arc = network_.arcs[code >> 1];
     return (code & 1) ? arc.head : arc.tail;
   }
   std::int32_t to(std::int32_t code) const { return from(code ^ 1); }
-  std::int64_t residual(std::int32_t code) const {
-    const ArcFlow& arc = flow_[code >> 1];
-    return (code & 1) ? arc.flow - arc.low : arc.high - arc.flow;
-  }
   // The direction of an arc across the cut, from the fixed to the moving side.
   std::int32_t outward(std::int32_t arc) const {
     return 2 * arc + (fixed(network_.arcs[arc].tail) ? 0 : 1);
   }
-  bool fixed(std::int32_t v) const { return side_[v] == fixed_side_; }
-  void update_open(std::int32_t arc);
+  bool fixed(std::int32_t v) const { return trees_.fixed(v); }
   std::int64_t present_length(std::int32_t arc) const;
   void enter_cut(std::int32_t arc);
   void leave_cut(std::int32_t arc);
   void watch(std::int32_t arc);
   void reach(std::int32_t arc);
-  void hang(std::int32_t v, std::int32_t code, std::int32_t parent);
-  void unhang(std::int32_t v);
-  void add_children(std::int32_t v, std::int32_t* nodes, std::size_t& count, std::uint32_t mark);
-  bool collect_smaller(std::int32_t subtree_root);
+  void move_cut(std::int32_t code, const Path& path, std::int64_t blocked);
   void change_sides(std::int32_t subtree_root, std::int32_t new_root, std::int32_t code,
                     std::int32_t parent);
   bool settle();
-  bool move_cut(std::int32_t code);
-  bool is_smaller(std::int32_t a, std::int32_t b);
-  std::int64_t bottleneck(std::int32_t code) const;
+  Path look(std::int32_t code) const;
+  void send(std::int32_t code, std::int64_t amount);
   void augment(std::int32_t code, std::int64_t amount);
   bool rebuild();
   void span(std::vector<std::int32_t>& queue, bool open_only);
@@ -134,30 +118,19 @@ class ParametricCut {
   void plant();
 
   const Network& network_;
-  Incidence incidence_;
-  std::vector<TreeNode> tree_;
-  std::vector<Links> links_;            // to children and siblings in the tree
-  std::vector<std::int32_t> previous_;  // sibling
-  std::vector<std::uint8_t> side_;      // of each node; that equal to `fixed_side_` is fixed
-  std::uint8_t fixed_side_ = 1;
-  std::vector<std::uint32_t> marked_;  // scratch: nodes of the last collection bear `mark_`
-  std::uint32_t mark_ = 0;
-  std::vector<std::uint8_t> open_;  // whether the residual arc of a code has capacity
-  std::vector<ArcFlow> flow_;
+  SideTrees trees_;
+  std::vector<std::int64_t> residual_;  // how much more flow a code can take
   std::vector<ArcLength> length_;
   std::vector<std::int32_t> place_;  // of each arc in `crossing_`, or -1
   std::vector<Crossing> crossing_;
   std::vector<std::int32_t> fresh_;     // arcs that joined the cut since the horizon last moved
   std::vector<std::int32_t> pending_;   // arcs across the cut that may be open
   std::vector<std::int32_t> entering_;  // scratch
-  std::vector<std::int32_t> moved_, others_;  // scratch: the first `moved_count_` moved last
-  std::size_t moved_count_ = 0;
   std::vector<std::int32_t> spanning_codes_;  // see `plant`
   std::int64_t start_ = 0;
   std::int64_t offset_ = 0;
   std::int64_t value_ = 0;
   std::int64_t steps_ = 0;
-  std::int64_t moves_ = 0;
   std::int64_t rebuilds_ = 0;
   std::int64_t stalled_ = 0;  // changes of sides since flow or horizon last changed
 };
