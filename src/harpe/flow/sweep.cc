@@ -19,13 +19,22 @@ void thin(std::vector<State>& states) {
 }  // namespace
 
 State CostCurve::at(const Network& network, std::int64_t horizon) const {
-  const auto after =
-      std::partition_point(checkpoints.begin(), checkpoints.end(),
-                           [&](const State& state) { return state.horizon(network) > horizon; });
+  return std::move(at(network, std::span(&horizon, 1)).front());
+}
+
+std::vector<State> CostCurve::at(const Network& network,
+                                 std::span<const std::int64_t> horizons) const {
+  std::vector<State> states;
+  const auto after = std::partition_point(
+      checkpoints.begin(), checkpoints.end(),
+      [&](const State& state) { return state.horizon(network) > horizons.front(); });
   ParametricCut cut(network, after == checkpoints.begin() ? *after : *(after - 1));
   std::vector<Breakpoint> ignored;
-  cut.run({.horizon = horizon}, ignored);
-  return cut.state();
+  for (const std::int64_t horizon : horizons) {
+    cut.run({.horizon = horizon}, ignored);
+    states.push_back(cut.state());
+  }
+  return states;
 }
 
 std::size_t CostCurve::memory_bytes() const {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "harpe/flow/network.h"
@@ -34,6 +35,8 @@ struct CostCurve {
   /// The optimum at `horizon`, which must lie in [shortest, longest], stepped to from the nearest
   /// checkpoint. At a breakpoint its flow is that of longer horizons.
   State at(const Network& network, std::int64_t horizon) const;
+  /// The optima at several horizons, longest first, in one run.
+  std::vector<State> at(const Network& network, std::span<const std::int64_t> horizons) const;
   std::size_t memory_bytes() const;
 };
 

@@ -17,12 +17,15 @@ struct Frontier::Data {
 
   /// Sum of effective energies, per GPU, of the relaxed optimum at an iteration time.
   Joules effective(Seconds time) const;
-  /// The relaxed optimum whose horizon is `time`, less what rounding to nanoseconds can add up to.
+  /// `time` less what rounding to nanoseconds can add up to, as a horizon of the network.
+  std::int64_t horizon(Seconds time) const;
+  /// The relaxed optimum there.
   flow::State relaxed(Seconds time) const;
   /// The plan of these operating points, one a pipeline node.
   Plan plan_of(const std::vector<OperatingPoint>& points,
                const std::vector<LateChange>& late = {}) const;
   Plan plan_of(const Assignment& assignment, const std::vector<LateChange>& late = {}) const;
+  Assignment search_freely(Seconds deadline, Effort effort) const;
   Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
   Result<Plan> search_switching(Seconds deadline, const PlanOptions& options) const;
   std::int64_t picoseconds(Seconds deadline) const;
@@ -37,7 +40,8 @@ struct Frontier::Data {
   Problem problem;
   PlanLayout layout;
   flow::CostCurve curve;
-  std::vector<Joules> cost_at;  ///< of each breakpoint: effective energy above the least
+  std::vector<Milestone> milestones;  ///< on the way from the fastest to the slowest plan
+  std::vector<Joules> cost_at;        ///< of each breakpoint: effective energy above the least
   Joules least_effective;
   Seconds min_time;
   Seconds least_energy_time;
@@ -91,9 +95,12 @@ Joules Frontier::Data::effective(Seconds time) const {
   return least_effective + cost_at[i] + slope * Seconds{below * 1e-9};
 }
 
+std::int64_t Frontier::Data::horizon(Seconds time) const {
+  return std::clamp(to_nanoseconds(time) - longest_chain, curve.shortest, curve.longest);
+}
+
 flow::State Frontier::Data::relaxed(Seconds time) const {
-  const std::int64_t horizon = to_nanoseconds(time) - longest_chain;
-  return curve.at(problem.network, std::clamp(horizon, curve.shortest, curve.longest));
+  return curve.at(problem.network, horizon(time));
 }
 
 Plan Frontier::Data::plan_of(const std::vector<OperatingPoint>& points,
@@ -182,10 +189,26 @@ std::int64_t Frontier::Data::picoseconds(Seconds deadline) const {
   return std::llround(deadline.value * 1e12) + 2 * longest_chain;
 }
 
+// Full effort looks for milestones around the deadline, too.
+Assignment Frontier::Data::search_freely(Seconds deadline, Effort effort) const {
+  SearchStart start{picoseconds(deadline), relaxed(deadline), {}, milestones};
+  if (effort == Effort::kFull) {
+    constexpr double kReach = 0.025;
+    const int samples = passes(layout, 110'000, 4, 60);
+    std::vector<std::int64_t> horizons;
+    for (int i = 0; i <= samples; ++i) {
+      const double factor = 1 + kReach * (1 - 2.0 * i / samples);
+      horizons.push_back(horizon(deadline * factor));
+    }
+    start.nearby = curve.at(problem.network, horizons);
+  }
+  return search_plan(layout, start, effort);
+}
+
 Result<Plan> Frontier::Data::search(Seconds deadline, const PlanOptions& options) const {
   if (options.switch_latency > 0_s || options.min_dwell > 0_s)
     return search_switching(deadline, options);
-  return plan_of(search_plan(layout, picoseconds(deadline), relaxed(deadline), options.effort));
+  return plan_of(search_freely(deadline, options.effort));
 }
 
 Result<Plan> Frontier::Data::search_switching(Seconds deadline, const PlanOptions& options) const {
@@ -219,8 +242,7 @@ Result<Plan> Frontier::Data::search_switching(Seconds deadline, const PlanOption
   for (int percent = 0; percent <= 24; percent += percent < 4 ? 1 : 4) {
     const Seconds earlier = deadline * (1 - 0.01 * percent);
     if (earlier < min_time) break;
-    if (consider(search_plan(layout, picoseconds(earlier), relaxed(earlier), Effort::kQuick)))
-      break;
+    if (consider(search_freely(earlier, Effort::kQuick))) break;
   }
   if (best.empty()) {
     std::string text = "no plan found that ends within " + shortest(deadline.value) +
@@ -244,6 +266,7 @@ Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,
   auto data = std::make_shared<Frontier::Data>(std::move(problem).value());
   const Problem& p = data->problem;
   data->curve = flow::sweep(p.network, {.progress = options.progress});
+  data->milestones = find_milestones(data->layout, data->curve.checkpoints);
   data->longest_chain = longest_chain(p.pipeline);
   data->min_time = fastest_makespan(p);
   data->least_energy_time = std::max(data->min_time, least_energy_time(p, data->curve));
@@ -300,7 +323,10 @@ std::size_t Frontier::breakpoints() const {
 
 std::size_t Frontier::memory_bytes() const {
   const flow::Network& network = data_->problem.network;
-  return sizeof(Data) + data_->curve.memory_bytes() + data_->cost_at.size() * sizeof(Joules) +
+  std::size_t milestones = 0;
+  for (const Milestone& m : data_->milestones) milestones += m.choice.size() * sizeof(int);
+  return sizeof(Data) + data_->curve.memory_bytes() + milestones +
+         data_->cost_at.size() * sizeof(Joules) +
          network.arcs.size() * (sizeof(flow::Arc) + 2 * sizeof(PlanLayout::Arc)) +
          static_cast<std::size_t>(network.nodes) * 3 * sizeof(std::int32_t) +
          data_->problem.pipeline.nodes().size() * sizeof(PipelineNode) +

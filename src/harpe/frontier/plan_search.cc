@@ -14,70 +14,13 @@ int last_within(std::span<const std::int64_t> times, std::int64_t room) {
 
 }  // namespace
 
-PlanLayout::PlanLayout(const Problem& problem) : problem_(problem) {
-  const flow::Network& network = problem.network;
-  const std::size_t arcs = network.arcs.size();
-  std::vector<std::int32_t> node_of(arcs, -1);
-  std::vector<std::int64_t> lag(arcs, 0);
-  for (std::size_t i = 0; i < problem.node_arc.size(); ++i) {
-    node_of[problem.node_arc[i]] = static_cast<std::int32_t>(i);
-  }
-  const auto dependencies = problem.pipeline.dependencies();
-  for (std::size_t i = 0; i < dependencies.size(); ++i) {
-    if (problem.dependency_arc[i] >= 0) {
-      lag[problem.dependency_arc[i]] = 4 * std::llround(dependencies[i].lag.value * 0.25e12);
-    }
-  }
-
-  first_out_.assign(network.nodes + 1, 0);
-  first_in_.assign(network.nodes + 1, 0);
-  for (const flow::Arc& arc : network.arcs) {
-    ++first_out_[arc.tail + 1];
-    ++first_in_[arc.head + 1];
-  }
-  for (std::int32_t v = 0; v < network.nodes; ++v) {
-    first_out_[v + 1] += first_out_[v];
-    first_in_[v + 1] += first_in_[v];
-  }
-  out_.resize(arcs);
-  in_.resize(arcs);
-  std::vector<std::int32_t> next_out(first_out_.begin(), first_out_.end() - 1);
-  std::vector<std::int32_t> next_in(first_in_.begin(), first_in_.end() - 1);
-  for (std::size_t i = 0; i < arcs; ++i) {
-    const flow::Arc& arc = network.arcs[i];
-    const std::int32_t node = node_of[i];
-    const std::int32_t table = node < 0 ? -1 : problem.table[node];
-    const auto index = static_cast<std::int32_t>(i);
-    out_[next_out[arc.tail]++] = {arc.head, node, lag[i], index, table};
-    in_[next_in[arc.head]++] = {arc.tail, node, lag[i], index, table};
-  }
-
-  order_.push_back(network.source);
-  std::vector<std::int32_t> missing(network.nodes);
-  for (std::int32_t v = 0; v < network.nodes; ++v) missing[v] = first_in_[v + 1] - first_in_[v];
-  for (std::size_t i = 0; i < order_.size(); ++i) {
-    for (const Arc& arc : out(order_[i])) {
-      if (--missing[arc.event] == 0) order_.push_back(arc.event);
-    }
-  }
-
-  first_option_.push_back(0);
-  for (const OptionTable& table : problem.tables) {
-    for (const Option& option : table.options) {
-      times_.push_back(option.time);
-      nanoseconds_.push_back(to_nanoseconds(option.point.time));
-      costs_.push_back(option.cost);
-    }
-    first_option_.push_back(static_cast<std::int32_t>(times_.size()));
-  }
-}
-
 PlanSearch::PlanSearch(const PlanLayout& layout, std::int64_t deadline)
     : layout_(layout),
       problem_(layout.problem()),
       deadline_(deadline / 4 * 4),  // all times are multiples of 4, so that halves are whole
       time_(problem_.network.nodes),
       latest_(problem_.network.nodes),
+      other_time_(problem_.network.nodes),
       choice_(problem_.table.size(), 0),
       price_(problem_.table.size(), 0.0) {}
 
@@ -214,12 +157,16 @@ void PlanSearch::hand_out_slack(bool backwards_first) {
 }
 
 void PlanSearch::set_earliest() {
-  std::fill(time_.begin(), time_.end(), 0);
+  set_earliest(choice_, time_);
+}
+
+void PlanSearch::set_earliest(const Assignment& choice, std::vector<std::int64_t>& time) const {
+  std::fill(time.begin(), time.end(), 0);
   for (const std::int32_t u : layout_.order()) {
     for (const auto& arc : layout_.out(u)) {
       const std::int64_t length =
-          arc.node < 0 ? arc.lag : layout_.times(arc.table)[choice_[arc.node]];
-      time_[arc.event] = std::max(time_[arc.event], time_[u] + length);
+          arc.node < 0 ? arc.lag : layout_.times(arc.table)[choice[arc.node]];
+      time[arc.event] = std::max(time[arc.event], time[u] + length);
     }
   }
 }
@@ -260,6 +207,32 @@ void PlanSearch::decode(const flow::State& relaxed, int trials) {
       least = cost_;
       best_shares = shares;
     }
+    keep_if_better();
+  }
+}
+
+Milestone PlanSearch::decode_freely(const flow::State& relaxed, double share) {
+  set_prices(relaxed, std::vector<double>(problem_.tables.size(), share));
+  round(relaxed);
+  set_earliest();
+  deadline_ = time_[problem_.network.sink];
+  hand_out_slack(true);
+  return {deadline_, cost_, choice_};
+}
+
+// The earlier, or the later, of two feasible times for every event is feasible again, and leaves
+// every instruction at least the time that it has in one of the two.
+void PlanSearch::splice(const Milestone& fast, const Milestone& slow) {
+  for (const bool slow_first : {true, false}) {
+    set_earliest(fast.choice, time_);
+    set_earliest(slow.choice, other_time_);
+    for (std::size_t v = 0; v < time_.size(); ++v) {
+      time_[v] = slow_first ? std::min(other_time_[v], time_[v] + deadline_ - fast.time)
+                            : std::max(time_[v], other_time_[v] + deadline_ - slow.time);
+    }
+    time_[problem_.network.source] = 0;
+    fit();
+    hand_out_slack(slow_first);
     keep_if_better();
   }
 }
@@ -383,20 +356,62 @@ void PlanSearch::jump(int jumps) {
   }
 }
 
-Assignment search_plan(const PlanLayout& layout, std::int64_t deadline, const flow::State& relaxed,
-                       Effort effort) {
-  PlanSearch search(layout, deadline);
-  if (effort == Effort::kQuick) {
-    search.decode(relaxed, 6);
-    return search.best();
-  }
-  // About the same work for every size of pipeline, within limits.
-  const auto share_of = [&](std::int64_t work, std::int64_t least, std::int64_t most) {
-    return static_cast<int>(std::clamp(work / layout.problem().network.nodes, least, most));
+namespace {
+
+// Milestones that no mixture of two others beats, fastest first.
+std::vector<Milestone> lower_hull(std::vector<Milestone> milestones) {
+  std::stable_sort(milestones.begin(), milestones.end(),
+                   [](const Milestone& a, const Milestone& b) {
+                     return a.time != b.time ? a.time < b.time : a.cost < b.cost;
+                   });
+  const auto slope = [](const Milestone& a, const Milestone& b) {
+    return static_cast<double>(b.cost - a.cost) / static_cast<double>(b.time - a.time);
   };
-  search.decode(relaxed, share_of(500'000, 40, 2000));
-  search.kick(share_of(400'000, 20, 4'000));
-  search.jump(share_of(70'000, 10, 400));
+  std::vector<Milestone> hull;
+  for (Milestone& m : milestones) {
+    if (!hull.empty() && m.cost >= hull.back().cost) continue;
+    while (hull.size() > 1 && slope(hull[hull.size() - 2], hull.back()) >= slope(hull.back(), m))
+      hull.pop_back();
+    hull.push_back(std::move(m));
+  }
+  return hull;
+}
+
+}  // namespace
+
+std::vector<Milestone> find_milestones(const PlanLayout& layout,
+                                       std::span<const flow::State> relaxed,
+                                       std::span<const Milestone> known) {
+  std::vector<Milestone> found(known.begin(), known.end());
+  PlanSearch search(layout, 0);
+  for (const flow::State& state : relaxed) {
+    for (const double share : {0.85, 0.95, 0.75})
+      found.push_back(search.decode_freely(state, share));
+  }
+  return lower_hull(std::move(found));
+}
+
+int passes(const PlanLayout& layout, std::int64_t work, std::int64_t least, std::int64_t most) {
+  return static_cast<int>(std::clamp(work / layout.problem().network.nodes, least, most));
+}
+
+Assignment search_plan(const PlanLayout& layout, const SearchStart& start, Effort effort) {
+  PlanSearch search(layout, start.deadline);
+  search.decode(start.relaxed, effort == Effort::kQuick ? 6 : passes(layout, 200'000, 20, 2000));
+  std::vector<Milestone> more;
+  std::span<const Milestone> milestones = start.milestones;
+  if (!start.nearby.empty()) {
+    more = find_milestones(layout, start.nearby, start.milestones);
+    milestones = more;
+  }
+  const auto slower =
+      std::partition_point(milestones.begin(), milestones.end(),
+                           [&](const Milestone& m) { return m.time <= start.deadline; });
+  if (slower != milestones.begin() && slower != milestones.end())
+    search.splice(*(slower - 1), *slower);
+  if (effort == Effort::kQuick) return search.best();
+  search.kick(passes(layout, 200'000, 20, 4'000));
+  search.jump(passes(layout, 140'000, 10, 400));
   return search.best();
 }
 

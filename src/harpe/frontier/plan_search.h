@@ -7,54 +7,15 @@
 #include <vector>
 
 #include "harpe/flow/binary_cut.h"
-#include "harpe/frontier/problem.h"
+#include "harpe/frontier/plan_layout.h"
 
 namespace harpe {
 
-/// One option (an index into its table) for every pipeline node.
-using Assignment = std::vector<int>;
-
-/// A problem laid out for passes along the pipeline and against it. Refers to the problem.
-class PlanLayout {
- public:
-  /// An arc of the network, seen from one end.
-  struct Arc {
-    std::int32_t event;  ///< at the other end
-    std::int32_t node;   ///< pipeline node, or -1 for an arc that only waits
-    std::int64_t lag;    ///< picoseconds, of an arc that only waits
-    std::int32_t network_arc;
-    std::int32_t table;
-  };
-
-  explicit PlanLayout(const Problem& problem);
-
-  const Problem& problem() const { return problem_; }
-  /// All events (network nodes), each after everything it waits for.
-  std::span<const std::int32_t> order() const { return order_; }
-  std::span<const Arc> out(std::int32_t event) const { return row(first_out_, out_, event); }
-  std::span<const Arc> in(std::int32_t event) const { return row(first_in_, in_, event); }
-  /// Times of the options of a table (picoseconds, rising) and their costs (falling).
-  std::span<const std::int64_t> times(std::int32_t table) const {
-    return row(first_option_, times_, table);
-  }
-  /// The same times in the network's nanoseconds, rounded down.
-  std::span<const std::int64_t> nanoseconds(std::int32_t table) const {
-    return row(first_option_, nanoseconds_, table);
-  }
-  std::span<const std::int64_t> costs(std::int32_t table) const {
-    return row(first_option_, costs_, table);
-  }
-
- private:
-  template <class T>
-  static std::span<const T> row(const std::vector<std::int32_t>& first, const std::vector<T>& all,
-                                std::int32_t i) {
-    return {all.data() + first[i], all.data() + first[i + 1]};
-  }
-  const Problem& problem_;
-  std::vector<std::int32_t> order_, first_out_, first_in_, first_option_;
-  std::vector<Arc> out_, in_;
-  std::vector<std::int64_t> times_, nanoseconds_, costs_;
+/// An assignment at the time it takes by itself.
+struct Milestone {
+  std::int64_t time = 0;  ///< makespan, picoseconds
+  std::int64_t cost = 0;
+  Assignment choice;
 };
 
 /// Searches assignments that end by a deadline for the least effective energy. Deterministic: the
@@ -66,7 +27,9 @@ class PlanLayout {
 /// decoder therefore gives every instruction, within the time it has until its relaxed end, the
 /// option that is best when time left over is worth a share of its price, because what follows can
 /// use it; and the passes after that hand out what was left over after all. The search is over
-/// those shares, one for each table. Then jumps shift subsets of events by one amount, each the
+/// those shares, one for each table. It does poorly between two deadlines at which all stages can
+/// keep in step at real clocks; there the plans for these two, spliced, do better. Then kicks
+/// change a few instructions at random, and jumps shift subsets of events by one amount, each the
 /// best of all subsets, found as a minimum cut.
 class PlanSearch {
  public:
@@ -76,6 +39,14 @@ class PlanSearch {
   /// Tries `trials` decodings of a relaxed optimum at or before the deadline and keeps the best
   /// assignment so far.
   void decode(const flow::State& relaxed, int trials);
+
+  /// Decodes a relaxed optimum at one share for all tables, to end when it ends by itself.
+  Milestone decode_freely(const flow::State& relaxed, double share);
+
+  /// Joins a slower assignment to a faster one: one is followed in the first part of the pipeline,
+  /// the other in the rest, so that the whole ends by the deadline, which must lie between their
+  /// times.
+  void splice(const Milestone& fast, const Milestone& slow);
 
   /// Tries `kicks` random changes of up to three instructions, each followed by handing the slack
   /// out anew.
@@ -104,22 +75,39 @@ class PlanSearch {
   void fit();
   std::int64_t random_shift();
   void keep_if_better();
+  void set_earliest(const Assignment& choice, std::vector<std::int64_t>& time) const;
   int cheapest_within(std::int32_t table, std::int64_t time) const;
 
   const PlanLayout& layout_;
   const Problem& problem_;
   std::int64_t deadline_;
   std::uint64_t random_state_ = 0x9e3779b97f4a7c15ULL;
-  std::vector<std::int64_t> time_, latest_;  // of each event
+  std::vector<std::int64_t> time_, latest_, other_time_;  // of each event
   Assignment choice_, best_;
   std::vector<double> price_;  // of a picosecond of each node, in cost units
   std::int64_t cost_ = 0;
   std::int64_t best_cost_ = std::numeric_limits<std::int64_t>::max();
 };
 
-/// The assignment for a deadline: `decode` and `jump` with the effort asked for. `relaxed` is the
-/// relaxed optimum there.
-Assignment search_plan(const PlanLayout& layout, std::int64_t deadline, const flow::State& relaxed,
-                       Effort effort);
+/// Assignments on the lower convex hull of known ones and of those decoded from some relaxed
+/// optima, fastest first.
+std::vector<Milestone> find_milestones(const PlanLayout& layout,
+                                       std::span<const flow::State> relaxed,
+                                       std::span<const Milestone> known = {});
+
+/// What a search starts from.
+struct SearchStart {
+  std::int64_t deadline;            ///< picoseconds
+  flow::State relaxed;              ///< optimum at the deadline
+  std::vector<flow::State> nearby;  ///< optima at horizons around it
+  std::span<const Milestone> milestones;
+};
+
+/// The assignment for a deadline, with the effort asked for.
+Assignment search_plan(const PlanLayout& layout, const SearchStart& start, Effort effort);
+
+/// How often to do something that costs as much as a pass along the pipeline, so that it takes
+/// about the same time for every size, within limits.
+int passes(const PlanLayout& layout, std::int64_t work, std::int64_t least, std::int64_t most);
 
 }  // namespace harpe

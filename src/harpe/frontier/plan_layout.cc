@@ -1,0 +1,65 @@
+#include "harpe/frontier/plan_layout.h"
+
+#include <cmath>
+
+namespace harpe {
+
+PlanLayout::PlanLayout(const Problem& problem) : problem_(problem) {
+  const flow::Network& network = problem.network;
+  const std::size_t arcs = network.arcs.size();
+  std::vector<std::int32_t> node_of(arcs, -1);
+  std::vector<std::int64_t> lag(arcs, 0);
+  for (std::size_t i = 0; i < problem.node_arc.size(); ++i) {
+    node_of[problem.node_arc[i]] = static_cast<std::int32_t>(i);
+  }
+  const auto dependencies = problem.pipeline.dependencies();
+  for (std::size_t i = 0; i < dependencies.size(); ++i) {
+    if (problem.dependency_arc[i] >= 0) {
+      lag[problem.dependency_arc[i]] = 4 * std::llround(dependencies[i].lag.value * 0.25e12);
+    }
+  }
+
+  first_out_.assign(network.nodes + 1, 0);
+  first_in_.assign(network.nodes + 1, 0);
+  for (const flow::Arc& arc : network.arcs) {
+    ++first_out_[arc.tail + 1];
+    ++first_in_[arc.head + 1];
+  }
+  for (std::int32_t v = 0; v < network.nodes; ++v) {
+    first_out_[v + 1] += first_out_[v];
+    first_in_[v + 1] += first_in_[v];
+  }
+  out_.resize(arcs);
+  in_.resize(arcs);
+  std::vector<std::int32_t> next_out(first_out_.begin(), first_out_.end() - 1);
+  std::vector<std::int32_t> next_in(first_in_.begin(), first_in_.end() - 1);
+  for (std::size_t i = 0; i < arcs; ++i) {
+    const flow::Arc& arc = network.arcs[i];
+    const std::int32_t node = node_of[i];
+    const std::int32_t table = node < 0 ? -1 : problem.table[node];
+    const auto index = static_cast<std::int32_t>(i);
+    out_[next_out[arc.tail]++] = {arc.head, node, lag[i], index, table};
+    in_[next_in[arc.head]++] = {arc.tail, node, lag[i], index, table};
+  }
+
+  order_.push_back(network.source);
+  std::vector<std::int32_t> missing(network.nodes);
+  for (std::int32_t v = 0; v < network.nodes; ++v) missing[v] = first_in_[v + 1] - first_in_[v];
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    for (const Arc& arc : out(order_[i])) {
+      if (--missing[arc.event] == 0) order_.push_back(arc.event);
+    }
+  }
+
+  first_option_.push_back(0);
+  for (const OptionTable& table : problem.tables) {
+    for (const Option& option : table.options) {
+      times_.push_back(option.time);
+      nanoseconds_.push_back(to_nanoseconds(option.point.time));
+      costs_.push_back(option.cost);
+    }
+    first_option_.push_back(static_cast<std::int32_t>(times_.size()));
+  }
+}
+
+}  // namespace harpe
