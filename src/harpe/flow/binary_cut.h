@@ -23,6 +23,8 @@ class BinaryCut {
   /// Sets all costs to 0.
   void clear();
   void add_unary(std::int32_t node, std::int64_t cost) { excess_[node] -= cost; }
+  /// Holds a node at 0, whatever it costs.
+  void hold(std::int32_t node) { excess_[node] = -kUnbounded; }
   void set_arc(std::int32_t arc, std::int64_t forward, std::int64_t backward) {
     capacity_[2 * arc] = forward;
     capacity_[2 * arc + 1] = backward;

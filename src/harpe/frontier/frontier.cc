@@ -189,18 +189,19 @@ std::int64_t Frontier::Data::picoseconds(Seconds deadline) const {
   return std::llround(deadline.value * 1e12) + 2 * longest_chain;
 }
 
-// Full effort looks for milestones around the deadline, too.
 Assignment Frontier::Data::search_freely(Seconds deadline, Effort effort) const {
-  SearchStart start{picoseconds(deadline), relaxed(deadline), {}, milestones};
+  SearchStart start{picoseconds(deadline), {relaxed(deadline)}, {}, milestones};
   if (effort == Effort::kFull) {
     constexpr double kReach = 0.025;
     const int samples = passes(layout, 110'000, 4, 60);
     std::vector<std::int64_t> horizons;
-    for (int i = 0; i <= samples; ++i) {
-      const double factor = 1 + kReach * (1 - 2.0 * i / samples);
-      horizons.push_back(horizon(deadline * factor));
+    for (int i = 0; i <= samples; ++i)
+      horizons.push_back(horizon(deadline * (1 + kReach * (1 - 2.0 * i / samples))));
+    start.around = curve.at(problem.network, horizons);
+    const std::int64_t limit = start.relaxed.front().horizon(problem.network);
+    for (const flow::State& state : start.around) {
+      if (state.horizon(problem.network) < limit) start.relaxed.push_back(state);
     }
-    start.nearby = curve.at(problem.network, horizons);
   }
   return search_plan(layout, start, effort);
 }

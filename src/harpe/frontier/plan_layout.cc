@@ -51,6 +51,9 @@ PlanLayout::PlanLayout(const Problem& problem) : problem_(problem) {
     }
   }
 
+  place_.resize(order_.size());
+  for (std::size_t i = 0; i < order_.size(); ++i) place_[order_[i]] = static_cast<std::int32_t>(i);
+
   first_option_.push_back(0);
   for (const OptionTable& table : problem.tables) {
     for (const Option& option : table.options) {

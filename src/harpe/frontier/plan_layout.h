@@ -30,6 +30,8 @@ class PlanLayout {
   const Problem& problem() const { return problem_; }
   /// All events (network nodes), each after everything it waits for.
   std::span<const std::int32_t> order() const { return order_; }
+  /// Of an event in `order`.
+  std::int32_t place(std::int32_t event) const { return place_[event]; }
   std::span<const Arc> out(std::int32_t event) const { return row(first_out_, out_, event); }
   std::span<const Arc> in(std::int32_t event) const { return row(first_in_, in_, event); }
   /// Times of the options of a table (picoseconds, rising) and their costs (falling).
@@ -51,7 +53,7 @@ class PlanLayout {
     return {all.data() + first[i], all.data() + first[i + 1]};
   }
   const Problem& problem_;
-  std::vector<std::int32_t> order_, first_out_, first_in_, first_option_;
+  std::vector<std::int32_t> order_, place_, first_out_, first_in_, first_option_;
   std::vector<Arc> out_, in_;
   std::vector<std::int64_t> times_, nanoseconds_, costs_;
 };

@@ -1,6 +1,7 @@
 #include "harpe/frontier/plan_search.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace harpe {
@@ -184,28 +185,32 @@ void PlanSearch::set_latest() {
   }
 }
 
-void PlanSearch::decode(const flow::State& relaxed, int trials) {
+void PlanSearch::decode(std::span<const flow::State> relaxed, int trials) {
   constexpr int kUniform[] = {17, 19, 15, 13, 20, 7, 0, 18, 16, 10, 14, 5};  // of 20
   std::vector<double> best_shares(problem_.tables.size(), 0.0);
   std::vector<double> shares = best_shares;
+  std::size_t best_state = 0;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (int trial = 0; trial < trials; ++trial) {
+    std::size_t state = best_state;
     if (trial < static_cast<int>(std::size(kUniform))) {
       std::fill(shares.begin(), shares.end(), kUniform[trial] / 20.0);
     } else {
       shares = best_shares;
+      if (random_below(4) == 0) state = random_below(relaxed.size());
       const std::size_t changes = random_below(5) == 0 ? shares.size() : 1 + random_below(3);
       for (std::size_t i = 0; i < changes; ++i) {
         shares[random_below(shares.size())] = static_cast<double>(random_below(1100)) / 1000.0;
       }
     }
-    set_prices(relaxed, shares);
-    round(relaxed);
+    set_prices(relaxed[state], shares);
+    round(relaxed[state]);
     if (trial % 4 >= 2) use_slack_at_prices();
     hand_out_slack(trial % 2 == 0);
     if (cost_ <= least) {
       least = cost_;
       best_shares = shares;
+      best_state = state;
     }
     keep_if_better();
   }
@@ -237,22 +242,73 @@ void PlanSearch::splice(const Milestone& fast, const Milestone& slow) {
   }
 }
 
+void PlanSearch::shift_choice(std::size_t node, int step) {
+  const int last = static_cast<int>(layout_.times(problem_.table[node]).size()) - 1;
+  choice_[node] = std::clamp(choice_[node] + step, 0, last);
+}
+
+// Changes the options of one to three instructions.
+void PlanSearch::kick_few() {
+  const std::size_t changes = 1 + random_below(3);
+  for (std::size_t c = 0; c < changes; ++c) {
+    const int step = 1 + static_cast<int>(random_below(3));
+    shift_choice(random_below(choice_.size()), random_below(2) == 0 ? step : -step);
+  }
+}
+
+// Makes some kinds of instructions slower and others faster, on one stage or on all, for
+// micro-batches that follow each other.
+void PlanSearch::kick_band() {
+  std::array<int, 16> step{};  // of each kind
+  for (int& s : step) s = static_cast<int>(random_below(5)) - 2;
+  const Schedule& schedule = problem_.pipeline.schedule();
+  const auto stages = static_cast<std::size_t>(schedule.stages);
+  const auto micro_batches = static_cast<std::size_t>(schedule.micro_batches);
+  const bool everywhere = random_below(2) == 0;
+  const auto stage = static_cast<int>(random_below(stages));
+  auto first = static_cast<int>(random_below(micro_batches));
+  auto last = static_cast<int>(random_below(micro_batches));
+  if (first > last) std::swap(first, last);
+  const auto nodes = problem_.pipeline.nodes();
+  for (std::size_t i = 0; i < choice_.size(); ++i) {
+    const Instruction& instruction = nodes[i].instruction;
+    if (nodes[i].stage < 0 || (!everywhere && nodes[i].stage != stage)) continue;
+    if (instruction.micro_batch < first || instruction.micro_batch > last) continue;
+    shift_choice(i, step[static_cast<std::size_t>(instruction.kind) % step.size()]);
+  }
+}
+
+// Accepts what is a little worse, less and less so (threshold accepting: Dueck and Scheuer 1990).
 void PlanSearch::kick(int kicks) {
+  const double tolerance = 0.3 * average_step();
+  Assignment current = best_;
+  std::int64_t current_cost = best_cost_;
   for (int k = 0; k < kicks; ++k) {
-    choice_ = best_;
-    const std::size_t changes = 1 + random_below(3);
-    for (std::size_t c = 0; c < changes; ++c) {
-      const std::size_t i = random_below(choice_.size());
-      const int last = static_cast<int>(layout_.times(problem_.table[i]).size()) - 1;
-      const int step = 1 + static_cast<int>(random_below(3));
-      choice_[i] = std::clamp(choice_[i] + (random_below(2) == 0 ? step : -step), 0, last);
+    choice_ = current;
+    if (random_below(2) == 0) {
+      kick_few();
+    } else {
+      kick_band();
     }
     hand_out_slack(random_below(2) == 0);
-    if (cost_ <= best_cost_) {
-      best_cost_ = cost_;
-      best_ = choice_;
-    }
+    const double allowed = tolerance * (1 - (k + 1.0) / kicks);
+    if (cost_ > current_cost + static_cast<std::int64_t>(allowed)) continue;
+    current_cost = cost_;
+    current = choice_;
+    keep_if_better();
   }
+}
+
+// What an instruction saves on average by its next slower option.
+double PlanSearch::average_step() const {
+  double sum = 0;
+  double steps = 0;
+  for (std::size_t t = 0; t < problem_.tables.size(); ++t) {
+    const auto costs = layout_.costs(static_cast<std::int32_t>(t));
+    sum += static_cast<double>(costs.front() - costs.back());
+    steps += static_cast<double>(costs.size() - 1);
+  }
+  return steps > 0 ? sum / steps : 0;
 }
 
 // Puts every event somewhere between its earliest and its latest time, in one of four manners.
@@ -312,47 +368,62 @@ std::int64_t PlanSearch::random_shift() {
 void PlanSearch::jump(int jumps) {
   choice_ = best_;
   flow::BinaryCut cut(problem_.network);
-  const auto& arcs = problem_.network.arcs;
   for (int k = 0; k < jumps; ++k) {
     scatter();
     fit();
     keep_if_better();
-    const std::int64_t size = random_shift();
-    if (size <= 0) continue;
-    const bool later = random_below(2) == 0;
-    const bool optimistic = random_below(2) == 0;
-    cut.clear();
-    for (std::int32_t u = 0; u < problem_.network.nodes; ++u) {
-      for (const auto& arc : layout_.out(u)) {
-        const std::int64_t x = time_[arc.event] - time_[u];
-        std::int64_t gain = 0;  // where the arc gets longer
-        std::int64_t loss = 0;  // where it gets shorter
-        if (arc.node < 0) {
-          if (x - size < arc.lag) loss = flow::kUnbounded;
-        } else {
-          const auto costs = layout_.costs(arc.table);
-          const std::int64_t now = costs[choice_[arc.node]];
-          gain = now - costs[cheapest_within(arc.table, x + size)];
-          loss = x - size < layout_.times(arc.table)[0]
-                     ? flow::kUnbounded
-                     : costs[cheapest_within(arc.table, x - size)] - now;
-        }
-        // Minimum cuts cannot have both: the gain is cut, or the loss overstated, so that the cost
-        // found is never too low.
-        if (gain > loss) (optimistic ? loss : gain) = optimistic ? gain : loss;
-        const std::int32_t first = arcs[arc.network_arc].tail;
-        const std::int32_t second = arcs[arc.network_arc].head;
-        cut.add_unary(later ? second : first, -gain);
-        cut.add_unary(later ? first : second, gain);
-        cut.set_arc(arc.network_arc, later ? loss - gain : 0, later ? 0 : loss - gain);
-      }
+    Jump jump;
+    jump.size = random_shift();
+    if (jump.size <= 0) continue;
+    jump.later = random_below(2) == 0;
+    jump.optimistic = random_below(2) == 0;
+    const auto events = static_cast<std::size_t>(problem_.network.nodes);
+    if (random_below(4) != 0) {  // most look at a part of the pipeline, which takes less time
+      jump.first = static_cast<std::int32_t>(random_below(events - events / 6));
+      jump.last = jump.first + static_cast<std::int32_t>(events / 6);
+    } else {
+      jump.last = problem_.network.nodes - 1;
     }
+    set_costs(jump, cut);
     if (cut.solve() >= 0) continue;
     for (std::int32_t v = 0; v < problem_.network.nodes; ++v) {
-      if (cut.chosen(v)) time_[v] += later ? size : -size;
+      if (cut.chosen(v)) time_[v] += jump.later ? jump.size : -jump.size;
     }
     fit();
     keep_if_better();
+  }
+}
+
+// The cost of every subset of events that could jump, as that of a cut.
+void PlanSearch::set_costs(const Jump& jump, flow::BinaryCut& cut) const {
+  cut.clear();
+  const auto may_jump = [&](std::int32_t v) {
+    return layout_.place(v) >= jump.first && layout_.place(v) <= jump.last;
+  };
+  for (std::int32_t u = 0; u < problem_.network.nodes; ++u) {
+    if (!may_jump(u)) cut.hold(u);
+    for (const auto& arc : layout_.out(u)) {
+      if (!may_jump(u) && !may_jump(arc.event)) continue;
+      const std::int64_t x = time_[arc.event] - time_[u];
+      std::int64_t gain = 0;  // where the arc gets longer
+      std::int64_t loss = 0;  // where it gets shorter
+      if (arc.node < 0) {
+        if (x - jump.size < arc.lag) loss = flow::kUnbounded;
+      } else {
+        const auto costs = layout_.costs(arc.table);
+        const std::int64_t now = costs[choice_[arc.node]];
+        gain = now - costs[cheapest_within(arc.table, x + jump.size)];
+        loss = x - jump.size < layout_.times(arc.table)[0]
+                   ? flow::kUnbounded
+                   : costs[cheapest_within(arc.table, x - jump.size)] - now;
+      }
+      // Minimum cuts cannot have both: the gain is cut, or the loss overstated, so that the cost
+      // found is never too low.
+      if (gain > loss) (jump.optimistic ? loss : gain) = jump.optimistic ? gain : loss;
+      cut.add_unary(jump.later ? arc.event : u, -gain);
+      cut.add_unary(jump.later ? u : arc.event, gain);
+      cut.set_arc(arc.network_arc, jump.later ? loss - gain : 0, jump.later ? 0 : loss - gain);
+    }
   }
 }
 
@@ -398,20 +469,15 @@ int passes(const PlanLayout& layout, std::int64_t work, std::int64_t least, std:
 Assignment search_plan(const PlanLayout& layout, const SearchStart& start, Effort effort) {
   PlanSearch search(layout, start.deadline);
   search.decode(start.relaxed, effort == Effort::kQuick ? 6 : passes(layout, 200'000, 20, 2000));
-  std::vector<Milestone> more;
-  std::span<const Milestone> milestones = start.milestones;
-  if (!start.nearby.empty()) {
-    more = find_milestones(layout, start.nearby, start.milestones);
-    milestones = more;
-  }
+  const std::vector<Milestone> milestones = find_milestones(layout, start.around, start.milestones);
   const auto slower =
       std::partition_point(milestones.begin(), milestones.end(),
                            [&](const Milestone& m) { return m.time <= start.deadline; });
   if (slower != milestones.begin() && slower != milestones.end())
     search.splice(*(slower - 1), *slower);
   if (effort == Effort::kQuick) return search.best();
-  search.kick(passes(layout, 200'000, 20, 4'000));
-  search.jump(passes(layout, 140'000, 10, 400));
+  search.kick(passes(layout, 200'000, 20, 20'000));
+  search.jump(passes(layout, 400'000, 10, 1'000));
   return search.best();
 }
 

@@ -38,10 +38,11 @@ class PlanSearch {
 
   /// Tries `trials` decodings of a relaxed optimum at or before the deadline and keeps the best
   /// assignment so far.
-  void decode(const flow::State& relaxed, int trials);
+  void decode(std::span<const flow::State> relaxed, int trials);
 
   /// Decodes a relaxed optimum at one share for all tables, to end when it ends by itself.
   Milestone decode_freely(const flow::State& relaxed, double share);
+  std::size_t random_below(std::size_t n) { return static_cast<std::size_t>(random() % n); }
 
   /// Joins a slower assignment to a faster one: one is followed in the first part of the pipeline,
   /// the other in the rest, so that the whole ends by the deadline, which must lie between their
@@ -61,7 +62,6 @@ class PlanSearch {
 
  private:
   std::uint64_t random();
-  std::size_t random_below(std::size_t n) { return static_cast<std::size_t>(random() % n); }
   void set_prices(const flow::State& relaxed, std::span<const double> shares);
   int best_up_to(std::int32_t table, int last, double price) const;
   void round(const flow::State& relaxed);
@@ -71,7 +71,20 @@ class PlanSearch {
   void hand_out_slack(bool backwards_first);
   void set_earliest();
   void set_latest();
+  double average_step() const;
+  void shift_choice(std::size_t node, int step);
+  void kick_few();
+  void kick_band();
   void scatter();
+  /// Events at places `first` to `last` of the order may jump.
+  struct Jump {
+    std::int64_t size = 0;
+    std::int32_t first = 0;
+    std::int32_t last = 0;
+    bool later = false;
+    bool optimistic = false;
+  };
+  void set_costs(const Jump& jump, flow::BinaryCut& cut) const;
   void fit();
   std::int64_t random_shift();
   void keep_if_better();
@@ -97,9 +110,9 @@ std::vector<Milestone> find_milestones(const PlanLayout& layout,
 
 /// What a search starts from.
 struct SearchStart {
-  std::int64_t deadline;            ///< picoseconds
-  flow::State relaxed;              ///< optimum at the deadline
-  std::vector<flow::State> nearby;  ///< optima at horizons around it
+  std::int64_t deadline;             ///< picoseconds
+  std::vector<flow::State> relaxed;  ///< optima at or a little before the deadline
+  std::vector<flow::State> around;   ///< and on both sides of it
   std::span<const Milestone> milestones;
 };
 
