@@ -72,6 +72,52 @@ TEST_F(PlanCommand, TheSameInputGivesTheSameBytes) {
   }
 }
 
+// A profile from integers alone, so that it is the same everywhere.
+std::string integer_profile(int stages) {
+  const auto decimal = [](std::int64_t millionths) {
+    std::string digits = std::to_string(1'000'000 + millionths % 1'000'000);
+    digits[0] = '.';
+    return std::to_string(millionths / 1'000'000) + digits;
+  };
+  std::string csv = "stage,instruction,frequency,time,energy\n";
+  for (int stage = 0; stage < stages; ++stage) {
+    for (const bool forward : {true, false}) {
+      for (std::int64_t clock = 1410; clock >= 900; clock -= 30) {
+        const std::int64_t size = (forward ? 50 : 97) + stage * 7 % 4;
+        const std::int64_t microseconds = size * (400 + 600 * 1410 / clock);
+        const std::int64_t milliwatts =
+            150'000 + 250'000 * clock * clock / 1410 * clock / 1'988'100;
+        csv += std::to_string(stage) + (forward ? ",forward," : ",backward,") +
+               std::to_string(clock) + "," + decimal(microseconds) + "," +
+               decimal(microseconds * milliwatts / 1000) + "\n";
+      }
+    }
+  }
+  return csv;
+}
+
+// FNV-1a.
+std::uint64_t digest(const std::string& bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash;
+}
+
+// This test runs in builds of two compilers with different optimisation. Whoever changes solver or
+// formats on purpose puts the new digests here.
+TEST_F(PlanCommand, EveryCompilerGivesTheSameBytes) {
+  const std::string profile = write("integers.csv", integer_profile(4));
+  ASSERT_EQ(
+      harpe_says({"plan", "--profile", profile, "--microbatches", "16", "--blocking-power", "83.64",
+                  "--slowdown", "4", "--certificate", "--points", "5", "--out", path("out")})
+          .status,
+      0);
+  EXPECT_EQ(digest(read("out/plan.json")), 16870156437956195550U);
+  EXPECT_EQ(digest(read("out/certificate.json")), 4812756406966533193U);
+  EXPECT_EQ(digest(read("out/frontier.json")), 9814065385224705520U);
+  EXPECT_EQ(digest(read("out/freqs_pipeline_00000.py")), 14588730705698656907U);
+}
+
 TEST_F(PlanCommand, ATamperedPlanIsRefusedWithStatus1) {
   ASSERT_EQ(plan({"--points", "0", "--out", path("out")}).status, 0);
   json document = json::parse(read("out/plan.json"));

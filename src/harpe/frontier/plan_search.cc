@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 namespace harpe {
 namespace {
@@ -252,7 +253,8 @@ void PlanSearch::kick_few() {
   const std::size_t changes = 1 + random_below(3);
   for (std::size_t c = 0; c < changes; ++c) {
     const int step = 1 + static_cast<int>(random_below(3));
-    shift_choice(random_below(choice_.size()), random_below(2) == 0 ? step : -step);
+    const bool slower = random_below(2) == 0;
+    shift_choice(random_below(choice_.size()), slower ? step : -step);
   }
 }
 
@@ -431,10 +433,9 @@ namespace {
 
 // Milestones that no mixture of two others beats, fastest first.
 std::vector<Milestone> lower_hull(std::vector<Milestone> milestones) {
-  std::stable_sort(milestones.begin(), milestones.end(),
-                   [](const Milestone& a, const Milestone& b) {
-                     return a.time != b.time ? a.time < b.time : a.cost < b.cost;
-                   });
+  std::sort(milestones.begin(), milestones.end(), [](const Milestone& a, const Milestone& b) {
+    return std::tie(a.time, a.cost, a.choice) < std::tie(b.time, b.cost, b.choice);
+  });
   const auto slope = [](const Milestone& a, const Milestone& b) {
     return static_cast<double>(b.cost - a.cost) / static_cast<double>(b.time - a.time);
   };
