@@ -146,21 +146,6 @@ Result<Plan> plan_for_goal(const Frontier& frontier, const Goal& goal, Seconds f
   return frontier.least_energy_plan(options);
 }
 
-/// The fastest plan. Late clock changes can rule out what T_min needs; then slightly longer
-/// deadlines are tried from the all-max time on. `deadline` becomes the one that was met.
-Result<Plan> fastest_plan(const Frontier& frontier, bool switching, Seconds all_max_time,
-                          const PlanOptions& options, Seconds& deadline) {
-  constexpr double kFirstStep = 0.0005;
-  constexpr double kMost = 0.2;
-  Result<Plan> plan = frontier.plan(deadline, options);
-  for (double more = 0; switching && !plan.ok() && more < kMost;
-       more = std::max(kFirstStep, 2 * more)) {
-    deadline = std::max(deadline, all_max_time * (1 + more));
-    plan = frontier.plan(deadline, options);
-  }
-  return plan;
-}
-
 }  // namespace
 
 Result<PlanInputs> read_inputs(const PlanJob& job) {
@@ -234,16 +219,14 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   };
 
   const Seconds all_max_time = planned.all_max.iteration_time;
-  const bool switching = options.switch_latency > Seconds{0} || options.min_dwell > Seconds{0};
-  Seconds first = frontier.min_time();
-  Result<Plan> fastest = fastest_plan(frontier, switching, all_max_time, options, first);
-  if (!take(std::move(fastest), planned.fastest)) return error;
+  if (!take(frontier.fastest_plan(options), planned.fastest)) return error;
+  const Seconds first = options.switching() ? planned.fastest.iteration_time : frontier.min_time();
   // The goal comes next: an impossible one should not wait for the rest.
   if (!take(plan_for_goal(frontier, job.goal, first, all_max_time, options), planned.chosen)) {
     return error;
   }
   if (!take(frontier.least_energy_plan(options), planned.least_energy)) return error;
-  if (switching) {
+  if (options.switching()) {
     Plan plan;
     if (!take(plan_for_goal(frontier, job.goal, first, all_max_time, {.effort = options.effort}),
               plan)) {
@@ -252,9 +235,11 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
     planned.free_switching = std::move(plan);
   }
   const Seconds last = std::max(first, frontier.least_energy_time());
+  PlanOptions along_options = options;
+  if (options.switching()) along_options.effort = Effort::kQuick;
   for (int i = 0; i < along; ++i) {
     const double share = along == 1 ? 0 : static_cast<double>(i) / (along - 1);
-    if (!take(frontier.plan(first + (last - first) * share, options),
+    if (!take(frontier.plan(first + (last - first) * share, along_options),
               planned.along.emplace_back())) {
       return error;
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "harpe/base/text.h"
 #include "harpe/flow/sweep.h"
@@ -24,10 +25,10 @@ struct Frontier::Data {
   /// The plan of these operating points, one a pipeline node.
   Plan plan_of(const std::vector<OperatingPoint>& points,
                const std::vector<LateChange>& late = {}) const;
-  Plan plan_of(const Assignment& assignment, const std::vector<LateChange>& late = {}) const;
+  Plan plan_of(const Assignment& assignment) const;
   Assignment search_freely(Seconds deadline, Effort effort) const;
   Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
-  Result<Plan> search_switching(Seconds deadline, const PlanOptions& options) const;
+  Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;
   std::int64_t picoseconds(Seconds deadline) const;
   void set_iteration_time(Plan& plan, Seconds time) const;
   static Seconds seconds_of(std::int64_t picoseconds) {
@@ -174,14 +175,13 @@ void Frontier::Data::set_iteration_time(Plan& plan, Seconds time) const {
       std::min((effective(time) + waiting) * (gpus * (1 - 1e-12)), plan.iteration_energy);
 }
 
-Plan Frontier::Data::plan_of(const Assignment& assignment,
-                             const std::vector<LateChange>& late) const {
+Plan Frontier::Data::plan_of(const Assignment& assignment) const {
   std::vector<OperatingPoint> points;
   points.reserve(assignment.size());
   for (std::size_t i = 0; i < assignment.size(); ++i) {
     points.push_back(problem.tables[problem.table[i]].options[assignment[i]].point);
   }
-  return plan_of(points, late);
+  return plan_of(points);
 }
 
 // Rounding to picoseconds adds up along a chain.
@@ -207,57 +207,69 @@ Assignment Frontier::Data::search_freely(Seconds deadline, Effort effort) const 
 }
 
 Result<Plan> Frontier::Data::search(Seconds deadline, const PlanOptions& options) const {
-  if (options.switch_latency > 0_s || options.min_dwell > 0_s)
-    return search_switching(deadline, options);
+  if (options.switching()) return search_switching(deadline, options);
   return plan_of(search_freely(deadline, options.effort));
 }
 
-Result<Plan> Frontier::Data::search_switching(Seconds deadline, const PlanOptions& options) const {
+// Without a deadline, the fastest plan that is found.
+Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
+                                              const PlanOptions& options) const {
   const Transfers& transfers = problem.pipeline.transfers();
   if (transfers.mode == Transfers::Mode::kRendezvous && !transfers.none()) {
     return Error::invalid(
         "a switch latency or minimum dwell cannot be planned together with blocking (rendezvous) "
-        "transfers; give the "
-        "transfers as overlapped");
+        "transfers; give the transfers as overlapped");
   }
   SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
-  const std::int64_t limit = picoseconds(deadline);
-  const auto moves =
-      static_cast<int>(std::clamp<std::int64_t>(20'000'000 / problem.network.nodes, 500, 50'000));
-  Assignment best;
+  const bool quick = options.effort == Effort::kQuick;
+  const int moves = passes(layout, quick ? 1'000'000 : 10'000'000, 300, 50'000);
+  const std::vector<PointChoices> simple = search.simple();
+  PointChoices fastest;
+  for (const PointChoices& choices : simple) {
+    const std::int64_t end = search.makespan(choices);
+    if (end >= 0 && (fastest.empty() || end < search.makespan(fastest))) fastest = choices;
+  }
+  std::int64_t limit = deadline ? picoseconds(*deadline) : 0;
+  if (!fastest.empty() && search.makespan(fastest) > limit) search.shorten(fastest, moves);
+  const std::int64_t shortest_end = fastest.empty() ? -1 : search.makespan(fastest);
+  if (!deadline) limit = shortest_end;
+
+  PointChoices best;
   std::int64_t best_cost = std::numeric_limits<std::int64_t>::max();
-  const auto consider = [&](Assignment assignment) {
-    const std::int64_t end = search.makespan(assignment);
+  const auto consider = [&](const PointChoices& start) {
+    const std::int64_t end = search.makespan(start);
     if (end < 0 || end > limit) return false;
-    search.improve(assignment, limit, moves);
-    if (const std::int64_t cost = search.cost(assignment); cost < best_cost) {
+    for (const bool settle : {false, true}) {
+      if (settle && quick) break;
+      PointChoices choices = start;
+      if (settle) search.settle(choices, limit);
+      search.improve(choices, limit, moves);
+      const std::int64_t cost = search.cost(choices);
+      if (cost >= best_cost) continue;
       best_cost = cost;
-      best = std::move(assignment);
+      best = std::move(choices);
     }
     return true;
   };
-  const Assignment steady = search.steady();
-  if (!steady.empty()) consider(steady);
+  if (!fastest.empty()) consider(fastest);
   // Plans for free switching to an earlier deadline, the latest that still holds when clocks are
   // late.
   for (int percent = 0; percent <= 24; percent += percent < 4 ? 1 : 4) {
-    const Seconds earlier = deadline * (1 - 0.01 * percent);
+    const Seconds earlier = seconds_of(limit) * (1 - 0.01 * percent);
     if (earlier < min_time) break;
-    if (consider(search_freely(earlier, Effort::kQuick))) break;
+    if (consider(search.from(search_freely(earlier, Effort::kQuick)))) break;
   }
   if (best.empty()) {
-    std::string text = "no plan found that ends within " + shortest(deadline.value) +
-                       " s when clocks are up to " + shortest(options.switch_latency.value) +
-                       " s late";
+    std::string text = "no plan found";
+    if (deadline) text += " that ends within " + shortest(deadline->value) + " s";
+    text += " when clocks are up to " + shortest(options.switch_latency.value) + " s late";
     if (options.min_dwell > 0_s)
       text += " and stay for " + shortest(options.min_dwell.value) + " s";
-    if (!steady.empty()) {
-      text += "; without any change the stages take " +
-              shortest(static_cast<double>(search.makespan(steady)) * 1e-12) + " s";
-    }
+    if (shortest_end >= 0)
+      text += "; the fastest found takes " + shortest(seconds_of(shortest_end).value) + " s";
     return Error::infeasible(std::move(text));
   }
-  return plan_of(best, search.changes(best));
+  return plan_of(search.points(best), search.changes(best));
 }
 
 Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,
@@ -339,7 +351,16 @@ Result<Plan> Frontier::plan(Seconds deadline, const PlanOptions& options) const 
     return Error::infeasible("no clocks end an iteration within " + shortest(deadline.value) +
                              " s: the fastest takes " + shortest(min_time().value) + " s");
   }
-  return data_->search(std::min(deadline, least_energy_time()), options);
+  const Seconds sooner = std::min(deadline, least_energy_time());
+  Result<Plan> plan = data_->search(sooner, options);
+  // Late clocks may rule out the time of least energy.
+  if (!plan.ok() && options.switching() && sooner < deadline)
+    plan = data_->search(deadline, options);
+  return plan;
+}
+
+Result<Plan> Frontier::fastest_plan(const PlanOptions& options) const {
+  return options.switching() ? data_->search_switching({}, options) : plan(min_time(), options);
 }
 
 Result<Plan> Frontier::plan_for_straggler(Seconds wait_until, const PlanOptions& options) const {
@@ -390,7 +411,9 @@ Plan Frontier::all_max() const {
 }
 
 Result<Plan> Frontier::least_energy_plan(const PlanOptions& options) const {
-  return plan(least_energy_time(), options);
+  Result<Plan> found = plan(least_energy_time(), options);
+  if (!found.ok() && options.switching()) found = fastest_plan(options);
+  return found;
 }
 
 Result<Certificate> Frontier::certificate(Seconds deadline) const {

@@ -64,6 +64,9 @@ struct PlanOptions {
   /// Least seconds between two clock changes of a stage. Neither goes together with blocking
   /// transfers (`kInvalidInput`).
   Seconds min_dwell{0};
+
+  /// Whether changing a clock is anything but free.
+  bool switching() const { return switch_latency > Seconds{0} || min_dwell > Seconds{0}; }
 };
 
 /// A point where the relaxed frontier changes its slope.
@@ -116,6 +119,9 @@ class Frontier {
   /// more than it saves (past T*). Fails with `kInfeasible`, naming what is possible, below
   /// `min_time()`.
   Result<Plan> plan(Seconds deadline, const PlanOptions& options = {}) const;
+  /// The plan of least energy among the fastest: at `min_time()`, or, where late clocks rule that
+  /// out, at the shortest time that a search finds.
+  Result<Plan> fastest_plan(const PlanOptions& options = {}) const;
   /// The plan of least energy given that the pipeline waits until `wait_until` anyway (a
   /// straggler's iteration time): the waiting is in its `iteration_time` and energy, and it may be
   /// slower than T*.

@@ -15,7 +15,7 @@ PlanLayout::PlanLayout(const Problem& problem) : problem_(problem) {
   const auto dependencies = problem.pipeline.dependencies();
   for (std::size_t i = 0; i < dependencies.size(); ++i) {
     if (problem.dependency_arc[i] >= 0) {
-      lag[problem.dependency_arc[i]] = 4 * std::llround(dependencies[i].lag.value * 0.25e12);
+      lag[problem.dependency_arc[i]] = picoseconds(dependencies[i].lag);
     }
   }
 

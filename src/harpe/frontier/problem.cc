@@ -227,8 +227,8 @@ void quantise(Problem& problem) {
   for (std::size_t t = 0; t < problem.tables.size(); ++t) {
     OptionTable& table = problem.tables[t];
     for (Option& option : table.options) {
-      option.time = 4 * std::llround(option.point.time.value * 0.25e12);
-      option.cost = std::llround(option.effective / problem.cost_unit);
+      option.time = picoseconds(option.point.time);
+      option.cost = problem.cost(option.effective);
     }
     table.curve = curve_of(hulls[t], problem.flow_unit.value);
     table.least_effective = table.options.back().effective;
@@ -236,6 +236,14 @@ void quantise(Problem& problem) {
 }
 
 }  // namespace
+
+std::int64_t picoseconds(Seconds time) {
+  return 4 * std::llround(time.value * 0.25e12);
+}
+
+std::int64_t Problem::cost(Joules effective) const {
+  return std::llround(effective / cost_unit);
+}
 
 bool is_implied(const Pipeline& pipeline, const Dependency& dependency) {
   const PipelineNode& from = pipeline.nodes()[dependency.from];

@@ -56,6 +56,8 @@ struct Problem {
   std::vector<std::int32_t> start_node, end_node, node_arc, dependency_arc;
 
   Watts total_blocking_power() const;
+  /// Effective energy in `cost_unit`, rounded to the nearest.
+  std::int64_t cost(Joules effective) const;
 };
 
 /// Builds the problem; see `characterize` for what can be wrong.
@@ -65,6 +67,9 @@ Result<Problem> make_problem(const Pipeline& pipeline, const Profile& profile,
 /// Whether a dependency between two instructions of one stage follows from the order between them.
 /// Such a dependency is no arc of the network.
 bool is_implied(const Pipeline& pipeline, const Dependency& dependency);
+
+/// Picoseconds of an option, a multiple of 4.
+std::int64_t picoseconds(Seconds time);
 
 /// Nanoseconds of the network, rounded down.
 inline std::int64_t to_nanoseconds(Seconds time) {

@@ -11,31 +11,39 @@ SwitchingSearch::SwitchingSearch(const PlanLayout& layout, Seconds latency, Seco
       problem_(layout.problem()),
       latency_(latency),
       min_dwell_(std::llround(min_dwell.value * 1e12)),
+      choices_(layout.problem().tables.size()),
       stage_nodes_(layout.problem().pipeline.schedule().stages),
       start_(layout.problem().network.nodes) {
   const auto nodes = problem_.pipeline.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const bool computation = nodes[i].stage >= 0 && !is_fixed_time(nodes[i].instruction.kind);
-    computation_.push_back(computation);
-    if (computation) stage_nodes_[nodes[i].stage].push_back(static_cast<int>(i));
+    const PipelineNode& node = nodes[i];
+    const bool computation = node.stage >= 0 && !is_fixed_time(node.instruction.kind);
+    if (computation) stage_nodes_[node.stage].push_back(static_cast<int>(i));
+    auto& choices = choices_[problem_.table[i]];
+    if (!choices.empty()) continue;
+    if (computation) {
+      for (const OperatingPoint& point :
+           problem_.profile.points(node.stage, node.chunk, node.instruction.kind)) {
+        const Joules effective = effective_energy(point, problem_.blocking_power[node.stage]);
+        choices.push_back({point, picoseconds(point.time), problem_.cost(effective)});
+      }
+    } else {
+      for (const Option& o : problem_.tables[problem_.table[i]].options)
+        choices.push_back({o.point, o.time, o.cost});
+    }
   }
 }
 
-int SwitchingSearch::clock(int node, int choice) const {
-  return problem_.tables[problem_.table[node]].options[choice].point.clock.value;
-}
-
-// The option of a node at a clock, or -1 where that clock is not worth having.
+// The choice of a node at a clock, or -1 where that clock was not measured.
 int SwitchingSearch::choice_at(int node, int wanted) const {
-  const auto& options = problem_.tables[problem_.table[node]].options;
-  for (std::size_t k = 0; k < options.size(); ++k) {
-    if (options[k].point.clock.value == wanted) return static_cast<int>(k);
+  const auto& choices = choices_of(node);
+  for (std::size_t k = 0; k < choices.size(); ++k) {
+    if (choices[k].point.clock.value == wanted) return static_cast<int>(k);
   }
   return -1;
 }
 
-LateChange SwitchingSearch::change(int node, int choice, int clock_before) const {
-  const Option& option = problem_.tables[problem_.table[node]].options[choice];
+LateChange SwitchingSearch::change(int node, const Choice& option, int clock_before) const {
   if (option.point.clock.value == clock_before) return {};
   const PipelineNode& place = problem_.pipeline.nodes()[node];
   const auto points = problem_.profile.points(place.stage, place.chunk, place.instruction.kind);
@@ -47,9 +55,10 @@ LateChange SwitchingSearch::change(int node, int choice, int clock_before) const
   LateChange worst;
   const auto consider = [&](const OperatingPoint& old) {
     const double share = old.time > latency_ ? latency_ / old.time : 1.0;
-    const Joules effective = effective_energy(old, problem_.blocking_power[place.stage]);
+    const Watts power = problem_.blocking_power[place.stage];
+    const Joules more = effective_energy(old, power) - effective_energy(option.point, power);
     const double time = share * (old.time - option.point.time).value * 1e12;
-    const double cost = share * ((effective - option.effective) / problem_.cost_unit);
+    const double cost = share * (more / problem_.cost_unit);
     worst.time = std::max(worst.time, static_cast<std::int64_t>(std::ceil(time)));
     worst.cost = std::max(worst.cost, static_cast<std::int64_t>(std::ceil(cost)));
   };
@@ -60,36 +69,43 @@ LateChange SwitchingSearch::change(int node, int choice, int clock_before) const
   return worst;
 }
 
-std::vector<LateChange> SwitchingSearch::changes(const Assignment& assignment) const {
-  std::vector<LateChange> changes(assignment.size());
+std::vector<LateChange> SwitchingSearch::changes(const PointChoices& choices) const {
+  std::vector<LateChange> changes(choices.size());
   for (const auto& list : stage_nodes_) {
     if (list.empty()) continue;
-    int before = clock(list.back(), assignment[list.back()]);
+    int before = clock(choices, list.back());
     for (const int node : list) {
-      changes[node] = change(node, assignment[node], before);
-      before = clock(node, assignment[node]);
+      changes[node] = change(node, choice(choices, node), before);
+      before = clock(choices, node);
     }
   }
   return changes;
 }
 
-std::int64_t SwitchingSearch::cost(const Assignment& assignment) const {
-  const auto late = changes(assignment);
+std::vector<OperatingPoint> SwitchingSearch::points(const PointChoices& choices) const {
+  std::vector<OperatingPoint> points;
+  points.reserve(choices.size());
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    points.push_back(choice(choices, static_cast<int>(i)).point);
+  return points;
+}
+
+std::int64_t SwitchingSearch::cost(const PointChoices& choices) const {
+  const auto late = changes(choices);
   std::int64_t sum = 0;
-  for (std::size_t i = 0; i < assignment.size(); ++i) {
-    sum += layout_.costs(problem_.table[i])[assignment[i]] + late[i].cost;
-  }
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    sum += choice(choices, static_cast<int>(i)).cost + late[i].cost;
   return sum;
 }
 
-std::int64_t SwitchingSearch::makespan(const Assignment& assignment) {
-  const auto late = changes(assignment);
+std::int64_t SwitchingSearch::makespan(const PointChoices& choices) {
+  const auto late = changes(choices);
   std::fill(start_.begin(), start_.end(), 0);
   for (const std::int32_t u : layout_.order()) {
     for (const auto& arc : layout_.out(u)) {
       std::int64_t length = arc.lag;
       if (arc.node >= 0) {
-        length = layout_.times(arc.table)[assignment[arc.node]] + late[arc.node].time;
+        length = choice(choices, arc.node).time + late[arc.node].time;
       }
       start_[arc.event] = std::max(start_[arc.event], start_[u] + length);
     }
@@ -100,7 +116,7 @@ std::int64_t SwitchingSearch::makespan(const Assignment& assignment) {
     std::vector<std::int64_t> times;
     for (std::size_t i = 0; i < list.size(); ++i) {
       const int before = list[i == 0 ? list.size() - 1 : i - 1];
-      if (clock(before, assignment[before]) != clock(list[i], assignment[list[i]])) {
+      if (clock(choices, before) != clock(choices, list[i])) {
         times.push_back(start_[problem_.start_node[list[i]]]);
       }
     }
@@ -112,17 +128,30 @@ std::int64_t SwitchingSearch::makespan(const Assignment& assignment) {
   return end;
 }
 
-Assignment SwitchingSearch::steady() const {
-  Assignment assignment(problem_.table.size(), 0);
+PointChoices SwitchingSearch::from(const Assignment& assignment) const {
+  PointChoices choices;
+  choices.reserve(assignment.size());
+  for (std::size_t i = 0; i < assignment.size(); ++i) {
+    const OperatingPoint& point = problem_.tables[problem_.table[i]].options[assignment[i]].point;
+    choices.push_back(choice_at(static_cast<int>(i), point.clock.value));
+  }
+  return choices;
+}
+
+std::vector<PointChoices> SwitchingSearch::simple() const {
+  PointChoices highest;
+  for (const int table : problem_.table)
+    highest.push_back(static_cast<int>(choices_[table].size()) - 1);
+  std::vector<PointChoices> found{highest, from(Assignment(problem_.table.size(), 0))};
+  PointChoices steady = highest;
   for (const auto& list : stage_nodes_) {
-    std::map<int, std::pair<std::size_t, std::int64_t>>
-        total;  // clock -> instructions that have it, their time
+    // Clock -> instructions that have it, their time.
+    std::map<int, std::pair<std::size_t, std::int64_t>> total;
     for (const int node : list) {
-      const auto& options = problem_.tables[problem_.table[node]].options;
-      for (const Option& option : options) {
-        auto& [count, time] = total[option.point.clock.value];
+      for (const Choice& choice : choices_of(node)) {
+        auto& [count, time] = total[choice.point.clock.value];
         ++count;
-        time += option.time;
+        time += choice.time;
       }
     }
     int best = -1;
@@ -132,13 +161,66 @@ Assignment SwitchingSearch::steady() const {
       least = sum.second;
       best = candidate;
     }
-    if (best < 0 && !list.empty()) return {};
-    for (const int node : list) assignment[node] = choice_at(node, best);
+    if (best < 0 && !list.empty()) return found;
+    for (const int node : list) steady[node] = choice_at(node, best);
   }
-  return assignment;
+  found.push_back(std::move(steady));
+  return found;
 }
 
-void SwitchingSearch::improve(Assignment& assignment, std::int64_t deadline, int moves) {
+void SwitchingSearch::settle(PointChoices& choices, std::int64_t deadline) {
+  std::int64_t least = cost(choices);
+  const auto consider = [&](std::span<const int> run, int wanted) {
+    PointChoices trial = choices;
+    for (const int node : run) {
+      trial[node] = choice_at(node, wanted);
+      if (trial[node] < 0) return false;
+    }
+    const std::int64_t now = cost(trial);
+    if (now >= least) return false;
+    const std::int64_t end = makespan(trial);
+    if (end < 0 || end > deadline) return false;
+    least = now;
+    choices = std::move(trial);
+    return true;
+  };
+  for (bool better = true; better;) {
+    better = false;
+    for (const std::span<const int> list : stage_nodes_) {
+      for (std::size_t trim = 0; 2 * trim < list.size();
+           trim = std::max<std::size_t>(1, 2 * trim)) {
+        const auto run = list.subspan(trim, list.size() - 2 * trim);
+        for (const Choice& common : choices_of(run.front()))
+          better |= consider(run, common.point.clock.value);
+      }
+    }
+  }
+}
+
+void SwitchingSearch::shorten(PointChoices& choices, int moves) {
+  std::int64_t least = makespan(choices);
+  search(choices, moves, [&](const PointChoices& trial) {
+    const std::int64_t end = makespan(trial);
+    if (end < 0 || end >= least) return false;
+    least = end;
+    return true;
+  });
+}
+
+void SwitchingSearch::improve(PointChoices& choices, std::int64_t deadline, int moves) {
+  std::int64_t least = cost(choices);
+  search(choices, moves, [&](const PointChoices& trial) {
+    const std::int64_t now = cost(trial);
+    if (now >= least) return false;
+    const std::int64_t end = makespan(trial);
+    if (end < 0 || end > deadline) return false;
+    least = now;
+    return true;
+  });
+}
+
+template <class Accept>
+void SwitchingSearch::search(PointChoices& choices, int moves, const Accept& accept) {
   std::uint64_t state = 0x9e3779b97f4a7c15ULL;
   const auto random_below = [&](std::size_t n) {
     state ^= state << 13;
@@ -146,8 +228,7 @@ void SwitchingSearch::improve(Assignment& assignment, std::int64_t deadline, int
     state ^= state << 17;
     return static_cast<std::size_t>((state >> 11) % n);
   };
-  std::int64_t best = cost(assignment);
-  Assignment trial = assignment;
+  PointChoices trial = choices;
   for (int move = 0; move < moves; ++move) {
     const auto& list = stage_nodes_[random_below(stage_nodes_.size())];
     if (list.empty()) continue;
@@ -156,17 +237,15 @@ void SwitchingSearch::improve(Assignment& assignment, std::int64_t deadline, int
     const std::size_t first = random_below(list.size());
     const std::size_t longest = random_below(3) == 0 ? list.size() : 1 + random_below(6);
     const std::size_t last = std::min(list.size() - 1, first + random_below(longest));
-    const auto& options = problem_.tables[problem_.table[list[first]]].options;
+    const auto& options = choices_of(list[first]);
     int wanted = options[random_below(options.size())].point.clock.value;
     const std::size_t manner = random_below(4);
-    if (manner == 1 && first > 0) wanted = clock(list[first - 1], assignment[list[first - 1]]);
-    if (manner == 2 && last + 1 < list.size())
-      wanted = clock(list[last + 1], assignment[list[last + 1]]);
+    if (manner == 1 && first > 0) wanted = clock(choices, list[first - 1]);
+    if (manner == 2 && last + 1 < list.size()) wanted = clock(choices, list[last + 1]);
     if (manner == 3) {
-      const int now = assignment[list[first]];
       const int step = random_below(2) == 0 ? 1 : -1;
-      wanted = options[std::clamp(now + step, 0, static_cast<int>(options.size()) - 1)]
-                   .point.clock.value;
+      const int most = static_cast<int>(options.size()) - 1;
+      wanted = options[std::clamp(choices[list[first]] + step, 0, most)].point.clock.value;
     }
     bool changed = false;
     bool possible = true;
@@ -175,25 +254,16 @@ void SwitchingSearch::improve(Assignment& assignment, std::int64_t deadline, int
     for (std::size_t i = first; i <= last; ++i) {
       if (!every_kind && problem_.table[list[i]] != table) continue;
       const int choice = choice_at(list[i], wanted);
-      if (choice < 0) {
-        possible = false;
-        break;
-      }
-      changed |= choice != assignment[list[i]];
+      possible = choice >= 0;
+      if (!possible) break;
+      changed |= choice != choices[list[i]];
       trial[list[i]] = choice;
     }
-    if (possible && changed) {
-      const std::int64_t now = cost(trial);
-      if (now < best) {
-        const std::int64_t end = makespan(trial);
-        if (end >= 0 && end <= deadline) {
-          best = now;
-          assignment = trial;
-          continue;
-        }
-      }
+    if (possible && changed && accept(trial)) {
+      choices = trial;
+    } else {
+      trial = choices;
     }
-    trial = assignment;
   }
 }
 

@@ -8,9 +8,10 @@
 /// L] the clock changes, so that late changes may cost time or energy here but never gain any. An
 /// iteration repeats: what comes before its first instruction is its last.
 
+#include <span>
 #include <vector>
 
-#include "harpe/frontier/plan_search.h"
+#include "harpe/frontier/plan_layout.h"
 
 namespace harpe {
 
@@ -20,38 +21,65 @@ struct LateChange {
   std::int64_t cost = 0;  ///< effective energy, in `Problem::cost_unit`
 };
 
-/// Searches assignments under late clock changes. Deterministic.
+/// One of all profiled points (an index) for every pipeline node. A point that another beats in
+/// time and energy may be worth having here, where it saves a change.
+using PointChoices = std::vector<int>;
+
+/// Searches choices under late clock changes. Deterministic.
 class SwitchingSearch {
  public:
   SwitchingSearch(const PlanLayout& layout, Seconds latency, Seconds min_dwell);
 
-  /// The makespan (picoseconds) of an assignment, late changes included; negative where a stage
-  /// changes its clock twice within the minimum dwell.
-  std::int64_t makespan(const Assignment& assignment);
-  /// Effective energy of an assignment, late changes included.
-  std::int64_t cost(const Assignment& assignment) const;
+  /// The makespan (picoseconds), late changes included; negative where a stage changes its clock
+  /// twice within the minimum dwell.
+  std::int64_t makespan(const PointChoices& choices);
+  /// Effective energy, late changes included.
+  std::int64_t cost(const PointChoices& choices) const;
   /// The late change ahead of every pipeline node.
-  std::vector<LateChange> changes(const Assignment& assignment) const;
+  std::vector<LateChange> changes(const PointChoices& choices) const;
+  std::vector<OperatingPoint> points(const PointChoices& choices) const;
 
-  /// Every stage at one clock, each at that of its least total time: the fastest that is known to
-  /// need no change. Empty if a stage has no clock at which all its instructions were measured.
-  Assignment steady() const;
+  PointChoices from(const Assignment& assignment) const;
+  /// Every instruction at its highest clock; every instruction at its fastest point; every stage at
+  /// one clock, that of its least total time (not where a stage has no clock common to all its
+  /// instructions).
+  std::vector<PointChoices> simple() const;
 
-  /// Improves an assignment that ends by `deadline` with moves that give a run of instructions of
-  /// one stage one clock.
-  void improve(Assignment& assignment, std::int64_t deadline, int moves);
+  /// Gives every stage in turn, but for some of its first and last instructions, the one clock at
+  /// which the whole costs least and ends by `deadline`, as long as that helps.
+  void settle(PointChoices& choices, std::int64_t deadline);
+
+  // Both try so many moves that give a run of instructions of one stage one clock.
+  /// Brings the makespan down.
+  void shorten(PointChoices& choices, int moves);
+  /// Brings the cost of choices that end by `deadline` down.
+  void improve(PointChoices& choices, std::int64_t deadline, int moves);
 
  private:
-  LateChange change(int node, int choice, int clock_before) const;
-  int clock(int node, int choice) const;
+  struct Choice {
+    OperatingPoint point;
+    std::int64_t time, cost;  ///< as in `Option`
+  };
+
+  const std::vector<Choice>& choices_of(int node) const {
+    return choices_[problem_.table[static_cast<std::size_t>(node)]];
+  }
+  const Choice& choice(const PointChoices& choices, int node) const {
+    return choices_of(node)[choices[node]];
+  }
+  int clock(const PointChoices& choices, int node) const {
+    return choice(choices, node).point.clock.value;
+  }
+  LateChange change(int node, const Choice& choice, int clock_before) const;
   int choice_at(int node, int clock) const;
-  bool is_computation(int node) const { return computation_[node]; }
+  template <class Accept>
+  void search(PointChoices& choices, int moves, const Accept& accept);
 
   const PlanLayout& layout_;
   const Problem& problem_;
   Seconds latency_;
   std::int64_t min_dwell_;
-  std::vector<char> computation_;              // of each pipeline node: whether it has a clock
+  std::vector<std::vector<Choice>> choices_;   // of each table, clocks rising
   std::vector<std::vector<int>> stage_nodes_;  // computations of each stage, in order
   std::vector<std::int64_t> start_;            // of each event
 };
