@@ -118,6 +118,51 @@ TEST_F(PlanCommand, EveryCompilerGivesTheSameBytes) {
   EXPECT_EQ(digest(read("out/freqs_pipeline_00000.py")), 14588730705698656907U);
 }
 
+TEST_F(PlanCommand, APlanForFittedCurvesComesWithThem) {
+  ASSERT_EQ(plan({"--fit", "--certificate", "--points", "0", "--out", path("out")}).status, 0);
+  const Said verified =
+      harpe_says({"verify", path("out/plan.json"), "--profile", path("out/profile.csv"),
+                  "--certificate", path("out/certificate.json")});
+  EXPECT_EQ(verified.status, 0) << verified.err;
+}
+
+TEST_F(PlanCommand, TheCertificateOfAnEarlierPlanGoesAway) {
+  ASSERT_EQ(plan({"--certificate", "--points", "0", "--out", path("out")}).status, 0);
+  ASSERT_EQ(plan({"--slowdown", "5", "--points", "0", "--out", path("out")}).status, 0);
+  EXPECT_FALSE(std::filesystem::exists(path("out/certificate.json")));
+}
+
+TEST_F(PlanCommand, AGapIsNotBelievedWithoutACertificate) {
+  ASSERT_EQ(plan({"--points", "0", "--out", path("out")}).status, 0);
+  const Said said = harpe_says(
+      {"verify", path("out/plan.json"), "--profile", path("profile.csv"), "--max-gap", "1"});
+  EXPECT_EQ(said.status, 2);
+  EXPECT_THAT(said.err, HasSubstr("--certificate"));
+}
+
+TEST_F(PlanCommand, ForAStragglerAllWait) {
+  const json plans = summary({"--straggler", "1.5x"})["plans"];
+  for (const char* name : {"all_max", "fastest", "least_energy"}) {
+    EXPECT_EQ(plans[name]["iteration_time_s"], plans["chosen"]["iteration_time_s"]) << name;
+    EXPECT_GE(plans[name]["iteration_energy_j"], plans["chosen"]["iteration_energy_j"]) << name;
+  }
+}
+
+TEST_F(PlanCommand, APowerCapIsMetAsFastAsAPlanCan) {
+  const json fastest = summary({});
+  const double cap = 0.85 * chosen(fastest, "average_power_w");
+  const json capped = summary({"--power-cap", std::to_string(cap)});
+  EXPECT_LE(chosen(capped, "average_power_w"), cap + 1e-6);
+  EXPECT_LT(capped["plans"]["chosen"]["gap_percent"], 1.0);
+}
+
+TEST_F(PlanCommand, NothingBeatsTheFastestWhenClocksAreLate) {
+  const json plans = summary({"--switch-latency", "10ms", "--slowdown", "0.5"})["plans"];
+  EXPECT_LE(plans["fastest"]["iteration_time_s"], plans["chosen"]["iteration_time_s"]);
+  EXPECT_LE(plans["fastest"]["iteration_time_s"], plans["all_max"]["iteration_time_s"]);
+  EXPECT_LE(plans["chosen"]["iteration_energy_j"], plans["fastest"]["iteration_energy_j"]);
+}
+
 TEST_F(PlanCommand, ATamperedPlanIsRefusedWithStatus1) {
   ASSERT_EQ(plan({"--points", "0", "--out", path("out")}).status, 0);
   json document = json::parse(read("out/plan.json"));

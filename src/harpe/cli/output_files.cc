@@ -14,6 +14,8 @@
 namespace harpe {
 namespace {
 
+constexpr const char* kCertificate = "certificate.json";
+
 ReportPoint report_point(const Plan& plan) {
   return {.time = plan.iteration_time,
           .energy = plan.iteration_energy,
@@ -48,7 +50,7 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
   const Plan& chosen = planned.chosen;
   input.title = chosen.job.empty() ? job.profile.stem().string() : chosen.job;
   input.subtitle = subtitle(chosen, job);
-  input.all_max = waiting_for_goal(frontier, job, planned);
+  input.all_max = planned.all_max;
   for (const Plan& plan : planned.along) input.points.push_back(report_point(plan));
   const auto place = std::ranges::find_if(
       input.points, [&](const ReportPoint& point) { return point.time >= chosen.iteration_time; });
@@ -76,13 +78,8 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
 
 }  // namespace
 
-Plan waiting_for_goal(const Frontier& frontier, const PlanJob& job, const Planned& planned) {
-  const bool waits = job.goal.kind == Goal::Kind::kStraggler;
-  return waits ? waiting_until(planned.all_max, planned.chosen.iteration_time, frontier)
-               : planned.all_max;
-}
-
 Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
+                                                  const PlanInputs& inputs,
                                                   const Planned& planned) {
   const ReportInput input = report_input(frontier, job, planned);
   std::vector<Plan> shown;
@@ -95,10 +92,11 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
       {"frontier.svg", frontier_svg(input)},
       {"report.html", report_html(input)},
   };
+  if (inputs.fitted) files.emplace_back("profile.csv", profile_csv(inputs.profile, "fitted"));
   if (job.certificate) {
     const Result<Certificate> certificate = frontier.certificate(planned.chosen.iteration_time);
     if (!certificate.ok()) return certificate.error();
-    files.emplace_back("certificate.json", certificate_json(*certificate));
+    files.emplace_back(kCertificate, certificate_json(*certificate));
   }
   return files;
 }
@@ -138,6 +136,10 @@ Result<std::vector<std::string>> write_output_files(const std::filesystem::path&
     written.push_back(path.string());
   }
   std::filesystem::remove(staging, fault);
+  // One of an earlier plan would prove nothing about this one.
+  const bool proven =
+      std::ranges::any_of(files, [](const auto& f) { return f.first == kCertificate; });
+  if (!proven) std::filesystem::remove(directory / kCertificate, fault);
   return written;
 }
 

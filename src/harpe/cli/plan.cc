@@ -55,7 +55,8 @@ Result<Outcome> run_plan(const PlanArguments& arguments, Console& console) {
 
   std::vector<std::string> written;
   if (job->out) {
-    const Result<std::vector<OutputFile>> files = make_output_files(*frontier, *job, *planned);
+    const Result<std::vector<OutputFile>> files =
+        make_output_files(*frontier, *job, *inputs, *planned);
     if (!files.ok()) return files.error();
     Result<std::vector<std::string>> paths = write_output_files(*job->out, *files);
     if (!paths.ok()) return std::move(paths).error();
@@ -109,7 +110,9 @@ void add_plan_command(Commands& commands) {
       "Computes the whole time-energy frontier of the pipeline, exactly, and a plan on it: a clock "
       "for every instruction, with a proven bound on how far it is from the best.\n"
       "With --out DIR it writes plan.json, frontier.json, freqs_pipeline_00000.py (for Zeus), "
-      "trace.json (for Perfetto), frontier.svg and report.html; all of them or none.\n"
+      "trace.json (for Perfetto), frontier.svg and report.html, with --fit the fitted profile.csv; "
+      "all "
+      "of them or none.\n"
       "A job file in TOML holds the same keys as the options, without the dashes; options win over "
       "it, and paths in it are relative to it.\n"
       "Times are seconds; the suffixes ns, us, ms, s and min are understood.",

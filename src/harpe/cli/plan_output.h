@@ -15,15 +15,12 @@ namespace harpe {
 /// A file still to be written: its name and content.
 using OutputFile = std::pair<std::string, std::string>;
 
-/// The all-max plan that the chosen one is compared with: for a straggler it waits as long.
-Plan waiting_for_goal(const Frontier& frontier, const PlanJob& job, const Planned& planned);
-
 /// All files of `--out`.
 Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
-                                                  const Planned& planned);
+                                                  const PlanInputs& inputs, const Planned& planned);
 
 /// Writes all files into the directory, or none: files of an earlier run stay as they were when one
-/// fails. Returns their paths.
+/// fails. Removes the certificate of an earlier plan. Returns their paths.
 Result<std::vector<std::string>> write_output_files(const std::filesystem::path& directory,
                                                     const std::vector<OutputFile>& files);
 

@@ -18,18 +18,18 @@ struct Figures {
   Watts power;
 };
 
-std::vector<Figures> figures_of(const Frontier& frontier, const Plan& all_max,
-                                const Planned& planned, const std::string& chosen) {
+std::vector<Figures> figures_of(const Frontier& frontier, const Planned& planned,
+                                const std::string& chosen) {
   const auto figures = [&](std::string name, const Plan& plan) {
     const double slowdown = 100 * (plan.iteration_time / frontier.min_time() - 1);
-    const double saving = 100 * (1 - plan.iteration_energy / all_max.iteration_energy);
+    const double saving = 100 * (1 - plan.iteration_energy / planned.all_max.iteration_energy);
     return Figures{.name = std::move(name),
                    .plan = plan,
                    .slowdown = slowdown,
                    .saving = saving,
                    .power = plan.iteration_energy / plan.iteration_time};
   };
-  return {figures("all-max", all_max), figures("fastest", planned.fastest),
+  return {figures("all-max", planned.all_max), figures("fastest", planned.fastest),
           figures(chosen, planned.chosen), figures("least energy", planned.least_energy)};
 }
 
@@ -79,12 +79,10 @@ std::string switching_text(const Planned& planned) {
 std::string summary_text(const Frontier& frontier, const PlanJob& job, const Planned& planned,
                          const std::vector<std::string>& notes,
                          const std::vector<std::string>& files, bool coloured) {
-  const Plan all_max = waiting_for_goal(frontier, job, planned);
   std::string text = heading(planned.chosen) + "\n\n";
   Table table{.rows = {{"", "time s", "slowdown", "energy J", "saving", "power W", "gap"}},
               .marked = 3};
-  for (const Figures& f :
-       figures_of(frontier, all_max, planned, "chosen (" + goal_text(job.goal) + ")")) {
+  for (const Figures& f : figures_of(frontier, planned, "chosen (" + goal_text(job.goal) + ")")) {
     table.rows.push_back({f.name, fixed(f.plan.iteration_time.value, 4), percent(f.slowdown, 2),
                           grouped(f.plan.iteration_energy.value, 1), percent(f.saving, 2),
                           grouped(f.power.value, 1), percent(100 * f.plan.gap(), 3)});
@@ -108,7 +106,6 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
 std::string summary_json(const Frontier& frontier, const PlanJob& job, const Planned& planned,
                          const std::vector<std::string>& notes,
                          const std::vector<std::string>& files) {
-  const Plan all_max = waiting_for_goal(frontier, job, planned);
   const Plan& chosen = planned.chosen;
   Json document;
   document["job"] = chosen.job;
@@ -123,7 +120,7 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
                           {"max_time_s", frontier.max_time().value},
                           {"breakpoints", frontier.breakpoints()}};
   Json plans;
-  const std::vector<Figures> all = figures_of(frontier, all_max, planned, "chosen");
+  const std::vector<Figures> all = figures_of(frontier, planned, "chosen");
   for (const Figures& figures : all) {
     std::string key = figures.name;
     std::ranges::replace(key, ' ', '_');

@@ -146,6 +146,37 @@ Result<Plan> plan_for_goal(const Frontier& frontier, const Goal& goal, Seconds f
   return frontier.least_energy_plan(options);
 }
 
+/// The plan as it is when it waits until `time`; unchanged where it ends later.
+Plan waiting_until(Plan plan, Seconds time, const Frontier& frontier) {
+  if (plan.iteration_time >= time) return plan;
+  Watts waiting{0};
+  for (const Watts power : plan.blocking_power) waiting += power * plan.gpus_per_stage;
+  plan.iteration_energy += waiting * (time - plan.iteration_time);
+  plan.iteration_time = time;
+  plan.lower_bound = frontier.lower_bound(time);
+  return plan;
+}
+
+bool beats(const Plan& a, const Plan& b) {
+  return a.iteration_time <= b.iteration_time && a.iteration_energy <= b.iteration_energy &&
+         (a.iteration_time < b.iteration_time || a.iteration_energy < b.iteration_energy);
+}
+
+/// Searches under late clocks may find at one goal what they missed at another.
+void drop_beaten(Planned& planned) {
+  std::vector<Plan> all = planned.along;
+  all.push_back(planned.chosen);
+  all.push_back(planned.least_energy);
+  for (const Plan& plan : all) {
+    for (Plan* weaker : {&planned.fastest, &planned.chosen, &planned.least_energy}) {
+      if (beats(plan, *weaker)) *weaker = plan;
+    }
+  }
+  std::erase_if(planned.along, [&](const Plan& weaker) {
+    return std::ranges::any_of(all, [&](const Plan& plan) { return beats(plan, weaker); });
+  });
+}
+
 }  // namespace
 
 Result<PlanInputs> read_inputs(const PlanJob& job) {
@@ -169,7 +200,16 @@ Result<PlanInputs> read_inputs(const PlanJob& job) {
         "no --blocking-power given: waiting GPUs are counted with 0 W, though they draw tens of "
         "watts");
   }
-  if (job.fit) profile = fit_profile(*profile);
+  if (schedule->chunks() > 1 && !profile->has_chunks()) {
+    notes.push_back("the profile has no column 'chunk': each of the " +
+                    std::to_string(schedule->chunks()) +
+                    " chunks of a stage is counted with the rows of the whole stage");
+  }
+  if (job.fit) {
+    profile = fit_profile(*profile);
+    notes.emplace_back(
+        "--fit: the plan is made for fitted curves; verify it against profile.csv beside it");
+  }
 
   Faults faults;
   std::vector<Watts> blocking_power =
@@ -198,6 +238,7 @@ Result<PlanInputs> read_inputs(const PlanJob& job) {
     return circle;
   }
   return PlanInputs{.profile = std::move(complete),
+                    .fitted = job.fit,
                     .pipeline = *std::move(pipeline),
                     .blocking_power = std::move(blocking_power),
                     .notes = std::move(notes)};
@@ -234,6 +275,10 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
     }
     planned.free_switching = std::move(plan);
   }
+  if (job.goal.kind == Goal::Kind::kStraggler) {
+    for (Plan* plan : {&planned.all_max, &planned.fastest, &planned.least_energy})
+      *plan = waiting_until(std::move(*plan), planned.chosen.iteration_time, frontier);
+  }
   const Seconds last = std::max(first, frontier.least_energy_time());
   PlanOptions along_options = options;
   if (options.switching()) along_options.effort = Effort::kQuick;
@@ -244,6 +289,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
       return error;
     }
   }
+  if (options.switching() && job.goal.kind != Goal::Kind::kStraggler) drop_beaten(planned);
   return planned;
 }
 
@@ -262,16 +308,6 @@ std::string goal_text(const Goal& goal) {
       break;
   }
   return "least energy";
-}
-
-Plan waiting_until(Plan plan, Seconds time, const Frontier& frontier) {
-  if (plan.iteration_time >= time) return plan;
-  Watts waiting{0};
-  for (const Watts power : plan.blocking_power) waiting += power * plan.gpus_per_stage;
-  plan.iteration_energy += waiting * (time - plan.iteration_time);
-  plan.iteration_time = time;
-  plan.lower_bound = frontier.lower_bound(time);
-  return plan;
 }
 
 }  // namespace harpe

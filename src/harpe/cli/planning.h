@@ -18,6 +18,7 @@ namespace harpe {
 /// What a job works on, read and put together.
 struct PlanInputs {
   Profile profile;
+  bool fitted = false;  ///< whether `profile` is not what was read, but curves fitted to it
   Pipeline pipeline;
   std::vector<Watts> blocking_power;  ///< one a stage
   std::vector<std::string> notes;     ///< what a user should know, one sentence each
@@ -38,14 +39,12 @@ struct Planned {
   std::vector<Plan> along;  ///< along the frontier, fastest first; may be empty
 };
 
-/// Plans for the job's goal, and `along` evenly spaced plans from T_min to T*.
+/// Plans for the job's goal, and `along` evenly spaced plans from T_min to T*. For a straggler, all
+/// but those along the frontier wait for it.
 Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int along,
                            const Progress& progress);
 
 /// A goal in words: "deadline 16.5 s".
 std::string goal_text(const Goal& goal);
-
-/// `all_max` as it is when it, too, waits until `time`; unchanged where it ends later.
-Plan waiting_until(Plan plan, Seconds time, const Frontier& frontier);
 
 }  // namespace harpe

@@ -97,8 +97,11 @@ void add_verify_command(Commands& commands) {
       ->required();
   add_text(app, "--certificate", "FILE", "Certificate of the plan's lower bound",
            arguments->certificate);
-  add_parsed(app, "--max-gap", "PERCENT", "Refuse plans further above their lower bound, %",
-             arguments->max_gap, parse_percent);
+  add_parsed(app, "--max-gap", "PERCENT",
+             "Refuse plans further above their lower bound, %; needs --certificate, as the plan's "
+             "own bound proves nothing",
+             arguments->max_gap, parse_percent)
+      ->needs("--certificate");
 }
 
 }  // namespace harpe

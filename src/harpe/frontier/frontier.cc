@@ -68,6 +68,12 @@ std::int64_t longest_chain(const Pipeline& pipeline) {
          static_cast<std::int64_t>(pipeline.schedule().stages);
 }
 
+// Microseconds are enough for a deadline to type; not less than the time.
+std::string rounded_up(Seconds time) {
+  const double rounded = std::ceil(time.value * 1e6) / 1e6;
+  return shortest(time.value < 1e-3 || time.value > 1e6 ? time.value : rounded);
+}
+
 // Where the slope of iteration energy changes its sign: a second more saves less than all GPUs draw
 // while waiting.
 Seconds least_energy_time(const Problem& problem, const flow::CostCurve& curve) {
@@ -222,7 +228,7 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
   }
   SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
   const bool quick = options.effort == Effort::kQuick;
-  const int moves = passes(layout, quick ? 1'000'000 : 10'000'000, 300, 50'000);
+  const int moves = passes(layout, quick ? 600'000 : 6'000'000, 200, 50'000);
   const std::vector<PointChoices> simple = search.simple();
   PointChoices fastest;
   for (const PointChoices& choices : simple) {
@@ -236,28 +242,33 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
 
   PointChoices best;
   std::int64_t best_cost = std::numeric_limits<std::int64_t>::max();
+  // A little dearer than time is on the frontier, so that what starts late comes in time.
+  const double price = 3 * static_cast<double>(relaxed(seconds_of(limit)).value) *
+                       (problem.flow_unit * Seconds{1e-12} / problem.cost_unit);
   const auto consider = [&](const PointChoices& start) {
     const std::int64_t end = search.makespan(start);
-    if (end < 0 || end > limit) return false;
+    if (end < 0) return;
     for (const bool settle : {false, true}) {
-      if (settle && quick) break;
+      if (settle && (quick || end > limit)) break;
       PointChoices choices = start;
       if (settle) search.settle(choices, limit);
-      search.improve(choices, limit, moves);
+      if (end > limit) {
+        search.improve(choices, limit, price, moves);
+        search.improve(choices, limit, 100 * price, moves);
+      }
+      if (search.makespan(choices) > limit) continue;
+      search.improve(choices, limit, std::numeric_limits<double>::infinity(), moves);
       const std::int64_t cost = search.cost(choices);
       if (cost >= best_cost) continue;
       best_cost = cost;
       best = std::move(choices);
     }
-    return true;
   };
   if (!fastest.empty()) consider(fastest);
-  // Plans for free switching to an earlier deadline, the latest that still holds when clocks are
-  // late.
-  for (int percent = 0; percent <= 24; percent += percent < 4 ? 1 : 4) {
-    const Seconds earlier = seconds_of(limit) * (1 - 0.01 * percent);
-    if (earlier < min_time) break;
-    if (consider(search.from(search_freely(earlier, Effort::kQuick)))) break;
+  for (const double share :
+       {0.0, 0.3, 0.6, 1.0}) {  // plans for free switching to earlier deadlines
+    const Seconds end = seconds_of(limit);
+    consider(search.from(search_freely(end - (end - min_time) * share, Effort::kQuick)));
   }
   if (best.empty()) {
     std::string text = "no plan found";
@@ -266,7 +277,7 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
     if (options.min_dwell > 0_s)
       text += " and stay for " + shortest(options.min_dwell.value) + " s";
     if (shortest_end >= 0)
-      text += "; the fastest found takes " + shortest(seconds_of(shortest_end).value) + " s";
+      text += "; the fastest found takes " + rounded_up(seconds_of(shortest_end)) + " s";
     return Error::infeasible(std::move(text));
   }
   return plan_of(search.points(best), search.changes(best));
@@ -349,7 +360,7 @@ std::size_t Frontier::memory_bytes() const {
 Result<Plan> Frontier::plan(Seconds deadline, const PlanOptions& options) const {
   if (!(deadline >= min_time())) {
     return Error::infeasible("no clocks end an iteration within " + shortest(deadline.value) +
-                             " s: the fastest takes " + shortest(min_time().value) + " s");
+                             " s: the fastest takes " + rounded_up(min_time()) + " s");
   }
   const Seconds sooner = std::min(deadline, least_energy_time());
   Result<Plan> plan = data_->search(sooner, options);
@@ -366,7 +377,7 @@ Result<Plan> Frontier::fastest_plan(const PlanOptions& options) const {
 Result<Plan> Frontier::plan_for_straggler(Seconds wait_until, const PlanOptions& options) const {
   if (!(wait_until >= min_time())) {
     return Error::infeasible("the straggler's " + shortest(wait_until.value) +
-                             " s are below the fastest iteration, " + shortest(min_time().value) +
+                             " s are below the fastest iteration, " + rounded_up(min_time()) +
                              " s");
   }
   Result<Plan> plan = data_->search(std::min(wait_until, max_time()), options);
@@ -394,14 +405,28 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
     }
     low = high;
   }
-  Result<Plan> found = data_->search(low, options);
-  if (!found) return found;
-  Plan& plan = *found;
-  if (plan.iteration_energy / plan.iteration_time > cap) {  // wait a little
-    const Joules effective = plan.iteration_energy - waiting * plan.iteration_time;
-    data_->set_iteration_time(plan, effective / (cap - waiting));
+  // Plans lie a little above the bound: from there on, slower, the first that fits; or one before
+  // it, waiting a little.
+  constexpr int kTries = 8;
+  Result<Plan> best = Error::infeasible("no plan under the cap");
+  Seconds slowest_over{0};
+  Seconds deadline = low;
+  for (int i = 0; i < kTries; ++i) {
+    Result<Plan> plan = data_->search(deadline, options);
+    if (!plan) return plan;
+    const bool over = plan->iteration_energy / plan->iteration_time > cap;
+    if (over) {
+      const Joules effective = plan->iteration_energy - waiting * plan->iteration_time;
+      data_->set_iteration_time(*plan, effective / (cap - waiting));
+      slowest_over = std::max(slowest_over, deadline);
+    }
+    if (!best.ok() || plan->iteration_time < best->iteration_time) best = std::move(plan);
+    if (i == 0 && !over) break;
+    const Seconds middle = (slowest_over + best->iteration_time) / 2;
+    if (best->iteration_time - middle < 1e-4 * middle) break;
+    deadline = middle;
   }
-  return found;
+  return best;
 }
 
 Plan Frontier::all_max() const {

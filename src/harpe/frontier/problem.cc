@@ -81,6 +81,16 @@ std::string describe(const TableKey& key, bool chunks) {
   return text + " " + std::string(name(kind));
 }
 
+/// What to measure where a kind is missing.
+std::string remedy(InstructionKind kind) {
+  if (kind == InstructionKind::kWeight)
+    return "; it splits backwards: measure the input gradient as backward, the weight gradient as "
+           "weight";
+  if (kind == InstructionKind::kRecompute)
+    return "; it recomputes activations: measure that by itself as recompute";
+  return "";
+}
+
 Status check_options(const CharacterizeOptions& options, int stages) {
   Faults faults;
   const auto& power = options.blocking_power.values;
@@ -128,7 +138,7 @@ Status assign_tables(Problem& problem) {
     problem.table.push_back(found->second);
   }
 
-  Faults faults("profile");
+  std::map<InstructionKind, std::vector<std::string>> missing;
   for (std::size_t t = 0; t < keys.size(); ++t) {
     OptionTable& table = problem.tables[t];
     const auto& [stage, chunk, kind] = keys[t];
@@ -138,8 +148,7 @@ Status assign_tables(Problem& problem) {
       if (is_fixed_time(kind)) {
         table.options.push_back({});
       } else {
-        faults.add("no rows for " + describe(keys[t], problem.pipeline.schedule().chunks() > 1) +
-                   ", which the schedule needs");
+        missing[kind].push_back(describe(keys[t], problem.pipeline.schedule().chunks() > 1));
       }
       continue;
     }
@@ -151,6 +160,13 @@ Status assign_tables(Problem& problem) {
       table.options.push_back({points[i], Joules{effective[i]}, 0, 0});
     }
     table.max_clock = points.back();
+  }
+  Faults faults("profile");
+  for (auto& [kind, places] : missing) {
+    std::sort(places.begin(), places.end());
+    std::string text = "no rows for ";
+    for (std::size_t i = 0; i < places.size(); ++i) text += (i > 0 ? ", " : "") + places[i];
+    faults.add(text + ", which the schedule needs" + remedy(kind));
   }
   if (!faults.empty()) return Error::invalid(std::move(faults));
   return ok_status();

@@ -207,14 +207,18 @@ void SwitchingSearch::shorten(PointChoices& choices, int moves) {
   });
 }
 
-void SwitchingSearch::improve(PointChoices& choices, std::int64_t deadline, int moves) {
-  std::int64_t least = cost(choices);
+void SwitchingSearch::improve(PointChoices& choices, std::int64_t deadline, double price,
+                              int moves) {
+  const auto lateness = [&](std::int64_t end) {
+    return end > deadline ? price * static_cast<double>(end - deadline) : 0;
+  };
+  double least = static_cast<double>(cost(choices)) + lateness(makespan(choices));
   search(choices, moves, [&](const PointChoices& trial) {
-    const std::int64_t now = cost(trial);
+    const auto now = static_cast<double>(cost(trial));
     if (now >= least) return false;
     const std::int64_t end = makespan(trial);
-    if (end < 0 || end > deadline) return false;
-    least = now;
+    if (end < 0 || now + lateness(end) >= least) return false;
+    least = now + lateness(end);
     return true;
   });
 }

@@ -52,8 +52,8 @@ class SwitchingSearch {
   // Both try so many moves that give a run of instructions of one stage one clock.
   /// Brings the makespan down.
   void shorten(PointChoices& choices, int moves);
-  /// Brings the cost of choices that end by `deadline` down.
-  void improve(PointChoices& choices, std::int64_t deadline, int moves);
+  /// Brings cost plus `price` for every picosecond after `deadline` down.
+  void improve(PointChoices& choices, std::int64_t deadline, double price, int moves);
 
  private:
   struct Choice {

@@ -139,16 +139,18 @@ class FrontierDrawing {
   }
 
   void mark_times() {
-    const auto mark = [&](Seconds time, std::string_view name, bool left) {
+    constexpr double kLabel = 90;
+    const auto mark = [&](Seconds time, std::string_view name, bool left, double above) {
       if (time.value < time_.low || time.value > time_.high) return;
       svg_.path("guide", concat({"M", point(x(time), kTop), "V", coordinate(kBottom)}));
-      svg_.text(x(time) + (left ? -5 : 5), kBottom - 8, left ? "e" : "",
+      svg_.text(x(time) + (left ? -5 : 5), kBottom - above, left ? "e" : "",
                 concat({name, " ", in_unit(time.value, time_unit_)}));
     };
     const Seconds fastest = fastest_time(input_);
     const Seconds least = least_energy_time(input_);
-    mark(fastest, "T min", false);
-    if (x(least) - x(fastest) > 4) mark(least, "T*", true);
+    const double distance = x(least) - x(fastest);
+    mark(fastest, "T min", false, 8);
+    if (distance > 4) mark(least, "T*", distance > kLabel, distance > 2 * kLabel ? 8 : 24);
   }
 
   void draw_bound() {
@@ -205,7 +207,8 @@ class FrontierDrawing {
     const double at_x = x(all_max.iteration_time);
     const double at_y = y(all_max.iteration_energy);
     svg_.circle(at_x, at_y, 4.5, " fill=\"#fff\" stroke=\"#1a1a1a\" stroke-width=\"1.5\"");
-    svg_.text(at_x + 10, at_y + 4, "k",
+    const bool left = at_x > kRight - 200;
+    svg_.text(at_x + (left ? -10 : 10), at_y + (left ? 20 : 4), left ? "e k" : "k",
               concat({"all-max: ", in_unit(all_max.iteration_time.value, time_unit_), ", ",
                       in_unit(all_max.iteration_energy.value, energy_unit_)}));
   }

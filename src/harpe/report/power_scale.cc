@@ -64,7 +64,8 @@ PowerScale::PowerScale(const std::vector<const Plan*>& plans)
     for (const Watts power : plan->blocking_power) include(power);
     for (const auto& list : plan->instructions) {
       for (const PlannedInstruction& instruction : list) {
-        if (instruction.time > Seconds{0}) include(instruction.energy / instruction.time);
+        if (instruction.time > Seconds{0} && instruction.kind != InstructionKind::kSwitch)
+          include(instruction.energy / instruction.time);
       }
     }
   }

@@ -18,7 +18,8 @@ class PowerScale {
   static constexpr int kColours = 64;
 
   PowerScale(Watts low, Watts high);
-  /// Spans the blocking power and every instruction's power of all `plans`.
+  /// Spans the blocking power and every instruction's power of all `plans`, but not what late
+  /// clocks cost, which may be much in no time.
   explicit PowerScale(const std::vector<const Plan*>& plans);
 
   Watts low() const { return low_; }

@@ -49,7 +49,8 @@ Result<Schedule> make_schedule(std::string_view name, const ScheduleOptions& opt
   std::string known;
   for (const ScheduleGenerator& generator : schedule_generators()) {
     if (generator.name == wanted) return generator.make(options);
-    known += (names.empty() ? "" : ", ") + names.emplace_back(generator.name);
+    if (!names.empty()) known += ", ";
+    known += names.emplace_back(generator.name);
   }
   const auto likely = nearest(wanted, names);
   return Error::invalid("unknown schedule " + in_quotes(name) +

@@ -35,7 +35,7 @@ const chart = (() => {
     drawRelativeAxes(svg, frame, narrow);
     drawGuides(svg, frame);
     drawBound(svg, frame);
-    drawPoints(svg);
+    drawPoints(svg, frame);
     drawKey(svg, frame, narrow);
     rule = element('path', {class: 'rule'}, null, svg);
     if (widestGap > 0) drawGaps(svg, frame, strip, narrow);
@@ -109,7 +109,7 @@ const chart = (() => {
     element('path', {class: 'bound', d: 'M' + path, 'clip-path': 'url(#plot)'}, null, svg);
   }
 
-  function drawPoints(svg) {
+  function drawPoints(svg, frame) {
     data.points.forEach(point => element('circle', {class: 'point', cx: x(point.time), cy: y(point.energy), r: 2.2}, null, svg));
     for (const other of data.comparisons) {
       element('circle', {class: 'other', cx: x(other.time), cy: y(other.energy), r: 4}, null, svg);
@@ -117,7 +117,8 @@ const chart = (() => {
     }
     const {time, energy} = data.allMax;
     element('circle', {class: 'reference', cx: x(time), cy: y(energy), r: 5}, null, svg);
-    element('text', {class: 'strong halo', x: x(time) + 11, y: y(energy) + 4}, `all-max: ${timeText(time)}, ${energyText(energy)}`, svg);
+    const atRight = x(time) > frame.right - 200;
+    element('text', {class: atRight ? 'strong halo e' : 'strong halo', x: x(time) + (atRight ? -11 : 11), y: y(energy) + (atRight ? 20 : 4)}, `all-max: ${timeText(time)}, ${energyText(energy)}`, svg);
     const chosen = data.points[data.chosen];
     element('circle', {class: 'chosen', cx: x(chosen.time), cy: y(chosen.energy), r: 10.5}, null, svg);
   }
