@@ -45,9 +45,9 @@ TEST_F(PlanCommand, WritesEveryFileAndTheCheckerAcceptsThem) {
   const Said said =
       plan({"--slowdown", "3", "--certificate", "--points", "5", "--out", path("out")});
   ASSERT_EQ(said.status, 0) << said.err;
-  EXPECT_THAT(listing("out"),
-              ElementsAre("certificate.json", "freqs_pipeline_00000.py", "frontier.json",
-                          "frontier.svg", "plan.json", "report.html", "trace.json"));
+  EXPECT_THAT(listing("out"), ElementsAre("certificate.json", "freqs_pipeline_00000.py",
+                                          "frontier.json", "frontier.svg", "pipeline.svg",
+                                          "plan.json", "report.html", "trace.json"));
   EXPECT_THAT(said.out, AllOf(HasSubstr("all-max"), HasSubstr("chosen (slowdown 3 %)"),
                               HasSubstr("out/report.html")));
   EXPECT_EQ(json::parse(read("out/plan.json"))["format"], "harpe.plan/1");

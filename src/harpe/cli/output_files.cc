@@ -90,6 +90,7 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
       {"freqs_pipeline_00000.py", zeus_plan(planned.chosen)},
       {"trace.json", perfetto_trace(planned.chosen)},
       {"frontier.svg", frontier_svg(input)},
+      {"pipeline.svg", timeline_svg(planned.chosen)},
       {"report.html", report_html(input)},
   };
   if (inputs.fitted) files.emplace_back("profile.csv", profile_csv(inputs.profile, "fitted"));

@@ -165,16 +165,20 @@ bool beats(const Plan& a, const Plan& b) {
 /// Searches under late clocks may find at one goal what they missed at another.
 void drop_beaten(Planned& planned) {
   std::vector<Plan> all = planned.along;
-  all.push_back(planned.chosen);
-  all.push_back(planned.least_energy);
+  all.insert(all.end(), {planned.fastest, planned.chosen, planned.least_energy});
   for (const Plan& plan : all) {
     for (Plan* weaker : {&planned.fastest, &planned.chosen, &planned.least_energy}) {
       if (beats(plan, *weaker)) *weaker = plan;
     }
   }
-  std::erase_if(planned.along, [&](const Plan& weaker) {
-    return std::ranges::any_of(all, [&](const Plan& plan) { return beats(plan, weaker); });
-  });
+  if (planned.along.empty()) return;
+  std::ranges::sort(all, {}, [](const Plan& plan) { return plan.iteration_time; });
+  planned.along.clear();
+  for (const Plan& plan : all) {
+    if (std::ranges::none_of(all, [&](const Plan& other) { return beats(other, plan); }) &&
+        (planned.along.empty() || planned.along.back().iteration_time < plan.iteration_time))
+      planned.along.push_back(plan);
+  }
 }
 
 }  // namespace

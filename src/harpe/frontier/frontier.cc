@@ -228,7 +228,7 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
   }
   SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
   const bool quick = options.effort == Effort::kQuick;
-  const int moves = passes(layout, quick ? 600'000 : 6'000'000, 200, 50'000);
+  const int moves = passes(layout, quick ? 600'000 : 6'000'000, 200, 20'000);
   const std::vector<PointChoices> simple = search.simple();
   PointChoices fastest;
   for (const PointChoices& choices : simple) {
