@@ -227,60 +227,29 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
         "transfers; give the transfers as overlapped");
   }
   SwitchingSearch search(layout, options.switch_latency, options.min_dwell);
-  const bool quick = options.effort == Effort::kQuick;
-  const int moves = passes(layout, quick ? 600'000 : 6'000'000, 200, 20'000);
-  const std::vector<PointChoices> simple = search.simple();
-  PointChoices fastest;
-  for (const PointChoices& choices : simple) {
-    const std::int64_t end = search.makespan(choices);
-    if (end >= 0 && (fastest.empty() || end < search.makespan(fastest))) fastest = choices;
-  }
-  std::int64_t limit = deadline ? picoseconds(*deadline) : 0;
-  if (!fastest.empty() && search.makespan(fastest) > limit) search.shorten(fastest, moves);
-  const std::int64_t shortest_end = fastest.empty() ? -1 : search.makespan(fastest);
-  if (!deadline) limit = shortest_end;
-
-  PointChoices best;
-  std::int64_t best_cost = std::numeric_limits<std::int64_t>::max();
-  // A little dearer than time is on the frontier, so that what starts late comes in time.
-  const double price = 3 * static_cast<double>(relaxed(seconds_of(limit)).value) *
-                       (problem.flow_unit * Seconds{1e-12} / problem.cost_unit);
-  const auto consider = [&](const PointChoices& start) {
-    const std::int64_t end = search.makespan(start);
-    if (end < 0) return;
-    for (const bool settle : {false, true}) {
-      if (settle && (quick || end > limit)) break;
-      PointChoices choices = start;
-      if (settle) search.settle(choices, limit);
-      if (end > limit) {
-        search.improve(choices, limit, price, moves);
-        search.improve(choices, limit, 100 * price, moves);
-      }
-      if (search.makespan(choices) > limit) continue;
-      search.improve(choices, limit, std::numeric_limits<double>::infinity(), moves);
-      const std::int64_t cost = search.cost(choices);
-      if (cost >= best_cost) continue;
-      best_cost = cost;
-      best = std::move(choices);
-    }
-  };
-  if (!fastest.empty()) consider(fastest);
-  for (const double share :
-       {0.0, 0.3, 0.6, 1.0}) {  // plans for free switching to earlier deadlines
-    const Seconds end = seconds_of(limit);
-    consider(search.from(search_freely(end - (end - min_time) * share, Effort::kQuick)));
-  }
-  if (best.empty()) {
+  const SwitchingTask task{
+      .deadline = deadline ? std::optional(picoseconds(*deadline)) : std::nullopt,
+      .moves = passes(layout, options.effort == Effort::kQuick ? 600'000 : 6'000'000, 200, 20'000),
+      .thorough = options.effort == Effort::kFull,
+      .min_time = picoseconds(min_time),
+      .free_plan = [&](std::int64_t end) { return search_freely(seconds_of(end), options.effort); },
+      .price =
+          [&](std::int64_t end) {
+            return static_cast<double>(relaxed(seconds_of(end)).value) *
+                   (problem.flow_unit * Seconds{1e-12} / problem.cost_unit);
+          }};
+  const SwitchingAnswer answer = find_choices(search, task);
+  if (answer.choices.empty()) {
     std::string text = "no plan found";
     if (deadline) text += " that ends within " + shortest(deadline->value) + " s";
     text += " when clocks are up to " + shortest(options.switch_latency.value) + " s late";
     if (options.min_dwell > 0_s)
       text += " and stay for " + shortest(options.min_dwell.value) + " s";
-    if (shortest_end >= 0)
-      text += "; the fastest found takes " + rounded_up(seconds_of(shortest_end)) + " s";
+    if (answer.fastest >= 0)
+      text += "; the fastest found takes " + rounded_up(seconds_of(answer.fastest)) + " s";
     return Error::infeasible(std::move(text));
   }
-  return plan_of(search.points(best), search.changes(best));
+  return plan_of(search.points(answer.choices), search.changes(answer.choices));
 }
 
 Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 namespace harpe {
@@ -13,7 +14,8 @@ SwitchingSearch::SwitchingSearch(const PlanLayout& layout, Seconds latency, Seco
       min_dwell_(std::llround(min_dwell.value * 1e12)),
       choices_(layout.problem().tables.size()),
       stage_nodes_(layout.problem().pipeline.schedule().stages),
-      start_(layout.problem().network.nodes) {
+      start_(layout.problem().network.nodes),
+      latest_(layout.problem().network.nodes) {
   const auto nodes = problem_.pipeline.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const PipelineNode& node = nodes[i];
@@ -197,6 +199,40 @@ void SwitchingSearch::settle(PointChoices& choices, std::int64_t deadline) {
   }
 }
 
+void SwitchingSearch::repair(PointChoices& choices, std::int64_t deadline) {
+  constexpr int kPasses = 100;
+  const auto order = layout_.order();
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const std::int64_t end = makespan(choices);
+    if (end >= 0 && end <= deadline) return;
+    const auto late = changes(choices);
+    const auto length = [&](const PlanLayout::Arc& arc) {
+      return arc.node < 0 ? arc.lag : choice(choices, arc.node).time + late[arc.node].time;
+    };
+    std::fill(latest_.begin(), latest_.end(), deadline);
+    for (std::size_t i = order.size(); i-- > 0;) {
+      for (const auto& arc : layout_.in(order[i]))
+        latest_[arc.event] = std::min(latest_[arc.event], latest_[order[i]] - length(arc));
+    }
+    bool changed = false;
+    for (const auto& list : stage_nodes_) {
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        const int node = list[i];
+        const int before = list[i == 0 ? list.size() - 1 : i - 1];
+        const std::int64_t ends =
+            start_[problem_.start_node[node]] + choice(choices, node).time + late[node].time;
+        if (late[node].time == 0 || ends <= latest_[problem_.end_node[node]]) continue;
+        const int earlier = choice_at(before, clock(choices, node));
+        if (earlier < 0 || choices_of(before)[earlier].time > choice(choices, before).time)
+          continue;
+        changed |= choices[before] != earlier;
+        choices[before] = earlier;
+      }
+    }
+    if (!changed) return;
+  }
+}
+
 void SwitchingSearch::shorten(PointChoices& choices, int moves) {
   std::int64_t least = makespan(choices);
   search(choices, moves, [&](const PointChoices& trial) {
@@ -269,6 +305,83 @@ void SwitchingSearch::search(PointChoices& choices, int moves, const Accept& acc
       trial = choices;
     }
   }
+}
+
+namespace {
+
+// Keeps the cheapest choices that end by a limit.
+class CheapestChoices {
+ public:
+  CheapestChoices(SwitchingSearch& search, const SwitchingTask& task, std::int64_t limit)
+      : search_(search), task_(task), limit_(limit) {}
+
+  void consider(const PointChoices& start) {
+    const std::int64_t end = search_.makespan(start);
+    if (end < 0) return;
+    if (end <= limit_) {
+      finish(start);
+      if (!task_.thorough) return;
+      PointChoices settled = start;
+      search_.settle(settled, limit_);
+      finish(std::move(settled));
+    } else {
+      PointChoices repaired = start;
+      search_.repair(repaired, limit_);
+      finish(std::move(repaired));
+      // A little dearer than time is on the frontier, so that what starts late comes in time.
+      PointChoices bought = start;
+      const double price = 3 * task_.price(limit_);
+      search_.improve(bought, limit_, price, task_.moves);
+      search_.improve(bought, limit_, 100 * price, task_.moves);
+      finish(std::move(bought));
+    }
+  }
+  PointChoices take() { return std::move(best_); }
+
+ private:
+  void finish(PointChoices choices) {
+    if (const std::int64_t end = search_.makespan(choices); end < 0 || end > limit_) return;
+    search_.improve(choices, limit_, std::numeric_limits<double>::infinity(), task_.moves);
+    const std::int64_t cost = search_.cost(choices);
+    if (cost >= least_) return;
+    least_ = cost;
+    best_ = std::move(choices);
+  }
+
+  SwitchingSearch& search_;
+  const SwitchingTask& task_;
+  std::int64_t limit_;
+  PointChoices best_;
+  std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
+};
+
+}  // namespace
+
+SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task) {
+  SwitchingAnswer answer;
+  PointChoices fastest;
+  for (const PointChoices& choices : search.simple()) {
+    const std::int64_t end = search.makespan(choices);
+    if (end < 0 || (answer.fastest >= 0 && end >= answer.fastest)) continue;
+    answer.fastest = end;
+    fastest = choices;
+  }
+  if (!fastest.empty() && answer.fastest > task.deadline.value_or(0)) {
+    search.shorten(fastest, task.moves);
+    answer.fastest = search.makespan(fastest);
+  }
+  const std::int64_t limit = task.deadline.value_or(answer.fastest);
+  if (limit < 0) return answer;
+  CheapestChoices cheapest(search, task, limit);
+  if (!fastest.empty()) cheapest.consider(fastest);
+  // Plans for free switching, to earlier deadlines too: what is late in them may still be in time.
+  for (const double share : {0.0, 0.15, 0.4, 1.0}) {
+    const auto sooner =
+        static_cast<std::int64_t>(static_cast<double>(limit - task.min_time) * share);
+    cheapest.consider(search.from(task.free_plan(std::max(limit - sooner, task.min_time))));
+  }
+  answer.choices = cheapest.take();
+  return answer;
 }
 
 }  // namespace harpe

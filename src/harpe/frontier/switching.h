@@ -8,6 +8,8 @@
 /// L] the clock changes, so that late changes may cost time or energy here but never gain any. An
 /// iteration repeats: what comes before its first instruction is its last.
 
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -49,6 +51,10 @@ class SwitchingSearch {
   /// which the whole costs least and ends by `deadline`, as long as that helps.
   void settle(PointChoices& choices, std::int64_t deadline);
 
+  /// Where a clock that comes late makes the whole too late, takes the clock a step earlier: gives
+  /// it to the instruction before, too. Until it ends by `deadline`, or nothing helps.
+  void repair(PointChoices& choices, std::int64_t deadline);
+
   // Both try so many moves that give a run of instructions of one stage one clock.
   /// Brings the makespan down.
   void shorten(PointChoices& choices, int moves);
@@ -58,7 +64,7 @@ class SwitchingSearch {
  private:
   struct Choice {
     OperatingPoint point;
-    std::int64_t time, cost;  ///< as in `Option`
+    std::int64_t time = 0, cost = 0;  ///< as in `Option`
   };
 
   const std::vector<Choice>& choices_of(int node) const {
@@ -81,7 +87,27 @@ class SwitchingSearch {
   std::int64_t min_dwell_;
   std::vector<std::vector<Choice>> choices_;   // of each table, clocks rising
   std::vector<std::vector<int>> stage_nodes_;  // computations of each stage, in order
-  std::vector<std::int64_t> start_;            // of each event
+  std::vector<std::int64_t> start_, latest_;   // of each event
 };
+
+/// What to find with a `SwitchingSearch`. All times in picoseconds.
+struct SwitchingTask {
+  std::optional<std::int64_t> deadline;  ///< without one, the fastest
+  int moves = 0;                         ///< of each local search
+  bool thorough = true;
+  std::int64_t min_time = 0;  ///< under free switching
+  /// A good assignment under free switching that ends by a time.
+  std::function<Assignment(std::int64_t end)> free_plan;
+  /// What a picosecond is worth there, in cost units.
+  std::function<double(std::int64_t end)> price;
+};
+
+struct SwitchingAnswer {
+  PointChoices choices;       ///< empty when none was found
+  std::int64_t fastest = -1;  ///< the shortest makespan on the way, if any
+};
+
+/// The cheapest choices found from simple ones and from plans for free switching.
+SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task);
 
 }  // namespace harpe
