@@ -284,8 +284,10 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
       *plan = waiting_until(std::move(*plan), planned.chosen.iteration_time, frontier);
   }
   const Seconds last = std::max(first, frontier.least_energy_time());
+  constexpr int kManyInstructions = 10'000;
   PlanOptions along_options = options;
-  if (options.switching()) along_options.effort = Effort::kQuick;
+  if (options.switching() || frontier.pipeline().instructions() > kManyInstructions)
+    along_options.effort = Effort::kQuick;
   for (int i = 0; i < along; ++i) {
     const double share = along == 1 ? 0 : static_cast<double>(i) / (along - 1);
     if (!take(frontier.plan(first + (last - first) * share, along_options),
