@@ -164,7 +164,12 @@ Action Commands::action(const CLI::App& command) const {
   return {};
 }
 
-int run_command(const std::vector<std::string>& arguments, Console& console) {
+int run_command(const std::vector<std::string>& given, Console& console) {
+  std::vector<std::string> arguments = given;
+  if (!arguments.empty() && arguments.front() == "help") {  // harpe help plan: harpe plan --help
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
   console.json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   try {
     Commands commands;

@@ -56,6 +56,11 @@ TEST(Commands, EveryCommandHasHelpOfAtMost80ColumnsWithExamples) {
   }
 }
 
+TEST(Commands, HelpIsACommandToo) {
+  EXPECT_EQ(harpe({"help", "schedule", "show"}).out, harpe({"schedule", "show", "--help"}).out);
+  EXPECT_EQ(harpe({"help"}).out, harpe({"--help"}).out);
+}
+
 TEST(Commands, EveryCommandHasAManualPageOfTheSameOptions) {
   for (const std::vector<std::string>& command : kCommands) {
     std::vector<std::string> page = command;
