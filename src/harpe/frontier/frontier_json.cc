@@ -3,17 +3,12 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "harpe/base/digest.h"
 #include "harpe/base/text.h"
 #include "harpe/profile/profile.h"
 
 namespace harpe {
 namespace {
-
-// FNV-1a, 64 bits.
-std::uint64_t fnv1a(std::string_view text, std::uint64_t hash) {
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return hash;
-}
 
 // Runs of equal clocks: "[1410,5,1395,1]" is five times 1410 MHz, then once 1395.
 std::string clock_runs(const std::vector<PlannedInstruction>& list) {
@@ -35,7 +30,7 @@ std::string json_string(const std::string& text) {
 }  // namespace
 
 std::string inputs_digest(const Frontier& frontier, const Plan& any) {
-  std::uint64_t hash = fnv1a(profile_csv(frontier.profile()), 0xcbf29ce484222325ULL);
+  std::uint64_t hash = fnv1a(profile_csv(frontier.profile()));
   hash = fnv1a(schedule_json(frontier.pipeline().schedule()), hash);
   std::string rest = std::to_string(any.gpus_per_stage);
   for (const Watts p : any.blocking_power) rest += "," + shortest(p.value);

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "harpe/base/digest.h"
+
 namespace harpe {
 namespace {
 
@@ -34,12 +36,6 @@ OperatingPoint cheapest(const std::vector<OperatingPoint>& points) {
 OperatingPoint fastest(const std::vector<OperatingPoint>& points) {
   return *std::min_element(points.begin(), points.end(),
                            [](const auto& a, const auto& b) { return a.time < b.time; });
-}
-
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
 }
 
 TEST(Synthesize, GivesTheSameBytesWithEveryCompiler) {
