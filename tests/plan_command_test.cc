@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command_run.h"
+#include "harpe/base/digest.h"
 
 namespace harpe {
 namespace {
@@ -96,13 +97,6 @@ std::string integer_profile(int stages) {
   return csv;
 }
 
-// FNV-1a.
-std::uint64_t digest(const std::string& bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash;
-}
-
 // This test runs in builds of two compilers with different optimisation. Whoever changes solver or
 // formats on purpose puts the new digests here.
 TEST_F(PlanCommand, EveryCompilerGivesTheSameBytes) {
@@ -112,10 +106,10 @@ TEST_F(PlanCommand, EveryCompilerGivesTheSameBytes) {
                   "--slowdown", "4", "--certificate", "--points", "5", "--out", path("out")})
           .status,
       0);
-  EXPECT_EQ(digest(read("out/plan.json")), 16870156437956195550U);
-  EXPECT_EQ(digest(read("out/certificate.json")), 4812756406966533193U);
-  EXPECT_EQ(digest(read("out/frontier.json")), 9814065385224705520U);
-  EXPECT_EQ(digest(read("out/freqs_pipeline_00000.py")), 14588730705698656907U);
+  EXPECT_EQ(fnv1a(read("out/plan.json")), 16870156437956195550U);
+  EXPECT_EQ(fnv1a(read("out/certificate.json")), 4812756406966533193U);
+  EXPECT_EQ(fnv1a(read("out/frontier.json")), 9814065385224705520U);
+  EXPECT_EQ(fnv1a(read("out/freqs_pipeline_00000.py")), 14588730705698656907U);
 }
 
 TEST_F(PlanCommand, APlanForFittedCurvesComesWithThem) {
@@ -154,6 +148,15 @@ TEST_F(PlanCommand, APowerCapIsMetAsFastAsAPlanCan) {
   const json capped = summary({"--power-cap", std::to_string(cap)});
   EXPECT_LE(chosen(capped, "average_power_w"), cap + 1e-6);
   EXPECT_LT(capped["plans"]["chosen"]["gap_percent"], 1.0);
+}
+
+TEST_F(PlanCommand, APowerCapIsMetWhenClocksAreLate) {
+  const json fastest = summary({"--switch-latency", "10ms"});
+  for (const double share : {0.85, 1.5}) {
+    const double cap = share * chosen(fastest, "average_power_w");
+    const json capped = summary({"--switch-latency", "10ms", "--power-cap", std::to_string(cap)});
+    EXPECT_LE(chosen(capped, "average_power_w"), cap + 1e-6);
+  }
 }
 
 TEST_F(PlanCommand, NothingBeatsTheFastestWhenClocksAreLate) {

@@ -6,7 +6,8 @@
 
 #include "harpe/base/text.h"
 #include "harpe/flow/sweep.h"
-#include "harpe/frontier/plan_search.h"
+#include "harpe/frontier/find_plan.h"
+#include "harpe/frontier/lay_out_plan.h"
 #include "harpe/frontier/problem.h"
 #include "harpe/frontier/switching.h"
 
@@ -31,9 +32,6 @@ struct Frontier::Data {
   Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;
   std::int64_t picoseconds(Seconds deadline) const;
   void set_iteration_time(Plan& plan, Seconds time) const;
-  static Seconds seconds_of(std::int64_t picoseconds) {
-    return Seconds{static_cast<double>(picoseconds) * 1e-12};
-  }
   Seconds seconds(std::int64_t horizon) const {
     return Seconds{static_cast<double>(horizon) * 1e-9};
   }
@@ -112,55 +110,8 @@ flow::State Frontier::Data::relaxed(Seconds time) const {
 
 Plan Frontier::Data::plan_of(const std::vector<OperatingPoint>& points,
                              const std::vector<LateChange>& late) const {
-  const Pipeline& pipeline = problem.pipeline;
-  const Schedule& schedule = pipeline.schedule();
-  std::vector<Seconds> durations;
-  durations.reserve(points.size());
-  for (const OperatingPoint& point : points) durations.push_back(point.time);
-  for (std::size_t i = 0; i < late.size(); ++i) durations[i] += seconds_of(late[i].time);
-  const Timeline timeline = pipeline.earliest(durations);
-  Plan plan{.job = problem.job,
-            .schedule = schedule.name,
-            .stages = schedule.stages,
-            .micro_batches = schedule.micro_batches,
-            .chunks = schedule.chunks(),
-            .gpus_per_stage = problem.gpus_per_stage,
-            .blocking_power = problem.blocking_power,
-            .transfers = pipeline.transfers(),
-            .placement = schedule.placement,
-            .iteration_time = {},
-            .iteration_energy = {},
-            .lower_bound = {},
-            .instructions = {}};
-  plan.instructions.resize(schedule.stages);
-  for (int i = 0; i < pipeline.instructions(); ++i) {
-    const PipelineNode& node = pipeline.nodes()[i];
-    const Instruction& instruction = node.instruction;
-    const Seconds wait = late.empty() ? 0_s : seconds_of(late[i].time);
-    if (!late.empty() && (late[i].time > 0 || late[i].cost > 0)) {
-      const Joules effective = static_cast<double>(late[i].cost) * problem.cost_unit;
-      plan.instructions[node.stage].push_back(
-          {.kind = InstructionKind::kSwitch,
-           .chunk = node.chunk,
-           .micro_batch = instruction.micro_batch,
-           .clock = {},
-           .start = timeline.start[i],
-           .time = wait,
-           .energy = effective + problem.blocking_power[node.stage] * wait});
-    }
-    plan.instructions[node.stage].push_back(
-        {.kind = instruction.kind,
-         .chunk = node.chunk,
-         .micro_batch = instruction.micro_batch,
-         .backward_chunk =
-             instruction.backward_part < 0 ? -1 : schedule.chunk(instruction.backward_part),
-         .backward_micro_batch = instruction.backward_micro_batch,
-         .clock = is_fixed_time(instruction.kind) ? Megahertz{} : points[i].clock,
-         .start = timeline.start[i] + wait,
-         .time = points[i].time,
-         .energy = points[i].energy});
-  }
-  set_iteration_time(plan, timeline.makespan);
+  Plan plan = lay_out_plan(problem, points, late);
+  set_iteration_time(plan, plan.iteration_time);
   return plan;
 }
 
@@ -209,7 +160,7 @@ Assignment Frontier::Data::search_freely(Seconds deadline, Effort effort) const 
       if (state.horizon(problem.network) < limit) start.relaxed.push_back(state);
     }
   }
-  return search_plan(layout, start, effort);
+  return find_plan(layout, start, effort);
 }
 
 Result<Plan> Frontier::Data::search(Seconds deadline, const PlanOptions& options) const {
@@ -374,10 +325,15 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
     }
     low = high;
   }
+  if (options.switching()) {
+    const Result<Plan> fastest = fastest_plan(options);
+    if (!fastest) return fastest;
+    low = std::max(low, fastest->iteration_time);
+  }
   // Plans lie a little above the bound: from there on, slower, the first that fits; or one before
   // it, waiting a little.
   constexpr int kTries = 8;
-  Result<Plan> best = Error::infeasible("no plan under the cap");
+  std::optional<Plan> best;
   Seconds slowest_over{0};
   Seconds deadline = low;
   for (int i = 0; i < kTries; ++i) {
@@ -389,13 +345,13 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
       data_->set_iteration_time(*plan, effective / (cap - waiting));
       slowest_over = std::max(slowest_over, deadline);
     }
-    if (!best.ok() || plan->iteration_time < best->iteration_time) best = std::move(plan);
+    if (!best || plan->iteration_time < best->iteration_time) best = *std::move(plan);
     if (i == 0 && !over) break;
     const Seconds middle = (slowest_over + best->iteration_time) / 2;
     if (best->iteration_time - middle < 1e-4 * middle) break;
     deadline = middle;
   }
-  return best;
+  return *std::move(best);
 }
 
 Plan Frontier::all_max() const {

@@ -70,6 +70,9 @@ bool is_implied(const Pipeline& pipeline, const Dependency& dependency);
 
 /// Picoseconds of an option, a multiple of 4.
 std::int64_t picoseconds(Seconds time);
+inline Seconds seconds_of(std::int64_t picoseconds) {
+  return Seconds{static_cast<double>(picoseconds) * 1e-12};
+}
 
 /// Nanoseconds of the network, rounded down.
 inline std::int64_t to_nanoseconds(Seconds time) {
