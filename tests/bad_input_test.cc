@@ -112,7 +112,9 @@ TEST_F(BadInput, AllFaultsComeAtOnce) {
 TEST_F(BadInput, AStageOrKindThatTheProfileLacks) {
   expect_refused(plan(kGood, {"--stages", "3"}),
                  AllOf(HasSubstr("stage 2"), HasSubstr("forward"), HasSubstr("backward")));
-  expect_refused(plan(kGood, {"--schedule", "zb-h1"}), HasSubstr("weight"));
+  expect_refused(
+      plan(kGood, {"--schedule", "zb-h1"}),
+      HasSubstr("measure the input gradient as backward, the weight gradient as weight"));
 }
 
 TEST_F(BadInput, AScheduleThatWaitsForItself) {

@@ -79,7 +79,6 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
 }  // namespace
 
 Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
-                                                  const PlanInputs& inputs,
                                                   const Planned& planned) {
   const ReportInput input = report_input(frontier, job, planned);
   std::vector<Plan> shown;
@@ -93,7 +92,7 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
       {"pipeline.svg", timeline_svg(planned.chosen)},
       {"report.html", report_html(input)},
   };
-  if (inputs.fitted) files.emplace_back("profile.csv", profile_csv(inputs.profile, "fitted"));
+  if (job.fit) files.emplace_back("profile.csv", profile_csv(frontier.profile(), "fitted"));
   if (job.certificate) {
     const Result<Certificate> certificate = frontier.certificate(planned.chosen.iteration_time);
     if (!certificate.ok()) return certificate.error();

@@ -55,8 +55,7 @@ Result<Outcome> run_plan(const PlanArguments& arguments, Console& console) {
 
   std::vector<std::string> written;
   if (job->out) {
-    const Result<std::vector<OutputFile>> files =
-        make_output_files(*frontier, *job, *inputs, *planned);
+    const Result<std::vector<OutputFile>> files = make_output_files(*frontier, *job, *planned);
     if (!files.ok()) return files.error();
     Result<std::vector<std::string>> paths = write_output_files(*job->out, *files);
     if (!paths.ok()) return std::move(paths).error();
@@ -111,9 +110,7 @@ void add_plan_command(Commands& commands) {
       "for every instruction, with a proven bound on how far it is from the best.\n"
       "With --out DIR it writes plan.json, frontier.json, freqs_pipeline_00000.py (for Zeus), "
       "trace.json (for Perfetto), frontier.svg, pipeline.svg and report.html, with --fit the "
-      "fitted profile.csv; "
-      "all "
-      "of them or none.\n"
+      "fitted profile.csv; all of them or none.\n"
       "A job file in TOML holds the same keys as the options, without the dashes; options win over "
       "it, and paths in it are relative to it.\n"
       "Times are seconds; the suffixes ns, us, ms, s and min are understood.",

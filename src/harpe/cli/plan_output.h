@@ -17,7 +17,7 @@ using OutputFile = std::pair<std::string, std::string>;
 
 /// All files of `--out`.
 Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
-                                                  const PlanInputs& inputs, const Planned& planned);
+                                                  const Planned& planned);
 
 /// Writes all files into the directory, or none: files of an earlier run stay as they were when one
 /// fails. Removes the certificate of an earlier plan. Returns their paths.

@@ -242,7 +242,6 @@ Result<PlanInputs> read_inputs(const PlanJob& job) {
     return circle;
   }
   return PlanInputs{.profile = std::move(complete),
-                    .fitted = job.fit,
                     .pipeline = *std::move(pipeline),
                     .blocking_power = std::move(blocking_power),
                     .notes = std::move(notes)};

@@ -18,7 +18,6 @@ namespace harpe {
 /// What a job works on, read and put together.
 struct PlanInputs {
   Profile profile;
-  bool fitted = false;  ///< whether `profile` is not what was read, but curves fitted to it
   Pipeline pipeline;
   std::vector<Watts> blocking_power;  ///< one a stage
   std::vector<std::string> notes;     ///< what a user should know, one sentence each
