@@ -7,9 +7,17 @@ int exit_status(ErrorCode code) {
     case ErrorCode::kInvalidInput:
     case ErrorCode::kInfeasible:
     case ErrorCode::kIo:
+    case ErrorCode::kNotFound:
       return 2;
     case ErrorCode::kRefused:
       return 1;
+    case ErrorCode::kNotSupported:
+    case ErrorCode::kUnavailable:
+      return 69;
+    case ErrorCode::kConflict:
+      return 75;
+    case ErrorCode::kNoPermission:
+      return 77;
     case ErrorCode::kInternal:
       break;
   }

@@ -18,11 +18,17 @@ enum class ErrorCode {
   kInfeasible,    ///< well-formed, but no answer exists (a deadline below the fastest plan)
   kIo,            ///< a file or directory could not be read or written
   kRefused,       ///< a check refused what it was given (`harpe verify`)
+  kNotFound,      ///< no such device, lease or job
+  kNoPermission,  ///< the caller, or this process, may not do that; the fault says what would help
+  kNotSupported,  ///< this device or driver cannot do that
+  kUnavailable,   ///< not now: device lost, driver or agent not there, no answer in time
+  kConflict,      ///< somebody else holds it
   kInternal,      ///< a broken invariant: a defect of Harpe
 };
 
-/// Exit status of the command line for a failure: 2 for input, infeasible and I/O; 1 for refusal;
-/// 70 for a defect.
+/// Exit status of the command line for a failure: 2 for input, infeasible, not found and I/O; 1 for
+/// refusal; 69 for not supported and unavailable; 75 for a conflict; 77 for no permission; 70 for a
+/// defect (sysexits.h).
 int exit_status(ErrorCode code);
 
 /// One thing that is wrong, and where. `line` and `column` count from 1; 0 means not applicable.
@@ -71,6 +77,10 @@ struct [[nodiscard]] Error {
   }
   static Error io(std::string file, std::string message) {
     return {ErrorCode::kIo, {{.file = std::move(file), .message = std::move(message)}}};
+  }
+  /// Any code with one message.
+  static Error of(ErrorCode code, std::string message) {
+    return {code, {{.message = std::move(message)}}};
   }
   static Error internal(std::string message) {
     return {ErrorCode::kInternal, {{.message = std::move(message)}}};

@@ -23,6 +23,16 @@ std::string_view code_name(ErrorCode code) {
       return "io";
     case ErrorCode::kRefused:
       return "refused";
+    case ErrorCode::kNotFound:
+      return "not_found";
+    case ErrorCode::kNoPermission:
+      return "no_permission";
+    case ErrorCode::kNotSupported:
+      return "not_supported";
+    case ErrorCode::kUnavailable:
+      return "unavailable";
+    case ErrorCode::kConflict:
+      return "conflict";
     case ErrorCode::kInternal:
       break;
   }

@@ -1,0 +1,135 @@
+#pragma once
+/// \file
+/// The heart of the agent: leases on GPUs, and the only code that sets them. It knows no transport.
+///
+/// One thread owns the driver of each GPU; everything that touches a GPU is queued to it, so a slow
+/// driver call delays that GPU alone and never a caller. Before the first change under a lease the
+/// state of the GPU is written to the state file; it is put back on release, expiry, death of the
+/// client, stop, and at the next start after a crash.
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/agent/policy.h"
+#include "harpe/base/clock.h"
+#include "harpe/base/result.h"
+#include "harpe/hw/devices.h"
+
+namespace harpe {
+
+/// Called once, on a thread of the controller, with what became of a request. Must not block.
+template <class T>
+using Done = std::function<void(Result<T>)>;
+
+struct LeaseRequest {
+  std::vector<int> gpus;          ///< indices; all of them or none are granted
+  Seconds duration{60};           ///< until it must be renewed; at most what the policy allows
+  bool ends_with_process = true;  ///< ends too when the peer's process ends (local peers only)
+  std::string name;               ///< for people: "train.py"
+};
+
+struct Lease {
+  std::string id;  ///< unguessable; whoever knows it and is the same user may use it
+  std::vector<int> gpus;
+  std::int64_t uid = -1;
+  std::int64_t pid = 0;
+  std::string name;
+  Seconds expires_in;
+};
+
+/// One setting. `apply` answers what was read back after it was set.
+struct Setting {
+  enum class Kind : unsigned char {
+    kLockClocks,
+    kResetClocks,
+    kPowerLimit,
+    kResetPowerLimit,
+    kPersistenceMode
+  };
+  Kind kind = Kind::kLockClocks;
+  ClockDomain domain = ClockDomain::kGraphics;
+  ClockRange clocks;     ///< kLockClocks
+  Watts limit;           ///< kPowerLimit
+  bool enabled = false;  ///< kPersistenceMode
+};
+
+/// What a setting led to.
+struct Applied {
+  std::string text;                  ///< "power limit 300 W -> 250 W"
+  std::optional<Watts> limit;        ///< enforced now
+  std::optional<ClockRange> clocks;  ///< asked of the driver, after rounding to supported ones
+  std::optional<Megahertz> clock;    ///< read back
+  bool honoured = true;  ///< false: the driver took it, but something holds it back (text)
+};
+
+/// Newest readings of one GPU, from the thread that owns it. What could not be read is empty.
+struct GpuReading {
+  Instant time;
+  std::optional<Joules> energy;
+  std::optional<Watts> power, average_power, power_limit, enforced_power_limit;
+  std::optional<Megahertz> graphics_clock, memory_clock;
+  std::optional<double> temperature, utilisation;
+  std::optional<EventReasons> reasons;
+  std::optional<bool> persistence_mode;
+};
+
+struct ControllerOptions {
+  std::filesystem::path state_file = "/run/harpe/agent-state.json";
+  std::filesystem::path audit_log;  ///< JSON lines; empty: none
+  bool dry_run = false;             ///< nothing is set; answers say what would be
+  Seconds minimum_dwell{0.02};      ///< between two clock changes of one GPU
+  Seconds poll{0.05};               ///< of power, only while somebody listens
+};
+
+class Controller {
+ public:
+  /// Puts back whatever a crashed agent left changed, then serves. The policy is checked on every
+  /// request.
+  static Result<std::unique_ptr<Controller>> start(Devices devices, Policy policy,
+                                                   ControllerOptions options, Clock& clock);
+  /// Ends all leases and puts everything back.
+  virtual ~Controller() = default;
+
+  virtual const std::vector<GpuIdentity>& gpus() const = 0;
+  virtual const Policy& policy() const = 0;
+  virtual int cpus() const = 0;
+
+  virtual Result<Lease> take(const Peer& peer, const LeaseRequest& request) = 0;
+  virtual Status renew(const Peer& peer, const std::string& lease, Seconds duration) = 0;
+  /// Done when everything is back.
+  virtual void release(const Peer& peer, const std::string& lease, Done<std::monostate> done) = 0;
+  /// Leases the peer may see: its own; all for root.
+  virtual std::vector<Lease> leases(const Peer& peer) const = 0;
+  /// The lease of this peer's process on this GPU, made if there is none: for clients that know no
+  /// leases (zeusd's). It lasts as long as the process, or `max_lease` without a request.
+  virtual Result<Lease> implied_lease(const Peer& peer, const std::vector<int>& gpus) = 0;
+
+  virtual void apply(const Peer& peer, const std::string& lease, int gpu, const Setting& setting,
+                     Done<Applied> done) = 0;
+
+  /// Reads one GPU now.
+  virtual void read(const Peer& peer, int gpu, Done<GpuReading> done) = 0;
+  virtual void power_limit_range(const Peer& peer, int gpu, Done<PowerLimitRange> done) = 0;
+  virtual void supported_clocks(const Peer& peer, int gpu, ClockDomain domain,
+                                Done<std::vector<Megahertz>> done) = 0;
+  virtual void read_cpu(const Peer& peer, int cpu, Done<CpuEnergy> done) = 0;
+
+  /// Calls `heard(gpu, reading)` on every new reading at about `poll`, until the returned handle
+  /// is destroyed. The first comes at once.
+  virtual std::shared_ptr<void> listen(std::function<void(int gpu, const GpuReading&)> heard) = 0;
+
+  /// For /metrics: counts since start.
+  struct Counts {
+    std::uint64_t leases_taken = 0, leases_expired = 0, leases_lost_with_process = 0;
+    std::uint64_t settings_applied = 0, settings_refused = 0, settings_failed = 0;
+    std::uint64_t clock_commands = 0, clock_commands_coalesced = 0;
+    std::uint64_t restores = 0, restore_failures = 0;
+  };
+  virtual Counts counts() const = 0;
+};
+
+}  // namespace harpe

@@ -1,0 +1,49 @@
+#pragma once
+/// \file
+/// Time that never jumps, and a clock that tests can set.
+
+#include <compare>
+#include <cstdint>
+
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+/// A point in time: nanoseconds since an arbitrary start, the same for all processes of a machine
+/// until it restarts.
+struct Instant {
+  std::int64_t ns = 0;
+  friend constexpr auto operator<=>(Instant, Instant) = default;
+  friend constexpr Seconds operator-(Instant a, Instant b) {
+    return {static_cast<double>(a.ns - b.ns) * 1e-9};
+  }
+  friend constexpr Instant operator+(Instant a, Seconds b) {
+    return {a.ns + static_cast<std::int64_t>(b.value * 1e9)};
+  }
+};
+
+/// Where time comes from. Thread-safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual Instant now() const = 0;
+  /// Returns once `now() >= until`.
+  virtual void sleep_until(Instant until) = 0;
+};
+
+/// CLOCK_BOOTTIME: goes on while the machine is suspended; not moved when the time of day is set.
+Clock& system_clock();
+
+/// A clock that moves only when told. Not thread-safe.
+class ManualClock final : public Clock {
+ public:
+  explicit ManualClock(Instant start = {}) : now_(start) {}
+  Instant now() const override { return now_; }
+  void sleep_until(Instant until) override { now_ = until > now_ ? until : now_; }
+  void advance(Seconds by) { now_ = now_ + by; }
+
+ private:
+  Instant now_;
+};
+
+}  // namespace harpe
