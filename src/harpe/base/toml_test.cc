@@ -1,0 +1,90 @@
+#include "harpe/base/toml.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "harpe/base/fields.h"
+
+namespace harpe {
+namespace {
+
+JsonValue parsed(std::string_view text) {
+  Result<JsonValue> value = parse_toml(text, "a.toml");
+  EXPECT_TRUE(value.ok()) << (value.ok() ? "" : value.error().text());
+  return value.ok() ? *std::move(value) : JsonValue();
+}
+
+TEST(Toml, KeepsValuesInFileOrderWithTheirPositions) {
+  const JsonValue root = parsed("z = 1\na = 'x'  # last\n[t]\nb = true\n[[l]]\nf = 2.5\n[[l]]\n");
+  ASSERT_EQ(root.members.size(), 4);
+  EXPECT_EQ(root.members[0].first, "z");
+  EXPECT_TRUE(root.members[0].second.is_integer);
+  EXPECT_EQ(root.members[1].second.string, "x");
+  EXPECT_EQ(root.members[1].second.line, 2);
+  EXPECT_EQ(root.members[1].second.column, 5);
+  EXPECT_TRUE(root.find("t")->find("b")->boolean);
+  EXPECT_EQ(root.find("l")->items.size(), 2);
+  EXPECT_EQ(root.find("l")->items[0].find("f")->number, 2.5);
+}
+
+TEST(Toml, FaultsNameFileLineAndColumn) {
+  const auto broken = parse_toml("a = 1\nb = = 2\n", "a.toml");
+  ASSERT_FALSE(broken.ok());
+  EXPECT_THAT(broken.error().text(), testing::StartsWith("a.toml:2:"));
+  for (const char* text :
+       {"a = 2026-01-01", "a = nan", "a = [inf]", "a = 1\na = 2", "a = \"\xff\""}) {
+    EXPECT_FALSE(parse_toml(text, "a.toml").ok()) << text;
+  }
+}
+
+TEST(Fields, ReadWhatIsThereAndLeaveOutWhatIsNot) {
+  const JsonValue root = parsed(
+      "n = 2.5\ni = 3\nb = false\nt = 'x'\nw = 'two'\nr = [1, 2]\nl = ['a', 'b']\n[o]\n[[os]]\n");
+  Faults faults("a.toml");
+  Fields fields(root, "the file", faults);
+  EXPECT_EQ(fields.number("n", 0, 10), 2.5);
+  EXPECT_EQ(fields.integer("i", 0, 10), 3);
+  EXPECT_EQ(fields.boolean("b"), false);
+  EXPECT_EQ(fields.text("t"), "x");
+  EXPECT_EQ(fields.word("w", {"one", "two"}), 1);
+  EXPECT_EQ(fields.range("r", 0, 10), std::pair(1.0, 2.0));
+  EXPECT_EQ(fields.texts("l"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(fields.texts("t"), std::vector<std::string>{"x"});
+  EXPECT_NE(fields.object("o"), nullptr);
+  EXPECT_EQ(fields.objects("os").size(), 1);
+  EXPECT_EQ(fields.number("absent", 0, 1), std::nullopt);
+  fields.finish();
+  EXPECT_TRUE(faults.empty());
+}
+
+TEST(Fields, ReportAllFaultsTogether) {
+  const JsonValue root = parsed(
+      "n = 11\ni = 1.5\nb = 1\nt = 2\nw = 'tow'\nr = [2, 1]\nl = [1]\no = 1\nos = [1]\nnumbr = "
+      "1\n");
+  Faults faults("a.toml");
+  Fields fields(root, "the file", faults);
+  fields.number("n", 0, 10);
+  fields.integer("i", 0, 10);
+  fields.boolean("b");
+  fields.text("t");
+  fields.word("w", {"one", "two"});
+  fields.range("r", 0, 10);
+  fields.texts("l");
+  fields.object("o");
+  fields.objects("os");
+  fields.number("number", 0, 1);
+  fields.finish();
+  const std::string text = Error::invalid(std::move(faults)).text();
+  for (const char* expected :
+       {"a.toml:1:5: n: expected 0 to 10", "a.toml:2:5: i: expected an integer from 0 to 10",
+        "a.toml:3:5: b: expected true or false", "a.toml:4:5: t: expected text",
+        "a.toml:5:5: w: expected one of one, two, not 'tow'",
+        "a.toml:6:5: r: the first number is above the second", "a.toml:7:5: l: expected text",
+        "a.toml:8:5: o: expected a table", "a.toml:9:7: os: expected a table",
+        "a.toml:10:9: the file has no key 'numbr'; did you mean 'number'?"}) {
+    EXPECT_THAT(text, testing::HasSubstr(expected));
+  }
+}
+
+}  // namespace
+}  // namespace harpe
