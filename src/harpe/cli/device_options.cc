@@ -1,0 +1,46 @@
+#include "harpe/cli/device_options.h"
+
+#include <utility>
+
+#include "harpe/cli/options.h"
+#include "harpe/hw/gpu_choice.h"
+
+namespace harpe {
+
+void add_device_options(CLI::App& app, DeviceArguments& arguments) {
+  add_text(app, "--gpus", "LIST",
+           "GPUs: indices and ranges (0,2-3), UUIDs or their beginnings, PCI addresses, or all "
+           "(default: those that CUDA_VISIBLE_DEVICES and its like leave)",
+           arguments.gpus);
+  add_text(app, "--simulate", "FILE",
+           "Use the simulated GPUs of this file in place of real ones (also HARPE_SIMULATION)",
+           arguments.simulation);
+}
+
+Result<ChosenDevices> open_chosen_devices(const DeviceArguments& arguments) {
+  DeviceOptions options = DeviceOptions::of_environment();
+  if (!arguments.simulation.empty()) options.simulation = arguments.simulation;
+  Result<Devices> devices = open_devices(options);
+  if (!devices.ok()) return std::move(devices).error();
+
+  std::vector<GpuIdentity> identities;
+  identities.reserve(devices->gpus.size());
+  for (const auto& gpu : devices->gpus) identities.push_back(gpu->identity());
+  Result<GpuChoice> choice =
+      choose_gpus(arguments.gpus, identities, VisibilityVariables::of_environment());
+  if (!choice.ok()) return std::move(choice).error();
+  return ChosenDevices{.devices = *std::move(devices),
+                       .gpus = std::move(choice->gpus),
+                       .notes = std::move(choice->notes)};
+}
+
+std::string no_gpu_text(const Devices& devices) {
+  std::string text;
+  for (const BackendState& backend : devices.backends) {
+    if (backend.name == "rapl") continue;
+    text += "  " + backend.name + ": " + backend.detail + "\n";
+  }
+  return text;
+}
+
+}  // namespace harpe

@@ -1,0 +1,40 @@
+#pragma once
+/// \file
+/// The options that all subcommands about devices share: which GPUs, real or simulated.
+
+#include <string>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/hw/devices.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace harpe {
+
+/// What the user said about devices.
+struct DeviceArguments {
+  std::string simulation;  ///< --simulate FILE
+  std::string gpus;        ///< --gpus LIST
+};
+
+/// The devices of this machine, and which of their GPUs the user means.
+struct ChosenDevices {
+  Devices devices;
+  std::vector<int> gpus;           ///< positions in `devices.gpus`, in the user's order
+  std::vector<std::string> notes;  ///< what the user should know about the choice
+};
+
+/// Adds `--simulate FILE` and `--gpus LIST`. `arguments` must outlive the parsing.
+void add_device_options(CLI::App& app, DeviceArguments& arguments);
+
+/// Opens the devices (environment variables first, then the options) and finds the GPUs meant.
+/// Without `--gpus` these are the ones that a program started here would use; there may be none.
+Result<ChosenDevices> open_chosen_devices(const DeviceArguments& arguments);
+
+/// Why there is no GPU: what each backend says, one a line. For messages of commands that need one.
+std::string no_gpu_text(const Devices& devices);
+
+}  // namespace harpe
