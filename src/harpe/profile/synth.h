@@ -1,43 +1,16 @@
 #pragma once
 /// \file
-/// Profiles from an analytic GPU model: for trying Harpe without measurements. Synthetic, and
-/// labelled so. What each constant is matched to stands in docs/gpu-models.md.
+/// Profiles from an analytic GPU model (harpe/gpu_model): for trying Harpe without measurements.
+/// Synthetic, and labelled so.
 
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/gpu_model/gpu_model.h"
 #include "harpe/profile/profile.h"
 
 namespace harpe {
-
-/// Analytic model of a GPU at work. With x = clock / max clock:
-///
-///   time(x)  = time(1) * (memory_bound + (1 - memory_bound) / x), up to the throttling below
-///   power(x) = static + dynamic * x * V(x)^2
-///   V(x)     = min_voltage below the knee, then linear up to V(1) = 1
-///
-/// Where power(x) would pass the power limit, the GPU runs at a lower clock than asked for. The
-/// kernels of an instruction differ in power, so the limit bites gradually: between (1 - softness)
-/// and (1 + softness) of the limit the power bends over to it.
-struct GpuModel {
-  std::string_view name;         ///< "a100-sxm"
-  std::string_view description;  ///< with the source of its constants
-  Megahertz min_clock, max_clock;
-  int clock_step = 15;        ///< MHz
-  Watts static_power;         ///< drawn at any clock while computing
-  Watts dynamic_power;        ///< at max clock, fully busy, were there no power limit
-  double knee = 0.6;          ///< fraction of max clock below which voltage is flat
-  double min_voltage = 0.75;  ///< voltage below the knee, as a fraction of that at max clock
-  double memory_bound = 0.1;  ///< share of a forward's time at max clock that no clock changes
-  Watts power_limit;
-  double limit_softness = 0.1;  ///< see above
-  double throttle_loss = 0;     ///< speed lost to an unsteady clock, per fraction of clock withheld
-  Megahertz throttle_floor{0};  ///< the power limit takes the clock no lower than this
-  Watts blocking_power;
-};
-const std::vector<GpuModel>& gpu_models();
 
 /// What the model predicts for work that takes `at_max` at the max clock without a power limit,
 /// when `clock` is asked for. `memory_bound` is the work's own share. Only basic arithmetic is
