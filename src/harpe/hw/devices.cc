@@ -6,7 +6,7 @@ namespace harpe {
 namespace {
 
 void take_variable(const char* name, auto& target) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing sets it
+  const char* value = std::getenv(name);
   if (value != nullptr) target = value;
 }
 

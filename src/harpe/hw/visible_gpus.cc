@@ -11,7 +11,7 @@ namespace harpe {
 namespace {
 
 std::optional<std::string> variable(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing sets it
+  const char* value = std::getenv(name);
   if (value == nullptr) return std::nullopt;
   return std::string(value);
 }
