@@ -4,8 +4,12 @@
 ///
 /// One thread owns the driver of each GPU; everything that touches a GPU is queued to it, so a slow
 /// driver call delays that GPU alone and never a caller. Before the first change under a lease the
-/// state of the GPU is written to the state file; it is put back on release, expiry, death of the
-/// client, stop, and at the next start after a crash.
+/// state of the GPU is written to the state file (saved_state.h); it is put back on release,
+/// expiry, death of the client, stop, and at the next start after a crash. Leases do not survive
+/// the agent.
+///
+/// All functions are thread-safe and none waits for a driver, but `start` and the destructor.
+/// docs/agent.md says all of this for users.
 
 #include <filesystem>
 #include <functional>
@@ -33,7 +37,8 @@ struct LeaseRequest {
 };
 
 struct Lease {
-  std::string id;  ///< unguessable; whoever knows it and is the same user may use it
+  std::string id;  ///< unguessable; whoever knows it and is the same user may use it. Empty where
+                   ///< the peer may see the lease but not use it.
   std::vector<int> gpus;
   std::int64_t uid = -1;
   std::int64_t pid = 0;
@@ -79,20 +84,34 @@ struct GpuReading {
 
 struct ControllerOptions {
   std::filesystem::path state_file = "/run/harpe/agent-state.json";
-  std::filesystem::path audit_log;  ///< JSON lines; empty: none
-  bool dry_run = false;             ///< nothing is set; answers say what would be
-  Seconds minimum_dwell{0.02};      ///< between two clock changes of one GPU
-  Seconds poll{0.05};               ///< of power, only while somebody listens
+  std::filesystem::path audit_log;  ///< JSON lines (audit_log.h); empty: none
+  bool audit_required = true;       ///< nothing is changed while the log cannot be written
+  /// Where clients get their clock channels (clock_channel.h); empty: none are given.
+  std::filesystem::path clock_socket;
+  unsigned clock_socket_mode = 0666;  ///< who may connect; the policy decides what they may do
+  bool dry_run = false;               ///< nothing is set; answers say what would be
+  Seconds minimum_dwell{0.02};        ///< between two clock changes of one GPU
+  Seconds poll{0.05};                 ///< of power, only while somebody listens
+  /// Threads that own a driver run before ordinary ones (SCHED_FIFO where permitted, else nice) on
+  /// the CPU of their clock channel's client, so that a clock command is not delayed by work.
+  bool prompt_owners = true;
 };
 
 class Controller {
  public:
-  /// Puts back whatever a crashed agent left changed, then serves. The policy is checked on every
-  /// request.
+  /// Puts back whatever a crashed agent left changed, then serves; waits for slow drivers up to 10
+  /// s, after which it goes on in the background. The policy is checked on every request.
   static Result<std::unique_ptr<Controller>> start(Devices devices, Policy policy,
                                                    ControllerOptions options, Clock& clock);
-  /// Ends all leases and puts everything back.
+  /// Ends all leases and puts everything back. What a GPU refuses for 10 s is left to the next
+  /// start.
   virtual ~Controller() = default;
+
+  /// What an operator should know: about the state file found at the start, and of everything that
+  /// could not be put back. Newest last, a hundred at most.
+  virtual std::vector<std::string> notices() const = 0;
+  /// Opens the audit log anew, after it was rotated.
+  virtual Status reopen_audit_log() = 0;
 
   virtual const std::vector<GpuIdentity>& gpus() const = 0;
   virtual const Policy& policy() const = 0;
@@ -119,7 +138,8 @@ class Controller {
   virtual void read_cpu(const Peer& peer, int cpu, Done<CpuEnergy> done) = 0;
 
   /// Calls `heard(gpu, reading)` on every new reading at about `poll`, until the returned handle
-  /// is destroyed. The first comes at once.
+  /// is destroyed (not within `heard`). The first comes at once. Calls for different GPUs come from
+  /// different threads and may overlap.
   virtual std::shared_ptr<void> listen(std::function<void(int gpu, const GpuReading&)> heard) = 0;
 
   /// For /metrics: counts since start.

@@ -3,25 +3,32 @@
 /// Who may do what to which GPU: a TOML file that denies whatever it does not allow.
 ///
 ///   [[allow]]
-///   users = ["alice"]            # or groups = ["ml"], or tokens = ["grafana"]; "*" is everybody
+///   users = ["alice", 1000]      # local processes of these; "*" is every local process
+///   groups = ["ml"]              # or of members of these groups
+///   tokens = ["grafana"]         # or holders of a token for these subjects, within its scopes
 ///   gpus = ["*"]                 # indices, UUIDs, PCI addresses, or "*"
 ///   read = true                  # energy, power, clocks, limits
 ///   clocks_mhz = [900, 1410]     # graphics clocks that may be locked; left out: none
 ///   memory_clocks_mhz = [1215, 1215]
 ///   power_limit_w = [200, 400]
 ///   persistence_mode = true
-///   max_lease_s = 3600           # how long one lease may last before it is renewed
+///   max_lease_s = 3600           # how long one lease may last before it is renewed (the default)
 ///
-/// What several entries allow to one peer adds up. docs/security.md is the threat model.
+/// What several entries allow to one peer adds up. An entry that names nobody, no GPU or no right
+/// is a fault. What an entry allows to a token counts only with the token's scope: "gpu-read" to
+/// read, "gpu-control" to set, "cpu-read" for the node. docs/security.md is the threat model.
+///
+/// A policy is immutable and cheap to copy; all functions are thread-safe.
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/base/units.h"
 #include "harpe/hw/device.h"
 
 namespace harpe {
@@ -30,6 +37,9 @@ namespace harpe {
 struct Peer {
   std::int64_t uid = -1;  ///< -1: no local process (TCP)
   std::int64_t pid = 0;   ///< 0: unknown
+  /// When the process started (field 22 of /proc/PID/stat, in ticks since the machine started),
+  /// read when it connected; tells it from another process that got its number. 0: unknown.
+  std::uint64_t start_ticks = 0;
   std::vector<std::int64_t> groups;
   std::string token_subject;        ///< of a verified token; empty: none
   std::vector<std::string> scopes;  ///< of the token
@@ -54,6 +64,8 @@ struct Allowance {
 
 class Policy {
  public:
+  /// Allows nothing to anybody.
+  Policy() = default;
   /// All faults at once, with line and column. Unknown keys, users or groups are faults.
   static Result<Policy> parse(std::string_view text, const std::string& file);
   /// Refuses, naming what is wrong, a file that others than root and this process's user could
@@ -61,12 +73,13 @@ class Policy {
   static Result<Policy> read(const std::filesystem::path& path);
 
   Allowance allowance(const Peer& peer, const GpuIdentity& gpu) const;
-  /// Whether the peer may read CPU energy and the metrics of the whole node.
+  /// Whether the peer may read CPU energy and the metrics of the whole node: where it may read
+  /// "*" of the GPUs.
   bool may_read_node(const Peer& peer) const;
 
  private:
   struct Rule;
-  std::vector<Rule> rules_;
+  std::shared_ptr<const std::vector<Rule>> rules_;  ///< null: nothing is allowed
 };
 
 }  // namespace harpe

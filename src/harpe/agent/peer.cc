@@ -1,0 +1,96 @@
+#include "harpe/agent/peer.h"
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "harpe/base/file.h"
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+Error failure(const char* what, int error) {
+  return Error::of(ErrorCode::kUnavailable,
+                   std::string(what) + ": " + std::generic_category().message(error));
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> start_of_process(std::int64_t pid) {
+  if (pid <= 0) return std::nullopt;
+  const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat", 1 << 16);
+  if (!stat) return std::nullopt;
+  // The second field is the program's name in parentheses, which may hold anything.
+  const std::size_t name_end = stat->rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  std::string_view rest = std::string_view(*stat).substr(name_end + 1);
+  constexpr int kFieldsBetween = 20;  // of 3 to 22
+  for (int field = 0; field < kFieldsBetween; ++field) {
+    const std::size_t space = rest.find(' ');
+    if (space == std::string_view::npos) return std::nullopt;
+    rest.remove_prefix(space + 1);
+  }
+  const auto start = parse_integer(rest.substr(0, rest.find(' ')));
+  if (!start || *start < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(*start);
+}
+
+Result<Peer> peer_of_socket(int socket) {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+    return failure("cannot tell who connected", errno);
+  }
+  Peer peer;
+  peer.uid = credentials.uid;
+  peer.pid = credentials.pid;
+  peer.groups.push_back(credentials.gid);
+  std::vector<gid_t> groups(64);
+  for (;;) {
+    size = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size) == 0) break;
+    // The kernel says how many there are.
+    if (errno != ERANGE || size / sizeof(gid_t) <= groups.size()) {
+      return failure("cannot tell the groups of who connected", errno);
+    }
+    groups.resize(size / sizeof(gid_t));
+  }
+  groups.resize(size / sizeof(gid_t));
+  peer.groups.insert(peer.groups.end(), groups.begin(), groups.end());
+  peer.start_ticks = start_of_process(peer.pid).value_or(0);
+  return peer;
+}
+
+Result<ProcessWatch> ProcessWatch::open(const Peer& peer) {
+  if (peer.pid <= 0) {
+    return Error::of(ErrorCode::kNotSupported, "the peer is no process of this machine");
+  }
+  const auto ended = [&] {
+    return Error::of(ErrorCode::kNotFound,
+                     "process " + std::to_string(peer.pid) + " has ended already");
+  };
+  const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0));
+  if (descriptor < 0 && errno == ESRCH) return ended();
+  if (descriptor < 0) {
+    return Error::of(ErrorCode::kNotSupported, "cannot watch process " + std::to_string(peer.pid) +
+                                                   ": " + std::generic_category().message(errno));
+  }
+  ProcessWatch watch(descriptor);
+  // What was opened is the peer only if it is as old as the peer.
+  if (peer.start_ticks == 0 || start_of_process(peer.pid) != peer.start_ticks) return ended();
+  return watch;
+}
+
+ProcessWatch::~ProcessWatch() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+}  // namespace harpe
