@@ -8,7 +8,7 @@ set -euo pipefail
 
 build=(
   ca-certificates ccache cmake g++ ninja-build
-  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
+  libcli11-dev nlohmann-json3-dev
 )
 tests=(
   clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19

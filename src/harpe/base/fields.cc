@@ -136,7 +136,11 @@ void Fields::finish() {
     if (std::ranges::find(known_, key) != known_.end()) continue;
     std::string message = name_ + " has no key " + in_quotes(key);
     if (const auto near = nearest(key, known_)) message += "; did you mean '" + *near + "'?";
-    faults_.add(value.line, value.column, std::move(message));
+    if (value.key_line > 0) {
+      faults_.add(value.key_line, value.key_column, std::move(message));
+    } else {
+      faults_.add(value.line, value.column, std::move(message));
+    }
   }
 }
 

@@ -21,6 +21,8 @@ struct JsonValue {
   Type type = Type::kNull;
   int line = 0;
   int column = 0;
+  int key_line = 0;  ///< where its key starts, in TOML
+  int key_column = 0;
   bool boolean = false;
   double number = 0;
   bool is_integer = false;  ///< the number was written as an integer that fits `integer`

@@ -1,74 +1,403 @@
 #include "harpe/base/toml.h"
 
-#include <algorithm>
-#include <cmath>
-#include <utility>
-
-#define TOML_HEADER_ONLY 1
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
+#include <cstdint>
+#include <optional>
+#include <set>
 
 #include "harpe/base/text.h"
 
 namespace harpe {
 namespace {
 
-bool starts_before(const JsonValue& a, const JsonValue& b) {
-  return std::pair(a.line, a.column) < std::pair(b.line, b.column);
+bool is_bare_key(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-';
 }
 
-/// `node` with all below it; nesting is limited by the parser.
-JsonValue converted(const toml::node& node, Faults& faults) {  // NOLINT(misc-no-recursion)
-  JsonValue value;
-  value.line = static_cast<int>(node.source().begin.line);
-  value.column = static_cast<int>(node.source().begin.column);
-  if (const auto* table = node.as_table()) {
-    value.type = JsonValue::Type::kObject;
-    for (const auto& [key, member] : *table) {
-      value.members.emplace_back(std::string(key.str()), converted(member, faults));
-    }
-    std::ranges::stable_sort(value.members, [](const auto& a, const auto& b) {
-      return starts_before(a.second, b.second);
-    });
-  } else if (const auto* array = node.as_array()) {
-    value.type = JsonValue::Type::kArray;
-    for (const toml::node& item : *array) value.items.push_back(converted(item, faults));
-  } else if (const auto* text = node.as_string()) {
-    value.type = JsonValue::Type::kString;
-    value.string = text->get();
-  } else if (const auto* boolean = node.as_boolean()) {
-    value.type = JsonValue::Type::kBool;
-    value.boolean = boolean->get();
-  } else if (const auto* integer = node.as_integer()) {
-    value.type = JsonValue::Type::kNumber;
-    value.is_integer = true;
-    value.integer = integer->get();
-    value.number = static_cast<double>(value.integer);
-  } else if (const auto* number = node.as_floating_point()) {
-    value.type = JsonValue::Type::kNumber;
-    value.number = number->get();
-    if (!std::isfinite(value.number)) {
-      faults.add(value.line, value.column, "expected a finite number");
-    }
-  } else {
-    faults.add(value.line, value.column, "expected a number, text, true or false, not a date");
-  }
-  return value;
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
 }
+
+void append_utf8(std::string& text, std::uint32_t code) {
+  const auto byte = [&text](std::uint32_t value) { text += static_cast<char>(value); };
+  if (code < 0x80) return byte(code);
+  if (code < 0x800) {
+    byte(0xc0 | code >> 6);
+  } else {
+    if (code < 0x10000) {
+      byte(0xe0 | code >> 12);
+    } else {
+      byte(0xf0 | code >> 18);
+      byte(0x80 | (code >> 12 & 0x3f));
+    }
+    byte(0x80 | (code >> 6 & 0x3f));
+  }
+  byte(0x80 | (code & 0x3f));
+}
+
+/// A number of TOML in decimal, without what `parse_number` does not know; nothing if it is none.
+std::optional<std::string> decimal(std::string_view word) {
+  std::string text;
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    if (word[i] != '_') {
+      text += word[i];
+    } else if (i == 0 || i + 1 == word.size() || !is_digit(word[i - 1]) || !is_digit(word[i + 1])) {
+      return std::nullopt;
+    }
+  }
+  if (text.starts_with('+')) text.erase(0, 1);
+  if (text.empty() || (!is_digit(text.front()) && text.front() != '-')) return std::nullopt;
+  if (!parse_number(text)) return std::nullopt;
+  return text;
+}
+
+using Type = JsonValue::Type;
+
+/// Member `key` of a table, made where it is missing.
+JsonValue& member(JsonValue& table, const std::string& key) {
+  for (auto& [name, value] : table.members) {
+    if (name == key) return value;
+  }
+  return table.members.emplace_back(key, JsonValue()).second;
+}
+
+class Reader {
+ public:
+  Reader(std::string_view text, Faults& faults) : text_(text), faults_(faults) {}
+
+  JsonValue read() {
+    JsonValue root;
+    root.type = Type::kObject;
+    root.line = root.column = 1;
+    // A table whose header has a fault: its entries are read for their own faults only.
+    JsonValue nowhere = root;
+    JsonValue* table = &root;
+    for (skip_empty(); !at_end(); skip_empty()) {
+      bool good = false;
+      if (peek() == '[') {
+        JsonValue* named = read_header(root);
+        good = named != nullptr;
+        table = good ? named : &nowhere;
+      } else {
+        good = read_entry(*table);
+      }
+      skip_blanks();
+      skip_comment();
+      if (good && !at_line_end()) fault("expected the end of the line");
+      skip_line();
+    }
+    return root;
+  }
+
+ private:
+  static constexpr int kDeepest = 64;
+
+  bool at_end() const { return at_ == text_.size(); }
+  char peek() const { return at_end() ? '\n' : text_[at_]; }
+  int column() const { return static_cast<int>(at_ - line_start_) + 1; }
+  void next() {
+    if (text_[at_++] == '\n') {
+      ++line_;
+      line_start_ = at_;
+    }
+  }
+  bool at_line_end() const {
+    return at_end() || peek() == '\n' || text_.substr(at_).starts_with("\r\n");
+  }
+
+  /// Reports what was expected here; always false, to be returned.
+  bool fault(std::string message) { return fault_at(line_, column(), std::move(message)); }
+  bool fault_at(int line, int column, std::string message) {
+    faults_.add(line, column, std::move(message));
+    return false;
+  }
+
+  void skip_blanks() {
+    while (!at_end() && (peek() == ' ' || peek() == '\t')) next();
+  }
+  void skip_line() {
+    while (!at_end() && peek() != '\n') next();
+  }
+  void skip_comment() {
+    if (peek() == '#') skip_line();
+  }
+  /// White space, line ends and comments.
+  void skip_empty() {
+    while (!at_end()) {
+      skip_blanks();
+      skip_comment();
+      if (at_end() || !at_line_end()) return;
+      while (peek() != '\n') next();
+      next();
+    }
+  }
+
+  void start(JsonValue& value, Type type) {
+    value.type = type;
+    value.line = value.key_line = line_;
+    value.column = value.key_column = column();
+  }
+
+  /// `[a.b]` or `[[a.b]]`: the table it opens, or null.
+  JsonValue* read_header(JsonValue& root) {
+    JsonValue here;
+    start(here, Type::kObject);
+    next();
+    const bool is_list = peek() == '[';
+    if (is_list) next();
+    std::vector<std::string> keys;
+    if (!read_keys(keys)) return nullptr;
+    for (int i = is_list ? 2 : 1; i > 0; --i) {
+      if (at_end() || peek() != ']') {
+        fault(is_list ? "expected ']]'" : "expected ']'");
+        return nullptr;
+      }
+      next();
+    }
+    return open_table(root, keys, is_list, here);
+  }
+
+  JsonValue* open_table(JsonValue& root, const std::vector<std::string>& keys, bool is_list,
+                        const JsonValue& here) {
+    JsonValue* table = &root;
+    std::string path;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const bool last = i + 1 == keys.size();
+      JsonValue& value = member(*table, keys[i]);
+      path += '\n' + keys[i];
+      if (value.type == Type::kNull) {
+        value = here;
+        if (last && is_list) {
+          value.type = Type::kArray;
+          lists_.insert(path);
+        }
+      }
+      table = &value;
+      if (value.type == Type::kArray && lists_.contains(path)) {
+        if (last && !is_list) return refuse(here, keys[i], "is a list of tables: write [[...]]");
+        if (last) value.items.push_back(here);
+        path += '\n' + std::to_string(value.items.size());
+        table = &value.items.back();
+      } else if (value.type != Type::kObject || (last && is_list) || closed_.contains(path)) {
+        return refuse(here, keys[i], "is given already");
+      }
+    }
+    if (!is_list && !headers_.insert(path).second) return refuse(here, keys.back(), "comes twice");
+    path_ = path;
+    return table;
+  }
+
+  JsonValue* refuse(const JsonValue& here, const std::string& key, const char* why) {
+    fault_at(here.line, here.column, "the table " + in_quotes(key) + " " + why);
+    return nullptr;
+  }
+
+  /// `a.b = value` into the table.
+  bool read_entry(JsonValue& table, int depth = 0) {  // NOLINT(misc-no-recursion)
+    const int key_line = line_;
+    const int key_column = column();
+    std::vector<std::string> keys;
+    if (!read_keys(keys)) return false;
+    if (at_end() || peek() != '=') {
+      return fault("expected '=' after the key " + in_quotes(keys.back()));
+    }
+    next();
+    skip_blanks();
+    JsonValue value;
+    if (!read_value(value, depth)) return false;
+    value.key_line = key_line;
+    value.key_column = key_column;
+    JsonValue* into = &table;
+    for (std::size_t i = 0; i + 1 < keys.size(); ++i) {
+      into = &member(*into, keys[i]);
+      if (into->type == Type::kNull) {
+        into->type = Type::kObject;
+        into->line = into->key_line = key_line;
+        into->column = into->key_column = key_column;
+      }
+      if (into->type != Type::kObject) {
+        return fault_at(key_line, key_column, in_quotes(keys[i]) + " is not a table");
+      }
+    }
+    if (into->find(keys.back()) != nullptr) {
+      return fault_at(key_line, key_column, in_quotes(keys.back()) + " is given twice");
+    }
+    if (depth == 0 && value.type == Type::kObject) {
+      std::string path = path_;
+      for (const std::string& key : keys) path += '\n' + key;
+      closed_.insert(path);
+    }
+    into->members.emplace_back(keys.back(), std::move(value));
+    return true;
+  }
+
+  /// Keys with dots between them, and the blanks around.
+  bool read_keys(std::vector<std::string>& keys) {
+    while (true) {
+      skip_blanks();
+      if (!read_key(keys.emplace_back())) return false;
+      if (keys.size() > kDeepest) return fault("tables in tables go no deeper than 64");
+      skip_blanks();
+      if (at_end() || peek() != '.') return true;
+      next();
+    }
+  }
+
+  bool read_key(std::string& key) {
+    if (peek() == '"' || peek() == '\'') return read_text(key);
+    while (!at_end() && is_bare_key(peek())) {
+      key += peek();
+      next();
+    }
+    return !key.empty() || fault("expected a key, such as name = \"value\"");
+  }
+
+  bool read_value(JsonValue& value, int depth) {  // NOLINT(misc-no-recursion)
+    if (depth > kDeepest) return fault("lists in lists go no deeper than 64");
+    if (peek() == '[') return read_list(value, depth);
+    if (peek() == '{') return read_inline_table(value, depth);
+    return read_scalar(value);
+  }
+
+  bool read_list(JsonValue& value, int depth) {  // NOLINT(misc-no-recursion)
+    start(value, Type::kArray);
+    next();
+    for (skip_empty(); peek() != ']' || at_end(); skip_empty()) {
+      if (at_end()) return fault_at(value.line, value.column, "this list is not closed");
+      if (!read_value(value.items.emplace_back(), depth + 1)) return false;
+      skip_empty();
+      if (!at_end() && peek() == ',') {
+        next();
+      } else if (peek() != ']' || at_end()) {
+        return fault("expected ',' or ']' in the list");
+      }
+    }
+    next();
+    return true;
+  }
+
+  bool read_inline_table(JsonValue& value, int depth) {  // NOLINT(misc-no-recursion)
+    start(value, Type::kObject);
+    next();
+    skip_blanks();
+    while (peek() != '}' || at_end()) {
+      if (!read_entry(value, depth + 1)) return false;
+      skip_blanks();
+      if (at_end() || (peek() != ',' && peek() != '}')) {
+        return fault("expected ',' or '}' in the table");
+      }
+      if (peek() == '}') break;
+      next();
+      skip_blanks();
+    }
+    next();
+    return true;
+  }
+
+  bool read_scalar(JsonValue& value) {
+    start(value, Type::kString);
+    if (peek() == '"' || peek() == '\'') return read_text(value.string);
+    std::string word;
+    while (!at_line_end() && std::string_view(" \t,]}#").find(peek()) == std::string_view::npos) {
+      word += peek();
+      next();
+    }
+    if (word == "true" || word == "false") {
+      value.type = Type::kBool;
+      value.boolean = word == "true";
+      return true;
+    }
+    const std::optional<std::string> number = decimal(word);
+    if (!number) {
+      return fault_at(value.line, value.column,
+                      word.empty() ? "expected a value"
+                                   : "expected a number, true, false, or text in quotes, found " +
+                                         in_quotes(word));
+    }
+    value.type = Type::kNumber;
+    value.string = *number;
+    value.number = *parse_number(*number);
+    const auto integer = parse_integer(*number);
+    value.is_integer = integer.has_value();
+    value.integer = integer.value_or(0);
+    return true;
+  }
+
+  bool read_text(std::string& text) {
+    const char quote = peek();
+    const int column_before = column();
+    if (text_.substr(at_, 3) == std::string(3, quote)) {
+      return fault("text over several lines is not read here; use \\n");
+    }
+    next();
+    while (!at_line_end() && peek() != quote) {
+      if (peek() == '\\' && quote == '"') {
+        if (!read_escape(text)) return false;
+        continue;
+      }
+      const auto byte = static_cast<unsigned char>(peek());
+      if ((byte < 0x20 && byte != '\t') || byte == 0x7f) {
+        return fault("a control character; write it as \\u00XX");
+      }
+      text += peek();
+      next();
+    }
+    if (at_line_end()) return fault_at(line_, column_before, "this quote is not closed");
+    next();
+    return true;
+  }
+
+  bool read_escape(std::string& text) {
+    constexpr std::string_view kLetters = "btnfr\"\\";
+    constexpr std::string_view kMeanings = "\b\t\n\f\r\"\\";
+    const int column_before = column();
+    next();
+    const char letter = at_line_end() ? ' ' : peek();
+    const std::size_t simple = kLetters.find(letter);
+    if (simple != std::string_view::npos) {
+      text += kMeanings[simple];
+      next();
+      return true;
+    }
+    if (letter != 'u' && letter != 'U') return fault_at(line_, column_before, "unknown escape");
+    next();
+    std::uint32_t code = 0;
+    for (int digits = letter == 'u' ? 4 : 8; digits > 0; --digits) {
+      const std::size_t value =
+          std::string_view("0123456789abcdef").find(lower(text_.substr(at_, 1)));
+      if (at_line_end() || value == std::string_view::npos) {
+        return fault_at(line_, column_before, "expected four digits after \\u, eight after \\U");
+      }
+      code = code << 4 | static_cast<std::uint32_t>(value);
+      next();
+    }
+    if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) {
+      return fault_at(line_, column_before, "this is no character");
+    }
+    append_utf8(text, code);
+    return true;
+  }
+
+  std::string_view text_;
+  Faults& faults_;
+  std::size_t at_ = 0;
+  std::size_t line_start_ = 0;
+  int line_ = 1;
+  std::string path_;               ///< of the table being read
+  std::set<std::string> headers_;  ///< paths that [a.b] has opened
+  std::set<std::string> lists_;    ///< paths that [[a.b]] has opened
+  std::set<std::string> closed_;   ///< paths of inline tables
+};
 
 }  // namespace
 
+JsonValue read_toml(std::string_view text, Faults& faults) {
+  return Reader(without_byte_order_mark(text), faults).read();
+}
+
 Result<JsonValue> parse_toml(std::string_view text, const std::string& file) {
   Faults faults(file);
-  const toml::parse_result parsed = toml::parse(without_byte_order_mark(text));
-  if (!parsed) {
-    const toml::parse_error& error = parsed.error();
-    faults.add(static_cast<int>(error.source().begin.line),
-               static_cast<int>(error.source().begin.column), std::string(error.description()));
-    return Error::invalid(std::move(faults));
-  }
-  JsonValue root = converted(parsed.table(), faults);
+  JsonValue root = read_toml(text, faults);
   if (!faults.empty()) return Error::invalid(std::move(faults));
   return root;
 }

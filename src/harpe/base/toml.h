@@ -9,10 +9,14 @@
 
 namespace harpe {
 
-/// Parses one TOML 1.0 document into an object; tables are objects, arrays of tables are arrays of
-/// objects, members stand in file order. Faults: anything outside TOML, dates and times, numbers
-/// that are not finite, text that is not UTF-8. Reading stops at the first; it names line and
-/// column.
+/// Reads a document into an object: tables are objects, arrays of tables arrays of objects, members
+/// stand in file order with the positions of their keys. A number keeps its text, without `_` and
+/// a leading `+`, in `string`. A line with a fault is left out and reading goes on after it, so
+/// that all faults come at once. Text over several lines, dates, and numbers that are not finite
+/// or not decimal are faults that say so. O(text).
+JsonValue read_toml(std::string_view text, Faults& faults);
+
+/// The same, as a result.
 Result<JsonValue> parse_toml(std::string_view text, const std::string& file);
 
 }  // namespace harpe

@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/flat_toml.h"
+#include "harpe/base/toml.h"
 #include "harpe/cli/plan_job.h"
 
 namespace harpe {
@@ -24,16 +24,31 @@ std::string unknown_key(const std::string& key) {
   return message;
 }
 
-/// What a value of the key should be, where `entry` is something else; empty where it fits.
-std::string wrong_type(const JobKey& key, const TomlEntry& entry) {
-  const auto is_boolean = [](const TomlScalar& value) {
-    return value.type == TomlScalar::Type::kBoolean;
+bool is_list(const JsonValue& value) {
+  return value.type == JsonValue::Type::kArray;
+}
+
+/// What a value of the key should be, where `value` is something else; empty where it fits.
+std::string wrong_type(const JobKey& key, const JsonValue& value) {
+  if (key.value.empty()) {
+    return value.type == JsonValue::Type::kBool ? "" : "expected true or false";
+  }
+  const auto fits = [](const JsonValue& one) {
+    return one.type == JsonValue::Type::kNumber || one.type == JsonValue::Type::kString;
   };
-  const bool any_boolean = std::ranges::any_of(entry.values, is_boolean);
-  if (key.value.empty()) return entry.is_list || !any_boolean ? "expected true or false" : "";
   const bool takes_list = key.value.find(',') != std::string_view::npos;
-  if (!any_boolean && !entry.values.empty() && (takes_list || !entry.is_list)) return "";
+  if (fits(value)) return "";
+  if (takes_list && is_list(value) && !value.items.empty() &&
+      std::ranges::all_of(value.items, fits)) {
+    return "";
+  }
   return std::string("expected a number or text") + (takes_list ? ", or a list of them" : "");
+}
+
+/// The value as it would be written on the command line.
+std::string text_of(const JsonValue& value) {
+  if (value.type == JsonValue::Type::kBool) return value.boolean ? "true" : "false";
+  return value.string;
 }
 
 /// Paths, and schedules that are files, are relative to the job file.
@@ -47,26 +62,28 @@ bool is_path(const JobKey& key, const std::string& value) {
 Result<std::vector<JobEntry>> parse_job(std::string_view text, const std::filesystem::path& file) {
   Faults faults(file.string());
   std::vector<JobEntry> entries;
-  for (const TomlEntry& entry : read_flat_toml(text, faults)) {
-    const auto key = std::ranges::find(job_keys(), option_name(entry.key), &JobKey::name);
+  const JsonValue job = read_toml(text, faults);
+  for (const auto& [name, value] : job.members) {
+    const auto key = std::ranges::find(job_keys(), option_name(name), &JobKey::name);
     if (key == job_keys().end()) {
-      faults.add(entry.key_line, entry.key_column, unknown_key(entry.key));
+      faults.add(value.key_line, value.key_column, unknown_key(name));
       continue;
     }
     const auto same = [&](const JobEntry& other) { return other.key == &*key; };
     if (std::ranges::any_of(entries, same)) {
-      faults.add(entry.key_line, entry.key_column, std::string(key->name) + " is given twice");
+      faults.add(value.key_line, value.key_column, std::string(key->name) + " is given twice");
       continue;
     }
-    if (const std::string wrong = wrong_type(*key, entry); !wrong.empty()) {
-      faults.add(entry.line, entry.column, std::string(key->name) + ": " + wrong);
+    if (const std::string wrong = wrong_type(*key, value); !wrong.empty()) {
+      faults.add(value.line, value.column, std::string(key->name) + ": " + wrong);
       continue;
     }
     JobEntry& added = entries.emplace_back(
-        JobEntry{.key = &*key, .file = file.string(), .line = entry.line, .column = entry.column});
-    for (const TomlScalar& value : entry.values) {
-      const bool relative = is_path(*key, value.text);
-      added.values.push_back(relative ? (file.parent_path() / value.text).string() : value.text);
+        JobEntry{.key = &*key, .file = file.string(), .line = value.line, .column = value.column});
+    for (const JsonValue& one : is_list(value) ? value.items : std::vector{value}) {
+      const std::string word = text_of(one);
+      const bool relative = is_path(*key, word);
+      added.values.push_back(relative ? (file.parent_path() / word).string() : word);
     }
   }
   // A switch that is off is one that was not given.
