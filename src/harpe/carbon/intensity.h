@@ -1,0 +1,56 @@
+#pragma once
+/// \file
+/// Carbon intensity of electricity, always with where it comes from, and grams from joules.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+/// Mass of greenhouse gases, in grams of CO2 equivalent.
+using Grams = Quantity<struct MassDimension>;
+
+/// Kinds that must never be mixed in one sum or one decision.
+enum class IntensityKind : unsigned char {
+  kAverageLifecycle,  ///< of all generation, with mining, building and upstream gas
+  kAverageDirect,     ///< of all generation, chimneys only
+  kMarginal,          ///< of the plant that would answer one more kilowatt-hour
+  kUnstated,          ///< a number that the user gave
+};
+/// "average, life cycle".
+std::string_view text_of(IntensityKind kind);
+
+struct CarbonIntensity {
+  double grams_per_kwh = 0;
+  IntensityKind kind = IntensityKind::kUnstated;
+  std::string zone = {};    ///< "DE"; empty: not told
+  std::string source = {};  ///< for the reader of a report: "Ember, yearly mean of 2023"
+};
+
+/// Greenhouse gases of energy used under one intensity.
+Grams emissions(Joules energy, const CarbonIntensity& intensity);
+
+/// A number in gCO2eq/kWh ("302.5"), or a zone of the table of yearly means ("DE", "fr", "WORLD").
+/// Fails on negative numbers, on numbers over 3000, and on unknown zones, naming near ones.
+Result<CarbonIntensity> parse_intensity(std::string_view text);
+
+/// The zones of the table: ISO 3166 codes of two letters, and WORLD.
+std::vector<std::string> known_zones();
+
+/// What making a device emitted, and over how long it is written off.
+struct EmbodiedCarbon {
+  Grams mass;
+  Seconds lifetime;
+};
+
+/// The share of one device's embodied carbon that falls on `time` of its use.
+Grams embodied_share(const EmbodiedCarbon& embodied, Seconds time);
+
+/// "150kg/5y": kilograms of CO2 equivalent a device and years of use (h, d, y). Both positive.
+Result<EmbodiedCarbon> parse_embodied(std::string_view text);
+
+}  // namespace harpe
