@@ -31,9 +31,6 @@ class Clock {
   virtual void sleep_until(Instant until) = 0;
 };
 
-/// CLOCK_BOOTTIME: goes on while the machine is suspended; not moved when the time of day is set.
-Clock& system_clock();
-
 /// A clock that moves only when told. Not thread-safe.
 class ManualClock final : public Clock {
  public:

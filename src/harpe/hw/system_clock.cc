@@ -1,4 +1,4 @@
-#include "harpe/base/clock.h"
+#include "harpe/hw/system_clock.h"
 
 #include <cerrno>
 #include <ctime>
