@@ -6,6 +6,7 @@
 #     LIBRARIES ...             # header-only libraries used in its .cc files
 #     TESTS parametric_cut_test.cc ...        # label "fast"
 #     SLOW_TESTS ...                          # label "slow"
+#     THREAD_TESTS ...                        # label "threads": also run under the thread sanitizer
 #     BENCHMARKS parametric_cut_bench.cc ...
 #     FUZZ read_profile_fuzz.cc ...)          # with seeds in fuzz_corpus/<target>/, if there
 #
@@ -41,6 +42,9 @@ if(HARPE_COVERAGE)
   target_link_options(harpe_options INTERFACE -fprofile-instr-generate)
 endif()
 
+# Every test with threads: what a build with the thread sanitizer needs.
+add_custom_target(harpe_thread_tests)
+
 # One GoogleTest program; CTest knows its cases by name, so that skipped ones are reported as such.
 #   harpe_test(NAME csv_test ROOM base LABEL fast SOURCES csv_test.cc LIBRARIES harpe_base [TIMEOUT seconds])
 function(harpe_test)
@@ -56,6 +60,9 @@ function(harpe_test)
   add_executable(${TEST_NAME} ${TEST_SOURCES})
   target_link_libraries(${TEST_NAME} PRIVATE ${TEST_LIBRARIES} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${TEST_NAME} PRIVATE HARPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  if(TEST_LABEL STREQUAL "threads")
+    add_dependencies(harpe_thread_tests ${TEST_NAME})
+  endif()
   if(HARPE_LINT)
     return()  # read, not run
   endif()
@@ -88,7 +95,7 @@ function(harpe_fuzz_target room source)
 endfunction()
 
 function(harpe_room)
-  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;ROOMS;LIBRARIES;TESTS;SLOW_TESTS;BENCHMARKS;FUZZ" ${ARGN})
+  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;ROOMS;LIBRARIES;TESTS;SLOW_TESTS;THREAD_TESTS;BENCHMARKS;FUZZ" ${ARGN})
   set(target harpe_${ROOM_NAME})
   if(ROOM_SOURCES)
     add_library(${target} STATIC ${ROOM_SOURCES})
@@ -113,6 +120,10 @@ function(harpe_room)
   foreach(source ${ROOM_TESTS})
     get_filename_component(test ${source} NAME_WE)
     harpe_test(NAME ${test} ROOM ${ROOM_NAME} LABEL fast SOURCES ${source} LIBRARIES ${target} ${ROOM_LIBRARIES})
+  endforeach()
+  foreach(source ${ROOM_THREAD_TESTS})
+    get_filename_component(test ${source} NAME_WE)
+    harpe_test(NAME ${test} ROOM ${ROOM_NAME} LABEL threads SOURCES ${source} LIBRARIES ${target} ${ROOM_LIBRARIES})
   endforeach()
   foreach(source ${ROOM_SLOW_TESTS})
     get_filename_component(test ${source} NAME_WE)
