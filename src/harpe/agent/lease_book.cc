@@ -1,0 +1,187 @@
+#include "harpe/agent/lease_book.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+Error no_such_lease() {
+  return Error::of(ErrorCode::kNotFound,
+                   "no such lease: it has ended or never was; what it had set was put back. Take a "
+                   "new one");
+}
+
+std::string seconds_text(Seconds time) {
+  return std::to_string(static_cast<long>(std::ceil(time.value))) + " s";
+}
+
+std::string gpu_text(int gpu) {
+  return "GPU " + std::to_string(gpu);
+}
+
+Status check_duration(Seconds duration) {
+  // 292 years of nanoseconds fit; nobody needs one.
+  if (duration.value > 0 && duration.value < 1e9) return ok_status();
+  return Error::invalid("a lease lasts more than 0 s");
+}
+
+}  // namespace
+
+bool same_user(const Peer& a, const Peer& b) {
+  if (a.uid >= 0 || b.uid >= 0) return a.uid == b.uid;
+  return !a.token_subject.empty() && a.token_subject == b.token_subject;
+}
+
+std::string text_of(const Peer& peer) {
+  if (peer.uid < 0) {
+    return peer.token_subject.empty() ? "an unknown peer"
+                                      : "token " + in_quotes(peer.token_subject);
+  }
+  std::string text = "uid " + std::to_string(peer.uid);
+  if (peer.pid > 0) text += ", pid " + std::to_string(peer.pid);
+  return text;
+}
+
+LeaseBook::LeaseBook(int gpus, std::function<std::string()> new_id)
+    : gpus_(gpus), new_id_(std::move(new_id)) {}
+
+Status LeaseBook::check_gpus(const std::vector<int>& gpus, const LeaseEntry* of, Instant now,
+                             const std::function<bool(int gpu)>& may_see) const {
+  if (gpus.empty()) return Error::invalid("a lease names at least one GPU");
+  Faults held;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const int gpu = gpus[i];
+    if (gpu < 0 || gpu >= gpus_) {
+      return Error::of(ErrorCode::kNotFound,
+                       "there is no " + gpu_text(gpu) + "; this node has " + std::to_string(gpus_));
+    }
+    if (std::find(gpus.begin(), gpus.begin() + static_cast<std::ptrdiff_t>(i), gpu) !=
+        gpus.begin() + static_cast<std::ptrdiff_t>(i)) {
+      return Error::invalid(gpu_text(gpu) + " is named twice");
+    }
+    const LeaseEntry* other = holder(gpu);
+    if (other == nullptr || other == of) continue;
+    std::string message = gpu_text(gpu) + " is leased";
+    if (may_see(gpu)) {
+      message += " by " + text_of(other->holder);
+      if (!other->name.empty()) message += " (" + in_quotes(other->name) + ")";
+      message += " for another " + seconds_text(other->expires - now);
+    }
+    held.add(std::move(message));
+  }
+  if (held.empty()) return ok_status();
+  return Error{ErrorCode::kConflict, held.take()};
+}
+
+Result<LeaseEntry> LeaseBook::take(const Peer& peer, const Wish& wish, Instant now,
+                                   const std::function<bool(int gpu)>& may_see) {
+  if (Status status = check_duration(wish.duration); !status) return std::move(status).error();
+  if (Status status = check_gpus(wish.gpus, nullptr, now, may_see); !status) {
+    return std::move(status).error();
+  }
+  LeaseEntry entry;
+  entry.id = new_id_();
+  entry.holder = peer;
+  entry.gpus = wish.gpus;
+  std::ranges::sort(entry.gpus);
+  entry.name = wish.name;
+  entry.duration = wish.duration;
+  entry.expires = now + wish.duration;
+  entry.implied = wish.implied;
+  leases_.push_back(entry);
+  return entry;
+}
+
+Result<LeaseEntry> LeaseBook::extend(const Peer& peer, const std::string& id, const Wish& wish,
+                                     Instant now, const std::function<bool(int gpu)>& may_see) {
+  if (Status status = check_duration(wish.duration); !status) return std::move(status).error();
+  if (auto lease = usable(peer, id, now); !lease) return lease;
+  LeaseEntry* lease = entry(id);
+  if (Status status = check_gpus(wish.gpus, lease, now, may_see); !status) {
+    return std::move(status).error();
+  }
+  std::vector<int> all;
+  std::vector<int> added = wish.gpus;
+  std::ranges::sort(added);
+  std::ranges::set_union(lease->gpus, added, std::back_inserter(all));
+  lease->gpus = std::move(all);
+  lease->duration = wish.duration;
+  lease->expires = now + wish.duration;
+  return *lease;
+}
+
+Status LeaseBook::renew(const Peer& peer, const std::string& id, Seconds duration, Instant now) {
+  if (Status status = check_duration(duration); !status) return status;
+  if (auto lease = usable(peer, id, now); !lease) return std::move(lease).error();
+  LeaseEntry* lease = entry(id);
+  lease->duration = duration;
+  lease->expires = now + duration;
+  return ok_status();
+}
+
+Result<LeaseEntry> LeaseBook::usable(const Peer& peer, const std::string& id, Instant now) const {
+  const LeaseEntry* lease = find(id);
+  if (lease == nullptr || !same_user(peer, lease->holder) || lease->expires <= now) {
+    return no_such_lease();
+  }
+  return *lease;
+}
+
+std::optional<LeaseEntry> LeaseBook::remove(const std::string& id) {
+  const auto found = std::ranges::find(leases_, id, &LeaseEntry::id);
+  if (found == leases_.end()) return std::nullopt;
+  LeaseEntry lease = std::move(*found);
+  leases_.erase(found);
+  return lease;
+}
+
+std::vector<LeaseEntry> LeaseBook::remove_expired(Instant now) {
+  std::vector<LeaseEntry> expired;
+  const auto is_live = [&](const LeaseEntry& lease) { return lease.expires > now; };
+  const auto ended = std::stable_partition(leases_.begin(), leases_.end(), is_live);
+  std::move(ended, leases_.end(), std::back_inserter(expired));
+  leases_.erase(ended, leases_.end());
+  return expired;
+}
+
+std::vector<LeaseEntry> LeaseBook::remove_all() {
+  return std::exchange(leases_, {});
+}
+
+const LeaseEntry* LeaseBook::find(const std::string& id) const {
+  const auto found = std::ranges::find(leases_, id, &LeaseEntry::id);
+  return found == leases_.end() ? nullptr : &*found;
+}
+
+LeaseEntry* LeaseBook::entry(const std::string& id) {
+  const auto found = std::ranges::find(leases_, id, &LeaseEntry::id);
+  return found == leases_.end() ? nullptr : &*found;
+}
+
+const LeaseEntry* LeaseBook::holder(int gpu) const {
+  const auto holds = [&](const LeaseEntry& lease) {
+    return std::ranges::binary_search(lease.gpus, gpu);
+  };
+  const auto found = std::ranges::find_if(leases_, holds);
+  return found == leases_.end() ? nullptr : &*found;
+}
+
+const LeaseEntry* LeaseBook::implied(const Peer& peer) const {
+  const auto found = std::ranges::find_if(leases_, [&](const LeaseEntry& lease) {
+    return lease.implied && same_user(lease.holder, peer) && lease.holder.pid == peer.pid &&
+           lease.holder.start_ticks == peer.start_ticks;
+  });
+  return found == leases_.end() ? nullptr : &*found;
+}
+
+std::optional<Instant> LeaseBook::next_expiry() const {
+  if (leases_.empty()) return std::nullopt;
+  return std::ranges::min(leases_, {}, &LeaseEntry::expires).expires;
+}
+
+}  // namespace harpe

@@ -1,0 +1,83 @@
+#pragma once
+/// \file
+/// Which lease holds which GPU, and until when: a pure table. Time comes in with every call,
+/// nothing is read or written, nothing is set.
+///
+/// Invariants: a GPU is held by one lease at most; a lease holds at least one GPU; a lease is
+/// usable only before its expiry, by the user who took it. Not thread-safe. Each call is O(leases x
+/// GPUs), both at most the GPUs of one node.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/agent/policy.h"
+#include "harpe/base/clock.h"
+#include "harpe/base/result.h"
+
+namespace harpe {
+
+/// Whether both are the same user: the same local user, or holders of tokens for one subject.
+bool same_user(const Peer& a, const Peer& b);
+/// "uid 1000, pid 4242", "token 'grafana'".
+std::string text_of(const Peer& peer);
+
+struct LeaseEntry {
+  std::string id;
+  Peer holder;
+  std::vector<int> gpus;  ///< rising
+  std::string name;
+  Seconds duration;  ///< as last granted; what an implied lease is renewed by
+  Instant expires;
+  bool implied = false;  ///< taken for a client that knows no leases
+};
+
+class LeaseBook {
+ public:
+  /// \param new_id  makes an identifier that nobody can guess and that was never made before.
+  LeaseBook(int gpus, std::function<std::string()> new_id);
+
+  struct Wish {
+    std::vector<int> gpus;
+    Seconds duration;
+    std::string name;
+    bool implied = false;
+  };
+  /// Grants all GPUs of the wish or none. Fails with `kNotFound` (no such GPU), `kInvalidInput`
+  /// (none, one twice, no duration), `kConflict` (held; names the holder where `may_see(gpu)`).
+  Result<LeaseEntry> take(const Peer& peer, const Wish& wish, Instant now,
+                          const std::function<bool(int gpu)>& may_see);
+  /// Adds GPUs to a lease, all or none, and renews it.
+  Result<LeaseEntry> extend(const Peer& peer, const std::string& id, const Wish& wish, Instant now,
+                            const std::function<bool(int gpu)>& may_see);
+  /// Lasts `duration` from now.
+  Status renew(const Peer& peer, const std::string& id, Seconds duration, Instant now);
+  /// The lease, if this peer may use it now. Others learn nothing about it: `kNotFound`.
+  Result<LeaseEntry> usable(const Peer& peer, const std::string& id, Instant now) const;
+
+  /// Takes a lease out of the book; nullopt when it is not there.
+  std::optional<LeaseEntry> remove(const std::string& id);
+  /// Takes out the leases that have expired.
+  std::vector<LeaseEntry> remove_expired(Instant now);
+  /// Takes out all.
+  std::vector<LeaseEntry> remove_all();
+
+  const std::vector<LeaseEntry>& leases() const { return leases_; }
+  const LeaseEntry* find(const std::string& id) const;
+  const LeaseEntry* holder(int gpu) const;
+  /// The implied lease of this peer's process.
+  const LeaseEntry* implied(const Peer& peer) const;
+  std::optional<Instant> next_expiry() const;
+
+ private:
+  LeaseEntry* entry(const std::string& id);
+  Status check_gpus(const std::vector<int>& gpus, const LeaseEntry* of, Instant now,
+                    const std::function<bool(int gpu)>& may_see) const;
+
+  int gpus_;
+  std::function<std::string()> new_id_;
+  std::vector<LeaseEntry> leases_;
+};
+
+}  // namespace harpe

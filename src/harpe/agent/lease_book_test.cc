@@ -1,0 +1,182 @@
+#include "harpe/agent/lease_book.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+namespace harpe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Peer user(std::int64_t uid, std::int64_t pid = 1) {
+  Peer peer;
+  peer.uid = uid;
+  peer.pid = pid;
+  return peer;
+}
+
+std::function<std::string()> counter() {
+  return [next = 0]() mutable { return "lease-" + std::to_string(next++); };
+}
+
+bool everybody(int) {
+  return true;
+}
+bool nobody(int) {
+  return false;
+}
+
+TEST(LeaseBook, AConflictNamesTheHolderToThoseWhoMaySee) {
+  LeaseBook book(2, counter());
+  ASSERT_TRUE(book.take(user(7, 99), {{1}, 60_s, "train.py"}, {}, everybody).ok());
+  const auto seen = book.take(user(8), {{0, 1}, 60_s, ""}, Instant{} + 10_s, everybody);
+  ASSERT_FALSE(seen.ok());
+  EXPECT_EQ(seen.error().code, ErrorCode::kConflict);
+  EXPECT_EQ(seen.error().text(), "GPU 1 is leased by uid 7, pid 99 ('train.py') for another 50 s");
+  const auto unseen = book.take(user(8), {{0, 1}, 60_s, ""}, {}, nobody);
+  EXPECT_EQ(unseen.error().text(), "GPU 1 is leased");
+  EXPECT_TRUE(book.take(user(8), {{0}, 60_s, ""}, {}, nobody).ok());
+}
+
+TEST(LeaseBook, AnotherUserLearnsNothingFromAKnownLease) {
+  LeaseBook book(1, counter());
+  const auto lease = book.take(user(7), {{0}, 60_s, ""}, {}, everybody);
+  ASSERT_TRUE(lease.ok());
+  const auto stolen = book.usable(user(8), lease->id, {});
+  const auto unknown = book.usable(user(8), "lease-77", {});
+  EXPECT_EQ(stolen.error().text(), unknown.error().text());
+  EXPECT_FALSE(book.renew(user(8), lease->id, 60_s, {}).ok());
+  EXPECT_TRUE(book.usable(user(7, 1234), lease->id, {}).ok()) << "another process of the user may";
+}
+
+TEST(LeaseBook, PeersFromOutsideAreToldApartByTheirTokens) {
+  Peer nameless, grafana, other;
+  grafana.token_subject = "grafana";
+  other.token_subject = "other";
+  EXPECT_FALSE(same_user(nameless, nameless));
+  EXPECT_TRUE(same_user(grafana, grafana));
+  EXPECT_FALSE(same_user(grafana, other));
+  Peer local = user(7);
+  local.token_subject = "grafana";
+  EXPECT_FALSE(same_user(grafana, local));
+}
+
+TEST(LeaseBook, BadWishesGrantNothing) {
+  LeaseBook book(2, counter());
+  const auto code = [&](const LeaseBook::Wish& wish) {
+    const auto lease = book.take(user(7), wish, {}, everybody);
+    EXPECT_FALSE(lease.ok());
+    return lease ? ErrorCode::kInternal : lease.error().code;
+  };
+  EXPECT_EQ(code({{}, 60_s, ""}), ErrorCode::kInvalidInput);
+  EXPECT_EQ(code({{0, 0}, 60_s, ""}), ErrorCode::kInvalidInput);
+  EXPECT_EQ(code({{0, 2}, 60_s, ""}), ErrorCode::kNotFound);
+  EXPECT_EQ(code({{-1}, 60_s, ""}), ErrorCode::kNotFound);
+  EXPECT_EQ(code({{0}, 0_s, ""}), ErrorCode::kInvalidInput);
+  EXPECT_EQ(code({{0}, Seconds{-1}, ""}), ErrorCode::kInvalidInput);
+  EXPECT_EQ(code({{0}, Seconds{1e300}, ""}), ErrorCode::kInvalidInput);
+  EXPECT_EQ(code({{0}, Seconds{0.0 / 0.0}, ""}), ErrorCode::kInvalidInput);
+  EXPECT_TRUE(book.leases().empty());
+}
+
+/// The same rules, written down per GPU: who holds it until when.
+struct Model {
+  struct Holding {
+    std::int64_t uid;
+    std::string id;
+    std::int64_t until;
+  };
+  std::map<int, Holding> held;
+
+  void expire(std::int64_t now) {
+    std::erase_if(held, [&](const auto& item) { return item.second.until <= now; });
+  }
+  bool usable(std::int64_t uid, const std::string& id, std::int64_t now) const {
+    return std::ranges::any_of(held, [&](const auto& item) {
+      return item.second.id == id && item.second.uid == uid && item.second.until > now;
+    });
+  }
+};
+
+TEST(LeaseBook, DoesWhatAModelOfEachGpuDoes) {
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const auto upto = [&](int highest) {
+    return std::uniform_int_distribution<int>(0, highest)(random);
+  };
+  for (int round = 0; round < 40; ++round) {
+    constexpr int kGpus = 5;
+    LeaseBook book(kGpus, counter());
+    Model model;
+    std::vector<std::string> ids = {"none"};
+    std::int64_t now = 0;
+    for (int step = 0; step < 250; ++step) {
+      now += upto(3) * 1'000'000'000LL;
+      const Instant at{now};
+      const std::int64_t uid = upto(2);
+      const std::string id = ids[static_cast<std::size_t>(upto(static_cast<int>(ids.size()) - 1))];
+      const int action = upto(5);
+      const int seconds = 1 + upto(9);
+      const std::int64_t until = now + seconds * 1'000'000'000LL;
+      const Seconds duration{static_cast<double>(seconds)};
+      if (action <= 2) {  // take or extend
+        book.remove_expired(at);
+        model.expire(now);
+        std::set<int> wished;
+        for (int i = 1 + upto(2); i > 0; --i) wished.insert(upto(kGpus - 1));
+        const LeaseBook::Wish wish{{wished.rbegin(), wished.rend()}, duration, ""};
+        const bool extends = action == 2;
+        const bool free = std::ranges::all_of(wished, [&](int gpu) {
+          return !model.held.contains(gpu) || (extends && model.held[gpu].id == id);
+        });
+        const bool expected = free && (!extends || model.usable(uid, id, now));
+        const auto lease = extends ? book.extend(user(uid), id, wish, at, everybody)
+                                   : book.take(user(uid), wish, at, everybody);
+        ASSERT_EQ(lease.ok(), expected);
+        if (!lease) continue;
+        ids.push_back(lease->id);
+        for (const int gpu : wished) model.held[gpu] = {uid, lease->id, until};
+        for (auto& [gpu, holding] : model.held) {
+          if (holding.id == lease->id) holding.until = until;
+        }
+      } else if (action == 3) {
+        const bool expected = model.usable(uid, id, now);
+        ASSERT_EQ(book.renew(user(uid), id, duration, at).ok(), expected);
+        for (auto& [gpu, holding] : model.held) {
+          if (expected && holding.id == id) holding.until = until;
+        }
+      } else if (action == 4) {
+        const bool expected =
+            std::ranges::any_of(model.held, [&](const auto& item) { return item.second.id == id; });
+        ASSERT_EQ(book.remove(id).has_value(), expected);
+        std::erase_if(model.held, [&](const auto& item) { return item.second.id == id; });
+      } else {
+        std::size_t gpus = 0;
+        for (const LeaseEntry& lease : book.remove_expired(at)) gpus += lease.gpus.size();
+        const std::size_t before = model.held.size();
+        model.expire(now);
+        ASSERT_EQ(gpus, before - model.held.size());
+      }
+      for (int gpu = 0; gpu < kGpus; ++gpu) {
+        const LeaseEntry* holder = book.holder(gpu);
+        ASSERT_EQ(holder != nullptr, model.held.contains(gpu));
+        if (holder == nullptr) continue;
+        ASSERT_EQ(holder->id, model.held[gpu].id);
+        ASSERT_EQ(holder->expires.ns, model.held[gpu].until);
+        ASSERT_EQ(book.usable(user(uid), holder->id, at).ok(), model.usable(uid, holder->id, now));
+      }
+      const auto next = book.next_expiry();
+      ASSERT_EQ(next.has_value(), !model.held.empty());
+      for (const auto& [gpu, holding] : model.held) ASSERT_LE(next->ns, holding.until);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace harpe

@@ -1,0 +1,210 @@
+#include "harpe/agent/saved_state.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "harpe/base/fields.h"
+#include "harpe/base/file.h"
+#include "harpe/base/json.h"
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace fs = std::filesystem;
+namespace {
+
+using Type = JsonValue::Type;
+constexpr const char* kFormat = "harpe.agent-state/1";
+constexpr std::size_t kMostGpus = 1024;
+constexpr int kHighestClock = 100000;
+constexpr double kHighestLimit = 1e6;
+
+std::optional<SavedLock> read_lock(Fields& fields, std::string_view key) {
+  const JsonValue* value = fields.any(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->type == Type::kNull) return SavedLock{};
+  const auto is_clock = [](const JsonValue& item) {
+    return item.type == Type::kNumber && item.is_integer && item.integer >= 0 &&
+           item.integer <= kHighestClock;
+  };
+  if (value->type != Type::kArray || value->items.size() != 2 ||
+      !std::ranges::all_of(value->items, is_clock) ||
+      value->items[0].integer > value->items[1].integer) {
+    fields.fault(key, "expected null or the lowest and the highest clock");
+    return std::nullopt;
+  }
+  return SavedLock{ClockRange{{static_cast<int>(value->items[0].integer)},
+                              {static_cast<int>(value->items[1].integer)}}};
+}
+
+SavedGpu read_gpu(const JsonValue& value, Faults& faults) {
+  Fields fields(value, "a GPU", faults);
+  SavedGpu gpu;
+  const auto uuid = fields.text("uuid");
+  if (!uuid || uuid->empty()) fields.fault("uuid", "expected the UUID of a GPU");
+  gpu.uuid = uuid.value_or("");
+  gpu.holder = fields.text("holder").value_or("");
+  if (const auto watts = fields.number("power_limit_w", 0, kHighestLimit)) {
+    gpu.power_limit = Watts{*watts};
+  }
+  gpu.persistence_mode = fields.boolean("persistence_mode");
+  gpu.graphics = read_lock(fields, "graphics_clocks_mhz");
+  gpu.memory = read_lock(fields, "memory_clocks_mhz");
+  fields.finish();
+  return gpu;
+}
+
+nlohmann::json json_of(const SavedLock& lock) {
+  if (!lock.range) return nullptr;
+  return {lock.range->lowest.value, lock.range->highest.value};
+}
+
+/// The first free name of a kind; the last of a hundred is overwritten.
+fs::path aside(const fs::path& path) {
+  constexpr int kMost = 100;
+  fs::path name;
+  std::error_code error;
+  for (int i = 1; i <= kMost; ++i) {
+    name = path;
+    name += ".damaged-" + std::to_string(i);
+    if (!fs::exists(name, error)) break;
+  }
+  return name;
+}
+
+/// Reads what an agent wrote; refuses what others could have written.
+Result<SavedState> read_state(const fs::path& path) {
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) == 0) {
+    const bool ours = S_ISREG(status.st_mode) &&
+                      (status.st_uid == ::geteuid() || status.st_uid == 0) &&
+                      (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+    if (!ours) {
+      return Error::io(path.string(), "is no file that only the agent could have written");
+    }
+  }
+  constexpr std::uint64_t kLargest = 4 << 20;
+  auto text = read_file(path, kLargest);
+  if (!text) return std::move(text).error();
+  return parse_saved_state(*text, path.string());
+}
+
+}  // namespace
+
+Result<SavedState> parse_saved_state(std::string_view text, const std::string& file) {
+  auto root = parse_json(text, file);
+  if (!root) return std::move(root).error();
+  Faults faults(file);
+  Fields fields(*root, "the state", faults);
+  SavedState state;
+  if (fields.text("format") != kFormat) {
+    fields.fault("format", std::string("expected '") + kFormat + "'");
+  }
+  const auto boot_id = fields.text("boot_id");
+  if (!boot_id || boot_id->empty()) fields.fault("boot_id", "expected the kernel's boot id");
+  state.boot_id = boot_id.value_or("");
+  if (root->find("gpus") == nullptr) fields.fault("gpus", "expected a list");
+  for (const JsonValue* value : fields.objects("gpus")) {
+    if (state.gpus.size() == kMostGpus) {
+      faults.add(value->line, value->column, "no machine has so many GPUs");
+      break;
+    }
+    SavedGpu gpu = read_gpu(*value, faults);
+    if (std::ranges::find(state.gpus, gpu.uuid, &SavedGpu::uuid) != state.gpus.end()) {
+      faults.add(value->line, value->column, in_quotes(gpu.uuid) + " is there twice");
+    }
+    state.gpus.push_back(std::move(gpu));
+  }
+  fields.finish();
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return state;
+}
+
+std::string text_of(const SavedState& state) {
+  nlohmann::json gpus = nlohmann::json::array();
+  for (const SavedGpu& gpu : state.gpus) {
+    nlohmann::json entry = {{"uuid", gpu.uuid}, {"holder", gpu.holder}};
+    if (gpu.power_limit) entry["power_limit_w"] = gpu.power_limit->value;
+    if (gpu.persistence_mode) entry["persistence_mode"] = *gpu.persistence_mode;
+    if (gpu.graphics) entry["graphics_clocks_mhz"] = json_of(*gpu.graphics);
+    if (gpu.memory) entry["memory_clocks_mhz"] = json_of(*gpu.memory);
+    gpus.push_back(std::move(entry));
+  }
+  const nlohmann::json root = {{"format", kFormat}, {"boot_id", state.boot_id}, {"gpus", gpus}};
+  // Names come from drivers and clients: what is no UTF-8 must not stop a state from being saved.
+  return root.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+Result<std::string> this_boot_id() {
+  auto text = read_file("/proc/sys/kernel/random/boot_id", 4096);
+  if (!text) return std::move(text).error();
+  return std::string(trim(*text));
+}
+
+Result<StateFile::Opened> StateFile::open(const fs::path& path, const std::string& boot_id) {
+  const std::lock_guard lock(mutex_);
+  path_ = path;
+  state_ = {boot_id, {}};
+  Opened opened;
+  std::error_code error;
+  if (fs::symlink_status(path, error).type() != fs::file_type::not_found) {
+    auto found = read_state(path);
+    if (!found) {
+      const fs::path kept = aside(path);
+      if (::rename(path.c_str(), kept.c_str()) != 0) {
+        return Error::io(path.string(), "is damaged and cannot be moved aside: " +
+                                            std::generic_category().message(errno));
+      }
+      opened.notices.push_back(
+          "the state file " + path.string() + " cannot be used and was kept as " + kept.string() +
+          ": " + found.error().text() +
+          "; GPUs that a crashed agent left changed, if any, were not put back: compare them with "
+          "that file (harpe devices), then harpe clock reset, harpe limit reset");
+    } else if (found->boot_id == boot_id) {
+      state_ = *found;
+      opened.to_restore = found->gpus;
+    } else if (!found->gpus.empty()) {
+      opened.notices.push_back("the machine was restarted since " + path.string() +
+                               " was written: its drivers have forgotten what had been set on " +
+                               std::to_string(found->gpus.size()) + " GPUs; nothing to put back");
+    }
+  }
+  if (Status status = write(); !status) return std::move(status).error();
+  ::chmod(path_.c_str(), S_IRUSR | S_IWUSR);
+  return opened;
+}
+
+Status StateFile::put(const SavedGpu& gpu) {
+  const std::lock_guard lock(mutex_);
+  const SavedState before = state_;
+  const auto found = std::ranges::find(state_.gpus, gpu.uuid, &SavedGpu::uuid);
+  if (found != state_.gpus.end()) {
+    *found = gpu;
+  } else {
+    state_.gpus.push_back(gpu);
+  }
+  Status status = write();
+  if (!status) state_ = before;
+  return status;
+}
+
+Status StateFile::take_out(const std::string& uuid) {
+  const std::lock_guard lock(mutex_);
+  const SavedState before = state_;
+  if (std::erase_if(state_.gpus, [&](const SavedGpu& gpu) { return gpu.uuid == uuid; }) == 0) {
+    return ok_status();
+  }
+  Status status = write();
+  if (!status) state_ = before;
+  return status;
+}
+
+Status StateFile::write() {
+  return write_file(path_, text_of(state_));
+}
+
+}  // namespace harpe

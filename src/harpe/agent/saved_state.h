@@ -1,0 +1,93 @@
+#pragma once
+/// \file
+/// What GPUs were set to before the agent changed them, in a file that outlives a crash.
+///
+/// An entry is written before the first change of its kind and taken out after everything is put
+/// back, so that whatever is in the file may have been changed, and nothing else has been. The file
+/// is replaced as a whole (written aside, flushed, renamed): a crash leaves the old one or the new
+/// one.
+///
+/// JSON, format "harpe.agent-state/1":
+///   {"format": "harpe.agent-state/1", "boot_id": "...",
+///    "gpus": [{"uuid": "GPU-...", "holder": "uid 1000, pid 4242",
+///              "power_limit_w": 300, "persistence_mode": false,
+///              "graphics_clocks_mhz": [900, 900], "memory_clocks_mhz": null}]}
+/// A member is there when the agent may have changed it; null clocks were not locked, as far as the
+/// driver tells (NVML does not).
+
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/hw/device.h"
+
+namespace harpe {
+
+/// The lock on a clock before a change; no range: none, or none that the driver tells.
+struct SavedLock {
+  std::optional<ClockRange> range;
+  friend bool operator==(const SavedLock&, const SavedLock&) = default;
+};
+
+/// One GPU before it was changed. Empty members were not changed.
+struct SavedGpu {
+  std::string uuid;
+  std::string holder;  ///< for people
+  std::optional<Watts> power_limit;
+  std::optional<bool> persistence_mode;
+  std::optional<SavedLock> graphics, memory;
+
+  bool empty() const { return !power_limit && !persistence_mode && !graphics && !memory; }
+  friend bool operator==(const SavedGpu&, const SavedGpu&) = default;
+};
+
+struct SavedState {
+  std::string boot_id;  ///< of the kernel when the entries were made
+  std::vector<SavedGpu> gpus;
+  friend bool operator==(const SavedState&, const SavedState&) = default;
+};
+
+/// All faults at once: another format, unknown members, values no GPU has, a GPU twice.
+Result<SavedState> parse_saved_state(std::string_view text, const std::string& file);
+std::string text_of(const SavedState& state);
+
+/// The kernel's random name for the time since the machine started.
+Result<std::string> this_boot_id();
+
+/// The file. Thread-safe; `put` and `take_out` return when the file is on the disk.
+class StateFile {
+ public:
+  /// What the last agent left.
+  struct Opened {
+    std::vector<SavedGpu> to_restore;
+    std::vector<std::string> notices;  ///< what an operator should know
+  };
+  /// Reads and takes over the file:
+  /// * none: nothing to put back;
+  /// * of this boot: its entries are to be put back, and stay in the file until they are;
+  /// * of an earlier boot: the driver has forgotten what was set, so nothing is put back; noticed;
+  /// * damaged, or writable by others: moved aside (`.damaged-N`). What was changed is not known,
+  /// so
+  ///   nothing is changed either: a guess could undo what an administrator set. Noticed, with the
+  ///   remedy.
+  /// Fails when the file cannot be written: without it nothing may be changed.
+  Result<Opened> open(const std::filesystem::path& path, const std::string& boot_id);
+
+  /// Writes (or replaces) the entry of one GPU.
+  Status put(const SavedGpu& gpu);
+  Status take_out(const std::string& uuid);
+
+ private:
+  Status write();
+
+  std::mutex mutex_;
+  std::filesystem::path path_;
+  SavedState state_;
+};
+
+}  // namespace harpe

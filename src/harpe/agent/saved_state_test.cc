@@ -1,0 +1,166 @@
+#include "harpe/agent/saved_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <random>
+#include <sstream>
+
+namespace harpe {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+SavedGpu changed(const std::string& uuid) {
+  SavedGpu gpu;
+  gpu.uuid = uuid;
+  gpu.holder = "uid 1000, pid 4242";
+  gpu.power_limit = 300.25_W;
+  gpu.graphics = SavedLock{};
+  return gpu;
+}
+
+class StateFileTest : public ::testing::Test {
+ protected:
+  StateFileTest() {
+    std::string name = (fs::temp_directory_path() / "harpe-state-XXXXXX").string();
+    directory_ = ::mkdtemp(name.data());
+    path_ = directory_ / "agent-state.json";
+  }
+  ~StateFileTest() override { fs::remove_all(directory_); }
+
+  StateFile::Opened open(const std::string& boot = "boot-1") {
+    file_ = std::make_unique<StateFile>();
+    auto opened = file_->open(path_, boot);
+    EXPECT_TRUE(opened.ok()) << (opened ? "" : opened.error().text());
+    return opened ? *opened : StateFile::Opened();
+  }
+  std::string content() const {
+    std::ostringstream text;
+    text << std::ifstream(path_).rdbuf();
+    return text.str();
+  }
+
+  fs::path directory_, path_;
+  std::unique_ptr<StateFile> file_;
+};
+
+TEST_F(StateFileTest, TheNextAgentGetsWhatWasNotTakenOut) {
+  EXPECT_THAT(open().to_restore, IsEmpty());
+  ASSERT_TRUE(file_->put(changed("GPU-1")).ok());
+  ASSERT_TRUE(file_->put(changed("GPU-2")).ok());
+  SavedGpu more = changed("GPU-2");
+  more.persistence_mode = false;
+  more.memory = SavedLock{ClockRange{{1215}, {1215}}};
+  ASSERT_TRUE(file_->put(more).ok());
+  ASSERT_TRUE(file_->take_out("GPU-1").ok());
+  const StateFile::Opened next = open();
+  ASSERT_THAT(next.to_restore, SizeIs(1));
+  EXPECT_EQ(next.to_restore[0], more);
+  EXPECT_THAT(next.notices, IsEmpty());
+  EXPECT_THAT(open().to_restore, SizeIs(1)) << "until it was put back";
+}
+
+TEST_F(StateFileTest, AfterARestartOfTheMachineNothingIsPutBack) {
+  open();
+  ASSERT_TRUE(file_->put(changed("GPU-1")).ok());
+  const StateFile::Opened next = open("boot-2");
+  EXPECT_THAT(next.to_restore, IsEmpty());
+  ASSERT_THAT(next.notices, SizeIs(1));
+  EXPECT_THAT(next.notices[0], HasSubstr("restarted"));
+  EXPECT_THAT(open("boot-2").notices, IsEmpty());
+}
+
+TEST_F(StateFileTest, EveryTruncationIsKeptAsideAndNoticed) {
+  open();
+  ASSERT_TRUE(file_->put(changed("GPU-1")).ok());
+  const std::string whole = content();
+  for (std::size_t size = 0; size + 1 < whole.size(); size += 7) {
+    std::ofstream(path_) << whole.substr(0, size);
+    const StateFile::Opened next = open();
+    EXPECT_THAT(next.to_restore, IsEmpty());
+    ASSERT_THAT(next.notices, SizeIs(1)) << size;
+    EXPECT_THAT(next.notices[0], HasSubstr(path_.string() + ".damaged-"));
+  }
+  EXPECT_TRUE(fs::exists(path_.string() + ".damaged-1"));
+  EXPECT_TRUE(fs::exists(path_.string() + ".damaged-2"));
+  EXPECT_THAT(open().notices, IsEmpty());
+}
+
+TEST_F(StateFileTest, AFileThatOthersCouldHaveWrittenIsNotBelieved) {
+  open();
+  ASSERT_TRUE(file_->put(changed("GPU-1")).ok());
+  EXPECT_EQ(fs::status(path_).permissions(), fs::perms{0600});
+  fs::permissions(path_, fs::perms{0666});
+  const StateFile::Opened next = open();
+  EXPECT_THAT(next.to_restore, IsEmpty());
+  EXPECT_THAT(next.notices, SizeIs(1));
+}
+
+TEST_F(StateFileTest, WithoutAPlaceToWriteTheAgentDoesNotStart) {
+  StateFile file;
+  const auto opened = file.open(directory_ / "none" / "state.json", "boot-1");
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().code, ErrorCode::kIo);
+}
+
+TEST_F(StateFileTest, AFailedWriteIsReportedAndForgotten) {
+  open();
+  ASSERT_TRUE(file_->put(changed("GPU-1")).ok());
+  fs::rename(directory_, directory_.string() + "-gone");
+  EXPECT_FALSE(file_->put(changed("GPU-2")).ok());
+  EXPECT_FALSE(file_->take_out("GPU-1").ok());
+  fs::rename(directory_.string() + "-gone", directory_);
+  ASSERT_TRUE(file_->put(changed("GPU-3")).ok());
+  EXPECT_THAT(open().to_restore, SizeIs(2));
+}
+
+TEST(SavedState, FaultsNameTheirPlaces) {
+  const auto state = parse_saved_state(
+      "{\"format\": \"x\", \"boot_id\": \"b\", \"gpus\": [\n"
+      "{\"uuid\": \"\", \"power_limit_w\": -1},\n"
+      "{\"uuid\": \"a\", \"graphics_clocks_mhz\": [3, 2]},\n"
+      "{\"uuid\": \"a\", \"other\": 1}]}",
+      "state.json");
+  ASSERT_FALSE(state.ok());
+  const std::string text = state.error().text();
+  EXPECT_THAT(text, HasSubstr("state.json:1:12: format"));
+  EXPECT_THAT(text, HasSubstr("state.json:2:10: uuid"));
+  EXPECT_THAT(text, HasSubstr("power_limit_w: expected 0 to"));
+  EXPECT_THAT(text, HasSubstr("graphics_clocks_mhz: expected null or"));
+  EXPECT_THAT(text, HasSubstr("'a' is there twice"));
+  EXPECT_THAT(text, HasSubstr("no key 'other'"));
+}
+
+TEST(SavedState, AnyStateReadsAsItWasWritten) {
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const auto upto = [&](int highest) {
+    return std::uniform_int_distribution<int>(0, highest)(random);
+  };
+  for (int round = 0; round < 200; ++round) {
+    SavedState state{"boot " + std::to_string(upto(9)), {}};
+    const int gpus = upto(4);
+    for (int i = 0; i < gpus; ++i) {
+      SavedGpu gpu;
+      gpu.uuid = "GPU-\"\\\n" + std::to_string(i);
+      if (upto(1) == 0) gpu.power_limit = Watts{upto(1000000) / 997.0};
+      if (upto(1) == 0) gpu.persistence_mode = upto(1) == 0;
+      if (upto(1) == 0) gpu.graphics = SavedLock{};
+      if (upto(1) == 0) gpu.memory = SavedLock{ClockRange{{upto(100)}, {100 + upto(900)}}};
+      state.gpus.push_back(gpu);
+    }
+    const auto again = parse_saved_state(text_of(state), "state.json");
+    ASSERT_TRUE(again.ok()) << again.error().text();
+    ASSERT_EQ(*again, state);
+  }
+}
+
+}  // namespace
+}  // namespace harpe
