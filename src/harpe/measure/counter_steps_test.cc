@@ -1,0 +1,78 @@
+// When counters stepped, learnt from readings in between.
+
+#include "harpe/measure/counter_steps.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <random>
+
+namespace harpe {
+namespace {
+
+struct Errors {
+  double rms = 0;     ///< of the times of steps, s
+  double scaled = 0;  ///< root mean square of error over its stated sigma
+  int steps = 0, reads = 0, regular = 0;
+};
+
+Instant at(double seconds) {
+  return Instant{} + Seconds{seconds};
+}
+
+/// Follows a counter with steps of `period` for 100 steps after 40 to learn.
+Errors follow(double period, double jitter, double sampling, double sampling_jitter,
+              std::mt19937_64& random, bool only_when_due = false) {
+  std::normal_distribution<double> normal(0, jitter);
+  std::uniform_real_distribution<double> unit(0, 1);
+  std::vector<double> steps;
+  const double phase = period * unit(random);
+  for (int i = 0; i < 140; ++i) steps.push_back(phase + 0.01 + i * period + normal(random));
+  CounterSteps learner;
+  Errors errors;
+  double time = 0;
+  while (time < steps.back()) {
+    const auto count = std::upper_bound(steps.begin(), steps.end(), time) - steps.begin();
+    if (!only_when_due || learner.due(at(time), {sampling * (1 + sampling_jitter)})) {
+      errors.reads += 1;
+      const auto step = learner.add(at(time), {0}, {10.0 * static_cast<double>(count)});
+      if (step && count > 40) {
+        const double error = (step->time - at(steps[static_cast<std::size_t>(count) - 1])).value;
+        errors.rms += error * error;
+        errors.scaled += std::pow(error / step->sigma.value, 2);
+        errors.steps += 1;
+        errors.regular += learner.regular() ? 1 : 0;
+      }
+    }
+    time += sampling * (1 + sampling_jitter * (2 * unit(random) - 1));
+  }
+  errors.rms = std::sqrt(errors.rms / errors.steps);
+  errors.scaled = std::sqrt(errors.scaled / errors.steps);
+  return errors;
+}
+
+class Steps : public testing::TestWithParam<std::tuple<double, double>> {};
+
+TEST_P(Steps, AreFoundFarBetterThanReadingsAreApart) {
+  const auto [jitter, sampling_jitter] = GetParam();
+  std::mt19937_64 random(7);
+  Errors sum;
+  constexpr int kRuns = 40;
+  for (int run = 0; run < kRuns; ++run) {
+    const Errors errors = follow(0.1, jitter, 0.02, sampling_jitter, random);
+    sum.rms += errors.rms / kRuns;
+    sum.scaled += errors.scaled / kRuns;
+  }
+  std::printf("jitter %.1f ms, sampling +-%.0f %%: rms error %.2f ms, over sigma %.2f\n",
+              1e3 * jitter, 100 * sampling_jitter, 1e3 * sum.rms, sum.scaled);
+  EXPECT_LT(sum.scaled, 1.25);
+  EXPECT_LT(sum.rms, sampling_jitter > 0 ? std::max(0.002, 1.5 * jitter) : 0.0062);
+}
+
+INSTANTIATE_TEST_SUITE_P(Jitter, Steps,
+                         testing::Combine(testing::Values(0.0, 0.0003, 0.001, 0.003),
+                                          testing::Values(0.0, 0.2)));
+
+}  // namespace
+}  // namespace harpe

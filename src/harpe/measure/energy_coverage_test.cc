@@ -1,0 +1,81 @@
+// Windows over known power signals: how far off the answers are, and whether the error bars say so.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <tuple>
+
+#include "harpe/measure/energy_estimator.h"
+#include "harpe/measure/test_signal.h"
+
+namespace harpe {
+namespace {
+
+struct Score {
+  int windows = 0, covered = 0;
+  double relative_width = 0;  ///< mean half-width over energy
+  double worst = 0;           ///< largest error over energy
+  double bias = 0;            ///< mean error over energy
+  double coverage() const { return static_cast<double>(covered) / windows; }
+};
+
+/// Many windows of one length over fresh signals, answered at their ends (`late` s after them).
+Score measure(SignalKind kind, double length, const SensorModel& base, double late, int windows,
+              std::mt19937_64& random, EstimatorOptions options = {}) {
+  Score score;
+  std::uniform_real_distribution<double> unit(0, 1);
+  while (score.windows < windows) {
+    const double warm = 4;
+    const int per_signal = length > 10 ? 1 : 10;
+    const Signal signal = make_signal(kind, warm + (length + 1) * per_signal + 2, random);
+    SensorModel model = base;
+    model.phase = base.step * unit(random);
+    Sensor sensor(signal, model, random);
+    EnergyEstimator estimator(options);
+    double time = 0;
+    for (int i = 0; i < per_signal; ++i) {
+      const double begin = warm + i * (length + 1) + unit(random);
+      const double end = begin + length;
+      for (; time < begin; time = sensor.next(time)) estimator.add(sensor.look(time));
+      estimator.add(sensor.look(begin));
+      time = std::max(time, begin);
+      for (time = sensor.next(time); time < end + late; time = sensor.next(time)) {
+        estimator.add(sensor.look(time));
+      }
+      if (late == 0) estimator.add(sensor.look(end));
+      const EnergyEstimate answer = estimator.between(Sensor::instant(begin), Sensor::instant(end));
+      const double scale = model.has_counter ? model.counter_scale : model.power_scale;
+      const double truth = scale * (signal.energy(end) - signal.energy(begin));
+      const double error = answer.energy.value - truth;
+      score.windows += 1;
+      score.covered += std::abs(error) <= answer.error.value ? 1 : 0;
+      score.relative_width += answer.error.value / truth / windows;
+      score.bias += error / truth / windows;
+      score.worst = std::max(score.worst, std::abs(error) / truth);
+    }
+  }
+  return score;
+}
+
+class Windows : public testing::TestWithParam<std::tuple<SignalKind, double, double>> {};
+
+TEST_P(Windows, ErrorBarsHoldTheTruth) {
+  const auto [kind, length, late] = GetParam();
+  std::mt19937_64 random(20261121);
+  const int windows = length > 10 ? 200 : 2000;
+  const Score score = measure(kind, length, {}, late, windows, random);
+  std::printf("signal %d, %5.2f s, %s: coverage %.3f, bar %.4f, worst %.4f, bias %+.5f\n",
+              static_cast<int>(kind), length, late > 0 ? "later" : "at once", score.coverage(),
+              score.relative_width, score.worst, score.bias);
+  EXPECT_GE(score.coverage(), 0.93);
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, Windows,
+                         testing::Combine(testing::Values(SignalKind::kConstant,
+                                                          SignalKind::kTraining,
+                                                          SignalKind::kPulses, SignalKind::kWander),
+                                          testing::Values(0.05, 0.2, 0.5, 2.0, 10.0, 60.0),
+                                          testing::Values(0.0, 1.0)));
+
+}  // namespace
+}  // namespace harpe
