@@ -67,6 +67,9 @@ Result<double> Gpu::utilisation() {
 Result<EventReasons> Gpu::event_reasons() {
   return not_supported("telling why its clock is low");
 }
+Result<std::vector<std::int64_t>> Gpu::processes() {
+  return not_supported("telling which processes use it");
+}
 Result<bool> Gpu::persistence_mode() {
   return not_supported("persistence mode");
 }

@@ -92,6 +92,8 @@ class Gpu {
   virtual Result<double> utilisation();  ///< share of the last moments with work on it, 0 to 1
   virtual Result<EventReasons> event_reasons();
   virtual Result<bool> persistence_mode();
+  /// Ids of the processes that compute on it, as this process may see them.
+  virtual Result<std::vector<std::int64_t>> processes();
 
   /// The driver rounds to clocks it supports: read back.
   virtual Status set_locked_clocks(ClockDomain domain, ClockRange range);

@@ -1,0 +1,5 @@
+#pragma once
+/// \file
+/// The face of the room: energy of devices over windows of time, with error bars.
+
+#include "harpe/measure/energy_estimator.h"  // IWYU pragma: export
