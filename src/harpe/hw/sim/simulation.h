@@ -27,12 +27,17 @@ struct SimulatedWork {
     Seconds time;  ///< the whole work at this clock
     Watts power;   ///< while it runs
   };
-  std::vector<Point> points;  ///< rising clocks, at least one; between them, linear
+  std::vector<Point> points;  ///< rising clocks, 1 to 192 of them; between them, linear
+  /// How gradually a power limit bites, because kernels within the work differ in power: between
+  /// (1 - softness) and (1 + softness) of the limit, power bends over to it. 0: not before the
+  /// limit is reached, and never above it.
+  double limit_softness = 0;
 };
 
 /// The truth of one GPU, which its sensors only approximate. For tests and demonstrations.
 struct SimulatedTruth {
-  Joules energy;           ///< since the simulation began
+  Instant time;
+  Joules energy;           ///< since the simulation began, of what is metered
   Watts power;             ///< now
   Megahertz clock;         ///< in force now
   double temperature = 0;  ///< degrees Celsius
@@ -47,18 +52,20 @@ class Simulation {
   static Result<std::shared_ptr<Simulation>> make(std::string_view toml, const std::string& file,
                                                   Clock& clock);
   /// The GPUs that all processes with this configuration file share, in the state file it names;
-  /// made when it is not there yet.
+  /// made when it is not there yet. Time is that of `system_clock()`.
   static Result<std::shared_ptr<Simulation>> open(const std::filesystem::path& config);
 
   virtual ~Simulation() = default;
 
   virtual int gpus() const = 0;
+  virtual Instant began() const = 0;  ///< when the time of faults begins
   /// The GPU as its driver shows it, with all quirks and faults.
   virtual std::unique_ptr<Gpu> gpu(int index) = 0;
   virtual std::vector<std::unique_ptr<Cpu>> cpus() = 0;
 
   /// Runs work to its end, as one stream of a GPU does: sleeps on the clock until it is done at
-  /// the clocks in force meanwhile. Returns when it began and ended.
+  /// the clocks in force meanwhile. Returns when it began and ended. Works that run on one GPU at
+  /// the same time (8 at most) share it evenly.
   struct Span {
     Instant begin, end;
   };
@@ -68,6 +75,13 @@ class Simulation {
   virtual Status set_load(int gpu, double activity) = 0;
 
   virtual SimulatedTruth truth(int gpu) = 0;
+
+  /// Work of the GPU's own model (docs/gpu-models.md) that takes `at_highest` at the highest clock
+  /// without a power limit, `memory_bound` of it at any clock.
+  virtual SimulatedWork model_work(int gpu, Seconds at_highest, double memory_bound) const = 0;
+  /// Median time from the call that locks graphics clocks to the clock in force, by the highest
+  /// clock of the lock before and of the new one. The truth for measurements of it.
+  virtual Seconds switch_latency(int gpu, Megahertz from, Megahertz to) const = 0;
 };
 
 }  // namespace harpe
