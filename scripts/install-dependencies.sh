@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that building and testing Harpe needs and that are missing.
+# Installs the Debian 12 packages that building and testing Harpe needs and that are missing, and for
+# tests the Python packages of tests/requirements.txt into build/venv.
 # Does nothing, and needs no rights, when all of them are there.
 #
 #   scripts/install-dependencies.sh            everything: build, tests, lint
@@ -13,7 +14,7 @@ build=(
 tests=(
   clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19
   libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
-  man-db python3 python3-numpy python3-scipy
+  man-db python3 python3-venv python3-numpy python3-scipy
   chromium coinor-cbc
 )
 
@@ -23,13 +24,32 @@ case "${1:-}" in
   *) echo "usage: $0 [--build]" >&2; exit 2 ;;
 esac
 
+# The Python packages, anew when the list has changed. Debian's interpreter: other ones come and go.
+install_python_packages() {
+  local root venv wanted
+  root=$(cd "$(dirname "$0")/.." && pwd)
+  venv=$root/build/venv
+  wanted=$(sha256sum <"$root/tests/requirements.txt")
+  [ "$(cat "$venv/installed" 2>/dev/null)" = "$wanted" ] && return
+  echo "Installing Python packages into build/venv"
+  rm -rf "$venv"
+  /usr/bin/python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$root/tests/requirements.txt"
+  echo "$wanted" >"$venv/installed"
+}
+
+finish() {
+  [ "${1:-}" = --build ] || install_python_packages
+  exit 0
+}
+
 missing=()
 for package in "${wanted[@]}"; do
   status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
   [ "$status" = installed ] || missing+=("$package")
 done
 if [ ${#missing[@]} -eq 0 ]; then
-  exit 0
+  finish "$@"
 fi
 
 as_root=()
@@ -45,3 +65,4 @@ echo "Installing: ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install --yes --no-remove --no-install-recommends -qq "${missing[@]}" >/dev/null
+finish "$@"
