@@ -61,6 +61,7 @@ void add_verify_command(Commands& commands);
 void add_profile_command(Commands& commands);
 void add_synth_command(Commands& commands);
 void add_predict_command(Commands& commands);
+void add_devices_command(Commands& commands);
 void add_completion_command(Commands& commands);
 void add_man_command(Commands& commands);
 

@@ -137,6 +137,7 @@ Commands::Commands() : root_(std::make_unique<CLI::App>()) {
   add_profile_command(*this);
   add_predict_command(*this);
   add_synth_command(*this);
+  add_devices_command(*this);
   add_completion_command(*this);
   add_man_command(*this);
 }

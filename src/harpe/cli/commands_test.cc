@@ -41,6 +41,7 @@ const std::vector<std::vector<std::string>> kCommands = {{},
                                                          {"profile", "check"},
                                                          {"predict"},
                                                          {"synth"},
+                                                         {"devices"},
                                                          {"completion"},
                                                          {"man"}};
 

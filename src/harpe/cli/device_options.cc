@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "harpe/cli/options.h"
-#include "harpe/hw/gpu_choice.h"
 
 namespace harpe {
 
@@ -17,17 +16,23 @@ void add_device_options(CLI::App& app, DeviceArguments& arguments) {
            arguments.simulation);
 }
 
-Result<ChosenDevices> open_chosen_devices(const DeviceArguments& arguments) {
+Result<Devices> open_all_devices(const DeviceArguments& arguments) {
   DeviceOptions options = DeviceOptions::of_environment();
   if (!arguments.simulation.empty()) options.simulation = arguments.simulation;
-  Result<Devices> devices = open_devices(options);
-  if (!devices.ok()) return std::move(devices).error();
+  return open_devices(options);
+}
 
+Result<GpuChoice> choose_gpus(const DeviceArguments& arguments, const Devices& devices) {
   std::vector<GpuIdentity> identities;
-  identities.reserve(devices->gpus.size());
-  for (const auto& gpu : devices->gpus) identities.push_back(gpu->identity());
-  Result<GpuChoice> choice =
-      choose_gpus(arguments.gpus, identities, VisibilityVariables::of_environment());
+  identities.reserve(devices.gpus.size());
+  for (const auto& gpu : devices.gpus) identities.push_back(gpu->identity());
+  return choose_gpus(arguments.gpus, identities, VisibilityVariables::of_environment());
+}
+
+Result<ChosenDevices> open_chosen_devices(const DeviceArguments& arguments) {
+  Result<Devices> devices = open_all_devices(arguments);
+  if (!devices.ok()) return std::move(devices).error();
+  Result<GpuChoice> choice = choose_gpus(arguments, *devices);
   if (!choice.ok()) return std::move(choice).error();
   return ChosenDevices{.devices = *std::move(devices),
                        .gpus = std::move(choice->gpus),

@@ -7,6 +7,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/hw/devices.h"
+#include "harpe/hw/gpu_choice.h"
 
 namespace CLI {
 class App;
@@ -30,7 +31,12 @@ struct ChosenDevices {
 /// Adds `--simulate FILE` and `--gpus LIST`. `arguments` must outlive the parsing.
 void add_device_options(CLI::App& app, DeviceArguments& arguments);
 
-/// Opens the devices (environment variables first, then the options) and finds the GPUs meant.
+/// Opens all devices: environment variables first, then the options.
+Result<Devices> open_all_devices(const DeviceArguments& arguments);
+/// The GPUs that `--gpus` means among `devices`.
+Result<GpuChoice> choose_gpus(const DeviceArguments& arguments, const Devices& devices);
+
+/// Opens all devices and finds the GPUs meant.
 /// Without `--gpus` these are the ones that a program started here would use; there may be none.
 Result<ChosenDevices> open_chosen_devices(const DeviceArguments& arguments);
 

@@ -69,6 +69,8 @@ class Gpu {
   virtual ~Gpu() = default;
 
   virtual const GpuIdentity& identity() const = 0;
+  /// Gives it its place among the GPUs of all backends. For `open_devices`.
+  virtual void set_index(int /*index*/) {}
 
   /// Energy since the driver was loaded. Advances in steps (about 100 ms on data-centre GPUs).
   virtual Result<Joules> total_energy();
@@ -95,6 +97,9 @@ class Gpu {
   /// Ids of the processes that compute on it, as this process may see them.
   virtual Result<std::vector<std::int64_t>> processes();
 
+  /// Whether this process may probably set anything: looks at what it is and asks nobody. The
+  /// driver decides when it is tried.
+  virtual Status may_set() const { return ok_status(); }
   /// The driver rounds to clocks it supports: read back.
   virtual Status set_locked_clocks(ClockDomain domain, ClockRange range);
   virtual Status reset_locked_clocks(ClockDomain domain);
@@ -111,12 +116,12 @@ struct CpuEnergy {
   std::optional<Joules> dram;
 };
 
-/// One CPU package (socket).
+/// One CPU package (socket), or one die of it where the processor meters each.
 class Cpu {
  public:
   virtual ~Cpu() = default;
   virtual int index() const = 0;
-  virtual const std::string& name() const = 0;  ///< "package-0"
+  virtual const std::string& name() const = 0;  ///< "package-0", "package-0-die-1"
   virtual bool has_dram() const = 0;
   /// Must be read more often than the counter wraps (every 30 s will do), or wraps are lost.
   virtual Result<CpuEnergy> total_energy() = 0;

@@ -1,13 +1,68 @@
 #include "harpe/hw/devices.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "harpe/hw/nvml/nvml.h"
+#include "harpe/hw/rapl/rapl.h"
+#include "harpe/hw/sim/simulation.h"
+#include "harpe/hw/system_clock.h"
 
 namespace harpe {
+namespace fs = std::filesystem;
 namespace {
 
-void take_variable(const char* name, auto& target) {
+/// Where Zeus's users mount the host's tree into containers.
+constexpr const char* kContainerPowercapRoot = "/zeus_sys/class/powercap";
+
+bool take_variable(const char* name, auto& target) {
   const char* value = std::getenv(name);
   if (value != nullptr) target = value;
+  return value != nullptr;
+}
+
+void take(std::vector<std::unique_ptr<Gpu>>& all, std::vector<std::unique_ptr<Gpu>> more) {
+  std::ranges::move(more, std::back_inserter(all));
+}
+
+/// PCI order over all backends, each GPU once.
+void put_in_order(std::vector<std::unique_ptr<Gpu>>& gpus) {
+  const auto place = [](const std::unique_ptr<Gpu>& gpu) {
+    const GpuIdentity& identity = gpu->identity();
+    return std::pair{identity.pci.empty(), identity.pci};
+  };
+  std::ranges::stable_sort(gpus, {}, place);
+  std::set<std::string> seen;
+  std::erase_if(gpus, [&seen](const std::unique_ptr<Gpu>& gpu) {
+    const std::string& uuid = gpu->identity().uuid;
+    return !uuid.empty() && !seen.insert(uuid).second;
+  });
+  for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i]->set_index(static_cast<int>(i));
+}
+
+Status add_simulation(const fs::path& file, Devices& devices) {
+  Result<std::shared_ptr<Simulation>> simulation = Simulation::open(file);
+  if (!simulation.ok()) return std::move(simulation).error();
+  for (int i = 0; i < (*simulation)->gpus(); ++i) devices.gpus.push_back((*simulation)->gpu(i));
+  devices.cpus = (*simulation)->cpus();
+  devices.backends.push_back({.name = "sim",
+                              .available = true,
+                              .detail = "simulated GPUs of " + file.string() +
+                                        " in place of real ones: no figure of theirs is measured"});
+  return ok_status();
+}
+
+void add_real_gpus(const DeviceOptions& options, Devices& devices) {
+  if (!options.nvml_library.empty()) {
+    NvmlDevices nvml = open_nvml(options.nvml_library);
+    take(devices.gpus, std::move(nvml.gpus));
+    devices.backends.push_back(std::move(nvml.state));
+  }
+  put_in_order(devices.gpus);
 }
 
 }  // namespace
@@ -16,15 +71,27 @@ DeviceOptions DeviceOptions::of_environment() {
   DeviceOptions options;
   take_variable("HARPE_SIMULATION", options.simulation);
   take_variable("HARPE_NVML_LIBRARY", options.nvml_library);
-  take_variable("HARPE_POWERCAP_ROOT", options.powercap_root);
+  std::error_code ignored;
+  if (!take_variable("HARPE_POWERCAP_ROOT", options.powercap_root) &&
+      fs::is_directory(kContainerPowercapRoot, ignored)) {
+    options.powercap_root = kContainerPowercapRoot;
+  }
   return options;
 }
 
 Result<Devices> open_devices(const DeviceOptions& options) {
-  if (!options.simulation.empty()) {
-    return Error::of(ErrorCode::kNotSupported, "simulated GPUs are not built yet");
+  Devices devices;
+  if (options.simulation.empty()) {
+    add_real_gpus(options, devices);
+  } else if (Status status = add_simulation(options.simulation, devices); !status.ok()) {
+    return std::move(status).error();
   }
-  return Devices{};
+  if (devices.cpus.empty() && !options.powercap_root.empty()) {
+    RaplDevices rapl = open_rapl(options.powercap_root, system_clock());
+    devices.cpus = std::move(rapl.cpus);
+    devices.backends.push_back(std::move(rapl.state));
+  }
+  return devices;
 }
 
 }  // namespace harpe
