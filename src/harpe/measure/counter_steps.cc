@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kRemembered = 32;
 constexpr std::size_t kEnough = 8;
 constexpr int kFirstIterations = 10;
+constexpr double kLongestGap = 10;     // periods without a reading
 constexpr double kLeastJitter = 2e-4;  // s
 
 double uniform_sigma(double width) {
@@ -73,6 +74,10 @@ std::optional<CounterStep> CounterSteps::add(Instant time, Seconds spread, Joule
   const double high = (time - origin_).value + spread.value;
   double low = (last_->time - origin_).value - last_->spread.value;
   const double between_readings = high - low;
+  if (between_readings > kLongestGap * period().value) {  // the count of periods would be a guess
+    brackets_.clear();
+    grid_.reset();
+  }
   low = std::max(low, high - period().value - 2 * spread.value);
   brackets_.push_back(
       {.low = std::min(low, high), .high = high, .between_readings = between_readings});

@@ -1,0 +1,110 @@
+#pragma once
+/// \file
+/// Energy of all devices over named windows, which may overlap and nest and be opened and ended
+/// from any thread. One thread samples all devices, only while a window is open: idle GPUs are not
+/// kept awake.
+///
+///   auto monitor = harpe::EnergyMonitor::start(gpus, cpus, {}, harpe::system_clock());
+///   (void)(*monitor)->begin("epoch");
+///   ...
+///   auto used = (*monitor)->end("epoch");
+///
+/// Thread safety: all members may be called from any thread. The devices belong to the monitor as
+/// long as it lives; use them through `use_gpu`. A call waits for a driver call in progress.
+/// Failure: a device that fails or is lost is marked in the results; the others are right.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harpe/base/clock.h"
+#include "harpe/base/result.h"
+#include "harpe/hw/device.h"
+#include "harpe/measure/energy_estimator.h"
+
+namespace harpe {
+
+struct MonitorOptions {
+  double rate = 50;                ///< of sampling power, Hz; between 0.1 and 1000
+  Seconds cpu_interval{5};         ///< between readings of CPU counters in open windows
+  Seconds idle_cpu_interval{15};   ///< the same without a window: counters wrap
+  Seconds reasons_interval{0.2};   ///< between readings of event reasons
+  Seconds processes_interval{10};  ///< between looks at who uses a GPU
+  Seconds history{120};            ///< of samples kept, for each device
+  bool sampling_thread = true;     ///< false: `poll` is called by hand, as in tests
+  SensorAccuracy gpu_accuracy{.share = 0.05,
+                              .source =
+                                  "NVIDIA states 5 % of the power drawn for Fermi and Kepler "
+                                  "and nothing for newer GPUs"};
+  SensorAccuracy cpu_accuracy{.share = 0.05, .source = "assumed: RAPL's vendors state none"};
+  std::uint64_t seed = 1;  ///< of the moments of sampling, which are spread at random
+};
+
+/// What one device used in a window.
+struct DeviceEnergy {
+  enum class Kind : unsigned char { kGpu, kCpu, kDram };
+  Kind kind = Kind::kGpu;
+  int index = 0;                        ///< of the GPU or the CPU package
+  std::string name;                     ///< "NVIDIA A40", "package-0"
+  std::string uuid;                     ///< of GPUs
+  EnergyEstimate energy;                ///< to the last good reading, if `fault`
+  std::optional<Error> fault;           ///< why `energy` is incomplete or missing
+  std::uint64_t failed_reads = 0;       ///< in the window
+  EventReasons reasons;                 ///< all seen in the window
+  double throttled_share = 0;           ///< of the looks at the event reasons
+  bool whole_module = false;            ///< includes CPU and memory of a superchip
+  std::vector<std::int64_t> processes;  ///< seen to compute on this GPU in the window
+
+  std::string label() const;  ///< "GPU 0", "CPU 0", "DRAM 0"
+};
+
+struct WindowEnergy {
+  std::string name;
+  double started_at = 0;  ///< seconds since 1970, by the clock on the wall
+  Instant begin{}, end{};
+  Seconds time{};
+  std::vector<DeviceEnergy> devices;  ///< GPUs, then for each package CPU and DRAM
+
+  /// Of all devices that answered. Where the whole module of a superchip is metered, its CPU
+  /// packages are inside already and not added.
+  EnergyEstimate total() const;
+  /// Sum over one kind.
+  Joules sum(DeviceEnergy::Kind kind) const;
+  bool complete() const;  ///< no device has a fault
+};
+
+class EnergyMonitor {
+ public:
+  /// GPUs given twice (by UUID) are measured once. Reads every device once. The devices and the
+  /// clock must outlive the monitor. Fails on a rate out of range.
+  static Result<std::unique_ptr<EnergyMonitor>> start(std::span<Gpu* const> gpus,
+                                                      std::span<Cpu* const> cpus,
+                                                      MonitorOptions options, Clock& clock);
+  virtual ~EnergyMonitor() = default;
+
+  /// Opens a window. A name that is open already is a fault, or starts over with `restart`.
+  virtual Status begin(const std::string& name, bool restart = false) = 0;
+  /// Ends a window; what it used. Takes the time, then reads each device once, so that a short
+  /// window is as good as its sensors. Unknown names: `kNotFound`.
+  virtual Result<WindowEnergy> end(const std::string& name) = 0;
+  /// The same without ending it.
+  virtual Result<WindowEnergy> so_far(const std::string& name) = 0;
+  /// Forgets a window.
+  virtual Status cancel(const std::string& name) = 0;
+
+  /// The GPUs measured, in the order given.
+  virtual std::vector<GpuIdentity> gpus() const = 0;
+  virtual void use_gpu(std::size_t position, const std::function<void(Gpu&)>& use) = 0;
+
+  /// One round of sampling.
+  virtual void poll() = 0;
+  /// Processor time of the sampling thread since the start; 0 without one.
+  virtual Seconds sampling_cpu_time() const = 0;
+  virtual std::uint64_t rounds() const = 0;  ///< of sampling, since the start
+};
+
+}  // namespace harpe
