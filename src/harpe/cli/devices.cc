@@ -113,8 +113,8 @@ std::string state_text(const GpuView& gpu) {
 }
 
 std::string gpus_text(const std::vector<GpuView>& gpus, bool coloured) {
-  Table table{.rows = {{"GPU", "name", "PCI address", "UUID", "clock MHz", "power W", "limit W",
-                        "energy counter", "persistence", "clock held back by"}}};
+  Table table{.rows = {{"GPU", "name", "PCI", "UUID", "clock MHz", "power W", "limit W", "energy",
+                        "persistence", "held back by"}}};
   table.left = table.rows.front().size();
   for (const GpuView& gpu : gpus) {
     const GpuIdentity& identity = gpu.identity;

@@ -73,6 +73,14 @@ Result<std::vector<std::int64_t>> Gpu::processes() {
 Result<bool> Gpu::persistence_mode() {
   return not_supported("persistence mode");
 }
+Status Gpu::may_set() const {
+  if (!identity().is_mig) return ok_status();
+  return Error::of(
+      ErrorCode::kNotSupported,
+      identity().name + " (GPU " + std::to_string(identity().index) +
+          ") is divided into MIG instances, which share one clock and one power limit: "
+          "setting them would change all instances; disable MIG mode first");
+}
 Status Gpu::set_locked_clocks(ClockDomain /*domain*/, ClockRange /*range*/) {
   return not_supported("locking its clocks");
 }

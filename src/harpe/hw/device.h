@@ -97,9 +97,9 @@ class Gpu {
   /// Ids of the processes that compute on it, as this process may see them.
   virtual Result<std::vector<std::int64_t>> processes();
 
-  /// Whether this process may probably set anything: looks at what it is and asks nobody. The
-  /// driver decides when it is tried.
-  virtual Status may_set() const { return ok_status(); }
+  /// Whether this process may probably set clocks and limits: looks at what it is and asks nobody.
+  /// The driver decides when it is tried. `kNotSupported` in MIG mode: all instances share them.
+  virtual Status may_set() const;
   /// The driver rounds to clocks it supports: read back.
   virtual Status set_locked_clocks(ClockDomain domain, ClockRange range);
   virtual Status reset_locked_clocks(ClockDomain domain);

@@ -302,17 +302,8 @@ Result<bool> NvmlGpu::persistence_mode() {
   return enabled != 0;
 }
 
-Status NvmlGpu::refuse_if_divided(const std::string& what) const {
-  if (!identity_.is_mig) return ok_status();
-  return Error::of(ErrorCode::kNotSupported,
-                   identity_.name + " (GPU " + std::to_string(identity_.index) +
-                       ") is divided into MIG instances, which share one clock and one power "
-                       "limit: " +
-                       what + " would change it for all of them; disable MIG mode to set it");
-}
-
 Status NvmlGpu::may_set() const {
-  if (Status status = refuse_if_divided("setting it"); !status.ok()) return status;
+  if (Status status = Gpu::may_set(); !status.ok()) return status;
   if (has_capability(CAP_SYS_ADMIN)) return ok_status();
   return nvml_->error(kNvmlNoPermission, "setting clocks and limits");
 }
@@ -323,7 +314,7 @@ Status NvmlGpu::set_locked_clocks(ClockDomain domain, ClockRange range) {
     return Error::invalid(what + ": " + std::to_string(range.lowest.value) + ".." +
                           std::to_string(range.highest.value) + " MHz is no range");
   }
-  if (Status status = refuse_if_divided(what); !status.ok()) return status;
+  if (Status status = Gpu::may_set(); !status.ok()) return status;
   return call(
       what,
       domain == ClockDomain::kGraphics ? api().lock_graphics_clocks : api().lock_memory_clocks,
@@ -332,7 +323,7 @@ Status NvmlGpu::set_locked_clocks(ClockDomain domain, ClockRange range) {
 
 Status NvmlGpu::reset_locked_clocks(ClockDomain domain) {
   const std::string what = std::string("resetting its ") + domain_name(domain);
-  if (Status status = refuse_if_divided(what); !status.ok()) return status;
+  if (Status status = Gpu::may_set(); !status.ok()) return status;
   return call(what, domain == ClockDomain::kGraphics ? api().reset_graphics_clocks
                                                      : api().reset_memory_clocks);
 }
@@ -343,7 +334,7 @@ Status NvmlGpu::set_power_limit(Watts limit) {
   if (!(milliwatts >= 0) || milliwatts > std::numeric_limits<unsigned>::max()) {
     return Error::invalid(what + ": out of range");
   }
-  if (Status status = refuse_if_divided(what); !status.ok()) return status;
+  if (Status status = Gpu::may_set(); !status.ok()) return status;
   return call(what, api().set_power_limit, static_cast<unsigned>(milliwatts));
 }
 

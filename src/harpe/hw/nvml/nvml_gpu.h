@@ -66,7 +66,6 @@ class NvmlGpu final : public Gpu {
   Result<double> field(unsigned id, unsigned scope, const std::string& what) const;
   Result<Watts> milliwatts(const std::string& what, int (*function)(NvmlDevice, unsigned*)) const;
   Result<std::vector<Megahertz>> memory_clocks() const;
-  Status refuse_if_divided(const std::string& what) const;
 
   std::shared_ptr<const NvmlLibrary> nvml_;
   NvmlDevice device_;
