@@ -1,0 +1,264 @@
+// A library with the names of NVML that answers as a test tells it, for what no simulated driver
+// shows: codes of errors, functions that are missing (SCRIPTED_OLD), counts of calls. Built as a
+// module of its own and loaded as the real one is; declared here anew, not with Harpe's header.
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace {
+
+struct Script {
+  std::mutex mutex;
+  std::map<std::string, int> results;
+  std::map<std::string, int> calls;
+  std::map<std::string, std::uint64_t> values;
+};
+
+Script& script() {
+  static Script script;
+  return script;
+}
+
+int answer(const char* function) {
+  const std::scoped_lock lock(script().mutex);
+  ++script().calls[function];
+  const auto result = script().results.find(function);
+  return result == script().results.end() ? 0 : result->second;
+}
+
+std::uint64_t value(const std::string& name, std::uint64_t otherwise) {
+  const std::scoped_lock lock(script().mutex);
+  const auto found = script().values.find(name);
+  return found == script().values.end() ? otherwise : found->second;
+}
+
+void remember(const std::string& name, std::uint64_t number) {
+  const std::scoped_lock lock(script().mutex);
+  script().values[name] = number;
+}
+
+unsigned small(const std::string& name, std::uint64_t otherwise) {
+  return static_cast<unsigned>(value(name, otherwise));
+}
+
+struct Field {
+  unsigned id, scope;
+  long long timestamp, latency;
+  unsigned type;
+  int result;
+  union {
+    double d;
+    unsigned u;
+    unsigned long long ull;
+  } value;
+};
+
+}  // namespace
+
+extern "C" {
+
+// ---- for the test
+
+void script_reset() {
+  const std::scoped_lock lock(script().mutex);
+  script().results.clear();
+  script().calls.clear();
+  script().values.clear();
+}
+void script_result(const char* function, int result) {
+  const std::scoped_lock lock(script().mutex);
+  script().results[function] = result;
+}
+void script_value(const char* name, std::uint64_t number) {
+  remember(name, number);
+}
+std::uint64_t script_read(const char* name) {
+  return value(name, 0);
+}
+int script_calls(const char* function) {
+  const std::scoped_lock lock(script().mutex);
+  return script().calls[function];
+}
+
+// ---- NVML
+
+#ifdef SCRIPTED_OLD
+int nvmlInit() {
+  return answer("nvmlInit");
+}
+#else
+int nvmlInit_v2() {
+  return answer("nvmlInit_v2");
+}
+#endif
+int nvmlShutdown() {
+  return answer("nvmlShutdown");
+}
+const char* nvmlErrorString(int result) {
+  return result == 4 ? "Insufficient Permissions" : "Some Error";
+}
+int nvmlSystemGetDriverVersion(char* text, unsigned size) {
+  std::strncpy(text, "550.54.15", size);
+  return answer("nvmlSystemGetDriverVersion");
+}
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = small("count", 1);
+  return answer("nvmlDeviceGetCount_v2");
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  static int handle;
+  *device = &handle;
+  const int all = answer("nvmlDeviceGetHandleByIndex_v2");
+  return all != 0 ? all
+                  : answer(("nvmlDeviceGetHandleByIndex_v2 " + std::to_string(index)).c_str());
+}
+int nvmlDeviceGetName(void*, char* text, unsigned size) {
+  std::strncpy(text, value("ga100", 0) != 0 ? "NVIDIA A100-SXM4-80GB" : "NVIDIA A40", size);
+  return answer("nvmlDeviceGetName");
+}
+int nvmlDeviceGetUUID(void*, char* text, unsigned size) {
+  std::strncpy(text, "GPU-7a5e0001-0000-0000-0000-000000000000", size);
+  return answer("nvmlDeviceGetUUID");
+}
+#ifdef SCRIPTED_OLD
+int nvmlDeviceGetPciInfo_v2(void*, char* info) {
+#else
+int nvmlDeviceGetPciInfo_v3(void*, char* info) {
+#endif
+  const unsigned address[] = {1, 0xc1, 0x1f};
+  std::memset(info, 0, 68);
+  std::memcpy(info + 16, address, sizeof address);
+  return answer("nvmlDeviceGetPciInfo");
+}
+int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* mj) {
+  *mj = value("energy", 123456);
+  return answer("nvmlDeviceGetTotalEnergyConsumption");
+}
+int nvmlDeviceGetPowerUsage(void*, unsigned* mw) {
+  *mw = small("power usage", 250500);
+  return answer("nvmlDeviceGetPowerUsage");
+}
+int nvmlDeviceGetClockInfo(void*, unsigned domain, unsigned* mhz) {
+  *mhz = domain == 2 ? 405 : 1400 + domain;
+  return answer("nvmlDeviceGetClockInfo");
+}
+int nvmlDeviceGetSupportedMemoryClocks(void*, unsigned* count, unsigned* mhz) {
+  mhz[0] = 7251;
+  mhz[1] = 405;
+  *count = 2;
+  return answer("nvmlDeviceGetSupportedMemoryClocks");
+}
+int nvmlDeviceGetSupportedGraphicsClocks(void*, unsigned memory, unsigned* count, unsigned* mhz) {
+  *count = 0;
+  for (unsigned clock = memory == 7251 ? 1740 : 420; clock >= 210; clock -= 15) {
+    mhz[(*count)++] = clock;
+  }
+  return answer("nvmlDeviceGetSupportedGraphicsClocks");
+}
+int nvmlDeviceGetPowerManagementLimit(void*, unsigned* mw) {
+  *mw = small("limit", 300000);
+  return answer("nvmlDeviceGetPowerManagementLimit");
+}
+int nvmlDeviceGetPowerManagementLimitConstraints(void*, unsigned* lowest, unsigned* highest) {
+  *lowest = 100000;
+  *highest = 300000;
+  return answer("nvmlDeviceGetPowerManagementLimitConstraints");
+}
+int nvmlDeviceGetPowerManagementDefaultLimit(void*, unsigned* mw) {
+  *mw = 290000;
+  return answer("nvmlDeviceGetPowerManagementDefaultLimit");
+}
+int nvmlDeviceGetTemperature(void*, int sensor, unsigned* degrees) {
+  *degrees = sensor == 0 ? 41 : 999;
+  return answer("nvmlDeviceGetTemperature");
+}
+int nvmlDeviceGetUtilizationRates(void*, unsigned* gpu_and_memory) {
+  gpu_and_memory[0] = 75;
+  gpu_and_memory[1] = 10;
+  return answer("nvmlDeviceGetUtilizationRates");
+}
+#ifdef SCRIPTED_OLD
+int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* bits) {
+#else
+int nvmlDeviceGetCurrentClocksEventReasons(void*, unsigned long long* bits) {
+#endif
+  *bits = 0x44;
+  return answer("nvmlDeviceGetCurrentClocksEventReasons");
+}
+int nvmlDeviceGetPersistenceMode(void*, unsigned* enabled) {
+  *enabled = small("persistence", 1);
+  return answer("nvmlDeviceGetPersistenceMode");
+}
+int nvmlDeviceSetPersistenceMode(void*, unsigned enabled) {
+  remember("persistence", enabled);
+  return answer("nvmlDeviceSetPersistenceMode");
+}
+int nvmlDeviceSetPowerManagementLimit(void*, unsigned mw) {
+  remember("limit", mw);
+  return answer("nvmlDeviceSetPowerManagementLimit");
+}
+
+#ifndef SCRIPTED_OLD
+int nvmlDeviceGetMigMode(void*, unsigned* current, unsigned* pending) {
+  *current = *pending = small("mig", 0);
+  return answer("nvmlDeviceGetMigMode");
+}
+int nvmlDeviceGetNumGpuCores(void*, unsigned* cores) {
+  *cores = 10752;
+  return answer("nvmlDeviceGetNumGpuCores");
+}
+int nvmlDeviceGetMaxClockInfo(void*, unsigned, unsigned* mhz) {
+  *mhz = 1740;
+  return answer("nvmlDeviceGetMaxClockInfo");
+}
+int nvmlDeviceGetArchitecture(void*, unsigned* architecture) {
+  *architecture = small("architecture", 7);
+  return answer("nvmlDeviceGetArchitecture");
+}
+int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* mw) {
+  *mw = small("enforced", 280000);
+  return answer("nvmlDeviceGetEnforcedPowerLimit");
+}
+int nvmlDeviceGetTemperatureV(void*, int* version_sensor_temperature) {
+  if (version_sensor_temperature[0] != 0x100000C) return 25;
+  version_sensor_temperature[2] = -3;
+  return answer("nvmlDeviceGetTemperatureV");
+}
+/// A value "field 186 0" (field, scope) is answered; others are not supported.
+int nvmlDeviceGetFieldValues(void*, int count, Field* fields) {
+  for (int i = 0; i < count; ++i) {
+    Field& field = fields[i];
+    const std::string name =
+        "field " + std::to_string(field.id) + " " + std::to_string(field.scope);
+    const std::uint64_t number = value(name, ~0ULL);
+    field.result = number == ~0ULL ? 3 : 0;
+    field.type = field.id == 191 ? 3 : 1;
+    field.value.ull = 0;
+    if (field.id == 191) {
+      field.value.ull = number;
+    } else {
+      field.value.u = static_cast<unsigned>(number);
+    }
+  }
+  return answer("nvmlDeviceGetFieldValues");
+}
+int nvmlDeviceSetGpuLockedClocks(void*, unsigned lowest, unsigned highest) {
+  remember("locked", lowest * 100000ULL + highest);
+  return answer("nvmlDeviceSetGpuLockedClocks");
+}
+int nvmlDeviceSetMemoryLockedClocks(void*, unsigned lowest, unsigned highest) {
+  remember("memory locked", lowest * 100000ULL + highest);
+  return answer("nvmlDeviceSetMemoryLockedClocks");
+}
+int nvmlDeviceResetGpuLockedClocks(void*) {
+  return answer("nvmlDeviceResetGpuLockedClocks");
+}
+int nvmlDeviceResetMemoryLockedClocks(void*) {
+  return answer("nvmlDeviceResetMemoryLockedClocks");
+}
+#endif
+
+}  // extern "C"
