@@ -2,18 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace harpe {
 namespace {
 
 constexpr double kNinetyFivePercent = 1.959964;
+constexpr double kLongestRepeat = 0.25;  // s; a value repeated longer is the power, not its age
 constexpr std::size_t kChanges = 64;
 constexpr double kScaleTime = 10;        // over which counter and power are compared, s
 constexpr double kForgettingSteps = 30;  // of the running mean of disagreements
 constexpr double kUnknownScale = 0.05;   // relative error before counter and power were compared
 // A counter is not believed whose joules are so far from the integrated power's.
 constexpr double kLeastScale = 0.1, kMostScale = 10;
+// What a sensor that measures seldom misses is nothing or much: wider than a normal distribution.
+constexpr double kHeavyTails = 1.25;
 // Standard error at an edge, as a share of the power over the averaging time.
 constexpr double kHiddenByAverage = 0.1;
 constexpr double kLeastVariance = 1e-6;  // counters count in mJ
@@ -78,9 +82,23 @@ void EnergyEstimator::add(const EnergySample& sample) {
 void EnergyEstimator::add_power(Instant time, double power) {
   if (points_.empty()) {
     points_.push_back({.time = time, .power = power});
+    looked_ = time;
     highest_ = power;
     return;
   }
+  // A sensor that is looked at more often than it measures repeats itself: only new values tell
+  // something, and those are on average as old as half the time since the look before.
+  const bool repeats = has_power_ && power == points_.back().power;
+  const Instant looked = std::exchange(looked_, time);
+  if (repeats && (time - points_.back().time).value < kLongestRepeat) {
+    repeated_ = true;
+    return;
+  }
+  if (repeated_ && !repeats) {
+    time = std::max(time + (time - looked) * -0.5, points_.back().time + Seconds{1e-9});
+  }
+  repeating_ = repeated_;
+  repeated_ = false;
   const PowerPoint& last = points_.back();
   const double interval = (time - last.time).value;
   const double change = power - last.power;
@@ -98,8 +116,11 @@ void EnergyEstimator::add_power(Instant time, double power) {
     next.variance += square(interval * std::max(highest_ - mean, mean) / kNinetyFivePercent);
     next.unobserved += interval;
   } else {
-    // A jump at an unknown moment between the two, and noise, which every sample has its own of.
-    next.variance += square(interval) * (square(change) / 12 + square(noise_));
+    // A jump at an unknown moment between the two; one there and back that neither saw, about as
+    // likely as those that were seen of late, more so where the sensor measures seldom; and noise,
+    // which every sample has its own of.
+    next.variance += square(interval) *
+                     ((square(change) + (repeating_ ? 1 : 0.25) * wander_) / 12 + square(noise_));
     typical_interval_ += (interval - typical_interval_) / 16;
     changes_.push_back(std::abs(change));
     if (changes_.size() > kChanges) changes_.pop_front();
@@ -319,7 +340,7 @@ EnergyEstimate EnergyEstimator::difference(const Edge& begin, const Edge& end) c
     result.source = has_power_ ? EnergySource::kCounterAndPower : EnergySource::kCounter;
   }
   result.energy.value = std::max(0.0, result.energy.value);
-  result.error = {kNinetyFivePercent * std::sqrt(variance)};
+  result.error = {kNinetyFivePercent * (repeating_ ? kHeavyTails : 1) * std::sqrt(variance)};
   result.sensor_error = result.energy * options_.accuracy.share;
   if (by_counter) result.restarts = end.restarts - begin.restarts;
   if (has_power_ && compared_ >= 3) result.counter_per_power = scale_;

@@ -161,6 +161,9 @@ class EnergyEstimator {
   CounterSteps steps_;
   std::optional<Instant> first_, newest_;
   bool has_power_ = false;
+  Instant looked_{};        ///< at power, last
+  bool repeating_ = false;  ///< the sensor measures more seldom than it is looked at
+  bool repeated_ = false;   ///< power did not change since the newest point
   std::deque<PowerPoint> points_;
   std::deque<double> changes_;  ///< of power between neighbouring samples, W
   double noise_ = 0;            ///< standard deviation of a power sample, W

@@ -43,14 +43,16 @@ class Signal {
 /// What a sensor adds to the truth.
 struct SensorModel {
   bool has_counter = true, has_power = true;
-  double step = 0.1;             ///< s
-  double phase = 0.037;          ///< of the steps, s
-  double step_jitter = 0.001;    ///< standard deviation, s
-  double counter_scale = 1;      ///< counter joules per true joule (the counter is the reference)
-  double power_scale = 0.95;     ///< sampled watts per true watt
-  double power_noise = 0.01;     ///< relative standard deviation
-  double sampling = 0.02;        ///< s
-  double sampling_jitter = 0.2;  ///< share of `sampling`, uniform
+  double step = 0.1;           ///< s
+  double phase = 0.037;        ///< of the steps, s
+  double step_jitter = 0.001;  ///< standard deviation, s
+  double counter_scale = 1;    ///< counter joules per true joule (the counter is the reference)
+  double power_scale = 0.95;   ///< sampled watts per true watt
+  double power_noise = 0.01;   ///< relative standard deviation
+  double measuring = 0;        ///< the power sensor measures so often, s; 0: at every look
+  double measuring_window = 0.025;  ///< and averages over this long, s
+  double sampling = 0.02;           ///< s
+  double sampling_jitter = 0.2;     ///< share of `sampling`, uniform
 };
 
 class Sensor {
@@ -70,10 +72,7 @@ class Sensor {
       const double truth = after == steps_.begin() ? 0 : signal_->energy(*std::prev(after));
       sample.counter = Joules{std::floor(1000 * model_.counter_scale * truth) / 1000 + 1234.5};
     }
-    if (model_.has_power) {
-      const double noise = std::normal_distribution<double>(1, model_.power_noise)(*random_);
-      sample.power = Watts{signal_->power(time) * model_.power_scale * std::max(noise, 0.0)};
-    }
+    if (model_.has_power) sample.power = Watts{power(time)};
     return sample;
   }
 
@@ -87,6 +86,22 @@ class Sensor {
   static Instant instant(double time) { return Instant{} + Seconds{time}; }
 
  private:
+  double power(double time) {
+    const double noise = std::normal_distribution<double>(1, model_.power_noise)(*random_);
+    const double factor = model_.power_scale * std::max(noise, 0.0);
+    if (model_.measuring == 0) return factor * signal_->power(time);
+    const double measured = std::floor(time / model_.measuring) * model_.measuring;
+    if (measured != measured_) {
+      measured_ = measured;
+      const double from = std::max(0.0, measured - model_.measuring_window);
+      value_ = measured <= from ? factor * signal_->power(measured)
+                                : factor * (signal_->energy(measured) - signal_->energy(from)) /
+                                      (measured - from);
+    }
+    return value_;
+  }
+
+  double measured_ = -1, value_ = 0;
   const Signal* signal_;
   SensorModel model_;
   std::mt19937_64* random_;
