@@ -25,7 +25,8 @@
 
 namespace harpe {
 
-/// Called once, on a thread of the controller, with what became of a request. Must not block.
+/// Called once with what became of a request: on a thread of the controller, or before the function
+/// that took it returns. Must not block.
 template <class T>
 using Done = std::function<void(Result<T>)>;
 
@@ -64,10 +65,10 @@ struct Setting {
 
 /// What a setting led to.
 struct Applied {
-  std::string text;                  ///< "power limit 300 W -> 250 W"
-  std::optional<Watts> limit;        ///< enforced now
-  std::optional<ClockRange> clocks;  ///< asked of the driver, after rounding to supported ones
-  std::optional<Megahertz> clock;    ///< read back
+  std::string text = {};                  ///< "power limit 300 W -> 250 W"
+  std::optional<Watts> limit = {};        ///< enforced now
+  std::optional<ClockRange> clocks = {};  ///< asked of the driver, after rounding to supported ones
+  std::optional<Megahertz> clock = {};    ///< read back
   bool honoured = true;  ///< false: the driver took it, but something holds it back (text)
 };
 

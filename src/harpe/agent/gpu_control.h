@@ -1,0 +1,113 @@
+#pragma once
+/// \file
+/// Setting one GPU so that it can be put back: checked against what is allowed and what the GPU
+/// supports, saved before the first change, read back after each, written to the audit log.
+///
+/// Belongs to the thread that owns the GPU's driver; not thread-safe. Calls take as long as the
+/// driver takes.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/agent/audit_log.h"
+#include "harpe/agent/controller.h"
+#include "harpe/agent/counters.h"
+#include "harpe/agent/policy.h"
+#include "harpe/agent/saved_state.h"
+#include "harpe/hw/device.h"
+
+namespace harpe {
+
+/// On whose behalf something is set.
+struct Holder {
+  Peer peer;
+  std::string lease;
+  Allowance allowance;  ///< on this GPU
+};
+
+class GpuControl {
+ public:
+  struct Services {
+    StateFile& state;
+    AuditLog& audit;
+    Counters& counters;
+    bool audit_required = true;
+    bool dry_run = false;
+  };
+  GpuControl(std::unique_ptr<Gpu> gpu, Services services);
+
+  const GpuIdentity& identity() const { return gpu_->identity(); }
+
+  /// Sets and reads back. Faults: not allowed (`kNoPermission`, names the allowed ranges), a clock
+  /// that is not supported or a limit out of range (`kInvalidInput`, names the nearest clocks or
+  /// the range), and what the driver answers. Where what was there before cannot be saved, nothing
+  /// is set.
+  Result<Applied> apply(const Holder& holder, const Setting& setting);
+
+  /// The cheap path: locks the graphics clock to the supported clock nearest to `wanted`, without
+  /// reading back; answers that clock. 0 MHz takes the lock off. A clock that is in force already
+  /// is not set again. Changes are gathered for the audit log until `flush_clock_changes`.
+  Result<Megahertz> set_clock(const Holder& holder, Megahertz wanted, Instant now);
+  /// When the gathered changes should be flushed; nullopt: there are none.
+  std::optional<Instant> clock_changes_due() const;
+  Status flush_clock_changes();
+
+  /// Takes over what a crashed agent left changed.
+  void take_over(SavedGpu saved) {
+    saved_ = std::move(saved);
+    kept_ = true;
+  }
+  /// Whether something is to be put back.
+  bool changed() const { return kept_; }
+  /// Puts back whatever may have been changed and verifies it. What fails stays to be put back by
+  /// another call.
+  Status restore(const Holder& holder);
+
+  /// Everything that can be read, or only power and energy.
+  GpuReading read(Instant now);
+  GpuReading read_power(Instant now);
+  Result<PowerLimitRange> power_limit_range() { return gpu_->power_limit_range(); }
+  /// Asked of the driver once.
+  Result<std::vector<Megahertz>> supported_clocks(ClockDomain domain);
+
+ private:
+  Result<Applied> lock_clocks(const Holder& holder, ClockDomain domain, ClockRange range);
+  Result<Applied> reset_clocks(const Holder& holder, ClockDomain domain);
+  Result<Applied> limit_power(const Holder& holder, Watts limit);
+  Result<Applied> reset_power_limit(const Holder& holder);
+  Result<Applied> set_persistence_mode(const Holder& holder, bool enabled);
+
+  Status check_clocks(const Allowance& allowance, ClockDomain domain, ClockRange range);
+  Status check_limit(const Allowance& allowance, Watts limit);
+  /// Logs, saves, calls the driver, logs what came of it.
+  template <class Save, class Call>
+  Status change(AuditEntry entry, Save save, Call call);
+  Status save_lock(const Holder& holder, ClockDomain domain);
+  Status save_power_limit(const Holder& holder);
+  Status save_persistence_mode(const Holder& holder);
+  Status keep(SavedGpu saved, const Holder& holder);
+  Applied read_back_clocks(ClockDomain domain, std::optional<ClockRange> range);
+  Applied read_back_limit(Watts before, Watts asked);
+  Status restore_lock(ClockDomain domain, std::optional<SavedLock>& lock);
+  Status restore_power_limit();
+  Status restore_persistence_mode();
+  AuditEntry entry(const Holder& holder, const char* action, std::string from,
+                   std::string to) const;
+  std::string name() const;
+
+  std::unique_ptr<Gpu> gpu_;
+  Services services_;
+  SavedGpu saved_;     ///< what was there before
+  bool kept_ = false;  ///< it is in the state file
+  std::optional<Result<std::vector<Megahertz>>> graphics_clocks_, memory_clocks_;
+  /// The lock that this agent set last, where it knows.
+  std::optional<ClockRange> graphics_lock_, memory_lock_;
+  AuditEntry clock_changes_;  ///< gathered
+  Instant first_change_;
+  bool audit_failed_ = false;  ///< gathered changes could not be written: no more of them
+};
+
+}  // namespace harpe

@@ -1,0 +1,84 @@
+#include "harpe/agent/setting_text.h"
+
+#include <cmath>
+
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+template <class Range, class Text>
+std::string joined(const std::vector<Range>& ranges, Text text) {
+  if (ranges.empty()) return "none";
+  std::string all;
+  for (const Range& range : ranges) {
+    if (!all.empty()) all += " or ";
+    all += text(range);
+  }
+  return all;
+}
+
+std::string text_of_lock(const SavedLock& lock) {
+  return lock.range ? text_of(*lock.range) : "not locked";
+}
+
+}  // namespace
+
+const char* name_of(ClockDomain domain) {
+  return domain == ClockDomain::kGraphics ? "graphics" : "memory";
+}
+
+std::string text_of(Watts power) {
+  return shortest(std::round(power.value * 1000) / 1000) + " W";
+}
+
+std::string text_of(Megahertz clock) {
+  return std::to_string(clock.value) + " MHz";
+}
+
+std::string text_of(ClockRange range) {
+  if (range.lowest == range.highest) return text_of(range.lowest);
+  return std::to_string(range.lowest.value) + " to " + text_of(range.highest);
+}
+
+std::string text_of(const std::vector<ClockRange>& ranges) {
+  return joined(ranges, [](const ClockRange& range) { return text_of(range); });
+}
+
+std::string text_of(const std::vector<Allowance::WattRange>& ranges) {
+  return joined(ranges, [](const Allowance::WattRange& range) {
+    return text_of(range.lowest) + " to " + text_of(range.highest);
+  });
+}
+
+std::string text_of(const Setting& setting) {
+  using Kind = Setting::Kind;
+  const std::string domain = name_of(setting.domain);
+  switch (setting.kind) {
+    case Kind::kLockClocks:
+      return domain + " clocks " + text_of(setting.clocks);
+    case Kind::kResetClocks:
+      return domain + " clocks as before";
+    case Kind::kPowerLimit:
+      return "power limit " + text_of(setting.limit);
+    case Kind::kResetPowerLimit:
+      return "power limit as before";
+    case Kind::kPersistenceMode:
+      return std::string("persistence mode ") + (setting.enabled ? "on" : "off");
+  }
+  return "";
+}
+
+std::string text_of(const SavedGpu& saved) {
+  std::string all;
+  const auto add = [&](const std::string& part) { all += (all.empty() ? "" : ", ") + part; };
+  if (saved.graphics) add("graphics clocks " + text_of_lock(*saved.graphics));
+  if (saved.memory) add("memory clocks " + text_of_lock(*saved.memory));
+  if (saved.power_limit) add("power limit " + text_of(*saved.power_limit));
+  if (saved.persistence_mode) {
+    add(std::string("persistence mode ") + (*saved.persistence_mode ? "on" : "off"));
+  }
+  return all;
+}
+
+}  // namespace harpe

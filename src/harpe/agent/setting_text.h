@@ -1,0 +1,24 @@
+#pragma once
+/// \file
+/// Settings in words, for answers and the audit log.
+
+#include <string>
+#include <vector>
+
+#include "harpe/agent/controller.h"
+#include "harpe/agent/policy.h"
+#include "harpe/agent/saved_state.h"
+
+namespace harpe {
+
+const char* name_of(ClockDomain domain);      ///< "graphics"
+std::string text_of(Watts power);             ///< "300 W", "250.5 W"
+std::string text_of(Megahertz clock);         ///< "1410 MHz"
+std::string text_of(ClockRange range);        ///< "900 to 1410 MHz", "900 MHz"
+std::string text_of(const Setting& setting);  ///< "graphics clocks 900 MHz"
+std::string text_of(const SavedGpu& saved);   ///< "power limit 300 W, graphics clocks not locked"
+/// "900 to 1410 MHz or 1500 MHz"; "none".
+std::string text_of(const std::vector<ClockRange>& ranges);
+std::string text_of(const std::vector<Allowance::WattRange>& ranges);
+
+}  // namespace harpe
