@@ -38,8 +38,7 @@ struct LeaseRequest {
 };
 
 struct Lease {
-  std::string id;  ///< unguessable; whoever knows it and is the same user may use it. Empty where
-                   ///< the peer may see the lease but not use it.
+  std::string id;  ///< unguessable; whoever knows it and is the same user may use it
   std::vector<int> gpus;
   std::int64_t uid = -1;
   std::int64_t pid = 0;

@@ -363,6 +363,7 @@ Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, 
     return denied("setting graphics clocks of " + name(), "none");
   }
   if (wanted.value == 0) {
+    ++clock_calls_;
     auto reset = reset_clocks(holder, ClockDomain::kGraphics);
     if (!reset) return std::move(reset).error();
     return wanted;
@@ -393,6 +394,7 @@ Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, 
   const std::string from =
       clock_changes_.changes.empty() && graphics_lock_ ? text_of(*graphics_lock_) : "";
   graphics_lock_.reset();
+  ++clock_calls_;
   Status set = gpu_->set_locked_clocks(ClockDomain::kGraphics, range);
   if (!set) {
     AuditEntry line = entry(holder, action_of(ClockDomain::kGraphics), "", text_of(clock));

@@ -40,6 +40,7 @@ class GpuControl {
   GpuControl(std::unique_ptr<Gpu> gpu, Services services);
 
   const GpuIdentity& identity() const { return gpu_->identity(); }
+  std::string name() const;  ///< "GPU 3"
 
   /// Sets and reads back. Faults: not allowed (`kNoPermission`, names the allowed ranges), a clock
   /// that is not supported or a limit out of range (`kInvalidInput`, names the nearest clocks or
@@ -51,6 +52,8 @@ class GpuControl {
   /// reading back; answers that clock. 0 MHz takes the lock off. A clock that is in force already
   /// is not set again. Changes are gathered for the audit log until `flush_clock_changes`.
   Result<Megahertz> set_clock(const Holder& holder, Megahertz wanted, Instant now);
+  /// How often the cheap path called the driver.
+  std::uint64_t clock_calls() const { return clock_calls_; }
   /// When the gathered changes should be flushed; nullopt: there are none.
   std::optional<Instant> clock_changes_due() const;
   Status flush_clock_changes();
@@ -96,7 +99,6 @@ class GpuControl {
   Status restore_persistence_mode();
   AuditEntry entry(const Holder& holder, const char* action, std::string from,
                    std::string to) const;
-  std::string name() const;
 
   std::unique_ptr<Gpu> gpu_;
   Services services_;
@@ -107,6 +109,7 @@ class GpuControl {
   std::optional<ClockRange> graphics_lock_, memory_lock_;
   AuditEntry clock_changes_;  ///< gathered
   Instant first_change_;
+  std::uint64_t clock_calls_ = 0;
   bool audit_failed_ = false;  ///< gathered changes could not be written: no more of them
 };
 

@@ -1,0 +1,78 @@
+#pragma once
+/// \file
+/// The client's end of the agent's cheap path: telling GPUs their clocks costs one write to shared
+/// memory, and one byte into a pipe when the agent sleeps. Nothing is waited for; per GPU only the
+/// newest wanted clock counts.
+///
+/// A channel is asked for on a Unix socket (SOCK_SEQPACKET) by messages of text:
+///
+///   client: "harpe.clock/1 lease ID"                     channels of a lease it holds
+///           "harpe.clock/1 take SECONDS GPU,GPU NAME"    a new lease, which ends with this socket
+///   agent:  "gpu INDEX", with two descriptors: the memory (clock_slot.h) and the pipe's writing
+///   end;
+///           one message a GPU, in order; then "ready ID SECONDS"
+///   client: "renew SECONDS"                              any time later
+///   agent:  "renewed SECONDS"
+///   agent:  "error TEXT" in place of any answer
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harpe/agent/clock_slot.h"
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+/// `set` and `served` are thread-safe and never block; the rest is not thread-safe. Destroying it
+/// ends a lease that it took.
+class ClockChannel {
+ public:
+  /// Channels of all GPUs of a lease that this user holds.
+  static Result<ClockChannel> join(const std::filesystem::path& socket, const std::string& lease);
+  /// Takes a lease that ends with this object, with this process, or when it is not renewed.
+  static Result<ClockChannel> take(const std::filesystem::path& socket,
+                                   const std::vector<int>& gpus, Seconds duration,
+                                   const std::string& name);
+
+  const std::string& lease() const { return lease_; }
+  Seconds duration() const { return duration_; }
+  /// The GPUs' indices; functions below take positions in this list.
+  const std::vector<int>& gpus() const { return gpus_; }
+
+  /// Wants this clock from now on (0 MHz: no lock). Answers the command's sequence.
+  std::uint32_t set(std::size_t position, Megahertz clock) noexcept;
+
+  struct Served {
+    std::uint32_t sequence = 0;  ///< the last command that the agent looked at; 0: none yet
+    ClockOutcome outcome = ClockOutcome::kNone;
+    Megahertz clock;  ///< applied, or refused
+  };
+  Served served(std::size_t position) const noexcept;
+
+  Status renew(Seconds duration);
+
+ private:
+  struct Unmap {
+    void operator()(ClockMemory* memory) const;
+  };
+  struct Slot {
+    std::unique_ptr<ClockMemory, Unmap> memory;
+    Descriptor ringer;
+  };
+
+  static Result<ClockChannel> open(const std::filesystem::path& socket, const std::string& hello);
+  Status receive();
+
+  Descriptor socket_;
+  std::string lease_;
+  Seconds duration_{0};
+  std::vector<int> gpus_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,235 @@
+#include "harpe/agent/clock_listener.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <system_error>
+
+#include "harpe/agent/peer.h"
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::size_t kLongestMessage = 1024;
+constexpr std::size_t kLongestName = 128;
+constexpr std::size_t kMostGpus = 1024;
+constexpr std::size_t kMostConnections = 512;
+constexpr std::ptrdiff_t kMostOfOneUser = 64;
+
+Error failure(const std::filesystem::path& path, const char* what, int error) {
+  return Error::io(path.string(),
+                   std::string(what) + ": " + std::generic_category().message(error));
+}
+
+/// The text up to the next space, taken off the front.
+std::string_view next_word(std::string_view& text) {
+  const std::size_t space = text.find(' ');
+  const std::string_view word = text.substr(0, space);
+  text.remove_prefix(space == std::string_view::npos ? text.size() : space + 1);
+  return word;
+}
+
+std::optional<std::vector<int>> parse_gpus(std::string_view text) {
+  std::vector<int> gpus;
+  while (!text.empty() && gpus.size() < kMostGpus) {
+    const std::size_t comma = text.find(',');
+    const auto gpu = parse_integer(text.substr(0, comma));
+    if (!gpu || *gpu < 0 || *gpu > 1 << 20) return std::nullopt;
+    gpus.push_back(static_cast<int>(*gpu));
+    if (comma == std::string_view::npos) return gpus;
+    text.remove_prefix(comma + 1);
+  }
+  return std::nullopt;
+}
+
+std::optional<Seconds> parse_duration(std::string_view text) {
+  const auto seconds = parse_number(text);
+  if (!seconds || *seconds <= 0 || *seconds > 1e9) return std::nullopt;
+  return Seconds{*seconds};
+}
+
+Status send_message(int socket, const std::string& text, const std::vector<int>& descriptors = {}) {
+  iovec part{const_cast<char*>(text.data()), text.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * 2)> control{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(sizeof(int) * descriptors.size());
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int) * descriptors.size());
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), sizeof(int) * descriptors.size());
+  }
+  if (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return ok_status();
+  return Error::of(ErrorCode::kUnavailable,
+                   "cannot answer: " + std::generic_category().message(errno));
+}
+
+/// Binds the address; takes the place of a socket that nobody listens on.
+Status bind_to(int socket, const sockaddr_un& address, const std::filesystem::path& path) {
+  const auto* place = reinterpret_cast<const sockaddr*>(&address);
+  if (::bind(socket, place, sizeof address) == 0) return ok_status();
+  if (errno != EADDRINUSE) return failure(path, "cannot listen", errno);
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
+    return Error{ErrorCode::kConflict, {{.file = path.string(), .message = "is no socket"}}};
+  }
+  const Descriptor probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(probe.get(), place, sizeof address) == 0 || errno != ECONNREFUSED) {
+    return Error{ErrorCode::kConflict,
+                 {{.file = path.string(), .message = "another agent listens there"}}};
+  }
+  ::unlink(path.c_str());
+  if (::bind(socket, place, sizeof address) == 0) return ok_status();
+  return failure(path, "cannot listen", errno);
+}
+
+}  // namespace
+
+Result<ClockRequest> parse_clock_request(std::string_view text) {
+  const auto wrong = [](const char* what) { return Error::invalid(what); };
+  if (text.size() > kLongestMessage) return wrong("the message is too long");
+  ClockRequest request;
+  std::string_view word = next_word(text);
+  if (word == "renew") {
+    request.kind = ClockRequest::Kind::kRenew;
+    const auto duration = parse_duration(text);
+    if (!duration) return wrong("expected 'renew SECONDS'");
+    request.duration = *duration;
+    return request;
+  }
+  if (word != "harpe.clock/1") return wrong("this agent speaks harpe.clock/1");
+  word = next_word(text);
+  if (word == "lease") {
+    if (text.empty()) return wrong("expected 'lease ID'");
+    request.lease = std::string(text);
+    return request;
+  }
+  if (word != "take") return wrong("expected 'lease ID' or 'take SECONDS GPU,GPU NAME'");
+  request.kind = ClockRequest::Kind::kTake;
+  const auto duration = parse_duration(next_word(text));
+  const auto gpus = parse_gpus(next_word(text));
+  if (!duration || !gpus) return wrong("expected 'take SECONDS GPU,GPU NAME'");
+  request.duration = *duration;
+  request.gpus = *gpus;
+  request.name = std::string(text.substr(0, kLongestName));
+  std::ranges::replace_if(request.name, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return request;
+}
+
+Result<std::unique_ptr<ClockListener>> ClockListener::open(EventLoop& loop,
+                                                           const std::filesystem::path& path,
+                                                           unsigned mode, Leases leases) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = path.string();
+  if (name.size() >= sizeof address.sun_path) {
+    return Error::invalid("the path of the clock socket is too long: " + name);
+  }
+  std::memcpy(address.sun_path, name.c_str(), name.size() + 1);
+  std::unique_ptr<ClockListener> listener(new ClockListener(loop, std::move(leases)));
+  listener->socket_ =
+      Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int socket = listener->socket_.get();
+  if (socket < 0) return failure(path, "cannot make a socket", errno);
+  if (Status status = bind_to(socket, address, path); !status) return std::move(status).error();
+  listener->path_ = path;
+  constexpr int kBacklog = 128;
+  if (::chmod(path.c_str(), mode) != 0 || ::listen(socket, kBacklog) != 0) {
+    return failure(path, "cannot listen", errno);
+  }
+  loop.add(socket, [self = listener.get()] { self->accept(); });
+  return listener;
+}
+
+ClockListener::~ClockListener() {
+  if (!path_.empty()) ::unlink(path_.c_str());
+}
+
+void ClockListener::accept() {
+  Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket.ok()) return;
+  auto peer = peer_of_socket(socket.get());
+  if (!peer) return;
+  const auto of_same_user = [&](const auto& item) { return item.second.peer.uid == peer->uid; };
+  if (connections_.size() >= kMostConnections ||
+      std::ranges::count_if(connections_, of_same_user) >= kMostOfOneUser) {
+    (void)send_message(socket.get(), "error too many clock channels are open");
+    return;
+  }
+  const int number = socket.get();
+  connections_.emplace(number, Connection{std::move(socket), *std::move(peer), "", false});
+  loop_.add(number, [this, number] { hear(number); });
+}
+
+void ClockListener::close(int socket) {
+  const auto found = connections_.find(socket);
+  if (found == connections_.end()) return;
+  loop_.remove(socket);
+  const Connection connection = std::move(found->second);
+  connections_.erase(found);
+  if (connection.took_lease) leases_.end(connection.lease);
+}
+
+void ClockListener::hear(int socket) {
+  std::array<char, kLongestMessage + 1> text{};
+  // Descriptors that a client sends are not taken: the kernel closes them.
+  const ssize_t size = ::recv(socket, text.data(), text.size(), MSG_DONTWAIT);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (size <= 0) return close(socket);
+  Connection& connection = connections_.at(socket);
+  const auto request =
+      parse_clock_request(std::string_view(text.data(), static_cast<std::size_t>(size)));
+  const Status status = request ? answer(connection, *request) : Status(request.error());
+  if (status) return;
+  (void)send_message(socket, "error " + status.error().text());
+  close(socket);
+}
+
+Status ClockListener::answer(Connection& connection, const ClockRequest& request) {
+  if (request.kind == ClockRequest::Kind::kRenew) {
+    if (connection.lease.empty()) return Error::invalid("no lease was asked for yet");
+    const auto lease = leases_.renew(connection.peer, connection.lease, request.duration);
+    if (!lease) return lease.error();
+    return send_message(connection.socket.get(), "renewed " + shortest(lease->expires_in.value));
+  }
+  if (!connection.lease.empty()) return Error::invalid("this connection has its channels already");
+  const bool takes = request.kind == ClockRequest::Kind::kTake;
+  LeaseRequest wish;
+  wish.gpus = request.gpus;
+  wish.duration = request.duration;
+  wish.name = request.name;
+  const auto lease =
+      takes ? leases_.take(connection.peer, wish) : leases_.find(connection.peer, request.lease);
+  if (!lease) return lease.error();
+  connection.lease = lease->id;
+  connection.took_lease = takes;
+  return open_channels(connection, *lease);
+}
+
+Status ClockListener::open_channels(Connection& connection, const Lease& lease) {
+  const int socket = connection.socket.get();
+  for (const int gpu : lease.gpus) {
+    auto slot = leases_.attach(connection.peer, lease.id, gpu);
+    if (!slot) return std::move(slot).error();
+    // Once sent, the client alone can ring, and its end is heard.
+    const Descriptor memory = (*slot)->take_memory();
+    const Descriptor ringer = (*slot)->take_ringer();
+    Status status =
+        send_message(socket, "gpu " + std::to_string(gpu), {memory.get(), ringer.get()});
+    if (!status) return status;
+  }
+  return send_message(socket, "ready " + lease.id + " " + shortest(lease.expires_in.value));
+}
+
+}  // namespace harpe

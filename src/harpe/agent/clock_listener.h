@@ -1,0 +1,81 @@
+#pragma once
+/// \file
+/// The agent's end of the socket on which clock channels are asked for (clock_channel.h). Runs on
+/// an event loop; reads messages from anybody, so it believes nothing but what the kernel says of
+/// who is connected.
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "harpe/agent/clock_slot.h"
+#include "harpe/agent/controller.h"
+#include "harpe/agent/event_loop.h"
+#include "harpe/agent/policy.h"
+#include "harpe/base/result.h"
+
+namespace harpe {
+
+/// One message of a client. All that is not one is `kInvalidInput`.
+struct ClockRequest {
+  enum class Kind : unsigned char { kLease, kTake, kRenew };
+  Kind kind = Kind::kLease;
+  std::string lease;      ///< kLease
+  std::vector<int> gpus;  ///< kTake
+  Seconds duration{0};    ///< kTake, kRenew
+  std::string name;       ///< kTake: printable
+};
+Result<ClockRequest> parse_clock_request(std::string_view text);
+
+class ClockListener {
+ public:
+  /// What leases it needs from the controller; called on the loop's thread.
+  struct Leases {
+    std::function<Result<Lease>(const Peer&, const LeaseRequest&)> take;
+    std::function<Result<Lease>(const Peer&, const std::string& lease, Seconds)> renew;
+    std::function<Result<Lease>(const Peer&, const std::string& lease)> find;
+    /// A slot that the GPU's owner serves from now on.
+    std::function<Result<std::shared_ptr<ClockSlot>>(const Peer&, const std::string& lease,
+                                                     int gpu)>
+        attach;
+    std::function<void(const std::string& lease)> end;
+  };
+
+  /// Binds the path (in place of a socket that nobody listens on) and registers with the loop.
+  /// Fails with `kConflict` where somebody does, or where the path is no socket.
+  static Result<std::unique_ptr<ClockListener>> open(EventLoop& loop,
+                                                     const std::filesystem::path& path,
+                                                     unsigned mode, Leases leases);
+  ClockListener(const ClockListener&) = delete;
+  ClockListener& operator=(const ClockListener&) = delete;
+  ~ClockListener();
+
+ private:
+  struct Connection {
+    Descriptor socket;
+    Peer peer;
+    std::string lease;        ///< empty until it is greeted
+    bool took_lease = false;  ///< it ends with the connection
+  };
+
+  ClockListener(EventLoop& loop, Leases leases) : loop_(loop), leases_(std::move(leases)) {}
+  void accept();
+  void hear(int socket);
+  void close(int socket);
+  Status answer(Connection& connection, const ClockRequest& request);
+  Status open_channels(Connection& connection, const Lease& lease);
+
+  EventLoop& loop_;
+  Leases leases_;
+  std::filesystem::path path_;
+  Descriptor socket_;
+  std::map<int, Connection> connections_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,98 @@
+#pragma once
+/// \file
+/// Memory that one client of the agent and the thread that owns one GPU share: the newest clock
+/// that the client wants, and what became of it. And a bell: a pipe by which the client wakes the
+/// owner when it sleeps.
+///
+/// The layout is plain, so that clients need not be C++ (all words in the machine's byte order):
+///
+///   offset  bytes  written by  what
+///        0      4  agent       0x48434b31
+///        4      4  agent       the version, 1
+///       64      8  client      wanted: sequence << 32 | MHz; each command counts the sequence up
+///       by
+///                              one, skipping 0; 0 MHz takes the lock off
+///       72      4  client      the CPU that the command was given on (sched_getcpu), a hint
+///      128      8  agent       sequence << 32 | outcome << 24 | MHz of the last command served
+///      136      4  agent       1 while the owner sleeps: ring (write a byte to the pipe) after
+///                              writing `wanted`. Nobody needs to ring otherwise
+///
+/// A client writes `wanted`, then reads the flag, both sequentially consistent. The agent believes
+/// nothing it finds in the memory: a wanted clock is checked against what the lease allows, and
+/// what the agent writes it does not read again. The memory cannot be shrunk under it (sealed).
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "harpe/agent/descriptor.h"
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+/// What became of a command.
+enum class ClockOutcome : std::uint8_t {
+  kNone = 0,          ///< not served yet
+  kApplied = 1,       ///< the driver took the clock
+  kNotAllowed = 2,    ///< the policy does not allow it
+  kNotSupported = 3,  ///< this GPU or driver cannot
+  kFailed = 4,        ///< the driver, the state file or the audit log failed
+  kDryRun = 5,        ///< the agent changes nothing
+  kEnded = 6,         ///< the lease has ended, or another channel took this one's place
+};
+
+struct ClockMemory {
+  static constexpr std::size_t kBytes = 4096;
+  static constexpr std::uint32_t kMagic = 0x48434b31;
+  static constexpr std::uint32_t kVersion = 1;
+
+  std::atomic<std::uint32_t> magic, version;
+  alignas(64) std::atomic<std::uint64_t> wanted;
+  std::atomic<std::uint32_t> cpu;
+  alignas(64) std::atomic<std::uint64_t> served;
+  std::atomic<std::uint32_t> sleeping;
+};
+static_assert(offsetof(ClockMemory, wanted) == 64 && offsetof(ClockMemory, cpu) == 72);
+static_assert(offsetof(ClockMemory, served) == 128 && offsetof(ClockMemory, sleeping) == 136);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+/// The agent's side of one slot.
+class ClockSlot {
+ public:
+  static Result<std::shared_ptr<ClockSlot>> make();
+  ClockSlot(const ClockSlot&) = delete;
+  ClockSlot& operator=(const ClockSlot&) = delete;
+  ~ClockSlot();
+
+  struct Wanted {
+    std::uint32_t sequence = 0;  ///< 0: nothing yet
+    Megahertz clock;
+  };
+  Wanted wanted() const;
+  int cpu() const { return static_cast<int>(memory_->cpu.load(std::memory_order_relaxed)); }
+  void serve(std::uint32_t sequence, ClockOutcome outcome, Megahertz clock);
+  void set_sleeping(bool sleeping) { memory_->sleeping.store(sleeping ? 1 : 0); }
+
+  /// Becomes readable when the client rings, hung up when nobody can ring any more.
+  int bell() const { return bell_.get(); }
+  void silence_bell();
+
+  /// From any thread: no command is taken from this slot any more.
+  void close() { closed_ = true; }
+  bool closed() const { return closed_; }
+
+  /// What is handed to the client; given away once.
+  Descriptor take_memory() { return std::move(memory_file_); }
+  Descriptor take_ringer() { return std::move(ringer_); }
+
+ private:
+  ClockSlot() = default;
+
+  ClockMemory* memory_ = nullptr;
+  Descriptor memory_file_, bell_, ringer_;
+  std::atomic<bool> closed_ = false;
+};
+
+}  // namespace harpe

@@ -1,0 +1,212 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <system_error>
+#include <utility>
+
+#include "harpe/agent/node_controller.h"
+#include "harpe/agent/setting_text.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::chrono::seconds kPatience{10};  ///< with drivers, at the start
+
+/// 128 random bits in hexadecimal.
+std::string unguessable_id() {
+  std::array<unsigned char, 16> bytes{};
+  std::size_t filled = 0;
+  while (filled < bytes.size()) {
+    const ssize_t count = ::getrandom(bytes.data() + filled, bytes.size() - filled, 0);
+    if (count > 0) filled += static_cast<std::size_t>(count);
+  }
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string id;
+  for (const unsigned char byte : bytes) {
+    id += kDigits[byte >> 4];
+    id += kDigits[byte & 15];
+  }
+  return id;
+}
+
+Status check(const ControllerOptions& options) {
+  if (!(options.minimum_dwell.value >= 0 && options.minimum_dwell.value <= 60)) {
+    return Error::invalid("the minimum dwell is 0 to 60 s");
+  }
+  if (!(options.poll.value >= 0.001 && options.poll.value <= 3600)) {
+    return Error::invalid("the polling period is 0.001 to 3600 s");
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Controller>> Controller::start(Devices devices, Policy policy,
+                                                      ControllerOptions options, Clock& clock) {
+  if (Status status = check(options); !status) return std::move(status).error();
+  auto controller = std::make_unique<NodeController>(std::move(policy), std::move(options), clock);
+  if (Status status = controller->begin(std::move(devices)); !status) {
+    return std::move(status).error();
+  }
+  return std::unique_ptr<Controller>(std::move(controller));
+}
+
+NodeController::NodeController(Policy policy, ControllerOptions options, Clock& clock)
+    : policy_(std::move(policy)), options_(std::move(options)), clock_(clock) {}
+
+NodeController::~NodeController() {
+  if (loop_thread_.joinable()) {
+    loop_.stop();
+    loop_thread_.join();
+  }
+  clock_listener_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    for (const LeaseEntry& lease : book_.remove_all()) end_locked(lease, End::kAgentStops);
+  }
+  // All at once, so that slow drivers are waited for together.
+  for (const auto& owner : owners_) owner->begin_farewell();
+  owners_.clear();
+}
+
+Status NodeController::begin(Devices devices) {
+  std::vector<SavedGpu> to_restore;
+  if (Status status = loop_.ready(); !status) return status;
+  if (Status status = open_files(to_restore); !status) return status;
+  book_ = LeaseBook(static_cast<int>(devices.gpus.size()), unguessable_id);
+  start_owners(std::move(devices), to_restore);
+  put_back_and_wait(to_restore);
+  if (Status status = open_clock_socket(); !status) return status;
+  loop_thread_ = std::thread([this] { loop_.run(); });
+  return ok_status();
+}
+
+/// Two agents would undo each other's settings.
+Status NodeController::lock_state_file() {
+  const std::string path = options_.state_file.string() + ".lock";
+  state_lock_ = Descriptor(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
+  if (!state_lock_.ok()) {
+    return Error::io(path, "cannot open: " + std::generic_category().message(errno) +
+                               "; the agent needs a directory of its own to write its state to");
+  }
+  if (::flock(state_lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    return Error{ErrorCode::kConflict,
+                 {{.file = path, .message = "another agent is running with this state file"}}};
+  }
+  return ok_status();
+}
+
+Status NodeController::open_files(std::vector<SavedGpu>& to_restore) {
+  if (Status status = audit_.open(options_.audit_log); !status) return status;
+  if (options_.dry_run) {
+    notice("dry run: nothing is set, and nothing that a crashed agent left is put back");
+    return ok_status();
+  }
+  if (Status status = lock_state_file(); !status) return status;
+  auto boot_id = this_boot_id();
+  if (!boot_id) return std::move(boot_id).error();
+  auto opened = state_.open(options_.state_file, *boot_id);
+  if (!opened) return std::move(opened).error();
+  for (const std::string& text : opened->notices) notice(text);
+  to_restore = std::move(opened->to_restore);
+  return ok_status();
+}
+
+void NodeController::start_owners(Devices devices, const std::vector<SavedGpu>& to_restore) {
+  for (const auto& gpu : devices.gpus) identities_.push_back(gpu->identity());
+  for (std::size_t i = 0; i < devices.gpus.size(); ++i) {
+    auto control = std::make_unique<GpuControl>(
+        std::move(devices.gpus[i]),
+        GpuControl::Services{state_, audit_, counters_, options_.audit_required, options_.dry_run});
+    const auto saved = std::ranges::find(to_restore, identities_[i].uuid, &SavedGpu::uuid);
+    if (saved != to_restore.end()) control->take_over(*saved);
+    GpuOwner::Options options;
+    options.minimum_dwell = options_.minimum_dwell;
+    options.poll = options_.poll;
+    options.prompt = options_.prompt_owners;
+    owners_.push_back(std::make_unique<GpuOwner>(
+        std::move(control), options, counters_, clock_,
+        GpuOwner::Ears{
+            [this, i](const GpuReading& reading) { heard(static_cast<int>(i), reading); },
+            [this](const std::string& text) { notice(text); }}));
+  }
+  cpus_ = std::make_unique<CpuOwner>(std::move(devices.cpus));
+}
+
+void NodeController::put_back_and_wait(const std::vector<SavedGpu>& to_restore) {
+  struct Progress {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::size_t left = 0;
+  };
+  const auto progress = std::make_shared<Progress>();
+  for (const SavedGpu& saved : to_restore) {
+    const auto found = std::ranges::find(identities_, saved.uuid, &GpuIdentity::uuid);
+    if (found == identities_.end()) {
+      notice("a crashed agent left " + saved.uuid + " (" + text_of(saved) +
+             ") changed, which is not here now; it is put back when the agent starts with it");
+      continue;
+    }
+    notice("putting back what a crashed agent left changed for " + saved.holder + " on GPU " +
+           std::to_string(found->index) + ": " + text_of(saved));
+    {
+      const std::lock_guard lock(progress->mutex);
+      ++progress->left;
+    }
+    const auto position = static_cast<std::size_t>(found - identities_.begin());
+    owners_[position]->end_lease({}, [progress](const Status&) {
+      const std::lock_guard lock(progress->mutex);
+      --progress->left;
+      progress->changed.notify_all();
+    });
+  }
+  std::unique_lock lock(progress->mutex);
+  progress->changed.wait_for(lock, kPatience, [&] { return progress->left == 0; });
+}
+
+Status NodeController::open_clock_socket() {
+  if (options_.clock_socket.empty()) return ok_status();
+  ClockListener::Leases leases;
+  leases.take = [this](const Peer& peer, const LeaseRequest& request) {
+    return take(peer, request);
+  };
+  leases.find = [this](const Peer& peer, const std::string& id) -> Result<Lease> {
+    const std::lock_guard lock(mutex_);
+    expire_locked();
+    const auto entry = book_.usable(peer, id, clock_.now());
+    if (!entry) return entry.error();
+    return view(*entry);
+  };
+  leases.renew = [this, find = leases.find](const Peer& peer, const std::string& id,
+                                            Seconds duration) -> Result<Lease> {
+    if (Status status = renew(peer, id, duration); !status) return std::move(status).error();
+    return find(peer, id);
+  };
+  leases.attach = [this](const Peer& peer, const std::string& id,
+                         int gpu) -> Result<std::shared_ptr<ClockSlot>> {
+    auto slot = ClockSlot::make();
+    if (!slot) return slot;
+    // Under the lock, so that the end of the lease is queued after it.
+    const std::lock_guard lock(mutex_);
+    auto holder = holder_of_locked(peer, id, gpu);
+    if (!holder) return std::move(holder).error();
+    Status status = owners_[static_cast<std::size_t>(gpu)]->attach(*slot, *std::move(holder));
+    if (!status) return std::move(status).error();
+    return slot;
+  };
+  leases.end = [this](const std::string& id) { end_lease(id, End::kChannelClosed); };
+  auto listener = ClockListener::open(loop_, options_.clock_socket, options_.clock_socket_mode,
+                                      std::move(leases));
+  if (!listener) return std::move(listener).error();
+  clock_listener_ = *std::move(listener);
+  return ok_status();
+}
+
+}  // namespace harpe

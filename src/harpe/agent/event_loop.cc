@@ -1,0 +1,98 @@
+#include "harpe/agent/event_loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace harpe {
+
+EventLoop::EventLoop()
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      timer_(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
+  const auto drain = [](int descriptor) {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t size = ::read(descriptor, &count, sizeof count);
+  };
+  add(waker_.get(), [this, drain] { drain(waker_.get()); });
+  add(timer_.get(), [this, drain] {
+    drain(timer_.get());
+    if (when_due_) std::exchange(when_due_, nullptr)();
+  });
+}
+
+Status EventLoop::ready() const {
+  if (epoll_.ok() && waker_.ok() && timer_.ok()) return ok_status();
+  return Error::of(ErrorCode::kUnavailable, "no more files can be opened (ulimit -n)");
+}
+
+void EventLoop::add(int descriptor, std::function<void()> on_readable) {
+  callbacks_[descriptor] = std::move(on_readable);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = descriptor;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event);
+}
+
+void EventLoop::remove(int descriptor) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
+  callbacks_.erase(descriptor);
+}
+
+void EventLoop::set_timer(std::optional<Instant> time, std::function<void()> when_due) {
+  when_due_ = time ? std::move(when_due) : nullptr;
+  itimerspec spec{};
+  if (time) {
+    // Zero would take the timer off.
+    const std::int64_t ns = std::max<std::int64_t>(time->ns, 1);
+    spec.it_value = {static_cast<time_t>(ns / 1'000'000'000),
+                     static_cast<long>(ns % 1'000'000'000)};
+  }
+  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
+}
+
+void EventLoop::stop() {
+  stopping_ = true;
+  post([] {});
+}
+
+void EventLoop::post(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    posted_.push_back(std::move(work));
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t size = ::write(waker_.get(), &one, sizeof one);
+}
+
+void EventLoop::run_posted() {
+  std::vector<std::function<void()>> work;
+  {
+    const std::lock_guard lock(mutex_);
+    work.swap(posted_);
+  }
+  for (const auto& one : work) one();
+}
+
+void EventLoop::run() {
+  std::array<epoll_event, 64> events{};
+  while (!stopping_) {
+    const int count =
+        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
+    for (int i = 0; i < count; ++i) {
+      // A callback may have removed another.
+      const auto found = callbacks_.find(events[static_cast<std::size_t>(i)].data.fd);
+      if (found == callbacks_.end()) continue;
+      const auto callback = found->second;
+      callback();
+    }
+    run_posted();
+  }
+  run_posted();
+}
+
+}  // namespace harpe

@@ -1,0 +1,130 @@
+#pragma once
+/// \file
+/// The thread that owns the driver of one GPU. Everything that touches the GPU is queued to it; a
+/// slow call delays this GPU alone, and nobody waits but who asked for an answer.
+///
+/// Order: the newest clock command of the channel first, then what is queued, in its order, then
+/// what is due (retries of putting back, polling). Clock commands are served at most once a minimum
+/// dwell; the newest in between waits and is never lost. Where putting back failed it is tried
+/// again with growing pauses (0.1 s to 30 s), and nothing is set before it succeeded.
+
+#include <sched.h>
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "harpe/agent/clock_slot.h"
+#include "harpe/agent/controller.h"
+#include "harpe/agent/gpu_control.h"
+#include "harpe/base/clock.h"
+
+namespace harpe {
+
+class GpuOwner {
+ public:
+  struct Options {
+    Seconds minimum_dwell{0.02};
+    Seconds poll{0.05};
+    bool prompt = true;            ///< `ControllerOptions::prompt_owners`
+    Seconds longest_farewell{10};  ///< how long putting back is tried when the thread ends
+  };
+  /// How the owner speaks up. Called on its thread.
+  struct Ears {
+    std::function<void(const GpuReading&)> heard;    ///< every `poll` while somebody listens
+    std::function<void(const std::string&)> notice;  ///< what an operator should know
+  };
+
+  GpuOwner(std::unique_ptr<GpuControl> control, Options options, Counters& counters, Clock& clock,
+           Ears ears);
+  GpuOwner(const GpuOwner&) = delete;
+  GpuOwner& operator=(const GpuOwner&) = delete;
+  /// Serves what is queued, puts everything back, and ends the thread.
+  ~GpuOwner();
+  /// Begins what the destructor does, without waiting for it.
+  void begin_farewell();
+
+  /// Queues work that may set the GPU or ask its driver. `refused` is called at once where too much
+  /// waits already, or at its turn where the GPU could not be put back yet.
+  template <class T>
+  void ask(Done<T> done, std::function<Result<T>(GpuControl&)> work, bool sets = false);
+  /// One reading for all who wait for one.
+  void read(Done<GpuReading> done);
+
+  /// Commands of this slot are served from now on, in place of those of any other.
+  Status attach(std::shared_ptr<ClockSlot> slot, Holder holder);
+  /// Takes no more from the channel of that lease and puts the GPU back. Never refused.
+  void end_lease(const Holder& holder, Done<std::monostate> done);
+
+  void set_listening(bool listening);
+
+ private:
+  using Task = std::function<void()>;
+  enum class Urgency : unsigned char { kUsual, kAlways };
+
+  bool post(Task task, Urgency urgency = Urgency::kUsual);
+  std::optional<Task> next_task();
+  void wake();
+  static Error too_much_waits();
+
+  void run();
+  void be_prompt();
+  void follow(int cpu);
+  void serve_clock();
+  void serve(ClockSlot::Wanted wanted, Instant now);
+  void serve_what_is_due();
+  Status put_back(const Holder& holder);
+  Status ready_to_set();
+  void say_farewell();
+  std::optional<Instant> next_due() const;
+  void wait();
+  void drop_slot();
+
+  std::unique_ptr<GpuControl> control_;
+  const Options options_;
+  Counters& counters_;
+  Clock& clock_;
+  const Ears ears_;
+  Descriptor waker_;
+
+  std::mutex mutex_;  ///< of the queue
+  std::deque<Task> tasks_;
+  std::vector<Done<GpuReading>> readers_;
+  std::atomic<bool> has_tasks_ = false;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> listening_ = false;
+
+  // Only the thread itself touches what follows.
+  std::shared_ptr<ClockSlot> slot_;
+  Holder slot_holder_;
+  std::uint32_t last_sequence_ = 0;
+  Instant next_command_;  ///< no clock command is served before
+  bool rang_ = false;
+  Holder to_put_back_;  ///< whose changes
+  std::optional<Instant> next_retry_;
+  Seconds retry_pause_{0};
+  Instant next_poll_;
+  cpu_set_t all_cpus_{};
+  int cpu_ = -1;
+
+  std::thread thread_;
+};
+
+template <class T>
+void GpuOwner::ask(Done<T> done, std::function<Result<T>(GpuControl&)> work, bool sets) {
+  const auto task = [this, done, work = std::move(work), sets] {
+    if (sets) {
+      if (Status status = ready_to_set(); !status) return done(std::move(status).error());
+    }
+    done(work(*control_));
+  };
+  if (!post(task)) done(too_much_waits());
+}
+
+}  // namespace harpe

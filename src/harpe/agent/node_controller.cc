@@ -1,0 +1,428 @@
+#include "harpe/agent/node_controller.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "harpe/agent/setting_text.h"
+
+namespace harpe {
+namespace {
+
+std::string list_of(const std::vector<int>& gpus) {
+  std::string text = gpus.size() == 1 ? "GPU" : "GPUs";
+  for (const int gpu : gpus) text += (gpu == gpus.front() ? " " : ", ") + std::to_string(gpu);
+  return text;
+}
+
+}  // namespace
+
+struct NodeController::Listener {
+  std::mutex mutex;
+  std::function<void(int, const GpuReading&)> heard;  ///< empty when the handle is gone
+
+  void hear(int gpu, const GpuReading& reading) {
+    const std::lock_guard lock(mutex);
+    if (heard) heard(gpu, reading);
+  }
+};
+
+// --- What may be done.
+
+Status NodeController::check_gpu(int gpu) const {
+  if (gpu >= 0 && gpu < static_cast<int>(owners_.size())) return ok_status();
+  return Error::of(ErrorCode::kNotFound, "there is no GPU " + std::to_string(gpu) +
+                                             "; this node has " + std::to_string(owners_.size()) +
+                                             " (harpe devices)");
+}
+
+Status NodeController::check_readable(const Peer& peer, int gpu, bool control_will_do) const {
+  if (Status status = check_gpu(gpu); !status) return status;
+  const Allowance allowed = policy_.allowance(peer, identities_[static_cast<std::size_t>(gpu)]);
+  if (allowed.read || (control_will_do && allowed.may_control())) return ok_status();
+  return Error::of(ErrorCode::kNoPermission,
+                   "the policy does not let " + text_of(peer) + " read GPU " + std::to_string(gpu));
+}
+
+/// How long a lease on all of these may last.
+Result<Seconds> NodeController::longest_lease(const Peer& peer,
+                                              const std::vector<int>& gpus) const {
+  Seconds longest{1e9};
+  for (const int gpu : gpus) {
+    if (Status status = check_gpu(gpu); !status) return std::move(status).error();
+    const GpuIdentity& identity = identities_[static_cast<std::size_t>(gpu)];
+    const Allowance allowed = policy_.allowance(peer, identity);
+    if (!allowed.may_control()) {
+      return Error::of(ErrorCode::kNoPermission, "the policy does not let " + text_of(peer) +
+                                                     " set anything on GPU " + std::to_string(gpu));
+    }
+    if (identity.is_mig) {
+      return Error::of(ErrorCode::kNotSupported,
+                       "GPU " + std::to_string(gpu) +
+                           " is divided into MIG instances, which share one clock and one power "
+                           "limit: it cannot be set for one of them");
+    }
+    longest = std::min(longest, allowed.max_lease);
+  }
+  return longest;
+}
+
+Holder NodeController::holder_of(const LeaseEntry& lease, int gpu) const {
+  return {lease.holder, lease.id,
+          policy_.allowance(lease.holder, identities_[static_cast<std::size_t>(gpu)])};
+}
+
+Result<Holder> NodeController::holder_of(const Peer& peer, const std::string& lease,
+                                         int gpu) const {
+  if (Status status = check_gpu(gpu); !status) return std::move(status).error();
+  const std::lock_guard lock(mutex_);
+  return holder_of_locked(peer, lease, gpu);
+}
+
+Result<Holder> NodeController::holder_of_locked(const Peer& peer, const std::string& lease,
+                                                int gpu) const {
+  expire_locked();
+  const auto entry = book_.usable(peer, lease, clock_.now());
+  if (!entry) return entry.error();
+  if (!std::ranges::binary_search(entry->gpus, gpu)) {
+    return Error::of(ErrorCode::kConflict, "the lease holds " + list_of(entry->gpus) +
+                                               ", not GPU " + std::to_string(gpu));
+  }
+  Holder holder = holder_of(*entry, gpu);
+  holder.peer.pid = peer.pid;
+  return holder;
+}
+
+// --- Leases.
+
+Lease NodeController::view(const LeaseEntry& lease) const {
+  Lease view;
+  view.id = lease.id;
+  view.gpus = lease.gpus;
+  view.uid = lease.holder.uid;
+  view.pid = lease.holder.pid;
+  view.name = lease.name;
+  view.expires_in = lease.expires - clock_.now();
+  return view;
+}
+
+Result<Lease> NodeController::grant(const Peer& peer, LeaseBook::Wish wish,
+                                    bool ends_with_process) {
+  std::optional<ProcessWatch> process;
+  if (ends_with_process && peer.pid > 0) {
+    auto opened = ProcessWatch::open(peer);
+    if (!opened) return std::move(opened).error();
+    process = *std::move(opened);
+  }
+  const auto may_see = [&](int gpu) {
+    return peer.uid == 0 || check_readable(peer, gpu, true).ok();
+  };
+  Lease lease;
+  bool is_new = true;
+  {
+    const std::lock_guard lock(mutex_);
+    expire_locked();
+    const Instant now = clock_.now();
+    const LeaseEntry* known = wish.implied ? book_.implied(peer) : nullptr;
+    is_new = known == nullptr;
+    const auto entry = is_new ? book_.take(peer, wish, now, may_see)
+                              : book_.extend(peer, known->id, wish, now, may_see);
+    if (!entry) return entry.error();
+    lease = view(*entry);
+  }
+  if (is_new) {
+    ++counters_.leases_taken;
+    Status logged = log(peer, "take", lease.id, list_of(lease.gpus), "applied");
+    if (!logged && options_.audit_required) {
+      end_lease(lease.id, End::kReleased);
+      return std::move(logged).error();
+    }
+    if (process) watch(lease.id, *std::move(process));
+  }
+  loop_.post([this] { set_expiry_timer(); });
+  return lease;
+}
+
+Result<Lease> NodeController::take(const Peer& peer, const LeaseRequest& request) {
+  const auto longest = longest_lease(peer, request.gpus);
+  if (!longest) return longest.error();
+  return grant(peer, {request.gpus, std::min(request.duration, *longest), request.name, false},
+               request.ends_with_process);
+}
+
+Result<Lease> NodeController::implied_lease(const Peer& peer, const std::vector<int>& gpus) {
+  std::vector<int> wished = gpus;
+  std::ranges::sort(wished);
+  wished.erase(std::unique(wished.begin(), wished.end()), wished.end());
+  const auto longest = longest_lease(peer, wished);
+  if (!longest) return longest.error();
+  return grant(peer, {wished, *longest, "implied", true}, true);
+}
+
+Status NodeController::renew(const Peer& peer, const std::string& lease, Seconds duration) {
+  std::vector<int> gpus;
+  {
+    const std::lock_guard lock(mutex_);
+    expire_locked();
+    const auto entry = book_.usable(peer, lease, clock_.now());
+    if (!entry) return entry.error();
+    gpus = entry->gpus;
+  }
+  const auto longest = longest_lease(peer, gpus);
+  if (!longest) return longest.error();
+  Status status = ok_status();
+  {
+    const std::lock_guard lock(mutex_);
+    status = book_.renew(peer, lease, std::min(duration, *longest), clock_.now());
+  }
+  if (status) loop_.post([this] { set_expiry_timer(); });
+  return status;
+}
+
+void NodeController::release(const Peer& peer, const std::string& lease,
+                             Done<std::monostate> done) {
+  std::optional<Error> refused;
+  {
+    const std::lock_guard lock(mutex_);
+    expire_locked();
+    const auto entry = book_.usable(peer, lease, clock_.now());
+    // Root may end anybody's.
+    if (!entry && (peer.uid != 0 || book_.find(lease) == nullptr)) {
+      refused = entry.error();
+    } else {
+      const auto removed = book_.remove(lease);
+      end_locked(*removed, End::kReleased, done);
+    }
+  }
+  if (refused) return done(*std::move(refused));
+  loop_.post([this] { unwatch_ended(); });
+}
+
+std::vector<Lease> NodeController::leases(const Peer& peer) const {
+  const std::lock_guard lock(mutex_);
+  expire_locked();
+  std::vector<Lease> seen;
+  for (const LeaseEntry& lease : book_.leases()) {
+    if (peer.uid == 0 || same_user(peer, lease.holder)) seen.push_back(view(lease));
+  }
+  return seen;
+}
+
+void NodeController::end_locked(const LeaseEntry& lease, End why, Done<std::monostate> done) const {
+  struct Ending {
+    std::atomic<std::size_t> left;
+    std::mutex mutex;
+    Faults faults;
+    Done<std::monostate> done;
+  };
+  const auto ending = std::make_shared<Ending>();
+  ending->left = lease.gpus.size();
+  ending->done = std::move(done);
+  const auto one_done = [ending](const Status& status) {
+    {
+      const std::lock_guard lock(ending->mutex);
+      if (!status) ending->faults.add(status.error().text() + "; it is tried again");
+    }
+    if (--ending->left != 0 || !ending->done) return;
+    if (ending->faults.empty()) return ending->done(ok_status());
+    ending->done(Error{ErrorCode::kUnavailable, ending->faults.take()});
+  };
+  for (const int gpu : lease.gpus) {
+    owners_[static_cast<std::size_t>(gpu)]->end_lease(holder_of(lease, gpu), one_done);
+  }
+  const char* action = "release";
+  if (why == End::kExpired) {
+    action = "expire";
+    ++counters_.leases_expired;
+  } else if (why == End::kProcessEnded || why == End::kChannelClosed) {
+    action = why == End::kProcessEnded ? "process_ended" : "channel_closed";
+    ++counters_.leases_lost_with_process;
+  } else if (why == End::kAgentStops) {
+    action = "agent_stops";
+  }
+  // A lease ends whether or not that can be written.
+  (void)log(lease.holder, action, lease.id, list_of(lease.gpus), "applied");
+}
+
+void NodeController::expire_locked() const {
+  for (const LeaseEntry& lease : book_.remove_expired(clock_.now())) {
+    end_locked(lease, End::kExpired);
+  }
+}
+
+void NodeController::end_lease(const std::string& lease, End why) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto removed = book_.remove(lease);
+    if (removed) end_locked(*removed, why);
+  }
+  loop_.post([this] { unwatch_ended(); });
+}
+
+// --- On the loop's thread.
+
+void NodeController::watch(const std::string& lease, ProcessWatch process) {
+  auto shared = std::make_shared<ProcessWatch>(std::move(process));
+  loop_.post([this, lease, shared] {
+    const int descriptor = shared->descriptor();
+    watches_.emplace(lease, std::move(*shared));
+    loop_.add(descriptor, [this, lease] { end_lease(lease, End::kProcessEnded); });
+    unwatch_ended();  // it may have ended already
+  });
+}
+
+void NodeController::unwatch_ended() {
+  for (auto at = watches_.begin(); at != watches_.end();) {
+    const std::lock_guard lock(mutex_);
+    if (book_.find(at->first) != nullptr) {
+      ++at;
+      continue;
+    }
+    loop_.remove(at->second.descriptor());
+    at = watches_.erase(at);
+  }
+}
+
+void NodeController::set_expiry_timer() {
+  std::optional<Instant> next;
+  {
+    const std::lock_guard lock(mutex_);
+    expire_locked();
+    next = book_.next_expiry();
+  }
+  unwatch_ended();
+  loop_.set_timer(next, [this] { set_expiry_timer(); });
+}
+
+// --- Settings and readings.
+
+void NodeController::apply(const Peer& peer, const std::string& lease, int gpu,
+                           const Setting& setting, Done<Applied> done) {
+  if (auto holder = holder_of(peer, lease, gpu); !holder) {
+    ++counters_.settings_refused;
+    return done(std::move(holder).error());
+  }
+  owners_[static_cast<std::size_t>(gpu)]->ask<Applied>(
+      std::move(done),
+      [this, peer, lease, gpu, setting](GpuControl& control) -> Result<Applied> {
+        // It may have ended while this waited.
+        auto holder = holder_of(peer, lease, gpu);
+        if (!holder) return std::move(holder).error();
+        return control.apply(*holder, setting);
+      },
+      true);
+}
+
+void NodeController::read(const Peer& peer, int gpu, Done<GpuReading> done) {
+  if (Status status = check_readable(peer, gpu, false); !status) {
+    return done(std::move(status).error());
+  }
+  owners_[static_cast<std::size_t>(gpu)]->read(std::move(done));
+}
+
+void NodeController::power_limit_range(const Peer& peer, int gpu, Done<PowerLimitRange> done) {
+  if (Status status = check_readable(peer, gpu, true); !status) {
+    return done(std::move(status).error());
+  }
+  owners_[static_cast<std::size_t>(gpu)]->ask<PowerLimitRange>(
+      std::move(done), [](GpuControl& control) { return control.power_limit_range(); });
+}
+
+void NodeController::supported_clocks(const Peer& peer, int gpu, ClockDomain domain,
+                                      Done<std::vector<Megahertz>> done) {
+  if (Status status = check_readable(peer, gpu, true); !status) {
+    return done(std::move(status).error());
+  }
+  owners_[static_cast<std::size_t>(gpu)]->ask<std::vector<Megahertz>>(
+      std::move(done), [domain](GpuControl& control) { return control.supported_clocks(domain); });
+}
+
+void NodeController::read_cpu(const Peer& peer, int cpu, Done<CpuEnergy> done) {
+  if (!policy_.may_read_node(peer)) {
+    return done(Error::of(ErrorCode::kNoPermission,
+                          "the policy does not let " + text_of(peer) + " read CPU energy"));
+  }
+  if (cpu < 0 || cpu >= cpus()) {
+    return done(Error::of(ErrorCode::kNotFound, "there is no CPU " + std::to_string(cpu)));
+  }
+  cpus_->read(cpu, std::move(done));
+}
+
+std::shared_ptr<void> NodeController::listen(std::function<void(int, const GpuReading&)> heard) {
+  const auto listener = std::make_shared<Listener>();
+  listener->heard = std::move(heard);
+  {
+    const std::lock_guard lock(listeners_mutex_);
+    listeners_.push_back(listener);
+  }
+  for (std::size_t i = 0; i < owners_.size(); ++i) {
+    owners_[i]->ask<std::monostate>([](const Status&) {},
+                                    [listener, i, this](GpuControl& control) -> Status {
+                                      listener->hear(static_cast<int>(i),
+                                                     control.read_power(clock_.now()));
+                                      return ok_status();
+                                    });
+    owners_[i]->set_listening(true);
+  }
+  // The handle's end waits for a call in progress; after it, none comes.
+  return {listener.get(), [listener](void*) {
+            const std::lock_guard lock(listener->mutex);
+            listener->heard = nullptr;
+          }};
+}
+
+void NodeController::heard(int gpu, const GpuReading& reading) {
+  std::vector<std::shared_ptr<Listener>> listeners;
+  {
+    const std::lock_guard lock(listeners_mutex_);
+    for (const auto& weak : listeners_) {
+      if (auto listener = weak.lock()) listeners.push_back(std::move(listener));
+    }
+    std::erase_if(listeners_, [](const auto& weak) { return weak.expired(); });
+    if (listeners.empty()) {
+      for (const auto& owner : owners_) owner->set_listening(false);
+    }
+  }
+  for (const auto& listener : listeners) listener->hear(gpu, reading);
+}
+
+Controller::Counts NodeController::counts() const {
+  Counts counts;
+  counts.leases_taken = counters_.leases_taken;
+  counts.leases_expired = counters_.leases_expired;
+  counts.leases_lost_with_process = counters_.leases_lost_with_process;
+  counts.settings_applied = counters_.settings_applied;
+  counts.settings_refused = counters_.settings_refused;
+  counts.settings_failed = counters_.settings_failed;
+  counts.clock_commands = counters_.clock_commands;
+  counts.clock_commands_coalesced = counters_.clock_commands_coalesced;
+  counts.restores = counters_.restores;
+  counts.restore_failures = counters_.restore_failures;
+  return counts;
+}
+
+// --- What is said.
+
+Status NodeController::log(const Peer& peer, const char* action, const std::string& lease,
+                           const std::string& to, const std::string& result) const {
+  AuditEntry entry;
+  entry.action = action;
+  entry.peer = peer;
+  entry.lease = lease;
+  entry.to = to;
+  entry.result = result;
+  return audit_.write(entry);
+}
+
+void NodeController::notice(const std::string& text) const {
+  constexpr std::size_t kMost = 100;
+  const std::lock_guard lock(notices_mutex_);
+  if (notices_.size() == kMost) notices_.erase(notices_.begin());
+  notices_.push_back(text);
+}
+
+std::vector<std::string> NodeController::notices() const {
+  const std::lock_guard lock(notices_mutex_);
+  return notices_;
+}
+
+}  // namespace harpe
