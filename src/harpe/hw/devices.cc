@@ -9,6 +9,7 @@
 
 #include "harpe/hw/nvml/nvml.h"
 #include "harpe/hw/rapl/rapl.h"
+#include "harpe/hw/rocm/rocm.h"
 #include "harpe/hw/sim/simulation.h"
 #include "harpe/hw/system_clock.h"
 
@@ -61,6 +62,12 @@ void add_real_gpus(const DeviceOptions& options, Devices& devices) {
     NvmlDevices nvml = open_nvml(options.nvml_library);
     take(devices.gpus, std::move(nvml.gpus));
     devices.backends.push_back(std::move(nvml.state));
+  }
+  if (!options.rocm_library.empty() || !options.rocm_smi_library.empty()) {
+    RocmDevices rocm =
+        open_rocm(options.rocm_library, options.rocm_smi_library, options.drm_root, system_clock());
+    take(devices.gpus, std::move(rocm.gpus));
+    devices.backends.push_back(std::move(rocm.state));
   }
   put_in_order(devices.gpus);
 }

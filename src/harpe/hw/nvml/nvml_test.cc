@@ -2,11 +2,10 @@
 
 #include "harpe/hw/nvml/nvml.h"
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harpe/hw/nvml/nvml_gpu.h"
+#include "harpe/hw/scripted_library_testing.h"
 
 namespace harpe {
 namespace {
@@ -14,46 +13,14 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// The library, held open so that its script outlives those who load it too.
-class Script {
- public:
-  explicit Script(const char* library)
-      : library_(library), handle_(::dlopen(library, RTLD_NOW | RTLD_LOCAL)) {
-    if (handle_ == nullptr) throw std::runtime_error(::dlerror());
-    find<void()>("script_reset")();
-  }
-  ~Script() { ::dlclose(handle_); }
-  Script(const Script&) = delete;
-  Script& operator=(const Script&) = delete;
-
-  void result(const char* function, int result) {
-    find<void(const char*, int)>("script_result")(function, result);
-  }
-  void value(const char* name, std::uint64_t number) {
-    find<void(const char*, std::uint64_t)>("script_value")(name, number);
-  }
-  std::uint64_t read(const char* name) {
-    return find<std::uint64_t(const char*)>("script_read")(name);
-  }
-  int calls(const char* function) { return find<int(const char*)>("script_calls")(function); }
-
-  std::unique_ptr<Gpu> open() {
-    NvmlDevices devices = open_nvml(library_);
-    EXPECT_TRUE(devices.state.available) << devices.state.detail;
-    return devices.gpus.empty() ? nullptr : std::move(devices.gpus.front());
-  }
-
- private:
-  template <class Function>
-  Function* find(const char* name) {
-    return reinterpret_cast<Function*>(::dlsym(handle_, name));
-  }
-  const char* library_;
-  void* handle_;
-};
+std::unique_ptr<Gpu> open_first(const char* library) {
+  NvmlDevices devices = open_nvml(library);
+  EXPECT_TRUE(devices.state.available) << devices.state.detail;
+  return devices.gpus.empty() ? nullptr : std::move(devices.gpus.front());
+}
 
 TEST(Nvml, ReadsIdentityAndEveryValue) {
-  Script script(SCRIPTED_NVML);
+  ScriptedLibrary script(SCRIPTED_NVML);
   script.value("field 186 0", 251000);
   script.value("field 185 0", 249000);
   NvmlDevices devices = open_nvml(SCRIPTED_NVML);
@@ -85,8 +52,8 @@ TEST(Nvml, ReadsIdentityAndEveryValue) {
 }
 
 TEST(Nvml, ListsTheClocksOfTheHighestMemoryClockRising) {
-  Script script(SCRIPTED_NVML);
-  const auto gpu = script.open();
+  ScriptedLibrary script(SCRIPTED_NVML);
+  const auto gpu = open_first(SCRIPTED_NVML);
   const auto clocks = gpu->supported_clocks(ClockDomain::kGraphics);
   ASSERT_EQ(clocks->size(), 103U);
   EXPECT_EQ(clocks->front().value, 210);
@@ -95,8 +62,8 @@ TEST(Nvml, ListsTheClocksOfTheHighestMemoryClockRising) {
 }
 
 TEST(Nvml, SetsWholeMilliwattsAndBothDomains) {
-  Script script(SCRIPTED_NVML);
-  const auto gpu = script.open();
+  ScriptedLibrary script(SCRIPTED_NVML);
+  const auto gpu = open_first(SCRIPTED_NVML);
   EXPECT_TRUE(gpu->set_power_limit(Watts{250.0004}).ok());
   EXPECT_EQ(script.read("limit"), 250000U);
   EXPECT_TRUE(gpu->set_locked_clocks(ClockDomain::kGraphics, {{210}, {1410}}).ok());
@@ -112,8 +79,8 @@ TEST(Nvml, SetsWholeMilliwattsAndBothDomains) {
 }
 
 TEST(Nvml, NeverAsksTheDriverForNonsense) {
-  Script script(SCRIPTED_NVML);
-  const auto gpu = script.open();
+  ScriptedLibrary script(SCRIPTED_NVML);
+  const auto gpu = open_first(SCRIPTED_NVML);
   for (const double watts : {-1.0, 1e9, std::numeric_limits<double>::quiet_NaN()}) {
     EXPECT_EQ(gpu->set_power_limit(Watts{watts}).error().code, ErrorCode::kInvalidInput);
   }
@@ -124,8 +91,8 @@ TEST(Nvml, NeverAsksTheDriverForNonsense) {
 }
 
 TEST(Nvml, OpeningAndReadingSetsNothing) {
-  Script script(SCRIPTED_NVML);
-  const auto gpu = script.open();
+  ScriptedLibrary script(SCRIPTED_NVML);
+  const auto gpu = open_first(SCRIPTED_NVML);
   (void)gpu->may_set();
   (void)gpu->total_energy();
   for (const char* function :
@@ -137,8 +104,8 @@ TEST(Nvml, OpeningAndReadingSetsNothing) {
 }
 
 TEST(Nvml, ErrorsHaveTheirCodeNvmlsWordsAndARemedy) {
-  Script script(SCRIPTED_NVML);
-  const auto gpu = script.open();
+  ScriptedLibrary script(SCRIPTED_NVML);
+  const auto gpu = open_first(SCRIPTED_NVML);
   const std::vector<std::tuple<int, ErrorCode, const char*>> cases = {
       {2, ErrorCode::kInvalidInput, ""},
       {3, ErrorCode::kNotSupported, "does not support setting a power limit"},
@@ -165,7 +132,7 @@ TEST(Nvml, ErrorsHaveTheirCodeNvmlsWordsAndARemedy) {
 }
 
 TEST(Nvml, ADriverThatCannotStartIsAStateWithTheRemedy) {
-  Script script(SCRIPTED_NVML);
+  ScriptedLibrary script(SCRIPTED_NVML);
   script.result("nvmlInit_v2", 9);
   const NvmlDevices devices = open_nvml(SCRIPTED_NVML);
   EXPECT_FALSE(devices.state.available);
@@ -174,7 +141,7 @@ TEST(Nvml, ADriverThatCannotStartIsAStateWithTheRemedy) {
 }
 
 TEST(Nvml, ALostGpuLeavesTheOthers) {
-  Script script(SCRIPTED_NVML);
+  ScriptedLibrary script(SCRIPTED_NVML);
   script.value("count", 3);
   script.result("nvmlDeviceGetHandleByIndex_v2 1", 15);
   const NvmlDevices devices = open_nvml(SCRIPTED_NVML);
@@ -184,7 +151,7 @@ TEST(Nvml, ALostGpuLeavesTheOthers) {
 }
 
 TEST(Nvml, StartsOnceAndShutsDownWithTheLastGpu) {
-  Script script(SCRIPTED_NVML);
+  ScriptedLibrary script(SCRIPTED_NVML);
   script.value("count", 3);
   NvmlDevices devices = open_nvml(SCRIPTED_NVML);
   devices.gpus.pop_back();
@@ -196,26 +163,26 @@ TEST(Nvml, StartsOnceAndShutsDownWithTheLastGpu) {
 }
 
 TEST(Nvml, PowerUsageStandsInForMissingFields) {
-  Script script(SCRIPTED_NVML);
-  const auto ampere = script.open();
+  ScriptedLibrary script(SCRIPTED_NVML);
+  const auto ampere = open_first(SCRIPTED_NVML);
   EXPECT_DOUBLE_EQ(ampere->instant_power()->value, 250.5);
   EXPECT_DOUBLE_EQ(ampere->average_power()->value, 250.5);
   // On GA100 and before Ampere it is no average.
   script.value("ga100", 1);
-  EXPECT_EQ(script.open()->average_power().error().code, ErrorCode::kNotSupported);
+  EXPECT_EQ(open_first(SCRIPTED_NVML)->average_power().error().code, ErrorCode::kNotSupported);
   script.value("ga100", 0);
   script.value("architecture", 5);
-  const auto volta = script.open();
+  const auto volta = open_first(SCRIPTED_NVML);
   EXPECT_DOUBLE_EQ(volta->instant_power()->value, 250.5);
   EXPECT_EQ(volta->average_power().error().code, ErrorCode::kNotSupported);
 }
 
 TEST(Nvml, ASuperchipThatMetersOnlyItsModuleSaysSo) {
-  Script script(SCRIPTED_NVML);
+  ScriptedLibrary script(SCRIPTED_NVML);
   script.value("field 186 1", 600000);
   script.value("field 185 1", 590000);
   script.value("field 191 1", 5000000);
-  const auto gpu = script.open();
+  const auto gpu = open_first(SCRIPTED_NVML);
   EXPECT_EQ(gpu->power_scope(), PowerScope::kModule);
   EXPECT_DOUBLE_EQ(gpu->instant_power()->value, 600);
   EXPECT_DOUBLE_EQ(gpu->average_power()->value, 590);
@@ -223,9 +190,9 @@ TEST(Nvml, ASuperchipThatMetersOnlyItsModuleSaysSo) {
 }
 
 TEST(Nvml, ADividedGpuIsReadButNotSet) {
-  Script script(SCRIPTED_NVML);
+  ScriptedLibrary script(SCRIPTED_NVML);
   script.value("mig", 1);
-  const auto gpu = script.open();
+  const auto gpu = open_first(SCRIPTED_NVML);
   EXPECT_TRUE(gpu->identity().is_mig);
   EXPECT_TRUE(gpu->total_energy().ok());
   for (const Status& status : {gpu->set_power_limit(200_W),
@@ -239,8 +206,8 @@ TEST(Nvml, ADividedGpuIsReadButNotSet) {
 }
 
 TEST(Nvml, AnOldDriverWithoutNewerFunctionsServesWithWhatItHas) {
-  Script script(SCRIPTED_OLD_NVML);
-  const auto gpu = script.open();
+  ScriptedLibrary script(SCRIPTED_OLD_NVML);
+  const auto gpu = open_first(SCRIPTED_OLD_NVML);
   ASSERT_NE(gpu, nullptr);
   EXPECT_EQ(gpu->identity().pci, "0001:c1:1f.0");
   EXPECT_EQ(gpu->identity().speed, 0);

@@ -2,47 +2,12 @@
 // shows: codes of errors, functions that are missing (SCRIPTED_OLD), counts of calls. Built as a
 // module of its own and loaded as the real one is; declared here anew, not with Harpe's header.
 
-#include <cstdint>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <string>
 
+#include "harpe/hw/script_testing.h"
+
 namespace {
-
-struct Script {
-  std::mutex mutex;
-  std::map<std::string, int> results;
-  std::map<std::string, int> calls;
-  std::map<std::string, std::uint64_t> values;
-};
-
-Script& script() {
-  static Script script;
-  return script;
-}
-
-int answer(const char* function) {
-  const std::scoped_lock lock(script().mutex);
-  ++script().calls[function];
-  const auto result = script().results.find(function);
-  return result == script().results.end() ? 0 : result->second;
-}
-
-std::uint64_t value(const std::string& name, std::uint64_t otherwise) {
-  const std::scoped_lock lock(script().mutex);
-  const auto found = script().values.find(name);
-  return found == script().values.end() ? otherwise : found->second;
-}
-
-void remember(const std::string& name, std::uint64_t number) {
-  const std::scoped_lock lock(script().mutex);
-  script().values[name] = number;
-}
-
-unsigned small(const std::string& name, std::uint64_t otherwise) {
-  return static_cast<unsigned>(value(name, otherwise));
-}
 
 struct Field {
   unsigned id, scope;
@@ -59,29 +24,6 @@ struct Field {
 }  // namespace
 
 extern "C" {
-
-// ---- for the test
-
-void script_reset() {
-  const std::scoped_lock lock(script().mutex);
-  script().results.clear();
-  script().calls.clear();
-  script().values.clear();
-}
-void script_result(const char* function, int result) {
-  const std::scoped_lock lock(script().mutex);
-  script().results[function] = result;
-}
-void script_value(const char* name, std::uint64_t number) {
-  remember(name, number);
-}
-std::uint64_t script_read(const char* name) {
-  return value(name, 0);
-}
-int script_calls(const char* function) {
-  const std::scoped_lock lock(script().mutex);
-  return script().calls[function];
-}
 
 // ---- NVML
 

@@ -8,6 +8,7 @@
 #include "harpe/base/text.h"
 #include "harpe/hw/rapl/energy_counter.h"
 #include "harpe/hw/rapl/zones.h"
+#include "harpe/hw/sysfs.h"
 
 namespace harpe {
 namespace fs = std::filesystem;

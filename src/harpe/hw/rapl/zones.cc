@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <system_error>
 
 #include "harpe/base/text.h"
+#include "harpe/hw/sysfs.h"
 
 namespace harpe {
 namespace fs = std::filesystem;
@@ -46,8 +45,7 @@ int preference(const fs::path& directory) {
 }
 
 std::string name_of(const fs::path& directory) {
-  int error = 0;
-  return std::string(trim(read_sysfs(directory / "name", error).value_or("")));
+  return read_sysfs(directory / "name").value_or("");
 }
 
 bool is_readable(const fs::path& directory) {
@@ -116,20 +114,6 @@ std::vector<PackageZone> find_package_zones(const fs::path& root) {
   zones.erase(same.begin(), same.end());
   for (PackageZone& zone : zones) zone.dram = find_dram(zone.directory);
   return zones;
-}
-
-std::optional<std::string> read_sysfs(const fs::path& path, int& error) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    error = errno;
-    return std::nullopt;
-  }
-  std::array<char, 256> buffer{};
-  const ssize_t size = ::read(fd, buffer.data(), buffer.size());
-  error = size < 0 ? errno : 0;
-  ::close(fd);
-  if (size < 0) return std::nullopt;
-  return std::string(buffer.data(), static_cast<std::size_t>(size));
 }
 
 }  // namespace harpe

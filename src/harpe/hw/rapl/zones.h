@@ -42,7 +42,4 @@ struct PackageZone {
 /// those mounted.
 std::vector<PackageZone> find_package_zones(const std::filesystem::path& root);
 
-/// Reads a small file of sysfs. `error` is the errno of a failure.
-std::optional<std::string> read_sysfs(const std::filesystem::path& path, int& error);
-
 }  // namespace harpe

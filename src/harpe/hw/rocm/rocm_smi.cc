@@ -1,0 +1,161 @@
+// ROCm SMI (librocm_smi64.so), for nodes whose ROCm has no AMD SMI yet.
+
+#include <array>
+#include <mutex>
+
+#include "harpe/hw/rocm/amd_library.h"
+#include "harpe/hw/rocm/shared_object.h"
+
+namespace harpe {
+namespace {
+
+// Values of rsmi_status_t.
+constexpr int kSuccess = 0, kInvalid = 1, kNotSupported = 2, kNoPermission = 4, kOutOfBounds = 7,
+              kNotYetImplemented = 9, kNotFound = 10;
+constexpr int kPerformanceAuto = 0;
+
+struct Api {
+  int (*init)(std::uint64_t) = nullptr;
+  int (*shut_down)() = nullptr;
+  int (*status_text)(int, const char**) = nullptr;
+  int (*count)(std::uint32_t*) = nullptr;
+  int (*bdf)(std::uint32_t, std::uint64_t*) = nullptr;
+  int (*device_name)(std::uint32_t, char*, std::size_t) = nullptr;
+  int (*energy)(std::uint32_t, std::uint64_t*, float*, std::uint64_t*) = nullptr;
+  int (*set_power_cap)(std::uint32_t, std::uint32_t, std::uint64_t) = nullptr;
+  int (*set_determinism)(std::uint32_t, std::uint64_t) = nullptr;
+  int (*set_performance_level)(std::uint32_t, int) = nullptr;
+};
+
+Api find_functions(const SharedObject& library) {
+  Api api;
+  library.find(api.init, "rsmi_init");
+  library.find(api.shut_down, "rsmi_shut_down");
+  library.find(api.status_text, "rsmi_status_string");
+  library.find(api.count, "rsmi_num_monitor_devices");
+  library.find(api.bdf, "rsmi_dev_pci_id_get");
+  library.find(api.device_name, "rsmi_dev_name_get");
+  library.find(api.energy, "rsmi_dev_energy_count_get");
+  library.find(api.set_power_cap, "rsmi_dev_power_cap_set");
+  library.find(api.set_determinism, "rsmi_perf_determinism_mode_set");
+  library.find(api.set_performance_level, "rsmi_dev_perf_level_set");
+  return api;
+}
+
+ErrorCode code_of(int status) {
+  switch (status) {
+    case kInvalid:
+    case kOutOfBounds:
+      return ErrorCode::kInvalidInput;
+    case kNotSupported:
+    case kNotYetImplemented:
+      return ErrorCode::kNotSupported;
+    case kNoPermission:
+      return ErrorCode::kNoPermission;
+    case kNotFound:
+      return ErrorCode::kNotFound;
+    default:
+      return ErrorCode::kUnavailable;
+  }
+}
+
+class RocmSmi final : public AmdLibrary {
+ public:
+  explicit RocmSmi(SharedObject library)
+      : library_(std::move(library)), api_(find_functions(library_)) {}
+  ~RocmSmi() override {
+    if (started_ && api_.shut_down != nullptr) api_.shut_down();
+  }
+  RocmSmi(const RocmSmi&) = delete;
+  RocmSmi& operator=(const RocmSmi&) = delete;
+
+  Status start() {
+    if (api_.init == nullptr || api_.count == nullptr || api_.bdf == nullptr) {
+      return Error::of(ErrorCode::kNotSupported, "this is not ROCm SMI, or too old a version");
+    }
+    if (Status status = check(api_.init(0), "ROCm SMI cannot start"); !status.ok()) return status;
+    started_ = true;
+    std::uint32_t count = 0;
+    Status status = check(api_.count(&count), "the GPUs cannot be counted");
+    gpus_ = static_cast<int>(count);
+    return status;
+  }
+
+  const char* name() const override { return "ROCm SMI"; }
+  int gpus() const override { return gpus_; }
+
+  Result<std::string> pci(int gpu) override {
+    // domain 32 bits, partition 4, reserved 12, bus 8, device 5, function 3.
+    std::uint64_t bdf = 0;
+    if (Status status = call("the PCI address", api_.bdf, gpu, &bdf); !status.ok()) {
+      return std::move(status).error();
+    }
+    return pci_text(bdf >> 32, static_cast<unsigned>(bdf >> 8 & 0xff),
+                    static_cast<unsigned>(bdf >> 3 & 0x1f), static_cast<unsigned>(bdf & 7));
+  }
+
+  std::string model(int gpu) override {
+    std::array<char, 256> text{};
+    if (!call("its name", api_.device_name, gpu, text.data(), text.size() - 1).ok()) return {};
+    return text.data();
+  }
+
+  Result<Joules> energy(int gpu) override {
+    std::uint64_t count = 0;
+    std::uint64_t timestamp = 0;
+    float microjoules = 0;
+    if (Status status =
+            call("reading its energy", api_.energy, gpu, &count, &microjoules, &timestamp);
+        !status.ok()) {
+      return std::move(status).error();
+    }
+    return Joules{static_cast<double>(count) * static_cast<double>(microjoules) * 1e-6};
+  }
+
+  Status set_power_limit(int gpu, std::uint64_t microwatts) override {
+    return call("setting a power limit", api_.set_power_cap, gpu, std::uint32_t{0}, microwatts);
+  }
+  Status set_highest_clock(int gpu, std::uint64_t megahertz) override {
+    return call("limiting its clock", api_.set_determinism, gpu, megahertz);
+  }
+  Status reset_clock(int gpu) override {
+    return call("resetting its clock", api_.set_performance_level, gpu, kPerformanceAuto);
+  }
+
+ private:
+  Status check(int status, const std::string& attempted) const {
+    if (status == kSuccess) return ok_status();
+    const char* words = nullptr;
+    if (api_.status_text != nullptr) api_.status_text(status, &words);
+    std::string message = attempted + ": ";
+    message += words == nullptr ? "ROCm SMI status " + std::to_string(status) : std::string(words);
+    if (status == kNoPermission) message += std::string("; ") + kAmdRemedy;
+    return Error::of(code_of(status), std::move(message));
+  }
+
+  template <class... Parameters, class... Arguments>
+  Status call(const char* what, int (*function)(std::uint32_t, Parameters...), int gpu,
+              Arguments... arguments) {
+    if (function == nullptr) return check(kNotSupported, what);
+    const std::scoped_lock lock(mutex_);
+    return check(function(static_cast<std::uint32_t>(gpu), arguments...), what);
+  }
+
+  SharedObject library_;
+  Api api_;
+  bool started_ = false;
+  int gpus_ = 0;
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<AmdLibrary>> load_rocm_smi(const std::string& library) {
+  SharedObject object(library);
+  if (!object.ok()) return std::shared_ptr<AmdLibrary>{};
+  auto smi = std::make_shared<RocmSmi>(std::move(object));
+  if (Status status = smi->start(); !status.ok()) return std::move(status).error();
+  return std::shared_ptr<AmdLibrary>(std::move(smi));
+}
+
+}  // namespace harpe
