@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEST_CHECKS = ",".join(("-*", "bugprone-use-after-move", "google-explicit-constructor", "modernize-use-nullptr", "modernize-use-override",
                         "readability-identifier-naming"))
 TEST_FILE = re.compile(r"_(test|bench|fuzz)\.cc$")
-FOLDERS = ("src", "tests", "examples", "bench")
+FOLDERS = ("src", "sim", "tests", "examples", "bench")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 

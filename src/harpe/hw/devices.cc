@@ -5,7 +5,6 @@
 #include <iterator>
 #include <set>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 #include "harpe/hw/nvml/nvml.h"
@@ -35,9 +34,9 @@ void take(std::vector<std::unique_ptr<Gpu>>& all, std::vector<std::unique_ptr<Gp
 void put_in_order(std::vector<std::unique_ptr<Gpu>>& gpus) {
   const auto place = [](const std::unique_ptr<Gpu>& gpu) {
     const GpuIdentity& identity = gpu->identity();
-    return std::tuple{identity.pci.empty(), identity.pci, identity.backend, identity.index};
+    return std::pair{identity.pci.empty(), identity.pci};
   };
-  std::ranges::sort(gpus, {}, place);
+  std::ranges::stable_sort(gpus, {}, place);
   std::set<std::string> seen;
   std::erase_if(gpus, [&seen](const std::unique_ptr<Gpu>& gpu) {
     const std::string& uuid = gpu->identity().uuid;

@@ -17,6 +17,7 @@ struct Entry {
   std::uint64_t memory_gib;
   double kelvin_per_watt, joule_per_kelvin, reference_c, slowdown_c;
   int cores, major, minor;
+  unsigned int pci_device_id;
   bool average_usage;
 };
 
@@ -36,6 +37,7 @@ const std::vector<Entry>& catalogue() {
        .cores = 6912,
        .major = 8,
        .minor = 0,
+       .pci_device_id = 0x20b2,
        .average_usage = false},
       {.name = "a100-pcie",
        .model = "a100-pcie",
@@ -51,6 +53,7 @@ const std::vector<Entry>& catalogue() {
        .cores = 6912,
        .major = 8,
        .minor = 0,
+       .pci_device_id = 0x20b5,
        .average_usage = false},
       {.name = "a40",
        .model = "a40",
@@ -66,6 +69,7 @@ const std::vector<Entry>& catalogue() {
        .cores = 10752,
        .major = 8,
        .minor = 6,
+       .pci_device_id = 0x2235,
        .average_usage = true},
       {.name = "h100-sxm",
        .model = "h100-sxm",
@@ -81,6 +85,7 @@ const std::vector<Entry>& catalogue() {
        .cores = 16896,
        .major = 9,
        .minor = 0,
+       .pci_device_id = 0x2330,
        .average_usage = true},
       {.name = "gh200",
        .model = "h100-sxm",
@@ -96,6 +101,7 @@ const std::vector<Entry>& catalogue() {
        .cores = 16896,
        .major = 9,
        .minor = 0,
+       .pci_device_id = 0x2342,
        .average_usage = true},
   };
   return kEntries;
@@ -126,6 +132,7 @@ std::optional<SimulatedGpuSpec> catalogue_gpu(std::string_view name) {
     spec.slowdown_c = entry.slowdown_c;
     spec.hardware_slowdown_c = entry.slowdown_c + 6;
     spec.cores = entry.cores;
+    spec.pci_device_id = entry.pci_device_id;
     spec.capability_major = entry.major;
     spec.capability_minor = entry.minor;
     spec.power_usage_is_average = entry.average_usage;

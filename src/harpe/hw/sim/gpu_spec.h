@@ -84,6 +84,7 @@ struct SimulatedGpuSpec {
   bool only_root_sets = false;
   std::uint64_t memory_bytes = 0;
   int cores = 0;
+  unsigned int pci_device_id = 0;
   int capability_major = 8, capability_minor = 0;
   std::vector<SimulatedFault> faults;
 };

@@ -1,0 +1,100 @@
+#pragma once
+/// \file
+/// What every function of the look-alike NVML does first: find the simulation and the GPU, and let
+/// no exception out.
+
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include "harpe/hw/sim/simulation_core.h"
+#include "nvml_api.h"
+
+/// What a handle points to.
+struct nvmlDevice_st {};  // NOLINT(readability-identifier-naming)
+
+namespace harpe {
+
+/// The library between the first nvmlInit and the last nvmlShutdown. Thread-safe.
+class NvmlLibrary {
+ public:
+  /// NVML's interface is global to the process, so is this.
+  static NvmlLibrary& instance();
+
+  nvmlReturn_t start();
+  nvmlReturn_t stop();
+  /// Null: not initialised.
+  std::shared_ptr<SimulationCore> core();
+
+  nvmlDevice_t handle(int gpu) { return &devices_[gpu]; }
+  /// -1: no handle of this library.
+  int index(nvmlDevice_t handle) const;
+
+ private:
+  std::mutex mutex_;
+  int users_ = 0;
+  std::shared_ptr<SimulationCore> core_;
+  nvmlDevice_st devices_[kMaxSimulatedGpus];
+};
+
+/// The simulation that HARPE_SIMULATION names, opened; null after saying on standard error why not.
+Result<std::shared_ptr<SimulationCore>> open_named_simulation();
+
+nvmlReturn_t code_of(const Error& error);
+inline nvmlReturn_t code_of(const Status& status) {
+  return status ? NVML_SUCCESS : code_of(status.error());
+}
+
+template <class Call>
+nvmlReturn_t guarded(const Call& call) noexcept {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return NVML_ERROR_MEMORY;
+  } catch (...) {
+    return NVML_ERROR_UNKNOWN;
+  }
+}
+
+/// Calls `call(core)` when the library is initialised.
+template <class Call>
+nvmlReturn_t with_library(const Call& call) noexcept {
+  return guarded([&]() -> nvmlReturn_t {
+    const std::shared_ptr<SimulationCore> core = NvmlLibrary::instance().core();
+    return core ? call(*core) : NVML_ERROR_UNINITIALIZED;
+  });
+}
+
+/// Calls `call(core, gpu)` when the handle is one.
+template <class Call>
+nvmlReturn_t with_device(nvmlDevice_t device, const Call& call) noexcept {
+  return with_library([&](SimulationCore& core) -> nvmlReturn_t {
+    const int gpu = NvmlLibrary::instance().index(device);
+    return gpu >= 0 && gpu < core.gpus() ? call(core, gpu) : NVML_ERROR_INVALID_ARGUMENT;
+  });
+}
+
+/// Writes what `reading(spec, state)` makes of a GPU's state now to `place`.
+template <class T, class Reading>
+nvmlReturn_t read_into(nvmlDevice_t device, T* place, const Reading& reading) noexcept {
+  return with_device(device, [&](SimulationCore& core, int gpu) -> nvmlReturn_t {
+    if (place == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    const Result<SimulatedGpuState> state = core.read(gpu);
+    if (!state) return code_of(state.error());
+    *place = static_cast<T>(reading(core.spec(gpu), *state));
+    return NVML_SUCCESS;
+  });
+}
+
+/// Writes a constant of a GPU to `place`, when the GPU is not lost.
+template <class T, class Constant>
+nvmlReturn_t constant_into(nvmlDevice_t device, T* place, const Constant& constant) noexcept {
+  return read_into(device, place, [&](const SimulatedGpuSpec& spec, const SimulatedGpuState&) {
+    return constant(spec);
+  });
+}
+
+/// Copies a text with its terminator.
+nvmlReturn_t copy_text(std::string_view text, char* place, unsigned int length);
+
+}  // namespace harpe

@@ -1,0 +1,13 @@
+// The functions of NVML that the simulation does not have. A caller's arguments are ignored, which
+// the C calling conventions of Linux allow.
+#include "library.h"
+
+// NOLINTBEGIN(readability-identifier-naming)
+#define HARPE_NOT_SUPPORTED(name)                                                                \
+  extern "C" NVML_EXPORT nvmlReturn_t name(void);                                                \
+  nvmlReturn_t name(void) {                                                                      \
+    return harpe::with_library([](harpe::SimulationCore&) { return NVML_ERROR_NOT_SUPPORTED; }); \
+  }
+#include "not_supported.inc"
+#undef HARPE_NOT_SUPPORTED
+// NOLINTEND(readability-identifier-naming)
