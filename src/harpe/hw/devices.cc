@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "harpe/hw/nvml/nvml.h"
@@ -34,9 +35,9 @@ void take(std::vector<std::unique_ptr<Gpu>>& all, std::vector<std::unique_ptr<Gp
 void put_in_order(std::vector<std::unique_ptr<Gpu>>& gpus) {
   const auto place = [](const std::unique_ptr<Gpu>& gpu) {
     const GpuIdentity& identity = gpu->identity();
-    return std::pair{identity.pci.empty(), identity.pci};
+    return std::tuple{identity.pci.empty(), identity.pci, identity.backend, identity.index};
   };
-  std::ranges::stable_sort(gpus, {}, place);
+  std::ranges::sort(gpus, {}, place);
   std::set<std::string> seen;
   std::erase_if(gpus, [&seen](const std::unique_ptr<Gpu>& gpu) {
     const std::string& uuid = gpu->identity().uuid;

@@ -123,7 +123,8 @@ std::vector<const GpuIdentity*> cuda_order(std::vector<const GpuIdentity*> gpus,
   is_estimate = std::ranges::any_of(gpus, [&](const GpuIdentity* gpu) {
     return gpu->name != gpus.front()->name || gpu->speed != gpus.front()->speed;
   });
-  std::ranges::stable_sort(gpus, std::ranges::greater{}, &GpuIdentity::speed);
+  std::ranges::sort(gpus, {},
+                    [](const GpuIdentity* gpu) { return std::pair{-gpu->speed, gpu->index}; });
   return gpus;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <tuple>
 
 #include "harpe/base/text.h"
 #include "harpe/hw/sysfs.h"
@@ -103,12 +104,9 @@ std::vector<PackageZone> find_package_zones(const fs::path& root) {
     add_zones(root / control_type, zones);
   }
   // The same package over other registers, or reached on another path, comes once.
-  std::ranges::stable_sort(zones, [](const PackageZone& a, const PackageZone& b) {
-    if (a.order != b.order) return a.order < b.order;
-    const bool readable_a = is_readable(a.directory);
-    const bool readable_b = is_readable(b.directory);
-    if (readable_a != readable_b) return readable_a;
-    return preference(a.directory) < preference(b.directory);
+  std::ranges::sort(zones, {}, [](const PackageZone& zone) {
+    return std::tuple{zone.order, !is_readable(zone.directory), preference(zone.directory),
+                      zone.directory.native().size(), zone.directory};
   });
   const auto same = std::ranges::unique(zones, {}, &PackageZone::order);
   zones.erase(same.begin(), same.end());
