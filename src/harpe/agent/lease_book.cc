@@ -141,11 +141,11 @@ std::optional<LeaseEntry> LeaseBook::remove(const std::string& id) {
 }
 
 std::vector<LeaseEntry> LeaseBook::remove_expired(Instant now) {
-  std::vector<LeaseEntry> expired;
-  const auto is_live = [&](const LeaseEntry& lease) { return lease.expires > now; };
-  const auto ended = std::stable_partition(leases_.begin(), leases_.end(), is_live);
-  std::move(ended, leases_.end(), std::back_inserter(expired));
-  leases_.erase(ended, leases_.end());
+  std::vector<LeaseEntry> expired, live;
+  for (LeaseEntry& lease : leases_) {
+    (lease.expires > now ? live : expired).push_back(std::move(lease));
+  }
+  leases_ = std::move(live);
   return expired;
 }
 
