@@ -11,6 +11,7 @@ namespace {
 constexpr std::int64_t kControlNs = 10'000'000;  // the chip's controller of clocks
 constexpr double kSettledKelvin = 0.005;
 constexpr double kSettledMegahertz = 0.05;
+constexpr double kPreciseMegahertz = 1e-6, kPreciseWatts = 1e-7;
 constexpr double kThermalRange =
     8;  // kelvin over which heat takes the clock from highest to lowest
 constexpr double kHardwareHysteresis = 3;   // kelvin
@@ -134,9 +135,25 @@ double power_cap(const SimulatedGpuSpec& spec, const WorkTable* tables,
   double low =
       std::min<double>(wanted, std::max(spec.gpu.throttle_floor, spec.gpu.min_clock).value);
   double high = wanted;
-  for (int i = 0; i < 40; ++i) {
-    const double middle = (low + high) / 2;
-    (demand(middle) <= allowed ? low : high) = middle;
+  double below = demand(low) - allowed, above = at_wanted - allowed;
+  if (below >= 0) return low;
+  // Regula falsi, halving the weight of an end that stays (Illinois method): a few steps.
+  int stays = 0;
+  for (int i = 0; i < 60 && high - low > kPreciseMegahertz; ++i) {
+    const double middle = low + (high - low) * -below / (above - below);
+    const double excess = demand(middle) - allowed;
+    if (std::abs(excess) < kPreciseWatts) return middle;
+    if (excess < 0) {
+      low = middle;
+      below = excess;
+      if (stays < 0) above /= 2;
+      stays = -1;
+    } else {
+      high = middle;
+      above = excess;
+      if (stays > 0) below /= 2;
+      stays = 1;
+    }
   }
   return low;
 }
@@ -248,30 +265,45 @@ std::int64_t next_edge(const SimulatedGpuSpec& spec, std::int64_t time) {
   return next;
 }
 
-/// Whether nothing that the controller does depends on how far the temperature has come.
+/// Whether nothing that the controller does depends on how far the temperature has come. `target`
+/// is what it aims at now.
 bool is_steady(const SimulatedGpuSpec& spec, const WorkTable* tables,
-               const SimulatedGpuState& state, const Course& course) {
-  const double now = wanted_cap(spec, tables, state, state.temperature_c).clock;
-  if (state.cap_mhz != now) return false;
+               const SimulatedGpuState& state, const Course& course, double target) {
+  if (state.cap_mhz != target) return false;
   const bool would_slow = state.hardware_slowdown
                               ? course.settled >= spec.hardware_slowdown_c - kHardwareHysteresis
                               : course.settled >= spec.hardware_slowdown_c;
   if (would_slow != state.hardware_slowdown) return false;
   if (std::abs(course.settled - state.temperature_c) < kSettledKelvin) return true;
-  return wanted_cap(spec, tables, state, course.settled).clock == now;
+  return wanted_cap(spec, tables, state, course.settled).clock == target;
 }
 
-void control(const SimulatedGpuSpec& spec, const WorkTable* tables, SimulatedGpuState& state,
-             bool at_once) {
-  if (state.temperature_c >= spec.hardware_slowdown_c) state.hardware_slowdown = true;
-  if (state.temperature_c < spec.hardware_slowdown_c - kHardwareHysteresis) {
-    state.hardware_slowdown = false;
-  }
-  const double target = wanted_cap(spec, tables, state, state.temperature_c).clock;
+/// The controller's slow hand: it follows what it aims at, by half the way a tick.
+void follow(const SimulatedGpuSpec& spec, SimulatedGpuState& state, double target, bool at_once) {
   // From above it starts at what is asked for: there is nothing to take away before.
   state.cap_mhz = std::min(state.cap_mhz, std::max(target, wanted_clock(spec, state)));
   const double gap = target - state.cap_mhz;
   state.cap_mhz = at_once || std::abs(gap) < kSettledMegahertz ? target : state.cap_mhz + gap / 2;
+}
+
+void watch_heat(const SimulatedGpuSpec& spec, SimulatedGpuState& state) {
+  if (state.temperature_c >= spec.hardware_slowdown_c) state.hardware_slowdown = true;
+  if (state.temperature_c < spec.hardware_slowdown_c - kHardwareHysteresis) {
+    state.hardware_slowdown = false;
+  }
+}
+
+/// Sets the clock in force. `target()` is what the controller aims at; asked only where needed.
+template <class Target>
+void run_at_cap(const SimulatedGpuSpec& spec, SimulatedGpuState& state, const Target& target) {
+  const double wanted = wanted_clock(spec, state);
+  if (!is_busy(state)) {
+    state.clock_mhz = wanted;
+    state.reasons = EventReasons::kIdle;
+    return;
+  }
+  state.clock_mhz = std::min(wanted, state.cap_mhz);
+  state.reasons = state.clock_mhz < wanted - kSettledMegahertz ? target().reasons : 0;
 }
 
 void end_streams(SimulatedGpuState& state) {
@@ -291,15 +323,16 @@ void advance_once(const SimulatedGpuSpec& spec, const WorkTable* tables, Simulat
     }
   }
   take_orders(state);
-  if (state.time_ns % kControlNs == 0 || control_ns != kControlNs) {
-    control(spec, tables, state, control_ns != kControlNs);
-  }
-  settle(spec, tables, state);
+  const bool ticks = state.time_ns % kControlNs == 0 || control_ns != kControlNs;
+  if (ticks) watch_heat(spec, state);
+  const Cap target = wanted_cap(spec, tables, state, state.temperature_c);
+  if (ticks) follow(spec, state, target.clock, control_ns != kControlNs);
+  run_at_cap(spec, state, [&] { return target; });
   const double clock = state.clock_mhz, wanted = wanted_clock(spec, state);
   const Course course(spec, power_line(spec, tables, state, clock), state.temperature_c);
 
   std::int64_t end = std::min(limit_ns, next_edge(spec, state.time_ns));
-  if (!is_steady(spec, tables, state, course)) {
+  if (!is_steady(spec, tables, state, course, target.clock)) {
     end = std::min(end, (state.time_ns / control_ns + 1) * control_ns);
   }
   if (state.orders > 0) end = std::min(end, state.order[0].at_ns);
@@ -355,16 +388,7 @@ SimulatedGpuState initial_state(const SimulatedGpuSpec& spec) {
 
 void settle(const SimulatedGpuSpec& spec, const WorkTable* tables, SimulatedGpuState& state) {
   take_orders(state);
-  const double wanted = wanted_clock(spec, state);
-  state.clock_mhz = std::min(wanted, state.cap_mhz);
-  if (!is_busy(state)) {
-    state.clock_mhz = wanted;
-    state.reasons = EventReasons::kIdle;
-  } else {
-    state.reasons = state.clock_mhz < wanted - kSettledMegahertz
-                        ? wanted_cap(spec, tables, state, state.temperature_c).reasons
-                        : 0;
-  }
+  run_at_cap(spec, state, [&] { return wanted_cap(spec, tables, state, state.temperature_c); });
 }
 
 void advance(const SimulatedGpuSpec& spec, const WorkTable* tables, SimulatedGpuState& state,

@@ -86,7 +86,7 @@ class Script {
 
 TEST(Advance, InOneStepOrInManyGivesTheSame) {
   for (const std::string& name : simulated_gpu_names()) {
-    const Script script(11, 120 * kSecond);
+    const Script script(11, 60 * kSecond);
     Bench whole(exact(name)), parts(exact(name));
     script.play(whole, [](Bench&, std::int64_t) {});
     std::mt19937 random(12);
@@ -121,7 +121,7 @@ TEST(Energy, IsTheIntegralOfPower) {
   Bench bench(exact("a100-sxm"));
   double integral = 0;
   // Midpoint rule; where the clock jumps between two looks it is off by a look.
-  Script(5, 60 * kSecond).play(bench, [&](Bench& b, std::int64_t until) {
+  Script(5, 20 * kSecond).play(bench, [&](Bench& b, std::int64_t until) {
     while (b.state.time_ns < until) {
       const std::int64_t step = std::min<std::int64_t>(kMs / 2, until - b.state.time_ns);
       const std::int64_t begin = b.state.time_ns;
@@ -224,7 +224,7 @@ TEST(PowerLimit, IsNeverPassedForLong) {
     Bench bench(exact(name));
     bench.spec.module_scope = false;
     std::mt19937 random(4);
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < 20; ++i) {
       const GpuModel& gpu = bench.spec.gpu;
       // At its lowest clock under power a GPU may draw more than a very low limit.
       const double floor = demanded_power(gpu, std::max(gpu.throttle_floor, gpu.min_clock).value /
@@ -234,7 +234,7 @@ TEST(PowerLimit, IsNeverPassedForLong) {
           std::uniform_real_distribution(floor, bench.spec.highest_limit_w)(random);
       bench.load(i % 3 == 0 ? 0.0 : 1.0);
       bench.to(bench.state.time_ns + 150 * kMs);
-      for (int look = 0; look < 300; ++look) {
+      for (int look = 0; look < 100; ++look) {
         bench.to(bench.state.time_ns + 10 * kMs);
         ASSERT_LE(bench.power(), bench.state.limit_w * 1.002) << name;
         const bool capped = (bench.state.reasons & EventReasons::kPowerCap) != 0;
