@@ -155,7 +155,7 @@ std::optional<double> AmdSysfs::utilisation() const {
 }
 
 std::optional<std::string> AmdSysfs::unique_id() const {
-  const auto text = read_sysfs(device_ / "unique_id");
+  auto text = read_sysfs(device_ / "unique_id");
   if (!text || text->size() != 16 ||
       text->find_first_not_of("0123456789abcdef") != std::string::npos) {
     return std::nullopt;
