@@ -30,5 +30,14 @@ for command in "" plan schedule verify profile synth predict; do
   fi
 done
 bash -n "$work/installed/share/bash-completion/completions/harpe"
+# The look-alike NVML, where only those who ask for it find it.
+nvml=$(dirname "$(find "$work/installed" -name libnvidia-ml.so.1)")
+[ "$(basename "$nvml")" = simulated-nvml ]
+printf 'state_file = "%s"\n[[gpu]]\nmodel = "a40"\ncount = 3\n' "$work/state" >"$work/simulation.toml"
+gpus=$(HARPE_SIMULATION=$work/simulation.toml PYTHONPATH=$nvml PYTHONDONTWRITEBYTECODE=1 \
+  python3 -c 'import harpe_sim; print(harpe_sim.gpus())')
+[ "$gpus" = 3 ] || { echo "installed simulation: $gpus GPUs"; exit 1; }
+[ -s "$work/installed/include/harpe_sim.h" ]
+
 [ -s "$work/installed/share/zsh/site-functions/_harpe" ]
 [ -s "$work/installed/share/fish/vendor_completions.d/harpe.fish" ]

@@ -154,8 +154,10 @@ void remove_if_still(int fd, const struct stat& opened, const std::filesystem::p
   if (stat(file.c_str(), &there) == 0 && there.st_ino == opened.st_ino) unlink(file.c_str());
 }
 
-/// Other users may write the memory where everyone shares it: no count in it is trusted.
+/// Other users may write the memory where everyone shares it: nothing in it may lead out of it.
 void keep_in_bounds(SimulatedGpuState& state, WorkTable* tables) {
+  constexpr std::int64_t kLongestNs = std::int64_t{1} << 61;  // 70 years
+  state.time_ns = std::clamp<std::int64_t>(state.time_ns, 0, kLongestNs);
   state.orders = std::clamp(state.orders, 0, kMaxClockOrders);
   state.mark = std::max<std::int64_t>(state.mark, -1);
   for (int i = 0; i < kMaxStreams; ++i) {
