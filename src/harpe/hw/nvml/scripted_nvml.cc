@@ -23,6 +23,7 @@ struct Field {
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): the names are NVIDIA's.
 extern "C" {
 
 // ---- NVML
@@ -204,3 +205,4 @@ int nvmlDeviceResetMemoryLockedClocks(void*) {
 #endif
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)

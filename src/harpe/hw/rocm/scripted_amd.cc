@@ -1,6 +1,7 @@
 // A library with the names of AMD SMI, or with SCRIPTED_ROCM_SMI of ROCm SMI, that answers as a
 // test tells it, after their documentation. It stands in for what is not at hand.
 
+#include <array>
 #include <cstring>
 
 #include "harpe/hw/script_testing.h"
@@ -67,6 +68,9 @@ int rsmi_dev_perf_level_set(std::uint32_t gpu, int level) {
 
 #else
 
+/// What handles point to.
+static std::array<char, 64> sockets;
+
 int amdsmi_init(std::uint64_t flags) {
   return flags == 2 ? answer("init") : 1;
 }
@@ -82,7 +86,7 @@ int amdsmi_get_socket_handles(std::uint32_t* count, void** handles) {
   if (handles == nullptr) {
     *count = small("count", 2) + 1;
   } else {
-    for (std::uint64_t i = 0; i < *count; ++i) handles[i] = reinterpret_cast<void*>(i + 1);
+    for (std::uint32_t i = 0; i < *count; ++i) handles[i] = &sockets[i];
   }
   return answer("sockets");
 }
@@ -92,7 +96,7 @@ int amdsmi_get_processor_handles(void* socket, std::uint32_t* count, void** hand
   return answer("processors");
 }
 unsigned gpu_of(void* handle) {
-  return static_cast<unsigned>(reinterpret_cast<std::uint64_t>(handle)) - 1;
+  return static_cast<unsigned>(static_cast<char*>(handle) - sockets.data());
 }
 int amdsmi_get_processor_type(void* handle, int* type) {
   *type = gpu_of(handle) < small("count", 2) ? 1 : 2;
