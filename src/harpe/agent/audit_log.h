@@ -5,7 +5,7 @@
 ///   {"time": "2026-03-01T12:00:00.123456Z", "action": "power_limit", "uid": 1000, "pid": 4242,
 ///    "lease": "1f0c9a2b", "gpu": "GPU-...", "from": "300 W", "to": "250 W", "result": "applied"}
 ///
-/// `action`: take, renew, release, expire, process_ended, agent_stops; power_limit,
+/// `action`: take, release, expire, process_ended, channel_closed, agent_stops; power_limit,
 /// graphics_clocks, memory_clocks, persistence_mode; clock_changes (those of a clock channel,
 /// gathered: `changes` is a list of [seconds after `time`, MHz]); restore. `result`: "requested"
 /// before a change, then "applied"; or "refused: ...", "failed: ...". Leases are named by their

@@ -1,5 +1,6 @@
 #include "harpe/agent/clock_listener.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -144,6 +145,7 @@ Result<std::unique_ptr<ClockListener>> ClockListener::open(EventLoop& loop,
   if (socket < 0) return failure(path, "cannot make a socket", errno);
   if (Status status = bind_to(socket, address, path); !status) return std::move(status).error();
   listener->path_ = path;
+  listener->spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   constexpr int kBacklog = 128;
   if (::chmod(path.c_str(), mode) != 0 || ::listen(socket, kBacklog) != 0) {
     return failure(path, "cannot listen", errno);
@@ -158,7 +160,10 @@ ClockListener::~ClockListener() {
 
 void ClockListener::accept() {
   Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.ok()) return;
+  if (!socket.ok()) {
+    if (errno == EMFILE || errno == ENFILE) refuse_one();
+    return;
+  }
   auto peer = peer_of_socket(socket.get());
   if (!peer) return;
   const auto of_same_user = [&](const auto& item) { return item.second.peer.uid == peer->uid; };
@@ -170,6 +175,15 @@ void ClockListener::accept() {
   const int number = socket.get();
   connections_.emplace(number, Connection{std::move(socket), *std::move(peer), "", false});
   loop_.add(number, [this, number] { hear(number); });
+}
+
+/// With no descriptor left a connection could not even be refused, and would be reported for ever.
+void ClockListener::refuse_one() {
+  spare_.reset();
+  {
+    const Descriptor refused(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
+  spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
 void ClockListener::close(int socket) {

@@ -66,6 +66,7 @@ class ClockListener {
 
   ClockListener(EventLoop& loop, Leases leases) : loop_(loop), leases_(std::move(leases)) {}
   void accept();
+  void refuse_one();
   void hear(int socket);
   void close(int socket);
   Status answer(Connection& connection, const ClockRequest& request);
@@ -75,6 +76,7 @@ class ClockListener {
   Leases leases_;
   std::filesystem::path path_;
   Descriptor socket_;
+  Descriptor spare_;  ///< given up for a moment when no other is left
   std::map<int, Connection> connections_;
 };
 

@@ -397,9 +397,12 @@ Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, 
   ++clock_calls_;
   Status set = gpu_->set_locked_clocks(ClockDomain::kGraphics, range);
   if (!set) {
-    AuditEntry line = entry(holder, action_of(ClockDomain::kGraphics), "", text_of(clock));
-    line.result = "failed: " + set.error().text();
-    (void)services_.audit.write(line);
+    if (!last_clock_failure_ || *last_clock_failure_ + kGatheredFor <= now) {
+      last_clock_failure_ = now;
+      AuditEntry line = entry(holder, action_of(ClockDomain::kGraphics), "", text_of(clock));
+      line.result = "failed: " + set.error().text();
+      (void)services_.audit.write(line);
+    }
     return std::move(set).error();
   }
   graphics_lock_ = range;

@@ -109,6 +109,7 @@ class GpuControl {
   std::optional<ClockRange> graphics_lock_, memory_lock_;
   AuditEntry clock_changes_;  ///< gathered
   Instant first_change_;
+  std::optional<Instant> last_clock_failure_;  ///< that was logged
   std::uint64_t clock_calls_ = 0;
   bool audit_failed_ = false;  ///< gathered changes could not be written: no more of them
 };

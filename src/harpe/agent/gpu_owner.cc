@@ -159,7 +159,8 @@ void GpuOwner::run() {
 void GpuOwner::be_prompt() {
   sched_param first{};
   first.sched_priority = 1;
-  if (::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &first) == 0) return;
+  // Threads that a driver's library makes are ordinary ones.
+  if (::sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) == 0) return;
   // Not permitted (CAP_SYS_NICE, RLIMIT_RTPRIO): as good as it gets.
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNiceOwner);
 }
@@ -219,11 +220,15 @@ void GpuOwner::serve(ClockSlot::Wanted wanted, Instant now) {
 }
 
 Status GpuOwner::ready_to_set() {
-  return next_retry_ ? put_back(to_put_back_) : ok_status();
+  if (!next_retry_) return ok_status();
+  // Whoever asks often does not make it tried more often.
+  if (clock_.now() < last_try_ + kFirstRetry) return *last_failure_;
+  return put_back(to_put_back_);
 }
 
 Status GpuOwner::put_back(const Holder& holder) {
   to_put_back_ = holder;
+  last_try_ = clock_.now();
   Status status = control_->restore(holder);
   if (status) {
     if (next_retry_) ears_.notice(control_->name() + " was put back at last");
@@ -235,6 +240,7 @@ Status GpuOwner::put_back(const Holder& holder) {
     ears_.notice(control_->name() +
                  " could not be put back and is tried again: " + status.error().text());
   }
+  last_failure_ = status.error();
   retry_pause_ = std::clamp(retry_pause_ * 2, kFirstRetry, kLongestRetry);
   next_retry_ = clock_.now() + retry_pause_;
   return status;

@@ -106,8 +106,10 @@ class GpuOwner {
   std::uint32_t last_sequence_ = 0;
   Instant next_command_;  ///< no clock command is served before
   bool rang_ = false;
-  Holder to_put_back_;  ///< whose changes
-  std::optional<Instant> next_retry_;
+  Holder to_put_back_;                 ///< whose changes
+  std::optional<Instant> next_retry_;  ///< when it failed
+  std::optional<Error> last_failure_;
+  Instant last_try_;
   Seconds retry_pause_{0};
   Instant next_poll_;
   cpu_set_t all_cpus_{};

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "harpe/agent/setting_text.h"
+#include "harpe/hw/system_clock.h"
 
 namespace harpe {
 namespace {
@@ -290,6 +291,10 @@ void NodeController::set_expiry_timer() {
     next = book_.next_expiry();
   }
   unwatch_ended();
+  if (next) {
+    const Seconds left = std::max(*next - clock_.now(), Seconds{0.001});
+    next = system_clock().now() + left;
+  }
   loop_.set_timer(next, [this] { set_expiry_timer(); });
 }
 
