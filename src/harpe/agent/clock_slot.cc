@@ -61,7 +61,7 @@ void ClockSlot::serve(std::uint32_t sequence, ClockOutcome outcome, Megahertz cl
 }
 
 void ClockSlot::silence_bell() {
-  std::array<char, 4096> rings;
+  std::array<char, 512> rings{};
   // Bounded: a client that rings without end is heard again, no more.
   constexpr int kMostReads = 4;
   for (int i = 0; i < kMostReads; ++i) {

@@ -53,7 +53,7 @@ class GpuOwner {
   /// Queues work that may set the GPU or ask its driver. `refused` is called at once where too much
   /// waits already, or at its turn where the GPU could not be put back yet.
   template <class T>
-  void ask(Done<T> done, std::function<Result<T>(GpuControl&)> work, bool sets = false);
+  void ask(const Done<T>& done, std::function<Result<T>(GpuControl&)> work, bool sets = false);
   /// One reading for all who wait for one.
   void read(Done<GpuReading> done);
 
@@ -119,7 +119,7 @@ class GpuOwner {
 };
 
 template <class T>
-void GpuOwner::ask(Done<T> done, std::function<Result<T>(GpuControl&)> work, bool sets) {
+void GpuOwner::ask(const Done<T>& done, std::function<Result<T>(GpuControl&)> work, bool sets) {
   const auto task = [this, done, work = std::move(work), sets] {
     if (sets) {
       if (Status status = ready_to_set(); !status) return done(std::move(status).error());

@@ -106,7 +106,7 @@ Lease NodeController::view(const LeaseEntry& lease) const {
   return view;
 }
 
-Result<Lease> NodeController::grant(const Peer& peer, LeaseBook::Wish wish,
+Result<Lease> NodeController::grant(const Peer& peer, const LeaseBook::Wish& wish,
                                     bool ends_with_process) {
   std::optional<ProcessWatch> process;
   if (ends_with_process && peer.pid > 0) {
@@ -307,7 +307,7 @@ void NodeController::apply(const Peer& peer, const std::string& lease, int gpu,
     return done(std::move(holder).error());
   }
   owners_[static_cast<std::size_t>(gpu)]->ask<Applied>(
-      std::move(done),
+      done,
       [this, peer, lease, gpu, setting](GpuControl& control) -> Result<Applied> {
         // It may have ended while this waited.
         auto holder = holder_of(peer, lease, gpu);
@@ -329,7 +329,7 @@ void NodeController::power_limit_range(const Peer& peer, int gpu, Done<PowerLimi
     return done(std::move(status).error());
   }
   owners_[static_cast<std::size_t>(gpu)]->ask<PowerLimitRange>(
-      std::move(done), [](GpuControl& control) { return control.power_limit_range(); });
+      done, [](GpuControl& control) { return control.power_limit_range(); });
 }
 
 void NodeController::supported_clocks(const Peer& peer, int gpu, ClockDomain domain,
@@ -338,7 +338,7 @@ void NodeController::supported_clocks(const Peer& peer, int gpu, ClockDomain dom
     return done(std::move(status).error());
   }
   owners_[static_cast<std::size_t>(gpu)]->ask<std::vector<Megahertz>>(
-      std::move(done), [domain](GpuControl& control) { return control.supported_clocks(domain); });
+      done, [domain](GpuControl& control) { return control.supported_clocks(domain); });
 }
 
 void NodeController::read_cpu(const Peer& peer, int cpu, Done<CpuEnergy> done) {

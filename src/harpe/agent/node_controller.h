@@ -73,7 +73,7 @@ class NodeController final : public Controller {
   Status open_clock_socket();
 
   Result<Seconds> longest_lease(const Peer& peer, const std::vector<int>& gpus) const;
-  Result<Lease> grant(const Peer& peer, LeaseBook::Wish wish, bool ends_with_process);
+  Result<Lease> grant(const Peer& peer, const LeaseBook::Wish& wish, bool ends_with_process);
   Result<Holder> holder_of(const Peer& peer, const std::string& lease, int gpu) const;
   Result<Holder> holder_of_locked(const Peer& peer, const std::string& lease, int gpu) const;
   Holder holder_of(const LeaseEntry& lease, int gpu) const;
