@@ -9,9 +9,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <random>
+#include <vector>
 
 #include "harpe/base/file.h"
+#include "harpe/hw/sim/gpu_catalogue.h"
 #include "harpe/hw/sim/simulation.h"
+#include "harpe/hw/sim/state_memory.h"
 
 namespace harpe {
 namespace {
@@ -97,6 +100,51 @@ TEST_F(SharedSimulation, SurvivesProcessesKilledAtAnyPoint) {
     energy = truth.energy.value;
   }
   EXPECT_EQ(here->gpu(0)->power_limit_range()->highest, 467_W);
+}
+
+TEST_F(SharedSimulation, AProcessKilledWithinAChangeLeavesNothingOfIt) {
+  const SimulatedGpuSpec spec = *catalogue_gpu("a40");
+  const auto opened_memory = [&] {
+    return *StateMemory::open_shared(state(), {initial_state(spec)}, {1, 0}, false);
+  };
+  const auto memory = opened_memory();
+  for (int round = 1; round <= 20; ++round) {
+    memory->update(0, [&](SimulatedGpuState& gpu, WorkTable*) { gpu.limit_w = round; });
+    const pid_t child = in_process([&] {
+      opened_memory()->update(0, [&](SimulatedGpuState& gpu, WorkTable*) {
+        gpu.limit_w = -1;
+        kill(getpid(), SIGKILL);
+      });
+    });
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    double limit = 0;
+    memory->update(0, [&](SimulatedGpuState& gpu, WorkTable*) { limit = gpu.limit_w; });
+    ASSERT_EQ(limit, round);
+  }
+}
+
+TEST_F(SharedSimulation, ProcessesThatStartTogetherMakeItOnce) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  std::vector<pid_t> children;
+  for (int i = 0; i < 8; ++i) {
+    children.push_back(in_process([&] {
+      const std::int64_t began = opened()->began().ns;
+      if (write(ends[1], &began, sizeof began) != sizeof began) _exit(1);
+    }));
+  }
+  const std::int64_t wanted = opened()->began().ns;
+  for (const pid_t child : children) {
+    std::int64_t began = 0;
+    ASSERT_EQ(read(ends[0], &began, sizeof began), static_cast<ssize_t>(sizeof began));
+    EXPECT_EQ(began, wanted);
+    waitpid(child, nullptr, 0);
+  }
+  close(ends[0]);
+  close(ends[1]);
+  for (const auto& file : std::filesystem::directory_iterator(state().parent_path())) {
+    EXPECT_TRUE(file.path() == state() || file.path() == config()) << file.path();
+  }
 }
 
 TEST_F(SharedSimulation, TwoWorksOnOneGpuTakeTwiceAsLong) {
