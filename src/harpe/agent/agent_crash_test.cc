@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -137,6 +138,7 @@ class AgentCrash : public ::testing::Test {
 
   /// The agent's process: says when it is ready, waits for leave to serve, serves until killed.
   [[noreturn]] void run_agent(int says, int hears, unsigned seed) const {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const auto controller = started();
     char word = 'r';
     if (::write(says, &word, 1) != 1 || ::read(hears, &word, 1) != 1) ::_exit(0);
@@ -145,6 +147,7 @@ class AgentCrash : public ::testing::Test {
 
   /// A client's process: takes GPU 0 through a clock channel and sets clocks, over and over.
   [[noreturn]] void run_client(unsigned seed) const {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // also where the test fails
     std::mt19937 random(seed);
     std::uniform_int_distribution<int> clock(210, 1410), count(1, 40);
     for (;;) {
