@@ -333,6 +333,16 @@ TEST_F(ClockChannelTest, WhatIsNoRequestIsRefusedAndTheAgentLivesOn) {
   EXPECT_EQ(served(channel, channel.set(0, 900_MHz)).clock, 900_MHz);
 }
 
+TEST_F(ClockChannelTest, AClientThatLeavesBeforeItsAnswerLeavesNoLease) {
+  start();
+  for (int i = 0; i < 50; ++i) RawClient(options_.clock_socket).say("harpe.clock/1 take 60 0,1 x");
+  EXPECT_TRUE(eventually([&] { return controller_->leases(peer_).empty(); }));
+  // What was said before is heard before this.
+  EXPECT_TRUE(eventually(
+      [&] { return ClockChannel::take(options_.clock_socket, {0, 1}, 60_s, "x").ok(); }));
+  EXPECT_EQ(gpu_.state(), TestGpu::State());
+}
+
 TEST_F(ClockChannelTest, NothingWrittenToTheMemoryLeadsOutOfThePolicy) {
   start();
   RawClient client(options_.clock_socket);

@@ -92,6 +92,7 @@ struct ControllerOptions {
   bool dry_run = false;               ///< nothing is set; answers say what would be
   Seconds minimum_dwell{0.02};        ///< between two clock changes of one GPU
   Seconds poll{0.05};                 ///< of power, only while somebody listens
+  Seconds longest_farewell{10};       ///< how long stopping tries to put back what a GPU refuses
   /// Threads that own a driver run before ordinary ones (SCHED_FIFO where permitted, else nice) on
   /// the CPU of their clock channel's client, so that a clock command is not delayed by work.
   bool prompt_owners = true;

@@ -131,6 +131,7 @@ void NodeController::start_owners(Devices devices, const std::vector<SavedGpu>& 
     options.minimum_dwell = options_.minimum_dwell;
     options.poll = options_.poll;
     options.prompt = options_.prompt_owners;
+    options.longest_farewell = options_.longest_farewell;
     owners_.push_back(std::make_unique<GpuOwner>(
         std::move(control), options, counters_, clock_,
         GpuOwner::Ears{

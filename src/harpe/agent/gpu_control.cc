@@ -114,8 +114,12 @@ Status GpuControl::change(AuditEntry entry, Save save, Call call) {
   entry.result = "requested";
   Status logged = services_.audit.write(entry);
   if (!logged && services_.audit_required) return logged;
+  const SavedGpu before = saved_;
   Status status = save();
-  if (status) status = call();
+  if (status) {
+    status = call();
+    if (!status) forget_unless_changed(status.error().code, before);
+  }
   entry.result = status ? "applied" : "failed: " + status.error().text();
   logged = services_.audit.write(entry);
   if (status && !logged && services_.audit_required) return logged;
@@ -166,6 +170,19 @@ Status GpuControl::check_limit(const Allowance& allowance, Watts limit) {
 }
 
 // --- What was there before.
+
+/// After a driver refused outright, what was saved for its call is not kept: nothing was changed.
+void GpuControl::forget_unless_changed(ErrorCode code, const SavedGpu& before) {
+  const bool refused = code == ErrorCode::kNoPermission || code == ErrorCode::kNotSupported ||
+                       code == ErrorCode::kInvalidInput;
+  if (!refused || saved_ == before) return;
+  const bool was_kept = !before.empty();
+  Status status =
+      was_kept ? services_.state.put(before) : services_.state.take_out(identity().uuid);
+  if (!status) return;  // then it is put back needlessly
+  saved_ = before;
+  kept_ = was_kept;
+}
 
 Status GpuControl::keep(SavedGpu saved, const Holder& holder) {
   saved.uuid = identity().uuid;
@@ -388,6 +405,7 @@ Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, 
       clock_changes_.changes.size() >= kMostGathered) {
     if (Status status = flush_clock_changes(); !status) return std::move(status).error();
   }
+  const SavedGpu before = saved_;
   if (Status status = save_lock(holder, ClockDomain::kGraphics); !status) {
     return std::move(status).error();
   }
@@ -397,6 +415,7 @@ Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, 
   ++clock_calls_;
   Status set = gpu_->set_locked_clocks(ClockDomain::kGraphics, range);
   if (!set) {
+    forget_unless_changed(set.error().code, before);
     if (!last_clock_failure_ || *last_clock_failure_ + kGatheredFor <= now) {
       last_clock_failure_ = now;
       AuditEntry line = entry(holder, action_of(ClockDomain::kGraphics), "", text_of(clock));
@@ -468,6 +487,12 @@ Status GpuControl::restore_power_limit() {
 Status GpuControl::restore_persistence_mode() {
   if (!saved_.persistence_mode) return ok_status();
   if (Status status = gpu_->set_persistence_mode(*saved_.persistence_mode); !status) return status;
+  const auto now = gpu_->persistence_mode();
+  if (!now) return now.error();
+  if (*now != *saved_.persistence_mode) {
+    return Error::of(ErrorCode::kUnavailable,
+                     "the persistence mode of " + name() + " does not read as it was put back");
+  }
   saved_.persistence_mode.reset();
   return ok_status();
 }

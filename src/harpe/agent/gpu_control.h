@@ -92,6 +92,7 @@ class GpuControl {
   Status save_power_limit(const Holder& holder);
   Status save_persistence_mode(const Holder& holder);
   Status keep(SavedGpu saved, const Holder& holder);
+  void forget_unless_changed(ErrorCode code, const SavedGpu& before);
   Applied read_back_clocks(ClockDomain domain, std::optional<ClockRange> range);
   Applied read_back_limit(Watts before, Watts asked);
   Status restore_lock(ClockDomain domain, std::optional<SavedLock>& lock);
