@@ -46,6 +46,14 @@ struct NvmlUtilization {
   unsigned gpu, memory;  ///< percent
 };
 
+/// nvmlProcessInfo_t of nvmlDeviceGetComputeRunningProcesses_v2 and later.
+struct NvmlProcessInfo {
+  unsigned process;
+  unsigned long long memory;
+  unsigned gpu_instance, compute_instance;
+};
+static_assert(sizeof(NvmlProcessInfo) == 24);
+
 /// nvmlTemperature_v1_t.
 struct NvmlTemperature {
   static constexpr unsigned kVersion = sizeof(unsigned) * 3 | 1U << 24;
@@ -117,6 +125,7 @@ struct NvmlApi {
   int (*utilisation)(NvmlDevice, NvmlUtilization*) = nullptr;
   int (*event_reasons)(NvmlDevice, unsigned long long*) = nullptr;
   int (*persistence_mode)(NvmlDevice, unsigned*) = nullptr;
+  int (*processes)(NvmlDevice, unsigned* count, NvmlProcessInfo*) = nullptr;
 
   int (*lock_graphics_clocks)(NvmlDevice, unsigned lowest, unsigned highest) = nullptr;
   int (*lock_memory_clocks)(NvmlDevice, unsigned lowest, unsigned highest) = nullptr;

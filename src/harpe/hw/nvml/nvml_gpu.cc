@@ -302,6 +302,19 @@ Result<bool> NvmlGpu::persistence_mode() {
   return enabled != 0;
 }
 
+Result<std::vector<std::int64_t>> NvmlGpu::processes() {
+  std::vector<NvmlProcessInfo> found(256);
+  auto count = static_cast<unsigned>(found.size());
+  if (Status status = call("listing its processes", api().processes, &count, found.data());
+      !status.ok()) {
+    return std::move(status).error();
+  }
+  found.resize(std::min<std::size_t>(count, found.size()));
+  std::vector<std::int64_t> ids;
+  for (const NvmlProcessInfo& process : found) ids.push_back(process.process);
+  return ids;
+}
+
 Status NvmlGpu::may_set() const {
   if (Status status = Gpu::may_set(); !status.ok()) return status;
   if (has_capability(CAP_SYS_ADMIN)) return ok_status();

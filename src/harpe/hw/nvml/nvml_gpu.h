@@ -44,6 +44,7 @@ class NvmlGpu final : public Gpu {
   Result<double> utilisation() override;
   Result<EventReasons> event_reasons() override;
   Result<bool> persistence_mode() override;
+  Result<std::vector<std::int64_t>> processes() override;  ///< the first 256
 
   Status may_set() const override;
   Status set_locked_clocks(ClockDomain domain, ClockRange range) override;

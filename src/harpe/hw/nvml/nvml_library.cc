@@ -52,6 +52,8 @@ NvmlApi find_functions(void* library) {
   load(api.event_reasons,
        {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
   load(api.persistence_mode, {"nvmlDeviceGetPersistenceMode"});
+  load(api.processes,
+       {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"});
   load(api.lock_graphics_clocks, {"nvmlDeviceSetGpuLockedClocks"});
   load(api.lock_memory_clocks, {"nvmlDeviceSetMemoryLockedClocks"});
   load(api.reset_graphics_clocks, {"nvmlDeviceResetGpuLockedClocks"});

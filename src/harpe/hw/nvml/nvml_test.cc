@@ -48,6 +48,7 @@ TEST(Nvml, ReadsIdentityAndEveryValue) {
   EXPECT_DOUBLE_EQ(*gpu.utilisation(), 0.75);
   EXPECT_EQ(gpu.event_reasons()->text(), "power cap, hardware thermal");
   EXPECT_TRUE(*gpu.persistence_mode());
+  EXPECT_EQ(*gpu.processes(), (std::vector<std::int64_t>{4321, 17}));
   EXPECT_EQ(gpu.locked_clocks(ClockDomain::kGraphics).error().code, ErrorCode::kNotSupported);
 }
 

@@ -131,6 +131,15 @@ int nvmlDeviceGetCurrentClocksEventReasons(void*, unsigned long long* bits) {
   *bits = 0x44;
   return answer("nvmlDeviceGetCurrentClocksEventReasons");
 }
+int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void* into) {
+  constexpr unsigned kProcesses[2] = {4321, 17};
+  constexpr std::size_t kSize = 24;  // of nvmlProcessInfo_t; the id comes first
+  for (std::size_t i = 0; i < 2; ++i) {
+    std::memcpy(static_cast<char*>(into) + i * kSize, &kProcesses[i], sizeof kProcesses[i]);
+  }
+  *count = 2;
+  return answer("nvmlDeviceGetComputeRunningProcesses");
+}
 int nvmlDeviceGetPersistenceMode(void*, unsigned* enabled) {
   *enabled = small("persistence", 1);
   return answer("nvmlDeviceGetPersistenceMode");
