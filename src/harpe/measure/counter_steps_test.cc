@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdio>
 #include <random>
 
 namespace harpe {
@@ -64,8 +63,6 @@ TEST_P(Steps, AreFoundFarBetterThanReadingsAreApart) {
     sum.rms += errors.rms / kRuns;
     sum.scaled += errors.scaled / kRuns;
   }
-  std::printf("jitter %.1f ms, sampling +-%.0f %%: rms error %.2f ms, over sigma %.2f\n",
-              1e3 * jitter, 100 * sampling_jitter, 1e3 * sum.rms, sum.scaled);
   EXPECT_LT(sum.scaled, 1.25);
   EXPECT_LT(sum.rms, sampling_jitter > 0 ? std::max(0.002, 1.5 * jitter) : 0.0062);
 }

@@ -1,0 +1,42 @@
+#include "harpe/measure/statistics.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace harpe {
+
+double student_quantile(int degrees) {
+  constexpr std::array<double, 4> kSmall = {12.7062, 4.30265, 3.18245, 2.77645};
+  if (degrees <= 4) return kSmall.at(static_cast<std::size_t>(std::max(degrees, 1) - 1));
+  // The expansion of Cornish and Fisher around the normal quantile.
+  const double z = 1.959964, n = degrees;
+  const double z2 = z * z;
+  return z + z * (z2 + 1) / (4 * n) + z * (5 * z2 * z2 + 16 * z2 + 3) / (96 * n * n) +
+         z * (3 * z2 * z2 * z2 + 19 * z2 * z2 + 17 * z2 - 15) / (384 * n * n * n);
+}
+
+MeanWithError mean_with_error(std::span<const double> values) {
+  const auto count = static_cast<double>(values.size());
+  MeanWithError result;
+  for (const double value : values) result.mean += value / count;
+  if (values.size() < 2) return {result.mean, std::numeric_limits<double>::infinity()};
+  double square = 0;
+  for (const double value : values) square += (value - result.mean) * (value - result.mean);
+  const int degrees = static_cast<int>(values.size()) - 1;
+  result.error = student_quantile(degrees) * std::sqrt(square / degrees / count);
+  return result;
+}
+
+double quantile(std::span<const double> values, double share) {
+  std::vector<double> sorted(values.begin(), values.end());
+  std::ranges::sort(sorted);
+  const double place = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(std::floor(place));
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (place - std::floor(place)) * (sorted[above] - sorted[below]);
+}
+
+}  // namespace harpe

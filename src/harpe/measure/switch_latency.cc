@@ -1,0 +1,187 @@
+#include "harpe/measure/switch_latency.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "harpe/measure/short_operation.h"
+#include "harpe/measure/statistics.h"
+
+namespace harpe {
+namespace {
+
+constexpr double kPatience = 10;  // timeouts, for switches that are not timed
+
+std::optional<LatencyDistribution> distribution(const std::vector<Seconds>& times) {
+  if (times.empty()) return std::nullopt;
+  std::vector<double> values;
+  values.reserve(times.size());
+  for (const Seconds time : times) values.push_back(time.value);
+  return LatencyDistribution{.median = {quantile(values, 0.5)},
+                             .p95 = {quantile(values, 0.95)},
+                             .longest = {quantile(values, 1)}};
+}
+
+/// Watches a clock until it stays at a target.
+struct Arrival {
+  bool came = false;
+  Instant after, by;  ///< between these readings it came
+};
+
+class Session {
+ public:
+  Session(Gpu& gpu, const SwitchLatencyOptions& options, Clock& clock)
+      : gpu_(gpu), options_(options), clock_(clock), random_(options.seed) {}
+
+  Status run(SwitchLatencyResult& result) {
+    const auto& clocks = options_.clocks;
+    for (const Megahertz from : clocks) {
+      for (const Megahertz to : clocks) {
+        if (from == to) continue;
+        result.switches.push_back({.from = from, .to = to, .calls = {}, .transitions = {}});
+      }
+    }
+    std::vector<std::size_t> order;
+    for (int repeat = 0; repeat < options_.repeats; ++repeat) {
+      for (std::size_t i = 0; i < result.switches.size(); ++i) order.push_back(i);
+    }
+    std::ranges::shuffle(order, random_);
+    for (std::size_t done = 0; done < order.size(); ++done) {
+      if (options_.cancelled && options_.cancelled()) {
+        result.cancelled = true;
+        return ok_status();
+      }
+      if (Status status = once(result.switches[order[done]]); !status.ok()) return status;
+      if (options_.progress) {
+        options_.progress(static_cast<double>(done + 1) / static_cast<double>(order.size()));
+      }
+    }
+    return ok_status();
+  }
+
+ private:
+  Status lock(Megahertz clock) {
+    return gpu_.set_locked_clocks(ClockDomain::kGraphics, {clock, clock});
+  }
+
+  Result<Arrival> await(Megahertz target, Instant since, Seconds timeout) {
+    Arrival arrival{.after = since, .by = since};
+    bool there = false;
+    while (true) {
+      const Instant before = clock_.now();
+      const Result<Megahertz> now = gpu_.clock(ClockDomain::kGraphics);
+      if (!now.ok()) return now.error();
+      const Instant read = {before.ns + (clock_.now().ns - before.ns) / 2};
+      const bool at_target = std::abs(now->value - target.value) <= options_.tolerance.value;
+      if (at_target && !there) arrival.by = read;
+      if (!at_target) arrival.after = read;
+      there = at_target;
+      if (there && read >= arrival.by + options_.hold) {
+        arrival.came = true;
+        return arrival;
+      }
+      if (!there && read >= since + timeout) return arrival;
+      if (read >= since + timeout + options_.hold) return arrival;
+      clock_.sleep_until(clock_.now() + options_.poll);
+    }
+  }
+
+  Status once(ClockSwitch& pair) {
+    if (Status status = lock(pair.from); !status.ok()) return status;
+    const Result<Arrival> ready = await(pair.from, clock_.now(), options_.timeout * kPatience);
+    if (!ready.ok()) return ready.error();
+    if (!ready->came) {  // something holds the GPU back: this says nothing of the switch
+      pair.late += 1;
+      return ok_status();
+    }
+    std::uniform_real_distribution<double> moment(0, options_.hold.value);
+    clock_.sleep_until(clock_.now() + Seconds{moment(random_)});
+    const Instant start = clock_.now();
+    if (Status status = lock(pair.to); !status.ok()) return status;
+    const Instant returned = clock_.now();
+    pair.calls.push_back(returned - start);
+    const Result<Arrival> arrival = await(pair.to, returned, options_.timeout);
+    if (!arrival.ok()) return arrival.error();
+    if (!arrival->came) {
+      pair.late += 1;
+      // Or it would come in the middle of the next one.
+      const Result<Arrival> settled = await(pair.to, clock_.now(), options_.timeout * kPatience);
+      if (!settled.ok()) return settled.error();
+      return ok_status();
+    }
+    // A clock that had come when the call returned came at some moment during the call.
+    const bool during_call = arrival->after == returned;
+    const Instant after = during_call ? start : arrival->after;
+    pair.transitions.push_back((after - start) + (arrival->by - after) / 2);
+    pair.resolution = std::max(pair.resolution, arrival->by - after);
+    return ok_status();
+  }
+
+  Gpu& gpu_;
+  const SwitchLatencyOptions& options_;
+  Clock& clock_;
+  std::mt19937_64 random_;
+};
+
+Status check(Gpu& gpu, const SwitchLatencyOptions& options) {
+  if (options.clocks.size() < 2) {
+    return Error::invalid("at least two clocks are needed to switch between");
+  }
+  if (options.repeats < 1 || !(options.timeout.value > 0)) {
+    return Error::invalid("at least one repetition and a timeout above 0 are needed");
+  }
+  const auto supported = gpu.supported_clocks(ClockDomain::kGraphics);
+  if (!supported.ok()) return ok_status();  // the driver will say
+  Faults faults;
+  for (const Megahertz clock : options.clocks) {
+    if (supported->empty() || std::ranges::find(*supported, clock) != supported->end()) continue;
+    const auto nearest = std::ranges::min_element(
+        *supported, {}, [&](Megahertz other) { return std::abs(other.value - clock.value); });
+    faults.add(std::to_string(clock.value) + " MHz is no clock of this GPU; the nearest is " +
+               std::to_string(nearest->value) + " MHz");
+  }
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return ok_status();
+}
+
+}  // namespace
+
+std::optional<LatencyDistribution> ClockSwitch::call() const {
+  return distribution(calls);
+}
+std::optional<LatencyDistribution> ClockSwitch::transition() const {
+  return distribution(transitions);
+}
+
+Result<SwitchLatencyResult> measure_switch_latency(Gpu& gpu, const SwitchLatencyOptions& options,
+                                                   Clock& clock) {
+  if (Status status = check(gpu, options); !status.ok()) return std::move(status).error();
+  SwitchLatencyResult result;
+  ClockRestorer restorer(gpu);
+  result.knew_before = restorer.knows_before();
+  Status measured = Session(gpu, options, clock).run(result);
+  const Status restored = restorer.restore();
+  result.restored = restored.ok();
+  if (!measured.ok()) return std::move(measured).error();
+  if (!restored.ok()) {
+    return Error::of(restored.error().code,
+                     "the clocks could not be put back: " + restored.error().text());
+  }
+  return result;
+}
+
+std::vector<Megahertz> spread_clocks(const std::vector<Megahertz>& supported, int count) {
+  if (static_cast<int>(supported.size()) <= count) return supported;
+  std::vector<Megahertz> result;
+  for (int i = 0; i < count; ++i) {
+    const double place =
+        static_cast<double>(i) / (count - 1) * static_cast<double>(supported.size() - 1);
+    result.push_back(supported[static_cast<std::size_t>(std::lround(place))]);
+  }
+  return result;
+}
+
+}  // namespace harpe
