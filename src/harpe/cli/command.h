@@ -44,6 +44,14 @@ class Commands {
   CLI::App& add(CLI::App& parent, const std::string& name, const std::string& description,
                 const std::string& examples, Action action = {});
 
+  /// Lets `app` (a subcommand of the root) take a command line of others after `--`, whatever words
+  /// it has. `app` gets an entry in its help.
+  void let_command_follow(CLI::App& app, const std::string& help);
+  /// Cuts `--` and what follows off the arguments, where the subcommand they name takes it.
+  void take_following_command(std::vector<std::string>& arguments);
+  /// What followed `--`.
+  const std::vector<std::string>& following_command() const { return following_; }
+
   /// The innermost subcommand that was given on the command line (the root when there is none).
   CLI::App& chosen();
   /// What runs for a subcommand; empty when it only groups others.
@@ -52,6 +60,8 @@ class Commands {
  private:
   std::unique_ptr<CLI::App> root_;
   std::vector<std::pair<const CLI::App*, Action>> actions_;
+  std::vector<std::string> with_command_;  ///< names of subcommands
+  std::vector<std::string> following_;
 };
 
 // One function a subcommand, each in the file of its name.
@@ -62,6 +72,9 @@ void add_profile_command(Commands& commands);
 void add_synth_command(Commands& commands);
 void add_predict_command(Commands& commands);
 void add_devices_command(Commands& commands);
+void add_run_command(Commands& commands);
+void add_monitor_command(Commands& commands);
+void add_switch_latency_command(Commands& commands);
 void add_completion_command(Commands& commands);
 void add_man_command(Commands& commands);
 

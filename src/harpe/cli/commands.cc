@@ -138,6 +138,9 @@ Commands::Commands() : root_(std::make_unique<CLI::App>()) {
   add_predict_command(*this);
   add_synth_command(*this);
   add_devices_command(*this);
+  add_run_command(*this);
+  add_monitor_command(*this);
+  add_switch_latency_command(*this);
   add_completion_command(*this);
   add_man_command(*this);
 }
@@ -175,15 +178,44 @@ Action Commands::action(const CLI::App& command) const {
   return {};
 }
 
+void Commands::let_command_follow(CLI::App& app, const std::string& help) {
+  with_command_.push_back(app.get_name());
+  const std::string name = app.get_name();
+  app.add_option_function<std::vector<std::string>>(
+         "COMMAND",
+         [name](const std::vector<std::string>& words) {
+           throw CLI::ValidationError("COMMAND", "write -- before the command: harpe " + name +
+                                                     " -- " + words.front() + " ...");
+         },
+         help)
+      ->type_name("-- COMMAND [ARGUMENT]...")
+      ->group("Arguments");
+}
+
+void Commands::take_following_command(std::vector<std::string>& arguments) {
+  if (arguments.empty() || std::ranges::find(with_command_, arguments[0]) == with_command_.end()) {
+    return;
+  }
+  const auto dashes = std::ranges::find(arguments, "--");
+  if (dashes == arguments.end()) return;
+  following_.assign(std::next(dashes), arguments.end());
+  arguments.erase(dashes, arguments.end());
+}
+
 int run_command(const std::vector<std::string>& given, Console& console) {
   std::vector<std::string> arguments = given;
   if (!arguments.empty() && arguments.front() == "help") {  // harpe help plan: harpe plan --help
     arguments.erase(arguments.begin());
     arguments.emplace_back("--help");
   }
-  console.json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
+  const auto wants_json = [&] {
+    return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
+  };
+  console.json = wants_json();
   try {
     Commands commands;
+    commands.take_following_command(arguments);
+    console.json = wants_json();
     if (const auto status = parse(commands, arguments, console)) return *status;
     const CLI::App& command = commands.chosen();
     const Action action = commands.action(command);

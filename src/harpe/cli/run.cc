@@ -1,0 +1,268 @@
+#include <signal.h>
+
+#include <algorithm>
+#include <memory>
+#include <ostream>
+#include <set>
+#include <utility>
+
+#include "harpe/base/file.h"
+#include "harpe/base/text.h"
+#include "harpe/carbon/intensity.h"
+#include "harpe/cli/command.h"
+#include "harpe/cli/device_options.h"
+#include "harpe/cli/measure_output.h"
+#include "harpe/cli/options.h"
+#include "harpe/cli/run_child.h"
+#include "harpe/cli/table.h"
+#include "harpe/hw/system_clock.h"
+#include "harpe/measure/energy_log.h"
+#include "harpe/measure/energy_monitor.h"
+
+namespace harpe {
+namespace {
+
+struct RunArguments {
+  DeviceArguments devices;
+  std::optional<CarbonIntensity> carbon;
+  std::optional<EmbodiedCarbon> embodied;
+  std::string csv, out;
+};
+
+/// All that is to be told when the command has ended.
+struct RunReport {
+  std::vector<std::string> command;
+  ChildExit exit;
+  WindowEnergy used;
+  std::vector<std::string> notes;
+  std::vector<BackendState> backends;
+  bool simulated = false;
+  std::optional<CarbonIntensity> carbon;
+  std::optional<EmbodiedCarbon> embodied;
+
+  int gpus() const {
+    return static_cast<int>(
+        std::ranges::count(used.devices, DeviceEnergy::Kind::kGpu, &DeviceEnergy::kind));
+  }
+  Grams embodied_share_of_all() const {
+    return embodied_share(*embodied, used.time) * static_cast<double>(gpus());
+  }
+};
+
+std::string command_text(const std::vector<std::string>& command) {
+  std::string text;
+  for (const std::string& word : command) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+std::string signal_text(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? "signal " + std::to_string(signal) : "SIG" + std::string(name);
+}
+
+std::string end_text(const ChildExit& exit) {
+  if (exit.signal != 0) return "ended by " + signal_text(exit.signal);
+  if (exit.status != 0) return "exit status " + std::to_string(exit.status);
+  return "";
+}
+
+std::string grams_text(Grams grams) {
+  if (grams.value >= 1000) return fixed(grams.value / 1000, 3) + " kg";
+  return fixed(grams.value, grams.value < 1 ? 4 : 2) + " g";
+}
+
+std::string carbon_text(const RunReport& report, const EnergyEstimate& total) {
+  std::string text;
+  if (report.carbon && total.source != EnergySource::kNone) {
+    const CarbonIntensity& intensity = *report.carbon;
+    text += grams_text(emissions(total.energy, intensity)) + " CO2eq of operation, at " +
+            shortest(intensity.grams_per_kwh) + " g/kWh (" +
+            (intensity.zone.empty() ? "" : intensity.zone + ", ") +
+            std::string(text_of(intensity.kind)) +
+            (intensity.source.empty() ? "" : ", " + intensity.source) + ")\n";
+  }
+  if (report.embodied && report.gpus() > 0) {
+    text += grams_text(report.embodied_share_of_all()) + " CO2eq embodied: the share of " +
+            std::to_string(report.gpus()) + " GPU" + (report.gpus() == 1 ? "" : "s") + " of " +
+            shortest(report.embodied->mass.value / 1000) + " kg each that falls on this time\n";
+  }
+  return text;
+}
+
+std::string nothing_text(const RunReport& report) {
+  std::string text =
+      "Nothing to measure energy with: no GPU and no CPU energy counter could be read.\n";
+  for (const BackendState& backend : report.backends) {
+    text += "  " + backend.name + ": " + backend.detail + "\n";
+  }
+  return text + "  To see how it works without any: --simulate FILE (docs/measuring.md).\n";
+}
+
+std::string report_text(const RunReport& report, bool coloured) {
+  const EnergyEstimate total = report.used.total();
+  const std::string end = end_text(report.exit);
+  std::string text = "\n" + painted("harpe run:", Paint::kBold, coloured) + " " +
+                     command_text(report.command) + (end.empty() ? "" : " (" + end + ")") + "\n" +
+                     seconds_text(report.used.time.value);
+  if (total.source == EnergySource::kNone) {
+    text += "\n" + nothing_text(report);
+    for (const std::string& line : energy_remarks(report.used)) text += line + "\n";
+  } else {
+    text += ", " + energy_text(total) + ", " + fixed(total.mean_power().value, 1) + " W\n";
+    text += energy_table(report.used, coloured) + carbon_text(report, total);
+    for (const std::string& line : energy_remarks(report.used)) text += line + "\n";
+  }
+  for (const std::string& note : report.notes) text += note + "\n";
+  if (report.simulated) text += painted(kSimulatedRemark, Paint::kBold, coloured) + "\n";
+  return text;
+}
+
+std::string report_json(const RunReport& report) {
+  Json document = {
+      {"command", report.command},
+      {"exit_status", report.exit.status},
+      {"signal", report.exit.signal == 0 ? Json() : Json(signal_text(report.exit.signal))},
+      {"simulated", report.simulated}};
+  document.update(energy_json(report.used));
+  const EnergyEstimate total = report.used.total();
+  document["carbon"] = nullptr;
+  if (report.carbon && total.source != EnergySource::kNone) {
+    document["carbon"] = {{"grams", emissions(total.energy, *report.carbon).value},
+                          {"grams_per_kwh", report.carbon->grams_per_kwh},
+                          {"kind", text_of(report.carbon->kind)},
+                          {"zone", report.carbon->zone},
+                          {"source", report.carbon->source}};
+  }
+  document["embodied"] = nullptr;
+  if (report.embodied && report.gpus() > 0) {
+    document["embodied"] = {{"grams", report.embodied_share_of_all().value},
+                            {"grams_per_gpu", report.embodied->mass.value},
+                            {"lifetime_s", report.embodied->lifetime.value}};
+  }
+  document["notes"] = report.notes;
+  Json backends = Json::array();
+  for (const BackendState& backend : report.backends) {
+    backends.push_back(
+        {{"name", backend.name}, {"available", backend.available}, {"detail", backend.detail}});
+  }
+  document["backends"] = std::move(backends);
+  return json_text(document);
+}
+
+/// Processes of others on the GPUs: there before the command began, or still there after it.
+void note_other_processes(const WindowEnergy& before, RunReport& report) {
+  for (const DeviceEnergy& device : report.used.devices) {
+    std::set<std::int64_t> others;
+    for (const DeviceEnergy& earlier : before.devices) {
+      if (earlier.kind == device.kind && earlier.index == device.index) {
+        others.insert(earlier.processes.begin(), earlier.processes.end());
+      }
+    }
+    for (const std::int64_t process : device.processes) {
+      if (::kill(static_cast<pid_t>(process), 0) == 0) others.insert(process);
+    }
+    if (others.empty()) continue;
+    std::string ids;
+    for (const std::int64_t id : others) ids += (ids.empty() ? "" : ", ") + std::to_string(id);
+    report.notes.push_back(device.label() +
+                           " is shared: its energy includes that of other processes (" + ids + ")");
+  }
+}
+
+Result<RunReport> measure_command(const RunArguments& arguments,
+                                  const std::vector<std::string>& command) {
+  Result<ChosenDevices> chosen = open_chosen_devices(arguments.devices);
+  if (!chosen.ok()) return std::move(chosen).error();
+  std::vector<Gpu*> gpus;
+  for (const int gpu : chosen->gpus) {
+    gpus.push_back(chosen->devices.gpus[static_cast<std::size_t>(gpu)].get());
+  }
+  std::vector<Cpu*> cpus;
+  for (const auto& cpu : chosen->devices.cpus) cpus.push_back(cpu.get());
+
+  ChildRunner runner;  // before the sampling thread, which inherits its signal mask
+  auto monitor = EnergyMonitor::start(gpus, cpus, {}, system_clock());
+  if (!monitor.ok()) return std::move(monitor).error();
+  const std::string name = command_text(command);
+  if (Status status = (*monitor)->begin(name); !status.ok()) return std::move(status).error();
+  const Result<WindowEnergy> before = (*monitor)->so_far(name);
+  if (!before.ok()) return before.error();
+
+  const Result<ChildExit> exit = runner.run(command);
+  if (!exit.ok()) return exit.error();
+  Result<WindowEnergy> used = (*monitor)->end(name);
+  if (!used.ok()) return std::move(used).error();
+  RunReport report{.command = command,
+                   .exit = *exit,
+                   .used = *std::move(used),
+                   .notes = chosen->notes,
+                   .backends = chosen->devices.backends,
+                   .simulated = any_simulated(*chosen),
+                   .carbon = arguments.carbon,
+                   .embodied = arguments.embodied};
+  note_other_processes(*before, report);
+  return report;
+}
+
+Result<Outcome> run(const RunArguments& arguments, const std::vector<std::string>& command,
+                    Console& console) {
+  if (command.empty()) {
+    return Error::invalid("the command is missing: harpe run -- python train.py");
+  }
+  const Result<RunReport> report = measure_command(arguments, command);
+  if (!report.ok()) return report.error();
+  Outcome outcome{.text = {}, .json = {}, .status = report->exit.status};
+  const auto complain = [&](const std::string& message) {
+    console.err << painted("error:", Paint::kRed, console.colour_err) << ' ' << message << '\n';
+  };
+  if (!report->exit.failure.empty()) {
+    complain(in_quotes(command.front()) + " cannot be executed: " + report->exit.failure);
+    return outcome;
+  }
+  // The exit status stays the command's, whatever happens to the report.
+  if (!arguments.csv.empty()) {
+    const Status status = EnergyLog(arguments.csv).append(report->used);
+    if (!status.ok()) complain(status.error().text());
+  }
+  if (!arguments.out.empty()) {
+    const Status status = write_file(arguments.out, report_json(*report));
+    if (!status.ok()) complain(status.error().text());
+  }
+  console.err << (console.json ? report_json(*report) : report_text(*report, console.colour_err))
+              << std::flush;
+  return outcome;
+}
+
+}  // namespace
+
+void add_run_command(Commands& commands) {
+  const auto arguments = std::make_shared<RunArguments>();
+  CLI::App& app = commands.add(
+      commands.root(), "run",
+      "measure what a command costs\n"
+      "Runs the command and prints on standard error what all GPUs and CPUs used meanwhile, with "
+      "an error bar and the source of every figure. The command keeps its terminal, its output, "
+      "its environment and its signals; the exit status is its own (128 + signal if one ended it, "
+      "127 and 126 if it cannot be executed). Without any device only the time is measured.",
+      "harpe run -- python train.py\n"
+      "harpe run --gpus 0,1 --carbon DE -- ./train --steps 100\n"
+      "harpe run --carbon 302.5 --embodied 150kg/5y --csv runs.csv -- make\n"
+      "harpe run --json -- sleep 5 2> report.json",
+      [arguments, &commands](Console& console) {
+        return run(*arguments, commands.following_command(), console);
+      });
+  commands.let_command_follow(app, "The command to run and its arguments");
+  add_device_options(app, arguments->devices);
+  add_parsed(app, "--carbon", "ZONE|G_PER_KWH",
+             "Add the CO2 equivalent: a country's code (DE, US, WORLD: yearly mean), or g/kWh",
+             arguments->carbon, [](const std::string& text) { return parse_intensity(text); });
+  add_parsed(app, "--embodied", "KG/LIFETIME",
+             "Add the share of what making each GPU emitted: 150kg/5y is 150 kg written off over "
+             "5 years of use",
+             arguments->embodied, [](const std::string& text) { return parse_embodied(text); });
+  add_text(app, "--csv", "FILE", "Append a row for this run (see docs/measuring.md)",
+           arguments->csv);
+  add_text(app, "--out", "FILE", "Write the report as JSON there, too", arguments->out);
+}
+
+}  // namespace harpe

@@ -1,0 +1,118 @@
+#include "harpe/cli/run_child.h"
+
+#include <fcntl.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace harpe {
+namespace {
+
+constexpr std::array kPassedOn = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP,  SIGTTIN,
+                                  SIGTTOU, SIGCONT, SIGUSR1, SIGUSR2, SIGWINCH, SIGALRM};
+constexpr int kNotFound = 127, kNotExecutable = 126, kSignalled = 128;
+
+std::string system_message(int error) {
+  return std::strerror(error);  // NOLINT(concurrency-mt-unsafe): one thread runs children
+}
+
+int wait_ignoring_interrupts(pid_t child, int* status, int options) {
+  int found = 0;
+  do {
+    found = ::waitpid(child, status, options);
+  } while (found < 0 && errno == EINTR);
+  return found;
+}
+
+/// What became of the child, if it ended; stops this process along with it.
+bool has_ended(pid_t child, ChildExit& exit) {
+  int status = 0;
+  while (wait_ignoring_interrupts(child, &status, WNOHANG | WUNTRACED) == child) {
+    if (WIFEXITED(status)) {
+      exit.status = WEXITSTATUS(status);
+      return true;
+    }
+    if (WIFSIGNALED(status)) {
+      exit.signal = WTERMSIG(status);
+      exit.status = kSignalled + exit.signal;
+      return true;
+    }
+    if (WIFSTOPPED(status)) {
+      ::raise(SIGSTOP);  // until somebody continues us
+      ::kill(child, SIGCONT);
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+ChildRunner::ChildRunner() {
+  ::sigemptyset(&waited_);
+  for (const int signal : kPassedOn) ::sigaddset(&waited_, signal);
+  ::sigaddset(&waited_, SIGCHLD);
+  // A parent may have told us to ignore the ends of children; then nobody would learn of them.
+  struct sigaction usual{};
+  usual.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &usual, &child_before_);
+  ::pthread_sigmask(SIG_BLOCK, &waited_, &before_);
+}
+
+ChildRunner::~ChildRunner() {
+  // Whatever came too late for the child is no reason to end without a report.
+  const timespec now{};
+  while (::sigtimedwait(&waited_, nullptr, &now) > 0) {
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  ::sigaction(SIGCHLD, &child_before_, nullptr);
+}
+
+Result<ChildExit> ChildRunner::run(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+
+  std::array<int, 2> failure{};
+  if (::pipe2(failure.data(), O_CLOEXEC) != 0) {
+    return Error::of(ErrorCode::kUnavailable, "no pipe: " + system_message(errno));
+  }
+  const pid_t child = ::fork();
+  if (child < 0) {
+    const int error = errno;
+    ::close(failure[0]);
+    ::close(failure[1]);
+    return Error::of(ErrorCode::kUnavailable, "no new process: " + system_message(error));
+  }
+  if (child == 0) {
+    ::sigaction(SIGCHLD, &child_before_, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    ::execvp(arguments[0], arguments.data());
+    const int error = errno;
+    (void)!::write(failure[1], &error, sizeof error);
+    ::_exit(error == ENOENT ? kNotFound : kNotExecutable);
+  }
+  ::close(failure[1]);
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(failure[0], &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  ::close(failure[0]);
+
+  ChildExit exit;
+  if (got == sizeof error) exit.failure = system_message(error);
+  while (!has_ended(child, exit)) {
+    siginfo_t info{};
+    const int signal = ::sigwaitinfo(&waited_, &info);
+    if (signal <= 0 || signal == SIGCHLD) continue;
+    const bool from_terminal = info.si_code == SI_KERNEL || info.si_code > 0;
+    if (!from_terminal && info.si_pid != child) ::kill(child, signal);
+  }
+  return exit;
+}
+
+}  // namespace harpe

@@ -1,0 +1,331 @@
+#include "harpe/measure/switch_latency.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <ostream>
+#include <utility>
+
+#include "harpe/base/file.h"
+#include "harpe/base/text.h"
+#include "harpe/cli/command.h"
+#include "harpe/cli/device_options.h"
+#include "harpe/cli/interrupt.h"
+#include "harpe/cli/json_output.h"
+#include "harpe/cli/measure_output.h"
+#include "harpe/cli/options.h"
+#include "harpe/cli/quantity_text.h"
+#include "harpe/cli/table.h"
+#include "harpe/hw/sim/simulation.h"
+#include "harpe/hw/system_clock.h"
+
+namespace harpe {
+namespace {
+
+constexpr int kDefaultClocks = 4;
+constexpr int kSignalled = 128;
+constexpr double kSimulatedLoad = 0.5;  // busy, and under any power limit at the highest clock
+
+struct SwitchArguments {
+  DeviceArguments devices;
+  std::vector<Megahertz> clocks;
+  int repeats = 20;
+  Seconds timeout{1};
+  std::string csv;
+};
+
+/// Work on the GPUs while they are measured: the user's command, or a load on simulated ones.
+class Load {
+ public:
+  ~Load() {
+    if (simulation_) {
+      for (const int gpu : loaded_) (void)simulation_->set_load(gpu, 0);
+    }
+    if (child_ > 0) {
+      ::kill(child_, SIGTERM);
+      while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+  }
+
+  Status simulate(const std::filesystem::path& file, const std::vector<int>& gpus) {
+    auto simulation = Simulation::open(file);
+    if (!simulation.ok()) return std::move(simulation).error();
+    simulation_ = *std::move(simulation);
+    for (const int gpu : gpus) {
+      if (Status status = simulation_->set_load(gpu, kSimulatedLoad); !status.ok()) return status;
+      loaded_.push_back(gpu);
+    }
+    return ok_status();
+  }
+
+  /// Its output goes to standard error: standard output is for the result.
+  Status start(const std::vector<std::string>& command) {
+    std::vector<char*> words;
+    for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_adddup2(&files, 2, 1);
+    sigset_t none;
+    ::sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    const int error = ::posix_spawnp(&child_, words[0], &files, &attributes, words.data(), environ);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
+    if (error == 0) return ok_status();
+    child_ = 0;
+    return Error::of(error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kUnavailable,
+                     in_quotes(command[0]) +
+                         " cannot be executed: " + std::strerror(error));  // NOLINT(*-mt-unsafe)
+  }
+
+  /// Whether the command still runs; without one, yes.
+  bool runs() {
+    if (child_ <= 0) return true;
+    if (::waitpid(child_, nullptr, WNOHANG) == 0) return true;
+    child_ = 0;
+    ended_ = true;
+    return false;
+  }
+  bool ended() const { return ended_; }
+
+ private:
+  std::shared_ptr<Simulation> simulation_;
+  std::vector<int> loaded_;
+  pid_t child_ = 0;
+  bool ended_ = false;
+};
+
+struct Measured {
+  GpuIdentity gpu;
+  SwitchLatencyResult result;
+};
+
+std::string milliseconds(Seconds time) {
+  return fixed(time.value * 1000, 1);
+}
+
+/// Rows: from; columns: to; each cell median and 95th percentile of the transition.
+std::string matrix_text(const Measured& measured, bool coloured) {
+  std::vector<Megahertz> clocks;
+  for (const ClockSwitch& pair : measured.result.switches) {
+    if (std::ranges::find(clocks, pair.from) == clocks.end()) clocks.push_back(pair.from);
+  }
+  Table table{.rows = {{"from \\ to MHz"}}};
+  for (const Megahertz to : clocks) table.rows[0].push_back(std::to_string(to.value));
+  std::vector<double> calls;
+  int late = 0;
+  double resolution = 0;
+  for (const Megahertz from : clocks) {
+    std::vector<std::string> row = {std::to_string(from.value)};
+    for (const Megahertz to : clocks) {
+      std::string cell = "-";
+      for (const ClockSwitch& pair : measured.result.switches) {
+        if (pair.from != from || pair.to != to) continue;
+        const auto transition = pair.transition();
+        cell = transition
+                   ? milliseconds(transition->median) + " / " + milliseconds(transition->p95) +
+                         " / " + milliseconds(transition->longest)
+                   : "late";
+        if (transition && pair.late > 0) cell += " +" + std::to_string(pair.late) + " late";
+        late += pair.late;
+        resolution = std::max(resolution, pair.resolution.value);
+        for (const Seconds call : pair.calls) calls.push_back(call.value);
+      }
+      row.push_back(std::move(cell));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  std::string text = "GPU " + std::to_string(measured.gpu.index) + " " + measured.gpu.name +
+                     ": transition, median / 95th percentile / longest, ms\n" +
+                     table.text(coloured);
+  std::ranges::sort(calls);
+  if (!calls.empty()) {
+    text += "The call itself takes " + milliseconds({calls[calls.size() / 2]}) + " ms (median), " +
+            milliseconds({calls.back()}) + " ms at most. Transitions are known to " +
+            milliseconds({resolution}) + " ms or better.\n";
+  }
+  if (late > 0) text += std::to_string(late) + " switches did not come in time.\n";
+  return text;
+}
+
+std::string csv_text(const std::vector<Measured>& all) {
+  std::string text =
+      "gpu,uuid,from_mhz,to_mhz,repetitions,late,call_median_s,call_p95_s,"
+      "call_max_s,transition_median_s,transition_p95_s,transition_max_s,"
+      "resolution_s\n";
+  const auto cells = [](const std::optional<LatencyDistribution>& times) {
+    if (!times) return std::string(",,,");
+    return "," + fixed(times->median.value, 6) + "," + fixed(times->p95.value, 6) + "," +
+           fixed(times->longest.value, 6);
+  };
+  for (const Measured& measured : all) {
+    for (const ClockSwitch& pair : measured.result.switches) {
+      text += std::to_string(measured.gpu.index) + "," + measured.gpu.uuid + "," +
+              std::to_string(pair.from.value) + "," + std::to_string(pair.to.value) + "," +
+              std::to_string(pair.transitions.size() + static_cast<std::size_t>(pair.late)) + "," +
+              std::to_string(pair.late) + cells(pair.call()) + cells(pair.transition()) + "," +
+              fixed(pair.resolution.value, 6) + "\n";
+    }
+  }
+  return text;
+}
+
+Json distribution_json(const std::optional<LatencyDistribution>& times) {
+  if (!times) return {};
+  return {{"median_s", times->median.value},
+          {"p95_s", times->p95.value},
+          {"max_s", times->longest.value}};
+}
+
+Json result_json(const std::vector<Measured>& all, bool simulated, bool cancelled) {
+  Json gpus = Json::array();
+  for (const Measured& measured : all) {
+    Json switches = Json::array();
+    for (const ClockSwitch& pair : measured.result.switches) {
+      switches.push_back(
+          {{"from_mhz", pair.from.value},
+           {"to_mhz", pair.to.value},
+           {"repetitions", pair.transitions.size() + static_cast<std::size_t>(pair.late)},
+           {"late", pair.late},
+           {"call", distribution_json(pair.call())},
+           {"transition", distribution_json(pair.transition())},
+           {"resolution_s", pair.resolution.value}});
+    }
+    gpus.push_back({{"gpu", measured.gpu.index},
+                    {"uuid", measured.gpu.uuid},
+                    {"name", measured.gpu.name},
+                    {"switches", std::move(switches)},
+                    {"lock_before_known", measured.result.knew_before}});
+  }
+  return {{"simulated", simulated}, {"complete", !cancelled}, {"gpus", std::move(gpus)}};
+}
+
+Result<std::vector<Megahertz>> clocks_for(Gpu& gpu, const SwitchArguments& arguments) {
+  if (!arguments.clocks.empty()) return arguments.clocks;
+  auto supported = gpu.supported_clocks(ClockDomain::kGraphics);
+  if (!supported.ok()) return std::move(supported).error();
+  // Clocks below half of the highest are of no use to training.
+  std::erase_if(*supported, [highest = supported->back().value](Megahertz clock) {
+    return 2 * clock.value < highest;
+  });
+  return spread_clocks(*supported, kDefaultClocks);
+}
+
+Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
+                                   const std::vector<std::string>& command, Console& console) {
+  InterruptScope interrupts;
+  Result<ChosenDevices> chosen = open_chosen_devices(arguments.devices);
+  if (!chosen.ok()) return std::move(chosen).error();
+  if (chosen->gpus.empty()) {
+    return Error::of(ErrorCode::kUnavailable,
+                     "there is no GPU to measure\n" + no_gpu_text(chosen->devices));
+  }
+  const bool simulated = any_simulated(*chosen);
+  Load load;
+  if (!command.empty()) {
+    if (Status status = load.start(command); !status.ok()) return std::move(status).error();
+  } else if (simulated) {
+    DeviceOptions options = DeviceOptions::of_environment();
+    if (!arguments.devices.simulation.empty()) options.simulation = arguments.devices.simulation;
+    if (Status status = load.simulate(options.simulation, chosen->gpus); !status.ok()) {
+      return std::move(status).error();
+    }
+  } else {
+    console.err << "note: an idle GPU does not show the clock it would run at; give a load: "
+                   "harpe switch-latency -- COMMAND\n";
+  }
+
+  std::vector<Measured> all;
+  bool cancelled = false;
+  for (const int index : chosen->gpus) {
+    Gpu& gpu = *chosen->devices.gpus[static_cast<std::size_t>(index)];
+    const auto clocks = clocks_for(gpu, arguments);
+    if (!clocks.ok()) return clocks.error();
+    ProgressBar bar(console, "GPU " + std::to_string(index));
+    SwitchLatencyOptions options{
+        .clocks = *clocks,
+        .repeats = arguments.repeats,
+        .timeout = arguments.timeout,
+        .cancelled = [&] { return interrupts.interrupted() || !load.runs(); },
+        .progress = [&](double share) { bar.update(share); }};
+    auto result = measure_switch_latency(gpu, options, system_clock());
+    if (!result.ok()) return std::move(result).error();
+    cancelled = result->cancelled;
+    all.push_back({.gpu = gpu.identity(), .result = *std::move(result)});
+    if (cancelled) break;
+  }
+  if (!arguments.csv.empty()) {
+    if (Status status = write_file(arguments.csv, csv_text(all)); !status.ok()) {
+      return std::move(status).error();
+    }
+  }
+  Outcome outcome{.text = {}, .json = json_text(result_json(all, simulated, cancelled))};
+  for (const Measured& measured : all) {
+    outcome.text += matrix_text(measured, console.colour_out);
+    if (!measured.result.knew_before) {
+      outcome.text += "The driver does not tell which lock was there before: no lock is left.\n";
+    }
+  }
+  if (load.ended()) outcome.text += "The load ended before the measurement did.\n";
+  if (cancelled) outcome.text += "Not all repetitions were made.\n";
+  if (simulated) outcome.text += std::string(kSimulatedRemark) + "\n";
+  if (interrupts.signal() != 0) outcome.status = kSignalled + interrupts.signal();
+  return outcome;
+}
+
+Result<std::vector<Megahertz>> parse_clocks(std::string_view text) {
+  std::vector<Megahertz> clocks;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    const Result<int> clock = parse_count(text.substr(0, comma), 1, 100'000);
+    if (!clock.ok()) return clock.error();
+    if (std::ranges::find(clocks, Megahertz{*clock}) == clocks.end()) clocks.push_back({*clock});
+    if (comma == std::string_view::npos) return clocks;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
+
+void add_switch_latency_command(Commands& commands) {
+  const auto arguments = std::make_shared<SwitchArguments>();
+  CLI::App& app = commands.add(
+      commands.root(), "switch-latency",
+      "measure how long GPUs take to change clocks\n"
+      "Locks every pair of the clocks in turn, in random order, and times the call and the "
+      "transition of the chip. Needs the right to lock clocks; what was locked before is put "
+      "back, also on Ctrl-C. A GPU shows its clock only under load: give a command that keeps it "
+      "busy, which is ended afterwards. Simulated GPUs get a load of their own.",
+      "harpe switch-latency --gpus 0 -- python burn.py\n"
+      "harpe switch-latency --clocks 1410,1080,900 --repeats 50 --csv pairs.csv\n"
+      "harpe switch-latency --simulate gpus.toml --repeats 5",
+      [arguments, &commands](Console& console) {
+        return run_switch_latency(*arguments, commands.following_command(), console);
+      });
+  commands.let_command_follow(app, "A load to keep the GPUs busy meanwhile");
+  add_device_options(app, arguments->devices);
+  add_parsed(app, "--clocks", "MHZ,MHZ,...",
+             "Clocks to switch between (default: 4 from half of the highest to the highest)",
+             arguments->clocks, parse_clocks);
+  add_parsed(app, "--repeats", "N", "Switches of each pair (default 20)", arguments->repeats,
+             [](std::string_view text) { return parse_count(text, 1, 100'000); });
+  add_parsed(app, "--timeout", "SECONDS", "Later switches are counted, not timed (default 1s)",
+             arguments->timeout, [](std::string_view text) -> Result<Seconds> {
+               Result<Seconds> time = parse_seconds(text);
+               if (time.ok() && time->value <= 0) return Error::invalid("expected more than 0 s");
+               return time;
+             });
+  add_text(app, "--csv", "FILE", "Write the distributions of all pairs there", arguments->csv);
+}
+
+}  // namespace harpe

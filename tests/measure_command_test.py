@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""harpe run, monitor and switch-latency as a user meets them: processes, signals, terminals,
+simulated GPUs, and machines without any device. Usage: measure_command_test.py HARPE"""
+
+import csv
+import json
+import os
+import pathlib
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HARPE = None
+SIMULATION = """
+state_file = "{folder}/state"
+[[gpu]]
+model = "a100-sxm"
+count = 2
+call_ms = 1
+switch_ms = 10
+switch_spread = 0.1
+slow_pair_share = 0.0
+slow_target_share = 0.0
+"""
+
+
+def wait_until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="harpe-measure-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.bare = dict(os.environ, HARPE_NVML_LIBRARY=str(self.folder / "none.so"),
+                         HARPE_POWERCAP_ROOT=str(self.folder))
+        self.bare.pop("HARPE_SIMULATION", None)
+        self.bare.pop("CUDA_VISIBLE_DEVICES", None)
+        simulation = self.folder / "gpus.toml"
+        simulation.write_text(SIMULATION.format(folder=self.folder))
+        self.simulated = dict(self.bare, HARPE_SIMULATION=str(simulation))
+
+    def harpe(self, *arguments, env=None, **more):
+        return subprocess.run([HARPE, *arguments], env=env or self.bare, text=True, timeout=120,
+                              stdin=subprocess.DEVNULL, capture_output=True, **more)
+
+    def report(self, *arguments, env=None):
+        done = self.harpe("run", "--json", *arguments, env=env)
+        return done, json.loads(done.stderr)
+
+
+class Run(Case):
+    def test_the_exit_status_is_the_commands(self):
+        for script, status in [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143),
+                               ("kill -KILL $$", 137)]:
+            self.assertEqual(self.harpe("run", "--", "sh", "-c", script).returncode, status)
+
+    def test_what_cannot_be_executed_has_the_shells_status(self):
+        missing = self.harpe("run", "--", "no-such-program-here")
+        self.assertEqual(missing.returncode, 127)
+        self.assertIn("'no-such-program-here' cannot be executed", missing.stderr)
+        file = self.folder / "data"
+        file.write_text("not a program")
+        self.assertEqual(self.harpe("run", "--", str(file)).returncode, 126)
+
+    def test_output_arguments_and_environment_are_the_commands(self):
+        words = ["[1,2]", "--json", "", "a b", "--", "-x", "%s"]
+        code = "import sys, json, os; print(json.dumps([sys.argv[1:], dict(os.environ)]))"
+        done = self.harpe("run", "--", sys.executable, "-c", code, *words)
+        seen, environment = json.loads(done.stdout)
+        self.assertEqual(seen, words)
+        direct = subprocess.run([sys.executable, "-c", code], env=self.bare, text=True,
+                                capture_output=True, check=True)
+        self.assertEqual(environment, json.loads(direct.stdout)[1])
+
+    def test_standard_input_is_the_commands(self):
+        done = subprocess.run([HARPE, "run", "--", "cat"], input="hello", env=self.bare, text=True,
+                              capture_output=True, timeout=60)
+        self.assertEqual(done.stdout, "hello")
+
+    def test_words_without_dashes_are_explained(self):
+        done = self.harpe("run", "sleep", "1")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("harpe run -- sleep", done.stderr)
+        done = self.harpe("run")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("harpe run -- python train.py", done.stderr)
+
+    def test_without_any_device_the_command_runs_and_the_report_says_why_there_is_no_energy(self):
+        done = self.harpe("run", "--", "sh", "-c", "echo out; exit 3")
+        self.assertEqual((done.returncode, done.stdout), (3, "out\n"))
+        self.assertIn("Nothing to measure energy with", done.stderr)
+        self.assertIn("nvml:", done.stderr)
+        self.assertIn("rapl:", done.stderr)
+        _, report = self.report("--", "true")
+        self.assertIsNone(report["total"])
+        self.assertEqual(report["devices"], [])
+
+    def test_wrong_options_stop_before_the_command_runs(self):
+        for wrong in (["--gpus", "7"], ["--carbon", "XX"], ["--embodied", "5"],
+                      ["--simulate", str(self.folder / "none.toml")]):
+            done = self.harpe("run", *wrong, "--", "sh", "-c", "echo ran")
+            self.assertEqual(done.returncode, 2, wrong)
+            self.assertEqual(done.stdout, "", wrong)
+
+    def test_simulated_gpus_cost_what_their_model_says(self):
+        done, report = self.report("--carbon", "300", "--embodied", "150kg/5y", "--", "sleep", "2",
+                                   env=self.simulated)
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue(report["simulated"])
+        self.assertEqual(report["command"], ["sleep", "2"])
+        self.assertAlmostEqual(report["time_s"], 2, delta=1)
+        self.assertEqual(len(report["devices"]), 2)
+        total = 0
+        for device in report["devices"]:
+            measured = device["measured"]
+            # An idle A100 draws 40 to 110 W.
+            self.assertGreater(measured["mean_power_w"], 20)
+            self.assertLess(measured["mean_power_w"], 130)
+            self.assertLess(measured["error_j"], 0.2 * measured["energy_j"])
+            self.assertAlmostEqual(measured["energy_j"],
+                                   measured["mean_power_w"] * report["time_s"], places=3)
+            total += measured["energy_j"]
+        self.assertAlmostEqual(report["total"]["energy_j"], total, places=6)
+        self.assertAlmostEqual(report["carbon"]["grams"], total / 3.6e6 * 300, places=9)
+        year = 365.25 * 86400
+        self.assertAlmostEqual(report["embodied"]["grams"],
+                               2 * 150000 * report["time_s"] / (5 * year),
+                               delta=0.001 * report["embodied"]["grams"])
+
+    def test_the_summary_says_that_gpus_are_simulated(self):
+        done = self.harpe("run", "--gpus", "1", "--", "sleep", "0.5", env=self.simulated)
+        self.assertIn("The GPUs are simulated", done.stderr)
+        self.assertIn("GPU 1", done.stderr)
+        self.assertNotIn("GPU 0", done.stderr)
+        self.assertIn("±", done.stderr)
+
+    def test_files_are_written_and_a_bad_one_does_not_change_the_status(self):
+        log, out = self.folder / "runs.csv", self.folder / "report.json"
+        for _ in range(2):
+            self.harpe("run", "--csv", str(log), "--out", str(out), "--", "echo", "a,b",
+                       env=self.simulated)
+        rows = list(csv.DictReader(log.read_text().splitlines()))
+        self.assertEqual([row["window_name"] for row in rows], ["echo a,b"] * 2)
+        self.assertGreater(float(rows[0]["gpu1_energy"]), 0)
+        self.assertEqual(json.loads(out.read_text())["command"], ["echo", "a,b"])
+        done = self.harpe("run", "--csv", "/no/such/folder/x.csv", "--", "sh", "-c", "exit 5")
+        self.assertEqual(done.returncode, 5)
+        self.assertIn("/no/such/folder/x.csv", done.stderr)
+
+    def test_signals_sent_to_harpe_reach_the_command(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT,
+                       signal.SIGUSR1):
+            ready = self.folder / f"ready-{number}"
+            script = f"trap 'exit {number}' {number}; touch {ready}; while :; do sleep 0.05; done"
+            # In a session of its own, so that only harpe itself gets the signal.
+            process = subprocess.Popen([HARPE, "run", "--", "sh", "-c", script], env=self.bare,
+                                       start_new_session=True, stderr=subprocess.PIPE, text=True)
+            self.assertTrue(wait_until(ready.exists))
+            process.send_signal(number)
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, number)
+
+    def test_on_a_terminal_ctrl_c_reaches_the_command_once(self):
+        code = ("import signal, time\n"
+                "seen = []\n"
+                "signal.signal(signal.SIGINT, lambda *a: seen.append(1))\n"
+                "print('ready', flush=True)\n"
+                "end = time.monotonic() + 30\n"
+                "while not seen and time.monotonic() < end: time.sleep(0.02)\n"
+                "time.sleep(0.5)\n"
+                "print('interrupts', len(seen), flush=True)\n")
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execve(HARPE, [HARPE, "run", "--", sys.executable, "-c", code], self.bare)
+        text = b""
+        sent = False
+        while True:
+            if select.select([terminal], [], [], 60)[0]:
+                try:
+                    text += os.read(terminal, 4096)
+                except OSError:
+                    break
+            if b"ready" in text and not sent:
+                os.write(terminal, b"\x03")
+                sent = True
+        _, status = os.waitpid(pid, 0)
+        self.assertIn(b"interrupts 1", text)
+        self.assertIn(b"harpe run:", text, "the summary comes all the same")
+        self.assertEqual(os.waitstatus_to_exitcode(status), 0)
+
+    def test_stopping_the_command_stops_harpe_and_both_go_on(self):
+        ready = self.folder / "ready"
+        script = f"touch {ready}; kill -STOP $$; exit 9"
+        process = subprocess.Popen([HARPE, "run", "--", "sh", "-c", script], env=self.bare,
+                                   start_new_session=True, stderr=subprocess.DEVNULL)
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        self.assertTrue(os.WIFSTOPPED(status), "a shell would have its terminal back")
+        os.kill(process.pid, signal.SIGCONT)
+        _, status = os.waitpid(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 9)
+
+
+class Monitor(Case):
+    def test_json_is_one_object_a_line(self):
+        done = self.harpe("monitor", "--json", "--count", "3", "--interval", "200ms",
+                          env=self.simulated)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual((done.returncode, len(lines)), (0, 3))
+        self.assertTrue(all(line["simulated"] for line in lines))
+        for device in lines[-1]["devices"]:
+            self.assertGreater(device["power_w"], 0)
+            self.assertGreater(device["clock_mhz"], 0)
+        energies = [line["total"]["energy_j"] for line in lines[1:]]
+        self.assertEqual(energies, sorted(energies))
+
+    def test_csv_is_a_table(self):
+        done = self.harpe("monitor", "--csv", "--duration", "0.6s", "--interval", "0.2s",
+                          env=self.simulated)
+        rows = list(csv.DictReader(done.stdout.splitlines()))
+        self.assertGreaterEqual(len(rows), 6)
+        self.assertEqual({row["device"] for row in rows}, {"GPU 0", "GPU 1"})
+        self.assertTrue(all(float(row["power_w"]) > 0 for row in rows))
+
+    def test_ctrl_c_ends_it_with_a_summary(self):
+        process = subprocess.Popen([HARPE, "monitor", "--interval", "100ms"], env=self.simulated,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("GPU 0", first)
+        self.assertIn("energy (95 %)", out)
+
+    def test_without_devices_it_says_what_would_help(self):
+        done = self.harpe("monitor", "--count", "1")
+        self.assertEqual(done.returncode, 69)
+        self.assertIn("nvml:", done.stderr)
+
+    def test_a_closed_pipe_ends_it(self):
+        process = subprocess.Popen(f"'{HARPE}' monitor --interval 50ms | head -n 1", shell=True,
+                                   env=self.simulated, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL)
+        self.assertTrue(process.communicate(timeout=60)[0])
+
+
+class SwitchLatency(Case):
+    def test_latencies_of_simulated_gpus_are_found_and_clocks_put_back(self):
+        table = self.folder / "pairs.csv"
+        done = self.harpe("switch-latency", "--gpus", "0", "--clocks", "1410,1050", "--repeats",
+                          "5", "--json", "--csv", str(table), env=self.simulated)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        result = json.loads(done.stdout)
+        self.assertTrue(result["simulated"] and result["complete"])
+        for pair in result["gpus"][0]["switches"]:
+            self.assertEqual(pair["late"], 0)
+            self.assertGreater(pair["transition"]["median_s"], 0.004)
+            self.assertLess(pair["transition"]["median_s"], 0.05)
+        self.assertEqual(len(list(csv.DictReader(table.read_text().splitlines()))), 2)
+        look = self.harpe("monitor", "--json", "--count", "1", env=self.simulated)
+        self.assertEqual(look.returncode, 0)
+
+    def test_an_interrupt_ends_it_early_with_what_there_is(self):
+        process = subprocess.Popen([HARPE, "switch-latency", "--gpus", "0", "--repeats", "1000"],
+                                   env=self.simulated, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        time.sleep(1.5)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, err)
+        self.assertIn("Not all repetitions were made", out)
+
+    def test_unknown_clocks_are_named_with_the_nearest(self):
+        done = self.harpe("switch-latency", "--clocks", "1410,1051", env=self.simulated)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("1050 MHz", done.stderr)
+
+    def test_a_machine_without_gpus_is_told(self):
+        done = self.harpe("switch-latency")
+        self.assertEqual(done.returncode, 69)
+        self.assertIn("nvml:", done.stderr)
+
+
+if __name__ == "__main__":
+    HARPE = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main(verbosity=1)
