@@ -188,7 +188,7 @@ void run_bare(int descriptor, bool prompt, Shared& shared, std::vector<std::int6
     const std::int64_t now = now_ns();
     char who = 0;
     if (::read(descriptor, &who, 1) != 1) return;
-    Shared::Client& client = shared.clients[static_cast<std::size_t>(who)];
+    Shared::Client& client = shared.clients[static_cast<unsigned char>(who)];
     latencies.push_back(now - client.bare_called);
     if (!prompt || client.cpu == cpu) continue;
     cpu = client.cpu;

@@ -84,7 +84,7 @@ class ClockChannelTest : public ::testing::Test {
     ASSERT_TRUE(made.ok()) << made.error().text();
     controller_ = *std::move(made);
   }
-  ClockChannel taken(std::vector<int> gpus = {0}) {
+  ClockChannel taken(const std::vector<int>& gpus = {0}) {
     auto channel = ClockChannel::take(options_.clock_socket, gpus, 60_s, "test");
     EXPECT_TRUE(channel.ok()) << (channel ? "" : channel.error().text());
     return *std::move(channel);

@@ -10,9 +10,6 @@
 namespace harpe {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 Peer user(std::int64_t uid, std::int64_t pid = 1) {
   Peer peer;
   peer.uid = uid;
@@ -87,9 +84,9 @@ TEST(LeaseBook, BadWishesGrantNothing) {
 /// The same rules, written down per GPU: who holds it until when.
 struct Model {
   struct Holding {
-    std::int64_t uid;
+    std::int64_t uid = 0;
     std::string id;
-    std::int64_t until;
+    std::int64_t until = 0;
   };
   std::map<int, Holding> held;
 
