@@ -57,9 +57,9 @@ struct Setting {
   };
   Kind kind = Kind::kLockClocks;
   ClockDomain domain = ClockDomain::kGraphics;
-  ClockRange clocks;     ///< kLockClocks
-  Watts limit;           ///< kPowerLimit
-  bool enabled = false;  ///< kPersistenceMode
+  ClockRange clocks = {};  ///< kLockClocks
+  Watts limit = {};        ///< kPowerLimit
+  bool enabled = false;    ///< kPersistenceMode
 };
 
 /// What a setting led to.

@@ -40,9 +40,9 @@ struct Peer {
   /// When the process started (field 22 of /proc/PID/stat, in ticks since the machine started),
   /// read when it connected; tells it from another process that got its number. 0: unknown.
   std::uint64_t start_ticks = 0;
-  std::vector<std::int64_t> groups;
-  std::string token_subject;        ///< of a verified token; empty: none
-  std::vector<std::string> scopes;  ///< of the token
+  std::vector<std::int64_t> groups = {};
+  std::string token_subject = {};        ///< of a verified token; empty: none
+  std::vector<std::string> scopes = {};  ///< of the token
 };
 
 /// What one peer may do to one GPU. Default: nothing.

@@ -1,0 +1,95 @@
+#include "harpe/agent/http_api.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "harpe/agent/http_json.h"
+#include "harpe/agent/http_native.h"
+#include "harpe/agent/metrics.h"
+#include "harpe/agent/zeusd_routes.h"
+
+namespace harpe {
+namespace {
+
+/// The group that a route belongs to, which is also the scope that it needs; empty: none.
+std::string group_of(const HttpRequest& request) {
+  const std::string& path = request.path;
+  if (path.starts_with("/gpu/set_") || path.starts_with("/gpu/reset_")) return kGpuControl;
+  if (path.starts_with("/gpu/")) return kGpuRead;
+  if (path.starts_with("/cpu/")) return kCpuRead;
+  if (path == "/v1/cpus") return kCpuRead;
+  if (path.starts_with("/v1/leases")) return request.method == "GET" ? kGpuRead : kGpuControl;
+  if (path.starts_with("/v1/")) return kGpuRead;
+  return {};
+}
+
+bool is_open(const std::string& path) {
+  return path == "/discover" || path == "/time" || path == "/health";
+}
+
+HttpResponse unauthorized(const std::string& why) {
+  HttpResponse response = error_response(401, why);
+  response.headers.emplace_back("WWW-Authenticate", R"(Bearer realm="zeusd")");
+  return response;
+}
+
+}  // namespace
+
+AgentApi::AgentApi(Controller& controller, ServerLoop& loop, Clock& clock, ApiOptions options)
+    : options_(std::move(options)),
+      power_(controller, loop, clock),
+      context_{controller, loop, clock, power_, options_, clock.now()} {}
+
+std::optional<HttpResponse> AgentApi::refuse(HttpRequest& request) const {
+  const std::string group = group_of(request);
+  if (!group.empty() && !options_.groups.contains(group)) {
+    return error_response(404, "API group '" + group + "' is not enabled on this server.");
+  }
+  const bool is_auth = request.path.starts_with("/auth/");
+  if (!request.needs_token && is_auth) {
+    return error_response(404, "Authentication is not enabled on this server.");
+  }
+  if (is_open(request.path)) return std::nullopt;
+
+  const std::string_view token = bearer_token(request.authorization);
+  Result<TokenClaims> claims = Error::of(ErrorCode::kNoPermission, "Missing bearer token.");
+  if (!token.empty() && options_.signing_key) {
+    claims = options_.signing_key->verify(token, std::time(nullptr));
+  }
+  if (claims.ok()) {
+    request.peer.token_subject = claims->subject;
+    request.peer.scopes = claims->scopes;
+  } else if (request.needs_token) {
+    return unauthorized(claims.error().text());
+  }
+  if (!request.needs_token || group.empty()) return std::nullopt;
+  const auto& scopes = request.peer.scopes;
+  if (std::find(scopes.begin(), scopes.end(), group) == scopes.end()) {
+    return error_response(403, "Token lacks the required scope '" + group + "'.");
+  }
+  return std::nullopt;
+}
+
+void AgentApi::handle(HttpRequest request, Reply reply) {
+  ++context_.requests;
+  if (auto refused = refuse(request)) return reply(*std::move(refused));
+  if (handle_zeusd(context_, request, reply) || handle_native(context_, request, reply)) return;
+  if (request.path == "/metrics") return handle_metrics(context_, request, reply);
+  reply(error_response(404, "There is nothing at " + request.path.substr(0, 200)));
+}
+
+Result<std::vector<int>> readable_gpus(const Controller& controller, const Peer& peer,
+                                       const std::optional<std::vector<int>>& asked) {
+  if (asked) return *asked;
+  std::vector<int> readable;
+  for (const GpuIdentity& gpu : controller.gpus()) {
+    if (controller.policy().allowance(peer, gpu).read) readable.push_back(gpu.index);
+  }
+  if (readable.empty() && !controller.gpus().empty()) {
+    return Error::of(ErrorCode::kNoPermission, "the agent's policy lets you read no GPU");
+  }
+  return readable;
+}
+
+}  // namespace harpe

@@ -1,0 +1,260 @@
+#include "harpe/agent/http_connection.h"
+
+#include <array>
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <chrono>
+#include <cstdio>
+
+#include "harpe/agent/http_reader.h"
+
+namespace harpe {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using Socket = asio::generic::stream_protocol::socket;
+using TlsStream = asio::ssl::stream<Socket>;
+
+namespace {
+
+/// How long a client may take to read the last answer before the connection goes.
+constexpr Seconds kLinger{1};
+
+std::chrono::nanoseconds duration(Seconds seconds) {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds.value * 1e9));
+}
+
+std::string chunk(const std::string& text) {
+  std::array<char, 32> size{};
+  std::snprintf(size.data(), size.size(), "%zx\r\n", text.size());
+  return size.data() + text + "\r\n";
+}
+
+template <class Stream>
+class Connection final : public ConnectionBase,
+                         public std::enable_shared_from_this<Connection<Stream>> {
+ public:
+  Connection(ConnectionHost& host, Stream stream, Peer peer, std::string key, bool needs_token)
+      : host_(&host),
+        context_(host.context),
+        limits_(host.limits),
+        stream_(std::move(stream)),
+        deadline_(host.context),
+        peer_(std::move(peer)),
+        key_(std::move(key)),
+        needs_token_(needs_token) {}
+
+  void start() override {
+    if constexpr (std::is_same_v<Stream, TlsStream>) {
+      arm(limits_.request);
+      stream_.async_handshake(asio::ssl::stream_base::server,
+                              [self = this->shared_from_this()](error_code error) {
+                                error ? self->close() : self->read();
+                              });
+    } else {
+      read();
+    }
+  }
+
+  void close() override {
+    if (host_ == nullptr) return;
+    ConnectionHost* host = std::exchange(host_, nullptr);
+    error_code ignored;
+    deadline_.cancel(ignored);
+    socket().shutdown(Socket::shutdown_both, ignored);
+    socket().close(ignored);
+    events_.reset();
+    host->closed(*this, key_);
+  }
+
+ private:
+  /// Closes the connection, or does `late`, unless armed anew or disarmed within `time`.
+  void arm(Seconds time, void (Connection::*late)() = &Connection::close) {
+    if (host_ == nullptr) return;
+    deadline_.expires_after(duration(time));
+    deadline_.async_wait([self = this->shared_from_this(), late](error_code error) {
+      // A wait that had ended before it was cancelled comes without an error.
+      if (error || self->host_ == nullptr) return;
+      if (self->deadline_.expiry() > std::chrono::steady_clock::now()) return;
+      ((*self).*late)();
+    });
+  }
+
+  void read() {
+    if (host_ == nullptr) return;
+    // The time for a request runs from its first byte: one byte now and then gains nothing.
+    if (!reader_.begun()) {
+      arm(limits_.idle);
+    } else if (!reading_) {
+      arm(limits_.request);
+    }
+    reading_ = reader_.begun();
+    stream_.async_read_some(asio::buffer(buffer_),
+                            [self = this->shared_from_this()](error_code error, std::size_t size) {
+                              if (error) return self->close();
+                              self->advance({self->buffer_.data(), size});
+                            });
+  }
+
+  void advance(std::string_view bytes) {
+    if (host_ == nullptr) return;
+    switch (reader_.put(bytes)) {
+      case HttpReader::State::kNeedMore:
+        if (!reader_.wants_continue()) return read();
+        output_ = "HTTP/1.1 100 Continue\r\n\r\n";
+        return write([](Connection& self) { self.read(); });
+      case HttpReader::State::kBad:
+        return answer(reader_.bad(), 11, false);
+      case HttpReader::State::kDone:
+        return handle(reader_.take());
+    }
+  }
+
+  void handle(HttpRequest request) {
+    reading_ = false;
+    request.peer = peer_;
+    request.needs_token = needs_token_;
+    version_ = request.version;
+    keep_alive_ = request.keep_alive;
+    arm(limits_.answer, &Connection::give_up);
+    const std::uint64_t number = ++request_;
+    // Replies come from any thread, at any time, or never.
+    Reply reply = [weak = this->weak_from_this(), &context = context_,
+                   number](HttpResponse response) {
+      asio::post(context, [weak, number, response = std::move(response)]() mutable {
+        const auto self = weak.lock();
+        if (self == nullptr || self->request_ != number || self->host_ == nullptr) return;
+        ++self->request_;
+        self->answer(std::move(response), self->version_, self->keep_alive_);
+      });
+    };
+    host_->handler(std::move(request), std::move(reply));
+  }
+
+  void give_up() {
+    ++request_;
+    answer({.status = 504,
+            .content_type = "text/plain; charset=utf-8",
+            .body = "the device did not answer in time; what was asked for may still happen\n"},
+           version_, false);
+  }
+
+  void answer(HttpResponse response, int version, bool keep_alive) {
+    if (response.stream != nullptr) return start_events(std::move(response));
+    keep_alive_ = keep_alive;
+    output_ = http_text(response, version, keep_alive);
+    write([](Connection& self) {
+      if (!self.keep_alive_) return self.linger();
+      self.advance({});  // the next request may have come with the last
+    });
+  }
+
+  template <class Next>
+  void write(Next next) {
+    arm(limits_.write);
+    asio::async_write(stream_, asio::buffer(output_),
+                      [self = this->shared_from_this(), next](error_code error, std::size_t) {
+                        if (error || self->host_ == nullptr) return self->close();
+                        next(*self);
+                      });
+  }
+
+  /// Closing with unread bytes would throw away the answer that is still on its way.
+  void linger() {
+    error_code ignored;
+    socket().shutdown(Socket::shutdown_send, ignored);
+    arm(kLinger);
+    drain();
+  }
+
+  Socket& socket() {
+    if constexpr (std::is_same_v<Stream, TlsStream>) {
+      return stream_.next_layer();
+    } else {
+      return stream_;
+    }
+  }
+
+  void drain() {
+    socket().async_read_some(asio::buffer(buffer_),
+                             [self = this->shared_from_this()](error_code error, std::size_t) {
+                               if (error || self->host_ == nullptr) return self->close();
+                               self->drain();
+                             });
+  }
+
+  void start_events(HttpResponse response) {
+    events_ = response.stream;
+    output_ = http_text(response, version_, false);
+    watch_for_end();
+    events_->start([weak = this->weak_from_this(), &context = context_] {
+      asio::post(context, [weak] {
+        if (const auto self = weak.lock()) self->send_events();
+      });
+    });
+    writing_ = true;
+    write([](Connection& self) { self.sent_events(); });
+  }
+
+  void send_events() {
+    if (writing_ || host_ == nullptr || events_ == nullptr) return;
+    std::string text = events_->take();
+    if (text.empty()) return;
+    output_ = version_ == 10 ? std::move(text) : chunk(text);
+    writing_ = true;
+    write([](Connection& self) { self.sent_events(); });
+  }
+
+  void sent_events() {
+    writing_ = false;
+    error_code ignored;
+    deadline_.cancel(ignored);
+    send_events();
+  }
+
+  /// Whatever else a client sends while it listens is thrown away; its end is noticed at once.
+  void watch_for_end() {
+    stream_.async_read_some(asio::buffer(buffer_),
+                            [self = this->shared_from_this()](error_code error, std::size_t) {
+                              if (error || self->host_ == nullptr) return self->close();
+                              self->watch_for_end();
+                            });
+  }
+
+  ConnectionHost* host_;  ///< null once closed
+  asio::io_context& context_;
+  const HttpLimits& limits_;
+  Stream stream_;
+  asio::steady_timer deadline_;
+  HttpReader reader_;
+  std::array<char, 1024> buffer_{};
+  std::string output_;
+  std::shared_ptr<EventStream> events_;
+  Peer peer_;
+  std::string key_;
+  std::uint64_t request_ = 0;  ///< counts requests and answers, to know a late reply
+  int version_ = 11;
+  bool needs_token_;
+  bool keep_alive_ = true;
+  bool reading_ = false;  ///< the deadline of the request under way is armed
+  bool writing_ = false;  ///< events are on their way
+};
+
+}  // namespace
+
+std::shared_ptr<ConnectionBase> make_connection(ConnectionHost& host, Socket socket, Peer peer,
+                                                std::string key, bool needs_token) {
+  return std::make_shared<Connection<Socket>>(host, std::move(socket), std::move(peer),
+                                              std::move(key), needs_token);
+}
+
+std::shared_ptr<ConnectionBase> make_tls_connection(ConnectionHost& host, Socket socket,
+                                                    asio::ssl::context& tls, Peer peer,
+                                                    std::string key, bool needs_token) {
+  return std::make_shared<Connection<TlsStream>>(host, TlsStream(std::move(socket), tls),
+                                                 std::move(peer), std::move(key), needs_token);
+}
+
+}  // namespace harpe

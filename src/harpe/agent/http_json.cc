@@ -1,0 +1,121 @@
+#include "harpe/agent/http_json.h"
+
+#include <cmath>
+#include <utility>
+
+namespace harpe {
+namespace {
+
+template <class Quantity>
+OrderedJson value_or_null(const std::optional<Quantity>& quantity) {
+  return quantity ? OrderedJson(quantity->value) : OrderedJson();
+}
+
+}  // namespace
+
+std::string json_line(const OrderedJson& document) {
+  return document.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+HttpResponse json_response(int status, const OrderedJson& document) {
+  return {.status = status, .content_type = "application/json", .body = json_line(document)};
+}
+
+HttpResponse text_response(int status, std::string text) {
+  return {.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(text)};
+}
+
+HttpResponse error_response(int status, const std::string& message) {
+  return json_response(status, {{"error", message}});
+}
+
+int http_status(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidInput:
+      return 400;
+    case ErrorCode::kNoPermission:
+      return 403;
+    case ErrorCode::kNotFound:
+      return 404;
+    case ErrorCode::kConflict:
+      return 409;
+    case ErrorCode::kInfeasible:
+    case ErrorCode::kRefused:
+      return 422;
+    case ErrorCode::kNotSupported:
+      return 501;
+    case ErrorCode::kUnavailable:
+      return 503;
+    case ErrorCode::kIo:
+    case ErrorCode::kInternal:
+      break;
+  }
+  return 500;
+}
+
+const char* error_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidInput:
+      return "invalid_input";
+    case ErrorCode::kInfeasible:
+      return "infeasible";
+    case ErrorCode::kIo:
+      return "io";
+    case ErrorCode::kRefused:
+      return "refused";
+    case ErrorCode::kNotFound:
+      return "not_found";
+    case ErrorCode::kNoPermission:
+      return "no_permission";
+    case ErrorCode::kNotSupported:
+      return "not_supported";
+    case ErrorCode::kUnavailable:
+      return "unavailable";
+    case ErrorCode::kConflict:
+      return "conflict";
+    case ErrorCode::kInternal:
+      break;
+  }
+  return "internal";
+}
+
+HttpResponse native_error(int status, const std::string& code, const std::string& message) {
+  return json_response(status, {{"error", {{"code", code}, {"message", message}}}});
+}
+
+HttpResponse native_error(const Error& error) {
+  return native_error(http_status(error.code), error_name(error.code), error.text());
+}
+
+std::int64_t milli(double value) {
+  return std::llround(value * 1000);
+}
+
+OrderedJson reading_json(int gpu, const GpuReading& reading) {
+  OrderedJson json;
+  json["gpu"] = gpu;
+  json["power_w"] = value_or_null(reading.power);
+  json["average_power_w"] = value_or_null(reading.average_power);
+  json["energy_j"] = value_or_null(reading.energy);
+  json["power_limit_w"] = value_or_null(reading.power_limit);
+  json["enforced_power_limit_w"] = value_or_null(reading.enforced_power_limit);
+  json["graphics_clock_mhz"] = value_or_null(reading.graphics_clock);
+  json["memory_clock_mhz"] = value_or_null(reading.memory_clock);
+  json["temperature_c"] = reading.temperature ? OrderedJson(*reading.temperature) : OrderedJson();
+  json["utilisation"] = reading.utilisation ? OrderedJson(*reading.utilisation) : OrderedJson();
+  json["event_reasons"] = reading.reasons ? OrderedJson(reading.reasons->text()) : OrderedJson();
+  json["persistence_mode"] =
+      reading.persistence_mode ? OrderedJson(*reading.persistence_mode) : OrderedJson();
+  return json;
+}
+
+OrderedJson cpu_power_json(const CpuEnergy& before, const CpuEnergy& after, Seconds time) {
+  OrderedJson json;
+  json["cpu_mw"] = milli(((after.package - before.package) / time).value);
+  json["dram_mw"] = after.dram && before.dram
+                        ? OrderedJson(milli(((*after.dram - *before.dram) / time).value))
+                        : OrderedJson();
+  return json;
+}
+
+}  // namespace harpe

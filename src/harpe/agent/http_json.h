@@ -1,0 +1,39 @@
+#pragma once
+/// \file
+/// Answers in JSON, and what errors become in HTTP. Only for `.cc` files.
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "harpe/agent/controller.h"
+#include "harpe/agent/http_message.h"
+
+namespace harpe {
+
+using OrderedJson = nlohmann::ordered_json;
+
+/// On one line; bytes that are not UTF-8 are replaced.
+std::string json_line(const OrderedJson& document);
+
+HttpResponse json_response(int status, const OrderedJson& document);
+HttpResponse text_response(int status, std::string text);
+/// {"error": "..."}, as zeusd says what is wrong.
+HttpResponse error_response(int status, const std::string& message);
+
+/// The one table from codes to HTTP status.
+int http_status(ErrorCode code);
+/// "no_permission".
+const char* error_name(ErrorCode code);
+/// {"error": {"code": ..., "message": ...}}: Harpe's own routes.
+HttpResponse native_error(const Error& error);
+HttpResponse native_error(int status, const std::string& code, const std::string& message);
+
+/// Thousandths, rounded.
+std::int64_t milli(double value);
+
+/// A reading with Harpe's names: seconds, joules, watts, megahertz; null is what could not be read.
+OrderedJson reading_json(int gpu, const GpuReading& reading);
+/// {"cpu_mw": ..., "dram_mw": ...} between two readings.
+OrderedJson cpu_power_json(const CpuEnergy& before, const CpuEnergy& after, Seconds time);
+
+}  // namespace harpe

@@ -1,0 +1,130 @@
+#include "harpe/agent/http_lease_body.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "harpe/base/fields.h"
+#include "harpe/base/json.h"
+
+namespace harpe {
+namespace {
+
+constexpr double kLongestLease = 365.0 * 24 * 3600;
+constexpr double kMostMegahertz = 100'000;
+constexpr double kMostWatts = 100'000;
+constexpr std::size_t kMostGpus = 1024;
+constexpr std::size_t kLongestName = 128;
+
+/// Runs `read(fields, faults)` over the object in `body`.
+template <class Value, class Read>
+Result<Value> read_body(std::string_view body, Read read) {
+  Result<JsonValue> document = parse_json(body.empty() ? "{}" : body, "body");
+  if (!document.ok()) return std::move(document).error();
+  if (document->type != JsonValue::Type::kObject) return Error::invalid("body: expected an object");
+  Faults faults("body");
+  Fields fields(*document, "the body", faults);
+  Value value = read(fields);
+  fields.finish();
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return value;
+}
+
+std::vector<int> read_gpus(Fields& fields) {
+  std::vector<int> gpus;
+  const JsonValue* list = fields.any("gpus");
+  if (list == nullptr || list->type != JsonValue::Type::kArray || list->items.empty() ||
+      list->items.size() > kMostGpus) {
+    fields.fault("gpus", "expected a list of GPU indices such as \"gpus\": [0, 1]");
+    return gpus;
+  }
+  for (const JsonValue& item : list->items) {
+    if (!item.is_integer || item.integer < 0 || item.integer > 1'000'000) {
+      fields.fault("gpus", "a GPU index is a whole number from 0");
+      return gpus;
+    }
+    gpus.push_back(static_cast<int>(item.integer));
+  }
+  std::sort(gpus.begin(), gpus.end());
+  gpus.erase(std::unique(gpus.begin(), gpus.end()), gpus.end());
+  return gpus;
+}
+
+Seconds read_duration(Fields& fields, bool needed) {
+  const auto duration = fields.number("duration_s", 0.001, kLongestLease);
+  if (!duration && needed && fields.any("duration_s") == nullptr) {
+    fields.fault("duration_s", "duration_s is missing");
+  }
+  return Seconds{duration.value_or(60)};
+}
+
+std::optional<Setting> read_clock_lock(Fields& fields, const char* key, ClockDomain domain) {
+  const auto range = fields.range(key, 0, kMostMegahertz);
+  if (!range) return std::nullopt;
+  return Setting{.kind = Setting::Kind::kLockClocks,
+                 .domain = domain,
+                 .clocks = {{static_cast<int>(range->first)}, {static_cast<int>(range->second)}}};
+}
+
+std::optional<Setting> read_reset(Fields& fields, const char* key, Setting setting) {
+  const auto reset = fields.boolean(key);
+  if (!reset) return std::nullopt;
+  if (!*reset) fields.fault(key, std::string(key) + " can only be true");
+  return setting;
+}
+
+}  // namespace
+
+Result<LeaseRequest> parse_lease_body(std::string_view body) {
+  return read_body<LeaseRequest>(body, [](Fields& fields) {
+    LeaseRequest request;
+    request.gpus = read_gpus(fields);
+    request.duration = read_duration(fields, false);
+    request.ends_with_process = fields.boolean("ends_with_process").value_or(true);
+    request.name = fields.text("name").value_or("");
+    if (request.name.size() > kLongestName) {
+      fields.fault("name", "a name has at most " + std::to_string(kLongestName) + " bytes");
+    }
+    return request;
+  });
+}
+
+Result<Seconds> parse_renew_body(std::string_view body) {
+  return read_body<Seconds>(body, [](Fields& fields) { return read_duration(fields, true); });
+}
+
+Result<SettingBody> parse_setting_body(std::string_view body) {
+  return read_body<SettingBody>(body, [](Fields& fields) {
+    SettingBody read;
+    read.gpus = read_gpus(fields);
+    std::vector<std::optional<Setting>> found;
+    found.push_back(read_clock_lock(fields, "lock_clocks_mhz", ClockDomain::kGraphics));
+    found.push_back(read_clock_lock(fields, "lock_memory_clocks_mhz", ClockDomain::kMemory));
+    found.push_back(
+        read_reset(fields, "reset_clocks",
+                   {.kind = Setting::Kind::kResetClocks, .domain = ClockDomain::kGraphics}));
+    found.push_back(
+        read_reset(fields, "reset_memory_clocks",
+                   {.kind = Setting::Kind::kResetClocks, .domain = ClockDomain::kMemory}));
+    found.push_back(
+        read_reset(fields, "reset_power_limit", {.kind = Setting::Kind::kResetPowerLimit}));
+    if (const auto watts = fields.number("power_limit_w", 0, kMostWatts)) {
+      found.emplace_back(Setting{.kind = Setting::Kind::kPowerLimit, .limit = Watts{*watts}});
+    }
+    if (const auto enabled = fields.boolean("persistence_mode")) {
+      found.emplace_back(Setting{.kind = Setting::Kind::kPersistenceMode, .enabled = *enabled});
+    }
+    std::erase_if(found, [](const auto& setting) { return !setting; });
+    if (found.size() == 1) {
+      read.setting = *found.front();
+    } else {
+      fields.fault("gpus",
+                   "expected exactly one of lock_clocks_mhz, lock_memory_clocks_mhz, "
+                   "reset_clocks, reset_memory_clocks, power_limit_w, reset_power_limit, "
+                   "persistence_mode");
+    }
+    return read;
+  });
+}
+
+}  // namespace harpe

@@ -1,0 +1,58 @@
+#pragma once
+/// \file
+/// One HTTP request and what answers it, apart from any transport.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/agent/policy.h"
+
+namespace harpe {
+
+struct HttpRequest {
+  std::string method;         ///< "GET"
+  std::string path;           ///< "/gpu/get_power", as it was sent
+  std::string query;          ///< after "?", still encoded
+  std::string authorization;  ///< the header's value; empty: none
+  std::string body;
+  int version = 11;  ///< 10 or 11
+  bool keep_alive = true;
+  Peer peer;                 ///< as the kernel says; the token's part is added by the API
+  bool needs_token = false;  ///< the listener it came through asks for one
+};
+
+/// A body that goes on until the client leaves: server-sent events. Thread-safe.
+class EventStream {
+ public:
+  virtual ~EventStream() = default;
+  /// `wake` is called from any thread whenever `take` may have something; it does not block and
+  /// may be called after the client has gone.
+  virtual void start(std::function<void()> wake) = 0;
+  /// What to send now; empty: nothing yet. Only the newest values are kept for a slow client.
+  virtual std::string take() = 0;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = {};
+  std::string body = {};
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  std::shared_ptr<EventStream> stream = {};  ///< in place of a body
+};
+
+/// Answers one request; called once, from any thread.
+using Reply = std::function<void(HttpResponse)>;
+/// Must not block.
+using HttpHandler = std::function<void(HttpRequest, Reply)>;
+
+/// "Not Found"; "Status" for one that has no usual name.
+const char* reason_phrase(int status);
+
+/// The response as bytes of HTTP/1.1, whole if it is no stream. \param keep_alive  whether the
+/// connection stays open.
+std::string http_text(const HttpResponse& response, int version, bool keep_alive);
+
+}  // namespace harpe

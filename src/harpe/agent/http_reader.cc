@@ -1,0 +1,109 @@
+#include "harpe/agent/http_reader.h"
+
+// Boost 1.74 needs <utility> before any of its network headers.
+#include <utility>
+// clang-format off
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+// clang-format on
+
+namespace harpe {
+
+namespace http = boost::beast::http;
+
+struct HttpReader::Parser {
+  http::request_parser<http::string_body> parser;
+  bool continue_told = false;
+};
+
+namespace {
+
+/// The path and query of a request target; empty path when it is neither a path nor a URL.
+std::pair<std::string, std::string> split_target(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!target.starts_with(scheme)) continue;
+    const std::size_t path = target.find('/', scheme.size());
+    target = path == std::string_view::npos ? std::string_view("/") : target.substr(path);
+    break;
+  }
+  if (!target.starts_with('/')) return {};
+  target = target.substr(0, target.find('#'));
+  const std::size_t question = target.find('?');
+  if (question == std::string_view::npos) return {std::string(target), {}};
+  return {std::string(target.substr(0, question)), std::string(target.substr(question + 1))};
+}
+
+}  // namespace
+
+HttpReader::HttpReader() = default;
+HttpReader::~HttpReader() = default;
+
+HttpReader::State HttpReader::fail(int status, const std::string& why) {
+  bad_ = {.status = status, .content_type = "text/plain; charset=utf-8", .body = why + "\n"};
+  return State::kBad;
+}
+
+HttpReader::State HttpReader::put(std::string_view bytes) {
+  pending_.append(bytes);
+  if (parser_ == nullptr) {
+    if (pending_.empty()) return State::kNeedMore;
+    parser_ = std::make_unique<Parser>();
+    parser_->parser.header_limit(kHeaderLimit);
+    parser_->parser.body_limit(kBodyLimit);
+    parser_->parser.eager(true);
+  }
+  boost::beast::error_code error;
+  while (!parser_->parser.is_done() && !pending_.empty()) {
+    const std::size_t used = parser_->parser.put(boost::asio::buffer(pending_), error);
+    pending_.erase(0, used);
+    if (error == http::error::need_more) return State::kNeedMore;
+    if (error == http::error::header_limit) {
+      return fail(431, "the header is over " + std::to_string(kHeaderLimit) + " bytes");
+    }
+    if (error == http::error::body_limit) {
+      return fail(413, "the body is over " + std::to_string(kBodyLimit) + " bytes");
+    }
+    if (error == http::error::bad_version)
+      return fail(505, "only HTTP/1.0 and HTTP/1.1 are spoken");
+    if (error) return fail(400, "malformed HTTP: " + error.message());
+    if (used == 0) break;
+  }
+  if (!parser_->parser.is_done()) return State::kNeedMore;
+  if (split_target({parser_->parser.get().target().data(), parser_->parser.get().target().size()})
+          .first.empty()) {
+    return fail(400, "the request target must be a path");
+  }
+  return State::kDone;
+}
+
+HttpRequest HttpReader::take() {
+  http::request<http::string_body> message = parser_->parser.release();
+  parser_.reset();
+  HttpRequest request;
+  request.method = std::string(message.method_string());
+  const auto target = message.target();
+  std::tie(request.path, request.query) = split_target({target.data(), target.size()});
+  request.authorization = std::string(message[http::field::authorization]);
+  request.version = static_cast<int>(message.version());
+  request.keep_alive = message.keep_alive();
+  request.body = std::move(message.body());
+  return request;
+}
+
+bool HttpReader::begun() const {
+  return parser_ != nullptr || !pending_.empty();
+}
+
+bool HttpReader::wants_continue() {
+  if (parser_ == nullptr || parser_->continue_told || !parser_->parser.is_header_done() ||
+      parser_->parser.is_done()) {
+    return false;
+  }
+  const auto expect = parser_->parser.get()[http::field::expect];
+  if (!boost::beast::iequals(expect, "100-continue")) return false;
+  parser_->continue_told = true;
+  return true;
+}
+
+}  // namespace harpe

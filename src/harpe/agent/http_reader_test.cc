@@ -1,0 +1,104 @@
+#include "harpe/agent/http_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "harpe/agent/http_query.h"
+
+namespace harpe {
+namespace {
+
+using State = HttpReader::State;
+using ::testing::ElementsAre;
+
+TEST(HttpReader, GivesTheSameRequestsHoweverTheBytesAreCut) {
+  const std::string bytes =
+      "POST /gpu/set_power_limit?gpu_ids=0,1&block=true HTTP/1.1\r\nHost: x\r\n"
+      "Authorization: Bearer t\r\nContent-Length: 4\r\n\r\nbodyGET http://any.host/time "
+      "HTTP/1.0\r\n\r\n"
+      "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: "
+      "close\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+  for (std::size_t step = 1; step <= bytes.size(); ++step) {
+    HttpReader reader;
+    std::vector<std::string> seen;
+    for (std::size_t at = 0; at < bytes.size(); at += step) {
+      State state = reader.put(std::string_view(bytes).substr(at, step));
+      for (; state == State::kDone; state = reader.put({})) {
+        const HttpRequest request = reader.take();
+        seen.push_back(request.method + " " + request.path + " " + request.query + " " +
+                       request.authorization + " " + request.body + " " +
+                       std::to_string(request.version) + (request.keep_alive ? "" : " close"));
+      }
+      ASSERT_EQ(state, State::kNeedMore) << step << reader.bad().body;
+    }
+    EXPECT_THAT(seen,
+                ElementsAre("POST /gpu/set_power_limit gpu_ids=0,1&block=true Bearer t body 11",
+                            "GET /time    10 close", "POST /   abc 11 close"));
+    EXPECT_FALSE(reader.begun());
+  }
+}
+
+TEST(HttpReader, AnswersWhatIsNotHttpWith400) {
+  const std::vector<std::string> all = {
+      "\x16\x03\x01\x02",  // a TLS client
+      "GET\r\n\r\n",
+      "GET /\r\n\r\n",
+      "GET / HTTP/1.1\r\nno colon\r\n\r\n",
+      "GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+      "GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+      "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+      "GET nowhere HTTP/1.1\r\n\r\n",
+      std::string("GET /\0 HTTP/1.1\r\n\r\n", 19)};
+  for (const std::string& bytes : all) {
+    HttpReader reader;
+    EXPECT_EQ(reader.put(bytes), State::kBad) << bytes;
+    EXPECT_EQ(reader.bad().status, 400) << bytes;
+  }
+}
+
+TEST(HttpReader, LimitsHeaderAndBody) {
+  HttpReader header;
+  EXPECT_EQ(header.put("GET / HTTP/1.1\r\nX: " + std::string(20'000, 'x')), State::kBad);
+  EXPECT_EQ(header.bad().status, 431);
+  HttpReader line;
+  EXPECT_EQ(line.put("GET /" + std::string(20'000, 'x')), State::kBad);
+  HttpReader body;
+  EXPECT_EQ(body.put("POST / HTTP/1.1\r\nContent-Length: 65537\r\n\r\n"), State::kBad);
+  EXPECT_EQ(body.bad().status, 413);
+  HttpReader chunked;
+  EXPECT_EQ(chunked.put("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n10001\r\n" +
+                        std::string(70'000, 'x')),
+            State::kBad);
+  EXPECT_EQ(chunked.bad().status, 413);
+  HttpReader version;
+  EXPECT_EQ(version.put("GET / HTTP/2.0\r\n\r\n"), State::kBad);
+}
+
+TEST(HttpReader, TellsWhoWaitsForContinueOnce) {
+  HttpReader reader;
+  EXPECT_EQ(reader.put("POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"),
+            State::kNeedMore);
+  EXPECT_TRUE(reader.wants_continue());
+  EXPECT_FALSE(reader.wants_continue());
+  EXPECT_EQ(reader.put("ab"), State::kDone);
+}
+
+TEST(HttpQuery, UndoesEscapesAndFindsFaults) {
+  const Result<HttpQuery> query = HttpQuery::parse("a=%41+b&c=&&d", {"a", "c", "d"});
+  ASSERT_TRUE(query.ok());
+  EXPECT_EQ(query->find("a"), "A b");
+  EXPECT_EQ(query->find("c"), "");
+  EXPECT_EQ(query->find("d"), "");
+  EXPECT_FALSE(query->find("e"));
+  EXPECT_FALSE(HttpQuery::parse("a=%4", {"a"}).ok());
+  EXPECT_FALSE(HttpQuery::parse("b=1", {"a"}).ok());
+}
+
+TEST(IndexList, IsSortedWithoutDuplicates) {
+  EXPECT_THAT(*parse_index_list("3, 1,3", "GPU", "gpu_ids"), ElementsAre(1, 3));
+  EXPECT_FALSE(parse_index_list("99999999999", "GPU", "gpu_ids").ok());
+  EXPECT_FALSE(parse_index_list("+1", "GPU", "gpu_ids").ok());
+}
+
+}  // namespace
+}  // namespace harpe

@@ -1,0 +1,174 @@
+#include "harpe/agent/server.h"
+
+#include <csignal>
+#include <utility>
+#include <vector>
+
+#include "harpe/agent/server_log.h"
+#include "harpe/agent/server_notify.h"
+#include "harpe/base/text.h"
+#include "harpe/hw/system_clock.h"
+
+namespace harpe {
+namespace {
+
+/// A socket to serve and how.
+struct OpenSocket {
+  UniqueFd fd;
+  std::string name;
+  bool is_tcp = false;
+};
+
+Result<std::vector<OpenSocket>> open_sockets(const AgentOptions& options) {
+  std::vector<OpenSocket> sockets;
+  for (UniqueFd& fd : sockets_of_activation()) {
+    const bool is_tcp = !is_unix_socket(fd.get());
+    if (is_tcp && options.signing_key.empty()) {
+      return Error::invalid("systemd opened a TCP socket, but there is no --signing-key");
+    }
+    sockets.push_back({std::move(fd), "socket of systemd", is_tcp});
+  }
+  if (sockets.empty()) {
+    Result<UniqueFd> fd = listen_unix(options.socket);
+    if (!fd.ok()) return std::move(fd).error();
+    sockets.push_back({*std::move(fd), options.socket.path.string(), false});
+  }
+  if (!options.tcp.empty()) {
+    const Result<TcpAddress> address = parse_tcp_address(options.tcp);
+    if (!address.ok()) return address.error();
+    Result<UniqueFd> fd = listen_tcp(*address);
+    if (!fd.ok()) return std::move(fd).error();
+    sockets.push_back(
+        {*std::move(fd), options.tcp + (options.tls ? " (TLS)" : " (without TLS)"), true});
+  }
+  return sockets;
+}
+
+Result<ApiOptions> api_options(const AgentOptions& options, const Devices& devices) {
+  ApiOptions api{
+      .groups = options.groups, .dry_run = options.controller.dry_run, .version = options.version};
+  if (!options.signing_key.empty()) {
+    Result<SigningKey> key = SigningKey::read(options.signing_key);
+    if (!key.ok()) return std::move(key).error();
+    api.signing_key = *std::move(key);
+  }
+  for (const auto& gpu : devices.gpus) api.gpus_with_energy.push_back(gpu->total_energy().ok());
+  for (const auto& cpu : devices.cpus) api.cpus_with_dram.push_back(cpu->has_dram());
+  return api;
+}
+
+void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log) {
+  loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&loop, &controller, &log](int signal) {
+    if (signal != SIGHUP) {
+      log.write("asked to stop: putting everything back");
+      return loop.stop();
+    }
+    const Status own = log.reopen();
+    const Status audit = controller.reopen_audit_log();
+    for (const Status& reopened : {own, audit}) {
+      log.write(reopened.ok() ? "log opened anew" : reopened.error().text());
+    }
+  });
+}
+
+/// Removes the socket, while it still listens: another agent that starts now leaves it alone.
+void remove_socket(const AgentOptions& options, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (name != options.socket.path.string()) continue;
+    std::error_code ignored;
+    std::filesystem::remove(options.socket.path, ignored);
+  }
+}
+
+}  // namespace
+
+Status check_agent_options(const AgentOptions& options) {
+  Faults faults;
+  for (const std::string& group : options.groups) {
+    if (group == kGpuControl || group == kGpuRead || group == kCpuRead) continue;
+    faults.add("unknown API group " + in_quotes(group) +
+               "; there are gpu-control, gpu-read, cpu-read");
+  }
+  if (options.groups.empty()) faults.add("at least one API group must be enabled");
+  if (!options.tcp.empty()) {
+    const Result<TcpAddress> address = parse_tcp_address(options.tcp);
+    if (!address.ok()) faults.add(address.error().text());
+    if (options.signing_key.empty()) {
+      faults.add(
+          "over TCP nobody is known but by a token: give the key of the tokens with "
+          "--signing-key");
+    }
+    if (address.ok() && !address->loopback && !options.tls) {
+      faults.add("TCP on " + options.tcp +
+                 " would carry tokens in clear over the network: give --tls-certificate and "
+                 "--tls-key");
+    }
+  } else if (options.tls) {
+    faults.add("--tls-certificate and --tls-key are for --tcp, which is missing");
+  }
+  if (options.tokens_everywhere && options.signing_key.empty()) {
+    faults.add("--tokens-everywhere needs --signing-key");
+  }
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return ok_status();
+}
+
+Status run_agent(Devices devices, Policy policy, AgentOptions options,
+                 const std::function<void(std::string_view)>& ready) {
+  if (Status right = check_agent_options(options); !right.ok()) return right;
+  raise_file_limit();
+  Result<ServerLog> log = ServerLog::open(options.log);
+  if (!log.ok()) return std::move(log).error();
+  const auto write_log = [&log](const std::string& line) { log->write(line); };
+  Result<ApiOptions> api = api_options(options, devices);
+  if (!api.ok()) return std::move(api).error();
+  Result<std::vector<OpenSocket>> sockets = open_sockets(options);
+  if (!sockets.ok()) return std::move(sockets).error();
+
+  // Clients must find nothing that outlives what it works with: see AgentApi.
+  ServerLoop loop;
+  Result<std::unique_ptr<Controller>> controller =
+      Controller::start(std::move(devices), std::move(policy), options.controller, system_clock());
+  if (!controller.ok()) return std::move(controller).error();
+  for (const std::string& notice : (*controller)->notices()) log->write(notice);
+
+  HttpServer* transport = nullptr;
+  api->transport = [&transport] {
+    return TransportCounts{transport->connections(), transport->connections_refused()};
+  };
+  AgentApi agent(**controller, loop, system_clock(), *std::move(api));
+  HttpServer server(
+      loop,
+      [&agent](HttpRequest request, Reply reply) {
+        agent.handle(std::move(request), std::move(reply));
+      },
+      options.limits, write_log);
+  transport = &server;
+  std::vector<std::string> names;
+  for (OpenSocket& socket : *sockets) {
+    names.push_back(socket.name);
+    const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
+    const bool needs_token = socket.is_tcp || options.tokens_everywhere;
+    if (Status serving = server.serve(std::move(socket.fd), needs_token, tls); !serving.ok()) {
+      remove_socket(options, names);
+      return serving;
+    }
+  }
+  watch_signals(loop, **controller, *log);
+  if (const auto period = watchdog_period()) {
+    loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
+  }
+  notify_systemd("READY=1");
+  for (const std::string& name : names) ready(name);
+  loop.run();
+
+  notify_systemd("STOPPING=1");
+  remove_socket(options, names);
+  server.close();
+  agent.close();
+  controller->reset();
+  log->write("stopped");
+  return ok_status();
+}
+
+}  // namespace harpe

@@ -1,0 +1,42 @@
+#pragma once
+/// \file
+/// The one thread of the agent's transport: network, timers and signals take turns on it.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "harpe/base/units.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace harpe {
+
+/// Everything runs on the thread that calls `run`; `post` and `stop` may be called from any.
+class ServerLoop {
+ public:
+  ServerLoop();
+  ~ServerLoop();
+  ServerLoop(const ServerLoop&) = delete;
+  ServerLoop& operator=(const ServerLoop&) = delete;
+
+  void post(std::function<void()> work);
+  void after(Seconds delay, std::function<void()> work);
+  /// Again and again until the loop ends.
+  void every(Seconds period, std::function<void()> work);
+  /// Each time one of these signals comes.
+  void on_signals(const std::vector<int>& signals, std::function<void(int)> work);
+  /// Returns after `stop`.
+  void run();
+  void stop();
+
+  boost::asio::io_context& context();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace harpe

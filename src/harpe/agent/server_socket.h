@@ -1,0 +1,49 @@
+#pragma once
+/// \file
+/// Sockets the agent listens on, and who is at the other end of one.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/agent/policy.h"
+#include "harpe/agent/server_fd.h"
+#include "harpe/base/result.h"
+
+namespace harpe {
+
+struct UnixSocketOptions {
+  std::filesystem::path path = "/run/harpe/agent.sock";
+  /// Everybody may connect: the policy says who may do what.
+  unsigned int mode = 0666;
+  std::optional<std::uint32_t> uid, gid;  ///< none: this process's
+};
+
+/// A listening Unix socket. A socket at that path on which nobody listens any more is replaced; a
+/// live one is a conflict, any other file is left alone and is a fault.
+Result<UniqueFd> listen_unix(const UnixSocketOptions& options);
+
+/// "127.0.0.1:4938", "[::1]:4938"; a host name is not looked up.
+struct TcpAddress {
+  std::string host;
+  std::uint16_t port = 0;
+  bool loopback = false;
+};
+Result<TcpAddress> parse_tcp_address(std::string_view text);
+Result<UniqueFd> listen_tcp(const TcpAddress& address);
+
+/// Sockets that systemd opened for this process (`sd_listen_fds(3)`), the variables that name them
+/// taken out of the environment. Call once, before threads are started.
+std::vector<UniqueFd> sockets_of_activation();
+bool is_unix_socket(int fd);
+
+/// What connections are counted by: a user, or an address.
+std::string peer_key(int fd, const Peer& peer);
+
+/// Raises the limit of open files to what is allowed. Returns the limit.
+std::uint64_t raise_file_limit();
+
+}  // namespace harpe

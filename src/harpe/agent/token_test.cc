@@ -1,0 +1,108 @@
+#include "harpe/agent/token.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+namespace harpe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kNow = 1'767'225'600;
+constexpr const char* kSecret = "your-256-bit-secret-your-256-bit";
+
+TEST(Token, IsReadBackAsItWasSigned) {
+  const SigningKey key = *SigningKey::of(kSecret);
+  const std::string token = key.sign({"alice", {"gpu-read", "cpu-read"}, kNow + 60});
+  const Result<TokenClaims> claims = key.verify(token, kNow);
+  ASSERT_TRUE(claims.ok()) << claims.error().text();
+  EXPECT_EQ(claims->subject, "alice");
+  EXPECT_THAT(claims->scopes, ElementsAre("gpu-read", "cpu-read"));
+  EXPECT_EQ(claims->expires, kNow + 60);
+  EXPECT_EQ(key.verify(token, kNow + 60).error().text(), "Token has expired.");
+}
+
+// Made by Python's hmac and base64 modules, with the header in the order of PyJWT.
+TEST(Token, MadeByOtherCodeIsAccepted) {
+  const Result<TokenClaims> claims =
+      SigningKey::of("0123456789abcdef0123456789abcdef")
+          ->verify(
+              "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9."
+              "eyJzdWIiOiJhbGljZSIsInNjb3BlcyI6WyJncHUtcmVhZCJdLCJleHAiOjQxMDI0NDQ4MDB9."
+              "k6eUvRVq_CCuLcNWZFATLnnekDFVY_XsxpWC39SFR1A",
+              kNow);
+  ASSERT_TRUE(claims.ok()) << claims.error().text();
+  EXPECT_EQ(claims->subject, "alice");
+  EXPECT_EQ(claims->expires, 4102444800);
+}
+
+TEST(Token, IsRefusedWithAnyCharacterChanged) {
+  const SigningKey key = *SigningKey::of(kSecret);
+  const std::string token = key.sign({"alice", {"gpu-read"}, {}});
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    std::string changed = token;
+    changed[i] = changed[i] == 'A' ? 'B' : 'A';
+    EXPECT_FALSE(key.verify(changed, kNow).ok()) << i;
+    EXPECT_FALSE(key.verify(token.substr(0, i), kNow).ok()) << i;
+  }
+  EXPECT_FALSE(SigningKey::of("another-key-another-key-another-key")->verify(token, kNow).ok());
+}
+
+TEST(Token, NeedsTheRightAlgorithmEvenWithARightSignature) {
+  // The key signs whatever bytes it is given, so a token of its own can stand in for a forged one.
+  const SigningKey key = *SigningKey::of(kSecret);
+  for (const char* header : {R"({"alg":"none"})", R"({"alg":"RS256"})", "{}", "[]", "x"}) {
+    const std::string unsigned_token =
+        base64url(header) + "." + base64url(R"({"sub":"a","scopes":[]})") + ".";
+    EXPECT_FALSE(key.verify(unsigned_token, kNow).ok()) << header;
+  }
+}
+
+TEST(Token, KeysOfFewBytesAreRefused) {
+  EXPECT_THAT(SigningKey::of("short\n").error().text(), HasSubstr("at least 32 bytes"));
+  EXPECT_TRUE(SigningKey::of(std::string(kSecret) + "\n").ok());
+}
+
+TEST(Token, AKeyFileThatOthersMayReadIsRefused) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("harpe_key_" + std::to_string(::getpid()));
+  std::ofstream(path) << kSecret << '\n';
+  ::chmod(path.c_str(), 0640);
+  EXPECT_THAT(SigningKey::read(path).error().text(), HasSubstr("chmod 600"));
+  ::chmod(path.c_str(), 0600);
+  EXPECT_TRUE(SigningKey::read(path).ok());
+  std::filesystem::remove(path);
+  EXPECT_EQ(SigningKey::read(path).error().code, ErrorCode::kIo);
+}
+
+TEST(Base64Url, RoundTripsAnyBytesInOneWay) {
+  std::mt19937 random(7);
+  for (std::size_t size = 0; size < 100; ++size) {
+    std::string bytes;
+    for (std::size_t i = 0; i < size; ++i) bytes += static_cast<char>(random() & 255);
+    const std::string text = base64url(bytes);
+    EXPECT_EQ(base64url_decoded(text), bytes);
+    EXPECT_EQ(text.find_first_of("+/="), std::string::npos);
+  }
+  EXPECT_EQ(base64url("\xfb\xff"), "-_8");
+  EXPECT_FALSE(base64url_decoded("-_9"));  // bits that would be lost
+  EXPECT_FALSE(base64url_decoded("a"));
+  EXPECT_FALSE(base64url_decoded("ab=="));
+}
+
+TEST(BearerToken, IsTakenOutOfItsHeader) {
+  EXPECT_EQ(bearer_token("Bearer abc"), "abc");
+  EXPECT_EQ(bearer_token("bearer  abc "), "abc");
+  EXPECT_EQ(bearer_token("Basic abc"), "");
+  EXPECT_EQ(bearer_token(""), "");
+}
+
+}  // namespace
+}  // namespace harpe
