@@ -75,6 +75,9 @@ void add_devices_command(Commands& commands);
 void add_run_command(Commands& commands);
 void add_monitor_command(Commands& commands);
 void add_switch_latency_command(Commands& commands);
+void add_agent_command(Commands& commands);
+void add_clock_command(Commands& commands);
+void add_limit_command(Commands& commands);
 void add_completion_command(Commands& commands);
 void add_man_command(Commands& commands);
 

@@ -1,0 +1,186 @@
+#include <unistd.h>
+
+#include <ctime>
+#include <memory>
+
+#include "harpe/agent/policy.h"
+#include "harpe/agent/server.h"
+#include "harpe/agent/token.h"
+#include "harpe/base/file.h"
+#include "harpe/base/text.h"
+#include "harpe/cli/agent_options.h"
+#include "harpe/cli/command.h"
+#include "harpe/cli/json_output.h"
+#include "harpe/cli/options.h"
+#include "harpe/hw/devices.h"
+
+namespace harpe {
+namespace {
+
+struct AgentArguments {
+  AgentOptionValues values;
+  std::string config;
+};
+
+Result<AgentSetup> read_setup(const AgentArguments& arguments) {
+  AgentOptionValues values;
+  if (!arguments.config.empty()) {
+    const Result<std::string> text = read_file(arguments.config, 1U << 20);
+    if (!text.ok()) return text.error();
+    Result<AgentOptionValues> config = parse_agent_config(*text, arguments.config);
+    if (!config.ok()) return std::move(config).error();
+    values = *std::move(config);
+  }
+  for (const auto& [name, value] : arguments.values) values[name] = value;
+  return agent_setup(values);
+}
+
+Result<Policy> read_policy(const std::string& path) {
+  Result<Policy> policy = Policy::read(path);
+  if (policy.ok() || policy.error().code != ErrorCode::kIo) return policy;
+  Error error = policy.error();
+  error.faults.push_back(
+      {.message = "the agent does only what a policy allows: write one (harpe agent --help; an "
+                  "example comes with Harpe as agent.toml) and name it with --policy"});
+  return error;
+}
+
+Result<Outcome> run(const AgentArguments& arguments, Console& console) {
+  Result<AgentSetup> setup = read_setup(arguments);
+  if (!setup.ok()) return std::move(setup).error();
+  Result<Policy> policy = read_policy(setup->policy);
+  if (!policy.ok()) return std::move(policy).error();
+  DeviceOptions device_options = DeviceOptions::of_environment();
+  if (!setup->simulation.empty()) device_options.simulation = setup->simulation;
+  Result<Devices> devices = open_devices(device_options);
+  if (!devices.ok()) return std::move(devices).error();
+  for (const BackendState& backend : devices->backends) {
+    console.err << "harpe agent: " << backend.name << ": " << backend.detail << '\n';
+  }
+  if (device_options.simulation.empty() && ::geteuid() != 0) {
+    console.err << "harpe agent: not running as root: drivers will most likely refuse to set "
+                   "anything; reading works\n";
+  }
+  for (const auto& file :
+       {setup->options.controller.audit_log, setup->options.controller.state_file}) {
+    if (!file.has_parent_path()) continue;
+    if (Status there = ensure_directory(file.parent_path()); !there.ok()) {
+      return std::move(there).error();
+    }
+  }
+  setup->options.version = HARPE_VERSION;
+  const std::string how = setup->options.controller.dry_run ? " (dry run: nothing is set)" : "";
+  const Status served = run_agent(
+      *std::move(devices), *std::move(policy), setup->options, [&](std::string_view name) {
+        console.err << "harpe agent: listening on " << name << how << std::endl;
+      });
+  if (!served.ok()) return served.error();
+  return Outcome{.text = "", .json = json_text({{"stopped", true}})};
+}
+
+// --- Tokens -------------------------------------------------------------------------------------
+
+struct TokenArguments {
+  std::string key, user, scopes, expires = "1h";
+};
+
+Result<std::vector<std::string>> parse_scopes(std::string_view text) {
+  std::vector<std::string> scopes;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    const std::string scope(trim(text.substr(0, comma)));
+    if (scope != kGpuControl && scope != kGpuRead && scope != kCpuRead) {
+      return Error::invalid("unknown scope " + in_quotes(scope) +
+                            "; there are gpu-control, gpu-read, cpu-read");
+    }
+    scopes.push_back(scope);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  if (scopes.empty()) return Error::invalid("a token needs at least one scope");
+  return scopes;
+}
+
+Result<std::optional<std::int64_t>> parse_expiry(std::string_view text) {
+  if (text == "never" || text == "0") return std::optional<std::int64_t>();
+  const Result<Seconds> duration = parse_duration(text);
+  if (!duration.ok()) return duration.error();
+  if (duration->value < 1 || duration->value > 1e10) {
+    return Error::invalid("a token lasts from a second, or never ends: --expires never");
+  }
+  return std::optional(std::time(nullptr) + static_cast<std::int64_t>(duration->value));
+}
+
+Result<Outcome> issue_token(const TokenArguments& arguments) {
+  const Result<SigningKey> key = SigningKey::read(arguments.key);
+  if (!key.ok()) return key.error();
+  const auto scopes = parse_scopes(arguments.scopes);
+  if (!scopes.ok()) return scopes.error();
+  const auto expires = parse_expiry(arguments.expires);
+  if (!expires.ok()) return expires.error();
+  if (trim(arguments.user).empty()) return Error::invalid("a token needs a --user");
+  const std::string token = key->sign({arguments.user, *scopes, *expires});
+  Json document{{"token", token}, {"user", arguments.user}, {"scopes", *scopes}};
+  document["expires"] = *expires ? Json(**expires) : Json();
+  return Outcome{.text = token + "\n", .json = json_text(document)};
+}
+
+void add_token_command(Commands& commands, CLI::App& agent) {
+  CLI::App& token = commands.add(agent, "token", "tokens for clients that come over TCP",
+                                 "harpe agent token issue --signing-key KEY --user grafana \\\n"
+                                 "    --scope gpu-read,cpu-read --expires 7d");
+  const auto arguments = std::make_shared<TokenArguments>();
+  CLI::App& issue = commands.add(
+      token, "issue",
+      "sign a token\n"
+      "Prints a token (JWT, HS256) that names its holder to the agent; the policy says under "
+      "`tokens` what the holder may do, within the token's scopes. A token cannot be taken back: "
+      "let it expire, or change the key.",
+      "openssl rand -hex 32 > key; chmod 600 key\n"
+      "harpe agent token issue --signing-key key --user grafana \\\n"
+      "    --scope gpu-read,cpu-read --expires 7d",
+      [arguments](Console&) { return issue_token(*arguments); });
+  add_text(issue, "--signing-key", "FILE", "Key to sign with (mode 600)", arguments->key)
+      ->required();
+  add_text(issue, "--user", "NAME", "Whom the token names", arguments->user)->required();
+  add_text(issue, "--scope", "SCOPES", "What it is for: gpu-control,gpu-read,cpu-read",
+           arguments->scopes)
+      ->required();
+  add_text(issue, "--expires", "DURATION", "How long it lasts: 1h, 7d, never (default: 1h)",
+           arguments->expires);
+}
+
+}  // namespace
+
+void add_agent_command(Commands& commands) {
+  const auto arguments = std::make_shared<AgentArguments>();
+  CLI::App& app = commands.add(
+      commands.root(), "agent",
+      "let unprivileged jobs set clocks and power limits, safely\n"
+      "The one privileged daemon of a node. It listens on a Unix socket, does for each user only "
+      "what its policy file allows, and puts back what was there before when a lease ends, a "
+      "client dies, or the agent itself stops or crashes. Zeus's client works with it unchanged "
+      "(ZEUSD_SOCK_PATH).",
+      "harpe agent --policy /etc/harpe/agent.toml\n"
+      "harpe agent --config agent-options.toml --dry-run\n"
+      "harpe agent --simulate two-a40.toml --policy agent.toml \\\n"
+      "    --socket ./agent.sock",
+      [arguments](Console& console) { return run(*arguments, console); });
+  add_text(app, "--config", "FILE", "Options from a file: `socket = \"PATH\"` for --socket PATH",
+           arguments->config);
+  for (const AgentOptionHelp& option : agent_option_table()) {
+    const std::string name = option.name;
+    if (*option.value == '\0') {
+      app.add_flag_callback(
+          "--" + name, [arguments, name] { arguments->values[name] = "true"; }, option.help);
+      continue;
+    }
+    app.add_option_function<std::string>(
+           "--" + name,
+           [arguments, name](const std::string& text) { arguments->values[name] = text; },
+           option.help)
+        ->type_name(option.value);
+  }
+  add_token_command(commands, app);
+}
+
+}  // namespace harpe

@@ -1,0 +1,242 @@
+#include "harpe/cli/agent_options.h"
+
+#include <grp.h>
+#include <pwd.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "harpe/base/json.h"
+#include "harpe/base/text.h"
+#include "harpe/base/toml.h"
+#include "harpe/cli/quantity_text.h"
+
+namespace harpe {
+namespace {
+
+constexpr const char* kDefaultPolicy = "/etc/harpe/agent.toml";
+
+std::optional<std::uint32_t> parse_octal(std::string_view text) {
+  std::uint32_t value = 0;
+  if (text.empty() || text.size() > 5) return std::nullopt;
+  for (const char c : text) {
+    if (c < '0' || c > '7') return std::nullopt;
+    value = value * 8 + static_cast<std::uint32_t>(c - '0');
+  }
+  return value <= 0777 ? std::optional(value) : std::nullopt;
+}
+
+std::optional<std::uint32_t> parse_id(std::string_view text) {
+  const auto id = parse_integer(text);
+  if (!id || *id < 0 || *id > std::numeric_limits<std::uint32_t>::max()) return std::nullopt;
+  return static_cast<std::uint32_t>(*id);
+}
+
+std::optional<std::uint32_t> user_id(const std::string& name) {
+  if (const auto id = parse_id(name)) return id;
+  const passwd* user = ::getpwnam(name.c_str());
+  return user != nullptr ? std::optional<std::uint32_t>(user->pw_uid) : std::nullopt;
+}
+
+std::optional<std::uint32_t> group_id(const std::string& name) {
+  if (const auto id = parse_id(name)) return id;
+  const group* found = ::getgrnam(name.c_str());
+  return found != nullptr ? std::optional<std::uint32_t>(found->gr_gid) : std::nullopt;
+}
+
+/// Reads values one by one and keeps what is wrong with them.
+class Reader {
+ public:
+  Reader(const AgentOptionValues& values, Faults& faults) : values_(values), faults_(faults) {}
+
+  std::string text(const std::string& name, const std::string& otherwise = {}) const {
+    const auto found = values_.find(name);
+    return found == values_.end() ? otherwise : found->second;
+  }
+  bool flag(const std::string& name) {
+    const std::string value = text(name, "false");
+    if (value != "true" && value != "false") fault(name, "expected true or false");
+    return value == "true";
+  }
+  /// \param parse  text to std::optional
+  template <class T, class Parse>
+  T value(const std::string& name, T otherwise, Parse parse, const char* expected) {
+    const auto found = values_.find(name);
+    if (found == values_.end()) return otherwise;
+    const auto parsed = parse(found->second);
+    if (parsed) return T(*parsed);
+    fault(name, "expected " + std::string(expected) + ", got " + in_quotes(found->second));
+    return otherwise;
+  }
+  void fault(const std::string& name, const std::string& message) {
+    faults_.add("--" + name + ": " + message);
+  }
+
+ private:
+  const AgentOptionValues& values_;
+  Faults& faults_;
+};
+
+std::optional<std::size_t> parse_limit(std::string_view text) {
+  const auto number = parse_integer(text);
+  if (!number || *number < 1 || *number > 1'000'000) return std::nullopt;
+  return static_cast<std::size_t>(*number);
+}
+
+std::set<std::string> split(std::string_view text) {
+  std::set<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    if (const auto part = trim(text.substr(0, comma)); !part.empty()) parts.emplace(part);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return parts;
+}
+
+void read_transport(Reader& read, AgentOptions& options) {
+  options.socket.path = read.text("socket", "/run/harpe/agent.sock");
+  options.socket.mode = read.value("socket-mode", 0666U, parse_octal, "an octal mode such as 660");
+  using Id = std::optional<std::uint32_t>;
+  options.socket.uid = read.value("socket-owner", Id(), user_id, "a user");
+  options.socket.gid = read.value("socket-group", Id(), group_id, "a group");
+  options.tcp = read.text("tcp");
+  options.signing_key = read.text("signing-key");
+  options.tokens_everywhere = read.flag("tokens-everywhere");
+  const std::string certificate = read.text("tls-certificate");
+  const std::string key = read.text("tls-key");
+  if (certificate.empty() != key.empty()) {
+    read.fault(certificate.empty() ? "tls-certificate" : "tls-key", "is missing");
+  }
+  if (!certificate.empty()) options.tls = TlsFiles{certificate, key};
+  if (const std::string groups = read.text("enable"); !groups.empty()) {
+    options.groups = split(groups);
+  }
+  options.limits.connections = read.value("connections", options.limits.connections, parse_limit,
+                                          "a number from 1 to 1000000");
+  options.limits.connections_per_user =
+      read.value("connections-per-user", options.limits.connections_per_user, parse_limit,
+                 "a number from 1 to 1000000");
+  options.log = read.text("log");
+}
+
+void read_controller(Reader& read, AgentOptions& options) {
+  // What belongs to one agent lies beside its socket, so that two can run side by side.
+  const std::filesystem::path run = options.socket.path.parent_path();
+  const bool usual = run == "/run/harpe";
+  ControllerOptions& controller = options.controller;
+  controller.state_file = read.text("state-file", run / "agent-state.json");
+  controller.audit_log = read.text(
+      "audit-log", usual ? "/var/log/harpe/agent-audit.jsonl" : run / "agent-audit.jsonl");
+  controller.clock_socket = read.text("clock-socket", run / "clock.sock");
+  controller.clock_socket_mode = options.socket.mode;
+  controller.dry_run = read.flag("dry-run");
+  const auto seconds = [](const std::string& text) -> std::optional<Seconds> {
+    const Result<Seconds> parsed = parse_duration(text);
+    return parsed.ok() ? std::optional(*parsed) : std::nullopt;
+  };
+  controller.minimum_dwell =
+      read.value("minimum-dwell", controller.minimum_dwell, seconds, "a time such as 20ms");
+}
+
+/// Integers stay as they were written.
+std::optional<std::string> text_of(const JsonValue& value) {
+  switch (value.type) {
+    case JsonValue::Type::kString:
+      return value.string;
+    case JsonValue::Type::kBool:
+      return value.boolean ? "true" : "false";
+    case JsonValue::Type::kNumber:
+      return value.is_integer ? std::to_string(value.integer) : shortest(value.number);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+const std::vector<AgentOptionHelp>& agent_option_table() {
+  static const std::vector<AgentOptionHelp> kTable{
+      {"policy", "FILE", "Who may do what (default: /etc/harpe/agent.toml)"},
+      {"socket", "PATH", "Unix socket to serve (default: /run/harpe/agent.sock)"},
+      {"socket-mode", "MODE", "Who may connect, octal (default: 666; the policy decides the rest)"},
+      {"socket-owner", "USER", "Owner of the socket"},
+      {"socket-group", "GROUP", "Group of the socket"},
+      {"tcp", "ADDRESS:PORT", "Serve TCP too; needs --signing-key, and TLS beyond this machine"},
+      {"tls-certificate", "FILE", "Certificate chain for TCP (PEM)"},
+      {"tls-key", "FILE", "Key of the certificate (PEM, mode 600)"},
+      {"signing-key", "FILE", "Key that tokens are signed with (mode 600)"},
+      {"tokens-everywhere", "", "Ask for a token on the Unix socket, too"},
+      {"enable", "GROUPS", "API groups: gpu-control,gpu-read,cpu-read (default: all)"},
+      {"state-file", "FILE", "What to put back after a crash (default: beside the socket)"},
+      {"audit-log", "FILE",
+       "Every change, as JSON lines (default: /var/log/harpe/agent-audit.jsonl, or beside a socket "
+       "elsewhere)"},
+      {"clock-socket", "PATH", "Where clock channels are given out (default: beside the socket)"},
+      {"log", "FILE", "Log (default: standard error); SIGHUP opens it anew"},
+      {"minimum-dwell", "DURATION", "Least time between two clocks of one GPU (default: 20ms)"},
+      {"connections", "COUNT", "Most connections at once (default: 16384)"},
+      {"connections-per-user", "COUNT", "Most of one user or address (default: 1024)"},
+      {"dry-run", "", "Change nothing; say what would be changed"},
+      {"simulate", "FILE", "Serve the simulated GPUs of this file (also HARPE_SIMULATION)"}};
+  return kTable;
+}
+
+Result<AgentOptionValues> parse_agent_config(std::string_view text, const std::string& file) {
+  const Result<JsonValue> document = parse_toml(text, file);
+  if (!document.ok()) return document.error();
+  std::vector<std::string> known;
+  for (const AgentOptionHelp& option : agent_option_table()) known.emplace_back(option.name);
+  AgentOptionValues values;
+  Faults faults(file);
+  for (const auto& [key, value] : document->members) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      const auto near = nearest(key, known);
+      faults.add(value.key_line, value.key_column,
+                 "unknown option " + in_quotes(key) +
+                     (near ? "; did you mean '" + *near + "'?" : std::string()));
+    } else if (const auto read = text_of(value)) {
+      values[key] = *read;
+    } else {
+      faults.add(value.line, value.column, key + ": expected text, a number or true or false");
+    }
+  }
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return values;
+}
+
+Result<AgentSetup> agent_setup(const AgentOptionValues& values) {
+  Faults faults;
+  Reader read(values, faults);
+  AgentSetup setup;
+  setup.policy = read.text("policy", kDefaultPolicy);
+  setup.simulation = read.text("simulate");
+  read_transport(read, setup.options);
+  read_controller(read, setup.options);
+  if (const Status right = check_agent_options(setup.options); !right.ok()) {
+    for (const Fault& fault : right.error().faults) faults.add(fault.message);
+  }
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return setup;
+}
+
+Result<Seconds> parse_duration(std::string_view text) {
+  const std::string_view whole = trim(text);
+  for (const auto& [suffix, unit] : {std::pair{'h', 3600.0}, std::pair{'d', 86400.0}}) {
+    if (!whole.ends_with(suffix)) continue;
+    const auto number = parse_number(whole.substr(0, whole.size() - 1));
+    if (number && *number >= 0) return Seconds{*number * unit};
+  }
+  return parse_seconds(whole);
+}
+
+std::string duration_text(Seconds duration) {
+  const auto seconds = std::llround(duration.value);
+  if (seconds < 120) return std::to_string(seconds) + " s";
+  if (seconds < 7200) return std::to_string((seconds + 30) / 60) + " min";
+  const auto minutes = (seconds + 30) / 60;
+  return std::to_string(minutes / 60) + " h" +
+         (minutes % 60 == 0 ? "" : " " + std::to_string(minutes % 60) + " min");
+}
+
+}  // namespace harpe

@@ -1,0 +1,43 @@
+#pragma once
+/// \file
+/// Options of `harpe agent`, from the command line and from a configuration file with the same
+/// names.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/agent/server.h"
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+/// One option: "--tcp ADDRESS:PORT" and the key `tcp`.
+struct AgentOptionHelp {
+  const char* name;
+  const char* value;  ///< "" for a flag
+  const char* help;
+};
+const std::vector<AgentOptionHelp>& agent_option_table();
+
+/// Text of each option by its name.
+using AgentOptionValues = std::map<std::string, std::string>;
+
+/// Reads a configuration file (TOML): an option a line, without its dashes. All faults at once.
+Result<AgentOptionValues> parse_agent_config(std::string_view text, const std::string& file);
+
+struct AgentSetup {
+  AgentOptions options;
+  std::string policy, simulation;
+};
+/// Reads the values; what is not given has its default. All faults at once.
+Result<AgentSetup> agent_setup(const AgentOptionValues& values);
+
+/// "30s", "10min", "2h", "7d"; a bare number is seconds. Not negative.
+Result<Seconds> parse_duration(std::string_view text);
+/// "10 min", "2 h 30 min".
+std::string duration_text(Seconds duration);
+
+}  // namespace harpe

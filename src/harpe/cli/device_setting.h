@@ -1,0 +1,33 @@
+#pragma once
+/// \file
+/// Setting GPUs from the command line: through the agent, under a lease that outlives the command,
+/// or directly. Shared by `harpe clock` and `harpe limit`.
+
+#include <string>
+
+#include "harpe/agent/controller.h"
+#include "harpe/cli/command.h"
+#include "harpe/cli/device_options.h"
+
+namespace harpe {
+
+struct SettingArguments {
+  DeviceArguments devices;
+  std::string socket;  ///< of the agent; empty: HARPE_AGENT_SOCKET, then the usual one
+  Seconds duration{3600};
+  bool direct = false;
+};
+
+/// What is to be set, or put back.
+struct WantedSetting {
+  Setting setting;         ///< what to apply; for a reset, what `--direct` applies
+  bool reset = false;      ///< put back what the command line has set
+  std::string reset_hint;  ///< command that undoes a direct setting: "harpe clock reset --direct"
+};
+
+/// Adds `--gpus`, `--simulate`, `--socket`, `--direct` and, for a setting, `--for`.
+void add_setting_options(CLI::App& app, SettingArguments& arguments, bool reset);
+
+Result<Outcome> run_setting(const SettingArguments& arguments, const WantedSetting& wanted);
+
+}  // namespace harpe
