@@ -29,4 +29,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINA
 if(TARGET harpe)
   install(TARGETS harpe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR})
+  install(FILES ${PROJECT_SOURCE_DIR}/packaging/systemd/harpe-agent.service
+                ${PROJECT_SOURCE_DIR}/packaging/systemd/harpe-agent.socket DESTINATION lib/systemd/system)
+  install(FILES ${PROJECT_SOURCE_DIR}/packaging/agent.toml DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endif()

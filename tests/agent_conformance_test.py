@@ -1,0 +1,471 @@
+#!/usr/bin/env python3
+"""The running agent, over plain sockets, as zeusd's clients and others meet it.
+Usage: agent_conformance_test.py HARPE"""
+
+import http.client
+import json
+import os
+import signal
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import time
+
+import agent_process
+from agent_process import AgentTest, free_port, read_answer
+
+SET = "/gpu/set_power_limit?power_limit_mw={}&gpu_ids={}&block={}"
+
+
+class Zeusd(AgentTest):
+    """zeusd's routes, status codes and bodies."""
+
+    def setUp(self):
+        super().setUp()
+        self.start()
+        self.connection = self.connect()  # its leases last as long as this process
+
+    def post(self, target):
+        return self.ask("POST", target, connection=self.connection)
+
+    def get(self, target):
+        return self.ask("GET", target, connection=self.connection)
+
+    def test_discovery_and_time(self):
+        found = self.get("/discover").json()
+        self.assertEqual([gpu["id"] for gpu in found["gpus"]], [0, 1])
+        self.assertEqual(set(found["gpus"][0]), {"id", "name", "pci_address", "cumulative_energy_available"})
+        self.assertEqual(found["cpus"], [{"id": 0, "dram_available": True}])
+        self.assertEqual(found["enabled_api_groups"], ["gpu-control", "gpu-read", "cpu-read"])
+        self.assertFalse(found["auth_required"])
+        self.assertAlmostEqual(self.get("/time").json()["timestamp_ms"] / 1000, time.time(), delta=5)
+        whoami = self.get("/auth/whoami")
+        self.assertEqual((whoami.status, whoami.json()["error"]),
+                         (404, "Authentication is not enabled on this server."))
+
+    def test_every_write(self):
+        for target in ["/gpu/set_power_limit?power_limit_mw=200000", "/gpu/set_persistence_mode?enabled=true",
+                       "/gpu/set_gpu_locked_clocks?min_clock_mhz=900&max_clock_mhz=1200",
+                       "/gpu/set_mem_locked_clocks?min_clock_mhz=7251&max_clock_mhz=7251",
+                       "/gpu/reset_gpu_locked_clocks?", "/gpu/reset_mem_locked_clocks?", "/gpu/reset_locked_clocks?"]:
+            for block in ["true", "false"]:
+                answer = self.post(f"{target}&gpu_ids=1,0,1&block={block}")
+                self.assertEqual((answer.status, answer.body), (200, ""), target)
+        self.assertEqual(self.limits(), [200, 200])
+
+    def test_a_write_without_waiting_happens(self):
+        self.assertEqual(self.post(SET.format(150000, 1, "false")).status, 200)
+        self.wait_for(lambda: self.limits() == [300, 150])
+
+    def test_wrong_writes_change_nothing(self):
+        for target in ["/gpu/set_power_limit", SET.format("x", 0, "true"), SET.format(-1, 0, "true"),
+                       SET.format(200000, 0, "maybe"), SET.format(200000, 0, "true") + "&more=1",
+                       "/gpu/set_power_limit?power_limit_mw=200000&gpu_ids=0"]:
+            self.assertEqual(self.post(target).status, 400, target)
+        for ids, error in [("", "gpu_ids must contain at least one GPU index"),
+                           ("0,,1", "gpu_ids contains an empty GPU index"), ("x", "Invalid GPU index: x")]:
+            answer = self.post(SET.format(200000, ids, "true"))
+            self.assertEqual((answer.status, answer.json()), (400, {"error": error}))
+        answer = self.post(SET.format(200000, "0,9", "true"))
+        self.assertEqual((answer.status, answer.body), (400, "GPU index 9 does not exist."))
+        self.assertEqual(self.limits(), [300, 300])
+
+    def test_errors_of_devices(self):
+        denied = self.post(SET.format(290000, "0,1", "true"))
+        self.assertEqual(denied.status, 403)
+        self.assertEqual(sorted(denied.json()["errors"]), ["0", "1"])
+        backwards = self.post("/gpu/set_gpu_locked_clocks?min_clock_mhz=1200&max_clock_mhz=900&gpu_ids=0&block=true")
+        self.assertIn(backwards.status, (400, 403))
+        self.assertEqual(self.limits(), [300, 300])
+
+    def test_every_read(self):
+        # The counter steps every 100 ms.
+        self.wait_for(lambda: self.get("/gpu/get_cumulative_energy?gpu_ids=0").json()["0"]["energy_mj"] > 0)
+        power = self.get("/gpu/get_power").json()
+        self.assertEqual(sorted(power["power_mw"]), ["0", "1"])
+        self.assertGreater(power["power_mw"]["0"], 1000)
+        self.assertEqual(self.get("/gpu/get_power_limit?gpu_ids=1").json(), {"1": {"power_limit_mw": 300000}})
+        self.assertEqual(self.get("/gpu/get_power_limit_constraints?gpu_ids=0").json(),
+                         {"0": {"min_power_limit_mw": 100000, "max_power_limit_mw": 300000}})
+        self.assertIn(self.get("/gpu/get_persistence_mode?gpu_ids=0").json()["0"]["enabled"], (True, False))
+        self.assertEqual(self.get("/gpu/get_power?what=1").status, 400)
+        missing = self.get("/gpu/get_power?gpu_ids=9")
+        self.assertEqual((missing.status, missing.json()), (400, {"error": "GPU 9 not found"}))
+
+    def test_cpu_reads(self):
+        energy = self.get("/cpu/get_cumulative_energy?cpu=true&dram=false").json()["0"]
+        self.assertGreaterEqual(energy["cpu_energy_uj"], 0)
+        self.assertIsNone(energy["dram_energy_uj"])
+        self.assertEqual(self.get("/cpu/get_cumulative_energy").status, 400)
+        power = self.get("/cpu/get_power?cpu_ids=0").json()["power_mw"]["0"]
+        self.assertAlmostEqual(power["cpu_mw"], 90000, delta=20000)
+        self.assertAlmostEqual(power["dram_mw"], 12000, delta=4000)
+
+    def events(self, target, count):
+        connection = self.connect()
+        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        with connection.makefile("rb") as file:
+            answer = read_answer(file)
+            self.assertEqual(answer.headers["content-type"], "text/event-stream")
+            self.assertEqual(answer.headers["cache-control"], "no-cache")
+            found = []
+            while len(found) < count:
+                line = file.readline()
+                self.assertTrue(line, "the stream ended")
+                if line.startswith(b"data: "):
+                    found.append(json.loads(line[6:]))
+        return found
+
+    def test_streams(self):
+        event = self.events("/gpu/stream_power?gpu_ids=1", 2)[0]
+        self.assertEqual((set(event), event["gpu_id"]), ({"timestamp_ms", "gpu_id", "power_mw"}, 1))
+        self.assertAlmostEqual(event["timestamp_ms"] / 1000, time.time(), delta=5)
+        event = self.events("/cpu/stream_power", 1)[0]
+        self.assertEqual(set(event), {"timestamp_ms", "cpu_id", "cpu_mw", "dram_mw"})
+        self.assertIn("power_w", self.events("/v1/power/stream", 1)[0])
+        for kind in ["gpu", "cpu"]:
+            answer = self.get(f"/{kind}/stream_power?{kind}_ids=9")
+            available = "[0, 1]" if kind == "gpu" else "[0]"
+            self.assertEqual((answer.status, answer.json()["error"]),
+                             (400, f"Unknown {kind.upper()} indices: [9]. Available: {available}"))
+
+
+class Tokens(AgentTest):
+    def over_tcp(self, method, target, token=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request(method, target, headers={"Authorization": f"Bearer {token}"} if token else {})
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        connection.close()
+        return answer.status, body, answer.headers
+
+    def start_tcp(self, *options):
+        self.port = free_port()
+        self.start("--tcp", f"127.0.0.1:{self.port}", "--signing-key", self.key, *options)
+
+    def test_checks_in_zeusds_order(self):
+        self.start_tcp("--enable", "gpu-read,cpu-read")
+        status, body, _ = self.over_tcp("POST", SET.format(200000, 0, "true"))
+        self.assertEqual((status, json.loads(body)["error"]),
+                         (404, "API group 'gpu-control' is not enabled on this server."))
+        self.assertTrue(json.loads(self.over_tcp("GET", "/discover")[1])["auth_required"])
+        self.assertEqual(self.over_tcp("GET", "/time")[0], 200)
+        status, _, headers = self.over_tcp("GET", "/gpu/get_power")
+        self.assertEqual((status, headers["WWW-Authenticate"]), (401, 'Bearer realm="zeusd"'))
+        self.assertEqual(self.over_tcp("GET", "/gpu/get_power", "a.b.c")[0], 401)
+        self.assertEqual(self.over_tcp("GET", "/gpu/get_power", self.token("cpu-read"))[0], 403)
+        self.assertEqual(self.over_tcp("GET", "/gpu/get_power", self.token("gpu-read"))[0], 200)
+        short = self.token("gpu-read", "1s")
+        self.wait_for(lambda: self.over_tcp("GET", "/gpu/get_power", short)[0] == 401)
+        self.assertEqual(json.loads(self.over_tcp("GET", "/gpu/get_power", short)[1]), {"error": "Token has expired."})
+        who = json.loads(self.over_tcp("GET", "/auth/whoami", self.token("gpu-read,cpu-read", "never"))[1])
+        self.assertEqual(who, {"sub": "alice", "scopes": ["gpu-read", "cpu-read"]})
+
+    def test_a_token_sets_what_the_policy_allows(self):
+        self.start_tcp()
+        token = self.token("gpu-control,gpu-read")
+        self.assertEqual(self.over_tcp("POST", SET.format(200000, 0, "true"), token)[0], 200)
+        self.assertEqual(self.over_tcp("POST", SET.format(290000, 0, "true"), token)[0], 403)
+        self.assertEqual(self.limits(), [200, 300])
+        self.assertEqual(self.stop(), 0)
+
+    def test_tls(self):
+        certificate, key = self.folder / "cert.pem", self.folder / "key.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate,
+                        "-days", "1", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
+                       check=True, capture_output=True)
+        key.chmod(0o644)
+        options = ["--tcp", f"127.0.0.1:{free_port()}", "--signing-key", self.key, "--tls-certificate", certificate,
+                   "--tls-key", key]
+        self.assertIn("chmod 600", self.refused_start(*options))
+        key.chmod(0o600)
+        self.start_tcp("--tls-certificate", certificate, "--tls-key", key)
+        context = ssl.create_default_context(cafile=certificate)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=20, context=context)
+        for _ in range(3):
+            connection.request("GET", "/gpu/get_power", headers={"Authorization": f"Bearer {self.token('gpu-read')}"})
+            answer = connection.getresponse()
+            self.assertEqual(answer.status, 200)
+            answer.read()
+        self.assertGreaterEqual(connection.sock.version(), "TLSv1.2")
+        connection.close()
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as plain:
+            plain.sendall(b"GET /time HTTP/1.1\r\n\r\n")
+            self.assertNotIn(b"timestamp_ms", plain.recv(4096))
+
+    def test_what_would_be_unsafe_is_refused(self):
+        self.assertIn("--signing-key", self.refused_start("--tcp", "127.0.0.1:1"))
+        self.assertIn("--tls-certificate", self.refused_start("--tcp", "0.0.0.0:1", "--signing-key", self.key))
+        self.key.chmod(0o644)
+        self.assertIn("chmod 600", self.refused_start("--tcp", "127.0.0.1:1", "--signing-key", self.key))
+        self.policy.chmod(0o666)
+        self.assertIn("policy.toml", self.refused_start())
+
+
+class Leases(AgentTest):
+    def test_one_holder_a_gpu_and_everything_back_at_the_end(self):
+        self.start()
+        taken = self.ask("POST", "/v1/leases", {"gpus": [0], "duration_s": 600, "ends_with_process": False})
+        self.assertEqual(taken.status, 201, taken.body)
+        lease = f"/v1/leases/{taken.json()['id']}"
+        self.assertEqual(self.ask("POST", "/v1/leases", {"gpus": [0, 1]}).status, 409)
+        self.assertEqual(self.ask("POST", SET.format(200000, 0, "true")).status, 409)
+        applied = self.ask("POST", f"{lease}/settings", {"gpus": [0], "power_limit_w": 220})
+        self.assertEqual((applied.status, applied.json()["applied"]["0"]["power_limit_w"]), (200, 220))
+        self.assertEqual(self.limits(), [220, 300])
+        self.assertEqual(self.ask("POST", f"{lease}/renew", {"duration_s": 900}).status, 200)
+        self.assertEqual(self.ask("DELETE", lease).status, 200)
+        self.assertEqual(self.limits(), [300, 300])
+
+    def test_a_killed_client_leaves_nothing_behind(self):
+        self.start()
+        code = ("import http.client, socket, sys, time\n"
+                "c = http.client.HTTPConnection('x'); c.sock = socket.socket(socket.AF_UNIX)\n"
+                "c.sock.connect(sys.argv[1])\n"
+                f"c.request('POST', '{SET.format(200000, 0, 'true')}'); print(c.getresponse().status, flush=True)\n"
+                "time.sleep(600)\n")
+        client = subprocess.Popen([sys.executable, "-c", code, self.socket], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(client.stdout.readline().strip(), "200")
+        self.assertEqual(self.limits(), [200, 300])
+        client.kill()
+        client.wait()
+        client.stdout.close()
+        self.wait_for(lambda: self.limits() == [300, 300])
+
+    def test_a_stopped_agent_puts_everything_back(self):
+        self.start()
+        lease = self.ask("POST", "/v1/leases", {"gpus": [1], "duration_s": 600, "ends_with_process": False}).json()
+        self.ask("POST", f"/v1/leases/{lease['id']}/settings", {"gpus": [1], "power_limit_w": 220})
+        self.assertEqual(self.limits(), [300, 220])
+        self.assertEqual(self.stop(), 0)
+        self.assertFalse(self.socket.exists())
+        self.start()
+        self.assertEqual(self.limits(), [300, 300])
+
+    def test_a_dry_run_changes_nothing(self):
+        self.start("--dry-run")
+        connection = self.connect()
+        self.assertEqual(self.ask("POST", SET.format(200000, 0, "true"), connection=connection).status, 200)
+        self.assertEqual(self.limits(), [300, 300])
+        self.assertTrue(self.ask("GET", "/health").json()["dry_run"])
+
+
+class Commands(AgentTest):
+    def harpe_run(self, *words):
+        return subprocess.run([self.harpe, *words], capture_output=True, text=True, timeout=60)
+
+    def test_clock_and_limit_go_through_the_agent(self):
+        self.start()
+        agent = ["--socket", self.socket]
+        said = self.harpe_run("limit", "set", "250", "--gpus", "1", "--for", "10min", *agent)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("300 W -> 250 W", said.stdout)
+        self.assertIn("put back in 10 min", said.stdout)
+        said = self.harpe_run("clock", "set", "900-1200", "--gpus", "1", "--json", *agent)
+        self.assertEqual(json.loads(said.stdout)["gpus"][0]["put_back_in_s"], 3600)
+        self.assertEqual(self.limits(), [300, 250])
+        said = self.harpe_run("limit", "reset", "--gpus", "all", *agent)
+        self.assertIn("GPU 0: nothing that you set", said.stdout)
+        self.assertEqual(self.limits(), [300, 300])
+        said = self.harpe_run("limit", "set", "50", "--gpus", "0", *agent)
+        self.assertEqual(said.returncode, 77)
+        self.assertIn("100 W to 280 W", said.stderr)
+        self.assertEqual(self.ask("GET", "/v1/leases").json()["leases"], [])
+
+    def test_without_an_agent_they_say_what_helps(self):
+        said = self.harpe_run("clock", "set", "1200", "--socket", self.socket)
+        self.assertEqual(said.returncode, 69)
+        self.assertIn("no agent listens", said.stderr)
+        self.assertIn("--direct", said.stderr)
+
+    def test_directly_they_warn(self):
+        simulated = ["--direct", "--simulate", self.simulation, "--gpus", "0"]
+        said = self.harpe_run("limit", "set", "200", *simulated)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("nothing will put this back; undo it with: harpe limit reset --direct", said.stdout)
+        self.assertIn("now:    power limit 300 W", self.harpe_run("limit", "reset", *simulated).stdout)
+
+
+class Service(AgentTest):
+    """What systemd and monitoring see."""
+
+    def test_it_tells_when_it_is_ready_alive_and_stopping(self):
+        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(notify.close)
+        notify.settimeout(20)
+        notify.bind(str(self.folder / "notify"))
+        self.start(env={**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify"), "WATCHDOG_USEC": "200000"})
+        self.assertEqual(notify.recv(100), b"READY=1")
+        self.assertEqual(notify.recv(100), b"WATCHDOG=1")
+        self.assertEqual(notify.recv(100), b"WATCHDOG=1")
+        self.agent.terminate()
+        while (word := notify.recv(100)) == b"WATCHDOG=1":
+            pass
+        self.assertEqual(word, b"STOPPING=1")
+
+    def test_it_serves_a_socket_that_was_opened_for_it(self):
+        listening = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listening.close)
+        listening.bind(str(self.socket))
+        listening.listen()
+
+        # The shell keeps its process number through exec, as systemd's child does.
+        command = ["/bin/sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "sh", *map(str, self.command())]
+        duplicate = os.dup(listening.fileno())
+        self.addCleanup(os.close, duplicate)
+
+        def pass_socket():
+            os.dup2(duplicate, 3)
+            os.set_inheritable(3, True)
+
+        self.agent = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=pass_socket,
+                                      close_fds=False)
+        self.addCleanup(self.stop)
+        while "listening on" not in self.agent.stderr.readline():
+            pass
+        self.assertEqual(self.ask("GET", "/time").status, 200)
+        self.agent.terminate()
+        self.agent.wait(30)
+        self.assertTrue(self.socket.exists())
+
+    def test_its_log_is_opened_anew(self):
+        self.start()
+        log = self.folder / "log"
+        log.touch()
+        log.rename(self.folder / "log.1")
+        self.agent.send_signal(signal.SIGHUP)
+        self.wait_for(lambda: log.exists() and "anew" in log.read_text())
+        self.assertEqual(self.ask("GET", "/time").status, 200)
+
+    def test_stale_sockets_are_replaced_and_others_left_alone(self):
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(str(self.socket))
+        self.start()
+        self.assertIn("another agent listens", self.refused_start())
+        self.assertEqual(self.ask("GET", "/time").status, 200)
+        self.stop()
+        self.socket.write_text("not a socket")
+        self.assertIn("is not a socket", self.refused_start())
+        self.assertEqual(self.socket.read_text(), "not a socket")
+
+    def test_metrics_pass_the_checker(self):
+        self.start()
+        metrics = self.ask("GET", "/metrics")
+        self.assertEqual(metrics.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8")
+        self.assertIn("harpe_gpu_power_watts{", metrics.body)
+        self.assertEqual(self.ask("GET", "/health").json()["status"], "ok")
+        if shutil.which("promtool") is None:
+            self.skipTest("promtool is missing (package prometheus)")
+        subprocess.run(["promtool", "check", "metrics"], input=metrics.body, text=True, check=True)
+
+
+class BadClients(AgentTest):
+    def setUp(self):
+        super().setUp()
+        self.start()
+
+    def tearDown(self):
+        self.assertEqual(self.ask("GET", "/time").status, 200)
+        self.assertIsNone(self.agent.poll())
+
+    def test_malformed_requests_are_answered_and_closed(self):
+        for data in [b"nonsense\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
+                     b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"]:
+            self.assertTrue(self.raw(data).startswith(b"HTTP/1.1 400 "), data)
+
+    def test_oversized_requests_are_refused(self):
+        self.assertTrue(self.raw(b"GET / HTTP/1.1\r\nX: " + b"x" * 20000).startswith(b"HTTP/1.1 431 "))
+        self.assertTrue(self.raw(b"POST / HTTP/1.1\r\nContent-Length: 65537\r\n\r\n").startswith(b"HTTP/1.1 413 "))
+
+    def test_requests_may_come_together_and_in_pieces(self):
+        connection = self.connect()
+        connection.sendall(b"GET /time HTTP/1.1\r\n\r\nGET /health HTTP/1.1\r\n\r\nGET /ti")
+        with connection.makefile("rb") as file:
+            self.assertIn("timestamp_ms", read_answer(file).body)
+            self.assertIn("uptime_s", read_answer(file).body)
+            connection.sendall(b"me HTTP/1.0\r\n\r\n")
+            self.assertIn("timestamp_ms", read_answer(file).body)
+            self.assertIsNone(read_answer(file))
+
+    def test_clients_that_leave_in_the_middle_hurt_nobody(self):
+        for data in [b"", b"GET /ti", b"POST /v1/leases HTTP/1.1\r\nContent-Length: 50\r\n\r\n{",
+                     b"GET /cpu/get_power HTTP/1.1\r\n\r\n", b"GET /gpu/stream_power HTTP/1.1\r\n\r\n"]:
+            for _ in range(20):
+                connection = self.connect()
+                connection.sendall(data)
+                connection.close()
+        self.wait_for(lambda: "harpe_agent_http_connections 1\n" in self.ask("GET", "/metrics").body)
+        self.assertIn("harpe_agent_power_listeners 0\n", self.ask("GET", "/metrics").body)
+
+    def test_a_slow_request_is_cut_off(self):
+        connection = self.connect(30)
+        began = time.monotonic()
+        connection.sendall(b"GET /time")
+        while time.monotonic() - began < 9:
+            connection.sendall(b"x")
+            time.sleep(1)
+        self.assertEqual(connection.recv(100), b"")
+        self.assertLess(time.monotonic() - began, 15)
+
+
+class Crowds(AgentTest):
+    def open_many(self, count):
+        connections = []
+        for _ in range(count):
+            connection = socket.socket(socket.AF_UNIX)
+            self.addCleanup(connection.close)
+            connection.connect(str(self.socket))  # waits while the backlog is full
+            connection.settimeout(30)
+            connections.append(connection)
+        return connections
+
+    def raise_limit(self, wanted):
+        import resource
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard < wanted:
+            self.skipTest(f"at most {hard} open files are allowed here")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+
+    def test_ten_thousand_idle_connections_leave_it_responsive(self):
+        self.raise_limit(10_500)
+        self.start("--connections-per-user", "12000")
+        idle = self.open_many(10_000)
+        took = []
+        for _ in range(21):
+            began = time.monotonic()
+            self.assertEqual(self.ask("GET", "/gpu/get_power_limit").status, 200)
+            took.append(time.monotonic() - began)
+        took.sort()
+        print(f"beside 10,000 idle connections: {took[10] * 1e3:.1f} ms, slowest {took[-1] * 1e3:.1f} ms")
+        self.assertLess(took[10], 0.5)
+        self.assertLess(took[-1], 5)  # the first waits for those before it to be accepted
+        idle[5000].sendall(b"GET /time HTTP/1.1\r\n\r\n")
+        self.assertTrue(idle[5000].recv(4096).startswith(b"HTTP/1.1 200 "))
+
+    def test_one_user_cannot_take_all_connections(self):
+        self.start("--connections-per-user", "50")
+        kept = self.open_many(50)
+        refused = self.open_many(1)[0]
+        self.assertTrue(refused.recv(4096).startswith(b"HTTP/1.1 503 "))
+        kept[0].close()
+        self.wait_for(lambda: self.ask("GET", "/time").status == 200)
+
+    def test_a_shortage_of_files_only_delays(self):
+        self.start(preexec_fn=few_files)
+        crowd = self.open_many(100)
+        time.sleep(0.3)
+        for connection in crowd:
+            connection.close()
+        self.wait_for(lambda: self.ask("GET", "/time").status == 200)
+        self.assertIn("have to wait", (self.folder / "log").read_text())
+
+
+def few_files():
+    import resource
+    resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+
+
+if __name__ == "__main__":
+    agent_process.run(sys.argv[1])

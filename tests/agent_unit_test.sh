@@ -1,0 +1,31 @@
+#!/bin/sh
+# The service files are right for systemd, expose little, and the example policy is one that the agent
+# takes. Usage: agent_unit_test.sh SOURCE_DIR HARPE
+set -eu
+source=$1
+harpe=$2
+command -v systemd-analyze >/dev/null || { echo "systemd-analyze is missing"; exit 77; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+sed "s|/usr/bin/harpe |$harpe |" "$source/packaging/systemd/harpe-agent.service" >"$folder/harpe-agent.service"
+cp "$source/packaging/systemd/harpe-agent.socket" "$folder"
+systemd-analyze verify --man=no "$folder/harpe-agent.service" "$folder/harpe-agent.socket" >"$folder/said" 2>&1 || {
+  cat "$folder/said"
+  exit 1
+}
+if grep harpe-agent "$folder/said"; then exit 1; fi
+# Exposure of at most 3.0 of 10.
+systemd-analyze security --offline=true --threshold=30 "$folder/harpe-agent.service" | tail -1
+
+cp "$source/packaging/agent.toml" "$folder/agent.toml"
+chmod 600 "$folder/agent.toml"
+printf 'state_file = "%s/state"\n[[gpu]]\nmodel = "a40"\n' "$folder" >"$folder/sim.toml"
+"$harpe" agent --policy "$folder/agent.toml" --simulate "$folder/sim.toml" --socket "$folder/agent.sock" 2>"$folder/log" &
+agent=$!
+for _ in $(seq 100); do
+  if grep -q "listening on" "$folder/log"; then break; fi
+  sleep 0.1
+done
+grep "listening on" "$folder/log" || { cat "$folder/log"; kill $agent; exit 1; }
+kill $agent
+wait $agent
