@@ -1,6 +1,5 @@
-#include <signal.h>
-
 #include <algorithm>
+#include <csignal>
 #include <memory>
 #include <ostream>
 #include <set>

@@ -1,11 +1,11 @@
 #include "harpe/measure/switch_latency.h"
 
-#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <memory>
 #include <ostream>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -227,9 +228,9 @@ void EnergyEstimator::compare(const Knot& before, const Knot& after) {
   }
   if (time > std::max(3 * steps_.period().value, options_.longest_interval.value)) return;
   const Knot* oldest = &before;
-  for (auto knot = knots_.rbegin(); knot != knots_.rend(); ++knot) {
-    if (knot->restarts != after.restarts || (after.time - knot->time).value > kScaleTime) break;
-    oldest = &*knot;
+  for (const Knot& knot : knots_ | std::views::reverse) {
+    if (knot.restarts != after.restarts || (after.time - knot.time).value > kScaleTime) break;
+    oldest = &knot;
   }
   const double by_power = after.at.integral - oldest->at.integral;
   if (by_power <= 0) return;
