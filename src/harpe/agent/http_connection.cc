@@ -142,7 +142,7 @@ class Connection final : public ConnectionBase,
   }
 
   void answer(HttpResponse response, int version, bool keep_alive) {
-    if (response.stream != nullptr) return start_events(std::move(response));
+    if (response.stream != nullptr) return start_events(response);
     keep_alive_ = keep_alive;
     output_ = http_text(response, version, keep_alive);
     write([](Connection& self) {
@@ -185,7 +185,7 @@ class Connection final : public ConnectionBase,
                              });
   }
 
-  void start_events(HttpResponse response) {
+  void start_events(const HttpResponse& response) {
     events_ = response.stream;
     output_ = http_text(response, version_, false);
     watch_for_end();
