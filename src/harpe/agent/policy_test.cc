@@ -139,7 +139,7 @@ TEST(Policy, FaultsComeAllAtOnceWithTheirLines) {
   EXPECT_THAT(text, HasSubstr("policy.toml:3:11: groups: this system has no group"));
   EXPECT_THAT(text, HasSubstr("policy.toml:4:9: gpus: 'first' is no index, no UUID"));
   EXPECT_THAT(text, HasSubstr("policy.toml:5:14: clocks_mhz: the first number is above"));
-  EXPECT_THAT(text, HasSubstr("policy.toml:6:18: an [[allow]] entry has no key 'power_limits_w'; "
+  EXPECT_THAT(text, HasSubstr("policy.toml:6:1: an [[allow]] entry has no key 'power_limits_w'; "
                               "did you mean 'power_limit_w'?"));
   EXPECT_THAT(text, HasSubstr("policy.toml:7:8: read: expected true or false"));
   EXPECT_THAT(text, HasSubstr("policy.toml:8:1: the entry names no users, groups or tokens"));

@@ -57,6 +57,8 @@ Score measure(SignalKind kind, double length, const SensorModel& base, double la
   return score;
 }
 
+constexpr const char* kSignalNames[] = {"constant", "training", "pulses", "wandering"};
+
 /// Signal, length, how long after its end it is answered, how often the power sensor measures.
 class Windows : public testing::TestWithParam<std::tuple<SignalKind, double, double, double>> {};
 
@@ -65,14 +67,21 @@ TEST_P(Windows, ErrorBarsHoldTheTruth) {
   std::mt19937_64 random(20261121);
   const int windows = length > 10 ? 200 : 2000;
   const Score score = measure(kind, length, {.measuring = measuring}, late, windows, random);
-  std::printf(
-      "signal %d, %5.2f s, %s, sensor %g s: coverage %.3f, bar %.4f, worst %.4f, bias %+.5f\n",
-      static_cast<int>(kind), length, late > 0 ? "later" : "at once", measuring, score.coverage(),
-      score.relative_width, score.worst, score.bias);
+  std::printf("%s, %5.2f s, %s, sensor %g s: coverage %.3f, bar %.4f, worst %.4f, bias %+.5f\n",
+              kSignalNames[static_cast<int>(kind)], length, late > 0 ? "later" : "at once",
+              measuring, score.coverage(), score.relative_width, score.worst, score.bias);
   // A window shorter than the periods of both sensors is told of by hearsay: the bar is over half
   // of the energy, and a little too short still.
   const bool blind = length < 0.1 && measuring > 0;
   EXPECT_GE(score.coverage(), blind ? 0.91 : 0.93);
+}
+
+/// "training_200ms_later_slow".
+std::string name_of(const testing::TestParamInfo<Windows::ParamType>& info) {
+  const auto [kind, length, late, measuring] = info.param;
+  return std::string(kSignalNames[static_cast<int>(kind)]) + "_" +
+         std::to_string(static_cast<int>(length * 1000)) + "ms" + (late > 0 ? "_later" : "") +
+         (measuring > 0 ? "_slow" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, Windows,
@@ -80,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(Signals, Windows,
                                                           SignalKind::kTraining,
                                                           SignalKind::kPulses, SignalKind::kWander),
                                           testing::Values(0.05, 0.2, 0.5, 2.0, 10.0, 60.0),
-                                          testing::Values(0.0, 1.0), testing::Values(0.0, 0.1)));
+                                          testing::Values(0.0, 1.0), testing::Values(0.0, 0.1)),
+                         name_of);
 
 }  // namespace
 }  // namespace harpe
