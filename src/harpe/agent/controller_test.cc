@@ -324,9 +324,10 @@ TEST_F(ControllerTest, WhatCannotBePutBackIsTriedAgainAndNothingIsSetBefore) {
   start();
   const Lease lease = taken(kAlice, {0});
   ASSERT_TRUE(apply(kAlice, lease.id, 0, limit(200)).ok());
-  std::atomic<bool> broken = true;
-  gpu(0).before([&](const std::string& call) -> Status {
-    if (broken && call == "set_power_limit") return Error::of(ErrorCode::kUnavailable, "GPU lost");
+  // Outlives this test: everything is put back once more when the controller ends.
+  const auto broken = std::make_shared<std::atomic<bool>>(true);
+  gpu(0).before([broken](const std::string& call) -> Status {
+    if (*broken && call == "set_power_limit") return Error::of(ErrorCode::kUnavailable, "GPU lost");
     return ok_status();
   });
   const Status released = release(kAlice, lease.id);
@@ -336,7 +337,7 @@ TEST_F(ControllerTest, WhatCannotBePutBackIsTriedAgainAndNothingIsSetBefore) {
   const auto refused = apply(kBob, next.id, 0, limit(300));
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().text(), HasSubstr("GPU lost"));
-  broken = false;
+  *broken = false;
   EXPECT_TRUE(eventually([&] { return gpu(0).state() == TestGpu::State(); }));
   EXPECT_TRUE(apply(kBob, next.id, 0, limit(300)).ok());
   EXPECT_GE(controller_->counts().restore_failures, 1);

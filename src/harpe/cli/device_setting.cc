@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -108,10 +109,17 @@ Status set_one(AgentClient& agent, int gpu, const SettingArguments& arguments,
   }
   const Result<GpuReading> after = agent.read(gpu);
   if (!after.ok()) return after.error();
+  // The policy may allow less time than was asked for.
+  const Result<std::optional<Lease>> granted = own_lease(agent, gpu);
+  if (!granted.ok()) return granted.error();
+  Seconds lasts = *granted ? (*granted)->expires_in : Seconds{0};
+  const bool cut = lasts < arguments.duration - 5_s;
+  if (!cut) lasts = arguments.duration;
   report.add(gpu, applied->text, *before, *after,
-             {{"honoured", applied->honoured}, {"put_back_in_s", arguments.duration.value}});
+             {{"honoured", applied->honoured}, {"put_back_in_s", lasts.value}});
   if (!applied->honoured) report.text += "  something holds it back\n";
-  report.text += "  put back in " + duration_text(arguments.duration) + "\n";
+  report.text += "  put back in " + duration_text({std::ceil(lasts.value)}) +
+                 (cut ? ": the policy allows no longer (max_lease_s)\n" : "\n");
   return ok_status();
 }
 

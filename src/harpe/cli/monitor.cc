@@ -260,13 +260,10 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
   }
 
   InterruptScope interrupts;  // before the sampling thread
-  // Counters need no quick sampling, and a GPU that is asked all the time does not sleep.
-  const bool have_counters = std::ranges::all_of(gpus, [](Gpu* gpu) {
-    const auto energy = gpu->total_energy();
-    return energy.ok() || energy.error().code != ErrorCode::kNotSupported;
-  });
   MonitorOptions options;
-  options.rate = std::clamp((have_counters ? 1.0 : 10.0) / arguments.interval.value, 0.1, 50.0);
+  // Often enough to see when counters step, and no more: a GPU that is asked all the time does not
+  // sleep.
+  options.rate = std::clamp(10.0 / arguments.interval.value, 10.0, 50.0);
   options.cpu_interval = {std::clamp(arguments.interval.value, 0.1, 15.0)};
   options.reasons_interval = arguments.interval;
   auto monitor = EnergyMonitor::start(gpus, cpus, options, system_clock());
@@ -283,9 +280,10 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
     if (!look.ok()) return look.error();
     session.show(*look);
     const double next = (round + 1) * arguments.interval.value;
+    const double end = arguments.duration.value > 0 ? arguments.duration.value : next;
     if (!console.out || (arguments.count > 0 && round + 1 >= arguments.count)) break;
-    if (arguments.duration.value > 0 && next > arguments.duration.value + 1e-9) break;
-    if (interrupts.wait({std::max(0.0, next - (clock.now() - start).value)})) break;
+    if (interrupts.wait({std::max(0.0, std::min(next, end) - (clock.now() - start).value)})) break;
+    if (next > end + 1e-9) break;  // the summary is the last look
   }
   const Result<WindowEnergy> used = (*monitor)->end(kWindow);
   if (!used.ok()) return used.error();
@@ -314,9 +312,7 @@ void add_monitor_command(Commands& commands) {
       commands.root(), "monitor",
       "watch power and energy of GPUs and CPUs\n"
       "On a terminal the view replaces itself; elsewhere every look is a line. --csv and --json "
-      "are for programs: one row a device, one JSON object a line. Ctrl-C ends it with a summary. "
-      "GPUs with an energy counter are read once an interval, so that idle ones are not kept "
-      "awake by being watched.",
+      "are for programs: one row a device, one JSON object a line. Ctrl-C ends it with a summary.",
       "harpe monitor\n"
       "harpe monitor --gpus 0 --interval 250ms\n"
       "harpe monitor --csv --duration 60s > power.csv\n"
