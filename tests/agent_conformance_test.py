@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import sys
 import time
+import unittest
 
 import agent_process
 from agent_process import AgentTest, free_port, read_answer
