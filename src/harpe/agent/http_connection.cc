@@ -141,7 +141,7 @@ class Connection final : public ConnectionBase,
            version_, false);
   }
 
-  void answer(HttpResponse response, int version, bool keep_alive) {
+  void answer(const HttpResponse& response, int version, bool keep_alive) {
     if (response.stream != nullptr) return start_events(response);
     keep_alive_ = keep_alive;
     output_ = http_text(response, version, keep_alive);

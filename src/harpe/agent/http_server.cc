@@ -47,23 +47,23 @@ struct Listener {
 }  // namespace
 
 struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
-  State(ServerLoop& loop, HttpHandler given_handler, HttpLimits given_limits,
-        std::function<void(const std::string&)> log)
-      : ConnectionHost{loop.context(), std::move(given_handler), given_limits},
-        log_(std::move(log)),
-        loop_(loop) {}
+  State(ServerLoop& given_loop, HttpHandler given_handler, HttpLimits given_limits,
+        std::function<void(const std::string&)> given_log)
+      : ConnectionHost{given_loop.context(), std::move(given_handler), given_limits},
+        log(std::move(given_log)),
+        loop(given_loop) {}
 
   void closed(const ConnectionBase& connection, const std::string& key) override {
-    connections_.erase(&connection);
-    if (const auto count = per_key_.find(key); count != per_key_.end() && --count->second == 0) {
-      per_key_.erase(count);
+    connections.erase(&connection);
+    if (const auto count = per_key.find(key); count != per_key.end() && --count->second == 0) {
+      per_key.erase(count);
     }
   }
 
   void wait(const std::shared_ptr<Listener>& listener) {
     listener->descriptor.async_wait(asio::posix::stream_descriptor::wait_read,
                                     [self = shared_from_this(), listener](error_code error) {
-                                      if (!error && !self->stopped_) self->accept_some(listener);
+                                      if (!error && !self->stopped) self->accept_some(listener);
                                     });
   }
 
@@ -78,24 +78,24 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
       // Out of file descriptors or memory: whoever waits is served when others have left.
-      if (!short_of_files_) log_(std::string("new connections have to wait: ") + strerror(errno));
-      short_of_files_ = true;
-      loop_.after(kPauseWithoutFiles, [self = shared_from_this(), listener] {
-        if (!self->stopped_) self->accept_some(listener);
+      if (!short_of_files) log(std::string("new connections have to wait: ") + strerror(errno));
+      short_of_files = true;
+      loop.after(kPauseWithoutFiles, [self = shared_from_this(), listener] {
+        if (!self->stopped) self->accept_some(listener);
       });
       return;
     }
-    short_of_files_ = false;
+    short_of_files = false;
     wait(listener);
   }
 
   void add(UniqueFd fd, Listener& listener) {
     const Peer peer = peer_of_connection(fd.get());
     const std::string key = peer_key(fd.get(), peer);
-    std::size_t& count = per_key_[key];
-    if (connections_.size() >= limits.connections || count >= limits.connections_per_user) {
-      ++refused_;
-      if (count == 0) per_key_.erase(key);
+    std::size_t& count = per_key[key];
+    if (connections.size() >= limits.connections || count >= limits.connections_per_user) {
+      ++refused;
+      if (count == 0) per_key.erase(key);
       if (listener.tls == nullptr) refuse(fd.get());
       return;
     }
@@ -103,9 +103,9 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
     const int family = is_unix_socket(fd.get()) ? AF_UNIX : AF_INET;
     Socket socket(context);
     error_code error;
-    socket.assign(asio::generic::stream_protocol(family, 0), fd.get(), error);
+    static_cast<void>(socket.assign(asio::generic::stream_protocol(family, 0), fd.get(), error));
     if (error) {
-      if (--count == 0) per_key_.erase(key);
+      if (--count == 0) per_key.erase(key);
       return;
     }
     fd.release();
@@ -114,7 +114,7 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
             ? make_connection(*this, std::move(socket), peer, key, listener.needs_token)
             : make_tls_connection(*this, std::move(socket), *listener.tls, peer, key,
                                   listener.needs_token);
-    connections_.emplace(connection.get(), connection);
+    connections.emplace(connection.get(), connection);
     connection->start();
   }
 
@@ -129,14 +129,14 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
         ::send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 
-  std::function<void(const std::string&)> log_;
-  ServerLoop& loop_;
-  std::vector<std::shared_ptr<Listener>> listeners_;
-  std::map<const ConnectionBase*, std::weak_ptr<ConnectionBase>> connections_;
-  std::map<std::string, std::size_t> per_key_;
-  std::uint64_t refused_ = 0;
-  bool short_of_files_ = false;
-  bool stopped_ = false;
+  std::function<void(const std::string&)> log;
+  ServerLoop& loop;
+  std::vector<std::shared_ptr<Listener>> listeners;
+  std::map<const ConnectionBase*, std::weak_ptr<ConnectionBase>> connections;
+  std::map<std::string, std::size_t> per_key;
+  std::uint64_t refused = 0;
+  bool short_of_files = false;
+  bool stopped = false;
 };
 
 HttpServer::HttpServer(ServerLoop& loop, HttpHandler handler, HttpLimits limits,
@@ -153,42 +153,46 @@ Status HttpServer::serve(UniqueFd listening, bool needs_token, const TlsFiles* t
     if (Status secret = check_secret_file(tls->key); !secret.ok()) return secret;
     context = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
     error_code error;
-    context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_sslv2 |
-                             asio::ssl::context::no_sslv3 | asio::ssl::context::no_tlsv1 |
-                             asio::ssl::context::no_tlsv1_1,
-                         error);
-    if (!error) context->use_certificate_chain_file(tls->certificate.string(), error);
+    static_cast<void>(
+        context->set_options(asio::ssl::context::default_workarounds |
+                                 asio::ssl::context::no_sslv2 | asio::ssl::context::no_sslv3 |
+                                 asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1,
+                             error));
+    if (!error) {
+      static_cast<void>(context->use_certificate_chain_file(tls->certificate.string(), error));
+    }
     if (error) return Error::io(tls->certificate, "is no PEM certificate: " + error.message());
-    context->use_private_key_file(tls->key.string(), asio::ssl::context::pem, error);
+    static_cast<void>(
+        context->use_private_key_file(tls->key.string(), asio::ssl::context::pem, error));
     if (error) return Error::io(tls->key, "is not the key of the certificate: " + error.message());
   }
   const auto listener = std::make_shared<Listener>(state_->context, listening.release());
   listener->needs_token = needs_token;
   listener->tls = std::move(context);
-  state_->listeners_.push_back(listener);
+  state_->listeners.push_back(listener);
   state_->wait(listener);
   return ok_status();
 }
 
 void HttpServer::close() {
-  state_->stopped_ = true;
-  for (const auto& listener : state_->listeners_) {
+  state_->stopped = true;
+  for (const auto& listener : state_->listeners) {
     error_code ignored;
-    listener->descriptor.close(ignored);
+    static_cast<void>(listener->descriptor.close(ignored));
   }
-  state_->listeners_.clear();
-  const auto connections = std::exchange(state_->connections_, {});
+  state_->listeners.clear();
+  const auto connections = std::exchange(state_->connections, {});
   for (const auto& [address, weak] : connections) {
     if (const auto connection = weak.lock()) connection->close();
   }
 }
 
 std::size_t HttpServer::connections() const {
-  return state_->connections_.size();
+  return state_->connections.size();
 }
 
 std::uint64_t HttpServer::connections_refused() const {
-  return state_->refused_;
+  return state_->refused;
 }
 
 }  // namespace harpe

@@ -72,7 +72,7 @@ void ServerLoop::on_signals(const std::vector<int>& signals, std::function<void(
   const auto set = std::make_shared<asio::signal_set>(state_->context);
   for (const int signal : signals) {
     error_code ignored;
-    set->add(signal, ignored);
+    static_cast<void>(set->add(signal, ignored));
   }
   hear(set, std::move(work));
 }

@@ -140,7 +140,7 @@ const std::vector<WriteRoute>& write_routes() {
 }
 
 void apply_all(Controller& controller, const Peer& peer, const std::vector<Setting>& settings,
-               const std::vector<int>& gpus, bool block, Reply reply) {
+               const std::vector<int>& gpus, bool block, const Reply& reply) {
   // The lease is for all or for none: whoever may not have one GPU changes none.
   const Result<Lease> lease = controller.implied_lease(peer, gpus);
   if (!lease.ok()) {
@@ -150,15 +150,16 @@ void apply_all(Controller& controller, const Peer& peer, const std::vector<Setti
   }
 
   const int per_gpu = static_cast<int>(settings.size());
-  const auto gather = Gather<Applied>::of(
-      gpus.size() * settings.size(), [per_gpu, block, reply](Gather<Applied>::Results results) {
-        if (!block) return;
-        DeviceErrors errors;
-        for (const auto& [key, result] : results) {
-          if (!result.ok()) errors.add(key / per_gpu, result.error());
-        }
-        reply(errors.empty() ? HttpResponse{} : errors.response());
-      });
+  const auto gather =
+      Gather<Applied>::of(gpus.size() * settings.size(),
+                          [per_gpu, block, reply](const Gather<Applied>::Results& results) {
+                            if (!block) return;
+                            DeviceErrors errors;
+                            for (const auto& [key, result] : results) {
+                              if (!result.ok()) errors.add(key / per_gpu, result.error());
+                            }
+                            reply(errors.empty() ? HttpResponse{} : errors.response());
+                          });
   for (const int gpu : gpus) {
     for (int i = 0; i < per_gpu; ++i) {
       controller.apply(peer, lease->id, gpu, settings[i], gather->slot(gpu * per_gpu + i));
@@ -207,7 +208,7 @@ std::optional<std::vector<int>> gpus_to_read(const ApiContext& context, const Ht
 /// Asks for one thing of each GPU and answers when all have answered.
 /// \param ask  (gpu, done); \param answer  (results without an error) to a document
 template <class T, class Ask, class Answer>
-void read_all(const std::vector<int>& devices, const Reply& reply, Ask ask, Answer answer) {
+void read_all(const std::vector<int>& devices, const Reply& reply, const Ask& ask, Answer answer) {
   if (devices.empty()) return reply(json_response(200, answer({})));
   const auto gather =
       Gather<T>::of(devices.size(), [reply, answer](typename Gather<T>::Results results) {
@@ -405,7 +406,7 @@ void get_cpu_power(ApiContext& context, const HttpRequest& request, const Reply&
     Seconds time;
   };
   // The first reading, a pause on the loop, the second reading.
-  const auto ask = [&context, peer = request.peer](int cpu, Done<Window> done) {
+  const auto ask = [&context, peer = request.peer](int cpu, const Done<Window>& done) {
     context.controller.read_cpu(peer, cpu, [&context, peer, cpu, done](Result<CpuEnergy> before) {
       if (!before.ok()) return done(std::move(before).error());
       const Instant begin = context.clock.now();

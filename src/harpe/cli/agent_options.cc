@@ -65,7 +65,7 @@ class Reader {
     const auto found = values_.find(name);
     if (found == values_.end()) return otherwise;
     const auto parsed = parse(found->second);
-    if (parsed) return T(*parsed);
+    if (parsed) return T(*parsed);  // NOLINT(bugprone-optional-value-conversion)
     fault(name, "expected " + std::string(expected) + ", got " + in_quotes(found->second));
     return otherwise;
   }

@@ -50,7 +50,7 @@ struct Report {
   Json gpus = Json::array();
 
   void add(int gpu, const std::string& what, const GpuReading& before, const GpuReading& after,
-           Json extra) {
+           const Json& extra) {
     text += "GPU " + std::to_string(gpu) + ": " + what + "\n";
     text += "  before: " + state_text(before) + "\n";
     text += "  now:    " + state_text(after) + "\n";

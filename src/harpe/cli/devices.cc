@@ -89,7 +89,7 @@ std::string of_range(const std::string& now, const std::string& lowest,
 
 std::string clock_text(const std::optional<Megahertz>& now,
                        const std::optional<std::vector<Megahertz>>& clocks) {
-  const std::string value = now ? std::to_string(now->value) : "-";
+  std::string value = now ? std::to_string(now->value) : "-";
   if (!clocks || clocks->empty()) return value;
   return of_range(value, std::to_string(clocks->front().value),
                   std::to_string(clocks->back().value));
