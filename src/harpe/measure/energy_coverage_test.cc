@@ -21,7 +21,7 @@ struct Score {
 
 /// Many windows of one length over fresh signals, answered at their ends (`late` s after them).
 Score measure(SignalKind kind, double length, const SensorModel& base, double late, int windows,
-              std::mt19937_64& random, EstimatorOptions options = {}) {
+              std::mt19937_64& random, const EstimatorOptions& options = {}) {
   Score score;
   std::uniform_real_distribution<double> unit(0, 1);
   while (score.windows < windows) {
