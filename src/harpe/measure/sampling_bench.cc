@@ -40,8 +40,10 @@ double cost_of_reading(const std::vector<harpe::Gpu*>& gpus) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  using namespace harpe;
+namespace harpe {
+namespace {
+
+int run(int argc, char** argv) {
   constexpr double kRate = 50;
   double seconds = 20;
   DeviceOptions options;
@@ -104,4 +106,11 @@ int main(int argc, char** argv) {
     }
   }
   return sampled / time > 0.9 * kRate ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace harpe
+
+int main(int argc, char** argv) {
+  return harpe::run(argc, argv);
 }
