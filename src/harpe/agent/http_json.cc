@@ -53,38 +53,12 @@ int http_status(ErrorCode code) {
   return 500;
 }
 
-const char* error_name(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidInput:
-      return "invalid_input";
-    case ErrorCode::kInfeasible:
-      return "infeasible";
-    case ErrorCode::kIo:
-      return "io";
-    case ErrorCode::kRefused:
-      return "refused";
-    case ErrorCode::kNotFound:
-      return "not_found";
-    case ErrorCode::kNoPermission:
-      return "no_permission";
-    case ErrorCode::kNotSupported:
-      return "not_supported";
-    case ErrorCode::kUnavailable:
-      return "unavailable";
-    case ErrorCode::kConflict:
-      return "conflict";
-    case ErrorCode::kInternal:
-      break;
-  }
-  return "internal";
-}
-
-HttpResponse native_error(int status, const std::string& code, const std::string& message) {
+HttpResponse native_error(int status, std::string_view code, const std::string& message) {
   return json_response(status, {{"error", {{"code", code}, {"message", message}}}});
 }
 
 HttpResponse native_error(const Error& error) {
-  return native_error(http_status(error.code), error_name(error.code), error.text());
+  return native_error(http_status(error.code), name_of(error.code), error.text());
 }
 
 std::int64_t milli(double value) {

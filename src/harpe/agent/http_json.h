@@ -22,11 +22,9 @@ HttpResponse error_response(int status, const std::string& message);
 
 /// The one table from codes to HTTP status.
 int http_status(ErrorCode code);
-/// "no_permission".
-const char* error_name(ErrorCode code);
 /// {"error": {"code": ..., "message": ...}}: Harpe's own routes.
 HttpResponse native_error(const Error& error);
-HttpResponse native_error(int status, const std::string& code, const std::string& message);
+HttpResponse native_error(int status, std::string_view code, const std::string& message);
 
 /// Thousandths, rounded.
 std::int64_t milli(double value);

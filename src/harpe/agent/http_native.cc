@@ -116,7 +116,7 @@ void apply_setting(ApiContext& context, const HttpRequest& request, const std::s
           if (result.ok()) {
             applied[std::to_string(gpu)] = applied_json(*result);
           } else {
-            errors[std::to_string(gpu)] = {{"code", error_name(result.error().code)},
+            errors[std::to_string(gpu)] = {{"code", name_of(result.error().code)},
                                            {"message", result.error().text()}};
             status = std::max(status, http_status(result.error().code));
           }

@@ -24,6 +24,32 @@ int exit_status(ErrorCode code) {
   return 70;
 }
 
+std::string_view name_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidInput:
+      return "invalid_input";
+    case ErrorCode::kInfeasible:
+      return "infeasible";
+    case ErrorCode::kIo:
+      return "io";
+    case ErrorCode::kRefused:
+      return "refused";
+    case ErrorCode::kNotFound:
+      return "not_found";
+    case ErrorCode::kNoPermission:
+      return "no_permission";
+    case ErrorCode::kNotSupported:
+      return "not_supported";
+    case ErrorCode::kUnavailable:
+      return "unavailable";
+    case ErrorCode::kConflict:
+      return "conflict";
+    case ErrorCode::kInternal:
+      break;
+  }
+  return "internal";
+}
+
 std::string Fault::text() const {
   std::string place = file;
   for (const int number : {line, column}) {

@@ -31,6 +31,9 @@ enum class ErrorCode {
 /// defect (sysexits.h).
 int exit_status(ErrorCode code);
 
+/// "invalid_input": what JSON answers call it, on the command line and over HTTP.
+std::string_view name_of(ErrorCode code);
+
 /// One thing that is wrong, and where. `line` and `column` count from 1; 0 means not applicable.
 struct Fault {
   std::string file = {};

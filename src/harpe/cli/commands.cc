@@ -13,32 +13,6 @@ namespace {
 
 constexpr const char* kGeneral = "General";
 
-std::string_view code_name(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidInput:
-      return "invalid_input";
-    case ErrorCode::kInfeasible:
-      return "infeasible";
-    case ErrorCode::kIo:
-      return "io";
-    case ErrorCode::kRefused:
-      return "refused";
-    case ErrorCode::kNotFound:
-      return "not_found";
-    case ErrorCode::kNoPermission:
-      return "no_permission";
-    case ErrorCode::kNotSupported:
-      return "not_supported";
-    case ErrorCode::kUnavailable:
-      return "unavailable";
-    case ErrorCode::kConflict:
-      return "conflict";
-    case ErrorCode::kInternal:
-      break;
-  }
-  return "internal";
-}
-
 int report(const Error& error, Console& console) {
   if (console.json) {
     console.out << error_json(error);
@@ -111,7 +85,7 @@ std::string error_json(const Error& error) {
     entry["message"] = fault.message;
     faults.push_back(std::move(entry));
   }
-  return json_text({{"error", {{"code", code_name(error.code)}, {"faults", std::move(faults)}}}});
+  return json_text({{"error", {{"code", name_of(error.code)}, {"faults", std::move(faults)}}}});
 }
 
 Commands::Commands() : root_(std::make_unique<CLI::App>()) {
