@@ -68,7 +68,7 @@ struct Applied {
   std::optional<Watts> limit = {};        ///< enforced now
   std::optional<ClockRange> clocks = {};  ///< asked of the driver, after rounding to supported ones
   std::optional<Megahertz> clock = {};    ///< read back
-  bool honoured = true;  ///< false: the driver took it, but something holds it back (text)
+  bool honoured = true;                   ///< false: rounded, or held back by something (text)
 };
 
 /// Newest readings of one GPU, from the thread that owns it. What could not be read is empty.

@@ -6,6 +6,7 @@
 /// Belongs to the thread that owns the GPU's driver; not thread-safe. Calls take as long as the
 /// driver takes.
 
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,11 @@ struct Holder {
   std::string lease;
   Allowance allowance;  ///< on this GPU
 };
+
+/// Whether two power limits are one: drivers count in milliwatts, some in whole watts.
+inline bool same_limit(Watts a, Watts b) {
+  return std::abs((a - b).value) <= 0.5;
+}
 
 class GpuControl {
  public:

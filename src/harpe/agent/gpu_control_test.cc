@@ -157,6 +157,7 @@ TEST_F(GpuControlTest, WhatTheDriverMadeOfItIsSaid) {
   gpu_.rounds_limits = true;
   const auto rounded = control_->apply(holder_, limit(280_W));
   ASSERT_TRUE(rounded.ok());
+  EXPECT_FALSE(rounded->honoured);
   EXPECT_THAT(rounded->text, HasSubstr("275 W -> 250 W (asked for 280 W"));
   gpu_.rounds_limits = false;
   gpu_.enforced_at_most = 220_W;

@@ -117,7 +117,6 @@ Status set_one(AgentClient& agent, int gpu, const SettingArguments& arguments,
   if (!cut) lasts = arguments.duration;
   report.add(gpu, applied->text, *before, *after,
              {{"honoured", applied->honoured}, {"put_back_in_s", lasts.value}});
-  if (!applied->honoured) report.text += "  something holds it back\n";
   report.text += "  put back in " + duration_text({std::ceil(lasts.value)}) +
                  (cut ? ": the policy allows no longer (max_lease_s)\n" : "\n");
   return ok_status();

@@ -1,0 +1,144 @@
+// What a GPU was set to before it was changed: saving it, and putting it back.
+
+#include <utility>
+
+#include "harpe/agent/gpu_control.h"
+#include "harpe/agent/lease_book.h"
+#include "harpe/agent/setting_text.h"
+
+namespace harpe {
+
+// --- What was there before.
+
+/// After a driver refused outright, what was saved for its call is not kept: nothing was changed.
+void GpuControl::forget_unless_changed(ErrorCode code, const SavedGpu& before) {
+  const bool refused = code == ErrorCode::kNoPermission || code == ErrorCode::kNotSupported ||
+                       code == ErrorCode::kInvalidInput;
+  if (!refused || saved_ == before) return;
+  const bool was_kept = !before.empty();
+  Status status =
+      was_kept ? services_.state.put(before) : services_.state.take_out(identity().uuid);
+  if (!status) return;  // then it is put back needlessly
+  saved_ = before;
+  kept_ = was_kept;
+}
+
+Status GpuControl::keep(SavedGpu saved, const Holder& holder) {
+  saved.uuid = identity().uuid;
+  saved.holder = text_of(holder.peer);
+  Status status = services_.state.put(saved);
+  if (status) {
+    saved_ = std::move(saved);
+    kept_ = true;
+  }
+  return status;
+}
+
+Status GpuControl::save_lock(const Holder& holder, ClockDomain domain) {
+  const bool graphics = domain == ClockDomain::kGraphics;
+  if (graphics ? saved_.graphics.has_value() : saved_.memory.has_value()) return ok_status();
+  SavedLock before;
+  const auto lock = gpu_->locked_clocks(domain);
+  if (lock) {
+    before.range = *lock;
+  } else if (lock.error().code != ErrorCode::kNotSupported) {
+    return lock.error();
+  }
+  SavedGpu saved = saved_;
+  (graphics ? saved.graphics : saved.memory) = before;
+  return keep(std::move(saved), holder);
+}
+
+Status GpuControl::save_power_limit(const Holder& holder) {
+  if (saved_.power_limit) return ok_status();
+  const auto before = gpu_->power_limit();
+  if (!before) return before.error();
+  SavedGpu saved = saved_;
+  saved.power_limit = *before;
+  return keep(std::move(saved), holder);
+}
+
+Status GpuControl::save_persistence_mode(const Holder& holder) {
+  if (saved_.persistence_mode) return ok_status();
+  const auto before = gpu_->persistence_mode();
+  if (!before) return before.error();
+  SavedGpu saved = saved_;
+  saved.persistence_mode = *before;
+  return keep(std::move(saved), holder);
+}
+
+// --- Putting back.
+
+Status GpuControl::restore_lock(ClockDomain domain, std::optional<SavedLock>& lock) {
+  if (!lock) return ok_status();
+  (domain == ClockDomain::kGraphics ? graphics_lock_ : memory_lock_).reset();
+  Status status = lock->range ? gpu_->set_locked_clocks(domain, *lock->range)
+                              : gpu_->reset_locked_clocks(domain);
+  if (!status) return status;
+  const auto now = gpu_->locked_clocks(domain);
+  if (now && *now != lock->range) {
+    return Error::of(ErrorCode::kUnavailable,
+                     std::string(name_of(domain)) + " clocks of " + name() +
+                         " do not read as before after they were put back");
+  }
+  lock.reset();
+  return ok_status();
+}
+
+Status GpuControl::restore_power_limit() {
+  if (!saved_.power_limit) return ok_status();
+  if (Status status = gpu_->set_power_limit(*saved_.power_limit); !status) return status;
+  const auto now = gpu_->power_limit();
+  if (!now) return now.error();
+  if (!same_limit(*now, *saved_.power_limit)) {
+    return Error::of(ErrorCode::kUnavailable, "the power limit of " + name() + " reads " +
+                                                  text_of(*now) + " after " +
+                                                  text_of(*saved_.power_limit) + " was put back");
+  }
+  saved_.power_limit.reset();
+  return ok_status();
+}
+
+Status GpuControl::restore_persistence_mode() {
+  if (!saved_.persistence_mode) return ok_status();
+  if (Status status = gpu_->set_persistence_mode(*saved_.persistence_mode); !status) return status;
+  const auto now = gpu_->persistence_mode();
+  if (!now) return now.error();
+  if (*now != *saved_.persistence_mode) {
+    return Error::of(ErrorCode::kUnavailable,
+                     "the persistence mode of " + name() + " does not read as it was put back");
+  }
+  saved_.persistence_mode.reset();
+  return ok_status();
+}
+
+Status GpuControl::restore(const Holder& holder) {
+  // A log that fails must not keep a GPU from being put back.
+  (void)flush_clock_changes();
+  clock_changes_ = {};
+  if (!changed()) return ok_status();
+  Faults faults;
+  ErrorCode code = ErrorCode::kUnavailable;
+  // Each is tried whatever became of the others; persistence mode last, as settings may need it.
+  const auto tried = [&](const Status& status) {
+    if (status) return;
+    code = status.error().code;
+    faults.add(status.error().text());
+  };
+  const std::string to = text_of(saved_);
+  tried(restore_lock(ClockDomain::kGraphics, saved_.graphics));
+  tried(restore_lock(ClockDomain::kMemory, saved_.memory));
+  tried(restore_power_limit());
+  if (faults.empty()) tried(restore_persistence_mode());
+  if (faults.empty()) tried(services_.state.take_out(identity().uuid));
+  kept_ = !faults.empty();
+  AuditEntry line = entry(holder, "restore", "", to);
+  Status status = ok_status();
+  if (!faults.empty()) status = Error{code, faults.take()};
+  line.result = status ? "applied" : "failed: " + status.error().text();
+  (void)services_.audit.write(line);
+  ++(status ? services_.counters.restores : services_.counters.restore_failures);
+  return status;
+}
+
+}  // namespace harpe
