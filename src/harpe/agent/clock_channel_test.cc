@@ -23,7 +23,7 @@
 #include <thread>
 
 #include "harpe/agent/clock_listener.h"
-#include "harpe/agent/controller.h"
+#include "harpe/agent/controller_testing.h"
 #include "harpe/agent/gpu_testing.h"
 #include "harpe/hw/system_clock.h"
 
@@ -35,43 +35,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Moves only when told; may be told while others look.
-class TestClock final : public Clock {
- public:
-  Instant now() const override { return {now_}; }
-  void sleep_until(Instant until) override { now_ = std::max(now_.load(), until.ns); }
-  void advance(Seconds by) { now_ += static_cast<std::int64_t>(by.value * 1e9); }
-
- private:
-  std::atomic<std::int64_t> now_ = 1'000'000'000;
-};
-
-template <class Condition>
-bool eventually(Condition condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
 class ClockChannelTest : public ::testing::Test {
  protected:
-  ClockChannelTest() {
-    std::string name = (fs::temp_directory_path() / "harpe-clock-XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
-    fs::permissions(directory_, fs::perms{0755});
-    options_.state_file = directory_ / "state.json";
-    options_.audit_log = directory_ / "audit.jsonl";
-    options_.clock_socket = directory_ / "clock.sock";
-    options_.minimum_dwell = 0_s;
-    peer_.uid = ::getuid();
-  }
-  ~ClockChannelTest() override {
-    controller_.reset();
-    fs::remove_all(directory_);
-  }
+  ClockChannelTest() { peer_.uid = ::getuid(); }
+  ~ClockChannelTest() override { controller_.reset(); }
 
   void start() {
     Devices devices;
@@ -98,9 +65,9 @@ class ClockChannelTest : public ::testing::Test {
     return channel.served(0);
   }
 
-  fs::path directory_;
+  TestDirectory directory_;
   TestGpu gpu_{0}, other_{1};
-  ControllerOptions options_;
+  ControllerOptions options_ = directory_.options();
   Peer peer_;
   TestClock test_clock_;
   Clock* clock_ = &system_clock();
@@ -416,7 +383,7 @@ TEST_F(ClockChannelTest, ASocketThatNobodyListensOnIsTakenOverAndALiveOneIsNot) 
   }
   start();
   ControllerOptions second = options_;
-  second.state_file = directory_ / "second.json";
+  second.state_file = directory_.path() / "second.json";
   Devices devices;
   auto made = Controller::start(std::move(devices), Policy(), second, *clock_);
   ASSERT_FALSE(made.ok());

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "harpe/agent/clock_channel.h"
+#include "harpe/agent/controller_testing.h"
 #include "harpe/agent/gpu_testing.h"
 #include "harpe/agent/peer.h"
 #include "harpe/hw/system_clock.h"
@@ -30,17 +31,6 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr std::int64_t kAlice = 12001, kBob = 12002;
-
-/// Moves only when told; may be told while others look.
-class TestClock final : public Clock {
- public:
-  Instant now() const override { return {now_}; }
-  void sleep_until(Instant until) override { now_ = std::max(now_.load(), until.ns); }
-  void advance(Seconds by) { now_ += static_cast<std::int64_t>(by.value * 1e9); }
-
- private:
-  std::atomic<std::int64_t> now_ = 1'000'000'000;
-};
 
 class FixedCpu final : public Cpu {
  public:
@@ -67,35 +57,14 @@ Setting limit(double watts) {
   return {.kind = Setting::Kind::kPowerLimit, .clocks = {}, .limit = {watts}};
 }
 
-/// Waits for what other threads do; a test that waits in vain fails.
-template <class Condition>
-bool eventually(Condition condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
 class ControllerTest : public ::testing::Test {
  protected:
   ControllerTest() {
-    std::string name = (fs::temp_directory_path() / "harpe-agent-XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
-    fs::permissions(directory_, fs::perms{0755});
-    options_.state_file = directory_ / "state.json";
-    options_.audit_log = directory_ / "audit.jsonl";
-    options_.clock_socket = directory_ / "clock.sock";
-    options_.minimum_dwell = 0_s;
     options_.prompt_owners = false;
     clock_ = &test_clock_;
     for (int i = 0; i < 3; ++i) gpus_.push_back(std::make_unique<TestGpu>(i));
   }
-  ~ControllerTest() override {
-    controller_.reset();
-    fs::remove_all(directory_);
-  }
+  ~ControllerTest() override { controller_.reset(); }
 
   Result<std::unique_ptr<Controller>> make(const std::string& policy = kPolicy) {
     Devices devices;
@@ -131,9 +100,9 @@ class ControllerTest : public ::testing::Test {
   }
   TestGpu& gpu(std::size_t index) { return *gpus_[index]; }
 
-  fs::path directory_;
+  TestDirectory directory_;
   std::vector<std::unique_ptr<TestGpu>> gpus_;
-  ControllerOptions options_;
+  ControllerOptions options_ = directory_.options();
   TestClock test_clock_;
   Clock* clock_;
   std::unique_ptr<Controller> controller_;
@@ -363,9 +332,9 @@ TEST_F(ControllerTest, TheNextAgentPutsBackWhatACrashedOneLeft) {
                     {.kind = Setting::Kind::kLockClocks, .clocks = {{900}, {900}}, .limit = {}})
                   .ok());
   const TestGpu::State left[] = {gpu(0).state(), gpu(1).state()};
-  fs::copy_file(options_.state_file, directory_ / "crashed.json");
+  fs::copy_file(options_.state_file, directory_.path() / "crashed.json");
   controller_.reset();
-  fs::rename(directory_ / "crashed.json", options_.state_file);
+  fs::rename(directory_.path() / "crashed.json", options_.state_file);
   gpu(0).set(left[0]);
   gpu(1).set(left[1]);
   start();
@@ -383,7 +352,7 @@ TEST_F(ControllerTest, OneAgentAtATime) {
 }
 
 TEST_F(ControllerTest, AStateFileThatCannotBeWrittenIsNoStart) {
-  options_.state_file = directory_ / "none" / "state.json";
+  options_.state_file = directory_.path() / "none" / "state.json";
   EXPECT_FALSE(make().ok());
 }
 

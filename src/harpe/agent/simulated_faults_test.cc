@@ -5,31 +5,22 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
 #include <future>
 #include <string>
 
-#include "harpe/agent/controller.h"
+#include "harpe/agent/controller_testing.h"
 #include "harpe/hw/sim/simulation.h"
 #include "harpe/hw/system_clock.h"
 
 namespace harpe {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 class SimulatedFaults : public ::testing::Test {
  protected:
-  SimulatedFaults() {
-    std::string name = (fs::temp_directory_path() / "harpe-faults-XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
-    peer_.uid = ::getuid();
-  }
-  ~SimulatedFaults() override {
-    controller_.reset();
-    fs::remove_all(directory_);
-  }
+  SimulatedFaults() { peer_.uid = ::getuid(); }
+  ~SimulatedFaults() override { controller_.reset(); }
 
   void start(const std::string& faults) {
     simulation_ =
@@ -41,8 +32,7 @@ class SimulatedFaults : public ::testing::Test {
                                           "]\ngpus = '*'\nread = true\nclocks_mhz = [210, 1410]\n"
                                           "power_limit_w = [100, 400]\n",
                                       "policy.toml");
-    ControllerOptions options;
-    options.state_file = directory_ / "state.json";
+    ControllerOptions options = directory_.options();
     options.prompt_owners = false;
     options.longest_farewell = 0.2_s;
     before_ = *simulation_->gpu(0)->power_limit();
@@ -61,7 +51,7 @@ class SimulatedFaults : public ::testing::Test {
     return done->get_future();
   }
 
-  fs::path directory_;
+  TestDirectory directory_;
   Peer peer_;
   std::shared_ptr<Simulation> simulation_;
   std::unique_ptr<Controller> controller_;
