@@ -1,85 +1,15 @@
 #include "harpe/agent/zeusd_routes.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
-#include "harpe/agent/http_gather.h"
 #include "harpe/agent/http_json.h"
 #include "harpe/agent/http_query.h"
-#include "harpe/base/text.h"
+#include "harpe/agent/zeusd_answers.h"
+#include "harpe/agent/zeusd_cpu_routes.h"
 
 namespace harpe {
 namespace {
-
-/// A power reading of a CPU is two energy readings this far apart.
-constexpr Seconds kCpuWindow{0.1};
-
-int zeusd_status(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kNoPermission:
-      return 403;
-    case ErrorCode::kInvalidInput:
-    case ErrorCode::kInfeasible:
-    case ErrorCode::kNotFound:
-    case ErrorCode::kNotSupported:
-    case ErrorCode::kRefused:
-      return 400;
-    case ErrorCode::kConflict:
-      return 409;
-    default:
-      return 500;
-  }
-}
-
-/// Errors of several devices: all their texts, and the largest status.
-class DeviceErrors {
- public:
-  void add(int device, const Error& error) {
-    std::string& text = texts_[device];
-    if (!text.empty()) text += "; ";
-    text += error.text();
-    status_ = std::max(status_, zeusd_status(error.code));
-  }
-  bool empty() const { return texts_.empty(); }
-  HttpResponse response() const {
-    OrderedJson errors = OrderedJson::object();
-    for (const auto& [device, text] : texts_) errors[std::to_string(device)] = text;
-    return json_response(status_, {{"errors", std::move(errors)}});
-  }
-
- private:
-  std::map<int, std::string> texts_;
-  int status_ = 0;
-};
-
-HttpResponse bad_query(const Error& error) {
-  return text_response(400, "Query deserialize error: " + error.text());
-}
-
-/// The indices in an optional parameter; nullopt: all.
-Result<std::optional<std::vector<int>>> optional_indices(const HttpQuery& query,
-                                                         const std::string& name,
-                                                         const std::string& noun) {
-  const auto text = query.find(name);
-  if (!text) return std::optional<std::vector<int>>();
-  Result<std::vector<int>> indices = parse_index_list(*text, noun, name);
-  if (!indices.ok()) return std::move(indices).error();
-  return std::optional(*std::move(indices));
-}
-
-std::optional<int> first_unknown(const std::vector<int>& indices, std::size_t count) {
-  for (const int index : indices) {
-    if (static_cast<std::size_t>(index) >= count) return index;
-  }
-  return std::nullopt;
-}
-
-std::string index_text(const std::vector<int>& indices) {
-  std::string text;
-  for (const int index : indices) text += (text.empty() ? "" : ", ") + std::to_string(index);
-  return "[" + text + "]";
-}
 
 // --- Settings -----------------------------------------------------------------------------------
 
@@ -205,27 +135,6 @@ std::optional<std::vector<int>> gpus_to_read(const ApiContext& context, const Ht
   return *gpus;
 }
 
-/// Asks for one thing of each GPU and answers when all have answered.
-/// \param ask  (gpu, done); \param answer  (results without an error) to a document
-template <class T, class Ask, class Answer>
-void read_all(const std::vector<int>& devices, const Reply& reply, const Ask& ask, Answer answer) {
-  if (devices.empty()) return reply(json_response(200, answer({})));
-  const auto gather =
-      Gather<T>::of(devices.size(), [reply, answer](typename Gather<T>::Results results) {
-        DeviceErrors errors;
-        std::map<int, T> values;
-        for (auto& [device, result] : results) {
-          if (result.ok()) {
-            values.emplace(device, *std::move(result));
-          } else {
-            errors.add(device, result.error());
-          }
-        }
-        reply(errors.empty() ? json_response(200, answer(std::move(values))) : errors.response());
-      });
-  for (const int device : devices) ask(device, gather->slot(device));
-}
-
 /// Turns a reading into one value of it, or an error where the GPU does not tell it.
 template <class T>
 Done<GpuReading> pick(std::optional<T> GpuReading::* member, const char* what, Done<T> done) {
@@ -315,24 +224,6 @@ void get_constraints(ApiContext& context, const HttpRequest& request, const Repl
       });
 }
 
-HttpResponse unknown_indices(const std::string& noun, const std::vector<int>& asked,
-                             std::size_t count) {
-  std::vector<int> unknown;
-  std::vector<int> available;
-  for (const int index : asked) {
-    if (static_cast<std::size_t>(index) >= count) unknown.push_back(index);
-  }
-  for (std::size_t i = 0; i < count; ++i) available.push_back(static_cast<int>(i));
-  return error_response(400, "Unknown " + noun + " indices: " + index_text(unknown) +
-                                 ". Available: " + index_text(available));
-}
-
-HttpResponse event_stream(std::shared_ptr<EventStream> stream) {
-  return {.content_type = "text/event-stream",
-          .headers = {{"Cache-Control", "no-cache"}},
-          .stream = std::move(stream)};
-}
-
 void stream_gpu_power(ApiContext& context, const HttpRequest& request, const Reply& reply) {
   const auto gpus = gpus_to_read(context, request, reply);
   if (!gpus) return;
@@ -346,100 +237,6 @@ void stream_gpu_power(ApiContext& context, const HttpRequest& request, const Rep
         error_response(403, "the agent's policy does not let you read GPU " + std::to_string(gpu)));
   }
   reply(event_stream(context.power.gpus(*gpus, PowerStream::Format::kZeusd)));
-}
-
-// --- CPUs ---------------------------------------------------------------------------------------
-
-/// The CPUs to read among `count`; or what to answer instead.
-std::optional<std::vector<int>> cpus_to_read(const ApiContext& context, const HttpQuery& query,
-                                             bool is_stream, const Reply& reply) {
-  const auto asked = optional_indices(query, "cpu_ids", "CPU");
-  if (!asked.ok()) return reply(error_response(400, asked.error().text())), std::nullopt;
-  const auto count = static_cast<std::size_t>(context.controller.cpus());
-  std::vector<int> cpus = asked->value_or(std::vector<int>());
-  if (!*asked) {
-    for (std::size_t i = 0; i < count; ++i) cpus.push_back(static_cast<int>(i));
-  }
-  if (const auto unknown = first_unknown(cpus, count)) {
-    reply(is_stream ? unknown_indices("CPU", cpus, count)
-                    : error_response(400, "CPU " + std::to_string(*unknown) + " not found"));
-    return std::nullopt;
-  }
-  return cpus;
-}
-
-void get_cpu_energy(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  const Result<HttpQuery> query = HttpQuery::parse(request.query, {"cpu_ids", "cpu", "dram"});
-  if (!query.ok()) return reply(bad_query(query.error()));
-  const Result<bool> with_cpu = query->boolean("cpu");
-  if (!with_cpu.ok()) return reply(bad_query(with_cpu.error()));
-  const Result<bool> with_dram = query->boolean("dram");
-  if (!with_dram.ok()) return reply(bad_query(with_dram.error()));
-  const auto cpus = cpus_to_read(context, *query, false, reply);
-  if (!cpus) return;
-  read_all<CpuEnergy>(
-      *cpus, reply,
-      [&](int cpu, Done<CpuEnergy> done) {
-        context.controller.read_cpu(request.peer, cpu, std::move(done));
-      },
-      [cpu = *with_cpu, dram = *with_dram](const std::map<int, CpuEnergy>& energies) {
-        OrderedJson document = OrderedJson::object();
-        const auto micro = [](Joules energy) { return std::llround(energy.value * 1e6); };
-        for (const auto& [index, energy] : energies) {
-          OrderedJson& entry = document[std::to_string(index)];
-          entry["cpu_energy_uj"] = cpu ? OrderedJson(micro(energy.package)) : OrderedJson();
-          entry["dram_energy_uj"] =
-              dram && energy.dram ? OrderedJson(micro(*energy.dram)) : OrderedJson();
-        }
-        return document;
-      });
-}
-
-void get_cpu_power(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  const Result<HttpQuery> query = HttpQuery::parse(request.query, {"cpu_ids"});
-  if (!query.ok()) return reply(bad_query(query.error()));
-  const auto cpus = cpus_to_read(context, *query, false, reply);
-  if (!cpus) return;
-  struct Window {
-    Instant begin;
-    CpuEnergy before, after;
-    Seconds time;
-  };
-  // The first reading, a pause on the loop, the second reading.
-  const auto ask = [&context, peer = request.peer](int cpu, const Done<Window>& done) {
-    context.controller.read_cpu(peer, cpu, [&context, peer, cpu, done](Result<CpuEnergy> before) {
-      if (!before.ok()) return done(std::move(before).error());
-      const Instant begin = context.clock.now();
-      context.loop.post([&context, peer, cpu, done, begin, before = *before] {
-        context.loop.after(kCpuWindow, [&context, peer, cpu, done, begin, before] {
-          context.controller.read_cpu(
-              peer, cpu, [&context, done, begin, before](Result<CpuEnergy> after) {
-                if (!after.ok()) return done(std::move(after).error());
-                done(Window{begin, before, *after, context.clock.now() - begin});
-              });
-        });
-      });
-    });
-  };
-  read_all<Window>(*cpus, reply, ask, [&clock = context.clock](const std::map<int, Window>& all) {
-    OrderedJson power = OrderedJson::object();
-    for (const auto& [cpu, window] : all) {
-      power[std::to_string(cpu)] = cpu_power_json(window.before, window.after, window.time);
-    }
-    return OrderedJson{{"timestamp_ms", unix_milliseconds(clock.now(), clock)},
-                       {"power_mw", std::move(power)}};
-  });
-}
-
-void stream_cpu_power(ApiContext& context, const HttpRequest& request, const Reply& reply) {
-  const Result<HttpQuery> query = HttpQuery::parse(request.query, {"cpu_ids"});
-  if (!query.ok()) return reply(bad_query(query.error()));
-  const auto cpus = cpus_to_read(context, *query, true, reply);
-  if (!cpus) return;
-  if (!context.controller.policy().may_read_node(request.peer)) {
-    return reply(error_response(403, "the agent's policy does not let you read the CPUs' energy"));
-  }
-  reply(event_stream(context.power.cpus(*cpus, request.peer)));
 }
 
 // --- Identity -----------------------------------------------------------------------------------
