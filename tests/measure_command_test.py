@@ -282,6 +282,48 @@ class SwitchLatency(Case):
         self.assertEqual(process.returncode, 128 + signal.SIGTERM, err)
         self.assertIn("Not all repetitions were made", out)
 
+    def test_an_interrupted_measurement_tells_what_it_has_and_what_it_has_not(self):
+        table = self.folder / "pairs.csv"
+        slow = self.folder / "slow.toml"
+        slow.write_text(SIMULATION.format(folder=self.folder).replace("switch_ms = 10",
+                                                                      "switch_ms = 10000"))
+        process = subprocess.Popen(
+            [HARPE, "switch-latency", "--gpus", "0", "--timeout", "100", "--csv", str(table),
+             "--clocks", "1410,1050"],
+            env=dict(self.bare, HARPE_SIMULATION=str(slow)), stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True)
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 128 + signal.SIGINT, err)
+        self.assertEqual(out.count("not measured"), 2, out)
+        self.assertNotIn(" late", out)
+        rows = list(csv.DictReader(table.read_text().splitlines()))
+        self.assertEqual([(row["repetitions"], row["late"], row["transition_median_s"])
+                          for row in rows], [("0", "0", "")] * 2)
+
+    def test_the_table_fits_80_columns_and_says_how_far_each_may_be_off(self):
+        done = self.harpe("switch-latency", "--gpus", "0", "--repeats", "2", env=self.simulated)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = [line for line in done.stdout.splitlines() if line.startswith("from ")]
+        self.assertEqual(len(rows), 4)
+        for row in rows:
+            self.assertRegex(row, r"\d+\.\d±\d+\.\d <=\d+\.\d")
+        self.assertTrue(all(len(line) <= 80 for line in done.stdout.splitlines()), done.stdout)
+        self.assertIn("median, how far each may be off, longest", done.stdout)
+
+    def test_a_gpu_that_fails_does_not_lose_the_ones_before_it(self):
+        table = self.folder / "pairs.csv"
+        lost = self.folder / "lost.toml"
+        lost.write_text(SIMULATION.format(folder=self.folder) +
+                        '[[fault]]\nkind = "gpu_lost"\ngpu = 1\n')
+        done = self.harpe("switch-latency", "--gpus", "0,1", "--repeats", "1", "--clocks",
+                          "1410,1050", "--csv", str(table),
+                          env=dict(self.bare, HARPE_SIMULATION=str(lost)))
+        self.assertEqual(done.returncode, 69, done.stderr)
+        rows = list(csv.DictReader(table.read_text().splitlines()))
+        self.assertEqual({row["gpu"] for row in rows}, {"0"})
+
     def test_unknown_clocks_are_named_with_the_nearest(self):
         done = self.harpe("switch-latency", "--clocks", "1410,1051", env=self.simulated)
         self.assertEqual(done.returncode, 2)

@@ -114,47 +114,58 @@ std::string milliseconds(Seconds time) {
   return fixed(time.value * 1000, 1);
 }
 
-/// Rows: from; columns: to; each cell median and 95th percentile of the transition.
-std::string matrix_text(const Measured& measured, bool coloured) {
+/// Median with its uncertainty, and the longest: "15.2±0.3 <=15.9".
+std::string cell_text(const ClockSwitch& pair) {
+  if (pair.repetitions() == 0) return "not measured";
+  const auto transition = pair.transition();
+  const std::string late = std::to_string(pair.late) + " late";
+  if (!transition) return late;
+  // The middle between two readings is off by half of what lies between them at most.
+  return milliseconds(transition->median) + "±" + milliseconds(pair.resolution / 2) +
+         " <=" + milliseconds(transition->longest) + (pair.late > 0 ? ", " + late : "");
+}
+
+/// Rows: from; columns: to.
+std::string matrix_text(const Measured& measured, Seconds timeout, bool coloured) {
   std::vector<Megahertz> clocks;
   for (const ClockSwitch& pair : measured.result.switches) {
     if (std::ranges::find(clocks, pair.from) == clocks.end()) clocks.push_back(pair.from);
   }
-  Table table{.rows = {{"from \\ to MHz"}}};
+  Table table{.rows = {{"MHz to"}}};
   for (const Megahertz to : clocks) table.rows[0].push_back(std::to_string(to.value));
   std::vector<double> calls;
   int late = 0;
-  double resolution = 0;
   for (const Megahertz from : clocks) {
-    std::vector<std::string> row = {std::to_string(from.value)};
+    std::vector<std::string> row = {"from " + std::to_string(from.value)};
     for (const Megahertz to : clocks) {
-      std::string cell = "-";
-      for (const ClockSwitch& pair : measured.result.switches) {
-        if (pair.from != from || pair.to != to) continue;
-        const auto transition = pair.transition();
-        cell = transition
-                   ? milliseconds(transition->median) + " / " + milliseconds(transition->p95) +
-                         " / " + milliseconds(transition->longest)
-                   : "late";
-        if (transition && pair.late > 0) cell += " +" + std::to_string(pair.late) + " late";
-        late += pair.late;
-        resolution = std::max(resolution, pair.resolution.value);
-        for (const Seconds call : pair.calls) calls.push_back(call.value);
-      }
-      row.push_back(std::move(cell));
+      const auto pair = std::ranges::find_if(
+          measured.result.switches,
+          [&](const ClockSwitch& other) { return other.from == from && other.to == to; });
+      const bool there = pair != measured.result.switches.end();
+      row.push_back(there ? cell_text(*pair) : "-");
+      if (!there) continue;
+      late += pair->late;
+      for (const Seconds call : pair->calls) calls.push_back(call.value);
     }
     table.rows.push_back(std::move(row));
   }
   std::string text = "GPU " + std::to_string(measured.gpu.index) + " " + measured.gpu.name +
-                     ": transition, median / 95th percentile / longest, ms\n" +
-                     table.text(coloured);
+                     ": transition of the clock, ms\n" + table.text(coloured);
+  if (std::ranges::any_of(measured.result.switches,
+                          [](const ClockSwitch& pair) { return !pair.transitions.empty(); })) {
+    text +=
+        "15.2±0.3 <=15.9: median, how far each may be off, longest. The 95th\n"
+        "percentile and the call are in --csv and --json.\n";
+  }
   std::ranges::sort(calls);
   if (!calls.empty()) {
     text += "The call itself takes " + milliseconds({calls[calls.size() / 2]}) + " ms (median), " +
-            milliseconds({calls.back()}) + " ms at most. Transitions are known to " +
-            milliseconds({resolution}) + " ms or better.\n";
+            milliseconds({calls.back()}) + " ms at most.\n";
   }
-  if (late > 0) text += std::to_string(late) + " switches did not come in time.\n";
+  if (late > 0) {
+    text += std::to_string(late) + (late == 1 ? " switch" : " switches") + " did not come within " +
+            shortest(timeout.value) + " s (--timeout).\n";
+  }
   return text;
 }
 
@@ -172,8 +183,8 @@ std::string csv_text(const std::vector<Measured>& all) {
     for (const ClockSwitch& pair : measured.result.switches) {
       text += std::to_string(measured.gpu.index) + "," + measured.gpu.uuid + "," +
               std::to_string(pair.from.value) + "," + std::to_string(pair.to.value) + "," +
-              std::to_string(pair.transitions.size() + static_cast<std::size_t>(pair.late)) + "," +
-              std::to_string(pair.late) + cells(pair.call()) + cells(pair.transition()) + "," +
+              std::to_string(pair.repetitions()) + "," + std::to_string(pair.late) +
+              cells(pair.call()) + cells(pair.transition()) + "," +
               fixed(pair.resolution.value, 6) + "\n";
     }
   }
@@ -192,14 +203,13 @@ Json result_json(const std::vector<Measured>& all, bool simulated, bool cancelle
   for (const Measured& measured : all) {
     Json switches = Json::array();
     for (const ClockSwitch& pair : measured.result.switches) {
-      switches.push_back(
-          {{"from_mhz", pair.from.value},
-           {"to_mhz", pair.to.value},
-           {"repetitions", pair.transitions.size() + static_cast<std::size_t>(pair.late)},
-           {"late", pair.late},
-           {"call", distribution_json(pair.call())},
-           {"transition", distribution_json(pair.transition())},
-           {"resolution_s", pair.resolution.value}});
+      switches.push_back({{"from_mhz", pair.from.value},
+                          {"to_mhz", pair.to.value},
+                          {"repetitions", pair.repetitions()},
+                          {"late", pair.late},
+                          {"call", distribution_json(pair.call())},
+                          {"transition", distribution_json(pair.transition())},
+                          {"resolution_s", pair.resolution.value}});
     }
     gpus.push_back({{"gpu", measured.gpu.index},
                     {"uuid", measured.gpu.uuid},
@@ -247,10 +257,14 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
 
   std::vector<Measured> all;
   bool cancelled = false;
+  std::optional<Error> failure;
   for (const int index : chosen->gpus) {
     Gpu& gpu = *chosen->devices.gpus[static_cast<std::size_t>(index)];
     const auto clocks = clocks_for(gpu, arguments);
-    if (!clocks.ok()) return clocks.error();
+    if (!clocks.ok()) {
+      failure = clocks.error();
+      break;
+    }
     ProgressBar bar(console, "GPU " + std::to_string(index));
     SwitchLatencyOptions options{
         .clocks = *clocks,
@@ -259,19 +273,24 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
         .cancelled = [&] { return interrupts.interrupted() || !load.runs(); },
         .progress = [&](double share) { bar.update(share); }};
     auto result = measure_switch_latency(gpu, options, system_clock());
-    if (!result.ok()) return std::move(result).error();
+    if (!result.ok()) {
+      failure = std::move(result).error();
+      break;
+    }
     cancelled = result->cancelled;
     all.push_back({.gpu = gpu.identity(), .result = *std::move(result)});
     if (cancelled) break;
   }
-  if (!arguments.csv.empty()) {
+  // What the GPUs before a failing one cost minutes to measure is kept.
+  if (!arguments.csv.empty() && (!failure || !all.empty())) {
     if (Status status = write_file(arguments.csv, csv_text(all)); !status.ok()) {
       return std::move(status).error();
     }
   }
+  if (failure) return *std::move(failure);
   Outcome outcome{.text = {}, .json = json_text(result_json(all, simulated, cancelled))};
   for (const Measured& measured : all) {
-    outcome.text += matrix_text(measured, console.colour_out);
+    outcome.text += matrix_text(measured, arguments.timeout, console.colour_out);
     if (!measured.result.knew_before) {
       outcome.text += "The driver does not tell which lock was there before: no lock is left.\n";
     }
@@ -304,7 +323,8 @@ void add_switch_latency_command(Commands& commands) {
       "measure how long GPUs take to change clocks\n"
       "Locks every pair of the clocks in turn, in random order, and times the call and the "
       "transition of the chip. Needs the right to lock clocks; what was locked before is put "
-      "back, also on Ctrl-C. A GPU shows its clock only under load: give a command that keeps it "
+      "back, also on Ctrl-C, which ends it early with what was measured (exit status 128 + "
+      "signal). A GPU shows its clock only under load: give a command that keeps it "
       "busy, which is ended afterwards. Simulated GPUs get a load of their own.",
       "harpe switch-latency --gpus 0 -- python burn.py\n"
       "harpe switch-latency --clocks 1410,1080,900 --repeats 50 --csv pairs.csv\n"
@@ -319,7 +339,8 @@ void add_switch_latency_command(Commands& commands) {
              arguments->clocks, parse_clocks);
   add_parsed(app, "--repeats", "N", "Switches of each pair (default 20)", arguments->repeats,
              [](std::string_view text) { return parse_count(text, 1, 100'000); });
-  add_parsed(app, "--timeout", "SECONDS", "Later switches are counted, not timed (default 1s)",
+  add_parsed(app, "--timeout", "SECONDS",
+             "Switches that take longer are counted as late, not timed (default 1s)",
              arguments->timeout, [](std::string_view text) -> Result<Seconds> {
                Result<Seconds> time = parse_seconds(text);
                if (time.ok() && time->value <= 0) return Error::invalid("expected more than 0 s");

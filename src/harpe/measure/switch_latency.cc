@@ -13,7 +13,10 @@
 namespace harpe {
 namespace {
 
-constexpr double kPatience = 10;  // timeouts, for switches that are not timed
+// For what is not timed: the clock before a switch, and a late one, which would otherwise come in
+// the middle of the next.
+constexpr double kPatience = 10;  // timeouts
+constexpr Seconds kLeastPatience{5};
 
 std::optional<LatencyDistribution> distribution(const std::vector<Seconds>& times) {
   if (times.empty()) return std::nullopt;
@@ -50,11 +53,13 @@ class Session {
     }
     std::ranges::shuffle(order, random_);
     for (std::size_t done = 0; done < order.size(); ++done) {
-      if (options_.cancelled && options_.cancelled()) {
+      if (!cancelled()) {
+        if (Status status = once(result.switches[order[done]]); !status.ok()) return status;
+      }
+      if (cancelled_) {
         result.cancelled = true;
         return ok_status();
       }
-      if (Status status = once(result.switches[order[done]]); !status.ok()) return status;
       if (options_.progress) {
         options_.progress(static_cast<double>(done + 1) / static_cast<double>(order.size()));
       }
@@ -67,10 +72,20 @@ class Session {
     return gpu_.set_locked_clocks(ClockDomain::kGraphics, {clock, clock});
   }
 
-  Result<Arrival> await(Megahertz target, Instant since, Seconds timeout) {
+  /// Whether somebody wants it to end: once said, it stays so.
+  bool cancelled() {
+    cancelled_ = cancelled_ || (options_.cancelled && options_.cancelled());
+    return cancelled_;
+  }
+
+  Seconds patience() const { return std::max(options_.timeout * kPatience, kLeastPatience); }
+
+  /// Watches from `since` until the clock has come to stay, the deadline passes without it, or the
+  /// measurement is cancelled.
+  Result<Arrival> await(Megahertz target, Instant since, Instant deadline) {
     Arrival arrival{.after = since, .by = since};
     bool there = false;
-    while (true) {
+    while (!cancelled()) {
       const Instant before = clock_.now();
       const Result<Megahertz> now = gpu_.clock(ClockDomain::kGraphics);
       if (!now.ok()) return now.error();
@@ -83,16 +98,19 @@ class Session {
         arrival.came = true;
         return arrival;
       }
-      if (!there && read >= since + timeout) return arrival;
-      if (read >= since + timeout + options_.hold) return arrival;
+      if (!there && read >= deadline) return arrival;
+      if (read >= std::max(deadline, since) + options_.hold * 2) return arrival;
       clock_.sleep_until(clock_.now() + options_.poll);
     }
+    return arrival;
   }
 
   Status once(ClockSwitch& pair) {
     if (Status status = lock(pair.from); !status.ok()) return status;
-    const Result<Arrival> ready = await(pair.from, clock_.now(), options_.timeout * kPatience);
+    const Instant asked = clock_.now();
+    const Result<Arrival> ready = await(pair.from, asked, asked + patience());
     if (!ready.ok()) return ready.error();
+    if (cancelled_) return ok_status();
     if (!ready->came) {  // something holds the GPU back: this says nothing of the switch
       pair.late += 1;
       return ok_status();
@@ -102,20 +120,26 @@ class Session {
     const Instant start = clock_.now();
     if (Status status = lock(pair.to); !status.ok()) return status;
     const Instant returned = clock_.now();
-    pair.calls.push_back(returned - start);
-    const Result<Arrival> arrival = await(pair.to, returned, options_.timeout);
+    const Result<Arrival> arrival = await(pair.to, returned, start + options_.timeout);
     if (!arrival.ok()) return arrival.error();
+    if (cancelled_) return ok_status();
+    pair.calls.push_back(returned - start);
     if (!arrival->came) {
       pair.late += 1;
-      // Or it would come in the middle of the next one.
-      const Result<Arrival> settled = await(pair.to, clock_.now(), options_.timeout * kPatience);
+      const Instant now = clock_.now();
+      const Result<Arrival> settled = await(pair.to, now, now + patience());
       if (!settled.ok()) return settled.error();
       return ok_status();
     }
     // A clock that had come when the call returned came at some moment during the call.
     const bool during_call = arrival->after == returned;
     const Instant after = during_call ? start : arrival->after;
-    pair.transitions.push_back((after - start) + (arrival->by - after) / 2);
+    const Seconds transition = (after - start) + (arrival->by - after) / 2;
+    if (transition > options_.timeout) {
+      pair.late += 1;
+      return ok_status();
+    }
+    pair.transitions.push_back(transition);
     pair.resolution = std::max(pair.resolution, arrival->by - after);
     return ok_status();
   }
@@ -124,6 +148,7 @@ class Session {
   const SwitchLatencyOptions& options_;
   Clock& clock_;
   std::mt19937_64 random_;
+  bool cancelled_ = false;
 };
 
 Status check(Gpu& gpu, const SwitchLatencyOptions& options) {

@@ -24,12 +24,12 @@ namespace harpe {
 struct SwitchLatencyOptions {
   std::vector<Megahertz> clocks;  ///< at least two; every ordered pair is measured
   int repeats = 20;
-  Seconds timeout{1};      ///< later switches are counted, not timed
+  Seconds timeout{1};      ///< from the begin of the call; later switches are counted, not timed
   Seconds hold{0.03};      ///< how long the target must hold to count as reached for good
   Seconds poll{0.0005};    ///< between readings of the clock
   Megahertz tolerance{8};  ///< between target and reading
   std::uint64_t seed = 1;
-  std::function<bool()> cancelled{};       ///< asked between switches; may be empty
+  std::function<bool()> cancelled{};       ///< asked at every reading; may be empty
   std::function<void(double)> progress{};  ///< share done; may be empty
 };
 
@@ -41,11 +41,13 @@ struct LatencyDistribution {
 /// One ordered pair of clocks.
 struct ClockSwitch {
   Megahertz from, to;
-  std::vector<Seconds> calls;        ///< each repetition: how long the call took
+  std::vector<Seconds> calls;        ///< how long each call took
   std::vector<Seconds> transitions;  ///< from the begin of the call to the clock in force
   int late = 0;                      ///< repetitions beyond the timeout, or held back
   Seconds resolution{};              ///< longest time between the readings around a transition
 
+  /// 0 where the measurement ended before this pair was tried.
+  int repetitions() const { return static_cast<int>(transitions.size()) + late; }
   std::optional<LatencyDistribution> call() const;
   std::optional<LatencyDistribution> transition() const;
 };

@@ -58,6 +58,39 @@ TEST_F(SwitchLatencies, SlowSwitchesAreCountedNotTimed) {
   }
 }
 
+// Whatever the timeout, nothing is timed beyond it, also where the call alone takes longer.
+TEST_F(SwitchLatencies, NothingIsTimedBeyondTheTimeout) {
+  simulate("call_ms = 10\nswitch_ms = 15\nswitch_spread = 0.0\nslow_pair_share = 0.0\n");
+  for (const double timeout : {0.001, 0.005, 0.012}) {
+    SCOPED_TRACE(timeout);
+    SwitchLatencyOptions options{.clocks = {{900}, {1410}}, .repeats = 4, .timeout = {timeout}};
+    const auto result = measure_switch_latency(*gpu_, options, clock_);
+    ASSERT_TRUE(result.ok());
+    for (const ClockSwitch& pair : result->switches) {
+      const Seconds truth = simulation_->switch_latency(0, pair.from, pair.to);
+      ASSERT_GT(truth.value, 0.0125);
+      EXPECT_EQ(pair.late, 4);
+      EXPECT_FALSE(pair.transition());
+    }
+  }
+  SwitchLatencyOptions options{.clocks = {{900}, {1410}}, .repeats = 4, .timeout = {0.1}};
+  const auto result = measure_switch_latency(*gpu_, options, clock_);
+  ASSERT_TRUE(result.ok());
+  for (const ClockSwitch& pair : result->switches) EXPECT_EQ(pair.late, 0);
+}
+
+TEST_F(SwitchLatencies, PairsThatWereNotTriedAreNotLate) {
+  simulate("call_ms = 1\nswitch_ms = 10000\nswitch_spread = 0.0\nslow_pair_share = 0.0\n");
+  const Instant end = clock_.now() + Seconds{0.5};
+  SwitchLatencyOptions options{.clocks = {{900}, {1410}}, .repeats = 5, .timeout = {100}};
+  options.cancelled = [&] { return clock_.now() > end; };
+  const auto result = measure_switch_latency(*gpu_, options, clock_);
+  ASSERT_TRUE(result.ok());
+  EXPECT_TRUE(result->cancelled);
+  for (const ClockSwitch& pair : result->switches) EXPECT_EQ(pair.repetitions(), 0);
+  EXPECT_LT((clock_.now() - end).value, 0.1) << "cancelling does not wait for a switch";
+}
+
 TEST_F(SwitchLatencies, WhatWasThereBeforeIsPutBack) {
   simulate("call_ms = 1\nswitch_ms = 5\n");
   ASSERT_TRUE(gpu_->set_locked_clocks(ClockDomain::kGraphics, {{600}, {1200}}).ok());
