@@ -114,9 +114,11 @@ class FakeController final : public Controller {
   }
   void apply(const Peer& /*peer*/, const std::string& lease, int gpu, const Setting& setting,
              Done<Applied> done) override {
-    const bool known = std::any_of(live.begin(), live.end(),
-                                   [&lease](const Lease& each) { return each.id == lease; });
-    if (!known) return done(Error::of(ErrorCode::kNotFound, "there is no such lease"));
+    const bool known = std::any_of(live.begin(), live.end(), [&](const Lease& each) {
+      return each.id == lease &&
+             std::find(each.gpus.begin(), each.gpus.end(), gpu) != each.gpus.end();
+    });
+    if (!known) return done(Error::of(ErrorCode::kNotFound, "there is no such lease of this GPU"));
     if (failures.contains(gpu)) return done(failures.at(gpu));
     applied.push_back("GPU " + std::to_string(gpu) + ": " + text_of(setting));
     done(Applied{.text = applied.back(), .limit = {}, .clocks = {}, .clock = {}});
