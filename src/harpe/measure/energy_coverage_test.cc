@@ -17,6 +17,15 @@ struct Score {
   double worst = 0;           ///< largest error over energy
   double bias = 0;            ///< mean error over energy
   double coverage() const { return static_cast<double>(covered) / windows; }
+  /// One of `all` windows.
+  void add(const EnergyEstimate& answer, double truth, int all) {
+    const double error = answer.energy.value - truth;
+    windows += 1;
+    covered += std::abs(error) <= answer.error.value ? 1 : 0;
+    relative_width += answer.error.value / truth / all;
+    bias += error / truth / all;
+    worst = std::max(worst, std::abs(error) / truth);
+  }
 };
 
 /// Many windows of one length over fresh signals, answered at their ends (`late` s after them).
@@ -46,12 +55,7 @@ Score measure(SignalKind kind, double length, const SensorModel& base, double la
       const EnergyEstimate answer = estimator.between(Sensor::instant(begin), Sensor::instant(end));
       const double scale = model.has_counter ? model.counter_scale : model.power_scale;
       const double truth = scale * (signal.energy(end) - signal.energy(begin));
-      const double error = answer.energy.value - truth;
-      score.windows += 1;
-      score.covered += std::abs(error) <= answer.error.value ? 1 : 0;
-      score.relative_width += answer.error.value / truth / windows;
-      score.bias += error / truth / windows;
-      score.worst = std::max(score.worst, std::abs(error) / truth);
+      score.add(answer, truth, windows);
     }
   }
   return score;
@@ -75,6 +79,52 @@ TEST_P(Windows, ErrorBarsHoldTheTruth) {
   const bool blind = length < 0.1 && measuring > 0;
   EXPECT_GE(score.coverage(), blind ? 0.91 : 0.93);
 }
+
+/// As a program meets it that has just begun to look: the window opens with the first sample, and
+/// samples come seldom, but for one at the end.
+class FirstWindows : public testing::TestWithParam<std::tuple<SignalKind, double, double>> {};
+
+TEST_P(FirstWindows, ErrorBarsHoldTheTruth) {
+  const auto [kind, length, sampling] = GetParam();
+  std::mt19937_64 random(20261122);
+  std::uniform_real_distribution<double> unit(0, 1);
+  constexpr int kWindows = 1000;
+  Score score;
+  for (int i = 0; i < kWindows; ++i) {
+    const Signal signal = make_signal(kind, length + 4, random);
+    SensorModel model{.sampling = sampling};
+    model.phase = model.step * unit(random);
+    Sensor sensor(signal, model, random);
+    EnergyEstimator estimator;
+    const double begin = 1 + unit(random);
+    const double end = begin + length;
+    for (double time = begin; time < end; time = sensor.next(time)) {
+      estimator.add(sensor.look(time));
+    }
+    estimator.add(sensor.look(end));
+    const EnergyEstimate answer = estimator.between(Sensor::instant(begin), Sensor::instant(end));
+    score.add(answer, signal.energy(end) - signal.energy(begin), kWindows);
+  }
+  std::printf("%s, first %5.2f s, looked at each %g s: coverage %.3f, bar %.4f, worst %.4f\n",
+              kSignalNames[static_cast<int>(kind)], length, sampling, score.coverage(),
+              score.relative_width, score.worst);
+  EXPECT_GE(score.coverage(), 0.93);
+}
+
+std::string name_of_first(const testing::TestParamInfo<FirstWindows::ParamType>& info) {
+  const auto [kind, length, sampling] = info.param;
+  return std::string(kSignalNames[static_cast<int>(kind)]) + "_" +
+         std::to_string(static_cast<int>(length * 1000)) + "ms_each_" +
+         std::to_string(static_cast<int>(sampling * 1000)) + "ms";
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, FirstWindows,
+                         testing::Combine(testing::Values(SignalKind::kConstant,
+                                                          SignalKind::kTraining,
+                                                          SignalKind::kWander),
+                                          testing::Values(0.5, 1.0, 2.0, 5.0),
+                                          testing::Values(0.02, 0.1, 1.0)),
+                         name_of_first);
 
 /// "training_200ms_later_slow".
 std::string name_of(const testing::TestParamInfo<Windows::ParamType>& info) {

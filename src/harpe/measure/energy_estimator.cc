@@ -14,7 +14,11 @@ constexpr double kLongestRepeat = 0.25;  // s; a value repeated longer is the po
 constexpr std::size_t kChanges = 64;
 constexpr double kScaleTime = 10;        // over which counter and power are compared, s
 constexpr double kForgettingSteps = 30;  // of the running mean of disagreements
-constexpr double kUnknownScale = 0.05;   // relative error before counter and power were compared
+// Samples far apart tell nothing of what lay between until some have been seen: standard deviation
+// of the mean power between two of them, as a share.
+constexpr std::size_t kFewChanges = 8;
+constexpr double kUnknownBetween = 0.6;
+constexpr double kUnknownScale = 0.05;  // relative error before counter and power were compared
 // A counter is not believed whose joules are so far from the integrated power's.
 constexpr double kLeastScale = 0.1, kMostScale = 10;
 // What a sensor that measures seldom misses is nothing or much: wider than a normal distribution.
@@ -122,6 +126,9 @@ void EnergyEstimator::add_power(Instant time, double power) {
     // which every sample has its own of.
     next.variance += square(interval) *
                      ((square(change) + (repeating_ ? 1 : 0.25) * wander_) / 12 + square(noise_));
+    if (interval > kLongestRepeat && changes_.size() < kFewChanges) {
+      next.variance += square(interval * kUnknownBetween * (power + last.power) / 2);
+    }
     typical_interval_ += (interval - typical_interval_) / 16;
     changes_.push_back(std::abs(change));
     if (changes_.size() > kChanges) changes_.pop_front();
@@ -234,7 +241,16 @@ void EnergyEstimator::compare(const Knot& before, const Knot& after) {
   }
   const double by_power = after.at.integral - oldest->at.integral;
   if (by_power <= 0) return;
-  const double scale = (after.energy - oldest->energy) / by_power;
+  // Over a short time the ratio of both is little more than not knowing when the counter stepped:
+  // it is weighed against their agreeing to within kUnknownScale.
+  const double ratio = (after.energy - oldest->energy) / by_power;
+  const double ratio_variance = square(std::max(ratio, 1.0) / by_power) *
+                                (square(std::max(oldest->at.power, after.at.power)) *
+                                     (square(oldest->sigma) + square(after.sigma)) +
+                                 std::max(0.0, after.at.variance - oldest->at.variance));
+  const double prior = square(kUnknownScale);
+  const double scale = (ratio * prior + ratio_variance) / (prior + ratio_variance);
+  scale_variance_ = prior * ratio_variance / (prior + ratio_variance);
   const double integral = after.at.integral - before.at.integral;
   const double explained =
       square(after.at.power * scale) * (square(before.sigma) + square(after.sigma)) +
@@ -254,10 +270,12 @@ void EnergyEstimator::compare(const Knot& before, const Knot& after) {
 /// Relative standard error of the scale, times the scale.
 double EnergyEstimator::scale_error() const {
   if (!has_power_) return 0;
-  if (compared_ < 3 || knots_.size() < 2) return scale_ * kUnknownScale;
+  if (compared_ < 1 || knots_.size() < 2) return scale_ * kUnknownScale;
+  const double learnt = std::sqrt(scale_variance_);
+  if (compared_ < 3) return std::max(learnt, scale_ * kUnknownScale / 2);
   const double step = steps_.period().value * highest_;
-  return std::min(scale_ * kUnknownScale,
-                  std::sqrt(disagreement_ / compared_) / std::max(step, 1e-9) + 0.002 * scale_);
+  const double shown = std::sqrt(disagreement_ / compared_) / std::max(step, 1e-9);
+  return std::max(learnt, std::min(scale_ * kUnknownScale, shown + 0.002 * scale_));
 }
 
 EnergyEstimator::Edge EnergyEstimator::edge(Instant time) const {
@@ -341,7 +359,9 @@ EnergyEstimate EnergyEstimator::difference(const Edge& begin, const Edge& end) c
     result.source = has_power_ ? EnergySource::kCounterAndPower : EnergySource::kCounter;
   }
   result.energy.value = std::max(0.0, result.energy.value);
-  result.error = {kNinetyFivePercent * (repeating_ ? kHeavyTails : 1) * std::sqrt(variance)};
+  // Few steps tell little of how well counter and power agree: near to Student's t.
+  const double few = by_counter && has_power_ ? 1 + 1.0 / (compared_ + 1) : 1;
+  result.error = {kNinetyFivePercent * few * (repeating_ ? kHeavyTails : 1) * std::sqrt(variance)};
   result.sensor_error = result.energy * options_.accuracy.share;
   if (by_counter) result.restarts = end.restarts - begin.restarts;
   if (has_power_ && compared_ >= 3) result.counter_per_power = scale_;

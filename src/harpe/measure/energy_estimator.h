@@ -177,9 +177,10 @@ class EnergyEstimator {
   bool restarted_ = false;       ///< since the last knot
   double offset_ = 0;            ///< from the counter to the axis of the knots, J
   int restarts_ = 0;
-  double scale_ = 1;         ///< counter joules per power joule
-  double disagreement_ = 0;  ///< mean square of counter minus power over one step, J^2
-  double expected_ = 0;      ///< what of it the model explains, J^2
+  double scale_ = 1;           ///< counter joules per power joule
+  double scale_variance_ = 0;  ///< of it, from when the counter stepped and from power
+  double disagreement_ = 0;    ///< mean square of counter minus power over one step, J^2
+  double expected_ = 0;        ///< what of it the model explains, J^2
   int compared_ = 0;
   bool distrusted_ = false;
 

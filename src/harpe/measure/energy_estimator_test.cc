@@ -29,11 +29,19 @@ void expect_within_error(const EnergyEstimate& answer, double truth) {
 
 TEST(EnergyEstimator, ConstantPowerGivesTheRightJoules) {
   EnergyEstimator estimator;
-  for (int second = 0; second <= 12; ++second) estimator.add(sample(second, {}, 100));
-  EXPECT_DOUBLE_EQ(estimator.between(at(1), at(11)).energy.value, 1000);
-  EXPECT_DOUBLE_EQ(estimator.between(at(1), at(11)).error.value, 0);
-  EXPECT_EQ(estimator.between(at(1), at(11)).source, EnergySource::kPower);
-  EXPECT_DOUBLE_EQ(estimator.between(at(1), at(11)).mean_power().value, 100);
+  for (int second = 0; second <= 22; ++second) estimator.add(sample(second, {}, 100));
+  EXPECT_DOUBLE_EQ(estimator.between(at(11), at(21)).energy.value, 1000);
+  EXPECT_DOUBLE_EQ(estimator.between(at(11), at(21)).error.value, 0);
+  EXPECT_EQ(estimator.between(at(11), at(21)).source, EnergySource::kPower);
+  EXPECT_DOUBLE_EQ(estimator.between(at(11), at(21)).mean_power().value, 100);
+}
+
+TEST(EnergyEstimator, SeldomSamplesProveNothingUntilSomeHaveBeenSeen) {
+  EnergyEstimator estimator;
+  for (int second = 0; second <= 3; ++second) estimator.add(sample(second, {}, 100));
+  const EnergyEstimate first = estimator.between(at(0), at(3));
+  EXPECT_DOUBLE_EQ(first.energy.value, 300);
+  EXPECT_GT(first.error.value, 100);
 }
 
 TEST(EnergyEstimator, SamplesAreHeldToTheEdges) {
