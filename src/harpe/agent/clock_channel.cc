@@ -14,13 +14,14 @@
 #include <string_view>
 #include <system_error>
 
+#include "harpe/agent/futex.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
 namespace {
 
 constexpr std::size_t kLongestMessage = 4096;
-constexpr std::size_t kDescriptors = 2;
+constexpr std::size_t kMostDescriptors = 4;  // one is expected
 
 Error failure(const std::string& what, int error) {
   return Error::of(ErrorCode::kUnavailable, what + ": " + std::generic_category().message(error));
@@ -38,7 +39,7 @@ Status send_text(int socket, const std::string& text) {
 
 Result<Message> receive_message(int socket) {
   std::array<char, kLongestMessage> text{};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kDescriptors)> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostDescriptors)> control{};
   iovec part{text.data(), text.size()};
   msghdr header{};
   header.msg_iov = &part;
@@ -115,7 +116,7 @@ Status ClockChannel::receive() {
     std::string_view text = message->text;
     if (take_word(text, "gpu")) {
       const auto index = parse_integer(text);
-      if (!index || message->descriptors.size() != kDescriptors) return unexpected(message->text);
+      if (!index || message->descriptors.size() != 1) return unexpected(message->text);
       struct stat status{};
       const int file = message->descriptors[0].get();
       if (::fstat(file, &status) != 0 || status.st_size != ClockMemory::kBytes) {
@@ -124,14 +125,12 @@ Status ClockChannel::receive() {
       void* memory =
           ::mmap(nullptr, ClockMemory::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
       if (memory == MAP_FAILED) return failure("cannot map the clock channel", errno);
-      Slot slot{std::unique_ptr<ClockMemory, Unmap>(static_cast<ClockMemory*>(memory)),
-                std::move(message->descriptors[1])};
-      if (slot.memory->magic != ClockMemory::kMagic ||
-          slot.memory->version != ClockMemory::kVersion) {
+      memories_.emplace_back(static_cast<ClockMemory*>(memory));
+      if (memories_.back()->magic != ClockMemory::kMagic ||
+          memories_.back()->version != ClockMemory::kVersion) {
         return unexpected(message->text);
       }
       gpus_.push_back(static_cast<int>(*index));
-      slots_.push_back(std::move(slot));
     } else if (take_word(text, "ready")) {
       const std::size_t space = text.find(' ');
       const auto seconds = parse_number(text.substr(std::min(space, text.size())));
@@ -159,7 +158,7 @@ Result<ClockChannel> ClockChannel::take(const std::filesystem::path& socket,
 }
 
 std::uint32_t ClockChannel::set(std::size_t position, Megahertz clock) noexcept {
-  ClockMemory& memory = *slots_[position].memory;
+  ClockMemory& memory = *memories_[position];
   std::uint64_t before = memory.wanted.load(std::memory_order_relaxed);
   std::uint32_t sequence = 0;
   std::uint64_t wanted = 0;
@@ -169,16 +168,12 @@ std::uint32_t ClockChannel::set(std::size_t position, Megahertz clock) noexcept 
     if (sequence == 0) sequence = 1;
     wanted = std::uint64_t{sequence} << 32 | static_cast<std::uint32_t>(clock.value);
   } while (!memory.wanted.compare_exchange_weak(before, wanted));
-  if (memory.sleeping.load() != 0) {
-    // A full pipe has rung already.
-    const char ring = 0;
-    [[maybe_unused]] const ssize_t written = ::write(slots_[position].ringer.get(), &ring, 1);
-  }
+  if (memory.bell.exchange(0) != 0) futex_wake(memory.bell);
   return sequence;
 }
 
 ClockChannel::Served ClockChannel::served(std::size_t position) const noexcept {
-  const std::uint64_t word = slots_[position].memory->served.load(std::memory_order_acquire);
+  const std::uint64_t word = memories_[position]->served.load(std::memory_order_acquire);
   return {static_cast<std::uint32_t>(word >> 32),
           static_cast<ClockOutcome>(static_cast<std::uint8_t>(word >> 24)),
           {static_cast<int>(word & 0xffffff)}};

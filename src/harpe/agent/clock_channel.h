@@ -1,16 +1,15 @@
 #pragma once
 /// \file
 /// The client's end of the agent's cheap path: telling GPUs their clocks costs one write to shared
-/// memory, and one byte into a pipe when the agent sleeps. Nothing is waited for; per GPU only the
-/// newest wanted clock counts.
+/// memory, and a wake-up when the agent sleeps. Nothing is waited for; per GPU only the newest
+/// wanted clock counts.
 ///
 /// A channel is asked for on a Unix socket (SOCK_SEQPACKET) by messages of text:
 ///
 ///   client: "harpe.clock/1 lease ID"                     channels of a lease it holds
 ///           "harpe.clock/1 take SECONDS GPU,GPU NAME"    a new lease, which ends with this socket
-///   agent:  "gpu INDEX", with two descriptors: the memory (clock_slot.h) and the pipe's writing
-///   end;
-///           one message a GPU, in order; then "ready ID SECONDS"
+///   agent:  "gpu INDEX", with the descriptor of the memory (clock_slot.h); one message a GPU, in
+///           order; then "ready ID SECONDS"
 ///   client: "renew SECONDS"                              any time later
 ///   agent:  "renewed SECONDS"
 ///   agent:  "error TEXT" in place of any answer
@@ -60,11 +59,6 @@ class ClockChannel {
   struct Unmap {
     void operator()(ClockMemory* memory) const;
   };
-  struct Slot {
-    std::unique_ptr<ClockMemory, Unmap> memory;
-    Descriptor ringer;
-  };
-
   static Result<ClockChannel> open(const std::filesystem::path& socket, const std::string& hello);
   Status receive();
 
@@ -72,7 +66,7 @@ class ClockChannel {
   std::string lease_;
   Seconds duration_{0};
   std::vector<int> gpus_;
-  std::vector<Slot> slots_;
+  std::vector<std::unique_ptr<ClockMemory, Unmap>> memories_;
 };
 
 }  // namespace harpe

@@ -1,8 +1,9 @@
 // How long a clock command takes from the client's call to the driver's: the agent's own overhead.
 //
-//   clock_channel_bench [seconds] [clients] [commands a second of each] [prompt|plain]
+//   clock_channel_bench [seconds] [clients] [commands a second of each] [prompt|plain] [free|bound]
 //
-// Clients are processes, each with a lease on its own GPU, at random times around the rate. The
+// Clients are processes, each with a lease on its own GPU, at random times around the rate; `bound`
+// binds each to one CPU, as batch systems do with ranks. The
 // GPUs only note when their driver was called and with what; the minimum dwell is off. Beside it,
 // in the same run, the same clients wake a bare thread of the same priority on the same CPU through
 // a pipe (a tenth as often): what the kernel takes for a wake-up with nothing of the agent in it.
@@ -31,6 +32,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "harpe/agent/clock_channel.h"
@@ -61,6 +63,7 @@ void sleep_until_ns(std::int64_t when) {
 struct Shared {
   struct alignas(64) Client {
     std::array<std::atomic<std::int64_t>, kClocks> called;  ///< when each clock was wanted
+    std::array<std::atomic<bool>, kClocks> moved;           ///< from another CPU than the last
     std::atomic<int> last_clock;
     std::atomic<int> finished;  ///< 1: the last command was served; 2: it was not
     std::atomic<std::int64_t> bare_called;
@@ -87,13 +90,13 @@ class NotingGpu final : public Gpu {
   Status set_locked_clocks(ClockDomain, ClockRange range) override {
     const std::int64_t now = now_ns();
     const auto position = static_cast<std::size_t>(range.lowest.value - 1);
-    latencies.push_back(now - client_.called[position].load());
+    (client_.moved[position] ? moved : stayed).push_back(now - client_.called[position].load());
     applied.push_back(range.lowest.value);
     return ok_status();
   }
   Status reset_locked_clocks(ClockDomain) override { return ok_status(); }
 
-  std::vector<std::int64_t> latencies;
+  std::vector<std::int64_t> moved, stayed;  ///< from the client's call to this one's, ns
   std::vector<int> applied;
 
  private:
@@ -125,11 +128,20 @@ struct Settings {
   int clients = 8;
   double rate = 200;
   bool prompt = true;
+  bool bound = false;
 };
+
+void bind_to_cpu(int cpu) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  ::sched_setaffinity(0, sizeof one, &one);
+}
 
 [[noreturn]] void run_client(const Settings& settings, int index, Shared& shared,
                              const fs::path& socket, int bare) {
   ::prctl(PR_SET_TIMERSLACK, 1);
+  if (settings.bound) bind_to_cpu(index % static_cast<int>(std::thread::hardware_concurrency()));
   Shared::Client& mine = shared.clients[static_cast<std::size_t>(index)];
   while (shared.go == 0) sleep_until_ns(now_ns() + 1'000'000);
   auto channel = ClockChannel::take(socket, {index}, 600_s, "bench");
@@ -143,12 +155,14 @@ struct Settings {
   std::uniform_real_distribution<double> pause(0.4 * period, 1.6 * period);
   const int commands = static_cast<int>(settings.seconds * settings.rate);
   std::uint32_t sequence = 0;
-  int clock = 0;
+  int clock = 0, cpu = -1;
   std::int64_t next = now_ns();
   for (int i = 0; i < commands; ++i) {
     next = std::max(now_ns(), next + static_cast<std::int64_t>(pause(random)));
     sleep_until_ns(next);
     clock = 1 + i % kClocks;
+    const int cpu_before = std::exchange(cpu, ::sched_getcpu());
+    mine.moved[static_cast<std::size_t>(clock - 1)] = cpu != cpu_before;
     const std::int64_t begin = now_ns();
     mine.called[static_cast<std::size_t>(clock - 1)] = begin;
     sequence = channel->set(0, {clock});
@@ -192,10 +206,7 @@ void run_bare(int descriptor, bool prompt, Shared& shared, std::vector<std::int6
     latencies.push_back(now - client.bare_called);
     if (!prompt || client.cpu == cpu) continue;
     cpu = client.cpu;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    ::sched_setaffinity(0, sizeof one, &one);
+    bind_to_cpu(cpu);
   }
 }
 
@@ -233,7 +244,8 @@ int run(const Settings& settings) {
   Devices devices;
   for (int i = 0; i < settings.clients; ++i) {
     gpus.push_back(std::make_unique<NotingGpu>(i, shared.clients[static_cast<std::size_t>(i)]));
-    gpus.back()->latencies.reserve(1 << 20);
+    gpus.back()->moved.reserve(1 << 20);
+    gpus.back()->stayed.reserve(1 << 20);
     gpus.back()->applied.reserve(1 << 20);
     devices.gpus.push_back(std::make_unique<LentGpu>(*gpus.back()));
   }
@@ -256,7 +268,7 @@ int run(const Settings& settings) {
       sleep_until_ns(now_ns() + 20'000'000);
     }
   }
-  std::vector<std::int64_t> latencies;
+  std::vector<std::int64_t> moved, stayed;
   double calls_took = 0;
   for (int i = 0; i < settings.clients; ++i) {
     const auto& client = shared.clients[static_cast<std::size_t>(i)];
@@ -271,7 +283,8 @@ int run(const Settings& settings) {
                   client.last_clock.load());
       good = false;
     }
-    latencies.insert(latencies.end(), gpu.latencies.begin(), gpu.latencies.end());
+    moved.insert(moved.end(), gpu.moved.begin(), gpu.moved.end());
+    stayed.insert(stayed.end(), gpu.stayed.begin(), gpu.stayed.end());
     calls_took += static_cast<double>(client.calls_took);
   }
   shared.leave = 1;
@@ -281,10 +294,14 @@ int run(const Settings& settings) {
   const Controller::Counts counts = (*controller)->counts();
   controller->reset();
   fs::remove_all(directory);
-  std::printf("%d clients, each %.0f commands a second for %.0f s, %s owners, %u CPUs\n",
-              settings.clients, settings.rate, settings.seconds,
+  std::printf("%d %s clients, each %.0f commands a second for %.0f s, %s owners, %u CPUs\n",
+              settings.clients, settings.bound ? "bound" : "free", settings.rate, settings.seconds,
               settings.prompt ? "prompt" : "plain", std::thread::hardware_concurrency());
-  print("client call to driver call", latencies);
+  std::vector<std::int64_t> all = stayed;
+  all.insert(all.end(), moved.begin(), moved.end());
+  print("client call to driver call", all);
+  print("  from the CPU as before", stayed);
+  print("  from another CPU", moved);
   print("bare wake-up, same run", bare_latencies);
   std::printf("a call took the client %.1f us on average; %llu commands were overtaken by newer\n",
               calls_took / 1000 / (settings.seconds * settings.rate * settings.clients),
@@ -301,9 +318,11 @@ int main(int argc, char** argv) {
   if (argc > 2) settings.clients = std::atoi(argv[2]);
   if (argc > 3) settings.rate = std::atof(argv[3]);
   if (argc > 4) settings.prompt = std::string(argv[4]) != "plain";
+  if (argc > 5) settings.bound = std::string(argv[5]) == "bound";
   if (!(settings.seconds > 0) || settings.clients < 1 || settings.clients > harpe::kMostClients ||
       !(settings.rate > 0)) {
-    std::fprintf(stderr, "clock_channel_bench [seconds] [clients] [rate] [prompt|plain]\n");
+    std::fprintf(stderr,
+                 "clock_channel_bench [seconds] [clients] [rate] [prompt|plain] [free|bound]\n");
     return 2;
   }
   return harpe::run(settings);

@@ -24,6 +24,7 @@
 
 #include "harpe/agent/clock_listener.h"
 #include "harpe/agent/controller_testing.h"
+#include "harpe/agent/futex.h"
 #include "harpe/agent/gpu_testing.h"
 #include "harpe/hw/system_clock.h"
 
@@ -213,7 +214,6 @@ TEST_F(ClockChannelTest, ASlowDriverBlocksNoCallerAndTheNewestWinsAfterIt) {
   channel.set(0, 300_MHz);
   entered.wait();
   std::uint32_t last = 0;
-  // More than the pipe could hold rings for.
   for (int i = 0; i < 100000; ++i) last = channel.set(0, {300 + 15 * (i % 60)});
   last = channel.set(0, 600_MHz);
   const std::uint32_t on_other = channel.set(1, 450_MHz);
@@ -256,10 +256,10 @@ class RawClient {
   void say(const std::string& text) const {
     ::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
   }
-  /// The next message and the descriptors with it; "" when the agent hung up.
+  /// The next message and the descriptor with it; "" when the agent hung up.
   std::string hear() {
     std::array<char, 4096> text{};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * 2)> control{};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
     iovec part{text.data(), text.size()};
     msghdr header{};
     header.msg_iov = &part;
@@ -268,11 +268,11 @@ class RawClient {
     header.msg_controllen = control.size();
     const ssize_t size = ::recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC);
     if (const cmsghdr* rights = CMSG_FIRSTHDR(&header); rights != nullptr && size > 0) {
-      std::memcpy(descriptors.data(), CMSG_DATA(rights), sizeof descriptors);
+      std::memcpy(&descriptor, CMSG_DATA(rights), sizeof descriptor);
     }
     return size <= 0 ? "" : std::string(text.data(), static_cast<std::size_t>(size));
   }
-  std::array<int, 2> descriptors = {-1, -1};
+  int descriptor = -1;
 
  private:
   Descriptor socket_;
@@ -316,7 +316,7 @@ TEST_F(ClockChannelTest, NothingWrittenToTheMemoryLeadsOutOfThePolicy) {
   client.say("harpe.clock/1 take 60 0 raw");
   ASSERT_EQ(client.hear(), "gpu 0");
   ASSERT_THAT(client.hear(), HasSubstr("ready "));
-  const int file = client.descriptors[0];
+  const int file = client.descriptor;
   EXPECT_NE(::ftruncate(file, 0), 0) << "sealed";
   EXPECT_NE(::ftruncate(file, 1 << 20), 0);
   auto* memory = static_cast<std::uint64_t*>(
@@ -332,19 +332,45 @@ TEST_F(ClockChannelTest, NothingWrittenToTheMemoryLeadsOutOfThePolicy) {
     const std::uint64_t garbage = random();
     const std::uint64_t plausible = random() % 2000;
     wanted->store(i % 2 == 0 ? garbage : (garbage & ~0xffffffffULL) | plausible);
-    // All other words as well, the agent's own included, and the bell.
+    // All other words as well, the agent's own included, and the bell, rung at random.
     for (std::size_t word = 9; word < 32; ++word) {
       reinterpret_cast<std::atomic<std::uint64_t>*>(memory)[word] = random();
     }
-    const std::string rings(1 + random() % 100, 'x');
-    [[maybe_unused]] const ssize_t written =
-        ::write(client.descriptors[1], rings.data(), rings.size());
+    auto& bell = *(reinterpret_cast<std::atomic<std::uint32_t>*>(memory) + 34);
+    if (i % 3 == 0) bell = static_cast<std::uint32_t>(random() % 2);
+    if (i % 2 == 0) futex_wake(bell);
     const auto lock = gpu_.state().graphics;
     ASSERT_TRUE(!lock || (lock->lowest >= 300_MHz && lock->highest <= 1200_MHz));
   }
   ::munmap(memory, ClockMemory::kBytes);
-  ::close(client.descriptors[0]);
-  ::close(client.descriptors[1]);
+  ::close(client.descriptor);
+}
+
+TEST_F(ClockChannelTest, AClientThatSilencesItsBellDelaysNothingElse) {
+  start();
+  RawClient client(options_.clock_socket);
+  client.say("harpe.clock/1 take 60 0 raw");
+  ASSERT_EQ(client.hear(), "gpu 0");
+  const std::string ready = client.hear();
+  const std::string lease = ready.substr(6, ready.find(' ', 6) - 6);
+  auto* memory = static_cast<ClockMemory*>(::mmap(
+      nullptr, ClockMemory::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, client.descriptor, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  memory->wanted = std::uint64_t{1} << 32 | 600;
+  futex_wake(memory->bell);
+  ASSERT_TRUE(eventually([&] { return locked() == 600; }));
+  std::atomic<bool> leave = false;
+  std::thread silencer([&] {
+    while (!leave) memory->bell = memory->bell == 0 ? 2 : 0;
+  });
+  std::promise<void> released;
+  controller_->release(peer_, lease, [&](const auto&) { released.set_value(); });
+  EXPECT_EQ(released.get_future().wait_for(std::chrono::seconds(5)), std::future_status::ready);
+  EXPECT_EQ(locked(), std::nullopt);
+  leave = true;
+  silencer.join();
+  ::munmap(memory, ClockMemory::kBytes);
+  ::close(client.descriptor);
 }
 
 TEST_F(ClockChannelTest, AnotherUserGetsNoChannelOfAKnownLease) {

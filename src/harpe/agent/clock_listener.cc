@@ -56,20 +56,20 @@ std::optional<Seconds> parse_duration(std::string_view text) {
   return Seconds{*seconds};
 }
 
-Status send_message(int socket, const std::string& text, const std::vector<int>& descriptors = {}) {
+Status send_message(int socket, const std::string& text, int descriptor = -1) {
   iovec part{const_cast<char*>(text.data()), text.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * 2)> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  if (!descriptors.empty()) {
+  if (descriptor >= 0) {
     header.msg_control = control.data();
-    header.msg_controllen = CMSG_SPACE(sizeof(int) * descriptors.size());
+    header.msg_controllen = control.size();
     cmsghdr* rights = CMSG_FIRSTHDR(&header);
     rights->cmsg_level = SOL_SOCKET;
     rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int) * descriptors.size());
-    std::memcpy(CMSG_DATA(rights), descriptors.data(), sizeof(int) * descriptors.size());
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
   }
   if (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return ok_status();
   return Error::of(ErrorCode::kUnavailable,
@@ -236,12 +236,10 @@ Status ClockListener::open_channels(Connection& connection, const Lease& lease) 
   for (const int gpu : lease.gpus) {
     auto slot = leases_.attach(connection.peer, lease.id, gpu);
     if (!slot) return std::move(slot).error();
-    // Once sent, the client alone can ring, and its end is heard.
     const Descriptor memory = (*slot)->take_memory();
-    const Descriptor ringer = (*slot)->take_ringer();
-    Status status =
-        send_message(socket, "gpu " + std::to_string(gpu), {memory.get(), ringer.get()});
-    if (!status) return status;
+    if (Status status = send_message(socket, "gpu " + std::to_string(gpu), memory.get()); !status) {
+      return status;
+    }
   }
   return send_message(socket, "ready " + lease.id + " " + shortest(lease.expires_in.value));
 }

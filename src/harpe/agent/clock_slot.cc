@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include <array>
 #include <cerrno>
 #include <new>
 #include <string>
@@ -32,12 +31,6 @@ Result<std::shared_ptr<ClockSlot>> ClockSlot::make() {
   slot->memory_ = new (memory) ClockMemory{};
   slot->memory_->magic = ClockMemory::kMagic;
   slot->memory_->version = ClockMemory::kVersion;
-  std::array<int, 2> pipe{};
-  if (::pipe2(pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
-    return failure("cannot make the bell of a clock channel");
-  }
-  slot->bell_ = Descriptor(pipe[0]);
-  slot->ringer_ = Descriptor(pipe[1]);
   return slot;
 }
 
@@ -58,16 +51,6 @@ void ClockSlot::serve(std::uint32_t sequence, ClockOutcome outcome, Megahertz cl
                             std::uint64_t{static_cast<std::uint8_t>(outcome)} << 24 |
                             (static_cast<std::uint64_t>(clock.value) & kClockBits),
                         std::memory_order_release);
-}
-
-void ClockSlot::silence_bell() {
-  std::array<char, 512> rings{};
-  // Bounded: a client that rings without end is heard again, no more.
-  constexpr int kMostReads = 4;
-  for (int i = 0; i < kMostReads; ++i) {
-    const ssize_t count = ::read(bell_.get(), rings.data(), rings.size());
-    if (count < static_cast<ssize_t>(rings.size())) return;
-  }
 }
 
 }  // namespace harpe

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// Memory that one client of the agent and the thread that owns one GPU share: the newest clock
-/// that the client wants, and what became of it. And a bell: a pipe by which the client wakes the
-/// owner when it sleeps.
+/// that the client wants, what became of it, and a bell by which the client wakes the owner when it
+/// sleeps.
 ///
 /// The layout is plain, so that clients need not be C++ (all words in the machine's byte order):
 ///
@@ -14,12 +14,14 @@
 ///                              one, skipping 0; 0 MHz takes the lock off
 ///       72      4  client      the CPU that the command was given on (sched_getcpu), a hint
 ///      128      8  agent       sequence << 32 | outcome << 24 | MHz of the last command served
-///      136      4  agent       1 while the owner sleeps: ring (write a byte to the pipe) after
-///                              writing `wanted`. Nobody needs to ring otherwise
+///      136      4  both        the bell, a futex: 1 while the owner sleeps
 ///
-/// A client writes `wanted`, then reads the flag, both sequentially consistent. The agent believes
-/// nothing it finds in the memory: a wanted clock is checked against what the lease allows, and
-/// what the agent writes it does not read again. The memory cannot be shrunk under it (sealed).
+/// A client writes `wanted`, then exchanges the bell's word for 0, both sequentially consistent.
+/// Where the word was 1 it wakes who waits for it (FUTEX_WAKE, one, not private).
+///
+/// The agent believes nothing it finds in the memory: a wanted clock is checked against what the
+/// lease allows, what the agent writes it does not read again, and it never waits for the bell
+/// alone for long. The memory cannot be shrunk under it (sealed).
 
 #include <atomic>
 #include <cstddef>
@@ -52,10 +54,10 @@ struct ClockMemory {
   alignas(64) std::atomic<std::uint64_t> wanted;
   std::atomic<std::uint32_t> cpu;
   alignas(64) std::atomic<std::uint64_t> served;
-  std::atomic<std::uint32_t> sleeping;
+  std::atomic<std::uint32_t> bell;
 };
 static_assert(offsetof(ClockMemory, wanted) == 64 && offsetof(ClockMemory, cpu) == 72);
-static_assert(offsetof(ClockMemory, served) == 128 && offsetof(ClockMemory, sleeping) == 136);
+static_assert(offsetof(ClockMemory, served) == 128 && offsetof(ClockMemory, bell) == 136);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// The agent's side of one slot.
@@ -73,11 +75,7 @@ class ClockSlot {
   Wanted wanted() const;
   int cpu() const { return static_cast<int>(memory_->cpu.load(std::memory_order_relaxed)); }
   void serve(std::uint32_t sequence, ClockOutcome outcome, Megahertz clock);
-  void set_sleeping(bool sleeping) { memory_->sleeping.store(sleeping ? 1 : 0); }
-
-  /// Becomes readable when the client rings, hung up when nobody can ring any more.
-  int bell() const { return bell_.get(); }
-  void silence_bell();
+  std::atomic<std::uint32_t>& bell() { return memory_->bell; }
 
   /// From any thread: no command is taken from this slot any more.
   void close() { closed_ = true; }
@@ -85,13 +83,12 @@ class ClockSlot {
 
   /// What is handed to the client; given away once.
   Descriptor take_memory() { return std::move(memory_file_); }
-  Descriptor take_ringer() { return std::move(ringer_); }
 
  private:
   ClockSlot() = default;
 
   ClockMemory* memory_ = nullptr;
-  Descriptor memory_file_, bell_, ringer_;
+  Descriptor memory_file_;
   std::atomic<bool> closed_ = false;
 };
 

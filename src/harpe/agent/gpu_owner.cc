@@ -1,15 +1,14 @@
 #include "harpe/agent/gpu_owner.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <ctime>
 #include <utility>
+
+#include "harpe/agent/futex.h"
 
 namespace harpe {
 namespace {
@@ -19,6 +18,8 @@ constexpr std::size_t kMostReaders = 4096;
 constexpr Seconds kFirstRetry{0.1}, kLongestRetry{30};
 /// Between commands that change nothing: a client that rings without end gets no more of a core.
 constexpr Seconds kPauseAfterNothing{0.001}, kPauseAfterRefusal{0.005};
+/// A client may silence its bell; whatever else comes is not kept from the owner for longer.
+constexpr Seconds kLongestTrust{0.1};
 constexpr int kNiceOwner = -10;
 
 ClockOutcome outcome_of(ErrorCode code) {
@@ -44,7 +45,6 @@ GpuOwner::GpuOwner(std::unique_ptr<GpuControl> control, Options options, Counter
       counters_(counters),
       clock_(clock),
       ears_(std::move(ears)),
-      waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_([this] { run(); }) {}
 
 GpuOwner::~GpuOwner() {
@@ -58,9 +58,12 @@ void GpuOwner::begin_farewell() {
 }
 
 void GpuOwner::wake() {
-  const std::uint64_t one = 1;
-  // It can only fail when it is awake already.
-  [[maybe_unused]] const ssize_t written = ::write(waker_.get(), &one, sizeof one);
+  const auto ring = [](std::atomic<std::uint32_t>& bell) {
+    if (bell.exchange(0) != 0) futex_wake(bell);
+  };
+  ring(bell_);
+  const std::lock_guard lock(mutex_);
+  if (slot_ != nullptr) ring(slot_->bell());
 }
 
 Error GpuOwner::too_much_waits() {
@@ -117,7 +120,7 @@ Status GpuOwner::attach(std::shared_ptr<ClockSlot> slot, Holder holder) {
   const bool posted = post([this, slot = std::move(slot), holder = std::move(holder)] {
     drop_slot();
     if (slot->closed()) return slot->serve(0, ClockOutcome::kEnded, {});
-    slot_ = slot;
+    set_slot(slot);
     slot_holder_ = holder;
     last_sequence_ = 0;
   });
@@ -143,15 +146,20 @@ void GpuOwner::set_listening(bool listening) {
 void GpuOwner::run() {
   ::sched_getaffinity(0, sizeof all_cpus_, &all_cpus_);
   if (options_.prompt) be_prompt();
+  bool woken = false;
   for (;;) {
-    serve_clock();
+    const bool served = serve_clock();
     if (auto task = next_task()) {
       (*task)();
+      woken = false;
       continue;
     }
     if (stopping_) break;
     serve_what_is_due();
-    wait();
+    if (woken && !served) {
+      next_command_ = std::max(next_command_, clock_.now() + kPauseAfterNothing);
+    }
+    woken = wait();
   }
   say_farewell();
 }
@@ -176,27 +184,29 @@ void GpuOwner::follow(int cpu) {
   if (::sched_setaffinity(0, sizeof one, &one) == 0) cpu_ = cpu;
 }
 
+void GpuOwner::set_slot(std::shared_ptr<ClockSlot> slot) {
+  const std::lock_guard lock(mutex_);
+  slot_ = std::move(slot);
+}
+
 void GpuOwner::drop_slot() {
   if (slot_ == nullptr) return;
   slot_->close();
   slot_->serve(last_sequence_, ClockOutcome::kEnded, {});
-  slot_.reset();
-  rang_ = false;
+  set_slot(nullptr);
   if (cpu_ >= 0) ::sched_setaffinity(0, sizeof all_cpus_, &all_cpus_);
   cpu_ = -1;
 }
 
-void GpuOwner::serve_clock() {
-  if (slot_ == nullptr || slot_->closed()) return;
+/// Whether there was a new command that could be served.
+bool GpuOwner::serve_clock() {
+  if (slot_ == nullptr || slot_->closed()) return false;
   const ClockSlot::Wanted wanted = slot_->wanted();
-  const bool is_new = wanted.sequence != last_sequence_;
-  if (!is_new && !rang_) return;
+  if (wanted.sequence == last_sequence_) return false;
   const Instant now = clock_.now();
-  if (is_new && now >= next_command_) serve(wanted, now);
-  if (!rang_) return;
-  rang_ = false;
-  slot_->silence_bell();
-  if (!is_new) next_command_ = std::max(next_command_, now + kPauseAfterNothing);
+  if (now < next_command_) return false;
+  serve(wanted, now);
+  return true;
 }
 
 void GpuOwner::serve(ClockSlot::Wanted wanted, Instant now) {
@@ -274,35 +284,27 @@ std::optional<Instant> GpuOwner::next_due() const {
   return due;
 }
 
-void GpuOwner::wait() {
-  const std::optional<Instant> due = next_due();
-  const Instant now = clock_.now();
+/// Until something is due or somebody rings; whether it may have been the latter.
+bool GpuOwner::wait() {
+  const Instant begin = clock_.now();
   // Nobody is heard before the next command may be served: then the newest is looked at anyway.
-  const bool listens = slot_ != nullptr && !slot_->closed() && next_command_ <= now;
-  if (listens) {
-    slot_->set_sleeping(true);
-    if (slot_->wanted().sequence != last_sequence_) return slot_->set_sleeping(false);
+  const bool listens = slot_ != nullptr && !slot_->closed() && next_command_ <= begin;
+  std::atomic<std::uint32_t>& bell = listens ? slot_->bell() : bell_;
+  bell = 1;
+  std::optional<Instant> until = next_due();
+  if (listens) until = std::min(until.value_or(begin + kLongestTrust), begin + kLongestTrust);
+  // Nobody rings for what came before the bell was set.
+  const bool came =
+      has_tasks_ || stopping_ || (listens && slot_->wanted().sequence != last_sequence_);
+  bool woken = true;
+  if (!came) {
+    const std::int64_t ns = until ? std::max<std::int64_t>(0, until->ns - begin.ns) : 0;
+    const timespec timeout{static_cast<time_t>(ns / 1'000'000'000),
+                           static_cast<long>(ns % 1'000'000'000)};
+    woken = futex_wait(bell, 1, until ? &timeout : nullptr);
   }
-  timespec timeout{};
-  if (due && *due > now) {
-    const std::int64_t ns = due->ns - now.ns;
-    timeout = {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-  }
-  std::array<pollfd, 2> polled = {{{waker_.get(), POLLIN, 0}, {-1, POLLIN, 0}}};
-  if (listens) polled[1].fd = slot_->bell();
-  const int count = ::ppoll(polled.data(), polled.size(), due ? &timeout : nullptr, nullptr);
-  if (listens) slot_->set_sleeping(false);
-  if (count <= 0) return;
-  if ((polled[0].revents & POLLIN) != 0) {
-    std::uint64_t rings = 0;
-    [[maybe_unused]] const ssize_t size = ::read(waker_.get(), &rings, sizeof rings);
-  }
-  if ((polled[1].revents & POLLIN) != 0) {
-    rang_ = true;
-  } else if (polled[1].revents != 0) {
-    // Nobody can ring any more. A command that came before is served first.
-    if (slot_->wanted().sequence == last_sequence_) drop_slot();
-  }
+  bell = 0;
+  return woken;
 }
 
 void GpuOwner::say_farewell() {

@@ -76,14 +76,15 @@ class GpuOwner {
   void run();
   void be_prompt();
   void follow(int cpu);
-  void serve_clock();
+  bool serve_clock();
   void serve(ClockSlot::Wanted wanted, Instant now);
   void serve_what_is_due();
   Status put_back(const Holder& holder);
   Status ready_to_set();
   void say_farewell();
   std::optional<Instant> next_due() const;
-  void wait();
+  bool wait();
+  void set_slot(std::shared_ptr<ClockSlot> slot);
   void drop_slot();
 
   std::unique_ptr<GpuControl> control_;
@@ -91,9 +92,9 @@ class GpuOwner {
   Counters& counters_;
   Clock& clock_;
   const Ears ears_;
-  Descriptor waker_;
+  std::atomic<std::uint32_t> bell_ = 0;  ///< 1 while the thread sleeps; it may wait for the slot's
 
-  std::mutex mutex_;  ///< of the queue
+  std::mutex mutex_;  ///< of the queue, and of setting `slot_`
   std::deque<Task> tasks_;
   std::vector<Done<GpuReading>> readers_;
   std::atomic<bool> has_tasks_ = false;
@@ -104,8 +105,7 @@ class GpuOwner {
   std::shared_ptr<ClockSlot> slot_;
   Holder slot_holder_;
   std::uint32_t last_sequence_ = 0;
-  Instant next_command_;  ///< no clock command is served before
-  bool rang_ = false;
+  Instant next_command_;               ///< no clock command is served before
   Holder to_put_back_;                 ///< whose changes
   std::optional<Instant> next_retry_;  ///< when it failed
   std::optional<Error> last_failure_;
