@@ -1,22 +1,28 @@
 #!/usr/bin/env python3
 """harpe run, monitor and switch-latency as a user meets them: processes, signals, terminals,
-simulated GPUs, and machines without any device. Usage: measure_command_test.py HARPE"""
+simulated GPUs, and machines without any device. Usage: measure_command_test.py HARPE [FOLDER]
+(of the simulated NVML)"""
 
 import csv
+import fcntl
 import json
 import os
 import pathlib
 import pty
+import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
 HARPE = None
+SIMULATED_NVML = None  # the folder of the look-alike library, which knows the truth
 SIMULATION = """
 state_file = "{folder}/state"
 [[gpu]]
@@ -54,6 +60,11 @@ class Case(unittest.TestCase):
     def harpe(self, *arguments, env=None, **more):
         return subprocess.run([HARPE, *arguments], env=env or self.bare, text=True, timeout=120,
                               stdin=subprocess.DEVNULL, capture_output=True, **more)
+
+    def simulated_nvml(self):
+        if SIMULATED_NVML is None:
+            self.skipTest("this build has no look-alike library")
+        return SIMULATED_NVML
 
     def report(self, *arguments, env=None):
         done = self.harpe("run", "--json", *arguments, env=env)
@@ -234,6 +245,163 @@ class Monitor(Case):
         self.assertEqual({row["device"] for row in rows}, {"GPU 0", "GPU 1"})
         self.assertTrue(all(float(row["power_w"]) > 0 for row in rows))
 
+    def test_the_first_look_comes_after_an_interval_and_has_an_error(self):
+        before = time.monotonic()
+        done = self.harpe("monitor", "--csv", "--count", "1", "--interval", "0.5", env=self.simulated)
+        self.assertGreaterEqual(time.monotonic() - before, 0.5)
+        rows = list(csv.DictReader(done.stdout.splitlines()))
+        self.assertEqual(len(rows), 2)
+        for row in rows:
+            self.assertGreaterEqual(float(row["time_s"]), 0.5)
+            self.assertGreater(float(row["energy_error_j"]), 0)
+            self.assertGreater(float(row["energy_j"]), 5)
+
+    def test_csv_and_json_exclude_each_other(self):
+        done = self.harpe("monitor", "--csv", "--json", "--count", "1", env=self.simulated)
+        self.assertEqual(done.returncode, 2)
+        message = json.loads(done.stdout)["error"]["faults"][0]["message"]
+        self.assertIn("--csv", message)
+        self.assertIn("--json", message)
+
+    def test_energies_and_powers_are_what_the_simulation_knows(self):
+        """Constant power, so that watts x seconds is the truth at every look."""
+        library = self.simulated_nvml()
+        simulation = self.folder / "constant.toml"
+        simulation.write_text(f"""
+state_file = "{self.folder}/constant"
+[[gpu]]
+model = "a100-sxm"
+leakage = 0.0
+gain = 1.0
+[[gpu]]
+model = "a40"
+leakage = 0.0
+gain = 1.0
+energy_counter = false
+[[cpu]]
+power_w = 90
+dram_w = 12
+""")
+        env = dict(self.bare, HARPE_SIMULATION=str(simulation), PYTHONPATH=str(library))
+        work = ("import harpe_sim, time\n"
+                "harpe_sim.set_load(0, 0.6)\nharpe_sim.set_load(1, 0.3)\ntime.sleep(2)\n"
+                "print(harpe_sim.truth(0).power, harpe_sim.truth(1).power)")
+        truth = [float(word) for word in subprocess.run(
+            [sys.executable, "-c", work], env=env, capture_output=True, text=True, check=True,
+            timeout=60).stdout.split()] + [90, 12]
+        self.assertGreater(truth[0], truth[1] + 20)
+        done = self.harpe("monitor", "--json", "--interval", "1s", "--count", "4", env=env)
+        looks = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(len(looks), 4)
+        self.assertEqual([(device["kind"], device["index"]) for device in looks[0]["devices"]],
+                         [("gpu", 0), ("gpu", 1), ("cpu", 0), ("dram", 0)])
+        for look in looks:
+            for device, watts in zip(look["devices"], truth, strict=True):
+                measured = device["measured"]
+                energy = watts * look["time_s"]
+                # Bars of 95 %: twice that is 4 sigma, of 16 figures.
+                self.assertLess(abs(measured["energy_j"] - energy), 2 * measured["error_j"], look)
+                self.assertLess(measured["error_j"], 0.1 * energy, look)
+                self.assertAlmostEqual(measured["mean_power_w"], watts,
+                                       delta=2 * measured["error_j"] / look["time_s"])
+                self.assertAlmostEqual(device["power_w"], watts, delta=0.05 * watts)
+        table = self.harpe("monitor", "--csv", "--interval", "1s", "--count", "2", env=env)
+        for row in csv.DictReader(table.stdout.splitlines()):
+            watts = dict(zip(["GPU 0", "GPU 1", "CPU 0", "DRAM 0"], truth))[row["device"]]
+            self.assertLess(abs(float(row["energy_j"]) - watts * float(row["time_s"])),
+                            2 * float(row["energy_error_j"]), row)
+        lines = self.harpe("monitor", "--interval", "1s", "--count", "1", env=env).stdout
+        self.assertRegex(lines, r"total \d+(\.\d)? ± \d+(\.\d)? J")
+
+    def test_changing_load_is_counted_as_the_simulation_does(self):
+        library = self.simulated_nvml()
+        simulation = self.folder / "changing.toml"
+        simulation.write_text(f"""
+state_file = "{self.folder}/changing"
+[[gpu]]
+model = "a100-sxm"
+leakage = 0.0
+gain = 1.0
+""")
+        env = dict(self.bare, HARPE_SIMULATION=str(simulation), PYTHONPATH=str(library))
+        # Notes the exact energy every few milliseconds, under a load that changes.
+        work = ("import harpe_sim, random, time\n"
+                "random.seed(3); end = time.monotonic() + 6; change = 0\n"
+                "while time.monotonic() < end:\n"
+                "    if time.monotonic() > change:\n"
+                "        harpe_sim.set_load(0, random.random())\n"
+                "        change = time.monotonic() + random.uniform(0.3, 0.8)\n"
+                "    truth = harpe_sim.truth(0); print(truth.time, truth.energy)\n"
+                "    time.sleep(0.005)\n")
+        with subprocess.Popen([sys.executable, "-c", work], env=env, stdout=subprocess.PIPE,
+                              text=True) as load:
+            time.sleep(0.5)
+            done = self.harpe("monitor", "--json", "--interval", "1s", "--count", "4", env=env)
+            truth = [tuple(map(float, line.split())) for line in load.communicate(timeout=60)[0].splitlines()]
+
+        def energy_at(moment):
+            after = next(i for i, (when, _) in enumerate(truth) if when >= moment)
+            (t0, e0), (t1, e1) = truth[after - 1], truth[after]
+            return e0 + (e1 - e0) * (moment - t0) / (t1 - t0)
+
+        boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        for look in map(json.loads, done.stdout.splitlines()):
+            begin = look["started_at"] - boot
+            energy = energy_at(begin + look["time_s"]) - energy_at(begin)
+            measured = look["devices"][0]["measured"]
+            self.assertLess(abs(measured["energy_j"] - energy), 2 * measured["error_j"],
+                            (energy, look))
+
+    def view_on_a_terminal(self, columns, simulation, seconds, then=None):
+        """What the command writes on a terminal of so many columns, resized to `then` on the way."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            environment = dict(self.bare, HARPE_SIMULATION=str(simulation), TERM="xterm")
+            os.execve(HARPE, [HARPE, "monitor", "--interval", "0.3"], environment)
+        text = ""
+        try:
+            size = struct.pack("HHHH", 24, columns, 0, 0)
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, size)
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                if then and time.monotonic() > end - seconds / 2:
+                    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, then, 0, 0))
+                    then = None
+                if select.select([terminal], [], [], 0.05)[0]:
+                    text += os.read(terminal, 65536).decode()
+        finally:
+            os.write(terminal, b"\x03")
+            try:
+                while select.select([terminal], [], [], 10)[0]:
+                    text += os.read(terminal, 65536).decode()
+            except OSError:
+                pass
+            _, status = os.waitpid(pid, 0)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 0)
+        return text
+
+    def test_on_a_terminal_of_80_columns_nothing_breaks_not_even_when_a_gpu_is_lost(self):
+        simulation = self.folder / "lost.toml"
+        simulation.write_text(SIMULATION.format(folder=self.folder) +
+                              "[[cpu]]\ncount = 2\ndram_w = 12\n"
+                              '[[fault]]\nkind = "gpu_lost"\ngpu = 1\nat_s = 1\n')
+        text = self.view_on_a_terminal(80, simulation, 3)
+        plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
+        self.assertEqual([line for line in plain.splitlines() if len(line) > 80], [])
+        self.assertIn("since start", plain)
+        self.assertRegex(plain, r"GPU 1 .*LOST")
+        self.assertRegex(plain, r"GPU 1 .* is lost")
+        self.assertIn("only until it failed", plain)
+        self.assertGreater(len(re.findall(r"\x1b\[\d+A", text)), 3, "the view replaces itself")
+
+    def test_a_terminal_that_gets_narrower_gets_a_narrower_view(self):
+        text = self.view_on_a_terminal(120, self.simulated["HARPE_SIMULATION"], 3, then=50)
+        views = text.split("harpe monitor")
+        self.assertIn("mem MHz", views[2])
+        self.assertNotIn("mem MHz", views[-1])
+        plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", views[-1])
+        self.assertEqual([line for line in plain.splitlines() if len(line) > 50], [])
+
     def test_ctrl_c_ends_it_with_a_summary(self):
         process = subprocess.Popen([HARPE, "monitor", "--interval", "100ms"], env=self.simulated,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -337,4 +505,6 @@ class SwitchLatency(Case):
 
 if __name__ == "__main__":
     HARPE = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    if len(sys.argv) > 1 and pathlib.Path(sys.argv[1]).is_dir():
+        SIMULATED_NVML = pathlib.Path(sys.argv.pop(1)).resolve()
     unittest.main(verbosity=1)

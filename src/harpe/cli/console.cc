@@ -8,6 +8,8 @@
 #include <iostream>
 #include <utility>
 
+#include "harpe/base/text.h"
+
 namespace harpe {
 namespace {
 
@@ -41,8 +43,20 @@ Console Console::of_process() {
           .err = std::cerr,
           .colour_out = colours && out_is_terminal,
           .colour_err = colours && err_is_terminal,
+          .out_is_terminal = out_is_terminal && !is_dumb_terminal(),
           .show_progress = err_is_terminal && !is_dumb_terminal(),
           .width = terminal_width()};
+}
+
+TerminalSize terminal_size() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    return {.columns = size.ws_col, .lines = size.ws_row};
+  }
+  const char* given = std::getenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe): never set
+  const auto columns = given == nullptr ? std::nullopt : parse_integer(given);
+  if (!columns || *columns < 1 || *columns > 10'000) return {};
+  return {.columns = static_cast<int>(*columns)};
 }
 
 std::string painted(std::string_view text, Paint paint, bool coloured) {

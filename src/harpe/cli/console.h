@@ -15,16 +15,24 @@ enum class Paint : unsigned char { kBold, kGreen, kRed, kDim };
 struct Console {
   std::ostream& out;
   std::ostream& err;
-  bool colour_out = false;     ///< standard output shows colours
-  bool colour_err = false;     ///< standard error shows colours
-  bool show_progress = false;  ///< standard error is a terminal
-  int width = 100;             ///< columns of the terminal, or a usual value
-  bool json = false;           ///< results and errors as JSON on `out`
+  bool colour_out = false;       ///< standard output shows colours
+  bool colour_err = false;       ///< standard error shows colours
+  bool out_is_terminal = false;  ///< one on which lines can be replaced; NO_COLOR is no matter
+  bool show_progress = false;    ///< standard error is a terminal
+  int width = 100;               ///< columns of the terminal, or a usual value
+  bool json = false;             ///< results and errors as JSON on `out`
 
   /// The streams of this process: colours only on a terminal, never with NO_COLOR set or
   /// TERM=dumb.
   static Console of_process();
 };
+
+struct TerminalSize {
+  int columns = 80, lines = 0;  ///< 0: not known
+};
+/// Of the terminal at standard output as it is now: what it says, else the environment's COLUMNS,
+/// else 80 columns.
+TerminalSize terminal_size();
 
 /// `text` in a colour where `coloured`, else as it is.
 std::string painted(std::string_view text, Paint paint, bool coloured);

@@ -1,5 +1,6 @@
 #include "harpe/cli/device_options.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "harpe/cli/options.h"
@@ -34,6 +35,8 @@ Result<ChosenDevices> open_chosen_devices(const DeviceArguments& arguments) {
   if (!devices.ok()) return std::move(devices).error();
   Result<GpuChoice> choice = choose_gpus(arguments, *devices);
   if (!choice.ok()) return std::move(choice).error();
+  // CUDA's order matters to programs that count in it; people look for GPU 0 before GPU 1.
+  if (arguments.gpus.empty()) std::ranges::sort(choice->gpus);
   return ChosenDevices{.devices = *std::move(devices),
                        .gpus = std::move(choice->gpus),
                        .notes = std::move(choice->notes)};

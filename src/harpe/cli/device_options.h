@@ -24,7 +24,7 @@ struct DeviceArguments {
 /// The devices of this machine, and which of their GPUs the user means.
 struct ChosenDevices {
   Devices devices;
-  std::vector<int> gpus;           ///< positions in `devices.gpus`, in the user's order
+  std::vector<int> gpus;  ///< positions in `devices.gpus`, in the user's order, else rising
   std::vector<std::string> notes;  ///< what the user should know about the choice
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "harpe/base/text.h"
+#include "harpe/cli/fitted_table.h"
 #include "harpe/cli/table.h"
 
 namespace harpe {
@@ -67,41 +68,80 @@ void remark_on(const DeviceEnergy& device, std::vector<std::string>& lines) {
 
 }  // namespace
 
-std::string energy_text(const EnergyEstimate& energy) {
-  const int decimals = decimals_of(energy.error.value);
-  return grouped(energy.energy.value, decimals) + " ± " + grouped(energy.error.value, decimals) +
-         " J";
+EnergyEstimate total_of(const WindowEnergy& window) {
+  EnergyEstimate total = window.total();
+  const bool all_known = std::ranges::all_of(window.devices, [](const DeviceEnergy& device) {
+    return !told(device) || error_known(device.energy);
+  });
+  if (!all_known) total.error = {0};
+  return total;
 }
 
-std::string energy_table(const WindowEnergy& window, bool coloured) {
-  Table table{.rows = {{"device", "name", "energy (95 %)", "mean", "source"}}};
-  table.left = 2;
+bool error_known(const EnergyEstimate& energy) {
+  return energy.source != EnergySource::kNone && energy.error.value > 0;
+}
+
+std::string energy_text(const EnergyEstimate& energy) {
+  const double error = energy.error.value;
+  const bool small = std::max(energy.energy.value, error) < 1;
+  const double scale = small ? 1000 : 1;
+  const char* unit = small ? " mJ" : " J";
+  if (!error_known(energy)) return grouped(energy.energy.value * scale, 1) + " ± ?" + unit;
+  const int decimals = decimals_of(error * scale);
+  return grouped(energy.energy.value * scale, decimals) + " ± " + grouped(error * scale, decimals) +
+         unit;
+}
+
+std::string joules_text(Joules energy) {
+  if (energy.value < 1) return grouped(energy.value * 1000, energy.value < 0.01 ? 2 : 0) + " mJ";
+  return grouped(energy.value, energy.value < 100 ? 1 : 0) + " J";
+}
+
+std::string short_device_name(const std::string& name) {
+  for (const std::string_view vendor : {"NVIDIA ", "AMD "}) {
+    if (name.starts_with(vendor)) return name.substr(vendor.size());
+  }
+  return name;
+}
+
+std::string energy_table(const WindowEnergy& window, int columns, bool coloured) {
+  FittedTable table{.columns = {{.heading = "device", .left = true},
+                                {.heading = "name", .left = true, .rank = 1, .narrowest = 8},
+                                {.heading = "energy (95 %)"},
+                                {.heading = "mean"},
+                                {.heading = "source", .left = true, .rank = 2, .narrowest = 10}}};
+  const auto add = [&](const std::string& label, const std::string& name,
+                       const EnergyEstimate& energy, std::string_view source) {
+    const std::vector<std::string> cells = {
+        label, columns > 0 ? short_device_name(name) : name, energy_text(energy),
+        error_known(energy) ? fixed(energy.mean_power().value, 1) + " W" : "-",
+        std::string(source)};
+    for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back(cells[i]);
+  };
   int rows = 0;
   for (const DeviceEnergy& device : window.devices) {
     if (!told(device)) continue;
     rows += 1;
-    table.rows.push_back({device.label(), device.name, energy_text(device.energy),
-                          fixed(device.energy.mean_power().value, 1) + " W",
-                          std::string(source_name(device.energy.source))});
+    add(device.label(), device.name, device.energy, source_name(device.energy.source));
   }
   if (rows > 1) {
-    const EnergyEstimate total = window.total();
-    table.rows.push_back(
-        {"total", "", energy_text(total), fixed(total.mean_power().value, 1) + " W", ""});
-    table.marked = static_cast<int>(table.rows.size()) - 1;
+    add("total", "", total_of(window), "");
+    table.marked = rows;
   }
-  return rows == 0 ? "" : table.text(coloured);
+  return rows == 0 ? "" : table.text(columns, coloured);
 }
 
 std::vector<std::string> energy_remarks(const WindowEnergy& window) {
   std::vector<std::string> lines;
   for (const DeviceEnergy& device : window.devices) remark_on(device, lines);
-  const EnergyEstimate total = window.total();
+  const EnergyEstimate total = total_of(window);
   if (total.source != EnergySource::kNone) {
+    const std::string share = total.energy.value > 0
+                                  ? percent(total.sensor_error / total.energy) + " (" +
+                                        joules_text(total.sensor_error) + ") more"
+                                  : "more";
     lines.push_back("± is the error of this measurement; the sensors themselves may be off by " +
-                    percent(total.sensor_error / total.energy) + " (" +
-                    grouped(total.sensor_error.value, 0) +
-                    " J) more: see docs/measuring.md. Idle power is included.");
+                    share + ": see docs/measuring.md. Idle power is included.");
   }
   return lines;
 }
@@ -109,7 +149,7 @@ std::vector<std::string> energy_remarks(const WindowEnergy& window) {
 Json estimate_json(const EnergyEstimate& energy) {
   if (energy.source == EnergySource::kNone) return {};
   Json result = {{"energy_j", energy.energy.value},
-                 {"error_j", energy.error.value},
+                 {"error_j", error_known(energy) ? Json(energy.error.value) : Json()},
                  {"sensor_error_j", energy.sensor_error.value},
                  {"mean_power_w", energy.mean_power().value},
                  {"source", source_name(energy.source)},
@@ -140,7 +180,7 @@ Json energy_json(const WindowEnergy& window) {
   return {{"started_at", window.started_at},
           {"time_s", window.time.value},
           {"devices", std::move(devices)},
-          {"total", estimate_json(window.total())}};
+          {"total", estimate_json(total_of(window))}};
 }
 
 bool any_simulated(const ChosenDevices& devices) {

@@ -12,11 +12,23 @@
 
 namespace harpe {
 
-/// "3 214.5 +- 1.2 J": as many digits as the error leaves.
-std::string energy_text(const EnergyEstimate& energy);
+/// Whether the estimate has an error bar: 0 is what nothing can be known by.
+bool error_known(const EnergyEstimate& energy);
 
-/// One line a device that told something, and their total where there are several.
-std::string energy_table(const WindowEnergy& window, bool coloured);
+/// Of all devices that told something; its error is known if theirs are.
+EnergyEstimate total_of(const WindowEnergy& window);
+
+/// "3 214.5 ± 1.2 J": as many digits as the error leaves; below 1 J in mJ; "± ?" where nobody
+/// knows.
+std::string energy_text(const EnergyEstimate& energy);
+/// An amount without an error: "1 077 J", "5.2 J", "36 mJ".
+std::string joules_text(Joules energy);
+/// "A40" of "NVIDIA A40", where columns are scarce.
+std::string short_device_name(const std::string& name);
+
+/// One line a device that told something, and their total where there are several, in so many
+/// columns (0: any).
+std::string energy_table(const WindowEnergy& window, int columns, bool coloured);
 
 /// What the reader must know to judge the figures, one sentence a line: devices that failed, holes,
 /// restarts, disagreement of sensors, throttling, accuracy of the sensors.

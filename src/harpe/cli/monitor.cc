@@ -3,13 +3,16 @@
 #include <ctime>
 #include <memory>
 #include <ostream>
+#include <sstream>
 #include <utility>
 
 #include "harpe/base/text.h"
 #include "harpe/cli/command.h"
 #include "harpe/cli/device_options.h"
+#include "harpe/cli/fitted_table.h"
 #include "harpe/cli/interrupt.h"
 #include "harpe/cli/measure_output.h"
+#include "harpe/cli/monitor_view.h"
 #include "harpe/cli/options.h"
 #include "harpe/cli/quantity_text.h"
 #include "harpe/cli/table.h"
@@ -29,51 +32,9 @@ struct MonitorArguments {
 };
 
 constexpr const char* kWindow = "monitor";
+// Counters step every 100 ms: before, the first look would say nothing.
+constexpr Seconds kFirstLook{0.2};
 
-/// What a GPU shows at one moment beside its energy. What cannot be read is empty.
-struct GpuView {
-  std::optional<Watts> power, limit;
-  std::optional<Megahertz> clock, memory_clock;
-  std::optional<double> temperature, utilisation;
-  std::optional<EventReasons> reasons;
-};
-
-template <class T>
-std::optional<T> value_of(Result<T> result) {
-  if (!result.ok()) return std::nullopt;
-  return std::move(result).value();
-}
-
-GpuView look(Gpu& gpu) {
-  GpuView view;
-  view.power = value_of(gpu.instant_power());
-  if (!view.power) view.power = value_of(gpu.average_power());
-  view.limit = value_of(gpu.enforced_power_limit());
-  if (!view.limit) view.limit = value_of(gpu.power_limit());
-  view.clock = value_of(gpu.clock(ClockDomain::kGraphics));
-  view.memory_clock = value_of(gpu.clock(ClockDomain::kMemory));
-  view.temperature = value_of(gpu.temperature());
-  view.utilisation = value_of(gpu.utilisation());
-  view.reasons = value_of(gpu.event_reasons());
-  return view;
-}
-
-/// One look at all devices: energy since the start, and power since the look before.
-struct Look {
-  WindowEnergy window;
-  std::vector<GpuView> gpus;               ///< as the first devices of `window`
-  std::vector<std::optional<Watts>> mean;  ///< of each device since the look before
-};
-
-std::string number(const std::optional<double>& value, int decimals) {
-  return value ? fixed(*value, decimals) : "-";
-}
-std::string watts(const std::optional<Watts>& power, int decimals) {
-  return power ? fixed(power->value, decimals) : "-";
-}
-std::string megahertz(const std::optional<Megahertz>& clock) {
-  return clock ? std::to_string(clock->value) : "-";
-}
 std::string time_of_day() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -81,93 +42,6 @@ std::string time_of_day() {
   ::localtime_r(&now, &local);
   std::strftime(text, sizeof text, "%H:%M:%S", &local);
   return text;
-}
-
-std::string joules_text(const EnergyEstimate& energy) {
-  return energy.source == EnergySource::kNone ? "-" : energy_text(energy);
-}
-
-std::string view_text(const Look& look, bool coloured) {
-  Table table{.rows = {{"device", "name", "power W", "limit W", "since start", "MHz", "mem MHz",
-                        "C", "busy %", "held back by"}}};
-  table.left = 2;
-  for (std::size_t i = 0; i < look.window.devices.size(); ++i) {
-    const DeviceEnergy& device = look.window.devices[i];
-    if (i < look.gpus.size()) {
-      const GpuView& gpu = look.gpus[i];
-      std::string reasons = gpu.reasons ? gpu.reasons->text() : "-";
-      if (device.fault) reasons = "fault: " + device.fault->text().substr(0, 40);
-      std::optional<double> busy = gpu.utilisation;
-      if (busy) *busy *= 100;
-      table.rows.push_back({device.label(), device.name, watts(gpu.power, 1), watts(gpu.limit, 0),
-                            joules_text(device.energy), megahertz(gpu.clock),
-                            megahertz(gpu.memory_clock), number(gpu.temperature, 0),
-                            number(busy, 0), reasons});
-    } else {
-      table.rows.push_back({device.label(), device.name, watts(look.mean[i], 1), "",
-                            joules_text(device.energy), "", "", "", "",
-                            device.fault ? device.fault->text().substr(0, 60) : ""});
-    }
-  }
-  return table.text(coloured);
-}
-
-std::string line_text(const Look& look) {
-  std::string text = time_of_day();
-  for (std::size_t i = 0; i < look.window.devices.size(); ++i) {
-    const DeviceEnergy& device = look.window.devices[i];
-    const std::optional<Watts> power =
-        i < look.gpus.size() && look.gpus[i].power ? look.gpus[i].power : look.mean[i];
-    text += "  " + device.label() + " " + watts(power, 1) + " W";
-    if (i < look.gpus.size()) text += " " + megahertz(look.gpus[i].clock) + " MHz";
-    if (device.fault) text += " (fault)";
-  }
-  return text + "  total " + joules_text(look.window.total()) + "\n";
-}
-
-constexpr const char* kCsvHeading =
-    "time_s,device,name,power_w,energy_j,energy_error_j,source,clock_mhz,memory_clock_mhz,"
-    "temperature_c,utilisation,power_limit_w,event_reasons\n";
-
-std::string csv_rows(const Look& look) {
-  std::string text;
-  for (std::size_t i = 0; i < look.window.devices.size(); ++i) {
-    const DeviceEnergy& device = look.window.devices[i];
-    const bool is_gpu = i < look.gpus.size();
-    const GpuView view = is_gpu ? look.gpus[i] : GpuView{};
-    const auto cell = [](const std::string& value) { return value == "-" ? "" : value; };
-    const bool told = device.energy.source != EnergySource::kNone;
-    text += fixed(look.window.time.value, 6) + "," + device.label() + "," + csv_cell(device.name) +
-            "," + cell(watts(view.power ? view.power : look.mean[i], 3)) + "," +
-            (told ? fixed(device.energy.energy.value, 3) : "") + "," +
-            (told ? fixed(device.energy.error.value, 3) : "") + "," +
-            csv_cell(std::string(source_name(device.energy.source))) + "," +
-            cell(megahertz(view.clock)) + "," + cell(megahertz(view.memory_clock)) + "," +
-            cell(number(view.temperature, 1)) + "," + cell(number(view.utilisation, 3)) + "," +
-            cell(watts(view.limit, 1)) + "," +
-            (view.reasons && view.reasons->bits != 0 ? csv_cell(view.reasons->text()) : "") + "\n";
-  }
-  return text;
-}
-
-Json look_json(const Look& look, bool simulated) {
-  Json document = energy_json(look.window);
-  document["simulated"] = simulated;
-  const auto or_null = [](const auto& value) { return value ? Json(value->value) : Json(); };
-  for (std::size_t i = 0; i < look.window.devices.size(); ++i) {
-    Json& entry = document["devices"][i];
-    entry["power_w"] = or_null(look.mean[i]);
-    if (i >= look.gpus.size()) continue;
-    const GpuView& gpu = look.gpus[i];
-    entry["power_w"] = or_null(gpu.power);
-    entry["power_limit_w"] = or_null(gpu.limit);
-    entry["clock_mhz"] = or_null(gpu.clock);
-    entry["memory_clock_mhz"] = or_null(gpu.memory_clock);
-    entry["temperature_c"] = gpu.temperature ? Json(*gpu.temperature) : Json();
-    entry["utilisation"] = gpu.utilisation ? Json(*gpu.utilisation) : Json();
-    entry["event_reasons_now"] = gpu.reasons ? Json(gpu.reasons->text()) : Json();
-  }
-  return document;
 }
 
 class Session {
@@ -178,21 +52,22 @@ class Session {
         monitor_(monitor),
         console_(console),
         simulated_(any_simulated(chosen)),
-        in_place_(console.colour_out && !console.json) {}
+        in_place_(console.out_is_terminal && !console.json && !arguments.csv) {}
 
   Result<Look> look_now() {
     Result<WindowEnergy> window = monitor_.so_far(kWindow);
     if (!window.ok()) return std::move(window).error();
     Look now{.window = *std::move(window), .gpus = {}, .mean = {}};
     for (std::size_t i = 0; i < monitor_.gpus().size(); ++i) {
-      monitor_.use_gpu(i, [&](Gpu& gpu) { now.gpus.push_back(look(gpu)); });
+      monitor_.use_gpu(i, [&](Gpu& gpu) { now.gpus.push_back(view_of(gpu)); });
     }
     for (std::size_t i = 0; i < now.window.devices.size(); ++i) {
       const EnergyEstimate& energy = now.window.devices[i].energy;
       const Seconds time = now.window.time - time_before_;
       std::optional<Watts> mean;
-      if (energy.source != EnergySource::kNone && i < before_.size() && time.value > 0) {
-        mean = std::max(Watts{0}, (energy.energy - before_[i]) / time);
+      if (energy.source != EnergySource::kNone && time.value > 0 && error_known(energy)) {
+        const Joules before = i < before_.size() ? before_[i] : Joules{0};
+        mean = std::max(Watts{0}, (energy.energy - before) / time);
       }
       now.mean.push_back(mean);
     }
@@ -202,21 +77,29 @@ class Session {
     return now;
   }
 
+  /// Says on a terminal that something happens, before there is anything to show.
+  void announce(Seconds first) {
+    if (!in_place_) return;
+    draw(painted("harpe monitor", Paint::kBold, console_.colour_out) + "  first look in " +
+         shortest(first.value) + " s\n");
+  }
+
   void show(const Look& look) {
     std::ostream& out = console_.out;
     if (console_.json) {
-      out << look_json(look, simulated_).dump(-1, ' ', false, Json::error_handler_t::replace)
+      out << monitor_json(look, simulated_).dump(-1, ' ', false, Json::error_handler_t::replace)
           << '\n';
     } else if (arguments_.csv) {
-      if (!shown_) out << kCsvHeading;
-      out << csv_rows(look);
+      if (!shown_) out << kMonitorCsvHeading;
+      out << monitor_csv(look);
     } else if (in_place_) {
-      const std::string text = heading(look) + view_text(look, true);
-      if (shown_) out << "\x1b[" << lines_ << "A\x1b[J";
-      lines_ = std::ranges::count(text, '\n');
-      out << text;
+      const TerminalSize size = terminal_size();
+      // The last line stays free for the cursor.
+      draw(heading(look, size.columns) + monitor_view(look, size.columns,
+                                                      size.lines > 0 ? size.lines - 2 : 0,
+                                                      console_.colour_out));
     } else {
-      out << line_text(look);
+      out << monitor_line(look, time_of_day());
     }
     out.flush();
     shown_ = true;
@@ -225,10 +108,41 @@ class Session {
   bool simulated() const { return simulated_; }
 
  private:
-  std::string heading(const Look& look) const {
-    return painted("harpe monitor", Paint::kBold, true) + "  " + time_of_day() + "  since " +
-           fixed(look.window.time.value, 0) + " s  total " + joules_text(look.window.total()) +
-           (simulated_ ? "  SIMULATED" : "") + "  (Ctrl-C ends)\n";
+  /// Replaces what was drawn before. A terminal that became narrower since has broken its lines.
+  void draw(const std::string& text) {
+    const auto columns = static_cast<std::size_t>(terminal_size().columns);
+    std::size_t up = 0;
+    for (const std::size_t width : drawn_) up += width == 0 ? 1 : (width + columns - 1) / columns;
+    if (up > 0) console_.out << "\x1b[" << up << "A\r\x1b[J";
+    drawn_.clear();
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) drawn_.push_back(shown_width(line));
+    console_.out << text << std::flush;
+  }
+
+  /// Without the sequences that paint.
+  static std::size_t shown_width(const std::string& line) {
+    std::string plain;
+    bool painting = false;
+    for (const char c : line) {
+      if (c == '\x1b') painting = true;
+      if (!painting) plain += c;
+      if (painting && c == 'm') painting = false;
+    }
+    return display_width(plain);
+  }
+
+  std::string heading(const Look& look, int columns) const {
+    const std::string rest = "  " + time_of_day() + (simulated_ ? "  SIMULATED" : "") + "  since " +
+                             fixed(look.window.time.value, 0) + " s  total " +
+                             joules_or_dash(total_of(look.window)) + "  (Ctrl-C ends)";
+    constexpr std::string_view kTitle = "harpe monitor";
+    const auto room = std::max<std::size_t>(static_cast<std::size_t>(columns), kTitle.size() + 1);
+    return painted(kTitle, Paint::kBold, console_.colour_out) + cut_to(rest, room - kTitle.size()) +
+           "\n";
+  }
+  static std::string joules_or_dash(const EnergyEstimate& energy) {
+    return energy.source == EnergySource::kNone ? "-" : energy_text(energy);
   }
 
   const MonitorArguments& arguments_;
@@ -237,12 +151,15 @@ class Session {
   bool simulated_;
   bool in_place_;  ///< on a terminal the view replaces itself
   bool shown_ = false;
-  std::ptrdiff_t lines_ = 0;
+  std::vector<std::size_t> drawn_;  ///< widths of the lines that stand on the terminal
   std::vector<Joules> before_;
   Seconds time_before_{0};
 };
 
 Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console) {
+  if (arguments.csv && console.json) {
+    return Error::invalid("--csv and --json exclude each other: take one of them");
+  }
   Result<ChosenDevices> chosen = open_chosen_devices(arguments.devices);
   if (!chosen.ok()) return std::move(chosen).error();
   std::vector<Gpu*> gpus;
@@ -275,23 +192,34 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
 
   Clock& clock = system_clock();
   const Instant start = clock.now();
+  const Seconds first = std::max(arguments.interval, kFirstLook);
+  const double end = arguments.duration.value > 0 ? arguments.duration.value : 1e18;
+  session.announce({std::min(first.value, end)});
+  std::optional<WindowEnergy> used;  // the last look; other than that after an interrupt
   for (int round = 0;; ++round) {
-    const Result<Look> look = session.look_now();
+    const double next = std::min(first.value + round * arguments.interval.value, end);
+    used.reset();
+    if (interrupts.wait({std::max(0.0, next - (clock.now() - start).value)})) break;
+    Result<Look> look = session.look_now();
     if (!look.ok()) return look.error();
     session.show(*look);
-    const double next = (round + 1) * arguments.interval.value;
-    const double end = arguments.duration.value > 0 ? arguments.duration.value : next;
+    used = std::move(look->window);
     if (!console.out || (arguments.count > 0 && round + 1 >= arguments.count)) break;
-    if (interrupts.wait({std::max(0.0, std::min(next, end) - (clock.now() - start).value)})) break;
-    if (next > end + 1e-9) break;  // the summary is the last look
+    if (next >= end - 1e-9) break;
   }
-  const Result<WindowEnergy> used = (*monitor)->end(kWindow);
-  if (!used.ok()) return used.error();
+  if (!used) {
+    Result<WindowEnergy> until_now = (*monitor)->end(kWindow);
+    if (!until_now.ok()) return until_now.error();
+    used = *std::move(until_now);
+  }
   if (!console.json && !arguments.csv) {
+    const int columns = console.out_is_terminal ? terminal_size().columns : 0;
     console.out << "\n"
                 << seconds_text(used->time.value) << "\n"
-                << energy_table(*used, console.colour_out);
-    for (const std::string& line : energy_remarks(*used)) console.out << line << "\n";
+                << energy_table(*used, columns, console.colour_out);
+    for (const std::string& line : energy_remarks(*used)) {
+      console.out << wrapped_text(line, columns);
+    }
   }
   return Outcome{};
 }
@@ -311,8 +239,9 @@ void add_monitor_command(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(), "monitor",
       "watch power and energy of GPUs and CPUs\n"
-      "On a terminal the view replaces itself; elsewhere every look is a line. --csv and --json "
-      "are for programs: one row a device, one JSON object a line. Ctrl-C ends it with a summary.",
+      "On a terminal the view replaces itself and fits its width; elsewhere every look is a line. "
+      "--csv and --json are for programs: one row a device, one JSON object a line. The first look "
+      "comes after one interval. Ctrl-C ends it with a summary.",
       "harpe monitor\n"
       "harpe monitor --gpus 0 --interval 250ms\n"
       "harpe monitor --csv --duration 60s > power.csv\n"

@@ -98,7 +98,7 @@ std::string nothing_text(const RunReport& report) {
 }
 
 std::string report_text(const RunReport& report, bool coloured) {
-  const EnergyEstimate total = report.used.total();
+  const EnergyEstimate total = total_of(report.used);
   const std::string end = end_text(report.exit);
   std::string text = "\n" + painted("harpe run:", Paint::kBold, coloured) + " " +
                      command_text(report.command) + (end.empty() ? "" : " (" + end + ")") + "\n" +
@@ -107,8 +107,9 @@ std::string report_text(const RunReport& report, bool coloured) {
     text += "\n" + nothing_text(report);
     for (const std::string& line : energy_remarks(report.used)) text += line + "\n";
   } else {
-    text += ", " + energy_text(total) + ", " + fixed(total.mean_power().value, 1) + " W\n";
-    text += energy_table(report.used, coloured) + carbon_text(report, total);
+    text += ", " + energy_text(total);
+    text += error_known(total) ? ", " + fixed(total.mean_power().value, 1) + " W\n" : "\n";
+    text += energy_table(report.used, 0, coloured) + carbon_text(report, total);
     for (const std::string& line : energy_remarks(report.used)) text += line + "\n";
   }
   for (const std::string& note : report.notes) text += note + "\n";
@@ -123,7 +124,7 @@ std::string report_json(const RunReport& report) {
       {"signal", report.exit.signal == 0 ? Json() : Json(signal_text(report.exit.signal))},
       {"simulated", report.simulated}};
   document.update(energy_json(report.used));
-  const EnergyEstimate total = report.used.total();
+  const EnergyEstimate total = total_of(report.used);
   document["carbon"] = nullptr;
   if (report.carbon && total.source != EnergySource::kNone) {
     document["carbon"] = {{"grams", emissions(total.energy, *report.carbon).value},

@@ -1,0 +1,41 @@
+#pragma once
+/// \file
+/// What `harpe monitor` shows of one look at all devices. Only for `.cc` files.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/cli/json_output.h"
+#include "harpe/measure/energy_monitor.h"
+
+namespace harpe {
+
+/// What a GPU shows at one moment beside its energy. What cannot be read is empty.
+struct GpuView {
+  std::optional<Watts> power, limit;
+  std::optional<Megahertz> clock, memory_clock;
+  std::optional<double> temperature, utilisation;
+  std::optional<EventReasons> reasons;
+};
+GpuView view_of(Gpu& gpu);
+
+/// One look at all devices: energy since the start, and power since the look before.
+struct Look {
+  WindowEnergy window;
+  std::vector<GpuView> gpus;               ///< as the first devices of `window`
+  std::vector<std::optional<Watts>> mean;  ///< of each device since the look before
+};
+
+/// A table, with a line for each fault, in at most so many columns (0: any) and lines (0: any); of
+/// devices that do not fit, their number is said.
+std::string monitor_view(const Look& look, int columns, int lines, bool coloured);
+/// One line: the time of day and each device's power.
+std::string monitor_line(const Look& look, const std::string& time_of_day);
+
+extern const char* const kMonitorCsvHeading;
+/// One row a device. What is not known is empty.
+std::string monitor_csv(const Look& look);
+Json monitor_json(const Look& look, bool simulated);
+
+}  // namespace harpe
