@@ -73,11 +73,15 @@ function(harpe_test)
     PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT})
 endfunction()
 
-# A libFuzzer target and its short run as a test.
+# All fuzz targets.
+add_custom_target(harpe_fuzz_targets)
+
+# A libFuzzer target over some libraries, and its short run as a test.
 function(harpe_fuzz_target room source)
   get_filename_component(fuzz ${source} NAME_WE)
   add_executable(${fuzz} ${source})
-  target_link_libraries(${fuzz} PRIVATE harpe_${room} ${ARGN})
+  target_link_libraries(${fuzz} PRIVATE ${ARGN})
+  add_dependencies(harpe_fuzz_targets ${fuzz})
   target_compile_options(${fuzz} PRIVATE -fsanitize=fuzzer)
   target_link_options(${fuzz} PRIVATE -fsanitize=fuzzer)
   # New findings go to the build directory; the seeds in the source tree are only read.
@@ -141,7 +145,7 @@ function(harpe_room)
 
   if(HARPE_FUZZ)
     foreach(source ${ROOM_FUZZ})
-      harpe_fuzz_target(${ROOM_NAME} ${source} ${ROOM_LIBRARIES})
+      harpe_fuzz_target(${ROOM_NAME} ${source} ${target} ${ROOM_LIBRARIES})
     endforeach()
   endif()
 endfunction()

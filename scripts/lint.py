@@ -24,6 +24,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # In tests, whose long matcher and macro expansions make every check slow, only these.
 TEST_CHECKS = ",".join(("-*", "bugprone-use-after-move", "google-explicit-constructor", "modernize-use-nullptr", "modernize-use-override",
                         "readability-identifier-naming"))
+# Takes most of the time in files that instantiate these libraries' templates.
+SLOW_CHECKS = "-performance-unnecessary-value-param"
+SLOW_LIBRARIES = re.compile(r"^#include <(nlohmann|CLI|boost)/", re.MULTILINE)
 TEST_FILE = re.compile(r"_(test|bench|fuzz)\.cc$")
 FOLDERS = ("src", "sim", "tests", "examples", "bench")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
@@ -63,7 +66,7 @@ def included(path):
 def key(entry):
     path = pathlib.Path(entry["file"])
     digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
-    digest.update(TEST_CHECKS.encode())
+    digest.update((TEST_CHECKS + SLOW_CHECKS).encode())
     command = entry["command"].replace(entry["directory"], "").replace(str(ROOT), "")
     digest.update(command.encode())
     for file in (path, *sorted(included(path))):
@@ -76,6 +79,8 @@ def tidy(build, path):
     command = ["clang-tidy-19", "--quiet", "-p", str(build), "--extra-arg=-Wno-unknown-warning-option"]
     if TEST_FILE.search(path):
         command.append("--checks=" + TEST_CHECKS)
+    elif any(SLOW_LIBRARIES.search(file.read_text()) for file in (pathlib.Path(path), *included(pathlib.Path(path)))):
+        command.append("--checks=" + SLOW_CHECKS)
     done = subprocess.run([*command, path], cwd=ROOT, capture_output=True, text=True)
     return done.returncode, done.stdout.strip()
 
