@@ -35,10 +35,11 @@ class Devices : public CommandTest {
 TEST_F(Devices, AMachineWithNothingIsNoFault) {
   const Said said = harpe_says({"devices"});
   EXPECT_EQ(said.status, 0);
-  EXPECT_THAT(said.out, AllOf(HasSubstr("No GPU here."), HasSubstr("No CPU energy here."),
-                              HasSubstr("nvml: not available: no NVIDIA driver"),
-                              HasSubstr("rapl: not available: there is no"),
-                              HasSubstr("harpe devices --simulate FILE")));
+  EXPECT_THAT(said.out,
+              AllOf(HasSubstr("No GPU here."), HasSubstr("No CPU energy here."),
+                    HasSubstr("nvml: not available: no NVIDIA driver"),
+                    HasSubstr("rapl: not available: there is no"),
+                    HasSubstr("harpe devices --simulate gpus.toml"), Not(HasSubstr("FILE"))));
   const Json json = Json::parse(harpe_says({"devices", "--json"}).out);
   EXPECT_TRUE(json["gpus"].empty());
   EXPECT_FALSE(json["backends"][0]["available"].get<bool>());

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import pty
+import random
 import re
 import select
 import shutil
@@ -100,6 +101,57 @@ class Run(Case):
                               capture_output=True, timeout=60)
         self.assertEqual(done.stdout, "hello")
 
+    def test_what_cannot_be_executed_leaves_no_report(self):
+        out, log = self.folder / "report.json", self.folder / "runs.csv"
+        file = self.folder / "data"
+        file.write_text("not a program")
+        for program, status in (("no-such-program-here", 127), (str(file), 126)):
+            done = self.harpe("run", "--json", "--out", str(out), "--csv", str(log), "--", program)
+            self.assertEqual((done.returncode, done.stdout), (status, ""))
+            message = json.loads(done.stderr)["error"]["faults"][0]["message"]
+            self.assertIn("cannot be executed", message)
+            self.assertFalse(out.exists() or log.exists())
+
+    def test_json_never_mixes_with_the_commands_output(self):
+        out = self.folder / "report.json"
+        script = "echo out; echo err >&2"
+        done = self.harpe("run", "--json", "--out", str(out), "--", "sh", "-c", script)
+        self.assertEqual((done.stdout, done.stderr), ("out\n", "err\n"))
+        self.assertEqual(json.loads(out.read_text())["exit_status"], 0)
+        done = self.harpe("run", "--json", "--", "sh", "-c", "echo out")
+        self.assertEqual(done.stdout, "out\n")
+        self.assertEqual(json.loads(done.stderr)["command"], ["sh", "-c", "echo out"])
+        # A file that cannot be written does not lose the report.
+        done = self.harpe("run", "--json", "--out", "/no/such/folder/x", "--", "true")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("/no/such/folder/x", done.stderr)
+        self.assertEqual(json.loads(done.stderr[done.stderr.index("{"):])["command"], ["true"])
+        # Nor do faults of the command line come on the command's output.
+        for wrong in (["--gpus", "7", "--", "true"], ["--no-such-option", "--", "true"], []):
+            done = self.harpe("run", "--json", *wrong)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), wrong)
+            self.assertTrue(json.loads(done.stderr)["error"]["faults"], wrong)
+        self.assertIn("JSON on standard error", re.sub(r"\s+", " ", self.harpe("run", "--help").stdout))
+
+    def test_the_command_is_printed_as_one_would_type_it(self):
+        words = random.Random(5)
+        bytes_of_text = "ab '\"\\$`!*?~#&;|<>(){}[]=\t\n\x1b\x7f%-é"
+        for _ in range(25):
+            command = [words.choice(["true", "A=b"])] + [
+                "".join(words.choices(bytes_of_text, k=words.randrange(6)))
+                for _ in range(words.randrange(5))]
+            program = self.folder / "A=b"
+            if not program.exists():
+                program.symlink_to(shutil.which("true"))
+            env = dict(self.bare, PATH=f"{self.folder}:{os.environ['PATH']}")
+            told = self.harpe("run", "--", *command, env=env).stderr
+            line = next(line for line in told.splitlines() if line.startswith("harpe run: "))
+            self.assertNotIn("\x1b", line)
+            typed = line.removeprefix("harpe run: ")
+            back = subprocess.run(["bash", "-c", f"f() {{ printf '%s\\0' \"$@\"; }}; f {typed}"],
+                                  capture_output=True, check=True, timeout=60).stdout
+            self.assertEqual(back.decode().split("\0")[:-1], command, typed)
+
     def test_words_without_dashes_are_explained(self):
         done = self.harpe("run", "sleep", "1")
         self.assertEqual(done.returncode, 2)
@@ -111,12 +163,33 @@ class Run(Case):
     def test_without_any_device_the_command_runs_and_the_report_says_why_there_is_no_energy(self):
         done = self.harpe("run", "--", "sh", "-c", "echo out; exit 3")
         self.assertEqual((done.returncode, done.stdout), (3, "out\n"))
-        self.assertIn("Nothing to measure energy with", done.stderr)
+        self.assertIn("Only the time was measured: there is no GPU here", done.stderr)
+        self.assertIn("docs/simulated-gpus.md", done.stderr)
         self.assertIn("nvml:", done.stderr)
         self.assertIn("rapl:", done.stderr)
         _, report = self.report("--", "true")
         self.assertIsNone(report["total"])
         self.assertEqual(report["devices"], [])
+
+    def test_the_hint_for_machines_without_a_gpu_works_when_typed(self):
+        told = self.harpe("run", "--", "echo", "a b").stderr
+        start = told.index("  printf")
+        script = told[start:].replace("harpe run", f"'{HARPE}' run")
+        done = subprocess.run(["sh", "-e", "-c", script], env=self.bare, cwd=self.folder, text=True,
+                              capture_output=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (0, "a b\n"), done.stderr)
+        self.assertIn("The GPUs are simulated", done.stderr)
+
+    def test_a_device_that_tells_nothing_is_not_called_missing(self):
+        package = self.folder / "intel-rapl:0"
+        package.mkdir()
+        for name, text in (("name", "package-0"), ("energy_uj", "1000"),
+                           ("max_energy_range_uj", "262143328850")):
+            (package / name).write_text(text + "\n")
+        done = self.harpe("run", "--carbon", "300", "--", "true")
+        self.assertIn("no device told its energy meanwhile", done.stderr)
+        self.assertIn("Without energy there is no CO2", done.stderr)
+        self.assertNotIn("no GPU", done.stderr)
 
     def test_wrong_options_stop_before_the_command_runs(self):
         for wrong in (["--gpus", "7"], ["--carbon", "XX"], ["--embodied", "5"],

@@ -15,7 +15,7 @@ constexpr const char* kGeneral = "General";
 
 int report(const Error& error, Console& console) {
   if (console.json) {
-    console.out << error_json(error);
+    (console.out_is_others ? console.err : console.out) << error_json(error);
   } else {
     for (const Fault& fault : error.faults) {
       console.err << painted("error:", Paint::kRed, console.colour_err) << ' ' << fault.text()
@@ -189,6 +189,7 @@ int run_command(const std::vector<std::string>& given, Console& console) {
     return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   };
   console.json = wants_json();
+  console.out_is_others = !arguments.empty() && arguments.front() == "run";
   try {
     Commands commands;
     commands.take_following_command(arguments);

@@ -48,9 +48,9 @@ Console Console::of_process() {
           .width = terminal_width()};
 }
 
-TerminalSize terminal_size() {
+TerminalSize terminal_size(int descriptor) {
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+  if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     return {.columns = size.ws_col, .lines = size.ws_row};
   }
   const char* given = std::getenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe): never set

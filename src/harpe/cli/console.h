@@ -20,7 +20,8 @@ struct Console {
   bool out_is_terminal = false;  ///< one on which lines can be replaced; NO_COLOR is no matter
   bool show_progress = false;    ///< standard error is a terminal
   int width = 100;               ///< columns of the terminal, or a usual value
-  bool json = false;             ///< results and errors as JSON on `out`
+  bool json = false;             ///< results and errors as JSON, on `out`
+  bool out_is_others = false;    ///< a command that is run owns `out`: JSON goes to `err`
 
   /// The streams of this process: colours only on a terminal, never with NO_COLOR set or
   /// TERM=dumb.
@@ -30,9 +31,9 @@ struct Console {
 struct TerminalSize {
   int columns = 80, lines = 0;  ///< 0: not known
 };
-/// Of the terminal at standard output as it is now: what it says, else the environment's COLUMNS,
+/// Of the terminal behind a descriptor as it is now: what it says, else the environment's COLUMNS,
 /// else 80 columns.
-TerminalSize terminal_size();
+TerminalSize terminal_size(int descriptor = 1);
 
 /// `text` in a colour where `coloured`, else as it is.
 std::string painted(std::string_view text, Paint paint, bool coloured);

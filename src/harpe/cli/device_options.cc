@@ -51,4 +51,11 @@ std::string no_gpu_text(const Devices& devices) {
   return text;
 }
 
+std::string simulation_hint(const std::string& subcommand, const std::string& rest) {
+  return "To try it without a GPU, simulate some (docs/simulated-gpus.md):\n"
+         "  printf '[[gpu]]\\nmodel = \"a100-sxm\"\\ncount = 4\\n' > gpus.toml\n"
+         "  harpe " +
+         subcommand + " --simulate gpus.toml" + rest + "\n";
+}
+
 }  // namespace harpe

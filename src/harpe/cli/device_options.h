@@ -43,4 +43,7 @@ Result<ChosenDevices> open_chosen_devices(const DeviceArguments& arguments);
 /// Why there is no GPU: what each backend says, one a line. For messages of commands that need one.
 std::string no_gpu_text(const Devices& devices);
 
+/// For machines without a GPU: how to try `harpe SUBCOMMAND` on simulated ones, as lines to type.
+std::string simulation_hint(const std::string& subcommand, const std::string& rest = "");
+
 }  // namespace harpe

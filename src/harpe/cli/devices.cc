@@ -211,9 +211,7 @@ std::string devices_text(const Devices& devices, const std::vector<GpuView>& gpu
         backend.name + ": " + (backend.available ? "" : "not available: ") + backend.detail + "\n";
   }
   if (gpus.empty()) {
-    text +=
-        "\nA missing driver is no fault. To try Harpe without a GPU, simulate some:\n"
-        "  harpe devices --simulate FILE\n";
+    text += "\nA missing driver is no fault. " + simulation_hint("devices");
   }
   return text;
 }

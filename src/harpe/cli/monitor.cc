@@ -173,7 +173,7 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
     for (const BackendState& backend : chosen->devices.backends) {
       text += "\n  " + backend.name + ": " + backend.detail;
     }
-    return Error::of(ErrorCode::kUnavailable, text);
+    return Error::of(ErrorCode::kUnavailable, text + "\n" + simulation_hint("monitor"));
   }
 
   InterruptScope interrupts;  // before the sampling thread

@@ -1,3 +1,6 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <memory>
@@ -10,9 +13,11 @@
 #include "harpe/carbon/intensity.h"
 #include "harpe/cli/command.h"
 #include "harpe/cli/device_options.h"
+#include "harpe/cli/fitted_table.h"
 #include "harpe/cli/measure_output.h"
 #include "harpe/cli/options.h"
 #include "harpe/cli/run_child.h"
+#include "harpe/cli/shell_words.h"
 #include "harpe/cli/table.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/measure/energy_log.h"
@@ -48,12 +53,6 @@ struct RunReport {
   }
 };
 
-std::string command_text(const std::vector<std::string>& command) {
-  std::string text;
-  for (const std::string& word : command) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
 std::string signal_text(int signal) {
   const char* name = ::sigabbrev_np(signal);
   return name == nullptr ? "signal " + std::to_string(signal) : "SIG" + std::string(name);
@@ -70,49 +69,59 @@ std::string grams_text(Grams grams) {
   return fixed(grams.value, grams.value < 1 ? 4 : 2) + " g";
 }
 
-std::string carbon_text(const RunReport& report, const EnergyEstimate& total) {
-  std::string text;
+std::vector<std::string> carbon_lines(const RunReport& report, const EnergyEstimate& total) {
+  std::vector<std::string> lines;
   if (report.carbon && total.source != EnergySource::kNone) {
     const CarbonIntensity& intensity = *report.carbon;
-    text += grams_text(emissions(total.energy, intensity)) + " CO2eq of operation, at " +
-            shortest(intensity.grams_per_kwh) + " g/kWh (" +
-            (intensity.zone.empty() ? "" : intensity.zone + ", ") +
-            std::string(text_of(intensity.kind)) +
-            (intensity.source.empty() ? "" : ", " + intensity.source) + ")\n";
+    lines.push_back(grams_text(emissions(total.energy, intensity)) + " CO2eq of operation, at " +
+                    shortest(intensity.grams_per_kwh) + " g/kWh (" +
+                    (intensity.zone.empty() ? "" : intensity.zone + ", ") +
+                    std::string(text_of(intensity.kind)) +
+                    (intensity.source.empty() ? "" : ", " + intensity.source) + ")");
   }
   if (report.embodied && report.gpus() > 0) {
-    text += grams_text(report.embodied_share_of_all()) + " CO2eq embodied: the share of " +
-            std::to_string(report.gpus()) + " GPU" + (report.gpus() == 1 ? "" : "s") + " of " +
-            shortest(report.embodied->mass.value / 1000) + " kg each that falls on this time\n";
+    lines.push_back(grams_text(report.embodied_share_of_all()) + " CO2eq embodied: the share of " +
+                    std::to_string(report.gpus()) + " GPU" + (report.gpus() == 1 ? "" : "s") +
+                    " of " + shortest(report.embodied->mass.value / 1000) +
+                    " kg each that falls on this time");
   }
+  return lines;
+}
+
+/// Why there is no energy, and what would help.
+std::string nothing_text(const RunReport& report, int columns) {
+  std::string text;
+  if (report.used.devices.empty()) {
+    text =
+        "Only the time was measured: there is no GPU here, and no CPU whose energy can be read.\n";
+  } else {
+    text = "Only the time was measured: no device told its energy meanwhile.\n";
+  }
+  for (const BackendState& backend : report.backends) {
+    text += wrapped_text("  " + backend.name + ": " + backend.detail, columns, 4);
+  }
+  if (report.carbon) text += "Without energy there is no CO2 to tell.\n";
+  if (report.used.devices.empty())
+    text += simulation_hint("run", " -- " + shell_text(report.command));
   return text;
 }
 
-std::string nothing_text(const RunReport& report) {
-  std::string text =
-      "Nothing to measure energy with: no GPU and no CPU energy counter could be read.\n";
-  for (const BackendState& backend : report.backends) {
-    text += "  " + backend.name + ": " + backend.detail + "\n";
-  }
-  return text + "  To see how it works without any: --simulate FILE (docs/measuring.md).\n";
-}
-
-std::string report_text(const RunReport& report, bool coloured) {
+std::string report_text(const RunReport& report, int columns, bool coloured) {
   const EnergyEstimate total = total_of(report.used);
   const std::string end = end_text(report.exit);
   std::string text = "\n" + painted("harpe run:", Paint::kBold, coloured) + " " +
-                     command_text(report.command) + (end.empty() ? "" : " (" + end + ")") + "\n" +
+                     shell_text(report.command) + (end.empty() ? "" : " (" + end + ")") + "\n" +
                      seconds_text(report.used.time.value);
   if (total.source == EnergySource::kNone) {
-    text += "\n" + nothing_text(report);
-    for (const std::string& line : energy_remarks(report.used)) text += line + "\n";
+    text += "\n" + nothing_text(report, columns);
   } else {
     text += ", " + energy_text(total);
     text += error_known(total) ? ", " + fixed(total.mean_power().value, 1) + " W\n" : "\n";
-    text += energy_table(report.used, 0, coloured) + carbon_text(report, total);
-    for (const std::string& line : energy_remarks(report.used)) text += line + "\n";
+    text += energy_table(report.used, columns, coloured);
+    for (const std::string& line : carbon_lines(report, total)) text += wrapped_text(line, columns);
   }
-  for (const std::string& note : report.notes) text += note + "\n";
+  for (const std::string& line : energy_remarks(report.used)) text += wrapped_text(line, columns);
+  for (const std::string& note : report.notes) text += wrapped_text(note, columns);
   if (report.simulated) text += painted(kSimulatedRemark, Paint::kBold, coloured) + "\n";
   return text;
 }
@@ -183,7 +192,7 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   ChildRunner runner;  // before the sampling thread, which inherits its signal mask
   auto monitor = EnergyMonitor::start(gpus, cpus, {}, system_clock());
   if (!monitor.ok()) return std::move(monitor).error();
-  const std::string name = command_text(command);
+  const std::string name = shell_text(command);
   if (Status status = (*monitor)->begin(name); !status.ok()) return std::move(status).error();
   const Result<WindowEnergy> before = (*monitor)->so_far(name);
   if (!before.ok()) return before.error();
@@ -204,6 +213,32 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   return report;
 }
 
+/// Where the report goes: as JSON to --out; to standard error as text, or with --json and no file
+/// for it as JSON. The exit status stays the command's, whatever happens to the report.
+void tell(const RunArguments& arguments, const RunReport& report, Console& console) {
+  const auto complain = [&](const Status& status) {
+    console.err << painted("error:", Paint::kRed, console.colour_err) << ' '
+                << status.error().text() << '\n';
+  };
+  if (!arguments.csv.empty()) {
+    const Status status = EnergyLog(arguments.csv).append(report.used);
+    if (!status.ok()) complain(status);
+  }
+  bool in_file = false;
+  if (!arguments.out.empty()) {
+    const Status status = write_file(arguments.out, report_json(report));
+    if (!status.ok()) complain(status);
+    in_file = status.ok();
+  }
+  if (!console.json) {
+    const int columns = console.show_progress ? terminal_size(STDERR_FILENO).columns : 0;
+    console.err << report_text(report, columns, console.colour_err);
+  } else if (!in_file) {
+    console.err << report_json(report);
+  }
+  console.err << std::flush;
+}
+
 Result<Outcome> run(const RunArguments& arguments, const std::vector<std::string>& command,
                     Console& console) {
   if (command.empty()) {
@@ -212,24 +247,21 @@ Result<Outcome> run(const RunArguments& arguments, const std::vector<std::string
   const Result<RunReport> report = measure_command(arguments, command);
   if (!report.ok()) return report.error();
   Outcome outcome{.text = {}, .json = {}, .status = report->exit.status};
-  const auto complain = [&](const std::string& message) {
-    console.err << painted("error:", Paint::kRed, console.colour_err) << ' ' << message << '\n';
-  };
-  if (!report->exit.failure.empty()) {
-    complain(in_quotes(command.front()) + " cannot be executed: " + report->exit.failure);
+  if (report->exit.failure.empty()) {
+    tell(arguments, *report, console);
     return outcome;
   }
-  // The exit status stays the command's, whatever happens to the report.
-  if (!arguments.csv.empty()) {
-    const Status status = EnergyLog(arguments.csv).append(report->used);
-    if (!status.ok()) complain(status.error().text());
+  // Nothing ran, so there is nothing to report.
+  const std::string why =
+      in_quotes(command.front()) + " cannot be executed: " + report->exit.failure;
+  if (console.json) {
+    const bool missing = report->exit.status == 127;
+    console.err << error_json(
+                       Error::of(missing ? ErrorCode::kNotFound : ErrorCode::kUnavailable, why))
+                << std::flush;
+  } else {
+    console.err << painted("error:", Paint::kRed, console.colour_err) << ' ' << why << '\n';
   }
-  if (!arguments.out.empty()) {
-    const Status status = write_file(arguments.out, report_json(*report));
-    if (!status.ok()) complain(status.error().text());
-  }
-  console.err << (console.json ? report_json(*report) : report_text(*report, console.colour_err))
-              << std::flush;
   return outcome;
 }
 
@@ -243,11 +275,13 @@ void add_run_command(Commands& commands) {
       "Runs the command and prints on standard error what all GPUs and CPUs used meanwhile, with "
       "an error bar and the source of every figure. The command keeps its terminal, its output, "
       "its environment and its signals; the exit status is its own (128 + signal if one ended it, "
-      "127 and 126 if it cannot be executed). Without any device only the time is measured.",
+      "127 if it is not found, 126 if it cannot be executed; then nothing is reported). Programs "
+      "best read the report from a file (--out): standard error is the command's, too. Without any "
+      "device only the time is measured.",
       "harpe run -- python train.py\n"
       "harpe run --gpus 0,1 --carbon DE -- ./train --steps 100\n"
       "harpe run --carbon 302.5 --embodied 150kg/5y --csv runs.csv -- make\n"
-      "harpe run --json -- sleep 5 2> report.json",
+      "harpe run --json --out report.json -- sleep 5",
       [arguments, &commands](Console& console) {
         return run(*arguments, commands.following_command(), console);
       });
@@ -262,7 +296,10 @@ void add_run_command(Commands& commands) {
              arguments->embodied, [](const std::string& text) { return parse_embodied(text); });
   add_text(app, "--csv", "FILE", "Append a row for this run (see docs/measuring.md)",
            arguments->csv);
-  add_text(app, "--out", "FILE", "Write the report as JSON there, too", arguments->out);
+  add_text(app, "--out", "FILE", "Write the report as JSON there", arguments->out);
+  app.get_option("--json")->description(
+      "Print the report, or what is wrong, as JSON on standard error (standard output is the "
+      "command's); with --out the report is only there");
 }
 
 }  // namespace harpe

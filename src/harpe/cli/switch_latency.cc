@@ -237,8 +237,9 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
   Result<ChosenDevices> chosen = open_chosen_devices(arguments.devices);
   if (!chosen.ok()) return std::move(chosen).error();
   if (chosen->gpus.empty()) {
-    return Error::of(ErrorCode::kUnavailable,
-                     "there is no GPU to measure\n" + no_gpu_text(chosen->devices));
+    return Error::of(ErrorCode::kUnavailable, "there is no GPU to measure\n" +
+                                                  no_gpu_text(chosen->devices) +
+                                                  simulation_hint("switch-latency"));
   }
   const bool simulated = any_simulated(*chosen);
   Load load;
