@@ -55,7 +55,7 @@ TEST_F(Devices, ASimulationIsSaidToBeOne) {
   const Said said = harpe_says({"devices", "--simulate", kMixed});
   EXPECT_EQ(said.status, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr("no figure of theirs is measured"));
-  EXPECT_THAT(said.out, HasSubstr("share one clock and one power limit"));
+  EXPECT_THAT(said.out, HasSubstr("share its clocks, its power and its power limit"));
   set("HARPE_SIMULATION", kMixed);
   EXPECT_EQ(
       Json::parse(harpe_says({"devices", "--json"}).out)["gpus"].size(),
@@ -79,6 +79,22 @@ TEST_F(Devices, SaysWhatMayBeSetAndWhyNot) {
   EXPECT_TRUE(whole["may_set"]["power_limit"]["allowed"].get<bool>());
   EXPECT_TRUE(whole["energy_counter_j"].is_null());  // this one has none
   EXPECT_GT(whole["power"]["instant_w"].get<double>(), 0);
+}
+
+TEST_F(Devices, AGpuThatIsLostIsShownSoWithWhatToDo) {
+  const std::string file = write("lost.toml",
+                                 "[[gpu]]\nmodel = \"a40\"\ncount = 2\n"
+                                 "[[fault]]\nkind = \"gpu_lost\"\ngpu = 1\n");
+  const Said said = harpe_says({"devices", "--simulate", file});
+  EXPECT_EQ(said.status, 0);
+  EXPECT_THAT(said.out, AllOf(HasSubstr("LOST"), HasSubstr("Xid"), HasSubstr("--gpu-reset"),
+                              HasSubstr("GPU 1\n  lost: ")));
+  EXPECT_THAT(said.out, AllOf(HasSubstr("GPU 0\n  may set: "), Not(HasSubstr("GPU 1\n  may"))));
+  const Json json = Json::parse(harpe_says({"devices", "--json", "--simulate", file}).out);
+  EXPECT_EQ(json["gpus"][0]["state"], "ok");
+  EXPECT_EQ(json["gpus"][1]["state"], "lost");
+  EXPECT_THAT(json["gpus"][1]["fault"].get<std::string>(), HasSubstr("is lost"));
+  EXPECT_FALSE(json["gpus"][1]["may_set"]["graphics_clock"]["allowed"].get<bool>());
 }
 
 TEST_F(Devices, ChosenGpusAloneAreShownAndVisibleOnesAreNamed) {

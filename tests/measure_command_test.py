@@ -497,6 +497,49 @@ gain = 1.0
         self.assertTrue(process.communicate(timeout=60)[0])
 
 
+class OnATerminal(Case):
+    def on_a_terminal(self, columns, *arguments, env):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            os.execve(HARPE, [HARPE, *arguments], env)
+        text = b""
+        try:
+            while True:
+                text += os.read(terminal, 65536)
+        except OSError:
+            pass
+        os.waitpid(pid, 0)
+        return text.decode().replace("\r", "")
+
+    def test_devices_and_reports_fit_80_columns_and_colour_can_be_switched_off(self):
+        mixed = self.folder / "mixed.toml"
+        mixed.write_text(f"""
+state_file = "{self.folder}/mixed"
+[[gpu]]
+model = "a100-sxm"
+mig = true
+[[gpu]]
+model = "h100-sxm"
+[[cpu]]
+dram_w = 12
+[[fault]]
+kind = "gpu_lost"
+gpu = 1
+""")
+        for env in (self.bare, dict(self.bare, HARPE_SIMULATION=str(mixed))):
+            env = dict(env, TERM="xterm")
+            env.pop("NO_COLOR", None)
+            for command in (["devices"], ["run", "--carbon", "DE", "--", "true"]):
+                text = self.on_a_terminal(80, *command, env=env)
+                self.assertIn("\x1b[", text) if "HARPE_SIMULATION" in env else None
+                plain = self.on_a_terminal(80, *command, env=dict(env, NO_COLOR="1"))
+                self.assertNotIn("\x1b", plain)
+                long = [line for line in plain.splitlines() if len(line) > 80]
+                self.assertEqual(long, [], plain)
+                self.assertNotIn("\x1b", self.harpe(*command, env=env).stderr)
+
+
 class SwitchLatency(Case):
     def test_latencies_of_simulated_gpus_are_found_and_clocks_put_back(self):
         table = self.folder / "pairs.csv"

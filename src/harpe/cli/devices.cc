@@ -5,7 +5,9 @@
 #include "harpe/base/text.h"
 #include "harpe/cli/command.h"
 #include "harpe/cli/device_options.h"
+#include "harpe/cli/fitted_table.h"
 #include "harpe/cli/json_output.h"
+#include "harpe/cli/measure_output.h"
 #include "harpe/cli/options.h"
 #include "harpe/cli/table.h"
 
@@ -39,7 +41,23 @@ struct GpuView {
   std::optional<EventReasons> reasons;
   std::optional<bool> persistence_mode;
   std::vector<Control> controls;
+  std::optional<Error> lost;  ///< no reading answers any more: what the driver says
 };
+
+/// Whether the device is gone: then nothing else of it is true either.
+std::optional<Error> lost(Gpu& gpu) {
+  const auto gone = [](const auto& reading) {
+    return !reading.ok() && reading.error().code == ErrorCode::kUnavailable;
+  };
+  const Result<Megahertz> clock = gpu.clock(ClockDomain::kGraphics);
+  if (!gone(clock) || !gone(gpu.temperature())) return std::nullopt;
+  return clock.error();
+}
+
+constexpr const char* kLostAdvice =
+    "take the node out of service, look for Xid in the kernel log (dmesg | grep -i xid), try "
+    "nvidia-smi --gpu-reset -i GPU once nothing uses it, else restart the machine; a GPU that is "
+    "lost again is to be replaced";
 
 /// A control that the GPU has (`has` could be read) may be set if this process may set anything.
 template <class T>
@@ -52,6 +70,15 @@ GpuView view_of(Gpu& gpu, bool chosen) {
   GpuView view;
   view.identity = gpu.identity();
   view.chosen = chosen;
+  view.scope = gpu.power_scope();
+  view.lost = lost(gpu);
+  if (view.lost) {
+    for (const char* name : {"graphics clock", "memory clock", "power limit", "persistence mode"}) {
+      view.controls.push_back({name, *view.lost});
+    }
+    view.no_energy = view.lost->text();
+    return view;
+  }
   auto graphics = gpu.supported_clocks(ClockDomain::kGraphics);
   auto memory = gpu.supported_clocks(ClockDomain::kMemory);
   auto range = gpu.power_limit_range();
@@ -71,7 +98,6 @@ GpuView view_of(Gpu& gpu, bool chosen) {
   auto energy = gpu.total_energy();
   if (!energy.ok()) view.no_energy = energy.error().text();
   view.energy = value_of(std::move(energy));
-  view.scope = gpu.power_scope();
   view.temperature = value_of(gpu.temperature());
   view.utilisation = value_of(gpu.utilisation());
   view.reasons = value_of(gpu.event_reasons());
@@ -107,15 +133,24 @@ std::string limit_text(const GpuView& gpu) {
 }
 
 std::string state_text(const GpuView& gpu) {
+  if (gpu.lost) return "LOST";
   std::string text = gpu.reasons ? gpu.reasons->text() : "-";
   if (gpu.reasons && text.empty()) text = "none";
   return text;
 }
 
-std::string gpus_text(const std::vector<GpuView>& gpus, bool coloured) {
-  Table table{.rows = {{"GPU", "name", "PCI", "UUID", "clock MHz", "power W", "limit W", "energy",
-                        "persistence", "held back by"}}};
-  table.left = table.rows.front().size();
+std::string gpus_text(const std::vector<GpuView>& gpus, int columns, bool coloured) {
+  FittedTable table{
+      .columns = {{.heading = "GPU", .left = true},
+                  {.heading = "name", .left = true, .rank = 1, .narrowest = 10},
+                  {.heading = "PCI", .left = true, .rank = 8},
+                  {.heading = "UUID", .left = true, .rank = 5},
+                  {.heading = "clock MHz", .left = true, .rank = 2},
+                  {.heading = "power W", .left = true, .rank = 6},
+                  {.heading = "limit W", .left = true, .rank = 3},
+                  {.heading = "energy", .left = true, .rank = 7},
+                  {.heading = "persistence", .left = true, .rank = 9},
+                  {.heading = "held back by", .left = true, .rank = 4, .narrowest = 12}}};
   for (const GpuView& gpu : gpus) {
     const GpuIdentity& identity = gpu.identity;
     // The beginning tells GPUs apart and is short enough to type.
@@ -123,17 +158,31 @@ std::string gpus_text(const std::vector<GpuView>& gpus, bool coloured) {
     if (uuid.size() < identity.uuid.size()) uuid += "...";
     const std::string persistence =
         gpu.persistence_mode ? *gpu.persistence_mode ? "on" : "off" : "-";
-    table.rows.push_back(
-        {std::to_string(identity.index), identity.name + (identity.is_mig ? " (MIG)" : ""),
-         identity.pci, uuid, clock_text(gpu.graphics_clock, gpu.graphics_clocks),
-         watts_text(gpu.instant_power, 1) + (gpu.scope == PowerScope::kModule ? " (module)" : ""),
-         limit_text(gpu), gpu.energy ? "yes" : "no", persistence, state_text(gpu)});
+    const std::string name = columns > 0 ? short_device_name(identity.name) : identity.name;
+    const std::vector<std::string> cells = {
+        std::to_string(identity.index),
+        (identity.is_mig ? "(MIG) " : "") + name,
+        identity.pci,
+        uuid,
+        clock_text(gpu.graphics_clock, gpu.graphics_clocks),
+        watts_text(gpu.instant_power, 1) + (gpu.scope == PowerScope::kModule ? " (module)" : ""),
+        limit_text(gpu),
+        gpu.lost     ? "-"
+        : gpu.energy ? "yes"
+                     : "no",
+        persistence,
+        state_text(gpu)};
+    for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back(cells[i]);
   }
-  return table.text(coloured);
+  std::string text = table.text(columns, coloured);
+  if (text.find("persistence") == std::string::npos) {
+    text += "Wider terminals, and --json, show more of each, such as its UUID.\n";
+  }
+  return text;
 }
 
 /// Controls of all GPUs, those that are alike said once.
-std::string controls_text(const std::vector<GpuView>& gpus) {
+std::string controls_text(const std::vector<GpuView>& gpus, int columns) {
   std::string text;
   std::vector<std::pair<std::string, std::string>> said;  // what, "0, 1"
   for (const GpuView& gpu : gpus) {
@@ -141,10 +190,14 @@ std::string controls_text(const std::vector<GpuView>& gpus) {
     for (const Control& control : gpu.controls) {
       if (control.allowed.ok()) may += (may.empty() ? "" : ", ") + std::string(control.name);
     }
-    if (!may.empty()) lines += "  may set: " + may + "\n";
+    if (gpu.lost) {
+      lines = wrapped_text("  lost: " + gpu.lost->text(), columns, 4) +
+              wrapped_text("  what to do: " + std::string(kLostAdvice), columns, 4);
+    }
+    if (!may.empty()) lines += wrapped_text("  may set: " + may, columns, 4);
     std::vector<std::pair<std::string, std::string>> reasons;  // why, controls
     for (const Control& control : gpu.controls) {
-      if (control.allowed.ok()) continue;
+      if (control.allowed.ok() || gpu.lost) continue;
       const std::string why = control.allowed.error().text();
       const auto same = std::ranges::find(reasons, why, [](const auto& r) { return r.first; });
       if (same == reasons.end()) {
@@ -153,8 +206,12 @@ std::string controls_text(const std::vector<GpuView>& gpus) {
         same->second += std::string(", ") + control.name;
       }
     }
-    for (const auto& [why, names] : reasons) lines += "  not " + names + ": " + why + "\n";
-    if (!gpu.energy) lines += "  no energy: " + gpu.no_energy + "\n";
+    for (const auto& [why, names] : reasons) {
+      lines += wrapped_text("  not " + names + ": " + why, columns, 4);
+    }
+    if (!gpu.energy && !gpu.lost) {
+      lines += wrapped_text("  no energy: " + gpu.no_energy, columns, 4);
+    }
     const std::string index = std::to_string(gpu.identity.index);
     const auto same = std::ranges::find(said, lines, [](const auto& s) { return s.first; });
     if (same == said.end()) {
@@ -169,7 +226,7 @@ std::string controls_text(const std::vector<GpuView>& gpus) {
   return text;
 }
 
-std::string visible_text(const Result<GpuChoice>& visible) {
+std::string visible_text(const Result<GpuChoice>& visible, int columns) {
   if (!visible.ok()) return "Programs started here: " + visible.error().text() + "\n";
   std::string text = "Programs started here use ";
   if (visible->gpus.empty()) {
@@ -181,7 +238,7 @@ std::string visible_text(const Result<GpuChoice>& visible) {
     }
   }
   text += ".\n";
-  for (const std::string& note : visible->notes) text += "  " + note + "\n";
+  for (const std::string& note : visible->notes) text += wrapped_text("  " + note, columns, 4);
   return text;
 }
 
@@ -197,21 +254,23 @@ std::string cpus_text(const Devices& devices) {
 }
 
 std::string devices_text(const Devices& devices, const std::vector<GpuView>& gpus,
-                         const Result<GpuChoice>& visible, bool coloured) {
+                         const Result<GpuChoice>& visible, int columns, bool coloured) {
   std::string text;
   if (gpus.empty()) {
     text = "No GPU here.\n";
   } else {
-    text = gpus_text(gpus, coloured) + "\n" + controls_text(gpus) + "\n" + visible_text(visible);
+    text = gpus_text(gpus, columns, coloured) + "\n" + controls_text(gpus, columns) + "\n" +
+           visible_text(visible, columns);
   }
   text += "\n" + (devices.cpus.empty() ? std::string("No CPU energy here.\n") : cpus_text(devices));
   text += "\n";
   for (const BackendState& backend : devices.backends) {
-    text +=
-        backend.name + ": " + (backend.available ? "" : "not available: ") + backend.detail + "\n";
+    text += wrapped_text(
+        backend.name + ": " + (backend.available ? "" : "not available: ") + backend.detail,
+        columns);
   }
   if (gpus.empty()) {
-    text += "\nA missing driver is no fault. " + simulation_hint("devices");
+    text += "\nA missing driver is no fault.\n" + simulation_hint("devices");
   }
   return text;
 }
@@ -262,6 +321,8 @@ Json gpu_json(const GpuView& gpu) {
           {"backend", identity.backend},
           {"mig", identity.is_mig},
           {"chosen", gpu.chosen},
+          {"state", gpu.lost ? "lost" : "ok"},
+          {"fault", gpu.lost ? Json(gpu.lost->text()) : Json()},
           {"graphics_clock", clocks_json(gpu.graphics_clock, gpu.graphics_clocks)},
           {"memory_clock", clocks_json(gpu.memory_clock, gpu.memory_clocks)},
           {"power",
@@ -323,7 +384,8 @@ Result<Outcome> run_devices(const DeviceArguments& arguments, Console& console) 
         choice.ok() && std::ranges::find(choice->gpus, gpu->identity().index) != choice->gpus.end();
     if (chosen || arguments.gpus.empty()) gpus.push_back(view_of(*gpu, chosen));
   }
-  return Outcome{.text = devices_text(*devices, gpus, visible, console.colour_out),
+  const int columns = console.out_is_terminal ? terminal_size().columns : 0;
+  return Outcome{.text = devices_text(*devices, gpus, visible, columns, console.colour_out),
                  .json = json_text(devices_json(*devices, gpus, visible))};
 }
 

@@ -51,7 +51,8 @@ std::string cut_to(const std::string& text, std::size_t width) {
 
 std::string wrapped_text(const std::string& text, int width, std::size_t indent) {
   if (width <= 0) return text + '\n';
-  std::string result, line;
+  std::string result;
+  std::string line(std::min(text.find_first_not_of(' '), text.size()), ' ');
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     const bool begun = line.find_first_not_of(' ') != std::string::npos;

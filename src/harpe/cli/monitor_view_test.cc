@@ -142,6 +142,11 @@ TEST(CutTo, NeverBreaksACharacter) {
   EXPECT_EQ(cut_to("ab", 0), "");
 }
 
+TEST(WrappedText, KeepsTheIndentOfTheFirstLine) {
+  EXPECT_EQ(wrapped_text("  aaa bbb ccc", 9, 4), "  aaa bbb\n    ccc\n");
+  EXPECT_EQ(wrapped_text("  aaa bbb ccc", 0), "  aaa bbb ccc\n");
+}
+
 TEST(WrappedText, LinesFitAndNothingIsLost) {
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {

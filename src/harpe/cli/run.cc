@@ -90,13 +90,12 @@ std::vector<std::string> carbon_lines(const RunReport& report, const EnergyEstim
 
 /// Why there is no energy, and what would help.
 std::string nothing_text(const RunReport& report, int columns) {
-  std::string text;
-  if (report.used.devices.empty()) {
-    text =
-        "Only the time was measured: there is no GPU here, and no CPU whose energy can be read.\n";
-  } else {
-    text = "Only the time was measured: no device told its energy meanwhile.\n";
-  }
+  const bool none = report.used.devices.empty();
+  std::string text = wrapped_text(
+      none
+          ? "Only the time was measured: there is no GPU here, and no CPU whose energy can be read."
+          : "Only the time was measured: no device told its energy meanwhile.",
+      columns);
   for (const BackendState& backend : report.backends) {
     text += wrapped_text("  " + backend.name + ": " + backend.detail, columns, 4);
   }

@@ -78,8 +78,9 @@ Status Gpu::may_set() const {
   return Error::of(
       ErrorCode::kNotSupported,
       identity().name + " (GPU " + std::to_string(identity().index) +
-          ") is divided into MIG instances, which share one clock and one power limit: "
-          "setting them would change all instances; disable MIG mode first");
+          ") is divided into MIG instances, which share its clocks, its power and its power limit "
+          "and have none of their own: setting any of them would change all instances; disable "
+          "MIG mode first");
 }
 Status Gpu::set_locked_clocks(ClockDomain /*domain*/, ClockRange /*range*/) {
   return not_supported("locking its clocks");

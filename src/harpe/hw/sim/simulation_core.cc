@@ -183,11 +183,12 @@ Status SimulationCore::admit(int gpu, const char* what, bool sets) {
                          " is not permitted to this user: be root, or let `harpe agent` do it");
   }
   if (sets && here.mig) {
-    return Error::of(ErrorCode::kNotSupported,
-                     name +
-                         " is divided into MIG instances, which share one clock and one power "
-                         "limit: " +
-                         what + " is refused");
+    return Error::of(
+        ErrorCode::kNotSupported,
+        name +
+            " is divided into MIG instances, which share its clocks, its power and its "
+            "power limit and have none of their own: " +
+            what + " is refused");
   }
   return ok_status();
 }
