@@ -118,7 +118,7 @@ std::string milliseconds(Seconds time) {
 std::string cell_text(const ClockSwitch& pair) {
   if (pair.repetitions() == 0) return "not measured";
   const auto transition = pair.transition();
-  const std::string late = std::to_string(pair.late) + " late";
+  std::string late = std::to_string(pair.late) + " late";
   if (!transition) return late;
   // The middle between two readings is off by half of what lies between them at most.
   return milliseconds(transition->median) + "±" + milliseconds(pair.resolution / 2) +
