@@ -91,7 +91,23 @@ Lease lease_of(const JsonValue& object) {
   lease.pid = static_cast<std::int64_t>(number_at(object, "pid").value_or(0));
   lease.name = text_at(object, "name");
   lease.expires_in = Seconds{number_at(object, "expires_in_s").value_or(0)};
+  if (const JsonValue* controls = object.find("controls")) {
+    lease.controls = Controls::none();
+    for (const JsonValue& name : controls->items) {
+      if (const auto control = control_named(name.string)) lease.controls.add({*control});
+    }
+  }
   return lease;
+}
+
+/// [900, 1410]; [] is not locked; anything else is not known.
+std::optional<ClockLock> lock_at(const JsonValue& object, std::string_view key) {
+  const JsonValue* member = object.find(key);
+  if (member == nullptr || member->type != JsonValue::Type::kArray) return std::nullopt;
+  if (member->items.empty()) return ClockLock{};
+  if (member->items.size() != 2) return std::nullopt;
+  return ClockLock{ClockRange{{static_cast<int>(member->items[0].number)},
+                              {static_cast<int>(member->items[1].number)}}};
 }
 
 Json setting_json(int gpu, const Setting& setting) {
@@ -253,7 +269,8 @@ Result<Lease> AgentClient::take(const LeaseRequest& request) {
   const Json body{{"gpus", request.gpus},
                   {"duration_s", request.duration.value},
                   {"ends_with_process", request.ends_with_process},
-                  {"name", request.name}};
+                  {"name", request.name},
+                  {"controls", names_of(request.controls)}};
   const Result<JsonValue> answer =
       ask("POST", "/v1/leases", body.dump(-1, ' ', false, Json::error_handler_t::replace));
   if (!answer.ok()) return answer.error();
@@ -279,6 +296,20 @@ Result<std::vector<Lease>> AgentClient::leases() {
   std::vector<Lease> leases;
   for (const JsonValue& item : list->items) leases.push_back(lease_of(item));
   return leases;
+}
+
+Result<std::vector<Lease>> AgentClient::holders(int gpu) {
+  const Result<JsonValue> answer = ask("GET", "/v1/gpus");
+  if (!answer.ok()) return answer.error();
+  const JsonValue* list = answer->find("gpus");
+  if (list == nullptr) return garbled();
+  std::vector<Lease> holders;
+  for (const JsonValue& item : list->items) {
+    const JsonValue* held_by = item.find("held_by");
+    if (integer_at(item, "index") != gpu || held_by == nullptr) continue;
+    for (const JsonValue& holder : held_by->items) holders.push_back(lease_of(holder));
+  }
+  return holders;
 }
 
 Result<Applied> AgentClient::apply(const std::string& lease, int gpu, const Setting& setting) {
@@ -309,6 +340,9 @@ Result<GpuReading> AgentClient::read(int gpu) {
   reading.graphics_clock = quantity_at<Megahertz>(*answer, "graphics_clock_mhz");
   reading.memory_clock = quantity_at<Megahertz>(*answer, "memory_clock_mhz");
   reading.temperature = number_at(*answer, "temperature_c");
+  reading.graphics_lock = lock_at(*answer, "locked_clocks_mhz");
+  reading.memory_lock = lock_at(*answer, "locked_memory_clocks_mhz");
+  reading.put_back_pending = text_at(*answer, "put_back_pending");
   reading.utilisation = number_at(*answer, "utilisation");
   return reading;
 }

@@ -62,6 +62,7 @@ class FakeController final : public Controller {
   /// "GPU 0: limit 250" for each setting.
   std::vector<std::string> applied;
   std::vector<Lease> live;
+  Seconds longest_lease{1e9};  ///< for renewals
 
   GpuReading& reading(int gpu) { return readings_[static_cast<std::size_t>(gpu)]; }
 
@@ -88,13 +89,14 @@ class FakeController final : public Controller {
                     .uid = peer.uid,
                     .pid = peer.pid,
                     .name = request.name,
-                    .expires_in = request.duration});
+                    .expires_in = request.duration,
+                    .controls = request.controls});
     return live.back();
   }
   Status renew(const Peer& /*peer*/, const std::string& lease, Seconds duration) override {
     for (Lease& known : live) {
       if (known.id != lease) continue;
-      known.expires_in = duration;
+      known.expires_in = std::min(duration, longest_lease);
       return ok_status();
     }
     return Error::of(ErrorCode::kNotFound, "there is no such lease");
@@ -106,6 +108,17 @@ class FakeController final : public Controller {
                      : Status(Error::of(ErrorCode::kNotFound, "there is no such lease")));
   }
   std::vector<Lease> leases(const Peer& /*peer*/) const override { return live; }
+  std::vector<Lease> holders(const Peer& peer, int gpu) const override {
+    if (!may_read(peer, gpu).ok()) return {};
+    std::vector<Lease> found;
+    for (const Lease& lease : live) {
+      if (std::find(lease.gpus.begin(), lease.gpus.end(), gpu) != lease.gpus.end()) {
+        found.push_back(lease);
+        found.back().id.clear();
+      }
+    }
+    return found;
+  }
   Result<Lease> implied_lease(const Peer& peer, const std::vector<int>& gpus) override {
     for (const Lease& known : live) {
       if (known.gpus == gpus && known.pid == peer.pid) return known;

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "harpe/agent/controls.h"
 #include "harpe/agent/policy.h"
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
@@ -35,6 +36,7 @@ struct LeaseRequest {
   Seconds duration{60};           ///< until it must be renewed; at most what the policy allows
   bool ends_with_process = true;  ///< ends too when the peer's process ends (local peers only)
   std::string name;               ///< for people: "train.py"
+  Controls controls = {};         ///< of these GPUs; others of the same user may hold the rest
 };
 
 struct Lease {
@@ -44,6 +46,7 @@ struct Lease {
   std::int64_t pid = 0;
   std::string name;
   Seconds expires_in;
+  Controls controls = {};
 };
 
 /// One setting. `apply` answers what was read back after it was set.
@@ -61,6 +64,12 @@ struct Setting {
   Watts limit = {};        ///< kPowerLimit
   bool enabled = false;    ///< kPersistenceMode
 };
+Control control_of(const Setting& setting);
+
+/// The lock on a clock, as far as it is known.
+struct ClockLock {
+  std::optional<ClockRange> range;  ///< none: not locked
+};
 
 /// What a setting led to.
 struct Applied {
@@ -72,6 +81,7 @@ struct Applied {
 };
 
 /// Newest readings of one GPU, from the thread that owns it. What could not be read is empty.
+/// Locks are what the driver tells, else what this agent has set (NVML tells none).
 struct GpuReading {
   Instant time;
   std::optional<Joules> energy;
@@ -80,6 +90,9 @@ struct GpuReading {
   std::optional<double> temperature, utilisation;
   std::optional<EventReasons> reasons;
   std::optional<bool> persistence_mode;
+  std::optional<ClockLock> graphics_lock = {}, memory_lock = {};
+  /// What an ended lease had set and could not be put back yet, and why; empty: nothing.
+  std::string put_back_pending = {};
 };
 
 struct ControllerOptions {
@@ -93,6 +106,10 @@ struct ControllerOptions {
   Seconds minimum_dwell{0.02};        ///< between two clock changes of one GPU
   Seconds poll{0.05};                 ///< of power, only while somebody listens
   Seconds longest_farewell{10};       ///< how long stopping tries to put back what a GPU refuses
+  /// How much longer a driver's call may take then; one that hangs is left to itself.
+  Seconds longest_hang{5};
+  /// Hears each notice as it comes, from any thread; must not block. Empty: nobody.
+  std::function<void(const std::string&)> notice = {};
   /// Threads that own a driver run before ordinary ones (SCHED_FIFO where permitted, else nice) on
   /// the CPU of their clock channel's client, so that a clock command is not delayed by work.
   bool prompt_owners = true;
@@ -100,12 +117,13 @@ struct ControllerOptions {
 
 class Controller {
  public:
-  /// Puts back whatever a crashed agent left changed, then serves; waits for slow drivers up to 10
+  /// Puts back whatever the last agent left changed, then serves; waits for slow drivers up to 10
   /// s, after which it goes on in the background. The policy is checked on every request.
   static Result<std::unique_ptr<Controller>> start(Devices devices, Policy policy,
                                                    ControllerOptions options, Clock& clock);
-  /// Ends all leases and puts everything back. What a GPU refuses for 10 s is left to the next
-  /// start.
+  /// Ends all leases and puts everything back. What a GPU refuses for `longest_farewell` is left to
+  /// the next start, and noticed. Where a driver's call hangs beyond `longest_hang` after that, its
+  /// thread and what it works with are left behind (devices and clock must then outlive it).
   virtual ~Controller() = default;
 
   /// What an operator should know: about the state file found at the start, and of everything that
@@ -124,6 +142,8 @@ class Controller {
   virtual void release(const Peer& peer, const std::string& lease, Done<std::monostate> done) = 0;
   /// Leases the peer may see: its own; all for root.
   virtual std::vector<Lease> leases(const Peer& peer) const = 0;
+  /// Who holds this GPU, for whoever may read or set it: leases without their ids.
+  virtual std::vector<Lease> holders(const Peer& peer, int gpu) const = 0;
   /// The lease of this peer's process on this GPU, made if there is none: for clients that know no
   /// leases (zeusd's). It lasts as long as the process, or `max_lease` without a request.
   virtual Result<Lease> implied_lease(const Peer& peer, const std::vector<int>& gpus) = 0;
@@ -131,7 +151,8 @@ class Controller {
   virtual void apply(const Peer& peer, const std::string& lease, int gpu, const Setting& setting,
                      Done<Applied> done) = 0;
 
-  /// Reads one GPU now.
+  /// Reads one GPU now. A GPU that tells nothing at all is an error: the driver's, with what is
+  /// still to be put back.
   virtual void read(const Peer& peer, int gpu, Done<GpuReading> done) = 0;
   virtual void power_limit_range(const Peer& peer, int gpu, Done<PowerLimitRange> done) = 0;
   virtual void supported_clocks(const Peer& peer, int gpu, ClockDomain domain,

@@ -60,7 +60,13 @@ Result<std::unique_ptr<Controller>> Controller::start(Devices devices, Policy po
 NodeController::NodeController(Policy policy, ControllerOptions options, Clock& clock)
     : policy_(std::move(policy)), options_(std::move(options)), clock_(clock) {}
 
-NodeController::~NodeController() {
+void NodeController::operator delete(NodeController* controller, std::destroying_delete_t /*how*/) {
+  if (!controller->end()) return;
+  controller->~NodeController();
+  ::operator delete(controller);
+}
+
+bool NodeController::end() {
   if (loop_thread_.joinable()) {
     loop_.stop();
     loop_thread_.join();
@@ -72,7 +78,34 @@ NodeController::~NodeController() {
   }
   // All at once, so that slow drivers are waited for together.
   for (const auto& owner : owners_) owner->begin_farewell();
-  owners_.clear();
+  const Seconds patience = options_.longest_farewell + options_.longest_hang;
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::nanoseconds(static_cast<std::int64_t>(patience.value * 1e9));
+  std::vector<int> hanging;
+  for (std::size_t i = 0; i < owners_.size(); ++i) {
+    if (!owners_[i]->has_ended(until)) hanging.push_back(static_cast<int>(i));
+  }
+  notice_what_stays_changed(hanging);
+  if (!options_.dry_run) (void)state_.mark_stopped();
+  const std::lock_guard lock(notices_mutex_);
+  silent_ = true;
+  return hanging.empty();
+}
+
+void NodeController::notice_what_stays_changed(const std::vector<int>& hanging) {
+  for (std::size_t i = 0; i < owners_.size(); ++i) {
+    const bool hangs = std::ranges::find(hanging, static_cast<int>(i)) != hanging.end();
+    const auto saved = state_.entry(identities_[i].uuid);
+    const std::string name = "GPU " + std::to_string(i);
+    if (saved) {
+      notice(name + " stays changed" +
+             (hangs ? ", as a call of its driver does not return" : "; it could not be put back") +
+             ". Before it had: " + text_of(*saved) +
+             ". The agent puts that back at its next start, unless the machine is restarted first");
+    } else if (hangs) {
+      notice("a call of the driver of " + name + " does not return; nothing of it is changed");
+    }
+  }
 }
 
 Status NodeController::begin(Devices devices) {
@@ -116,6 +149,7 @@ Status NodeController::open_files(std::vector<SavedGpu>& to_restore) {
   if (!opened) return std::move(opened).error();
   for (const std::string& text : opened->notices) notice(text);
   to_restore = std::move(opened->to_restore);
+  last_stopped_ = opened->stopped;
   return ok_status();
 }
 
@@ -151,12 +185,16 @@ void NodeController::put_back_and_wait(const std::vector<SavedGpu>& to_restore) 
   for (const SavedGpu& saved : to_restore) {
     const auto found = std::ranges::find(identities_, saved.uuid, &GpuIdentity::uuid);
     if (found == identities_.end()) {
-      notice("a crashed agent left " + saved.uuid + " (" + text_of(saved) +
-             ") changed, which is not here now; it is put back when the agent starts with it");
+      notice(saved.uuid + " is not here now, and was left changed by " +
+             (last_stopped_ ? "the last agent, which could not put it back before it stopped"
+                            : "a crashed agent") +
+             " (before: " + text_of(saved) + "); it is put back when the agent starts with it");
       continue;
     }
-    notice("putting back what a crashed agent left changed for " + saved.holder + " on GPU " +
-           std::to_string(found->index) + ": " + text_of(saved));
+    notice(
+        std::string(last_stopped_ ? "putting back what the last agent could not before it stopped"
+                                  : "putting back what a crashed agent left changed") +
+        " for " + saved.holder + " on GPU " + std::to_string(found->index) + ": " + text_of(saved));
     {
       const std::lock_guard lock(progress->mutex);
       ++progress->left;
@@ -196,7 +234,7 @@ Status NodeController::open_clock_socket() {
     if (!slot) return slot;
     // Under the lock, so that the end of the lease is queued after it.
     const std::lock_guard lock(mutex_);
-    auto holder = holder_of_locked(peer, id, gpu);
+    auto holder = holder_of_locked(peer, id, gpu, Control::kClocks);
     if (!holder) return std::move(holder).error();
     Status status = owners_[static_cast<std::size_t>(gpu)]->attach(*slot, *std::move(holder));
     if (!status) return std::move(status).error();

@@ -1,45 +1,11 @@
 #include "harpe/agent/gpu_control.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "harpe/agent/lease_book.h"
+#include "harpe/agent/setting_checks.h"
 #include "harpe/agent/setting_text.h"
 
 namespace harpe {
-namespace {
-
-constexpr std::size_t kMostGathered = 256;
-constexpr Seconds kGatheredFor{1};
-
-bool is_within(ClockRange range, const std::vector<ClockRange>& allowed) {
-  return std::ranges::any_of(allowed, [&](const ClockRange& one) {
-    return one.lowest <= range.lowest && range.highest <= one.highest;
-  });
-}
-
-const std::vector<ClockRange>& allowed_clocks(const Allowance& allowance, ClockDomain domain) {
-  return domain == ClockDomain::kGraphics ? allowance.clocks : allowance.memory_clocks;
-}
-
-Megahertz nearest_clock(const std::vector<Megahertz>& clocks, Megahertz wanted) {
-  const auto above = std::ranges::lower_bound(clocks, wanted);
-  if (above == clocks.begin()) return clocks.front();
-  if (above == clocks.end()) return clocks.back();
-  const Megahertz below = *(above - 1);
-  return above->value - wanted.value < wanted.value - below.value ? *above : below;
-}
-
-const char* action_of(ClockDomain domain) {
-  return domain == ClockDomain::kGraphics ? "graphics_clocks" : "memory_clocks";
-}
-
-Error denied(const std::string& what, const std::string& allowed) {
-  return Error::of(ErrorCode::kNoPermission,
-                   "the policy does not allow " + what + "; it allows " + allowed);
-}
-
-}  // namespace
 
 GpuControl::GpuControl(std::unique_ptr<Gpu> gpu, Services services)
     : gpu_(std::move(gpu)), services_(services) {}
@@ -116,7 +82,7 @@ Status GpuControl::change(AuditEntry entry, Save save, Call call) {
   const SavedGpu before = saved_;
   Status status = save();
   if (status) {
-    status = call();
+    status = seen_from_agent(call(), name());
     if (!status) forget_unless_changed(status.error().code, before);
   }
   entry.result = status ? "applied" : "failed: " + status.error().text();
@@ -203,9 +169,9 @@ Result<Applied> GpuControl::lock_clocks(const Holder& holder, ClockDomain domain
     would.clocks = range;
     return would;
   }
-  const std::string before = last ? text_of(*last) : "";
+  const auto before = known_lock(domain);
   Status status = change(
-      entry(holder, action_of(domain), before, text_of(range)),
+      entry(holder, action_of(domain), before ? text_of(*before) : "", text_of(range)),
       [&] { return save_lock(holder, domain); },
       [&] {
         last.reset();
@@ -312,115 +278,6 @@ Result<Applied> GpuControl::set_persistence_mode(const Holder& holder, bool enab
     applied.text += ", but it reads otherwise";
   }
   return applied;
-}
-
-// --- The cheap path.
-
-Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, Instant now) {
-  if (holder.allowance.clocks.empty()) {
-    return denied("setting graphics clocks of " + name(), "none");
-  }
-  if (wanted.value == 0) {
-    ++clock_calls_;
-    auto reset = reset_clocks(holder, ClockDomain::kGraphics);
-    if (!reset) return std::move(reset).error();
-    return wanted;
-  }
-  if (!graphics_clocks_ || !graphics_clocks_->ok()) {
-    if (const auto clocks = supported_clocks(ClockDomain::kGraphics); !clocks) {
-      return clocks.error();
-    }
-  }
-  const Megahertz clock = nearest_clock(**graphics_clocks_, wanted);
-  const ClockRange range{clock, clock};
-  if (!is_within(range, holder.allowance.clocks)) {
-    return denied("a graphics clock of " + text_of(clock) + " on " + name(),
-                  text_of(holder.allowance.clocks));
-  }
-  if (graphics_lock_ == range) return clock;
-  if (services_.dry_run) {
-    return Error::of(ErrorCode::kRefused,
-                     "dry run: would lock the graphics clock to " + text_of(clock));
-  }
-  if (audit_failed_ || clock_changes_.lease != holder.lease ||
-      clock_changes_.changes.size() >= kMostGathered) {
-    if (Status status = flush_clock_changes(); !status) return std::move(status).error();
-  }
-  const SavedGpu before = saved_;
-  if (Status status = save_lock(holder, ClockDomain::kGraphics); !status) {
-    return std::move(status).error();
-  }
-  const std::string from =
-      clock_changes_.changes.empty() && graphics_lock_ ? text_of(*graphics_lock_) : "";
-  graphics_lock_.reset();
-  ++clock_calls_;
-  Status set = gpu_->set_locked_clocks(ClockDomain::kGraphics, range);
-  if (!set) {
-    forget_unless_changed(set.error().code, before);
-    if (!last_clock_failure_ || *last_clock_failure_ + kGatheredFor <= now) {
-      last_clock_failure_ = now;
-      AuditEntry line = entry(holder, action_of(ClockDomain::kGraphics), "", text_of(clock));
-      line.result = "failed: " + set.error().text();
-      (void)services_.audit.write(line);
-    }
-    return std::move(set).error();
-  }
-  graphics_lock_ = range;
-  if (clock_changes_.changes.empty()) {
-    clock_changes_ = entry(holder, "clock_changes", from, "");
-    clock_changes_.result = "applied";
-    first_change_ = now;
-  }
-  clock_changes_.changes.emplace_back((now - first_change_).value, clock.value);
-  return clock;
-}
-
-std::optional<Instant> GpuControl::clock_changes_due() const {
-  if (clock_changes_.changes.empty()) return std::nullopt;
-  return first_change_ + kGatheredFor;
-}
-
-Status GpuControl::flush_clock_changes() {
-  if (clock_changes_.changes.empty()) return ok_status();
-  Status status = services_.audit.write(clock_changes_);
-  if (!status && services_.audit_required) {
-    audit_failed_ = true;
-    first_change_ = first_change_ + kGatheredFor;  // tried again after as long
-    return status;
-  }
-  audit_failed_ = false;
-  clock_changes_ = {};
-  return ok_status();
-}
-
-// --- Reading.
-
-GpuReading GpuControl::read_power(Instant now) {
-  const auto value = [](auto result) {
-    return result ? std::optional(*std::move(result)) : std::nullopt;
-  };
-  GpuReading reading;
-  reading.time = now;
-  reading.power = value(gpu_->instant_power());
-  reading.energy = value(gpu_->total_energy());
-  return reading;
-}
-
-GpuReading GpuControl::read(Instant now) {
-  const auto value = [](auto result) {
-    return result ? std::optional(*std::move(result)) : std::nullopt;
-  };
-  GpuReading reading = read_power(now);
-  reading.average_power = value(gpu_->average_power());
-  reading.power_limit = value(gpu_->power_limit());
-  reading.enforced_power_limit = value(gpu_->enforced_power_limit());
-  reading.graphics_clock = value(gpu_->clock(ClockDomain::kGraphics));
-  reading.memory_clock = value(gpu_->clock(ClockDomain::kMemory));
-  reading.temperature = value(gpu_->temperature());
-  reading.utilisation = value(gpu_->utilisation());
-  reading.reasons = value(gpu_->event_reasons());
-  reading.persistence_mode = value(gpu_->persistence_mode());
-  return reading;
 }
 
 }  // namespace harpe

@@ -27,6 +27,7 @@ struct Holder {
   Peer peer;
   std::string lease;
   Allowance allowance;  ///< on this GPU
+  Controls controls;    ///< what is put back when the lease ends
 };
 
 /// Whether two power limits are one: drivers count in milliwatts, some in whole watts.
@@ -64,19 +65,23 @@ class GpuControl {
   std::optional<Instant> clock_changes_due() const;
   Status flush_clock_changes();
 
-  /// Takes over what a crashed agent left changed.
+  /// Takes over what another agent left changed.
   void take_over(SavedGpu saved) {
     saved_ = std::move(saved);
     kept_ = true;
   }
-  /// Whether something is to be put back.
+  /// Whether something may have been changed and is not back.
   bool changed() const { return kept_; }
-  /// Puts back whatever may have been changed and verifies it. What fails stays to be put back by
-  /// another call.
+  /// Puts back what may have been changed of the holder's controls, and what earlier calls could
+  /// not, and verifies it. What fails stays to be put back by another call.
   Status restore(const Holder& holder);
+  /// What is to be put back and could not be yet, with the reason; empty: nothing.
+  std::string pending_text() const;
+  /// What was there before of all that is changed now: "power limit 300 W".
+  std::string changed_text() const;
 
-  /// Everything that can be read, or only power and energy.
-  GpuReading read(Instant now);
+  /// Everything that can be read, or only power and energy. A GPU that tells nothing is an error.
+  Result<GpuReading> read(Instant now);
   GpuReading read_power(Instant now);
   Result<PowerLimitRange> power_limit_range() { return gpu_->power_limit_range(); }
   /// Asked of the driver once.
@@ -98,9 +103,11 @@ class GpuControl {
   Status save_power_limit(const Holder& holder);
   Status save_persistence_mode(const Holder& holder);
   Status keep(SavedGpu saved, const Holder& holder);
+  Status keep_what_is_left();
   void forget_unless_changed(ErrorCode code, const SavedGpu& before);
   Applied read_back_clocks(ClockDomain domain, std::optional<ClockRange> range);
   Applied read_back_limit(Watts before, Watts asked);
+  std::optional<ClockLock> known_lock(ClockDomain domain);
   Status restore_lock(ClockDomain domain, std::optional<SavedLock>& lock);
   Status restore_power_limit();
   Status restore_persistence_mode();
@@ -111,6 +118,9 @@ class GpuControl {
   Services services_;
   SavedGpu saved_;     ///< what was there before
   bool kept_ = false;  ///< it is in the state file
+  /// Of leases that have ended: not back yet. Nothing else is put back.
+  Controls due_ = Controls::none();
+  std::string last_failure_;  ///< why not
   std::optional<Result<std::vector<Megahertz>>> graphics_clocks_, memory_clocks_;
   /// The lock that this agent set last, where it knows.
   std::optional<ClockRange> graphics_lock_, memory_lock_;

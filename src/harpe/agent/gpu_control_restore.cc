@@ -4,6 +4,7 @@
 
 #include "harpe/agent/gpu_control.h"
 #include "harpe/agent/lease_book.h"
+#include "harpe/agent/setting_checks.h"
 #include "harpe/agent/setting_text.h"
 
 namespace harpe {
@@ -116,29 +117,58 @@ Status GpuControl::restore(const Holder& holder) {
   // A log that fails must not keep a GPU from being put back.
   (void)flush_clock_changes();
   clock_changes_ = {};
-  if (!changed()) return ok_status();
+  due_.add(holder.controls);
+  const SavedGpu wanted = part_of(saved_, due_);
+  if (!changed() || (wanted.empty() && last_failure_.empty())) {
+    due_ = Controls::none();
+    return ok_status();
+  }
   Faults faults;
   ErrorCode code = ErrorCode::kUnavailable;
+  std::string said;
   // Each is tried whatever became of the others; persistence mode last, as settings may need it.
-  const auto tried = [&](const Status& status) {
-    if (status) return;
+  const auto tried = [&](Control control, const Status& restored) {
+    const Status status = seen_from_agent(restored, name());
+    if (status) return due_.remove(control);
     code = status.error().code;
-    faults.add(status.error().text());
+    // A GPU that is lost says the same of everything.
+    if (status.error().text() != said) faults.add(said = status.error().text());
   };
-  const std::string to = text_of(saved_);
-  tried(restore_lock(ClockDomain::kGraphics, saved_.graphics));
-  tried(restore_lock(ClockDomain::kMemory, saved_.memory));
-  tried(restore_power_limit());
-  if (faults.empty()) tried(restore_persistence_mode());
-  if (faults.empty()) tried(services_.state.take_out(identity().uuid));
-  kept_ = !faults.empty();
-  AuditEntry line = entry(holder, "restore", "", to);
+  if (due_.has(Control::kClocks)) {
+    tried(Control::kClocks, restore_lock(ClockDomain::kGraphics, saved_.graphics));
+  }
+  if (due_.has(Control::kMemoryClocks)) {
+    tried(Control::kMemoryClocks, restore_lock(ClockDomain::kMemory, saved_.memory));
+  }
+  if (due_.has(Control::kPowerLimit)) tried(Control::kPowerLimit, restore_power_limit());
+  if (due_.has(Control::kPersistenceMode) && faults.empty()) {
+    tried(Control::kPersistenceMode, restore_persistence_mode());
+  }
+  if (Status kept = keep_what_is_left(); !kept) {
+    code = kept.error().code;
+    faults.add(kept.error().text());
+  }
+  AuditEntry line = entry(holder, "restore", "", text_of(wanted));
   Status status = ok_status();
   if (!faults.empty()) status = Error{code, faults.take()};
-  line.result = status ? "applied" : "failed: " + status.error().text();
+  last_failure_ = status ? "" : status.error().text();
+  line.result = status ? "applied" : "failed: " + last_failure_;
   (void)services_.audit.write(line);
   ++(status ? services_.counters.restores : services_.counters.restore_failures);
   return status;
+}
+
+/// Brings the state file in step after something was put back.
+Status GpuControl::keep_what_is_left() {
+  Status status =
+      saved_.empty() ? services_.state.take_out(identity().uuid) : services_.state.put(saved_);
+  // While it cannot be written, it names too much: that is tried again, too.
+  kept_ = !saved_.empty() || !status;
+  return status;
+}
+
+std::string GpuControl::changed_text() const {
+  return text_of(saved_);
 }
 
 }  // namespace harpe

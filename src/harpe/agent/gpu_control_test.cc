@@ -97,6 +97,32 @@ TEST_F(GpuControlTest, SetsReadsBackAndPutsBackThePreviousLimitNotTheFactoryOne)
   EXPECT_FALSE(control_->changed());
 }
 
+TEST_F(GpuControlTest, ADriverThatRefusesTheAgentItselfSaysWhatTheAdministratorCanDo) {
+  gpu_.before([](const std::string& call) -> Status {
+    if (!call.starts_with("set_")) return ok_status();
+    return Error::of(ErrorCode::kNoPermission, "not permitted; go through the agent (harpe agent)");
+  });
+  for (const Setting& setting : {limit(200_W), lock(900, 900)}) {
+    const std::string said = refusal(setting);
+    EXPECT_THAT(said, HasSubstr("CAP_SYS_ADMIN"));
+    EXPECT_THAT(said, ::testing::Not(HasSubstr("go through the agent")));
+  }
+  const auto clock = control_->set_clock(holder_, 900_MHz, {});
+  ASSERT_FALSE(clock.ok());
+  EXPECT_THAT(clock.error().text(), HasSubstr("CAP_SYS_ADMIN"));
+  EXPECT_FALSE(control_->changed());
+}
+
+TEST_F(GpuControlTest, AReadingTellsTheLocksThatTheDriverTellsElseTheAgentsOwn) {
+  ASSERT_TRUE(control_->read({}).ok());
+  EXPECT_FALSE(control_->read({})->graphics_lock->range) << "not locked";
+  ASSERT_TRUE(control_->apply(holder_, lock(900, 1200)).ok());
+  EXPECT_EQ(control_->read({})->graphics_lock->range, (ClockRange{{900}, {1200}}));
+  gpu_.tells_locks = false;
+  EXPECT_EQ(control_->read({})->graphics_lock->range, (ClockRange{{900}, {1200}}));
+  EXPECT_FALSE(control_->read({})->memory_lock) << "not known";
+}
+
 TEST_F(GpuControlTest, WhatWasThereIsOnDiskBeforeTheFirstChange) {
   gpu_.before([&](const std::string& call) {
     if (call.starts_with("set_")) {

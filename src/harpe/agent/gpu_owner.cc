@@ -57,6 +57,13 @@ void GpuOwner::begin_farewell() {
   wake();
 }
 
+bool GpuOwner::has_ended(std::chrono::steady_clock::time_point until) {
+  if (ended_.wait_until(until) == std::future_status::ready) return true;
+  const std::lock_guard lock(voice_mutex_);
+  silent_ = true;
+  return false;
+}
+
 void GpuOwner::wake() {
   const auto ring = [](std::atomic<std::uint32_t>& bell) {
     if (bell.exchange(0) != 0) futex_wake(bell);
@@ -110,8 +117,10 @@ void GpuOwner::read(Done<GpuReading> done) {
           const std::lock_guard lock(mutex_);
           readers.swap(readers_);
         }
-        const GpuReading reading = control_->read(clock_.now());
-        for (const Done<GpuReading>& reader : readers) reader(reading);
+        const Result<GpuReading> reading = control_->read(clock_.now());
+        speak([&] {
+          for (const Done<GpuReading>& reader : readers) reader(reading);
+        });
       },
       Urgency::kAlways);
 }
@@ -131,7 +140,8 @@ void GpuOwner::end_lease(const Holder& holder, Done<std::monostate> done) {
   post(
       [this, holder, done = std::move(done)] {
         if (slot_ != nullptr && slot_holder_.lease == holder.lease) drop_slot();
-        done(put_back(holder));
+        const Status status = put_back(holder);
+        speak([&] { done(status); });
       },
       Urgency::kAlways);
 }
@@ -162,6 +172,7 @@ void GpuOwner::run() {
     woken = wait();
   }
   say_farewell();
+  end_.set_value();
 }
 
 void GpuOwner::be_prompt() {
@@ -311,6 +322,7 @@ void GpuOwner::say_farewell() {
   drop_slot();
   const Instant until = clock_.now() + options_.longest_farewell;
   // Also what is no lease's any more: nothing else will put it back before the next start.
+  to_put_back_.controls = {};
   while (control_->changed() && !put_back(to_put_back_)) {
     if (clock_.now() + retry_pause_ > until) break;
     clock_.sleep_until(clock_.now() + retry_pause_);

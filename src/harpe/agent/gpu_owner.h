@@ -11,8 +11,10 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,10 +47,13 @@ class GpuOwner {
            Ears ears);
   GpuOwner(const GpuOwner&) = delete;
   GpuOwner& operator=(const GpuOwner&) = delete;
-  /// Serves what is queued, puts everything back, and ends the thread.
+  /// Refuses what is queued, puts everything back, and ends the thread.
   ~GpuOwner();
   /// Begins what the destructor does, without waiting for it.
   void begin_farewell();
+  /// Waits for the end that was begun. False where a driver's call still hangs: then nobody is
+  /// answered any more, and neither this nor what was given to it may ever be destroyed.
+  bool has_ended(std::chrono::steady_clock::time_point until);
 
   /// Queues work that may set the GPU or ask its driver. `refused` is called at once where too much
   /// waits already, or at its turn where the GPU could not be put back yet.
@@ -67,6 +72,13 @@ class GpuOwner {
  private:
   using Task = std::function<void()>;
   enum class Urgency : unsigned char { kUsual, kAlways };
+
+  /// Calls whoever waits for an answer, unless nobody listens any more.
+  template <class Answer>
+  void speak(Answer answer) {
+    const std::lock_guard lock(voice_mutex_);
+    if (!silent_) answer();
+  }
 
   bool post(Task task, Urgency urgency = Urgency::kUsual);
   std::optional<Task> next_task();
@@ -115,16 +127,24 @@ class GpuOwner {
   cpu_set_t all_cpus_{};
   int cpu_ = -1;
 
+  std::mutex voice_mutex_;
+  bool silent_ = false;
+  std::promise<void> end_;
+  const std::future<void> ended_{end_.get_future()};
   std::thread thread_;
 };
 
 template <class T>
 void GpuOwner::ask(const Done<T>& done, std::function<Result<T>(GpuControl&)> work, bool sets) {
   const auto task = [this, done, work = std::move(work), sets] {
-    if (sets) {
-      if (Status status = ready_to_set(); !status) return done(std::move(status).error());
+    Status ready = ok_status();
+    if (stopping_) {
+      ready = Error::of(ErrorCode::kUnavailable, "the agent stops");
+    } else if (sets) {
+      ready = ready_to_set();
     }
-    done(work(*control_));
+    Result<T> result = ready ? work(*control_) : Result<T>(std::move(ready).error());
+    speak([&] { done(std::move(result)); });
   };
   if (!post(task)) done(too_much_waits());
 }

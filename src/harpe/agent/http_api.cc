@@ -28,8 +28,8 @@ bool is_open(const std::string& path) {
   return path == "/discover" || path == "/time" || path == "/health";
 }
 
-HttpResponse unauthorized(const std::string& why) {
-  HttpResponse response = error_response(401, why);
+HttpResponse unauthorized(const std::string& path, const std::string& why) {
+  HttpResponse response = error_at(path, 401, "no_permission", why);
   response.headers.emplace_back("WWW-Authenticate", R"(Bearer realm="zeusd")");
   return response;
 }
@@ -44,7 +44,8 @@ AgentApi::AgentApi(Controller& controller, ServerLoop& loop, Clock& clock, ApiOp
 std::optional<HttpResponse> AgentApi::refuse(HttpRequest& request) const {
   const std::string group = group_of(request);
   if (!group.empty() && !options_.groups.contains(group)) {
-    return error_response(404, "API group '" + group + "' is not enabled on this server.");
+    return error_at(request.path, 404, "not_found",
+                    "API group '" + group + "' is not enabled on this server.");
   }
   const bool is_auth = request.path.starts_with("/auth/");
   if (!request.needs_token && is_auth) {
@@ -61,12 +62,13 @@ std::optional<HttpResponse> AgentApi::refuse(HttpRequest& request) const {
     request.peer.token_subject = claims->subject;
     request.peer.scopes = claims->scopes;
   } else if (request.needs_token) {
-    return unauthorized(claims.error().text());
+    return unauthorized(request.path, claims.error().text());
   }
   if (!request.needs_token || group.empty()) return std::nullopt;
   const auto& scopes = request.peer.scopes;
   if (std::find(scopes.begin(), scopes.end(), group) == scopes.end()) {
-    return error_response(403, "Token lacks the required scope '" + group + "'.");
+    return error_at(request.path, 403, "no_permission",
+                    "Token lacks the required scope '" + group + "'.");
   }
   return std::nullopt;
 }
@@ -76,7 +78,8 @@ void AgentApi::handle(HttpRequest request, Reply reply) {
   if (auto refused = refuse(request)) return reply(*std::move(refused));
   if (handle_zeusd(context_, request, reply) || handle_native(context_, request, reply)) return;
   if (request.path == "/metrics") return handle_metrics(context_, request, reply);
-  reply(error_response(404, "There is nothing at " + request.path.substr(0, 200)));
+  reply(error_at(request.path, 404, "not_found",
+                 "There is nothing at " + request.path.substr(0, 200)));
 }
 
 Result<std::vector<int>> readable_gpus(const Controller& controller, const Peer& peer,

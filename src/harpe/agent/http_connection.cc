@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "harpe/agent/http_json.h"
 #include "harpe/agent/http_reader.h"
 
 namespace harpe {
@@ -117,6 +118,7 @@ class Connection final : public ConnectionBase,
     request.peer = peer_;
     request.needs_token = needs_token_;
     version_ = request.version;
+    is_native_ = is_native_path(request.path);
     keep_alive_ = request.keep_alive;
     arm(limits_.answer, &Connection::give_up);
     const std::uint64_t number = ++request_;
@@ -135,9 +137,9 @@ class Connection final : public ConnectionBase,
 
   void give_up() {
     ++request_;
-    answer({.status = 504,
-            .content_type = "text/plain; charset=utf-8",
-            .body = "the device did not answer in time; what was asked for may still happen\n"},
+    const std::string why =
+        "the device did not answer in time; what was asked for may still happen";
+    answer(is_native_ ? native_error(504, "unavailable", why) : text_response(504, why + "\n"),
            version_, false);
   }
 
@@ -238,8 +240,9 @@ class Connection final : public ConnectionBase,
   int version_ = 11;
   bool needs_token_;
   bool keep_alive_ = true;
-  bool reading_ = false;  ///< the deadline of the request under way is armed
-  bool writing_ = false;  ///< events are on their way
+  bool is_native_ = false;  ///< the request under way asks for a route of Harpe's own
+  bool reading_ = false;    ///< the deadline of the request under way is armed
+  bool writing_ = false;    ///< events are on their way
 };
 
 }  // namespace

@@ -11,6 +11,13 @@ OrderedJson value_or_null(const std::optional<Quantity>& quantity) {
   return quantity ? OrderedJson(quantity->value) : OrderedJson();
 }
 
+/// [900, 1410]; [] where it is not locked; null where that is not known.
+OrderedJson lock_json(const std::optional<ClockLock>& lock) {
+  if (!lock) return {};
+  if (!lock->range) return OrderedJson::array();
+  return {lock->range->lowest.value, lock->range->highest.value};
+}
+
 }  // namespace
 
 std::string json_line(const OrderedJson& document) {
@@ -61,6 +68,16 @@ HttpResponse native_error(const Error& error) {
   return native_error(http_status(error.code), name_of(error.code), error.text());
 }
 
+bool is_native_path(std::string_view path) {
+  return path == "/v1" || path.starts_with("/v1/");
+}
+
+HttpResponse error_at(std::string_view path, int status, std::string_view code,
+                      const std::string& message) {
+  return is_native_path(path) ? native_error(status, code, message)
+                              : error_response(status, message);
+}
+
 std::int64_t milli(double value) {
   return std::llround(value * 1000);
 }
@@ -80,6 +97,10 @@ OrderedJson reading_json(int gpu, const GpuReading& reading) {
   json["event_reasons"] = reading.reasons ? OrderedJson(reading.reasons->text()) : OrderedJson();
   json["persistence_mode"] =
       reading.persistence_mode ? OrderedJson(*reading.persistence_mode) : OrderedJson();
+  json["locked_clocks_mhz"] = lock_json(reading.graphics_lock);
+  json["locked_memory_clocks_mhz"] = lock_json(reading.memory_lock);
+  json["put_back_pending"] =
+      reading.put_back_pending.empty() ? OrderedJson() : OrderedJson(reading.put_back_pending);
   return json;
 }
 

@@ -26,6 +26,12 @@ int http_status(ErrorCode code);
 HttpResponse native_error(const Error& error);
 HttpResponse native_error(int status, std::string_view code, const std::string& message);
 
+/// Whether a path is below /v1, where every error has the form above; other routes have zeusd's.
+bool is_native_path(std::string_view path);
+/// An error in the form of the path's routes.
+HttpResponse error_at(std::string_view path, int status, std::string_view code,
+                      const std::string& message);
+
 /// Thousandths, rounded.
 std::int64_t milli(double value);
 

@@ -58,6 +58,27 @@ Seconds read_duration(Fields& fields, bool needed) {
   return Seconds{duration.value_or(60)};
 }
 
+Controls read_controls(Fields& fields) {
+  const JsonValue* list = fields.any("controls");
+  if (list == nullptr) return {};
+  Controls controls = Controls::none();
+  if (list->type == JsonValue::Type::kArray) {
+    for (const JsonValue& item : list->items) {
+      const auto control = control_named(item.string);
+      if (!control) {
+        controls = Controls::none();
+        break;
+      }
+      controls.add({*control});
+    }
+  }
+  if (controls.empty()) {
+    fields.fault("controls",
+                 "expected a list of clocks, memory_clocks, power_limit, persistence_mode");
+  }
+  return controls;
+}
+
 std::optional<Setting> read_clock_lock(Fields& fields, const char* key, ClockDomain domain) {
   const auto range = fields.range(key, 0, kMostMegahertz);
   if (!range) return std::nullopt;
@@ -81,6 +102,7 @@ Result<LeaseRequest> parse_lease_body(std::string_view body) {
     request.gpus = read_gpus(fields);
     request.duration = read_duration(fields, false);
     request.ends_with_process = fields.boolean("ends_with_process").value_or(true);
+    request.controls = read_controls(fields);
     request.name = fields.text("name").value_or("");
     if (request.name.size() > kLongestName) {
       fields.fault("name", "a name has at most " + std::to_string(kLongestName) + " bytes");

@@ -9,7 +9,8 @@
 
 namespace harpe {
 
-/// {"gpus": [0, 1], "duration_s": 60, "ends_with_process": true, "name": "train.py"}
+/// {"gpus": [0, 1], "duration_s": 60, "ends_with_process": true, "name": "train.py",
+///  "controls": ["clocks", "memory_clocks", "power_limit", "persistence_mode"]}
 Result<LeaseRequest> parse_lease_body(std::string_view body);
 
 /// {"duration_s": 60}

@@ -31,6 +31,7 @@ OrderedJson lease_json(const Lease& lease) {
           {"uid", lease.uid},
           {"pid", lease.pid},
           {"name", lease.name},
+          {"controls", names_of(lease.controls)},
           {"expires_in_s", lease.expires_in.value}};
 }
 
@@ -42,7 +43,21 @@ OrderedJson ranges_json(const Ranges& ranges) {
   return list;
 }
 
-OrderedJson gpu_json(const GpuIdentity& gpu, const Allowance& may) {
+/// Who holds a GPU, as others see it.
+OrderedJson holders_json(const std::vector<Lease>& leases) {
+  OrderedJson list = OrderedJson::array();
+  for (const Lease& lease : leases) {
+    list.push_back({{"uid", lease.uid},
+                    {"pid", lease.pid},
+                    {"name", lease.name},
+                    {"controls", names_of(lease.controls)},
+                    {"expires_in_s", lease.expires_in.value}});
+  }
+  return list;
+}
+
+OrderedJson gpu_json(const GpuIdentity& gpu, const Allowance& may,
+                     const std::vector<Lease>& holders) {
   return {{"index", gpu.index},
           {"name", gpu.name},
           {"uuid", gpu.uuid},
@@ -55,7 +70,8 @@ OrderedJson gpu_json(const GpuIdentity& gpu, const Allowance& may) {
             {"memory_clocks_mhz", ranges_json(may.memory_clocks)},
             {"power_limit_w", ranges_json(may.power_limits)},
             {"persistence_mode", may.persistence_mode},
-            {"max_lease_s", may.max_lease.value}}}};
+            {"max_lease_s", may.max_lease.value}}},
+          {"held_by", holders_json(holders)}};
 }
 
 // --- Leases -------------------------------------------------------------------------------------
@@ -82,7 +98,12 @@ void renew_lease(ApiContext& context, const HttpRequest& request, const std::str
   if (!duration.ok()) return reply(native_error(duration.error()));
   const Status renewed = context.controller.renew(request.peer, id, *duration);
   if (!renewed.ok()) return reply(native_error(renewed.error()));
-  reply(json_response(200, {{"id", id}, {"expires_in_s", duration->value}}));
+  // The policy may allow less than was asked for.
+  Seconds granted = *duration;
+  for (const Lease& lease : context.controller.leases(request.peer)) {
+    if (lease.id == id) granted = lease.expires_in;
+  }
+  reply(json_response(200, {{"id", id}, {"expires_in_s", granted.value}}));
 }
 
 void release_lease(ApiContext& context, const HttpRequest& request, const std::string& id,
@@ -156,7 +177,8 @@ void handle_leases(ApiContext& context, const HttpRequest& request, const Reply&
 void list_gpus(ApiContext& context, const HttpRequest& request, const Reply& reply) {
   OrderedJson list = OrderedJson::array();
   for (const GpuIdentity& gpu : context.controller.gpus()) {
-    list.push_back(gpu_json(gpu, context.controller.policy().allowance(request.peer, gpu)));
+    list.push_back(gpu_json(gpu, context.controller.policy().allowance(request.peer, gpu),
+                            context.controller.holders(request.peer, gpu.index)));
   }
   reply(json_response(200, {{"gpus", std::move(list)}}));
 }

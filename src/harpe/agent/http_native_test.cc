@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "harpe/agent/agent_testing.h"
 #include "harpe/agent/http_api.h"
@@ -57,9 +58,77 @@ TEST_F(NativeRoutes, ALeaseIsTakenUsedRenewedListedAndReleased) {
   EXPECT_EQ(applied["applied"]["0"]["text"], "GPU 0: graphics 900-1200");
   EXPECT_EQ(ask("POST", path + "/renew", R"({"duration_s": 90})").first, 200);
   EXPECT_EQ(ask("GET", "/v1/leases").second["leases"][0]["expires_in_s"], 90);
+  controller_.longest_lease = 100_s;
+  EXPECT_EQ(ask("POST", path + "/renew", R"({"duration_s": 900})").second["expires_in_s"], 100)
+      << "what was granted, not what was asked for";
+  EXPECT_EQ(ask("POST", path + "/renew").first, 400) << "it has no default";
   EXPECT_EQ(ask("DELETE", path).first, 200);
   EXPECT_THAT(controller_.live, IsEmpty());
   EXPECT_EQ(ask("DELETE", path).second["error"]["code"], "not_found");
+}
+
+TEST_F(NativeRoutes, ALeaseIsForTheControlsThatItNames) {
+  const auto [taken, lease] =
+      ask("POST", "/v1/leases", R"({"gpus": [0], "controls": ["power_limit", "clocks"]})");
+  ASSERT_EQ(taken, 201);
+  EXPECT_EQ(lease["controls"], json({"clocks", "power_limit"}));
+  EXPECT_EQ(controller_.live.front().controls, (Controls{Control::kClocks, Control::kPowerLimit}));
+  const json held = ask("GET", "/v1/gpus").second["gpus"][0]["held_by"];
+  ASSERT_EQ(held.size(), 1);
+  EXPECT_EQ(held[0]["controls"], json({"clocks", "power_limit"}));
+  EXPECT_FALSE(held[0].contains("id")) << "it would give the lease";
+  for (const char* controls : {"[]", "[\"clock\"]", "\"clocks\"", "[1]"}) {
+    EXPECT_EQ(
+        ask("POST", "/v1/leases", std::string(R"({"gpus": [0], "controls": )") + controls + "}")
+            .first,
+        400)
+        << controls;
+  }
+}
+
+TEST_F(NativeRoutes, EveryErrorBelowV1HasItsForm) {
+  for (const auto& [method, path, status, code] : {std::tuple{"GET", "/v1", 404, "not_found"},
+                                                   {"GET", "/v1/what", 404, "not_found"},
+                                                   {"POST", "/v1/gpus", 405, "invalid_input"},
+                                                   {"PATCH", "/v1/cpus", 405, "invalid_input"},
+                                                   {"GET", "/v1/leases/x/y", 404, "not_found"}}) {
+    const auto [answered, body] = ask(method, path);
+    EXPECT_EQ(answered, status) << path;
+    EXPECT_EQ(body["error"]["code"], code) << path;
+    EXPECT_TRUE(body["error"]["message"].is_string()) << path;
+  }
+  EXPECT_TRUE(ask("GET", "/gpu/what").second["error"].is_string()) << "zeusd's form";
+}
+
+TEST_F(NativeRoutes, WhoComesWithoutATokenIsAnsweredInTheFormOfTheRoute) {
+  ApiOptions options{.version = "1"};
+  options.signing_key = *SigningKey::of("0123456789abcdef0123456789abcdef");
+  options.groups = {kGpuRead, kGpuControl};
+  AgentApi guarded(controller_, loop_, system_clock(), options);
+  const auto answer = [&](const std::string& path, const std::vector<std::string>& scopes) {
+    HttpRequest request;
+    request.method = "GET";
+    request.path = path;
+    request.needs_token = true;
+    if (!scopes.empty()) {
+      request.authorization =
+          "Bearer " + options.signing_key->sign({"grafana", scopes, std::nullopt});
+    }
+    HttpResponse response;
+    guarded.handle(std::move(request), [&](const HttpResponse& said) { response = said; });
+    return std::pair(response.status, json::parse(response.body)["error"]);
+  };
+  using Answer = std::pair<int, std::string>;
+  const auto native = [&](const std::string& path, const std::vector<std::string>& scopes) {
+    const auto [status, error] = answer(path, scopes);
+    return Answer(status, error["code"]);
+  };
+  EXPECT_EQ(native("/v1/gpus", {}), Answer(401, "no_permission"));
+  EXPECT_EQ(native("/v1/gpus", {kGpuControl}), Answer(403, "no_permission"));
+  EXPECT_EQ(native("/v1/cpus", {}), Answer(404, "not_found"));
+  EXPECT_TRUE(answer("/gpu/get_power", {}).second.is_string());
+  EXPECT_TRUE(answer("/gpu/get_power", {kGpuControl}).second.is_string());
+  EXPECT_TRUE(answer("/cpu/get_power", {}).second.is_string());
 }
 
 TEST_F(NativeRoutes, EachSettingHasItsKey) {

@@ -8,6 +8,8 @@
 #include <boost/beast/http/string_body.hpp>
 // clang-format on
 
+#include "harpe/agent/http_json.h"
+
 namespace harpe {
 
 namespace http = boost::beast::http;
@@ -40,7 +42,13 @@ HttpReader::HttpReader() = default;
 HttpReader::~HttpReader() = default;
 
 HttpReader::State HttpReader::fail(int status, const std::string& why) {
-  bad_ = {.status = status, .content_type = "text/plain; charset=utf-8", .body = why + "\n"};
+  // Known once the request line was read, whatever became of the rest.
+  const auto target = parser_->parser.get().target();
+  const std::string path = split_target({target.data(), target.size()}).first;
+  bad_ = is_native_path(path) ? native_error(status, "invalid_input", why)
+                              : HttpResponse{.status = status,
+                                             .content_type = "text/plain; charset=utf-8",
+                                             .body = why + "\n"};
   return State::kBad;
 }
 

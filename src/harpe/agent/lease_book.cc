@@ -16,12 +16,35 @@ Error no_such_lease() {
                    "new one");
 }
 
-std::string seconds_text(Seconds time) {
-  return std::to_string(static_cast<long>(std::ceil(time.value))) + " s";
+/// "50 s", "3 min", "7 h 59 min".
+std::string time_text(Seconds time) {
+  const auto seconds = static_cast<long>(std::ceil(time.value));
+  if (seconds < 120) return std::to_string(seconds) + " s";
+  const long minutes = (seconds + 59) / 60;
+  if (minutes < 120) return std::to_string(minutes) + " min";
+  return std::to_string(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
 }
 
 std::string gpu_text(int gpu) {
   return "GPU " + std::to_string(gpu);
+}
+
+/// Who holds it, for how long, and what can be done.
+std::string held_text(int gpu, const LeaseEntry& lease, const Peer& peer, bool may_see,
+                      Instant now) {
+  const bool own = same_user(peer, lease.holder);
+  if (!own && !may_see) {
+    return gpu_text(gpu) + " is leased by another user; try again later, or ask the administrator";
+  }
+  std::string text = gpu_text(gpu) + " is leased by " + text_of(lease.holder);
+  if (!lease.name.empty()) text += " (" + in_quotes(lease.name) + ")";
+  if (lease.controls != Controls()) text += " to set its " + text_of(lease.controls);
+  text += " for another " + time_text(lease.expires - now);
+  if (own) {
+    return text + "; that is you: use, renew or release that lease" +
+           (lease.implied ? " by ending the process" : " (GET /v1/leases)");
+  }
+  return text + "; wait, or ask them to release it (root can)";
 }
 
 Status check_duration(Seconds duration) {
@@ -50,29 +73,28 @@ std::string text_of(const Peer& peer) {
 LeaseBook::LeaseBook(int gpus, std::function<std::string()> new_id)
     : gpus_(gpus), new_id_(std::move(new_id)) {}
 
-Status LeaseBook::check_gpus(const std::vector<int>& gpus, const LeaseEntry* of, Instant now,
+Status LeaseBook::check_wish(const Peer& peer, const Wish& wish, const LeaseEntry* of, Instant now,
                              const std::function<bool(int gpu)>& may_see) const {
-  if (gpus.empty()) return Error::invalid("a lease names at least one GPU");
+  if (Status status = check_duration(wish.duration); !status) return status;
+  if (wish.gpus.empty()) return Error::invalid("a lease names at least one GPU");
+  if (wish.controls.empty()) return Error::invalid("a lease is for at least one control");
   Faults held;
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    const int gpu = gpus[i];
+  for (std::size_t i = 0; i < wish.gpus.size(); ++i) {
+    const int gpu = wish.gpus[i];
     if (gpu < 0 || gpu >= gpus_) {
       return Error::of(ErrorCode::kNotFound,
                        "there is no " + gpu_text(gpu) + "; this node has " + std::to_string(gpus_));
     }
-    if (std::find(gpus.begin(), gpus.begin() + static_cast<std::ptrdiff_t>(i), gpu) !=
-        gpus.begin() + static_cast<std::ptrdiff_t>(i)) {
+    const auto before = wish.gpus.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(wish.gpus.begin(), before, gpu) != before) {
       return Error::invalid(gpu_text(gpu) + " is named twice");
     }
-    const LeaseEntry* other = holder(gpu);
-    if (other == nullptr || other == of) continue;
-    std::string message = gpu_text(gpu) + " is leased";
-    if (may_see(gpu)) {
-      message += " by " + text_of(other->holder);
-      if (!other->name.empty()) message += " (" + in_quotes(other->name) + ")";
-      message += " for another " + seconds_text(other->expires - now);
+    for (const LeaseEntry* other : holders(gpu)) {
+      if (other == of) continue;
+      if (same_user(peer, other->holder) && !other->controls.overlaps(wish.controls)) continue;
+      held.add(held_text(gpu, *other, peer, may_see(gpu), now));
+      break;
     }
-    held.add(std::move(message));
   }
   if (held.empty()) return ok_status();
   return Error{ErrorCode::kConflict, held.take()};
@@ -80,8 +102,7 @@ Status LeaseBook::check_gpus(const std::vector<int>& gpus, const LeaseEntry* of,
 
 Result<LeaseEntry> LeaseBook::take(const Peer& peer, const Wish& wish, Instant now,
                                    const std::function<bool(int gpu)>& may_see) {
-  if (Status status = check_duration(wish.duration); !status) return std::move(status).error();
-  if (Status status = check_gpus(wish.gpus, nullptr, now, may_see); !status) {
+  if (Status status = check_wish(peer, wish, nullptr, now, may_see); !status) {
     return std::move(status).error();
   }
   LeaseEntry entry;
@@ -93,16 +114,16 @@ Result<LeaseEntry> LeaseBook::take(const Peer& peer, const Wish& wish, Instant n
   entry.duration = wish.duration;
   entry.expires = now + wish.duration;
   entry.implied = wish.implied;
+  entry.controls = wish.controls;
   leases_.push_back(entry);
   return entry;
 }
 
 Result<LeaseEntry> LeaseBook::extend(const Peer& peer, const std::string& id, const Wish& wish,
                                      Instant now, const std::function<bool(int gpu)>& may_see) {
-  if (Status status = check_duration(wish.duration); !status) return std::move(status).error();
   if (auto lease = usable(peer, id, now); !lease) return lease;
   LeaseEntry* lease = entry(id);
-  if (Status status = check_gpus(wish.gpus, lease, now, may_see); !status) {
+  if (Status status = check_wish(peer, wish, lease, now, may_see); !status) {
     return std::move(status).error();
   }
   std::vector<int> all;
@@ -163,12 +184,12 @@ LeaseEntry* LeaseBook::entry(const std::string& id) {
   return found == leases_.end() ? nullptr : &*found;
 }
 
-const LeaseEntry* LeaseBook::holder(int gpu) const {
-  const auto holds = [&](const LeaseEntry& lease) {
-    return std::ranges::binary_search(lease.gpus, gpu);
-  };
-  const auto found = std::ranges::find_if(leases_, holds);
-  return found == leases_.end() ? nullptr : &*found;
+std::vector<const LeaseEntry*> LeaseBook::holders(int gpu) const {
+  std::vector<const LeaseEntry*> found;
+  for (const LeaseEntry& lease : leases_) {
+    if (std::ranges::binary_search(lease.gpus, gpu)) found.push_back(&lease);
+  }
+  return found;
 }
 
 const LeaseEntry* LeaseBook::implied(const Peer& peer) const {

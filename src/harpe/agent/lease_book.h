@@ -3,15 +3,17 @@
 /// Which lease holds which GPU, and until when: a pure table. Time comes in with every call,
 /// nothing is read or written, nothing is set.
 ///
-/// Invariants: a GPU is held by one lease at most; a lease holds at least one GPU; a lease is
-/// usable only before its expiry, by the user who took it. Not thread-safe. Each call is O(leases x
-/// GPUs), both at most the GPUs of one node.
+/// Invariants: a GPU is held by one user at most, each of its controls by one lease at most; a
+/// lease holds at least one GPU; a lease is usable only before its expiry, by the user who took it.
+/// Not thread-safe. Each call is O(leases x GPUs); a GPU has four controls, so there are at most
+/// four leases a GPU.
 
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "harpe/agent/controls.h"
 #include "harpe/agent/policy.h"
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
@@ -31,6 +33,7 @@ struct LeaseEntry {
   Seconds duration;  ///< as last granted; what an implied lease is renewed by
   Instant expires;
   bool implied = false;  ///< taken for a client that knows no leases
+  Controls controls;     ///< of each of its GPUs
 };
 
 class LeaseBook {
@@ -43,12 +46,15 @@ class LeaseBook {
     Seconds duration;
     std::string name;
     bool implied = false;
+    Controls controls = {};
   };
   /// Grants all GPUs of the wish or none. Fails with `kNotFound` (no such GPU), `kInvalidInput`
-  /// (none, one twice, no duration), `kConflict` (held; names the holder where `may_see(gpu)`).
+  /// (none, one twice, no control, no duration), `kConflict` (held by somebody else, or a control
+  /// of it by this user; names the holder to the user itself and where `may_see(gpu)`). A lease
+  /// that is there is never changed.
   Result<LeaseEntry> take(const Peer& peer, const Wish& wish, Instant now,
                           const std::function<bool(int gpu)>& may_see);
-  /// Adds GPUs to a lease, all or none, and renews it.
+  /// Adds GPUs to a lease, all or none, and renews it. The wish has the lease's controls.
   Result<LeaseEntry> extend(const Peer& peer, const std::string& id, const Wish& wish, Instant now,
                             const std::function<bool(int gpu)>& may_see);
   /// Lasts `duration` from now.
@@ -65,14 +71,15 @@ class LeaseBook {
 
   const std::vector<LeaseEntry>& leases() const { return leases_; }
   const LeaseEntry* find(const std::string& id) const;
-  const LeaseEntry* holder(int gpu) const;
+  /// Those that hold this GPU: of one user.
+  std::vector<const LeaseEntry*> holders(int gpu) const;
   /// The implied lease of this peer's process.
   const LeaseEntry* implied(const Peer& peer) const;
   std::optional<Instant> next_expiry() const;
 
  private:
   LeaseEntry* entry(const std::string& id);
-  Status check_gpus(const std::vector<int>& gpus, const LeaseEntry* of, Instant now,
+  Status check_wish(const Peer& peer, const Wish& wish, const LeaseEntry* of, Instant now,
                     const std::function<bool(int gpu)>& may_see) const;
 
   int gpus_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <random>
 #include <set>
@@ -34,10 +35,36 @@ TEST(LeaseBook, AConflictNamesTheHolderToThoseWhoMaySee) {
   const auto seen = book.take(user(8), {{0, 1}, 60_s, ""}, Instant{} + 10_s, everybody);
   ASSERT_FALSE(seen.ok());
   EXPECT_EQ(seen.error().code, ErrorCode::kConflict);
-  EXPECT_EQ(seen.error().text(), "GPU 1 is leased by uid 7, pid 99 ('train.py') for another 50 s");
+  EXPECT_EQ(seen.error().text(),
+            "GPU 1 is leased by uid 7, pid 99 ('train.py') for another 50 s; wait, or ask them to "
+            "release it (root can)");
   const auto unseen = book.take(user(8), {{0, 1}, 60_s, ""}, {}, nobody);
-  EXPECT_EQ(unseen.error().text(), "GPU 1 is leased");
+  EXPECT_EQ(unseen.error().text(),
+            "GPU 1 is leased by another user; try again later, or ask the administrator");
+  const auto own = book.take(user(7, 100), {{1}, 60_s, ""}, {}, nobody);
+  EXPECT_THAT(own.error().text(), ::testing::HasSubstr("that is you"));
   EXPECT_TRUE(book.take(user(8), {{0}, 60_s, ""}, {}, nobody).ok());
+}
+
+TEST(LeaseBook, OneUserMayHoldTheControlsOfAGpuInSeveralLeases) {
+  LeaseBook book(1, counter());
+  const Controls clocks{Control::kClocks}, limit{Control::kPowerLimit};
+  const auto first = book.take(user(7), {{0}, 600_s, "a", false, clocks}, {}, everybody);
+  const auto second = book.take(user(7), {{0}, 60_s, "b", false, limit}, {}, everybody);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(book.find(first->id)->expires, Instant{} + 600_s) << "the first is as it was";
+  EXPECT_EQ(book.take(user(7), {{0}, 60_s, "", false, clocks}, {}, everybody).error().code,
+            ErrorCode::kConflict);
+  EXPECT_EQ(book.take(user(8), {{0}, 60_s, "", false, {Control::kMemoryClocks}}, {}, everybody)
+                .error()
+                .code,
+            ErrorCode::kConflict)
+      << "another user gets nothing of it";
+  EXPECT_EQ(
+      book.take(user(7), {{0}, 60_s, "", false, Controls::none()}, {}, everybody).error().code,
+      ErrorCode::kInvalidInput);
+  book.remove(second->id);
+  EXPECT_TRUE(book.usable(user(7), first->id, {}).ok());
 }
 
 TEST(LeaseBook, AnotherUserLearnsNothingFromAKnownLease) {
@@ -82,13 +109,15 @@ TEST(LeaseBook, BadWishesGrantNothing) {
 }
 
 /// The same rules, written down per GPU: who holds it until when.
+/// What the book should be, control by control: who holds it, under which lease, until when.
 struct Model {
   struct Holding {
     std::int64_t uid = 0;
     std::string id;
     std::int64_t until = 0;
   };
-  std::map<int, Holding> held;
+  using Place = std::pair<int, int>;  ///< GPU, control
+  std::map<Place, Holding> held;
 
   void expire(std::int64_t now) {
     std::erase_if(held, [&](const auto& item) { return item.second.until <= now; });
@@ -98,9 +127,33 @@ struct Model {
       return item.second.id == id && item.second.uid == uid && item.second.until > now;
     });
   }
+  /// Whether nobody else holds the GPU and no lease but `except` these controls of it.
+  bool is_free(int gpu, const std::set<int>& controls, std::int64_t uid,
+               const std::string& except) const {
+    return std::ranges::all_of(held, [&](const auto& item) {
+      const auto& [place, holding] = item;
+      if (place.first != gpu || holding.id == except) return true;
+      return holding.uid == uid && !controls.contains(place.second);
+    });
+  }
+  std::set<int> controls_of(const std::string& id) const {
+    std::set<int> controls;
+    for (const auto& [place, holding] : held) {
+      if (holding.id == id) controls.insert(place.second);
+    }
+    return controls;
+  }
+  std::set<std::pair<int, std::string>> leases_on_gpus() const {
+    std::set<std::pair<int, std::string>> leases;
+    for (const auto& [place, holding] : held) leases.emplace(place.first, holding.id);
+    return leases;
+  }
 };
 
-TEST(LeaseBook, DoesWhatAModelOfEachGpuDoes) {
+constexpr std::array kControls{Control::kClocks, Control::kMemoryClocks, Control::kPowerLimit,
+                               Control::kPersistenceMode};
+
+TEST(LeaseBook, DoesWhatAModelOfEachControlDoes) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
@@ -125,27 +178,37 @@ TEST(LeaseBook, DoesWhatAModelOfEachGpuDoes) {
       if (action <= 2) {  // take or extend
         book.remove_expired(at);
         model.expire(now);
+        const bool extends = action == 2;
         std::set<int> wished;
         for (int i = 1 + upto(2); i > 0; --i) wished.insert(upto(kGpus - 1));
-        const LeaseBook::Wish wish{{wished.rbegin(), wished.rend()}, duration, ""};
-        const bool extends = action == 2;
-        const bool free = std::ranges::all_of(wished, [&](int gpu) {
-          return !model.held.contains(gpu) || (extends && model.held[gpu].id == id);
-        });
-        const bool expected = free && (!extends || model.usable(uid, id, now));
+        // A lease that grows has the same controls of each of its GPUs.
+        std::set<int> controls = extends ? model.controls_of(id) : std::set<int>();
+        if (controls.empty()) {
+          for (int i = 1 + upto(3); i > 0; --i) controls.insert(upto(3));
+        }
+        LeaseBook::Wish wish{{wished.rbegin(), wished.rend()}, duration, "", false, {}};
+        wish.controls = Controls::none();
+        for (const int control : controls) {
+          wish.controls.add({kControls[static_cast<std::size_t>(control)]});
+        }
+        const bool is_free = std::ranges::all_of(
+            wished, [&](int gpu) { return model.is_free(gpu, controls, uid, extends ? id : ""); });
+        const bool expected = is_free && (!extends || model.usable(uid, id, now));
         const auto lease = extends ? book.extend(user(uid), id, wish, at, everybody)
                                    : book.take(user(uid), wish, at, everybody);
         ASSERT_EQ(lease.ok(), expected);
         if (!lease) continue;
         ids.push_back(lease->id);
-        for (const int gpu : wished) model.held[gpu] = {uid, lease->id, until};
-        for (auto& [gpu, holding] : model.held) {
+        for (const int gpu : wished) {
+          for (const int control : controls) model.held[{gpu, control}] = {uid, lease->id, until};
+        }
+        for (auto& [place, holding] : model.held) {
           if (holding.id == lease->id) holding.until = until;
         }
       } else if (action == 3) {
         const bool expected = model.usable(uid, id, now);
         ASSERT_EQ(book.renew(user(uid), id, duration, at).ok(), expected);
-        for (auto& [gpu, holding] : model.held) {
+        for (auto& [place, holding] : model.held) {
           if (expected && holding.id == id) holding.until = until;
         }
       } else if (action == 4) {
@@ -156,21 +219,28 @@ TEST(LeaseBook, DoesWhatAModelOfEachGpuDoes) {
       } else {
         std::size_t gpus = 0;
         for (const LeaseEntry& lease : book.remove_expired(at)) gpus += lease.gpus.size();
-        const std::size_t before = model.held.size();
+        const std::size_t before = model.leases_on_gpus().size();
         model.expire(now);
-        ASSERT_EQ(gpus, before - model.held.size());
+        ASSERT_EQ(gpus, before - model.leases_on_gpus().size());
       }
+      std::size_t found = 0;
       for (int gpu = 0; gpu < kGpus; ++gpu) {
-        const LeaseEntry* holder = book.holder(gpu);
-        ASSERT_EQ(holder != nullptr, model.held.contains(gpu));
-        if (holder == nullptr) continue;
-        ASSERT_EQ(holder->id, model.held[gpu].id);
-        ASSERT_EQ(holder->expires.ns, model.held[gpu].until);
-        ASSERT_EQ(book.usable(user(uid), holder->id, at).ok(), model.usable(uid, holder->id, now));
+        for (const LeaseEntry* holder : book.holders(gpu)) {
+          for (int control = 0; control < 4; ++control) {
+            if (!holder->controls.has(kControls[static_cast<std::size_t>(control)])) continue;
+            ++found;
+            const Model::Holding& holding = model.held[{gpu, control}];
+            ASSERT_EQ(holder->id, holding.id);
+            ASSERT_EQ(holder->expires.ns, holding.until);
+          }
+          ASSERT_EQ(book.usable(user(uid), holder->id, at).ok(),
+                    model.usable(uid, holder->id, now));
+        }
       }
+      ASSERT_EQ(found, model.held.size());
       const auto next = book.next_expiry();
       ASSERT_EQ(next.has_value(), !model.held.empty());
-      for (const auto& [gpu, holding] : model.held) ASSERT_LE(next->ns, holding.until);
+      for (const auto& [place, holding] : model.held) ASSERT_LE(next->ns, holding.until);
     }
   }
 }

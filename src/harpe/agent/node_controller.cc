@@ -7,15 +7,6 @@
 #include "harpe/hw/system_clock.h"
 
 namespace harpe {
-namespace {
-
-std::string list_of(const std::vector<int>& gpus) {
-  std::string text = gpus.size() == 1 ? "GPU" : "GPUs";
-  for (const int gpu : gpus) text += (gpu == gpus.front() ? " " : ", ") + std::to_string(gpu);
-  return text;
-}
-
-}  // namespace
 
 struct NodeController::Listener {
   std::mutex mutex;
@@ -69,18 +60,19 @@ Result<Seconds> NodeController::longest_lease(const Peer& peer,
 
 Holder NodeController::holder_of(const LeaseEntry& lease, int gpu) const {
   return {lease.holder, lease.id,
-          policy_.allowance(lease.holder, identities_[static_cast<std::size_t>(gpu)])};
+          policy_.allowance(lease.holder, identities_[static_cast<std::size_t>(gpu)]),
+          lease.controls};
 }
 
-Result<Holder> NodeController::holder_of(const Peer& peer, const std::string& lease,
-                                         int gpu) const {
+Result<Holder> NodeController::holder_of(const Peer& peer, const std::string& lease, int gpu,
+                                         Control control) const {
   if (Status status = check_gpu(gpu); !status) return std::move(status).error();
   const std::lock_guard lock(mutex_);
-  return holder_of_locked(peer, lease, gpu);
+  return holder_of_locked(peer, lease, gpu, control);
 }
 
-Result<Holder> NodeController::holder_of_locked(const Peer& peer, const std::string& lease,
-                                                int gpu) const {
+Result<Holder> NodeController::holder_of_locked(const Peer& peer, const std::string& lease, int gpu,
+                                                Control control) const {
   expire_locked();
   const auto entry = book_.usable(peer, lease, clock_.now());
   if (!entry) return entry.error();
@@ -88,175 +80,13 @@ Result<Holder> NodeController::holder_of_locked(const Peer& peer, const std::str
     return Error::of(ErrorCode::kConflict, "the lease holds " + list_of(entry->gpus) +
                                                ", not GPU " + std::to_string(gpu));
   }
+  if (!entry->controls.has(control)) {
+    return Error::of(ErrorCode::kConflict, "the lease is for " + text_of(entry->controls) +
+                                               ", not for " + text_of(Controls{control}));
+  }
   Holder holder = holder_of(*entry, gpu);
   holder.peer.pid = peer.pid;
   return holder;
-}
-
-// --- Leases.
-
-Lease NodeController::view(const LeaseEntry& lease) const {
-  Lease view;
-  view.id = lease.id;
-  view.gpus = lease.gpus;
-  view.uid = lease.holder.uid;
-  view.pid = lease.holder.pid;
-  view.name = lease.name;
-  view.expires_in = lease.expires - clock_.now();
-  return view;
-}
-
-Result<Lease> NodeController::grant(const Peer& peer, const LeaseBook::Wish& wish,
-                                    bool ends_with_process) {
-  std::optional<ProcessWatch> process;
-  if (ends_with_process && peer.pid > 0) {
-    auto opened = ProcessWatch::open(peer);
-    if (!opened) return std::move(opened).error();
-    process = *std::move(opened);
-  }
-  const auto may_see = [&](int gpu) {
-    return peer.uid == 0 || check_readable(peer, gpu, true).ok();
-  };
-  Lease lease;
-  bool is_new = true;
-  {
-    const std::lock_guard lock(mutex_);
-    expire_locked();
-    const Instant now = clock_.now();
-    const LeaseEntry* known = wish.implied ? book_.implied(peer) : nullptr;
-    is_new = known == nullptr;
-    const auto entry = is_new ? book_.take(peer, wish, now, may_see)
-                              : book_.extend(peer, known->id, wish, now, may_see);
-    if (!entry) return entry.error();
-    lease = view(*entry);
-  }
-  if (is_new) {
-    ++counters_.leases_taken;
-    Status logged = log(peer, "take", lease.id, list_of(lease.gpus), "applied");
-    if (!logged && options_.audit_required) {
-      end_lease(lease.id, End::kReleased);
-      return std::move(logged).error();
-    }
-    if (process) watch(lease.id, *std::move(process));
-  }
-  loop_.post([this] { set_expiry_timer(); });
-  return lease;
-}
-
-Result<Lease> NodeController::take(const Peer& peer, const LeaseRequest& request) {
-  const auto longest = longest_lease(peer, request.gpus);
-  if (!longest) return longest.error();
-  return grant(peer, {request.gpus, std::min(request.duration, *longest), request.name, false},
-               request.ends_with_process);
-}
-
-Result<Lease> NodeController::implied_lease(const Peer& peer, const std::vector<int>& gpus) {
-  std::vector<int> wished = gpus;
-  std::ranges::sort(wished);
-  wished.erase(std::unique(wished.begin(), wished.end()), wished.end());
-  const auto longest = longest_lease(peer, wished);
-  if (!longest) return longest.error();
-  return grant(peer, {wished, *longest, "implied", true}, true);
-}
-
-Status NodeController::renew(const Peer& peer, const std::string& lease, Seconds duration) {
-  std::vector<int> gpus;
-  {
-    const std::lock_guard lock(mutex_);
-    expire_locked();
-    const auto entry = book_.usable(peer, lease, clock_.now());
-    if (!entry) return entry.error();
-    gpus = entry->gpus;
-  }
-  const auto longest = longest_lease(peer, gpus);
-  if (!longest) return longest.error();
-  Status status = ok_status();
-  {
-    const std::lock_guard lock(mutex_);
-    status = book_.renew(peer, lease, std::min(duration, *longest), clock_.now());
-  }
-  if (status) loop_.post([this] { set_expiry_timer(); });
-  return status;
-}
-
-void NodeController::release(const Peer& peer, const std::string& lease,
-                             Done<std::monostate> done) {
-  std::optional<Error> refused;
-  {
-    const std::lock_guard lock(mutex_);
-    expire_locked();
-    const auto entry = book_.usable(peer, lease, clock_.now());
-    // Root may end anybody's.
-    if (!entry && (peer.uid != 0 || book_.find(lease) == nullptr)) {
-      refused = entry.error();
-    } else {
-      const auto removed = book_.remove(lease);
-      end_locked(*removed, End::kReleased, done);
-    }
-  }
-  if (refused) return done(*std::move(refused));
-  loop_.post([this] { unwatch_ended(); });
-}
-
-std::vector<Lease> NodeController::leases(const Peer& peer) const {
-  const std::lock_guard lock(mutex_);
-  expire_locked();
-  std::vector<Lease> seen;
-  for (const LeaseEntry& lease : book_.leases()) {
-    if (peer.uid == 0 || same_user(peer, lease.holder)) seen.push_back(view(lease));
-  }
-  return seen;
-}
-
-void NodeController::end_locked(const LeaseEntry& lease, End why, Done<std::monostate> done) const {
-  struct Ending {
-    std::atomic<std::size_t> left;
-    std::mutex mutex;
-    Faults faults;
-    Done<std::monostate> done;
-  };
-  const auto ending = std::make_shared<Ending>();
-  ending->left = lease.gpus.size();
-  ending->done = std::move(done);
-  const auto one_done = [ending](const Status& status) {
-    {
-      const std::lock_guard lock(ending->mutex);
-      if (!status) ending->faults.add(status.error().text() + "; it is tried again");
-    }
-    if (--ending->left != 0 || !ending->done) return;
-    if (ending->faults.empty()) return ending->done(ok_status());
-    ending->done(Error{ErrorCode::kUnavailable, ending->faults.take()});
-  };
-  for (const int gpu : lease.gpus) {
-    owners_[static_cast<std::size_t>(gpu)]->end_lease(holder_of(lease, gpu), one_done);
-  }
-  const char* action = "release";
-  if (why == End::kExpired) {
-    action = "expire";
-    ++counters_.leases_expired;
-  } else if (why == End::kProcessEnded || why == End::kChannelClosed) {
-    action = why == End::kProcessEnded ? "process_ended" : "channel_closed";
-    ++counters_.leases_lost_with_process;
-  } else if (why == End::kAgentStops) {
-    action = "agent_stops";
-  }
-  // A lease ends whether or not that can be written.
-  (void)log(lease.holder, action, lease.id, list_of(lease.gpus), "applied");
-}
-
-void NodeController::expire_locked() const {
-  for (const LeaseEntry& lease : book_.remove_expired(clock_.now())) {
-    end_locked(lease, End::kExpired);
-  }
-}
-
-void NodeController::end_lease(const std::string& lease, End why) {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto removed = book_.remove(lease);
-    if (removed) end_locked(*removed, why);
-  }
-  loop_.post([this] { unwatch_ended(); });
 }
 
 // --- On the loop's thread.
@@ -302,17 +132,18 @@ void NodeController::set_expiry_timer() {
 
 void NodeController::apply(const Peer& peer, const std::string& lease, int gpu,
                            const Setting& setting, Done<Applied> done) {
-  if (auto holder = holder_of(peer, lease, gpu); !holder) {
+  const Control control = control_of(setting);
+  if (auto holder = holder_of(peer, lease, gpu, control); !holder) {
     ++counters_.settings_refused;
     return done(std::move(holder).error());
   }
   owners_[static_cast<std::size_t>(gpu)]->ask<Applied>(
       done,
-      [this, peer, lease, gpu, setting](GpuControl& control) -> Result<Applied> {
+      [this, peer, lease, gpu, control, setting](GpuControl& gpu_control) -> Result<Applied> {
         // It may have ended while this waited.
-        auto holder = holder_of(peer, lease, gpu);
+        auto holder = holder_of(peer, lease, gpu, control);
         if (!holder) return std::move(holder).error();
-        return control.apply(*holder, setting);
+        return gpu_control.apply(*holder, setting);
       },
       true);
 }
@@ -423,6 +254,7 @@ void NodeController::notice(const std::string& text) const {
   const std::lock_guard lock(notices_mutex_);
   if (notices_.size() == kMost) notices_.erase(notices_.begin());
   notices_.push_back(text);
+  if (options_.notice && !silent_) options_.notice(text);
 }
 
 std::vector<std::string> NodeController::notices() const {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,7 +32,8 @@ namespace harpe {
 class NodeController final : public Controller {
  public:
   NodeController(Policy policy, ControllerOptions options, Clock& clock);
-  ~NodeController() override;
+  /// Leaves everything behind where a driver's call hangs: its thread still works with it.
+  static void operator delete(NodeController* controller, std::destroying_delete_t how);
   /// Opens files, starts threads, puts back what is left. Once, before all else.
   Status begin(Devices devices);
 
@@ -45,6 +47,7 @@ class NodeController final : public Controller {
   Status renew(const Peer& peer, const std::string& lease, Seconds duration) override;
   void release(const Peer& peer, const std::string& lease, Done<std::monostate> done) override;
   std::vector<Lease> leases(const Peer& peer) const override;
+  std::vector<Lease> holders(const Peer& peer, int gpu) const override;
   Result<Lease> implied_lease(const Peer& peer, const std::vector<int>& gpus) override;
   void apply(const Peer& peer, const std::string& lease, int gpu, const Setting& setting,
              Done<Applied> done) override;
@@ -66,16 +69,23 @@ class NodeController final : public Controller {
     kAgentStops
   };
 
+  /// What destruction begins with: false where a driver's call hangs.
+  bool end();
   Status lock_state_file();
   Status open_files(std::vector<SavedGpu>& to_restore);
   void start_owners(Devices devices, const std::vector<SavedGpu>& to_restore);
   void put_back_and_wait(const std::vector<SavedGpu>& to_restore);
+  void notice_what_stays_changed(const std::vector<int>& hanging);
   Status open_clock_socket();
 
   Result<Seconds> longest_lease(const Peer& peer, const std::vector<int>& gpus) const;
   Result<Lease> grant(const Peer& peer, const LeaseBook::Wish& wish, bool ends_with_process);
-  Result<Holder> holder_of(const Peer& peer, const std::string& lease, int gpu) const;
-  Result<Holder> holder_of_locked(const Peer& peer, const std::string& lease, int gpu) const;
+  /// Writes a refusal to the audit log; it stands whether or not that can be written.
+  Result<Lease> logged(const Peer& peer, const std::vector<int>& gpus, Result<Lease> lease) const;
+  Result<Holder> holder_of(const Peer& peer, const std::string& lease, int gpu,
+                           Control control) const;
+  Result<Holder> holder_of_locked(const Peer& peer, const std::string& lease, int gpu,
+                                  Control control) const;
   Holder holder_of(const LeaseEntry& lease, int gpu) const;
   Lease view(const LeaseEntry& lease) const;
   Status check_gpu(int gpu) const;
@@ -100,11 +110,13 @@ class NodeController final : public Controller {
   mutable Counters counters_;
   mutable AuditLog audit_;
   StateFile state_;
+  bool last_stopped_ = false;  ///< the agent before ended in order
   Descriptor state_lock_;
   std::vector<GpuIdentity> identities_;
 
   mutable std::mutex notices_mutex_;
   mutable std::vector<std::string> notices_;
+  bool silent_ = false;  ///< nobody hears notices any more
 
   mutable std::mutex mutex_;  ///< of the book
   mutable LeaseBook book_{0, nullptr};

@@ -107,6 +107,7 @@ Result<SavedState> parse_saved_state(std::string_view text, const std::string& f
   const auto boot_id = fields.text("boot_id");
   if (!boot_id || boot_id->empty()) fields.fault("boot_id", "expected the kernel's boot id");
   state.boot_id = boot_id.value_or("");
+  state.stopped = fields.boolean("stopped").value_or(false);
   if (root->find("gpus") == nullptr) fields.fault("gpus", "expected a list");
   for (const JsonValue* value : fields.objects("gpus")) {
     if (state.gpus.size() == kMostGpus) {
@@ -134,9 +135,18 @@ std::string text_of(const SavedState& state) {
     if (gpu.memory) entry["memory_clocks_mhz"] = json_of(*gpu.memory);
     gpus.push_back(std::move(entry));
   }
-  const nlohmann::json root = {{"format", kFormat}, {"boot_id", state.boot_id}, {"gpus", gpus}};
+  nlohmann::json root = {{"format", kFormat}, {"boot_id", state.boot_id}, {"gpus", gpus}};
+  if (state.stopped) root["stopped"] = true;
   // Names come from drivers and clients: what is no UTF-8 must not stop a state from being saved.
   return root.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+SavedGpu part_of(SavedGpu saved, Controls controls) {
+  if (!controls.has(Control::kClocks)) saved.graphics.reset();
+  if (!controls.has(Control::kMemoryClocks)) saved.memory.reset();
+  if (!controls.has(Control::kPowerLimit)) saved.power_limit.reset();
+  if (!controls.has(Control::kPersistenceMode)) saved.persistence_mode.reset();
+  return saved;
 }
 
 Result<std::string> this_boot_id() {
@@ -165,7 +175,8 @@ Result<StateFile::Opened> StateFile::open(const fs::path& path, const std::strin
           "; GPUs that a crashed agent left changed, if any, were not put back: compare them with "
           "that file (harpe devices), then harpe clock reset, harpe limit reset");
     } else if (found->boot_id == boot_id) {
-      state_ = *found;
+      opened.stopped = found->stopped;
+      state_.gpus = found->gpus;
       opened.to_restore = found->gpus;
     } else if (!found->gpus.empty()) {
       opened.notices.push_back("the machine was restarted since " + path.string() +
@@ -201,6 +212,19 @@ Status StateFile::take_out(const std::string& uuid) {
   Status status = write();
   if (!status) state_ = before;
   return status;
+}
+
+std::optional<SavedGpu> StateFile::entry(const std::string& uuid) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(state_.gpus, uuid, &SavedGpu::uuid);
+  return found == state_.gpus.end() ? std::nullopt : std::optional(*found);
+}
+
+Status StateFile::mark_stopped() {
+  const std::lock_guard lock(mutex_);
+  if (path_.empty()) return ok_status();
+  state_.stopped = true;
+  return write();
 }
 
 Status StateFile::write() {

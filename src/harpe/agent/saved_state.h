@@ -8,12 +8,13 @@
 /// one.
 ///
 /// JSON, format "harpe.agent-state/1":
-///   {"format": "harpe.agent-state/1", "boot_id": "...",
+///   {"format": "harpe.agent-state/1", "boot_id": "...", "stopped": true,
 ///    "gpus": [{"uuid": "GPU-...", "holder": "uid 1000, pid 4242",
 ///              "power_limit_w": 300, "persistence_mode": false,
 ///              "graphics_clocks_mhz": [900, 900], "memory_clocks_mhz": null}]}
-/// A member is there when the agent may have changed it; null clocks were not locked, as far as the
-/// driver tells (NVML does not).
+/// "stopped" is there when the agent ended in order: the entries are what GPUs refused to take
+/// back. A member of a GPU is there when the agent may have changed it; null clocks were not
+/// locked, as far as the driver tells (NVML does not).
 
 #include <filesystem>
 #include <mutex>
@@ -22,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harpe/agent/controls.h"
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/hw/device.h"
@@ -46,9 +48,13 @@ struct SavedGpu {
   friend bool operator==(const SavedGpu&, const SavedGpu&) = default;
 };
 
+/// What of it belongs to these controls.
+SavedGpu part_of(SavedGpu saved, Controls controls);
+
 struct SavedState {
   std::string boot_id;  ///< of the kernel when the entries were made
   std::vector<SavedGpu> gpus;
+  bool stopped = false;  ///< the agent ended in order
   friend bool operator==(const SavedState&, const SavedState&) = default;
 };
 
@@ -65,6 +71,7 @@ class StateFile {
   /// What the last agent left.
   struct Opened {
     std::vector<SavedGpu> to_restore;
+    bool stopped = false;              ///< it ended in order, and could not put these back
     std::vector<std::string> notices;  ///< what an operator should know
   };
   /// Reads and takes over the file:
@@ -81,6 +88,10 @@ class StateFile {
   /// Writes (or replaces) the entry of one GPU.
   Status put(const SavedGpu& gpu);
   Status take_out(const std::string& uuid);
+  /// The entry of one GPU; nullopt: everything of it is back.
+  std::optional<SavedGpu> entry(const std::string& uuid);
+  /// Writes that the agent ends in order.
+  Status mark_stopped();
 
  private:
   Status write();

@@ -12,6 +12,7 @@ namespace harpe {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -49,6 +50,19 @@ class StateFileTest : public ::testing::Test {
   fs::path directory_, path_;
   std::unique_ptr<StateFile> file_;
 };
+
+TEST_F(StateFileTest, TheNextAgentKnowsWhetherTheLastStoppedInOrder) {
+  EXPECT_FALSE(open().stopped);
+  ASSERT_TRUE(file_->put(changed("GPU-1")).ok());
+  EXPECT_FALSE(open().stopped) << "as if killed";
+  ASSERT_TRUE(file_->mark_stopped().ok());
+  const StateFile::Opened opened = open();
+  EXPECT_TRUE(opened.stopped);
+  EXPECT_THAT(opened.to_restore, ElementsAre(changed("GPU-1")));
+  EXPECT_EQ(file_->entry("GPU-1"), changed("GPU-1"));
+  EXPECT_FALSE(file_->entry("GPU-2"));
+  EXPECT_FALSE(open().stopped) << "that was the one before";
+}
 
 TEST_F(StateFileTest, TheNextAgentGetsWhatWasNotTakenOut) {
   EXPECT_THAT(open().to_restore, IsEmpty());
@@ -146,6 +160,7 @@ TEST(SavedState, AnyStateReadsAsItWasWritten) {
   };
   for (int round = 0; round < 200; ++round) {
     SavedState state{"boot " + std::to_string(upto(9)), {}};
+    state.stopped = upto(1) == 0;
     const int gpus = upto(4);
     for (int i = 0; i < gpus; ++i) {
       SavedGpu gpu;

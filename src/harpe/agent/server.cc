@@ -127,11 +127,10 @@ Status run_agent(Devices devices, Policy policy, AgentOptions options,
 
   // Clients must find nothing that outlives what it works with: see AgentApi.
   ServerLoop loop;
+  options.controller.notice = write_log;
   Result<std::unique_ptr<Controller>> controller =
       Controller::start(std::move(devices), std::move(policy), options.controller, system_clock());
   if (!controller.ok()) return std::move(controller).error();
-  for (const std::string& notice : (*controller)->notices()) log->write(notice);
-
   HttpServer* transport = nullptr;
   api->transport = [&transport] {
     return TransportCounts{transport->connections(), transport->connections_refused()};

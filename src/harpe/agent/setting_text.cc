@@ -24,6 +24,27 @@ std::string text_of_lock(const SavedLock& lock) {
 
 }  // namespace
 
+Control control_of(const Setting& setting) {
+  using Kind = Setting::Kind;
+  switch (setting.kind) {
+    case Kind::kLockClocks:
+    case Kind::kResetClocks:
+      return setting.domain == ClockDomain::kGraphics ? Control::kClocks : Control::kMemoryClocks;
+    case Kind::kPowerLimit:
+    case Kind::kResetPowerLimit:
+      return Control::kPowerLimit;
+    case Kind::kPersistenceMode:
+      break;
+  }
+  return Control::kPersistenceMode;
+}
+
+std::string list_of(const std::vector<int>& gpus) {
+  std::string text = gpus.size() == 1 ? "GPU" : "GPUs";
+  for (const int gpu : gpus) text += (gpu == gpus.front() ? " " : ", ") + std::to_string(gpu);
+  return text;
+}
+
 const char* name_of(ClockDomain domain) {
   return domain == ClockDomain::kGraphics ? "graphics" : "memory";
 }
@@ -39,6 +60,10 @@ std::string text_of(Megahertz clock) {
 std::string text_of(ClockRange range) {
   if (range.lowest == range.highest) return text_of(range.lowest);
   return std::to_string(range.lowest.value) + " to " + text_of(range.highest);
+}
+
+std::string text_of(const ClockLock& lock) {
+  return lock.range ? text_of(*lock.range) : "not locked";
 }
 
 std::string text_of(const std::vector<ClockRange>& ranges) {

@@ -11,12 +11,14 @@
 
 namespace harpe {
 
-const char* name_of(ClockDomain domain);      ///< "graphics"
-std::string text_of(Watts power);             ///< "300 W", "250.5 W"
-std::string text_of(Megahertz clock);         ///< "1410 MHz"
-std::string text_of(ClockRange range);        ///< "900 to 1410 MHz", "900 MHz"
-std::string text_of(const Setting& setting);  ///< "graphics clocks 900 MHz"
-std::string text_of(const SavedGpu& saved);   ///< "power limit 300 W, graphics clocks not locked"
+std::string list_of(const std::vector<int>& gpus);  ///< "GPU 0", "GPUs 0, 1"
+const char* name_of(ClockDomain domain);            ///< "graphics"
+std::string text_of(Watts power);                   ///< "300 W", "250.5 W"
+std::string text_of(Megahertz clock);               ///< "1410 MHz"
+std::string text_of(ClockRange range);              ///< "900 to 1410 MHz", "900 MHz"
+std::string text_of(const ClockLock& lock);         ///< "900 MHz", "not locked"
+std::string text_of(const Setting& setting);        ///< "graphics clocks 900 MHz"
+std::string text_of(const SavedGpu& saved);  ///< "power limit 300 W, graphics clocks not locked"
 /// "900 to 1410 MHz or 1500 MHz"; "none".
 std::string text_of(const std::vector<ClockRange>& ranges);
 std::string text_of(const std::vector<Allowance::WattRange>& ranges);

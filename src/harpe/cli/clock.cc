@@ -34,7 +34,7 @@ Result<ClockRange> parse_clock_range(const std::string& text) {
   return ClockRange{{static_cast<int>(*lowest)}, {static_cast<int>(*highest)}};
 }
 
-constexpr const char* kReset = "harpe clock reset --direct";
+constexpr const char* kCommand = "harpe clock";
 
 }  // namespace
 
@@ -48,7 +48,7 @@ void add_clock_command(Commands& commands) {
       "lock the graphics clock\n"
       "Asks the agent to keep the graphics clock of the GPUs at one clock, or within a range, "
       "for some time; then it puts back what was there before. Says what was before and what is "
-      "in force now.",
+      "in force now. A power limit (harpe limit) has its own time and is not touched.",
       "harpe clock set 1200 --gpus 0,1\n"
       "harpe clock set 900-1410 --gpus all --for 8h",
       [set](Console&) -> Result<Outcome> {
@@ -56,9 +56,9 @@ void add_clock_command(Commands& commands) {
         if (!range.ok()) return range.error();
         return run_setting(set->setting,
                            {.setting = {.kind = Setting::Kind::kLockClocks, .clocks = *range},
-                            .reset_hint = kReset});
+                            .command = kCommand});
       });
-  set_app.add_option("CLOCK", set->range, "Clock in MHz, or the lowest and highest: 900-1410")
+  set_app.add_option("MHZ", set->range, "Clock in MHz, or the lowest and highest: 900-1410")
       ->type_name("MHZ")
       ->required()
       ->group("Arguments");
@@ -68,14 +68,14 @@ void add_clock_command(Commands& commands) {
   CLI::App& reset_app = commands.add(
       clock, "reset",
       "put the clocks back now\n"
-      "Ends what `harpe clock set` and `harpe limit set` asked for on the GPUs; the agent puts "
-      "back what was there before. With --direct, root removes any lock from the driver.",
+      "Ends what `harpe clock set` asked for on the GPUs; the agent puts back what was there "
+      "before. With --direct, root removes any lock from the driver.",
       "harpe clock reset --gpus 0,1\n"
       "harpe clock reset --gpus all --direct",
       [reset](Console&) {
-        return run_setting(reset->setting, {.setting = {.kind = Setting::Kind::kResetClocks},
-                                            .reset = true,
-                                            .reset_hint = kReset});
+        return run_setting(
+            reset->setting,
+            {.setting = {.kind = Setting::Kind::kResetClocks}, .reset = true, .command = kCommand});
       });
   add_setting_options(reset_app, reset->setting, true);
 }

@@ -20,14 +20,21 @@ struct SettingArguments {
 
 /// What is to be set, or put back.
 struct WantedSetting {
-  Setting setting;         ///< what to apply; for a reset, what `--direct` applies
-  bool reset = false;      ///< put back what the command line has set
-  std::string reset_hint;  ///< command that undoes a direct setting: "harpe clock reset --direct"
+  Setting setting;      ///< what to apply; for a reset, what `--direct` applies
+  bool reset = false;   ///< put back what the command line has set of this control
+  std::string command;  ///< "harpe clock"
 };
 
 /// Adds `--gpus`, `--simulate`, `--socket`, `--direct` and, for a setting, `--for`.
 void add_setting_options(CLI::App& app, SettingArguments& arguments, bool reset);
 
+/// Does all GPUs whatever becomes of one, and says what became of each.
 Result<Outcome> run_setting(const SettingArguments& arguments, const WantedSetting& wanted);
+
+/// The part of `run_setting` that goes through the agent (agent_setting.cc).
+Result<Outcome> set_through_agent(const SettingArguments& arguments, const WantedSetting& wanted);
+/// The command that undoes a setting, with the options that were given: "harpe clock reset --gpus
+/// 0".
+std::string undo_command(const SettingArguments& arguments, const WantedSetting& wanted);
 
 }  // namespace harpe

@@ -13,7 +13,7 @@ struct LimitArguments {
   std::string watts;
 };
 
-constexpr const char* kReset = "harpe limit reset --direct";
+constexpr const char* kCommand = "harpe limit";
 
 }  // namespace
 
@@ -26,7 +26,8 @@ void add_limit_command(Commands& commands) {
       limit, "set",
       "set the power limit\n"
       "Asks the agent to limit the power of the GPUs for some time; then it puts back what was "
-      "there before. Says what was before and what is in force now.",
+      "there before. Says what was before and what is in force now. Locked clocks (harpe clock) "
+      "have their own time and are not touched.",
       "harpe limit set 250 --gpus 0,1\n"
       "harpe limit set 250W --gpus all --for 8h",
       [set](Console&) -> Result<Outcome> {
@@ -34,7 +35,7 @@ void add_limit_command(Commands& commands) {
         if (!watts.ok()) return watts.error();
         return run_setting(set->setting,
                            {.setting = {.kind = Setting::Kind::kPowerLimit, .limit = *watts},
-                            .reset_hint = kReset});
+                            .command = kCommand});
       });
   set_app.add_option("WATTS", set->watts, "Power limit of each GPU, W")
       ->type_name("WATTS")
@@ -46,14 +47,14 @@ void add_limit_command(Commands& commands) {
   CLI::App& reset_app = commands.add(
       limit, "reset",
       "put the power limit back now\n"
-      "Ends what `harpe limit set` and `harpe clock set` asked for on the GPUs; the agent puts "
-      "back what was there before. With --direct, root sets the limit the GPU came with.",
+      "Ends what `harpe limit set` asked for on the GPUs; the agent puts back what was there "
+      "before. With --direct, root sets the limit the GPU came with.",
       "harpe limit reset --gpus 0,1\n"
       "harpe limit reset --gpus all --direct",
       [reset](Console&) {
         return run_setting(reset->setting, {.setting = {.kind = Setting::Kind::kResetPowerLimit},
                                             .reset = true,
-                                            .reset_hint = kReset});
+                                            .command = kCommand});
       });
   add_setting_options(reset_app, reset->setting, true);
 }

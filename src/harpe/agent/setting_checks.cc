@@ -1,0 +1,42 @@
+#include "harpe/agent/setting_checks.h"
+
+#include <algorithm>
+
+namespace harpe {
+
+bool is_within(ClockRange range, const std::vector<ClockRange>& allowed) {
+  return std::ranges::any_of(allowed, [&](const ClockRange& one) {
+    return one.lowest <= range.lowest && range.highest <= one.highest;
+  });
+}
+
+const std::vector<ClockRange>& allowed_clocks(const Allowance& allowance, ClockDomain domain) {
+  return domain == ClockDomain::kGraphics ? allowance.clocks : allowance.memory_clocks;
+}
+
+Megahertz nearest_clock(const std::vector<Megahertz>& clocks, Megahertz wanted) {
+  const auto above = std::ranges::lower_bound(clocks, wanted);
+  if (above == clocks.begin()) return clocks.front();
+  if (above == clocks.end()) return clocks.back();
+  const Megahertz below = *(above - 1);
+  return above->value - wanted.value < wanted.value - below.value ? *above : below;
+}
+
+const char* action_of(ClockDomain domain) {
+  return domain == ClockDomain::kGraphics ? "graphics_clocks" : "memory_clocks";
+}
+
+Error denied(const std::string& what, const std::string& allowed) {
+  return Error::of(ErrorCode::kNoPermission,
+                   "the policy does not allow " + what + "; it allows " + allowed);
+}
+
+Status seen_from_agent(Status status, const std::string& gpu) {
+  if (status || status.error().code != ErrorCode::kNoPermission) return status;
+  return Error::of(ErrorCode::kNoPermission,
+                   "the driver does not let the agent set " + gpu +
+                       ": the administrator has to run it as root with CAP_SYS_ADMIN, as its unit "
+                       "does (systemctl cat harpe-agent)");
+}
+
+}  // namespace harpe

@@ -1,0 +1,26 @@
+#pragma once
+/// \file
+/// What settings are compared with before they are made. Private to the room.
+
+#include <string>
+#include <vector>
+
+#include "harpe/agent/policy.h"
+#include "harpe/base/result.h"
+
+namespace harpe {
+
+/// Whether one of the allowed ranges contains it.
+bool is_within(ClockRange range, const std::vector<ClockRange>& allowed);
+const std::vector<ClockRange>& allowed_clocks(const Allowance& allowance, ClockDomain domain);
+/// \param clocks  rising, not empty
+Megahertz nearest_clock(const std::vector<Megahertz>& clocks, Megahertz wanted);
+/// "graphics_clocks": in the audit log.
+const char* action_of(ClockDomain domain);
+/// The policy's no.
+Error denied(const std::string& what, const std::string& allowed);
+/// A driver that lets not even this process set a GPU says to go through the agent; here that is
+/// no help. Other errors stay as they are.
+Status seen_from_agent(Status status, const std::string& gpu);
+
+}  // namespace harpe

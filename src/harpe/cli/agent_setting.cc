@@ -1,0 +1,196 @@
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "harpe/agent/agent_client.h"
+#include "harpe/agent/setting_text.h"
+#include "harpe/base/text.h"
+#include "harpe/cli/agent_options.h"
+#include "harpe/cli/device_setting.h"
+#include "harpe/cli/setting_report.h"
+#include "harpe/hw/gpu_choice.h"
+
+namespace harpe {
+namespace {
+
+/// By this name a later command finds the lease of an earlier one.
+constexpr const char* kLeaseName = "harpe command line";
+
+std::string socket_of(const SettingArguments& arguments) {
+  if (!arguments.socket.empty()) return arguments.socket;
+  const char* variable = std::getenv("HARPE_AGENT_SOCKET");
+  return variable != nullptr && *variable != '\0' ? variable : AgentClient::kDefaultSocket;
+}
+
+/// One control of one GPU, set or reset through the agent. Each control has a lease of its own, so
+/// that one setting neither shortens nor ends another.
+class AgentSetting {
+ public:
+  AgentSetting(AgentClient& agent, const SettingArguments& arguments, const WantedSetting& wanted,
+               SettingReport& report)
+      : agent_(agent),
+        arguments_(arguments),
+        wanted_(wanted),
+        report_(report),
+        controls_{control_of(wanted.setting)},
+        is_clock_(controls_.has(Control::kClocks)) {}
+
+  Status set(int gpu);
+  Status reset(int gpu);
+
+ private:
+  Result<std::optional<Lease>> own_lease(int gpu);
+  Status say_why_there_is_nothing(int gpu);
+  Result<GpuReading> read_after(int gpu, const std::optional<ClockRange>& range,
+                                const GpuReading& before) {
+    const auto read = [&] { return agent_.read(gpu); };
+    return is_clock_ ? read_when_switched(read, range, before) : read();
+  }
+
+  AgentClient& agent_;
+  const SettingArguments& arguments_;
+  const WantedSetting& wanted_;
+  SettingReport& report_;
+  const Controls controls_;
+  const bool is_clock_;
+};
+
+Result<std::optional<Lease>> AgentSetting::own_lease(int gpu) {
+  Result<std::vector<Lease>> leases = agent_.leases();
+  if (!leases.ok()) return std::move(leases).error();
+  for (Lease& lease : *leases) {
+    if (lease.name == kLeaseName && !lease.id.empty() && lease.gpus == std::vector<int>{gpu} &&
+        lease.controls == controls_ && lease.uid == static_cast<std::int64_t>(::geteuid())) {
+      return std::optional(std::move(lease));
+    }
+  }
+  return std::optional<Lease>();
+}
+
+Status AgentSetting::set(int gpu) {
+  const Result<GpuReading> before = agent_.read(gpu);
+  if (!before.ok()) return before.error();
+  const Result<std::optional<Lease>> earlier = own_lease(gpu);
+  if (!earlier.ok()) return earlier.error();
+  std::string lease;
+  if (*earlier) {
+    lease = (*earlier)->id;
+  } else {
+    const Result<Lease> taken = agent_.take({.gpus = {gpu},
+                                             .duration = arguments_.duration,
+                                             .ends_with_process = false,
+                                             .name = kLeaseName,
+                                             .controls = controls_});
+    if (!taken.ok()) return taken.error();
+    lease = taken->id;
+  }
+  const Result<Applied> applied = agent_.apply(lease, gpu, wanted_.setting);
+  if (!applied.ok()) {
+    // Nothing was set under a new lease: nobody should have to wait for its end.
+    if (!*earlier) static_cast<void>(agent_.release(lease).ok());
+    return applied.error();
+  }
+  // What was refused does not change how long the earlier setting lasts.
+  if (*earlier) {
+    if (Status renewed = agent_.renew(lease, arguments_.duration); !renewed.ok()) return renewed;
+  }
+  std::optional<ClockRange> range;
+  if (is_clock_) range = applied->clocks.value_or(wanted_.setting.clocks);
+  const Result<GpuReading> now = read_after(gpu, range, *before);
+  if (!now.ok()) return now.error();
+  // The policy may allow less time than was asked for.
+  const Result<std::optional<Lease>> granted = own_lease(gpu);
+  if (!granted.ok()) return granted.error();
+  Seconds lasts = *granted ? (*granted)->expires_in : Seconds{0};
+  const bool cut = lasts < arguments_.duration - 5_s;
+  if (!cut) lasts = arguments_.duration;
+  report_.add(gpu, applied->text, *before, *now, range,
+              {{"honoured", applied->honoured}, {"put_back_in_s", lasts.value}});
+  report_.say("put back in " + duration_text({std::ceil(lasts.value)}) +
+              (cut ? ": the policy allows no longer (max_lease_s)" : ""));
+  return ok_status();
+}
+
+Status AgentSetting::reset(int gpu) {
+  const Result<std::optional<Lease>> lease = own_lease(gpu);
+  if (!lease.ok()) return lease.error();
+  if (!*lease) return say_why_there_is_nothing(gpu);
+  const Result<GpuReading> before = agent_.read(gpu);
+  if (Status released = agent_.release((*lease)->id); !released.ok()) return released;
+  if (!before.ok()) return before.error();
+  const Result<GpuReading> now = read_after(gpu, std::nullopt, *before);
+  if (!now.ok()) return now.error();
+  report_.add(gpu, "the " + text_of(controls_) + " set from the command line put back", *before,
+              *now);
+  return ok_status();
+}
+
+Status AgentSetting::say_why_there_is_nothing(int gpu) {
+  const Result<GpuReading> reading = agent_.read(gpu);
+  // A GPU that is lost says itself what is still to be put back.
+  if (!reading.ok()) return reading.error();
+  if (!reading->put_back_pending.empty()) {
+    return Error::of(ErrorCode::kUnavailable, reading->put_back_pending);
+  }
+  const Result<std::vector<Lease>> holders = agent_.holders(gpu);
+  if (!holders.ok()) return holders.error();
+  for (const Lease& holder : *holders) {
+    if (!holder.controls.overlaps(controls_)) continue;
+    return Error::of(ErrorCode::kConflict,
+                     "its " + text_of(controls_) + " are held by uid " +
+                         std::to_string(holder.uid) +
+                         (holder.pid > 0 ? ", pid " + std::to_string(holder.pid) : "") +
+                         (holder.name.empty() ? "" : " (" + in_quotes(holder.name) + ")") +
+                         " for another " + duration_text(holder.expires_in) +
+                         ": wait, or ask them to release it (root can: DELETE /v1/leases/ID)");
+  }
+  WantedSetting direct = wanted_;
+  SettingArguments there = arguments_;
+  there.direct = true;
+  there.devices.gpus = std::to_string(gpu);
+  there.socket.clear();
+  report_.add_nothing(gpu, "nothing that you set from the command line is in force for its " +
+                               text_of(controls_) +
+                               ". What somebody left behind without the agent, root removes "
+                               "with: " +
+                               undo_command(there, direct));
+  return ok_status();
+}
+
+}  // namespace
+
+Result<Outcome> set_through_agent(const SettingArguments& arguments, const WantedSetting& wanted) {
+  Result<AgentClient> agent = AgentClient::connect(socket_of(arguments));
+  if (!agent.ok()) {
+    Error error = agent.error();
+    error.faults.push_back(
+        {.message = "start it (systemctl start harpe-agent, or harpe agent --help), name its "
+                    "socket with --socket, or as root set the driver itself with --direct"});
+    return error;
+  }
+  const Result<std::vector<GpuIdentity>> known = agent->gpus();
+  if (!known.ok()) return known.error();
+  const Result<GpuChoice> choice =
+      choose_gpus(arguments.devices.gpus, *known, VisibilityVariables::of_environment());
+  if (!choice.ok()) return choice.error();
+  if (choice->gpus.empty()) return Error::of(ErrorCode::kNotFound, "the agent has no such GPU");
+  SettingReport report;
+  for (const std::string& note : choice->notes) report.note(note);
+  if (!DeviceOptions::of_environment().simulation.empty()) {
+    report.note(
+        "note: HARPE_SIMULATION does not count here: the agent has its own GPUs, simulated or not");
+  }
+  AgentSetting setting(*agent, arguments, wanted, report);
+  for (const int gpu : choice->gpus) {
+    Status done = wanted.reset ? setting.reset(gpu) : setting.set(gpu);
+    if (!done.ok()) report.add_failure(gpu, std::move(done).error());
+  }
+  if (!wanted.reset) {
+    report.close_with("put back sooner with: " + undo_command(arguments, wanted));
+  }
+  return report.outcome();
+}
+
+}  // namespace harpe

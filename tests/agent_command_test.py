@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""`harpe clock` and `harpe limit`, through a running agent and directly.
+Usage: agent_command_test.py HARPE"""
+
+import json
+import os
+import subprocess
+import sys
+
+import agent_process
+from agent_process import AgentTest
+
+
+class Commands(AgentTest):
+    def harpe_run(self, *words, **environment):
+        return subprocess.run([self.harpe, *words], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, **environment})
+
+    def through_agent(self, *words, **environment):
+        return self.harpe_run(*words, "--socket", self.socket, **environment)
+
+    def simulate(self, faults):
+        """Three GPUs with these faults."""
+        self.simulation.write_text(f'state_file = "{self.folder}/state"\n[[gpu]]\nmodel = "a40"\ncount = 3\n{faults}')
+
+    def leases(self):
+        """Of the command line: {(GPU, control): seconds left}."""
+        return {(lease["gpus"][0], lease["controls"][0]): lease["expires_in_s"]
+                for lease in self.ask("GET", "/v1/leases").json()["leases"]}
+
+    def test_they_go_through_the_agent(self):
+        self.start()
+        said = self.through_agent("limit", "set", "250", "--gpus", "1", "--for", "10min")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("300 W -> 250 W", said.stdout)
+        self.assertIn("put back in 10 min", said.stdout)
+        self.assertIn(f"put back sooner with: harpe limit reset --gpus 1 --socket {self.socket}", said.stdout)
+        self.assertEqual(self.limits(), [300, 250])
+        said = self.through_agent("limit", "reset", "--gpus", "all")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("GPU 0: nothing that you set", said.stdout)
+        self.assertEqual(self.limits(), [300, 300])
+        said = self.through_agent("limit", "set", "50", "--gpus", "0")
+        self.assertEqual(said.returncode, 77)
+        self.assertIn("100 W to 280 W", said.stderr)
+        self.assertEqual(self.leases(), {})
+
+    def test_each_setting_has_its_own_time(self):
+        self.start()
+        self.through_agent("limit", "set", "250", "--gpus", "1", "--for", "10min")
+        said = self.through_agent("clock", "set", "900-1200", "--gpus", "1", "--json")
+        self.assertEqual(json.loads(said.stdout)["gpus"][0]["put_back_in_s"], 3600)
+        left = self.leases()
+        self.assertAlmostEqual(left[1, "power_limit"], 600, delta=30)
+        self.assertAlmostEqual(left[1, "clocks"], 3600, delta=30)
+        # A setting that is refused does not lengthen the one that is there.
+        self.assertEqual(self.through_agent("limit", "set", "50", "--gpus", "1", "--for", "1h").returncode, 77)
+        self.assertLess(self.leases()[1, "power_limit"], 601)
+        self.through_agent("clock", "reset", "--gpus", "1")
+        self.assertEqual(list(self.leases()), [(1, "power_limit")])
+        self.assertEqual(self.limits(), [300, 250])
+        self.through_agent("limit", "reset", "--gpus", "1")
+        self.assertEqual((self.leases(), self.limits()), ({}, [300, 300]))
+
+    def test_they_show_the_lock_before_and_wait_until_it_is_in_force(self):
+        self.simulation.write_text(f'state_file = "{self.folder}/state"\n[[gpu]]\nmodel = "a40"\ncount = 1\n'
+                                   "switch_ms = 200\nslow_target_share = 0.0\nslow_pair_share = 0.0\n")
+        self.start()
+        first = json.loads(self.through_agent("clock", "set", "1200", "--json").stdout)["gpus"][0]
+        self.assertEqual(first["before"]["locked_clocks_mhz"], [])
+        self.assertEqual((first["now"]["locked_clocks_mhz"], first["now"]["graphics_clock_mhz"], first["in_force"]),
+                         ([1200, 1200], 1200, True))
+        second = self.through_agent("clock", "set", "900-1005")
+        self.assertIn("before: power limit 300 W; graphics clocks locked to 1200 MHz, running at 1200 MHz",
+                      second.stdout)
+        back = self.through_agent("clock", "reset")
+        self.assertIn("now:    power limit 300 W; graphics clocks not locked, running at 210 MHz", back.stdout)
+        simulated = ["--direct", "--simulate", self.simulation]
+        direct = json.loads(self.harpe_run("clock", "set", "1305", *simulated, "--json").stdout)["gpus"][0]
+        self.assertEqual((direct["before"]["locked_clocks_mhz"], direct["now"]["graphics_clock_mhz"]), ([], 1305))
+
+    def test_a_clock_that_does_not_come_is_said(self):
+        self.simulate("switch_ms = 5000\n")
+        self.start()
+        said = self.through_agent("clock", "set", "1740", "--gpus", "0")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("1740 MHz was asked for, but the GPU still runs at 210 MHz", said.stdout)
+
+    def test_one_gpu_that_fails_does_not_hide_the_others(self):
+        self.simulate('[[fault]]\nkind = "gpu_lost"\ngpu = 1\nafter_calls = 200\n')
+        self.start()
+        for control, value in [("clock", "1200"), ("limit", "250")]:
+            said = self.through_agent(control, "set", value, "--gpus", "all")
+            self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+        self.wait_for(lambda: self.ask("GET", "/v1/gpus/1").status == 503)
+        self.assertEqual(self.ask("GET", "/v1/gpus/1").json()["error"]["code"], "unavailable")
+        said = self.through_agent("limit", "set", "240", "--gpus", "all", "--json")
+        self.assertEqual(said.returncode, 69)
+        gpus = json.loads(said.stdout)["gpus"]
+        self.assertEqual(["error" in gpu for gpu in gpus], [False, True, False])
+        self.assertIn("lost", gpus[1]["error"]["message"])
+        self.assertEqual(gpus[2]["now"]["power_limit_w"], 240)
+        for again in [False, True]:
+            said = self.through_agent("clock", "reset", "--gpus", "all")
+            self.assertEqual(said.returncode, 69)
+            self.assertIn("1 of 3 GPUs failed", said.stdout)
+            self.assertIn("gets back: graphics clocks not locked" if again else "it is tried again", said.stdout)
+        self.assertEqual(self.stop(), 0)
+        log = (self.folder / "log").read_text()
+        self.assertRegex(log, r"\dZ harpe agent: GPU 1 stays changed; .* graphics clocks not locked, power limit 300 W")
+        self.assertNotIn("GPU 0", log)
+        self.start()
+        log = (self.folder / "log").read_text()
+        self.assertIn("putting back what the last agent could not before it stopped", log)
+        self.assertNotIn("crashed", log)
+
+    def test_a_reset_of_what_somebody_else_holds_names_the_holder(self):
+        self.start()
+        self.ask("POST", "/v1/leases", {"gpus": [0], "duration_s": 600, "ends_with_process": False, "name": "train.py"})
+        said = self.through_agent("clock", "reset", "--gpus", "0")
+        self.assertEqual(said.returncode, 75)
+        self.assertIn("held by uid", said.stderr)
+        self.assertIn("'train.py') for another 10 min", said.stderr)
+        said = self.through_agent("clock", "set", "1200", "--gpus", "0")
+        self.assertEqual((said.returncode, said.stderr.count("GPU 0")), (75, 1))
+        self.assertIn("'train.py') for another 10 min; that is you: use, renew or release that lease", said.stderr)
+
+    def test_a_simulation_named_for_nothing_is_said(self):
+        self.start()
+        said = self.through_agent("limit", "set", "250", "--gpus", "0", HARPE_SIMULATION=str(self.simulation))
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("HARPE_SIMULATION does not count here", said.stdout)
+        said = self.through_agent("limit", "set", "250", "--simulate", self.simulation)
+        self.assertEqual(said.returncode, 2)
+        self.assertIn("--simulate is for --direct", said.stderr)
+
+    def test_without_an_agent_they_say_what_helps(self):
+        said = self.through_agent("clock", "set", "1200")
+        self.assertEqual(said.returncode, 69)
+        self.assertIn("no agent listens", said.stderr)
+        self.assertIn("--direct", said.stderr)
+
+    def test_directly_they_warn(self):
+        simulated = ["--direct", "--simulate", self.simulation, "--gpus", "0"]
+        said = self.harpe_run("limit", "set", "200", *simulated)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("nothing will put this back; undo it with: harpe limit reset --direct --gpus 0 --simulate "
+                      f"{self.simulation}\n", said.stdout)
+        self.assertIn("now:    power limit 300 W", self.harpe_run("limit", "reset", *simulated).stdout)
+
+
+if __name__ == "__main__":
+    agent_process.run(sys.argv[1])
