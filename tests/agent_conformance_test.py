@@ -253,42 +253,6 @@ class Leases(AgentTest):
         self.assertTrue(self.ask("GET", "/health").json()["dry_run"])
 
 
-class Commands(AgentTest):
-    def harpe_run(self, *words):
-        return subprocess.run([self.harpe, *words], capture_output=True, text=True, timeout=60)
-
-    def test_clock_and_limit_go_through_the_agent(self):
-        self.start()
-        agent = ["--socket", self.socket]
-        said = self.harpe_run("limit", "set", "250", "--gpus", "1", "--for", "10min", *agent)
-        self.assertEqual(said.returncode, 0, said.stderr)
-        self.assertIn("300 W -> 250 W", said.stdout)
-        self.assertIn("put back in 10 min", said.stdout)
-        said = self.harpe_run("clock", "set", "900-1200", "--gpus", "1", "--json", *agent)
-        self.assertEqual(json.loads(said.stdout)["gpus"][0]["put_back_in_s"], 3600)
-        self.assertEqual(self.limits(), [300, 250])
-        said = self.harpe_run("limit", "reset", "--gpus", "all", *agent)
-        self.assertIn("GPU 0: nothing that you set", said.stdout)
-        self.assertEqual(self.limits(), [300, 300])
-        said = self.harpe_run("limit", "set", "50", "--gpus", "0", *agent)
-        self.assertEqual(said.returncode, 77)
-        self.assertIn("100 W to 280 W", said.stderr)
-        self.assertEqual(self.ask("GET", "/v1/leases").json()["leases"], [])
-
-    def test_without_an_agent_they_say_what_helps(self):
-        said = self.harpe_run("clock", "set", "1200", "--socket", self.socket)
-        self.assertEqual(said.returncode, 69)
-        self.assertIn("no agent listens", said.stderr)
-        self.assertIn("--direct", said.stderr)
-
-    def test_directly_they_warn(self):
-        simulated = ["--direct", "--simulate", self.simulation, "--gpus", "0"]
-        said = self.harpe_run("limit", "set", "200", *simulated)
-        self.assertEqual(said.returncode, 0, said.stderr)
-        self.assertIn("nothing will put this back; undo it with: harpe limit reset --direct", said.stdout)
-        self.assertIn("now:    power limit 300 W", self.harpe_run("limit", "reset", *simulated).stdout)
-
-
 class Service(AgentTest):
     """What systemd and monitoring see."""
 
@@ -339,6 +303,42 @@ class Service(AgentTest):
         self.agent.send_signal(signal.SIGHUP)
         self.wait_for(lambda: log.exists() and "anew" in log.read_text())
         self.assertEqual(self.ask("GET", "/time").status, 200)
+
+    def test_directories_are_not_made(self):
+        nowhere = self.folder / "none"
+        self.assertIn("there is no such directory: make it first",
+                      self.refused_start("--audit-log", nowhere / "audit.jsonl"))
+        self.socket = nowhere / "agent.sock"
+        self.assertIn("there is no such directory: make it first", self.refused_start())
+        self.assertFalse(nowhere.exists())
+
+    def test_a_simulation_does_not_take_the_place_of_the_real_agent(self):
+        command = [self.harpe, "agent", "--policy", self.policy]
+        for how in [{"args": ["--simulate", self.simulation]}, {"env": {"HARPE_SIMULATION": str(self.simulation)}}]:
+            run = subprocess.run([*command, *how.get("args", [])], capture_output=True, text=True, timeout=60,
+                                 env={**os.environ, **how.get("env", {})})
+            self.assertEqual(run.returncode, 2)
+            self.assertIn("needs a --socket of its own", run.stderr)
+
+    def test_its_lines_have_one_form(self):
+        for environment, stamp in [({}, r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ "), ({"JOURNAL_STREAM": "here"}, "")]:
+            read, write = os.pipe()
+            self.addCleanup(os.close, read)
+            status = os.fstat(write)
+            stream = {name: f"{status.st_dev}:{status.st_ino}" for name in environment}
+            command = [part for part in self.command() if part not in ("--log", self.folder / "log")]
+            agent = subprocess.Popen(command, stderr=write, env={**os.environ, **stream})
+            os.close(write)
+            with os.fdopen(os.dup(read)) as lines:
+                said = []
+                while not said or "listening on" not in said[-1]:
+                    said.append(lines.readline())
+                agent.terminate()
+                said += lines.readlines()
+            self.assertEqual(agent.wait(30), 0)
+            self.assertIn("stopped", said[-1])
+            for line in said:
+                self.assertRegex(line, f"^{stamp}harpe agent: ")
 
     def test_stale_sockets_are_replaced_and_others_left_alone(self):
         with socket.socket(socket.AF_UNIX) as stale:

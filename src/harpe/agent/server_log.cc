@@ -1,9 +1,12 @@
 #include "harpe/agent/server_log.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <string>
@@ -27,10 +30,9 @@ Status ServerLog::reopen() {
   return ok_status();
 }
 
-void ServerLog::write(std::string_view line) {
+std::string log_line(std::string_view line, bool with_time) {
   std::string text;
-  const std::lock_guard lock(mutex_);
-  if (file_) {
+  if (with_time) {
     const std::time_t now = std::time(nullptr);
     std::tm utc{};
     gmtime_r(&now, &utc);
@@ -38,8 +40,23 @@ void ServerLog::write(std::string_view line) {
     std::strftime(stamp.data(), stamp.size(), "%Y-%m-%dT%H:%M:%SZ ", &utc);
     text = stamp.data();
   }
+  text += "harpe agent: ";
   for (const char c : line) text += c == '\n' || c == '\r' ? ' ' : c;
-  text += '\n';
+  return text + '\n';
+}
+
+bool stderr_is_journal() {
+  // "device:inode" of the stream that systemd opened: a child may have another by now.
+  const char* stream =
+      std::getenv("JOURNAL_STREAM");  // NOLINT(concurrency-mt-unsafe): at the start
+  struct stat status{};
+  if (stream == nullptr || ::fstat(STDERR_FILENO, &status) != 0) return false;
+  return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) == stream;
+}
+
+void ServerLog::write(std::string_view line) {
+  const std::lock_guard lock(mutex_);
+  const std::string text = log_line(line, file_ || !to_journal_);
   // A log that cannot be written must not stop the agent.
   [[maybe_unused]] const auto written =
       ::write(file_ ? file_.get() : STDERR_FILENO, text.data(), text.size());

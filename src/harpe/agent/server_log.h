@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <mutex>
+#include <string>
 #include <string_view>
 
 #include "harpe/agent/server_fd.h"
@@ -11,15 +12,23 @@
 
 namespace harpe {
 
+/// A line of the log: "2026-03-01T12:00:00Z harpe agent: asked to stop". Line ends within are
+/// replaced.
+std::string log_line(std::string_view line, bool with_time = true);
+/// Whether standard error goes to systemd's journal, which writes the time itself.
+bool stderr_is_journal();
+
 /// Thread-safe.
 class ServerLog {
  public:
   /// \param path  empty: standard error
   static Result<ServerLog> open(const std::filesystem::path& path);
   ServerLog(ServerLog&& other) noexcept
-      : path_(std::move(other.path_)), file_(std::move(other.file_)) {}
+      : path_(std::move(other.path_)),
+        file_(std::move(other.file_)),
+        to_journal_(other.to_journal_) {}
 
-  /// One line; in a file with the time (UTC). Line ends within are replaced.
+  /// One line, with the time (UTC) but in the journal.
   void write(std::string_view line);
   /// Opens the file anew, after it was rotated; on a fault goes on with the old one.
   Status reopen();
@@ -30,6 +39,7 @@ class ServerLog {
   std::mutex mutex_;
   std::filesystem::path path_;
   UniqueFd file_;
+  bool to_journal_ = stderr_is_journal();
 };
 
 }  // namespace harpe

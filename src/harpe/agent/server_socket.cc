@@ -65,13 +65,33 @@ Result<sockaddr_un> unix_address(const std::filesystem::path& path) {
 
 }  // namespace
 
+Status usable_directory(const std::filesystem::path& directory) {
+  std::error_code error;
+  if (std::filesystem::is_directory(directory, error)) return ok_status();
+  const bool is_ours = directory == kRuntimeDirectory || directory == kLogDirectory;
+  if (!is_ours) {
+    return io_error(directory,
+                    error && error.value() != ENOENT
+                        ? error.message()
+                        : "there is no such directory: make it first (mkdir), so that it has the "
+                          "owner and mode that you want");
+  }
+  // A plain mkdir: what is above is there on any machine, or something is wrong.
+  if (::mkdir(directory.c_str(), directory == kLogDirectory ? 0750 : 0755) == 0) {
+    return ok_status();
+  }
+  return io_error(directory, std::string(std::strerror(errno)) +
+                                 ": run the agent as root, or choose other paths (--socket, "
+                                 "--state-file, --audit-log)");
+}
+
 Result<UniqueFd> listen_unix(const UnixSocketOptions& options) {
   Result<sockaddr_un> address = unix_address(options.path);
   if (!address.ok()) return std::move(address).error();
   if (options.path.has_parent_path()) {
-    std::error_code error;
-    std::filesystem::create_directories(options.path.parent_path(), error);
-    if (error) return io_error(options.path.parent_path(), error.message());
+    if (Status there = usable_directory(options.path.parent_path()); !there.ok()) {
+      return std::move(there).error();
+    }
   }
   if (Status cleared = clear_stale_socket(options.path, *address); !cleared.ok()) {
     return std::move(cleared).error();

@@ -22,6 +22,12 @@ struct UnixSocketOptions {
   std::optional<std::uint32_t> uid, gid;  ///< none: this process's
 };
 
+inline constexpr const char* kRuntimeDirectory = "/run/harpe";
+inline constexpr const char* kLogDirectory = "/var/log/harpe";
+/// Whether a directory is there. The agent makes its two usual ones, and no others: a mistyped path
+/// must not become a new directory with root's rights.
+Status usable_directory(const std::filesystem::path& directory);
+
 /// A listening Unix socket. A socket at that path on which nobody listens any more is replaced; a
 /// live one is a conflict, any other file is left alone and is a fault.
 Result<UniqueFd> listen_unix(const UnixSocketOptions& options);

@@ -5,6 +5,8 @@
 
 #include "harpe/agent/policy.h"
 #include "harpe/agent/server.h"
+#include "harpe/agent/server_log.h"
+#include "harpe/agent/server_socket.h"
 #include "harpe/agent/token.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
@@ -52,28 +54,34 @@ Result<Outcome> run(const AgentArguments& arguments, Console& console) {
   if (!policy.ok()) return std::move(policy).error();
   DeviceOptions device_options = DeviceOptions::of_environment();
   if (!setup->simulation.empty()) device_options.simulation = setup->simulation;
+  if (!device_options.simulation.empty() && !setup->socket_named) {
+    return Error::invalid(
+        "an agent on simulated GPUs (--simulate, HARPE_SIMULATION) needs a --socket of its own, "
+        "such as --socket ./agent.sock: the usual one is for the node's real GPUs");
+  }
   Result<Devices> devices = open_devices(device_options);
   if (!devices.ok()) return std::move(devices).error();
+  const auto say = [&, with_time = !stderr_is_journal()](const std::string& line) {
+    console.err << log_line(line, with_time) << std::flush;
+  };
   for (const BackendState& backend : devices->backends) {
-    console.err << "harpe agent: " << backend.name << ": " << backend.detail << '\n';
+    say(backend.name + ": " + backend.detail);
   }
   if (device_options.simulation.empty() && ::geteuid() != 0) {
-    console.err << "harpe agent: not running as root: drivers will most likely refuse to set "
-                   "anything; reading works\n";
+    say("not running as root: drivers will most likely refuse to set anything; reading works");
   }
   for (const auto& file :
        {setup->options.controller.audit_log, setup->options.controller.state_file}) {
     if (!file.has_parent_path()) continue;
-    if (Status there = ensure_directory(file.parent_path()); !there.ok()) {
+    if (Status there = usable_directory(file.parent_path()); !there.ok()) {
       return std::move(there).error();
     }
   }
   setup->options.version = HARPE_VERSION;
   const std::string how = setup->options.controller.dry_run ? " (dry run: nothing is set)" : "";
-  const Status served = run_agent(
-      *std::move(devices), *std::move(policy), setup->options, [&](std::string_view name) {
-        console.err << "harpe agent: listening on " << name << how << std::endl;
-      });
+  const Status served =
+      run_agent(*std::move(devices), *std::move(policy), setup->options,
+                [&](std::string_view name) { say("listening on " + std::string(name) + how); });
   if (!served.ok()) return served.error();
   return Outcome{.text = "", .json = json_text({{"stopped", true}})};
 }

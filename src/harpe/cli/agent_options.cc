@@ -178,7 +178,8 @@ const std::vector<AgentOptionHelp>& agent_option_table() {
       {"connections", "COUNT", "Most connections at once (default: 16384)"},
       {"connections-per-user", "COUNT", "Most of one user or address (default: 1024)"},
       {"dry-run", "", "Change nothing; say what would be changed"},
-      {"simulate", "FILE", "Serve the simulated GPUs of this file (also HARPE_SIMULATION)"}};
+      {"simulate", "FILE",
+       "Serve the simulated GPUs of this file (also HARPE_SIMULATION), on a --socket of its own"}};
   return kTable;
 }
 
@@ -211,6 +212,7 @@ Result<AgentSetup> agent_setup(const AgentOptionValues& values) {
   AgentSetup setup;
   setup.policy = read.text("policy", kDefaultPolicy);
   setup.simulation = read.text("simulate");
+  setup.socket_named = values.contains("socket");
   read_transport(read, setup.options);
   read_controller(read, setup.options);
   if (const Status right = check_agent_options(setup.options); !right.ok()) {

@@ -31,6 +31,7 @@ Result<AgentOptionValues> parse_agent_config(std::string_view text, const std::s
 struct AgentSetup {
   AgentOptions options;
   std::string policy, simulation;
+  bool socket_named = false;  ///< by the user
 };
 /// Reads the values; what is not given has its default. All faults at once.
 Result<AgentSetup> agent_setup(const AgentOptionValues& values);
