@@ -79,6 +79,14 @@ class Commands(AgentTest):
         direct = json.loads(self.harpe_run("clock", "set", "1305", *simulated, "--json").stdout)["gpus"][0]
         self.assertEqual((direct["before"]["locked_clocks_mhz"], direct["now"]["graphics_clock_mhz"]), ([], 1305))
 
+    def test_a_dry_run_of_the_agent_is_said(self):
+        self.start("--dry-run")
+        said = self.through_agent("clock", "set", "1200", "--gpus", "0")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("would lock graphics clocks to 1200 MHz; the agent makes a dry run: nothing is set", said.stdout)
+        self.assertNotIn("put back in", said.stdout)
+        self.assertEqual(self.leases(), {})
+
     def test_a_clock_that_does_not_come_is_said(self):
         self.simulate("switch_ms = 5000\n")
         self.start()

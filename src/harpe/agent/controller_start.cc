@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -61,7 +62,12 @@ NodeController::NodeController(Policy policy, ControllerOptions options, Clock& 
     : policy_(std::move(policy)), options_(std::move(options)), clock_(clock) {}
 
 void NodeController::operator delete(NodeController* controller, std::destroying_delete_t /*how*/) {
-  if (!controller->end()) return;
+  if (!controller->end()) {
+    // Known to leak checkers: it is meant.
+    static std::atomic<NodeController*> left_behind;
+    left_behind = controller;
+    return;
+  }
   controller->~NodeController();
   ::operator delete(controller);
 }

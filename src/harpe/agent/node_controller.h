@@ -7,6 +7,7 @@
 /// owners under the lock of the book, so that no later lease's setting comes before it.
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -34,6 +35,7 @@ class NodeController final : public Controller {
   NodeController(Policy policy, ControllerOptions options, Clock& clock);
   /// Leaves everything behind where a driver's call hangs: its thread still works with it.
   static void operator delete(NodeController* controller, std::destroying_delete_t how);
+  static void* operator new(std::size_t size);
   /// Opens files, starts threads, puts back what is left. Once, before all else.
   Status begin(Devices devices);
 

@@ -92,6 +92,11 @@ Status AgentSetting::set(int gpu) {
     if (!*earlier) static_cast<void>(agent_.release(lease).ok());
     return applied.error();
   }
+  if (applied->text.starts_with("would ")) {
+    if (!*earlier) static_cast<void>(agent_.release(lease).ok());
+    report_.add_nothing(gpu, applied->text, "; the agent makes a dry run: nothing is set");
+    return ok_status();
+  }
   // What was refused does not change how long the earlier setting lasts.
   if (*earlier) {
     if (Status renewed = agent_.renew(lease, arguments_.duration); !renewed.ok()) return renewed;
@@ -146,16 +151,14 @@ Status AgentSetting::say_why_there_is_nothing(int gpu) {
                          " for another " + duration_text(holder.expires_in) +
                          ": wait, or ask them to release it (root can: DELETE /v1/leases/ID)");
   }
-  WantedSetting direct = wanted_;
   SettingArguments there = arguments_;
   there.direct = true;
   there.devices.gpus = std::to_string(gpu);
   there.socket.clear();
-  report_.add_nothing(gpu, "nothing that you set from the command line is in force for its " +
-                               text_of(controls_) +
-                               ". What somebody left behind without the agent, root removes "
-                               "with: " +
-                               undo_command(there, direct));
+  report_.add_nothing(
+      gpu, "nothing that you set from the command line is in force for its " + text_of(controls_),
+      ". What somebody left behind without the agent, root removes with: " +
+          undo_command(there, wanted_));
   return ok_status();
 }
 

@@ -1,11 +1,13 @@
 #include "harpe/cli/device_setting.h"
 
 #include <utility>
+#include <vector>
 
 #include "harpe/agent/setting_text.h"
 #include "harpe/cli/agent_options.h"
 #include "harpe/cli/options.h"
 #include "harpe/cli/setting_report.h"
+#include "harpe/cli/shell_words.h"
 
 namespace harpe {
 namespace {
@@ -106,15 +108,16 @@ void add_setting_options(CLI::App& app, SettingArguments& arguments, bool reset)
 }
 
 std::string undo_command(const SettingArguments& arguments, const WantedSetting& wanted) {
-  std::string command = wanted.command + " reset";
-  if (arguments.direct) command += " --direct";
+  std::vector<std::string> words;
+  if (arguments.direct) words.emplace_back("--direct");
   const auto add = [&](const char* option, const std::string& value) {
-    if (!value.empty()) command += std::string(" ") + option + " " + shell_word(value);
+    if (!value.empty()) words.insert(words.end(), {option, value});
   };
   add("--gpus", arguments.devices.gpus);
   add("--simulate", arguments.devices.simulation);
   add("--socket", arguments.socket);
-  return command;
+  const std::string command = wanted.command + " reset";
+  return words.empty() ? command : command + " " + shell_text(words);
 }
 
 Result<Outcome> run_setting(const SettingArguments& arguments, const WantedSetting& wanted) {

@@ -114,9 +114,9 @@ void SettingReport::add(int gpu, const std::string& what, const GpuReading& befo
   gpus_.push_back(std::move(entry));
 }
 
-void SettingReport::add_nothing(int gpu, const std::string& why) {
-  text_ += name_of_gpu(gpu) + ": " + why + "\n";
-  gpus_.push_back({{"gpu", gpu}, {"what", "nothing to put back"}});
+void SettingReport::add_nothing(int gpu, const std::string& what, const std::string& why) {
+  text_ += name_of_gpu(gpu) + ": " + what + why + "\n";
+  gpus_.push_back({{"gpu", gpu}, {"what", what}});
 }
 
 void SettingReport::add_failure(int gpu, Error error) {
@@ -142,15 +142,6 @@ Result<Outcome> SettingReport::outcome() const {
   if (!notes_.empty()) document["notes"] = notes_;
   outcome.json = json_text(document);
   return outcome;
-}
-
-std::string shell_word(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=@%+";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 }  // namespace harpe

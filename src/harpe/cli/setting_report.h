@@ -30,8 +30,8 @@ class SettingReport {
   /// A GPU that was set or put back. \param range  the clocks asked for; none: no clocks were
   void add(int gpu, const std::string& what, const GpuReading& before, const GpuReading& now,
            const std::optional<ClockRange>& range = std::nullopt, const Json& extra = Json());
-  /// A GPU that nothing was done to.
-  void add_nothing(int gpu, const std::string& why);
+  /// A GPU that nothing was done to. \param why  for people alone
+  void add_nothing(int gpu, const std::string& what, const std::string& why);
   void add_failure(int gpu, Error error);
   /// A line that belongs to the last GPU.
   void say(const std::string& line) { text_ += "  " + line + "\n"; }
@@ -48,8 +48,5 @@ class SettingReport {
   Json gpus_ = Json::array();
   std::map<int, Error> failures_;
 };
-
-/// A word as a shell reads it.
-std::string shell_word(const std::string& word);
 
 }  // namespace harpe
