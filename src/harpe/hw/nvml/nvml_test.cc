@@ -200,7 +200,8 @@ TEST(Nvml, ADividedGpuIsReadButNotSet) {
                                gpu->set_locked_clocks(ClockDomain::kGraphics, {{210}, {1410}}),
                                gpu->reset_locked_clocks(ClockDomain::kGraphics), gpu->may_set()}) {
     EXPECT_EQ(status.error().code, ErrorCode::kNotSupported);
-    EXPECT_THAT(status.error().text(), HasSubstr("share its clocks, its power and its power limit"));
+    EXPECT_THAT(status.error().text(),
+                HasSubstr("share its clocks, its power and its power limit"));
   }
   EXPECT_EQ(script.calls("nvmlDeviceSetPowerManagementLimit"), 0);
   EXPECT_EQ(script.calls("nvmlDeviceSetGpuLockedClocks"), 0);
