@@ -27,6 +27,7 @@ constexpr double kHeavyTails = 1.25;
 constexpr double kHiddenByAverage = 0.1;
 constexpr double kLeastVariance = 1e-6;  // counters count in mJ
 constexpr int kStepsToDistrust = 20;
+constexpr double kShortSpan = 10;  // steps of a counter without power that say little of its slope
 // A rise so much steeper than the power seen is no energy, but a counter that started over.
 constexpr double kImpossible = 10, kImpossibleOffset = 2000;
 
@@ -188,7 +189,16 @@ void EnergyEstimator::add_counter(const EnergySample& sample) {
       restarts_ += 1;
     }
   }
-  if (const auto step = steps_.add(sample.time, sample.spread, *sample.counter)) add_knot(*step);
+  const bool first = !has_power_ && knots_.empty() && !steps_.last_value();
+  const auto step = steps_.add(sample.time, sample.spread, *sample.counter);
+  if (step) add_knot(*step);
+  if (first) {
+    // It stepped to this value within the last period, however long the next reading is away.
+    const double period = steps_.period().value;
+    add_knot({.time = sample.time + Seconds{-period / 2},
+              .sigma = {period / std::sqrt(12.0)},
+              .value = *sample.counter});
+  }
 }
 
 void EnergyEstimator::add_knot(const CounterStep& step) {
@@ -227,6 +237,11 @@ void EnergyEstimator::compare(const Knot& before, const Knot& after) {
     // Power is unknown between steps: how much it varies from step to step says how far it may
     // have varied within.
     const double level = used / time;
+    if (time < kShortSpan * steps_.period().value) {
+      // Not knowing just when the counter stepped is most of it: better than nothing, and no more.
+      if (compared_ == 0) scale_ = level;
+      return;
+    }
     const double rate = compared_ == 0 ? 0 : square(used / scale_ - time) / time;
     scale_ = compared_ == 0 ? level : scale_ + (level - scale_) / 4;
     rate_ += (rate - rate_) / std::min(10.0, compared_ + 1.0);
@@ -302,18 +317,21 @@ EnergyEstimator::Edge EnergyEstimator::edge(Instant time) const {
   }
   const Knot& b = *after;
   const Knot& a = *std::prev(after);
+  // Without power the counter alone says how much was used between its two steps.
+  const double over = b.at.integral - a.at.integral;
+  const double scale = !has_power_ && over > 0 ? (b.energy - a.energy) / over : scale_;
   // Forward from the step before, backward from the step after; each as good as its step's time
   // and the power in between.
   const double total = std::max(b.at.variance - a.at.variance, 0.0);
   const double part = std::clamp(edge.at.variance - a.at.variance, 0.0, total);
   const double forward =
-      inflation * (square(scale_ * a.at.power * a.sigma) + square(scale_) * part) + kLeastVariance;
+      inflation * (square(scale * a.at.power * a.sigma) + square(scale) * part) + kLeastVariance;
   const double backward =
-      inflation * (square(scale_ * b.at.power * b.sigma) + square(scale_) * (total - part)) +
+      inflation * (square(scale * b.at.power * b.sigma) + square(scale) * (total - part)) +
       kLeastVariance;
-  edge.residual = b.energy - a.energy - scale_ * (b.at.integral - a.at.integral);
+  edge.residual = b.energy - a.energy - scale * over;
   edge.residual_variance = forward + backward;
-  edge.energy = a.energy + scale_ * (edge.at.integral - a.at.integral) +
+  edge.energy = a.energy + scale * (edge.at.integral - a.at.integral) +
                 edge.residual * forward / (forward + backward);
   edge.energy = std::clamp(edge.energy, a.energy, b.energy);
   edge.variance = forward * backward / (forward + backward);
@@ -357,6 +375,12 @@ EnergyEstimate EnergyEstimator::difference(const Edge& begin, const Edge& end) c
     result.energy = {end.energy - begin.energy};
     variance = begin.variance + end.variance + std::max(0.0, end.bridged - begin.bridged);
     result.source = has_power_ ? EnergySource::kCounterAndPower : EnergySource::kCounter;
+  }
+  if (!has_power_) {
+    // Each edge lies somewhere within a step; over a few steps their height is not known well.
+    const double step = scale_ * steps_.period().value;
+    const bool is_short = result.time.value < kShortSpan * steps_.period().value;
+    variance = std::max(variance, square(step) / 6 * (is_short ? 4 : 1));
   }
   result.energy.value = std::max(0.0, result.energy.value);
   // Few steps tell little of how well counter and power agree: near to Student's t.
