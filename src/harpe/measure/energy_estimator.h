@@ -107,6 +107,9 @@ class EnergyEstimator {
   Joules total(Instant now);
 
  private:
+  static constexpr double kNinetyFivePercent = 1.959964;  ///< normal distribution, both sides
+  /// Steps of a counter without power that say little of its slope.
+  static constexpr double kShortSpan = 10;
   /// Power sampled, with its integrals since the first sample.
   struct PowerPoint {
     Instant time{};
