@@ -41,7 +41,7 @@ std::optional<ClockLock> GpuControl::known_lock(ClockDomain domain) {
   const auto told = gpu_->locked_clocks(domain);
   if (told) return ClockLock{*told};
   const auto& own = domain == ClockDomain::kGraphics ? graphics_lock_ : memory_lock_;
-  if (own && told.error().code == ErrorCode::kNotSupported) return ClockLock{*own};
+  if (own && told.error().code == ErrorCode::kNotSupported) return ClockLock{own};
   return std::nullopt;
 }
 

@@ -49,7 +49,7 @@ GpuOwner::GpuOwner(std::unique_ptr<GpuControl> control, Options options, Counter
 
 GpuOwner::~GpuOwner() {
   begin_farewell();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void GpuOwner::begin_farewell() {
@@ -58,7 +58,11 @@ void GpuOwner::begin_farewell() {
 }
 
 bool GpuOwner::has_ended(std::chrono::steady_clock::time_point until) {
-  if (ended_.wait_until(until) == std::future_status::ready) return true;
+  if (ended_.wait_until(until) == std::future_status::ready) {
+    if (thread_.joinable()) thread_.join();
+    return true;
+  }
+  thread_.detach();
   const std::lock_guard lock(voice_mutex_);
   silent_ = true;
   return false;
