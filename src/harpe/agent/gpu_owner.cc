@@ -16,8 +16,10 @@ namespace {
 constexpr std::size_t kMostTasks = 256;
 constexpr std::size_t kMostReaders = 4096;
 constexpr Seconds kFirstRetry{0.1}, kLongestRetry{30};
-/// Between commands that change nothing: a client that rings without end gets no more of a core.
+/// Between commands that change nothing, and after so many rings without a command: a client that
+/// rings without end gets no more of a core.
 constexpr Seconds kPauseAfterNothing{0.001}, kPauseAfterRefusal{0.005};
+constexpr int kWakesForNothing = 8;
 /// A client may silence its bell; whatever else comes is not kept from the owner for longer.
 constexpr Seconds kLongestTrust{0.1};
 constexpr int kNiceOwner = -10;
@@ -160,20 +162,21 @@ void GpuOwner::set_listening(bool listening) {
 void GpuOwner::run() {
   ::sched_getaffinity(0, sizeof all_cpus_, &all_cpus_);
   if (options_.prompt) be_prompt();
-  bool woken = false;
+  int for_nothing = 0;  // wake-ups in a row
   for (;;) {
     const bool served = serve_clock();
     if (auto task = next_task()) {
       (*task)();
-      woken = false;
+      for_nothing = 0;
       continue;
     }
     if (stopping_) break;
     serve_what_is_due();
-    if (woken && !served) {
+    if (served) for_nothing = 0;
+    if (for_nothing >= kWakesForNothing) {
       next_command_ = std::max(next_command_, clock_.now() + kPauseAfterNothing);
     }
-    woken = wait();
+    for_nothing = wait() ? for_nothing + 1 : 0;
   }
   say_farewell();
   end_.set_value();

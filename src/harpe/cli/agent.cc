@@ -127,6 +127,11 @@ Result<Outcome> issue_token(const TokenArguments& arguments) {
   if (!expires.ok()) return expires.error();
   if (trim(arguments.user).empty()) return Error::invalid("a token needs a --user");
   const std::string token = key->sign({arguments.user, *scopes, *expires});
+  // No token leaves that its agent would refuse.
+  if (const auto accepted = key->verify(token, std::time(nullptr)); !accepted.ok()) {
+    return Error::invalid("an agent would refuse this token: " + accepted.error().text() +
+                          " Give a shorter --user or fewer scopes");
+  }
   Json document{{"token", token}, {"user", arguments.user}, {"scopes", *scopes}};
   document["expires"] = *expires ? Json(**expires) : Json();
   return Outcome{.text = token + "\n", .json = json_text(document)};
