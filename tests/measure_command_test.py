@@ -78,6 +78,60 @@ class Run(Case):
                                ("kill -KILL $$", 137)]:
             self.assertEqual(self.harpe("run", "--", "sh", "-c", script).returncode, status)
 
+    def faulty(self, kind, more):
+        """Two idle A40, the second with a fault."""
+        file = self.folder / "faulty.toml"
+        file.write_text(f'''state_file = "{self.folder}/faulty-state"
+[[gpu]]
+model = "a40"
+count = 2
+[[fault]]
+kind = "{kind}"
+gpu = 1
+{more}
+''')
+        return dict(self.bare, HARPE_SIMULATION=str(file))
+
+    def test_a_slow_driver_is_not_the_commands_time(self):
+        slow = self.faulty("slow_call", 'seconds = 0.3\ncalls = "reads"')
+        done, report = self.report("--", "sleep", "1.5", env=slow)
+        self.assertEqual(done.returncode, 0)
+        self.assertLess(abs(report["time_s"] - 1.5), 0.25)
+        # Idle A40: steady, the same for both.
+        sound = self.folder / "sound.toml"
+        sound.write_text('[[gpu]]\nmodel = "a40"\ncount = 2\n')
+        truth = self.report("--", "sleep", "1.5", env=dict(self.bare, HARPE_SIMULATION=str(sound)))[1]
+        truth = truth["total"]["energy_j"]
+        self.assertLess(abs(report["total"]["energy_j"] - truth), report["total"]["error_j"])
+
+    def test_a_driver_that_hangs_holds_neither_the_command_nor_its_end(self):
+        hung = self.faulty("slow_call", 'seconds = 60\ncalls = "reads"')
+        begin = time.monotonic()
+        process = subprocess.Popen([HARPE, "run", "--", "sh", "-c", "echo started; sleep 1; exit 3"],
+                                   env=hung, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(4)
+        process.send_signal(signal.SIGTERM)  # no more waiting for the driver
+        out, err = process.communicate(timeout=30)
+        self.assertEqual((process.returncode, out), (3, "started\n"), err)
+        self.assertIn("a driver did not answer", err)
+        self.assertNotIn("there is no GPU", err)
+        self.assertLess(time.monotonic() - begin, 20)
+
+    def test_of_a_gpu_that_was_lost_the_report_says_at_least(self):
+        lost = self.faulty("gpu_lost", "at_s = 1")
+        table = self.folder / "runs.csv"
+        done = self.harpe("run", "--csv", str(table), "--out", str(self.folder / "report.json"), "--",
+                          "sleep", "2", env=lost)
+        self.assertRegex(done.stderr, r"s, at least [0-9.]+ J\n")
+        self.assertRegex(done.stderr, r"total +at least [0-9.]+ J +-")
+        report = json.loads((self.folder / "report.json").read_text())
+        self.assertIsNone(report["total"]["error_j"])
+        self.assertIsNone(report["total"]["mean_power_w"])
+        self.assertGreater(report["total"]["missing_s"], 0.5)
+        row = next(csv.DictReader(table.read_text().splitlines()))
+        self.assertNotEqual(row["gpu0_error"], "")
+        self.assertEqual(row["gpu1_error"], "")
+
     def test_what_cannot_be_executed_has_the_shells_status(self):
         missing = self.harpe("run", "--", "no-such-program-here")
         self.assertEqual(missing.returncode, 127)
@@ -453,6 +507,23 @@ gain = 1.0
         self.assertEqual(os.waitstatus_to_exitcode(status), 0)
         return text
 
+    def test_a_driver_that_hangs_does_not_hold_it_for_ever(self):
+        slow = self.folder / "slow.toml"
+        slow.write_text(SIMULATION.format(folder=self.folder) +
+                        '[[fault]]\nkind = "slow_call"\ngpu = 1\nseconds = 60\ncalls = "reads"\n')
+        process = subprocess.Popen([HARPE, "monitor"], env=dict(self.bare, HARPE_SIMULATION=str(slow)),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        self.assertIn("does not answer", process.communicate(timeout=20)[1])
+        self.assertEqual(process.returncode, 128 + signal.SIGINT)
+
+    def test_times_have_units_and_are_above_nothing(self):
+        for wrong in ("0", "0s", "-1", "soon"):
+            self.assertEqual(self.harpe("monitor", "--duration", wrong, env=self.simulated).returncode, 2)
+        done = self.harpe("monitor", "--duration", "0.0001h", "--interval", "200ms", env=self.simulated)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_on_a_terminal_of_80_columns_nothing_breaks_not_even_when_a_gpu_is_lost(self):
         simulation = self.folder / "lost.toml"
         simulation.write_text(SIMULATION.format(folder=self.folder) +
@@ -555,6 +626,12 @@ class SwitchLatency(Case):
         self.assertEqual(len(list(csv.DictReader(table.read_text().splitlines()))), 2)
         look = self.harpe("monitor", "--json", "--count", "1", env=self.simulated)
         self.assertEqual(look.returncode, 0)
+
+    def test_a_load_that_ends_at_once_is_an_error(self):
+        done = self.harpe("switch-latency", "--gpus", "0", "--clocks", "1410,1050", "--", "false",
+                          env=self.simulated)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the load ended before the measurement", done.stderr)
 
     def test_an_interrupt_ends_it_early_with_what_there_is(self):
         process = subprocess.Popen([HARPE, "switch-latency", "--gpus", "0", "--repeats", "1000"],

@@ -78,7 +78,8 @@ EnergyEstimate total_of(const WindowEnergy& window) {
 }
 
 bool error_known(const EnergyEstimate& energy) {
-  return energy.source != EnergySource::kNone && energy.error.value > 0;
+  return energy.source != EnergySource::kNone && energy.error.value > 0 &&
+         energy.missing.value <= 0;
 }
 
 std::string energy_text(const EnergyEstimate& energy) {
@@ -86,6 +87,7 @@ std::string energy_text(const EnergyEstimate& energy) {
   const bool small = std::max(energy.energy.value, error) < 1;
   const double scale = small ? 1000 : 1;
   const char* unit = small ? " mJ" : " J";
+  if (energy.missing.value > 0) return "at least " + joules_text(energy.energy);
   if (!error_known(energy)) return grouped(energy.energy.value * scale, 1) + " ± ?" + unit;
   const int decimals = decimals_of(error * scale);
   return grouped(energy.energy.value * scale, decimals) + " ± " + grouped(error * scale, decimals) +
@@ -148,13 +150,15 @@ std::vector<std::string> energy_remarks(const WindowEnergy& window) {
 
 Json estimate_json(const EnergyEstimate& energy) {
   if (energy.source == EnergySource::kNone) return {};
-  Json result = {{"energy_j", energy.energy.value},
-                 {"error_j", error_known(energy) ? Json(energy.error.value) : Json()},
-                 {"sensor_error_j", energy.sensor_error.value},
-                 {"mean_power_w", energy.mean_power().value},
-                 {"source", source_name(energy.source)},
-                 {"unobserved_s", energy.unobserved.value},
-                 {"counter_restarts", energy.restarts}};
+  Json result = {
+      {"energy_j", energy.energy.value},
+      {"error_j", error_known(energy) ? Json(energy.error.value) : Json()},
+      {"sensor_error_j", energy.sensor_error.value},
+      {"mean_power_w", energy.missing.value > 0 ? Json() : Json(energy.mean_power().value)},
+      {"source", source_name(energy.source)},
+      {"unobserved_s", energy.unobserved.value},
+      {"missing_s", energy.missing.value},
+      {"counter_restarts", energy.restarts}};
   result["counter_per_power"] = energy.counter_per_power ? Json(*energy.counter_per_power) : Json();
   return result;
 }

@@ -177,6 +177,7 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
   }
 
   InterruptScope interrupts;  // before the sampling thread
+  const HangGuard guard("harpe monitor: a driver does not answer: left without a summary");
   MonitorOptions options;
   // Often enough to see when counters step, and no more: a GPU that is asked all the time does not
   // sleep.
@@ -232,6 +233,14 @@ Result<Seconds> parse_interval(std::string_view text) {
   return time;
 }
 
+Result<Seconds> parse_duration(std::string_view text) {
+  Result<Seconds> time = parse_seconds(text);
+  if (time.ok() && time->value <= 0) {
+    return Error::invalid("expected a time above 0, found " + in_quotes(text));
+  }
+  return time;
+}
+
 }  // namespace
 
 void add_monitor_command(Commands& commands) {
@@ -253,7 +262,7 @@ void add_monitor_command(Commands& commands) {
   add_parsed(app, "--count", "N", "End after so many looks", arguments->count,
              [](std::string_view text) { return parse_count(text, 1, 1'000'000'000); });
   add_parsed(app, "--duration", "SECONDS", "End after this long", arguments->duration,
-             [](std::string_view text) { return parse_seconds(text); });
+             parse_duration);
   app.add_flag("--csv", arguments->csv, "Print CSV, one row a device and look");
 }
 

@@ -16,8 +16,9 @@ struct Unit {
 };
 
 // Longer suffixes come first: "ms" before "s".
-constexpr std::array kTimeUnits = {Unit{"min", 60}, Unit{"ns", 1e-9}, Unit{"us", 1e-6},
-                                   Unit{"ms", 1e-3}, Unit{"s", 1}};
+constexpr std::array kTimeUnits = {Unit{"min", 60},  Unit{"ns", 1e-9}, Unit{"us", 1e-6},
+                                   Unit{"ms", 1e-3}, Unit{"s", 1},     Unit{"h", 3600},
+                                   Unit{"d", 86400}};
 constexpr std::array kPowerUnits = {Unit{"mW", 1e-3}, Unit{"kW", 1e3}, Unit{"MW", 1e6},
                                     Unit{"W", 1}};
 constexpr std::array kPercentUnits = {Unit{"%", 1}};
@@ -43,7 +44,7 @@ Result<double> parse_quantity(std::string_view text, std::span<const Unit> units
 }  // namespace
 
 Result<Seconds> parse_seconds(std::string_view text) {
-  auto value = parse_quantity(text, kTimeUnits, "a time such as 1.5, 1.5s or 250ms");
+  auto value = parse_quantity(text, kTimeUnits, "a time such as 1.5, 250ms, 5min or 8h");
   if (!value.ok()) return std::move(value).error();
   return Seconds{*value};
 }

@@ -11,7 +11,7 @@
 
 namespace harpe {
 
-/// Seconds; accepts the suffixes ns, us, ms, s, min. Not negative.
+/// Seconds; accepts the suffixes ns, us, ms, s, min, h, d. Not negative.
 Result<Seconds> parse_seconds(std::string_view text);
 /// Seconds separated by commas, at least one.
 Result<std::vector<Seconds>> parse_seconds_list(std::string_view text);

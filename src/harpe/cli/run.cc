@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <ostream>
 #include <set>
@@ -12,6 +13,7 @@
 #include "harpe/base/text.h"
 #include "harpe/carbon/intensity.h"
 #include "harpe/cli/command.h"
+#include "harpe/cli/command_meter.h"
 #include "harpe/cli/device_options.h"
 #include "harpe/cli/fitted_table.h"
 #include "harpe/cli/measure_output.h"
@@ -41,6 +43,7 @@ struct RunReport {
   std::vector<std::string> notes;
   std::vector<BackendState> backends;
   bool simulated = false;
+  bool unanswered = false;  ///< a driver did not answer after the command
   std::optional<CarbonIntensity> carbon;
   std::optional<EmbodiedCarbon> embodied;
 
@@ -90,6 +93,9 @@ std::vector<std::string> carbon_lines(const RunReport& report, const EnergyEstim
 
 /// Why there is no energy, and what would help.
 std::string nothing_text(const RunReport& report, int columns) {
+  if (report.unanswered) {
+    return "Only the time was measured: a driver did not answer after the command had ended.\n";
+  }
   const bool none = report.used.devices.empty();
   std::string text = wrapped_text(
       none
@@ -157,6 +163,9 @@ std::string report_json(const RunReport& report) {
   return json_text(document);
 }
 
+/// How long the command waits for the devices to be read before it, and its end for them after.
+constexpr Seconds kLongestStart{0.2}, kLongestEnd{30};
+
 /// Processes of others on the GPUs: there before the command began, or still there after it.
 void note_other_processes(const WindowEnergy& before, RunReport& report) {
   for (const DeviceEnergy& device : report.used.devices) {
@@ -175,41 +184,6 @@ void note_other_processes(const WindowEnergy& before, RunReport& report) {
     report.notes.push_back(device.label() +
                            " is shared: its energy includes that of other processes (" + ids + ")");
   }
-}
-
-Result<RunReport> measure_command(const RunArguments& arguments,
-                                  const std::vector<std::string>& command) {
-  Result<ChosenDevices> chosen = open_chosen_devices(arguments.devices);
-  if (!chosen.ok()) return std::move(chosen).error();
-  std::vector<Gpu*> gpus;
-  for (const int gpu : chosen->gpus) {
-    gpus.push_back(chosen->devices.gpus[static_cast<std::size_t>(gpu)].get());
-  }
-  std::vector<Cpu*> cpus;
-  for (const auto& cpu : chosen->devices.cpus) cpus.push_back(cpu.get());
-
-  ChildRunner runner;  // before the sampling thread, which inherits its signal mask
-  auto monitor = EnergyMonitor::start(gpus, cpus, {}, system_clock());
-  if (!monitor.ok()) return std::move(monitor).error();
-  const std::string name = shell_text(command);
-  if (Status status = (*monitor)->begin(name); !status.ok()) return std::move(status).error();
-  const Result<WindowEnergy> before = (*monitor)->so_far(name);
-  if (!before.ok()) return before.error();
-
-  const Result<ChildExit> exit = runner.run(command);
-  if (!exit.ok()) return exit.error();
-  Result<WindowEnergy> used = (*monitor)->end(name);
-  if (!used.ok()) return std::move(used).error();
-  RunReport report{.command = command,
-                   .exit = *exit,
-                   .used = *std::move(used),
-                   .notes = chosen->notes,
-                   .backends = chosen->devices.backends,
-                   .simulated = any_simulated(*chosen),
-                   .carbon = arguments.carbon,
-                   .embodied = arguments.embodied};
-  note_other_processes(*before, report);
-  return report;
 }
 
 /// Where the report goes: as JSON to --out; to standard error as text, or with --json and no file
@@ -238,30 +212,73 @@ void tell(const RunArguments& arguments, const RunReport& report, Console& conso
   console.err << std::flush;
 }
 
-Result<Outcome> run(const RunArguments& arguments, const std::vector<std::string>& command,
-                    Console& console) {
-  if (command.empty()) {
-    return Error::invalid("the command is missing: harpe run -- python train.py");
-  }
-  const Result<RunReport> report = measure_command(arguments, command);
-  if (!report.ok()) return report.error();
-  Outcome outcome{.text = {}, .json = {}, .status = report->exit.status};
-  if (report->exit.failure.empty()) {
-    tell(arguments, *report, console);
-    return outcome;
-  }
+/// What became of the command, on standard error.
+void conclude(const RunArguments& arguments, const RunReport& report, Console& console) {
+  if (report.exit.failure.empty()) return tell(arguments, report, console);
   // Nothing ran, so there is nothing to report.
   const std::string why =
-      in_quotes(command.front()) + " cannot be executed: " + report->exit.failure;
+      in_quotes(report.command.front()) + " cannot be executed: " + report.exit.failure;
   if (console.json) {
-    const bool missing = report->exit.status == 127;
+    const bool missing = report.exit.status == 127;
     console.err << error_json(
                        Error::of(missing ? ErrorCode::kNotFound : ErrorCode::kUnavailable, why))
                 << std::flush;
   } else {
     console.err << painted("error:", Paint::kRed, console.colour_err) << ' ' << why << '\n';
   }
-  return outcome;
+}
+
+Result<RunReport> measure_command(const RunArguments& arguments,
+                                  const std::vector<std::string>& command, Console& console) {
+  Result<ChosenDevices> chosen = open_chosen_devices(arguments.devices);
+  if (!chosen.ok()) return std::move(chosen).error();
+  std::vector<Gpu*> gpus;
+  for (const int gpu : chosen->gpus) {
+    gpus.push_back(chosen->devices.gpus[static_cast<std::size_t>(gpu)].get());
+  }
+  std::vector<Cpu*> cpus;
+  for (const auto& cpu : chosen->devices.cpus) cpus.push_back(cpu.get());
+
+  ChildRunner runner;  // before any thread, which inherits its signal mask
+  CommandMeter meter(std::move(gpus), std::move(cpus), system_clock(), shell_text(command));
+  meter.prepare(kLongestStart);
+  RunReport report{.command = command,
+                   .exit = {},
+                   .used = {},
+                   .notes = chosen->notes,
+                   .backends = chosen->devices.backends,
+                   .simulated = any_simulated(*chosen),
+                   .carbon = arguments.carbon,
+                   .embodied = arguments.embodied};
+  meter.begin();
+  const Instant begin = system_clock().now();
+  Result<ChildExit> exit = runner.run(command);
+  meter.end();
+  report.used.time = system_clock().now() - begin;
+  if (!exit.ok()) return std::move(exit).error();
+  report.exit = *std::move(exit);
+  auto used = meter.used(kLongestEnd, [&] { return runner.asked_to_end(); });
+  if (!used) {
+    report.unanswered = true;
+    conclude(arguments, report, console);
+    // Nothing ends a driver's call: its thread, and what it works with, are left to the kernel.
+    std::_Exit(report.exit.status);
+  }
+  if (!used->ok()) return std::move(*used).error();
+  report.used = **std::move(used);
+  if (meter.before()) note_other_processes(*meter.before(), report);
+  return report;
+}
+
+Result<Outcome> run(const RunArguments& arguments, const std::vector<std::string>& command,
+                    Console& console) {
+  if (command.empty()) {
+    return Error::invalid("the command is missing: harpe run -- python train.py");
+  }
+  const Result<RunReport> report = measure_command(arguments, command, console);
+  if (!report.ok()) return report.error();
+  conclude(arguments, *report, console);
+  return Outcome{.text = {}, .json = {}, .status = report->exit.status};
 }
 
 }  // namespace

@@ -62,13 +62,24 @@ ChildRunner::ChildRunner() {
   ::pthread_sigmask(SIG_BLOCK, &waited_, &before_);
 }
 
-ChildRunner::~ChildRunner() {
-  // Whatever came too late for the child is no reason to end without a report.
+void ChildRunner::forget_signals() {
   const timespec now{};
   while (::sigtimedwait(&waited_, nullptr, &now) > 0) {
   }
+}
+
+ChildRunner::~ChildRunner() {
+  forget_signals();
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   ::sigaction(SIGCHLD, &child_before_, nullptr);
+}
+
+bool ChildRunner::asked_to_end() {
+  sigset_t ends;
+  ::sigemptyset(&ends);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&ends, signal);
+  const timespec now{};
+  return ::sigtimedwait(&ends, nullptr, &now) > 0;
 }
 
 Result<ChildExit> ChildRunner::run(const std::vector<std::string>& command) {
@@ -112,6 +123,7 @@ Result<ChildExit> ChildRunner::run(const std::vector<std::string>& command) {
     const bool from_terminal = info.si_code == SI_KERNEL || info.si_code > 0;
     if (!from_terminal && info.si_pid != child) ::kill(child, signal);
   }
+  forget_signals();  // whatever came too late for the child is no reason to end without a report
   return exit;
 }
 

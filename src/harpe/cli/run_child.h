@@ -40,7 +40,12 @@ class ChildRunner {
   /// Runs `command` (not empty), found in PATH, to its end. Fails only if no process can be made.
   Result<ChildExit> run(const std::vector<std::string>& command);
 
+  /// Whether somebody asked this process to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT) since `run`.
+  bool asked_to_end();
+
  private:
+  void forget_signals();
+
   sigset_t waited_{}, before_{};
   struct sigaction child_before_{};
 };

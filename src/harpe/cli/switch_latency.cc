@@ -296,7 +296,10 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
       outcome.text += "The driver does not tell which lock was there before: no lock is left.\n";
     }
   }
-  if (load.ended()) outcome.text += "The load ended before the measurement did.\n";
+  if (cancelled && load.ended()) {
+    console.err << "error: the load ended before the measurement did\n";
+    outcome.status = 1;
+  }
   if (cancelled) outcome.text += "Not all repetitions were made.\n";
   if (simulated) outcome.text += std::string(kSimulatedRemark) + "\n";
   if (interrupts.signal() != 0) outcome.status = kSignalled + interrupts.signal();
@@ -325,7 +328,7 @@ void add_switch_latency_command(Commands& commands) {
       "Locks every pair of the clocks in turn, in random order, and times the call and the "
       "transition of the chip. Needs the right to lock clocks; what was locked before is put "
       "back, also on Ctrl-C, which ends it early with what was measured (exit status 128 + "
-      "signal). A GPU shows its clock only under load: give a command that keeps it "
+      "signal; 1 if the load ended before the measurement). A GPU shows its clock only under load: give a command that keeps it "
       "busy, which is ended afterwards. Simulated GPUs get a load of their own.",
       "harpe switch-latency --gpus 0 -- python burn.py\n"
       "harpe switch-latency --clocks 1410,1080,900 --repeats 50 --csv pairs.csv\n"

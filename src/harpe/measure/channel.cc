@@ -27,6 +27,17 @@ EstimatorOptions estimator_options(const MonitorOptions& options, const SensorAc
           .accuracy = accuracy};
 }
 
+/// Of a device that failed: to its last good reading.
+EnergyEstimate energy_until_fault(const EnergyEstimator& estimator, int window, bool failed,
+                                  Instant end) {
+  if (!failed || !estimator.newest() || *estimator.newest() >= end) {
+    return estimator.so_far(window, end);
+  }
+  EnergyEstimate energy = estimator.so_far(window, *estimator.newest());
+  energy.missing = end - *estimator.newest();
+  return energy;
+}
+
 }  // namespace
 
 GpuChannel::GpuChannel(Gpu& gpu, const MonitorOptions& options) : gpu_(&gpu), options_(&options) {
@@ -149,8 +160,7 @@ DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end) const {
   const auto found = windows_.find(window);
   if (found == windows_.end()) return result;
   const ChannelWindow& state = found->second;
-  if (fault_ && estimator_.newest()) end = std::min(end, *estimator_.newest());
-  result.energy = estimator_.so_far(state.energy, end);
+  result.energy = energy_until_fault(estimator_, state.energy, fault_.has_value(), end);
   result.failed_reads = state.failed_reads;
   result.reasons = state.reasons;
   result.throttled_share =
@@ -213,14 +223,15 @@ void CpuChannel::answer(std::uint64_t window, Instant end, std::vector<DeviceEne
                       .processes = {}};
   const auto found = windows_.find(window);
   if (found != windows_.end()) {
-    if (fault_ && package_.newest()) end = std::min(end, *package_.newest());
-    result.energy = package_.so_far(found->second.energy, end);
+    result.energy = energy_until_fault(package_, found->second.energy, fault_.has_value(), end);
     result.failed_reads = found->second.failed_reads;
   }
   into.push_back(result);
   if (!cpu_->has_dram()) return;
   result.kind = DeviceEnergy::Kind::kDram;
-  if (found != windows_.end()) result.energy = dram_.so_far(found->second.dram, end);
+  if (found != windows_.end()) {
+    result.energy = energy_until_fault(dram_, found->second.dram, fault_.has_value(), end);
+  }
   into.push_back(std::move(result));
 }
 

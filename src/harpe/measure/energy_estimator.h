@@ -62,7 +62,10 @@ struct EnergyEstimate {
   Seconds time{};
   EnergySource source = EnergySource::kNone;
   Seconds unobserved{};  ///< of `time`: in holes between samples, as while suspended
-  int restarts = 0;      ///< of the counter inside the window; bridged by power
+  /// Of the window, after the device failed: nothing of it is in `energy`, which is the least that
+  /// was used, nor in `time`.
+  Seconds missing{};
+  int restarts = 0;  ///< of the counter inside the window; bridged by power
   /// Joules of the counter per joule of integrated power over the last seconds: 1 where both
   /// sensors agree.
   std::optional<double> counter_per_power{};

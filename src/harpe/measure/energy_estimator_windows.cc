@@ -76,6 +76,8 @@ EnergyEstimate EnergyEstimator::difference(const Edge& begin, const Edge& end) c
   double variance = 0;
   const double power_variance = std::max(0.0, end.at.variance - begin.at.variance);
   const bool by_counter = !distrusted_ && begin.on_counter && end.on_counter;
+  // A counter that was not seen to move tells nothing yet, and nothing else does.
+  if (!has_power_ && knots_.size() < 2) return result;
   if (!by_counter) {
     result.energy = {end.at.integral - begin.at.integral};
     variance = power_variance;

@@ -68,7 +68,8 @@ std::string energy_log_row(const WindowEnergy& window) {
     text += "," + cell(device, device.energy.energy);
   }
   for (const DeviceEnergy& device : window.devices) {
-    text += "," + cell(device, device.energy.error);
+    // How much is missing nobody knows.
+    text += "," + (device.energy.missing.value > 0 ? "" : cell(device, device.energy.error));
   }
   return text + "\n";
 }

@@ -57,7 +57,7 @@ class Monitor final : public EnergyMonitor {
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
-  Status begin(const std::string& name, bool restart) override {
+  Status begin(const std::string& name, bool restart, std::optional<Instant> at) override {
     std::uint64_t replaced = 0, id = 0;
     {
       const std::lock_guard lock(mutex_);
@@ -72,9 +72,10 @@ class Monitor final : public EnergyMonitor {
       }
       id = ++last_id_;
       windows_[name] = {.id = id, .started_at = wall_time()};
+      if (at) windows_[name].started_at -= (clock_->now() - *at).value;
     }
     if (replaced != 0) drop(replaced);
-    const Instant now = clock_->now();
+    const Instant now = at.value_or(clock_->now());
     for (GpuChannel& gpu : gpus_) {
       const std::lock_guard lock(gpu.mutex);
       gpu.open(id, now);
@@ -94,8 +95,10 @@ class Monitor final : public EnergyMonitor {
     return ok_status();
   }
 
-  Result<WindowEnergy> end(const std::string& name) override { return answer(name, true); }
-  Result<WindowEnergy> so_far(const std::string& name) override { return answer(name, false); }
+  Result<WindowEnergy> end(const std::string& name, std::optional<Instant> at) override {
+    return answer(name, true, at);
+  }
+  Result<WindowEnergy> so_far(const std::string& name) override { return answer(name, false, {}); }
 
   Status cancel(const std::string& name) override {
     const auto window = take(name, true);
@@ -182,8 +185,8 @@ class Monitor final : public EnergyMonitor {
     }
   }
 
-  Result<WindowEnergy> answer(const std::string& name, bool ends) {
-    const Instant now = clock_->now();
+  Result<WindowEnergy> answer(const std::string& name, bool ends, std::optional<Instant> at) {
+    const Instant now = at.value_or(clock_->now());
     const Result<Window> window = take(name, ends);
     if (!window.ok()) return window.error();
     WindowEnergy result{.name = name,
@@ -265,12 +268,16 @@ EnergyEstimate WindowEnergy::total() const {
   const bool has_module =
       std::ranges::any_of(devices, [](const DeviceEnergy& device) { return device.whole_module; });
   for (const DeviceEnergy& device : devices) {
-    if (device.energy.source == EnergySource::kNone) continue;
+    if (device.energy.source == EnergySource::kNone) {
+      if (device.fault) sum.missing = time;
+      continue;
+    }
     if (has_module && device.kind != DeviceEnergy::Kind::kGpu) continue;
     sum.energy += device.energy.energy;
     sum.sensor_error += device.energy.sensor_error;  // sensors of one make are wrong together
     square += device.energy.error.value * device.energy.error.value;
     sum.unobserved = std::max(sum.unobserved, device.energy.unobserved);
+    sum.missing = std::max(sum.missing, device.energy.missing);
     sum.restarts += device.energy.restarts;
     sum.source = std::max(sum.source, device.energy.source);
   }

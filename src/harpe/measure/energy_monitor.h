@@ -87,10 +87,13 @@ class EnergyMonitor {
   virtual ~EnergyMonitor() = default;
 
   /// Opens a window. A name that is open already is a fault, or starts over with `restart`.
-  virtual Status begin(const std::string& name, bool restart = false) = 0;
+  /// \param at  when it begins, where that was before this call (`MonitorOptions::history` at most)
+  virtual Status begin(const std::string& name, bool restart = false,
+                       std::optional<Instant> at = {}) = 0;
   /// Ends a window; what it used. Takes the time, then reads each device once, so that a short
   /// window is as good as its sensors. Unknown names: `kNotFound`.
-  virtual Result<WindowEnergy> end(const std::string& name) = 0;
+  /// \param at  when it ended, where that was before this call (as above)
+  virtual Result<WindowEnergy> end(const std::string& name, std::optional<Instant> at = {}) = 0;
   /// The same without ending it.
   virtual Result<WindowEnergy> so_far(const std::string& name) = 0;
   /// Forgets a window.

@@ -1,0 +1,46 @@
+#pragma once
+/// \file
+/// The energy of one command, measured from beside it: a driver that is slow or hangs delays
+/// neither the command nor its end.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/clock.h"
+#include "harpe/measure/energy_monitor.h"
+
+namespace harpe {
+
+/// In this order: `prepare`, `begin`, `end`, `used`. Where `used` gives up, a thread waits in a
+/// driver's call that nothing can end: the process must then leave by `_Exit`, and neither this nor
+/// the devices be destroyed.
+class CommandMeter {
+ public:
+  /// The devices and the clock must outlive it.
+  CommandMeter(std::vector<Gpu*> gpus, std::vector<Cpu*> cpus, Clock& clock, std::string name);
+  /// Waits for its thread.
+  ~CommandMeter();
+  CommandMeter(const CommandMeter&) = delete;
+  CommandMeter& operator=(const CommandMeter&) = delete;
+
+  /// Reads all devices once; waits for it no longer than that.
+  void prepare(Seconds longest);
+  /// The command begins, and ends, at the time of these calls.
+  void begin();
+  void end();
+  /// Waits until all devices were read once more. None: that took `longest`, or `give_up` (asked
+  /// every 50 ms) says so.
+  std::optional<Result<WindowEnergy>> used(Seconds longest, const std::function<bool()>& give_up);
+
+  /// The devices before the command began; none where they did not answer in time.
+  const std::optional<WindowEnergy>& before() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace harpe
