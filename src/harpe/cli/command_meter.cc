@@ -29,12 +29,12 @@ struct CommandMeter::State {
     changed.wait(lock, [&] { return begun || ended; });
     if (!begun) return;
     lock.unlock();
-    const Status status = (*monitor)->begin(name, false, *begun);
+    const Status status = (*monitor)->begin(name, false, begun);
     (void)(*monitor)->cancel(early);
     lock.lock();
     changed.wait(lock, [&] { return ended.has_value(); });
     lock.unlock();
-    answer(status.ok() ? (*monitor)->end(name, *ended) : status.error());
+    answer(status.ok() ? (*monitor)->end(name, ended) : status.error());
   }
 
   void answer(Result<WindowEnergy> result) {
