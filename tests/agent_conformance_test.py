@@ -304,6 +304,31 @@ class Service(AgentTest):
         self.wait_for(lambda: log.exists() and "anew" in log.read_text())
         self.assertEqual(self.ask("GET", "/time").status, 200)
 
+    def test_a_start_that_fails_leaves_no_socket(self):
+        self.start()
+        first, self.socket = self.socket, self.folder / "agent2.sock"
+        state = ["--state-file", self.folder / "agent-state.json"]
+        self.assertIn("another agent is running with this state file", self.refused_start(*state))
+        self.assertFalse(self.socket.exists())
+        self.assertTrue(first.exists())
+        own = ["--state-file", self.folder / "state2.json"]
+        self.refused_start(*own, "--clock-socket", self.folder / "nodir" / "c")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            self.refused_start(*own, "--tcp", f"127.0.0.1:{taken.getsockname()[1]}", "--signing-key", self.key)
+        tls = ["--tls-certificate", self.key, "--tls-key", self.key]
+        self.refused_start(*own, "--tcp", "127.0.0.1:0", "--signing-key", self.key, *tls)
+        if os.geteuid() != 0:
+            self.refused_start(*own, "--socket-owner", "0")
+        self.assertEqual(list(self.folder.glob("*.sock")).count(self.socket), 0)
+
+    def test_gpus_of_the_policy_that_are_not_there_are_said(self):
+        self.policy.write_text(self.policy.read_text() + '[[allow]]\nusers = ["*"]\ngpus = ["9", "GPU-zz"]\nread = true\n')
+        self.start()
+        self.assertIn("the policy names GPUs that this node has not (harpe devices): 9, gpu-zz",
+                      (self.folder / "log").read_text())
+
     def test_directories_are_not_made(self):
         nowhere = self.folder / "none"
         self.assertIn("there is no such directory: make it first",

@@ -120,6 +120,7 @@ Status NodeController::begin(Devices devices) {
   if (Status status = open_files(to_restore); !status) return status;
   book_ = LeaseBook(static_cast<int>(devices.gpus.size()), unguessable_id);
   start_owners(std::move(devices), to_restore);
+  notice_unknown_gpus();
   put_back_and_wait(to_restore);
   if (Status status = open_clock_socket(); !status) return status;
   loop_thread_ = std::thread([this] { loop_.run(); });
@@ -179,6 +180,17 @@ void NodeController::start_owners(Devices devices, const std::vector<SavedGpu>& 
             [this](const std::string& text) { notice(text); }}));
   }
   cpus_ = std::make_unique<CpuOwner>(std::move(devices.cpus));
+}
+
+/// No fault: one policy may serve many nodes.
+void NodeController::notice_unknown_gpus() {
+  std::string names;
+  for (const std::string& gpu : policy_.gpus_not_among(identities_)) {
+    names += (names.empty() ? "" : ", ") + gpu;
+  }
+  if (names.empty()) return;
+  notice("the policy names GPUs that this node has not (harpe devices): " + names +
+         "; what it allows for them allows nothing here");
 }
 
 void NodeController::put_back_and_wait(const std::vector<SavedGpu>& to_restore) {

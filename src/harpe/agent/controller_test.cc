@@ -222,7 +222,8 @@ TEST_F(ControllerTest, WhatCannotBePutBackIsTriedAgainAndNothingIsSetBefore) {
   });
   const Status released = release(kAlice, lease.id);
   ASSERT_FALSE(released.ok());
-  EXPECT_THAT(released.error().text(), HasSubstr("GPU lost; it is tried again"));
+  EXPECT_THAT(released.error().text(),
+              HasSubstr("GPU lost; it is tried again, to put back: power limit 275 W"));
   const Lease next = taken(kBob, {0});
   const auto refused = apply(kBob, next.id, 0, limit(300));
   ASSERT_FALSE(refused.ok());

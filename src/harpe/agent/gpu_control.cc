@@ -59,6 +59,12 @@ Result<Applied> GpuControl::apply(const Holder& holder, const Setting& setting) 
   }
   if (applied) {
     ++services_.counters.settings_applied;
+    if (services_.dry_run) {
+      AuditEntry line = entry(holder, action_of(setting), "", text_of(setting));
+      line.result = "would apply";
+      // Nothing depends on it: nothing was changed.
+      (void)services_.audit.write(line);
+    }
     return applied;
   }
   const ErrorCode code = applied.error().code;

@@ -77,6 +77,8 @@ class GpuControl {
   Status restore(const Holder& holder);
   /// What is to be put back and could not be yet, with the reason; empty: nothing.
   std::string pending_text() const;
+  /// What that is: "power limit 300 W".
+  std::string due_text() const;
   /// What was there before of all that is changed now: "power limit 300 W".
   std::string changed_text() const;
 

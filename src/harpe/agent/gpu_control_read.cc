@@ -73,10 +73,14 @@ Result<GpuReading> GpuControl::read(Instant now) {
   return reading;
 }
 
+std::string GpuControl::due_text() const {
+  return text_of(part_of(saved_, due_));
+}
+
 std::string GpuControl::pending_text() const {
-  const SavedGpu due = part_of(saved_, due_);
+  const std::string due = due_text();
   if (due.empty()) return {};
-  std::string text = "could not be put back yet, and is tried again: " + text_of(due);
+  std::string text = "could not be put back yet, and is tried again: " + due;
   if (!last_failure_.empty()) text += " (" + last_failure_ + ")";
   return text;
 }

@@ -146,7 +146,12 @@ void GpuOwner::end_lease(const Holder& holder, Done<std::monostate> done) {
   post(
       [this, holder, done = std::move(done)] {
         if (slot_ != nullptr && slot_holder_.lease == holder.lease) drop_slot();
-        const Status status = put_back(holder);
+        Status status = put_back(holder);
+        if (!status) {
+          const std::string due = control_->due_text();
+          status = Error::of(status.error().code, status.error().text() + "; it is tried again" +
+                                                      (due.empty() ? "" : ", to put back: " + due));
+        }
         speak([&] { done(status); });
       },
       Urgency::kAlways);

@@ -24,6 +24,13 @@ std::string group_of(const HttpRequest& request) {
   return {};
 }
 
+/// What a token must be for; the metrics are of GPUs and CPUs.
+std::vector<std::string> scopes_of(const HttpRequest& request, const std::string& group) {
+  if (request.path == "/metrics") return {kGpuRead, kCpuRead};
+  if (group.empty()) return {};
+  return {group};
+}
+
 bool is_open(const std::string& path) {
   return path == "/discover" || path == "/time" || path == "/health";
 }
@@ -64,11 +71,12 @@ std::optional<HttpResponse> AgentApi::refuse(HttpRequest& request) const {
   } else if (request.needs_token) {
     return unauthorized(request.path, claims.error().text());
   }
-  if (!request.needs_token || group.empty()) return std::nullopt;
+  if (!request.needs_token) return std::nullopt;
   const auto& scopes = request.peer.scopes;
-  if (std::find(scopes.begin(), scopes.end(), group) == scopes.end()) {
+  for (const std::string& needed : scopes_of(request, group)) {
+    if (std::find(scopes.begin(), scopes.end(), needed) != scopes.end()) continue;
     return error_at(request.path, 403, "no_permission",
-                    "Token lacks the required scope '" + group + "'.");
+                    "Token lacks the required scope '" + needed + "'.");
   }
   return std::nullopt;
 }

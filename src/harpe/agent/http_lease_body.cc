@@ -16,7 +16,7 @@ constexpr double kMostWatts = 100'000;
 constexpr std::size_t kMostGpus = 1024;
 constexpr std::size_t kLongestName = 128;
 
-/// Runs `read(fields, faults)` over the object in `body`.
+/// Runs `read(fields, faults, object)` over the object in `body`.
 template <class Value, class Read>
 Result<Value> read_body(std::string_view body, Read read) {
   Result<JsonValue> document = parse_json(body.empty() ? "{}" : body, "body");
@@ -24,7 +24,7 @@ Result<Value> read_body(std::string_view body, Read read) {
   if (document->type != JsonValue::Type::kObject) return Error::invalid("body: expected an object");
   Faults faults("body");
   Fields fields(*document, "the body", faults);
-  Value value = read(fields);
+  Value value = read(fields, faults, *document);
   fields.finish();
   if (!faults.empty()) return Error::invalid(std::move(faults));
   return value;
@@ -53,7 +53,7 @@ std::vector<int> read_gpus(Fields& fields) {
 Seconds read_duration(Fields& fields, bool needed) {
   const auto duration = fields.number("duration_s", 0.001, kLongestLease);
   if (!duration && needed && fields.any("duration_s") == nullptr) {
-    fields.fault("duration_s", "duration_s is missing");
+    fields.fault("duration_s", "is missing");
   }
   return Seconds{duration.value_or(60)};
 }
@@ -90,14 +90,14 @@ std::optional<Setting> read_clock_lock(Fields& fields, const char* key, ClockDom
 std::optional<Setting> read_reset(Fields& fields, const char* key, Setting setting) {
   const auto reset = fields.boolean(key);
   if (!reset) return std::nullopt;
-  if (!*reset) fields.fault(key, std::string(key) + " can only be true");
+  if (!*reset) fields.fault(key, "can only be true");
   return setting;
 }
 
 }  // namespace
 
 Result<LeaseRequest> parse_lease_body(std::string_view body) {
-  return read_body<LeaseRequest>(body, [](Fields& fields) {
+  return read_body<LeaseRequest>(body, [](Fields& fields, Faults&, const JsonValue&) {
     LeaseRequest request;
     request.gpus = read_gpus(fields);
     request.duration = read_duration(fields, false);
@@ -112,13 +112,15 @@ Result<LeaseRequest> parse_lease_body(std::string_view body) {
 }
 
 Result<Seconds> parse_renew_body(std::string_view body) {
-  return read_body<Seconds>(body, [](Fields& fields) { return read_duration(fields, true); });
+  return read_body<Seconds>(
+      body, [](Fields& fields, Faults&, const JsonValue&) { return read_duration(fields, true); });
 }
 
 Result<SettingBody> parse_setting_body(std::string_view body) {
-  return read_body<SettingBody>(body, [](Fields& fields) {
+  return read_body<SettingBody>(body, [](Fields& fields, Faults& faults, const JsonValue& object) {
     SettingBody read;
     read.gpus = read_gpus(fields);
+    const std::size_t faults_before = faults.count();
     std::vector<std::optional<Setting>> found;
     found.push_back(read_clock_lock(fields, "lock_clocks_mhz", ClockDomain::kGraphics));
     found.push_back(read_clock_lock(fields, "lock_memory_clocks_mhz", ClockDomain::kMemory));
@@ -139,11 +141,11 @@ Result<SettingBody> parse_setting_body(std::string_view body) {
     std::erase_if(found, [](const auto& setting) { return !setting; });
     if (found.size() == 1) {
       read.setting = *found.front();
-    } else {
-      fields.fault("gpus",
-                   "expected exactly one of lock_clocks_mhz, lock_memory_clocks_mhz, "
-                   "reset_clocks, reset_memory_clocks, power_limit_w, reset_power_limit, "
-                   "persistence_mode");
+    } else if (faults.count() == faults_before) {
+      faults.add(object.line, object.column,
+                 "expected exactly one of lock_clocks_mhz, lock_memory_clocks_mhz, "
+                 "reset_clocks, reset_memory_clocks, power_limit_w, reset_power_limit, "
+                 "persistence_mode");
     }
     return read;
   });

@@ -17,9 +17,11 @@ namespace harpe {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class NativeRoutes : public ::testing::Test {
  protected:
@@ -129,6 +131,12 @@ TEST_F(NativeRoutes, WhoComesWithoutATokenIsAnsweredInTheFormOfTheRoute) {
   EXPECT_TRUE(answer("/gpu/get_power", {}).second.is_string());
   EXPECT_TRUE(answer("/gpu/get_power", {kGpuControl}).second.is_string());
   EXPECT_TRUE(answer("/cpu/get_power", {}).second.is_string());
+  for (const char* scope : {kGpuRead, kCpuRead}) {
+    const std::string missing = scope == std::string(kGpuRead) ? kCpuRead : kGpuRead;
+    const auto [status, error] = answer("/metrics", {scope});
+    EXPECT_EQ(status, 403);
+    EXPECT_EQ(error, "Token lacks the required scope '" + missing + "'.");
+  }
 }
 
 TEST_F(NativeRoutes, EachSettingHasItsKey) {
@@ -162,10 +170,17 @@ TEST_F(NativeRoutes, WrongBodiesAre400AndSayWhatIsWrong) {
         R"({"gpus": [0], "lock_clocks_mhz": [1200, 900]})"}) {
     EXPECT_EQ(ask("POST", "/v1/leases/lease1/settings", body).first, 400) << body;
   }
-  EXPECT_THAT(ask("POST", "/v1/leases", R"({"gpus": [0], "duration": 60})")
-                  .second["error"]["message"]
-                  .get<std::string>(),
-              HasSubstr("duration_s"));
+  const auto message = [&](const char* path, const char* body) {
+    return ask("POST", path, body).second["error"]["message"].get<std::string>();
+  };
+  EXPECT_THAT(message("/v1/leases", R"({"gpus": [0], "duration": 60})"), HasSubstr("duration_s"));
+  EXPECT_THAT(message("/v1/leases/lease1/settings", R"({"gpus": [0]})"),
+              AllOf(HasSubstr("expected exactly one of lock_clocks"), Not(HasSubstr("gpus:"))));
+  EXPECT_THAT(message("/v1/leases/lease1/settings", R"({"gpus": [0], "power_limit_w": -1})"),
+              AllOf(HasSubstr("power_limit_w:"), Not(HasSubstr("exactly one"))))
+      << "only what is wrong is blamed";
+  EXPECT_THAT(message("/v1/leases/lease1/renew", "{}"),
+              AllOf(HasSubstr("duration_s: is missing"), Not(HasSubstr("duration_s is"))));
   EXPECT_THAT(controller_.applied, IsEmpty());
 }
 

@@ -12,8 +12,7 @@ namespace {
 
 Error no_such_lease() {
   return Error::of(ErrorCode::kNotFound,
-                   "no such lease: it has ended or never was; what it had set was put back. Take a "
-                   "new one");
+                   "no such lease (it has ended, or is not yours); take a new one");
 }
 
 /// "50 s", "3 min", "7 h 59 min".

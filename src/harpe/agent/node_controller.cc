@@ -251,7 +251,8 @@ Status NodeController::log(const Peer& peer, const char* action, const std::stri
   entry.peer = peer;
   entry.lease = lease;
   entry.to = to;
-  entry.result = result;
+  // In a dry run leases are granted, but nothing is set under them or put back.
+  entry.result = options_.dry_run && result == "applied" ? "would apply" : result;
   return audit_.write(entry);
 }
 

@@ -76,6 +76,7 @@ class NodeController final : public Controller {
   Status lock_state_file();
   Status open_files(std::vector<SavedGpu>& to_restore);
   void start_owners(Devices devices, const std::vector<SavedGpu>& to_restore);
+  void notice_unknown_gpus();
   void put_back_and_wait(const std::vector<SavedGpu>& to_restore);
   void notice_what_stays_changed(const std::vector<int>& hanging);
   Status open_clock_socket();

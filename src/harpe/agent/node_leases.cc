@@ -163,7 +163,7 @@ void NodeController::end_locked(const LeaseEntry& lease, End why, Done<std::mono
   const auto one_done = [ending](const Status& status) {
     {
       const std::lock_guard lock(ending->mutex);
-      if (!status) ending->faults.add(status.error().text() + "; it is tried again");
+      if (!status) ending->faults.add(status.error().text());
     }
     if (--ending->left != 0 || !ending->done) return;
     if (ending->faults.empty()) return ending->done(ok_status());

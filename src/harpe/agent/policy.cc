@@ -176,8 +176,7 @@ std::string why_not_trusted(const fs::path& path, bool is_directory) {
   }
   if (!is_directory && !S_ISREG(status.st_mode)) return "is not a regular file";
   if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
-    return "belongs to user " + std::to_string(status.st_uid) +
-           ", who could change the policy; give it to root (chown root)";
+    return "belongs to user " + std::to_string(status.st_uid) + ", who could change the policy";
   }
   if (is_directory && (status.st_mode & S_ISVTX) != 0) return {};
   if ((status.st_mode & S_IWOTH) != 0) {
@@ -273,10 +272,16 @@ Result<Policy> Policy::read(const fs::path& path) {
   const fs::path file = fs::canonical(path, error);
   if (error) return Error::io(path.string(), "cannot read the policy: " + error.message());
   Faults faults;
+  bool others = false;  // own what lies there
   for (fs::path at = file;; at = at.parent_path()) {
     const std::string reason = why_not_trusted(at, at != file);
     if (!reason.empty()) faults.add(at.string() + " " + reason);
+    others |= reason.starts_with("belongs to");
     if (at == at.root_path()) break;
+  }
+  if (others) {
+    faults.add("copy the policy to where root alone can write: sudo install -D -m 644 " +
+               file.string() + " /etc/harpe/agent.toml");
   }
   if (!faults.empty()) {
     return Error{ErrorCode::kNoPermission, faults.take()};
@@ -299,6 +304,26 @@ Allowance Policy::allowance(const Peer& peer, const GpuIdentity& gpu) const {
     }
   }
   return allowed;
+}
+
+std::vector<std::string> Policy::gpus_not_among(const std::vector<GpuIdentity>& gpus) const {
+  std::vector<std::string> unknown;
+  const auto note = [&](std::string name, const auto& is_it) {
+    if (std::ranges::any_of(gpus, is_it)) return;
+    if (std::ranges::find(unknown, name) == unknown.end()) unknown.push_back(std::move(name));
+  };
+  if (rules_ == nullptr) return unknown;
+  for (const Rule& rule : *rules_) {
+    for (const std::int64_t index : rule.indices) {
+      note(std::to_string(index), [&](const GpuIdentity& gpu) { return gpu.index == index; });
+    }
+    for (const std::string& address : rule.addresses) {
+      note(address, [&](const GpuIdentity& gpu) {
+        return lower(gpu.uuid) == address || gpu.pci == address;
+      });
+    }
+  }
+  return unknown;
 }
 
 bool Policy::may_read_node(const Peer& peer) const {

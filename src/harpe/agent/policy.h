@@ -73,6 +73,8 @@ class Policy {
   static Result<Policy> read(const std::filesystem::path& path);
 
   Allowance allowance(const Peer& peer, const GpuIdentity& gpu) const;
+  /// GPUs that are named and are none of these, each once, as text; UUIDs in lower case.
+  std::vector<std::string> gpus_not_among(const std::vector<GpuIdentity>& gpus) const;
   /// Whether the peer may read CPU energy and the metrics of the whole node: where it may read
   /// "*" of the GPUs.
   bool may_read_node(const Peer& peer) const;

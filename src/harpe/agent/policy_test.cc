@@ -12,7 +12,11 @@ namespace harpe {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr std::int64_t kAlice = 12001, kBob = 12002;
 
@@ -52,6 +56,17 @@ std::string faults(const std::string& text) {
 
 bool allows_nothing(const Allowance& allowance) {
   return !allowance.read && !allowance.may_control() && allowance.max_lease.value == 0;
+}
+
+TEST(Policy, TellsWhichGpusThatItNamesAreNotThere) {
+  GpuIdentity here = gpu(0);
+  here.uuid = "GPU-0A";
+  here.pci = "0000:65:00.0";
+  const Policy policy = parsed(
+      "[[allow]]\nusers = '*'\nread = true\n"
+      "gpus = [0, 9, '9', 'GPU-0a', 'GPU-zz', '65:00.0', '66:00.0', '*']\n");
+  EXPECT_THAT(policy.gpus_not_among({here}), ElementsAre("9", "gpu-zz", "0000:66:00.0"));
+  EXPECT_THAT(Policy().gpus_not_among({here}), IsEmpty());
 }
 
 TEST(Policy, DeniesByDefault) {
@@ -249,7 +264,10 @@ TEST_F(PolicyFile, IsRefusedWhereOthersCanWriteItsDirectory) {
 TEST_F(PolicyFile, IsRefusedWhereItBelongsToAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
   ASSERT_EQ(::chown(path_.c_str(), 12345, 0), 0);
-  EXPECT_THAT(fault(), HasSubstr("belongs to user 12345"));
+  EXPECT_THAT(fault(), AllOf(HasSubstr("belongs to user 12345"),
+                             HasSubstr("sudo install -D -m 644 " + path_.string() +
+                                       " /etc/harpe/agent.toml"),
+                             Not(HasSubstr("chown"))));
 }
 
 TEST_F(PolicyFile, ALinkIsJudgedByWhatItLeadsTo) {

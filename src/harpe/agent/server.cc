@@ -1,6 +1,7 @@
 #include "harpe/agent/server.h"
 
 #include <csignal>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -12,11 +13,33 @@
 namespace harpe {
 namespace {
 
+/// The file of a Unix socket that this agent made: gone with this at the latest.
+class SocketFile {
+ public:
+  explicit SocketFile(std::filesystem::path path = {}) : path_(std::move(path)) {}
+  SocketFile(SocketFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  SocketFile& operator=(SocketFile&&) = delete;
+  SocketFile(const SocketFile&) = delete;
+  SocketFile& operator=(const SocketFile&) = delete;
+  ~SocketFile() { remove(); }
+
+  void remove() {
+    if (path_.empty()) return;
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+    path_.clear();
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
 /// A socket to serve and how.
 struct OpenSocket {
   UniqueFd fd;
   std::string name;
   bool is_tcp = false;
+  SocketFile file = SocketFile();  ///< after `fd`: goes while the socket still listens
 };
 
 Result<std::vector<OpenSocket>> open_sockets(const AgentOptions& options) {
@@ -31,7 +54,8 @@ Result<std::vector<OpenSocket>> open_sockets(const AgentOptions& options) {
   if (sockets.empty()) {
     Result<UniqueFd> fd = listen_unix(options.socket);
     if (!fd.ok()) return std::move(fd).error();
-    sockets.push_back({*std::move(fd), options.socket.path.string(), false});
+    sockets.push_back(
+        {*std::move(fd), options.socket.path.string(), false, SocketFile(options.socket.path)});
   }
   if (!options.tcp.empty()) {
     const Result<TcpAddress> address = parse_tcp_address(options.tcp);
@@ -57,10 +81,11 @@ Result<ApiOptions> api_options(const AgentOptions& options, const Devices& devic
   return api;
 }
 
-void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log) {
-  loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&loop, &controller, &log](int signal) {
+void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log, bool dry_run) {
+  loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&loop, &controller, &log, dry_run](int signal) {
     if (signal != SIGHUP) {
-      log.write("asked to stop: putting everything back");
+      log.write(dry_run ? "asked to stop: would put everything back (dry run: nothing was set)"
+                        : "asked to stop: putting everything back");
       return loop.stop();
     }
     const Status own = log.reopen();
@@ -71,13 +96,10 @@ void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log) {
   });
 }
 
-/// Removes the socket, while it still listens: another agent that starts now leaves it alone.
-void remove_socket(const AgentOptions& options, const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    if (name != options.socket.path.string()) continue;
-    std::error_code ignored;
-    std::filesystem::remove(options.socket.path, ignored);
-  }
+/// Removes the files of sockets while they still listen: another agent that starts now leaves them
+/// alone.
+void remove_files(std::vector<OpenSocket>& sockets) {
+  for (OpenSocket& socket : sockets) socket.file.remove();
 }
 
 }  // namespace
@@ -149,11 +171,11 @@ Status run_agent(Devices devices, Policy policy, AgentOptions options,
     const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
     const bool needs_token = socket.is_tcp || options.tokens_everywhere;
     if (Status serving = server.serve(std::move(socket.fd), needs_token, tls); !serving.ok()) {
-      remove_socket(options, names);
+      remove_files(*sockets);
       return serving;
     }
   }
-  watch_signals(loop, **controller, *log);
+  watch_signals(loop, **controller, *log, options.controller.dry_run);
   if (const auto period = watchdog_period()) {
     loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
   }
@@ -162,7 +184,7 @@ Status run_agent(Devices devices, Policy policy, AgentOptions options,
   loop.run();
 
   notify_systemd("STOPPING=1");
-  remove_socket(options, names);
+  remove_files(*sockets);
   server.close();
   agent.close();
   controller->reset();

@@ -25,6 +25,13 @@ Error io_error(const std::string& what, const std::string& why = std::strerror(e
   return Error::io(what, why);
 }
 
+/// The error of a call on a socket that was just made; its file does not stay.
+Error without_file(const std::filesystem::path& path) {
+  Error error = io_error(path);
+  ::unlink(path.c_str());
+  return error;
+}
+
 /// Makes room at a path for a new socket.
 Status clear_stale_socket(const std::filesystem::path& path, const sockaddr_un& address) {
   struct stat found{};
@@ -108,10 +115,10 @@ Result<UniqueFd> listen_unix(const UnixSocketOptions& options) {
   if (options.uid || options.gid) {
     const uid_t uid = options.uid ? *options.uid : static_cast<uid_t>(-1);
     const gid_t gid = options.gid ? *options.gid : static_cast<gid_t>(-1);
-    if (::chown(options.path.c_str(), uid, gid) != 0) return io_error(options.path);
+    if (::chown(options.path.c_str(), uid, gid) != 0) return without_file(options.path);
   }
-  if (::chmod(options.path.c_str(), options.mode) != 0) return io_error(options.path);
-  if (::listen(fd.get(), kBacklog) != 0) return io_error(options.path);
+  if (::chmod(options.path.c_str(), options.mode) != 0) return without_file(options.path);
+  if (::listen(fd.get(), kBacklog) != 0) return without_file(options.path);
   return fd;
 }
 

@@ -26,6 +26,20 @@ const char* action_of(ClockDomain domain) {
   return domain == ClockDomain::kGraphics ? "graphics_clocks" : "memory_clocks";
 }
 
+const char* action_of(const Setting& setting) {
+  switch (control_of(setting)) {
+    case Control::kClocks:
+      return action_of(ClockDomain::kGraphics);
+    case Control::kMemoryClocks:
+      return action_of(ClockDomain::kMemory);
+    case Control::kPowerLimit:
+      return "power_limit";
+    case Control::kPersistenceMode:
+      break;
+  }
+  return "persistence_mode";
+}
+
 Error denied(const std::string& what, const std::string& allowed) {
   return Error::of(ErrorCode::kNoPermission,
                    "the policy does not allow " + what + "; it allows " + allowed);

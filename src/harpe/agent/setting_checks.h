@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "harpe/agent/controller.h"
 #include "harpe/agent/policy.h"
 #include "harpe/base/result.h"
 
@@ -17,6 +18,7 @@ const std::vector<ClockRange>& allowed_clocks(const Allowance& allowance, ClockD
 Megahertz nearest_clock(const std::vector<Megahertz>& clocks, Megahertz wanted);
 /// "graphics_clocks": in the audit log.
 const char* action_of(ClockDomain domain);
+const char* action_of(const Setting& setting);
 /// The policy's no.
 Error denied(const std::string& what, const std::string& allowed);
 /// A driver that lets not even this process set a GPU says to go through the agent; here that is
