@@ -4,6 +4,7 @@ Usage: agent_command_test.py HARPE"""
 
 import json
 import os
+import pwd
 import subprocess
 import sys
 
@@ -84,8 +85,14 @@ class Commands(AgentTest):
         said = self.through_agent("clock", "set", "1200", "--gpus", "0")
         self.assertEqual(said.returncode, 0, said.stderr)
         self.assertIn("would lock graphics clocks to 1200 MHz; the agent makes a dry run: nothing is set", said.stdout)
-        self.assertNotIn("put back in", said.stdout)
+        self.assertNotIn("put back", said.stdout)
         self.assertEqual(self.leases(), {})
+        self.assertEqual(self.stop(), 0)
+        self.assertIn("would put everything back (dry run", (self.folder / "log").read_text())
+        lines = [json.loads(line) for line in (self.folder / "agent-audit.jsonl").read_text().splitlines()]
+        self.assertEqual({line["result"] for line in lines}, {"would apply"})
+        self.assertEqual([(line["action"], line["to"]) for line in lines if "gpu" in line],
+                         [("graphics_clocks", "graphics clocks 1200 MHz")])
 
     def test_a_clock_that_does_not_come_is_said(self):
         self.simulate("switch_ms = 5000\n")
@@ -112,7 +119,8 @@ class Commands(AgentTest):
             said = self.through_agent("clock", "reset", "--gpus", "all")
             self.assertEqual(said.returncode, 69)
             self.assertIn("1 of 3 GPUs failed", said.stdout)
-            self.assertIn("gets back: graphics clocks not locked" if again else "it is tried again", said.stdout)
+            self.assertIn("gets back: graphics clocks not locked" if again else
+                          "it is tried again, to put back: graphics clocks not locked", said.stdout)
         self.assertEqual(self.stop(), 0)
         log = (self.folder / "log").read_text()
         self.assertRegex(log, r"\dZ harpe agent: GPU 1 stays changed; .* graphics clocks not locked, power limit 300 W")
@@ -127,11 +135,64 @@ class Commands(AgentTest):
         self.ask("POST", "/v1/leases", {"gpus": [0], "duration_s": 600, "ends_with_process": False, "name": "train.py"})
         said = self.through_agent("clock", "reset", "--gpus", "0")
         self.assertEqual(said.returncode, 75)
-        self.assertIn("held by uid", said.stderr)
-        self.assertIn("'train.py') for another 10 min", said.stderr)
-        said = self.through_agent("clock", "set", "1200", "--gpus", "0")
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        who = f"GPU 0: {user} (uid {os.geteuid()}), pid {os.getpid()} ('train.py') holds it for another 10 min"
+        self.assertIn(who + "; that is you: end it with: curl --unix-socket", said.stderr)
+        said = self.through_agent("limit", "set", "250", "--gpus", "0")
         self.assertEqual((said.returncode, said.stderr.count("GPU 0")), (75, 1))
-        self.assertIn("'train.py') for another 10 min; that is you: use, renew or release that lease", said.stderr)
+        self.assertIn(who, said.stderr)
+        lease = self.ask("GET", "/v1/leases").json()["leases"][0]["id"]
+        self.assertIn(f"end it with: curl --unix-socket {self.socket} -X DELETE "
+                      f"http://localhost/v1/leases/{lease}", said.stderr)
+
+    def test_a_holder_that_has_ended_is_said(self):
+        self.start()
+        take = ("import http.client, json, socket, sys\n"
+                "c = http.client.HTTPConnection('x'); c.sock = socket.socket(socket.AF_UNIX)\n"
+                "c.sock.connect(sys.argv[1])\n"
+                "c.request('POST', '/v1/leases', json.dumps({'gpus': [0], 'duration_s': 600,"
+                " 'ends_with_process': False, 'controls': ['power_limit']}))\n"
+                "print(c.getresponse().status)\n")
+        took = subprocess.run([sys.executable, "-c", take, self.socket], capture_output=True, text=True, timeout=60)
+        self.assertEqual(took.stdout.strip(), "201")
+        said = self.through_agent("limit", "reset", "--gpus", "0")
+        self.assertEqual(said.returncode, 75)
+        self.assertRegex(said.stderr, r"pid \d+, which has ended holds its power limit for another 10 min")
+        if os.geteuid() != 0:
+            return
+        said = subprocess.run([self.harpe, "limit", "reset", "--gpus", "0", "--socket", self.open_to_all()],
+                              capture_output=True, text=True, timeout=60, user=65534, group=65534, extra_groups=[])
+        self.assertEqual(said.returncode, 75)
+        self.assertIn("root (uid 0), pid", said.stderr)
+        self.assertIn("wait, or ask them or root to end it", said.stderr)
+        self.assertNotIn("/v1/leases/", said.stderr)
+
+    def open_to_all(self):
+        self.folder.chmod(0o755)
+        return self.socket
+
+    def test_clocks_and_times_are_read_with_their_units(self):
+        self.start()
+        for clock in ["1200MHz", "1200 MHz", "1200mhz", "900MHz-1200MHz", "900-1200 MHz"]:
+            said = self.through_agent("clock", "set", clock, "--gpus", "0", "--for", "0.5s")
+            self.assertEqual(said.returncode, 0, said.stderr)
+            self.assertIn("1200 MHz", said.stdout)
+            self.assertIn("put back in 500 ms", said.stdout)
+        for clock in ["MHz", "1200GHz", "1200 M", "-1200MHz"]:
+            self.assertEqual(self.through_agent("clock", "set", "--", clock).returncode, 2, clock)
+        said = self.through_agent("clock", "set", "1200", "--for", "soon")
+        self.assertIn("250ms, 30s, 10min, 8h or 7d", said.stderr)
+
+    def test_a_limit_that_is_not_the_enforced_one_is_named(self):
+        self.simulate("other_power_limit_w = 240\n")
+        self.start()
+        said = self.through_agent("limit", "set", "250", "--gpus", "0")
+        self.assertIn("GPU 0: power limit 300 W -> 250 W", said.stdout)
+        self.assertIn("before: power limit 300 W (240 W enforced); ", said.stdout)
+        said = self.through_agent("limit", "set", "230", "--gpus", "0", "--json")
+        gpu = json.loads(said.stdout)["gpus"][0]
+        limits = [(gpu[when]["power_limit_w"], gpu[when]["enforced_power_limit_w"]) for when in ("before", "now")]
+        self.assertEqual(limits, [(250, 240), (230, 230)])
 
     def test_a_simulation_named_for_nothing_is_said(self):
         self.start()

@@ -229,10 +229,16 @@ Result<Seconds> parse_duration(std::string_view text) {
     const auto number = parse_number(whole.substr(0, whole.size() - 1));
     if (number && *number >= 0) return Seconds{*number * unit};
   }
-  return parse_seconds(whole);
+  Result<Seconds> seconds = parse_seconds(whole);
+  if (seconds.ok()) return seconds;
+  return Error::invalid(
+      "expected a time such as 250ms, 30s, 10min, 8h or 7d, not negative, found " +
+      in_quotes(text));
 }
 
 std::string duration_text(Seconds duration) {
+  if (duration.value < 1) return shortest(std::round(duration.value * 1000)) + " ms";
+  if (duration.value < 10) return shortest(std::round(duration.value * 10) / 10) + " s";
   const auto seconds = std::llround(duration.value);
   if (seconds < 120) return std::to_string(seconds) + " s";
   if (seconds < 7200) return std::to_string((seconds + 30) / 60) + " min";

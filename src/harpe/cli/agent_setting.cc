@@ -1,8 +1,13 @@
+#include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "harpe/agent/agent_client.h"
 #include "harpe/agent/setting_text.h"
@@ -10,6 +15,7 @@
 #include "harpe/cli/agent_options.h"
 #include "harpe/cli/device_setting.h"
 #include "harpe/cli/setting_report.h"
+#include "harpe/cli/shell_words.h"
 #include "harpe/hw/gpu_choice.h"
 
 namespace harpe {
@@ -22,6 +28,35 @@ std::string socket_of(const SettingArguments& arguments) {
   if (!arguments.socket.empty()) return arguments.socket;
   const char* variable = std::getenv("HARPE_AGENT_SOCKET");
   return variable != nullptr && *variable != '\0' ? variable : AgentClient::kDefaultSocket;
+}
+
+/// The name of a user; empty: the system knows none.
+std::string user_name(std::int64_t uid) {
+  std::vector<char> buffer(1 << 12);
+  passwd entry{};
+  passwd* found = nullptr;
+  while (::getpwuid_r(static_cast<uid_t>(uid), &entry, buffer.data(), buffer.size(), &found) ==
+             ERANGE &&
+         buffer.size() < (1 << 22)) {
+    buffer.resize(buffer.size() * 2);
+  }
+  return found == nullptr ? std::string() : found->pw_name;
+}
+
+/// "alice (uid 1000), pid 4242, which has ended ('train.py')".
+std::string holder_text(const Lease& holder) {
+  std::string text = "a token's holder";
+  if (holder.uid >= 0) {
+    const std::string uid = "uid " + std::to_string(holder.uid);
+    const std::string name = user_name(holder.uid);
+    text = name.empty() ? uid : name + " (" + uid + ")";
+  }
+  if (holder.pid > 0) {
+    text += ", pid " + std::to_string(holder.pid);
+    const bool ended = ::kill(static_cast<pid_t>(holder.pid), 0) != 0 && errno == ESRCH;
+    if (ended) text += ", which has ended";
+  }
+  return text + (holder.name.empty() ? "" : " (" + in_quotes(holder.name) + ")");
 }
 
 /// One control of one GPU, set or reset through the agent. Each control has a lease of its own, so
@@ -39,10 +74,13 @@ class AgentSetting {
 
   Status set(int gpu);
   Status reset(int gpu);
+  /// Whether anything was set: not in a dry run, and not where all failed.
+  bool has_set() const { return has_set_; }
 
  private:
   Result<std::optional<Lease>> own_lease(int gpu);
   Status say_why_there_is_nothing(int gpu);
+  Result<std::optional<Error>> why_held(int gpu);
   Result<GpuReading> read_after(int gpu, const std::optional<ClockRange>& range,
                                 const GpuReading& before) {
     const auto read = [&] { return agent_.read(gpu); };
@@ -55,6 +93,7 @@ class AgentSetting {
   SettingReport& report_;
   const Controls controls_;
   const bool is_clock_;
+  bool has_set_ = false;
 };
 
 Result<std::optional<Lease>> AgentSetting::own_lease(int gpu) {
@@ -83,7 +122,13 @@ Status AgentSetting::set(int gpu) {
                                              .ends_with_process = false,
                                              .name = kLeaseName,
                                              .controls = controls_});
-    if (!taken.ok()) return taken.error();
+    if (!taken.ok()) {
+      if (taken.error().code != ErrorCode::kConflict) return taken.error();
+      // The agent knows numbers, and must not wait to look up names; this command may.
+      Result<std::optional<Error>> held = why_held(gpu);
+      if (held.ok() && *held) return std::move(held->value());
+      return taken.error();
+    }
     lease = taken->id;
   }
   const Result<Applied> applied = agent_.apply(lease, gpu, wanted_.setting);
@@ -97,6 +142,7 @@ Status AgentSetting::set(int gpu) {
     report_.add_nothing(gpu, applied->text, "; the agent makes a dry run: nothing is set");
     return ok_status();
   }
+  has_set_ = true;
   // What was refused does not change how long the earlier setting lasts.
   if (*earlier) {
     if (Status renewed = agent_.renew(lease, arguments_.duration); !renewed.ok()) return renewed;
@@ -113,7 +159,7 @@ Status AgentSetting::set(int gpu) {
   if (!cut) lasts = arguments_.duration;
   report_.add(gpu, applied->text, *before, *now, range,
               {{"honoured", applied->honoured}, {"put_back_in_s", lasts.value}});
-  report_.say("put back in " + duration_text({std::ceil(lasts.value)}) +
+  report_.say("put back in " + duration_text(cut ? Seconds{std::ceil(lasts.value)} : lasts) +
               (cut ? ": the policy allows no longer (max_lease_s)" : ""));
   return ok_status();
 }
@@ -132,6 +178,40 @@ Status AgentSetting::reset(int gpu) {
   return ok_status();
 }
 
+/// Who keeps this control of the GPU from being set, for how long, and how that ends sooner.
+Result<std::optional<Error>> AgentSetting::why_held(int gpu) {
+  const Result<std::vector<Lease>> holders = agent_.holders(gpu);
+  if (!holders.ok()) return holders.error();
+  const auto self = static_cast<std::int64_t>(::geteuid());
+  for (const Lease& holder : *holders) {
+    if (holder.uid == self && !holder.controls.overlaps(controls_)) continue;
+    std::string text =
+        "its " + text_of(holder.controls.overlaps(controls_) ? controls_ : holder.controls);
+    text = holder.controls == Controls() ? "it" : text;
+    text = "GPU " + std::to_string(gpu) + ": " + holder_text(holder) + " holds " + text +
+           " for another " + duration_text({std::ceil(holder.expires_in.value)});
+    const bool own = holder.uid == self;
+    if (own) text += "; that is you";
+    if (own || self == 0) {
+      const Result<std::vector<Lease>> leases = agent_.leases();
+      if (!leases.ok()) return leases.error();
+      const auto same = std::ranges::find_if(*leases, [&](const Lease& lease) {
+        return lease.uid == holder.uid && lease.pid == holder.pid && lease.name == holder.name &&
+               lease.controls == holder.controls && std::ranges::count(lease.gpus, gpu) != 0;
+      });
+      if (same != leases->end()) {
+        text += ": end it with: curl " +
+                shell_text({"--unix-socket", socket_of(arguments_), "-X", "DELETE",
+                            "http://localhost/v1/leases/" + same->id});
+      }
+    } else {
+      text += ": wait, or ask them or root to end it";
+    }
+    return std::optional(Error::of(ErrorCode::kConflict, text));
+  }
+  return std::optional<Error>();
+}
+
 Status AgentSetting::say_why_there_is_nothing(int gpu) {
   const Result<GpuReading> reading = agent_.read(gpu);
   // A GPU that is lost says itself what is still to be put back.
@@ -139,18 +219,9 @@ Status AgentSetting::say_why_there_is_nothing(int gpu) {
   if (!reading->put_back_pending.empty()) {
     return Error::of(ErrorCode::kUnavailable, reading->put_back_pending);
   }
-  const Result<std::vector<Lease>> holders = agent_.holders(gpu);
-  if (!holders.ok()) return holders.error();
-  for (const Lease& holder : *holders) {
-    if (!holder.controls.overlaps(controls_)) continue;
-    return Error::of(ErrorCode::kConflict,
-                     "its " + text_of(controls_) + " are held by uid " +
-                         std::to_string(holder.uid) +
-                         (holder.pid > 0 ? ", pid " + std::to_string(holder.pid) : "") +
-                         (holder.name.empty() ? "" : " (" + in_quotes(holder.name) + ")") +
-                         " for another " + duration_text(holder.expires_in) +
-                         ": wait, or ask them to release it (root can: DELETE /v1/leases/ID)");
-  }
+  Result<std::optional<Error>> held = why_held(gpu);
+  if (!held.ok()) return std::move(held).error();
+  if (*held) return std::move(held->value());
   SettingArguments there = arguments_;
   there.direct = true;
   there.devices.gpus = std::to_string(gpu);
@@ -190,7 +261,7 @@ Result<Outcome> set_through_agent(const SettingArguments& arguments, const Wante
     Status done = wanted.reset ? setting.reset(gpu) : setting.set(gpu);
     if (!done.ok()) report.add_failure(gpu, std::move(done).error());
   }
-  if (!wanted.reset) {
+  if (!wanted.reset && setting.has_set()) {
     report.close_with("put back sooner with: " + undo_command(arguments, wanted));
   }
   return report.outcome();

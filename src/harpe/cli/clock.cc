@@ -15,11 +15,20 @@ struct ClockArguments {
   std::string range;
 };
 
-/// "1200" or "900-1410".
+/// "1200", "1200MHz", "1200 MHz".
+std::optional<std::int64_t> parse_clock(std::string_view text) {
+  constexpr std::string_view kUnit = "mhz";
+  text = trim(text);
+  if (lower(text).ends_with(kUnit)) text = trim(text.substr(0, text.size() - kUnit.size()));
+  return parse_integer(text);
+}
+
+/// A clock, or "900-1410".
 Result<ClockRange> parse_clock_range(const std::string& text) {
   const std::size_t dash = text.find('-');
-  const auto lowest = parse_integer(text.substr(0, dash));
-  const auto highest = dash == std::string::npos ? lowest : parse_integer(text.substr(dash + 1));
+  const auto lowest = parse_clock(std::string_view(text).substr(0, dash));
+  const auto highest =
+      dash == std::string::npos ? lowest : parse_clock(std::string_view(text).substr(dash + 1));
   const auto good = [](const std::optional<std::int64_t>& clock) {
     return clock && *clock > 0 && *clock <= kMostMegahertz;
   };
@@ -58,7 +67,9 @@ void add_clock_command(Commands& commands) {
                            {.setting = {.kind = Setting::Kind::kLockClocks, .clocks = *range},
                             .command = kCommand});
       });
-  set_app.add_option("MHZ", set->range, "Clock in MHz, or the lowest and highest: 900-1410")
+  set_app
+      .add_option("MHZ", set->range,
+                  "Clock in MHz (1200, 1200MHz), or the lowest and highest: 900-1410")
       ->type_name("MHZ")
       ->required()
       ->group("Arguments");

@@ -14,6 +14,7 @@ namespace {
 
 GpuReading read_directly(Gpu& gpu) {
   GpuReading reading;
+  if (const auto limit = gpu.power_limit(); limit.ok()) reading.power_limit = *limit;
   if (const auto limit = gpu.enforced_power_limit(); limit.ok()) {
     reading.enforced_power_limit = *limit;
   }

@@ -25,15 +25,21 @@ std::string clocks_text(const GpuReading& reading) {
 }
 
 std::string state_text(const GpuReading& reading) {
-  const auto& limit = reading.enforced_power_limit;
-  return "power limit " + (limit ? text_of(*limit) : std::string("unknown")) + "; " +
-         clocks_text(reading);
+  const auto& enforced = reading.enforced_power_limit;
+  const auto& limit = reading.power_limit ? reading.power_limit : enforced;
+  std::string text = "power limit " + (limit ? text_of(*limit) : std::string("unknown"));
+  // The one that was set may differ from the one that something enforces.
+  if (limit && enforced && *limit != *enforced) text += " (" + text_of(*enforced) + " enforced)";
+  return text + "; " + clocks_text(reading);
 }
 
 Json state_json(const GpuReading& reading) {
   Json json;
-  json["power_limit_w"] =
-      reading.enforced_power_limit ? Json(reading.enforced_power_limit->value) : Json();
+  const auto watts = [](const std::optional<Watts>& limit) {
+    return limit ? Json(limit->value) : Json();
+  };
+  json["power_limit_w"] = watts(reading.power_limit);
+  json["enforced_power_limit_w"] = watts(reading.enforced_power_limit);
   json["graphics_clock_mhz"] =
       reading.graphics_clock ? Json(reading.graphics_clock->value) : Json();
   Json locked;
