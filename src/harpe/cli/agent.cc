@@ -14,6 +14,7 @@
 #include "harpe/cli/command.h"
 #include "harpe/cli/json_output.h"
 #include "harpe/cli/options.h"
+#include "harpe/cli/quantity_text.h"
 #include "harpe/hw/devices.h"
 
 namespace harpe {
@@ -110,7 +111,7 @@ Result<std::vector<std::string>> parse_scopes(std::string_view text) {
 
 Result<std::optional<std::int64_t>> parse_expiry(std::string_view text) {
   if (text == "never" || text == "0") return std::optional<std::int64_t>();
-  const Result<Seconds> duration = parse_duration(text);
+  const Result<Seconds> duration = parse_seconds(text);
   if (!duration.ok()) return duration.error();
   if (duration->value < 1 || duration->value > 1e10) {
     return Error::invalid("a token lasts from a second, or never ends: --expires never");

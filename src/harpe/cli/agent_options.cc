@@ -132,7 +132,7 @@ void read_controller(Reader& read, AgentOptions& options) {
   controller.clock_socket_mode = options.socket.mode;
   controller.dry_run = read.flag("dry-run");
   const auto seconds = [](const std::string& text) -> std::optional<Seconds> {
-    const Result<Seconds> parsed = parse_duration(text);
+    const Result<Seconds> parsed = parse_seconds(text);
     return parsed.ok() ? std::optional(*parsed) : std::nullopt;
   };
   controller.minimum_dwell =
@@ -220,20 +220,6 @@ Result<AgentSetup> agent_setup(const AgentOptionValues& values) {
   }
   if (!faults.empty()) return Error::invalid(std::move(faults));
   return setup;
-}
-
-Result<Seconds> parse_duration(std::string_view text) {
-  const std::string_view whole = trim(text);
-  for (const auto& [suffix, unit] : {std::pair{'h', 3600.0}, std::pair{'d', 86400.0}}) {
-    if (!whole.ends_with(suffix)) continue;
-    const auto number = parse_number(whole.substr(0, whole.size() - 1));
-    if (number && *number >= 0) return Seconds{*number * unit};
-  }
-  Result<Seconds> seconds = parse_seconds(whole);
-  if (seconds.ok()) return seconds;
-  return Error::invalid(
-      "expected a time such as 250ms, 30s, 10min, 8h or 7d, not negative, found " +
-      in_quotes(text));
 }
 
 std::string duration_text(Seconds duration) {

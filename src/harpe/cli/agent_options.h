@@ -36,8 +36,6 @@ struct AgentSetup {
 /// Reads the values; what is not given has its default. All faults at once.
 Result<AgentSetup> agent_setup(const AgentOptionValues& values);
 
-/// "30s", "10min", "2h", "7d"; a bare number is seconds. Not negative.
-Result<Seconds> parse_duration(std::string_view text);
 /// "10 min", "2 h 30 min".
 std::string duration_text(Seconds duration);
 

@@ -6,6 +6,7 @@
 #include "harpe/agent/setting_text.h"
 #include "harpe/cli/agent_options.h"
 #include "harpe/cli/options.h"
+#include "harpe/cli/quantity_text.h"
 #include "harpe/cli/setting_report.h"
 #include "harpe/cli/shell_words.h"
 
@@ -101,7 +102,7 @@ void add_setting_options(CLI::App& app, SettingArguments& arguments, bool reset)
     add_parsed(app, "--for", "DURATION",
                "How long, such as 30min or 8h, before the agent puts back what was there "
                "(default: 1h; at most what its policy allows)",
-               arguments.duration, parse_duration);
+               arguments.duration, [](std::string_view text) { return parse_seconds(text); });
   }
   app.add_flag("--direct", arguments.direct,
                reset ? "Reset the driver itself, without the agent (root)"
