@@ -328,7 +328,8 @@ void add_switch_latency_command(Commands& commands) {
       "Locks every pair of the clocks in turn, in random order, and times the call and the "
       "transition of the chip. Needs the right to lock clocks; what was locked before is put "
       "back, also on Ctrl-C, which ends it early with what was measured (exit status 128 + "
-      "signal; 1 if the load ended before the measurement). A GPU shows its clock only under load: give a command that keeps it "
+      "signal; 1 if the load ended before the measurement). A GPU shows its clock only under load: "
+      "give a command that keeps it "
       "busy, which is ended afterwards. Simulated GPUs get a load of their own.",
       "harpe switch-latency --gpus 0 -- python burn.py\n"
       "harpe switch-latency --clocks 1410,1080,900 --repeats 50 --csv pairs.csv\n"
