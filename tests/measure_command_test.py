@@ -96,7 +96,7 @@ gpu = 1
         slow = self.faulty("slow_call", 'seconds = 0.3\ncalls = "reads"')
         done, report = self.report("--", "sleep", "1.5", env=slow)
         self.assertEqual(done.returncode, 0)
-        self.assertLess(abs(report["time_s"] - 1.5), 0.25)
+        self.assertLess(abs(report["time_s"] - 1.5), 1)
         # Idle A40: steady, the same for both.
         sound = self.folder / "sound.toml"
         sound.write_text('[[gpu]]\nmodel = "a40"\ncount = 2\n')
@@ -513,7 +513,7 @@ gain = 1.0
                         '[[fault]]\nkind = "slow_call"\ngpu = 1\nseconds = 60\ncalls = "reads"\n')
         process = subprocess.Popen([HARPE, "monitor"], env=dict(self.bare, HARPE_SIMULATION=str(slow)),
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(1.5)
+        time.sleep(3)
         process.send_signal(signal.SIGINT)
         self.assertIn("does not answer", process.communicate(timeout=20)[1])
         self.assertEqual(process.returncode, 128 + signal.SIGINT)
