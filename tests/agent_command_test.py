@@ -46,6 +46,16 @@ class Commands(AgentTest):
         self.assertIn("100 W to 280 W", said.stderr)
         self.assertEqual(self.leases(), {})
 
+    def test_no_token_is_issued_that_its_agent_would_refuse(self):
+        key = self.folder / "key"
+        key.write_text("0123456789abcdef0123456789abcdef")
+        key.chmod(0o600)
+        issue = ["agent", "token", "issue", "--signing-key", str(key), "--scope", "gpu-read", "--user"]
+        self.assertEqual(self.harpe_run(*issue, "grafana").returncode, 0)
+        said = self.harpe_run(*issue, "a" * 7000)
+        self.assertEqual((said.returncode, said.stdout), (2, ""))
+        self.assertIn("too long", said.stderr)
+
     def test_each_setting_has_its_own_time(self):
         self.start()
         self.through_agent("limit", "set", "250", "--gpus", "1", "--for", "10min")

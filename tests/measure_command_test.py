@@ -62,6 +62,12 @@ class Case(unittest.TestCase):
         return subprocess.run([HARPE, *arguments], env=env or self.bare, text=True, timeout=120,
                               stdin=subprocess.DEVNULL, capture_output=True, **more)
 
+    def simulate(self, name, text, **more):
+        """An environment in which those GPUs are there, with a state of their own."""
+        file = self.folder / f"{name}.toml"
+        file.write_text(f'state_file = "{self.folder}/{name}"\n{text}')
+        return dict(self.bare, HARPE_SIMULATION=str(file), **more)
+
     def simulated_nvml(self):
         if SIMULATED_NVML is None:
             self.skipTest("this build has no look-alike library")
@@ -80,9 +86,7 @@ class Run(Case):
 
     def faulty(self, kind, more):
         """Two idle A40, the second with a fault."""
-        file = self.folder / "faulty.toml"
-        file.write_text(f'''state_file = "{self.folder}/faulty-state"
-[[gpu]]
+        return self.simulate("faulty", f'''[[gpu]]
 model = "a40"
 count = 2
 [[fault]]
@@ -90,7 +94,6 @@ kind = "{kind}"
 gpu = 1
 {more}
 ''')
-        return dict(self.bare, HARPE_SIMULATION=str(file))
 
     def test_a_slow_driver_is_not_the_commands_time(self):
         slow = self.faulty("slow_call", 'seconds = 0.3\ncalls = "reads"')
@@ -98,9 +101,8 @@ gpu = 1
         self.assertEqual(done.returncode, 0)
         self.assertLess(abs(report["time_s"] - 1.5), 1)
         # Idle A40: steady, the same for both.
-        sound = self.folder / "sound.toml"
-        sound.write_text('[[gpu]]\nmodel = "a40"\ncount = 2\n')
-        truth = self.report("--", "sleep", "1.5", env=dict(self.bare, HARPE_SIMULATION=str(sound)))[1]
+        sound = self.simulate("sound", '[[gpu]]\nmodel = "a40"\ncount = 2\n')
+        truth = self.report("--", "sleep", "1.5", env=sound)[1]
         truth = truth["total"]["energy_j"]
         self.assertLess(abs(report["total"]["energy_j"] - truth), report["total"]["error_j"])
 
@@ -393,9 +395,7 @@ class Monitor(Case):
     def test_energies_and_powers_are_what_the_simulation_knows(self):
         """Constant power, so that watts x seconds is the truth at every look."""
         library = self.simulated_nvml()
-        simulation = self.folder / "constant.toml"
-        simulation.write_text(f"""
-state_file = "{self.folder}/constant"
+        env = self.simulate("constant", """
 [[gpu]]
 model = "a100-sxm"
 leakage = 0.0
@@ -408,8 +408,7 @@ energy_counter = false
 [[cpu]]
 power_w = 90
 dram_w = 12
-""")
-        env = dict(self.bare, HARPE_SIMULATION=str(simulation), PYTHONPATH=str(library))
+""", PYTHONPATH=str(library))
         work = ("import harpe_sim, time\n"
                 "harpe_sim.set_load(0, 0.6)\nharpe_sim.set_load(1, 0.3)\ntime.sleep(2)\n"
                 "print(harpe_sim.truth(0).power, harpe_sim.truth(1).power)")
@@ -442,15 +441,12 @@ dram_w = 12
 
     def test_changing_load_is_counted_as_the_simulation_does(self):
         library = self.simulated_nvml()
-        simulation = self.folder / "changing.toml"
-        simulation.write_text(f"""
-state_file = "{self.folder}/changing"
+        env = self.simulate("changing", """
 [[gpu]]
 model = "a100-sxm"
 leakage = 0.0
 gain = 1.0
-""")
-        env = dict(self.bare, HARPE_SIMULATION=str(simulation), PYTHONPATH=str(library))
+""", PYTHONPATH=str(library))
         # Notes the exact energy every few milliseconds, under a load that changes.
         work = ("import harpe_sim, random, time\n"
                 "random.seed(3); end = time.monotonic() + 6; change = 0\n"

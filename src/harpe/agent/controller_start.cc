@@ -89,7 +89,7 @@ bool NodeController::end() {
                      std::chrono::nanoseconds(static_cast<std::int64_t>(patience.value * 1e9));
   std::vector<int> hanging;
   for (std::size_t i = 0; i < owners_.size(); ++i) {
-    if (!owners_[i]->has_ended(until)) hanging.push_back(static_cast<int>(i));
+    if (!owners_[i]->join_until(until)) hanging.push_back(static_cast<int>(i));
   }
   notice_what_stays_changed(hanging);
   if (!options_.dry_run) (void)state_.mark_stopped();

@@ -59,7 +59,7 @@ void GpuOwner::begin_farewell() {
   wake();
 }
 
-bool GpuOwner::has_ended(std::chrono::steady_clock::time_point until) {
+bool GpuOwner::join_until(std::chrono::steady_clock::time_point until) {
   if (ended_.wait_until(until) == std::future_status::ready) {
     if (thread_.joinable()) thread_.join();
     return true;

@@ -51,9 +51,10 @@ class GpuOwner {
   ~GpuOwner();
   /// Begins what the destructor does, without waiting for it.
   void begin_farewell();
-  /// Waits for the end that was begun. False where a driver's call still hangs: then nobody is
-  /// answered any more, and neither this nor what was given to it may ever be destroyed.
-  bool has_ended(std::chrono::steady_clock::time_point until);
+  /// Waits for the end that was begun. False where a driver's call still hangs: then the thread is
+  /// left behind, nobody is answered any more, and neither this nor what was given to it may ever be
+  /// destroyed.
+  bool join_until(std::chrono::steady_clock::time_point until);
 
   /// Queues work that may set the GPU or ask its driver. `refused` is called at once where too much
   /// waits already, or at its turn where the GPU could not be put back yet.
