@@ -13,6 +13,8 @@
 
 namespace harpe {
 
+struct JsonValue;
+
 /// One instruction in the list of a stage. `part` is the model part it works on, numbered along the
 /// model (PyTorch's "stage"); -1 for instructions of no part. `micro_batch` is -1 where the
 /// instruction has none. A `forward_backward` block overlaps the forward of (part, micro_batch)
@@ -118,6 +120,8 @@ std::string torch_csv(const Schedule& schedule);
 /// "backward_mb"; send and recv add "gradient"; DualPipe's two directions add "copies": 2. Only
 /// "ranks" is needed, and may stand alone as the whole document. Faults carry line and column.
 Result<Schedule> parse_schedule_json(std::string_view text, const std::string& file);
+/// The same as a part of a larger document.
+Result<Schedule> read_schedule_json(const JsonValue& root, const std::string& file);
 std::string schedule_json(const Schedule& schedule);
 
 /// Reads either form, told apart by content. `dialect` and `copies` are for the CSV.

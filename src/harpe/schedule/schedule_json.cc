@@ -179,7 +179,11 @@ std::string dump(const nlohmann::ordered_json& json) {
 Result<Schedule> parse_schedule_json(std::string_view text, const std::string& file) {
   const auto root = parse_json(text, file);
   if (!root) return root.error();
-  return JsonReader(file).read(*root);
+  return read_schedule_json(*root, file);
+}
+
+Result<Schedule> read_schedule_json(const JsonValue& root, const std::string& file) {
+  return JsonReader(file).read(root);
 }
 
 std::string schedule_json(const Schedule& schedule) {

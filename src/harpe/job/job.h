@@ -1,0 +1,175 @@
+#pragma once
+/// \file
+/// One training job's life, from the first rank that registers to a straggler and back.
+///
+///   registering -> profiling -> characterizing -> running <-> straggling
+///
+/// A state machine without input or output: events go in, orders for ranks and effects for the
+/// server come out, so that a life can be replayed. Nothing here reads a clock: `now` is seconds
+/// since 1970 by the server's clock, in rising order; clocks of ranks do not matter.
+///
+/// Orders. Every change of clocks is a new version, with the iteration from which it holds on all
+/// ranks of all pipelines. Ranks report an iteration when it has ended; in synchronous training
+/// none is then more than one ahead, so a change holds from two after the newest reported one, or
+/// later where delivery takes longer than an iteration.
+///
+/// Stragglers. A pipeline p that is f_p times slower than planned, told or detected, makes all
+/// others wait until T' = max(what is wished, max f_p x the fastest plan's time). Pipeline p then
+/// runs the plan of least energy for T' / f_p: the slowest straggler its fastest, healthy ones
+/// (f = 1) that for T' itself (Perseus, SOSP'24, section 4 and 5).
+///
+/// Errors go to whoever caused them (`kInvalidInput`, `kConflict`, `kNotFound`) and leave the job
+/// as it was. Not thread-safe. Events of ranks are O(1) amortised (the last report of an iteration
+/// O(ranks)); decisions on stragglers O(pipelines log plans).
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/job/job_spec.h"
+#include "harpe/job/plan_table.h"
+#include "harpe/job/rank_events.h"
+#include "harpe/job/straggler_detector.h"
+
+namespace harpe {
+
+enum class JobPhase : unsigned char {
+  kRegistering,
+  kProfiling,
+  kCharacterizing,
+  kRunning,
+  kStraggling,
+};
+const char* name_of(JobPhase phase);
+
+/// Told about a pipeline, by whoever runs the machines.
+struct Straggler {
+  int pipeline = 0;
+  double factor = 1;             ///< its iteration over that of a healthy one; above 1
+  std::optional<Seconds> until;  ///< since 1970; then it counts as healed
+  bool detected = false;         ///< by the job itself
+};
+inline constexpr double kMostStragglerFactor = 1000;
+
+/// Work to be done elsewhere: `PlanTable::build` over `characterize` of these. Its result comes
+/// back as `Job::characterized` with the same ticket.
+struct CharacterizeRequest {
+  std::uint64_t ticket = 0;
+  Profile profile;
+  std::vector<Watts> blocking_power;  ///< one a stage
+};
+
+/// Something that a person should know.
+struct Notice {
+  enum class Level : unsigned char { kInfo, kWarning };
+  Level level = Level::kInfo;
+  Seconds at{};  ///< since 1970
+  std::string text;
+};
+
+/// What has to be done outside after events.
+struct JobEffects {
+  std::optional<CharacterizeRequest> characterize;
+  bool orders = false;  ///< there are new ones: ranks should be told
+  bool save = false;    ///< `snapshot` holds something that must not be lost
+  bool plans = false;   ///< `plans()` is new
+  std::vector<Notice> notices;
+};
+
+/// How far profiling is.
+struct ProfilingProgress {
+  double fraction = 0;       ///< done, 0 to 1
+  int iterations_left = 0;   ///< estimate
+  Seconds time_left{};       ///< estimate
+  double slowdown = 0;       ///< that profiling has cost so far, a fraction of the time since
+};
+
+/// What an iteration was predicted to take and took, for one pipeline; smoothed.
+struct PipelineState {
+  int pipeline = 0;
+  double factor = 1;         ///< of a straggler, told or detected
+  std::size_t plan = 0;      ///< position in `PlanTable::plans`
+  Seconds predicted_time{}, measured_time{};
+  Joules predicted_energy{}, measured_energy{};
+};
+
+struct JobStatus {
+  JobPhase phase = JobPhase::kRegistering;
+  int ranks_registered = 0;
+  std::int64_t newest_iteration = -1;  ///< -1: none reported
+  std::uint64_t version = 0;           ///< of the newest orders
+  Wish wish;
+  std::optional<ProfilingProgress> profiling;
+  std::vector<Straggler> stragglers;
+  std::vector<SlowStage> slow_stages;
+  std::optional<RandomLateness> random;
+  bool rolled_back = false;  ///< the plan was slower than promised: all-max until measured again
+  /// Measured at full clocks, per pipeline; 0: not yet.
+  Seconds full_speed_time{};
+  Joules full_speed_energy{};
+  /// Since planning: against the same iterations at full clocks.
+  Joules saved{};
+  Seconds wait_until{};  ///< T' while straggling
+  std::int64_t reports = 0, reports_late = 0, reports_refused = 0;
+};
+
+class Job {
+ public:
+  static Result<Job> create(JobSpec spec, Seconds now);
+  Job(Job&&) noexcept;
+  Job& operator=(Job&&) noexcept;
+  ~Job();
+
+  // Events of ranks.
+  /// Answers the rank's number. `kConflict` where another process holds the place and has been
+  /// heard of within `kSilence`, or a newer run has begun.
+  Result<int> register_rank(const RankRegistration& registration, Seconds now);
+  /// `kConflict` where the session does not hold the place any more, or not yet.
+  Status report(const IterationReport& report, Seconds now);
+
+  // Events of people and infrastructure.
+  Status set_straggler(const Straggler& straggler, Seconds now);
+  /// Healed, whether told or detected.
+  Status clear_straggler(int pipeline, Seconds now);
+  Status set_wish(const Wish& wish, Seconds now);
+
+  /// The answer to a `CharacterizeRequest`; an old ticket is ignored.
+  void characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds now);
+  /// About once a second: ends what has an end, falls back to full clocks when ranks fall silent.
+  void tick(Seconds now);
+
+  /// What has gathered since the last call.
+  JobEffects take_effects();
+
+  // Views.
+  const JobSpec& spec() const;
+  JobPhase phase() const;
+  JobStatus status(Seconds now) const;
+  std::vector<PipelineState> pipelines() const;
+  /// The orders in force and those to come, oldest first, at most `kMostPending` + 1.
+  std::vector<StageOrders> orders(int pipeline, int stage) const;
+  std::uint64_t version() const;  ///< of the newest orders
+  const PlanTable* plans() const;  ///< null before the first characterization
+  /// What profiling knows; null where that is nothing.
+  const Profile* profile() const;
+
+  /// JSON from which `restore` makes a job that goes on: everything but the reports of the last
+  /// iterations and the plans, which are kept apart (`PlanTable::json`).
+  std::string snapshot() const;
+  static Result<Job> restore(std::string_view snapshot, std::optional<PlanTable> plans,
+                             Seconds now);
+
+  static constexpr Seconds kSilence{60};
+  static constexpr int kMostPending = 3;
+
+ private:
+  struct State;
+  explicit Job(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,34 @@
+#pragma once
+/// \file
+/// Jobs, ranks, reports and orders as JSON, the form in which clients send and get them. The shapes
+/// are in docs/openapi.yaml. Faults carry line and column of the text.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/job/job.h"
+
+namespace harpe {
+
+Result<JobSpec> parse_job_spec(std::string_view text);
+std::string job_spec_json(const JobSpec& spec);
+
+Result<RankRegistration> parse_rank_registration(std::string_view text);
+std::string rank_registration_json(const RankRegistration& registration);
+
+Result<IterationReport> parse_iteration_report(std::string_view text);
+std::string iteration_report_json(const IterationReport& report);
+
+/// \param now  seconds since 1970, to which "for_s" is added
+Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now);
+Result<Wish> parse_wish(std::string_view text);
+std::string wish_json(const Wish& wish);
+
+std::string orders_json(const std::vector<StageOrders>& orders);
+Result<std::vector<StageOrders>> parse_orders(std::string_view text);
+
+std::string job_status_json(const Job& job, Seconds now);
+
+}  // namespace harpe

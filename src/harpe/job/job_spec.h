@@ -1,0 +1,66 @@
+#pragma once
+/// \file
+/// What a training job tells about itself when it is registered.
+
+#include <optional>
+#include <string>
+
+#include "harpe/base/units.h"
+#include "harpe/job/shape.h"
+#include "harpe/pipeline/pipeline.h"
+#include "harpe/profile/profile.h"
+
+namespace harpe {
+
+/// Which point of the frontier the user wants while nobody straggles.
+struct Wish {
+  enum class Kind : unsigned char {
+    kSlowdown,     ///< at most so much longer than all-max, as a fraction; 0: no slowdown
+    kDeadline,     ///< iterations of at most so many seconds
+    kPowerCap,     ///< average watts of the whole job, all pipelines
+    kLeastEnergy,  ///< the least iteration energy, however long it takes
+  };
+  Kind kind = Kind::kSlowdown;
+  double value = 0;  ///< fraction, seconds or watts; not used by `kLeastEnergy`
+  friend bool operator==(const Wish&, const Wish&) = default;
+};
+
+/// How a job measures what its instructions cost while it trains.
+struct ProfilingOptions {
+  /// Profiling may make training so much longer, as a fraction of the time since it began: at no
+  /// moment more. What a slow clock costs is earned by iterations at full clocks.
+  double slowdown_limit = 0.1;
+  int warm_up = 2;               ///< iterations at the highest clocks before anything counts
+  int iterations_per_clock = 4;  ///< the first is dropped
+  int most_iterations_per_clock = 12;
+  int most_clocks = 24;         ///< longer lists are thinned evenly, both ends kept
+  Megahertz lowest_clock = {};  ///< none below is tried
+  int rises = 5;                ///< of effective energy in a row that end a stage's sweep
+  double time_target = 0.01;    ///< half-width of the 95 % interval that suffices, relative
+  double energy_target = 0.02;  ///< the same of energy
+  friend bool operator==(const ProfilingOptions&, const ProfilingOptions&) = default;
+};
+
+struct JobSpec {
+  std::string name;  ///< for people
+  JobShape shape;
+  Schedule schedule;    ///< of one pipeline
+  Transfers transfers;  ///< between its model parts
+  /// Watts that a GPU draws while it waits; measured while profiling where it is not given.
+  std::optional<Watts> blocking_power;
+  Seconds switch_latency{0};  ///< see `PlanOptions`
+  Seconds min_dwell{0};
+  ProfilingOptions profiling;
+  Wish wish;
+  /// A profile known from before: the job plans at once and measures only what has moved.
+  std::optional<Profile> profile;
+  int plans = 200;  ///< points of the frontier to hold ready
+};
+
+/// Every violated rule is one fault: degrees of at least 1, at most `kMaxRanks` ranks, a schedule
+/// of `shape.stages` stages that is valid, numbers in range.
+Status validate(const JobSpec& spec);
+
+inline constexpr int kMaxRanks = 1'000'000;
+
+}  // namespace harpe

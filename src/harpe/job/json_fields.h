@@ -1,0 +1,100 @@
+#pragma once
+/// \file
+/// Members that several of a job's JSON documents share. Only for `.cc` files.
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/base/fields.h"
+#include "harpe/base/json.h"
+#include "harpe/base/units.h"
+#include "harpe/job/shape.h"
+
+namespace harpe {
+
+inline constexpr int kHighestClock = 100'000;  // MHz
+inline constexpr double kLongestTime = 1e9;    // s
+inline constexpr double kMostEnergy = 1e18;    // J
+inline constexpr double kMostPower = 1e12;     // W
+
+/// On one line; bytes that are not UTF-8 are replaced.
+inline std::string json_text(const nlohmann::ordered_json& document) {
+  return document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+/// Parses a document and runs `read(fields, faults, object)` over its members.
+template <class Value, class Read>
+Result<Value> read_document(std::string_view text, const std::string& what, Read read) {
+  Result<JsonValue> document = parse_json(text, what);
+  if (!document.ok()) return std::move(document).error();
+  Faults faults(what);
+  Fields fields(*document, what, faults);
+  Value value{};
+  if (faults.empty()) {
+    read(fields, faults, *document, value);
+    fields.finish();
+  }
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return value;
+}
+
+/// A member that must be there: `value` of it, or a fault.
+template <class Value>
+Value needed(Fields& fields, std::string_view key, std::optional<Value> value) {
+  if (!value && fields.any(key) == nullptr) fields.fault(key, "is missing");
+  return std::move(value).value_or(Value{});
+}
+
+/// A list of whole megahertz; a fault where it is none or holds more than `most`.
+inline std::vector<Megahertz> read_clocks(Fields& fields, std::string_view key, std::size_t most) {
+  std::vector<Megahertz> clocks;
+  const JsonValue* list = fields.any(key);
+  if (list == nullptr || list->type != JsonValue::Type::kArray || list->items.size() > most) {
+    fields.fault(key, "expected a list of clocks in MHz");
+    return clocks;
+  }
+  clocks.reserve(list->items.size());
+  for (const JsonValue& item : list->items) {
+    if (!item.is_integer || item.integer < 0 || item.integer > kHighestClock) {
+      fields.fault(key, "a clock is a whole number of MHz from 0 to 100000");
+      return {};
+    }
+    clocks.push_back({static_cast<int>(item.integer)});
+  }
+  return clocks;
+}
+
+inline nlohmann::ordered_json clocks_json(const std::vector<Megahertz>& clocks) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Megahertz clock : clocks) list.push_back(clock.value);
+  return list;
+}
+
+/// "data", "stage", "tensor", 0 where they are absent.
+inline Place read_place(Fields& fields) {
+  constexpr int kMost = 1'000'000;
+  Place place;
+  place.data = static_cast<int>(fields.integer("data", 0, kMost).value_or(0));
+  place.stage = static_cast<int>(fields.integer("stage", 0, kMost).value_or(0));
+  place.tensor = static_cast<int>(fields.integer("tensor", 0, kMost).value_or(0));
+  return place;
+}
+
+/// A number, or null, which is NaN.
+inline double number_or_null(Fields& fields, std::string_view key, double lowest, double highest) {
+  const JsonValue* value = fields.any(key);
+  if (value == nullptr || value->type == JsonValue::Type::kNull)
+    return std::numeric_limits<double>::quiet_NaN();
+  return fields.number(key, lowest, highest).value_or(0);
+}
+
+inline nlohmann::ordered_json null_if_nan(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace harpe

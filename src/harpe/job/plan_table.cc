@@ -1,0 +1,120 @@
+#include "harpe/job/plan_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+namespace harpe {
+namespace {
+
+/// The end of the last instruction.
+Seconds makespan(const Plan& plan) {
+  Seconds end{0};
+  for (const std::vector<PlannedInstruction>& stage : plan.instructions)
+    for (const PlannedInstruction& instruction : stage)
+      end = std::max(end, instruction.start + instruction.time);
+  return end;
+}
+
+Watts waiting_power_of(const Plan& plan) {
+  Watts sum{0};
+  for (const Watts power : plan.blocking_power) sum += power;
+  return sum * plan.gpus_per_stage;
+}
+
+TablePlan table_plan(const Plan& plan) {
+  TablePlan result;
+  result.time = makespan(plan);
+  result.energy =
+      plan.iteration_energy - waiting_power_of(plan) * (plan.iteration_time - result.time);
+  for (const std::vector<PlannedInstruction>& stage : plan.instructions) {
+    std::vector<Megahertz>& clocks = result.clocks.emplace_back();
+    Seconds time{0};
+    Joules energy{0};
+    for (const PlannedInstruction& instruction : stage) {
+      // A switch is none of the schedule's instructions: its cost is in the plan, not in its list.
+      if (instruction.kind == InstructionKind::kSwitch) continue;
+      clocks.push_back(instruction.clock);
+      if (is_fixed_time(instruction.kind)) continue;
+      time += instruction.time;
+      energy += instruction.energy;
+    }
+    result.compute_time.push_back(time);
+    result.compute_energy.push_back(energy);
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& options,
+                                   const Progress& progress) {
+  if (options.plans < 1) return Error::invalid("a plan table needs at least 1 plan");
+  PlanTable table;
+  const Plan fastest_clocks = frontier.all_max();
+  table.all_max_ = table_plan(fastest_clocks);
+  table.waiting_power_ = waiting_power_of(fastest_clocks);
+
+  const Result<Plan> fastest = frontier.fastest_plan(options.plan);
+  if (!fastest) return fastest.error();
+  std::vector<TablePlan> found{table_plan(*fastest)};
+  if (const Result<Plan> least = frontier.least_energy_plan(options.plan))
+    found.push_back(table_plan(*least));
+  const Seconds first = found.front().time;
+  const Seconds last = std::max(first, frontier.max_time());
+  for (int i = 1; i <= options.plans; ++i) {
+    if (progress) progress(static_cast<double>(i - 1) / options.plans);
+    const Seconds wait_until = first + (last - first) * (static_cast<double>(i) / options.plans);
+    // Late clocks may rule out times next to the shortest; the table then has one plan less.
+    if (const Result<Plan> plan = frontier.plan_for_straggler(wait_until, options.plan))
+      found.push_back(table_plan(*plan));
+  }
+
+  const auto effective = [&](const TablePlan& plan) {
+    return plan.energy - table.waiting_power_ * plan.time;
+  };
+  std::sort(found.begin(), found.end(), [&](const TablePlan& a, const TablePlan& b) {
+    return std::pair(a.time, effective(a)) < std::pair(b.time, effective(b));
+  });
+  for (TablePlan& plan : found)
+    if (table.plans_.empty() || effective(plan) < effective(table.plans_.back()))
+      table.plans_.push_back(std::move(plan));
+  table.index();
+  if (progress) progress(1);
+  return table;
+}
+
+void PlanTable::index() {
+  best_.clear();
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    if (plans_[i].energy < plans_[best].energy) best = i;
+    best_.push_back(best);
+  }
+}
+
+std::size_t PlanTable::for_waiting_until(Seconds wait_until) const {
+  const auto after = std::upper_bound(
+      plans_.begin(), plans_.end(), wait_until,
+      [](Seconds time, const TablePlan& plan) { return time < plan.time; });
+  return after == plans_.begin() ? 0
+                                 : static_cast<std::size_t>(after - plans_.begin()) - 1;
+}
+
+std::size_t PlanTable::for_deadline(Seconds deadline) const {
+  return best_[for_waiting_until(deadline)];
+}
+
+std::size_t PlanTable::for_power_cap(Watts cap) const {
+  // Energy is the effective energy plus a constant power, and effective energy falls with time: so
+  // does average power.
+  const auto found =
+      std::partition_point(plans_.begin(), plans_.end(),
+                           [&](const TablePlan& plan) { return plan.energy / plan.time > cap; });
+  return found == plans_.end() ? plans_.size() - 1
+                               : static_cast<std::size_t>(found - plans_.begin());
+}
+
+}  // namespace harpe

@@ -1,0 +1,69 @@
+#pragma once
+/// \file
+/// Plans along a frontier, made ahead so that a decision is a look-up.
+///
+/// Immutable; all functions may be called at once from several threads. Look-ups are O(log plans).
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/frontier/frontier.h"
+
+namespace harpe {
+
+/// One plan, as far as a job needs it. All numbers are of one pipeline, blocking included.
+struct TablePlan {
+  Seconds time;   ///< makespan
+  Joules energy;  ///< of one iteration that ends at `time`
+  /// Clocks of each stage in the order of its list; 0 MHz where there is no choice.
+  std::vector<std::vector<Megahertz>> clocks;
+  /// Of each stage and GPU: seconds and joules of its computations, waiting left out.
+  std::vector<Seconds> compute_time;
+  std::vector<Joules> compute_energy;
+};
+
+class PlanTable {
+ public:
+  struct Options {
+    int plans = 200;  ///< between the shortest time and the time from which slower saves nothing
+    PlanOptions plan;
+  };
+  /// Plans at even distances of time, the fastest and that of least energy among them; those that
+  /// another beats in time and effective energy are left out.
+  static Result<PlanTable> build(const Frontier& frontier, const Options& options,
+                                 const Progress& progress = {});
+
+  const TablePlan& all_max() const { return all_max_; }
+  /// By rising time, falling effective energy. Never empty.
+  const std::vector<TablePlan>& plans() const { return plans_; }
+  Watts waiting_power() const { return waiting_power_; }  ///< of all GPUs of a pipeline that waits
+
+  // Positions in `plans()`.
+  /// Least iteration energy among those that take at most `deadline`; the fastest if none does.
+  std::size_t for_deadline(Seconds deadline) const;
+  /// Least energy among those that take at most `wait_until`, when the pipeline waits until then
+  /// anyway: the slowest of them. The fastest if none takes so little.
+  std::size_t for_waiting_until(Seconds wait_until) const;
+  /// The fastest whose average power is at most `cap` (watts of one pipeline); that of least power
+  /// if none is.
+  std::size_t for_power_cap(Watts cap) const;
+  std::size_t of_least_energy() const { return best_.back(); }
+
+  /// harpe.plan_table/1: JSON that reads back the same.
+  std::string json() const;
+  static Result<PlanTable> parse(std::string_view text, const std::string& file);
+
+ private:
+  PlanTable() = default;
+  void index();
+
+  TablePlan all_max_;
+  std::vector<TablePlan> plans_;
+  Watts waiting_power_{};
+  std::vector<std::size_t> best_;  ///< of least energy among `plans_` up to each position
+};
+
+}  // namespace harpe

@@ -1,0 +1,68 @@
+#pragma once
+/// \file
+/// What ranks tell their job, and what it tells them.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harpe/base/units.h"
+#include "harpe/instruction/instruction.h"
+#include "harpe/job/shape.h"
+
+namespace harpe {
+
+/// A rank announces itself. The same again is harmless.
+struct RankRegistration {
+  Place place;
+  /// Chosen at random by the process: tells a retry from a second process that claims the place.
+  std::string session;
+  /// The start of training that this process belongs to, the same on all its ranks; a new one takes
+  /// the places of all ranks of an old one. May be empty.
+  std::string run;
+  std::string gpu;                ///< its name, such as "NVIDIA A40"; for people
+  std::vector<Megahertz> clocks;  ///< that the GPU may be locked to, in any order
+};
+
+/// All instructions of one kind on one chunk in one iteration of one rank.
+struct InstructionTotals {
+  InstructionKind kind = InstructionKind::kForward;
+  int chunk = 0;
+  int count = 0;
+  Seconds time{};          ///< sum, without waiting
+  Joules energy{};         ///< sum; NaN where it was not measured
+  Joules energy_error{};   ///< half-width of the sum's 95 % interval
+};
+
+/// One iteration of one rank.
+struct IterationReport {
+  Place place;
+  std::string session;
+  std::int64_t iteration = 0;  ///< counted from 0 at the start of training, alike on all ranks
+  std::uint64_t version = 0;   ///< of the orders that held during the whole iteration; 0: none did
+  std::uint64_t known = 0;     ///< the newest orders that the rank has
+  Seconds time{};              ///< from its start to the start of the next
+  Joules energy{};             ///< of this rank's GPU; NaN where it was not measured
+  Joules energy_error{};       ///< half-width of its 95 % interval
+  bool throttled = false;      ///< the GPU was held back below the clock asked for
+  std::vector<InstructionTotals> instructions;
+};
+
+/// Clocks for one stage of one pipeline.
+struct StageOrders {
+  enum class Purpose : unsigned char {
+    kFullSpeed,  ///< the highest clock throughout
+    kProfile,    ///< one clock throughout, to be measured
+    kPlan,       ///< one clock an instruction
+  };
+  std::uint64_t version = 0;        ///< rises with every change of the job
+  std::int64_t from_iteration = 0;  ///< the first that runs by them, the same on all ranks
+  Purpose purpose = Purpose::kFullSpeed;
+  /// One entry for all instructions, or one each in the order of the stage's list; 0 MHz: as it is.
+  std::vector<Megahertz> clocks;
+};
+
+/// "full_speed", "profile" or "plan".
+const char* name_of(StageOrders::Purpose purpose);
+
+}  // namespace harpe
