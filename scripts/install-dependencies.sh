@@ -9,14 +9,14 @@ set -euo pipefail
 
 build=(
   ca-certificates ccache cmake g++ ninja-build
-  libboost-dev libcli11-dev libssl-dev nlohmann-json3-dev
+  libboost-dev libcli11-dev libpq-dev libsqlite3-dev libssl-dev nlohmann-json3-dev
 )
 tests=(
   clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19
   libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
   man-db python3 python3-venv python3-numpy python3-scipy
   chromium coinor-cbc
-  prometheus
+  postgresql-15 prometheus
 )
 
 case "${1:-}" in

@@ -1,0 +1,160 @@
+#pragma once
+/// \file
+/// Training jobs and what happened to them, in a database: SQLite in one file for one server, or
+/// PostgreSQL for several servers at once. The store holds texts; it does not know what is in them.
+///
+/// What a call acknowledged survives: kill -9 of the program, and a power failure as far as the
+/// disk keeps what it said it has (SQLite: write-ahead log with `synchronous = FULL`; PostgreSQL:
+/// as its `synchronous_commit` and `fsync` say). What a call refused changed nothing.
+///
+/// Faults, the same for both databases:
+/// - `kInvalidInput`: a text that is not UTF-8 or has a zero byte, a time that is not finite, a
+/// URL;
+/// - `kIo`: no space, a damaged file, a database made by a newer Harpe;
+/// - `kNoPermission`: a file or a database that this user may not use;
+/// - `kConflict`: a SQLite file that another server has open; a job that another server owns;
+/// - `kUnavailable`: the database does not answer now. The next call connects again by itself.
+/// Messages never contain a password.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+/// One job. Ids have 1 to 255 bytes.
+struct StoredJob {
+  std::string id;
+  std::string state;          ///< all that is needed to go on with it
+  std::int64_t revision = 0;  ///< grows with every change; a save with an older one is refused
+  double updated = 0;         ///< seconds since 1970
+  friend bool operator==(const StoredJob&, const StoredJob&) = default;
+};
+
+/// Something that happened to a job, or to the server itself (`job` empty).
+struct StoredEvent {
+  std::int64_t sequence = 0;  ///< given by the store: grows, never used again
+  double at = 0;              ///< seconds since 1970
+  std::string job, kind, text;
+  friend bool operator==(const StoredEvent&, const StoredEvent&) = default;
+};
+
+/// A job to save; `plans` is kept beside the state and left as it is where not given.
+struct JobSave {
+  StoredJob job;
+  std::optional<std::string> plans;
+};
+
+/// What is written in one transaction: all of it or nothing. Give many at once: a transaction costs
+/// one flush to the disk, however much is in it.
+struct StoreChanges {
+  std::vector<JobSave> jobs;
+  std::vector<StoredEvent> events;   ///< `sequence` is ignored
+  std::vector<std::string> notices;  ///< announced once it is written, up to 7000 bytes each
+};
+
+/// What a listener hears.
+struct StoreNotice {
+  enum class Kind : unsigned char {
+    kAnnounced,  ///< `text` was announced by a server, in the order written
+    kLookAgain,  ///< from now on nothing is missed; before, something may have been: read what
+                 ///< matters
+  };
+  Kind kind = Kind::kAnnounced;
+  std::string text;
+  bool own = false;  ///< this store announced it
+};
+
+/// Which events to keep.
+struct Retention {
+  double since = 0;                    ///< older ones go, seconds since 1970
+  std::int64_t most_per_job = 10'000;  ///< of each job (and of the server) only the newest
+  friend bool operator==(const Retention&, const Retention&) = default;
+};
+
+struct StoreOptions {
+  Seconds timeout = 10_s;           ///< a database that takes longer to answer is unavailable
+  Seconds reconnect_pause = 0.2_s;  ///< between attempts to reach a database that is away
+  std::string name = "harpe";  ///< who has it open, for others who find it taken, such as a URL
+};
+
+/// Thread-safe: calls wait for each other, so that a slow disk makes them slow. All block.
+class Store {
+ public:
+  /// Opens, creates or brings up to date what `url` names: "sqlite:PATH" or
+  /// "postgresql://USER@HOST:PORT/DATABASE?PARAMETERS" (see store_url.h).
+  static Result<std::unique_ptr<Store>> open(const std::string& url,
+                                             const StoreOptions& options = {});
+
+  virtual ~Store() = default;
+
+  /// Writes all changes in one transaction. Returns the ids of the jobs that were left as they
+  /// were, with their events: the store has a newer revision or another state of the same revision,
+  /// or another server owns them. The same again (after an answer got lost) is accepted and changes
+  /// nothing: the same state at the same revision, an event equal to one that is there.
+  virtual Result<std::vector<std::string>> write(const StoreChanges& changes) = 0;
+
+  /// `write` of one job; `kConflict` where it was left as it was.
+  Status save(const StoredJob& job, std::optional<std::string> plans = std::nullopt);
+
+  /// `write` of one event.
+  Status append(const StoredEvent& event);
+
+  /// All jobs, by id.
+  virtual Result<std::vector<StoredJob>> jobs() = 0;
+  virtual Result<std::optional<StoredJob>> job(const std::string& id) = 0;
+
+  /// What was last saved as plans of the job.
+  virtual Result<std::optional<std::string>> plans(const std::string& id) = 0;
+
+  /// The job, its plans, its events and its owner. Harmless where there is none; `kConflict` where
+  /// another server owns it.
+  virtual Status remove(const std::string& id) = 0;
+
+  /// The first `limit` events after `sequence`, of one job ("" for the server's own).
+  virtual Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
+                                                  int limit) = 0;
+
+  /// Deletes events that `keep` leaves out; how many.
+  virtual Result<std::int64_t> prune(const Retention& keep) = 0;
+
+  /// Makes this store the owner of a job, at whose `url` other servers find it: true. False where
+  /// another server owns it. Again by the owner: harmless, the URL is replaced. Ownership ends with
+  /// `release`, with `remove`, with this store, and with its process or its connection however they
+  /// end; after a lost connection it is taken back unless another server was faster. The store
+  /// refuses changes to a job by those who lost it (see `write`), so that two servers never both
+  /// change one. On SQLite the store that has the file open owns all jobs.
+  virtual Result<bool> claim(const std::string& job, const std::string& url) = 0;
+  virtual Status release(const std::string& job) = 0;
+
+  /// The URL of the server that owns the job and is there.
+  virtual Result<std::optional<std::string>> owner(const std::string& job) = 0;
+
+  /// The same for all jobs that are owned.
+  virtual Result<std::map<std::string, std::string>> owners() = 0;
+
+  /// Announces `text` to all listeners of all servers, up to 7000 bytes.
+  virtual Status notify(const std::string& text) = 0;
+
+  /// Calls `hear` on a thread of its own, never two calls at once: first and after every lost
+  /// connection with `kLookAgain`, then with what is announced. Replaces the listener before.
+  /// `hear` may call this store but `listen`; without one, listening ends. Returns when no call of
+  /// the listener before runs any more.
+  virtual Status listen(std::function<void(const StoreNotice&)> hear) = 0;
+
+  /// Whether the database answers now.
+  virtual Status check() = 0;
+
+  /// What is open, without a password: "SQLite /var/lib/harpe/harpe.db".
+  virtual std::string description() const = 0;
+};
+
+}  // namespace harpe
