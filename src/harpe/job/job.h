@@ -31,7 +31,9 @@
 
 #include "harpe/base/result.h"
 #include "harpe/job/job_spec.h"
+#include "harpe/job/plan_choice.h"
 #include "harpe/job/plan_table.h"
+#include "harpe/job/profiler.h"
 #include "harpe/job/rank_events.h"
 #include "harpe/job/straggler_detector.h"
 
@@ -45,15 +47,6 @@ enum class JobPhase : unsigned char {
   kStraggling,
 };
 const char* name_of(JobPhase phase);
-
-/// Told about a pipeline, by whoever runs the machines.
-struct Straggler {
-  int pipeline = 0;
-  double factor = 1;             ///< its iteration over that of a healthy one; above 1
-  std::optional<Seconds> until;  ///< since 1970; then it counts as healed
-  bool detected = false;         ///< by the job itself
-};
-inline constexpr double kMostStragglerFactor = 1000;
 
 /// Work to be done elsewhere: `PlanTable::build` over `characterize` of these. Its result comes
 /// back as `Job::characterized` with the same ticket.
@@ -80,21 +73,14 @@ struct JobEffects {
   std::vector<Notice> notices;
 };
 
-/// How far profiling is.
-struct ProfilingProgress {
-  double fraction = 0;       ///< done, 0 to 1
-  int iterations_left = 0;   ///< estimate
-  Seconds time_left{};       ///< estimate
-  double slowdown = 0;       ///< that profiling has cost so far, a fraction of the time since
-};
 
-/// What an iteration was predicted to take and took, for one pipeline; smoothed.
+/// What a pipeline runs by the newest orders.
 struct PipelineState {
   int pipeline = 0;
-  double factor = 1;         ///< of a straggler, told or detected
-  std::size_t plan = 0;      ///< position in `PlanTable::plans`
-  Seconds predicted_time{}, measured_time{};
-  Joules predicted_energy{}, measured_energy{};
+  double factor = 1;                ///< of a straggler, told or detected
+  std::optional<std::size_t> plan;  ///< position in `PlanTable::plans`; none: no plan
+  Seconds time{};                   ///< of that plan, for a healthy pipeline
+  Joules energy{};
 };
 
 struct JobStatus {
@@ -108,13 +94,18 @@ struct JobStatus {
   std::vector<SlowStage> slow_stages;
   std::optional<RandomLateness> random;
   bool rolled_back = false;  ///< the plan was slower than promised: all-max until measured again
-  /// Measured at full clocks, per pipeline; 0: not yet.
+  Seconds iteration_time{};  ///< running mean of the job's
+  Seconds predicted_time{};  ///< of an iteration by the newest plan; 0: none
+  /// Measured at full clocks, of one pipeline; 0: not yet.
   Seconds full_speed_time{};
   Joules full_speed_energy{};
-  /// Since planning: against the same iterations at full clocks.
+  /// Since planning, against the same iterations at full clocks, all pipelines.
   Joules saved{};
-  Seconds wait_until{};  ///< T' while straggling
-  std::int64_t reports = 0, reports_late = 0, reports_refused = 0;
+  Seconds wait_until{};             ///< T' while straggling
+  std::int64_t reports = 0;         ///< accepted
+  std::int64_t reports_unused = 0;  ///< of those, repeated, late, or far from all others
+  std::int64_t reports_refused = 0;
+  std::int64_t orders_late = 0;  ///< versions that did not reach all ranks in time
 };
 
 class Job {
@@ -148,14 +139,15 @@ class Job {
   // Views.
   const JobSpec& spec() const;
   JobPhase phase() const;
-  JobStatus status(Seconds now) const;
+  JobStatus status() const;
   std::vector<PipelineState> pipelines() const;
   /// The orders in force and those to come, oldest first, at most `kMostPending` + 1.
   std::vector<StageOrders> orders(int pipeline, int stage) const;
   std::uint64_t version() const;  ///< of the newest orders
   const PlanTable* plans() const;  ///< null before the first characterization
-  /// What profiling knows; null where that is nothing.
-  const Profile* profile() const;
+  /// What is known of the costs of instructions so far; may be empty.
+  Profile profile() const;
+  std::vector<Place> missing(std::size_t most) const;  ///< places that no rank holds
 
   /// JSON from which `restore` makes a job that goes on: everything but the reports of the last
   /// iterations and the plans, which are kept apart (`PlanTable::json`).

@@ -65,7 +65,7 @@ Json profiling_json(const ProfilingOptions& options) {
 }
 
 /// Exactly one of the four.
-Wish read_wish(Fields& fields) {
+Wish wish_in(Fields& fields) {
   std::vector<Wish> given;
   if (const auto value = fields.number("slowdown", 0, kLongestWish))
     given.push_back({Wish::Kind::kSlowdown, *value});
@@ -166,7 +166,7 @@ void read_spec(Fields& fields, Faults& faults, JobSpec& spec) {
     spec.profiling = read_profiling(*profiling, faults);
   if (const JsonValue* wish = fields.object("wish")) {
     Fields wished(*wish, "wish", faults);
-    spec.wish = read_wish(wished);
+    spec.wish = wish_in(wished);
     wished.finish();
   }
   if (const auto csv = fields.text("profile")) {
@@ -229,15 +229,20 @@ const char* name_of(StageOrders::Purpose purpose) {
   return "";
 }
 
-Result<JobSpec> parse_job_spec(std::string_view text) {
-  Result<JobSpec> spec = read_document<JobSpec>(
-      text, "the job",
-      [](Fields& fields, Faults& faults, const JsonValue&, JobSpec& value) {
-        read_spec(fields, faults, value);
-      });
-  if (!spec) return spec;
-  if (Status valid = validate(*spec); !valid) return std::move(valid).error();
+Result<JobSpec> read_job_spec(const JsonValue& object, const std::string& file) {
+  JobSpec spec;
+  Status read = read_object(object, "the job", file, [&](Fields& fields, Faults& faults) {
+    read_spec(fields, faults, spec);
+  });
+  if (!read) return std::move(read).error();
+  if (Status valid = validate(spec); !valid) return std::move(valid).error();
   return spec;
+}
+
+Result<JobSpec> parse_job_spec(std::string_view text) {
+  const Result<JsonValue> document = parse_json(text, "the job");
+  if (!document) return document.error();
+  return read_job_spec(*document, "the job");
 }
 
 std::string job_spec_json(const JobSpec& spec) {
@@ -257,10 +262,18 @@ std::string job_spec_json(const JobSpec& spec) {
   return json_text(json);
 }
 
+Result<Wish> read_wish(const JsonValue& object, const std::string& file) {
+  Wish wish;
+  Status read = read_object(object, "the wish", file,
+                            [&](Fields& fields, Faults&) { wish = wish_in(fields); });
+  if (!read) return std::move(read).error();
+  return wish;
+}
+
 Result<Wish> parse_wish(std::string_view text) {
-  return read_document<Wish>(
-      text, "the wish",
-      [](Fields& fields, Faults&, const JsonValue&, Wish& wish) { wish = read_wish(fields); });
+  const Result<JsonValue> document = parse_json(text, "the wish");
+  if (!document) return document.error();
+  return read_wish(*document, "the wish");
 }
 
 std::string wish_json(const Wish& wish) {
@@ -280,7 +293,7 @@ std::string wish_json(const Wish& wish) {
 Result<RankRegistration> parse_rank_registration(std::string_view text) {
   return read_document<RankRegistration>(
       text, "the rank",
-      [](Fields& fields, Faults&, const JsonValue&, RankRegistration& rank) {
+      [](Fields& fields, Faults&, RankRegistration& rank) {
         rank.place = read_place(fields);
         rank.session = short_text(fields, "session");
         if (rank.session.empty()) {
@@ -305,7 +318,7 @@ std::string rank_registration_json(const RankRegistration& rank) {
 Result<IterationReport> parse_iteration_report(std::string_view text) {
   return read_document<IterationReport>(
       text, "the report",
-      [](Fields& fields, Faults& faults, const JsonValue&, IterationReport& report) {
+      [](Fields& fields, Faults& faults, IterationReport& report) {
         constexpr std::int64_t kMost = 9'000'000'000'000'000;
         report.place = read_place(fields);
         report.session = short_text(fields, "session");
@@ -357,7 +370,7 @@ std::string iteration_report_json(const IterationReport& report) {
 Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now) {
   return read_document<Straggler>(
       text, "the straggler",
-      [&](Fields& fields, Faults&, const JsonValue&, Straggler& straggler) {
+      [&](Fields& fields, Faults&, Straggler& straggler) {
         straggler.pipeline = pipeline;
         straggler.factor =
             needed(fields, "factor", fields.number("factor", 1, kMostStragglerFactor));

@@ -12,7 +12,11 @@
 
 namespace harpe {
 
+struct JsonValue;
+
 Result<JobSpec> parse_job_spec(std::string_view text);
+/// The same as a part of a larger document.
+Result<JobSpec> read_job_spec(const JsonValue& object, const std::string& file);
 std::string job_spec_json(const JobSpec& spec);
 
 Result<RankRegistration> parse_rank_registration(std::string_view text);
@@ -24,11 +28,13 @@ std::string iteration_report_json(const IterationReport& report);
 /// \param now  seconds since 1970, to which "for_s" is added
 Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now);
 Result<Wish> parse_wish(std::string_view text);
+Result<Wish> read_wish(const JsonValue& object, const std::string& file);
 std::string wish_json(const Wish& wish);
 
 std::string orders_json(const std::vector<StageOrders>& orders);
 Result<std::vector<StageOrders>> parse_orders(std::string_view text);
 
-std::string job_status_json(const Job& job, Seconds now);
+/// Where a job stands: phase, progress, stragglers, predictions, savings.
+std::string job_status_json(const Job& job);
 
 }  // namespace harpe

@@ -27,19 +27,30 @@ inline std::string json_text(const nlohmann::ordered_json& document) {
   return document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-/// Parses a document and runs `read(fields, faults, object)` over its members.
-template <class Value, class Read>
-Result<Value> read_document(std::string_view text, const std::string& what, Read read) {
-  Result<JsonValue> document = parse_json(text, what);
-  if (!document.ok()) return std::move(document).error();
-  Faults faults(what);
-  Fields fields(*document, what, faults);
-  Value value{};
+/// Runs `read(fields, faults)` over the members of an object. \param what  it is, for messages
+template <class Read>
+Status read_object(const JsonValue& object, const std::string& what, const std::string& file,
+                   Read read) {
+  Faults faults(file);
+  Fields fields(object, what, faults);
   if (faults.empty()) {
-    read(fields, faults, *document, value);
+    read(fields, faults);
     fields.finish();
   }
   if (!faults.empty()) return Error::invalid(std::move(faults));
+  return ok_status();
+}
+
+/// Parses a document and runs `read(fields, faults, value)` over its members.
+template <class Value, class Read>
+Result<Value> read_document(std::string_view text, const std::string& what, Read read) {
+  const Result<JsonValue> document = parse_json(text, what);
+  if (!document) return document.error();
+  Value value{};
+  Status done = read_object(*document, what, what, [&](Fields& fields, Faults& faults) {
+    read(fields, faults, value);
+  });
+  if (!done) return std::move(done).error();
   return value;
 }
 

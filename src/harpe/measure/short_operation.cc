@@ -8,7 +8,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/measure/energy_estimator.h"
-#include "harpe/measure/statistics.h"
+#include "harpe/base/statistics.h"
 
 namespace harpe {
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "harpe/hw/sim/simulation.h"
-#include "harpe/measure/statistics.h"
+#include "harpe/base/statistics.h"
 
 namespace harpe {
 namespace {

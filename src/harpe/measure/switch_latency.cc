@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "harpe/measure/short_operation.h"
-#include "harpe/measure/statistics.h"
+#include "harpe/base/statistics.h"
 
 namespace harpe {
 namespace {

@@ -1,4 +1,4 @@
-#include "harpe/measure/statistics.h"
+#include "harpe/base/statistics.h"
 
 #include <algorithm>
 #include <array>

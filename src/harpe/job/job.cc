@@ -1,0 +1,345 @@
+#include "harpe/job/job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/job/job_state.h"
+
+namespace harpe {
+namespace {
+
+constexpr Seconds kPatience{300};  // with ranks that do not come
+constexpr std::size_t kPlacesTold = 8;
+constexpr double kSilentIterations = 10;
+
+std::string list_of(const std::vector<Place>& places, std::size_t all) {
+  std::string list;
+  for (const Place place : places) list += (list.empty() ? "" : "; ") + text(place);
+  if (all > places.size()) list += "; and " + std::to_string(all - places.size()) + " more";
+  return list;
+}
+
+}  // namespace
+
+const char* name_of(JobPhase phase) {
+  switch (phase) {
+    case JobPhase::kRegistering:
+      return "registering";
+    case JobPhase::kProfiling:
+      return "profiling";
+    case JobPhase::kCharacterizing:
+      return "characterizing";
+    case JobPhase::kRunning:
+      return "running";
+    case JobPhase::kStraggling:
+      return "straggling";
+  }
+  return "";
+}
+
+Job::State::State(JobSpec given, Pipeline built, Seconds now)
+    : spec(std::move(given)),
+      pipeline(std::move(built)),
+      work(spec.schedule),
+      ranks(spec.shape, kSilence),
+      collector(spec.shape, work),
+      detector(spec.shape),
+      drift(spec.shape.stages),
+      wish(spec.wish),
+      full_energy(static_cast<std::size_t>(spec.shape.stages)),
+      created(now),
+      last_finished(now),
+      relative(static_cast<std::size_t>(spec.shape.groups())) {}
+
+Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Job::Job(Job&&) noexcept = default;
+Job& Job::operator=(Job&&) noexcept = default;
+Job::~Job() = default;
+
+Result<Job> Job::create(JobSpec spec, Seconds now) {
+  if (Status valid = validate(spec); !valid) return std::move(valid).error();
+  Result<Pipeline> pipeline = Pipeline::build(spec.schedule, spec.transfers);
+  if (!pipeline) return std::move(pipeline).error();
+  auto state = std::make_unique<State>(std::move(spec), std::move(*pipeline), now);
+  state->effects.save = true;
+  return Job(std::move(state));
+}
+
+void Job::State::tell(Notice::Level level, Seconds now, std::string text) {
+  effects.notices.push_back({.level = level, .at = now, .text = std::move(text)});
+}
+
+std::vector<Megahertz> Job::State::highest_clocks() const {
+  std::vector<Megahertz> clocks;
+  for (int stage = 0; stage < spec.shape.stages; ++stage)
+    clocks.push_back(ranks.clocks(stage).front());
+  return clocks;
+}
+
+void Job::State::ranks_complete(Seconds now) {
+  tell(Notice::Level::kInfo, now,
+       "all " + std::to_string(spec.shape.ranks()) + " ranks have registered");
+  if (plans) {
+    phase = JobPhase::kRunning;
+    return deploy_choice(now, "training has started again");
+  }
+  if (spec.profile) return request_given_profile(now);
+  start_profiling({}, now, "nothing is known of this job yet");
+}
+
+/// The ranks count their iterations anew.
+void Job::State::started_again(Seconds now) {
+  collector.reset();
+  detector.reset();
+  drift.reset();
+  detected.clear();
+  deployments.clear();
+  phase = JobPhase::kRegistering;
+  told_missing = told_silent = false;
+  created = now;
+  if (profiler) measured = profiler->measured();
+  profiler.reset();
+  ticket = 0;
+  tell(Notice::Level::kInfo, now, "training has started again (run '" + ranks.run() + "')");
+}
+
+Result<int> Job::register_rank(const RankRegistration& registration, Seconds now) {
+  State& s = *state_;
+  Result<RankBook::Entered> entered = s.ranks.enter(registration, now);
+  if (!entered) return std::move(entered).error();
+  if (entered->new_run) s.started_again(now);
+  if (entered->changed) {
+    s.effects.save = true;
+    if (s.ranks.complete() && s.phase == JobPhase::kRegistering) s.ranks_complete(now);
+  }
+  return entered->rank;
+}
+
+Status Job::report(const IterationReport& report, Seconds now) {
+  State& s = *state_;
+  Status heard = s.ranks.hear(report.place, report.session, now);
+  if (!heard) {
+    ++s.reports_refused;
+    return heard;
+  }
+  const Result<IterationCollector::Added> added = s.collector.add(report);
+  if (!added) {
+    ++s.reports_refused;
+    return added.error();
+  }
+  ++s.reports;
+  if (!added->used) ++s.reports_unused;
+  if (s.phase == JobPhase::kRegistering) return ok_status();
+  if (added->moved || (s.redeploy && added->used)) s.deploy_again();
+  const Deployment* due = s.in_force(report.iteration);
+  if (added->used && due != nullptr && report.version < due->version &&
+      s.late_version < due->version) {
+    // It did not reach all ranks in time: the next change gets more.
+    s.late_version = due->version;
+    ++s.orders_late;
+    s.delivery = std::min(s.delivery * 1.5, Seconds{10});
+  }
+  for (const FinishedIteration& iteration : s.collector.take_finished()) s.finish(iteration, now);
+  return ok_status();
+}
+
+Status Job::set_straggler(const Straggler& straggler, Seconds now) {
+  State& s = *state_;
+  if (straggler.pipeline < 0 || straggler.pipeline >= s.spec.shape.data) {
+    return Error::of(ErrorCode::kNotFound, "the job has no pipeline " +
+                                               std::to_string(straggler.pipeline) + ", only 0 to " +
+                                               std::to_string(s.spec.shape.data - 1));
+  }
+  if (!(straggler.factor >= 1) || straggler.factor > kMostStragglerFactor) {
+    return Error::invalid("a straggler's factor is its iteration time over that of a healthy "
+                          "pipeline: from 1 (healthy) to " +
+                          shortest(kMostStragglerFactor));
+  }
+  if (straggler.until && *straggler.until <= now) {
+    return Error::invalid("\"until\" is past: it is in seconds since 1970, and now " +
+                          std::to_string(static_cast<std::int64_t>(now.value)));
+  }
+  if (straggler.factor == 1) return clear_straggler(straggler.pipeline, now);
+  const auto known = std::ranges::find(s.told, straggler.pipeline, &Straggler::pipeline);
+  Straggler told = straggler;
+  told.detected = false;
+  if (known != s.told.end()) {
+    if (*known == told) return ok_status();
+    *known = told;
+  } else {
+    s.told.push_back(told);
+  }
+  s.effects.save = true;
+  s.deploy_choice(now, "pipeline " + std::to_string(told.pipeline) + " is told to be " +
+                           shortest(told.factor) + " times slower");
+  return ok_status();
+}
+
+Status Job::clear_straggler(int pipeline, Seconds now) {
+  State& s = *state_;
+  if (pipeline < 0 || pipeline >= s.spec.shape.data) {
+    return Error::of(ErrorCode::kNotFound, "the job has no pipeline " + std::to_string(pipeline));
+  }
+  const auto same = [&](const Straggler& one) { return one.pipeline == pipeline; };
+  const std::size_t count = std::erase_if(s.told, same) + std::erase_if(s.detected, same);
+  if (count == 0) return ok_status();
+  s.detector.reset();
+  s.effects.save = true;
+  s.deploy_choice(now, "pipeline " + std::to_string(pipeline) + " is told to be healthy");
+  return ok_status();
+}
+
+Status Job::set_wish(const Wish& wish, Seconds now) {
+  State& s = *state_;
+  if (!(wish.value >= 0) || std::isinf(wish.value)) {
+    return Error::invalid("a wish needs a number from 0");
+  }
+  if (s.plans) {
+    Status possible =
+        check_wish(*s.plans, wish, s.overhead.value_or(Seconds{0}), s.spec.shape.data);
+    if (!possible) return possible;
+  }
+  if (wish == s.wish && !s.rolled_back) return ok_status();
+  s.wish = wish;
+  if (s.phase == JobPhase::kRunning) s.rolled_back = false;
+  s.rollbacks = 0;
+  s.effects.save = true;
+  s.deploy_choice(now, "the user wishes something else");
+  return ok_status();
+}
+
+void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds now) {
+  State& s = *state_;
+  if (ticket != s.ticket || s.phase != JobPhase::kCharacterizing) return;
+  s.effects.save = true;
+  if (plans) return s.take_plans(std::move(*plans), now);
+  ++s.failed_characterizations;
+  s.phase = JobPhase::kRunning;
+  s.tell(Notice::Level::kWarning, now,
+         "no plans could be made, so training goes on at full clocks: " + plans.error().text());
+}
+
+void Job::tick(Seconds now) {
+  State& s = *state_;
+  const auto over = [&](const Straggler& one) { return one.until && *one.until <= now; };
+  if (std::erase_if(s.told, over) > 0) {
+    s.effects.save = true;
+    s.deploy_choice(now, "a straggler's time is over");
+  }
+  if (s.phase == JobPhase::kRegistering) {
+    if (s.told_missing || now - s.created < kPatience) return;
+    s.told_missing = true;
+    const int missing = s.spec.shape.ranks() - s.ranks.registered();
+    s.tell(Notice::Level::kWarning, now,
+           std::to_string(missing) + " of " + std::to_string(s.spec.shape.ranks()) +
+               " ranks have not registered: " +
+               list_of(s.ranks.missing(kPlacesTold), static_cast<std::size_t>(missing)));
+    return;
+  }
+  if (s.collector.newest() < 0) return;
+  const Seconds patience = std::max(kSilence, s.iteration_time * kSilentIterations);
+  const std::vector<Place> silent = s.ranks.silent(now - patience, kPlacesTold);
+  if (silent.empty()) {
+    s.told_silent = false;
+    return;
+  }
+  if (s.told_silent) return;
+  s.told_silent = true;
+  s.tell(Notice::Level::kWarning, now,
+         "no reports for " + std::to_string(static_cast<int>(patience.value)) + " s from " +
+             list_of(silent, silent.size()));
+  // Nobody can tell whether a straggler that was detected is still one.
+  if (s.detected.empty()) return;
+  s.detected.clear();
+  s.detector.reset();
+  s.deploy_choice(now, "reports are missing, so nobody waits for detected stragglers");
+}
+
+JobEffects Job::take_effects() {
+  return std::exchange(state_->effects, {});
+}
+
+const JobSpec& Job::spec() const {
+  return state_->spec;
+}
+
+JobPhase Job::phase() const {
+  return state_->phase;
+}
+
+std::uint64_t Job::version() const {
+  return state_->deployments.empty() ? 0 : state_->deployments.back().version;
+}
+
+const PlanTable* Job::plans() const {
+  return state_->plans.get();
+}
+
+Profile Job::profile() const {
+  if (state_->profiler) return state_->profiler->profile();
+  return state_->profile.value_or(Profile());
+}
+
+std::vector<Place> Job::missing(std::size_t most) const {
+  return state_->ranks.missing(most);
+}
+
+std::vector<StageOrders> Job::orders(int pipeline, int stage) const {
+  std::vector<StageOrders> orders;
+  for (const Deployment& deployment : state_->deployments)
+    orders.push_back(state_->orders(deployment, pipeline, stage));
+  return orders;
+}
+
+std::vector<PipelineState> Job::pipelines() const {
+  const State& s = *state_;
+  std::vector<PipelineState> states(static_cast<std::size_t>(s.spec.shape.data));
+  for (int pipeline = 0; pipeline < s.spec.shape.data; ++pipeline)
+    states[pipeline].pipeline = pipeline;
+  for (const Straggler& straggler : s.all_stragglers())
+    states[straggler.pipeline].factor = straggler.factor;
+  if (s.deployments.empty() || s.deployments.back().purpose != StageOrders::Purpose::kPlan)
+    return states;
+  const Deployment& newest = s.deployments.back();
+  for (PipelineState& state : states) {
+    state.plan = newest.choice.plan_of[state.pipeline];
+    const TablePlan& plan = newest.plans->plans()[*state.plan];
+    state.time = plan.time;
+    state.energy = plan.energy;
+  }
+  return states;
+}
+
+JobStatus Job::status() const {
+  const State& s = *state_;
+  JobStatus status;
+  status.phase = s.phase;
+  status.ranks_registered = s.ranks.registered();
+  status.newest_iteration = s.collector.newest();
+  status.version = version();
+  status.wish = s.wish;
+  status.stragglers = s.all_stragglers();
+  status.random = s.detector.random();
+  status.rolled_back = s.rolled_back;
+  status.iteration_time = s.iteration_time;
+  status.full_speed_time = s.full_time;
+  status.saved = s.saved;
+  status.reports = s.reports;
+  status.reports_unused = s.reports_unused;
+  status.reports_refused = s.reports_refused;
+  status.orders_late = s.orders_late;
+  status.slow_stages.assign(s.detector.stages().begin(), s.detector.stages().end());
+  if (s.profiler) status.profiling = s.profiler->progress(s.lead());
+  for (const double energy : s.full_energy) status.full_speed_energy += Joules{energy};
+  if (!s.deployments.empty() && s.deployments.back().purpose == StageOrders::Purpose::kPlan) {
+    const Deployment& newest = s.deployments.back();
+    status.predicted_time = s.predicted_time(newest);
+    if (s.phase == JobPhase::kStraggling) status.wait_until = newest.choice.wait_until;
+  }
+  return status;
+}
+
+}  // namespace harpe

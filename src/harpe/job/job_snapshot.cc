@@ -1,0 +1,368 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "harpe/job/job_json.h"
+#include "harpe/job/job_state.h"
+#include "harpe/job/json_fields.h"
+
+namespace harpe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Type = JsonValue::Type;
+
+constexpr const char* kFormat = "harpe.job/1";
+constexpr std::int64_t kMost = 9'000'000'000'000'000;
+constexpr double kLatest = 1e12;  // s since 1970
+/// Ranks may know versions that came after the last snapshot.
+constexpr std::uint64_t kVersionsSkipped = 1000;
+constexpr std::int64_t kNever = kMost;
+
+template <class Unit>
+Json numbers(const std::vector<Unit>& values) {
+  Json list = Json::array();
+  for (const Unit& value : values) {
+    if constexpr (std::is_arithmetic_v<Unit>) {
+      list.push_back(value);
+    } else {
+      list.push_back(value.value);
+    }
+  }
+  return list;
+}
+
+std::vector<double> read_list(Fields& fields, std::string_view key, std::size_t size) {
+  std::vector<double> values;
+  const JsonValue* list = fields.any(key);
+  const bool fits = list != nullptr && list->type == Type::kArray && list->items.size() == size &&
+                    std::ranges::all_of(list->items, [](const JsonValue& item) {
+                      return item.type == Type::kNumber;
+                    });
+  if (!fits) {
+    fields.fault(key, "expected a list of " + std::to_string(size) + " numbers");
+    return std::vector<double>(size);
+  }
+  for (const JsonValue& item : list->items) values.push_back(item.number);
+  return values;
+}
+
+template <class Unit>
+std::vector<Unit> units(const std::vector<double>& values) {
+  std::vector<Unit> result;
+  for (const double value : values) result.push_back({value});
+  return result;
+}
+
+// Ranks: to keep the text short, one list a member, in the order of places.
+Json ranks_json(const JobShape& shape, const RankBook& ranks) {
+  Json sessions = Json::array(), gpus = Json::array(), heard = Json::array();
+  for (int data = 0; data < shape.data; ++data)
+    for (int stage = 0; stage < shape.stages; ++stage)
+      for (int tensor = 0; tensor < shape.tensor; ++tensor) {
+        const RankBook::Holder& holder = ranks.holder({data, stage, tensor});
+        sessions.push_back(holder.session);
+        gpus.push_back(holder.gpu);
+        heard.push_back(holder.heard.value);
+      }
+  Json clocks = Json::array();
+  for (int stage = 0; stage < shape.stages; ++stage)
+    clocks.push_back(clocks_json(ranks.clocks(stage)));
+  return {{"run", ranks.run()},       {"past_runs", ranks.past_runs()},
+          {"sessions", std::move(sessions)}, {"gpus", std::move(gpus)},
+          {"heard", std::move(heard)}, {"clocks_mhz", std::move(clocks)}};
+}
+
+/// A list of lists of clocks.
+std::vector<std::vector<Megahertz>> read_clock_lists(Fields& fields, std::string_view key,
+                                                     std::size_t size) {
+  std::vector<std::vector<Megahertz>> lists(size);
+  const JsonValue* value = fields.any(key);
+  if (value == nullptr || value->type != Type::kArray || value->items.size() != size) {
+    fields.fault(key, "expected " + std::to_string(size) + " lists of clocks");
+    return lists;
+  }
+  for (std::size_t i = 0; i < size; ++i)
+    for (const JsonValue& item : value->items[i].items) {
+      if (!item.is_integer || item.integer < 1 || item.integer > kHighestClock) {
+        fields.fault(key, "a clock is a whole number of MHz from 1 to 100000");
+        return lists;
+      }
+      lists[i].push_back({static_cast<int>(item.integer)});
+    }
+  return lists;
+}
+
+void read_ranks(const JsonValue& object, Faults& faults, const JobShape& shape, RankBook& ranks) {
+  Fields fields(object, "ranks", faults);
+  const auto count = static_cast<std::size_t>(shape.ranks());
+  std::string run = fields.text("run").value_or("");
+  std::vector<std::string> past = fields.texts("past_runs").value_or(std::vector<std::string>());
+  const auto sessions = fields.texts("sessions");
+  const auto gpus = fields.texts("gpus");
+  const std::vector<double> heard = read_list(fields, "heard", count);
+  auto clocks = read_clock_lists(fields, "clocks_mhz", static_cast<std::size_t>(shape.stages));
+  fields.finish();
+  if (!sessions || sessions->size() != count || !gpus || gpus->size() != count) {
+    return fields.fault("sessions", "expected one for each rank");
+  }
+  std::vector<RankBook::Holder> holders;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t stage = i / shape.tensor % shape.stages;
+    if (!(*sessions)[i].empty() && clocks[stage].empty())
+      return fields.fault("clocks_mhz", "a stage with ranks has no clocks");
+    holders.push_back({.session = (*sessions)[i], .gpu = (*gpus)[i], .heard = {heard[i]}});
+  }
+  ranks.restore(std::move(run), std::move(past), std::move(holders), std::move(clocks));
+}
+
+Json measured_json(const std::vector<std::vector<MeasuredClock>>& measured) {
+  Json stages = Json::array();
+  for (const auto& list : measured) {
+    Json clocks = Json::array();
+    for (const MeasuredClock& at : list) {
+      clocks.push_back({{"clock_mhz", at.clock.value},
+                        {"time_s", numbers(at.time)},
+                        {"energy_j", numbers(at.energy)},
+                        {"iteration_time_s", at.iteration_time.value}});
+    }
+    stages.push_back(std::move(clocks));
+  }
+  return stages;
+}
+
+std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value, Faults& faults,
+                                                      const JobWork& work) {
+  std::vector<std::vector<MeasuredClock>> measured(static_cast<std::size_t>(work.stages()));
+  if (value == nullptr) return measured;
+  if (value->type != Type::kArray || value->items.size() != measured.size()) {
+    faults.add(value->line, value->column, "expected what was measured of each stage");
+    return measured;
+  }
+  for (std::size_t stage = 0; stage < measured.size(); ++stage)
+    for (const JsonValue& item : value->items[stage].items) {
+      Fields fields(item, "a measured clock", faults);
+      const std::size_t items = work.stage(static_cast<int>(stage)).size();
+      MeasuredClock at;
+      at.clock.value =
+          static_cast<int>(fields.integer("clock_mhz", 1, kHighestClock).value_or(1));
+      at.time = units<Seconds>(read_list(fields, "time_s", items));
+      at.energy = units<Joules>(read_list(fields, "energy_j", items));
+      at.iteration_time.value =
+          fields.number("iteration_time_s", 0, kLongestTime).value_or(0);
+      fields.finish();
+      measured[stage].push_back(std::move(at));
+    }
+  return measured;
+}
+
+Json profiler_json(const Profiler& profiler) {
+  const Profiler::Account& account = profiler.account();
+  Json ended = Json::array();
+  for (const bool one : profiler.ended()) ended.push_back(one ? 1 : 0);
+  return {{"measured", measured_json(profiler.measured())},
+          {"ended", std::move(ended)},
+          {"extra_s", account.extra},
+          {"base_s", account.base},
+          {"full_time_s", account.full_time},
+          {"wait_time_s", numbers(account.wait_time)},
+          {"wait_energy_j", numbers(account.wait_energy)}};
+}
+
+Json straggler_json(const Straggler& straggler) {
+  Json json = {{"pipeline", straggler.pipeline}, {"factor", straggler.factor}};
+  if (straggler.until) json["until"] = straggler.until->value;
+  return json;
+}
+
+std::vector<Straggler> read_stragglers(Fields& parent, std::string_view key, Faults& faults,
+                                       int pipelines, bool detected) {
+  std::vector<Straggler> stragglers;
+  for (const JsonValue* item : parent.objects(key)) {
+    Fields fields(*item, "a straggler", faults);
+    Straggler one;
+    one.detected = detected;
+    one.pipeline = static_cast<int>(
+        needed(fields, "pipeline", fields.integer("pipeline", 0, pipelines - 1)));
+    one.factor = fields.number("factor", 1, kMostStragglerFactor).value_or(1);
+    if (const auto until = fields.number("until", 0, kLatest)) one.until = Seconds{*until};
+    fields.finish();
+    stragglers.push_back(one);
+  }
+  return stragglers;
+}
+
+template <class Number>
+void read_count(Fields& fields, std::string_view key, Number& value) {
+  if (const auto given = fields.integer(key, 0, kMost)) value = static_cast<Number>(*given);
+}
+
+}  // namespace
+
+std::string Job::snapshot() const {
+  const State& s = *state_;
+  Json told = Json::array(), detected = Json::array();
+  for (const Straggler& one : s.told) told.push_back(straggler_json(one));
+  for (const Straggler& one : s.detected) detected.push_back(straggler_json(one));
+  Json json = {{"format", kFormat},
+               {"spec", Json::parse(job_spec_json(s.spec))},
+               {"phase", name_of(s.phase)},
+               {"ranks", ranks_json(s.spec.shape, s.ranks)},
+               {"version", s.version},
+               {"ticket", s.ticket},
+               {"wish", Json::parse(wish_json(s.wish))},
+               {"told", std::move(told)},
+               {"detected", std::move(detected)},
+               {"iteration_time_s", s.iteration_time.value},
+               {"delivery_s", s.delivery.value},
+               {"full_time_s", s.full_time.value},
+               {"full_energy_j", numbers(s.full_energy)},
+               {"rollbacks", s.rollbacks},
+               {"rolled_back", s.rolled_back},
+               {"last_profiling", s.last_profiling},
+               {"saved_j", s.saved.value},
+               {"created", s.created.value},
+               {"reports", s.reports},
+               {"reports_unused", s.reports_unused},
+               {"reports_refused", s.reports_refused},
+               {"orders_late", s.orders_late}};
+  if (s.overhead) json["overhead_s"] = s.overhead->value;
+  if (s.profile) json["profile"] = profile_csv(*s.profile);
+  if (!s.blocking_power.empty()) json["blocking_power_w"] = numbers(s.blocking_power);
+  if (!s.measured.empty()) json["measured"] = measured_json(s.measured);
+  if (s.profiler) json["profiler"] = profiler_json(*s.profiler);
+  return json_text(json);
+}
+
+Result<Job> Job::restore(std::string_view snapshot, std::optional<PlanTable> plans, Seconds now) {
+  Result<JsonValue> document = parse_json(snapshot, "job");
+  if (!document) return std::move(document).error();
+  Faults faults("job");
+  Fields fields(*document, "the job", faults);
+  if (fields.text("format") != kFormat) {
+    fields.fault("format", std::string("expected '") + kFormat + "'");
+    return Error::invalid(std::move(faults));
+  }
+  const JsonValue* spec_json = fields.any("spec");
+  if (spec_json == nullptr) return Error::invalid("job: \"spec\" is missing");
+  Result<JobSpec> spec = read_job_spec(*spec_json, "job");
+  if (!spec) return std::move(spec).error();
+  Result<Job> job = create(std::move(*spec), now);
+  if (!job) return job;
+  State& s = *job->state_;
+  s.effects = {};
+
+  if (const auto phase = fields.word("phase", {"registering", "profiling", "characterizing",
+                                               "running", "straggling"}))
+    s.phase = static_cast<JobPhase>(*phase);
+  if (const JsonValue* ranks = fields.object("ranks"))
+    read_ranks(*ranks, faults, s.spec.shape, s.ranks);
+  read_count(fields, "version", s.version);
+  read_count(fields, "ticket", s.ticket);
+  if (const JsonValue* wish = fields.object("wish")) {
+    Result<Wish> read = read_wish(*wish, "job");
+    if (read) {
+      s.wish = *read;
+    } else {
+      for (const Fault& fault : read.error().faults) faults.add(fault.line, fault.column, fault.message);
+    }
+  }
+  s.told = read_stragglers(fields, "told", faults, s.spec.shape.data, false);
+  s.detected = read_stragglers(fields, "detected", faults, s.spec.shape.data, true);
+  s.iteration_time.value = fields.number("iteration_time_s", 0, kLongestTime).value_or(0);
+  s.delivery.value = fields.number("delivery_s", 0, 60).value_or(s.delivery.value);
+  s.full_time.value = fields.number("full_time_s", 0, kLongestTime).value_or(0);
+  s.full_energy = read_list(fields, "full_energy_j", static_cast<std::size_t>(s.spec.shape.stages));
+  read_count(fields, "rollbacks", s.rollbacks);
+  s.rolled_back = fields.boolean("rolled_back").value_or(false);
+  read_count(fields, "last_profiling", s.last_profiling);
+  s.saved.value = fields.number("saved_j", -kMostEnergy, kMostEnergy).value_or(0);
+  s.created.value = fields.number("created", 0, kLatest).value_or(now.value);
+  read_count(fields, "reports", s.reports);
+  read_count(fields, "reports_unused", s.reports_unused);
+  read_count(fields, "reports_refused", s.reports_refused);
+  read_count(fields, "orders_late", s.orders_late);
+  if (const auto overhead = fields.number("overhead_s", 0, kLongestTime))
+    s.overhead = Seconds{*overhead};
+  if (const auto csv = fields.text("profile")) {
+    Result<Profile> profile = parse_profile(*csv, "profile");
+    if (profile) {
+      s.profile = std::move(*profile);
+    } else {
+      fields.fault("profile", profile.error().text());
+    }
+  }
+  if (fields.any("blocking_power_w") != nullptr) {
+    s.blocking_power = units<Watts>(
+        read_list(fields, "blocking_power_w", static_cast<std::size_t>(s.spec.shape.stages)));
+  }
+  if (const JsonValue* measured = fields.any("measured"))
+    s.measured = read_measured(measured, faults, s.work);
+  const JsonValue* profiler = fields.object("profiler");
+  if (profiler != nullptr && s.phase == JobPhase::kProfiling && s.ranks.complete()) {
+    Fields inside(*profiler, "profiler", faults);
+    const auto stages = static_cast<std::size_t>(s.spec.shape.stages);
+    auto measured = read_measured(inside.any("measured"), faults, s.work);
+    Profiler::Account account;
+    account.extra = inside.number("extra_s", -kLatest, kLatest).value_or(0);
+    account.base = inside.number("base_s", 0, kLatest).value_or(0);
+    account.full_time = inside.number("full_time_s", 0, kLongestTime).value_or(0);
+    account.wait_time = read_list(inside, "wait_time_s", stages);
+    account.wait_energy = read_list(inside, "wait_energy_j", stages);
+    std::vector<bool> ended;
+    for (const double one : read_list(inside, "ended", stages)) ended.push_back(one != 0);
+    inside.finish();
+    if (faults.empty()) {
+      std::vector<std::vector<Megahertz>> clocks;
+      for (int stage = 0; stage < s.spec.shape.stages; ++stage)
+        clocks.push_back(s.ranks.clocks(stage));
+      s.profiler.emplace(s.spec.shape, s.work, std::move(clocks), s.spec.profiling,
+                         s.spec.blocking_power);
+      s.profiler->restore(std::move(account), std::move(measured), std::move(ended));
+    }
+  }
+  fields.finish();
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  s.go_on(std::move(plans), now);
+  return job;
+}
+
+/// After a snapshot: what was being done is begun again.
+void Job::State::go_on(std::optional<PlanTable> table, Seconds now) {
+  version += kVersionsSkipped;
+  if (!ranks.complete()) phase = JobPhase::kRegistering;
+  if (table && !blocking_power.empty())
+    plans = std::make_shared<const PlanTable>(std::move(*table));
+  switch (phase) {
+    case JobPhase::kRegistering:
+      return;
+    case JobPhase::kProfiling:
+      if (profiler) {
+        deploy_profile();
+      } else {
+        start_profiling({}, now, "what was measured is lost");
+      }
+      break;
+    case JobPhase::kCharacterizing:
+      if (profile && !blocking_power.empty()) {
+        request_plans(*profile, blocking_power);
+      } else {
+        start_profiling({}, now, "what was measured is lost");
+      }
+      break;
+    case JobPhase::kRunning:
+    case JobPhase::kStraggling:
+      if (!plans || rolled_back) {
+        deploy_full_speed();
+      } else {
+        deploy_choice(now, "the server has started again");
+      }
+      break;
+  }
+  // It is not known where the ranks are: nobody changes anything before the first report tells.
+  redeploy = true;
+  effects.orders = false;
+  if (!deployments.empty()) deployments.back().from = kNever;
+}
+
+}  // namespace harpe

@@ -1,0 +1,130 @@
+#pragma once
+/// \file
+/// The inside of a job. Only for its `.cc` files.
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/job/drift_watch.h"
+#include "harpe/job/iteration_collector.h"
+#include "harpe/job/job.h"
+#include "harpe/job/job_work.h"
+#include "harpe/job/profiler.h"
+#include "harpe/job/rank_book.h"
+#include "harpe/job/straggler_detector.h"
+
+namespace harpe {
+
+/// One version of the orders of all ranks.
+struct Deployment {
+  std::uint64_t version = 0;
+  std::int64_t from = 0;
+  StageOrders::Purpose purpose = StageOrders::Purpose::kFullSpeed;
+  std::vector<Megahertz> stage_clocks;     ///< full speed, profile
+  std::shared_ptr<const PlanTable> plans;  ///< plan
+  PlanChoice choice;                       ///< plan
+};
+
+/// A slow worker, with what it means for its pipeline by these plans.
+struct JudgedWorker {
+  SlowWorker worker;
+  double factor = 1;
+  std::shared_ptr<const PlanTable> plans;
+};
+
+struct Job::State {
+  State(JobSpec given, Pipeline built, Seconds now);
+
+  // Becoming ready: job.cc.
+  void ranks_complete(Seconds now);
+  void started_again(Seconds now);
+  std::vector<Megahertz> highest_clocks() const;
+
+  // Orders: job_orders.cc.
+  int lead() const;
+  std::int64_t next_from() const;
+  void deploy(Deployment deployment);
+  void deploy_full_speed();
+  void deploy_profile();  ///< the clocks of the profiler's current block
+  void deploy_choice(Seconds now, const std::string& why);
+  void deploy_again();
+  const Deployment* in_force(std::int64_t iteration) const;
+  const Deployment* with_version(std::uint64_t version) const;
+  StageOrders orders(const Deployment& deployment, int pipeline, int stage) const;
+  std::vector<Straggler> all_stragglers() const;
+
+  // Iterations: job_iterations.cc.
+  void finish(const FinishedIteration& iteration, Seconds now);
+  void note_full_speed(const FinishedIteration& iteration, Seconds time);
+  void profile_iteration(const FinishedIteration& iteration, Seconds now);
+  void plan_iteration(const FinishedIteration& iteration, Seconds time, Seconds now);
+  void relative_times(const FinishedIteration& iteration);
+  double compute_time(const FinishedIteration& iteration, int pipeline, int stage) const;
+  Seconds predicted_time(const Deployment& deployment) const;
+  double predicted_energy(const TablePlan& plan, int stage, Seconds time) const;
+  void watch_drift(const FinishedIteration& iteration, const Deployment& deployment, Seconds time,
+                   Seconds now);
+  void watch_stragglers(Seconds now);
+  void account_savings(const FinishedIteration& iteration, Seconds time);
+
+  // Profiling and planning: job_planning.cc.
+  void start_profiling(const std::vector<int>& stages, Seconds now, const std::string& why);
+  void request_plans(Profile profile, std::vector<Watts> blocking_power);
+  void request_given_profile(Seconds now);
+  void take_plans(PlanTable plans, Seconds now);
+  double pipeline_factor(int stage, double factor) const;
+
+  void go_on(std::optional<PlanTable> table, Seconds now);
+
+  void tell(Notice::Level level, Seconds now, std::string text);
+
+  JobSpec spec;
+  Pipeline pipeline;
+  JobWork work;
+  JobPhase phase = JobPhase::kRegistering;
+  RankBook ranks;
+  IterationCollector collector;
+  std::optional<Profiler> profiler;
+  std::shared_ptr<const PlanTable> plans;
+  std::optional<Profile> profile;        ///< from which `plans` was made, or is being made
+  std::vector<Watts> blocking_power;     ///< the same
+  std::vector<std::vector<MeasuredClock>> measured;  ///< by the last profiler
+  StragglerDetector detector;
+  DriftWatch drift;
+
+  std::deque<Deployment> deployments;  ///< by rising version
+  std::uint64_t version = 0;           ///< of the newest, ever
+  std::uint64_t ticket = 0;            ///< of the characterization that is waited for
+  bool redeploy = false;               ///< once it is known where the ranks are
+
+  std::vector<Straggler> told, detected;
+  std::vector<JudgedWorker> slow_workers;
+  Wish wish;
+  Seconds iteration_time{};       ///< running mean
+  Seconds delivery{0.5};          ///< that orders may take to all ranks
+  std::uint64_t late_version = 0;  ///< orders that came late to some rank
+  std::optional<Seconds> overhead;  ///< of an iteration outside its pipeline
+  int plan_iterations = 0;          ///< since the plan, while `overhead` is not known
+
+  /// Running means of iterations at full clocks.
+  Seconds full_time{};
+  std::vector<double> full_energy;  ///< of each stage, of one pipeline, all shards; 0: not known
+  int full_iterations = 0;
+
+  int rollbacks = 0;
+  bool rolled_back = false;
+  std::int64_t last_profiling = 0;  ///< iteration at which it ended
+  int failed_characterizations = 0;
+  Joules saved{};
+  Seconds created{}, last_finished{};
+  bool told_missing = false, told_silent = false, told_no_energy = false;
+  std::int64_t reports = 0, reports_unused = 0, reports_refused = 0, orders_late = 0;
+
+  JobEffects effects;
+  std::vector<float> relative;  ///< scratch: of each group
+};
+
+}  // namespace harpe

@@ -1,0 +1,100 @@
+#include <algorithm>
+
+#include "harpe/job/job_json.h"
+#include "harpe/job/json_fields.h"
+
+namespace harpe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::size_t kMissingShown = 16;
+
+Json null_if_zero(double value) {
+  return value == 0 ? Json(nullptr) : Json(value);
+}
+
+Json progress_json(const ProfilingProgress& progress) {
+  return {{"fraction", progress.fraction},
+          {"iterations_left", progress.iterations_left},
+          {"time_left_s", progress.time_left.value},
+          {"slowdown", progress.slowdown}};
+}
+
+Json stragglers_json(const std::vector<Straggler>& stragglers) {
+  Json list = Json::array();
+  for (const Straggler& one : stragglers) {
+    list.push_back({{"pipeline", one.pipeline},
+                    {"factor", one.factor},
+                    {"until", one.until ? Json(one.until->value) : Json(nullptr)},
+                    {"detected", one.detected}});
+  }
+  return list;
+}
+
+/// Which plans run, and on how many pipelines: short however many pipelines there are.
+Json plans_json(const Job& job) {
+  Json list = Json::array();
+  if (job.plans() == nullptr) return list;
+  std::vector<int> pipelines(job.plans()->plans().size());
+  for (const PipelineState& state : job.pipelines())
+    if (state.plan) ++pipelines[*state.plan];
+  for (std::size_t plan = 0; plan < pipelines.size(); ++plan) {
+    if (pipelines[plan] == 0) continue;
+    const TablePlan& one = job.plans()->plans()[plan];
+    list.push_back({{"plan", plan},
+                    {"pipelines", pipelines[plan]},
+                    {"time_s", one.time.value},
+                    {"energy_j", one.energy.value}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string job_status_json(const Job& job) {
+  const JobStatus status = job.status();
+  const JobSpec& spec = job.spec();
+  Json missing = Json::array();
+  for (const Place place : job.missing(kMissingShown))
+    missing.push_back({{"data", place.data}, {"stage", place.stage}, {"tensor", place.tensor}});
+  Json slow = Json::array();
+  for (const SlowStage& stage : status.slow_stages)
+    slow.push_back({{"stage", stage.stage}, {"factor", stage.factor}, {"since", stage.since}});
+  Json json = {
+      {"name", spec.name},
+      {"phase", name_of(status.phase)},
+      {"data", spec.shape.data},
+      {"stages", spec.shape.stages},
+      {"tensor", spec.shape.tensor},
+      {"schedule", spec.schedule.name},
+      {"micro_batches", spec.schedule.micro_batches},
+      {"ranks", spec.shape.ranks()},
+      {"ranks_registered", status.ranks_registered},
+      {"ranks_missing", std::move(missing)},
+      {"newest_iteration",
+       status.newest_iteration < 0 ? Json(nullptr) : Json(status.newest_iteration)},
+      {"version", status.version},
+      {"wish", Json::parse(wish_json(status.wish))},
+      {"profiling", status.profiling ? progress_json(*status.profiling) : Json(nullptr)},
+      {"stragglers", stragglers_json(status.stragglers)},
+      {"slow_stages", std::move(slow)},
+      {"random_lateness", status.random ? Json({{"median", status.random->median},
+                                                {"most", status.random->most},
+                                                {"groups", status.random->groups}})
+                                        : Json(nullptr)},
+      {"rolled_back", status.rolled_back},
+      {"plans", plans_json(job)},
+      {"iteration_time_s", null_if_zero(status.iteration_time.value)},
+      {"predicted_time_s", null_if_zero(status.predicted_time.value)},
+      {"full_speed_time_s", null_if_zero(status.full_speed_time.value)},
+      {"full_speed_energy_j", null_if_zero(status.full_speed_energy.value)},
+      {"wait_until_s", null_if_zero(status.wait_until.value)},
+      {"saved_j", status.saved.value},
+      {"reports", status.reports},
+      {"reports_unused", status.reports_unused},
+      {"reports_refused", status.reports_refused},
+      {"orders_late", status.orders_late}};
+  return json_text(json);
+}
+
+}  // namespace harpe

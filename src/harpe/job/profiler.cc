@@ -1,0 +1,390 @@
+#include "harpe/job/profiler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "harpe/base/statistics.h"
+
+namespace harpe {
+namespace {
+
+constexpr double kForgetting = 0.1;  // of the running mean of full-speed times
+constexpr double kLeastWaiting = 0.02;  // share of the time from which waiting power is believed
+
+double square(double value) {
+  return value * value;
+}
+
+/// Both ends and evenly between.
+std::vector<Megahertz> thinned(std::vector<Megahertz> clocks, const ProfilingOptions& options) {
+  const auto below = std::ranges::find_if(
+      clocks, [&](Megahertz clock) { return clock < options.lowest_clock; });
+  // At least the highest is measured.
+  clocks.erase(std::max(below, std::min(clocks.begin() + 1, clocks.end())), clocks.end());
+  const auto most = static_cast<std::size_t>(options.most_clocks);
+  if (clocks.size() <= most) return clocks;
+  std::vector<Megahertz> kept;
+  for (std::size_t i = 0; i < most; ++i)
+    kept.push_back(clocks[i * (clocks.size() - 1) / (most - 1)]);
+  return kept;
+}
+
+}  // namespace
+
+Profiler::Profiler(JobShape shape, const JobWork& work, std::vector<std::vector<Megahertz>> clocks,
+                   const ProfilingOptions& options, std::optional<Watts> blocking_power,
+                   std::vector<std::vector<MeasuredClock>> known)
+    : shape_(shape),
+      work_(&work),
+      clocks_(std::move(clocks)),
+      options_(options),
+      given_blocking_power_(blocking_power),
+      measured_(std::move(known)),
+      position_(clocks_.size()),
+      ended_(clocks_.size()),
+      samples_(clocks_.size()) {
+  measured_.resize(clocks_.size());
+  account_.wait_time.resize(clocks_.size());
+  account_.wait_energy.resize(clocks_.size());
+  for (std::size_t stage = 0; stage < clocks_.size(); ++stage) {
+    ended_[stage] = !measured_[stage].empty();
+    clocks_[stage] = thinned(std::move(clocks_[stage]), options_);
+    clear(static_cast<int>(stage));
+  }
+}
+
+std::vector<Megahertz> Profiler::clocks() const {
+  std::vector<Megahertz> clocks;
+  for (int stage = 0; stage < shape_.stages; ++stage) {
+    const bool slow = !resting_ && measuring(stage);
+    clocks.push_back(clocks_[stage][slow ? position_[stage] : 0]);
+  }
+  return clocks;
+}
+
+void Profiler::begin(std::uint64_t version, std::int64_t iteration) {
+  version_ = version;
+  from_ = iteration;
+  block_iterations_ = 0;
+  before_ = std::exchange(current_, clocks());
+}
+
+void Profiler::clear(int stage) {
+  const std::size_t items = work_->stage(stage).size();
+  samples_[stage] = {.time = std::vector<std::vector<double>>(items),
+                     .energy = std::vector<std::vector<double>>(items),
+                     .error_squared = std::vector<double>(items),
+                     .sum_time = std::vector<double>(items * shape_.data),
+                     .counts = std::vector<int>(shape_.data),
+                     .iteration_time = {}};
+}
+
+Seconds Profiler::full_speed_time() const {
+  return {account_.full_time};
+}
+
+bool Profiler::done() const {
+  for (int stage = 0; stage < shape_.stages; ++stage)
+    if (measuring(stage)) return false;
+  return true;
+}
+
+/// Slow blocks lose time, full clocks earn it.
+void Profiler::account(const FinishedIteration& iteration, Seconds time) {
+  const bool in_block = iteration.iteration >= from_;
+  bool full = in_block;
+  for (int stage = 0; stage < shape_.stages && full; ++stage)
+    full = current_[stage] == clocks_[stage][0];
+  const bool settled = iteration.iteration >= from_ + (first_block_ ? options_.warm_up : 1);
+  double& full_time = account_.full_time;
+  if (full && settled) {
+    full_time =
+        full_time == 0 ? time.value : full_time + kForgetting * (time.value - full_time);
+  }
+  if (full_time == 0) return;
+  if (!full) account_.extra += time.value - full_time;
+  account_.base += full_time;
+}
+
+void Profiler::account_waiting(const FinishedIteration& iteration,
+                               const std::vector<bool>& left_out, int stage) {
+  const std::vector<WorkItem>& work = work_->stage(stage);
+  for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
+    const std::size_t number = shape_.group(pipeline, stage);
+    const GroupIteration& group = iteration.groups[number];
+    if (left_out[number] || group.ranks < shape_.tensor || group.throttled) continue;
+    double time = group.time.value;
+    double energy = group.energy.value;
+    for (std::size_t k = 0; k < work.size(); ++k) {
+      const std::size_t at = iteration.item(pipeline, work_->first(stage) + k);
+      time -= double{iteration.item_time[at]} * work[k].count;
+      energy -= double{iteration.item_energy[at]} * work[k].count;
+    }
+    if (!std::isfinite(time) || !std::isfinite(energy)) continue;
+    account_.wait_time[stage] += time * shape_.tensor;
+    account_.wait_energy[stage] += energy;
+  }
+}
+
+void Profiler::sample(const FinishedIteration& iteration, const std::vector<bool>& left_out,
+                      int stage, Seconds time) {
+  const std::size_t items = work_->stage(stage).size();
+  Samples& samples = samples_[stage];
+  std::vector<double> sum_time(items), sum_energy(items), sum_error(items);
+  int groups = 0;
+  for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
+    const std::size_t number = shape_.group(pipeline, stage);
+    const GroupIteration& group = iteration.groups[number];
+    if (left_out[number] || group.ranks < shape_.tensor || group.throttled ||
+        !group.same_version || group.version != version_) {
+      continue;
+    }
+    const std::size_t first = iteration.item(pipeline, work_->first(stage));
+    const auto known = [&](std::size_t k) {
+      return std::isfinite(iteration.item_time[first + k]) &&
+             std::isfinite(iteration.item_energy[first + k]);
+    };
+    bool all = true;
+    for (std::size_t k = 0; k < items; ++k) all = all && known(k);
+    if (!all) continue;
+    ++groups;
+    ++samples.counts[pipeline];
+    for (std::size_t k = 0; k < items; ++k) {
+      sum_time[k] += iteration.item_time[first + k];
+      sum_energy[k] += iteration.item_energy[first + k] / static_cast<double>(shape_.tensor);
+      sum_error[k] += square(iteration.item_error[first + k] / static_cast<double>(shape_.tensor));
+      samples.sum_time[pipeline * items + k] += iteration.item_time[first + k];
+    }
+  }
+  if (groups == 0) return;
+  for (std::size_t k = 0; k < items; ++k) {
+    samples.time[k].push_back(sum_time[k] / groups);
+    samples.energy[k].push_back(sum_energy[k] / groups);
+    samples.error_squared[k] += sum_error[k] / square(groups);
+  }
+  samples.iteration_time.push_back(time.value);
+}
+
+bool Profiler::suffices(int stage) const {
+  const Samples& samples = samples_[stage];
+  const std::size_t count = samples.iterations();
+  if (count >= static_cast<std::size_t>(options_.most_iterations_per_clock)) return true;
+  if (count + 1 < static_cast<std::size_t>(options_.iterations_per_clock)) return false;
+  for (std::size_t k = 0; k < samples.time.size(); ++k) {
+    const MeanWithError time = mean_with_error(samples.time[k]);
+    const MeanWithError energy = mean_with_error(samples.energy[k]);
+    const double sensor = std::sqrt(samples.error_squared[k]) / static_cast<double>(count);
+    if (time.error > options_.time_target * time.mean ||
+        std::hypot(energy.error, sensor) > options_.energy_target * std::abs(energy.mean)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Turns the samples of a stage's clock into what the clock costs, and goes on to the next.
+void Profiler::close(int stage) {
+  const Samples& samples = samples_[stage];
+  const std::size_t items = samples.time.size();
+  MeasuredClock measured;
+  measured.clock = clocks_[stage][position_[stage]];
+  for (std::size_t k = 0; k < items; ++k) {
+    double longest = 0;
+    for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
+      if (samples.counts[pipeline] == 0) continue;
+      longest =
+          std::max(longest, samples.sum_time[pipeline * items + k] / samples.counts[pipeline]);
+    }
+    measured.time.push_back({longest});
+    measured.energy.push_back({std::max(0.0, mean_with_error(samples.energy[k]).mean)});
+  }
+  measured.iteration_time = {mean_with_error(samples.iteration_time).mean};
+  measured_[stage].push_back(std::move(measured));
+  ++position_[stage];
+  ended_[stage] = rises_enough(stage) || position_[stage] == clocks_[stage].size();
+  clear(stage);
+}
+
+bool Profiler::rises_enough(int stage) const {
+  const std::vector<MeasuredClock>& measured = measured_[stage];
+  const auto needed = static_cast<std::size_t>(options_.rises);
+  if (measured.size() <= needed) return false;
+  const Watts waiting = blocking_power()[stage];
+  const std::vector<WorkItem>& work = work_->stage(stage);
+  const auto effective = [&](const MeasuredClock& at) {
+    Joules sum{0};
+    for (std::size_t k = 0; k < work.size(); ++k)
+      sum += (at.energy[k] - waiting * at.time[k]) * work[k].count;
+    return sum;
+  };
+  for (std::size_t i = measured.size() - needed; i < measured.size(); ++i)
+    if (effective(measured[i]) <= effective(measured[i - 1])) return false;
+  return true;
+}
+
+/// Iterations of the block to come take at most this: computations slow down no more than clocks.
+Seconds Profiler::predicted_time() const {
+  if (last_block_time_ <= Seconds{0}) return {account_.full_time};
+  double slower = 1;
+  for (int stage = 0; stage < shape_.stages; ++stage) {
+    const std::size_t at = position_[stage];
+    if (!measuring(stage) || at == 0) continue;
+    slower = std::max(slower, static_cast<double>(clocks_[stage][at - 1].value) /
+                                  clocks_[stage][at].value);
+  }
+  return last_block_time_ * slower;
+}
+
+bool Profiler::affordable(Seconds time, double iterations) const {
+  const double full = account_.full_time;
+  if (full == 0) return true;
+  const double extra = account_.extra + iterations * std::max(0.0, time.value - full);
+  return extra <= options_.slowdown_limit * (account_.base + iterations * full);
+}
+
+Profiler::Next Profiler::add(const FinishedIteration& iteration, const std::vector<bool>& left_out,
+                             int lead) {
+  Seconds time{0};
+  for (const GroupIteration& group : iteration.groups) time = std::max(time, group.time);
+  if (time > Seconds{0} && !current_.empty()) account(iteration, time);
+  if (iteration.iteration < from_ || done()) return Next::kStay;
+
+  ++block_iterations_;
+  const std::int64_t dropped = first_block_ ? options_.warm_up : 1;
+  for (int stage = 0; stage < shape_.stages; ++stage) {
+    const bool changed = before_.empty() || before_[stage] != current_[stage] || first_block_;
+    if (changed && iteration.iteration < from_ + dropped) continue;
+    account_waiting(iteration, left_out, stage);
+    if (measuring(stage) && !resting_) sample(iteration, left_out, stage, time);
+  }
+
+  const double block = options_.iterations_per_clock + lead;
+  if (resting_) {
+    if (!affordable(predicted_time(), block)) return Next::kStay;
+    resting_ = false;
+    return Next::kChange;
+  }
+  const bool slow = time.value > account_.full_time;
+  if (slow && !affordable(time, lead + 1)) {
+    resting_ = true;
+    return Next::kChange;
+  }
+  if (block_iterations_ < options_.iterations_per_clock + (first_block_ ? options_.warm_up : 0))
+    return Next::kStay;
+
+  bool advanced = false;
+  Seconds block_time{0};
+  for (int stage = 0; stage < shape_.stages; ++stage) {
+    if (!measuring(stage) || !suffices(stage) || samples_[stage].iterations() == 0) continue;
+    close(stage);
+    block_time = std::max(block_time, measured_[stage].back().iteration_time);
+    advanced = true;
+  }
+  if (!advanced) return Next::kStay;
+  first_block_ = false;
+  last_block_time_ = block_time;
+  if (done()) return Next::kDone;
+  resting_ = !affordable(predicted_time(), block);
+  return Next::kChange;
+}
+
+void Profiler::restore(Account account, std::vector<std::vector<MeasuredClock>> measured,
+                       std::vector<bool> ended) {
+  account_ = std::move(account);
+  measured_ = std::move(measured);
+  ended_ = std::move(ended);
+  for (int stage = 0; stage < shape_.stages; ++stage) {
+    position_[stage] = std::min(measured_[stage].size(), clocks_[stage].size());
+    if (!measured_[stage].empty()) {
+      first_block_ = false;
+      last_block_time_ = std::max(last_block_time_, measured_[stage].back().iteration_time);
+    }
+    clear(stage);
+  }
+}
+
+ProfilingProgress Profiler::progress(int lead) const {
+  ProfilingProgress progress;
+  std::size_t all = 0, measured = 0, left = 0;
+  for (int stage = 0; stage < shape_.stages; ++stage) {
+    const std::size_t clocks = clocks_[stage].size();
+    const std::size_t at = ended_[stage] ? clocks : position_[stage];
+    all += clocks;
+    measured += at;
+    left = std::max(left, clocks - at);
+  }
+  progress.fraction = all == 0 ? 1 : static_cast<double>(measured) / static_cast<double>(all);
+  const double full = account_.full_time;
+  progress.slowdown = account_.base > 0 ? account_.extra / account_.base : 0;
+
+  // Clocks to come, each with its slowdown at most, and the full speed that earns it.
+  double iterations = 0, extra = account_.extra;
+  const double block = options_.iterations_per_clock + lead - 1;
+  double at_clock = 1;
+  for (std::size_t next = 0; next < left; ++next) {
+    for (int stage = 0; stage < shape_.stages; ++stage) {
+      const std::size_t at = position_[stage] + next;
+      if (ended_[stage] || at >= clocks_[stage].size()) continue;
+      at_clock = std::max(at_clock, static_cast<double>(clocks_[stage][0].value) /
+                                        clocks_[stage][at].value);
+    }
+    iterations += block;
+    extra += block * full * (at_clock - 1);
+  }
+  if (full > 0 && options_.slowdown_limit > 0) {
+    const double earned = extra / options_.slowdown_limit - account_.base;
+    iterations = std::max(iterations, earned / full);
+  }
+  progress.iterations_left = static_cast<int>(std::min(1e9, std::ceil(iterations)));
+  progress.time_left = {std::max(0.0, iterations * full + extra - account_.extra)};
+  return progress;
+}
+
+std::vector<int> Profiler::without_energy() const {
+  std::vector<int> stages;
+  for (int stage = 0; stage < shape_.stages; ++stage)
+    if (measuring(stage) && !resting_ && samples_[stage].iterations() == 0 &&
+        block_iterations_ > 2 * options_.iterations_per_clock + options_.warm_up) {
+      stages.push_back(stage);
+    }
+  return stages;
+}
+
+Profile Profiler::profile() const {
+  std::vector<InstructionProfile> entries;
+  bool chunks = false;
+  for (int stage = 0; stage < shape_.stages; ++stage) {
+    const std::vector<WorkItem>& work = work_->stage(stage);
+    for (std::size_t k = 0; k < work.size(); ++k) {
+      chunks = chunks || work[k].chunk > 0;
+      InstructionProfile entry{
+          .stage = stage, .chunk = work[k].chunk, .kind = work[k].kind, .points = {}};
+      for (const MeasuredClock& at : measured_[stage])
+        entry.points.push_back({.clock = at.clock, .time = at.time[k], .energy = at.energy[k]});
+      std::ranges::sort(entry.points, {}, &OperatingPoint::clock);
+      if (!entry.points.empty()) entries.push_back(std::move(entry));
+    }
+  }
+  return Profile(std::move(entries), chunks);
+}
+
+std::vector<Watts> Profiler::blocking_power() const {
+  const auto stages = static_cast<std::size_t>(shape_.stages);
+  if (given_blocking_power_) return std::vector(stages, *given_blocking_power_);
+  const double all = account_.base * shape_.data * shape_.tensor;
+  std::vector<Watts> powers(stages, Watts{-1});
+  std::vector<double> known;
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    const double time = account_.wait_time[stage];
+    if (time <= kLeastWaiting * all || time <= 0) continue;
+    powers[stage] = {std::max(0.0, account_.wait_energy[stage] / time)};
+    known.push_back(powers[stage].value);
+  }
+  const Watts middle{known.empty() ? 0 : quantile(known, 0.5)};
+  for (Watts& power : powers)
+    if (power < Watts{0}) power = middle;
+  return powers;
+}
+
+}  // namespace harpe

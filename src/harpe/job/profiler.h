@@ -1,0 +1,138 @@
+#pragma once
+/// \file
+/// Measures what instructions cost at each clock while a job trains.
+///
+/// Each stage walks down its own list of clocks, all stages at the same time, so that an iteration
+/// measures one clock of every stage. A block is some iterations with one clock a stage. The first
+/// iteration after a change is dropped, and so is every throttled one. A stage goes on when the 95 %
+/// intervals of all its instructions are narrow enough, or after `most_iterations_per_clock`; it
+/// ends at the end of its list, or when its effective energy has risen `rises` times in a row.
+/// Stages that have ended, and all stages while slowdown has to be earned back, run their highest
+/// clock.
+///
+/// Ranks are aggregated to one value per GPU: of time the longest over pipelines and tensor shards
+/// (of each its mean), of energy the mean, which is the sum over the number of GPUs.
+///
+/// Blocking power is what a GPU draws outside its computations: (energy of the iteration - energy of
+/// the computations) / (time of the iteration - time of the computations).
+///
+/// Not thread-safe; no clock of its own.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/job/iteration_collector.h"
+#include "harpe/job/job_spec.h"
+#include "harpe/job/job_work.h"
+
+namespace harpe {
+
+/// How far profiling is.
+struct ProfilingProgress {
+  double fraction = 0;      ///< done, 0 to 1
+  int iterations_left = 0;  ///< estimate, at most
+  Seconds time_left{};      ///< estimate, at most
+  double slowdown = 0;      ///< what profiling has cost so far, a fraction of the time since
+};
+
+/// What one stage's instructions cost at one clock, per GPU, in the order of its work items.
+struct MeasuredClock {
+  Megahertz clock;
+  std::vector<Seconds> time;
+  std::vector<Joules> energy;
+  Seconds iteration_time{};  ///< of the job, meanwhile
+};
+
+class Profiler {
+ public:
+  /// \param clocks  of each stage, highest first, not empty. A stage in `known` is not measured
+  ///                again: it keeps what is there.
+  Profiler(JobShape shape, const JobWork& work, std::vector<std::vector<Megahertz>> clocks,
+           const ProfilingOptions& options, std::optional<Watts> blocking_power,
+           std::vector<std::vector<MeasuredClock>> known = {});
+
+  /// The clock of each stage in the current block.
+  std::vector<Megahertz> clocks() const;
+  bool resting() const { return resting_; }
+  /// Tells that the current block's clocks hold from `iteration` by the orders `version`.
+  void begin(std::uint64_t version, std::int64_t iteration);
+
+  enum class Next : unsigned char { kStay, kChange, kDone };
+  /// Takes an iteration. \param left_out  groups that say nothing about the others, such as
+  /// stragglers; \param lead  iterations until a change holds.
+  Next add(const FinishedIteration& iteration, const std::vector<bool>& left_out, int lead);
+
+  ProfilingProgress progress(int lead) const;
+  bool done() const;
+  /// Time of an iteration at the highest clocks; 0: not measured yet.
+  Seconds full_speed_time() const;
+  /// Stages that nobody has told any energy of.
+  std::vector<int> without_energy() const;
+
+  /// What is known. Where measured times and energies are negative by noise, at least zero.
+  Profile profile() const;
+  /// One a stage. A stage that hardly waits has the middle of the others'; zero where none waits.
+  std::vector<Watts> blocking_power() const;
+  const std::vector<std::vector<MeasuredClock>>& measured() const { return measured_; }
+
+  /// Sums over which profiling goes on after a restart.
+  struct Account {
+    double extra = 0;  ///< seconds lost to slow clocks
+    double base = 0;   ///< seconds at full clocks of the same iterations
+    double full_time = 0;
+    std::vector<double> wait_time, wait_energy;  ///< of each stage
+  };
+  const Account& account() const { return account_; }
+  const std::vector<bool>& ended() const { return ended_; }  ///< of each stage
+  /// Goes on from what another profiler of the same job had measured.
+  void restore(Account account, std::vector<std::vector<MeasuredClock>> measured,
+               std::vector<bool> ended);
+
+ private:
+  /// Samples of a stage's current clock.
+  struct Samples {
+    std::vector<std::vector<double>> time, energy;  ///< of each item, one value an iteration
+    std::vector<double> error_squared;              ///< of each item's energies, summed
+    std::vector<double> sum_time;  ///< of each (pipeline, item), over the iterations
+    std::vector<int> counts;       ///< of each pipeline: iterations in `sum_time`
+    std::vector<double> iteration_time;
+    std::size_t iterations() const { return iteration_time.size(); }
+  };
+  bool measuring(int stage) const {
+    return position_[stage] < clocks_[stage].size() && !ended_[stage];
+  }
+  void clear(int stage);
+  void account(const FinishedIteration& iteration, Seconds time);
+  void account_waiting(const FinishedIteration& iteration, const std::vector<bool>& left_out,
+                       int stage);
+  void sample(const FinishedIteration& iteration, const std::vector<bool>& left_out, int stage,
+              Seconds time);
+  bool suffices(int stage) const;
+  void close(int stage);
+  bool rises_enough(int stage) const;
+  Seconds predicted_time() const;
+  bool affordable(Seconds time, double iterations) const;
+
+  JobShape shape_;
+  const JobWork* work_;
+  std::vector<std::vector<Megahertz>> clocks_;
+  ProfilingOptions options_;
+  std::optional<Watts> given_blocking_power_;
+  std::vector<std::vector<MeasuredClock>> measured_;
+  std::vector<std::size_t> position_;  ///< of each stage in its clocks
+  std::vector<bool> ended_;
+  std::vector<Samples> samples_;
+  std::uint64_t version_ = 0;
+  std::int64_t from_ = 0;
+  int block_iterations_ = 0;        ///< that have finished in this block
+  std::vector<Megahertz> before_;   ///< clocks of the block before
+  std::vector<Megahertz> current_;  ///< clocks of this block
+  bool resting_ = false;
+  bool first_block_ = true;
+  Seconds last_block_time_{};
+  Account account_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,141 @@
+#include "harpe/job/rank_book.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <utility>
+
+namespace harpe {
+namespace {
+
+constexpr std::size_t kPastRuns = 64;
+
+std::vector<Megahertz> falling(std::vector<Megahertz> clocks) {
+  std::ranges::sort(clocks, std::greater());
+  clocks.erase(std::unique(clocks.begin(), clocks.end()), clocks.end());
+  std::erase(clocks, Megahertz{0});
+  return clocks;
+}
+
+}  // namespace
+
+std::string text(Place place) {
+  return "pipeline " + std::to_string(place.data) + ", stage " + std::to_string(place.stage) +
+         ", tensor shard " + std::to_string(place.tensor);
+}
+
+RankBook::RankBook(JobShape shape, Seconds silence)
+    : shape_(shape),
+      silence_(silence),
+      holders_(static_cast<std::size_t>(shape.ranks())),
+      clocks_(static_cast<std::size_t>(shape.stages)) {}
+
+Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, Seconds now) {
+  const Place place = registration.place;
+  if (!shape_.holds(place)) {
+    return Error::invalid("the job has no " + text(place) + ": it has " +
+                          std::to_string(shape_.data) + " pipelines of " +
+                          std::to_string(shape_.stages) + " stages of " +
+                          std::to_string(shape_.tensor) + " tensor shards");
+  }
+  if (registration.session.empty()) return Error::invalid("a rank needs a session");
+  const std::vector<Megahertz> clocks = falling(registration.clocks);
+  if (clocks.empty()) {
+    return Error::invalid(text(place) + ": no clocks that its GPU could be locked to");
+  }
+
+  Entered entered{.rank = static_cast<int>(shape_.index(place))};
+  const bool other_run = registration.run != run_ && registered_ > 0;
+  if (std::ranges::find(past_runs_, registration.run) != past_runs_.end()) {
+    return Error::of(ErrorCode::kConflict, "training has been started again since (run '" + run_ +
+                                               "' after '" + registration.run + "')");
+  }
+  Holder& holder = holders_[shape_.index(place)];
+  if (!other_run && holder.registered() && holder.session != registration.session &&
+      now - holder.heard < silence_) {
+    return Error::of(ErrorCode::kConflict,
+                     text(place) +
+                         " is held by another process, heard of less than " +
+                         std::to_string(static_cast<int>(silence_.value)) + " s ago");
+  }
+
+  // Everything is checked before anything changes.
+  std::vector<Megahertz> common = other_run ? std::vector<Megahertz>() : clocks_[place.stage];
+  if (common.empty()) {
+    common = clocks;
+  } else {
+    std::erase_if(common, [&](Megahertz clock) {
+      return !std::ranges::binary_search(clocks, clock, std::greater());
+    });
+  }
+  if (common.empty()) {
+    return Error::invalid(text(place) + ": its GPU has no clock in common with the other GPUs of stage " +
+                          std::to_string(place.stage));
+  }
+
+  if (other_run) {
+    past_runs_.push_back(run_);
+    if (past_runs_.size() > kPastRuns) past_runs_.erase(past_runs_.begin());
+    std::ranges::fill(holders_, Holder());
+    std::ranges::fill(clocks_, std::vector<Megahertz>());
+    registered_ = 0;
+    entered.new_run = true;
+  }
+  run_ = registration.run;
+  entered.changed = holder.session != registration.session;
+  if (!holder.registered()) ++registered_;
+  holder = {.session = registration.session, .gpu = registration.gpu, .heard = now};
+  clocks_[place.stage] = std::move(common);
+  return entered;
+}
+
+Status RankBook::hear(Place place, const std::string& session, Seconds now) {
+  if (!shape_.holds(place)) return Error::invalid("the job has no " + text(place));
+  Holder& holder = holders_[shape_.index(place)];
+  if (!holder.registered()) {
+    return Error::of(ErrorCode::kConflict, text(place) + " has not registered");
+  }
+  if (holder.session != session) {
+    return Error::of(ErrorCode::kConflict, text(place) + " is held by another process");
+  }
+  holder.heard = std::max(holder.heard, now);
+  return ok_status();
+}
+
+std::vector<Place> RankBook::missing(std::size_t most) const {
+  std::vector<Place> places;
+  for (int data = 0; data < shape_.data; ++data)
+    for (int stage = 0; stage < shape_.stages; ++stage)
+      for (int tensor = 0; tensor < shape_.tensor; ++tensor) {
+        const Place place{data, stage, tensor};
+        if (holder(place).registered()) continue;
+        if (places.size() == most) return places;
+        places.push_back(place);
+      }
+  return places;
+}
+
+std::vector<Place> RankBook::silent(Seconds since, std::size_t most) const {
+  std::vector<Place> places;
+  for (int data = 0; data < shape_.data; ++data)
+    for (int stage = 0; stage < shape_.stages; ++stage)
+      for (int tensor = 0; tensor < shape_.tensor; ++tensor) {
+        const Place place{data, stage, tensor};
+        if (!holder(place).registered() || holder(place).heard >= since) continue;
+        if (places.size() == most) return places;
+        places.push_back(place);
+      }
+  return places;
+}
+
+void RankBook::restore(std::string run, std::vector<std::string> past_runs,
+                       std::vector<Holder> holders, std::vector<std::vector<Megahertz>> clocks) {
+  run_ = std::move(run);
+  past_runs_ = std::move(past_runs);
+  holders_ = std::move(holders);
+  clocks_ = std::move(clocks);
+  registered_ =
+      static_cast<int>(std::ranges::count_if(holders_, [](const Holder& h) { return h.registered(); }));
+}
+
+}  // namespace harpe
