@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "harpe/agent/controller.h"
-#include "harpe/agent/server_fd.h"
 #include "harpe/base/json.h"
 #include "harpe/base/result.h"
+#include "harpe/http/server_fd.h"
 
 namespace harpe {
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <system_error>
 
-#include "harpe/agent/peer.h"
+#include "harpe/agent/process_watch.h"
 #include "harpe/base/text.h"
 
 namespace harpe {

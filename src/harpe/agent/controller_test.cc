@@ -17,7 +17,7 @@
 
 #include "harpe/agent/clock_channel.h"
 #include "harpe/agent/controller_fixture.h"
-#include "harpe/agent/peer.h"
+#include "harpe/agent/process_watch.h"
 #include "harpe/hw/system_clock.h"
 
 namespace harpe {

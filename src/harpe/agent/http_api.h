@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "harpe/agent/controller.h"
-#include "harpe/agent/http_message.h"
 #include "harpe/agent/power_stream.h"
-#include "harpe/agent/server_loop.h"
-#include "harpe/agent/token.h"
+#include "harpe/http/http_message.h"
+#include "harpe/http/server_loop.h"
+#include "harpe/http/token.h"
 
 namespace harpe {
 

@@ -6,7 +6,7 @@
 
 #include "harpe/agent/agent_testing.h"
 #include "harpe/agent/http_api.h"
-#include "harpe/agent/http_reader.h"
+#include "harpe/http/http_reader.h"
 #include "harpe/hw/system_clock.h"
 
 namespace {
@@ -29,14 +29,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t step = 1 + data[0] / 2;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
 
-  HttpReader reader;
+  const HttpSizes sizes;
+  HttpReader reader(sizes);
   for (std::size_t at = 0; at < bytes.size(); at += step) {
     HttpReader::State state = reader.put(bytes.substr(at, step));
     for (; state == HttpReader::State::kDone; state = reader.put({})) {
       HttpRequest request = reader.take();
       request.needs_token = needs_token;
       if (!needs_token) request.peer = {.uid = 1000, .pid = 1};
-      require(request.path.starts_with('/') && request.body.size() <= HttpReader::kBodyLimit);
+      require(request.path.starts_with('/') && request.body.size() <= sizes.body);
       const int version = request.version;
       int answers = 0;
       api.handle(std::move(request), [&](const HttpResponse& response) {

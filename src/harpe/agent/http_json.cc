@@ -20,64 +20,6 @@ OrderedJson lock_json(const std::optional<ClockLock>& lock) {
 
 }  // namespace
 
-std::string json_line(const OrderedJson& document) {
-  return document.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
-HttpResponse json_response(int status, const OrderedJson& document) {
-  return {.status = status, .content_type = "application/json", .body = json_line(document)};
-}
-
-HttpResponse text_response(int status, std::string text) {
-  return {.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(text)};
-}
-
-HttpResponse error_response(int status, const std::string& message) {
-  return json_response(status, {{"error", message}});
-}
-
-int http_status(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidInput:
-      return 400;
-    case ErrorCode::kNoPermission:
-      return 403;
-    case ErrorCode::kNotFound:
-      return 404;
-    case ErrorCode::kConflict:
-      return 409;
-    case ErrorCode::kInfeasible:
-    case ErrorCode::kRefused:
-      return 422;
-    case ErrorCode::kNotSupported:
-      return 501;
-    case ErrorCode::kUnavailable:
-      return 503;
-    case ErrorCode::kIo:
-    case ErrorCode::kInternal:
-      break;
-  }
-  return 500;
-}
-
-HttpResponse native_error(int status, std::string_view code, const std::string& message) {
-  return json_response(status, {{"error", {{"code", code}, {"message", message}}}});
-}
-
-HttpResponse native_error(const Error& error) {
-  return native_error(http_status(error.code), name_of(error.code), error.text());
-}
-
-bool is_native_path(std::string_view path) {
-  return path == "/v1" || path.starts_with("/v1/");
-}
-
-HttpResponse error_at(std::string_view path, int status, std::string_view code,
-                      const std::string& message) {
-  return is_native_path(path) ? native_error(status, code, message)
-                              : error_response(status, message);
-}
-
 std::int64_t milli(double value) {
   return std::llround(value * 1000);
 }

@@ -1,36 +1,14 @@
 #pragma once
 /// \file
-/// Answers in JSON, and what errors become in HTTP. Only for `.cc` files.
+/// Readings of devices in JSON. Only for `.cc` files.
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <string>
 
 #include "harpe/agent/controller.h"
-#include "harpe/agent/http_message.h"
+#include "harpe/http/http_answers.h"
 
 namespace harpe {
-
-using OrderedJson = nlohmann::ordered_json;
-
-/// On one line; bytes that are not UTF-8 are replaced.
-std::string json_line(const OrderedJson& document);
-
-HttpResponse json_response(int status, const OrderedJson& document);
-HttpResponse text_response(int status, std::string text);
-/// {"error": "..."}, as zeusd says what is wrong.
-HttpResponse error_response(int status, const std::string& message);
-
-/// The one table from codes to HTTP status.
-int http_status(ErrorCode code);
-/// {"error": {"code": ..., "message": ...}}: Harpe's own routes.
-HttpResponse native_error(const Error& error);
-HttpResponse native_error(int status, std::string_view code, const std::string& message);
-
-/// Whether a path is below /v1, where every error has the form above; other routes have zeusd's.
-bool is_native_path(std::string_view path);
-/// An error in the form of the path's routes.
-HttpResponse error_at(std::string_view path, int status, std::string_view code,
-                      const std::string& message);
 
 /// Thousandths, rounded.
 std::int64_t milli(double value);

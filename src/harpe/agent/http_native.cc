@@ -6,20 +6,14 @@
 #include "harpe/agent/http_gather.h"
 #include "harpe/agent/http_json.h"
 #include "harpe/agent/http_lease_body.h"
-#include "harpe/agent/http_query.h"
 #include "harpe/base/text.h"
+#include "harpe/http/http_query.h"
 
 namespace harpe {
 namespace {
 
 constexpr std::string_view kLeases = "/v1/leases";
 constexpr std::string_view kGpus = "/v1/gpus";
-
-HttpResponse wrong_method(const std::string& allowed) {
-  HttpResponse response = native_error(405, "invalid_input", "use " + allowed);
-  response.headers.emplace_back("Allow", allowed);
-  return response;
-}
 
 HttpResponse not_found(const std::string& what) {
   return native_error(404, "not_found", what);

@@ -5,30 +5,14 @@
 
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "harpe/agent/http_api.h"
+#include "harpe/http/metrics_text.h"
 
 namespace harpe {
 
 void handle_metrics(ApiContext& context, const HttpRequest& request, const Reply& reply);
-
-/// Writes metrics family by family.
-class MetricsText {
- public:
-  using Labels = std::vector<std::pair<std::string, std::string>>;
-  enum class Type : unsigned char { kCounter, kGauge };
-
-  /// Starts a family, which appears only if a sample follows.
-  void family(const std::string& name, Type type, const std::string& help);
-  void sample(double value, const Labels& labels = {});
-
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_, name_, header_;
-};
 
 /// What one scrape found.
 struct NodeMetrics {

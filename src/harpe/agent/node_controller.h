@@ -25,7 +25,7 @@
 #include "harpe/agent/event_loop.h"
 #include "harpe/agent/gpu_owner.h"
 #include "harpe/agent/lease_book.h"
-#include "harpe/agent/peer.h"
+#include "harpe/agent/process_watch.h"
 #include "harpe/agent/saved_state.h"
 
 namespace harpe {

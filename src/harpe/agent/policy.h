@@ -29,21 +29,10 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
+#include "harpe/http/peer.h"
 #include "harpe/hw/device.h"
 
 namespace harpe {
-
-/// Who is asking, as the kernel or a verified token says; never as the client says.
-struct Peer {
-  std::int64_t uid = -1;  ///< -1: no local process (TCP)
-  std::int64_t pid = 0;   ///< 0: unknown
-  /// When the process started (field 22 of /proc/PID/stat, in ticks since the machine started),
-  /// read when it connected; tells it from another process that got its number. 0: unknown.
-  std::uint64_t start_ticks = 0;
-  std::vector<std::int64_t> groups = {};
-  std::string token_subject = {};        ///< of a verified token; empty: none
-  std::vector<std::string> scopes = {};  ///< of the token
-};
 
 /// What one peer may do to one GPU. Default: nothing.
 struct Allowance {

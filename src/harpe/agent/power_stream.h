@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "harpe/agent/controller.h"
-#include "harpe/agent/http_message.h"
-#include "harpe/agent/server_loop.h"
+#include "harpe/http/http_message.h"
+#include "harpe/http/server_loop.h"
 
 namespace harpe {
 

@@ -5,68 +5,14 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/agent/server_log.h"
-#include "harpe/agent/server_notify.h"
 #include "harpe/base/text.h"
+#include "harpe/http/open_sockets.h"
+#include "harpe/http/server_log.h"
+#include "harpe/http/server_notify.h"
 #include "harpe/hw/system_clock.h"
 
 namespace harpe {
 namespace {
-
-/// The file of a Unix socket that this agent made: gone with this at the latest.
-class SocketFile {
- public:
-  explicit SocketFile(std::filesystem::path path = {}) : path_(std::move(path)) {}
-  SocketFile(SocketFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  SocketFile& operator=(SocketFile&&) = delete;
-  SocketFile(const SocketFile&) = delete;
-  SocketFile& operator=(const SocketFile&) = delete;
-  ~SocketFile() { remove(); }
-
-  void remove() {
-    if (path_.empty()) return;
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-    path_.clear();
-  }
-
- private:
-  std::filesystem::path path_;
-};
-
-/// A socket to serve and how.
-struct OpenSocket {
-  UniqueFd fd;
-  std::string name;
-  bool is_tcp = false;
-  SocketFile file = SocketFile();  ///< after `fd`: goes while the socket still listens
-};
-
-Result<std::vector<OpenSocket>> open_sockets(const AgentOptions& options) {
-  std::vector<OpenSocket> sockets;
-  for (UniqueFd& fd : sockets_of_activation()) {
-    const bool is_tcp = !is_unix_socket(fd.get());
-    if (is_tcp && options.signing_key.empty()) {
-      return Error::invalid("systemd opened a TCP socket, but there is no --signing-key");
-    }
-    sockets.push_back({std::move(fd), "socket of systemd", is_tcp});
-  }
-  if (sockets.empty()) {
-    Result<UniqueFd> fd = listen_unix(options.socket);
-    if (!fd.ok()) return std::move(fd).error();
-    sockets.push_back(
-        {*std::move(fd), options.socket.path.string(), false, SocketFile(options.socket.path)});
-  }
-  if (!options.tcp.empty()) {
-    const Result<TcpAddress> address = parse_tcp_address(options.tcp);
-    if (!address.ok()) return address.error();
-    Result<UniqueFd> fd = listen_tcp(*address);
-    if (!fd.ok()) return std::move(fd).error();
-    sockets.push_back(
-        {*std::move(fd), options.tcp + (options.tls ? " (TLS)" : " (without TLS)"), true});
-  }
-  return sockets;
-}
 
 Result<ApiOptions> api_options(const AgentOptions& options, const Devices& devices) {
   ApiOptions api{
@@ -94,12 +40,6 @@ void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log, boo
       log.write(reopened.ok() ? "log opened anew" : reopened.error().text());
     }
   });
-}
-
-/// Removes the files of sockets while they still listen: another agent that starts now leaves them
-/// alone.
-void remove_files(std::vector<OpenSocket>& sockets) {
-  for (OpenSocket& socket : sockets) socket.file.remove();
 }
 
 }  // namespace
@@ -139,13 +79,18 @@ Status run_agent(Devices devices, Policy policy, AgentOptions options,
                  const std::function<void(std::string_view)>& ready) {
   if (Status right = check_agent_options(options); !right.ok()) return right;
   raise_file_limit();
-  Result<ServerLog> log = ServerLog::open(options.log);
+  Result<ServerLog> log = ServerLog::open("harpe agent", options.log);
   if (!log.ok()) return std::move(log).error();
   const auto write_log = [&log](const std::string& line) { log->write(line); };
   Result<ApiOptions> api = api_options(options, devices);
   if (!api.ok()) return std::move(api).error();
-  Result<std::vector<OpenSocket>> sockets = open_sockets(options);
+  Result<std::vector<OpenSocket>> sockets =
+      open_sockets(options.socket, options.tcp, options.tls.has_value());
   if (!sockets.ok()) return std::move(sockets).error();
+  for (const OpenSocket& socket : *sockets) {
+    if (!socket.is_tcp || !options.signing_key.empty()) continue;
+    return Error::invalid("systemd opened a TCP socket, but there is no --signing-key");
+  }
 
   // Clients must find nothing that outlives what it works with: see AgentApi.
   ServerLoop loop;
@@ -171,7 +116,7 @@ Status run_agent(Devices devices, Policy policy, AgentOptions options,
     const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
     const bool needs_token = socket.is_tcp || options.tokens_everywhere;
     if (Status serving = server.serve(std::move(socket.fd), needs_token, tls); !serving.ok()) {
-      remove_files(*sockets);
+      remove_socket_files(*sockets);
       return serving;
     }
   }
@@ -184,7 +129,7 @@ Status run_agent(Devices devices, Policy policy, AgentOptions options,
   loop.run();
 
   notify_systemd("STOPPING=1");
-  remove_files(*sockets);
+  remove_socket_files(*sockets);
   server.close();
   agent.close();
   controller->reset();

@@ -11,20 +11,21 @@
 
 #include "harpe/agent/controller.h"
 #include "harpe/agent/http_api.h"
-#include "harpe/agent/http_server.h"
-#include "harpe/agent/server_socket.h"
+#include "harpe/http/http_server.h"
+#include "harpe/http/server_socket.h"
 
 namespace harpe {
 
 struct AgentOptions {
-  UnixSocketOptions socket;
+  UnixSocketOptions socket{.path = "/run/harpe/agent.sock", .who = "agent"};
   std::filesystem::path log;          ///< empty: standard error
   std::filesystem::path signing_key;  ///< of tokens; empty: none are known
   std::string tcp;                    ///< "ADDRESS:PORT"; empty: no TCP
   std::optional<TlsFiles> tls;
   bool tokens_everywhere = false;  ///< on the Unix socket, too
   std::set<std::string> groups{kGpuControl, kGpuRead, kCpuRead};
-  HttpLimits limits;
+  HttpLimits limits{.late_answer =
+                        "the device did not answer in time; what was asked for may still happen"};
   ControllerOptions controller;
   std::string version;
 };

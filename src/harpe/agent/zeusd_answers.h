@@ -12,7 +12,7 @@
 #include "harpe/agent/http_api.h"
 #include "harpe/agent/http_gather.h"
 #include "harpe/agent/http_json.h"
-#include "harpe/agent/http_query.h"
+#include "harpe/http/http_query.h"
 
 namespace harpe {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "harpe/agent/http_json.h"
-#include "harpe/agent/http_query.h"
 #include "harpe/agent/zeusd_answers.h"
 #include "harpe/agent/zeusd_cpu_routes.h"
+#include "harpe/http/http_query.h"
 
 namespace harpe {
 namespace {

@@ -5,9 +5,6 @@
 
 #include "harpe/agent/policy.h"
 #include "harpe/agent/server.h"
-#include "harpe/agent/server_log.h"
-#include "harpe/agent/server_socket.h"
-#include "harpe/agent/token.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/cli/agent_options.h"
@@ -15,6 +12,9 @@
 #include "harpe/cli/json_output.h"
 #include "harpe/cli/options.h"
 #include "harpe/cli/quantity_text.h"
+#include "harpe/http/server_log.h"
+#include "harpe/http/server_socket.h"
+#include "harpe/http/token.h"
 #include "harpe/hw/devices.h"
 
 namespace harpe {
@@ -63,7 +63,7 @@ Result<Outcome> run(const AgentArguments& arguments, Console& console) {
   Result<Devices> devices = open_devices(device_options);
   if (!devices.ok()) return std::move(devices).error();
   const auto say = [&, with_time = !stderr_is_journal()](const std::string& line) {
-    console.err << log_line(line, with_time) << std::flush;
+    console.err << log_line("harpe agent", line, with_time) << std::flush;
   };
   for (const BackendState& backend : devices->backends) {
     say(backend.name + ": " + backend.detail);

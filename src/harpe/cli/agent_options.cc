@@ -96,6 +96,7 @@ std::set<std::string> split(std::string_view text) {
 
 void read_transport(Reader& read, AgentOptions& options) {
   options.socket.path = read.text("socket", "/run/harpe/agent.sock");
+  options.socket.who = "agent";
   options.socket.mode = read.value("socket-mode", 0666U, parse_octal, "an octal mode such as 660");
   using Id = std::optional<std::uint32_t>;
   options.socket.uid = read.value("socket-owner", Id(), user_id, "a user");

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "harpe/agent/token.h"
+#include "harpe/http/token.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "harpe/agent/http_server.h"
+#include "harpe/http/http_server.h"
 
 #include <sys/socket.h>
 
@@ -13,10 +13,10 @@
 #include <map>
 #include <set>
 
-#include "harpe/agent/http_connection.h"
-#include "harpe/agent/peer.h"
-#include "harpe/agent/server_socket.h"
-#include "harpe/agent/token.h"
+#include "harpe/http/http_connection.h"
+#include "harpe/http/peer.h"
+#include "harpe/http/server_socket.h"
+#include "harpe/http/token.h"
 
 namespace harpe {
 
@@ -49,7 +49,7 @@ struct Listener {
 struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
   State(ServerLoop& given_loop, HttpHandler given_handler, HttpLimits given_limits,
         std::function<void(const std::string&)> given_log)
-      : ConnectionHost{given_loop.context(), std::move(given_handler), given_limits},
+      : ConnectionHost{given_loop.context(), std::move(given_handler), std::move(given_limits)},
         log(std::move(given_log)),
         loop(given_loop) {}
 
@@ -141,7 +141,8 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
 
 HttpServer::HttpServer(ServerLoop& loop, HttpHandler handler, HttpLimits limits,
                        std::function<void(const std::string&)> log)
-    : state_(std::make_shared<State>(loop, std::move(handler), limits, std::move(log))) {}
+    : state_(std::make_shared<State>(loop, std::move(handler), std::move(limits), std::move(log))) {
+}
 
 HttpServer::~HttpServer() {
   close();

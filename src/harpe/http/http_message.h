@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/agent/policy.h"
+#include "harpe/http/peer.h"
 
 namespace harpe {
 
@@ -20,6 +20,7 @@ struct HttpRequest {
   std::string body;
   int version = 11;  ///< 10 or 11
   bool keep_alive = true;
+  std::string client;        ///< what connections are counted by: a user, or an address
   Peer peer;                 ///< as the kernel says; the token's part is added by the API
   bool needs_token = false;  ///< the listener it came through asks for one
 };

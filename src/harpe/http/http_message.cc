@@ -1,4 +1,4 @@
-#include "harpe/agent/http_message.h"
+#include "harpe/http/http_message.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "harpe/agent/token.h"
+#include "harpe/http/token.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -119,7 +119,7 @@ Status check_secret_file(const std::filesystem::path& path) {
   if (found.st_uid != 0 && found.st_uid != ::geteuid()) {
     return Error::of(ErrorCode::kNoPermission,
                      path.string() + " belongs to user " + std::to_string(found.st_uid) +
-                         "; it must belong to root or to the agent's own user");
+                         "; it must belong to root or to this process's own user");
   }
   if ((found.st_mode & 077) != 0) {
     return Error::of(

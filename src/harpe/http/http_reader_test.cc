@@ -1,14 +1,17 @@
-#include "harpe/agent/http_reader.h"
+#include "harpe/http/http_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harpe/agent/http_query.h"
+#include <optional>
+
+#include "harpe/http/http_query.h"
 
 namespace harpe {
 namespace {
 
 using State = HttpReader::State;
+const HttpSizes kSizes;
 using ::testing::ElementsAre;
 
 TEST(HttpReader, GivesTheSameRequestsHoweverTheBytesAreCut) {
@@ -19,7 +22,7 @@ TEST(HttpReader, GivesTheSameRequestsHoweverTheBytesAreCut) {
       "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: "
       "close\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
   for (std::size_t step = 1; step <= bytes.size(); ++step) {
-    HttpReader reader;
+    HttpReader reader(kSizes);
     std::vector<std::string> seen;
     for (std::size_t at = 0; at < bytes.size(); at += step) {
       State state = reader.put(std::string_view(bytes).substr(at, step));
@@ -50,37 +53,62 @@ TEST(HttpReader, AnswersWhatIsNotHttpWith400) {
       "GET nowhere HTTP/1.1\r\n\r\n",
       std::string("GET /\0 HTTP/1.1\r\n\r\n", 19)};
   for (const std::string& bytes : all) {
-    HttpReader reader;
+    HttpReader reader(kSizes);
     EXPECT_EQ(reader.put(bytes), State::kBad) << bytes;
     EXPECT_EQ(reader.bad().status, 400) << bytes;
   }
 }
 
 TEST(HttpReader, LimitsHeaderAndBody) {
-  HttpReader header;
+  HttpReader header(kSizes);
   EXPECT_EQ(header.put("GET / HTTP/1.1\r\nX: " + std::string(20'000, 'x')), State::kBad);
   EXPECT_EQ(header.bad().status, 431);
-  HttpReader line;
+  HttpReader line(kSizes);
   EXPECT_EQ(line.put("GET /" + std::string(20'000, 'x')), State::kBad);
-  HttpReader body;
+  HttpReader body(kSizes);
   EXPECT_EQ(body.put("POST / HTTP/1.1\r\nContent-Length: 65537\r\n\r\n"), State::kBad);
   EXPECT_EQ(body.bad().status, 413);
-  HttpReader chunked;
+  HttpReader chunked(kSizes);
   EXPECT_EQ(chunked.put("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n10001\r\n" +
                         std::string(70'000, 'x')),
             State::kBad);
   EXPECT_EQ(chunked.bad().status, 413);
-  HttpReader native;
+  HttpReader native(kSizes);
   EXPECT_EQ(native.put("POST /v1/leases?x HTTP/1.1\r\nContent-Length: 65537\r\n\r\n"), State::kBad);
   EXPECT_EQ(native.bad().status, 413);
   EXPECT_EQ(native.bad().body,
             R"({"error":{"code":"invalid_input","message":"the body is over 65536 bytes"}})");
-  HttpReader version;
+  HttpReader version(kSizes);
   EXPECT_EQ(version.put("GET / HTTP/2.0\r\n\r\n"), State::kBad);
 }
 
+TEST(HttpReader, GivesSomeRoutesOtherLimits) {
+  const HttpSizes sizes{.body = 4, .body_of = [](std::string_view method, std::string_view path) {
+                          return method == "POST" && path == "/big"
+                                     ? std::optional<std::size_t>(100'000)
+                                     : std::nullopt;
+                        }};
+  const std::string big(100'000, 'x');
+  HttpReader reader(sizes);
+  ASSERT_EQ(reader.put("POST /big?a HTTP/1.1\r\nContent-Length: 100000\r\n\r\n"), State::kNeedMore);
+  ASSERT_EQ(reader.put(big), State::kDone);
+  EXPECT_EQ(reader.take().body, big);
+  ASSERT_EQ(reader.put("POST /big HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n186a0\r\n" + big +
+                       "\r\n0\r\n\r\n"),
+            State::kDone);
+  EXPECT_EQ(reader.take().body.size(), big.size());
+  ASSERT_EQ(reader.put("POST /other HTTP/1.1\r\nContent-Length: 4\r\n\r\nabcd"), State::kDone);
+  reader.take();
+  EXPECT_EQ(reader.put("PUT /big HTTP/1.1\r\nContent-Length: 5\r\n\r\n"), State::kBad);
+  EXPECT_EQ(reader.bad().status, 413);
+  HttpReader over(sizes);
+  EXPECT_EQ(over.put("POST /big HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n186a1\r\n" + big),
+            State::kBad);
+  EXPECT_EQ(over.bad().status, 413);
+}
+
 TEST(HttpReader, TellsWhoWaitsForContinueOnce) {
-  HttpReader reader;
+  HttpReader reader(kSizes);
   EXPECT_EQ(reader.put("POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"),
             State::kNeedMore);
   EXPECT_TRUE(reader.wants_continue());

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Sockets the agent listens on, and who is at the other end of one.
+/// Sockets a server listens on, and who is at the other end of one.
 
 #include <cstdint>
 #include <filesystem>
@@ -9,22 +9,23 @@
 #include <string_view>
 #include <vector>
 
-#include "harpe/agent/policy.h"
-#include "harpe/agent/server_fd.h"
 #include "harpe/base/result.h"
+#include "harpe/http/peer.h"
+#include "harpe/http/server_fd.h"
 
 namespace harpe {
 
 struct UnixSocketOptions {
-  std::filesystem::path path = "/run/harpe/agent.sock";
+  std::filesystem::path path = {};
   /// Everybody may connect: the policy says who may do what.
   unsigned int mode = 0666;
-  std::optional<std::uint32_t> uid, gid;  ///< none: this process's
+  std::optional<std::uint32_t> uid = {}, gid = {};  ///< none: this process's
+  std::string who = "server";  ///< what listens, for faults: "another agent listens on ..."
 };
 
 inline constexpr const char* kRuntimeDirectory = "/run/harpe";
 inline constexpr const char* kLogDirectory = "/var/log/harpe";
-/// Whether a directory is there. The agent makes its two usual ones, and no others: a mistyped path
+/// Whether a directory is there. Harpe's two usual ones are made, and no others: a mistyped path
 /// must not become a new directory with root's rights.
 Status usable_directory(const std::filesystem::path& directory);
 
@@ -45,6 +46,10 @@ Result<UniqueFd> listen_tcp(const TcpAddress& address);
 /// taken out of the environment. Call once, before threads are started.
 std::vector<UniqueFd> sockets_of_activation();
 bool is_unix_socket(int fd);
+
+/// The address that a TCP socket listens on, with the port that the kernel chose for port 0;
+/// empty: not known.
+std::string listening_address(int fd);
 
 /// What connections are counted by: a user, or an address.
 std::string peer_key(int fd, const Peer& peer);

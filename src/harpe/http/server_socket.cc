@@ -1,4 +1,4 @@
-#include "harpe/agent/server_socket.h"
+#include "harpe/http/server_socket.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -33,7 +33,8 @@ Error without_file(const std::filesystem::path& path) {
 }
 
 /// Makes room at a path for a new socket.
-Status clear_stale_socket(const std::filesystem::path& path, const sockaddr_un& address) {
+Status clear_stale_socket(const std::filesystem::path& path, const sockaddr_un& address,
+                          const std::string& who) {
   struct stat found{};
   if (::lstat(path.c_str(), &found) != 0) {
     return errno == ENOENT ? ok_status() : Status(io_error(path));
@@ -49,7 +50,7 @@ Status clear_stale_socket(const std::filesystem::path& path, const sockaddr_un& 
   if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
       errno == EAGAIN) {
     return Error::of(ErrorCode::kConflict,
-                     "another agent listens on " + path.string() +
+                     "another " + who + " listens on " + path.string() +
                          "; stop it first, or choose another path with --socket");
   }
   if (errno != ECONNREFUSED) return io_error(path);
@@ -70,6 +71,19 @@ Result<sockaddr_un> unix_address(const std::filesystem::path& path) {
   return address;
 }
 
+/// "127.0.0.1"; empty for what is no address of the internet.
+std::string host_text(const sockaddr_storage& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET) {
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, text.data(),
+                text.size());
+  } else if (address.ss_family == AF_INET6) {
+    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, text.data(),
+                text.size());
+  }
+  return text.data();
+}
+
 }  // namespace
 
 Status usable_directory(const std::filesystem::path& directory) {
@@ -88,8 +102,7 @@ Status usable_directory(const std::filesystem::path& directory) {
     return ok_status();
   }
   return io_error(directory, std::string(std::strerror(errno)) +
-                                 ": run the agent as root, or choose other paths (--socket, "
-                                 "--state-file, --audit-log)");
+                                 ": run it as root, or choose other paths, such as --socket");
 }
 
 Result<UniqueFd> listen_unix(const UnixSocketOptions& options) {
@@ -100,7 +113,7 @@ Result<UniqueFd> listen_unix(const UnixSocketOptions& options) {
       return std::move(there).error();
     }
   }
-  if (Status cleared = clear_stale_socket(options.path, *address); !cleared.ok()) {
+  if (Status cleared = clear_stale_socket(options.path, *address, options.who); !cleared.ok()) {
     return std::move(cleared).error();
   }
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -196,20 +209,26 @@ bool is_unix_socket(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
+std::string listening_address(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  const std::string host = host_text(address);
+  if (address.ss_family == AF_INET) {
+    return host + ":" +
+           std::to_string(ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port));
+  }
+  if (address.ss_family != AF_INET6) return {};
+  return "[" + host +
+         "]:" + std::to_string(ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port));
+}
+
 std::string peer_key(int fd, const Peer& peer) {
   if (peer.uid >= 0) return "user " + std::to_string(peer.uid);
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  std::array<char, INET6_ADDRSTRLEN> text{};
   if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "unknown";
-  if (address.ss_family == AF_INET) {
-    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, text.data(),
-                text.size());
-  } else if (address.ss_family == AF_INET6) {
-    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, text.data(),
-                text.size());
-  }
-  return "address " + std::string(text.data());
+  return "address " + host_text(address);
 }
 
 std::uint64_t raise_file_limit() {

@@ -1,4 +1,4 @@
-#include "harpe/agent/http_query.h"
+#include "harpe/http/http_query.h"
 
 #include <algorithm>
 #include <limits>

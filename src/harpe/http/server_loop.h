@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The one thread of the agent's transport: network, timers and signals take turns on it.
+/// The one thread of a server's transport: network, timers and signals take turns on it.
 
 #include <functional>
 #include <memory>

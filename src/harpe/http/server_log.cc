@@ -1,4 +1,4 @@
-#include "harpe/agent/server_log.h"
+#include "harpe/http/server_log.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,11 +10,13 @@
 #include <cstring>
 #include <ctime>
 #include <string>
+#include <utility>
 
 namespace harpe {
 
-Result<ServerLog> ServerLog::open(const std::filesystem::path& path) {
+Result<ServerLog> ServerLog::open(std::string who, const std::filesystem::path& path) {
   ServerLog log;
+  log.who_ = std::move(who);
   log.path_ = path;
   if (Status opened = log.reopen(); !opened.ok()) return std::move(opened).error();
   return log;
@@ -30,7 +32,7 @@ Status ServerLog::reopen() {
   return ok_status();
 }
 
-std::string log_line(std::string_view line, bool with_time) {
+std::string log_line(std::string_view who, std::string_view line, bool with_time) {
   std::string text;
   if (with_time) {
     const std::time_t now = std::time(nullptr);
@@ -40,7 +42,7 @@ std::string log_line(std::string_view line, bool with_time) {
     std::strftime(stamp.data(), stamp.size(), "%Y-%m-%dT%H:%M:%SZ ", &utc);
     text = stamp.data();
   }
-  text += "harpe agent: ";
+  text.append(who).append(": ");
   for (const char c : line) text += c == '\n' || c == '\r' ? ' ' : c;
   return text + '\n';
 }
@@ -56,8 +58,8 @@ bool stderr_is_journal() {
 
 void ServerLog::write(std::string_view line) {
   const std::lock_guard lock(mutex_);
-  const std::string text = log_line(line, file_ || !to_journal_);
-  // A log that cannot be written must not stop the agent.
+  const std::string text = log_line(who_, line, file_ || !to_journal_);
+  // A log that cannot be written must not stop the server.
   [[maybe_unused]] const auto written =
       ::write(file_ ? file_.get() : STDERR_FILENO, text.data(), text.size());
 }

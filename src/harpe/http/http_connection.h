@@ -10,7 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ssl/context.hpp>
 
-#include "harpe/agent/http_server.h"
+#include "harpe/http/http_server.h"
 
 namespace harpe {
 
@@ -25,7 +25,9 @@ class ConnectionBase {
 struct ConnectionHost {
   ConnectionHost(boost::asio::io_context& given_context, HttpHandler given_handler,
                  HttpLimits given_limits)
-      : context(given_context), handler(std::move(given_handler)), limits(given_limits) {}
+      : context(given_context),
+        handler(std::move(given_handler)),
+        limits(std::move(given_limits)) {}
   virtual ~ConnectionHost() = default;
   /// A connection has ended; `key` is what it was counted by.
   virtual void closed(const ConnectionBase& connection, const std::string& key) = 0;

@@ -1,5 +1,6 @@
-#include "harpe/agent/http_reader.h"
+#include "harpe/http/http_reader.h"
 
+#include <limits>
 // Boost 1.74 needs <utility> before any of its network headers.
 #include <utility>
 // clang-format off
@@ -8,7 +9,7 @@
 #include <boost/beast/http/string_body.hpp>
 // clang-format on
 
-#include "harpe/agent/http_json.h"
+#include "harpe/http/http_answers.h"
 
 namespace harpe {
 
@@ -16,7 +17,9 @@ namespace http = boost::beast::http;
 
 struct HttpReader::Parser {
   http::request_parser<http::string_body> parser;
+  bool in_body = false;
   bool continue_told = false;
+  std::size_t body_limit = 0;  ///< bytes
 };
 
 namespace {
@@ -38,7 +41,7 @@ std::pair<std::string, std::string> split_target(std::string_view target) {
 
 }  // namespace
 
-HttpReader::HttpReader() = default;
+HttpReader::HttpReader(const HttpSizes& sizes) : sizes_(sizes) {}
 HttpReader::~HttpReader() = default;
 
 HttpReader::State HttpReader::fail(int status, const std::string& why) {
@@ -57,9 +60,9 @@ HttpReader::State HttpReader::put(std::string_view bytes) {
   if (parser_ == nullptr) {
     if (pending_.empty()) return State::kNeedMore;
     parser_ = std::make_unique<Parser>();
-    parser_->parser.header_limit(kHeaderLimit);
-    parser_->parser.body_limit(kBodyLimit);
-    parser_->parser.eager(true);
+    parser_->parser.header_limit(static_cast<std::uint32_t>(sizes_.header));
+    // Set by the route, once that is known.
+    parser_->parser.body_limit(std::numeric_limits<std::uint64_t>::max());
   }
   boost::beast::error_code error;
   while (!parser_->parser.is_done() && !pending_.empty()) {
@@ -67,14 +70,16 @@ HttpReader::State HttpReader::put(std::string_view bytes) {
     pending_.erase(0, used);
     if (error == http::error::need_more) return State::kNeedMore;
     if (error == http::error::header_limit) {
-      return fail(431, "the header is over " + std::to_string(kHeaderLimit) + " bytes");
+      return fail(431, "the header is over " + std::to_string(sizes_.header) + " bytes");
     }
-    if (error == http::error::body_limit) {
-      return fail(413, "the body is over " + std::to_string(kBodyLimit) + " bytes");
-    }
+    if (error == http::error::body_limit) return fail_body();
     if (error == http::error::bad_version)
       return fail(505, "only HTTP/1.0 and HTTP/1.1 are spoken");
     if (error) return fail(400, "malformed HTTP: " + error.message());
+    if (parser_->parser.is_header_done() && !parser_->in_body) {
+      if (!begin_body()) return fail_body();
+      continue;
+    }
     if (used == 0) break;
   }
   if (!parser_->parser.is_done()) return State::kNeedMore;
@@ -83,6 +88,27 @@ HttpReader::State HttpReader::put(std::string_view bytes) {
     return fail(400, "the request target must be a path");
   }
   return State::kDone;
+}
+
+bool HttpReader::begin_body() {
+  const auto& message = parser_->parser.get();
+  const auto method = message.method_string();
+  const auto target = message.target();
+  parser_->in_body = true;
+  parser_->body_limit = sizes_.body;
+  if (sizes_.body_of) {
+    const std::string path = split_target({target.data(), target.size()}).first;
+    parser_->body_limit =
+        sizes_.body_of({method.data(), method.size()}, path).value_or(sizes_.body);
+  }
+  parser_->parser.body_limit(parser_->body_limit);
+  parser_->parser.eager(true);
+  const auto length = parser_->parser.content_length();
+  return !length || *length <= parser_->body_limit;
+}
+
+HttpReader::State HttpReader::fail_body() {
+  return fail(413, "the body is over " + std::to_string(parser_->body_limit) + " bytes");
 }
 
 HttpRequest HttpReader::take() {

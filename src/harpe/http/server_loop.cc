@@ -1,4 +1,4 @@
-#include "harpe/agent/server_loop.h"
+#include "harpe/http/server_loop.h"
 
 #include <utility>
 // Boost 1.74 needs <utility> before any of its network headers.

@@ -1,4 +1,4 @@
-#include "harpe/agent/http_connection.h"
+#include "harpe/http/http_connection.h"
 
 #include <array>
 #include <boost/asio/post.hpp>
@@ -8,8 +8,8 @@
 #include <chrono>
 #include <cstdio>
 
-#include "harpe/agent/http_json.h"
-#include "harpe/agent/http_reader.h"
+#include "harpe/http/http_answers.h"
+#include "harpe/http/http_reader.h"
 
 namespace harpe {
 
@@ -22,6 +22,8 @@ namespace {
 
 /// How long a client may take to read the last answer before the connection goes.
 constexpr Seconds kLinger{1};
+/// Bytes read at once: thousands of connections wait, few send much.
+constexpr std::size_t kSmallBuffer = 1024, kLargeBuffer = 256 * 1024;
 
 std::chrono::nanoseconds duration(Seconds seconds) {
   return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds.value * 1e9));
@@ -43,6 +45,7 @@ class Connection final : public ConnectionBase,
         limits_(host.limits),
         stream_(std::move(stream)),
         deadline_(host.context),
+        reader_(limits_.sizes),
         peer_(std::move(peer)),
         key_(std::move(key)),
         needs_token_(needs_token) {}
@@ -101,8 +104,10 @@ class Connection final : public ConnectionBase,
 
   void advance(std::string_view bytes) {
     if (host_ == nullptr) return;
+    const bool is_full = bytes.size() == buffer_.size();
     switch (reader_.put(bytes)) {
       case HttpReader::State::kNeedMore:
+        if (is_full && buffer_.size() < kLargeBuffer) buffer_.resize(kLargeBuffer);
         if (!reader_.wants_continue()) return read();
         output_ = "HTTP/1.1 100 Continue\r\n\r\n";
         return write([](Connection& self) { self.read(); });
@@ -115,7 +120,9 @@ class Connection final : public ConnectionBase,
 
   void handle(HttpRequest request) {
     reading_ = false;
+    if (buffer_.size() > kSmallBuffer) buffer_ = std::vector<char>(kSmallBuffer);
     request.peer = peer_;
+    request.client = key_;
     request.needs_token = needs_token_;
     version_ = request.version;
     is_native_ = is_native_path(request.path);
@@ -137,8 +144,7 @@ class Connection final : public ConnectionBase,
 
   void give_up() {
     ++request_;
-    const std::string why =
-        "the device did not answer in time; what was asked for may still happen";
+    const std::string& why = limits_.late_answer;
     answer(is_native_ ? native_error(504, "unavailable", why) : text_response(504, why + "\n"),
            version_, false);
   }
@@ -231,7 +237,7 @@ class Connection final : public ConnectionBase,
   Stream stream_;
   asio::steady_timer deadline_;
   HttpReader reader_;
-  std::array<char, 1024> buffer_{};
+  std::vector<char> buffer_ = std::vector<char>(kSmallBuffer);
   std::string output_;
   std::shared_ptr<EventStream> events_;
   Peer peer_;

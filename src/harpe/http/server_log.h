@@ -1,30 +1,31 @@
 #pragma once
 /// \file
-/// The agent's own log: lines for operators, apart from the audit log of settings.
+/// A server's own log: lines for operators.
 
 #include <filesystem>
 #include <mutex>
 #include <string>
 #include <string_view>
 
-#include "harpe/agent/server_fd.h"
 #include "harpe/base/result.h"
+#include "harpe/http/server_fd.h"
 
 namespace harpe {
 
 /// A line of the log: "2026-03-01T12:00:00Z harpe agent: asked to stop". Line ends within are
-/// replaced.
-std::string log_line(std::string_view line, bool with_time = true);
+/// replaced. \param who  "harpe agent"
+std::string log_line(std::string_view who, std::string_view line, bool with_time = true);
 /// Whether standard error goes to systemd's journal, which writes the time itself.
 bool stderr_is_journal();
 
 /// Thread-safe.
 class ServerLog {
  public:
-  /// \param path  empty: standard error
-  static Result<ServerLog> open(const std::filesystem::path& path);
+  /// \param who  "harpe agent"; \param path  empty: standard error
+  static Result<ServerLog> open(std::string who, const std::filesystem::path& path);
   ServerLog(ServerLog&& other) noexcept
-      : path_(std::move(other.path_)),
+      : who_(std::move(other.who_)),
+        path_(std::move(other.path_)),
         file_(std::move(other.file_)),
         to_journal_(other.to_journal_) {}
 
@@ -37,6 +38,7 @@ class ServerLog {
   ServerLog() = default;
 
   std::mutex mutex_;
+  std::string who_;
   std::filesystem::path path_;
   UniqueFd file_;
   bool to_journal_ = stderr_is_journal();

@@ -13,13 +13,15 @@
 #include <memory>
 #include <string>
 
-#include "harpe/agent/http_message.h"
-#include "harpe/agent/server_fd.h"
-#include "harpe/agent/server_loop.h"
 #include "harpe/base/result.h"
+#include "harpe/http/http_message.h"
+#include "harpe/http/http_reader.h"
+#include "harpe/http/server_fd.h"
+#include "harpe/http/server_loop.h"
 
 namespace harpe {
 
+/// What one server gives its clients.
 struct HttpLimits {
   std::size_t connections = 16384;
   std::size_t connections_per_user = 1024;
@@ -27,6 +29,9 @@ struct HttpLimits {
   Seconds request{10};  ///< from the first byte of a request to its last
   Seconds answer{60};   ///< what the handler may take
   Seconds write{20};    ///< for a client to take what it is sent
+  HttpSizes sizes = {};
+  /// What a client is told when the handler does not answer in time.
+  std::string late_answer = "there was no answer in time; what was asked for may still happen";
 };
 
 /// Certificate chain and key (PEM) of a listener that speaks TLS 1.2 or newer.

@@ -1,4 +1,4 @@
-#include "harpe/agent/token.h"
+#include "harpe/http/token.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

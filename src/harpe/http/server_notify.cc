@@ -1,4 +1,4 @@
-#include "harpe/agent/server_notify.h"
+#include "harpe/http/server_notify.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -9,8 +9,8 @@
 #include <cstring>
 #include <string>
 
-#include "harpe/agent/server_fd.h"
 #include "harpe/base/text.h"
+#include "harpe/http/server_fd.h"
 
 namespace harpe {
 

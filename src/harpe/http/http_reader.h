@@ -3,27 +3,36 @@
 /// Bytes of one connection to HTTP/1.x requests, one after the other (RFC 9112).
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include "harpe/agent/http_message.h"
+#include "harpe/http/http_message.h"
 
 namespace harpe {
+
+/// How much a client may send in one request.
+struct HttpSizes {
+  std::size_t header = 16 * 1024;  ///< bytes
+  std::size_t body = 64 * 1024;    ///< bytes, where `body_of` says nothing else
+  /// More, or less, for some routes. \param method  "POST"; \param path  as it was sent
+  std::function<std::optional<std::size_t>(std::string_view method, std::string_view path)>
+      body_of = {};
+};
 
 /// Not thread-safe. An idle reader holds no memory.
 class HttpReader {
  public:
-  static constexpr std::size_t kHeaderLimit = 16 * 1024;
-  static constexpr std::size_t kBodyLimit = 64 * 1024;
-
   enum class State : unsigned char {
     kNeedMore,  ///< give it more bytes
     kDone,      ///< `take` the request
     kBad,       ///< not HTTP: answer `bad` and close
   };
 
-  HttpReader();
+  /// \param sizes  must outlive the reader
+  explicit HttpReader(const HttpSizes& sizes);
   ~HttpReader();
   HttpReader(const HttpReader&) = delete;
   HttpReader& operator=(const HttpReader&) = delete;
@@ -42,7 +51,11 @@ class HttpReader {
  private:
   struct Parser;
   State fail(int status, const std::string& why);
+  /// The header was read: sets the limit of the body by its route. False: it is over already.
+  bool begin_body();
+  State fail_body();
 
+  const HttpSizes& sizes_;
   std::unique_ptr<Parser> parser_;
   std::string pending_;
   HttpResponse bad_;
