@@ -1,0 +1,95 @@
+#include "harpe/store/checks.h"
+
+#include <cmath>
+#include <cstdint>
+
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::size_t kLongestId = 255;
+
+/// How many bytes follow the first byte of a character, and the range of the second byte; -1: none
+/// begins like that. RFC 3629, section 4.
+struct Following {
+  int count = -1;
+  unsigned char low = 0x80, high = 0xbf;
+};
+
+Following following(unsigned char first) {
+  if (first != 0 && first < 0x80) return {0};
+  if (first >= 0xc2 && first <= 0xdf) return {1};
+  if (first == 0xe0) return {2, 0xa0, 0xbf};
+  if (first == 0xed) return {2, 0x80, 0x9f};
+  if (first >= 0xe1 && first <= 0xef) return {2};
+  if (first == 0xf0) return {3, 0x90, 0xbf};
+  if (first >= 0xf1 && first <= 0xf3) return {3};
+  if (first == 0xf4) return {3, 0x80, 0x8f};
+  return {};
+}
+
+Status refused(const std::string& what) {
+  return Error::invalid(what + " is not UTF-8 text without zero bytes");
+}
+
+}  // namespace
+
+bool is_storable(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const Following expected = following(static_cast<unsigned char>(text[i++]));
+    if (expected.count < 0 || text.size() - i < static_cast<std::size_t>(expected.count))
+      return false;
+    for (int k = 0; k < expected.count; ++k) {
+      const auto byte = static_cast<unsigned char>(text[i++]);
+      const unsigned char low = k == 0 ? expected.low : 0x80;
+      const unsigned char high = k == 0 ? expected.high : 0xbf;
+      if (byte < low || byte > high) return false;
+    }
+  }
+  return true;
+}
+
+Status check_job_id(std::string_view id) {
+  if (id.empty() || id.size() > kLongestId) {
+    return Error::invalid("a job's id has 1 to 255 bytes, not " + std::to_string(id.size()));
+  }
+  if (!is_storable(id)) return refused("the job's id " + in_quotes(id));
+  return ok_status();
+}
+
+Status check_notice(std::string_view text) {
+  if (!is_storable(text)) return refused("the notice " + in_quotes(text));
+  if (text.size() > kLongestNotice) {
+    return Error::invalid("a notice has up to " + std::to_string(kLongestNotice) + " bytes, not " +
+                          std::to_string(text.size()));
+  }
+  return ok_status();
+}
+
+Status check_changes(const StoreChanges& changes) {
+  for (const JobSave& save : changes.jobs) {
+    if (Status checked = check_job_id(save.job.id); !checked) return checked;
+    if (!is_storable(save.job.state)) return refused("the state of job " + save.job.id);
+    if (save.plans && !is_storable(*save.plans)) return refused("the plans of job " + save.job.id);
+    if (!std::isfinite(save.job.updated)) {
+      return Error::invalid("the time of job " + save.job.id + " is not a finite number");
+    }
+  }
+  for (const StoredEvent& event : changes.events) {
+    if (!event.job.empty()) {
+      if (Status checked = check_job_id(event.job); !checked) return checked;
+    }
+    if (!is_storable(event.kind) || !is_storable(event.text)) {
+      return refused("an event of " + (event.job.empty() ? "the server" : "job " + event.job));
+    }
+    if (!std::isfinite(event.at))
+      return Error::invalid("the time of an event is not a finite number");
+  }
+  for (const std::string& notice : changes.notices) {
+    if (Status checked = check_notice(notice); !checked) return checked;
+  }
+  return ok_status();
+}
+
+}  // namespace harpe

@@ -1,0 +1,23 @@
+#pragma once
+/// \file
+/// What both databases refuse before they are asked: texts that one of them could not give back.
+
+#include <string>
+#include <string_view>
+
+#include "harpe/base/result.h"
+#include "harpe/store/store.h"
+
+namespace harpe {
+
+/// The longest notice, in bytes: PostgreSQL takes less than 8000.
+constexpr std::size_t kLongestNotice = 7000;
+
+/// UTF-8 (RFC 3629) without a zero byte.
+bool is_storable(std::string_view text);
+
+Status check_job_id(std::string_view id);
+Status check_notice(std::string_view text);
+Status check_changes(const StoreChanges& changes);
+
+}  // namespace harpe

@@ -1,0 +1,46 @@
+#include "harpe/store/migrations.h"
+
+namespace harpe {
+namespace {
+
+constexpr Migration kMigrations[] = {
+    // Events are looked up by time too: one that is written again is known by it.
+    {R"(
+CREATE TABLE job (id TEXT PRIMARY KEY NOT NULL, state TEXT NOT NULL, revision INTEGER NOT NULL,
+                  updated REAL NOT NULL);
+CREATE TABLE plans (job TEXT PRIMARY KEY NOT NULL, text TEXT NOT NULL);
+CREATE TABLE event (sequence INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL, at REAL NOT NULL,
+                    kind TEXT NOT NULL, text TEXT NOT NULL);
+CREATE INDEX event_by_job ON event (job, sequence);
+CREATE INDEX event_by_time ON event (job, at);
+)",
+     R"(
+CREATE TABLE harpe_job (id text COLLATE "C" PRIMARY KEY, state text NOT NULL, revision bigint NOT NULL,
+                        updated double precision NOT NULL);
+CREATE TABLE harpe_plans (job text COLLATE "C" PRIMARY KEY, text text NOT NULL);
+CREATE TABLE harpe_event (sequence bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+                          job text COLLATE "C" NOT NULL, at double precision NOT NULL,
+                          kind text NOT NULL, text text NOT NULL);
+CREATE INDEX harpe_event_by_job ON harpe_event (job, sequence);
+CREATE INDEX harpe_event_by_time ON harpe_event (job, at);
+CREATE TABLE harpe_owner (job text COLLATE "C" PRIMARY KEY,
+                          number integer GENERATED ALWAYS AS IDENTITY UNIQUE,
+                          server text NOT NULL DEFAULT '', url text NOT NULL DEFAULT '',
+                          backend integer NOT NULL DEFAULT 0);
+)"},
+};
+
+}  // namespace
+
+std::span<const Migration> migrations() {
+  return kMigrations;
+}
+
+Error newer_schema(const std::string& database, int version, std::size_t known) {
+  return Error::io(database, "was made by a newer Harpe: its tables have version " +
+                                 std::to_string(version) + ", this program knows versions up to " +
+                                 std::to_string(known) +
+                                 "; run the newer program, or restore a backup made before it");
+}
+
+}  // namespace harpe

@@ -1,0 +1,101 @@
+#include "harpe/store/postgres_listener.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace harpe {
+namespace {
+
+/// A connection that says nothing is asked whether it is still there so often.
+constexpr int kProbeMilliseconds = 15'000;
+constexpr Seconds kLongestPause = 2_s;
+
+}  // namespace
+
+Result<std::string> notice_channel(PostgresSession& session) {
+  // Of the table, so that installations in several schemas of one database do not hear each other.
+  const auto rows = session.query("SELECT 'harpe_owner'::regclass::oid::bigint");
+  if (!rows) return rows.error();
+  return "harpe_" + std::to_string(rows->integer(0, 0));
+}
+
+PostgresListener::PostgresListener(const StoreUrl& url, const StoreOptions& options,
+                                   std::string identity,
+                                   std::function<void(const StoreNotice&)> hear)
+    : session_(url, options.timeout),
+      pause_(options.reconnect_pause),
+      identity_(std::move(identity)),
+      hear_(std::move(hear)),
+      waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (ok()) thread_ = std::thread([this] { run(); });
+}
+
+PostgresListener::~PostgresListener() {
+  stopping_ = true;
+  if (!ok()) return;
+  const std::uint64_t one = 1;
+  while (::write(waker_, &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  thread_.join();
+  ::close(waker_);
+}
+
+void PostgresListener::run() {
+  Seconds pause = pause_;
+  while (!stopping_) {
+    Status heard = session_.connect();
+    if (heard) heard = subscribe();
+    if (heard) {
+      pause = pause_;
+      // Announced while there was no connection, and gone: only a look at the tables tells.
+      hear_({StoreNotice::Kind::kLookAgain, "", false});
+      heard = hear_until_lost();
+    }
+    session_.disconnect();
+    if (stopping_) return;
+    wait(-1, static_cast<int>(pause.value * 1000));
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+Status PostgresListener::subscribe() {
+  const Result<std::string> channel = notice_channel(session_);
+  if (!channel) return channel.error();
+  // A name cannot be a parameter; this one is made of a number.
+  const auto done = session_.query(("LISTEN " + *channel).c_str());
+  if (!done) return done.error();
+  return ok_status();
+}
+
+Status PostgresListener::hear_until_lost() {
+  while (!stopping_) {
+    while (const auto notice = session_.next_notice()) {
+      if (stopping_) return ok_status();
+      deliver(*notice);
+    }
+    if (wait(session_.socket(), kProbeMilliseconds)) {
+      if (Status taken = session_.take_in(); !taken) return taken;
+    } else if (!stopping_) {
+      if (const auto there = session_.query("SELECT 1"); !there) return there.error();
+    }
+  }
+  return ok_status();
+}
+
+void PostgresListener::deliver(const std::string& payload) {
+  if (payload.size() < identity_.size()) return;  // of another program
+  hear_({StoreNotice::Kind::kAnnounced, payload.substr(identity_.size()),
+         payload.starts_with(identity_)});
+}
+
+bool PostgresListener::wait(int socket, int milliseconds) const {
+  std::array<pollfd, 2> ready{{{waker_, POLLIN, 0}, {socket, POLLIN, 0}}};
+  return ::poll(ready.data(), ready.size(), milliseconds) > 0 && ready[1].revents != 0;
+}
+
+}  // namespace harpe

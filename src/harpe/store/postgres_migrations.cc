@@ -1,0 +1,53 @@
+#include "harpe/store/postgres_migrations.h"
+
+#include <string>
+
+namespace harpe {
+namespace {
+
+/// "Harpe" as a number: the advisory lock of those who change the tables.
+constexpr std::int64_t kMigrationLock = 0x4861727065;
+/// A step may rewrite a large table.
+constexpr Seconds kStepTimeout = 3600_s;
+
+/// The version of the tables; 0 where there are none. Needs no right to create any.
+Result<std::int64_t> version_of(PostgresSession& session) {
+  const auto table = session.query("SELECT to_regclass('harpe_schema') IS NOT NULL");
+  if (!table) return table.error();
+  if (!table->truth(0, 0)) return std::int64_t{0};
+  const auto version = session.query("SELECT version FROM harpe_schema");
+  if (!version) return version.error();
+  return version->size() == 1 ? version->integer(0, 0) : 0;
+}
+
+}  // namespace
+
+Status migrate(PostgresSession& session, std::span<const Migration> steps) {
+  PostgresTransaction transaction(session);
+  if (Status begun = transaction.begin(); !begun) return begun;
+  if (Status set = session.script("SET LOCAL statement_timeout = 0", kStepTimeout); !set)
+    return set;
+  const auto turn = session.query("SELECT pg_advisory_xact_lock($1::bigint)", {kMigrationLock});
+  if (!turn) return turn.error();
+  const Result<std::int64_t> version = version_of(session);
+  if (!version) return version.error();
+  if (*version < 0 || static_cast<std::size_t>(*version) > steps.size()) {
+    return newer_schema(session.url().text(), static_cast<int>(*version), steps.size());
+  }
+  if (static_cast<std::size_t>(*version) == steps.size()) return ok_status();
+  if (*version == 0) {
+    const char* const table = "CREATE TABLE harpe_schema (version integer NOT NULL)";
+    if (Status done = session.script(table, kStepTimeout); !done) return done;
+    const auto row = session.query("INSERT INTO harpe_schema VALUES (0)");
+    if (!row) return row.error();
+  }
+  for (const Migration& step : steps.subspan(static_cast<std::size_t>(*version))) {
+    if (Status done = session.script(step.postgresql, kStepTimeout); !done) return done;
+  }
+  const auto set = session.query("UPDATE harpe_schema SET version = $1::integer",
+                                 {static_cast<std::int64_t>(steps.size())});
+  if (!set) return set.error();
+  return transaction.commit();
+}
+
+}  // namespace harpe

@@ -1,0 +1,339 @@
+#include "harpe/store/postgres_store.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "harpe/store/checks.h"
+#include "harpe/store/postgres_claims.h"
+#include "harpe/store/postgres_listener.h"
+#include "harpe/store/postgres_migrations.h"
+#include "harpe/store/postgres_session.h"
+
+namespace harpe {
+namespace {
+
+/// 16 letters that no other store has had or will have.
+std::string new_identity() {
+  std::random_device random;
+  std::string identity;
+  while (identity.size() < 16) identity += static_cast<char>('a' + random() % 26);
+  return identity;
+}
+
+class PostgresStore final : public Store {
+ public:
+  PostgresStore(const StoreUrl& url, const StoreOptions& options)
+      : options_(options),
+        identity_(new_identity()),
+        session_(url, options.timeout),
+        claims_(session_, identity_) {}
+
+  Status open(std::span<const Migration> steps);
+
+  Result<std::vector<std::string>> write(const StoreChanges& changes) override;
+  Result<std::vector<StoredJob>> jobs() override;
+  Result<std::optional<StoredJob>> job(const std::string& id) override;
+  Result<std::optional<std::string>> plans(const std::string& id) override;
+  Status remove(const std::string& id) override;
+  Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
+                                          int limit) override;
+  Result<std::int64_t> prune(const Retention& keep) override;
+  Result<bool> claim(const std::string& job, const std::string& url) override;
+  Status release(const std::string& job) override;
+  Result<std::optional<std::string>> owner(const std::string& job) override;
+  Result<std::map<std::string, std::string>> owners() override;
+  Status notify(const std::string& text) override;
+  Status listen(std::function<void(const StoreNotice&)> hear) override;
+  Status check() override;
+  std::string description() const override { return "PostgreSQL " + session_.url().text(); }
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// Connects where there is no connection, at most once in a while.
+  Status ready();
+  Result<bool> write_job(const JobSave& save);
+  Status write_event(const StoredEvent& event);
+  Status announce(const std::string& text);
+
+  const StoreOptions options_;
+  const std::string identity_;
+  std::mutex mutex_;  ///< of what follows
+  PostgresSession session_;
+  PostgresClaims claims_;
+  std::string channel_;
+  std::optional<std::pair<Time, Error>> failed_;  ///< the last attempt to connect
+  std::mutex listening_;                          ///< of what follows
+  std::unique_ptr<PostgresListener> listener_;
+};
+
+Status PostgresStore::open(std::span<const Migration> steps) {
+  if (Status connected = session_.connect(); !connected) return connected;
+  if (Status done = migrate(session_, steps); !done) return done;
+  Result<std::string> channel = notice_channel(session_);
+  if (!channel) return channel.error();
+  channel_ = *std::move(channel);
+  return ok_status();
+}
+
+Status PostgresStore::ready() {
+  if (session_.is_alive()) return ok_status();
+  const Time now = std::chrono::steady_clock::now();
+  if (failed_ &&
+      now - failed_->first < std::chrono::duration<double>(options_.reconnect_pause.value)) {
+    return failed_->second;
+  }
+  Status done = session_.connect();
+  if (done) done = claims_.restore();
+  if (!done) {
+    session_.disconnect();
+    failed_.emplace(std::chrono::steady_clock::now(), done.error());
+    return done;
+  }
+  failed_.reset();
+  return ok_status();
+}
+
+Result<std::vector<std::string>> PostgresStore::write(const StoreChanges& changes) {
+  if (Status checked = check_changes(changes); !checked) return checked.error();
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  PostgresTransaction transaction(session_);
+  if (Status begun = transaction.begin(); !begun) return begun.error();
+
+  std::set<std::string> touched, refused;
+  for (const JobSave& save : changes.jobs) touched.insert(save.job.id);
+  for (const StoredEvent& event : changes.events) touched.insert(event.job);
+  touched.erase("");
+  for (const std::string& id : touched) {  // in order, so that two servers do not wait in a circle
+    const Result<bool> mine = claims_.fence(id);
+    if (!mine) return mine.error();
+    if (!*mine) refused.insert(id);
+  }
+  for (const JobSave& save : changes.jobs) {
+    if (refused.contains(save.job.id)) continue;
+    const Result<bool> written = write_job(save);
+    if (!written) return written.error();
+    if (!*written) refused.insert(save.job.id);
+  }
+  for (const StoredEvent& event : changes.events) {
+    if (refused.contains(event.job)) continue;
+    if (Status written = write_event(event); !written) return written.error();
+  }
+  for (const std::string& notice : changes.notices) {
+    if (Status said = announce(notice); !said) return said.error();
+  }
+  if (Status committed = transaction.commit(); !committed) return committed.error();
+  return std::vector<std::string>(refused.begin(), refused.end());
+}
+
+Result<bool> PostgresStore::write_job(const JobSave& save) {
+  const StoredJob& job = save.job;
+  const auto written = session_.query(
+      "INSERT INTO harpe_job AS j (id, state, revision, updated) "
+      "VALUES ($1, $2, $3::bigint, $4::double precision) "
+      "ON CONFLICT (id) DO UPDATE SET state = excluded.state, revision = excluded.revision, "
+      "updated = excluded.updated WHERE j.revision < excluded.revision OR "
+      "(j.revision = excluded.revision AND j.state = excluded.state)",
+      {job.id, job.state, job.revision, job.updated});
+  if (!written) return written.error();
+  if (written->changed() == 0) return false;
+  if (save.plans) {
+    const auto plans = session_.query(
+        "INSERT INTO harpe_plans (job, text) VALUES ($1, $2) "
+        "ON CONFLICT (job) DO UPDATE SET text = excluded.text",
+        {job.id, *save.plans});
+    if (!plans) return plans.error();
+  }
+  return true;
+}
+
+Status PostgresStore::write_event(const StoredEvent& event) {
+  const auto written = session_.query(
+      "INSERT INTO harpe_event (job, at, kind, text) "
+      "SELECT $1, $2::double precision, $3, $4 WHERE NOT EXISTS "
+      "(SELECT 1 FROM harpe_event WHERE job = $1 AND at = $2::double precision AND kind = $3 "
+      "AND text = $4)",
+      {event.job, event.at, event.kind, event.text});
+  if (!written) return written.error();
+  return ok_status();
+}
+
+Status PostgresStore::announce(const std::string& text) {
+  const std::string payload = identity_ + text;
+  const auto said = session_.query("SELECT pg_notify($1, $2)", {channel_, payload});
+  if (!said) return said.error();
+  return ok_status();
+}
+
+StoredJob job_of(const PostgresRows& rows, int row) {
+  return {rows.text(row, 0), rows.text(row, 1), rows.integer(row, 2), rows.number(row, 3)};
+}
+
+Result<std::vector<StoredJob>> PostgresStore::jobs() {
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  const auto rows =
+      session_.query("SELECT id, state, revision, updated FROM harpe_job ORDER BY id");
+  if (!rows) return rows.error();
+  std::vector<StoredJob> found;
+  for (int i = 0; i < rows->size(); ++i) found.push_back(job_of(*rows, i));
+  return found;
+}
+
+Result<std::optional<StoredJob>> PostgresStore::job(const std::string& id) {
+  if (Status checked = check_job_id(id); !checked) return checked.error();
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  const auto rows =
+      session_.query("SELECT id, state, revision, updated FROM harpe_job WHERE id = $1", {id});
+  if (!rows) return rows.error();
+  return rows->size() == 1 ? std::optional(job_of(*rows, 0)) : std::nullopt;
+}
+
+Result<std::optional<std::string>> PostgresStore::plans(const std::string& id) {
+  if (Status checked = check_job_id(id); !checked) return checked.error();
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  const auto rows = session_.query("SELECT text FROM harpe_plans WHERE job = $1", {id});
+  if (!rows) return rows.error();
+  return rows->size() == 1 ? std::optional(rows->text(0, 0)) : std::nullopt;
+}
+
+Status PostgresStore::remove(const std::string& id) {
+  if (Status checked = check_job_id(id); !checked) return checked;
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there;
+  PostgresTransaction transaction(session_);
+  if (Status begun = transaction.begin(); !begun) return begun;
+  const Result<bool> mine = claims_.fence(id);
+  if (!mine) return mine.error();
+  if (!*mine) {
+    return Error::of(ErrorCode::kConflict,
+                     "job " + id + " is another server's: remove it there, or claim it first");
+  }
+  for (const char* statement :
+       {"DELETE FROM harpe_job WHERE id = $1", "DELETE FROM harpe_plans WHERE job = $1",
+        "DELETE FROM harpe_event WHERE job = $1", "DELETE FROM harpe_owner WHERE job = $1"}) {
+    if (const auto done = session_.query(statement, {id}); !done) return done.error();
+  }
+  if (Status committed = transaction.commit(); !committed) return committed;
+  claims_.forget(id);
+  return ok_status();
+}
+
+Result<std::vector<StoredEvent>> PostgresStore::events(const std::string& job, std::int64_t after,
+                                                       int limit) {
+  if (!job.empty()) {
+    if (Status checked = check_job_id(job); !checked) return checked.error();
+  }
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  const auto rows = session_.query(
+      "SELECT sequence, at, kind, text FROM harpe_event WHERE job = $1 AND sequence > $2::bigint "
+      "ORDER BY sequence LIMIT $3::bigint",
+      {job, after, std::int64_t{std::max(limit, 0)}});
+  if (!rows) return rows.error();
+  std::vector<StoredEvent> found;
+  for (int i = 0; i < rows->size(); ++i) {
+    found.push_back(
+        {rows->integer(i, 0), rows->number(i, 1), job, rows->text(i, 2), rows->text(i, 3)});
+  }
+  return found;
+}
+
+Result<std::int64_t> PostgresStore::prune(const Retention& keep) {
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  PostgresTransaction transaction(session_);
+  if (Status begun = transaction.begin(); !begun) return begun.error();
+  const auto old =
+      session_.query("DELETE FROM harpe_event WHERE at < $1::double precision", {keep.since});
+  if (!old) return old.error();
+  std::int64_t total = old->changed();
+  const std::int64_t most = std::max<std::int64_t>(keep.most_per_job, 0);
+  const auto full = session_.query(
+      "SELECT job FROM harpe_event GROUP BY job HAVING count(*) > $1::bigint", {most});
+  if (!full) return full.error();
+  for (int i = 0; i < full->size(); ++i) {
+    const std::string job = full->text(i, 0);
+    const auto gone = session_.query(
+        "DELETE FROM harpe_event WHERE job = $1 AND sequence <= (SELECT sequence FROM harpe_event "
+        "WHERE job = $1 ORDER BY sequence DESC LIMIT 1 OFFSET $2::bigint)",
+        {job, most});
+    if (!gone) return gone.error();
+    total += gone->changed();
+  }
+  if (Status committed = transaction.commit(); !committed) return committed.error();
+  return total;
+}
+
+Result<bool> PostgresStore::claim(const std::string& job, const std::string& url) {
+  if (Status checked = check_job_id(job); !checked) return checked.error();
+  if (!is_storable(url)) return Error::invalid("the URL of the owner is not UTF-8 text");
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  return claims_.claim(job, url);
+}
+
+Status PostgresStore::release(const std::string& job) {
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there;
+  return claims_.release(job);
+}
+
+Result<std::optional<std::string>> PostgresStore::owner(const std::string& job) {
+  if (Status checked = check_job_id(job); !checked) return checked.error();
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  const auto urls = claims_.owners(&job);
+  if (!urls) return urls.error();
+  const auto found = urls->find(job);
+  return found != urls->end() ? std::optional(found->second) : std::nullopt;
+}
+
+Result<std::map<std::string, std::string>> PostgresStore::owners() {
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  return claims_.owners(nullptr);
+}
+
+Status PostgresStore::notify(const std::string& text) {
+  if (Status checked = check_notice(text); !checked) return checked;
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there;
+  return announce(text);
+}
+
+Status PostgresStore::listen(std::function<void(const StoreNotice&)> hear) {
+  const std::lock_guard lock(listening_);
+  listener_.reset();
+  if (!hear) return ok_status();
+  listener_ =
+      std::make_unique<PostgresListener>(session_.url(), options_, identity_, std::move(hear));
+  if (listener_->ok()) return ok_status();
+  listener_.reset();
+  return Error::of(ErrorCode::kUnavailable, "the system gives no more file descriptors");
+}
+
+Status PostgresStore::check() {
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there;
+  if (const auto answer = session_.query("SELECT 1"); !answer) return answer.error();
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> open_postgres_store(const StoreUrl& url, const StoreOptions& options,
+                                                   std::span<const Migration> steps) {
+  auto store = std::make_unique<PostgresStore>(url, options);
+  if (Status opened = store->open(steps); !opened) return opened.error();
+  return std::unique_ptr<Store>(std::move(store));
+}
+
+}  // namespace harpe

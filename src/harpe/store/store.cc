@@ -1,0 +1,34 @@
+#include "harpe/store/store.h"
+
+#include <utility>
+
+#include "harpe/store/postgres_store.h"
+#include "harpe/store/sqlite_store.h"
+#include "harpe/store/store_url.h"
+
+namespace harpe {
+
+Result<std::unique_ptr<Store>> Store::open(const std::string& url, const StoreOptions& options) {
+  const Result<StoreUrl> parsed = StoreUrl::parse(url);
+  if (!parsed) return parsed.error();
+  if (parsed->kind == StoreUrl::Kind::kSqlite) return open_sqlite_store(parsed->path, options);
+  return open_postgres_store(*parsed, options);
+}
+
+Status Store::save(const StoredJob& job, std::optional<std::string> plans) {
+  const auto refused = write({.jobs = {{job, std::move(plans)}}, .events = {}, .notices = {}});
+  if (!refused) return refused.error();
+  if (refused->empty()) return ok_status();
+  return Error::of(ErrorCode::kConflict, "job " + job.id +
+                                             " was changed by another server since: revision " +
+                                             std::to_string(job.revision) + " is not saved");
+}
+
+Status Store::append(const StoredEvent& event) {
+  const auto refused = write({.jobs = {}, .events = {event}, .notices = {}});
+  if (!refused) return refused.error();
+  if (refused->empty()) return ok_status();
+  return Error::of(ErrorCode::kConflict, "job " + event.job + " is another server's");
+}
+
+}  // namespace harpe

@@ -1,0 +1,91 @@
+#pragma once
+/// \file
+/// What tests of stores share.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "harpe/store/store.h"
+
+namespace harpe {
+
+/// A directory that goes with the test.
+class TestDirectory {
+ public:
+  TestDirectory() {
+    std::string name = (std::filesystem::temp_directory_path() / "harpe-store-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  TestDirectory(const TestDirectory&) = delete;
+  TestDirectory& operator=(const TestDirectory&) = delete;
+  ~TestDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Collects what a listener hears.
+class Heard {
+ public:
+  std::function<void(const StoreNotice&)> listener() {
+    return [this](const StoreNotice& notice) {
+      const std::lock_guard lock(mutex_);
+      notices_.push_back(notice);
+      changed_.notify_all();
+    };
+  }
+
+  /// Waits until so many were heard; what was heard by then.
+  std::vector<StoreNotice> wait_for(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(30), [&] { return notices_.size() >= count; });
+    return notices_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<StoreNotice> notices_;
+};
+
+/// "look again" and what was announced.
+inline std::vector<std::string> texts_of(const std::vector<StoreNotice>& notices) {
+  std::vector<std::string> texts;
+  for (const StoreNotice& notice : notices) {
+    texts.push_back(notice.kind == StoreNotice::Kind::kLookAgain ? "look again" : notice.text);
+  }
+  return texts;
+}
+
+inline std::unique_ptr<Store> opened(const std::string& url, const StoreOptions& options = {}) {
+  auto store = Store::open(url, options);
+  EXPECT_TRUE(store) << (store ? "" : store.error().text());
+  return store ? *std::move(store) : nullptr;
+}
+
+template <class T>
+std::string error_of(const Result<T>& result) {
+  return result ? "no error"
+                : std::string(name_of(result.error().code)) + ": " + result.error().text();
+}
+
+#define EXPECT_OK(expression)                     \
+  do {                                            \
+    const auto& done = (expression);              \
+    EXPECT_TRUE(done) << ::harpe::error_of(done); \
+  } while (false)
+
+}  // namespace harpe
