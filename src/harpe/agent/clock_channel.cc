@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 #include <array>
@@ -22,8 +23,13 @@ namespace {
 
 constexpr std::size_t kLongestMessage = 4096;
 constexpr std::size_t kMostDescriptors = 4;  // one is expected
+constexpr timeval kPatience{5, 0};           // an agent that hangs must not hang its clients
 
 Error failure(const std::string& what, int error) {
+  if (error == EAGAIN || error == EWOULDBLOCK) {
+    return Error::of(ErrorCode::kUnavailable, what + ": it does not answer within " +
+                                                  std::to_string(kPatience.tv_sec) + " s");
+  }
   return Error::of(ErrorCode::kUnavailable, what + ": " + std::generic_category().message(error));
 }
 
@@ -100,6 +106,8 @@ Result<ClockChannel> ClockChannel::open(const std::filesystem::path& path,
   ClockChannel channel;
   channel.socket_ = Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const int socket = channel.socket_.get();
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
   if (socket < 0 ||
       ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failure("cannot connect to the agent's clock socket " + name, errno);

@@ -27,8 +27,8 @@
 
 namespace harpe {
 
-/// `set` and `served` are thread-safe and never block; the rest is not thread-safe. Destroying it
-/// ends a lease that it took.
+/// `set` and `served` are thread-safe and never block; the rest is not thread-safe, and waits for
+/// the agent for 5 s at most (`kUnavailable`). Destroying it ends a lease that it took.
 class ClockChannel {
  public:
   /// Channels of all GPUs of a lease that this user holds.
