@@ -398,11 +398,12 @@ Result<std::vector<StageOrders>> parse_orders(std::string_view text) {
   if (!document) return std::move(document).error();
   Faults faults("orders");
   std::vector<StageOrders> orders;
-  if (document->type != Type::kArray) {
-    faults.add(document->line, document->column, "expected a list");
+  const JsonValue* list = document->type == Type::kObject ? document->find("orders") : &*document;
+  if (list == nullptr) return orders;
+  if (list->type != Type::kArray) {
+    faults.add(list->line, list->column, "expected a list");
   } else {
-    for (const JsonValue& item : document->items)
-      orders.push_back(read_stage_orders(item, faults));
+    for (const JsonValue& item : list->items) orders.push_back(read_stage_orders(item, faults));
   }
   if (!faults.empty()) return Error::invalid(std::move(faults));
   return orders;

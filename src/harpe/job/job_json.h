@@ -32,6 +32,7 @@ Result<Wish> read_wish(const JsonValue& object, const std::string& file);
 std::string wish_json(const Wish& wish);
 
 std::string orders_json(const std::vector<StageOrders>& orders);
+/// A list of orders, or an object that has one under "orders" among whatever else (without: none).
 Result<std::vector<StageOrders>> parse_orders(std::string_view text);
 
 /// Where a job stands: phase, progress, stragglers, predictions, savings.
