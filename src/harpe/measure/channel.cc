@@ -170,6 +170,15 @@ DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end) const {
   return result;
 }
 
+EnergyEstimate GpuChannel::between(TimeSpan span) const {
+  if (!estimator_.newest()) return {};
+  const Instant known = fault_ ? std::min(*estimator_.newest(), span.end) : span.end;
+  if (known <= span.begin) return {.missing = span.end - span.begin};
+  EnergyEstimate energy = estimator_.between(span.begin, known);
+  energy.missing = span.end - known;
+  return energy;
+}
+
 CpuChannel::CpuChannel(Cpu& cpu, const MonitorOptions& options) : cpu_(&cpu) {
   EstimatorOptions estimator = estimator_options(options, options.cpu_accuracy);
   estimator.counter_step = kRaplStep;

@@ -36,6 +36,7 @@ class GpuChannel {
   void open(std::uint64_t window, Instant begin);
   void drop(std::uint64_t window);
   DeviceEnergy answer(std::uint64_t window, Instant end) const;
+  EnergyEstimate between(TimeSpan span) const;
   Gpu& gpu() { return *gpu_; }
   const Gpu& gpu() const { return *gpu_; }
 

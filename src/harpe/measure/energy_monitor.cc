@@ -107,6 +107,19 @@ class Monitor final : public EnergyMonitor {
     return ok_status();
   }
 
+  Result<std::vector<EnergyEstimate>> past(std::size_t position,
+                                           std::span<const TimeSpan> spans) override {
+    if (position >= gpus_.size()) {
+      return Error::of(ErrorCode::kNotFound, "the monitor has no GPU " + std::to_string(position));
+    }
+    GpuChannel& gpu = gpus_[position];
+    std::vector<EnergyEstimate> answers;
+    answers.reserve(spans.size());
+    const std::lock_guard lock(gpu.mutex);
+    for (const TimeSpan& span : spans) answers.push_back(gpu.between(span));
+    return answers;
+  }
+
   std::vector<GpuIdentity> gpus() const override {
     std::vector<GpuIdentity> result;
     for (const GpuChannel& gpu : gpus_) result.push_back(gpu.gpu().identity());

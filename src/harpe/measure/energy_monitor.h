@@ -77,6 +77,11 @@ struct WindowEnergy {
   bool complete() const;  ///< no device has a fault
 };
 
+/// From one instant to another.
+struct TimeSpan {
+  Instant begin, end;
+};
+
 class EnergyMonitor {
  public:
   /// GPUs given twice (by UUID) are measured once. Reads every device once. The devices and the
@@ -98,6 +103,12 @@ class EnergyMonitor {
   virtual Result<WindowEnergy> so_far(const std::string& name) = 0;
   /// Forgets a window.
   virtual Status cancel(const std::string& name) = 0;
+  /// What one GPU used in spans of the past, from the samples taken so far: reads no device, so
+  /// that many short spans cost little. Samples are there as far as a window was open
+  /// (`MonitorOptions::history` at most); a span that ended a counter's step ago is known best.
+  /// \param position  in `gpus()`; `kNotFound` where there is none
+  virtual Result<std::vector<EnergyEstimate>> past(std::size_t position,
+                                                   std::span<const TimeSpan> spans) = 0;
 
   /// The GPUs measured, in the order given.
   virtual std::vector<GpuIdentity> gpus() const = 0;

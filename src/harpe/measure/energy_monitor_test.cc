@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <memory>
 
 #include "harpe/measure/test_gpu.h"
@@ -243,6 +244,65 @@ TEST_F(Monitoring, RatesOutOfRangeAreFaults) {
   for (const double rate : {0.0, -1.0, 5000.0, std::nan("")}) {
     EXPECT_FALSE(EnergyMonitor::start({}, {}, {.rate = rate}, clock_).ok());
   }
+}
+
+TEST_F(Monitoring, SpansOfThePastAreLookedUpWithoutReadingTheDevice) {
+  // Work that comes and goes: 0.6 s at 300 W, 0.4 s at 100 W.
+  const auto energy = [](double time) {
+    const double whole = std::floor(time);
+    return whole * 220 + std::min(time - whole, 0.6) * 300 +
+           std::max(0.0, time - whole - 0.6) * 100;
+  };
+  TestGpu gpu(
+      clock_, 0,
+      [](double time) {
+        // No sensor shows the same number twice for long; one that does is taken for a slow one.
+        return (std::fmod(time, 1) < 0.6 ? 300 : 100) + 0.01 * std::sin(1000 * time);
+      },
+      energy);
+  EnergyMonitor& monitor = start({&gpu});
+  ASSERT_TRUE(monitor.begin("training").ok());
+  pass(40);
+  std::vector<TimeSpan> spans;
+  for (int second = 110; second < 138; ++second) {
+    const Instant begin = Instant{} + Seconds{static_cast<double>(second)};
+    spans.push_back({begin, begin + Seconds{0.6}});
+  }
+  const std::uint64_t reads = gpu.reads;
+  const auto used = monitor.past(0, spans);
+  ASSERT_TRUE(used.ok());
+  EXPECT_EQ(gpu.reads, reads);
+  ASSERT_EQ(used->size(), spans.size());
+  double sum = 0;
+  int held = 0;
+  for (const EnergyEstimate& one : *used) {
+    sum += one.energy.value;
+    held += std::abs(one.energy.value - 180) <= one.error.value ? 1 : 0;
+  }
+  const auto count = static_cast<double>(spans.size());
+  EXPECT_GE(held, 0.9 * count);
+  EXPECT_NEAR(sum / count, 180, 2) << "edges that samples do not see are not by chance";
+  EXPECT_EQ(monitor.past(1, spans).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(Monitoring, OfALostDeviceThePastIsKnownUntilThen) {
+  TestGpu gpu(clock_, 0, 250);
+  EnergyMonitor& monitor = start({&gpu});
+  ASSERT_TRUE(monitor.begin("training").ok());
+  pass(3);
+  const Instant lost = clock_.now();
+  gpu.failure = Error::of(ErrorCode::kUnavailable, "lost");
+  pass(2);
+  const std::vector<TimeSpan> spans = {{lost + Seconds{-2}, lost + Seconds{-1}},
+                                       {lost + Seconds{-1}, lost + Seconds{1}},
+                                       {lost + Seconds{1}, lost + Seconds{2}}};
+  const auto used = monitor.past(0, spans);
+  ASSERT_TRUE(used.ok());
+  EXPECT_NEAR(used->at(0).energy.value, 250, 5);
+  EXPECT_EQ(used->at(0).missing.value, 0);
+  EXPECT_NEAR(used->at(1).missing.value, 1, 0.05);
+  EXPECT_EQ(used->at(2).source, EnergySource::kNone);
+  EXPECT_DOUBLE_EQ(used->at(2).missing.value, 1);
 }
 
 TEST_F(Monitoring, WhoUsesAGpuIsNoted) {
