@@ -1,0 +1,71 @@
+#pragma once
+/// \file
+/// What a training rank links. It tells the server what instructions cost and has its GPU's clock
+/// follow the plan:
+///
+///   auto harpe = harpe::RankClient::start(options);               // once
+///   (*harpe)->on_instruction_begin(kForward, chunk, micro_batch);  // around each computation
+///   (*harpe)->on_instruction_end();
+///
+/// Cost. The calls around instructions take no lock, allocate nothing and wait for nobody; the one
+/// system call among them is waking the agent when the clock has to change. Everything else happens
+/// on two threads of the client's own, and one that samples the GPU.
+///
+/// Failure. Training never fails because of Harpe: without a server or an agent it goes on, at full
+/// clocks, and a line says so once; both are looked for again and again. No exception comes out.
+///
+/// Threads. One thread, or several one after another, calls `on_...`; `counts` may be called from
+/// any. Where instructions only enqueue work on a device, give their true times afterwards
+/// (`on_iteration_end`).
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/client/rank_client_options.h"
+#include "harpe/instruction/instruction.h"
+#include "harpe/measure/energy_monitor.h"
+
+namespace harpe {
+
+class RankClient {
+ public:
+  /// What has happened since the start.
+  struct Counts {
+    std::uint64_t iterations = 0, instructions = 0;
+    std::uint64_t clock_changes = 0;  ///< asked for, ahead or not
+    std::uint64_t asked_ahead = 0;    ///< of these, while another instruction ran
+    std::uint64_t unexpected = 0;     ///< instructions that were not the next of the schedule
+    std::uint64_t unknown = 0;        ///< that the schedule does not have
+    std::uint64_t reports_sent = 0, reports_dropped = 0;
+    std::uint64_t events_lost = 0;
+    std::uint64_t version = 0;  ///< of the orders in force; 0: none
+  };
+
+  /// Completes the options from the environment and starts the threads; waits for neither server
+  /// nor agent. Fails only on options that are wrong.
+  static Result<std::unique_ptr<RankClient>> start(RankClientOptions options = {});
+  /// Sends what is left for up to two seconds, and gives the clock back.
+  virtual ~RankClient() = default;
+
+  /// \param micro_batch  -1 where training does not count them: the next of that kind and chunk
+  virtual void on_instruction_begin(InstructionKind kind, int chunk = 0,
+                                    int micro_batch = -1) noexcept = 0;
+  virtual void on_instruction_end() noexcept = 0;
+
+  /// The iteration's number, alike on all ranks. May be left out: the first instruction after the
+  /// last of the schedule's list begins the next iteration, counted from 0.
+  virtual void on_iteration_begin(std::int64_t iteration) noexcept = 0;
+  /// May be left out. `device_times`: when each instruction of this iteration began and ended on
+  /// the device, in the order told and on the clock of `system_clock` (CLOCK_BOOTTIME); they
+  /// replace the times of the calls. Allocates, and may wait shortly, where there are some.
+  virtual void on_iteration_end(std::span<const TimeSpan> device_times = {}) noexcept = 0;
+
+  virtual Counts counts() const noexcept = 0;
+  /// The server knows this rank.
+  virtual bool registered() const noexcept = 0;
+};
+
+}  // namespace harpe

@@ -1,0 +1,95 @@
+#include "harpe/client/clock_link.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+const char* reason_of(ClockOutcome outcome) {
+  switch (outcome) {
+    case ClockOutcome::kNotAllowed:
+      return "the agent's policy does not allow it (clocks_mhz in its policy file)";
+    case ClockOutcome::kNotSupported:
+      return "this GPU or its driver cannot do that";
+    case ClockOutcome::kFailed:
+      return "the driver, or the agent's files, failed: see the agent's log";
+    case ClockOutcome::kDryRun:
+      return "the agent runs with --dry-run and sets nothing";
+    case ClockOutcome::kEnded:
+      return "the lease has ended";
+    case ClockOutcome::kNone:
+    case ClockOutcome::kApplied:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+ClockLink::ClockLink(ClockLinkOptions options, WantedClock& wanted, Clock& clock,
+                     std::function<void(const std::string&)> notice)
+    : options_(std::move(options)),
+      wanted_(wanted),
+      clock_(clock),
+      notice_(std::move(notice)),
+      next_(clock.now()) {}
+
+void ClockLink::tick() {
+  channels_.collect();
+  look_at_outcome();
+  if (clock_.now() < next_) return;
+  ClockChannel* channel = channels_.newest();
+  if (channel == nullptr) return connect();
+  if (Status status = channel->renew(options_.lease); !status) return lost(status.error());
+  next_ = clock_.now() + options_.lease / 3;
+}
+
+void ClockLink::connect() {
+  auto channel = ClockChannel::take(options_.socket, {options_.gpu}, options_.lease, options_.name);
+  if (!channel) return lost(channel.error());
+  if (std::exchange(told_away_, false)) notice_("the agent sets clocks again");
+  failures_ = 0;
+  told_outcome_ = ClockOutcome::kNone;
+  channels_.publish(std::make_unique<ClockChannel>(*std::move(channel)));
+  ClockChannel* newest = channels_.newest();
+  wanted_.repeat([newest](Megahertz clock) { newest->set(0, clock); });
+  // The policy may have granted less time than was asked for.
+  next_ = clock_.now() + std::min(options_.lease, newest->duration()) / 3;
+}
+
+void ClockLink::lost(const Error& error) {
+  channels_.publish(nullptr);
+  if (!std::exchange(told_away_, true)) {
+    notice_("clocks cannot be set: " + error.text() +
+            "; training goes on at the clocks the GPU has, and this is tried again");
+  }
+  const double doubled = options_.first_retry.value * std::exp2(std::min(failures_++, 20));
+  next_ = clock_.now() + Seconds{std::min(doubled, options_.longest_retry.value)};
+}
+
+void ClockLink::look_at_outcome() {
+  const ClockChannel* channel = channels_.newest();
+  if (channel == nullptr) return;
+  const ClockChannel::Served served = channel->served(0);
+  const char* reason = reason_of(served.outcome);
+  if (reason == nullptr || served.outcome == told_outcome_) return;
+  told_outcome_ = served.outcome;
+  notice_("a clock of " + std::to_string(served.clock.value) + " MHz was not set: " + reason);
+  if (served.outcome == ClockOutcome::kEnded) {
+    channels_.publish(nullptr);
+    next_ = clock_.now() + options_.first_retry;
+  }
+}
+
+bool ClockLink::obeyed() const noexcept {
+  const ClockChannel* channel = channels_.newest();
+  if (channel == nullptr) return false;
+  const ClockOutcome outcome = channel->served(0).outcome;
+  return outcome == ClockOutcome::kApplied || outcome == ClockOutcome::kNone;
+}
+
+}  // namespace harpe

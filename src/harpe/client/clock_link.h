@@ -1,0 +1,64 @@
+#pragma once
+/// \file
+/// A rank's lease on its GPU's clock at the node's agent: taken, renewed, taken again after the
+/// agent was away.
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "harpe/agent/clock_channel.h"
+#include "harpe/base/clock.h"
+#include "harpe/client/handoff.h"
+#include "harpe/client/wanted_clock.h"
+
+namespace harpe {
+
+struct ClockLinkOptions {
+  std::filesystem::path socket;
+  int gpu = 0;        ///< as the agent counts them
+  Seconds lease{60};  ///< after which an agent puts back the clock of a rank that has gone
+  std::string name;   ///< of the lease, for people
+  Seconds first_retry{0.5}, longest_retry{30};
+};
+
+/// `tell` is for two threads, each with its number, and waits for nobody; the rest is for a third,
+/// and waits for the agent (a few seconds where that hangs).
+class ClockLink {
+ public:
+  static constexpr std::size_t kTellers = 2;
+
+  ClockLink(ClockLinkOptions options, WantedClock& wanted, Clock& clock,
+            std::function<void(const std::string&)> notice);
+
+  /// Connects or renews, where that is due.
+  void tick();
+  Instant next() const { return next_; }
+
+  /// Tells the agent, where there is one. 0 MHz takes the lock off.
+  void tell(std::size_t teller, Megahertz clock) noexcept {
+    if (ClockChannel* channel = channels_.acquire(teller)) channel->set(0, clock);
+    channels_.release(teller);
+  }
+
+  /// Whether what was told is done: false without an agent, or where the last clock was refused.
+  bool obeyed() const noexcept;
+
+ private:
+  void connect();
+  void lost(const Error& error);
+  void look_at_outcome();
+
+  ClockLinkOptions options_;
+  WantedClock& wanted_;
+  Clock& clock_;
+  std::function<void(const std::string&)> notice_;
+  Handoff<ClockChannel, kTellers> channels_;
+  Instant next_;
+  int failures_ = 0;
+  bool told_away_ = false;
+  ClockOutcome told_outcome_ = ClockOutcome::kNone;
+};
+
+}  // namespace harpe

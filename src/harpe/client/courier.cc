@@ -1,0 +1,176 @@
+#include "harpe/client/courier.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace harpe {
+namespace {
+
+/// After an iteration has ended, until its energy is looked up: the counter's next step then says
+/// what the last instructions used.
+constexpr Seconds kSettle{0.12};
+constexpr Seconds kFarewell{2};
+constexpr Seconds kLongestStep{0.5};
+constexpr std::size_t kMostEnded = 64;
+
+// Windows of the monitor: one keeps it sampling, the other, an iteration long, sees throttling.
+const char* const kTraining = "training";
+const char* const kIteration = "iteration";
+
+}  // namespace
+
+Courier::Courier(Parts parts, ServerSessionOptions options, std::size_t instructions)
+    : parts_(std::move(parts)),
+      place_(options.registration.place),
+      book_(instructions),
+      session_(std::move(options), *parts_.link, parts_.clock, listener()) {
+  thread_ = std::thread([this] { run(); });
+}
+
+ServerSession::Listener Courier::listener() {
+  return {.orders =
+              [this](const std::vector<StageOrders>& orders) {
+                for (const StageOrders& one : orders) {
+                  const Status added = book_.add(one);
+                  if (!added && !std::exchange(told_refused_, true)) {
+                    parts_.notice(added.error().text());
+                  }
+                }
+                publish(governed_);
+              },
+          .notice = parts_.notice,
+          .governed = [this](bool governed) { publish(governed); }};
+}
+
+void Courier::publish(bool governed) {
+  governed_ = governed;
+  parts_.orders.publish(governed ? std::make_unique<const OrderBook>(book_)
+                                 : std::make_unique<const OrderBook>(book_.instructions()));
+}
+
+void Courier::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(stopping_, true)) give_up_ = parts_.clock.now() + kFarewell;
+  }
+  parts_.link->wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Courier::ended(IterationRecord record) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_.size() >= kMostEnded) ended_.pop_front();
+    ended_.push_back(std::move(record));
+  }
+  parts_.link->wake();
+}
+
+void Courier::device_times(std::int64_t iteration, std::vector<TimeSpan> times) {
+  const std::lock_guard lock(mutex_);
+  if (device_times_.size() >= kMostEnded) device_times_.pop_front();
+  device_times_.push_back({iteration, std::move(times)});
+}
+
+void Courier::say(const std::string& notice) {
+  const std::lock_guard lock(mutex_);
+  to_say_.push_back(notice);
+}
+
+void Courier::say_all() {
+  std::vector<std::string> notices;
+  {
+    const std::lock_guard lock(mutex_);
+    notices.swap(to_say_);
+  }
+  for (const std::string& notice : notices) parts_.notice(notice);
+}
+
+void Courier::run() {
+  if (parts_.monitor != nullptr) {
+    (void)parts_.monitor->begin(kTraining, true);
+    (void)parts_.monitor->begin(kIteration, true);
+  }
+  for (;;) {
+    const Instant now = parts_.clock.now();
+    say_all();
+    report_ended(now);
+    session_.tick();
+    if (parts_.clocks != nullptr) parts_.clocks->tick();
+    registered_ = session_.registered();
+    reports_sent_ = session_.reports_sent();
+    reports_dropped_ = session_.reports_dropped();
+    if (is_done(now)) return;
+    parts_.link->step(std::clamp(next(now) - parts_.clock.now(), Seconds{0.001}, kLongestStep));
+  }
+}
+
+bool Courier::is_done(Instant now) {
+  const std::lock_guard lock(mutex_);
+  if (!stopping_) return false;
+  const bool sent = ended_.empty() && session_.waiting() == 0;
+  return sent || !session_.registered() || now >= give_up_;
+}
+
+Instant Courier::next(Instant now) {
+  Instant next = session_.next();
+  if (parts_.clocks != nullptr) next = std::min(next, parts_.clocks->next());
+  const std::lock_guard lock(mutex_);
+  if (!ended_.empty()) next = std::min(next, ended_.front().span.end + kSettle);
+  if (stopping_) next = std::min(next, now + Seconds{0.05});
+  return next;
+}
+
+void Courier::report_ended(Instant now) {
+  for (;;) {
+    IterationRecord record;
+    {
+      const std::lock_guard lock(mutex_);
+      if (ended_.empty() || now < ended_.front().span.end + kSettle) return;
+      record = std::move(ended_.front());
+      ended_.pop_front();
+      while (!device_times_.empty() && device_times_.front().iteration < record.iteration) {
+        device_times_.pop_front();
+      }
+      if (!device_times_.empty() && device_times_.front().iteration == record.iteration) {
+        record.damaged |= !IterationLog::replace_times(record, device_times_.front().times);
+        device_times_.pop_front();
+      }
+    }
+    report(std::move(record));
+  }
+}
+
+bool Courier::held_to(const IterationRecord& record) const {
+  const StageOrders* orders = book_.of_version(record.version);
+  if (orders == nullptr) return false;
+  // Without an agent the GPU runs as fast as it likes.
+  if (parts_.clocks == nullptr || !parts_.clocks->obeyed()) {
+    return orders->purpose == StageOrders::Purpose::kFullSpeed;
+  }
+  return true;
+}
+
+void Courier::report(IterationRecord record) {
+  bool throttled = false;
+  if (parts_.monitor != nullptr) {
+    const auto window = parts_.monitor->end(kIteration);
+    throttled = window && !window->devices.empty() && window->devices.front().throttled_share > 0;
+    (void)parts_.monitor->begin(kIteration, true);
+  }
+  if (!held_to(record)) record.version = 0;
+  if (!record.damaged) {
+    IterationReport report = make_report(record, place_, [&](std::span<const TimeSpan> spans) {
+      if (parts_.monitor == nullptr) return std::vector<EnergyEstimate>();
+      auto energies = parts_.monitor->past(0, spans);
+      return energies ? *std::move(energies) : std::vector<EnergyEstimate>();
+    });
+    report.throttled = throttled;
+    session_.report(std::move(report));
+  }
+  const std::size_t before = book_.size();
+  book_.forget_before(record.iteration);
+  if (book_.size() != before) publish(governed_);
+}
+
+}  // namespace harpe

@@ -1,0 +1,90 @@
+#pragma once
+/// \file
+/// The thread that talks to the server and to the agent: reports up, orders down, leases renewed.
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "harpe/client/clock_link.h"
+#include "harpe/client/handoff.h"
+#include "harpe/client/http_link.h"
+#include "harpe/client/iteration_log.h"
+#include "harpe/client/order_book.h"
+#include "harpe/client/server_session.h"
+#include "harpe/measure/energy_monitor.h"
+
+namespace harpe {
+
+/// Orders as training looks them up: the newest snapshot.
+using PublishedOrders = Handoff<const OrderBook, 1>;
+
+class Courier {
+ public:
+  struct Parts {
+    std::unique_ptr<HttpLink> link;
+    ClockLink* clocks = nullptr;       ///< null: none are set
+    EnergyMonitor* monitor = nullptr;  ///< of one GPU; null: energy is not measured
+    PublishedOrders& orders;
+    Clock& clock;
+    std::function<void(const std::string&)> notice;
+  };
+
+  Courier(Parts parts, ServerSessionOptions options, std::size_t instructions);
+  ~Courier() { stop(); }
+  Courier(const Courier&) = delete;
+  Courier& operator=(const Courier&) = delete;
+
+  // From any thread.
+  void ended(IterationRecord record);
+  /// Says something on the courier's own thread.
+  void say(const std::string& notice);
+  /// Times on the device of an iteration that is about to end.
+  void device_times(std::int64_t iteration, std::vector<TimeSpan> times);
+  bool registered() const { return registered_; }
+  std::uint64_t reports_sent() const { return reports_sent_; }
+  std::uint64_t reports_dropped() const { return reports_dropped_; }
+
+  /// Sends what is left, for two seconds at most.
+  void stop();
+
+ private:
+  struct DeviceTimes {
+    std::int64_t iteration = 0;
+    std::vector<TimeSpan> times;
+  };
+  ServerSession::Listener listener();
+  void run();
+  void say_all();
+  void report_ended(Instant now);
+  void report(IterationRecord record);
+  void publish(bool governed);
+  Instant next(Instant now);
+  bool held_to(const IterationRecord& record) const;
+  bool is_done(Instant now);
+
+  Parts parts_;
+  Place place_;
+  OrderBook book_;
+  bool governed_ = false;
+  ServerSession session_;
+  bool told_refused_ = false;
+
+  std::mutex mutex_;  ///< of what follows
+  std::deque<IterationRecord> ended_;
+  std::deque<DeviceTimes> device_times_;
+  std::vector<std::string> to_say_;
+  bool stopping_ = false;
+
+  Instant give_up_{};
+  std::atomic<bool> registered_ = false;
+  std::atomic<std::uint64_t> reports_sent_ = 0, reports_dropped_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,57 @@
+#pragma once
+/// \file
+/// The way to a server over HTTP or HTTPS: requests one after another, and one stream of events.
+/// Nothing here waits for the server but `step`, and that no longer than it is told.
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+struct HttpLinkOptions {
+  std::string server;             ///< "https://harpe.example:7070", no path
+  std::string token;              ///< sent as a bearer token; empty: none
+  std::filesystem::path ca_file;  ///< certificates to trust in place of the system's; empty: those
+  Seconds timeout{10};            ///< from a request to the end of its answer
+  /// A stream that is silent for so long is dead. Servers send something (a comment) more often.
+  Seconds silence{60};
+};
+
+/// What came back.
+struct HttpAnswer {
+  int status = 0;       ///< 0: nothing did
+  std::string body;     ///< `kLongestAnswer` bytes at most
+  std::string failure;  ///< why nothing did
+};
+inline constexpr std::size_t kLongestAnswer = std::size_t{1} << 24;
+
+/// Used by one thread, but for `wake`. Callbacks are called by `step` and may send and listen.
+class HttpLink {
+ public:
+  /// Fails on a URL that is neither http:// nor https://.
+  static Result<std::unique_ptr<HttpLink>> open(HttpLinkOptions options);
+  virtual ~HttpLink() = default;
+
+  /// \param method  "GET", "PUT", "POST"
+  /// \param path    with its query, from the slash on
+  virtual void send(const std::string& method, const std::string& path, std::string body,
+                    std::function<void(HttpAnswer)> done) = 0;
+  /// Opens the stream, in place of one that is open. `ended` is told once, of an answer without a
+  /// body or of the end of one.
+  virtual void listen(const std::string& path, std::function<void(std::string_view)> bytes,
+                      std::function<void(HttpAnswer)> ended) = 0;
+  virtual void stop_listening() = 0;
+
+  /// Moves everything on; returns when something came in, `wake` was called, or time is over.
+  virtual void step(Seconds longest) = 0;
+  virtual void wake() = 0;  ///< thread-safe
+};
+
+}  // namespace harpe

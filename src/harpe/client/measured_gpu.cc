@@ -1,0 +1,77 @@
+#include "harpe/client/measured_gpu.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "harpe/base/text.h"
+#include "harpe/hw/system_clock.h"
+#include "harpe/hw/visible_gpus.h"
+
+namespace harpe {
+namespace {
+
+/// Position of the GPU to use among those found; nullopt, with a notice, where that is not known.
+std::optional<std::size_t> choose(const RankClientOptions& options, const Devices& devices) {
+  const auto& gpus = devices.gpus;
+  if (options.gpu) return static_cast<std::size_t>(*options.gpu);
+  std::vector<GpuIdentity> identities;
+  identities.reserve(gpus.size());
+  for (const auto& gpu : gpus) identities.push_back(gpu->identity());
+  const auto visible = visible_gpus(identities, VisibilityVariables::of_environment());
+  if (!visible) {
+    options.notice(visible.error().text() + "; this rank's energy is not measured");
+    return std::nullopt;
+  }
+  const char* local = std::getenv("LOCAL_RANK");
+  const auto rank = local == nullptr ? std::nullopt : parse_integer(local);
+  // Launchers that show a rank its own GPU alone count ranks all the same.
+  const auto count = static_cast<std::int64_t>(visible->gpus.size());
+  const std::int64_t position = count == 1 ? 0 : rank.value_or(-1);
+  if (position < 0 || position >= count) {
+    options.notice(
+        count == 0 ? "no GPU is visible here: energy is not measured and no clock is set"
+                   : "which of " + std::to_string(count) +
+                         " GPUs is this rank's is not known: give HARPE_GPU or LOCAL_RANK; energy "
+                         "is not measured and no clock is set");
+    return std::nullopt;
+  }
+  return static_cast<std::size_t>(visible->gpus[static_cast<std::size_t>(position)]);
+}
+
+}  // namespace
+
+Result<MeasuredGpu> MeasuredGpu::find(const RankClientOptions& options) {
+  MeasuredGpu found;
+  found.index = options.gpu;
+  Gpu* gpu = options.measured;
+  if (gpu == nullptr) {
+    auto devices = open_devices(DeviceOptions::of_environment());
+    if (!devices) return std::move(devices).error();
+    found.devices = *std::move(devices);
+    const auto position = choose(options, found.devices);
+    if (!position) return found;
+    if (*position >= found.devices.gpus.size()) {
+      if (found.devices.gpus.empty()) {
+        options.notice("no GPU can be read here: energy is not measured");
+        return found;
+      }
+      return Error::of(ErrorCode::kNotFound, "this node has GPUs 0 to " +
+                                                 std::to_string(found.devices.gpus.size() - 1) +
+                                                 ", and no GPU " + std::to_string(*position));
+    }
+    gpu = found.devices.gpus[*position].get();
+  }
+  if (!found.index) found.index = gpu->identity().index;
+  found.name = gpu->identity().name;
+  if (auto clocks = gpu->supported_clocks(ClockDomain::kGraphics)) {
+    found.clocks = *std::move(clocks);
+  }
+  const std::array<Gpu*, 1> one{gpu};
+  auto monitor = EnergyMonitor::start(one, {}, {.reasons_interval = Seconds{0.1}}, system_clock());
+  if (!monitor) return std::move(monitor).error();
+  found.monitor = *std::move(monitor);
+  return found;
+}
+
+}  // namespace harpe

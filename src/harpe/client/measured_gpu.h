@@ -1,0 +1,31 @@
+#pragma once
+/// \file
+/// The GPU of a rank: found among this node's, and sampled.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/client/rank_client_options.h"
+#include "harpe/hw/devices.h"
+#include "harpe/measure/energy_monitor.h"
+
+namespace harpe {
+
+/// What could be found: without a GPU that can be read, all but `index` is empty.
+struct MeasuredGpu {
+  /// The GPU that the options name, else the LOCAL_RANK-th of those that this process may use
+  /// (CUDA_VISIBLE_DEVICES and its kin), else its only one. What is missing is told by the options'
+  /// notice; fails only where an index is given that no GPU has.
+  static Result<MeasuredGpu> find(const RankClientOptions& options);
+
+  std::optional<int> index;  ///< in PCI order, as the agent counts
+  std::string name;
+  std::vector<Megahertz> clocks;  ///< that it can be locked to
+  Devices devices;                ///< outlive the monitor
+  std::unique_ptr<EnergyMonitor> monitor;
+};
+
+}  // namespace harpe

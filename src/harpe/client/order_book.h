@@ -1,0 +1,50 @@
+#pragma once
+/// \file
+/// The clocks that a rank was told, and which of them hold in which iteration.
+///
+/// Orders name the iteration from which they hold. In iteration i those of the highest version
+/// among all with `from_iteration <= i` hold, whatever the order in which they arrived: so all
+/// ranks change at the same iteration, and an answer that was overtaken changes nothing.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/job/rank_events.h"
+
+namespace harpe {
+
+/// Not thread-safe. Copies are snapshots. At most `kMostOrders` are kept.
+class OrderBook {
+ public:
+  /// \param instructions  length of the stage's list, fixed-time ones included
+  explicit OrderBook(std::size_t instructions) : instructions_(instructions) {}
+
+  /// Takes orders in any order, the same again too. Refuses, unchanged, those whose clocks are
+  /// neither one for all nor one an instruction, or negative.
+  Status add(const StageOrders& orders);
+
+  /// Forgets what cannot hold in this iteration or a later one.
+  void forget_before(std::int64_t iteration);
+  void clear() { orders_.clear(); }
+
+  /// Those that hold in an iteration; null: none do. Valid until the book is changed.
+  const StageOrders* in_force(std::int64_t iteration) const noexcept;
+  /// Those of a version, null where they are not here.
+  const StageOrders* of_version(std::uint64_t version) const noexcept;
+  /// The newest version heard of; 0: none.
+  std::uint64_t newest() const noexcept { return orders_.empty() ? 0 : orders_.back().version; }
+
+  std::size_t size() const { return orders_.size(); }
+  std::size_t instructions() const { return instructions_; }
+
+  static constexpr std::size_t kMostOrders = 16;
+
+ private:
+  std::size_t instructions_;
+  std::vector<StageOrders> orders_;  ///< by rising version; clocks one an instruction
+};
+
+}  // namespace harpe

@@ -1,0 +1,91 @@
+// Which orders hold when, against a plain reading of the rule over everything that was ever sent.
+
+#include "harpe/client/order_book.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace harpe {
+namespace {
+
+using Purpose = StageOrders::Purpose;
+
+StageOrders orders(std::uint64_t version, std::int64_t from, int clock) {
+  return {version, from, Purpose::kPlan, {{clock}}};
+}
+
+TEST(OrderBook, SwitchesExactlyAtTheIteration) {
+  OrderBook book(3);
+  EXPECT_EQ(book.in_force(0), nullptr);
+  ASSERT_TRUE(book.add(orders(1, 0, 1410)).ok());
+  ASSERT_TRUE(book.add(orders(2, 7, 1200)).ok());
+  EXPECT_EQ(book.in_force(6)->clocks, std::vector<Megahertz>(3, {1410}));
+  EXPECT_EQ(book.in_force(7)->clocks, std::vector<Megahertz>(3, {1200}));
+}
+
+TEST(OrderBook, AgreesWithTheRuleWhateverOrderOrdersComeIn) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const auto pick = [&](int from, int to) {
+    return std::uniform_int_distribution<int>(from, to)(random);
+  };
+  for (int round = 0; round < 500; ++round) {
+    // As a server sends them: versions rise, and mostly the iterations from which they hold.
+    std::vector<StageOrders> sent;
+    std::int64_t from = 0;
+    for (int version = 1; version <= 12; ++version) {
+      from = std::max<std::int64_t>(0, from + pick(-3, 5));
+      sent.push_back(orders(static_cast<std::uint64_t>(version), from, 100 * version));
+    }
+    const auto rule = [&](std::int64_t iteration) {
+      std::uint64_t holds = 0;
+      for (const StageOrders& one : sent) {
+        if (one.from_iteration <= iteration) holds = std::max(holds, one.version);
+      }
+      return holds;
+    };
+    std::vector<StageOrders> arriving = sent;
+    arriving.push_back(sent[static_cast<std::size_t>(pick(0, 11))]);
+    std::ranges::shuffle(arriving, random);
+    OrderBook book(2);
+    for (const StageOrders& one : arriving) ASSERT_TRUE(book.add(one).ok());
+    std::int64_t now = 0;
+    for (std::int64_t iteration = 0; iteration < 60; iteration += pick(0, 3)) {
+      now = std::max(now, iteration);
+      book.forget_before(now);
+      for (std::int64_t later = now; later < now + 8; ++later) {
+        const StageOrders* holds = book.in_force(later);
+        ASSERT_EQ(holds == nullptr ? 0 : holds->version, rule(later)) << "iteration " << later;
+      }
+    }
+  }
+}
+
+TEST(OrderBook, RefusesWhatDoesNotFitTheStage) {
+  OrderBook book(3);
+  StageOrders two = orders(1, 0, 900);
+  two.clocks.assign(2, {900});
+  EXPECT_FALSE(book.add(two).ok());
+  EXPECT_FALSE(book.add(orders(0, 0, 900)).ok());
+  EXPECT_FALSE(book.add(orders(1, 0, -5)).ok());
+  two.clocks.clear();
+  EXPECT_FALSE(book.add(two).ok());
+  EXPECT_EQ(book.size(), 0);
+}
+
+TEST(OrderBook, KeepsTheNewestOfTooMany) {
+  OrderBook book(1);
+  for (int i = 1; i <= 1000; ++i) {
+    ASSERT_TRUE(book.add(orders(static_cast<std::uint64_t>(i), 2000 - i, 900)).ok());
+  }
+  EXPECT_EQ(book.size(), OrderBook::kMostOrders);
+  EXPECT_EQ(book.newest(), 1000);
+  EXPECT_EQ(book.of_version(1000)->from_iteration, 1000);
+  EXPECT_EQ(book.of_version(1), nullptr);
+}
+
+}  // namespace
+}  // namespace harpe

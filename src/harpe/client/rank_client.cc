@@ -1,0 +1,260 @@
+#include <sys/random.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "harpe/client/client.h"
+#include "harpe/client/courier.h"
+#include "harpe/client/event_ring.h"
+#include "harpe/client/instruction_cursor.h"
+#include "harpe/client/measured_gpu.h"
+#include "harpe/client/pacer.h"
+#include "harpe/client/wanted_clock.h"
+#include "harpe/hw/system_clock.h"
+#include "harpe/job/job_json.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::size_t kTraining = 0;  // teller of the clock link, reader of the orders
+constexpr Megahertz kFree{0};         // takes the lock off
+
+void write_to_standard_error(const std::string& text) {
+  std::fprintf(stderr, "harpe: %s\n", text.c_str());
+}
+
+/// Tells this process from another one that claims its place.
+std::string random_session() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return std::to_string(system_clock().now().ns);
+  }
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+/// Without a server there is nothing to do.
+class IdleClient final : public RankClient {
+ public:
+  void on_instruction_begin(InstructionKind, int, int) noexcept override {}
+  void on_instruction_end() noexcept override {}
+  void on_iteration_begin(std::int64_t) noexcept override {}
+  void on_iteration_end(std::span<const TimeSpan>) noexcept override {}
+  Counts counts() const noexcept override { return {}; }
+  bool registered() const noexcept override { return false; }
+};
+
+class ActiveClient final : public RankClient {
+ public:
+  ActiveClient(const RankClientOptions& options, InstructionCursor cursor, MeasuredGpu gpu,
+               std::unique_ptr<HttpLink> link)
+      : notice_(options.notice), cursor_(std::move(cursor)), gpu_(std::move(gpu)) {
+    Clock& clock = system_clock();
+    if (!options.clock_socket->empty() && gpu_.index) {
+      clocks_ = std::make_unique<ClockLink>(ClockLinkOptions{.socket = *options.clock_socket,
+                                                             .gpu = *gpu_.index,
+                                                             .lease = options.lease,
+                                                             .name = options.job},
+                                            wanted_, clock, notice_);
+    }
+    ServerSessionOptions session{.job = options.job,
+                                 .spec = job_spec_json(options.spec),
+                                 .registration = {.place = *options.place,
+                                                  .session = random_session(),
+                                                  .run = options.run,
+                                                  .gpu = gpu_.name,
+                                                  .clocks = gpu_.clocks},
+                                 .patience = options.patience};
+    courier_ = std::make_unique<Courier>(Courier::Parts{.link = std::move(link),
+                                                        .clocks = clocks_.get(),
+                                                        .monitor = gpu_.monitor.get(),
+                                                        .orders = orders_,
+                                                        .clock = clock,
+                                                        .notice = notice_},
+                                         std::move(session), cursor_.instructions());
+    const Seconds ahead =
+        options.look_ahead.value_or(kShareOfLatency * options.spec.switch_latency);
+    pacer_ = std::make_unique<Pacer>(
+        Pacer::Parts{.ring = ring_, .wanted = wanted_, .clocks = clocks_.get(), .clock = clock},
+        Pacer::Options{.instructions = cursor_.instructions(), .look_ahead = ahead},
+        [this](IterationRecord record) { courier_->ended(std::move(record)); });
+  }
+
+  ~ActiveClient() override {
+    pacer_->stop();
+    courier_->stop();
+  }
+  ActiveClient(const ActiveClient&) = delete;
+  ActiveClient& operator=(const ActiveClient&) = delete;
+
+  void on_instruction_begin(InstructionKind kind, int chunk, int micro_batch) noexcept override {
+    if (cursor_.next() < 0 || iteration_ < 0) begin_iteration(iteration_ + 1);
+    const InstructionCursor::Taken taken = cursor_.take(kind, chunk, micro_batch);
+    if (!taken.expected) note_unexpected(taken.position >= 0);
+    // One that the schedule does not have runs at full clocks, rather than at another one's.
+    want(taken.position >= 0 ? clock_at(taken.position) : free_clock());
+    const Megahertz clock = wanted_.clock();
+    Megahertz next = next_clock();
+    if (next == WantedClock::kAsItIs) next = clock;
+    count(instructions_);
+    ring_.push({.at = system_clock().now(),
+                .number = taken.position,
+                .clock = clock,
+                .next_clock = next,
+                .step = wanted_.steps(),
+                .kind = RankEvent::Kind::kInstructionBegin,
+                .instruction = kind,
+                .chunk = static_cast<std::uint16_t>(chunk)});
+  }
+
+  void on_instruction_end() noexcept override {
+    ring_.push({.at = system_clock().now(), .kind = RankEvent::Kind::kInstructionEnd});
+    // The GPU waits now, or its next instruction begins: either way its clock is wanted.
+    want(next_clock());
+  }
+
+  void on_iteration_begin(std::int64_t iteration) noexcept override { begin_iteration(iteration); }
+
+  void on_iteration_end(std::span<const TimeSpan> device_times) noexcept override {
+    if (!device_times.empty()) {
+      try {
+        courier_->device_times(iteration_, {device_times.begin(), device_times.end()});
+      } catch (const std::bad_alloc&) {
+        // Those of the calls stand.
+      }
+    }
+    ring_.push({.at = system_clock().now(), .kind = RankEvent::Kind::kIterationEnd});
+  }
+
+  Counts counts() const noexcept override {
+    return {.iterations = iterations_.load(std::memory_order_relaxed),
+            .instructions = instructions_.load(std::memory_order_relaxed),
+            .clock_changes = clock_changes_.load(std::memory_order_relaxed) + pacer_->asked_ahead(),
+            .asked_ahead = pacer_->asked_ahead(),
+            .unexpected = unexpected_.load(std::memory_order_relaxed),
+            .unknown = unknown_.load(std::memory_order_relaxed),
+            .reports_sent = courier_->reports_sent(),
+            .reports_dropped = courier_->reports_dropped(),
+            .events_lost = ring_.lost(),
+            .version = version_.load(std::memory_order_relaxed)};
+  }
+  bool registered() const noexcept override { return courier_->registered(); }
+
+ private:
+  static constexpr double kShareOfLatency = 0.7;
+
+  /// Of one writer.
+  static void count(std::atomic<std::uint64_t>& counter) noexcept {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+  void begin_iteration(std::int64_t iteration) noexcept {
+    iteration_ = iteration;
+    cursor_.restart();
+    const OrderBook* book = orders_.acquire(kTraining);
+    in_force_ = book == nullptr ? nullptr : book->in_force(iteration);
+    following_ = book == nullptr ? nullptr : book->in_force(iteration + 1);
+    const std::uint64_t version = in_force_ == nullptr ? 0 : in_force_->version;
+    version_.store(version, std::memory_order_relaxed);
+    count(iterations_);
+    ring_.push({.at = system_clock().now(),
+                .number = iteration,
+                .version = version,
+                .kind = RankEvent::Kind::kIterationBegin});
+    want(clock_at(cursor_.first()));
+  }
+
+  static Megahertz clock_of(const StageOrders& orders, int position) noexcept {
+    const Megahertz clock = orders.clocks[static_cast<std::size_t>(position)];
+    return clock.value == 0 ? WantedClock::kAsItIs : clock;
+  }
+  Megahertz clock_at(int position) const noexcept {
+    return in_force_ == nullptr ? free_clock() : clock_of(*in_force_, position);
+  }
+  /// Without orders: no lock, unless there never was one.
+  Megahertz free_clock() const noexcept {
+    return wanted_.clock() == WantedClock::kAsItIs ? WantedClock::kAsItIs : kFree;
+  }
+  /// Of the instruction after this one, or the first of the next iteration.
+  Megahertz next_clock() const noexcept {
+    if (cursor_.next() >= 0) return clock_at(cursor_.next());
+    return following_ == nullptr ? free_clock() : clock_of(*following_, cursor_.first());
+  }
+
+  void want(Megahertz clock) noexcept {
+    const auto tell = [this](Megahertz told) {
+      if (clocks_ != nullptr) clocks_->tell(kTraining, told);
+    };
+    if (wanted_.step(clock, tell)) count(clock_changes_);
+  }
+
+  void note_unexpected(bool is_known) noexcept {
+    count(is_known ? unexpected_ : unknown_);
+    if (std::exchange(told_unexpected_, true)) return;
+    try {
+      courier_->say(
+          is_known ? "training runs instructions in another order than its schedule says; each "
+                     "gets the clock of its own entry, but the plan is made for the schedule"
+                   : "training runs an instruction that its schedule does not have; it gets no "
+                     "clock of the plan");
+    } catch (const std::exception&) {
+      // No memory for a message: then without.
+    }
+  }
+
+  std::function<void(const std::string&)> notice_;
+  InstructionCursor cursor_;
+  MeasuredGpu gpu_;
+  EventRing ring_;
+  WantedClock wanted_;
+  PublishedOrders orders_;
+  std::unique_ptr<ClockLink> clocks_;
+
+  // Of training's thread.
+  std::int64_t iteration_ = -1;
+  const StageOrders* in_force_ = nullptr;   ///< held by `orders_`
+  const StageOrders* following_ = nullptr;  ///< in the next iteration, as far as is known
+  bool told_unexpected_ = false;
+  std::atomic<std::uint64_t> iterations_ = 0, instructions_ = 0, clock_changes_ = 0;
+  std::atomic<std::uint64_t> unexpected_ = 0, unknown_ = 0, version_ = 0;
+
+  std::unique_ptr<Courier> courier_;
+  std::unique_ptr<Pacer> pacer_;  ///< last: it uses all of the above
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options) {
+  auto complete_options = complete(std::move(options), process_environment());
+  if (!complete_options) return std::move(complete_options).error();
+  options = *std::move(complete_options);
+  if (!options.notice) options.notice = write_to_standard_error;
+  if (options.server.empty()) {
+    options.notice("no server is given (HARPE_SERVER): training goes on without Harpe");
+    return std::unique_ptr<RankClient>(std::make_unique<IdleClient>());
+  }
+  auto cursor = InstructionCursor::make(options.spec.schedule, options.place->stage);
+  if (!cursor) return std::move(cursor).error();
+  auto link = HttpLink::open(
+      {.server = options.server, .token = options.token, .ca_file = options.ca_file});
+  if (!link) return std::move(link).error();
+  auto gpu = MeasuredGpu::find(options);
+  if (!gpu) return std::move(gpu).error();
+  try {
+    return std::unique_ptr<RankClient>(std::make_unique<ActiveClient>(
+        options, *std::move(cursor), *std::move(gpu), *std::move(link)));
+  } catch (const std::system_error& error) {
+    return Error::of(ErrorCode::kUnavailable,
+                     std::string("no thread can be started: ") + error.what());
+  }
+}
+
+}  // namespace harpe

@@ -1,0 +1,252 @@
+#include "harpe/client/rank_client_options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "harpe/base/fields.h"
+#include "harpe/base/file.h"
+#include "harpe/base/json.h"
+#include "harpe/base/text.h"
+#include "harpe/job/job_json.h"
+
+namespace harpe {
+namespace {
+
+constexpr double kLongest = 86400;
+constexpr std::size_t kLongestId = 128;
+
+/// Reads variables, and keeps faults.
+class Variables {
+ public:
+  Variables(const Environment& environment, Faults& faults)
+      : environment_(environment), faults_(faults) {}
+
+  std::optional<std::string> text(const char* name) const {
+    const char* value = environment_(name);
+    if (value == nullptr || *value == 0) return std::nullopt;
+    return value;
+  }
+  std::optional<int> integer(const char* name, int lowest) const {
+    const auto value = text(name);
+    if (!value) return std::nullopt;
+    const auto number = parse_integer(*value);
+    if (!number || *number < lowest || *number > std::numeric_limits<int>::max()) {
+      faults_.add(std::string(name) + " is a whole number from " + std::to_string(lowest) +
+                  ", not " + in_quotes(*value));
+      return std::nullopt;
+    }
+    return static_cast<int>(*number);
+  }
+  std::optional<Seconds> seconds(const char* name) const {
+    const auto value = text(name);
+    if (!value) return std::nullopt;
+    const auto number = parse_number(*value);
+    if (!number || *number < 0 || *number > kLongest) {
+      faults_.add(std::string(name) + " is a number of seconds, not " + in_quotes(*value));
+      return std::nullopt;
+    }
+    return Seconds{*number};
+  }
+
+ private:
+  const Environment& environment_;
+  Faults& faults_;
+};
+
+void add_all(Faults& faults, const Error& error) {
+  for (const Fault& fault : error.faults) faults.add(fault.text());
+}
+
+/// The job from a file, or a plain schedule from three variables.
+void complete_spec(JobSpec& spec, const Variables& variables, Faults& faults) {
+  if (!spec.schedule.lists.empty()) return;
+  if (const auto file = variables.text("HARPE_JOB_FILE")) {
+    const auto text = read_file(*file);
+    if (!text) return add_all(faults, text.error());
+    auto read = parse_job_spec(*text);
+    if (!read) return add_all(faults, read.error());
+    spec = *std::move(read);
+    return;
+  }
+  const auto name = variables.text("HARPE_SCHEDULE");
+  if (!name) {
+    faults.add(
+        "the job is not described: give a spec with its schedule, or HARPE_JOB_FILE, or "
+        "HARPE_SCHEDULE, HARPE_STAGES and HARPE_MICRO_BATCHES");
+    return;
+  }
+  spec.shape.stages = variables.integer("HARPE_STAGES", 1).value_or(spec.shape.stages);
+  spec.shape.data = variables.integer("HARPE_DATA", 1).value_or(spec.shape.data);
+  spec.shape.tensor = variables.integer("HARPE_TENSOR", 1).value_or(spec.shape.tensor);
+  auto schedule = make_schedule(
+      *name, {.stages = spec.shape.stages,
+              .micro_batches = variables.integer("HARPE_MICRO_BATCHES", 1).value_or(1),
+              .chunks = variables.integer("HARPE_CHUNKS", 1).value_or(2)});
+  if (!schedule) return add_all(faults, schedule.error());
+  spec.schedule = *std::move(schedule);
+  if (const auto latency = variables.seconds("HARPE_SWITCH_LATENCY_S")) {
+    spec.switch_latency = *latency;
+  }
+}
+
+/// RANK counts the ranks of a job in an order that frameworks choose: the first of the three runs
+/// fastest. Harpe's own is tensor,stage,data; Megatron's default tensor,data,stage.
+std::optional<Place> place_of_rank(int rank, const JobShape& shape, std::string_view order,
+                                   Faults& faults) {
+  Place place;
+  struct Part {
+    std::string_view name;
+    int size;
+    int* into;
+    bool used = false;
+  };
+  Part parts[] = {{"data", shape.data, &place.data},
+                  {"stage", shape.stages, &place.stage},
+                  {"tensor", shape.tensor, &place.tensor}};
+  int left = rank;
+  std::string_view rest = order;
+  for (int i = 0; i < 3; ++i) {
+    const std::string_view word = trim(rest.substr(0, rest.find(',')));
+    rest.remove_prefix(std::min(
+        rest.size(), rest.find(',') == std::string_view::npos ? rest.size() : rest.find(',') + 1));
+    const auto part = std::ranges::find(parts, word, &Part::name);
+    if (part == std::end(parts) || part->used) {
+      faults.add("HARPE_RANK_ORDER is data, stage and tensor in some order, not " +
+                 in_quotes(order));
+      return std::nullopt;
+    }
+    part->used = true;
+    *part->into = left % part->size;
+    left /= part->size;
+  }
+  if (left != 0 || rank < 0) {
+    faults.add("RANK is " + std::to_string(rank) + ", but the job has " +
+               std::to_string(shape.ranks()) + " ranks");
+    return std::nullopt;
+  }
+  return place;
+}
+
+void complete_place(RankClientOptions& options, const Variables& variables, Faults& faults) {
+  if (options.place) return;
+  const auto data = variables.integer("HARPE_DATA_RANK", 0);
+  const auto stage = variables.integer("HARPE_STAGE_RANK", 0);
+  const auto tensor = variables.integer("HARPE_TENSOR_RANK", 0);
+  if (data || stage || tensor) {
+    options.place = {data.value_or(0), stage.value_or(0), tensor.value_or(0)};
+  } else if (const auto rank = variables.integer("RANK", 0)) {
+    const std::string order = variables.text("HARPE_RANK_ORDER").value_or("tensor,stage,data");
+    options.place = place_of_rank(*rank, options.spec.shape, order, faults);
+  } else if (options.spec.shape.ranks() == 1) {
+    options.place = Place{};
+  } else {
+    faults.add(
+        "this rank's place is not given: give a place, or HARPE_DATA_RANK, "
+        "HARPE_STAGE_RANK and HARPE_TENSOR_RANK, or RANK");
+  }
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const char* name) { return std::getenv(name); };
+}
+
+Result<RankClientOptions> complete(RankClientOptions options, const Environment& environment) {
+  Faults faults;
+  const Variables variables(environment, faults);
+  const auto fill = [&](std::string& into, const char* name) {
+    if (into.empty()) into = variables.text(name).value_or("");
+  };
+  fill(options.server, "HARPE_SERVER");
+  if (options.server.empty()) return options;
+  fill(options.token, "HARPE_TOKEN");
+  fill(options.job, "HARPE_JOB");
+  fill(options.run, "HARPE_RUN");
+  if (options.ca_file.empty()) options.ca_file = variables.text("HARPE_CA_FILE").value_or("");
+  if (!options.clock_socket) {
+    const char* socket = environment("HARPE_CLOCK_SOCKET");
+    options.clock_socket = socket != nullptr ? socket : "/run/harpe/clock.sock";
+  }
+  if (!options.gpu) options.gpu = variables.integer("HARPE_GPU", 0);
+  if (!options.look_ahead) options.look_ahead = variables.seconds("HARPE_LOOK_AHEAD_S");
+
+  const auto is_allowed = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
+  };
+  if (options.job.empty()) {
+    faults.add("the job has no id: give one, or HARPE_JOB");
+  } else if (options.job.size() > kLongestId || !std::ranges::all_of(options.job, is_allowed)) {
+    faults.add("a job's id has up to 128 letters, digits, '.', '_' and '-', not " +
+               in_quotes(options.job));
+  }
+  complete_spec(options.spec, variables, faults);
+  if (faults.empty()) {
+    if (options.spec.name.empty()) options.spec.name = options.job;
+    if (const Status valid = validate(options.spec); !valid) add_all(faults, valid.error());
+  }
+  if (faults.empty()) complete_place(options, variables, faults);
+  if (faults.empty() && !options.spec.shape.holds(*options.place)) {
+    const JobShape& shape = options.spec.shape;
+    faults.add("data " + std::to_string(options.place->data) + ", stage " +
+               std::to_string(options.place->stage) + ", tensor " +
+               std::to_string(options.place->tensor) + " is no place of a job of " +
+               std::to_string(shape.data) + " x " + std::to_string(shape.stages) + " x " +
+               std::to_string(shape.tensor));
+  }
+  if (!(options.lease.value >= 1 && options.lease.value <= kLongest)) {
+    faults.add("a lease lasts from one second to a day");
+  }
+  if (!(options.patience.value >= 0 && options.patience.value <= kLongest)) {
+    faults.add("patience is from zero seconds to a day");
+  }
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return options;
+}
+
+Result<RankClientOptions> parse_rank_client_options(std::string_view text) {
+  auto document = parse_json(text, "options");
+  if (!document) return std::move(document).error();
+  if (document->type != JsonValue::Type::kObject) {
+    return Error::invalid("options are a JSON object");
+  }
+  Faults faults("options");
+  RankClientOptions options;
+  Fields fields(*document, "the options", faults);
+  options.server = fields.text("server").value_or("");
+  options.token = fields.text("token").value_or("");
+  options.ca_file = fields.text("ca_file").value_or("");
+  options.job = fields.text("job").value_or("");
+  options.run = fields.text("run").value_or("");
+  if (const auto socket = fields.text("clock_socket")) options.clock_socket = *socket;
+  constexpr int kMost = std::numeric_limits<int>::max();
+  const auto data = fields.integer("data", 0, kMost);
+  const auto stage = fields.integer("stage", 0, kMost);
+  const auto tensor = fields.integer("tensor", 0, kMost);
+  if (data || stage || tensor) {
+    options.place = {static_cast<int>(data.value_or(0)), static_cast<int>(stage.value_or(0)),
+                     static_cast<int>(tensor.value_or(0))};
+  }
+  if (const auto gpu = fields.integer("gpu", 0, kMost)) options.gpu = static_cast<int>(*gpu);
+  if (const auto lease = fields.number("lease_s", 1, kLongest)) options.lease = {*lease};
+  if (const auto patience = fields.number("patience_s", 0, kLongest)) {
+    options.patience = {*patience};
+  }
+  if (const auto ahead = fields.number("look_ahead_s", 0, kLongest)) options.look_ahead = {*ahead};
+  if (fields.object("spec") != nullptr) {
+    // Read by the one reader of jobs, which takes text.
+    const auto whole = nlohmann::json::parse(text, nullptr, false);
+    auto read = parse_job_spec(whole.at("spec").dump());
+    if (!read) return std::move(read).error();
+    options.spec = *std::move(read);
+  }
+  fields.finish();
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return options;
+}
+
+}  // namespace harpe

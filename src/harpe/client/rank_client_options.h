@@ -1,0 +1,60 @@
+#pragma once
+/// \file
+/// What a training rank tells its client, from the program or from the environment.
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/hw/device.h"
+#include "harpe/job/job_spec.h"
+#include "harpe/job/shape.h"
+
+namespace harpe {
+
+/// Everything may also stand in the environment (docs/client.md); what the program gives goes
+/// first.
+struct RankClientOptions {
+  std::string server;             ///< "http://10.0.0.1:7070"; empty: the client does nothing
+  std::string token;              ///< of the job
+  std::filesystem::path ca_file;  ///< certificates to trust in place of the system's
+  std::string job;                ///< id: [A-Za-z0-9._-]{1,128}, the same on all ranks
+  JobSpec spec;                   ///< the same on all ranks
+  std::optional<Place> place;     ///< of this rank
+  std::string run;                ///< this start of training, the same on all ranks; may be empty
+
+  std::optional<std::filesystem::path> clock_socket;  ///< the agent's; empty path: sets no clocks
+  std::optional<int> gpu;  ///< index among this node's GPUs, in PCI order
+  /// The GPU to measure, in place of opening the node's devices; must outlive the client, and is
+  /// its alone.
+  Gpu* measured = nullptr;
+
+  Seconds lease{60};     ///< on the GPU's clock, renewed three times as often
+  Seconds patience{30};  ///< without a server until the GPU is set free to run at full clocks
+  /// Shortest time from asking for a clock to its coming into force, by which it is asked for ahead
+  /// of the instruction that needs it; 0: only asked for when the one before ends. Unset: 0.7 of
+  /// the job's `switch_latency`.
+  std::optional<Seconds> look_ahead;
+  /// Hears what a person should know, from a thread of the client's own; must not block. Unset:
+  /// standard error, each line beginning with "harpe: ".
+  std::function<void(const std::string&)> notice;
+};
+
+/// Looks a variable up: null where it is not set.
+using Environment = std::function<const char*(const char* name)>;
+Environment process_environment();
+
+/// Fills in from the environment what is not given, and checks all of it. Faults name the variable
+/// or the member, all at once.
+Result<RankClientOptions> complete(RankClientOptions options, const Environment& environment);
+
+/// Options as JSON, for languages that have no such struct: {"server", "token", "ca_file", "job",
+/// "spec": {as a job is registered}, "data", "stage", "tensor", "run", "clock_socket", "gpu",
+/// "lease_s", "patience_s", "look_ahead_s"}; all may be left out. Faults carry line and column.
+Result<RankClientOptions> parse_rank_client_options(std::string_view text);
+
+}  // namespace harpe

@@ -1,0 +1,123 @@
+#include "harpe/client/rank_client_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+
+#include "harpe/job/job_json.h"
+
+namespace harpe {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Variables = std::map<std::string, std::string>;
+
+Result<RankClientOptions> completed(const Variables& variables, RankClientOptions options = {}) {
+  return complete(std::move(options), [&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+const Variables kEnough = {{"HARPE_SERVER", "http://127.0.0.1:7070"},
+                           {"HARPE_JOB", "gpt3-7"},
+                           {"HARPE_SCHEDULE", "1f1b"},
+                           {"HARPE_DATA", "2"},
+                           {"HARPE_STAGES", "4"},
+                           {"HARPE_MICRO_BATCHES", "8"},
+                           {"RANK", "6"}};
+
+Variables with(Variables variables, const Variables& more) {
+  for (const auto& [name, value] : more) variables[name] = value;
+  return variables;
+}
+
+TEST(RankClientOptions, TheEnvironmentSuffices) {
+  const auto options = completed(kEnough);
+  ASSERT_TRUE(options.ok()) << options.error().text();
+  EXPECT_EQ(options->spec.schedule.stages, 4);
+  EXPECT_EQ(options->spec.schedule.micro_batches, 8);
+  EXPECT_EQ(*options->place, (Place{1, 2, 0}));
+  EXPECT_EQ(*options->clock_socket, "/run/harpe/clock.sock");
+  EXPECT_EQ(options->spec.name, "gpt3-7");
+}
+
+TEST(RankClientOptions, WhatTheProgramGivesGoesFirst) {
+  RankClientOptions given;
+  given.job = "mine";
+  given.place = Place{0, 3, 0};
+  given.clock_socket = "";
+  const auto options = completed(with(kEnough, {{"HARPE_CLOCK_SOCKET", "/tmp/x"}}), given);
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->job, "mine");
+  EXPECT_EQ(options->place->stage, 3);
+  EXPECT_EQ(*options->clock_socket, "");
+}
+
+TEST(RankClientOptions, RanksAreCountedAsTheFrameworkCountsThem) {
+  const Variables job = with(kEnough, {{"HARPE_TENSOR", "2"}, {"RANK", "13"}});
+  // 13 of 2 x 4 x 2: tensor 1, then 6 of stages and pipelines.
+  EXPECT_EQ(*completed(job)->place, (Place{1, 2, 1}));
+  EXPECT_EQ(*completed(with(job, {{"HARPE_RANK_ORDER", "tensor,data,stage"}}))->place,
+            (Place{0, 3, 1}));
+  EXPECT_EQ(*completed(with(job, {{"HARPE_DATA_RANK", "1"}, {"HARPE_STAGE_RANK", "3"}}))->place,
+            (Place{1, 3, 0}));
+  EXPECT_FALSE(completed(with(job, {{"RANK", "16"}})).ok());
+  EXPECT_FALSE(completed(with(job, {{"HARPE_RANK_ORDER", "tensor,data,data"}})).ok());
+  EXPECT_FALSE(completed(with(job, {{"HARPE_RANK_ORDER", "tensor"}})).ok());
+}
+
+TEST(RankClientOptions, TheJobMayStandInAFile) {
+  const auto options = completed(kEnough);
+  const std::string path = ::testing::TempDir() + "harpe-job-" + std::to_string(::getpid());
+  std::ofstream(path) << job_spec_json(options->spec);
+  Variables variables = kEnough;
+  variables.erase("HARPE_SCHEDULE");
+  const auto read = completed(with(variables, {{"HARPE_JOB_FILE", path}}));
+  ASSERT_TRUE(read.ok()) << read.error().text();
+  EXPECT_EQ(read->spec.schedule.lists, options->spec.schedule.lists);
+  std::ofstream(path) << "{\"data\": -1}";
+  EXPECT_FALSE(completed(with(variables, {{"HARPE_JOB_FILE", path}})).ok());
+  std::remove(path.c_str());
+  const auto missing = completed(with(variables, {{"HARPE_JOB_FILE", path}}));
+  ASSERT_FALSE(missing.ok());
+  EXPECT_THAT(missing.error().text(), HasSubstr(path));
+}
+
+TEST(RankClientOptions, AllFaultsAtOnceWithTheVariable) {
+  const auto options = completed(with(
+      kEnough, {{"HARPE_JOB", "a/../b"}, {"HARPE_GPU", "first"}, {"HARPE_MICRO_BATCHES", "0"}}));
+  ASSERT_FALSE(options.ok());
+  EXPECT_THAT(options.error().text(), HasSubstr("a/../b"));
+  EXPECT_THAT(options.error().text(), HasSubstr("HARPE_GPU"));
+  EXPECT_THAT(options.error().text(), HasSubstr("HARPE_MICRO_BATCHES"));
+}
+
+TEST(RankClientOptions, WithoutAServerNothingElseIsNeeded) {
+  const auto options = completed({});
+  ASSERT_TRUE(options.ok());
+  EXPECT_TRUE(options->server.empty());
+}
+
+TEST(RankClientOptions, AreReadFromJson) {
+  const auto options = parse_rank_client_options(
+      R"({"server": "http://x:1", "job": "j", "spec": {"data": 1, "stages": 2, "tensor": 1,
+          "schedule": "1f1b", "micro_batches": 4, "chunks": 1}, "data": 0, "stage": 1, "gpu": 3,
+          "clock_socket": "", "look_ahead_s": 0.007})");
+  ASSERT_TRUE(options.ok()) << options.error().text();
+  EXPECT_EQ(options->spec.schedule.lists.size(), 2);
+  EXPECT_EQ(options->place->stage, 1);
+  EXPECT_EQ(*options->gpu, 3);
+  EXPECT_DOUBLE_EQ(options->look_ahead->value, 0.007);
+  for (const char* wrong : {"", "[]", R"({"sever": "http://x"})", R"({"stage": -1})",
+                            R"({"spec": {"data": 0}})", R"({"spec": 3})", R"({"lease_s": 1e99})"}) {
+    EXPECT_FALSE(parse_rank_client_options(wrong).ok()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace harpe

@@ -1,0 +1,280 @@
+// The conversation of a rank with its server, line by line, on a clock that a test moves.
+
+#include "harpe/client/server_session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <utility>
+
+#include "harpe/job/job_json.h"
+
+namespace harpe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// Keeps what is sent until the test answers.
+class ScriptedLink final : public HttpLink {
+ public:
+  struct Request {
+    std::string line, body;
+    std::function<void(HttpAnswer)> done;
+  };
+
+  void send(const std::string& method, const std::string& path, std::string body,
+            std::function<void(HttpAnswer)> done) override {
+    requests.push_back({method + " " + path, std::move(body), std::move(done)});
+  }
+  void listen(const std::string& path, std::function<void(std::string_view)> bytes,
+              std::function<void(HttpAnswer)> ended) override {
+    ++listens;
+    stream_path = path;
+    stream_bytes = std::move(bytes);
+    stream_ended = std::move(ended);
+  }
+  void stop_listening() override {}
+  void step(Seconds) override {}
+  void wake() override {}
+
+  std::vector<Request> requests;
+  int listens = 0;
+  std::string stream_path;
+  std::function<void(std::string_view)> stream_bytes;
+  std::function<void(HttpAnswer)> stream_ended;
+};
+
+class Session : public ::testing::Test {
+ protected:
+  Session() {
+    options_.job = "gpt3";
+    options_.spec = "{\"spec\": 1}";
+    options_.registration = {
+        .place = {1, 2, 0}, .session = "me", .run = "", .gpu = "A40", .clocks = {{1740}, {1725}}};
+    options_.patience = 30_s;
+    session_ = std::make_unique<ServerSession>(
+        options_, link_, clock_,
+        ServerSession::Listener{
+            .orders =
+                [this](const std::vector<StageOrders>& orders) {
+                  for (const StageOrders& one : orders) versions_.push_back(one.version);
+                },
+            .notice = [this](const std::string& text) { notices_.push_back(text); },
+            .governed = [this](bool governed) { governed_.push_back(governed); }});
+  }
+
+  /// What was sent since the last answer, at most one request at a time.
+  std::string sent() {
+    session_->tick();
+    EXPECT_LE(link_.requests.size(), 1);
+    return link_.requests.empty() ? "" : link_.requests.front().line;
+  }
+  void answer(int status, const std::string& body = {}) {
+    ASSERT_THAT(link_.requests, SizeIs(1));
+    auto request = std::move(link_.requests.front());
+    link_.requests.clear();
+    request.done({status, body, status == 0 ? "connection refused" : ""});
+  }
+  void pass(double seconds) {
+    for (int i = 0; i < 10; ++i) {
+      clock_.advance({seconds / 10});
+      session_->tick();
+    }
+  }
+  void run_to_running() {
+    EXPECT_EQ(sent(), "PUT /v1/jobs/gpt3");
+    answer(201, R"({"job": "gpt3"})");
+    EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
+    answer(200, R"({"rank": 6, "orders": []})");
+    EXPECT_TRUE(session_->registered());
+  }
+  static IterationReport report(std::int64_t iteration) {
+    IterationReport report;
+    report.place = {1, 2, 0};
+    report.iteration = iteration;
+    report.time = 1_s;
+    return report;
+  }
+  static std::string orders(int version) {
+    return R"({"version": 9, "orders": [{"version": )" + std::to_string(version) +
+           R"(, "from_iteration": 3, "purpose": "plan", "clocks_mhz": [900]}]})";
+  }
+
+  ManualClock clock_{Instant{1'000'000'000}};
+  ScriptedLink link_;
+  ServerSessionOptions options_;
+  std::vector<std::uint64_t> versions_;
+  std::vector<std::string> notices_;
+  std::vector<bool> governed_;
+  std::unique_ptr<ServerSession> session_;
+};
+
+TEST_F(Session, RegistersReportsAndHearsOrdersBothWays) {
+  EXPECT_EQ(sent(), "PUT /v1/jobs/gpt3");
+  EXPECT_EQ(link_.requests[0].body, options_.spec);
+  answer(200);
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
+  const auto registration = parse_rank_registration(link_.requests[0].body);
+  ASSERT_TRUE(registration.ok());
+  EXPECT_EQ(registration->session, "me");
+  EXPECT_EQ(registration->place, (Place{1, 2, 0}));
+  answer(200, orders(1));
+  EXPECT_EQ(link_.stream_path, "/v1/jobs/gpt3/events?data=1&stage=2");
+  EXPECT_EQ(sent(), "");
+  session_->report(report(0));
+  session_->report(report(1));
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
+  const auto sent_report = parse_iteration_report(link_.requests[0].body);
+  ASSERT_TRUE(sent_report.ok()) << sent_report.error().text();
+  EXPECT_EQ(sent_report->session, "me");
+  EXPECT_EQ(sent_report->known, 1);
+  answer(200, orders(4));
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
+  EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->known, 4);
+  answer(200, R"({"version": 4})");
+  EXPECT_EQ(sent(), "");
+  link_.stream_bytes("event: orders\ndata: " + orders(5) + "\n\nevent: phase\ndata: {}\n\n");
+  EXPECT_THAT(versions_, ElementsAre(1, 4, 5));
+  EXPECT_THAT(governed_, ElementsAre(true));
+  EXPECT_THAT(notices_, IsEmpty());
+  EXPECT_EQ(session_->reports_sent(), 2);
+}
+
+TEST_F(Session, AServerThatIsNotThereIsToldOnceAndLookedForMoreSeldom) {
+  std::vector<double> tries;
+  for (int i = 0; i < 12; ++i) {
+    while (sent().empty()) pass(0.1);
+    tries.push_back((clock_.now() - Instant{1'000'000'000}).value);
+    answer(0);
+  }
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("connection refused")));
+  EXPECT_LT(tries[1] - tries[0], 1);
+  for (std::size_t i = 1; i < tries.size(); ++i) EXPECT_LT(tries[i] - tries[i - 1], 39);
+  EXPECT_GT(tries[11] - tries[10], 20);
+  EXPECT_THAT(governed_, IsEmpty()) << "nothing was, so nothing is set free";
+  while (sent().empty()) pass(1);
+  run_to_running();
+  EXPECT_THAT(notices_, SizeIs(2)) << "that it is there again";
+  EXPECT_THAT(governed_, ElementsAre(true));
+}
+
+TEST_F(Session, ClocksAreSetFreeWhenTheServerStaysAwayAndTakenAgain) {
+  run_to_running();
+  session_->report(report(0));
+  ASSERT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
+  answer(503);
+  EXPECT_THAT(governed_, ElementsAre(true)) << "not at once";
+  for (int i = 0; i < 40; ++i) {
+    pass(1);
+    if (!sent().empty()) answer(0);
+  }
+  EXPECT_THAT(governed_, ElementsAre(true, false));
+  EXPECT_THAT(notices_, SizeIs(1));
+  while (sent().empty()) pass(1);
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports") << "what was measured is not lost";
+  answer(200, orders(8));
+  EXPECT_THAT(governed_, ElementsAre(true, false, true));
+  EXPECT_THAT(versions_, ElementsAre(8));
+  // And a short outage changes nothing.
+  session_->report(report(1));
+  sent();
+  answer(500);
+  pass(2);
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
+  answer(200);
+  pass(60);
+  EXPECT_THAT(governed_, ElementsAre(true, false, true));
+}
+
+TEST_F(Session, RegistersAgainWhereTheServerForgot) {
+  run_to_running();
+  session_->report(report(0));
+  sent();
+  answer(409, R"({"error": {"code": "conflict", "message": "no such session"}})");
+  EXPECT_FALSE(session_->registered());
+  while (sent().empty()) pass(0.1);
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
+  answer(404);
+  while (sent().empty()) pass(0.1);
+  EXPECT_EQ(sent(), "PUT /v1/jobs/gpt3");
+  answer(201);
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
+  answer(200, "{}");
+  EXPECT_TRUE(session_->registered());
+  EXPECT_THAT(notices_, IsEmpty());
+}
+
+TEST_F(Session, APlaceThatIsTakenIsTriedAgainAndToldIfItStays) {
+  sent();
+  answer(200);
+  for (int i = 0; i < 3; ++i) {
+    while (sent().empty()) pass(0.1);
+    EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
+    answer(409, R"({"error": {"code": "conflict", "message": "the place is taken"}})");
+  }
+  EXPECT_THAT(notices_, IsEmpty()) << "the process before may only just have ended";
+  for (int i = 0; i < 6; ++i) {
+    while (sent().empty()) pass(1);
+    answer(409, R"({"error": {"code": "conflict", "message": "the place is taken"}})");
+  }
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("the place is taken")));
+}
+
+TEST_F(Session, WhatOnlyAPersonCanMendIsToldOnceAndTriedSeldom) {
+  sent();
+  answer(401,
+         R"({"error": {"code": "no_permission", "message": "the token is for\nanother job"}})");
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("the token is for another job (status 401)")));
+  pass(50);
+  EXPECT_EQ(sent(), "");
+  pass(20);
+  EXPECT_EQ(sent(), "PUT /v1/jobs/gpt3");
+  answer(409, R"({"error": {"message": "another spec"}})");
+  EXPECT_THAT(notices_, SizeIs(1));
+}
+
+TEST_F(Session, ARefusedReportIsDroppedAndTheNextOneSent) {
+  run_to_running();
+  session_->report(report(0));
+  session_->report(report(1));
+  sent();
+  answer(400, R"({"error": {"message": "time_s: expected more"}})");
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
+  EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->iteration, 1);
+  answer(200, "not JSON at all");
+  EXPECT_THAT(notices_, SizeIs(2));
+  EXPECT_EQ(session_->reports_dropped(), 1);
+  EXPECT_EQ(session_->reports_sent(), 1);
+}
+
+TEST_F(Session, ReportsThatNobodyTakesAreBounded) {
+  for (int i = 0; i < 10'000; ++i) session_->report(report(i));
+  EXPECT_EQ(session_->waiting(), ServerSession::kMostReports);
+  EXPECT_EQ(session_->reports_dropped(), 10'000 - ServerSession::kMostReports);
+  run_to_running();
+  sent();
+  EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->iteration,
+            static_cast<std::int64_t>(10'000 - ServerSession::kMostReports));
+}
+
+TEST_F(Session, AStreamThatEndsIsOpenedAgain) {
+  run_to_running();
+  EXPECT_EQ(link_.listens, 1);
+  link_.stream_ended({200, "", ""});
+  pass(1);
+  EXPECT_EQ(link_.listens, 2);
+  link_.stream_ended({403, "", ""});
+  for (int i = 0; i < 5; ++i) {
+    pass(60);
+    link_.stream_ended({403, "", ""});
+  }
+  EXPECT_THAT(notices_, SizeIs(1));
+  EXPECT_TRUE(session_->registered()) << "answers bring orders, too";
+}
+
+}  // namespace
+}  // namespace harpe

@@ -1,0 +1,81 @@
+#pragma once
+/// \file
+/// The clock that one GPU should have now, as two threads ask for it: training, when an instruction
+/// begins or ends, and a timer, a little ahead.
+///
+/// Training counts its steps. The timer asks on behalf of one step; where training has taken
+/// another one meanwhile, it asks for nothing: a timer that comes late never sets a wrong clock.
+/// And whoever tells the agent looks again afterwards, so that the last clock told is the newest.
+
+#include <atomic>
+#include <cstdint>
+
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+/// Thread-safe; waits for nobody. `tell(Megahertz)` tells the agent, where a clock of 0 takes the
+/// lock off.
+class WantedClock {
+ public:
+  static constexpr Megahertz kAsItIs{-1};  ///< nothing wanted yet
+
+  /// Training takes its next step and wants this clock (`kAsItIs`: any). Answers whether the clock
+  /// was told now.
+  template <class Tell>
+  bool step(Megahertz clock, const Tell& tell) noexcept {
+    std::uint64_t before = word_.load(std::memory_order_relaxed);
+    std::uint64_t after = 0;
+    do {
+      const Megahertz wanted = clock == kAsItIs ? clock_of(before) : clock;
+      after = word_of(step_of(before) + 1, wanted);
+    } while (!word_.compare_exchange_weak(before, after));
+    if (clock_of(before) == clock_of(after)) return false;
+    tell_newest(after, tell);
+    return true;
+  }
+
+  /// The timer wants this clock ahead of the step after `step`. Answers whether it was told.
+  template <class Tell>
+  bool ahead(std::uint32_t step, Megahertz clock, const Tell& tell) noexcept {
+    std::uint64_t before = word_.load();
+    if (step_of(before) != step || clock == kAsItIs || clock_of(before) == clock) return false;
+    const std::uint64_t after = word_of(step, clock);
+    if (!word_.compare_exchange_strong(before, after)) return false;
+    tell_newest(after, tell);
+    return true;
+  }
+
+  /// Tells a new listener what is wanted.
+  template <class Tell>
+  void repeat(const Tell& tell) noexcept {
+    tell_newest(word_.load(), tell);
+  }
+
+  std::uint32_t steps() const noexcept { return step_of(word_.load(std::memory_order_relaxed)); }
+  Megahertz clock() const noexcept { return clock_of(word_.load(std::memory_order_relaxed)); }
+
+ private:
+  static std::uint64_t word_of(std::uint32_t step, Megahertz clock) {
+    return std::uint64_t{step} << 32 | static_cast<std::uint32_t>(clock.value);
+  }
+  static std::uint32_t step_of(std::uint64_t word) {
+    return static_cast<std::uint32_t>(word >> 32);
+  }
+  static Megahertz clock_of(std::uint64_t word) {
+    return {static_cast<int>(static_cast<std::uint32_t>(word))};
+  }
+  template <class Tell>
+  void tell_newest(std::uint64_t word, const Tell& tell) noexcept {
+    for (;;) {
+      if (clock_of(word) != kAsItIs) tell(clock_of(word));
+      const std::uint64_t now = word_.load();
+      if (clock_of(now) == clock_of(word)) return;
+      word = now;
+    }
+  }
+
+  std::atomic<std::uint64_t> word_ = word_of(0, kAsItIs);
+};
+
+}  // namespace harpe
