@@ -97,6 +97,15 @@ Status PostgresClaims::release(const std::string& job) {
   return ok_status();
 }
 
+void PostgresClaims::release_all() {
+  if (owned_.empty() || !session_.is_alive()) return;
+  // Where this fails the end of the session does it.
+  (void)session_.query(
+      "UPDATE harpe_owner SET server = '', url = '', backend = 0 WHERE server = $1", {identity_});
+  (void)session_.query("SELECT pg_advisory_unlock_all()");
+  owned_.clear();
+}
+
 Result<std::map<std::string, std::string>> PostgresClaims::owners(const std::string* job) {
   const std::string all;
   const auto found = session_.query(

@@ -24,6 +24,8 @@ class PostgresClaims {
   /// See Store. The session is connected.
   Result<bool> claim(const std::string& job, const std::string& url);
   Status release(const std::string& job);
+  /// All of them, so that others need not wait until the session has ended.
+  void release_all();
   Result<std::map<std::string, std::string>> owners(const std::string* job);
 
   /// Within a transaction: whether this store may change the job, which stays so until it ends.

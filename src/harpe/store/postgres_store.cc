@@ -31,6 +31,13 @@ class PostgresStore final : public Store {
         identity_(new_identity()),
         session_(url, options.timeout),
         claims_(session_, identity_) {}
+  PostgresStore(const PostgresStore&) = delete;
+  PostgresStore& operator=(const PostgresStore&) = delete;
+  ~PostgresStore() override {
+    listener_.reset();  // it may call this store
+    const std::lock_guard lock(mutex_);
+    claims_.release_all();
+  }
 
   Status open(std::span<const Migration> steps);
 

@@ -51,7 +51,7 @@ class PostgresServer {
               "'\nfsync = off\nfull_page_writes = off\nshared_buffers = 16MB\n"
               "max_connections = 40\nlc_messages = 'C'\n",
           std::ios::app);
-    write("pg_hba.conf", "local all guarded scram-sha-256\nlocal all all trust\n", std::ios::trunc);
+    write("pg_hba.conf", "local guarded all scram-sha-256\nlocal all all trust\n", std::ios::trunc);
     start();
   }
   PostgresServer(const PostgresServer&) = delete;

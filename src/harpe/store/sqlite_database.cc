@@ -39,6 +39,7 @@ SqliteStatement& SqliteStatement::bind(double number) {
 }
 
 Result<bool> SqliteStatement::step() {
+  errno = 0;
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
@@ -92,6 +93,7 @@ Status SqliteDatabase::open() {
 }
 
 Status SqliteDatabase::run(const char* statements) {
+  errno = 0;
   const int code = sqlite3_exec(handle_.get(), statements, nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) return error(code);
   return ok_status();
@@ -117,7 +119,10 @@ bool SqliteDatabase::in_transaction() const {
 }
 
 Error SqliteDatabase::error(int code) const {
-  const int system_error = handle_ ? sqlite3_system_errno(handle_.get()) : 0;
+  // SQLite does not keep what the system said where a commit fails.
+  const int last_error = errno;
+  int system_error = handle_ ? sqlite3_system_errno(handle_.get()) : 0;
+  if (system_error == 0 && (code & 0xff) == SQLITE_IOERR) system_error = last_error;
   const std::string said = handle_ ? sqlite3_errmsg(handle_.get()) : sqlite3_errstr(code);
   const std::string reason =
       system_error != 0 ? said + ": " + std::generic_category().message(system_error) : said;
