@@ -135,7 +135,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
   if (s.phase == JobPhase::kRegistering) return ok_status();
   if (added->moved || (s.redeploy && added->used)) s.deploy_again();
   const Deployment* due = s.in_force(report.iteration);
-  if (added->used && due != nullptr && report.version < due->version &&
+  if (added->used && due != nullptr && due->from > 0 && report.version < due->version &&
       s.late_version < due->version) {
     // It did not reach all ranks in time: the next change gets more.
     s.late_version = due->version;

@@ -68,7 +68,6 @@ void Job::State::note_full_speed(const FinishedIteration& iteration, Seconds tim
       deployment->stage_clocks != highest_clocks() || !told.empty() || !detected.empty()) {
     return;
   }
-  ++full_iterations;
   blend(full_time.value, time.value);
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
     double sum = 0;

@@ -41,6 +41,8 @@ void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
   profiler.emplace(spec.shape, work, std::move(clocks), spec.profiling, spec.blocking_power,
                    std::move(known));
   phase = JobPhase::kProfiling;
+  full_time = {};
+  std::ranges::fill(full_energy, 0.0);
   detector.reset();
   drift.reset();
   std::string text = "profiling ";

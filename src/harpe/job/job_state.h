@@ -112,7 +112,6 @@ struct Job::State {
   /// Running means of iterations at full clocks.
   Seconds full_time{};
   std::vector<double> full_energy;  ///< of each stage, of one pipeline, all shards; 0: not known
-  int full_iterations = 0;
 
   int rollbacks = 0;
   bool rolled_back = false;

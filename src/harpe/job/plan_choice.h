@@ -18,7 +18,7 @@ namespace harpe {
 struct Straggler {
   int pipeline = 0;
   double factor = 1;             ///< its iteration over that of a healthy one; above 1
-  std::optional<Seconds> until;  ///< since 1970; then it counts as healed
+  std::optional<Seconds> until = {};  ///< since 1970; then it counts as healed
   bool detected = false;         ///< by the job itself
   friend bool operator==(const Straggler&, const Straggler&) = default;
 };

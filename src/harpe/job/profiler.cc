@@ -259,34 +259,37 @@ Profiler::Next Profiler::add(const FinishedIteration& iteration, const std::vect
     if (measuring(stage) && !resting_) sample(iteration, left_out, stage, time);
   }
 
-  const double block = options_.iterations_per_clock + lead;
+  // A block, the iterations until its end is in force, and one for a change of mind.
+  const double block = options_.iterations_per_clock + lead + 1;
   if (resting_) {
     if (!affordable(predicted_time(), block)) return Next::kStay;
     resting_ = false;
     return Next::kChange;
   }
-  const bool slow = time.value > account_.full_time;
-  if (slow && !affordable(time, lead + 1)) {
-    resting_ = true;
+  if (block_iterations_ >= options_.iterations_per_clock + (first_block_ ? options_.warm_up : 0) &&
+      close_finished()) {
+    if (done()) return Next::kDone;
+    resting_ = !affordable(predicted_time(), block);
     return Next::kChange;
   }
-  if (block_iterations_ < options_.iterations_per_clock + (first_block_ ? options_.warm_up : 0))
-    return Next::kStay;
+  const bool slow = time.value > account_.full_time;
+  if (!slow || affordable(time, lead + 1)) return Next::kStay;
+  resting_ = true;
+  return Next::kChange;
+}
 
-  bool advanced = false;
+/// Closes the clock of every stage that knows enough of it. \returns whether there was one
+bool Profiler::close_finished() {
   Seconds block_time{0};
   for (int stage = 0; stage < shape_.stages; ++stage) {
-    if (!measuring(stage) || !suffices(stage) || samples_[stage].iterations() == 0) continue;
+    if (!measuring(stage) || samples_[stage].iterations() == 0 || !suffices(stage)) continue;
     close(stage);
     block_time = std::max(block_time, measured_[stage].back().iteration_time);
-    advanced = true;
   }
-  if (!advanced) return Next::kStay;
+  if (block_time <= Seconds{0}) return false;
   first_block_ = false;
   last_block_time_ = block_time;
-  if (done()) return Next::kDone;
-  resting_ = !affordable(predicted_time(), block);
-  return Next::kChange;
+  return true;
 }
 
 void Profiler::restore(Account account, std::vector<std::vector<MeasuredClock>> measured,

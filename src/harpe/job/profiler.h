@@ -111,6 +111,7 @@ class Profiler {
               Seconds time);
   bool suffices(int stage) const;
   void close(int stage);
+  bool close_finished();
   bool rises_enough(int stage) const;
   Seconds predicted_time() const;
   bool affordable(Seconds time, double iterations) const;

@@ -1,0 +1,108 @@
+// How long decisions take. Prints microseconds; fails where an answer is wrong.
+//
+//   job_bench [RANKS]
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "harpe/job/job.h"
+#include "harpe/profile/synth.h"
+
+namespace harpe {
+namespace {
+
+using Time = std::chrono::steady_clock;
+
+double microseconds(Time::time_point since) {
+  return std::chrono::duration<double, std::micro>(Time::now() - since).count();
+}
+
+int run(int ranks) {
+  constexpr int kStages = 8;
+  constexpr Seconds kNow{1.8e9};
+  JobSpec spec;
+  spec.shape = {.data = std::max(2, ranks / kStages), .stages = kStages, .tensor = 1};
+  spec.schedule = *one_f_one_b({.stages = kStages, .micro_batches = 12});
+  spec.profile = *synthesize({.stages = kStages});
+  spec.blocking_power = Watts{80};
+  Job job = *Job::create(spec, kNow);
+  const auto clocks = [&] {
+    std::vector<Megahertz> list;
+    for (const OperatingPoint& point : spec.profile->entries().front().points)
+      list.push_back(point.clock);
+    return list;
+  }();
+
+  Time::time_point start = Time::now();
+  for (int data = 0; data < spec.shape.data; ++data)
+    for (int stage = 0; stage < kStages; ++stage) {
+      const std::string session = std::to_string(data * kStages + stage);
+      if (!job.register_rank({.place = {data, stage, 0}, .session = session, .run = {}, .gpu = {},
+                              .clocks = clocks},
+                             kNow)) {
+        return EXIT_FAILURE;
+      }
+    }
+  const double registering = microseconds(start);
+  const JobEffects effects = job.take_effects();
+  const auto frontier = characterize(one_f_one_b({.stages = kStages, .micro_batches = 12}),
+                                     effects.characterize->profile,
+                                     {.blocking_power = effects.characterize->blocking_power});
+  start = Time::now();
+  job.characterized(effects.characterize->ticket,
+                    PlanTable::build(*frontier, {.plans = 200, .plan = {.effort = Effort::kQuick}}),
+                    kNow);
+  const double table = microseconds(start);
+
+  // Iterations of all ranks, as predicted.
+  std::vector<double> reports;
+  IterationReport report;
+  report.instructions = {
+      {.kind = InstructionKind::kForward, .count = 12, .time = Seconds{0.6}, .energy = Joules{100}, .energy_error = {}},
+      {.kind = InstructionKind::kBackward, .count = 12, .time = Seconds{1.2}, .energy = Joules{200}, .energy_error = {}}};
+  report.time = Seconds{2};
+  report.energy = Joules{350};
+  for (std::int64_t iteration = 0; iteration < 20; ++iteration) {
+    report.iteration = iteration;
+    report.version = job.version();
+    start = Time::now();
+    for (int data = 0; data < spec.shape.data; ++data)
+      for (int stage = 0; stage < kStages; ++stage) {
+        report.place = {data, stage, 0};
+        report.session = std::to_string(data * kStages + stage);
+        if (!job.report(report, kNow)) return EXIT_FAILURE;
+      }
+    reports.push_back(microseconds(start) / spec.shape.ranks());
+  }
+
+  std::vector<double> decisions;
+  for (int i = 0; i < 1000; ++i) {
+    const double factor = 1.05 + 0.0005 * i;
+    start = Time::now();
+    if (!job.set_straggler({.pipeline = i % 10, .factor = factor}, kNow)) return EXIT_FAILURE;
+    decisions.push_back(microseconds(start));
+    if (job.pipelines()[i % 10].plan != 0U) return EXIT_FAILURE;
+  }
+  std::ranges::sort(decisions);
+  std::ranges::sort(reports);
+  std::printf("%d ranks, %d pipelines, %zu plans\n", spec.shape.ranks(), spec.shape.data,
+              job.plans()->plans().size());
+  std::printf("registering a rank           %8.2f us\n", registering / spec.shape.ranks());
+  std::printf("a rank's report, with its share of the iteration  p50 %.2f us, most %.2f us\n",
+              reports[reports.size() / 2], reports.back());
+  std::printf("200 quick plans              %8.0f us\n", table);
+  std::printf("decision on a straggler      p50 %.1f us, p99 %.1f us, most %.1f us\n",
+              decisions[500], decisions[990], decisions.back());
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+}  // namespace harpe
+
+int main(int argc, char** argv) {
+  return harpe::run(argc > 1 ? std::atoi(argv[1]) : 10'000);
+}

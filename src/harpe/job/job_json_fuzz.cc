@@ -1,0 +1,51 @@
+// Everything that ranks and users send to a job as JSON. What is accepted reads back the same.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "harpe/job/job_json.h"
+
+namespace {
+
+/// \param write  gives the text of what `read` accepted
+template <class Read, class Write>
+void round_trip(std::string_view text, Read read, Write write) {
+  const auto value = read(text);
+  if (!value.ok()) {
+    if (value.error().faults.empty()) std::abort();
+    return;
+  }
+  const std::string written = write(*value);
+  const auto again = read(written);
+  if (!again.ok() || write(*again) != written) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 6) {
+    case 0:
+      round_trip(text, harpe::parse_job_spec, harpe::job_spec_json);
+      break;
+    case 1:
+      round_trip(text, harpe::parse_rank_registration, harpe::rank_registration_json);
+      break;
+    case 2:
+      round_trip(text, harpe::parse_iteration_report, harpe::iteration_report_json);
+      break;
+    case 3:
+      round_trip(text, harpe::parse_orders, harpe::orders_json);
+      break;
+    case 4:
+      round_trip(text, harpe::parse_wish, harpe::wish_json);
+      break;
+    default:
+      (void)harpe::parse_straggler(text, 0, harpe::Seconds{1000});
+  }
+  return 0;
+}

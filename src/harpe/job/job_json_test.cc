@@ -1,0 +1,141 @@
+#include "harpe/job/job_json.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "harpe/profile/synth.h"
+
+namespace harpe {
+namespace {
+
+TEST(JobJson, ASpecificationReadsBackTheSame) {
+  JobSpec spec;
+  spec.name = "gpt \"3\" \xff";
+  spec.shape = {.data = 3, .stages = 4, .tensor = 2};
+  spec.schedule = *interleaved_one_f_one_b({.stages = 4, .micro_batches = 8, .chunks = 2});
+  spec.transfers.forward.assign(7, Seconds{0.001});
+  spec.transfers.backward.assign(7, Seconds{0.002});
+  spec.blocking_power = Watts{83.64};
+  spec.switch_latency = Seconds{0.01};
+  spec.profiling.lowest_clock = Megahertz{800};
+  spec.profiling.slowdown_limit = 0.05;
+  spec.wish = {.kind = Wish::Kind::kPowerCap, .value = 1234.5};
+  spec.profile = *synthesize({.stages = 4, .chunks = 2});
+  const std::string text = job_spec_json(spec);
+  const auto read = parse_job_spec(text);
+  ASSERT_TRUE(read.ok()) << read.error().text();
+  EXPECT_EQ(job_spec_json(*read), text);
+  EXPECT_EQ(read->shape, spec.shape);
+  EXPECT_EQ(read->wish, spec.wish);
+  EXPECT_EQ(read->profiling, spec.profiling);
+  EXPECT_EQ(read->schedule.lists, spec.schedule.lists);
+}
+
+TEST(JobJson, ASpecificationMayNameItsSchedule) {
+  const auto spec = parse_job_spec(
+      R"({"data": 2, "stages": 4, "schedule": "1f1b", "micro_batches": 8, "wish": {"slowdown": 0.1}})");
+  ASSERT_TRUE(spec.ok()) << spec.error().text();
+  EXPECT_EQ(spec->schedule.lists, one_f_one_b({.stages = 4, .micro_batches = 8})->lists);
+  EXPECT_EQ(spec->wish.value, 0.1);
+}
+
+TEST(JobJson, EveryFaultOfASpecificationIsNamed) {
+  const auto text_of = [](const std::string& json) {
+    const auto spec = parse_job_spec(json);
+    return spec.ok() ? std::string() : spec.error().text();
+  };
+  const std::string several = text_of(
+      R"({"data": 0, "stages": 4, "schedule": "1f1b", "micro_batches": 8, "profilin": {},
+          "wish": {"slowdown": 0.1, "deadline_s": 2}})");
+  EXPECT_NE(several.find("data"), std::string::npos);
+  EXPECT_NE(several.find("profilin"), std::string::npos);
+  EXPECT_NE(several.find("exactly one of"), std::string::npos);
+  EXPECT_NE(text_of(R"({"stages": 2})").find("schedule"), std::string::npos);
+  EXPECT_NE(text_of(R"({"stages": 2, "schedule": "1f1b"})").find("micro_batches"),
+            std::string::npos);
+  EXPECT_NE(text_of(R"({"stages": 2, "schedule": {"ranks": [[]]}})"), "");
+  EXPECT_NE(text_of(R"({"data": 1000000, "stages": 2, "schedule": "1f1b", "micro_batches": 2})")
+                .find("ranks"),
+            std::string::npos);
+  EXPECT_NE(text_of("[]"), "");
+  EXPECT_NE(text_of("{"), "");
+}
+
+TEST(JobJson, ReportsAndRegistrationsReadBackTheSame) {
+  const RankRegistration rank{.place = {1, 2, 3},
+                              .session = "abc",
+                              .run = "r",
+                              .gpu = "NVIDIA A40",
+                              .clocks = {Megahertz{1740}, Megahertz{1725}}};
+  const auto read = parse_rank_registration(rank_registration_json(rank));
+  ASSERT_TRUE(read.ok()) << read.error().text();
+  EXPECT_EQ(rank_registration_json(*read), rank_registration_json(rank));
+
+  IterationReport report;
+  report.place = {1, 2, 3};
+  report.session = "abc";
+  report.iteration = 12;
+  report.version = 3;
+  report.known = 4;
+  report.time = Seconds{1.25};
+  report.energy.value = std::nan("");
+  report.throttled = true;
+  report.instructions = {{.kind = InstructionKind::kBackward,
+                          .chunk = 1,
+                          .count = 8,
+                          .time = Seconds{0.4},
+                          .energy = Joules{90},
+                          .energy_error = Joules{1}}};
+  const std::string text = iteration_report_json(report);
+  const auto same = parse_iteration_report(text);
+  ASSERT_TRUE(same.ok()) << same.error().text();
+  EXPECT_EQ(iteration_report_json(*same), text);
+  EXPECT_TRUE(std::isnan(same->energy.value));
+
+  // "known" is the version itself where it is left out.
+  const auto bare = parse_iteration_report(
+      R"({"session": "a", "iteration": 0, "version": 7, "time_s": 1, "instructions": []})");
+  ASSERT_TRUE(bare.ok()) << bare.error().text();
+  EXPECT_EQ(bare->known, 7U);
+  for (const char* bad :
+       {R"({"session": "a", "iteration": -1, "time_s": 1})",
+        R"({"session": "a", "iteration": 1e300, "time_s": 1})",
+        R"({"session": "a", "iteration": 1, "time_s": 0})", R"({"session": "a", "iteration": 1})",
+        R"({"session": "a", "iteration": 1, "time_s": "1"})",
+        R"({"session": "a", "iteration": 1, "time_s": 1, "instructions": [{"name": "sleep", "count": 1, "time_s": 1}]})",
+        R"({"session": "a", "iteration": 1, "time_s": 1, "instructions": {}})"}) {
+    EXPECT_FALSE(parse_iteration_report(bad).ok()) << bad;
+  }
+}
+
+TEST(JobJson, OrdersReadBackTheSame) {
+  const std::vector<StageOrders> orders = {
+      {.version = 4,
+       .from_iteration = 17,
+       .purpose = StageOrders::Purpose::kProfile,
+       .clocks = {Megahertz{1200}}},
+      {.version = 5,
+       .from_iteration = 19,
+       .purpose = StageOrders::Purpose::kPlan,
+       .clocks = {Megahertz{1200}, Megahertz{0}}}};
+  const auto read = parse_orders(orders_json(orders));
+  ASSERT_TRUE(read.ok()) << read.error().text();
+  EXPECT_EQ(orders_json(*read), orders_json(orders));
+  EXPECT_FALSE(parse_orders(R"([{"version": 1, "from_iteration": 0, "clocks_mhz": []}])").ok());
+}
+
+TEST(JobJson, AStragglerHasAFactorAndMayEnd) {
+  const auto straggler = parse_straggler(R"({"factor": 1.2, "for_s": 60})", 3, Seconds{1000});
+  ASSERT_TRUE(straggler.ok()) << straggler.error().text();
+  EXPECT_EQ(straggler->pipeline, 3);
+  EXPECT_EQ(straggler->until, Seconds{1060});
+  for (const char* bad : {R"({})", R"({"factor": 0.9})", R"({"factor": 1e9})", R"({"factor": null})",
+                          R"({"factor": 1.2, "until": 5, "for_s": 5})"}) {
+    EXPECT_FALSE(parse_straggler(bad, 0, Seconds{0}).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace harpe

@@ -1,0 +1,411 @@
+#include "harpe/job/job.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "harpe/job/job_json.h"
+#include "harpe/job/simulated_training.h"
+#include "harpe/profile/synth.h"
+
+namespace harpe {
+namespace {
+
+JobSpec small_spec(int data = 2, int stages = 4, int micro_batches = 6) {
+  JobSpec spec;
+  spec.name = "small";
+  spec.shape = {.data = data, .stages = stages, .tensor = 1};
+  spec.schedule = *one_f_one_b({.stages = stages, .micro_batches = micro_batches});
+  spec.plans = 50;
+  spec.profiling.most_clocks = 12;
+  spec.profiling.slowdown_limit = 0.5;
+  return spec;
+}
+
+Profile truth_of(const JobSpec& spec) {
+  return *synthesize({.stages = spec.shape.stages, .imbalance = 1.3, .noise = 0});
+}
+
+/// A job with its training, all ranks registered.
+struct Played {
+  explicit Played(const JobSpec& spec, SimulatedTraining::Options options = {})
+      : job(*Job::create(spec, Seconds{1.8e9})), training(spec, truth_of(spec), options) {}
+
+  bool running() {
+    return training.run_until(
+        job, [&] { return job.phase() == JobPhase::kRunning && job.plans() != nullptr; }, 2000);
+  }
+  void settle() { training.run(job, 8); }
+
+  Job job;
+  SimulatedTraining training;
+};
+
+TEST(Job, MeasuresItselfAndSavesEnergyWithoutSlowdown) {
+  const JobSpec spec = small_spec();
+  Played played(spec);
+  EXPECT_EQ(played.job.phase(), JobPhase::kRegistering);
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  EXPECT_EQ(played.job.phase(), JobPhase::kProfiling);
+  played.training.run(played.job, 1);
+  const SimulatedTraining::Iteration full = played.training.last();
+  ASSERT_TRUE(played.running());
+  played.settle();
+  const SimulatedTraining::Iteration planned = played.training.last();
+  EXPECT_LT(planned.time, full.time * 1.003);
+  EXPECT_LT(planned.energy, full.energy * 0.93);
+
+  // As good as a plan that knows the true costs.
+  const auto frontier =
+      characterize(one_f_one_b({.stages = 4, .micro_batches = 6}), truth_of(spec),
+                   {.blocking_power = Watts{80}});
+  const auto best = frontier->plan(frontier->all_max().iteration_time);
+  const Joules overhead = Watts{80} * Seconds{0.05} * 4;
+  EXPECT_LT(planned.energy, (best->iteration_energy + overhead) * 2 * 1.02);
+  const JobStatus status = played.job.status();
+  EXPECT_GT(status.saved, Joules{0});
+  EXPECT_NEAR(status.predicted_time.value, planned.time.value, 0.01 * planned.time.value);
+}
+
+TEST(Job, ProfilingNeverCostsMoreThanItsLimit) {
+  for (const double limit : {0.02, 0.1, 1.0}) {
+    SCOPED_TRACE(limit);
+    JobSpec spec = small_spec();
+    spec.profiling.slowdown_limit = limit;
+    Played played(spec);
+    ASSERT_TRUE(played.training.register_all(played.job).ok());
+    played.training.run(played.job, 1);
+    const Seconds full = played.training.last().time;
+    ASSERT_TRUE(played.running());
+    Seconds taken{0}, at_full{0};
+    for (const auto& iteration : played.training.iterations()) {
+      taken += iteration.time;
+      at_full += full;
+      EXPECT_LE(taken, at_full * (1 + limit) * 1.001) << iteration.number;
+    }
+  }
+}
+
+TEST(Job, BlockingPowerIsMeasured) {
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  EXPECT_NEAR(played.job.plans()->waiting_power().value, 4 * 80, 4 * 80 * 0.05);
+}
+
+TEST(Job, AllRanksChangeAtTheSameIteration) {
+  JobSpec spec = small_spec(3);
+  Played played(spec);
+  // Some ranks hear of orders an iteration later.
+  played.training.delay = [&](Place place) {
+    return (place.data + place.stage + static_cast<int>(played.training.next_iteration())) % 2;
+  };
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  ASSERT_TRUE(played.job.set_straggler({.pipeline = 1, .factor = 1.2}, played.training.now()).ok());
+  played.settle();
+  std::size_t mixed = 0;
+  for (const auto& iteration : played.training.iterations())
+    mixed += std::set(iteration.versions.begin(), iteration.versions.end()).size() > 1;
+  // The first delivery shows that more time is needed.
+  EXPECT_LE(mixed, 2U);
+}
+
+TEST(Job, AToldStragglerSlowsTheOthersExactlyAsFarAsItAllows) {
+  Played played(small_spec(4));
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  const SimulatedTraining::Iteration before = played.training.last();
+
+  for (int stage = 0; stage < 4; ++stage) played.training.slow[{2, stage}] = 1.2;
+  const std::int64_t told_at = played.training.next_iteration();
+  ASSERT_TRUE(played.job.set_straggler({.pipeline = 2, .factor = 1.2}, played.training.now()).ok());
+  EXPECT_EQ(played.job.phase(), JobPhase::kStraggling);
+  // The ranks are in iteration `told_at`; the next one runs by the new plan.
+  EXPECT_EQ(played.job.orders(0, 0).back().from_iteration, told_at + 1);
+  played.settle();
+  const SimulatedTraining::Iteration straggling = played.training.last();
+  const Seconds overhead{0.05};
+  EXPECT_NEAR((straggling.time - overhead).value, (before.time - overhead).value * 1.2,
+              0.01 * before.time.value);
+  EXPECT_LT(straggling.of_pipeline[0], before.of_pipeline[0] * 1.0);
+
+  played.training.slow.clear();
+  ASSERT_TRUE(played.job.clear_straggler(2, played.training.now()).ok());
+  played.settle();
+  EXPECT_EQ(played.job.phase(), JobPhase::kRunning);
+  EXPECT_NEAR(played.training.last().time.value, before.time.value, 1e-9);
+}
+
+TEST(Job, AStragglerIsDetectedAnsweredAndItsEndToo) {
+  Played played(small_spec(4));
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  const SimulatedTraining::Iteration before = played.training.last();
+  played.training.slow[{1, 3}] = 1.4;
+  ASSERT_TRUE(played.training.run_until(
+      played.job, [&] { return played.job.phase() == JobPhase::kStraggling; }, 30));
+  const std::vector<Straggler> stragglers = played.job.status().stragglers;
+  ASSERT_EQ(stragglers.size(), 1U);
+  EXPECT_EQ(stragglers[0].pipeline, 1);
+  EXPECT_TRUE(stragglers[0].detected);
+  // One slow stage does not slow all of its pipeline.
+  EXPECT_GT(stragglers[0].factor, 1.1);
+  EXPECT_LE(stragglers[0].factor, 1.41);
+  const Seconds slow_time = played.training.last().time;
+  const Joules slow_energy = played.training.last().energy;
+  played.settle();
+  EXPECT_LT(played.training.last().time, slow_time * 1.01);
+  EXPECT_LT(played.training.last().energy, slow_energy);
+
+  played.training.slow.clear();
+  ASSERT_TRUE(played.training.run_until(
+      played.job, [&] { return played.job.phase() == JobPhase::kRunning; }, 10));
+  played.settle();
+  EXPECT_NEAR(played.training.last().time.value, before.time.value, 1e-9);
+}
+
+TEST(Job, TheWorstOfSeveralStragglersSetsThePace) {
+  Played played(small_spec(4));
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  const Seconds now = played.training.now();
+  ASSERT_TRUE(played.job.set_straggler({.pipeline = 0, .factor = 1.1}, now).ok());
+  ASSERT_TRUE(played.job.set_straggler({.pipeline = 3, .factor = 1.3}, now).ok());
+  const std::vector<PipelineState> states = played.job.pipelines();
+  EXPECT_EQ(states[3].plan, 0U);
+  EXPECT_GT(*states[0].plan, 0U);
+  EXPECT_GT(*states[1].plan, *states[0].plan);
+  EXPECT_EQ(*states[1].plan, *states[2].plan);
+  for (const PipelineState& state : states)
+    EXPECT_LE(state.time * state.factor, played.job.status().wait_until * (1 + 1e-9));
+  // One that gets worse.
+  ASSERT_TRUE(played.job.set_straggler({.pipeline = 0, .factor = 1.4}, now).ok());
+  EXPECT_EQ(played.job.pipelines()[0].plan, 0U);
+  EXPECT_GT(*played.job.pipelines()[3].plan, 0U);
+}
+
+TEST(Job, AStragglersTimeEnds) {
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  const Seconds until = played.training.now() + Seconds{20};
+  ASSERT_TRUE(
+      played.job.set_straggler({.pipeline = 0, .factor = 1.5, .until = until}, played.training.now())
+          .ok());
+  EXPECT_TRUE(played.training.run_until(
+      played.job, [&] { return played.job.phase() == JobPhase::kRunning; }, 200));
+  EXPECT_GE(played.training.now(), until);
+}
+
+TEST(Job, ChangedCostsAreMeasuredAgain) {
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  // A stage takes longer on all pipelines.
+  for (int pipeline = 0; pipeline < 2; ++pipeline) played.training.slow[{pipeline, 1}] = 1.25;
+  ASSERT_TRUE(played.training.run_until(
+      played.job, [&] { return played.job.phase() == JobPhase::kProfiling; }, 60));
+  ASSERT_TRUE(played.running());
+  played.settle();
+  played.settle();
+  const JobStatus status = played.job.status();
+  EXPECT_FALSE(status.rolled_back);
+  EXPECT_NEAR(status.predicted_time.value, played.training.last().time.value,
+              0.02 * played.training.last().time.value);
+}
+
+TEST(Job, AWishMovesAlongTheFrontier) {
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  const SimulatedTraining::Iteration before = played.training.last();
+  const Seconds now = played.training.now();
+  const Seconds deadline = before.time * 1.15;
+  ASSERT_TRUE(played.job.set_wish({Wish::Kind::kDeadline, deadline.value}, now).ok());
+  played.settle();
+  EXPECT_LE(played.training.last().time, deadline * 1.005);
+  EXPECT_LT(played.training.last().energy, before.energy);
+
+  const Watts cap = before.energy / before.time * 0.9;
+  ASSERT_TRUE(played.job.set_wish({Wish::Kind::kPowerCap, cap.value}, now).ok());
+  played.settle();
+  EXPECT_LE(played.training.last().energy / played.training.last().time, cap * 1.01);
+
+  const Status impossible = played.job.set_wish({Wish::Kind::kDeadline, 0.01}, now);
+  ASSERT_FALSE(impossible.ok());
+  EXPECT_EQ(impossible.error().code, ErrorCode::kInfeasible);
+  EXPECT_EQ(played.job.status().wish.kind, Wish::Kind::kPowerCap);
+}
+
+TEST(Job, AGivenProfileIsPlannedWithAtOnce) {
+  JobSpec spec = small_spec();
+  spec.profile = truth_of(spec);
+  spec.blocking_power = Watts{80};
+  Played played(spec);
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  EXPECT_EQ(played.job.phase(), JobPhase::kCharacterizing);
+  ASSERT_TRUE(played.training.run_until(
+      played.job, [&] { return played.job.phase() == JobPhase::kRunning; }, 6));
+}
+
+TEST(Job, GoesOnFromItsSnapshotAtAnyMoment) {
+  const JobSpec spec = small_spec();
+  for (const int cut : {0, 1, 9, 40, 90, 140, 200, 300}) {
+    SCOPED_TRACE(cut);
+    Played played(spec);
+    ASSERT_TRUE(played.training.register_all(played.job).ok());
+    played.training.run(played.job, cut);
+    std::optional<PlanTable> plans;
+    if (played.job.plans() != nullptr) {
+      auto read = PlanTable::parse(played.job.plans()->json(), "plans");
+      ASSERT_TRUE(read.ok()) << read.error().text();
+      plans = std::move(*read);
+    }
+    auto restored = Job::restore(played.job.snapshot(), std::move(plans), played.training.now());
+    ASSERT_TRUE(restored.ok()) << restored.error().text();
+    const std::uint64_t version = played.job.version();
+    played.job = std::move(*restored);
+    ASSERT_TRUE(played.running());
+    played.settle();
+    EXPECT_GT(played.job.version(), version);
+    EXPECT_LT(played.training.last().energy, played.training.iterations()[0].energy * 0.93);
+  }
+}
+
+TEST(Job, FollowsTrainingThatStartsAgain) {
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  const auto old = played.training.registration({0, 0, 0});
+  played.training.start_again("second", 3);
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  EXPECT_EQ(played.job.phase(), JobPhase::kRunning);
+  const auto refused = played.job.register_rank(old, played.training.now());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  played.settle();
+  EXPECT_EQ(played.training.last().versions.front(), played.job.version());
+}
+
+TEST(Job, RanksThatDieDoNotStopTheOthers) {
+  Played played(small_spec(3));
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  played.training.run(played.job, 10);
+  played.training.lost = [](std::int64_t, Place place) { return place == Place{1, 2, 0}; };
+  ASSERT_TRUE(played.running());
+  bool told = false;
+  for (const Notice& notice : played.training.notices)
+    told = told || notice.text.find("pipeline 1, stage 2") != std::string::npos;
+  EXPECT_TRUE(told);
+}
+
+TEST(Job, GarbageHarmsNobody) {
+  Played played(small_spec());
+  SimulatedTraining& training = played.training;
+  ASSERT_TRUE(training.register_all(played.job).ok());
+  const Seconds now = training.now();
+  const auto good = [&] {
+    IterationReport report;
+    report.place = {0, 0, 0};
+    report.session = training.session({0, 0, 0});
+    report.time = Seconds{1};
+    report.energy = Joules{100};
+    return report;
+  };
+  const auto refused = [&](const std::function<void(IterationReport&)>& spoil) {
+    IterationReport report = good();
+    spoil(report);
+    return !played.job.report(report, now).ok();
+  };
+  EXPECT_TRUE(refused([](auto& r) { r.place.stage = 4; }));
+  EXPECT_TRUE(refused([](auto& r) { r.place.data = -1; }));
+  EXPECT_TRUE(refused([](auto& r) { r.session = "other"; }));
+  EXPECT_TRUE(refused([](auto& r) { r.time = Seconds{std::nan("")}; }));
+  EXPECT_TRUE(refused([](auto& r) { r.time = Seconds{-1}; }));
+  EXPECT_TRUE(refused([](auto& r) { r.iteration = -5; }));
+  EXPECT_TRUE(refused([](auto& r) {
+    r.instructions = {{.kind = InstructionKind::kWeight, .count = 1, .time = Seconds{1}, .energy = Joules{1}}};
+  }));
+  EXPECT_TRUE(refused([](auto& r) {
+    r.instructions = {{.kind = InstructionKind::kForward, .count = 7, .time = Seconds{1}, .energy = Joules{1}}};
+  }));
+  EXPECT_FALSE(played.job.set_straggler({.pipeline = 0, .factor = 0.5}, now).ok());
+  EXPECT_FALSE(played.job.set_straggler({.pipeline = 0, .factor = 1e9}, now).ok());
+  EXPECT_FALSE(played.job.set_straggler({.pipeline = 7, .factor = 1.2}, now).ok());
+  EXPECT_FALSE(
+      played.job.set_straggler({.pipeline = 0, .factor = 1.2, .until = now - Seconds{1}}, now).ok());
+  // One rank that is far ahead of all others counts for nothing.
+  played.training.change_report = [](IterationReport& r) {
+    if (r.place == Place{1, 3, 0} && r.iteration % 2 == 1) r.iteration += 1'000'000'000;
+  };
+  ASSERT_TRUE(played.running());
+  played.settle();
+  EXPECT_LT(training.last().energy, training.iterations()[0].energy * 0.93);
+}
+
+TEST(Job, TwoRanksMayNotHoldOnePlace) {
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  const Seconds now = played.training.now();
+  RankRegistration other = played.training.registration({0, 1, 0});
+  ASSERT_TRUE(played.job.register_rank(other, now).ok()) << "the same again is harmless";
+  other.session = "another process";
+  const auto refused = played.job.register_rank(other, now);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  ASSERT_TRUE(played.job.register_rank(other, now + Job::kSilence * 1.01).ok())
+      << "whoever falls silent loses the place";
+}
+
+TEST(Job, RanksThatNeverComeAreNamed) {
+  const JobSpec spec = small_spec();
+  Job job = *Job::create(spec, Seconds{1000});
+  SimulatedTraining training(spec, truth_of(spec), {});
+  ASSERT_TRUE(job.register_rank(training.registration({0, 0, 0}), Seconds{1000}).ok());
+  job.tick(Seconds{1100});
+  EXPECT_TRUE(job.take_effects().notices.empty());
+  job.tick(Seconds{1400});
+  const JobEffects effects = job.take_effects();
+  ASSERT_EQ(effects.notices.size(), 1U);
+  EXPECT_NE(effects.notices[0].text.find("7 of 8 ranks"), std::string::npos);
+  EXPECT_EQ(job.missing(100).size(), 7U);
+}
+
+TEST(Job, StaysAtFullClocksWithoutEnergies) {
+  Played played(small_spec());
+  played.training.change_report = [](IterationReport& r) {
+    for (InstructionTotals& totals : r.instructions) totals.energy.value = std::nan("");
+  };
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  played.training.run(played.job, 40);
+  EXPECT_EQ(played.job.phase(), JobPhase::kProfiling);
+  EXPECT_NEAR(played.training.last().time.value, played.training.iterations()[0].time.value, 1e-9);
+  ASSERT_FALSE(played.training.notices.empty());
+  EXPECT_NE(played.training.notices.back().text.find("no rank of stage 0"), std::string::npos);
+}
+
+TEST(Job, TensorShardsAreSummedInEnergyAndTheSlowestInTime) {
+  JobSpec spec = small_spec(2, 4);
+  spec.shape.tensor = 2;
+  Played played(spec);
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  const Profile measured = played.job.profile();
+  const Profile truth = truth_of(spec);
+  for (const InstructionProfile& entry : measured.entries())
+    for (const OperatingPoint& point : entry.points) {
+      const auto points = truth.points(entry.stage, 0, entry.kind);
+      const auto same = std::ranges::find(points, point.clock, &OperatingPoint::clock);
+      EXPECT_NEAR(point.time / same->time, 1, 0.005);
+      EXPECT_NEAR(point.energy / same->energy, 1, 0.005) << "joules are per GPU";
+    }
+}
+
+}  // namespace
+}  // namespace harpe

@@ -1,0 +1,119 @@
+#include "harpe/job/plan_table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "harpe/profile/synth.h"
+
+namespace harpe {
+namespace {
+
+Frontier frontier_of(int stages = 4, int micro_batches = 8) {
+  const Profile profile = *synthesize({.stages = stages, .imbalance = 1.3, .noise = 0});
+  return *characterize(one_f_one_b({.stages = stages, .micro_batches = micro_batches}), profile,
+                       {.blocking_power = Watts{80}});
+}
+
+PlanTable table_of(const Frontier& frontier, int plans = 40) {
+  const auto table = PlanTable::build(frontier, {.plans = plans, .plan = {.effort = Effort::kQuick}});
+  EXPECT_TRUE(table.ok());
+  return *table;
+}
+
+TEST(PlanTable, RunsFromTheFastestPlanToTheSlowestThatSaves) {
+  const Frontier frontier = frontier_of();
+  const PlanTable table = table_of(frontier);
+  ASSERT_GT(table.plans().size(), 20U);
+  EXPECT_NEAR(table.plans().front().time.value, frontier.min_time().value, 1e-6);
+  EXPECT_LE(table.plans().back().time, frontier.max_time() * (1 + 1e-9));
+  EXPECT_GT(table.plans().back().time, frontier.max_time() * 0.97);
+  for (std::size_t i = 1; i < table.plans().size(); ++i)
+    EXPECT_LT(table.plans()[i - 1].time, table.plans()[i].time);
+}
+
+TEST(PlanTable, TimesAndEnergiesAreThoseOfItsClocks) {
+  const Frontier frontier = frontier_of();
+  const PlanTable table = table_of(frontier);
+  const Pipeline& pipeline = frontier.pipeline();
+  for (const TablePlan& plan : table.plans()) {
+    std::vector<Seconds> durations, compute(4);
+    Joules energy{0};
+    for (const PipelineNode& node : pipeline.nodes()) {
+      const Megahertz clock = plan.clocks[node.stage][node.position];
+      const auto points =
+          frontier.profile().points(node.stage, node.chunk, node.instruction.kind);
+      const auto point = std::ranges::find(points, clock, &OperatingPoint::clock);
+      ASSERT_NE(point, points.end());
+      durations.push_back(point->time);
+      compute[node.stage] += point->time;
+      energy += point->energy - Watts{80} * point->time;
+    }
+    const Seconds time = pipeline.earliest(durations).makespan;
+    EXPECT_NEAR(time.value, plan.time.value, 1e-9);
+    EXPECT_NEAR((energy + Watts{4 * 80} * time).value, plan.energy.value, 1e-6);
+    for (int stage = 0; stage < 4; ++stage)
+      EXPECT_NEAR(compute[stage].value, plan.compute_time[stage].value, 1e-9);
+  }
+}
+
+TEST(PlanTable, LooksUpWhatASearchThroughAllPlansFinds) {
+  const PlanTable table = table_of(frontier_of());
+  const std::vector<TablePlan>& plans = table.plans();
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<double> times(plans.front().time.value * 0.9,
+                                               plans.back().time.value * 1.1);
+  for (int i = 0; i < 1000; ++i) {
+    const Seconds time{times(random)};
+    std::size_t least = 0, waiting = 0, slowest = 0;
+    const auto waited = [&](const TablePlan& plan) {
+      return plan.energy + table.waiting_power() * (time - plan.time);
+    };
+    for (std::size_t k = 0; k < plans.size() && plans[k].time <= time; ++k) {
+      if (plans[k].energy < plans[least].energy) least = k;
+      if (waited(plans[k]) < waited(plans[waiting])) waiting = k;
+      slowest = k;
+    }
+    EXPECT_EQ(table.for_deadline(time), least);
+    EXPECT_EQ(table.for_waiting_until(time), waiting);
+    EXPECT_EQ(waiting, slowest);
+  }
+  std::uniform_real_distribution<double> powers(100, 2000);
+  for (int i = 0; i < 1000; ++i) {
+    const Watts cap{powers(random)};
+    std::size_t fastest = plans.size() - 1;
+    for (std::size_t k = plans.size(); k-- > 0;)
+      if (plans[k].energy / plans[k].time <= cap) fastest = k;
+    EXPECT_EQ(table.for_power_cap(cap), fastest);
+  }
+}
+
+TEST(PlanTable, ReadsBackTheSame) {
+  const PlanTable table = table_of(frontier_of(), 10);
+  const std::string text = table.json();
+  const auto read = PlanTable::parse(text, "table");
+  ASSERT_TRUE(read.ok()) << read.error().text();
+  EXPECT_EQ(read->json(), text);
+  EXPECT_EQ(read->of_least_energy(), table.of_least_energy());
+}
+
+TEST(PlanTable, DamagedOnesAreRefusedWithTheirPlace) {
+  const std::string text = table_of(frontier_of(2, 2), 3).json();
+  const auto damaged = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    const std::size_t at = changed.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    changed.replace(at, from.size(), to);
+    const auto read = PlanTable::parse(changed, "table");
+    return read.ok() ? std::string() : read.error().text();
+  };
+  EXPECT_NE(damaged("harpe.plan_table/1", "harpe.plan_table/9"), "");
+  EXPECT_NE(damaged("\"time_s\":", "\"time\":"), "");
+  EXPECT_NE(damaged("1410", "-1"), "");
+  EXPECT_NE(damaged("\"plans\":[", "\"plans\":[{},"), "");
+  EXPECT_FALSE(PlanTable::parse(text.substr(0, text.size() / 2), "table").ok());
+}
+
+}  // namespace
+}  // namespace harpe

@@ -1,0 +1,254 @@
+#pragma once
+/// \file
+/// Training played against a job, for tests: ranks on GPUs whose true costs are known. Simulated.
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/frontier/frontier.h"
+#include "harpe/job/job.h"
+#include "harpe/job/job_work.h"
+
+namespace harpe {
+
+class SimulatedTraining {
+ public:
+  struct Options {
+    Watts blocking_power{80};
+    Seconds overhead{0.05};  ///< of an iteration, outside the pipeline
+    double noise = 0.001;    ///< relative, of times and energies reported
+    std::uint64_t seed = 1;
+    int characterize_takes = 3;  ///< iterations
+  };
+  /// What an iteration was.
+  struct Iteration {
+    std::int64_t number = 0;
+    Seconds time{};
+    Joules energy{};  ///< all pipelines
+    std::vector<Joules> of_pipeline;
+    std::vector<std::uint64_t> versions;  ///< by which each rank ran
+  };
+
+  SimulatedTraining(const JobSpec& spec, Profile truth, Options options)
+      : spec_(spec),
+        truth_(std::move(truth)),
+        options_(options),
+        pipeline_(*Pipeline::build(spec.schedule, spec.transfers)),
+        work_(spec.schedule),
+        random_(options.seed),
+        books_(static_cast<std::size_t>(spec.shape.ranks())) {
+    for (const OperatingPoint& point : truth_.entries().front().points)
+      clocks_.push_back(point.clock);
+  }
+
+  // What may go wrong.
+  std::map<std::pair<int, int>, double> slow;  ///< factor of (pipeline, stage)
+  std::function<bool(std::int64_t, Place)> lost = [](std::int64_t, Place) { return false; };
+  /// Iterations until a rank has new orders: at least 1, the answer to its report.
+  std::function<int(Place)> delay = [](Place) { return 0; };
+  std::function<void(IterationReport&)> change_report = [](IterationReport&) {};
+  double progress_of_characterization = 0;
+
+  std::string session(Place place) const {
+    return run_ + "-" + std::to_string(spec_.shape.index(place));
+  }
+  RankRegistration registration(Place place) const {
+    return {.place = place,
+            .session = session(place),
+            .run = run_,
+            .gpu = "simulated",
+            .clocks = clocks_};
+  }
+  Status register_all(Job& job) {
+    for (const Place place : places()) {
+      if (Result<int> rank = job.register_rank(registration(place), now_); !rank)
+        return rank.error();
+    }
+    take_effects(job);
+    return ok_status();
+  }
+  /// Training starts again, with other processes, at this iteration.
+  void start_again(const std::string& run, std::int64_t iteration) {
+    run_ = run;
+    iteration_ = iteration;
+    for (auto& book : books_) book.clear();
+  }
+
+  Seconds now() const { return now_; }
+  std::int64_t next_iteration() const { return iteration_; }
+  const std::vector<Iteration>& iterations() const { return iterations_; }
+  const Iteration& last() const { return iterations_.back(); }
+  std::vector<Notice> notices;
+  Profile& truth() { return truth_; }
+
+  void run(Job& job, int count) {
+    for (int i = 0; i < count; ++i) step(job);
+  }
+  /// At most `most` iterations. \returns whether it came true
+  bool run_until(Job& job, const std::function<bool()>& done, int most) {
+    for (int i = 0; i < most; ++i) {
+      if (done()) return true;
+      step(job);
+    }
+    return done();
+  }
+
+  std::vector<Place> places() const {
+    std::vector<Place> all;
+    for (int d = 0; d < spec_.shape.data; ++d)
+      for (int s = 0; s < spec_.shape.stages; ++s)
+        for (int t = 0; t < spec_.shape.tensor; ++t) all.push_back({d, s, t});
+    return all;
+  }
+
+ private:
+  const StageOrders* orders_of(Place place) const {
+    const StageOrders* found = nullptr;
+    for (const auto& [version, orders] : books_[spec_.shape.index(place)])
+      if (orders.from_iteration <= iteration_) found = &orders;
+    return found;
+  }
+  Megahertz clock_of(Place place, int position) const {
+    const StageOrders* orders = orders_of(place);
+    if (orders == nullptr) return *std::ranges::max_element(clocks_);
+    return orders->clocks.size() == 1 ? orders->clocks[0] : orders->clocks[position];
+  }
+  OperatingPoint cost(const PipelineNode& node, Megahertz clock, int pipeline_number) const {
+    const auto points = truth_.points(node.stage, node.chunk, node.instruction.kind);
+    OperatingPoint point = *std::ranges::find(points, clock, &OperatingPoint::clock);
+    const auto factor = slow.find({pipeline_number, node.stage});
+    if (factor != slow.end()) {
+      point.time = point.time * factor->second;
+      point.energy = point.energy * factor->second;
+    }
+    return point;
+  }
+  double noisy() {
+    std::normal_distribution<double> normal(1, options_.noise);
+    return normal(random_);
+  }
+
+  /// One iteration of all pipelines, then all reports.
+  void step(Job& job) {
+    const JobShape& shape = spec_.shape;
+    Iteration done{.number = iteration_, .time = {}, .energy = {}, .of_pipeline = {}, .versions = {}};
+    std::vector<std::vector<OperatingPoint>> costs;
+    for (int d = 0; d < shape.data; ++d) {
+      std::vector<OperatingPoint>& mine = costs.emplace_back();
+      std::vector<Seconds> durations;
+      for (const PipelineNode& node : pipeline_.nodes()) {
+        mine.push_back(cost(node, clock_of({d, node.stage, 0}, node.position), d));
+        durations.push_back(mine.back().time);
+      }
+      done.time = std::max(done.time, pipeline_.earliest(durations).makespan + options_.overhead);
+    }
+    now_ += done.time;
+    std::vector<IterationReport> reports;
+    for (const Place place : places()) {
+      reports.push_back(report(place, costs[place.data], done.time));
+      done.versions.push_back(reports.back().version);
+      done.energy += reports.back().energy;
+      done.of_pipeline.resize(static_cast<std::size_t>(place.data) + 1);
+      done.of_pipeline[place.data] += reports.back().energy;
+    }
+    iterations_.push_back(std::move(done));
+    std::ranges::shuffle(reports, random_);
+    for (IterationReport& one : reports) {
+      if (lost(iteration_, one.place)) continue;
+      change_report(one);
+      (void)job.report(one, now_);
+    }
+    ++iteration_;
+    job.tick(now_);
+    take_effects(job);
+    if (request_ && --request_wait_ <= 0) answer(job);
+    deliver(job);
+  }
+
+  IterationReport report(Place place, const std::vector<OperatingPoint>& costs, Seconds time) {
+    IterationReport report;
+    report.place = place;
+    report.session = session(place);
+    report.iteration = iteration_;
+    report.time = time;
+    const StageOrders* orders = orders_of(place);
+    report.version = orders == nullptr ? 0 : orders->version;
+    for (const WorkItem& item : work_.stage(place.stage))
+      report.instructions.push_back(
+          {.kind = item.kind, .chunk = item.chunk, .count = item.count, .time = {}, .energy = {}, .energy_error = {}});
+    Seconds busy{0};
+    for (std::size_t i = 0; i < pipeline_.nodes().size(); ++i) {
+      const PipelineNode& node = pipeline_.nodes()[i];
+      if (node.stage != place.stage) continue;
+      InstructionTotals& totals =
+          report.instructions[*work_.find(place.stage, node.instruction.kind, node.chunk)];
+      totals.time += costs[i].time;
+      totals.energy += costs[i].energy;
+      busy += costs[i].time;
+    }
+    for (InstructionTotals& totals : report.instructions) {
+      totals.time = totals.time * noisy();
+      totals.energy = totals.energy * noisy();
+      totals.energy_error = totals.energy * options_.noise;
+      report.energy += totals.energy;
+    }
+    report.energy += options_.blocking_power * (time - busy);
+    return report;
+  }
+
+  void take_effects(Job& job) {
+    JobEffects effects = job.take_effects();
+    for (Notice& notice : effects.notices) notices.push_back(std::move(notice));
+    if (effects.characterize) {
+      request_ = std::move(effects.characterize);
+      request_wait_ = options_.characterize_takes;
+    }
+  }
+  void answer(Job& job) {
+    const Result<Frontier> frontier = characterize(
+        pipeline_, request_->profile,
+        {.blocking_power = request_->blocking_power, .gpus_per_stage = spec_.shape.tensor});
+    const PlanTable::Options options{
+        .plans = spec_.plans,
+        .plan = {.effort = Effort::kQuick,
+                 .switch_latency = spec_.switch_latency,
+                 .min_dwell = spec_.min_dwell}};
+    const std::uint64_t ticket = request_->ticket;
+    request_.reset();
+    if (!frontier) return job.characterized(ticket, frontier.error(), now_);
+    job.characterized(ticket, PlanTable::build(*frontier, options), now_);
+    take_effects(job);
+  }
+  void deliver(const Job& job) {
+    for (const Place place : places()) {
+      if (delay(place) > 0) continue;
+      for (StageOrders& orders : job.orders(place.data, place.stage))
+        books_[spec_.shape.index(place)][orders.version] = std::move(orders);
+    }
+  }
+
+  JobSpec spec_;
+  Profile truth_;
+  Options options_;
+  Pipeline pipeline_;
+  JobWork work_;
+  std::mt19937_64 random_;
+  std::vector<Megahertz> clocks_;
+  std::string run_ = "first";
+  std::int64_t iteration_ = 0;
+  Seconds now_{1.8e9};
+  std::vector<std::map<std::uint64_t, StageOrders>> books_;  ///< of each rank, by version
+  std::optional<CharacterizeRequest> request_;
+  int request_wait_ = 0;
+  std::vector<Iteration> iterations_;
+};
+
+}  // namespace harpe
