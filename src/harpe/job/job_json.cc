@@ -144,6 +144,10 @@ void read_schedule(Fields& fields, Faults& faults, JobSpec& spec) {
   ScheduleOptions options{.stages = spec.shape.stages,
                           .micro_batches = static_cast<int>(*micro_batches)};
   if (chunks) options.chunks = static_cast<int>(*chunks);
+  if (*micro_batches * options.stages > kMaxJobInstructions / chunks.value_or(1)) {
+    return fields.fault("micro_batches", "more than " + std::to_string(kMaxJobInstructions) +
+                                             " instructions an iteration");
+  }
   Result<Schedule> schedule = make_schedule(given->string, options);
   if (!schedule) return add_all(schedule.error());
   spec.schedule = std::move(*schedule);

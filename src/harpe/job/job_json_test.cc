@@ -56,9 +56,12 @@ TEST(JobJson, EveryFaultOfASpecificationIsNamed) {
   EXPECT_NE(text_of(R"({"stages": 2, "schedule": "1f1b"})").find("micro_batches"),
             std::string::npos);
   EXPECT_NE(text_of(R"({"stages": 2, "schedule": {"ranks": [[]]}})"), "");
-  EXPECT_NE(text_of(R"({"data": 1000000, "stages": 2, "schedule": "1f1b", "micro_batches": 2})")
+  EXPECT_NE(text_of(R"({"data": 262144, "stages": 2, "schedule": "1f1b", "micro_batches": 2})")
                 .find("ranks"),
             std::string::npos);
+  EXPECT_NE(
+      text_of(R"({"stages": 2000, "schedule": "1f1b", "micro_batches": 2000})").find("instructions"),
+      std::string::npos);
   EXPECT_NE(text_of("[]"), "");
   EXPECT_NE(text_of("{"), "");
 }

@@ -57,10 +57,12 @@ struct JobSpec {
   int plans = 200;  ///< points of the frontier to hold ready
 };
 
+/// More than the largest machines have: what a single request may make a server hold is bounded.
+inline constexpr int kMaxRanks = 262'144;
+inline constexpr int kMaxJobInstructions = 1'000'000;  ///< of one pipeline's iteration
+
 /// Every violated rule is one fault: degrees of at least 1, at most `kMaxRanks` ranks, a schedule
 /// of `shape.stages` stages that is valid, numbers in range.
 Status validate(const JobSpec& spec);
-
-inline constexpr int kMaxRanks = 1'000'000;
 
 }  // namespace harpe

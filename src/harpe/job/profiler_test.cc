@@ -1,0 +1,201 @@
+#include "harpe/job/profiler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+namespace harpe {
+namespace {
+
+constexpr int kStages = 2;
+constexpr int kMicroBatches = 4;
+constexpr double kWaiting = 80;  // W
+
+/// One pipeline whose stages cost what a function of the clock says, and wait for half of the time.
+struct Bench {
+  explicit Bench(const ProfilingOptions& options, JobShape given = {.data = 1, .stages = kStages})
+      : shape(given),
+        profiler(shape, work,
+                 std::vector(kStages, std::vector<Megahertz>{{1400}, {1300}, {1200}, {1100}, {1000},
+                                                             {900}, {800}, {700}, {600}, {500}}),
+                 options, {}) {
+    profiler.begin(version, 0);
+  }
+
+  FinishedIteration iteration() const {
+    FinishedIteration done;
+    done.iteration = number;
+    done.items = work.items();
+    done.groups.resize(static_cast<std::size_t>(shape.groups()));
+    const std::size_t items = work.items() * static_cast<std::size_t>(shape.data);
+    done.item_time.resize(items);
+    done.item_energy.resize(items);
+    done.item_error.assign(items, 0);
+    const std::vector<Megahertz> clocks = profiler.clocks();
+    double longest = 0;
+    for (int stage = 0; stage < kStages; ++stage)
+      longest = std::max(longest, seconds(clocks[stage].value) * 2 * kMicroBatches);
+    for (int p = 0; p < shape.data; ++p)
+      for (int stage = 0; stage < kStages; ++stage) {
+        const int clock = clocks[stage].value;
+        const double busy = seconds(clock) * 2 * kMicroBatches;
+        GroupIteration& group = done.groups[shape.group(p, stage)];
+        group.ranks = shape.tensor;
+        group.version = version;
+        group.time = Seconds{2 * longest};
+        group.energy = Joules{joules(clock) * 2 * kMicroBatches + kWaiting * (2 * longest - busy)};
+        for (std::size_t k = 0; k < 2; ++k) {
+          const std::size_t at = done.item(p, work.first(stage) + k);
+          done.item_time[at] = static_cast<float>(seconds(clock));
+          done.item_energy[at] = static_cast<float>(joules(clock));
+        }
+      }
+    return done;
+  }
+  Profiler::Next step(const std::function<void(FinishedIteration&)>& change = {}) {
+    FinishedIteration done = iteration();
+    if (change) change(done);
+    const Profiler::Next next =
+        profiler.add(done, std::vector<bool>(static_cast<std::size_t>(shape.groups())), 2);
+    ++number;
+    if (next == Profiler::Next::kChange) profiler.begin(++version, number);
+    return next;
+  }
+  int run() {
+    for (int i = 0; i < 5000; ++i)
+      if (step() == Profiler::Next::kDone) return i + 1;
+    return -1;
+  }
+
+  std::function<double(int)> seconds = [](int clock) { return 14.0 / clock; };
+  std::function<double(int)> joules = [](int clock) { return 0.01 * clock / 5; };
+  JobShape shape;
+  Schedule schedule = *one_f_one_b({.stages = kStages, .micro_batches = kMicroBatches});
+  JobWork work{schedule};
+  Profiler profiler;
+  std::uint64_t version = 1;
+  std::int64_t number = 0;
+};
+
+ProfilingOptions generous() {
+  ProfilingOptions options;
+  options.slowdown_limit = 100;
+  return options;
+}
+
+TEST(Profiler, WalksDownToTheLastClockWhileEnergyFalls) {
+  Bench bench(generous());
+  EXPECT_GT(bench.run(), 0);
+  const Profile profile = bench.profiler.profile();
+  EXPECT_EQ(profile.points(0, 0, InstructionKind::kForward).size(), 10U);
+  EXPECT_NEAR(bench.profiler.blocking_power()[0].value, kWaiting, 0.5);
+}
+
+/// Raw energy rises from 1000 MHz on; the energy that waiting would take anyway rises much later.
+TEST(Profiler, StopsOnEffectiveEnergyNotOnRawEnergy) {
+  Bench bench(generous());
+  bench.joules = [&](int clock) {
+    const double slower = (1000.0 - clock) / 1000.0;
+    return clock >= 1000 ? clock / 1000.0 : 1 + 0.2 * slower;
+  };
+  EXPECT_GT(bench.run(), 0);
+  EXPECT_EQ(bench.profiler.profile().points(0, 0, InstructionKind::kForward).size(), 10U)
+      << "raw energy rises five times in a row, effective energy falls";
+
+  Bench rising(generous());
+  rising.joules = [&](int clock) {
+    return 1 + kWaiting * rising.seconds(clock) + (clock >= 1200 ? 0.0 : (1200.0 - clock) / 100);
+  };
+  EXPECT_GT(rising.run(), 0);
+  EXPECT_EQ(rising.profiler.profile().points(0, 0, InstructionKind::kForward).size(), 8U)
+      << "three clocks to 1200 MHz and five rises";
+}
+
+TEST(Profiler, ThrottledIterationsCountForNothing) {
+  Bench bench(generous());
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_EQ(bench.step([](FinishedIteration& done) {
+      for (GroupIteration& group : done.groups) group.throttled = true;
+    }), Profiler::Next::kStay);
+  }
+  EXPECT_GT(bench.run(), 0);
+}
+
+TEST(Profiler, IterationsByOtherOrdersCountForNothing) {
+  Bench bench(generous());
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_EQ(bench.step([](FinishedIteration& done) { done.groups[0].version = 99;
+                                                       done.groups[1].same_version = false; }),
+              Profiler::Next::kStay);
+  }
+}
+
+TEST(Profiler, NoisyClocksGetMoreIterations) {
+  Bench quiet(generous()), noisy(generous());
+  const int few = quiet.run();
+  int many = 0;
+  while (many < 5000) {
+    ++many;
+    const bool odd = many % 2 == 1;
+    const auto next = noisy.step([&](FinishedIteration& done) {
+      for (float& energy : done.item_energy) energy *= odd ? 1.05F : 0.95F;
+    });
+    if (next == Profiler::Next::kDone) break;
+  }
+  EXPECT_GT(many, few * 2);
+  EXPECT_LT(many, 5000);
+}
+
+TEST(Profiler, OfPipelinesTheLongestTimeCountsAndStragglersAreLeftOut) {
+  Bench bench(generous(), {.data = 3, .stages = kStages});
+  const auto uneven = [&](FinishedIteration& done) {
+    for (int stage = 0; stage < kStages; ++stage)
+      for (std::size_t k = 0; k < 2; ++k) {
+        done.item_time[done.item(1, bench.work.first(stage) + k)] *= 1.02F;
+        done.item_time[done.item(2, bench.work.first(stage) + k)] *= 2.0F;
+      }
+  };
+  std::vector<bool> left_out(6);
+  left_out[4] = left_out[5] = true;
+  for (int i = 0; i < 500; ++i) {
+    FinishedIteration done = bench.iteration();
+    uneven(done);
+    const auto next = bench.profiler.add(done, left_out, 2);
+    ++bench.number;
+    if (next == Profiler::Next::kDone) break;
+    if (next == Profiler::Next::kChange) bench.profiler.begin(++bench.version, bench.number);
+  }
+  const Profile profile = bench.profiler.profile();
+  for (const OperatingPoint& point : profile.points(1, 0, InstructionKind::kBackward))
+    EXPECT_NEAR(point.time.value, 1.02 * 14.0 / point.clock.value, 1e-5);
+}
+
+TEST(Profiler, LongListsAreThinnedWithBothEndsKept) {
+  ProfilingOptions options = generous();
+  options.most_clocks = 4;
+  options.lowest_clock = Megahertz{650};
+  Bench bench(options);
+  EXPECT_GT(bench.run(), 0);
+  const Profile profile = bench.profiler.profile();
+  const auto points = profile.points(0, 0, InstructionKind::kForward);
+  ASSERT_EQ(points.size(), 4U);
+  EXPECT_EQ(points.front().clock, Megahertz{700});
+  EXPECT_EQ(points.back().clock, Megahertz{1400});
+}
+
+TEST(Profiler, SaysHowMuchIsLeft) {
+  ProfilingOptions options;
+  options.slowdown_limit = 0.1;
+  Bench bench(options);
+  bench.step();
+  const int before = bench.profiler.progress(2).iterations_left;
+  EXPECT_GT(before, 10);
+  const int taken = bench.run();
+  ASSERT_GT(taken, 0);
+  EXPECT_EQ(bench.profiler.progress(2).iterations_left, 0);
+  EXPECT_EQ(bench.profiler.progress(2).fraction, 1);
+}
+
+}  // namespace
+}  // namespace harpe
