@@ -89,7 +89,7 @@ TEST(Handoff, ReadersSeeTheNewestAndNothingIsDestroyedUnderThem) {
     std::thread first(read, 0), second(read, 1);
     for (int i = 1; i <= 20'000; ++i) {
       handoff.publish(std::make_unique<Watched>(i, living));
-      ASSERT_LE(handoff.owned(), 3) << "the newest, and one a reader";
+      ASSERT_LE(handoff.owned(), 5) << "the newest, and what readers hold or just held";
     }
     done = true;
     first.join();

@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cstdlib>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "harpe/base/fields.h"
@@ -237,10 +236,8 @@ Result<RankClientOptions> parse_rank_client_options(std::string_view text) {
     options.patience = {*patience};
   }
   if (const auto ahead = fields.number("look_ahead_s", 0, kLongest)) options.look_ahead = {*ahead};
-  if (fields.object("spec") != nullptr) {
-    // Read by the one reader of jobs, which takes text.
-    const auto whole = nlohmann::json::parse(text, nullptr, false);
-    auto read = parse_job_spec(whole.at("spec").dump());
+  if (const JsonValue* spec = fields.object("spec")) {
+    auto read = read_job_spec(*spec, "options");
     if (!read) return std::move(read).error();
     options.spec = *std::move(read);
   }

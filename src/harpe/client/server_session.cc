@@ -109,7 +109,7 @@ void ServerSession::send_report() {
 
 void ServerSession::listen() {
   listening_ = true;
-  stream_ = EventStream();
+  stream_ = EventReader();
   const Place place = options_.registration.place;
   link_.listen(
       job_path() + "/events?data=" + std::to_string(place.data) +
@@ -118,7 +118,7 @@ void ServerSession::listen() {
         answered();
         stream_failures_ = 0;
         // One that is too long ends the stream on its next silence; answers still bring orders.
-        (void)stream_.add(bytes, [this](const EventStream::Event& event) { hear(event); });
+        (void)stream_.add(bytes, [this](const EventReader::Event& event) { hear(event); });
       },
       [this](const HttpAnswer& answer) { stream_ended(answer); });
 }
@@ -186,7 +186,7 @@ void ServerSession::stream_ended(const HttpAnswer& answer) {
   }
 }
 
-void ServerSession::hear(const EventStream::Event& event) {
+void ServerSession::hear(const EventReader::Event& event) {
   if (event.name == "orders") take_orders(event.data);
 }
 

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "harpe/base/clock.h"
-#include "harpe/client/event_stream.h"
+#include "harpe/client/event_reader.h"
 #include "harpe/client/http_link.h"
 #include "harpe/job/rank_events.h"
 
@@ -75,7 +75,7 @@ class ServerSession {
   void rank_answered(const HttpAnswer& answer);
   void report_answered(const HttpAnswer& answer);
   void stream_ended(const HttpAnswer& answer);
-  void hear(const EventStream::Event& event);
+  void hear(const EventReader::Event& event);
 
   void take_orders(const std::string& text);
   void begin_again(Stage stage);
@@ -102,7 +102,7 @@ class ServerSession {
   bool listening_ = false;
   Instant next_listen_;
   int stream_failures_ = 0;
-  EventStream stream_;
+  EventReader stream_;
   std::deque<IterationReport> reports_;
   std::optional<IterationReport> sending_;
   std::uint64_t known_ = 0, reports_sent_ = 0, reports_dropped_ = 0;

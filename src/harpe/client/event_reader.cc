@@ -1,4 +1,4 @@
-#include "harpe/client/event_stream.h"
+#include "harpe/client/event_reader.h"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 
 namespace harpe {
 
-Status EventStream::add(std::string_view bytes, const Listener& listener) {
+Status EventReader::add(std::string_view bytes, const Listener& listener) {
   for (const char byte : bytes) {
     if (std::exchange(after_return_, byte == '\r') && byte == '\n') continue;
     if (byte == '\r' || byte == '\n') {
@@ -24,7 +24,7 @@ Status EventStream::add(std::string_view bytes, const Listener& listener) {
   return ok_status();
 }
 
-void EventStream::take_line(std::string_view line, const Listener& listener) {
+void EventReader::take_line(std::string_view line, const Listener& listener) {
   if (line.empty()) {
     if (has_data_) listener({name_.empty() ? "message" : name_, data_});
     name_.clear();

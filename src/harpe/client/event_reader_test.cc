@@ -1,4 +1,4 @@
-#include "harpe/client/event_stream.h"
+#include "harpe/client/event_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,11 +17,11 @@ using Events = std::vector<std::pair<std::string, std::string>>;
 
 Events read(const std::vector<std::string>& pieces) {
   Events events;
-  EventStream stream;
+  EventReader stream;
   for (const std::string& piece : pieces) {
     EXPECT_TRUE(stream
                     .add(piece,
-                         [&](const EventStream::Event& event) {
+                         [&](const EventReader::Event& event) {
                            events.emplace_back(event.name, event.data);
                          })
                     .ok());
@@ -29,7 +29,7 @@ Events read(const std::vector<std::string>& pieces) {
   return events;
 }
 
-TEST(EventStream, ReadsNamesAndDataUnderAnyLineEnd) {
+TEST(EventReader, ReadsNamesAndDataUnderAnyLineEnd) {
   EXPECT_THAT(read({"event: orders\ndata: {\"a\": 1}\n\n"}),
               ElementsAre(Pair("orders", "{\"a\": 1}")));
   EXPECT_THAT(read({"data:one\r\ndata: two\r\n\r\n"}), ElementsAre(Pair("message", "one\ntwo")));
@@ -40,7 +40,7 @@ TEST(EventStream, ReadsNamesAndDataUnderAnyLineEnd) {
               ElementsAre(Pair("message", "first")));
 }
 
-TEST(EventStream, CommentsAndEventsWithoutDataAreNoEvents) {
+TEST(EventReader, CommentsAndEventsWithoutDataAreNoEvents) {
   EXPECT_THAT(read({": hb\n\nevent: empty\n\nid: 3\nretry: 5\nunknown\n\n"}), IsEmpty());
   EXPECT_THAT(read({"event: x\n\ndata: y\n\n"}), ElementsAre(Pair("message", "y")))
       << "a name holds for one event";
@@ -48,7 +48,7 @@ TEST(EventStream, CommentsAndEventsWithoutDataAreNoEvents) {
   EXPECT_THAT(read({"data: begun\n"}), IsEmpty()) << "not ended yet";
 }
 
-TEST(EventStream, PiecesMakeNoDifference) {
+TEST(EventReader, PiecesMakeNoDifference) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
@@ -68,12 +68,12 @@ TEST(EventStream, PiecesMakeNoDifference) {
   }
 }
 
-TEST(EventStream, AnEndlessEventIsRefused) {
-  EventStream stream;
+TEST(EventReader, AnEndlessEventIsRefused) {
+  EventReader stream;
   const std::string piece = "data: " + std::string(1 << 20, 'x') + "\n";
   bool failed = false;
   for (int i = 0; i < 20 && !failed; ++i) {
-    failed = !stream.add(piece, [](const EventStream::Event&) { FAIL(); }).ok();
+    failed = !stream.add(piece, [](const EventReader::Event&) { FAIL(); }).ok();
   }
   EXPECT_TRUE(failed);
 }

@@ -12,7 +12,7 @@
 namespace harpe {
 
 /// Not thread-safe. Keeps at most `kLongest` bytes of one event.
-class EventStream {
+class EventReader {
  public:
   struct Event {
     std::string name;  ///< "message" where the stream names none

@@ -1,0 +1,238 @@
+#pragma once
+/// \file
+/// A server for tests of the client: one job, led by the real state machine, over real HTTP. It can
+/// go away and come back, and answer as a test tells it.
+
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "harpe/frontier/frontier.h"
+#include "harpe/http/http_server.h"
+#include "harpe/http/server_socket.h"
+#include "harpe/job/job.h"
+#include "harpe/job/job_json.h"
+
+namespace harpe {
+
+/// Waits until something holds, for `longest` at most.
+inline bool comes_true(const std::function<bool()>& holds, Seconds longest = Seconds{20}) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(longest.value);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+class TestServer {
+ public:
+  /// Answers in place of the job, where it answers something.
+  using Override = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
+
+  TestServer() { up(); }
+  ~TestServer() { down(); }
+  TestServer(const TestServer&) = delete;
+  TestServer& operator=(const TestServer&) = delete;
+
+  std::string url() const { return "http://" + address_; }
+
+  /// As after a kill -9: nobody listens, all connections are gone. The job stays.
+  void down() {
+    if (!loop_) return;
+    loop_->post([this] {
+      server_->close();
+      loop_->stop();
+    });
+    thread_.join();
+    server_.reset();
+    loop_.reset();
+  }
+  void up() {
+    auto listening = listen_tcp(*parse_tcp_address(address_));
+    if (!listening) std::abort();
+    address_ = listening_address(listening->get());
+    loop_ = std::make_unique<ServerLoop>();
+    server_ = std::make_unique<HttpServer>(
+        *loop_, [this](const HttpRequest& request, const Reply& reply) { reply(answer(request)); },
+        limits_, [](const std::string&) {});
+    if (!server_->serve(*std::move(listening), false)) std::abort();
+    loop_->every(Seconds{0.2}, [this] {
+      const std::lock_guard lock(mutex_);
+      if (job_) job_->tick(now());
+      settle();
+    });
+    thread_ = std::thread([this] { loop_->run(); });
+  }
+
+  void answer_by(Override override_answer) {
+    const std::lock_guard lock(mutex_);
+    override_ = std::move(override_answer);
+  }
+  /// Looks at the job, or changes it.
+  template <class T>
+  T with_job(const std::function<T(std::optional<Job>&)>& use) {
+    const std::lock_guard lock(mutex_);
+    T result = use(job_);
+    settle();
+    return result;
+  }
+  JobPhase phase() {
+    return with_job<JobPhase>(
+        [](std::optional<Job>& job) { return job ? job->phase() : JobPhase::kRegistering; });
+  }
+  std::vector<IterationReport> reports() {
+    const std::lock_guard lock(mutex_);
+    return reports_;
+  }
+  std::vector<std::string> requests() {
+    const std::lock_guard lock(mutex_);
+    return requests_;
+  }
+  std::vector<std::string> notices() {
+    const std::lock_guard lock(mutex_);
+    return notices_;
+  }
+
+ private:
+  class Stream final : public EventStream {
+   public:
+    Stream(int of_pipeline, int of_stage) : pipeline(of_pipeline), stage(of_stage) {}
+    void start(std::function<void()> wake) override {
+      {
+        const std::lock_guard lock(mutex_);
+        wake_ = wake;
+      }
+      wake();
+    }
+    std::string take() override {
+      const std::lock_guard lock(mutex_);
+      return std::exchange(waiting_, {});
+    }
+    void put(const std::string& text) {
+      std::function<void()> wake;
+      {
+        const std::lock_guard lock(mutex_);
+        waiting_ += text;
+        wake = wake_;
+      }
+      if (wake) wake();
+    }
+    const int pipeline, stage;
+
+   private:
+    std::mutex mutex_;
+    std::string waiting_ = ": hello\n\n";
+    std::function<void()> wake_;
+  };
+
+  static Seconds now() {
+    const auto since = std::chrono::system_clock::now().time_since_epoch();
+    return Seconds{std::chrono::duration<double>(since).count()};
+  }
+  static HttpResponse json(int status, std::string body) {
+    return {.status = status, .content_type = "application/json", .body = std::move(body)};
+  }
+  static HttpResponse refused(const Error& error) {
+    const int status = error.code == ErrorCode::kConflict   ? 409
+                       : error.code == ErrorCode::kNotFound ? 404
+                                                            : 400;
+    return json(status, R"({"error": {"code": "x", "message": "refused"}})");
+  }
+  std::string orders(int pipeline, int stage) const {
+    return "{\"version\": " + std::to_string(job_->version()) +
+           ", \"orders\": " + orders_json(job_->orders(pipeline, stage)) + "}";
+  }
+
+  HttpResponse answer(const HttpRequest& request) {
+    const std::lock_guard lock(mutex_);
+    requests_.push_back(request.method + " " + request.path);
+    if (override_) {
+      if (auto instead = override_(request)) return *std::move(instead);
+    }
+    HttpResponse response = answer_of_job(request);
+    settle();
+    return response;
+  }
+
+  HttpResponse answer_of_job(const HttpRequest& request) {
+    if (request.method == "PUT") {
+      auto spec = parse_job_spec(request.body);
+      if (!spec) return refused(spec.error());
+      if (job_) return json(200, "{}");
+      auto job = Job::create(*std::move(spec), now());
+      if (!job) return refused(job.error());
+      job_.emplace(*std::move(job));
+      return json(201, "{}");
+    }
+    if (!job_) return json(404, "{}");
+    if (request.path.ends_with("/events")) {
+      int data = 0, stage = 0;
+      std::sscanf(request.query.c_str(), "data=%d&stage=%d", &data, &stage);
+      auto stream = std::make_shared<Stream>(data, stage);
+      streams_.push_back(stream);
+      return {.status = 200, .content_type = "text/event-stream", .stream = stream};
+    }
+    if (request.path.ends_with("/ranks")) {
+      auto registration = parse_rank_registration(request.body);
+      if (!registration) return refused(registration.error());
+      auto rank = job_->register_rank(*registration, now());
+      if (!rank) return refused(rank.error());
+      return json(200, orders(registration->place.data, registration->place.stage));
+    }
+    auto report = parse_iteration_report(request.body);
+    if (!report) return refused(report.error());
+    reports_.push_back(*report);
+    if (Status taken = job_->report(*report, now()); !taken) return refused(taken.error());
+    settle();
+    return json(200, orders(report->place.data, report->place.stage));
+  }
+
+  /// Does what the job wants done outside.
+  void settle() {
+    while (job_) {
+      JobEffects effects = job_->take_effects();
+      for (const Notice& notice : effects.notices) notices_.push_back(notice.text);
+      if (effects.orders) {
+        for (const auto& weak : streams_) {
+          const auto stream = weak.lock();
+          if (!stream) continue;
+          stream->put("event: orders\ndata: " + orders(stream->pipeline, stream->stage) + "\n\n");
+        }
+      }
+      if (!effects.characterize) return;
+      const std::uint64_t ticket = effects.characterize->ticket;
+      job_->characterized(ticket, plans(*effects.characterize), now());
+    }
+  }
+  Result<PlanTable> plans(const CharacterizeRequest& request) const {
+    const JobSpec& spec = job_->spec();
+    auto frontier = characterize(spec.schedule, request.profile,
+                                 {.blocking_power = request.blocking_power.front()});
+    if (!frontier) return std::move(frontier).error();
+    return PlanTable::build(*frontier, {.plans = spec.plans, .plan = {}});
+  }
+
+  std::string address_ = "127.0.0.1:0";
+  HttpLimits limits_;
+  std::unique_ptr<ServerLoop> loop_;
+  std::unique_ptr<HttpServer> server_;
+  std::thread thread_;
+
+  std::mutex mutex_;
+  std::optional<Job> job_;
+  Override override_;
+  std::vector<std::weak_ptr<Stream>> streams_;
+  std::vector<IterationReport> reports_;
+  std::vector<std::string> requests_, notices_;
+};
+
+}  // namespace harpe

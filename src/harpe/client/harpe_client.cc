@@ -1,0 +1,116 @@
+#include "harpe/client/harpe_client.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "harpe/client/client.h"
+#include "harpe/hw/system_clock.h"
+
+struct harpe_client {  // NOLINT(readability-identifier-naming): its name in C
+  std::unique_ptr<harpe::RankClient> client;
+};
+
+namespace {
+
+using harpe::InstructionKind;
+
+static_assert(static_cast<int>(InstructionKind::kForward) == HARPE_FORWARD);
+static_assert(static_cast<int>(InstructionKind::kBackward) == HARPE_BACKWARD);
+static_assert(static_cast<int>(InstructionKind::kWeight) == HARPE_WEIGHT);
+static_assert(static_cast<int>(InstructionKind::kRecompute) == HARPE_RECOMPUTE);
+static_assert(static_cast<int>(InstructionKind::kRecomputeBackward) == HARPE_RECOMPUTE_BACKWARD);
+static_assert(static_cast<int>(InstructionKind::kForwardBackward) == HARPE_FORWARD_BACKWARD);
+static_assert(sizeof(harpe_span) == sizeof(harpe::TimeSpan) &&
+              offsetof(harpe_span, end_ns) == offsetof(harpe::TimeSpan, end));
+
+void say(const std::string& text, char* error, std::size_t size) {
+  if (error == nullptr || size == 0) return;
+  const std::size_t count = std::min(text.size(), size - 1);
+  std::memcpy(error, text.data(), count);
+  error[count] = 0;
+}
+
+harpe::Result<std::unique_ptr<harpe::RankClient>> start(const char* text,
+                                                        harpe_client_notice notice, void* context) {
+  harpe::RankClientOptions options;
+  if (text != nullptr) {
+    auto read = harpe::parse_rank_client_options(text);
+    if (!read) return std::move(read).error();
+    options = *std::move(read);
+  }
+  if (notice != nullptr) {
+    options.notice = [notice, context](const std::string& said) { notice(said.c_str(), context); };
+  }
+  return harpe::RankClient::start(std::move(options));
+}
+
+}  // namespace
+
+extern "C" {
+
+int harpe_client_abi(void) {
+  return HARPE_CLIENT_ABI;
+}
+
+harpe_client* harpe_client_start(const char* options, harpe_client_notice notice, void* context,
+                                 char* error, size_t error_size) {
+  try {
+    say("", error, error_size);
+    auto client = start(options, notice, context);
+    if (client) return new harpe_client{*std::move(client)};
+    say(client.error().text(), error, error_size);
+  } catch (const std::exception& failure) {
+    say(failure.what(), error, error_size);
+  }
+  return nullptr;
+}
+
+void harpe_client_stop(harpe_client* client) {
+  delete client;
+}
+
+void harpe_client_instruction_begin(harpe_client* client, int kind, int chunk, int micro_batch) {
+  if (client == nullptr) return;
+  client->client->on_instruction_begin(static_cast<InstructionKind>(std::clamp(kind, 0, 255)),
+                                       chunk, micro_batch);
+}
+
+void harpe_client_instruction_end(harpe_client* client) {
+  if (client != nullptr) client->client->on_instruction_end();
+}
+
+void harpe_client_iteration_begin(harpe_client* client, int64_t iteration) {
+  if (client != nullptr) client->client->on_iteration_begin(iteration);
+}
+
+void harpe_client_iteration_end(harpe_client* client, const harpe_span* device_times,
+                                size_t count) {
+  if (client == nullptr) return;
+  const auto* spans = reinterpret_cast<const harpe::TimeSpan*>(device_times);
+  client->client->on_iteration_end({spans, device_times == nullptr ? 0 : count});
+}
+
+int64_t harpe_client_now(void) {
+  return harpe::system_clock().now().ns;
+}
+
+int harpe_client_registered(const harpe_client* client) {
+  return client != nullptr && client->client->registered() ? 1 : 0;
+}
+
+void harpe_client_get_counts(const harpe_client* client, harpe_client_counts* counts, size_t size) {
+  harpe_client_counts all{};
+  if (client != nullptr) {
+    const harpe::RankClient::Counts from = client->client->counts();
+    all = {from.iterations,  from.instructions, from.clock_changes, from.asked_ahead,
+           from.unexpected,  from.unknown,      from.reports_sent,  from.reports_dropped,
+           from.events_lost, from.version};
+  }
+  if (counts != nullptr) std::memcpy(counts, &all, std::min(size, sizeof all));
+}
+
+}  // extern "C"

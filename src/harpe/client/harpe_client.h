@@ -1,0 +1,106 @@
+/** \file
+ * What a training rank links, for C and for every language that calls C: the library
+ * `libharpe_client`. The calls are those of `harpe::RankClient` (client.h); docs/client.md tells
+ * the whole story.
+ *
+ *     harpe_client *harpe = harpe_client_start(NULL, NULL, NULL, error, sizeof error);
+ *     harpe_client_instruction_begin(harpe, HARPE_FORWARD, chunk, micro_batch);
+ *     harpe_client_instruction_end(harpe);
+ *     ...
+ *     harpe_client_stop(harpe);
+ *
+ * Threads: one thread, or several one after another, calls the functions named `instruction` and
+ * `iteration` of one client; `counts` and `registered` may be called from any. `stop` comes after
+ * all others.
+ *
+ * Failure: only `start` fails, on wrong options. All others do nothing on a null client, so that a
+ * program may go on without one. Nothing is thrown, no signal is caught, no process is ended.
+ *
+ * Cost: `instruction_begin` and `instruction_end` take no lock, allocate nothing and wait for
+ * nobody.
+ *
+ * Versions: functions and struct members are only ever added; a change of one that is there raises
+ * HARPE_CLIENT_ABI and the library's soname.
+ */
+#ifndef HARPE_CLIENT_HARPE_CLIENT_H
+#define HARPE_CLIENT_HARPE_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HARPE_CLIENT_ABI 1
+
+typedef struct harpe_client harpe_client;
+
+/** Kinds of computations. Loading, sending and the like are not told. */
+enum harpe_instruction {
+  HARPE_FORWARD = 0,
+  HARPE_BACKWARD = 1, /**< the input gradient alone, where HARPE_WEIGHT follows */
+  HARPE_WEIGHT = 2,
+  HARPE_RECOMPUTE = 3,
+  HARPE_RECOMPUTE_BACKWARD = 4,
+  HARPE_FORWARD_BACKWARD = 5 /**< two micro-batches overlapped; give the forward's numbers */
+};
+
+/** HARPE_CLIENT_ABI of the library that was loaded. */
+int harpe_client_abi(void);
+
+/** Hears what a person should know, from a thread of the client's own; must not block. */
+typedef void (*harpe_client_notice)(const char* text, void* context);
+
+/**
+ * Starts a client; waits for nobody.
+ *
+ * \param options  JSON (docs/client.md), such as {"server": "http://10.0.0.1:7070", "job": "gpt3",
+ *                 "stage": 1}; what is left out is taken from the environment; NULL: all of it
+ * \param notice   NULL: standard error
+ * \param error    where to say what is wrong (cut to `error_size`, always ended); may be NULL
+ * \return NULL where the options are wrong
+ */
+harpe_client* harpe_client_start(const char* options, harpe_client_notice notice, void* context,
+                                 char* error, size_t error_size);
+/** Sends what is left for up to two seconds, gives the clock back and frees the client. */
+void harpe_client_stop(harpe_client* client);
+
+/** \param micro_batch  -1 where training does not count them */
+void harpe_client_instruction_begin(harpe_client* client, int kind, int chunk, int micro_batch);
+void harpe_client_instruction_end(harpe_client* client);
+
+/** May be left out: see docs/client.md. */
+void harpe_client_iteration_begin(harpe_client* client, int64_t iteration);
+
+/** Nanoseconds on the clock of `harpe_client_now`. */
+typedef struct harpe_span {
+  int64_t begin_ns, end_ns;
+} harpe_span;
+/** \param device_times  when each instruction of this iteration ran on the device; NULL: as told */
+void harpe_client_iteration_end(harpe_client* client, const harpe_span* device_times, size_t count);
+
+/** CLOCK_BOOTTIME. */
+int64_t harpe_client_now(void);
+
+/** 1 where the server knows this rank. */
+int harpe_client_registered(const harpe_client* client);
+
+typedef struct harpe_client_counts {
+  uint64_t iterations, instructions;
+  uint64_t clock_changes; /**< asked for */
+  uint64_t asked_ahead;   /**< of these, while another instruction ran */
+  uint64_t unexpected;    /**< instructions that were not the next of the schedule */
+  uint64_t unknown;       /**< that the schedule does not have */
+  uint64_t reports_sent, reports_dropped;
+  uint64_t events_lost;
+  uint64_t version; /**< of the orders in force; 0: none */
+} harpe_client_counts;
+/** \param size  sizeof(harpe_client_counts) of the caller: no more is written */
+void harpe_client_get_counts(const harpe_client* client, harpe_client_counts* counts, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

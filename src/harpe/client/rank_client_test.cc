@@ -1,0 +1,302 @@
+// A rank's client from end to end: real HTTP to a server that leads a real job, a real agent's
+// clock channels, GPUs that only note what was set.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "harpe/agent/controller_testing.h"
+#include "harpe/agent/gpu_testing.h"
+#include "harpe/client/client.h"
+#include "harpe/client/client_testing.h"
+#include "harpe/hw/system_clock.h"
+
+namespace harpe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr auto kForward = InstructionKind::kForward;
+constexpr auto kBackward = InstructionKind::kBackward;
+
+class ClientTest : public ::testing::Test {
+ protected:
+  ClientTest() {
+    spec_.shape = {.data = 1, .stages = 1, .tensor = 1};
+    spec_.schedule = *one_f_one_b({.stages = 1, .micro_batches = 2});
+    ::unsetenv("HARPE_SERVER");
+  }
+  ~ClientTest() override { controller_.reset(); }
+
+  void start_agent() {
+    Devices devices;
+    devices.gpus.push_back(gpu_.device());
+    auto policy = Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
+                                    "]\ngpus = '*'\nclocks_mhz = [300, 1410]\n",
+                                "policy.toml");
+    ControllerOptions options = directory_.options();
+    options.prompt_owners = false;
+    auto made = Controller::start(std::move(devices), *policy, options, system_clock());
+    ASSERT_TRUE(made.ok()) << made.error().text();
+    controller_ = *std::move(made);
+  }
+  RankClientOptions options() {
+    RankClientOptions options;
+    options.server = server_.url();
+    options.job = "test";
+    options.spec = spec_;
+    options.clock_socket = directory_.options().clock_socket;
+    options.measured = device_.get();
+    options.notice = [this](const std::string& text) {
+      const std::lock_guard lock(mutex_);
+      notices_.push_back(text);
+    };
+    return options;
+  }
+  std::unique_ptr<RankClient> started(RankClientOptions options) {
+    auto client = RankClient::start(std::move(options));
+    EXPECT_TRUE(client.ok()) << (client ? "" : client.error().text());
+    return client ? *std::move(client) : nullptr;
+  }
+  std::unique_ptr<RankClient> started() { return started(options()); }
+  std::vector<std::string> notices() {
+    const std::lock_guard lock(mutex_);
+    return notices_;
+  }
+  std::optional<int> locked() const {
+    const auto lock = gpu_.state().graphics;
+    return lock ? std::optional(lock->lowest.value) : std::nullopt;
+  }
+  bool becomes_locked(std::optional<int> clock) {
+    return comes_true([&] { return locked() == clock; });
+  }
+  /// The two micro-batches of one iteration: F0 B0 F1 B1.
+  static void iterate(RankClient& client) {
+    for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+      for (const auto kind : {kForward, kBackward}) {
+        client.on_instruction_begin(kind, 0, micro_batch);
+        client.on_instruction_end();
+      }
+    }
+  }
+  bool registers(RankClient& client) {
+    return comes_true([&] { return client.registered(); });
+  }
+  /// Answers registrations and reports with these orders, and nothing else.
+  void order(const std::string& orders) {
+    server_.answer_by([orders](const HttpRequest& request) -> std::optional<HttpResponse> {
+      if (request.path.ends_with("/events")) return std::nullopt;
+      return HttpResponse{.status = 200,
+                          .content_type = "application/json",
+                          .body = "{\"orders\": [" + orders + "]}"};
+    });
+  }
+
+  TestDirectory directory_;
+  TestServer server_;
+  TestGpu gpu_{0};
+  std::unique_ptr<Gpu> device_ = gpu_.device();
+  std::unique_ptr<Controller> controller_;
+  JobSpec spec_;
+  std::mutex mutex_;
+  std::vector<std::string> notices_;
+};
+
+TEST_F(ClientTest, ReportsEveryIterationByItself) {
+  start_agent();
+  auto client = started();
+  ASSERT_TRUE(registers(*client));
+  for (int i = 0; i < 5; ++i) iterate(*client);
+  client.reset();
+  const auto reports = server_.reports();
+  ASSERT_THAT(reports, SizeIs(5)) << "the last one is sent while it stops";
+  for (int i = 0; i < 5; ++i) {
+    const IterationReport& report = reports[static_cast<std::size_t>(i)];
+    EXPECT_EQ(report.iteration, i);
+    ASSERT_THAT(report.instructions, SizeIs(2));
+    EXPECT_EQ(report.instructions[0].kind, kForward);
+    EXPECT_EQ(report.instructions[0].count, 2);
+    EXPECT_GT(report.instructions[1].time.value, 0);
+    EXPECT_LE(report.instructions[0].time.value + report.instructions[1].time.value,
+              report.time.value + 1e-9);
+  }
+  EXPECT_THAT(notices(), IsEmpty());
+}
+
+TEST_F(ClientTest, EachInstructionGetsItsOwnClockFromTheIterationOnThatWasOrdered) {
+  start_agent();
+  order(R"({"version": 1, "from_iteration": 0, "purpose": "full_speed", "clocks_mhz": [1200]},
+           {"version": 2, "from_iteration": 3, "purpose": "plan",
+            "clocks_mhz": [1080, 900, 0, 600]})");
+  auto client = started();
+  ASSERT_TRUE(registers(*client));
+  for (std::int64_t i = 0; i < 3; ++i) {
+    client->on_iteration_begin(i);
+    EXPECT_TRUE(becomes_locked(1200)) << "iteration " << i;
+    iterate(*client);
+  }
+  EXPECT_TRUE(becomes_locked(1080)) << "what the next iteration begins with is known";
+  client->on_iteration_begin(3);
+  client->on_instruction_begin(kForward, 0, 0);
+  EXPECT_TRUE(becomes_locked(1080));
+  client->on_instruction_end();
+  EXPECT_TRUE(becomes_locked(900)) << "asked for while the GPU waits";
+  client->on_instruction_begin(kBackward, 0, 0);
+  client->on_instruction_end();
+  client->on_instruction_begin(kForward, 0, 1);
+  EXPECT_EQ(locked(), 900) << "0: as it is";
+  client->on_instruction_end();
+  EXPECT_TRUE(becomes_locked(600));
+  client->on_instruction_begin(kBackward, 0, 1);
+  client->on_instruction_end();
+  EXPECT_TRUE(becomes_locked(1080)) << "the first of the next iteration";
+  client.reset();
+  EXPECT_TRUE(becomes_locked(std::nullopt)) << "given back";
+}
+
+TEST_F(ClientTest, AnInstructionOutOfOrderGetsItsOwnClockAndIsToldOnce) {
+  start_agent();
+  order(R"({"version": 1, "from_iteration": 0, "purpose": "plan",
+            "clocks_mhz": [1080, 900, 1200, 600]})");
+  auto client = started();
+  ASSERT_TRUE(registers(*client));
+  client->on_iteration_begin(0);
+  client->on_instruction_begin(kForward, 0, 0);
+  client->on_instruction_end();
+  client->on_instruction_begin(kForward, 0, 1);  // before its predecessor's backward
+  EXPECT_TRUE(becomes_locked(1200));
+  client->on_instruction_end();
+  client->on_instruction_begin(kBackward, 0, 0);
+  EXPECT_TRUE(becomes_locked(900));
+  client->on_instruction_end();
+  client->on_instruction_begin(InstructionKind::kWeight, 0, 0);
+  EXPECT_TRUE(becomes_locked(std::nullopt)) << "no clock of another instruction";
+  client->on_instruction_end();
+  EXPECT_EQ(client->counts().unexpected, 2);
+  EXPECT_EQ(client->counts().unknown, 1);
+  ASSERT_TRUE(comes_true([&] { return !notices().empty(); }));
+  EXPECT_THAT(notices(), ElementsAre(HasSubstr("another order")));
+}
+
+TEST_F(ClientTest, WithoutAServerTrainingGoesOnAndIsToldOnce) {
+  start_agent();
+  server_.down();
+  const Instant begin = system_clock().now();
+  auto client = started();
+  for (int i = 0; i < 100; ++i) iterate(*client);
+  ASSERT_TRUE(comes_true([&] { return !notices().empty(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(locked(), std::nullopt);
+  client.reset();
+  EXPECT_LT((system_clock().now() - begin).value, 5);
+  EXPECT_THAT(notices(), ElementsAre(HasSubstr("training goes on")));
+}
+
+TEST_F(ClientTest, WhenTheServerGoesAwayTheClockIsSetFreeAndTakenAgainWhenItIsBack) {
+  start_agent();
+  RankClientOptions given = options();
+  given.patience = 0.2_s;
+  order(R"({"version": 1, "from_iteration": 0, "purpose": "plan", "clocks_mhz": [900]})");
+  auto client = started(given);
+  ASSERT_TRUE(registers(*client));
+  std::atomic<bool> done = false;
+  std::thread training([&] {
+    while (!done) {
+      iterate(*client);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  EXPECT_TRUE(becomes_locked(900));
+  server_.down();
+  EXPECT_TRUE(becomes_locked(std::nullopt));
+  server_.up();
+  EXPECT_TRUE(becomes_locked(900));
+  done = true;
+  training.join();
+  EXPECT_THAT(notices(), ElementsAre(HasSubstr("training goes on"), HasSubstr("answers again")));
+}
+
+TEST_F(ClientTest, WhenTheAgentGoesAwayTrainingGoesOnAndTheNextAgentSetsClocks) {
+  order(R"({"version": 1, "from_iteration": 0, "purpose": "plan", "clocks_mhz": [900]})");
+  auto client = started();
+  ASSERT_TRUE(registers(*client));
+  ASSERT_TRUE(comes_true([&] { return !notices().empty(); }));
+  iterate(*client);
+  EXPECT_THAT(notices(), ElementsAre(HasSubstr("clocks cannot be set")));
+  start_agent();
+  EXPECT_TRUE(becomes_locked(900)) << "what training wants by now, without another instruction";
+  iterate(*client);
+  iterate(*client);
+  client.reset();
+  const auto requests = server_.requests();
+  EXPECT_GE(std::ranges::count(requests, "POST /v1/jobs/test/reports"), 2);
+}
+
+TEST_F(ClientTest, AServerThatNeverAnswersHoldsNothingUp) {
+  start_agent();
+  const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::listen(silent, 8), 0);
+  RankClientOptions given = options();
+  given.server = "http://" + listening_address(silent);
+  auto client = started(given);
+  for (int i = 0; i < 10; ++i) iterate(*client);
+  const Instant begin = system_clock().now();
+  client.reset();
+  EXPECT_LT((system_clock().now() - begin).value, 3);
+  ::close(silent);
+}
+
+TEST_F(ClientTest, AnswersThatMeanNothingChangeNothing) {
+  start_agent();
+  for (const char* body :
+       {"", "null", "[]", "{\"orders\": 7}", "{\"orders\": [{\"version\": -1}]}",
+        "{\"orders\": [{\"version\": 1, \"from_iteration\": 0, \"purpose\": \"plan\", "
+        "\"clocks_mhz\": [900, 900, 900]}]}"}) {
+    server_.answer_by([body](const HttpRequest&) -> std::optional<HttpResponse> {
+      return HttpResponse{.status = 200, .content_type = "x", .body = body};
+    });
+    auto client = started();
+    ASSERT_TRUE(registers(*client)) << body;
+    iterate(*client);
+    iterate(*client);
+    client.reset();
+    EXPECT_EQ(gpu_.calls("set_locked_clocks"), 0) << body;
+  }
+}
+
+TEST_F(ClientTest, WithoutAServerGivenItDoesNothing) {
+  RankClientOptions given;
+  given.notice = [this](const std::string& text) { notices_.push_back(text); };
+  auto client = started(given);
+  ASSERT_NE(client, nullptr);
+  iterate(*client);
+  EXPECT_FALSE(client->registered());
+  EXPECT_THAT(notices(), SizeIs(1));
+}
+
+TEST_F(ClientTest, DeviceTimesReplaceThoseOfTheCalls) {
+  auto client = started();
+  ASSERT_TRUE(registers(*client));
+  std::vector<TimeSpan> device;
+  const Instant now = system_clock().now();
+  for (int i = 0; i < 4; ++i)
+    device.push_back({now + Seconds{0.01 * i}, now + Seconds{0.01 * i + 0.005}});
+  iterate(*client);
+  client->on_iteration_end(device);
+  iterate(*client);
+  client.reset();
+  const auto reports = server_.reports();
+  ASSERT_THAT(reports, SizeIs(2));
+  EXPECT_NEAR(reports[0].instructions[0].time.value, 0.01, 1e-9);
+  EXPECT_LT(reports[1].instructions[0].time.value, 0.005);
+}
+
+}  // namespace
+}  // namespace harpe
