@@ -10,6 +10,7 @@ set -euo pipefail
 build=(
   ca-certificates ccache cmake g++ ninja-build
   libboost-dev libcli11-dev libpq-dev libsqlite3-dev libssl-dev nlohmann-json3-dev
+  python3-dev
 )
 tests=(
   clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19

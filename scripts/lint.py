@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Checks C++ files with clang-format-19 and clang-tidy-19.
+"""Checks C++ files with clang-format-19 and clang-tidy-19, and the Python package with ruff and mypy.
 
     lint.py format                  every .h and .cc of the repository is formatted
     lint.py tidy --build DIR        every file in DIR/compile_commands.json is clang-tidy clean
+    lint.py python                  the package and its tests are formatted, and ruff and mypy clean
 
 Files that were clean before are not looked at again: a file's key is a hash of itself, of every
 project header it includes, of its compile command and of .clang-tidy; the keys of clean files are
@@ -28,7 +29,7 @@ TEST_CHECKS = ",".join(("-*", "bugprone-use-after-move", "google-explicit-constr
 SLOW_CHECKS = "-performance-unnecessary-value-param"
 SLOW_LIBRARIES = re.compile(r"^#include <(nlohmann|CLI|boost)/", re.MULTILINE)
 TEST_FILE = re.compile(r"_(test|bench|fuzz)\.cc$")
-FOLDERS = ("src", "sim", "tests", "examples", "bench")
+FOLDERS = ("src", "sim", "tests", "examples", "bench", "python")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -113,14 +114,26 @@ def check_tidy(build, jobs):
     return 1 if failed else 0
 
 
+def check_python():
+    tools = ROOT / "build" / "venv" / "bin"
+    if not (tools / "ruff").is_file():
+        sys.exit(f"{tools}/ruff is missing: run scripts/install-dependencies.sh")
+    # All of them, so that one run shows everything.
+    return max(subprocess.run([tools / command[0], *command[1:]], cwd=ROOT).returncode
+               for command in (["ruff", "check", "--quiet"], ["ruff", "format", "--check", "--quiet"],
+                               ["mypy", "--no-error-summary", "--cache-dir", ROOT / "build" / "mypy"]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("check", choices=("format", "tidy"))
+    parser.add_argument("check", choices=("format", "tidy", "python"))
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "lint")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
     if options.check == "format":
         return check_format()
+    if options.check == "python":
+        return check_python()
     return check_tidy(options.build.resolve(), options.jobs)
 
 

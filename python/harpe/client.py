@@ -1,0 +1,176 @@
+"""The client of a training rank."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from .errors import error_of
+from .options import client_options
+
+try:
+    from ._client import KINDS, Failure, RankClient
+except ImportError as fault:
+    raise ImportError(
+        "harpe's built module is missing, so that training cannot use it (harpe.Server can be used "
+        "all the same); install the package on Linux with 'pip install .' in Harpe's repository: "
+        f"{fault}"
+    ) from fault
+
+__all__ = ["KINDS", "Client", "Counts", "start"]
+
+
+class Counts(NamedTuple):
+    """What has happened since the start."""
+
+    iterations: int
+    instructions: int
+    clock_changes: int
+    """Asked for, ahead or not."""
+    asked_ahead: int
+    """Of these, while another instruction ran."""
+    unexpected: int
+    """Instructions that were not the next of the schedule."""
+    unknown: int
+    """That the schedule does not have."""
+    reports_sent: int
+    reports_dropped: int
+    events_lost: int
+    version: int
+    """Of the orders in force; 0: none."""
+
+
+class _Instruction:
+    """Around one computation."""
+
+    __slots__ = ("_chunk", "_client", "_kind", "_micro_batch")
+
+    def __init__(self, client: Client, kind: int | str, chunk: int, micro_batch: int) -> None:
+        self._client = client
+        self._kind = kind
+        self._chunk = chunk
+        self._micro_batch = micro_batch
+
+    def __enter__(self) -> None:
+        self._client.on_instruction_begin(self._kind, self._chunk, self._micro_batch)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._client.on_instruction_end()
+
+
+class _Iteration:
+    """Around one iteration."""
+
+    __slots__ = ("_client", "_number")
+
+    def __init__(self, client: Client, number: int) -> None:
+        self._client = client
+        self._number = number
+
+    def __enter__(self) -> int:
+        self._client.on_iteration_begin(self._number)
+        return self._number
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._client.on_iteration_end()
+
+
+class Client(RankClient):
+    """Tells the server what instructions cost, and has this rank's GPU follow the plan.
+
+    Made by :func:`start`. Nothing here raises once it is made: without a server or an agent
+    training goes on at full clocks, and a line on standard error says so once.
+    ``on_instruction_begin`` and its kin cost well under a microsecond and wait for nobody; the
+    context managers around them are Python, and cost about one. Use it from one thread at a time.
+    """
+
+    _next_iteration = 0
+
+    def instruction(self, kind: int | str, chunk: int = 0, micro_batch: int = -1) -> _Instruction:
+        """Around one computation of any kind (``harpe.client.KINDS``).
+
+        ``micro_batch`` is -1 where training does not count them: the next of that kind and chunk.
+        """
+        return _Instruction(self, kind, chunk, micro_batch)
+
+    def forward(self, chunk: int = 0, micro_batch: int = -1) -> _Instruction:
+        """Around the forward computation of one micro-batch, without sending and receiving."""
+        return _Instruction(self, _FORWARD, chunk, micro_batch)
+
+    def backward(self, chunk: int = 0, micro_batch: int = -1) -> _Instruction:
+        """Around the backward computation of one micro-batch, without sending and receiving."""
+        return _Instruction(self, _BACKWARD, chunk, micro_batch)
+
+    def iteration(self, number: int | None = None) -> _Iteration:
+        """Around one iteration; may be left out. Numbers are alike on all ranks, and rise."""
+        if number is None:
+            number = self._next_iteration
+        self._next_iteration = number + 1
+        return _Iteration(self, number)
+
+    def counts(self) -> Counts:
+        """What has happened since the start; also after ``close``."""
+        return Counts(*self._counts())
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+_FORWARD, _BACKWARD = KINDS["forward"], KINDS["backward"]
+
+
+def start(**options: Any) -> Client:
+    """Begins, with what is given, and Harpe's and the launcher's variables for the rest.
+
+    Of the rank: ``server``, ``token``, ``ca_file``, ``job``, ``run``, ``place`` (data, stage,
+    tensor), ``clock_socket``, ``gpu``, ``lease_s``, ``patience_s``, ``look_ahead_s``. Of the job,
+    the same on all ranks: ``schedule``, ``stages``, ``micro_batches``, ``chunks``, ``data``,
+    ``tensor``, ``wish``, ``profiling`` and the others of docs/python.md.
+
+    Waits for neither server nor agent. Without a server (``HARPE_SERVER``) the client does nothing.
+    Raises :class:`harpe.InvalidInputError`, and nothing else, where options are wrong.
+    """
+    text = client_options(**options)
+    try:
+        client = Client(text)
+    except Failure as failure:
+        code, message = failure.args
+        raise error_of(code, message) from None
+    _alive.add(client)
+    return client
+
+
+_alive: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for client in list(_alive):
+        client.close()
+
+
+# Before interpreters take modules apart; and so that children forked by data loaders, which have no
+# threads of the client's, tell nothing.
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_all)

@@ -1,0 +1,126 @@
+"""What can go wrong, as exceptions. Each is also the built-in exception that fits it, so that
+``except ConnectionError`` works without knowing Harpe's own."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConflictError",
+    "Error",
+    "InfeasibleError",
+    "InvalidInputError",
+    "NoPermissionError",
+    "NotFoundError",
+    "NotSupportedError",
+    "UnavailableError",
+    "error_of",
+]
+
+
+class Error(Exception):
+    """What Harpe, or its server, could not do.
+
+    ``code`` is the word that the command line and HTTP answers use too, such as ``"not_found"``;
+    ``status`` is that of the HTTP answer, if there was one.
+    """
+
+    code = "internal"
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class InvalidInputError(Error, ValueError):
+    """What was given is wrong; the message says where, and what was expected."""
+
+    code = "invalid_input"
+
+
+class InfeasibleError(Error, ValueError):
+    """Well-formed, but there is no answer, such as a deadline below the fastest plan."""
+
+    code = "infeasible"
+
+
+class RefusedError(Error):
+    """A check refused what it was given."""
+
+    code = "refused"
+
+
+class NotFoundError(Error, LookupError):
+    """No such job, device or route."""
+
+    code = "not_found"
+
+
+class NoPermissionError(Error, PermissionError):
+    """The token is missing, has expired, or does not allow this."""
+
+    code = "no_permission"
+
+
+class NotSupportedError(Error, NotImplementedError):
+    """This server, device or driver cannot do that."""
+
+    code = "not_supported"
+
+
+class UnavailableError(Error, ConnectionError):
+    """Not now: no answer, or none in time."""
+
+    code = "unavailable"
+
+
+class ConflictError(Error):
+    """Somebody else holds it, or it is there already and different."""
+
+    code = "conflict"
+
+
+class FileError(Error, OSError):
+    """A file could not be read or written."""
+
+    code = "io"
+
+
+_KINDS: dict[str, type[Error]] = {
+    kind.code: kind
+    for kind in (
+        Error,
+        InvalidInputError,
+        InfeasibleError,
+        RefusedError,
+        NotFoundError,
+        NoPermissionError,
+        NotSupportedError,
+        UnavailableError,
+        ConflictError,
+        FileError,
+    )
+}
+
+# For answers that carry no code, such as those of proxies.
+_BY_STATUS = {
+    400: "invalid_input",
+    401: "no_permission",
+    403: "no_permission",
+    404: "not_found",
+    405: "invalid_input",
+    409: "conflict",
+    413: "invalid_input",
+    422: "infeasible",
+    429: "unavailable",
+    501: "not_supported",
+    502: "unavailable",
+    503: "unavailable",
+    504: "unavailable",
+}
+
+
+def error_of(code: str | None, message: str, status: int | None = None) -> Error:
+    """The exception for a code of Harpe's, or where there is none that is known, for a status."""
+    kind = _KINDS.get(code or "")
+    if kind is None:
+        kind = _KINDS[_BY_STATUS.get(status or 0, "internal")]
+    return kind(message, status)

@@ -1,0 +1,189 @@
+"""What the hooks into frameworks share: no instruction within another, none left open, and nothing
+of Harpe's that raises into training."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .client import KINDS, Client, start
+from .device_times import Recorder
+from .errors import InvalidInputError
+
+__all__ = [
+    "BACKWARD",
+    "FORWARD",
+    "FORWARD_BACKWARD",
+    "WEIGHT",
+    "Attached",
+    "Steps",
+    "Undo",
+    "client_for",
+]
+
+FORWARD = KINDS["forward"]
+BACKWARD = KINDS["backward"]
+WEIGHT = KINDS["weight"]
+FORWARD_BACKWARD = KINDS["forward_backward"]
+
+
+class Steps:
+    """Follows training through iterations and instructions."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._next_iteration = 0
+        self._open = False
+        self.training = False
+        """Within an iteration. Outside of one, as in evaluation, nothing is told."""
+
+    def begin_iteration(self) -> None:
+        self.end()
+        self.training = True
+        self._recorder.iteration_begin(self._next_iteration)
+        self._next_iteration += 1
+
+    def end_iteration(self) -> None:
+        if not self.training:
+            return
+        self.end()
+        self.training = False
+        self._recorder.iteration_end()
+
+    def begin(self, kind: int, chunk: int = 0, micro_batch: int = -1) -> None:
+        """An instruction that is still open ends here."""
+        if not self.training:
+            return
+        self.end()
+        self._open = True
+        self._recorder.begin(kind, chunk, micro_batch)
+
+    def end(self) -> None:
+        if self._open:
+            self._open = False
+            self._recorder.end()
+
+    def end_open(self) -> None:
+        """Ends what was left open, unless that is a part of another instruction."""
+        if not self._within:
+            self.end()
+
+    def close(self) -> None:
+        self.end_iteration()
+        self._recorder.close()
+
+    def around(
+        self,
+        function: Callable[..., Any],
+        kind: int,
+        chunk: Callable[..., int] | int = 0,
+        micro_batch: Callable[..., int] | int = -1,
+        *,
+        leave_open: bool = False,
+    ) -> Callable[..., Any]:
+        """The same function as an instruction. ``chunk`` and ``micro_batch`` may be looked up in
+        its arguments. Within another instruction it is a part of that one.
+
+        ``leave_open``: more of the instruction follows; whoever knows calls :meth:`end`.
+        """
+
+        @functools.wraps(function)
+        def instruction(*arguments: Any, **keywords: Any) -> Any:
+            if not self.training or self._within:
+                return function(*arguments, **keywords)
+            self.begin(
+                kind,
+                _of(chunk, arguments, keywords, 0),
+                _of(micro_batch, arguments, keywords, -1),
+            )
+            self._within = True
+            whole = False
+            try:
+                result = function(*arguments, **keywords)
+                whole = leave_open
+                return result
+            finally:
+                self._within = False
+                if not whole:
+                    self.end()
+
+        return instruction
+
+    _within = False
+
+
+def _of(
+    value: Callable[..., int] | int,
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    unknown: int,
+) -> int:
+    if not callable(value):
+        return value
+    try:
+        return value(*arguments, **keywords)
+    except Exception:
+        # Another version calls with other arguments: then as if it were not known.
+        return unknown
+
+
+def client_for(
+    client: Client | None, options: dict[str, Any], fields: Callable[[], dict[str, Any]]
+) -> tuple[Client, bool]:
+    """The client given, or one that is started from what the framework says, over which options go;
+    and whether it is the latter."""
+    if client is None:
+        return start(**{**fields(), **options}), True
+    if options:
+        raise InvalidInputError(
+            "options are for a client that is not there yet: give one or the other"
+        )
+    return client, False
+
+
+def _drop(owner: Any, name: str, value: Any) -> None:
+    """Unless somebody else has put something there."""
+    if vars(owner).get(name) is value:
+        delattr(owner, name)
+
+
+class Undo:
+    """What has been put in the place of something else, to be put back in the end."""
+
+    def __init__(self) -> None:
+        self._calls: list[Callable[[], Any]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """Sets an attribute for as long."""
+        own = vars(owner)
+        if name in own:
+            self._calls.append(functools.partial(setattr, owner, name, own[name]))
+        else:
+            self._calls.append(functools.partial(_drop, owner, name, value))
+        setattr(owner, name, value)
+
+    def call(self, function: Callable[[], Any]) -> None:
+        """Something else to do in the end."""
+        self._calls.append(function)
+
+    def all(self) -> None:
+        while self._calls:
+            self._calls.pop()()
+
+
+class Attached:
+    """A framework with Harpe; ``client`` tells what happens."""
+
+    def __init__(self, client: Client, steps: Steps, undo: Undo, *, owns_client: bool) -> None:
+        self.client = client
+        self._steps = steps
+        self._undo = undo
+        self._owns_client = owns_client
+
+    def detach(self) -> None:
+        """Leaves the framework as it was, and ends the client if ``attach`` has made it."""
+        self._undo.all()
+        self._steps.close()
+        if self._owns_client:
+            self.client.close()

@@ -1,0 +1,101 @@
+"""Hook into Hugging Face's ``Trainer``, for jobs whose model is on one GPU a rank::
+
+    import harpe.huggingface
+
+    trainer = Trainer(model=model, args=args, train_dataset=data)
+    harpe.huggingface.attach(trainer)
+    trainer.train()
+
+A job without a pipeline is one of a single stage: its forward and backward computations are
+instructions, the steps of gradient accumulation micro-batches, an optimizer step an iteration.
+There is no slack inside of it to save energy in; what is saved comes from a wish for less speed, a
+power cap, or from waiting for slower ranks.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING, Any
+
+from .client import Client
+from .device_times import recorder_for
+from .errors import InvalidInputError
+from .hooks import BACKWARD, FORWARD, Attached, Steps, Undo, client_for
+
+if TYPE_CHECKING:
+
+    class TrainerCallback:
+        """Of transformers."""
+
+else:
+    from transformers import TrainerCallback
+
+__all__ = ["Attached", "HarpeCallback", "attach"]
+
+
+class HarpeCallback(TrainerCallback):
+    """Follows the trainer's optimizer steps. Made by :func:`attach`, which tells it the rest."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._steps.begin_iteration()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._steps.end_iteration()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._steps.end_iteration()
+
+
+def attach(trainer: Any, client: Client | None = None, **options: Any) -> Attached:
+    """Tells Harpe of the trainer's next training, an iteration each optimizer step.
+
+    :param client: one that has been started; made from ``options`` (those of :func:`harpe.start`,
+        which go before what the trainer says) where there is none
+
+    Raises only where options are wrong, or this is no trainer.
+    """
+    arguments = getattr(trainer, "args", None)
+    if arguments is None or not hasattr(trainer, "training_step"):
+        raise InvalidInputError(f"{type(trainer).__name__} is no Trainer of transformers")
+    client, owns_client = client_for(client, options, lambda: _job_fields(arguments))
+    steps = Steps(recorder_for(client, getattr(arguments, "device", None)))
+    callback = HarpeCallback(steps)
+    undo = Undo()
+    # Evaluation computes losses too, but between iterations.
+    undo.set(trainer, "compute_loss", steps.around(trainer.compute_loss, FORWARD))
+    undo.set(trainer, "training_step", _training_step(trainer, steps))
+    trainer.add_callback(callback)
+    undo.call(lambda: trainer.remove_callback(callback))
+    return Attached(client, steps, undo, owns_client=owns_client)
+
+
+def _training_step(trainer: Any, steps: Steps) -> Any:
+    """`train` may make another accelerator, so that it is wrapped when it is used."""
+    function = trainer.training_step
+
+    @functools.wraps(function)
+    def training_step(*arguments: Any, **keywords: Any) -> Any:
+        accelerator = trainer.accelerator
+        undo = Undo()
+        undo.set(accelerator, "backward", steps.around(accelerator.backward, BACKWARD))
+        try:
+            return function(*arguments, **keywords)
+        finally:
+            undo.all()
+
+    return training_step
+
+
+def _job_fields(arguments: Any) -> dict[str, Any]:
+    """The fields of the job that the trainer's arguments tell, and this rank's place."""
+    return {
+        "stages": 1,
+        "data": max(1, int(getattr(arguments, "world_size", 1))),
+        "place": (int(getattr(arguments, "process_index", os.environ.get("RANK", "0"))), 0, 0),
+        "schedule": "1f1b",
+        "micro_batches": max(1, int(arguments.gradient_accumulation_steps)),
+    }

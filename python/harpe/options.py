@@ -1,0 +1,130 @@
+"""What a rank tells its client, put together from arguments and launchers' variables."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .errors import InvalidInputError
+
+__all__ = ["CLIENT_OPTIONS", "SPEC_FIELDS", "client_options"]
+
+CLIENT_OPTIONS = (
+    "server",
+    "token",
+    "ca_file",
+    "job",
+    "run",
+    "place",
+    "clock_socket",
+    "gpu",
+    "lease_s",
+    "patience_s",
+    "look_ahead_s",
+)
+"""Of this rank, and where to find server and agent."""
+
+SPEC_FIELDS = (
+    "name",
+    "data",
+    "stages",
+    "tensor",
+    "schedule",
+    "micro_batches",
+    "chunks",
+    "transfers",
+    "blocking_power_w",
+    "switch_latency_s",
+    "min_dwell_s",
+    "plans",
+    "profiling",
+    "wish",
+    "profile",
+)
+"""Of the job, the same on all ranks."""
+
+Place = Sequence[int] | Mapping[str, int]
+
+
+def launched_job(environment: Mapping[str, str]) -> str | None:
+    """A name for the job that the launcher chose, the same on all ranks and at every restart."""
+    if environment.get("SLURM_JOB_ID"):
+        return f"slurm-{environment['SLURM_JOB_ID']}"
+    run = environment.get("TORCHELASTIC_RUN_ID", "")
+    # torchrun's own default says nothing.
+    return None if run in ("", "none") else _id_of(run)
+
+
+def launched_run(environment: Mapping[str, str]) -> str | None:
+    """What tells one start of training from the next after a failure."""
+    restarts = environment.get("TORCHELASTIC_RESTART_COUNT", "")
+    run = environment.get("TORCHELASTIC_RUN_ID", "")
+    slurm = environment.get("SLURM_RESTART_COUNT", "0")
+    if run not in ("", "none") and restarts:
+        return f"{run}.{slurm}.{restarts}"
+    if environment.get("SLURM_JOB_ID"):
+        return f"{environment['SLURM_JOB_ID']}.{slurm}.{restarts or 0}"
+    return None
+
+
+def _id_of(text: str) -> str:
+    """With what no id may hold replaced."""
+    allowed = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in text)
+    return allowed[:128]
+
+
+def _place(place: Place) -> dict[str, int]:
+    names = ("data", "stage", "tensor")
+    if isinstance(place, Mapping):
+        unknown = sorted(set(place) - set(names))
+        if unknown:
+            raise InvalidInputError(f"a place has data, stage and tensor, and no {unknown[0]!r}")
+        return {name: int(place.get(name, 0)) for name in names}
+    numbers = [int(number) for number in place]
+    if len(numbers) != 3:
+        raise InvalidInputError(f"a place is (data, stage, tensor), not {tuple(place)!r}")
+    return dict(zip(names, numbers, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    """Paths and other things that are texts in JSON."""
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def client_options(environment: Mapping[str, str] | None = None, **given: Any) -> str:
+    """Options as the text that ``RankClient`` takes; ``None`` is the same as not given.
+
+    What neither is given nor stands in the launcher's variables is looked up in Harpe's own by the
+    client itself (docs/python.md).
+    """
+    variables = os.environ if environment is None else environment
+    options: dict[str, Any] = {}
+    spec: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in CLIENT_OPTIONS and name not in SPEC_FIELDS:
+            known = ", ".join(CLIENT_OPTIONS + SPEC_FIELDS)
+            raise InvalidInputError(f"there is no option {name!r}; there are {known}")
+        if value is None:
+            continue
+        if name == "place":
+            options.update(_place(value))
+        elif name in SPEC_FIELDS:
+            spec[name] = _plain(value)
+        else:
+            options[name] = _plain(value)
+    if spec:
+        options["spec"] = spec
+    for name, variable, launched in (
+        ("job", "HARPE_JOB", launched_job),
+        ("run", "HARPE_RUN", launched_run),
+    ):
+        if name not in options and not variables.get(variable):
+            found = launched(variables)
+            if found:
+                options[name] = found
+    try:
+        return json.dumps(options, allow_nan=False)
+    except (TypeError, ValueError) as fault:
+        raise InvalidInputError(f"an option cannot be told to the client: {fault}") from None

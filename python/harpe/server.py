@@ -1,0 +1,349 @@
+"""A client of the server's HTTP interface, for operators and notebooks."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from .errors import InvalidInputError, UnavailableError, error_of
+
+__all__ = ["Event", "Job", "Server"]
+
+_LONGEST_LINE = 64 << 20
+"""Bytes of one line of a stream; orders of long schedules are long."""
+
+
+class Event(NamedTuple):
+    """Something that the server told of its own accord."""
+
+    kind: str
+    """"orders", "phase" or "notice"."""
+    data: dict[str, Any]
+
+
+class Server:
+    """A running ``harpe serve``.
+
+    What is not given is taken from ``HARPE_SERVER``, ``HARPE_TOKEN`` and ``HARPE_CA_FILE``::
+
+        server = harpe.Server("http://10.0.0.1:7070")
+        for job in server.jobs():
+            print(job["id"], job["phase"])
+        server.job("gpt3").wish(slowdown=0.05)
+
+    Every method asks the server and waits for the answer, ``timeout`` seconds at most; what goes
+    wrong is one of the exceptions in ``harpe.errors``. May be used from several threads.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        url = url or os.environ.get("HARPE_SERVER")
+        if not url:
+            raise InvalidInputError("no server is given: give its URL, or set HARPE_SERVER")
+        if "://" not in url:
+            url = "http://" + url
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidInputError(f"a server's URL is like http://10.0.0.1:7070, not {url!r}")
+        self.url = url.rstrip("/")
+        self.timeout = timeout
+        self._token = token or os.environ.get("HARPE_TOKEN")
+        context = None
+        if parts.scheme == "https":
+            trusted = ca_file or os.environ.get("HARPE_CA_FILE")
+            context = ssl.create_default_context(cafile=os.fspath(trusted) if trusted else None)
+        self._opener = urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=context), _NoRedirect()
+        )
+
+    def __repr__(self) -> str:
+        return f"harpe.Server({self.url!r})"
+
+    # Jobs.
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Where every job stands."""
+        answer: list[dict[str, Any]] = self.ask("GET", "/v1/jobs")["jobs"]
+        return answer
+
+    def job(self, id: str) -> Job:
+        """One job, by its id; asks nothing yet."""
+        return Job(self, id)
+
+    # The server itself.
+
+    def health(self) -> dict[str, Any]:
+        answer: dict[str, Any] = self.ask("GET", "/health")
+        return answer
+
+    def metrics(self) -> str:
+        """Metrics as Prometheus reads them."""
+        return self._text("GET", "/metrics")
+
+    # Requests.
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Any route: the JSON that it answers, or None where it answers nothing."""
+        text = self._text(method, path, body)
+        if not text:
+            return None
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise UnavailableError(
+                f"{self.url} answered {method} {path} with something else than JSON; is it Harpe's "
+                "server, and no proxy in front of it?"
+            ) from None
+
+    def _text(self, method: str, path: str, body: Any = None) -> str:
+        with self.open(method, path, body, self.timeout) as answer:
+            try:
+                text: str = answer.read().decode("utf-8", "replace")
+                return text
+            except (OSError, http.client.HTTPException) as fault:
+                raise _unavailable(self.url, fault) from None
+
+    def open(self, method: str, path: str, body: Any = None, timeout: float | None = None) -> Any:
+        """The answer to a request as a file, once it has begun."""
+        data = None
+        headers = {"Accept": "application/json, text/event-stream, text/csv;q=0.9, */*;q=0.1"}
+        if body is not None:
+            try:
+                data = json.dumps(body, allow_nan=False).encode()
+            except (TypeError, ValueError) as fault:
+                raise InvalidInputError(f"that is not JSON: {fault}") from None
+            headers["Content-Type"] = "application/json"
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        try:
+            return self._opener.open(request, timeout=timeout)
+        except urllib.error.HTTPError as fault:
+            with fault:
+                raise _refusal(fault) from None
+        except (OSError, http.client.HTTPException) as fault:
+            raise _unavailable(self.url, fault) from None
+
+
+class Job:
+    """One job of a server. Its answers are those of docs/openapi.yaml, as dictionaries."""
+
+    def __init__(self, server: Server, id: str) -> None:
+        if not id:
+            raise InvalidInputError("a job's id is a text that is not empty")
+        self.server = server
+        self.id = id
+        # "." and ".." stay what they are in quotes, and would lead elsewhere.
+        if id in (".", ".."):
+            raise InvalidInputError(f"no job's id is {id!r}")
+        self._path = "/v1/jobs/" + urllib.parse.quote(id, safe="")
+
+    def __repr__(self) -> str:
+        return f"{self.server!r}.job({self.id!r})"
+
+    def register(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """Registers it. The same again is harmless; another one is a conflict."""
+        return self._ask("PUT", "", dict(spec))
+
+    def status(self) -> dict[str, Any]:
+        """Phase, progress, stragglers, what was predicted and what was measured."""
+        return self._ask("GET", "")
+
+    def remove(self) -> None:
+        """Forgets the job; its ranks go on at full clocks."""
+        self._ask("DELETE", "")
+
+    def wish(
+        self,
+        *,
+        slowdown: float | None = None,
+        deadline_s: float | None = None,
+        power_cap_w: float | None = None,
+        least_energy: bool = False,
+    ) -> dict[str, Any]:
+        """Which point of the frontier to run at from now on; exactly one of the four.
+
+        ``slowdown`` is a fraction (0.05: five percent longer iterations at most), ``deadline_s``
+        seconds an iteration, ``power_cap_w`` average watts of the whole job.
+        """
+        wishes: dict[str, Any] = {
+            "slowdown": slowdown,
+            "deadline_s": deadline_s,
+            "power_cap_w": power_cap_w,
+            "least_energy": least_energy or None,
+        }
+        given = {name: value for name, value in wishes.items() if value is not None}
+        if len(given) != 1:
+            raise InvalidInputError(
+                "give exactly one of slowdown, deadline_s, power_cap_w, least_energy=True"
+            )
+        return self._ask("PUT", "/wish", given)
+
+    def straggler(
+        self,
+        pipeline: int,
+        factor: float,
+        *,
+        until: float | None = None,
+        for_s: float | None = None,
+    ) -> dict[str, Any]:
+        """Tells that a pipeline takes ``factor`` times as long as it should.
+
+        The others then slow down exactly so far as costs nothing. ``until`` is in seconds since
+        1970; without it and ``for_s`` it holds until :meth:`healed`.
+        """
+        body: dict[str, Any] = {"factor": factor}
+        if until is not None:
+            body["until"] = until
+        if for_s is not None:
+            body["for_s"] = for_s
+        return self._ask("PUT", f"/stragglers/{int(pipeline)}", body)
+
+    def healed(self, pipeline: int) -> dict[str, Any]:
+        """Tells that a pipeline is as fast as it should be again."""
+        return self._ask("DELETE", f"/stragglers/{int(pipeline)}")
+
+    def frontier(self) -> dict[str, Any]:
+        """Time and energy of all plans, fastest first."""
+        return self._ask("GET", "/frontier")
+
+    def plans(self) -> dict[str, Any]:
+        """All plans in full."""
+        return self._ask("GET", "/plans")
+
+    def profile(self) -> str:
+        """What instructions cost, as CSV; ``harpe plan`` reads it."""
+        return self.server._text("GET", self._path + "/profile")
+
+    def log(self, after: int = 0) -> list[dict[str, Any]]:
+        """What has happened, oldest first, from behind the entry with that sequence number."""
+        answer = self._ask("GET", f"/log?after={int(after)}")
+        events: list[dict[str, Any]] = answer["events"]
+        return events
+
+    def events(
+        self, *, data: int | None = None, stage: int | None = None, timeout: float = 60.0
+    ) -> Events:
+        """What happens from now on, as it happens; ends when the server goes away.
+
+        With ``data`` and ``stage`` also the orders for that stage of that pipeline. ``timeout`` is
+        how long the server may be silent; it sends a sign of life every 15 seconds::
+
+            with job.events() as events:
+                for event in events:
+                    print(event.kind, event.data)
+        """
+        query = {"data": data, "stage": stage}
+        given = {name: int(value) for name, value in query.items() if value is not None}
+        path = self._path + "/events"
+        if given:
+            path += "?" + urllib.parse.urlencode(given)
+        return Events(self.server.open("GET", path, timeout=timeout), self.server.url)
+
+    def _ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        answer: dict[str, Any] | None = self.server.ask(method, self._path + path, body)
+        return {} if answer is None else answer
+
+
+class Events:
+    """A stream of events; iterate over it. Close it, or use it in ``with``."""
+
+    def __init__(self, answer: Any, url: str = "") -> None:
+        self._answer = answer
+        self._url = url
+
+    def __iter__(self) -> Iterator[Event]:
+        kind = "message"
+        data: list[str] = []
+        while True:
+            try:
+                line = self._answer.readline(_LONGEST_LINE)
+            except (OSError, ValueError, http.client.HTTPException) as fault:
+                raise _unavailable(self._url, fault) from None
+            if not line:
+                return
+            if len(line) >= _LONGEST_LINE:
+                raise UnavailableError(f"{self._url} sends a line that does not end")
+            text = line.decode("utf-8", "replace").rstrip("\r\n")
+            if not text:
+                event = _event(kind, data)
+                if event is not None:
+                    yield event
+                kind, data = "message", []
+                continue
+            field, _, value = text.partition(":")
+            value = value.removeprefix(" ")
+            if field == "event":
+                kind = value
+            elif field == "data":
+                data.append(value)
+
+    def close(self) -> None:
+        self._answer.close()
+
+    def __enter__(self) -> Events:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The server sends nobody elsewhere, and a token is not for others."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def _event(kind: str, data: list[str]) -> Event | None:
+    if not data:
+        return None
+    try:
+        read = json.loads("\n".join(data))
+    except ValueError:
+        return None
+    return Event(kind, read if isinstance(read, dict) else {"value": read})
+
+
+def _refusal(fault: urllib.error.HTTPError) -> Exception:
+    """What the server said, or the status where it said nothing that is understood."""
+    try:
+        text = fault.read(1 << 20).decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException):
+        text = ""
+    code, message = None, f"{fault.code} {fault.reason}"
+    try:
+        answer = json.loads(text)
+        error = answer.get("error") if isinstance(answer, dict) else None
+        if isinstance(error, dict):
+            code, message = error.get("code"), str(error.get("message") or message)
+        elif isinstance(error, str):
+            message = error
+    except ValueError:
+        pass
+    return error_of(code if isinstance(code, str) else None, message, fault.code)
+
+
+def _unavailable(url: str, fault: BaseException) -> UnavailableError:
+    reason = fault.reason if isinstance(fault, urllib.error.URLError) else fault
+    why = str(reason) or type(reason).__name__
+    return UnavailableError(f"{url} does not answer: {why}; is harpe serve running there?")

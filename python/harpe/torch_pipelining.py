@@ -1,0 +1,304 @@
+"""Hook into ``torch.distributed.pipelining``, for any of its schedules::
+
+    import harpe.torch_pipelining
+
+    schedule = ScheduleInterleaved1F1B(stages, n_microbatches=8, loss_fn=loss_fn)
+    harpe.torch_pipelining.attach(schedule)
+
+The job's shape and schedule are read off the schedule object; server and job id come from
+``HARPE_SERVER`` and ``HARPE_JOB``. Nothing of PyTorch is changed: the stages' own methods are
+wrapped, which every schedule and every version calls once its input has arrived, and custom
+functions registered for actions (``register_custom_function``) are wrapped where there are some.
+A custom function *replaces* what the runtime does for an action, communication included, so none is
+registered where there was none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .client import Client
+from .device_times import recorder_for
+from .errors import InvalidInputError
+from .hooks import (
+    BACKWARD,
+    FORWARD,
+    FORWARD_BACKWARD,
+    WEIGHT,
+    Attached,
+    Steps,
+    Undo,
+    client_for,
+)
+
+__all__ = ["Attached", "attach", "job_fields", "place_of"]
+
+KIND_OF_ACTION = {
+    "FORWARD": "forward",
+    "FULL_BACKWARD": "backward",
+    "BACKWARD_INPUT": "backward",
+    "BACKWARD_WEIGHT": "weight",
+    # Until 2024.
+    "BACKWARD": "backward",
+    "WEIGHT": "weight",
+}
+"""Kinds of instructions, by the names of computation types."""
+
+_OVERLAPPED = "OVERLAP_F_B"
+_TENSOR_DIMENSIONS = frozenset({"tp", "tensor", "cp", "context", "sp", "ep", "etp"})
+_STAGE_DIMENSIONS = frozenset({"pp", "pipe", "pipeline", "stage"})
+
+
+def attach(
+    schedule: Any,
+    client: Client | None = None,
+    *,
+    mesh: Any = None,
+    device: Any = None,
+    **options: Any,
+) -> Attached:
+    """Tells Harpe of all that ``schedule`` runs from its next ``step`` on, an iteration each.
+
+    :param client: one that has been started; made from ``options`` (those of :func:`harpe.start`,
+        which go before what the schedule says) where there is none
+    :param mesh: the ``DeviceMesh`` of the whole job with names of its dimensions, from which this
+        rank's place is taken; without it ranks beyond one pipeline count as data parallel
+    :param device: where the stages compute; that of their parameters where it is not given
+
+    Call it once the schedule is complete: custom functions that are registered afterwards are not
+    seen. Raises only where options are wrong, or this is no schedule.
+    """
+    stages = _stages(schedule)
+    overlapped = _OVERLAPPED in _custom_functions(schedule)
+    client, owns_client = client_for(
+        client,
+        options,
+        lambda: {**job_fields(schedule, overlapped=overlapped), **place_of(schedule, mesh)},
+    )
+    steps = Steps(recorder_for(client, device or getattr(stages[0], "device", None)))
+    undo = Undo()
+    _wrap_stages(schedule, stages, steps, undo)
+    _wrap_custom_functions(schedule, stages, steps, undo)
+    _wrap_step(schedule, steps, undo)
+    return Attached(client, steps, undo, owns_client=owns_client)
+
+
+# --- What the job is ------------------------------------------------------------------------------
+
+
+def job_fields(schedule: Any, *, overlapped: bool = False) -> dict[str, Any]:
+    """The fields of the job that a schedule tells: stages, micro-batches, lists of instructions.
+
+    ``overlapped``: blocks of a forward and a backward run as one, by a custom function. Without one
+    the runtime runs them one after the other.
+    """
+    stages = _stages(schedule)
+    micro_batches = int(schedule._n_microbatches)
+    # These by name: the order that PyTorch 2.15 tells of its 1F1B is not the one that it runs.
+    names = {base.__name__ for base in type(schedule).__mro__}
+    for known, name in (("Schedule1F1B", "1f1b"), ("ScheduleGPipe", "gpipe")):
+        if known in names:
+            return {
+                "stages": int(stages[0].num_stages),
+                "schedule": name,
+                "micro_batches": micro_batches,
+            }
+    order = getattr(schedule, "pipeline_order", None)
+    if order:
+        lists = [_instructions(order[rank], overlapped) for rank in sorted(order)]
+        return {"stages": len(lists), "schedule": {"ranks": lists, "placement": _placement(lists)}}
+    raise InvalidInputError(
+        f"{type(schedule).__name__} does not tell its order: give attach the client, started with "
+        "the job's schedule"
+    )
+
+
+def _instructions(actions: Any, overlapped: bool) -> list[dict[str, Any]]:
+    """The computations of one rank in Harpe's neutral form."""
+    found: list[dict[str, Any]] = []
+    for action in actions:
+        if action is None:
+            continue
+        name = action[1].name
+        parts = getattr(action, "sub_actions", None)
+        if name == _OVERLAPPED and parts:
+            if overlapped and len(parts) == 2:
+                forward, backward = parts
+                found.append(
+                    {
+                        "op": "forward_backward",
+                        "stage": int(forward[0]),
+                        "mb": int(forward[2]),
+                        "backward_stage": int(backward[0]),
+                        "backward_mb": int(backward[2]),
+                    }
+                )
+            else:
+                found.extend(_instructions(parts, overlapped))
+        elif name in KIND_OF_ACTION:
+            found.append(
+                {"op": KIND_OF_ACTION[name], "stage": int(action[0]), "mb": int(action[2])}
+            )
+    return found
+
+
+def _placement(lists: list[list[dict[str, Any]]]) -> list[int]:
+    """The rank of every model part."""
+    rank_of: dict[int, int] = {}
+    for rank, instructions in enumerate(lists):
+        for instruction in instructions:
+            rank_of[instruction["stage"]] = rank
+    return [rank_of[part] for part in sorted(rank_of)]
+
+
+def place_of(schedule: Any, mesh: Any = None) -> dict[str, Any]:
+    """Degrees of parallelism and this rank's place, from the mesh, or from the pipeline's group."""
+    if mesh is not None:
+        return _place_in_mesh(mesh)
+    first = _stages(schedule)[0]
+    stage, pipeline = int(first.group_rank), int(first.group_size)
+    ranks, world = _group_ranks(first)
+    if len(ranks) != pipeline or pipeline == world:
+        return {"place": (0, stage, 0)}
+    stride = ranks[1] - ranks[0] if pipeline > 1 else 1
+    base = ranks[0]
+    data = base // (stride * pipeline) * stride + base % stride
+    return {"data": world // pipeline, "place": (data, stage, 0)}
+
+
+def _group_ranks(stage: Any) -> tuple[list[int], int]:
+    """The ranks of the stage's pipeline among all, and how many those are."""
+    try:
+        import torch.distributed as dist
+
+        group = getattr(stage, "group", None)
+        return list(dist.get_process_group_ranks(group)), dist.get_world_size()
+    except (ImportError, RuntimeError, ValueError):
+        return [], int(stage.group_size)
+
+
+def _place_in_mesh(mesh: Any) -> dict[str, Any]:
+    names = mesh.mesh_dim_names
+    coordinate = mesh.get_coordinate()
+    if not names or coordinate is None:
+        raise InvalidInputError("the mesh has no names of its dimensions, or not this rank")
+    sizes = {"data": 1, "stages": 1, "tensor": 1}
+    at = {"data": 0, "stages": 0, "tensor": 0}
+    for position, name in enumerate(names):
+        what = "data"
+        if name in _STAGE_DIMENSIONS:
+            what = "stages"
+        elif name in _TENSOR_DIMENSIONS:
+            what = "tensor"
+        size = int(mesh.size(position))
+        sizes[what] *= size
+        at[what] = at[what] * size + int(coordinate[position])
+    return {
+        "data": sizes["data"],
+        "tensor": sizes["tensor"],
+        "place": (at["data"], at["stages"], at["tensor"]),
+    }
+
+
+# --- The hooks ------------------------------------------------------------------------------------
+
+
+def _stages(schedule: Any) -> list[Any]:
+    stages = getattr(schedule, "_stages", None) or [getattr(schedule, "_stage", None)]
+    if not hasattr(schedule, "_n_microbatches") or not hasattr(stages[0], "forward_one_chunk"):
+        raise InvalidInputError(
+            f"{type(schedule).__name__} is no schedule of torch.distributed.pipelining"
+        )
+    return sorted(stages, key=lambda stage: int(stage.stage_index))
+
+
+def _custom_functions(schedule: Any) -> Mapping[str, Any]:
+    """By the names of computation types."""
+    functions = getattr(schedule, "_comp_type_to_function_map", None) or {}
+    return {kind.name: function for kind, function in functions.items()}
+
+
+def _forward_id(fwd_chunk_id: int, *_: Any, **__: Any) -> int:
+    return fwd_chunk_id
+
+
+def _backward_id(bwd_chunk_id: int, *_: Any, **__: Any) -> int:
+    return bwd_chunk_id
+
+
+def _wrap_stages(schedule: Any, stages: list[Any], steps: Steps, undo: Undo) -> None:
+    for chunk, stage in enumerate(stages):
+        # The loss of the last stage is a part of its forward computation.
+        with_loss = (
+            bool(getattr(stage, "is_last", False))
+            and getattr(schedule, "_loss_fn", None) is not None
+            and hasattr(schedule, "_maybe_compute_loss")
+        )
+        for name, kind, micro_batch in (
+            ("forward_one_chunk", FORWARD, _forward_id),
+            ("backward_one_chunk", BACKWARD, _backward_id),
+            ("backward_weight_one_chunk", WEIGHT, _backward_id),
+        ):
+            function = getattr(stage, name, None)
+            if function is None:
+                continue
+            undo.set(
+                stage,
+                name,
+                steps.around(
+                    function, kind, chunk, micro_batch, leave_open=with_loss and kind == FORWARD
+                ),
+            )
+        if with_loss:
+            undo.set(schedule, "_maybe_compute_loss", _ending(schedule._maybe_compute_loss, steps))
+
+
+def _ending(function: Any, steps: Steps) -> Any:
+    def compute_loss(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            return function(*arguments, **keywords)
+        finally:
+            steps.end_open()
+
+    return compute_loss
+
+
+def _wrap_custom_functions(schedule: Any, stages: list[Any], steps: Steps, undo: Undo) -> None:
+    functions = getattr(schedule, "_comp_type_to_function_map", None)
+    if not functions:
+        return
+    chunk_of = {int(stage.stage_index): chunk for chunk, stage in enumerate(stages)}
+
+    def first(action: Any) -> Any:
+        parts = getattr(action, "sub_actions", None)
+        return parts[0] if parts else action
+
+    kinds = {_OVERLAPPED: FORWARD_BACKWARD, "FORWARD": FORWARD, "BACKWARD_WEIGHT": WEIGHT}
+    wrapped = dict(functions)
+    for kind, function in functions.items():
+        number = kinds.get(kind.name, BACKWARD if kind.name in KIND_OF_ACTION else None)
+        if number is not None:
+            wrapped[kind] = steps.around(
+                function,
+                number,
+                lambda action, *_: chunk_of.get(int(first(action)[0]), 0),
+                lambda action, *_: int(first(action)[2]),
+            )
+    undo.set(schedule, "_comp_type_to_function_map", wrapped)
+
+
+def _wrap_step(schedule: Any, steps: Steps, undo: Undo) -> None:
+    step = schedule.step
+
+    def step_with_harpe(*arguments: Any, **keywords: Any) -> Any:
+        # `eval` calls `step` too, without backward computations.
+        if not getattr(schedule, "_has_backward", True):
+            return step(*arguments, **keywords)
+        steps.begin_iteration()
+        try:
+            return step(*arguments, **keywords)
+        finally:
+            steps.end_iteration()
+
+    undo.set(schedule, "step", step_with_harpe)

@@ -1,0 +1,96 @@
+"""Options, from arguments and launchers' variables."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import harpe
+from harpe.options import CLIENT_OPTIONS, SPEC_FIELDS, client_options, launched_job, launched_run
+
+values = st.one_of(st.text(max_size=20), st.integers(-10, 10), st.floats(0, 10), st.booleans())
+names = st.sampled_from([name for name in CLIENT_OPTIONS + SPEC_FIELDS if name != "place"])
+
+
+def told(environment: dict[str, str] | None = None, **options: Any) -> dict[str, Any]:
+    text: dict[str, Any] = json.loads(client_options(environment or {}, **options))
+    return text
+
+
+@given(st.dictionaries(names, st.none() | values))
+def test_what_is_given_is_told_as_it_is_and_where_it_belongs(options: dict[str, Any]) -> None:
+    text = told(**options)
+    spec = text.pop("spec", {})
+    assert {**text, **spec} == {name: value for name, value in options.items() if value is not None}
+    assert set(spec) <= set(SPEC_FIELDS)
+    assert set(text) <= set(CLIENT_OPTIONS)
+
+
+@given(st.tuples(*[st.integers(0, 99)] * 3))
+def test_a_place_is_three_numbers_or_their_names(place: tuple[int, int, int]) -> None:
+    names = dict(zip(("data", "stage", "tensor"), place, strict=True))
+    assert told(place=place) == told(place=list(place)) == told(place=names) == names
+
+
+@pytest.mark.parametrize("place", [(1, 2), (1, 2, 3, 4), {"pipeline": 1}])
+def test_other_places_are_refused(place: Any) -> None:
+    with pytest.raises(harpe.InvalidInputError):
+        client_options({}, place=place)
+
+
+def test_an_unknown_option_is_refused_and_the_known_ones_are_named() -> None:
+    with pytest.raises(harpe.InvalidInputError, match="micro_batches"):
+        client_options({}, microbatches=3)
+
+
+@pytest.mark.parametrize("value", [float("nan"), object(), {"x": {1, 2}}])
+def test_what_is_no_json_is_refused(value: Any) -> None:
+    with pytest.raises(harpe.InvalidInputError):
+        client_options({}, wish=value)
+
+
+def test_paths_are_texts() -> None:
+    assert told(clock_socket=Path("/run/x"))["clock_socket"] == "/run/x"
+
+
+# Launchers.
+
+
+@given(st.text(min_size=1).filter(lambda text: text != "none"))
+def test_a_launchers_name_makes_an_id_that_a_job_may_have(run: str) -> None:
+    job = launched_job({"TORCHELASTIC_RUN_ID": run})
+    assert job is not None
+    assert re.fullmatch(r"[A-Za-z0-9._-]{1,128}", job)
+
+
+def test_a_job_is_named_by_its_launcher_unless_somebody_else_does() -> None:
+    slurm = {"SLURM_JOB_ID": "77"}
+    assert told(slurm)["job"] == "slurm-77"
+    assert told(slurm, job="mine")["job"] == "mine"
+    # The client looks there itself.
+    assert "job" not in told({**slurm, "HARPE_JOB": "theirs"})
+    assert "job" not in told({"TORCHELASTIC_RUN_ID": "none"})
+    assert "job" not in told({})
+
+
+def test_restarts_are_told_apart() -> None:
+    def run(restarts: str, slurm: str = "0") -> str | None:
+        return launched_run(
+            {
+                "TORCHELASTIC_RUN_ID": "abc",
+                "TORCHELASTIC_RESTART_COUNT": restarts,
+                "SLURM_JOB_ID": "7",
+                "SLURM_RESTART_COUNT": slurm,
+            }
+        )
+
+    assert len({run("0"), run("1"), run("0", "1"), run("1", "1")}) == 4
+    assert launched_run({"SLURM_JOB_ID": "7"}) != launched_run({"SLURM_JOB_ID": "8"})
+    # torchrun's default says nothing that would tell one start from the next.
+    assert launched_run({"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "0"}) is None
