@@ -209,10 +209,19 @@ class Connection final : public ConnectionBase,
   void send_events() {
     if (writing_ || host_ == nullptr || events_ == nullptr) return;
     std::string text = events_->take();
-    if (text.empty()) return;
+    if (text.empty()) {
+      if (events_->ended()) end_events();
+      return;
+    }
     output_ = version_ == 10 ? std::move(text) : chunk(text);
     writing_ = true;
     write([](Connection& self) { self.sent_events(); });
+  }
+
+  void end_events() {
+    output_ = version_ == 10 ? "" : "0\r\n\r\n";
+    writing_ = true;
+    write([](Connection& self) { self.close(); });
   }
 
   void sent_events() {

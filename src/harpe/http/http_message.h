@@ -23,6 +23,7 @@ struct HttpRequest {
   std::string client;        ///< what connections are counted by: a user, or an address
   Peer peer;                 ///< as the kernel says; the token's part is added by the API
   bool needs_token = false;  ///< the listener it came through asks for one
+  bool forwarded = false;    ///< another server asks on behalf of its client
 };
 
 /// A body that goes on until the client leaves: server-sent events. Thread-safe.
@@ -34,6 +35,8 @@ class EventStream {
   virtual void start(std::function<void()> wake) = 0;
   /// What to send now; empty: nothing yet. Only the newest values are kept for a slow client.
   virtual std::string take() = 0;
+  /// Whether nothing will come any more once `take` gave nothing: the connection then ends.
+  virtual bool ended() const { return false; }
 };
 
 struct HttpResponse {

@@ -119,6 +119,7 @@ HttpRequest HttpReader::take() {
   const auto target = message.target();
   std::tie(request.path, request.query) = split_target({target.data(), target.size()});
   request.authorization = std::string(message[http::field::authorization]);
+  request.forwarded = message.find("Harpe-Forwarded") != message.end();
   request.version = static_cast<int>(message.version());
   request.keep_alive = message.keep_alive();
   request.body = std::move(message.body());

@@ -1,0 +1,278 @@
+// Two servers: the one that is asked hands the request on to the other.
+
+#include "harpe/http/http_forwarder.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "harpe/http/http_server.h"
+#include "harpe/http/server_socket.h"
+
+namespace harpe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// A server on a thread of its own.
+class LocalServer {
+ public:
+  explicit LocalServer(HttpHandler handler, std::uint16_t port = 0)
+      : server_(loop_, std::move(handler), limits_, [](const std::string&) {}) {
+    Result<UniqueFd> socket = listen_tcp({.host = "127.0.0.1", .port = port, .loopback = true});
+    EXPECT_TRUE(socket) << (socket ? "" : socket.error().text());
+    address_ = listening_address(socket->get());
+    EXPECT_TRUE(server_.serve(*std::move(socket), false));
+    thread_ = std::thread([this] { loop_.run(); });
+  }
+  LocalServer(const LocalServer&) = delete;
+  LocalServer& operator=(const LocalServer&) = delete;
+  ~LocalServer() {
+    loop_.post([this] {
+      server_.close();
+      loop_.stop();
+    });
+    thread_.join();
+  }
+  std::string url() const { return "http://" + address_; }
+  std::uint16_t port() const {
+    return static_cast<std::uint16_t>(std::stoi(address_.substr(address_.rfind(':') + 1)));
+  }
+  ServerLoop& loop() { return loop_; }
+  std::size_t connections() {
+    std::promise<std::size_t> count;
+    loop_.post([&] { count.set_value(server_.connections()); });
+    return count.get_future().get();
+  }
+
+ private:
+  const HttpLimits limits_;
+  ServerLoop loop_;
+  HttpServer server_;
+  std::string address_;
+  std::thread thread_;
+};
+
+/// A server that hands everything on.
+class Front {
+ public:
+  explicit Front(std::string to, Seconds timeout = 10_s) : to_(std::move(to)) {
+    server_.emplace([this, timeout](HttpRequest request, Reply reply) {
+      if (!forwarder_) forwarder_.emplace(server_->loop(), timeout);
+      forwarder_->forward(to_, std::move(request), std::move(reply));
+    });
+  }
+  ~Front() {
+    std::promise<void> gone;
+    server_->loop().post([&] {
+      forwarder_.reset();
+      gone.set_value();
+    });
+    gone.get_future().wait();
+  }
+  std::uint16_t port() const { return server_->port(); }
+
+ private:
+  std::string to_;
+  std::optional<HttpForwarder> forwarder_;  ///< on the loop's thread
+  std::optional<LocalServer> server_;
+};
+
+/// A connection of a client that waits.
+class Client {
+ public:
+  explicit Client(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    const timeval patience{20, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  ~Client() { ::close(fd_); }
+
+  void send(const std::string& text) const {
+    EXPECT_EQ(::send(fd_, text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
+  }
+  /// Reads until `end` has come, or the connection ends; everything since the last call.
+  std::string read_until(const std::string& end) const {
+    std::string text;
+    char c = 0;
+    while (!text.ends_with(end) && ::recv(fd_, &c, 1, 0) == 1) text += c;
+    return text;
+  }
+  std::string read_to_end() const {
+    std::string text;
+    char c = 0;
+    while (::recv(fd_, &c, 1, 0) == 1) text += c;
+    return text;
+  }
+
+ private:
+  int fd_;
+};
+
+std::string asked(std::uint16_t port, const std::string& request) {
+  const Client client(port);
+  client.send(request + "Connection: close\r\n\r\n");
+  return client.read_to_end();
+}
+
+void echo(const HttpRequest& request, const Reply& reply) {
+  reply({.status = 409,
+         .content_type = "text/plain",
+         .body = request.method + " " + request.path + " " + request.query + " " +
+                 request.authorization + " " + (request.forwarded ? "forwarded" : "direct") + " " +
+                 request.body,
+         .headers = {{"Retry-After", "7"}}});
+}
+
+TEST(HttpForwarder, HandsOnRequestAndAnswerAsTheyAre) {
+  LocalServer other(echo);
+  const Front front(other.url());
+  const Client client(front.port());
+  client.send(
+      "POST /v1/jobs/a%20b/reports?data=1&stage=2 HTTP/1.1\r\nHost: x\r\n"
+      "Authorization: Bearer t\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody");
+  EXPECT_THAT(
+      client.read_to_end(),
+      AllOf(StartsWith("HTTP/1.1 409 Conflict\r\n"), HasSubstr("Content-Type: text/plain"),
+            HasSubstr("Retry-After: 7\r\n"),
+            EndsWith("POST /v1/jobs/a%20b/reports data=1&stage=2 Bearer t forwarded body")));
+  EXPECT_THAT(asked(other.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"), HasSubstr("direct"));
+}
+
+TEST(HttpForwarder, UsesItsConnectionsAgain) {
+  LocalServer other(echo);
+  const Front front(other.url());
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THAT(asked(front.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"), HasSubstr("409"));
+  }
+  EXPECT_EQ(other.connections(), 1U);
+}
+
+TEST(HttpForwarder, AsksAgainWhereAKeptConnectionHasEnded) {
+  auto other = std::make_unique<LocalServer>(echo);
+  const std::uint16_t port = other->port();
+  const Front front(other->url());
+  EXPECT_THAT(asked(front.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"), HasSubstr("409"));
+  other.reset();
+  other = std::make_unique<LocalServer>(echo, port);
+  EXPECT_THAT(asked(front.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"), HasSubstr("409"));
+}
+
+TEST(HttpForwarder, SaysSoWhereTheOtherServerIsGoneOrSilentOrNowhere) {
+  auto other = std::make_unique<LocalServer>(echo);
+  const Front front(other->url());
+  other.reset();
+  EXPECT_THAT(asked(front.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"),
+              AllOf(HasSubstr("503 "), HasSubstr("Retry-After: 1"), HasSubstr("unavailable")));
+  std::mutex mutex;
+  std::vector<Reply> never;
+  LocalServer silent([&](const HttpRequest&, Reply reply) {
+    const std::lock_guard lock(mutex);
+    never.push_back(std::move(reply));
+  });
+  const Front impatient(silent.url(), 0.1_s);
+  EXPECT_THAT(asked(impatient.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"),
+              AllOf(HasSubstr("503 "), HasSubstr("did not answer in time")));
+  for (const char* url : {"", "https://x:1", "http://", "http://:1", "http://nowhere.invalid:80"}) {
+    const Front lost(url);
+    EXPECT_THAT(asked(lost.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"), HasSubstr("503 "));
+  }
+}
+
+TEST(HttpForwarder, RefusesAnAnswerThatIsNoHttp) {
+  Result<UniqueFd> socket = listen_tcp({.host = "127.0.0.1", .port = 0, .loopback = true});
+  ASSERT_TRUE(socket);
+  const Front front("http://" + listening_address(socket->get()));
+  const Client client(front.port());
+  client.send("GET /v1/jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  int accepted = -1;
+  while ((accepted = ::accept4(socket->get(), nullptr, nullptr, SOCK_CLOEXEC)) < 0) ::usleep(1000);
+  EXPECT_GT(::send(accepted, "SSH-2.0-x\r\n\r\n", 13, MSG_NOSIGNAL), 0);
+  EXPECT_THAT(client.read_to_end(), HasSubstr("503 "));
+  ::close(accepted);
+}
+
+/// Three events, then the end.
+class Three final : public EventStream {
+ public:
+  explicit Three(std::atomic<int>& alive) : alive_(alive) { ++alive_; }
+  Three(const Three&) = delete;
+  Three& operator=(const Three&) = delete;
+  ~Three() override { --alive_; }
+  void start(std::function<void()> wake) override { wake(); }
+  std::string take() override {
+    if (sent_ == 3) return "";
+    return "event: n\ndata: " + std::to_string(++sent_) + "\n\n";
+  }
+  bool ended() const override { return sent_ == 3; }
+
+ private:
+  std::atomic<int>& alive_;
+  int sent_ = 0;
+};
+
+TEST(HttpForwarder, HandsOnEventsUntilTheirEnd) {
+  std::atomic<int> alive = 0;
+  LocalServer other([&](const HttpRequest&, const Reply& reply) {
+    reply({.content_type = "text/event-stream", .stream = std::make_shared<Three>(alive)});
+  });
+  const Front front(other.url());
+  const Client client(front.port());
+  client.send("GET /v1/jobs/a/events HTTP/1.0\r\n\r\n");
+  const std::string said = client.read_to_end();
+  EXPECT_THAT(said, HasSubstr("Content-Type: text/event-stream\r\n"));
+  EXPECT_THAT(said, EndsWith("event: n\ndata: 1\n\nevent: n\ndata: 2\n\nevent: n\ndata: 3\n\n"));
+  EXPECT_THAT(asked(front.port(), "GET /v1/jobs/a/events HTTP/1.1\r\nHost: x\r\n"),
+              AllOf(HasSubstr("chunked"), EndsWith("\r\n0\r\n\r\n")));
+}
+
+/// One event, then silence.
+class Silent final : public EventStream {
+ public:
+  explicit Silent(std::promise<void>& gone) : gone_(gone) {}
+  Silent(const Silent&) = delete;
+  Silent& operator=(const Silent&) = delete;
+  ~Silent() override { gone_.set_value(); }
+  void start(std::function<void()> wake) override { wake(); }
+  std::string take() override { return std::exchange(text_, ""); }
+
+ private:
+  std::promise<void>& gone_;
+  std::string text_ = "event: n\ndata: 1\n\n";
+};
+
+TEST(HttpForwarder, StopsListeningWhenItsClientLeaves) {
+  std::promise<void> gone;
+  LocalServer other([&](const HttpRequest&, const Reply& reply) {
+    reply({.content_type = "text/event-stream", .stream = std::make_shared<Silent>(gone)});
+  });
+  const Front front(other.url());
+  {
+    const Client client(front.port());
+    client.send("GET /v1/jobs/a/events HTTP/1.0\r\n\r\n");
+    EXPECT_THAT(client.read_until("data: 1\n\n"), HasSubstr("data: 1"));
+  }
+  EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
+
+}  // namespace
+}  // namespace harpe
