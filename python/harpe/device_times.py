@@ -22,6 +22,8 @@ __all__ = ["CudaRecorder", "HostRecorder", "Recorder", "boot_time_ns", "recorder
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _MOST_WAITING = 16
 """Iterations whose events have not been read yet; more are let go, and counted by nobody."""
+_LONGEST_WAIT_S = 60.0
+"""Of reports for times, such as while a device loads its first kernels."""
 _LOOKS = 5
 """At the two clocks side by side, of which the closest counts."""
 
@@ -75,6 +77,7 @@ class CudaRecorder:
         self._iteration = -1
         self._broken = False
         self._open = False
+        client.await_device_times(_LONGEST_WAIT_S)
         self._waiting: queue.Queue[tuple[int, list[Any]] | None] = queue.Queue()
         self._thread = threading.Thread(
             target=self._read_all, name="harpe-device-times", daemon=True
@@ -125,13 +128,14 @@ class CudaRecorder:
         if self._waiting.qsize() < _MOST_WAITING:
             self._waiting.put((self._iteration, events))
         else:
-            # Reports of iterations without times end in time-outs of the client's.
+            # Reports of iterations without times are dropped by the client.
             self._spare.extend(events)
 
     def _give_up(self, fault: Exception) -> None:
         """Without times of the device; training goes on."""
         if not self._broken:
             self._broken = True
+            # The moments of the calls would be told as times of the work.
             self._client._say(f"times cannot be taken on the device: {fault}; nothing is reported")
 
     # On the thread.

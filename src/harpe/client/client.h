@@ -63,6 +63,14 @@ class RankClient {
   /// replace the times of the calls. Allocates, and may wait shortly, where there are some.
   virtual void on_iteration_end(std::span<const TimeSpan> device_times = {}) noexcept = 0;
 
+  /// Where calls return before the device has done the work, its times are known long after the
+  /// iteration has ended: from now on reports wait for them, `most` at longest, and are dropped
+  /// without. Zero, as at first: they do not wait.
+  virtual void await_device_times(Seconds most) noexcept = 0;
+  /// Such times, as in `on_iteration_end`; iterations in their order. From any thread; allocates.
+  virtual void on_device_times(std::int64_t iteration,
+                               std::span<const TimeSpan> times) noexcept = 0;
+
   virtual Counts counts() const noexcept = 0;
   /// The server knows this rank.
   virtual bool registered() const noexcept = 0;

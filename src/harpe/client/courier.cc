@@ -66,10 +66,18 @@ void Courier::ended(IterationRecord record) {
   parts_.link->wake();
 }
 
-void Courier::device_times(std::int64_t iteration, std::vector<TimeSpan> times) {
+void Courier::await_device_times(Seconds most) {
   const std::lock_guard lock(mutex_);
-  if (device_times_.size() >= kMostEnded) device_times_.pop_front();
-  device_times_.push_back({iteration, std::move(times)});
+  await_times_ = most;
+}
+
+void Courier::device_times(std::int64_t iteration, std::vector<TimeSpan> times) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (device_times_.size() >= kMostEnded) device_times_.pop_front();
+    device_times_.push_back({iteration, std::move(times)});
+  }
+  parts_.link->wake();
 }
 
 void Courier::say(const std::string& notice) {
@@ -116,29 +124,38 @@ Instant Courier::next(Instant now) {
   Instant next = session_.next();
   if (parts_.clocks != nullptr) next = std::min(next, parts_.clocks->next());
   const std::lock_guard lock(mutex_);
-  if (!ended_.empty()) next = std::min(next, ended_.front().span.end + kSettle);
+  if (!ended_.empty()) next = std::min(next, due(ended_.front()));
   if (stopping_) next = std::min(next, now + Seconds{0.05});
   return next;
 }
 
 void Courier::report_ended(Instant now) {
-  for (;;) {
-    IterationRecord record;
-    {
-      const std::lock_guard lock(mutex_);
-      if (ended_.empty() || now < ended_.front().span.end + kSettle) return;
-      record = std::move(ended_.front());
-      ended_.pop_front();
-      while (!device_times_.empty() && device_times_.front().iteration < record.iteration) {
-        device_times_.pop_front();
-      }
-      if (!device_times_.empty() && device_times_.front().iteration == record.iteration) {
-        record.damaged |= !IterationLog::replace_times(record, device_times_.front().times);
-        device_times_.pop_front();
-      }
-    }
-    report(std::move(record));
+  while (auto record = take_ended(now)) report(*std::move(record));
+}
+
+/// When a report is made; `mutex_` is held.
+Instant Courier::due(const IterationRecord& record) const {
+  // Once this iteration's times are there, or later ones', there is nothing to wait for.
+  const bool waits = await_times_.value > 0 &&
+                     (device_times_.empty() || device_times_.back().iteration < record.iteration);
+  return record.span.end + (waits ? std::max(kSettle, await_times_) : kSettle);
+}
+
+std::optional<IterationRecord> Courier::take_ended(Instant now) {
+  const std::lock_guard lock(mutex_);
+  if (ended_.empty() || now < due(ended_.front())) return std::nullopt;
+  IterationRecord record = std::move(ended_.front());
+  ended_.pop_front();
+  while (!device_times_.empty() && device_times_.front().iteration < record.iteration) {
+    device_times_.pop_front();
   }
+  if (!device_times_.empty() && device_times_.front().iteration == record.iteration) {
+    record.damaged |= !IterationLog::replace_times(record, device_times_.front().times);
+    device_times_.pop_front();
+  } else if (await_times_.value > 0) {
+    record.damaged = true;  // the moments of the calls would be told as times of the work
+  }
+  return record;
 }
 
 bool Courier::held_to(const IterationRecord& record) const {

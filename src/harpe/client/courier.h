@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,7 +45,9 @@ class Courier {
   void ended(IterationRecord record);
   /// Says something on the courier's own thread.
   void say(const std::string& notice);
-  /// Times on the device of an iteration that is about to end.
+  /// Reports of iterations wait so long for times on the device, and are dropped without.
+  void await_device_times(Seconds most);
+  /// Times on the device of an iteration that is about to end, or has ended.
   void device_times(std::int64_t iteration, std::vector<TimeSpan> times);
   bool registered() const { return registered_; }
   std::uint64_t reports_sent() const { return reports_sent_; }
@@ -62,6 +65,8 @@ class Courier {
   void run();
   void say_all();
   void report_ended(Instant now);
+  Instant due(const IterationRecord& record) const;
+  std::optional<IterationRecord> take_ended(Instant now);
   void report(IterationRecord record);
   void publish(bool governed);
   Instant next(Instant now);
@@ -77,7 +82,8 @@ class Courier {
 
   std::mutex mutex_;  ///< of what follows
   std::deque<IterationRecord> ended_;
-  std::deque<DeviceTimes> device_times_;
+  std::deque<DeviceTimes> device_times_;  ///< by iteration
+  Seconds await_times_{0};
   std::vector<std::string> to_say_;
   bool stopping_ = false;
 

@@ -48,6 +48,8 @@ class IdleClient final : public RankClient {
   void on_instruction_end() noexcept override {}
   void on_iteration_begin(std::int64_t) noexcept override {}
   void on_iteration_end(std::span<const TimeSpan>) noexcept override {}
+  void await_device_times(Seconds) noexcept override {}
+  void on_device_times(std::int64_t, std::span<const TimeSpan>) noexcept override {}
   Counts counts() const noexcept override { return {}; }
   bool registered() const noexcept override { return false; }
 };
@@ -124,14 +126,18 @@ class ActiveClient final : public RankClient {
   void on_iteration_begin(std::int64_t iteration) noexcept override { begin_iteration(iteration); }
 
   void on_iteration_end(std::span<const TimeSpan> device_times) noexcept override {
-    if (!device_times.empty()) {
-      try {
-        courier_->device_times(iteration_, {device_times.begin(), device_times.end()});
-      } catch (const std::bad_alloc&) {
-        // Those of the calls stand.
-      }
-    }
+    if (!device_times.empty()) on_device_times(iteration_, device_times);
     ring_.push({.at = system_clock().now(), .kind = RankEvent::Kind::kIterationEnd});
+  }
+
+  void await_device_times(Seconds most) noexcept override { courier_->await_device_times(most); }
+
+  void on_device_times(std::int64_t iteration, std::span<const TimeSpan> times) noexcept override {
+    try {
+      courier_->device_times(iteration, {times.begin(), times.end()});
+    } catch (const std::bad_alloc&) {
+      times_lost_.fetch_add(1, std::memory_order_relaxed);
+    }
   }
 
   Counts counts() const noexcept override {
@@ -143,7 +149,7 @@ class ActiveClient final : public RankClient {
             .unknown = unknown_.load(std::memory_order_relaxed),
             .reports_sent = courier_->reports_sent(),
             .reports_dropped = courier_->reports_dropped(),
-            .events_lost = ring_.lost(),
+            .events_lost = ring_.lost() + times_lost_.load(std::memory_order_relaxed),
             .version = version_.load(std::memory_order_relaxed)};
   }
   bool registered() const noexcept override { return courier_->registered(); }
@@ -224,7 +230,7 @@ class ActiveClient final : public RankClient {
   const StageOrders* following_ = nullptr;  ///< in the next iteration, as far as is known
   bool told_unexpected_ = false;
   std::atomic<std::uint64_t> iterations_ = 0, instructions_ = 0, clock_changes_ = 0;
-  std::atomic<std::uint64_t> unexpected_ = 0, unknown_ = 0, version_ = 0;
+  std::atomic<std::uint64_t> unexpected_ = 0, unknown_ = 0, version_ = 0, times_lost_ = 0;
 
   std::unique_ptr<Courier> courier_;
   std::unique_ptr<Pacer> pacer_;  ///< last: it uses all of the above

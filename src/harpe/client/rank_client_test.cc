@@ -130,6 +130,40 @@ TEST_F(ClientTest, ReportsEveryIterationByItself) {
   EXPECT_THAT(notices(), IsEmpty());
 }
 
+TEST_F(ClientTest, ReportsWaitForTimesOfTheDeviceAndAreDroppedWithout) {
+  start_agent();
+  auto client = started();
+  ASSERT_TRUE(registers(*client));
+  client->await_device_times(Seconds{600});
+  const Instant begin = system_clock().now();
+  for (std::int64_t i = 0; i < 4; ++i) {
+    client->on_iteration_begin(i);
+    iterate(*client);
+    client->on_iteration_end();
+  }
+  const auto times = [&](Seconds each) {
+    std::vector<TimeSpan> spans;
+    for (int k = 0; k < 4; ++k) spans.push_back({begin, begin + each});
+    return spans;
+  };
+  const std::vector<TimeSpan> too_few = {{begin, begin}};
+  client->on_device_times(0, times(Seconds{0.25}));
+  ASSERT_TRUE(comes_true([&] { return server_.reports().size() == 1; }));
+  client->on_device_times(1, too_few);
+  client->on_device_times(3, times(Seconds{0.5}));  // those of the third have been lost
+  client->on_iteration_begin(4);
+  ASSERT_TRUE(comes_true([&] { return server_.reports().size() == 2; }));
+  client->await_device_times(Seconds{0});
+  client.reset();
+
+  const auto reports = server_.reports();
+  ASSERT_THAT(reports, SizeIs(2));
+  EXPECT_EQ(reports[0].iteration, 0);
+  EXPECT_DOUBLE_EQ(reports[0].instructions[0].time.value, 0.5) << "two forwards";
+  EXPECT_EQ(reports[1].iteration, 3);
+  EXPECT_DOUBLE_EQ(reports[1].instructions[1].time.value, 1);
+}
+
 TEST_F(ClientTest, EachInstructionGetsItsOwnClockFromTheIterationOnThatWasOrdered) {
   start_agent();
   order(R"({"version": 1, "from_iteration": 0, "purpose": "full_speed", "clocks_mhz": [1200]},
