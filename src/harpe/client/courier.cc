@@ -168,21 +168,40 @@ bool Courier::held_to(const IterationRecord& record) const {
   return true;
 }
 
-void Courier::report(IterationRecord record) {
-  bool throttled = false;
-  if (parts_.monitor != nullptr) {
-    const auto window = parts_.monitor->end(kIteration);
-    throttled = window && !window->devices.empty() && window->devices.front().throttled_share > 0;
-    (void)parts_.monitor->begin(kIteration, true);
+/// Held back below the clock asked for. A power limit at the highest clock is no such thing: what
+/// the GPU does there is its full speed.
+bool Courier::throttled(const IterationRecord& record) {
+  const auto window = parts_.monitor->end(kIteration);
+  (void)parts_.monitor->begin(kIteration, true);
+  if (!window || window->devices.empty()) return false;
+  const EventReasons reasons = window->devices.front().reasons;
+  if (!reasons.throttled()) return false;
+  if (EventReasons{reasons.bits & ~EventReasons::kPowerCap}.throttled()) return true;
+  const auto at_highest = [this](const TimedInstruction& one) {
+    return one.clock.value <= 0 || one.clock >= parts_.highest;
+  };
+  return std::ranges::none_of(record.instructions, at_highest);
+}
+
+IterationReport Courier::report_of(const IterationRecord& record) {
+  IterationReport report = make_report(record, place_, [&](std::span<const TimeSpan> spans) {
+    if (parts_.monitor == nullptr) return std::vector<EnergyEstimate>();
+    auto energies = parts_.monitor->past(0, spans);
+    return energies ? *std::move(energies) : std::vector<EnergyEstimate>();
+  });
+  if (parts_.monitor == nullptr) return report;
+  report.throttled = throttled(record);
+  if (const auto edges = parts_.monitor->counter_edges(0, record.span.begin + Seconds{-1})) {
+    split_.add(record, *edges);
+    split_.refine(record, report);
   }
-  if (!held_to(record)) record.version = 0;
+  return report;
+}
+
+void Courier::report(IterationRecord record) {
   if (!record.damaged) {
-    IterationReport report = make_report(record, place_, [&](std::span<const TimeSpan> spans) {
-      if (parts_.monitor == nullptr) return std::vector<EnergyEstimate>();
-      auto energies = parts_.monitor->past(0, spans);
-      return energies ? *std::move(energies) : std::vector<EnergyEstimate>();
-    });
-    report.throttled = throttled;
+    IterationReport report = report_of(record);
+    if (!held_to(record)) report.version = 0;
     session_.report(std::move(report));
   }
   const std::size_t before = book_.size();

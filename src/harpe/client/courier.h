@@ -17,6 +17,7 @@
 #include "harpe/client/http_link.h"
 #include "harpe/client/iteration_log.h"
 #include "harpe/client/order_book.h"
+#include "harpe/client/power_split.h"
 #include "harpe/client/server_session.h"
 #include "harpe/measure/energy_monitor.h"
 
@@ -31,6 +32,7 @@ class Courier {
     std::unique_ptr<HttpLink> link;
     ClockLink* clocks = nullptr;       ///< null: none are set
     EnergyMonitor* monitor = nullptr;  ///< of one GPU; null: energy is not measured
+    Megahertz highest{};               ///< clock of that GPU; 0: not known
     PublishedOrders& orders;
     Clock& clock;
     std::function<void(const std::string&)> notice;
@@ -68,6 +70,8 @@ class Courier {
   Instant due(const IterationRecord& record) const;
   std::optional<IterationRecord> take_ended(Instant now);
   void report(IterationRecord record);
+  IterationReport report_of(const IterationRecord& record);
+  bool throttled(const IterationRecord& record);
   void publish(bool governed);
   Instant next(Instant now);
   bool held_to(const IterationRecord& record) const;
@@ -77,6 +81,7 @@ class Courier {
   Place place_;
   OrderBook book_;
   bool governed_ = false;
+  PowerSplit split_;
   ServerSession session_;
   bool told_refused_ = false;
 

@@ -40,7 +40,8 @@ std::optional<IterationRecord> IterationLog::add(const RankEvent& event, std::ui
       if (!running_) break;
       if (in_instruction_) running_->damaged = true;
       in_instruction_ = true;
-      running_->instructions.push_back({event.instruction, event.chunk, {event.at, event.at}});
+      running_->instructions.push_back(
+          {event.instruction, event.chunk, {event.at, event.at}, event.clock});
       break;
     case RankEvent::Kind::kInstructionEnd:
       if (!running_) break;

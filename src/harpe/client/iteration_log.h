@@ -21,6 +21,7 @@ struct TimedInstruction {
   InstructionKind kind = InstructionKind::kForward;
   int chunk = 0;
   TimeSpan span;
+  Megahertz clock{};  ///< that it was asked to run at; `WantedClock::kAsItIs`: none was
 };
 
 /// One iteration of this rank: from its begin to the begin of the next.

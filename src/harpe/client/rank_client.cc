@@ -1,5 +1,6 @@
 #include <sys/random.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -75,13 +76,15 @@ class ActiveClient final : public RankClient {
                                                   .gpu = gpu_.name,
                                                   .clocks = gpu_.clocks},
                                  .patience = options.patience};
-    courier_ = std::make_unique<Courier>(Courier::Parts{.link = std::move(link),
-                                                        .clocks = clocks_.get(),
-                                                        .monitor = gpu_.monitor.get(),
-                                                        .orders = orders_,
-                                                        .clock = clock,
-                                                        .notice = notice_},
-                                         std::move(session), cursor_.instructions());
+    courier_ = std::make_unique<Courier>(
+        Courier::Parts{.link = std::move(link),
+                       .clocks = clocks_.get(),
+                       .monitor = gpu_.monitor.get(),
+                       .highest = gpu_.clocks.empty() ? Megahertz{} : std::ranges::max(gpu_.clocks),
+                       .orders = orders_,
+                       .clock = clock,
+                       .notice = notice_},
+        std::move(session), cursor_.instructions());
     const Seconds ahead =
         options.look_ahead.value_or(kShareOfLatency * options.spec.switch_latency);
     pacer_ = std::make_unique<Pacer>(

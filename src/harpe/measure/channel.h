@@ -29,7 +29,7 @@ class GpuChannel {
  public:
   GpuChannel(Gpu& gpu, const MonitorOptions& options);
 
-  std::mutex mutex;
+  mutable std::mutex mutex;
 
   /// `edge`: all that matters for the edge of a window, whatever the intervals say.
   void read(Clock& clock, bool edge);
@@ -37,6 +37,7 @@ class GpuChannel {
   void drop(std::uint64_t window);
   DeviceEnergy answer(std::uint64_t window, Instant end) const;
   EnergyEstimate between(TimeSpan span) const;
+  std::vector<CounterEdge> edges(Instant since) const { return estimator_.edges(since); }
   Gpu& gpu() { return *gpu_; }
   const Gpu& gpu() const { return *gpu_; }
 

@@ -22,6 +22,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "harpe/base/clock.h"
 #include "harpe/base/units.h"
@@ -73,6 +74,15 @@ struct EnergyEstimate {
   Watts mean_power() const { return time.value > 0 ? energy / time : Watts{0}; }
 };
 
+/// A moment when the energy counter stepped: what it says is then right, and stale until the next.
+struct CounterEdge {
+  Instant time{};
+  Seconds sigma{};  ///< standard deviation of `time`
+  Joules energy{};  ///< on an axis that restarts of the counter do not break
+  int restarts =
+      0;  ///< of the counter so far; energy between edges that differ is bridged by power
+};
+
 struct EstimatorOptions {
   Seconds counter_step{0.1};    ///< until it is learnt
   Seconds power_window{0};      ///< the power sensor averages over this long; 0: instant
@@ -98,6 +108,9 @@ class EnergyEstimator {
   /// Both instants should be within the history; before and after the samples, power is taken as
   /// constant, which the error accounts for.
   EnergyEstimate between(Instant begin, Instant end) const;
+
+  /// Steps of the counter since then, as far as they are kept; oldest first.
+  std::vector<CounterEdge> edges(Instant since) const;
 
   /// A window of any length, by a handle.
   int open(Instant begin);

@@ -21,6 +21,15 @@ double square(double x) {
 
 }  // namespace
 
+std::vector<CounterEdge> EnergyEstimator::edges(Instant since) const {
+  std::vector<CounterEdge> edges;
+  const auto first = std::ranges::lower_bound(knots_, since, {}, &Knot::time);
+  for (auto knot = first; knot != knots_.end(); ++knot) {
+    edges.push_back({knot->time, {knot->sigma}, {knot->energy}, knot->restarts});
+  }
+  return edges;
+}
+
 EnergyEstimator::Edge EnergyEstimator::edge(Instant time) const {
   Edge edge{.time = time, .at = power_at(time), .restarts = restarts_};
   if (knots_.empty()) return edge;

@@ -120,6 +120,16 @@ class Monitor final : public EnergyMonitor {
     return answers;
   }
 
+  Result<std::vector<CounterEdge>> counter_edges(std::size_t position,
+                                                 Instant since) const override {
+    if (position >= gpus_.size()) {
+      return Error::of(ErrorCode::kNotFound, "the monitor has no GPU " + std::to_string(position));
+    }
+    const GpuChannel& gpu = gpus_[position];
+    const std::lock_guard lock(gpu.mutex);
+    return gpu.edges(since);
+  }
+
   std::vector<GpuIdentity> gpus() const override {
     std::vector<GpuIdentity> result;
     for (const GpuChannel& gpu : gpus_) result.push_back(gpu.gpu().identity());

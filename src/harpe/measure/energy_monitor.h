@@ -110,6 +110,11 @@ class EnergyMonitor {
   virtual Result<std::vector<EnergyEstimate>> past(std::size_t position,
                                                    std::span<const TimeSpan> spans) = 0;
 
+  /// Steps of one GPU's energy counter since then, as far as they were seen and are kept; none
+  /// where it has no counter. Reads no device.
+  virtual Result<std::vector<CounterEdge>> counter_edges(std::size_t position,
+                                                         Instant since) const = 0;
+
   /// The GPUs measured, in the order given.
   virtual std::vector<GpuIdentity> gpus() const = 0;
   virtual void use_gpu(std::size_t position, const std::function<void(Gpu&)>& use) = 0;

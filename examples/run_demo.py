@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Harpe at work on one machine without a GPU: an agent on simulated GPUs, a server, and a trainer of two pipelines with
+four stages each, all real processes that talk over real sockets. The job profiles itself while it trains, gets its plan,
+meets a straggler and recovers. Prints what the devices' own counters say next to what was predicted.
+
+    run_demo.py --harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer [--out DIRECTORY]
+                [--json] [--check]
+
+With --check, exits with 1 where time or energy is further from its prediction than --within allows, or nothing was saved.
+"""
+
+import argparse
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+PIPELINES, STAGES, MICRO_BATCHES = 2, 4, 4
+FACTOR = 1.2
+SIMULATION = """# Eight A100 SXM whose clocks take 10 ms to change. Waiting draws what Perseus measured on A100: 83.64 W.
+state_file = "{folder}/gpus"
+[[gpu]]
+model = "a100-sxm"
+count = 8
+gain = 1.0
+limit_softness = 0.0
+idle_power_w = 83.64
+call_ms = 1
+switch_ms = 10
+switch_spread = 0.1
+slow_target_share = 0
+slow_pair_share = 0
+"""
+POLICY = '[[allow]]\nusers = ["*"]\ngpus = ["*"]\nread = true\nclocks_mhz = [210, 1410]\n'
+
+
+class Demo:
+    def __init__(self, arguments, folder):
+        self.arguments, self.folder = arguments, folder
+        self.processes = []
+        self.url = None
+
+    def say(self, text):
+        if not self.arguments.json:
+            print(text, flush=True)
+
+    def start(self, name, command, **how):
+        log = open(self.folder / f"{name}.log", "w")
+        process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=subprocess.STDOUT, **how)
+        log.close()
+        self.processes.append((name, process))
+        return process
+
+    def stop(self):
+        for _, process in reversed(self.processes):
+            if process.poll() is None:
+                process.terminate()
+        for _, process in reversed(self.processes):
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+    def ask(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data=data, method=method)
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def status(self):
+        for name, process in self.processes:
+            if process.poll() is not None:
+                tail = (self.folder / f"{name}.log").read_text()[-2000:]
+                sys.exit(f"the {name} has ended:\n{tail}")
+        try:
+            return self.ask("GET", "/v1/jobs/demo")
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return {"phase": "registering", "newest_iteration": -1, "version": 0}
+
+    def wait(self, what, seconds, holds):
+        end = time.monotonic() + seconds
+        while True:
+            status = self.status()
+            if holds(status):
+                return status
+            if time.monotonic() > end:
+                sys.exit(f"{what} did not happen within {seconds} s: {json.dumps(status)}")
+            time.sleep(0.2)
+
+    def run(self):
+        harpe, folder = self.arguments.harpe, self.folder
+        (folder / "simulation.toml").write_text(SIMULATION.format(folder=folder))
+        policy = folder / "policy.toml"
+        policy.write_text(POLICY)
+        policy.chmod(0o600)
+        self.start("agent", [harpe, "agent", "--simulate", folder / "simulation.toml", "--policy", policy, "--socket",
+                             folder / "agent.sock", "--clock-socket", folder / "clock.sock", "--minimum-dwell", "1ms",
+                             "--audit-log", folder / "audit.jsonl"])
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self.start("server", [harpe, "serve", "--tcp", f"127.0.0.1:{port}", "--store", f"sqlite:{folder}/jobs.db"])
+        end = time.monotonic() + 20
+        while not (folder / "clock.sock").exists() or not self.is_up():
+            if time.monotonic() > end:
+                sys.exit("agent and server did not start: see " + str(folder))
+            time.sleep(0.05)
+        control = folder / "control"
+        self.start("trainer", [self.arguments.trainer, "--simulation", folder / "simulation.toml", "--data", PIPELINES,
+                               "--stages", STAGES, "--micro-batches", MICRO_BATCHES, "--forward-s", "0.03", "--iterations",
+                               100000, "--server", self.url, "--agent", folder / "clock.sock", "--job", "demo",
+                               "--control", control, "--log", folder / "iterations.csv"],
+                   env={**os.environ, "TRAINER_BLOCKING_W": "83.64"})
+        trainer = self.processes[-1][1]
+
+        self.say(f"1. {PIPELINES} pipelines of {STAGES} stages train and are profiled on their way.")
+        planned = self.wait("a plan", 60, lambda status: status["phase"] in ("running", "straggling"))
+        self.say(f"   planned after {planned['newest_iteration'] + 1} iterations, all of them training.")
+        moments = {"planned": self.settle(planned)}
+        self.predictions = {"planned": self.status()}
+        with urllib.request.urlopen(self.url + "/v1/jobs/demo/profile", timeout=5) as answer:
+            (self.folder / "profile.csv").write_bytes(answer.read())
+        self.after(12, moments["planned"])
+
+        self.say(f"2. Pipeline 1 becomes {FACTOR} times slower; the server is told, and the other one need not hurry.")
+        control.write_text(f"slow 1 {FACTOR}\n")
+        told = self.ask("PUT", "/v1/jobs/demo/stragglers/1", {"factor": FACTOR})
+        del told
+        moments["straggling"] = self.settle(self.status(), 4)
+        self.predictions["straggling"] = self.status()
+        self.after(10, moments["straggling"])
+        moments["straggled"] = self.status()["newest_iteration"]
+
+        self.say("3. It recovers.")
+        control.write_text("slow 1 1\n")
+        self.ask("DELETE", "/v1/jobs/demo/stragglers/1")
+        moments["recovered"] = self.settle(self.status(), 4)
+        self.predictions["recovered"] = self.status()
+        self.after(8, moments["recovered"])
+        control.write_text("stop\n")
+        trainer.wait(20)
+        return self.evaluate(moments)
+
+    def is_up(self):
+        try:
+            self.ask("GET", "/health")
+            return True
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+    def settle(self, status, iterations=3):
+        """The iteration from which everybody has surely switched."""
+        first = status["newest_iteration"] + iterations
+        self.wait("the next iterations", 30, lambda now: now["newest_iteration"] >= first)
+        return first + 1
+
+    def after(self, iterations, first):
+        self.wait("more iterations", 60, lambda now: now["newest_iteration"] >= first + iterations)
+
+    def evaluate(self, moments):
+        with open(self.folder / "iterations.csv") as file:
+            rows = list(csv.DictReader(file))
+        begin, counter = {}, {}
+        for row in rows:
+            key = int(row["pipeline"]), int(row["stage"]), int(row["iteration"])
+            begin[key], counter[key] = float(row["begin_s"]), float(row["counter_j"])
+
+        def measured(first, last, pipeline):
+            """Time of an iteration, and joules of all GPUs of one pipeline by their counters."""
+            stages = range(STAGES)
+            time_s = sum(begin[pipeline, s, last] - begin[pipeline, s, first] for s in stages) / STAGES
+            energy = sum(counter[pipeline, s, last] - counter[pipeline, s, first] for s in stages)
+            return time_s / (last - first), energy / (last - first)
+
+        full = measured(1, 5, 0)
+        result = {"full_speed": {"time_s": full[0], "energy_j": full[1]}}
+        spans = {"planned": 12, "straggling": 10, "recovered": 8}
+        for phase, length in spans.items():
+            first = moments[phase]
+            time_s, energy = measured(first, first + length - 1, 0)
+            predicted = self.predictions[phase]
+            # Where one straggles, its plan is the fastest and pipeline 0 has the slower one.
+            plan = max(predicted["plans"], key=lambda one: one["time_s"])
+            entry = {"time_s": time_s, "energy_j": energy, "predicted_plan_time_s": plan["time_s"],
+                     "predicted_plan_energy_j": plan["energy_j"],
+                     "predicted_time_s": predicted["predicted_time_s"] or plan["time_s"]}
+            # A pipeline that is done before the slowest one waits for it, and draws what waiting draws.
+            waits = max(0.0, entry["predicted_time_s"] - plan["time_s"])
+            entry["predicted_energy_j"] = plan["energy_j"] + waits * STAGES * 83.64
+            # At full clocks it would have waited, too.
+            baseline = full[1] + max(0.0, time_s - full[0]) * STAGES * 83.64
+            entry["saved_percent"] = 100 * (1 - energy / baseline)
+            entry["slowdown_percent"] = 100 * (time_s / full[0] - 1)
+            result[phase] = entry
+        return result
+
+
+def free_port():
+    import socket
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def table(result):
+    full = result["full_speed"]
+    yield f"Pipeline 0, an iteration, by its GPUs' own counters (at full clocks: {full['time_s']:.3f} s, {full['energy_j']:.0f} J)"
+    yield f"{'':12}{'time, s':>9}{'predicted':>11}{'energy, J':>11}{'predicted':>11}{'saved':>8}{'slower':>8}"
+    for phase in ("planned", "straggling", "recovered"):
+        one = result[phase]
+        yield (f"{phase:12}{one['time_s']:9.3f}{one['predicted_time_s']:11.3f}{one['energy_j']:11.1f}"
+               f"{one['predicted_energy_j']:11.1f}{one['saved_percent']:7.1f}%{one['slowdown_percent']:7.1f}%")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--harpe", required=True, type=pathlib.Path)
+    parser.add_argument("--trainer", required=True, type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path, help="where logs are kept; otherwise they go with the demo")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--within", type=float, default=0.02, help="of time and energy, for --check")
+    arguments = parser.parse_args()
+    arguments.harpe, arguments.trainer = arguments.harpe.resolve(), arguments.trainer.resolve()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (arguments.out or pathlib.Path(temporary)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        demo = Demo(arguments, folder)
+        began = time.monotonic()
+        try:
+            result = demo.run()
+        finally:
+            demo.stop()
+        result["took_s"] = time.monotonic() - began
+    if arguments.json:
+        print(json.dumps(result, indent=1))
+    else:
+        print()
+        print("\n".join(table(result)))
+        print(f"All of it took {result['took_s']:.0f} s. GPUs are simulated; processes, sockets and plans are real.")
+    if arguments.check:
+        for phase in ("planned", "straggling", "recovered"):
+            one = result[phase]
+            for what in ("time_s", "energy_j"):
+                off = one[what] / one["predicted_" + what] - 1
+                if abs(off) > arguments.within:
+                    sys.exit(f"{phase}: {what} is {100 * off:+.1f} % off its prediction")
+            if one["saved_percent"] <= 0:
+                sys.exit(f"{phase}: nothing was saved")
+
+
+if __name__ == "__main__":
+    main()
