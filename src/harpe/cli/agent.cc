@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <ctime>
 #include <memory>
 
 #include "harpe/agent/policy.h"
@@ -9,12 +8,11 @@
 #include "harpe/base/text.h"
 #include "harpe/cli/agent_options.h"
 #include "harpe/cli/command.h"
+#include "harpe/cli/issue_token.h"
 #include "harpe/cli/json_output.h"
 #include "harpe/cli/options.h"
-#include "harpe/cli/quantity_text.h"
 #include "harpe/http/server_log.h"
 #include "harpe/http/server_socket.h"
-#include "harpe/http/token.h"
 #include "harpe/hw/devices.h"
 
 namespace harpe {
@@ -89,60 +87,11 @@ Result<Outcome> run(const AgentArguments& arguments, Console& console) {
 
 // --- Tokens -------------------------------------------------------------------------------------
 
-struct TokenArguments {
-  std::string key, user, scopes, expires = "1h";
-};
-
-Result<std::vector<std::string>> parse_scopes(std::string_view text) {
-  std::vector<std::string> scopes;
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    const std::string scope(trim(text.substr(0, comma)));
-    if (scope != kGpuControl && scope != kGpuRead && scope != kCpuRead) {
-      return Error::invalid("unknown scope " + in_quotes(scope) +
-                            "; there are gpu-control, gpu-read, cpu-read");
-    }
-    scopes.push_back(scope);
-    text.remove_prefix(std::min(comma + 1, text.size()));
-  }
-  if (scopes.empty()) return Error::invalid("a token needs at least one scope");
-  return scopes;
-}
-
-Result<std::optional<std::int64_t>> parse_expiry(std::string_view text) {
-  if (text == "never" || text == "0") return std::optional<std::int64_t>();
-  const Result<Seconds> duration = parse_seconds(text);
-  if (!duration.ok()) return duration.error();
-  if (duration->value < 1 || duration->value > 1e10) {
-    return Error::invalid("a token lasts from a second, or never ends: --expires never");
-  }
-  return std::optional(std::time(nullptr) + static_cast<std::int64_t>(duration->value));
-}
-
-Result<Outcome> issue_token(const TokenArguments& arguments) {
-  const Result<SigningKey> key = SigningKey::read(arguments.key);
-  if (!key.ok()) return key.error();
-  const auto scopes = parse_scopes(arguments.scopes);
-  if (!scopes.ok()) return scopes.error();
-  const auto expires = parse_expiry(arguments.expires);
-  if (!expires.ok()) return expires.error();
-  if (trim(arguments.user).empty()) return Error::invalid("a token needs a --user");
-  const std::string token = key->sign({arguments.user, *scopes, *expires});
-  // No token leaves that its agent would refuse.
-  if (const auto accepted = key->verify(token, std::time(nullptr)); !accepted.ok()) {
-    return Error::invalid("an agent would refuse this token: " + accepted.error().text() +
-                          " Give a shorter --user or fewer scopes");
-  }
-  Json document{{"token", token}, {"user", arguments.user}, {"scopes", *scopes}};
-  document["expires"] = *expires ? Json(**expires) : Json();
-  return Outcome{.text = token + "\n", .json = json_text(document)};
-}
-
 void add_token_command(Commands& commands, CLI::App& agent) {
   CLI::App& token = commands.add(agent, "token", "tokens for clients that come over TCP",
                                  "harpe agent token issue --signing-key KEY --user grafana \\\n"
                                  "    --scope gpu-read,cpu-read --expires 7d");
-  const auto arguments = std::make_shared<TokenArguments>();
+  const auto arguments = std::make_shared<TokenRequest>();
   CLI::App& issue = commands.add(
       token, "issue",
       "sign a token\n"
@@ -152,7 +101,7 @@ void add_token_command(Commands& commands, CLI::App& agent) {
       "openssl rand -hex 32 > key; chmod 600 key\n"
       "harpe agent token issue --signing-key key --user grafana \\\n"
       "    --scope gpu-read,cpu-read --expires 7d",
-      [arguments](Console&) { return issue_token(*arguments); });
+      [arguments](Console&) { return issue_token(*arguments, {kGpuControl, kGpuRead, kCpuRead}); });
   add_text(issue, "--signing-key", "FILE", "Key to sign with (mode 600)", arguments->key)
       ->required();
   add_text(issue, "--user", "NAME", "Whom the token names", arguments->user)->required();

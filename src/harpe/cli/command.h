@@ -76,6 +76,7 @@ void add_run_command(Commands& commands);
 void add_monitor_command(Commands& commands);
 void add_switch_latency_command(Commands& commands);
 void add_agent_command(Commands& commands);
+void add_serve_command(Commands& commands);
 void add_clock_command(Commands& commands);
 void add_limit_command(Commands& commands);
 void add_completion_command(Commands& commands);

@@ -116,6 +116,7 @@ Commands::Commands() : root_(std::make_unique<CLI::App>()) {
   add_monitor_command(*this);
   add_switch_latency_command(*this);
   add_agent_command(*this);
+  add_serve_command(*this);
   add_clock_command(*this);
   add_limit_command(*this);
   add_completion_command(*this);

@@ -64,6 +64,11 @@ Result<TokenClaims> read_claims(std::string_view text, std::int64_t now) {
     if (!read.expires) return refused("The token's expiry is no time.");
     if (*read.expires <= now) return refused("Token has expired.");
   }
+  if (const JsonValue* job = claims->find("job");
+      job != nullptr && job->type != JsonValue::Type::kNull) {
+    if (job->type != JsonValue::Type::kString) return refused("The token's job is no text.");
+    read.job = job->string;
+  }
   if (const JsonValue* from = claims->find("nbf"); from != nullptr) {
     const auto begins = seconds_claim(*from);
     if (!begins || *begins > now) return refused("The token is not valid yet.");
@@ -164,6 +169,7 @@ std::string SigningKey::sign(const TokenClaims& claims) const {
   body["sub"] = claims.subject;
   body["scopes"] = claims.scopes;
   if (claims.expires) body["exp"] = *claims.expires;
+  if (claims.job) body["job"] = *claims.job;
   std::string token = base64url(R"({"typ":"JWT","alg":"HS256"})") + "." + base64url(as_text(body));
   return token + "." + base64url(code_of(token));
 }

@@ -16,9 +16,10 @@ namespace harpe {
 
 /// What a token says of its holder.
 struct TokenClaims {
-  std::string subject;                  ///< "alice"; policy rules name it under `tokens`
-  std::vector<std::string> scopes;      ///< "gpu-control", "gpu-read", "cpu-read"
-  std::optional<std::int64_t> expires;  ///< seconds since 1970; none: never
+  std::string subject;                       ///< "alice"; policy rules name it under `tokens`
+  std::vector<std::string> scopes;           ///< "gpu-control", "gpu-read", "cpu-read"
+  std::optional<std::int64_t> expires = {};  ///< seconds since 1970; none: never
+  std::optional<std::string> job = {};       ///< the one training job that it is for; none: all
 };
 
 /// A key for signing and checking tokens. Safe to use from several threads.

@@ -1,0 +1,147 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <thread>
+
+#include "harpe/base/text.h"
+#include "harpe/cli/command.h"
+#include "harpe/cli/issue_token.h"
+#include "harpe/cli/json_output.h"
+#include "harpe/cli/options.h"
+#include "harpe/http/server_log.h"
+#include "harpe/server/api.h"
+#include "harpe/server/training_server.h"
+
+namespace harpe {
+namespace {
+
+constexpr const char* kDefaultStore = "sqlite:harpe.db";
+constexpr const char* kNoStore = "none";
+
+struct ServeArguments {
+  ServerOptions options;
+  std::string socket, certificate, key, store = kDefaultStore;
+};
+
+Result<Outcome> run(const ServeArguments& arguments, Console& console) {
+  ServerOptions options = arguments.options;
+  if (!arguments.socket.empty()) options.socket = UnixSocketOptions{.path = arguments.socket};
+  if (arguments.certificate.empty() != arguments.key.empty()) {
+    return Error::invalid("--tls-certificate and --tls-key go together");
+  }
+  if (!arguments.certificate.empty()) options.tls = TlsFiles{arguments.certificate, arguments.key};
+  if (options.tcp == "none") options.tcp.clear();
+  if (arguments.store != kNoStore) options.store = arguments.store;
+  options.version = HARPE_VERSION;
+  const Status served =
+      run_server(options, [&, with_time = !stderr_is_journal()](std::string_view name) {
+        console.err << log_line("harpe serve", "listening on " + std::string(name), with_time)
+                    << std::flush;
+      });
+  if (!served.ok()) return served.error();
+  return Outcome{.text = "", .json = json_text({{"stopped", true}})};
+}
+
+Result<int> parse_count(const std::string& text) {
+  const auto number = parse_integer(text);
+  if (!number || *number < 1 || *number > 1'000'000) {
+    return Error::invalid("expected a number from 1 to 1000000, got " + in_quotes(text));
+  }
+  return static_cast<int>(*number);
+}
+
+Result<double> parse_rate(const std::string& text) {
+  const auto number = parse_number(text);
+  if (!number || !(*number >= 0) || !std::isfinite(*number)) {
+    return Error::invalid("expected a number from 0 (no limit), got " + in_quotes(text));
+  }
+  return *number;
+}
+
+void add_transport_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
+  ServerOptions& options = arguments->options;
+  add_text(app, "--tcp", "ADDRESS:PORT",
+           "TCP to serve, or none (default: 127.0.0.1:7787); beyond this machine with TLS and "
+           "tokens",
+           options.tcp);
+  add_text(app, "--socket", "PATH", "Unix socket to serve, too", arguments->socket);
+  add_text(app, "--tls-certificate", "FILE", "Certificate chain for TCP (PEM)",
+           arguments->certificate);
+  add_text(app, "--tls-key", "FILE", "Key of the certificate (PEM, mode 600)", arguments->key);
+  add_text(app, "--signing-key,--signing-key-path", "FILE",
+           "Key that tokens are signed with (mode 600); without one, anybody who can connect may "
+           "do everything",
+           options.signing_key);
+  app.add_flag("--insecure", options.insecure,
+               "Serve beyond this machine without TLS or tokens: a network that is trusted");
+}
+
+void add_limit_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
+  ServerOptions& options = arguments->options;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  options.workers = std::max(1, cores - 1);
+  add_parsed(app, "--workers", "COUNT",
+             "Jobs whose plans are made at once (default: one less than cores)", options.workers,
+             parse_count);
+  add_parsed(app, "--requests-per-second", "COUNT",
+             "Most of one user or address; 0: no limit (default: 20000)",
+             options.requests_per_second, parse_rate);
+  add_parsed(app, "--connections", "COUNT", "Most connections at once (default: 25000)",
+             options.limits.connections, parse_count);
+  add_parsed(app, "--connections-per-user", "COUNT", "Most of one user or address (default: 25000)",
+             options.limits.connections_per_user, parse_count);
+}
+
+void add_token_command(Commands& commands, CLI::App& serve) {
+  CLI::App& token = commands.add(serve, "token", "tokens that clients show",
+                                 "harpe serve token issue --signing-key KEY --user trainer \\\n"
+                                 "    --scope job-read,job-write --job gpt3 --expires 7d");
+  const auto arguments = std::make_shared<TokenRequest>();
+  CLI::App& issue = commands.add(
+      token, "issue",
+      "sign a token\n"
+      "Prints a token (JWT, HS256) that lets its holder read jobs (job-read) or register, report "
+      "and change them (job-write): all jobs, or one. A token cannot be taken back: let it "
+      "expire, or change the key.",
+      "openssl rand -hex 32 > key; chmod 600 key\n"
+      "harpe serve token issue --signing-key key --user trainer \\\n"
+      "    --scope job-read,job-write --job gpt3 --expires 7d",
+      [arguments](Console&) { return issue_token(*arguments, {kJobRead, kJobWrite}); });
+  add_text(issue, "--signing-key,--signing-key-path", "FILE", "Key to sign with (mode 600)",
+           arguments->key)
+      ->required();
+  add_text(issue, "--user", "NAME", "Whom the token names", arguments->user)->required();
+  add_text(issue, "--scope", "SCOPES", "What it is for: job-read,job-write", arguments->scopes)
+      ->required();
+  add_text(issue, "--job", "ID", "The one job that it is for (default: all)", arguments->job);
+  add_text(issue, "--expires", "DURATION", "How long it lasts: 1h, 7d, never (default: 1h)",
+           arguments->expires);
+}
+
+}  // namespace
+
+void add_serve_command(Commands& commands) {
+  const auto arguments = std::make_shared<ServeArguments>();
+  CLI::App& app = commands.add(
+      commands.root(), "serve",
+      "plan training jobs while they run\n"
+      "The server that training ranks report to: it profiles each job while it trains, makes its "
+      "plans, tells every rank its clocks, answers stragglers, and goes on where it was after a "
+      "crash. Zeus's pipeline frequency client works with it unchanged. docs/server.md",
+      "harpe serve\n"
+      "harpe serve --tcp 0.0.0.0:7787 --signing-key key --tls-certificate cert.pem \\\n"
+      "    --tls-key key.pem --store postgresql://harpe@db/harpe\n"
+      "curl -s localhost:7787/v1/jobs",
+      [arguments](Console& console) { return run(*arguments, console); });
+  add_transport_options(app, arguments);
+  add_text(app, "--store", "URL",
+           "Where jobs are kept: sqlite:PATH, postgresql://..., or none (default: "
+           "sqlite:harpe.db)",
+           arguments->store);
+  add_limit_options(app, arguments);
+  add_text(app, "--log", "FILE", "Log (default: standard error); SIGHUP opens it anew",
+           arguments->options.log);
+  add_token_command(commands, app);
+}
+
+}  // namespace harpe

@@ -1,0 +1,115 @@
+#include "harpe/server/api.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <utility>
+
+#include "harpe/http/http_answers.h"
+#include "harpe/server/job_routes.h"
+#include "harpe/server/server_metrics.h"
+#include "harpe/server/zeus_routes.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::size_t kMebibyte = 1024 * 1024;
+
+bool is_open(const std::string& path) {
+  return path == "/health" || path == "/openapi.yaml";
+}
+
+HttpResponse unauthorized(const std::string& path, const std::string& why) {
+  HttpResponse response = error_at(path, 401, "no_permission", why);
+  response.headers.emplace_back("WWW-Authenticate", R"(Bearer realm="harpe")");
+  return response;
+}
+
+void health(ServerContext& context, const HttpRequest& request, const Reply& reply) {
+  if (request.method != "GET") return reply(wrong_method("GET"));
+  const JobRegistry& registry = context.registry;
+  const char* store = !registry.has_store() ? "none" : registry.store_works() ? "ok" : "failing";
+  reply(json_response(200, {{"status", registry.store_works() ? "ok" : "degraded"},
+                            {"version", context.options.version},
+                            {"jobs", registry.jobs().size()},
+                            {"store", store},
+                            {"uptime_s", (registry.clock().now() - context.started).value}}));
+}
+
+}  // namespace
+
+ServerApi::ServerApi(JobRegistry& registry, ServerApiOptions options)
+    : options_(std::move(options)),
+      context_{registry, options_, registry.clock().now(), 0, 0, {}},
+      rate_(options_.requests_per_second),
+      zeus_(std::make_unique<ZeusRoutes>(registry)) {}
+
+ServerApi::~ServerApi() = default;
+
+std::optional<HttpResponse> ServerApi::refuse(HttpRequest& request,
+                                              std::optional<std::string>& only_job) {
+  if (const auto wait = rate_.take(request.client, context_.registry.clock().now())) {
+    ++context_.rate_limited;
+    HttpResponse response =
+        error_at(request.path, 429, "unavailable", "too many requests from you; wait a little");
+    response.headers.emplace_back(
+        "Retry-After",
+        std::to_string(static_cast<std::int64_t>(std::ceil(std::max(1.0, wait->value)))));
+    return response;
+  }
+  if (!request.needs_token || is_open(request.path)) return std::nullopt;
+  const std::string_view token = bearer_token(request.authorization);
+  if (token.empty() || !options_.signing_key) {
+    return unauthorized(request.path, "Missing bearer token.");
+  }
+  const Result<TokenClaims> claims = options_.signing_key->verify(token, std::time(nullptr));
+  if (!claims.ok()) return unauthorized(request.path, claims.error().text());
+  const char* needed = request.method == "GET" || request.method == "HEAD" ? kJobRead : kJobWrite;
+  if (std::ranges::find(claims->scopes, needed) == claims->scopes.end()) {
+    return error_at(request.path, 403, "no_permission",
+                    std::string("Token lacks the required scope '") + needed + "'.");
+  }
+  if (!claims->job) return std::nullopt;
+  only_job = claims->job;
+  const std::optional<std::string> job = job_of_path(request.path);
+  if (job == claims->job || request.path == "/v1/jobs") return std::nullopt;
+  return error_at(request.path, 403, "no_permission",
+                  "Token is for job '" + *claims->job + "' alone.");
+}
+
+void ServerApi::handle(HttpRequest request, Reply reply) {
+  ++context_.requests;
+  Reply counted = [this, reply = std::move(reply)](HttpResponse response) {
+    ++context_.answers[response.status];
+    reply(std::move(response));
+  };
+  std::optional<std::string> only_job;
+  if (auto refused = refuse(request, only_job)) return counted(*std::move(refused));
+  if (handle_jobs(context_, request, counted, only_job)) return;
+  if (zeus_->handle(request, counted)) return;
+  if (request.path == "/health") return health(context_, request, counted);
+  if (request.path == "/metrics") return handle_server_metrics(context_, request, counted);
+  if (request.path == "/openapi.yaml") {
+    if (request.method != "GET") return counted(wrong_method("GET"));
+    return counted({.content_type = "application/yaml", .body = std::string(openapi_document())});
+  }
+  counted(error_at(request.path, 404, "not_found",
+                   "There is nothing at " + request.path.substr(0, 200)));
+}
+
+void ServerApi::tick() {
+  zeus_->tick();
+}
+
+std::optional<std::size_t> body_limit_of(std::string_view method, std::string_view path) {
+  if (method == "PUT" && path.starts_with("/v1/jobs/") &&
+      path.find('/', std::string_view("/v1/jobs/").size()) == std::string_view::npos) {
+    return 32 * kMebibyte;
+  }
+  if (method != "POST") return std::nullopt;
+  if (path == "/register_job" || path.starts_with("/result/")) return 32 * kMebibyte;
+  if (path.ends_with("/reports")) return kMebibyte;
+  return std::nullopt;
+}
+
+}  // namespace harpe

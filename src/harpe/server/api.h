@@ -1,0 +1,75 @@
+#pragma once
+/// \file
+/// What the server answers to HTTP requests: who may ask, and which route it is. docs/openapi.yaml
+/// is the contract, docs/server.md tells users how to work with it.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "harpe/http/http_message.h"
+#include "harpe/http/token.h"
+#include "harpe/server/job_registry.h"
+#include "harpe/server/rate_limit.h"
+
+namespace harpe {
+
+/// Scopes of tokens.
+inline constexpr const char* kJobRead = "job-read";
+inline constexpr const char* kJobWrite = "job-write";
+
+/// What the transport tells about itself for /metrics.
+struct ServerTransport {
+  std::size_t connections = 0;
+  std::uint64_t connections_refused = 0;
+};
+
+struct ServerApiOptions {
+  std::optional<SigningKey> signing_key = {};
+  double requests_per_second = 0;  ///< of one client; 0: no limit
+  std::string version = {};        ///< of Harpe
+  std::function<ServerTransport()> transport = {};
+};
+
+/// What routes work with.
+struct ServerContext {
+  JobRegistry& registry;
+  const ServerApiOptions& options;
+  Instant started;
+  std::uint64_t requests = 0, rate_limited = 0;
+  std::map<int, std::uint64_t> answers;  ///< by status
+};
+
+class ZeusRoutes;
+
+/// Answers requests on the thread of the registry's loop. What waits, such as a schedule, is
+/// answered later.
+class ServerApi {
+ public:
+  ServerApi(JobRegistry& registry, ServerApiOptions options);
+  ~ServerApi();
+
+  void handle(HttpRequest request, Reply reply);
+  /// Once a second.
+  void tick();
+
+ private:
+  /// What to answer instead, if the client may not ask this.
+  std::optional<HttpResponse> refuse(HttpRequest& request, std::optional<std::string>& only_job);
+
+  ServerApiOptions options_;
+  ServerContext context_;
+  RateLimit rate_;
+  std::unique_ptr<ZeusRoutes> zeus_;
+};
+
+/// How many bytes the body of a request may have: specifications and profiles are large.
+std::optional<std::size_t> body_limit_of(std::string_view method, std::string_view path);
+
+/// docs/openapi.yaml as it was when Harpe was built.
+std::string_view openapi_document();
+
+}  // namespace harpe

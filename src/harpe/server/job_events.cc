@@ -1,0 +1,116 @@
+#include "harpe/server/job_events.h"
+
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "harpe/http/http_answers.h"
+
+namespace harpe {
+namespace {
+
+constexpr Seconds kHeartbeat{15};
+
+template <class Number>
+void append_number(std::string& text, Number number) {
+  std::array<char, 24> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+  text.append(digits.data(), end.ptr);
+}
+
+std::string event(const char* name, const std::string& data) {
+  return std::string("event: ") + name + "\ndata: " + data + "\n\n";
+}
+
+class JobEvents final : public EventStream, public JobListener {
+ public:
+  JobEvents(JobRegistry& registry, JobRegistry::JobPtr job, std::optional<StagePlace> place)
+      : registry_(registry),
+        job_(std::move(job)),
+        place_(place),
+        notice_(job_->newest_notice),
+        sent_at_(registry.clock().now()) {}
+
+  void start(std::function<void()> wake) override {
+    wake_ = std::move(wake);
+    wake_();
+  }
+
+  std::string take() override {
+    std::string text;
+    if (place_ && !job_->deleted && job_->job.version() != version_) {
+      // Not for those there when it began.
+      if (version_ != 0) registry_.count_delivery(*job_);
+      version_ = job_->job.version();
+      text += event(
+          "orders",
+          "{\"orders\":" + orders_text(job_->job.orders(place_->pipeline, place_->stage)) + "}");
+    }
+    const char* phase = job_->deleted ? "deleted" : name_of(job_->job.phase());
+    if (phase != phase_) {
+      phase_ = phase;
+      text += event("phase", json_line({{"phase", phase}}));
+    }
+    for (const LoggedNotice& notice : job_->notices) {
+      if (notice.sequence <= notice_) continue;
+      notice_ = notice.sequence;
+      if (notice.kind == "phase") continue;
+      text += event("notice",
+                    json_line({{"level", notice.kind}, {"text", notice.text}, {"at", notice.at}}));
+    }
+    if (text.empty() && heartbeat_due_) text = ": hb\n\n";
+    heartbeat_due_ = false;
+    if (!text.empty()) sent_at_ = registry_.clock().now();
+    return text;
+  }
+
+  void changed() override {
+    if (wake_) wake_();
+  }
+
+  void ticked() override {
+    if (registry_.clock().now() - sent_at_ < kHeartbeat) return;
+    heartbeat_due_ = true;
+    changed();
+  }
+
+ private:
+  JobRegistry& registry_;
+  const JobRegistry::JobPtr job_;
+  const std::optional<StagePlace> place_;
+  std::function<void()> wake_;
+  std::uint64_t version_ = 0;
+  const char* phase_ = nullptr;  ///< one of the names, which are never copied
+  std::int64_t notice_;
+  Instant sent_at_;
+  bool heartbeat_due_ = false;
+};
+
+}  // namespace
+
+std::string orders_text(const std::vector<StageOrders>& orders) {
+  std::string text = "[";
+  for (const StageOrders& one : orders) {
+    if (text.size() > 1) text += ',';
+    text += "{\"version\":";
+    append_number(text, one.version);
+    text += ",\"from_iteration\":";
+    append_number(text, one.from_iteration);
+    text.append(",\"purpose\":\"").append(name_of(one.purpose)).append("\",\"clocks_mhz\":[");
+    for (std::size_t i = 0; i < one.clocks.size(); ++i) {
+      if (i > 0) text += ',';
+      append_number(text, one.clocks[i].value);
+    }
+    text += "]}";
+  }
+  return text + ']';
+}
+
+std::shared_ptr<EventStream> job_events(JobRegistry& registry, const JobRegistry::JobPtr& job,
+                                        std::optional<StagePlace> place) {
+  auto events = std::make_shared<JobEvents>(registry, job, place);
+  job->listeners.push_back(events);
+  return events;
+}
+
+}  // namespace harpe

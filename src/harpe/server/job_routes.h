@@ -1,0 +1,30 @@
+#pragma once
+/// \file
+/// Harpe's own routes, /v1/jobs and below: registering, orders, reports, events, stragglers,
+/// wishes, what is known of a job.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "harpe/server/api.h"
+
+namespace harpe {
+
+/// The part of /v1/jobs/{id}/... that names the job, without escapes; none for other paths.
+std::optional<std::string> job_of_path(std::string_view path);
+
+/// Letters, digits and `._-+`, from 1 to 128, but not "." and "..".
+bool is_job_id(std::string_view id);
+
+/// One part of a path, without escapes; a broken one is left as it is.
+std::string path_part(std::string_view part);
+
+/// False when the path is none of these. \param only_job  the one job that the client may know of
+bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& reply,
+                 const std::optional<std::string>& only_job);
+
+/// Where a job stands, with its id and how far its plans are.
+std::string status_text(const HostedJob& job);
+
+}  // namespace harpe

@@ -1,0 +1,282 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <set>
+
+#include "harpe/job/job_json.h"
+#include "harpe/server/job_events.h"
+#include "harpe/server/server_testing.h"
+#include "harpe/store/store.h"
+
+namespace harpe {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+/// Waits for a state that comes by itself.
+bool eventually(const std::function<bool()>& holds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (std::chrono::steady_clock::now() < end) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+std::string phase_of(const TestServer& server, const std::string& job) {
+  return server.ask("GET", "/v1/jobs/" + job).json().value("phase", "");
+}
+
+/// Registers the job and all its ranks.
+void begin(const TestServer& server, const std::string& job) {
+  TestClient client = server.client();
+  ASSERT_EQ(client.ask("PUT", "/v1/jobs/" + job, test_specification()).status, 201);
+  for (const int data : {0, 1}) {
+    for (const int stage : {0, 1}) {
+      const TestAnswer rank =
+          client.ask("POST", "/v1/jobs/" + job + "/ranks", test_rank(data, stage));
+      ASSERT_EQ(rank.status, 200) << rank.body;
+      EXPECT_EQ(rank.json()["rank"], data * 2 + stage);
+    }
+  }
+}
+
+json report(int data, int stage, int iteration, std::uint64_t version, double time = 0.3) {
+  return {{"data", data},
+          {"stage", stage},
+          {"session", "s" + std::to_string(data) + std::to_string(stage)},
+          {"iteration", iteration},
+          {"version", version},
+          {"time_s", time},
+          {"energy_j", 40},
+          {"instructions",
+           {{{"name", "forward"}, {"count", 4}, {"time_s", 0.05}, {"energy_j", 12}},
+            {{"name", "backward"}, {"count", 4}, {"time_s", 0.1}, {"energy_j", 24}}}}};
+}
+
+TEST(Server, LeadsAJobWithAProfileToItsPlanAndThroughAStraggler) {
+  const TestServer server;
+  begin(server, "gpt3");
+  TestClient listener = server.client();
+  listener.send("GET", "/v1/jobs/gpt3/events?data=0&stage=0");
+  EXPECT_EQ(listener.receive().status, 200);
+  ASSERT_TRUE(eventually([&] { return phase_of(server, "gpt3") == "running"; }));
+
+  // The plan comes by the event, by asking, and by the answer to a report: the same.
+  json orders;
+  while (orders.empty() || orders["orders"].back()["purpose"] != "plan") {
+    const std::string data = listener.event("orders");
+    ASSERT_FALSE(data.empty());
+    orders = json::parse(data);
+  }
+  EXPECT_EQ(server.ask("GET", "/v1/jobs/gpt3/orders?data=0&stage=0").json(), orders);
+  const std::uint64_t version = orders["orders"].back()["version"];
+  EXPECT_EQ(orders["orders"].back()["clocks_mhz"].size(), 8);
+  TestAnswer told = server.ask("POST", "/v1/jobs/gpt3/reports", report(0, 0, 0, 0).dump());
+  ASSERT_EQ(told.status, 200) << told.body;
+  EXPECT_EQ(told.json()["version"], version);
+  EXPECT_EQ(told.json()["orders"], orders["orders"]);
+  // What is known is not told again.
+  json known = report(0, 1, 0, 0);
+  known["known"] = version;
+  EXPECT_FALSE(server.ask("POST", "/v1/jobs/gpt3/reports", known.dump()).json().contains("orders"));
+
+  // Pipeline 1 is slow: pipeline 0 gets another plan.
+  const TestAnswer slow = server.ask("PUT", "/v1/jobs/gpt3/stragglers/1", R"({"factor": 1.4})");
+  ASSERT_EQ(slow.status, 200) << slow.body;
+  EXPECT_EQ(slow.json()["phase"], "straggling");
+  const json slower = json::parse(listener.event("orders"));
+  EXPECT_GT(slower["orders"].back()["version"], version);
+  EXPECT_NE(slower["orders"].back()["clocks_mhz"], orders["orders"].back()["clocks_mhz"]);
+  EXPECT_EQ(server.ask("GET", "/v1/jobs/gpt3").json()["stragglers"][0]["factor"], 1.4);
+  EXPECT_EQ(server.ask("DELETE", "/v1/jobs/gpt3/stragglers/1").json()["phase"], "running");
+  const json healed = json::parse(listener.event("orders"));
+  EXPECT_EQ(healed["orders"].back()["clocks_mhz"], orders["orders"].back()["clocks_mhz"]);
+
+  const TestAnswer wish = server.ask("PUT", "/v1/jobs/gpt3/wish", R"({"least_energy": true})");
+  EXPECT_EQ(wish.status, 200) << wish.body;
+  EXPECT_EQ(server.ask("GET", "/v1/jobs/gpt3").json()["wish"], json({{"least_energy", true}}));
+}
+
+TEST(Server, TellsWhatIsKnownOfAJob) {
+  const TestServer server;
+  begin(server, "j");
+  ASSERT_TRUE(eventually([&] { return phase_of(server, "j") == "running"; }));
+  const TestAnswer profile = server.ask("GET", "/v1/jobs/j/profile");
+  EXPECT_THAT(profile.body, HasSubstr("forward"));
+  const json frontier = server.ask("GET", "/v1/jobs/j/frontier").json();
+  ASSERT_GT(frontier["plans"].size(), 2);
+  EXPECT_LT(frontier["plans"].front()["time_s"], frontier["plans"].back()["time_s"]);
+  const auto plans = PlanTable::parse(server.ask("GET", "/v1/jobs/j/plans").body, "answer");
+  ASSERT_TRUE(plans.ok()) << plans.error().text();
+  EXPECT_EQ(plans->plans().size(), frontier["plans"].size());
+  const json log = server.ask("GET", "/v1/jobs/j/log").json();
+  ASSERT_GT(log["events"].size(), 1);
+  const std::int64_t first = log["events"][0]["sequence"];
+  const json rest = server.ask("GET", "/v1/jobs/j/log?after=" + std::to_string(first)).json();
+  EXPECT_EQ(rest["events"].size(), log["events"].size() - 1);
+  EXPECT_EQ(server.ask("GET", "/v1/jobs").json()["jobs"].size(), 1);
+  EXPECT_EQ(server.ask("DELETE", "/v1/jobs/j").status, 200);
+  EXPECT_EQ(server.ask("GET", "/v1/jobs/j").status, 404);
+  EXPECT_EQ(server.ask("GET", "/v1/jobs").json()["jobs"].size(), 0);
+}
+
+TEST(Server, KnowsARetryFromAnotherJobOrProcess) {
+  const TestServer server;
+  EXPECT_EQ(server.ask("PUT", "/v1/jobs/j", test_specification()).status, 201);
+  EXPECT_EQ(server.ask("PUT", "/v1/jobs/j", test_specification()).status, 200);
+  // The same in other words.
+  json spec = json::parse(test_specification());
+  spec["chunks"] = 1;
+  EXPECT_EQ(server.ask("PUT", "/v1/jobs/j", spec.dump()).status, 200);
+  spec["micro_batches"] = 5;
+  EXPECT_EQ(server.ask("PUT", "/v1/jobs/j", spec.dump()).status, 409);
+  EXPECT_EQ(server.ask("POST", "/v1/jobs/j/ranks", test_rank(0, 0)).status, 200);
+  EXPECT_EQ(server.ask("POST", "/v1/jobs/j/ranks", test_rank(0, 0)).status, 200);
+  EXPECT_EQ(server.ask("POST", "/v1/jobs/j/ranks", test_rank(0, 0, "other")).status, 409);
+  EXPECT_EQ(server.ask("GET", "/v1/jobs/j").json()["ranks_registered"], 1);
+}
+
+TEST(Server, AnswersWhatIsWrongToWhoeverSentIt) {
+  const TestServer server;
+  begin(server, "j");
+  ASSERT_TRUE(eventually([&] { return phase_of(server, "j") == "running"; }));
+  const json before = server.ask("GET", "/v1/jobs/j").json();
+  struct Wrong {
+    const char *method, *path, *body;
+    int status;
+  };
+  const Wrong all[] = {
+      {"PUT", "/v1/jobs/..", "{}", 400},
+      {"PUT", "/v1/jobs/a%2Fb", "{}", 400},
+      {"PUT", "/v1/jobs/b", "", 400},
+      {"PUT", "/v1/jobs/b", "[]", 400},
+      {"PUT", "/v1/jobs/b", R"({"data": 0})", 400},
+      {"PUT", "/v1/jobs/b", R"({"schedule": "1f1b", "micro_batches": 1000000, "stages": 1000})",
+       400},
+      {"GET", "/v1/jobs/none", "", 404},
+      {"POST", "/v1/jobs/j", "", 405},
+      {"POST", "/v1/jobs/j/ranks", "{}", 400},
+      {"POST", "/v1/jobs/j/ranks", R"({"data": 7, "session": "x", "clocks_mhz": [1]})", 400},
+      {"POST", "/v1/jobs/j/reports", R"({"session": "s00", "iteration": 1, "time_s": NaN})", 400},
+      {"POST", "/v1/jobs/j/reports", R"({"session": "x", "iteration": 1, "time_s": 1})", 409},
+      {"GET", "/v1/jobs/j/orders?data=9", "", 400},
+      {"GET", "/v1/jobs/j/orders?stage=-1", "", 400},
+      {"GET", "/v1/jobs/j/orders?rank=1", "", 400},
+      {"GET", "/v1/jobs/j/events?data=0&stage=2", "", 400},
+      {"PUT", "/v1/jobs/j/stragglers/0", R"({"factor": 0.5})", 400},
+      {"PUT", "/v1/jobs/j/stragglers/0", R"({"factor": 1e9})", 400},
+      {"PUT", "/v1/jobs/j/stragglers/9", R"({"factor": 1.1})", 404},
+      {"PUT", "/v1/jobs/j/stragglers/x", R"({"factor": 1.1})", 404},
+      {"PUT", "/v1/jobs/j/wish", R"({"slowdown": 0.1, "deadline_s": 1})", 400},
+      {"PUT", "/v1/jobs/j/wish", R"({"deadline_s": 0.001})", 422},
+      {"GET", "/v1/jobs/j/log?after=x", "", 400},
+      {"GET", "/v1/jobs/j/nothing", "", 404},
+      {"GET", "/etc/passwd", "", 404},
+      {"GET", "/v1/jobs/j/../../etc/passwd", "", 404},
+  };
+  for (const Wrong& wrong : all) {
+    const TestAnswer answer = server.ask(wrong.method, wrong.path, wrong.body);
+    EXPECT_EQ(answer.status, wrong.status)
+        << wrong.method << wrong.path << wrong.body << answer.body;
+    EXPECT_TRUE(answer.json().contains("error")) << answer.body;
+  }
+  json after = server.ask("GET", "/v1/jobs/j").json();
+  EXPECT_EQ(after["reports_refused"], 1);
+  after["reports_refused"] = 0;
+  EXPECT_EQ(after, before);
+}
+
+TEST(Server, HundredJobsAtOnceDoNotBlockIt) {
+  const TestServer server;
+  json spec = json::parse(test_specification());
+  spec["plans"] = 5;
+  constexpr int kJobs = 100;
+  for (int i = 0; i < kJobs; ++i) {
+    const std::string job = "/v1/jobs/job" + std::to_string(i);
+    ASSERT_EQ(server.ask("PUT", job, spec.dump()).status, 201);
+    TestClient client = server.client();
+    for (const int data : {0, 1}) {
+      for (const int stage : {0, 1}) {
+        ASSERT_EQ(client.ask("POST", job + "/ranks", test_rank(data, stage)).status, 200);
+      }
+    }
+  }
+  // While they are planned one after the other, each question is answered at once.
+  double slowest = 0;
+  bool saw_queue = false, saw_running = false;
+  TestClient client = server.client();
+  ASSERT_TRUE(eventually([&] {
+    const auto begin = std::chrono::steady_clock::now();
+    const json jobs = client.ask("GET", "/v1/jobs").json()["jobs"];
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    slowest = std::max(slowest, took.count());
+    int running = 0;
+    for (const json& job : jobs) {
+      running += job["phase"] == "running" ? 1 : 0;
+      if (!job["characterization"].is_object()) continue;
+      (job["characterization"]["running"] ? saw_running : saw_queue) = true;
+    }
+    return running == kJobs;
+  }));
+  EXPECT_TRUE(saw_queue);
+  EXPECT_TRUE(saw_running);
+  EXPECT_LT(slowest, 2);
+  RecordProperty("slowest_ms", static_cast<int>(slowest * 1000));
+}
+
+TEST(Server, LimitsRatesAndChecksTokens) {
+  const SigningKey key = *SigningKey::of("0123456789abcdef0123456789abcdef");
+  const TestServer server({.key = key});
+  const auto with = [&](const TokenClaims& claims) {
+    return "Authorization: Bearer " + key.sign(claims) + "\r\n";
+  };
+  const std::string write = with({.subject = "a", .scopes = {kJobWrite}});
+  const std::string read = with({.subject = "a", .scopes = {kJobRead}});
+  const std::string both_of_one =
+      with({.subject = "a", .scopes = {kJobRead, kJobWrite}, .job = "one"});
+  TestClient client = server.client();
+  EXPECT_EQ(client.ask("GET", "/health").status, 200);
+  EXPECT_EQ(client.ask("GET", "/v1/jobs").status, 401);
+  EXPECT_EQ(client.ask("GET", "/metrics").status, 401);
+  EXPECT_EQ(client.ask("POST", "/register_job", "{}").status, 401);
+  EXPECT_EQ(client.ask("PUT", "/v1/jobs/one", test_specification(), read).status, 403);
+  EXPECT_EQ(client.ask("PUT", "/v1/jobs/one", test_specification(), both_of_one).status, 201);
+  EXPECT_EQ(client.ask("PUT", "/v1/jobs/two", test_specification(), both_of_one).status, 403);
+  EXPECT_EQ(client.ask("PUT", "/v1/jobs/two", test_specification(), write).status, 201);
+  EXPECT_EQ(client.ask("GET", "/v1/jobs/two", "", write).status, 403);
+  EXPECT_EQ(client.ask("GET", "/v1/jobs/two", "", both_of_one).status, 403);
+  EXPECT_EQ(client.ask("GET", "/v1/jobs/one", "", both_of_one).status, 200);
+  EXPECT_EQ(client.ask("GET", "/v1/jobs", "", both_of_one).json()["jobs"].size(), 1);
+  EXPECT_EQ(client.ask("GET", "/v1/jobs", "", read).json()["jobs"].size(), 2);
+  EXPECT_EQ(client.ask("GET", "/metrics", "", both_of_one).status, 403);
+  EXPECT_EQ(client.ask("GET", "/metrics", "", read).status, 200);
+
+  const TestServer slow({.requests_per_second = 3});
+  TestClient other = slow.client();
+  std::set<int> statuses;
+  for (int i = 0; i < 5; ++i) {
+    const TestAnswer answer = other.ask("GET", "/v1/jobs");
+    statuses.insert(answer.status);
+    EXPECT_EQ(answer.head.find("Retry-After: 1") != std::string::npos, answer.status == 429);
+  }
+  EXPECT_THAT(statuses, ::testing::ElementsAre(200, 429));
+}
+
+TEST(Server, WritesOrdersAsTheJobsWriterDoes) {
+  const std::vector<StageOrders> orders{{.version = 7,
+                                         .from_iteration = 12,
+                                         .purpose = StageOrders::Purpose::kPlan,
+                                         .clocks = {{1410}, {0}, {900}}},
+                                        {.version = 8,
+                                         .from_iteration = 15,
+                                         .purpose = StageOrders::Purpose::kProfile,
+                                         .clocks = {{1410}}}};
+  EXPECT_EQ(orders_text(orders), orders_json(orders));
+  EXPECT_EQ(orders_text({}), "[]");
+}
+
+}  // namespace
+}  // namespace harpe

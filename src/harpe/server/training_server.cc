@@ -1,0 +1,165 @@
+#include "harpe/server/training_server.h"
+
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "harpe/http/open_sockets.h"
+#include "harpe/http/server_log.h"
+#include "harpe/http/server_loop.h"
+#include "harpe/http/server_notify.h"
+#include "harpe/http/token.h"
+#include "harpe/hw/system_clock.h"
+#include "harpe/server/api.h"
+#include "harpe/server/job_registry.h"
+#include "harpe/store/store.h"
+
+namespace harpe {
+namespace {
+
+constexpr Seconds kTick{1};
+constexpr Seconds kPrunePeriod{3600};
+constexpr Seconds kEventsKept{30.0 * 24 * 3600};
+
+/// Seconds since 1970 that never fall, also when the machine's time is set back.
+std::function<Seconds()> wall_clock() {
+  return [last = 0.0]() mutable {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    last =
+        std::max(last, static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9);
+    return Seconds{last};
+  };
+}
+
+void watch_signals(ServerLoop& loop, ServerLog& log) {
+  loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&loop, &log](int signal) {
+    if (signal != SIGHUP) {
+      log.write("asked to stop");
+      return loop.stop();
+    }
+    const Status reopened = log.reopen();
+    log.write(reopened.ok() ? "log opened anew" : reopened.error().text());
+  });
+}
+
+Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, ServerLog& log) {
+  if (options.store.empty()) {
+    log.write("without a store: nothing survives the end of this server");
+    return std::unique_ptr<Store>();
+  }
+  Result<std::unique_ptr<Store>> store = Store::open(options.store, {.name = "harpe serve"});
+  if (store.ok()) log.write("jobs are kept in " + (*store)->description());
+  return store;
+}
+
+}  // namespace
+
+HttpLimits ServerOptions::default_limits() {
+  HttpLimits limits{.connections = 25'000, .connections_per_user = 25'000};
+  // A specification may be large and the network slow; a schedule may be waited for.
+  limits.request = Seconds{60};
+  limits.answer = Seconds{7.0 * 24 * 3600};
+  limits.sizes.body_of = body_limit_of;
+  return limits;
+}
+
+Status check_server_options(const ServerOptions& options) {
+  Faults faults;
+  if (options.tcp.empty() && !options.socket) {
+    faults.add("there is nothing to listen on: give --tcp or --socket");
+  }
+  if (options.tcp.empty() && options.tls) {
+    faults.add("--tls-certificate and --tls-key are for --tcp, which is off");
+  }
+  if (!options.tcp.empty()) {
+    const Result<TcpAddress> address = parse_tcp_address(options.tcp);
+    if (!address.ok()) faults.add(address.error().text());
+    const bool is_secure = options.tls && !options.signing_key.empty();
+    if (address.ok() && !address->loopback && !is_secure && !options.insecure) {
+      faults.add("TCP on " + options.tcp +
+                 " lets everybody on the network change jobs: give --signing-key, "
+                 "--tls-certificate and --tls-key, or --insecure where the network is trusted");
+    }
+  }
+  if (options.workers < 1) faults.add("--workers must be at least 1");
+  if (!(options.requests_per_second >= 0)) {
+    faults.add("--requests-per-second must be a number from 0");
+  }
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return ok_status();
+}
+
+Status run_server(const ServerOptions& options,
+                  const std::function<void(std::string_view)>& ready) {
+  if (Status right = check_server_options(options); !right.ok()) return right;
+  raise_file_limit();
+  Result<ServerLog> log = ServerLog::open("harpe serve", options.log);
+  if (!log.ok()) return std::move(log).error();
+  const auto write_log = [&log](const std::string& line) { log->write(line); };
+  ServerApiOptions api_options{.requests_per_second = options.requests_per_second,
+                               .version = options.version};
+  if (!options.signing_key.empty()) {
+    Result<SigningKey> key = SigningKey::read(options.signing_key);
+    if (!key.ok()) return std::move(key).error();
+    api_options.signing_key = *std::move(key);
+  }
+  const bool needs_token = api_options.signing_key.has_value();
+  Result<std::vector<OpenSocket>> sockets =
+      open_sockets(options.socket, options.tcp, options.tls.has_value());
+  if (!sockets.ok()) return std::move(sockets).error();
+  Result<std::unique_ptr<Store>> store = open_store(options, *log);
+  if (!store.ok()) return std::move(store).error();
+
+  // What posts to the loop goes before it, what clients reach after them.
+  ServerLoop loop;
+  JobRegistry registry(loop, system_clock(), store->get(),
+                       {.workers = options.workers, .now = wall_clock()}, write_log);
+  if (Status restored = registry.restore(); !restored.ok()) return restored;
+  if (!registry.jobs().empty()) {
+    log->write("went on with " + std::to_string(registry.jobs().size()) + " jobs");
+  }
+  HttpServer* transport = nullptr;
+  api_options.transport = [&transport] {
+    return ServerTransport{transport->connections(), transport->connections_refused()};
+  };
+  ServerApi api(registry, std::move(api_options));
+  HttpServer server(
+      loop,
+      [&api](HttpRequest request, Reply reply) {
+        api.handle(std::move(request), std::move(reply));
+      },
+      options.limits, write_log);
+  transport = &server;
+  std::vector<std::string> names;
+  for (OpenSocket& socket : *sockets) {
+    names.push_back(socket.name);
+    const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
+    if (Status serving = server.serve(std::move(socket.fd), needs_token, tls); !serving.ok()) {
+      return serving;
+    }
+  }
+  watch_signals(loop, *log);
+  loop.every(kTick, [&registry, &api] {
+    registry.tick();
+    api.tick();
+  });
+  loop.every(kPrunePeriod, [&registry] { registry.prune(kEventsKept); });
+  if (const auto period = watchdog_period()) {
+    loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
+  }
+  notify_systemd("READY=1");
+  for (const std::string& name : names) ready(name);
+  loop.run();
+
+  notify_systemd("STOPPING=1");
+  remove_socket_files(*sockets);
+  server.close();
+  log->write("stopped");
+  return ok_status();
+}
+
+}  // namespace harpe

@@ -1,0 +1,41 @@
+#pragma once
+/// \file
+/// The server of training jobs as a process: sockets, signals, systemd, the store and the jobs
+/// behind them.
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "harpe/base/result.h"
+#include "harpe/http/http_server.h"
+#include "harpe/http/server_socket.h"
+
+namespace harpe {
+
+struct ServerOptions {
+  std::string tcp = "127.0.0.1:7787";       ///< "ADDRESS:PORT"; empty: no TCP
+  std::optional<UnixSocketOptions> socket;  ///< none: no Unix socket
+  std::optional<TlsFiles> tls;              ///< of TCP
+  std::filesystem::path signing_key;        ///< of tokens; empty: everybody may do everything
+  /// TCP beyond this machine without TLS or tokens is a fault unless this is wanted.
+  bool insecure = false;
+  std::string store;                    ///< URL (store_url.h); empty: nothing survives
+  int workers = 1;                      ///< characterizations at once
+  double requests_per_second = 20'000;  ///< of one client; 0: no limit
+  HttpLimits limits = default_limits();
+  std::filesystem::path log;  ///< empty: standard error
+  std::string version;
+
+  static HttpLimits default_limits();
+};
+
+Status check_server_options(const ServerOptions& options);
+
+/// Serves until SIGTERM or SIGINT, then stores what is not stored yet. SIGHUP opens the log anew.
+/// \param ready  called for each socket, when all listen, with its address and how it is spoken to
+Status run_server(const ServerOptions& options, const std::function<void(std::string_view)>& ready);
+
+}  // namespace harpe

@@ -1,0 +1,393 @@
+#include "harpe/server/zeus_routes.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ctime>
+#include <limits>
+#include <utility>
+
+#include "harpe/base/json.h"
+#include "harpe/base/text.h"
+#include "harpe/http/http_answers.h"
+#include "harpe/http/http_query.h"
+#include "harpe/job/job_json.h"
+#include "harpe/server/job_routes.h"
+
+namespace harpe {
+namespace {
+
+constexpr Seconds kLongestIdle{7.0 * 24 * 3600};
+constexpr std::size_t kMostJobs = 10'000;
+constexpr std::size_t kMostIterations = 100'000;  // in one result
+
+constexpr const char* kWhatToGive =
+    "job_metadata must say which plan to use: the id of a job of this server (PUT /v1/jobs/ID), or "
+    "a JSON object such as {\"schedule\": \"1f1b\", \"micro_batches\": 8}; docs/server.md";
+
+std::string time_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d-%H-%M-%S", &local);
+  return text.data();
+}
+
+/// The body of PUT /v1/jobs for metadata that is an object; a fault where it is none that can be.
+Result<std::string> specification(const ZeusJobInfo& info) {
+  OrderedJson object = OrderedJson::object();
+  {
+    // The strict reader first: it limits nesting and finds names given twice.
+    const Result<JsonValue> strict = parse_json(*info.metadata, "job_metadata");
+    if (!strict.ok()) return strict.error();
+    object = OrderedJson::parse(*info.metadata, nullptr, false);
+    if (!object.is_object()) return Error::invalid("job_metadata is no JSON object");
+  }
+  for (auto member = object.begin(); member != object.end();) {
+    member = member->is_null() ? object.erase(member) : std::next(member);
+  }
+  for (const auto& [name, degree] : {std::pair{"data", info.dp_degree},
+                                     {"stages", info.pp_degree},
+                                     {"tensor", info.tp_degree}}) {
+    if (object.contains(name) && object[name] != degree) {
+      return Error::invalid("job_metadata says " + std::string(name) + " is " +
+                            json_line(object[name]).substr(0, 40) + ", but the degrees say " +
+                            std::to_string(degree));
+    }
+    object[name] = degree;
+  }
+  return json_line(object);
+}
+
+/// Of iteration `i`: none where the result has no such entry.
+const std::vector<double>* of_iteration(const ZeusBreakdown& breakdown, const std::string& name,
+                                        std::size_t i) {
+  const auto found = breakdown.find(name);
+  if (found == breakdown.end() || i >= found->second.size()) return nullptr;
+  return &found->second[i];
+}
+
+double sum(const std::vector<double>& values) {
+  double total = 0;
+  for (const double value : values) total += value;
+  return total;
+}
+
+Status check_result(const ZeusResult& result) {
+  if (result.iteration_time.empty()) return Error::invalid("iter_time is empty");
+  if (result.iteration_time.size() > kMostIterations) {
+    return Error::invalid("more than " + std::to_string(kMostIterations) + " iterations at once");
+  }
+  if (result.iteration_energy.size() != result.iteration_time.size()) {
+    return Error::invalid("iter_time and iter_energy have different lengths");
+  }
+  const auto is_time = [](double value) { return value > 0 && value < 1e9; };
+  const auto is_amount = [](double value) { return value >= 0 && value < 1e18; };
+  bool good = std::ranges::all_of(result.iteration_time, is_time) &&
+              std::ranges::all_of(result.iteration_energy, is_amount);
+  for (const ZeusBreakdown* breakdown : {&result.time, &result.energy}) {
+    for (const auto& [name, iterations] : *breakdown) {
+      if (!instruction_kind(name)) return Error::invalid("unknown instruction " + in_quotes(name));
+      if (iterations.size() != result.iteration_time.size()) {
+        return Error::invalid("the breakdown of " + name + " has not one list an iteration");
+      }
+      for (const auto& values : iterations) {
+        good = good && std::ranges::all_of(values, is_amount) && values.size() <= kMostIterations;
+      }
+    }
+  }
+  if (!good) return Error::invalid("times and energies are positive numbers of s and J");
+  return ok_status();
+}
+
+IterationReport report_of(const ZeusResult& result, std::size_t i) {
+  IterationReport report;
+  report.time = Seconds{result.iteration_time[i]};
+  report.energy = Joules{result.iteration_energy[i]};
+  for (const auto& [name, iterations] : result.time) {
+    const std::vector<double>& times = iterations[i];
+    if (times.empty()) continue;
+    const std::vector<double>* energies = of_iteration(result.energy, name, i);
+    const bool measured = energies != nullptr && energies->size() == times.size();
+    report.instructions.push_back(
+        {.kind = *instruction_kind(name),
+         .count = static_cast<int>(times.size()),
+         .time = Seconds{sum(times)},
+         .energy = Joules{measured ? sum(*energies) : std::numeric_limits<double>::quiet_NaN()}});
+  }
+  return report;
+}
+
+std::string schedule_text(const Job& job, int rank, Place place, const StageOrders& orders) {
+  std::string text = "{\"rank\":" + std::to_string(rank) + ",\"frequencies\":[";
+  const auto& list = job.spec().schedule.lists[place.stage];
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Megahertz clock = orders.clocks.size() == 1 ? orders.clocks[0] : orders.clocks[i];
+    text.append(i == 0 ? "[\"" : ",[\"").append(name(list[i].kind)).append("\",");
+    text += std::to_string(clock.value) + "]";
+  }
+  return text + "]}";
+}
+
+}  // namespace
+
+/// One training as Zeus's clients see it.
+struct ZeusRoutes::ZeusJob : JobListener {
+  struct Rank {
+    bool registered = false;
+    Place place;
+    Reply asked;  ///< of one that waits for its schedule
+  };
+
+  ZeusJob(JobRegistry& given_registry, std::string given_id, const ZeusJobInfo& info)
+      : registry(given_registry),
+        id(std::move(given_id)),
+        metadata(info.metadata.value_or("")),
+        shape{.data = info.dp_degree, .stages = info.pp_degree, .tensor = info.tp_degree},
+        ranks(static_cast<std::size_t>(shape.ranks())),
+        used(given_registry.clock().now()) {}
+
+  void changed() override { answer(); }
+  void ticked() override {}
+
+  std::string session(int rank) const { return "zeus " + id + " " + std::to_string(rank); }
+
+  void answer_all(const HttpResponse& response) {
+    for (Rank& rank : ranks) {
+      if (rank.asked) std::exchange(rank.asked, nullptr)(response);
+    }
+    asking = 0;
+  }
+
+  /// Answers all ranks at once when all have asked and there is something to answer.
+  void answer() {
+    if (asking < shape.ranks()) return;
+    if (native == nullptr || native->deleted) return answer_all(zeus_error(400, kWhatToGive));
+    const Job& job = native->job;
+    if (const JobShape& theirs = job.spec().shape; !(theirs == shape)) {
+      return answer_all(zeus_error(
+          400, "job " + native->id + " has " + std::to_string(theirs.data) + " pipelines of " +
+                   std::to_string(theirs.stages) + " stages of " + std::to_string(theirs.tensor) +
+                   " tensor shards, other degrees than this training"));
+    }
+    const auto orders = job.orders(0, 0);
+    if (job.phase() == JobPhase::kCharacterizing || orders.empty()) return;
+    if (!takes_part && orders.back().purpose != StageOrders::Purpose::kPlan) return;
+    version = orders.back().version;
+    next_iteration = std::max(next_iteration, orders.back().from_iteration);
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      Rank& rank = ranks[i];
+      const StageOrders newest = job.orders(rank.place.data, rank.place.stage).back();
+      std::exchange(rank.asked,
+                    nullptr)({.content_type = "application/json",
+                              .body = schedule_text(job, static_cast<int>(i), rank.place, newest)});
+      reported.assign(ranks.size(), 0);
+    }
+    asking = 0;
+  }
+
+  JobRegistry& registry;
+  const std::string id, metadata;
+  const JobShape shape;
+  std::vector<Rank> ranks;
+  std::vector<std::int64_t> reported;  ///< iterations since the last schedule, by rank
+  int registered = 0, asking = 0;
+  JobRegistry::JobPtr native;
+  bool takes_part = true;  ///< its ranks are the native job's
+  bool decided = false;    ///< whether that is settled
+  std::uint64_t version = 0;
+  std::int64_t next_iteration = 0;
+  Instant used;
+};
+
+ZeusRoutes::ZeusRoutes(JobRegistry& registry) : registry_(registry) {}
+ZeusRoutes::~ZeusRoutes() = default;
+
+std::string ZeusRoutes::new_id(const ZeusJobInfo& info, const std::string& ending) const {
+  std::string id = time_text() + "+dp" + std::to_string(info.dp_degree) + "+pp" +
+                   std::to_string(info.pp_degree) + "+tp" + std::to_string(info.tp_degree) +
+                   "+PointSolution";
+  if (!ending.empty()) id += "+" + ending;
+  const auto is_taken = [this](const std::string& name) {
+    return jobs_.contains(name) || registry_.find(name) != nullptr;
+  };
+  if (!is_taken(id)) return id;
+  for (int number = 2;; ++number) {
+    const std::string other = id + "+" + std::to_string(number);
+    if (!is_taken(other)) return other;
+  }
+}
+
+void ZeusRoutes::register_job(const HttpRequest& request, const Reply& reply) {
+  auto read = read_zeus_job(request.body);
+  if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
+  const ZeusJobInfo& info = std::get<ZeusJobInfo>(read);
+  if (jobs_.size() >= kMostJobs) return reply(zeus_error(503, "too many jobs; try again later"));
+  const bool brings_specification = info.metadata && trim(*info.metadata).starts_with('{');
+  if (!brings_specification) {
+    const std::string id = new_id(info, info.metadata.value_or(""));
+    jobs_[id] = std::make_shared<ZeusJob>(registry_, id, info);
+    return reply(json_response(200, id));
+  }
+  Result<std::string> spec = specification(info);
+  if (!spec.ok()) return reply(zeus_error(400, spec.error().text()));
+  const std::string id = new_id(info, {});
+  const auto job = std::make_shared<ZeusJob>(registry_, id, info);
+  jobs_[id] = job;  // the id is taken from now on
+  registry_.put(id, *std::move(spec), [this, id, job, reply](auto registered) {
+    if (!registered.ok()) {
+      jobs_.erase(id);
+      return reply(zeus_error(400, "job_metadata: " + registered.error().text()));
+    }
+    job->native = registered->job;
+    job->native->listeners.push_back(job);
+    registry_.when_stored(registered->job, [reply, id](const Status& stored) {
+      reply(stored.ok() ? json_response(200, id) : zeus_error(503, stored.error().text()));
+    });
+  });
+}
+
+JobRegistry::JobPtr ZeusRoutes::native_of(ZeusJob& job) {
+  if (job.native != nullptr && !job.native->deleted) return job.native;
+  const JobRegistry::JobPtr native =
+      is_job_id(job.metadata) ? registry_.find(job.metadata) : nullptr;
+  if (native == nullptr) return nullptr;
+  job.native = native;
+  job.decided = false;
+  if (const auto self = jobs_.find(job.id); self != jobs_.end()) {
+    native->listeners.push_back(self->second);
+  }
+  return native;
+}
+
+void ZeusRoutes::register_rank(ZeusJob& job, const HttpRequest& request, const Reply& reply) {
+  auto read = read_zeus_rank(request.body);
+  if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
+  const ZeusRankInfo& info = std::get<ZeusRankInfo>(read);
+  const Place place{.data = info.dp_rank, .stage = info.pp_rank, .tensor = info.tp_rank};
+  if (info.rank >= job.shape.ranks() || !job.shape.holds(place)) {
+    return reply(zeus_error(400, "the job has no such rank: its degrees are dp " +
+                                     std::to_string(job.shape.data) + ", pp " +
+                                     std::to_string(job.shape.stages) + ", tp " +
+                                     std::to_string(job.shape.tensor)));
+  }
+  const JobRegistry::JobPtr native = native_of(job);
+  if (native != nullptr && !std::exchange(job.decided, true)) {
+    // Places that Harpe's own clients hold are theirs.
+    const Job& known = native->job;
+    const bool is_free = known.status().ranks_registered == 0;
+    job.takes_part = known.spec().shape == job.shape && (is_free || native->driven_by_zeus);
+    native->driven_by_zeus = native->driven_by_zeus || job.takes_part;
+  }
+  if (native != nullptr && job.takes_part) {
+    const Result<int> entered = registry_.act(native, [&](Job& one, Seconds now) {
+      return one.register_rank({.place = place,
+                                .session = job.session(info.rank),
+                                .run = job.id,
+                                .gpu = {},
+                                .clocks = info.frequencies},
+                               now);
+    });
+    if (!entered.ok()) {
+      return reply(zeus_error(http_status(entered.error().code), entered.error().text()));
+    }
+  }
+  ZeusJob::Rank& rank = job.ranks[info.rank];
+  if (!std::exchange(rank.registered, true)) ++job.registered;
+  rank.place = place;
+  if (native == nullptr) return reply(json_response(200, nullptr));
+  registry_.when_stored(native, [reply](const Status& stored) {
+    reply(stored.ok() ? json_response(200, nullptr) : zeus_error(503, stored.error().text()));
+  });
+}
+
+void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const HttpRequest& request,
+                               const Reply& reply) {
+  auto read = read_zeus_rank_number(request.query);
+  if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
+  const int number = std::get<int>(read);
+  if (number >= job->shape.ranks()) {
+    return reply(zeus_error(400, "the job has no rank " + std::to_string(number)));
+  }
+  ZeusJob::Rank& rank = job->ranks[number];
+  if (!rank.registered) {
+    return reply(zeus_error(400, "rank " + std::to_string(number) + " has not registered"));
+  }
+  if (rank.asked) {
+    // It lost the connection on which it asked before.
+    std::exchange(rank.asked, nullptr)(zeus_error(400, "the rank has asked again"));
+    --job->asking;
+  }
+  rank.asked = reply;
+  ++job->asking;
+  native_of(*job);
+  job->answer();
+}
+
+void ZeusRoutes::take_result(ZeusJob& job, const HttpRequest& request, const Reply& reply) {
+  auto read = read_zeus_result(request.body);
+  if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
+  const ZeusResult& result = std::get<ZeusResult>(read);
+  if (result.rank >= job.shape.ranks() || !job.ranks[result.rank].registered) {
+    return reply(zeus_error(400, "rank " + std::to_string(result.rank) + " has not registered"));
+  }
+  if (Status good = check_result(result); !good.ok()) {
+    return reply(zeus_error(400, good.error().text()));
+  }
+  const JobRegistry::JobPtr native = native_of(job);
+  if (native == nullptr || !job.takes_part || job.reported.empty()) {
+    return reply(json_response(200, nullptr));
+  }
+  for (std::size_t i = 0; i < result.iteration_time.size(); ++i) {
+    IterationReport report = report_of(result, i);
+    report.place = job.ranks[result.rank].place;
+    report.session = job.session(result.rank);
+    report.iteration = job.next_iteration + job.reported[result.rank];
+    report.version = report.known = job.version;
+    registry_.count_report();
+    const Status taken =
+        registry_.act(native, [&](Job& one, Seconds now) { return one.report(report, now); });
+    if (!taken.ok()) {
+      return reply(zeus_error(http_status(taken.error().code), taken.error().text()));
+    }
+    ++job.reported[result.rank];
+  }
+  reply(json_response(200, nullptr));
+}
+
+bool ZeusRoutes::handle(HttpRequest& request, const Reply& reply) {
+  if (request.path == "/register_job") {
+    if (request.method != "POST") return reply(zeus_error(405, "Method Not Allowed")), true;
+    return register_job(request, reply), true;
+  }
+  for (const auto& [prefix, method] :
+       {std::pair<std::string_view, std::string_view>{"/register_rank/", "POST"},
+        {"/schedule/", "GET"},
+        {"/result/", "POST"}}) {
+    if (!request.path.starts_with(prefix)) continue;
+    if (request.method != method) return reply(zeus_error(405, "Method Not Allowed")), true;
+    const auto found = jobs_.find(path_part(std::string_view(request.path).substr(prefix.size())));
+    if (found == jobs_.end()) {
+      return reply(zeus_error(404, "there is no such job; register it with POST /register_job")),
+             true;
+    }
+    const ZeusJobPtr job = found->second;
+    job->used = registry_.clock().now();
+    if (prefix == "/register_rank/") return register_rank(*job, request, reply), true;
+    if (prefix == "/schedule/") return give_schedule(job, request, reply), true;
+    return take_result(*job, request, reply), true;
+  }
+  return false;
+}
+
+void ZeusRoutes::tick() {
+  const Instant now = registry_.clock().now();
+  for (auto job = jobs_.begin(); job != jobs_.end();) {
+    const bool is_over = job->second->asking == 0 && now - job->second->used > kLongestIdle;
+    if (!is_over) job->second->answer();
+    job = is_over ? jobs_.erase(job) : std::next(job);
+  }
+}
+
+}  // namespace harpe

@@ -1,0 +1,47 @@
+#pragma once
+/// \file
+/// Zeus's pipeline frequency protocol over jobs of this server: register_job, register_rank,
+/// schedule, result. Zeus's own client works with it unchanged.
+///
+/// Which job a client means stands in its `job_metadata`: the id of a job of this server, whose
+/// plan in force is handed out; or a JSON object with the members of a specification (data, stages
+/// and tensor come from the degrees), for which a job is registered. Ranks of Zeus register with
+/// that job, and their results are its reports, unless ranks of Harpe's own clients hold it.
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "harpe/http/http_message.h"
+#include "harpe/server/job_registry.h"
+#include "harpe/server/zeus_requests.h"
+
+namespace harpe {
+
+/// On the loop's thread.
+class ZeusRoutes {
+ public:
+  explicit ZeusRoutes(JobRegistry& registry);
+  ~ZeusRoutes();
+
+  /// False when the path is none of Zeus's.
+  bool handle(HttpRequest& request, const Reply& reply);
+  /// Once a second: answers what has been waited for, forgets what is long over.
+  void tick();
+
+ private:
+  struct ZeusJob;
+  using ZeusJobPtr = std::shared_ptr<ZeusJob>;
+
+  void register_job(const HttpRequest& request, const Reply& reply);
+  void register_rank(ZeusJob& job, const HttpRequest& request, const Reply& reply);
+  void give_schedule(const ZeusJobPtr& job, const HttpRequest& request, const Reply& reply);
+  void take_result(ZeusJob& job, const HttpRequest& request, const Reply& reply);
+  std::string new_id(const ZeusJobInfo& info, const std::string& ending) const;
+  JobRegistry::JobPtr native_of(ZeusJob& job);
+
+  JobRegistry& registry_;
+  std::map<std::string, ZeusJobPtr> jobs_;
+};
+
+}  // namespace harpe
