@@ -1,0 +1,77 @@
+#pragma once
+/// \file
+/// Many HTTP/1.1 connections to one server from one thread: requests, one at a time on each, and
+/// streams of server-sent events.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+
+namespace harpe::bench {
+
+class LoadConnections {
+ public:
+  /// \param answered  of a request on connection `id`
+  /// \param happened  an event on connection `id`: its data
+  /// \param lost      connection `id` ended, or what came was no HTTP
+  struct Handlers {
+    std::function<void(int id, int status, std::string_view body)> answered;
+    std::function<void(int id, std::string_view event, std::string_view data)> happened;
+    std::function<void(int id, const std::string& why)> lost;
+  };
+
+  /// `address` is an IPv4 address in numbers.
+  LoadConnections(std::string address, int port, Handlers handlers);
+  LoadConnections(const LoadConnections&) = delete;
+  LoadConnections& operator=(const LoadConnections&) = delete;
+  ~LoadConnections();
+
+  /// A new connection; its number, from 0. To a server on this machine it comes from the address
+  /// of its own that `node` has, as ranks of different nodes do.
+  Result<int> open(int node);
+
+  /// Asks on a connection that is no stream, after what was asked there before.
+  void ask(int id, std::string_view method, const std::string& path, std::string_view body);
+  /// Makes the connection a stream of events.
+  void subscribe(int id, const std::string& path);
+
+  /// Handles what comes within `milliseconds`; at least what has come already.
+  void poll(int milliseconds);
+
+ private:
+  struct Connection {
+    int fd = -1;
+    bool stream = false, asking = false, told_to_write = false;
+    std::string in, out;
+    std::deque<std::string> waiting;
+  };
+
+  void send(int id, std::string text);
+  void flush(int id);
+  void receive(int id);
+  void take_answers(int id);
+  void take_events(int id);
+  void end(int id, const std::string& why);
+
+  std::string address_;
+  int port_;
+  Handlers handlers_;
+  int epoll_ = -1;
+  std::vector<Connection> connections_;
+};
+
+/// One request on a connection of its own; waits for the answer up to 60 s.
+struct LoadAnswer {
+  int status = 0;
+  std::string body;
+};
+Result<LoadAnswer> ask_once(const std::string& address, int port, std::string_view method,
+                            const std::string& path, std::string_view body);
+
+}  // namespace harpe::bench

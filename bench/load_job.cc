@@ -1,0 +1,148 @@
+#include "load_job.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/frontier/plan_from_clocks.h"
+#include "harpe/job/job_json.h"
+#include "harpe/profile/synth.h"
+#include "harpe/schedule/schedule.h"
+
+namespace harpe::bench {
+namespace {
+
+/// With all times and energies multiplied.
+Profile scaled(const Profile& profile, double factor) {
+  std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
+  for (InstructionProfile& entry : entries) {
+    for (OperatingPoint& point : entry.points) {
+      point.time = point.time * factor;
+      point.energy = point.energy * factor;
+    }
+  }
+  return Profile(std::move(entries));
+}
+
+std::string key_of(int stage, const std::vector<Megahertz>& clocks) {
+  std::string key = std::to_string(stage);
+  for (const Megahertz clock : clocks) key += ' ' + std::to_string(clock.value);
+  return key;
+}
+
+}  // namespace
+
+int RankOrders::in_force(std::int64_t iteration) const {
+  for (int i = static_cast<int>(orders.size()) - 1; i >= 0; --i) {
+    if (orders[static_cast<std::size_t>(i)].from_iteration <= iteration) return i;
+  }
+  return -1;
+}
+
+Result<LoadJob> LoadJob::make(const LoadShape& shape) {
+  LoadJob job;
+  job.shape_ = shape;
+  Result<Schedule> schedule =
+      one_f_one_b({.stages = shape.stages, .micro_batches = shape.micro_batches});
+  if (!schedule) return schedule.error();
+  Result<Pipeline> pipeline = Pipeline::build(*schedule);
+  if (!pipeline) return pipeline.error();
+  job.pipeline_.push_back(*std::move(pipeline));
+  Result<Profile> profile = synthesize({.stages = shape.stages});
+  if (!profile) return profile.error();
+  job.profile_ = *std::move(profile);
+  for (const OperatingPoint& point : job.profile_.entries().front().points) {
+    job.clocks_.push_back(point.clock);
+  }
+  const auto full = [&job] {
+    std::vector<const StageWork*> stages;
+    for (int stage = 0; stage < job.shape_.stages; ++stage) {
+      stages.push_back(job.work(stage, {job.clocks_.back()}));
+    }
+    return stages;
+  };
+  // Made as long as wanted: the model's own times are those of one forward of 50 ms.
+  const double factor = shape.iteration / job.makespan(full());
+  job.profile_ = scaled(job.profile_, factor);
+  job.works_.clear();
+  job.makespans_.clear();
+  job.full_speed_ = full();
+  job.blocking_power_ = Watts{83.6};
+
+  JobSpec spec;
+  spec.name = "load";
+  spec.shape = {.data = shape.data, .stages = shape.stages, .tensor = 1};
+  spec.schedule = *std::move(schedule);
+  spec.blocking_power = job.blocking_power_;
+  spec.profile = job.profile_;
+  job.spec_json_ = job_spec_json(spec);
+  return job;
+}
+
+Result<const RankOrders*> LoadJob::orders(std::string_view text, int stage) {
+  std::string key = std::to_string(stage) + std::string(text);
+  const auto known = known_.find(key);
+  if (known != known_.end()) return known->second.get();
+  Result<std::vector<StageOrders>> read = parse_orders(text);
+  if (!read) return read.error();
+  auto orders = std::make_unique<RankOrders>();
+  orders->orders = *std::move(read);
+  std::ranges::sort(orders->orders, {}, &StageOrders::version);
+  for (const StageOrders& one : orders->orders) orders->work.push_back(work(stage, one.clocks));
+  return known_.emplace(std::move(key), std::move(orders)).first->second.get();
+}
+
+const StageWork* LoadJob::work(int stage, const std::vector<Megahertz>& clocks) {
+  std::unique_ptr<StageWork>& slot = works_[key_of(stage, clocks)];
+  if (slot != nullptr) return slot.get();
+  slot = std::make_unique<StageWork>();
+  struct Totals {
+    int count = 0;
+    Seconds time{};
+    Joules energy{};
+  };
+  std::map<InstructionKind, Totals> totals;
+  const auto& list = pipeline_.front().schedule().lists[static_cast<std::size_t>(stage)];
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto points = profile_.points(stage, 0, list[i].kind);
+    Megahertz clock = clocks.size() == 1  ? clocks.front()
+                      : i < clocks.size() ? clocks[i]
+                                          : Megahertz{0};
+    if (clock.value == 0) clock = points.back().clock;
+    const OperatingPoint point = at_clock(points, clock).value_or(points.back());
+    slot->durations.push_back(point.time);
+    slot->time = slot->time + point.time;
+    slot->energy = slot->energy + point.energy;
+    Totals& sum = totals[list[i].kind];
+    ++sum.count;
+    sum.time = sum.time + point.time;
+    sum.energy = sum.energy + point.energy;
+  }
+  for (const auto& [kind, sum] : totals) {
+    slot->totals +=
+        (slot->totals.empty() ? "[" : ",") + std::string("{\"name\":\"") + std::string(name(kind)) +
+        "\",\"chunk\":0,\"count\":" + std::to_string(sum.count) +
+        ",\"time_s\":" + shortest(sum.time.value) + ",\"energy_j\":" + shortest(sum.energy.value) +
+        ",\"energy_error_j\":" + shortest(sum.energy.value * 0.005) + "}";
+  }
+  slot->totals += "]";
+  return slot.get();
+}
+
+Seconds LoadJob::makespan(const std::vector<const StageWork*>& stages) {
+  std::string key(reinterpret_cast<const char*>(stages.data()),
+                  stages.size() * sizeof(const StageWork*));
+  const auto known = makespans_.find(key);
+  if (known != makespans_.end()) return known->second;
+  std::vector<Seconds> durations;
+  for (const StageWork* stage : stages) {
+    durations.insert(durations.end(), stage->durations.begin(), stage->durations.end());
+  }
+  durations.resize(pipeline_.front().nodes().size(), Seconds{0});
+  const Seconds time = pipeline_.front().earliest(durations).makespan;
+  makespans_.emplace(std::move(key), time);
+  return time;
+}
+
+}  // namespace harpe::bench

@@ -1,0 +1,80 @@
+#pragma once
+/// \file
+/// A simulated training job: what its ranks would measure when they obey given orders.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/job/job_spec.h"
+#include "harpe/job/rank_events.h"
+#include "harpe/pipeline/pipeline.h"
+#include "harpe/profile/profile.h"
+
+namespace harpe::bench {
+
+struct LoadShape {
+  int data = 1250;
+  int stages = 8;
+  int micro_batches = 8;
+  Seconds iteration{1};  ///< at full clocks
+};
+
+/// What one stage does in one iteration by certain clocks, by a synthetic profile.
+struct StageWork {
+  std::vector<Seconds> durations;  ///< of its instructions
+  Seconds time{};                  ///< their sum
+  Joules energy{};
+  std::string totals;  ///< "instructions" of a report
+};
+
+/// Orders as one rank got them. Ranks of a stage get the same text, which is read once.
+struct RankOrders {
+  std::vector<StageOrders> orders;  ///< by version
+  std::vector<const StageWork*> work;
+  std::uint64_t newest() const { return orders.empty() ? 0 : orders.back().version; }
+  /// The last that holds in the iteration, or none.
+  int in_force(std::int64_t iteration) const;
+};
+
+class LoadJob {
+ public:
+  static Result<LoadJob> make(const LoadShape& shape);
+
+  const LoadShape& shape() const { return shape_; }
+  /// The body of its registration, with its profile, so that it is planned at once.
+  std::string spec_json() const { return spec_json_; }
+  const std::vector<Megahertz>& clocks() const { return clocks_; }
+  Watts blocking_power() const { return blocking_power_; }
+
+  /// Reads `{"orders": [...]}` for a stage. Stays valid as long as the job.
+  Result<const RankOrders*> orders(std::string_view text, int stage);
+  /// At full clocks, for ranks without orders.
+  const StageWork* full_speed(int stage) const {
+    return full_speed_[static_cast<std::size_t>(stage)];
+  }
+
+  /// Makespan of a pipeline whose stages do this.
+  Seconds makespan(const std::vector<const StageWork*>& stages);
+
+ private:
+  LoadJob() = default;
+  const StageWork* work(int stage, const std::vector<Megahertz>& clocks);
+
+  LoadShape shape_;
+  std::string spec_json_;
+  Profile profile_;
+  std::vector<Pipeline> pipeline_;  ///< one
+  Watts blocking_power_{};
+  std::vector<Megahertz> clocks_;
+  std::vector<const StageWork*> full_speed_;
+  std::unordered_map<std::string, std::unique_ptr<RankOrders>> known_;
+  std::unordered_map<std::string, std::unique_ptr<StageWork>> works_;
+  std::unordered_map<std::string, Seconds> makespans_;
+};
+
+}  // namespace harpe::bench

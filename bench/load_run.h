@@ -1,0 +1,125 @@
+#pragma once
+/// \file
+/// Ten thousand simulated ranks against one server: they register, report every iteration, listen
+/// for orders and obey them, while pipelines become stragglers and heal.
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "load_connections.h"
+#include "load_job.h"
+
+namespace harpe::bench {
+
+struct LoadOptions {
+  LoadShape shape;
+  Seconds train{60};
+  /// Between two changes, straggler and healed in turns.
+  Seconds change_every{3};
+  /// Ranks end an iteration within so long of each other.
+  Seconds spread{0.05};
+  /// That report over one connection, as where a node has a proxy. Each listens on its own.
+  int ranks_a_connection = 1;
+  std::uint64_t seed = 1;
+};
+
+/// What was measured and counted.
+struct LoadResult {
+  double register_s = 0, subscribe_s = 0, plan_s = 0;
+  std::int64_t iterations = 0;
+  std::int64_t sent = 0, accepted = 0, refused = 0;  ///< reports, and what became of them
+  std::int64_t counted_by_server = 0;
+  std::int64_t orders_late = 0;  ///< came to a rank after the iteration from which they hold began
+  int changes = 0, ranks_missed = 0;  ///< ranks that did not get a change within 10 s
+  int ranks_behind = 0;               ///< whose newest orders at the end are not the server's
+  int connections_lost = 0;
+  std::vector<double> delays;   ///< s from asking for a change to each rank having its orders
+  std::vector<double> whole;    ///< s until the last rank had them, one a change
+  std::vector<double> answers;  ///< s from a report to its answer
+  std::string first_fault;
+};
+
+class LoadRun {
+ public:
+  LoadRun(const LoadOptions& options, LoadJob& job, std::string address, int port);
+  /// Everything, in order. A fault is one that leaves nothing to measure.
+  Result<LoadResult> run();
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  struct Rank {
+    int reports = -1, events = -1;  ///< connections
+    const RankOrders* orders = nullptr;
+    bool registered = false, behind = false;
+    Time sent;  ///< of the report that is not answered
+  };
+  /// What holds during one iteration.
+  struct Iteration {
+    std::int64_t number = -1;
+    Seconds length{};
+    std::vector<const RankOrders*> by;  ///< the orders that each rank has at its start
+    std::vector<int> in_force;          ///< which of them holds
+    std::vector<double> factor;         ///< of each pipeline
+  };
+  /// A change of a straggler that was asked for.
+  struct Change {
+    bool open = false;
+    std::uint64_t before = 0, version = 0;  ///< 0: not known yet
+    Time asked;
+    std::vector<double> delay;       ///< of each rank; below 0: has it not
+    std::vector<std::uint64_t> had;  ///< the version that came with it
+    int missing = 0;
+  };
+
+  int ranks() const { return options_.shape.data * options_.shape.stages; }
+  int stage_of(int rank) const { return rank % options_.shape.stages; }
+  int pipeline_of(int rank) const { return rank / options_.shape.stages; }
+  std::string path(const std::string& rest) const { return "/v1/jobs/load" + rest; }
+  static double since(Time begin);
+  void fault(const std::string& why);
+
+  Result<int> open(int rank, bool listens);
+  void ask(int rank, const std::string& rest, const std::string& body);
+  Status register_all();
+  Status subscribe_all();
+  Status wait_for_plans();
+  void train();
+  void begin_iteration();
+  void send_report(int rank);
+  void send_reports_due(Time begun, Time now);
+  void change_something();
+  void finish_change();
+  Status compare_with_server();
+
+  void answered(int id, int status, std::string_view body);
+  void got_orders(int rank, std::string_view text);
+  void note_arrival(int rank, std::uint64_t version);
+
+  LoadOptions options_;
+  LoadJob& job_;
+  std::string address_;
+  int port_;
+  LoadConnections connections_;
+  std::vector<Rank> ranks_;
+  std::vector<int> listener_of_;           ///< the rank that listens on a connection; -1: none
+  std::vector<std::deque<int>> asked_by_;  ///< a connection's ranks that wait for answers
+  int people_ = -1;
+  int outstanding_ = 0;
+  int with_plan_ = 0;
+
+  std::vector<double> factor_;  ///< of each pipeline
+  Iteration under_way_, ended_;
+  std::vector<int> to_report_;  ///< ranks in the order in which they end an iteration
+  std::size_t reported_ = 0;    ///< of those, for the iteration that ended
+  int straggler_ = -1;
+  std::uint64_t newest_ = 0;  ///< that any rank has seen
+  Change change_;
+  std::mt19937_64 random_;
+  LoadResult result_;
+};
+
+}  // namespace harpe::bench
