@@ -141,7 +141,7 @@ void LoadConnections::flush(int id) {
 }
 
 void LoadConnections::poll(int milliseconds) {
-  std::array<epoll_event, 512> events;
+  std::array<epoll_event, 512> events{};
   while (true) {
     const int count =
         ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), milliseconds);
@@ -157,21 +157,20 @@ void LoadConnections::poll(int milliseconds) {
 }
 
 void LoadConnections::receive(int id) {
-  std::array<char, 1 << 16> buffer;
   while (true) {
     Connection& connection = connections_[static_cast<std::size_t>(id)];
     if (connection.fd < 0) return;
-    const ssize_t size = ::recv(connection.fd, buffer.data(), buffer.size(), 0);
+    const ssize_t size = ::recv(connection.fd, buffer_.data(), buffer_.size(), 0);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EAGAIN) return;
     if (size < 0) return end(id, std::generic_category().message(errno));
     if (size == 0) return end(id, "the server closed it");
-    connection.in.append(buffer.data(), static_cast<std::size_t>(size));
+    connection.in.append(buffer_.data(), static_cast<std::size_t>(size));
     connection.stream ? take_events(id) : take_answers(id);
     if (connections_[static_cast<std::size_t>(id)].in.size() > kMostBuffered) {
       return end(id, "an answer without an end");
     }
-    if (static_cast<std::size_t>(size) < buffer.size()) return;
+    if (static_cast<std::size_t>(size) < buffer_.size()) return;
   }
 }
 

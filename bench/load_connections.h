@@ -64,6 +64,7 @@ class LoadConnections {
   Handlers handlers_;
   int epoll_ = -1;
   std::vector<Connection> connections_;
+  std::vector<char> buffer_ = std::vector<char>(1 << 16);
 };
 
 /// One request on a connection of its own; waits for the answer up to 60 s.
