@@ -1,0 +1,210 @@
+// What asking for clocks ahead is worth, on a simulated GPU whose clock takes 10 ms to change.
+//
+//   look_ahead_bench [iterations] [switch milliseconds]
+//
+// A rank runs forwards and backwards at two clocks, by a plan, one right after the other or with
+// pauses, as between stages. The clock of each instruction is asked for
+//   at its start      through the agent's channel, as without a client
+//   at the last end   by the client, when the instruction before has ended
+//   ahead             by the client, the shortest switch before that end
+// Beside it stands the plan: what the same instructions take and use if each runs at its clock
+// throughout. The agent, its channel and the server's orders are real; the GPU is simulated, and
+// what is told of it is the simulation's truth. Exits with 1 if asking ahead is no better than
+// asking at the start.
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "harpe/agent/clock_channel.h"
+#include "harpe/agent/controller_testing.h"
+#include "harpe/client/client.h"
+#include "harpe/client/client_testing.h"
+#include "harpe/hw/devices.h"
+#include "harpe/hw/sim/simulation.h"
+#include "harpe/hw/system_clock.h"
+
+namespace harpe {
+namespace {
+
+constexpr int kMicroBatches = 8;
+constexpr Megahertz kForwardClock{1410}, kBackwardClock{1050};
+constexpr Seconds kForwardTime{0.03}, kBackwardTime{0.06};  // at the highest clock
+constexpr double kMemoryBound = 0.15, kWarmUp = 2;
+
+enum class Asking { kAtItsStart, kAtTheLastEnd, kAhead };
+
+struct Outcome {
+  double time = 0, energy = 0;  ///< of an iteration
+  int began = 0, at_clock = 0;  ///< instructions, and those that began at their clock
+  double wrong = 0;             ///< seconds of all instructions at the clock of a neighbour
+};
+
+struct Bench {
+  TestDirectory directory;
+  std::shared_ptr<Simulation> simulation;
+  std::unique_ptr<Controller> controller;
+  SimulatedWork forward, backward;
+  std::unique_ptr<Gpu> measured;
+  ControllerOptions agent;
+
+  bool start(double switch_ms) {
+    const std::filesystem::path file = directory.path() / "simulation.toml";
+    std::ofstream(file) << "state_file = \"" << (directory.path() / "gpus").string()
+                        << "\"\n[[gpu]]\nmodel = \"a100-sxm\"\ngain = 1.0\nlimit_softness = 0.0\n"
+                           "call_ms = 1\nswitch_spread = 0.1\nslow_target_share = 0\n"
+                           "slow_pair_share = 0\nidle_power_w = 83.64\nleakage = 0.0\nswitch_ms = "
+                        << switch_ms << "\n";
+    auto opened = Simulation::open(file);
+    if (!opened) return false;
+    simulation = *std::move(opened);
+    Devices devices;
+    devices.gpus.push_back(simulation->gpu(0));
+    measured = simulation->gpu(0);
+    agent = directory.options();
+    auto policy = Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
+                                    "]\ngpus = '*'\nclocks_mhz = [210, 1410]\n",
+                                "bench");
+    auto made = Controller::start(std::move(devices), *policy, agent, system_clock());
+    if (!made) return false;
+    controller = *std::move(made);
+    forward = simulation->model_work(0, kForwardTime, kMemoryBound);
+    backward = simulation->model_work(0, kBackwardTime, kMemoryBound);
+    return true;
+  }
+
+  static const SimulatedWork::Point& at(const SimulatedWork& work, Megahertz clock) {
+    for (const SimulatedWork::Point& point : work.points) {
+      if (point.clock == clock) return point;
+    }
+    return work.points.back();
+  }
+  /// How long an instruction ran at the other one's clock, from how long it took.
+  double wrong_time(bool is_forward, const Simulation::Span& span) const {
+    const SimulatedWork& work = is_forward ? forward : backward;
+    const double right = at(work, is_forward ? kForwardClock : kBackwardClock).time.value;
+    const double wrong = at(work, is_forward ? kBackwardClock : kForwardClock).time.value;
+    return std::max(0.0, (1 - (span.end - span.begin).value / right) / (1 / wrong - 1 / right));
+  }
+  double planned_time(double pause) const {
+    return kMicroBatches * (at(forward, kForwardClock).time.value +
+                            at(backward, kBackwardClock).time.value + 2 * pause);
+  }
+  double planned_energy(double pause) const {
+    const auto used = [](const SimulatedWork::Point& point) {
+      return (point.power * point.time).value;
+    };
+    return kMicroBatches * (used(at(forward, kForwardClock)) + used(at(backward, kBackwardClock)) +
+                            2 * pause * 83.64);
+  }
+
+  Outcome run(Asking asking, int iterations, double pause, double switch_ms) {
+    TestServer server;
+    std::string clocks;
+    for (int i = 0; i < 2 * kMicroBatches; ++i) {
+      clocks += (i > 0 ? "," : "") +
+                std::to_string(i % 2 == 0 ? kForwardClock.value : kBackwardClock.value);
+    }
+    server.answer_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
+      if (request.path.ends_with("/events")) return std::nullopt;
+      return HttpResponse{.status = 200,
+                          .content_type = "application/json",
+                          .body = R"({"orders": [{"version": 1, "from_iteration": 0, "purpose": )"
+                                  R"("plan", "clocks_mhz": [)" +
+                                  clocks + "]}]}"};
+    });
+    std::optional<ClockChannel> channel;
+    std::unique_ptr<RankClient> client;
+    if (asking == Asking::kAtItsStart) {
+      auto taken = ClockChannel::take(agent.clock_socket, {0}, Seconds{60}, "bench");
+      if (!taken) std::abort();
+      channel = *std::move(taken);
+    } else {
+      RankClientOptions options;
+      options.server = server.url();
+      options.job = "bench";
+      options.spec.schedule = *one_f_one_b({.stages = 1, .micro_batches = kMicroBatches});
+      options.clock_socket = agent.clock_socket;
+      options.measured = measured.get();
+      options.look_ahead = Seconds{asking == Asking::kAhead ? 0.0007 * switch_ms : 0};
+      auto started = RankClient::start(options);
+      if (!started) std::abort();
+      client = *std::move(started);
+      if (!comes_true([&] { return client->registered(); })) std::abort();
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    Outcome outcome;
+    SimulatedTruth begin{};
+    for (int iteration = 0; iteration < iterations + kWarmUp; ++iteration) {
+      if (client) client->on_iteration_begin(iteration);
+      if (iteration == kWarmUp) begin = simulation->truth(0);
+      for (int i = 0; i < 2 * kMicroBatches; ++i) {
+        const bool is_forward = i % 2 == 0;
+        const Megahertz clock = is_forward ? kForwardClock : kBackwardClock;
+        const auto kind = is_forward ? InstructionKind::kForward : InstructionKind::kBackward;
+        if (pause > 0) std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+        if (client) client->on_instruction_begin(kind, 0, i / 2);
+        if (channel) channel->set(0, clock);
+        if (iteration >= kWarmUp) {
+          ++outcome.began;
+          outcome.at_clock += simulation->truth(0).clock == clock ? 1 : 0;
+        }
+        const auto span = simulation->run(0, is_forward ? forward : backward);
+        if (!span) std::abort();
+        if (iteration >= kWarmUp) outcome.wrong += wrong_time(is_forward, *span);
+        if (client) client->on_instruction_end();
+      }
+    }
+    const SimulatedTruth end = simulation->truth(0);
+    outcome.time = (end.time - begin.time).value / iterations;
+    outcome.energy = (end.energy - begin.energy).value / iterations;
+    return outcome;
+  }
+};
+
+int run(int iterations, double switch_ms) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  Bench bench;
+  if (!bench.start(switch_ms)) return 2;
+  bool good = true;
+  for (const double pause : {0.0, 0.005, 0.02}) {
+    const double time = bench.planned_time(pause), energy = bench.planned_energy(pause);
+    std::printf(
+        "pauses of %.0f ms, a switch takes %.0f ms; the plan: %.1f ms, %.1f J an iteration\n",
+        1000 * pause, switch_ms, 1000 * time, energy);
+    double wrong[3] = {};
+    const char* const names[] = {"at its start", "at the last end", "ahead"};
+    for (int how = 0; how < 3; ++how) {
+      const Outcome outcome = bench.run(static_cast<Asking>(how), iterations, pause, switch_ms);
+      wrong[how] = 1000 * outcome.wrong / outcome.began;
+      std::printf(
+          "  %-16s %5.1f %% began at their clock; %5.2f ms each at the clock of a neighbour; "
+          "time %+5.2f %%, energy %+5.2f %%\n",
+          names[how], 100.0 * outcome.at_clock / outcome.began, wrong[how],
+          100 * (outcome.time / time - 1), 100 * (outcome.energy / energy - 1));
+    }
+    good = good && wrong[2] < 0.6 * wrong[0];
+  }
+  std::printf("%s\n", good ? "asking ahead is better" : "ASKING AHEAD IS NO BETTER");
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace harpe
+
+int main(int argc, char** argv) {
+  const int iterations = argc > 1 ? std::atoi(argv[1]) : 5;
+  const double switch_ms = argc > 2 ? std::atof(argv[2]) : 10;
+  if (iterations < 1 || !(switch_ms > 0)) {
+    std::fprintf(stderr, "look_ahead_bench [iterations] [switch milliseconds]\n");
+    return 2;
+  }
+  return harpe::run(iterations, switch_ms);
+}
