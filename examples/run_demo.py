@@ -24,12 +24,14 @@ import urllib.request
 PIPELINES, STAGES, MICRO_BATCHES = 2, 4, 4
 FACTOR = 1.2
 SIMULATION = """# Eight A100 SXM whose clocks take 10 ms to change. Waiting draws what Perseus measured on A100: 83.64 W.
+# They warm up in seconds rather than in a minute, so that what is measured early holds later.
 state_file = "{folder}/gpus"
 [[gpu]]
 model = "a100-sxm"
 count = 8
 gain = 1.0
 limit_softness = 0.0
+joule_per_kelvin = 30
 idle_power_w = 83.64
 call_ms = 1
 switch_ms = 10
@@ -230,6 +232,9 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = (arguments.out or pathlib.Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
+        for pattern in ("gpus", "jobs.db*", "control", "*.sock", "iterations.csv"):
+            for old in folder.glob(pattern):
+                old.unlink()
         demo = Demo(arguments, folder)
         began = time.monotonic()
         try:

@@ -3,18 +3,30 @@
 # pipeline of 8 A100 stages, with a report to look at.
 #
 #   scripts/demo.sh [DIRECTORY]      where to write (default: out/demo)
+#   scripts/demo.sh run [DIRECTORY]  a training job on this machine, without a GPU: agent, server and eight ranks, from
+#                                    the first iteration to a straggler and back (default: out/demo-run)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out=${1:-out/demo}
+targets=(harpe)
+running=
+if [ "${1:-}" = run ]; then
+  running=yes
+  targets+=(trainer)
+  shift
+fi
+out=${1:-out/demo${running:+-run}}
 
 ./scripts/install-dependencies.sh --build
 log=build/demo.log
 mkdir -p build
 echo "Building (the first time takes a few minutes) ..."
-{ cmake --preset release -DHARPE_BUILD_TESTS=OFF -DHARPE_BUILD_BENCHMARKS=OFF -B build/demo && cmake --build build/demo --target harpe; } \
+{ cmake --preset release -DHARPE_BUILD_TESTS=OFF -DHARPE_BUILD_BENCHMARKS=OFF -B build/demo && cmake --build build/demo --target "${targets[@]}"; } \
   >"$log" 2>&1 || { cat "$log"; exit 1; }
 harpe=build/demo/src/harpe/cli/harpe
 
+if [ -n "$running" ]; then
+  exec python3 examples/run_demo.py --harpe "$harpe" --trainer build/demo/examples/trainer --out "$out"
+fi
 mkdir -p "$out"
 echo
 echo "1. A profile: what forward and backward of 8 stages cost at each clock of an A100 (synthetic)."

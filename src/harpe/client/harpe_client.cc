@@ -94,6 +94,18 @@ void harpe_client_iteration_end(harpe_client* client, const harpe_span* device_t
   client->client->on_iteration_end({spans, device_times == nullptr ? 0 : count});
 }
 
+void harpe_client_await_device_times(harpe_client* client, double most) {
+  if (client == nullptr || !(most >= 0)) return;
+  client->client->await_device_times(harpe::Seconds{std::min(most, 3600.0)});
+}
+
+void harpe_client_device_times(harpe_client* client, int64_t iteration, const harpe_span* times,
+                               size_t count) {
+  if (client == nullptr || times == nullptr) return;
+  client->client->on_device_times(iteration,
+                                  {reinterpret_cast<const harpe::TimeSpan*>(times), count});
+}
+
 int64_t harpe_client_now(void) {
   return harpe::system_clock().now().ns;
 }

@@ -80,6 +80,13 @@ typedef struct harpe_span {
 /** \param device_times  when each instruction of this iteration ran on the device; NULL: as told */
 void harpe_client_iteration_end(harpe_client* client, const harpe_span* device_times, size_t count);
 
+/** From now on reports wait for times of the device, `most` seconds at longest; 0: they do not. */
+void harpe_client_await_device_times(harpe_client* client, double most);
+/** Such times, known after their iteration has ended; iterations in their order. From any thread.
+ */
+void harpe_client_device_times(harpe_client* client, int64_t iteration, const harpe_span* times,
+                               size_t count);
+
 /** CLOCK_BOOTTIME. */
 int64_t harpe_client_now(void);
 

@@ -50,6 +50,8 @@ static void a_null_client_does_nothing(void) {
   iterate(NULL);
   harpe_client_iteration_begin(NULL, 3);
   harpe_client_iteration_end(NULL, NULL, 0);
+  harpe_client_device_times(NULL, 0, NULL, 0);
+  harpe_client_await_device_times(NULL, 1);
   EXPECT(!harpe_client_registered(NULL));
   harpe_client_counts counts;
   memset(&counts, 7, sizeof counts);
@@ -74,6 +76,10 @@ static void training_goes_on_without_a_server(void) {
   harpe_span times[4] = {
       {now, now + 1}, {now + 1, now + 2}, {now + 2, now + 3}, {now + 3, now + 4}};
   harpe_client_iteration_end(client, times, 4);
+  harpe_client_await_device_times(client, 1.5);
+  harpe_client_device_times(client, 1, times, 4);
+  harpe_client_device_times(client, 1, NULL, 4);
+  harpe_client_await_device_times(client, 0);
   harpe_client_instruction_begin(client, 77, -3, -3);
   harpe_client_instruction_end(client);
   harpe_client_counts counts;

@@ -175,12 +175,13 @@ Result<RankClientOptions> complete(RankClientOptions options, const Environment&
   if (!options.look_ahead) options.look_ahead = variables.seconds("HARPE_LOOK_AHEAD_S");
 
   const auto is_allowed = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-' ||
+           c == '+';
   };
   if (options.job.empty()) {
     faults.add("the job has no id: give one, or HARPE_JOB");
   } else if (options.job.size() > kLongestId || !std::ranges::all_of(options.job, is_allowed)) {
-    faults.add("a job's id has up to 128 letters, digits, '.', '_' and '-', not " +
+    faults.add("a job's id has up to 128 letters, digits and any of ._-+, not " +
                in_quotes(options.job));
   }
   complete_spec(options.spec, variables, faults);

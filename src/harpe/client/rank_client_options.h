@@ -22,7 +22,7 @@ struct RankClientOptions {
   std::string server;             ///< "http://10.0.0.1:7070"; empty: the client does nothing
   std::string token;              ///< of the job
   std::filesystem::path ca_file;  ///< certificates to trust in place of the system's
-  std::string job;                ///< id: [A-Za-z0-9._-]{1,128}, the same on all ranks
+  std::string job;                ///< id: [A-Za-z0-9._+-]{1,128}, the same on all ranks
   JobSpec spec;                   ///< the same on all ranks
   std::optional<Place> place;     ///< of this rank
   std::string run;                ///< this start of training, the same on all ranks; may be empty
