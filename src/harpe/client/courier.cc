@@ -80,18 +80,8 @@ void Courier::device_times(std::int64_t iteration, std::vector<TimeSpan> times) 
   parts_.link->wake();
 }
 
-void Courier::say(const std::string& notice) {
-  const std::lock_guard lock(mutex_);
-  to_say_.push_back(notice);
-}
-
-void Courier::say_all() {
-  std::vector<std::string> notices;
-  {
-    const std::lock_guard lock(mutex_);
-    notices.swap(to_say_);
-  }
-  for (const std::string& notice : notices) parts_.notice(notice);
+void Courier::say_what_is_to_say() {
+  if (const char* notice = to_say_.exchange(nullptr)) parts_.notice(notice);
 }
 
 void Courier::run() {
@@ -101,7 +91,7 @@ void Courier::run() {
   }
   for (;;) {
     const Instant now = parts_.clock.now();
-    say_all();
+    say_what_is_to_say();
     report_ended(now);
     session_.tick();
     if (parts_.clocks != nullptr) parts_.clocks->tick();
@@ -198,7 +188,7 @@ IterationReport Courier::report_of(const IterationRecord& record) {
   return report;
 }
 
-void Courier::report(IterationRecord record) {
+void Courier::report(const IterationRecord& record) {
   if (!record.damaged) {
     IterationReport report = report_of(record);
     if (!held_to(record)) report.version = 0;

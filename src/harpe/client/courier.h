@@ -45,8 +45,8 @@ class Courier {
 
   // From any thread.
   void ended(IterationRecord record);
-  /// Says something on the courier's own thread.
-  void say(const std::string& notice);
+  /// Has the courier's own thread say something, which must last; the newest where several come.
+  void say(const char* notice) noexcept { to_say_ = notice; }
   /// Reports of iterations wait so long for times on the device, and are dropped without.
   void await_device_times(Seconds most);
   /// Times on the device of an iteration that is about to end, or has ended.
@@ -65,11 +65,11 @@ class Courier {
   };
   ServerSession::Listener listener();
   void run();
-  void say_all();
+  void say_what_is_to_say();
   void report_ended(Instant now);
   Instant due(const IterationRecord& record) const;
   std::optional<IterationRecord> take_ended(Instant now);
-  void report(IterationRecord record);
+  void report(const IterationRecord& record);
   IterationReport report_of(const IterationRecord& record);
   bool throttled(const IterationRecord& record);
   void publish(bool governed);
@@ -89,10 +89,10 @@ class Courier {
   std::deque<IterationRecord> ended_;
   std::deque<DeviceTimes> device_times_;  ///< by iteration
   Seconds await_times_{0};
-  std::vector<std::string> to_say_;
   bool stopping_ = false;
 
   Instant give_up_{};
+  std::atomic<const char*> to_say_ = nullptr;
   std::atomic<bool> registered_ = false;
   std::atomic<std::uint64_t> reports_sent_ = 0, reports_dropped_ = 0;
   std::thread thread_;

@@ -28,6 +28,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* NOLINTBEGIN(modernize-*,readability-identifier-naming,performance-enum-size): this is C. */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -109,5 +111,7 @@ void harpe_client_get_counts(const harpe_client* client, harpe_client_counts* co
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(modernize-*,readability-identifier-naming,performance-enum-size) */
 
 #endif

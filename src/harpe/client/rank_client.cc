@@ -208,15 +208,11 @@ class ActiveClient final : public RankClient {
   void note_unexpected(bool is_known) noexcept {
     count(is_known ? unexpected_ : unknown_);
     if (std::exchange(told_unexpected_, true)) return;
-    try {
-      courier_->say(
-          is_known ? "training runs instructions in another order than its schedule says; each "
-                     "gets the clock of its own entry, but the plan is made for the schedule"
-                   : "training runs an instruction that its schedule does not have; it gets no "
-                     "clock of the plan");
-    } catch (const std::exception&) {
-      // No memory for a message: then without.
-    }
+    courier_->say(is_known
+                      ? "training runs instructions in another order than its schedule says; each "
+                        "gets the clock of its own entry, but the plan is made for the schedule"
+                      : "training runs an instruction that its schedule does not have; it gets no "
+                        "clock of the plan");
   }
 
   std::function<void(const std::string&)> notice_;
