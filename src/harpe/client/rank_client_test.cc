@@ -289,9 +289,11 @@ TEST_F(ClientTest, AServerThatNeverAnswersHoldsNothingUp) {
 
 TEST_F(ClientTest, AnswersThatMeanNothingChangeNothing) {
   start_agent();
-  for (const char* body : {"", "null", "[]", "{\"orders\": 7}", "{\"orders\": [{\"version\": -1}]}",
-                           R"({"orders": [{"version": 1, "from_iteration": 0, "purpose": "plan", )"
-                           R"("clocks_mhz": [900, 900, 900]}]})"}) {
+  const char* const wrong_length =
+      R"({"orders": [{"version": 1, "from_iteration": 0, "purpose": "plan", )"
+      R"("clocks_mhz": [900, 900, 900]}]})";
+  for (const char* body :
+       {"", "null", "[]", "{\"orders\": 7}", "{\"orders\": [{\"version\": -1}]}", wrong_length}) {
     server_.answer_by([body](const HttpRequest&) -> std::optional<HttpResponse> {
       return HttpResponse{.status = 200, .content_type = "x", .body = body};
     });
