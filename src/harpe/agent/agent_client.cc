@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "harpe/base/text.h"
+#include "harpe/http/answered_error.h"
 
 namespace harpe {
 namespace {
@@ -29,39 +30,9 @@ Error garbled() {
   return Error::of(ErrorCode::kUnavailable, "what answers on the agent's socket is not the agent");
 }
 
-ErrorCode code_of(const std::string& name, int status) {
-  static const std::map<std::string, ErrorCode> kCodes{{"invalid_input", ErrorCode::kInvalidInput},
-                                                       {"infeasible", ErrorCode::kInfeasible},
-                                                       {"io", ErrorCode::kIo},
-                                                       {"refused", ErrorCode::kRefused},
-                                                       {"not_found", ErrorCode::kNotFound},
-                                                       {"no_permission", ErrorCode::kNoPermission},
-                                                       {"not_supported", ErrorCode::kNotSupported},
-                                                       {"unavailable", ErrorCode::kUnavailable},
-                                                       {"conflict", ErrorCode::kConflict},
-                                                       {"internal", ErrorCode::kInternal}};
-  if (const auto code = kCodes.find(name); code != kCodes.end()) return code->second;
-  if (status == 403) return ErrorCode::kNoPermission;
-  if (status == 404) return ErrorCode::kNotFound;
-  return status >= 500 ? ErrorCode::kUnavailable : ErrorCode::kInvalidInput;
-}
-
 std::string text_at(const JsonValue& object, std::string_view key) {
   const JsonValue* member = object.find(key);
   return member != nullptr ? member->string : std::string();
-}
-
-/// {"error": {"code", "message"}}, or what else said no.
-Error error_of(int status, const JsonValue* document, const std::string& body) {
-  const JsonValue* error = document != nullptr ? document->find("error") : nullptr;
-  if (error != nullptr && error->type == JsonValue::Type::kObject) {
-    return Error::of(code_of(text_at(*error, "code"), status), text_at(*error, "message"));
-  }
-  if (error != nullptr && error->type == JsonValue::Type::kString) {
-    return Error::of(code_of("", status), error->string);
-  }
-  return Error::of(code_of("", status),
-                   "the agent answered " + std::to_string(status) + " " + in_quotes(body, 200));
 }
 
 std::optional<double> number_at(const JsonValue& object, std::string_view key) {
@@ -241,7 +212,7 @@ Result<JsonValue> AgentClient::ask(const std::string& method, const std::string&
   Result<JsonValue> document = parse_json(*answer, "answer");
   const auto code = static_cast<int>(*status);
   if (code >= 400 && !(document.ok() && document->find("errors") != nullptr)) {
-    return error_of(code, document.ok() ? &*document : nullptr, *answer);
+    return answered_error(code, *answer, "the agent");
   }
   if (!document.ok()) return garbled();
   return document;
@@ -320,7 +291,7 @@ Result<Applied> AgentClient::apply(const std::string& lease, int gpu, const Sett
   if (const JsonValue* errors = answer->find("errors")) {
     const JsonValue* error = errors->find(key);
     if (error == nullptr) return garbled();
-    return Error::of(code_of(text_at(*error, "code"), 500), text_at(*error, "message"));
+    return Error::of(answered_code(text_at(*error, "code"), 500), text_at(*error, "message"));
   }
   const JsonValue* applied = answer->find("applied");
   const JsonValue* own = applied != nullptr ? applied->find(key) : nullptr;

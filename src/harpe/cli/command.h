@@ -79,6 +79,7 @@ void add_agent_command(Commands& commands);
 void add_serve_command(Commands& commands);
 void add_clock_command(Commands& commands);
 void add_limit_command(Commands& commands);
+void add_job_command(Commands& commands);
 void add_completion_command(Commands& commands);
 void add_man_command(Commands& commands);
 

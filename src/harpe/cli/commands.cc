@@ -119,6 +119,7 @@ Commands::Commands() : root_(std::make_unique<CLI::App>()) {
   add_serve_command(*this);
   add_clock_command(*this);
   add_limit_command(*this);
+  add_job_command(*this);
   add_completion_command(*this);
   add_man_command(*this);
 }

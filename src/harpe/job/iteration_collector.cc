@@ -48,8 +48,8 @@ Status IterationCollector::check(const IterationReport& report) const {
     const int most = work_->stage(stage)[*item].count;
     if (totals.count < 1 || totals.count > most) {
       return Error::invalid(text(report.place) + ": " + std::to_string(totals.count) +
-                            " instructions " + what + ", the schedule has " +
-                            std::to_string(most) + " on stage " + std::to_string(stage));
+                            " instructions " + what + ", the schedule has " + std::to_string(most) +
+                            " on stage " + std::to_string(stage));
     }
     if (!(totals.time >= Seconds{0}) || std::isinf(totals.time.value) ||
         std::isinf(totals.energy.value) || !(totals.energy_error >= Joules{0})) {
@@ -112,8 +112,8 @@ Result<IterationCollector::Added> IterationCollector::add(const IterationReport&
 }
 
 IterationCollector::Open& IterationCollector::open(std::int64_t iteration) {
-  const auto place =
-      std::ranges::lower_bound(open_, iteration, {}, [](const Open& o) { return o.content.iteration; });
+  const auto place = std::ranges::lower_bound(open_, iteration, {},
+                                              [](const Open& o) { return o.content.iteration; });
   if (place != open_.end() && place->content.iteration == iteration) return *place;
   Open fresh;
   fresh.content.iteration = iteration;
@@ -154,8 +154,8 @@ void IterationCollector::put(Open& slot, const IterationReport& report) {
 
 void IterationCollector::finish_until(std::int64_t iteration) {
   if (iteration <= last_finished_) return;
-  const auto end = std::ranges::find_if(
-      open_, [&](const Open& o) { return o.content.iteration > iteration; });
+  const auto end =
+      std::ranges::find_if(open_, [&](const Open& o) { return o.content.iteration > iteration; });
   for (auto slot = open_.begin(); slot != end; ++slot)
     finished_.push_back(std::move(slot->content));
   open_.erase(open_.begin(), end);

@@ -108,6 +108,7 @@ void Job::State::started_again(Seconds now) {
 
 Result<int> Job::register_rank(const RankRegistration& registration, Seconds now) {
   State& s = *state_;
+  s.now = now;
   Result<RankBook::Entered> entered = s.ranks.enter(registration, now);
   if (!entered) return std::move(entered).error();
   if (entered->new_run) s.started_again(now);
@@ -120,11 +121,13 @@ Result<int> Job::register_rank(const RankRegistration& registration, Seconds now
 
 Status Job::report(const IterationReport& report, Seconds now) {
   State& s = *state_;
+  s.now = now;
   Status heard = s.ranks.hear(report.place, report.session, now);
   if (!heard) {
     ++s.reports_refused;
     return heard;
   }
+  const std::int64_t newest = s.collector.newest();
   const Result<IterationCollector::Added> added = s.collector.add(report);
   if (!added) {
     ++s.reports_refused;
@@ -132,6 +135,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
   }
   ++s.reports;
   if (!added->used) ++s.reports_unused;
+  if (s.collector.newest() != newest) s.newest_since = now;
   if (s.phase == JobPhase::kRegistering) return ok_status();
   if (added->moved || (s.redeploy && added->used)) s.deploy_again();
   const Deployment* due = s.in_force(report.iteration);
@@ -148,15 +152,17 @@ Status Job::report(const IterationReport& report, Seconds now) {
 
 Status Job::set_straggler(const Straggler& straggler, Seconds now) {
   State& s = *state_;
+  s.now = now;
   if (straggler.pipeline < 0 || straggler.pipeline >= s.spec.shape.data) {
     return Error::of(ErrorCode::kNotFound, "the job has no pipeline " +
                                                std::to_string(straggler.pipeline) + ", only 0 to " +
                                                std::to_string(s.spec.shape.data - 1));
   }
   if (!(straggler.factor >= 1) || straggler.factor > kMostStragglerFactor) {
-    return Error::invalid("a straggler's factor is its iteration time over that of a healthy "
-                          "pipeline: from 1 (healthy) to " +
-                          shortest(kMostStragglerFactor));
+    return Error::invalid(
+        "a straggler's factor is its iteration time over that of a healthy "
+        "pipeline: from 1 (healthy) to " +
+        shortest(kMostStragglerFactor));
   }
   if (straggler.until && *straggler.until <= now) {
     return Error::invalid("\"until\" is past: it is in seconds since 1970, and now " +
@@ -180,6 +186,7 @@ Status Job::set_straggler(const Straggler& straggler, Seconds now) {
 
 Status Job::clear_straggler(int pipeline, Seconds now) {
   State& s = *state_;
+  s.now = now;
   if (pipeline < 0 || pipeline >= s.spec.shape.data) {
     return Error::of(ErrorCode::kNotFound, "the job has no pipeline " + std::to_string(pipeline));
   }
@@ -194,6 +201,7 @@ Status Job::clear_straggler(int pipeline, Seconds now) {
 
 Status Job::set_wish(const Wish& wish, Seconds now) {
   State& s = *state_;
+  s.now = now;
   if (!(wish.value >= 0) || std::isinf(wish.value)) {
     return Error::invalid("a wish needs a number from 0");
   }
@@ -213,6 +221,7 @@ Status Job::set_wish(const Wish& wish, Seconds now) {
 
 void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds now) {
   State& s = *state_;
+  s.now = now;
   if (ticket != s.ticket || s.phase != JobPhase::kCharacterizing) return;
   s.effects.save = true;
   if (plans) return s.take_plans(std::move(*plans), now);
@@ -224,6 +233,7 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
 
 void Job::tick(Seconds now) {
   State& s = *state_;
+  s.now = now;
   const auto over = [&](const Straggler& one) { return one.until && *one.until <= now; };
   if (std::erase_if(s.told, over) > 0) {
     s.effects.save = true;

@@ -73,7 +73,6 @@ struct JobEffects {
   std::vector<Notice> notices;
 };
 
-
 /// What a pipeline runs by the newest orders.
 struct PipelineState {
   int pipeline = 0;
@@ -143,7 +142,7 @@ class Job {
   std::vector<PipelineState> pipelines() const;
   /// The orders in force and those to come, oldest first, at most `kMostPending` + 1.
   std::vector<StageOrders> orders(int pipeline, int stage) const;
-  std::uint64_t version() const;  ///< of the newest orders
+  std::uint64_t version() const;   ///< of the newest orders
   const PlanTable* plans() const;  ///< null before the first characterization
   /// What is known of the costs of instructions so far; may be empty.
   Profile profile() const;

@@ -41,7 +41,10 @@ int run(int ranks) {
   for (int data = 0; data < spec.shape.data; ++data)
     for (int stage = 0; stage < kStages; ++stage) {
       const std::string session = std::to_string(data * kStages + stage);
-      if (!job.register_rank({.place = {data, stage, 0}, .session = session, .run = {}, .gpu = {},
+      if (!job.register_rank({.place = {data, stage, 0},
+                              .session = session,
+                              .run = {},
+                              .gpu = {},
                               .clocks = clocks},
                              kNow)) {
         return EXIT_FAILURE;
@@ -61,9 +64,16 @@ int run(int ranks) {
   // Iterations of all ranks, as predicted.
   std::vector<double> reports;
   IterationReport report;
-  report.instructions = {
-      {.kind = InstructionKind::kForward, .count = 12, .time = Seconds{0.6}, .energy = Joules{100}, .energy_error = {}},
-      {.kind = InstructionKind::kBackward, .count = 12, .time = Seconds{1.2}, .energy = Joules{200}, .energy_error = {}}};
+  report.instructions = {{.kind = InstructionKind::kForward,
+                          .count = 12,
+                          .time = Seconds{0.6},
+                          .energy = Joules{100},
+                          .energy_error = {}},
+                         {.kind = InstructionKind::kBackward,
+                          .count = 12,
+                          .time = Seconds{1.2},
+                          .energy = Joules{200},
+                          .energy_error = {}}};
   report.time = Seconds{2};
   report.energy = Joules{350};
   for (std::int64_t iteration = 0; iteration < 20; ++iteration) {

@@ -11,10 +11,10 @@
 namespace harpe {
 namespace {
 
-constexpr double kForgetting = 0.2;       // of running means over iterations
-constexpr double kFactorChange = 0.02;    // of a detected straggler that is worth a new plan
-constexpr double kLeastFactor = 1.005;    // below, slack takes it up
-constexpr int kOverheadIterations = 5;    // by which a time outside the pipeline is known
+constexpr double kForgetting = 0.2;            // of running means over iterations
+constexpr double kFactorChange = 0.02;         // of a detected straggler that is worth a new plan
+constexpr double kLeastFactor = 1.005;         // below, slack takes it up
+constexpr int kOverheadIterations = 5;         // by which a time outside the pipeline is known
 constexpr std::int64_t kCalmIterations = 100;  // between measuring again what has moved
 constexpr int kMostRollbacks = 3;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -230,7 +230,8 @@ void Job::State::watch_stragglers(Seconds now) {
     if (factor < kLeastFactor) continue;
     const auto same = std::ranges::find(found, worker.pipeline, &Straggler::pipeline);
     if (same == found.end()) {
-      found.push_back({.pipeline = worker.pipeline, .factor = factor, .until = {}, .detected = true});
+      found.push_back(
+          {.pipeline = worker.pipeline, .factor = factor, .until = {}, .detected = true});
     } else {
       same->factor = std::max(same->factor, factor);
     }

@@ -194,8 +194,8 @@ InstructionTotals read_totals(const JsonValue& object, Faults& faults) {
     fields.fault("name", "no instruction is called '" + kind_name.substr(0, 40) + "'");
   }
   read_count(fields, "chunk", 0, kMaxInstructions, totals.chunk);
-  totals.count = static_cast<int>(
-      needed(fields, "count", fields.integer("count", 1, kMaxInstructions)));
+  totals.count =
+      static_cast<int>(needed(fields, "count", fields.integer("count", 1, kMaxInstructions)));
   totals.time.value = needed(fields, "time_s", fields.number("time_s", 0, kLongestTime));
   totals.energy.value = number_or_null(fields, "energy_j", -kMostEnergy, kMostEnergy);
   read_number(fields, "energy_error_j", 0, kMostEnergy, totals.energy_error.value);
@@ -207,8 +207,8 @@ StageOrders read_stage_orders(const JsonValue& object, Faults& faults) {
   Fields fields(object, "orders", faults);
   StageOrders orders;
   constexpr std::int64_t kMost = 9'000'000'000'000'000;
-  orders.version = static_cast<std::uint64_t>(
-      needed(fields, "version", fields.integer("version", 0, kMost)));
+  orders.version =
+      static_cast<std::uint64_t>(needed(fields, "version", fields.integer("version", 0, kMost)));
   orders.from_iteration =
       needed(fields, "from_iteration", fields.integer("from_iteration", 0, kMost));
   if (const auto purpose = fields.word("purpose", {"full_speed", "profile", "plan"}))
@@ -296,8 +296,7 @@ std::string wish_json(const Wish& wish) {
 
 Result<RankRegistration> parse_rank_registration(std::string_view text) {
   return read_document<RankRegistration>(
-      text, "the rank",
-      [](Fields& fields, Faults&, RankRegistration& rank) {
+      text, "the rank", [](Fields& fields, Faults&, RankRegistration& rank) {
         rank.place = read_place(fields);
         rank.session = short_text(fields, "session");
         if (rank.session.empty()) {
@@ -321,20 +320,16 @@ std::string rank_registration_json(const RankRegistration& rank) {
 
 Result<IterationReport> parse_iteration_report(std::string_view text) {
   return read_document<IterationReport>(
-      text, "the report",
-      [](Fields& fields, Faults& faults, IterationReport& report) {
+      text, "the report", [](Fields& fields, Faults& faults, IterationReport& report) {
         constexpr std::int64_t kMost = 9'000'000'000'000'000;
         report.place = read_place(fields);
         report.session = short_text(fields, "session");
-        report.iteration =
-            needed(fields, "iteration", fields.integer("iteration", 0, kMost));
+        report.iteration = needed(fields, "iteration", fields.integer("iteration", 0, kMost));
         report.version =
             static_cast<std::uint64_t>(fields.integer("version", 0, kMost).value_or(0));
         report.known = static_cast<std::uint64_t>(
-            fields.integer("known", 0, kMost)
-                .value_or(static_cast<std::int64_t>(report.version)));
-        report.time.value =
-            needed(fields, "time_s", fields.number("time_s", 1e-9, kLongestTime));
+            fields.integer("known", 0, kMost).value_or(static_cast<std::int64_t>(report.version)));
+        report.time.value = needed(fields, "time_s", fields.number("time_s", 1e-9, kLongestTime));
         report.energy.value = number_or_null(fields, "energy_j", -kMostEnergy, kMostEnergy);
         read_number(fields, "energy_error_j", 0, kMostEnergy, report.energy_error.value);
         report.throttled = fields.boolean("throttled").value_or(false);
@@ -373,8 +368,7 @@ std::string iteration_report_json(const IterationReport& report) {
 
 Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now) {
   return read_document<Straggler>(
-      text, "the straggler",
-      [&](Fields& fields, Faults&, Straggler& straggler) {
+      text, "the straggler", [&](Fields& fields, Faults&, Straggler& straggler) {
         straggler.pipeline = pipeline;
         straggler.factor =
             needed(fields, "factor", fields.number("factor", 1, kMostStragglerFactor));

@@ -59,9 +59,9 @@ TEST(JobJson, EveryFaultOfASpecificationIsNamed) {
   EXPECT_NE(text_of(R"({"data": 262144, "stages": 2, "schedule": "1f1b", "micro_batches": 2})")
                 .find("ranks"),
             std::string::npos);
-  EXPECT_NE(
-      text_of(R"({"stages": 2000, "schedule": "1f1b", "micro_batches": 2000})").find("instructions"),
-      std::string::npos);
+  EXPECT_NE(text_of(R"({"stages": 2000, "schedule": "1f1b", "micro_batches": 2000})")
+                .find("instructions"),
+            std::string::npos);
   EXPECT_NE(text_of("[]"), "");
   EXPECT_NE(text_of("{"), "");
 }
@@ -102,27 +102,27 @@ TEST(JobJson, ReportsAndRegistrationsReadBackTheSame) {
       R"({"session": "a", "iteration": 0, "version": 7, "time_s": 1, "instructions": []})");
   ASSERT_TRUE(bare.ok()) << bare.error().text();
   EXPECT_EQ(bare->known, 7U);
-  for (const char* bad :
-       {R"({"session": "a", "iteration": -1, "time_s": 1})",
-        R"({"session": "a", "iteration": 1e300, "time_s": 1})",
-        R"({"session": "a", "iteration": 1, "time_s": 0})", R"({"session": "a", "iteration": 1})",
-        R"({"session": "a", "iteration": 1, "time_s": "1"})",
-        R"({"session": "a", "iteration": 1, "time_s": 1, "instructions": [{"name": "sleep", "count": 1, "time_s": 1}]})",
-        R"({"session": "a", "iteration": 1, "time_s": 1, "instructions": {}})"}) {
+  for (
+      const char* bad :
+      {R"({"session": "a", "iteration": -1, "time_s": 1})",
+       R"({"session": "a", "iteration": 1e300, "time_s": 1})",
+       R"({"session": "a", "iteration": 1, "time_s": 0})", R"({"session": "a", "iteration": 1})",
+       R"({"session": "a", "iteration": 1, "time_s": "1"})",
+       R"({"session": "a", "iteration": 1, "time_s": 1, "instructions": [{"name": "sleep", "count": 1, "time_s": 1}]})",
+       R"({"session": "a", "iteration": 1, "time_s": 1, "instructions": {}})"}) {
     EXPECT_FALSE(parse_iteration_report(bad).ok()) << bad;
   }
 }
 
 TEST(JobJson, OrdersReadBackTheSame) {
-  const std::vector<StageOrders> orders = {
-      {.version = 4,
-       .from_iteration = 17,
-       .purpose = StageOrders::Purpose::kProfile,
-       .clocks = {Megahertz{1200}}},
-      {.version = 5,
-       .from_iteration = 19,
-       .purpose = StageOrders::Purpose::kPlan,
-       .clocks = {Megahertz{1200}, Megahertz{0}}}};
+  const std::vector<StageOrders> orders = {{.version = 4,
+                                            .from_iteration = 17,
+                                            .purpose = StageOrders::Purpose::kProfile,
+                                            .clocks = {Megahertz{1200}}},
+                                           {.version = 5,
+                                            .from_iteration = 19,
+                                            .purpose = StageOrders::Purpose::kPlan,
+                                            .clocks = {Megahertz{1200}, Megahertz{0}}}};
   const auto read = parse_orders(orders_json(orders));
   ASSERT_TRUE(read.ok()) << read.error().text();
   EXPECT_EQ(orders_json(*read), orders_json(orders));
@@ -134,8 +134,8 @@ TEST(JobJson, AStragglerHasAFactorAndMayEnd) {
   ASSERT_TRUE(straggler.ok()) << straggler.error().text();
   EXPECT_EQ(straggler->pipeline, 3);
   EXPECT_EQ(straggler->until, Seconds{1060});
-  for (const char* bad : {R"({})", R"({"factor": 0.9})", R"({"factor": 1e9})", R"({"factor": null})",
-                          R"({"factor": 1.2, "until": 5, "for_s": 5})"}) {
+  for (const char* bad : {R"({})", R"({"factor": 0.9})", R"({"factor": 1e9})",
+                          R"({"factor": null})", R"({"factor": 1.2, "until": 5, "for_s": 5})"}) {
     EXPECT_FALSE(parse_straggler(bad, 0, Seconds{0}).ok()) << bad;
   }
 }

@@ -8,11 +8,14 @@
 
 namespace harpe {
 
-/// Iterations from the newest reported one to the first that can run by new orders on all ranks.
+/// Iterations from the newest reported one to the first that can run by new orders on all ranks:
+/// the one after it is under way, and a later one must begin no sooner than orders arrive.
 int Job::State::lead() const {
   constexpr double kMost = 1000;
   if (iteration_time <= Seconds{0}) return 2;
-  return 1 + static_cast<int>(std::clamp(std::ceil(delivery / iteration_time), 1.0, kMost));
+  const Seconds under_way = std::max(Seconds{0}, now - newest_since);
+  return 1 + static_cast<int>(
+                 std::clamp(std::ceil((under_way + delivery) / iteration_time), 1.0, kMost));
 }
 
 std::int64_t Job::State::next_from() const {
@@ -65,8 +68,8 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
   Deployment deployment;
   deployment.purpose = StageOrders::Purpose::kPlan;
   deployment.plans = plans;
-  deployment.choice = choose_plans(*plans, wish, overhead.value_or(Seconds{0}), spec.shape.data,
-                                   stragglers);
+  deployment.choice =
+      choose_plans(*plans, wish, overhead.value_or(Seconds{0}), spec.shape.data, stragglers);
   const bool same = !deployments.empty() && deployments.back().plans == plans &&
                     deployments.back().choice == deployment.choice;
   if (same) return;
@@ -90,8 +93,7 @@ const Deployment* Job::State::with_version(std::uint64_t wanted) const {
   return found == deployments.end() ? nullptr : &*found;
 }
 
-StageOrders Job::State::orders(const Deployment& deployment, int pipeline_number,
-                               int stage) const {
+StageOrders Job::State::orders(const Deployment& deployment, int pipeline_number, int stage) const {
   StageOrders orders{.version = deployment.version,
                      .from_iteration = deployment.from,
                      .purpose = deployment.purpose,

@@ -93,8 +93,7 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
   if (full_time > Seconds{0}) overhead = std::max(Seconds{0}, full_time - plans->all_max().time);
   rolled_back = false;
   detector.reset();
-  if (Status possible =
-          check_wish(*plans, wish, overhead.value_or(Seconds{0}), spec.shape.data);
+  if (Status possible = check_wish(*plans, wish, overhead.value_or(Seconds{0}), spec.shape.data);
       !possible) {
     tell(Notice::Level::kWarning, now, possible.error().text() + ": the nearest plan is used");
   }
@@ -121,7 +120,8 @@ double Job::State::pipeline_factor(int stage, double factor) const {
   const Seconds healthy = pipeline.earliest(durations).makespan;
   for (std::size_t i = 0; i < durations.size(); ++i) {
     const PipelineNode& node = pipeline.nodes()[i];
-    if (node.stage == stage && !is_fixed_time(node.instruction.kind)) durations[i] = durations[i] * factor;
+    if (node.stage == stage && !is_fixed_time(node.instruction.kind))
+      durations[i] = durations[i] * factor;
   }
   return pipeline.earliest(durations).makespan / healthy;
 }

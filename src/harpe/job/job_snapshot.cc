@@ -68,9 +68,12 @@ Json ranks_json(const JobShape& shape, const RankBook& ranks) {
   Json clocks = Json::array();
   for (int stage = 0; stage < shape.stages; ++stage)
     clocks.push_back(clocks_json(ranks.clocks(stage)));
-  return {{"run", ranks.run()},       {"past_runs", ranks.past_runs()},
-          {"sessions", std::move(sessions)}, {"gpus", std::move(gpus)},
-          {"heard", std::move(heard)}, {"clocks_mhz", std::move(clocks)}};
+  return {{"run", ranks.run()},
+          {"past_runs", ranks.past_runs()},
+          {"sessions", std::move(sessions)},
+          {"gpus", std::move(gpus)},
+          {"heard", std::move(heard)},
+          {"clocks_mhz", std::move(clocks)}};
 }
 
 /// A list of lists of clocks.
@@ -144,12 +147,10 @@ std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value, Fa
       Fields fields(item, "a measured clock", faults);
       const std::size_t items = work.stage(static_cast<int>(stage)).size();
       MeasuredClock at;
-      at.clock.value =
-          static_cast<int>(fields.integer("clock_mhz", 1, kHighestClock).value_or(1));
+      at.clock.value = static_cast<int>(fields.integer("clock_mhz", 1, kHighestClock).value_or(1));
       at.time = units<Seconds>(read_list(fields, "time_s", items));
       at.energy = units<Joules>(read_list(fields, "energy_j", items));
-      at.iteration_time.value =
-          fields.number("iteration_time_s", 0, kLongestTime).value_or(0);
+      at.iteration_time.value = fields.number("iteration_time_s", 0, kLongestTime).value_or(0);
       fields.finish();
       measured[stage].push_back(std::move(at));
     }
@@ -182,8 +183,8 @@ std::vector<Straggler> read_stragglers(Fields& parent, std::string_view key, Fau
     Fields fields(*item, "a straggler", faults);
     Straggler one;
     one.detected = detected;
-    one.pipeline = static_cast<int>(
-        needed(fields, "pipeline", fields.integer("pipeline", 0, pipelines - 1)));
+    one.pipeline =
+        static_cast<int>(needed(fields, "pipeline", fields.integer("pipeline", 0, pipelines - 1)));
     one.factor = fields.number("factor", 1, kMostStragglerFactor).value_or(1);
     if (const auto until = fields.number("until", 0, kLatest)) one.until = Seconds{*until};
     fields.finish();
@@ -252,8 +253,8 @@ Result<Job> Job::restore(std::string_view snapshot, std::optional<PlanTable> pla
   State& s = *job->state_;
   s.effects = {};
 
-  if (const auto phase = fields.word("phase", {"registering", "profiling", "characterizing",
-                                               "running", "straggling"}))
+  if (const auto phase = fields.word(
+          "phase", {"registering", "profiling", "characterizing", "running", "straggling"}))
     s.phase = static_cast<JobPhase>(*phase);
   if (const JsonValue* ranks = fields.object("ranks"))
     read_ranks(*ranks, faults, s.spec.shape, s.ranks);
@@ -264,7 +265,8 @@ Result<Job> Job::restore(std::string_view snapshot, std::optional<PlanTable> pla
     if (read) {
       s.wish = *read;
     } else {
-      for (const Fault& fault : read.error().faults) faults.add(fault.line, fault.column, fault.message);
+      for (const Fault& fault : read.error().faults)
+        faults.add(fault.line, fault.column, fault.message);
     }
   }
   s.told = read_stragglers(fields, "told", faults, s.spec.shape.data, false);

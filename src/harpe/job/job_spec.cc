@@ -31,8 +31,8 @@ Status validate(const JobSpec& spec) {
     faults.add("most_iterations_per_clock is below iterations_per_clock");
   }
   if (spec.profile && spec.profile->stages() > shape.stages) {
-    faults.add("the profile has " + std::to_string(spec.profile->stages()) +
-               " stages, the job " + std::to_string(shape.stages));
+    faults.add("the profile has " + std::to_string(spec.profile->stages()) + " stages, the job " +
+               std::to_string(shape.stages));
   }
   if (!faults.empty()) return Error::invalid(std::move(faults));
   return ok_status();

@@ -89,8 +89,8 @@ struct Job::State {
   IterationCollector collector;
   std::optional<Profiler> profiler;
   std::shared_ptr<const PlanTable> plans;
-  std::optional<Profile> profile;        ///< from which `plans` was made, or is being made
-  std::vector<Watts> blocking_power;     ///< the same
+  std::optional<Profile> profile;     ///< from which `plans` was made, or is being made
+  std::vector<Watts> blocking_power;  ///< the same
   std::vector<std::vector<MeasuredClock>> measured;  ///< by the last profiler
   StragglerDetector detector;
   DriftWatch drift;
@@ -103,9 +103,9 @@ struct Job::State {
   std::vector<Straggler> told, detected;
   std::vector<JudgedWorker> slow_workers;
   Wish wish;
-  Seconds iteration_time{};       ///< running mean
-  Seconds delivery{0.5};          ///< that orders may take to all ranks
-  std::uint64_t late_version = 0;  ///< orders that came late to some rank
+  Seconds iteration_time{};         ///< running mean
+  Seconds delivery{0.5};            ///< that orders may take to all ranks
+  std::uint64_t late_version = 0;   ///< orders that came late to some rank
   std::optional<Seconds> overhead;  ///< of an iteration outside its pipeline
   int plan_iterations = 0;          ///< since the plan, while `overhead` is not known
 

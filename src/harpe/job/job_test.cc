@@ -56,9 +56,8 @@ TEST(Job, MeasuresItselfAndSavesEnergyWithoutSlowdown) {
   EXPECT_LT(planned.energy, full.energy * 0.93);
 
   // As good as a plan that knows the true costs.
-  const auto frontier =
-      characterize(one_f_one_b({.stages = 4, .micro_batches = 6}), truth_of(spec),
-                   {.blocking_power = Watts{80}});
+  const auto frontier = characterize(one_f_one_b({.stages = 4, .micro_batches = 6}), truth_of(spec),
+                                     {.blocking_power = Watts{80}});
   const auto best = frontier->plan(frontier->all_max().iteration_time);
   const Joules overhead = Watts{80} * Seconds{0.05} * 4;
   EXPECT_LT(planned.energy, (best->iteration_energy + overhead) * 2 * 1.02);
@@ -193,7 +192,8 @@ TEST(Job, AStragglersTimeEnds) {
   ASSERT_TRUE(played.running());
   const Seconds until = played.training.now() + Seconds{20};
   ASSERT_TRUE(
-      played.job.set_straggler({.pipeline = 0, .factor = 1.5, .until = until}, played.training.now())
+      played.job
+          .set_straggler({.pipeline = 0, .factor = 1.5, .until = until}, played.training.now())
           .ok());
   EXPECT_TRUE(played.training.run_until(
       played.job, [&] { return played.job.phase() == JobPhase::kRunning; }, 200));
@@ -330,16 +330,19 @@ TEST(Job, GarbageHarmsNobody) {
   EXPECT_TRUE(refused([](auto& r) { r.time = Seconds{-1}; }));
   EXPECT_TRUE(refused([](auto& r) { r.iteration = -5; }));
   EXPECT_TRUE(refused([](auto& r) {
-    r.instructions = {{.kind = InstructionKind::kWeight, .count = 1, .time = Seconds{1}, .energy = Joules{1}}};
+    r.instructions = {
+        {.kind = InstructionKind::kWeight, .count = 1, .time = Seconds{1}, .energy = Joules{1}}};
   }));
   EXPECT_TRUE(refused([](auto& r) {
-    r.instructions = {{.kind = InstructionKind::kForward, .count = 7, .time = Seconds{1}, .energy = Joules{1}}};
+    r.instructions = {
+        {.kind = InstructionKind::kForward, .count = 7, .time = Seconds{1}, .energy = Joules{1}}};
   }));
   EXPECT_FALSE(played.job.set_straggler({.pipeline = 0, .factor = 0.5}, now).ok());
   EXPECT_FALSE(played.job.set_straggler({.pipeline = 0, .factor = 1e9}, now).ok());
   EXPECT_FALSE(played.job.set_straggler({.pipeline = 7, .factor = 1.2}, now).ok());
   EXPECT_FALSE(
-      played.job.set_straggler({.pipeline = 0, .factor = 1.2, .until = now - Seconds{1}}, now).ok());
+      played.job.set_straggler({.pipeline = 0, .factor = 1.2, .until = now - Seconds{1}}, now)
+          .ok());
   // One rank that is far ahead of all others counts for nothing.
   played.training.change_report = [](IterationReport& r) {
     if (r.place == Place{1, 3, 0} && r.iteration % 2 == 1) r.iteration += 1'000'000'000;

@@ -47,9 +47,8 @@ Result<Value> read_document(std::string_view text, const std::string& what, Read
   const Result<JsonValue> document = parse_json(text, what);
   if (!document) return document.error();
   Value value{};
-  Status done = read_object(*document, what, what, [&](Fields& fields, Faults& faults) {
-    read(fields, faults, value);
-  });
+  Status done = read_object(*document, what, what,
+                            [&](Fields& fields, Faults& faults) { read(fields, faults, value); });
   if (!done) return std::move(done).error();
   return value;
 }

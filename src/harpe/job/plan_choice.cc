@@ -8,8 +8,7 @@
 namespace harpe {
 namespace {
 
-std::size_t wished_plan(const PlanTable& plans, const Wish& wish, Seconds overhead,
-                        int pipelines) {
+std::size_t wished_plan(const PlanTable& plans, const Wish& wish, Seconds overhead, int pipelines) {
   switch (wish.kind) {
     case Wish::Kind::kSlowdown:
       return plans.for_deadline(plans.all_max().time * (1 + wish.value));

@@ -17,9 +17,9 @@ namespace harpe {
 /// A pipeline that is slower than planned. Told by whoever runs the machines, or detected.
 struct Straggler {
   int pipeline = 0;
-  double factor = 1;             ///< its iteration over that of a healthy one; above 1
+  double factor = 1;                  ///< its iteration over that of a healthy one; above 1
   std::optional<Seconds> until = {};  ///< since 1970; then it counts as healed
-  bool detected = false;         ///< by the job itself
+  bool detected = false;              ///< by the job itself
   friend bool operator==(const Straggler&, const Straggler&) = default;
 };
 inline constexpr double kMostStragglerFactor = 1000;

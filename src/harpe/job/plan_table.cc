@@ -96,11 +96,10 @@ void PlanTable::index() {
 }
 
 std::size_t PlanTable::for_waiting_until(Seconds wait_until) const {
-  const auto after = std::upper_bound(
-      plans_.begin(), plans_.end(), wait_until,
-      [](Seconds time, const TablePlan& plan) { return time < plan.time; });
-  return after == plans_.begin() ? 0
-                                 : static_cast<std::size_t>(after - plans_.begin()) - 1;
+  const auto after =
+      std::upper_bound(plans_.begin(), plans_.end(), wait_until,
+                       [](Seconds time, const TablePlan& plan) { return time < plan.time; });
+  return after == plans_.begin() ? 0 : static_cast<std::size_t>(after - plans_.begin()) - 1;
 }
 
 std::size_t PlanTable::for_deadline(Seconds deadline) const {
@@ -110,9 +109,9 @@ std::size_t PlanTable::for_deadline(Seconds deadline) const {
 std::size_t PlanTable::for_power_cap(Watts cap) const {
   // Energy is the effective energy plus a constant power, and effective energy falls with time: so
   // does average power.
-  const auto found =
-      std::partition_point(plans_.begin(), plans_.end(),
-                           [&](const TablePlan& plan) { return plan.energy / plan.time > cap; });
+  const auto found = std::partition_point(plans_.begin(), plans_.end(), [&](const TablePlan& plan) {
+    return plan.energy / plan.time > cap;
+  });
   return found == plans_.end() ? plans_.size() - 1
                                : static_cast<std::size_t>(found - plans_.begin());
 }

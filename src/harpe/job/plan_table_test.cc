@@ -17,7 +17,8 @@ Frontier frontier_of(int stages = 4, int micro_batches = 8) {
 }
 
 PlanTable table_of(const Frontier& frontier, int plans = 40) {
-  const auto table = PlanTable::build(frontier, {.plans = plans, .plan = {.effort = Effort::kQuick}});
+  const auto table =
+      PlanTable::build(frontier, {.plans = plans, .plan = {.effort = Effort::kQuick}});
   EXPECT_TRUE(table.ok());
   return *table;
 }
@@ -42,8 +43,7 @@ TEST(PlanTable, TimesAndEnergiesAreThoseOfItsClocks) {
     Joules energy{0};
     for (const PipelineNode& node : pipeline.nodes()) {
       const Megahertz clock = plan.clocks[node.stage][node.position];
-      const auto points =
-          frontier.profile().points(node.stage, node.chunk, node.instruction.kind);
+      const auto points = frontier.profile().points(node.stage, node.chunk, node.instruction.kind);
       const auto point = std::ranges::find(points, clock, &OperatingPoint::clock);
       ASSERT_NE(point, points.end());
       durations.push_back(point->time);

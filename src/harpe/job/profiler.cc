@@ -9,7 +9,7 @@
 namespace harpe {
 namespace {
 
-constexpr double kForgetting = 0.1;  // of the running mean of full-speed times
+constexpr double kForgetting = 0.1;     // of the running mean of full-speed times
 constexpr double kLeastWaiting = 0.02;  // share of the time from which waiting power is believed
 
 double square(double value) {
@@ -18,8 +18,8 @@ double square(double value) {
 
 /// Both ends and evenly between.
 std::vector<Megahertz> thinned(std::vector<Megahertz> clocks, const ProfilingOptions& options) {
-  const auto below = std::ranges::find_if(
-      clocks, [&](Megahertz clock) { return clock < options.lowest_clock; });
+  const auto below =
+      std::ranges::find_if(clocks, [&](Megahertz clock) { return clock < options.lowest_clock; });
   // At least the highest is measured.
   clocks.erase(std::max(below, std::min(clocks.begin() + 1, clocks.end())), clocks.end());
   const auto most = static_cast<std::size_t>(options.most_clocks);
@@ -99,8 +99,7 @@ void Profiler::account(const FinishedIteration& iteration, Seconds time) {
   const bool settled = iteration.iteration >= from_ + (first_block_ ? options_.warm_up : 1);
   double& full_time = account_.full_time;
   if (full && settled) {
-    full_time =
-        full_time == 0 ? time.value : full_time + kForgetting * (time.value - full_time);
+    full_time = full_time == 0 ? time.value : full_time + kForgetting * (time.value - full_time);
   }
   if (full_time == 0) return;
   if (!full) account_.extra += time.value - full_time;
@@ -136,8 +135,8 @@ void Profiler::sample(const FinishedIteration& iteration, const std::vector<bool
   for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
     const std::size_t number = shape_.group(pipeline, stage);
     const GroupIteration& group = iteration.groups[number];
-    if (left_out[number] || group.ranks < shape_.tensor || group.throttled ||
-        !group.same_version || group.version != version_) {
+    if (left_out[number] || group.ranks < shape_.tensor || group.throttled || !group.same_version ||
+        group.version != version_) {
       continue;
     }
     const std::size_t first = iteration.item(pipeline, work_->first(stage));
@@ -230,8 +229,8 @@ Seconds Profiler::predicted_time() const {
   for (int stage = 0; stage < shape_.stages; ++stage) {
     const std::size_t at = position_[stage];
     if (!measuring(stage) || at == 0) continue;
-    slower = std::max(slower, static_cast<double>(clocks_[stage][at - 1].value) /
-                                  clocks_[stage][at].value);
+    slower = std::max(slower,
+                      static_cast<double>(clocks_[stage][at - 1].value) / clocks_[stage][at].value);
   }
   return last_block_time_ * slower;
 }
@@ -329,8 +328,8 @@ ProfilingProgress Profiler::progress(int lead) const {
     for (int stage = 0; stage < shape_.stages; ++stage) {
       const std::size_t at = position_[stage] + next;
       if (ended_[stage] || at >= clocks_[stage].size()) continue;
-      at_clock = std::max(at_clock, static_cast<double>(clocks_[stage][0].value) /
-                                        clocks_[stage][at].value);
+      at_clock = std::max(at_clock,
+                          static_cast<double>(clocks_[stage][0].value) / clocks_[stage][at].value);
     }
     iterations += block;
     extra += block * full * (at_clock - 1);

@@ -4,8 +4,8 @@
 ///
 /// Each stage walks down its own list of clocks, all stages at the same time, so that an iteration
 /// measures one clock of every stage. A block is some iterations with one clock a stage. The first
-/// iteration after a change is dropped, and so is every throttled one. A stage goes on when the 95 %
-/// intervals of all its instructions are narrow enough, or after `most_iterations_per_clock`; it
+/// iteration after a change is dropped, and so is every throttled one. A stage goes on when the 95
+/// % intervals of all its instructions are narrow enough, or after `most_iterations_per_clock`; it
 /// ends at the end of its list, or when its effective energy has risen `rises` times in a row.
 /// Stages that have ended, and all stages while slowdown has to be earned back, run their highest
 /// clock.
@@ -13,8 +13,8 @@
 /// Ranks are aggregated to one value per GPU: of time the longest over pipelines and tensor shards
 /// (of each its mean), of energy the mean, which is the sum over the number of GPUs.
 ///
-/// Blocking power is what a GPU draws outside its computations: (energy of the iteration - energy of
-/// the computations) / (time of the iteration - time of the computations).
+/// Blocking power is what a GPU draws outside its computations: (energy of the iteration - energy
+/// of the computations) / (time of the iteration - time of the computations).
 ///
 /// Not thread-safe; no clock of its own.
 

@@ -16,10 +16,13 @@ constexpr double kWaiting = 80;  // W
 struct Bench {
   explicit Bench(const ProfilingOptions& options, JobShape given = {.data = 1, .stages = kStages})
       : shape(given),
-        profiler(shape, work,
-                 std::vector(kStages, std::vector<Megahertz>{{1400}, {1300}, {1200}, {1100}, {1000},
-                                                             {900}, {800}, {700}, {600}, {500}}),
-                 options, {}) {
+        profiler(
+            shape, work,
+            std::vector(
+                kStages,
+                std::vector<Megahertz>{
+                    {1400}, {1300}, {1200}, {1100}, {1000}, {900}, {800}, {700}, {600}, {500}}),
+            options, {}) {
     profiler.begin(version, 0);
   }
 
@@ -117,7 +120,8 @@ TEST(Profiler, ThrottledIterationsCountForNothing) {
   for (int i = 0; i < 60; ++i) {
     ASSERT_EQ(bench.step([](FinishedIteration& done) {
       for (GroupIteration& group : done.groups) group.throttled = true;
-    }), Profiler::Next::kStay);
+    }),
+              Profiler::Next::kStay);
   }
   EXPECT_GT(bench.run(), 0);
 }
@@ -125,8 +129,10 @@ TEST(Profiler, ThrottledIterationsCountForNothing) {
 TEST(Profiler, IterationsByOtherOrdersCountForNothing) {
   Bench bench(generous());
   for (int i = 0; i < 60; ++i) {
-    ASSERT_EQ(bench.step([](FinishedIteration& done) { done.groups[0].version = 99;
-                                                       done.groups[1].same_version = false; }),
+    ASSERT_EQ(bench.step([](FinishedIteration& done) {
+      done.groups[0].version = 99;
+      done.groups[1].same_version = false;
+    }),
               Profiler::Next::kStay);
   }
 }

@@ -54,8 +54,7 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
   if (!other_run && holder.registered() && holder.session != registration.session &&
       now - holder.heard < silence_) {
     return Error::of(ErrorCode::kConflict,
-                     text(place) +
-                         " is held by another process, heard of less than " +
+                     text(place) + " is held by another process, heard of less than " +
                          std::to_string(static_cast<int>(silence_.value)) + " s ago");
   }
 
@@ -69,7 +68,8 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
     });
   }
   if (common.empty()) {
-    return Error::invalid(text(place) + ": its GPU has no clock in common with the other GPUs of stage " +
+    return Error::invalid(text(place) +
+                          ": its GPU has no clock in common with the other GPUs of stage " +
                           std::to_string(place.stage));
   }
 
@@ -134,8 +134,8 @@ void RankBook::restore(std::string run, std::vector<std::string> past_runs,
   past_runs_ = std::move(past_runs);
   holders_ = std::move(holders);
   clocks_ = std::move(clocks);
-  registered_ =
-      static_cast<int>(std::ranges::count_if(holders_, [](const Holder& h) { return h.registered(); }));
+  registered_ = static_cast<int>(
+      std::ranges::count_if(holders_, [](const Holder& h) { return h.registered(); }));
 }
 
 }  // namespace harpe

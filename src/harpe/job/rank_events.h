@@ -29,9 +29,9 @@ struct InstructionTotals {
   InstructionKind kind = InstructionKind::kForward;
   int chunk = 0;
   int count = 0;
-  Seconds time{};          ///< sum, without waiting
-  Joules energy{};         ///< sum; NaN where it was not measured
-  Joules energy_error{};   ///< half-width of the sum's 95 % interval
+  Seconds time{};         ///< sum, without waiting
+  Joules energy{};        ///< sum; NaN where it was not measured
+  Joules energy_error{};  ///< half-width of the sum's 95 % interval
 };
 
 /// One iteration of one rank.

@@ -139,7 +139,8 @@ class SimulatedTraining {
   /// One iteration of all pipelines, then all reports.
   void step(Job& job) {
     const JobShape& shape = spec_.shape;
-    Iteration done{.number = iteration_, .time = {}, .energy = {}, .of_pipeline = {}, .versions = {}};
+    Iteration done{
+        .number = iteration_, .time = {}, .energy = {}, .of_pipeline = {}, .versions = {}};
     std::vector<std::vector<OperatingPoint>> costs;
     for (int d = 0; d < shape.data; ++d) {
       std::vector<OperatingPoint>& mine = costs.emplace_back();
@@ -182,8 +183,12 @@ class SimulatedTraining {
     const StageOrders* orders = orders_of(place);
     report.version = orders == nullptr ? 0 : orders->version;
     for (const WorkItem& item : work_.stage(place.stage))
-      report.instructions.push_back(
-          {.kind = item.kind, .chunk = item.chunk, .count = item.count, .time = {}, .energy = {}, .energy_error = {}});
+      report.instructions.push_back({.kind = item.kind,
+                                     .chunk = item.chunk,
+                                     .count = item.count,
+                                     .time = {},
+                                     .energy = {},
+                                     .energy_error = {}});
     Seconds busy{0};
     for (std::size_t i = 0; i < pipeline_.nodes().size(); ++i) {
       const PipelineNode& node = pipeline_.nodes()[i];
@@ -216,11 +221,10 @@ class SimulatedTraining {
     const Result<Frontier> frontier = characterize(
         pipeline_, request_->profile,
         {.blocking_power = request_->blocking_power, .gpus_per_stage = spec_.shape.tensor});
-    const PlanTable::Options options{
-        .plans = spec_.plans,
-        .plan = {.effort = Effort::kQuick,
-                 .switch_latency = spec_.switch_latency,
-                 .min_dwell = spec_.min_dwell}};
+    const PlanTable::Options options{.plans = spec_.plans,
+                                     .plan = {.effort = Effort::kQuick,
+                                              .switch_latency = spec_.switch_latency,
+                                              .min_dwell = spec_.min_dwell}};
     const std::uint64_t ticket = request_->ticket;
     request_.reset();
     if (!frontier) return job.characterized(ticket, frontier.error(), now_);

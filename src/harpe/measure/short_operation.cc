@@ -6,9 +6,9 @@
 #include <random>
 #include <utility>
 
+#include "harpe/base/statistics.h"
 #include "harpe/base/text.h"
 #include "harpe/measure/energy_estimator.h"
-#include "harpe/base/statistics.h"
 
 namespace harpe {
 namespace {

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <random>
 
-#include "harpe/hw/sim/simulation.h"
 #include "harpe/base/statistics.h"
+#include "harpe/hw/sim/simulation.h"
 
 namespace harpe {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "harpe/measure/short_operation.h"
 #include "harpe/base/statistics.h"
+#include "harpe/measure/short_operation.h"
 
 namespace harpe {
 namespace {

@@ -1,0 +1,271 @@
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <memory>
+#include <optional>
+
+#include "harpe/base/text.h"
+#include "harpe/cli/command.h"
+#include "harpe/cli/interrupt.h"
+#include "harpe/cli/job_server.h"
+#include "harpe/cli/job_view.h"
+#include "harpe/cli/json_output.h"
+#include "harpe/cli/options.h"
+#include "harpe/cli/quantity_text.h"
+
+namespace harpe {
+namespace {
+
+struct JobArguments {
+  ServerArguments server;
+  std::string job;
+  std::string pipeline, factor;
+  std::optional<Seconds> duration;
+  std::optional<double> slowdown;
+  std::optional<Seconds> deadline;
+  std::optional<Watts> power_cap;
+  bool least_energy = false;
+};
+
+/// Ids are letters, digits and a few signs: nothing that would change a path.
+Status check_id(const std::string& id) {
+  const auto good = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-' || c == '+';
+  };
+  if (!id.empty() && std::ranges::all_of(id, good) && id != "." && id != "..") return ok_status();
+  return Error::invalid("a job's id has letters, digits and . _ -, not " + in_quotes(id));
+}
+
+/// Opens the server and asks for the job's path.
+Result<std::string> ask_job(const JobArguments& arguments, const std::string& method,
+                            const std::string& below, std::string body = {}) {
+  if (Status good = check_id(arguments.job); !good.ok()) return std::move(good).error();
+  Result<JobServer> server = JobServer::open(arguments.server);
+  if (!server.ok()) return server.error();
+  return server->ask_text(method, "/v1/jobs/" + arguments.job + below, std::move(body));
+}
+
+std::string indented(const std::string& json) {
+  const Json document = Json::parse(json, nullptr, false);
+  return document.is_discarded() ? json : json_text(document);
+}
+
+Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
+  Result<JobServer> server = JobServer::open(arguments.server);
+  if (!server.ok()) return server.error();
+  const Result<std::string> answer = server->ask_text("GET", "/v1/jobs");
+  if (!answer.ok()) return answer.error();
+  return Outcome{.text = jobs_table(*answer, console.colour_out), .json = indented(*answer)};
+}
+
+Result<Outcome> show_job(const JobArguments& arguments, Console& console) {
+  const Result<std::string> status = ask_job(arguments, "GET", "");
+  if (!status.ok()) return status.error();
+  return Outcome{.text = job_view(*status, console.colour_out), .json = indented(*status)};
+}
+
+std::string time_of_day() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  char text[16];
+  return std::string(text, std::strftime(text, sizeof text, "%H:%M:%S", &local));
+}
+
+/// Until Ctrl-C: what the job says, and each change of its phase.
+Result<Outcome> watch_job(const JobArguments& arguments, Console& console) {
+  if (Status good = check_id(arguments.job); !good.ok()) return std::move(good).error();
+  InterruptScope interrupts;
+  Result<JobServer> server = JobServer::open(arguments.server);
+  if (!server.ok()) return server.error();
+  const Status followed = server->follow(
+      "/v1/jobs/" + arguments.job + "/events",
+      [&](std::string_view event, std::string_view data) {
+        const std::string line =
+            console.json ? std::string(data) : event_line(event, data, time_of_day());
+        if (!line.empty()) console.out << line << '\n' << std::flush;
+        return true;
+      },
+      [&] { return interrupts.interrupted(); });
+  if (!followed.ok()) return followed.error();
+  return Outcome{};
+}
+
+/// The number of a pipeline, as part of a path.
+Result<std::string> pipeline_path(const JobArguments& arguments) {
+  const Result<int> pipeline = parse_count(arguments.pipeline, 0, 1'000'000);
+  if (!pipeline.ok()) return Error::invalid("PIPELINE: " + pipeline.error().text());
+  return "/stragglers/" + std::to_string(*pipeline);
+}
+
+Result<Outcome> tell_straggler(const JobArguments& arguments) {
+  const Result<std::string> path = pipeline_path(arguments);
+  if (!path.ok()) return path.error();
+  std::string text = arguments.factor;
+  if (text.ends_with('x')) text.pop_back();
+  const auto factor = parse_number(text);
+  if (!factor || !(*factor >= 1)) {
+    return Error::invalid(
+        "FACTOR is how many times longer its iterations take, such as 1.2 or "
+        "1.2x, not " +
+        in_quotes(arguments.factor));
+  }
+  Json body = {{"factor", *factor}};
+  if (arguments.duration) body["for_s"] = arguments.duration->value;
+  const Result<std::string> told = ask_job(arguments, "PUT", *path, body.dump());
+  if (!told.ok()) return told.error();
+  return Outcome{.text = "told: pipeline " + arguments.pipeline + " is " + shortest(*factor) +
+                         " times slower\n",
+                 .json = indented(*told)};
+}
+
+Result<Outcome> heal(const JobArguments& arguments) {
+  const Result<std::string> path = pipeline_path(arguments);
+  if (!path.ok()) return path.error();
+  const Result<std::string> told = ask_job(arguments, "DELETE", *path);
+  if (!told.ok()) return told.error();
+  return Outcome{.text = "told: pipeline " + arguments.pipeline + " is healthy\n",
+                 .json = indented(*told)};
+}
+
+Result<Outcome> wish(const JobArguments& arguments) {
+  Json body = Json::object();
+  if (arguments.slowdown) body["slowdown"] = *arguments.slowdown / 100;
+  if (arguments.deadline) body["deadline_s"] = arguments.deadline->value;
+  if (arguments.power_cap) body["power_cap_w"] = arguments.power_cap->value;
+  if (arguments.least_energy) body["least_energy"] = true;
+  if (body.size() != 1) {
+    return Error::invalid(
+        "give exactly one of --slowdown, --deadline, --power-cap, --least-energy");
+  }
+  const Result<std::string> told = ask_job(arguments, "PUT", "/wish", body.dump());
+  if (!told.ok()) return told.error();
+  return Outcome{.text = "told: " + wish_text(body.dump()) + "\n", .json = indented(*told)};
+}
+
+Result<Outcome> remove_job(const JobArguments& arguments) {
+  const Result<std::string> removed = ask_job(arguments, "DELETE", "");
+  if (!removed.ok()) return removed.error();
+  return Outcome{.text = "removed " + arguments.job + "\n", .json = indented(*removed)};
+}
+
+/// The options that all have, and the job's id.
+void add_job_options(CLI::App& app, JobArguments& arguments, bool with_job = true) {
+  if (with_job) {
+    app.add_option("JOB", arguments.job, "Id of the job")
+        ->type_name("JOB")
+        ->required()
+        ->group("Arguments");
+  }
+  add_server_options(app, arguments.server);
+}
+
+void add_looking(Commands& commands, CLI::App& job) {
+  const auto all = std::make_shared<JobArguments>();
+  add_job_options(commands.add(job, "list",
+                               "list the jobs of a server\n"
+                               "Shows where each job stands, what it was predicted to take and "
+                               "takes, and what it has saved.",
+                               "harpe job list\n"
+                               "harpe job list --server https://harpe.example:7787",
+                               [all](Console& console) { return list_jobs(*all, console); }),
+                  *all, false);
+
+  const auto shown = std::make_shared<JobArguments>();
+  add_job_options(commands.add(job, "show",
+                               "show one job\n"
+                               "Shows a job's phase, how long profiling still takes, its "
+                               "stragglers, plans and savings, and which ranks are missing.",
+                               "harpe job show gpt3",
+                               [shown](Console& console) { return show_job(*shown, console); }),
+                  *shown);
+
+  const auto watched = std::make_shared<JobArguments>();
+  add_job_options(
+      commands.add(job, "watch",
+                   "follow what happens to a job\n"
+                   "Prints a line for each thing that happens, until Ctrl-C. With "
+                   "--json, one document a line.",
+                   "harpe job watch gpt3",
+                   [watched](Console& console) { return watch_job(*watched, console); }),
+      *watched);
+}
+
+void add_telling(Commands& commands, CLI::App& job) {
+  const auto slow = std::make_shared<JobArguments>();
+  CLI::App& straggler = commands.add(
+      job, "straggler",
+      "tell that a pipeline is slow\n"
+      "The other pipelines then slow down exactly as far as this one makes them wait, from the "
+      "next iteration on.",
+      "harpe job straggler gpt3 2 1.2\n"
+      "harpe job straggler gpt3 2 1.2 --for 30min",
+      [slow](Console&) { return tell_straggler(*slow); });
+  add_job_options(straggler, *slow);
+  straggler.add_option("PIPELINE", slow->pipeline, "Number of the pipeline (data rank), from 0")
+      ->type_name("PIPELINE")
+      ->required()
+      ->group("Arguments");
+  straggler.add_option("FACTOR", slow->factor, "How many times longer its iterations take: 1.2")
+      ->type_name("FACTOR")
+      ->required()
+      ->group("Arguments");
+  add_parsed(straggler, "--for", "DURATION", "For how long (default: until `harpe job heal`)",
+             slow->duration, [](std::string_view text) { return parse_seconds(text); });
+
+  const auto healed = std::make_shared<JobArguments>();
+  CLI::App& heal_app =
+      commands.add(job, "heal",
+                   "tell that a pipeline is healthy again\n"
+                   "All pipelines return to the plan that the job wishes.",
+                   "harpe job heal gpt3 2", [healed](Console&) { return heal(*healed); });
+  add_job_options(heal_app, *healed);
+  heal_app.add_option("PIPELINE", healed->pipeline, "Number of the pipeline (data rank), from 0")
+      ->type_name("PIPELINE")
+      ->required()
+      ->group("Arguments");
+
+  const auto wished = std::make_shared<JobArguments>();
+  CLI::App& wish_app = commands.add(
+      job, "wish",
+      "choose another point of the frontier\n"
+      "Says what the job should do while nobody straggles: no slower than so many percent, within "
+      "a deadline, below a power cap, or with the least energy.",
+      "harpe job wish gpt3 --slowdown 5%\n"
+      "harpe job wish gpt3 --power-cap 40kW",
+      [wished](Console&) { return wish(*wished); });
+  add_job_options(wish_app, *wished);
+  add_parsed(wish_app, "--slowdown", "PERCENT",
+             "At most so much longer than at full clocks (0%: no slowdown, as at first)",
+             wished->slowdown, [](std::string_view text) { return parse_percent(text); });
+  add_parsed(wish_app, "--deadline", "TIME", "Iterations of at most this time, such as 1.5s",
+             wished->deadline, [](std::string_view text) { return parse_seconds(text); });
+  add_parsed(wish_app, "--power-cap", "WATTS", "Average power of the whole job, such as 40kW",
+             wished->power_cap, [](std::string_view text) { return parse_watts(text); });
+  wish_app.add_flag("--least-energy", wished->least_energy,
+                    "The least energy, however long it takes");
+
+  const auto removed = std::make_shared<JobArguments>();
+  add_job_options(
+      commands.add(job, "remove",
+                   "forget a job\n"
+                   "Removes the job with its profile and plans from the server. Ranks "
+                   "that still train go on at full clocks.",
+                   "harpe job remove gpt3", [removed](Console&) { return remove_job(*removed); }),
+      *removed);
+}
+
+}  // namespace
+
+void add_job_command(Commands& commands) {
+  CLI::App& job =
+      commands.add(commands.root(), "job", "look at training jobs and tell them what has changed",
+                   "harpe job list\n"
+                   "harpe job show gpt3\n"
+                   "harpe job straggler gpt3 2 1.2");
+  add_looking(commands, job);
+  add_telling(commands, job);
+}
+
+}  // namespace harpe

@@ -1,0 +1,109 @@
+#include "harpe/cli/job_server.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "harpe/base/file.h"
+#include "harpe/base/text.h"
+#include "harpe/cli/options.h"
+#include "harpe/client/event_reader.h"
+#include "harpe/http/answered_error.h"
+
+namespace harpe {
+namespace {
+
+constexpr Seconds kTimeout{30};
+constexpr Seconds kStep{0.2};
+constexpr std::uint64_t kLongestToken = 16384;
+
+std::string given_or_variable(const std::string& given, const char* variable) {
+  if (!given.empty()) return given;
+  const char* value = std::getenv(variable);
+  return value == nullptr ? std::string() : value;
+}
+
+}  // namespace
+
+void add_server_options(CLI::App& app, ServerArguments& arguments) {
+  add_text(app, "--server", "URL",
+           std::string("Server (default: HARPE_SERVER, then ") + kDefaultServer + ")",
+           arguments.url);
+  add_text(app, "--token-file", "FILE", "Token to show (default: HARPE_TOKEN)",
+           arguments.token_file);
+  add_text(app, "--ca-file", "FILE",
+           "Certificates to trust in place of the system's (default: HARPE_CA_FILE)",
+           arguments.ca_file);
+}
+
+Result<JobServer> JobServer::open(const ServerArguments& arguments) {
+  HttpLinkOptions options;
+  options.server = given_or_variable(arguments.url, "HARPE_SERVER");
+  if (options.server.empty()) options.server = kDefaultServer;
+  options.ca_file = given_or_variable(arguments.ca_file, "HARPE_CA_FILE");
+  options.timeout = kTimeout;
+  if (arguments.token_file.empty()) {
+    options.token = given_or_variable({}, "HARPE_TOKEN");
+  } else {
+    const Result<std::string> token = read_file(arguments.token_file, kLongestToken);
+    if (!token.ok()) return token.error();
+    options.token = trim(*token);
+  }
+  std::string url = options.server;
+  Result<std::unique_ptr<HttpLink>> link = HttpLink::open(std::move(options));
+  if (!link.ok()) return std::move(link).error();
+  return JobServer(std::move(*link), std::move(url));
+}
+
+Result<std::string> JobServer::ask_text(const std::string& method, const std::string& path,
+                                        std::string body) {
+  std::optional<HttpAnswer> answer;
+  link_->send(method, path, std::move(body), [&](HttpAnswer got) { answer = std::move(got); });
+  while (!answer) link_->step(kStep);
+  if (answer->status == 0) {
+    return Error::of(ErrorCode::kUnavailable, "the server at " + url_ +
+                                                  " does not answer: " + answer->failure +
+                                                  " (is `harpe serve` running there? --server URL "
+                                                  "names another)");
+  }
+  if (answer->status >= 400) return answered_error(answer->status, answer->body, "the server");
+  return std::move(answer->body);
+}
+
+Result<JsonValue> JobServer::ask(const std::string& method, const std::string& path,
+                                 std::string body) {
+  const Result<std::string> answer = ask_text(method, path, std::move(body));
+  if (!answer.ok()) return answer.error();
+  if (answer->empty()) return JsonValue();
+  Result<JsonValue> document = parse_json(*answer, "answer");
+  if (document.ok()) return document;
+  return Error::of(ErrorCode::kUnavailable, "what answers at " + url_ + " is not harpe serve");
+}
+
+Status JobServer::follow(
+    const std::string& path,
+    const std::function<bool(std::string_view event, std::string_view data)>& on,
+    const std::function<bool()>& stop) {
+  EventReader reader;
+  bool going = true;
+  std::optional<HttpAnswer> end;
+  Status read = ok_status();
+  link_->listen(
+      path,
+      [&](std::string_view bytes) {
+        Status added = reader.add(bytes, [&](const EventReader::Event& event) {
+          going = going && on(event.name, event.data);
+        });
+        if (!added.ok()) read = std::move(added);
+      },
+      [&](HttpAnswer answer) { end = std::move(answer); });
+  while (going && read.ok() && !end && !stop()) link_->step(kStep);
+  link_->stop_listening();
+  if (!read.ok()) return read;
+  if (!end) return ok_status();
+  if (end->status >= 400) return answered_error(end->status, end->body, "the server");
+  return Error::of(ErrorCode::kUnavailable, "the server at " + url_ + " is gone: " + end->failure);
+}
+
+}  // namespace harpe

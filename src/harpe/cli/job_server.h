@@ -1,0 +1,57 @@
+#pragma once
+/// \file
+/// The training server, as commands ask it.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "harpe/base/json.h"
+#include "harpe/base/result.h"
+#include "harpe/client/http_link.h"
+
+namespace CLI {
+class App;
+}
+
+namespace harpe {
+
+/// Where the server is and who asks.
+struct ServerArguments {
+  std::string url;         ///< empty: HARPE_SERVER, then the default
+  std::string token_file;  ///< empty: HARPE_TOKEN holds the token itself
+  std::string ca_file;     ///< empty: HARPE_CA_FILE
+};
+
+inline constexpr const char* kDefaultServer = "http://127.0.0.1:7787";
+
+/// --server, --token-file, --ca-file.
+void add_server_options(CLI::App& app, ServerArguments& arguments);
+
+/// One conversation with the server. Errors of the server keep their message; one that does not
+/// answer is `kUnavailable`. Not thread-safe.
+class JobServer {
+ public:
+  static Result<JobServer> open(const ServerArguments& arguments);
+
+  /// The document that answers a request; null where the answer has no body.
+  Result<JsonValue> ask(const std::string& method, const std::string& path, std::string body = {});
+  /// The body as it is.
+  Result<std::string> ask_text(const std::string& method, const std::string& path,
+                               std::string body = {});
+
+  /// Hands over each event ("orders", "notice", ...) with its data until `on` returns false, the
+  /// stream ends, or `stop` says so.
+  Status follow(const std::string& path,
+                const std::function<bool(std::string_view event, std::string_view data)>& on,
+                const std::function<bool()>& stop);
+
+ private:
+  explicit JobServer(std::unique_ptr<HttpLink> link, std::string url)
+      : link_(std::move(link)), url_(std::move(url)) {}
+  std::unique_ptr<HttpLink> link_;
+  std::string url_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,177 @@
+#include "harpe/cli/job_view.h"
+
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "harpe/base/text.h"
+#include "harpe/cli/console.h"
+#include "harpe/cli/json_output.h"
+#include "harpe/cli/table.h"
+
+namespace harpe {
+namespace {
+
+Json parsed(std::string_view text) {
+  return Json::parse(text, nullptr, false);
+}
+
+/// A member of an object, null where there is none.
+const Json& at(const Json& object, const char* key) {
+  static const Json kNull;
+  if (!object.is_object()) return kNull;
+  const auto found = object.find(key);
+  return found == object.end() ? kNull : *found;
+}
+
+std::optional<double> number(const Json& object, const char* key) {
+  const Json& value = at(object, key);
+  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
+}
+
+std::string text(const Json& object, const char* key) {
+  const Json& value = at(object, key);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+std::string whole(const Json& object, const char* key) {
+  const auto value = number(object, key);
+  return value ? fixed(*value, 0) : "-";
+}
+
+std::string seconds(const Json& object, const char* key) {
+  const auto value = number(object, key);
+  return value ? seconds_text(*value) : "-";
+}
+
+std::string energy_text(double joules) {
+  constexpr double kKilowattHour = 3.6e6;
+  if (std::abs(joules) >= kKilowattHour / 10) return fixed(joules / kKilowattHour, 2) + " kWh";
+  return std::abs(joules) >= 1e4 ? fixed(joules / 1e3, 1) + " kJ" : fixed(joules, 0) + " J";
+}
+
+std::string saved(const Json& status) {
+  const auto joules = number(status, "saved_j");
+  return joules ? energy_text(*joules) : "-";
+}
+
+std::string phase(const Json& status) {
+  std::string name = text(status, "phase");
+  if (const auto fraction = number(at(status, "profiling"), "fraction"))
+    name += " " + fixed(100 * *fraction, 0) + " %";
+  if (at(status, "rolled_back") == true) name += ", rolled back";
+  return name;
+}
+
+std::string ranks(const Json& status) {
+  return whole(status, "ranks_registered") + "/" + whole(status, "ranks");
+}
+
+/// "3" pipelines, or what else has a count.
+std::string counted(std::size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+void add_stragglers(const Json& status, std::string& view) {
+  for (const Json& one : at(status, "stragglers")) {
+    view += "  straggler   pipeline " + whole(one, "pipeline") + ", " +
+            shortest(std::round(number(one, "factor").value_or(1) * 1000) / 1000) +
+            " times slower, " + (at(one, "detected") == true ? "detected" : "told") + "\n";
+  }
+  for (const Json& one : at(status, "slow_stages")) {
+    view += "  slow stage  stage " + whole(one, "stage") + " on all pipelines, " +
+            shortest(std::round(number(one, "factor").value_or(1) * 1000) / 1000) +
+            " times slower than predicted\n";
+  }
+}
+
+void add_missing(const Json& status, std::string& view) {
+  const Json& missing = at(status, "ranks_missing");
+  if (!missing.is_array() || missing.empty()) return;
+  view += "  missing    ";
+  for (const Json& place : missing)
+    view += " (data " + whole(place, "data") + ", stage " + whole(place, "stage") + ", tensor " +
+            whole(place, "tensor") + ")";
+  const double all = number(status, "ranks").value_or(0) -
+                     number(status, "ranks_registered").value_or(0) -
+                     static_cast<double>(missing.size());
+  view += all > 0 ? " and " + fixed(all, 0) + " more\n" : "\n";
+}
+
+}  // namespace
+
+std::string wish_text(std::string_view wish) {
+  const Json json = parsed(wish);
+  if (const auto value = number(json, "slowdown")) {
+    return *value == 0 ? "no slower than at full clocks"
+                       : "at most " + shortest(*value * 100) + " % slower than at full clocks";
+  }
+  if (const auto value = number(json, "deadline_s"))
+    return "iterations within " + seconds_text(*value);
+  if (const auto value = number(json, "power_cap_w"))
+    return "at most " + shortest(*value) + " W on average";
+  return "the least energy";
+}
+
+std::string jobs_table(std::string_view jobs, bool coloured) {
+  const Json list = at(parsed(jobs), "jobs");
+  if (!list.is_array() || list.empty())
+    return "no jobs yet; docs/client.md says how a training script registers one\n";
+  Table table;
+  table.left = 2;
+  table.rows.push_back(
+      {"JOB", "PHASE", "RANKS", "ITERATION", "TIME", "PREDICTED", "STRAGGLERS", "SAVED"});
+  for (const Json& job : list) {
+    table.rows.push_back({text(job, "id"), phase(job), ranks(job), whole(job, "newest_iteration"),
+                          seconds(job, "iteration_time_s"), seconds(job, "predicted_time_s"),
+                          std::to_string(at(job, "stragglers").size()), saved(job)});
+  }
+  return table.text(coloured);
+}
+
+std::string job_view(std::string_view given, bool coloured) {
+  const Json status = parsed(given);
+  std::string view = painted(text(status, "id"), Paint::kBold, coloured);
+  if (!text(status, "name").empty()) view += "  " + text(status, "name");
+  view += "\n";
+  view += "  phase       " + phase(status) + "\n";
+  const Json& profiling = at(status, "profiling");
+  if (profiling.is_object()) {
+    view += "  profiling   at most " + whole(profiling, "iterations_left") + " iterations (" +
+            seconds(profiling, "time_left_s") + ") to go; has cost " +
+            fixed(100 * number(profiling, "slowdown").value_or(0), 1) + " % so far\n";
+  }
+  view += "  shape       " + whole(status, "data") + " pipelines x " + whole(status, "stages") +
+          " stages x " + whole(status, "tensor") + " tensor shards, " + text(status, "schedule") +
+          ", " + whole(status, "micro_batches") + " micro-batches\n";
+  view += "  ranks       " + ranks(status) + " registered, newest iteration " +
+          whole(status, "newest_iteration") + "\n";
+  add_missing(status, view);
+  view += "  wish        " + wish_text(at(status, "wish").dump()) + "\n";
+  add_stragglers(status, view);
+  for (const Json& plan : at(status, "plans")) {
+    const auto pipelines = static_cast<std::size_t>(number(plan, "pipelines").value_or(0));
+    view += "  plan        " + whole(plan, "plan") + " on " + counted(pipelines, "pipeline") +
+            ": " + seconds(plan, "time_s") + ", " +
+            energy_text(number(plan, "energy_j").value_or(0)) + " an iteration each\n";
+  }
+  view += "  iteration   " + seconds(status, "iteration_time_s") + " measured, " +
+          seconds(status, "predicted_time_s") + " predicted, " +
+          seconds(status, "full_speed_time_s") + " at full clocks\n";
+  view += "  saved       " + saved(status) + " against full clocks\n";
+  return view;
+}
+
+std::string event_line(std::string_view event, std::string_view data,
+                       std::string_view time_of_day) {
+  const Json json = parsed(data);
+  const std::string start = std::string(time_of_day) + "  ";
+  if (event == "notice") {
+    const bool warning = text(json, "level") == "warning";
+    return start + (warning ? "warning: " : "") + text(json, "text");
+  }
+  if (event == "phase") return start + "now " + text(json, "phase");
+  return {};
+}
+
+}  // namespace harpe

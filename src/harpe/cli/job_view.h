@@ -1,0 +1,20 @@
+#pragma once
+/// \file
+/// What `harpe job` shows of the server's answers. What an answer lacks is left out. Pure
+/// functions.
+
+#include <string>
+#include <string_view>
+
+namespace harpe {
+
+/// \param jobs  {"jobs": [status, ...]}
+std::string jobs_table(std::string_view jobs, bool coloured);
+/// \param status  as `job_status_json` gives it
+std::string job_view(std::string_view status, bool coloured);
+/// "12:00:01  plans to wait until ...": one event of a job; empty: nothing to show.
+std::string event_line(std::string_view event, std::string_view data, std::string_view time_of_day);
+/// {"slowdown": 0.05} as "at most 5 % slower than full clocks".
+std::string wish_text(std::string_view wish);
+
+}  // namespace harpe
