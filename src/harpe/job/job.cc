@@ -108,7 +108,7 @@ void Job::State::started_again(Seconds now) {
 
 Result<int> Job::register_rank(const RankRegistration& registration, Seconds now) {
   State& s = *state_;
-  s.now = now;
+  s.newest_event = now;
   Result<RankBook::Entered> entered = s.ranks.enter(registration, now);
   if (!entered) return std::move(entered).error();
   if (entered->new_run) s.started_again(now);
@@ -121,7 +121,7 @@ Result<int> Job::register_rank(const RankRegistration& registration, Seconds now
 
 Status Job::report(const IterationReport& report, Seconds now) {
   State& s = *state_;
-  s.now = now;
+  s.newest_event = now;
   Status heard = s.ranks.hear(report.place, report.session, now);
   if (!heard) {
     ++s.reports_refused;
@@ -152,7 +152,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
 
 Status Job::set_straggler(const Straggler& straggler, Seconds now) {
   State& s = *state_;
-  s.now = now;
+  s.newest_event = now;
   if (straggler.pipeline < 0 || straggler.pipeline >= s.spec.shape.data) {
     return Error::of(ErrorCode::kNotFound, "the job has no pipeline " +
                                                std::to_string(straggler.pipeline) + ", only 0 to " +
@@ -186,7 +186,7 @@ Status Job::set_straggler(const Straggler& straggler, Seconds now) {
 
 Status Job::clear_straggler(int pipeline, Seconds now) {
   State& s = *state_;
-  s.now = now;
+  s.newest_event = now;
   if (pipeline < 0 || pipeline >= s.spec.shape.data) {
     return Error::of(ErrorCode::kNotFound, "the job has no pipeline " + std::to_string(pipeline));
   }
@@ -201,7 +201,7 @@ Status Job::clear_straggler(int pipeline, Seconds now) {
 
 Status Job::set_wish(const Wish& wish, Seconds now) {
   State& s = *state_;
-  s.now = now;
+  s.newest_event = now;
   if (!(wish.value >= 0) || std::isinf(wish.value)) {
     return Error::invalid("a wish needs a number from 0");
   }
@@ -221,7 +221,7 @@ Status Job::set_wish(const Wish& wish, Seconds now) {
 
 void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds now) {
   State& s = *state_;
-  s.now = now;
+  s.newest_event = now;
   if (ticket != s.ticket || s.phase != JobPhase::kCharacterizing) return;
   s.effects.save = true;
   if (plans) return s.take_plans(std::move(*plans), now);
@@ -233,7 +233,7 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
 
 void Job::tick(Seconds now) {
   State& s = *state_;
-  s.now = now;
+  s.newest_event = now;
   const auto over = [&](const Straggler& one) { return one.until && *one.until <= now; };
   if (std::erase_if(s.told, over) > 0) {
     s.effects.save = true;

@@ -13,7 +13,7 @@ namespace harpe {
 int Job::State::lead() const {
   constexpr double kMost = 1000;
   if (iteration_time <= Seconds{0}) return 2;
-  const Seconds under_way = std::max(Seconds{0}, now - newest_since);
+  const Seconds under_way = std::max(Seconds{0}, newest_event - newest_since);
   return 1 + static_cast<int>(
                  std::clamp(std::ceil((under_way + delivery) / iteration_time), 1.0, kMost));
 }

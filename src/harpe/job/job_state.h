@@ -104,7 +104,9 @@ struct Job::State {
   std::vector<JudgedWorker> slow_workers;
   Wish wish;
   Seconds iteration_time{};         ///< running mean
-  Seconds delivery{0.5};            ///< that orders may take to all ranks
+  Seconds newest_since{};           ///< when the newest iteration was first reported
+  Seconds newest_event{};           ///< of the newest event
+  Seconds delivery{0.25};           ///< that orders may take to all ranks
   std::uint64_t late_version = 0;   ///< orders that came late to some rank
   std::optional<Seconds> overhead;  ///< of an iteration outside its pipeline
   int plan_iterations = 0;          ///< since the plan, while `overhead` is not known
