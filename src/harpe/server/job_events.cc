@@ -1,5 +1,6 @@
 #include "harpe/server/job_events.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <utility>
@@ -22,6 +23,11 @@ std::string event(const char* name, const std::string& data) {
   return std::string("event: ") + name + "\ndata: " + data + "\n\n";
 }
 
+bool is_same(const StageOrders& a, const StageOrders& b) {
+  return a.version == b.version && a.from_iteration == b.from_iteration && a.purpose == b.purpose &&
+         a.clocks == b.clocks;
+}
+
 class JobEvents final : public EventStream, public JobListener {
  public:
   JobEvents(JobRegistry& registry, JobRegistry::JobPtr job, std::optional<StagePlace> place)
@@ -42,9 +48,7 @@ class JobEvents final : public EventStream, public JobListener {
       // Not for those there when it began.
       if (version_ != 0) registry_.count_delivery(*job_);
       version_ = job_->job.version();
-      text += event(
-          "orders",
-          "{\"orders\":" + orders_text(job_->job.orders(place_->pipeline, place_->stage)) + "}");
+      text += event("orders", "{\"orders\":" + orders_text(*job_, *place_) + "}");
     }
     const char* phase = job_->deleted ? "deleted" : name_of(job_->job.phase());
     if (phase != phase_) {
@@ -63,6 +67,8 @@ class JobEvents final : public EventStream, public JobListener {
     if (!text.empty()) sent_at_ = registry_.clock().now();
     return text;
   }
+
+  bool ended() const override { return job_->deleted; }
 
   void changed() override {
     if (wake_) wake_();
@@ -104,6 +110,23 @@ std::string orders_text(const std::vector<StageOrders>& orders) {
     text += "]}";
   }
   return text + ']';
+}
+
+std::string orders_text(HostedJob& job, StagePlace place) {
+  constexpr std::size_t kMostTexts = 256;
+  HostedJob::OrdersTexts& known = job.orders_texts;
+  if (known.version != job.job.version() || known.texts.size() > kMostTexts) {
+    known = {.version = job.job.version(), .texts = {}};
+  }
+  std::vector<StageOrders> orders = job.job.orders(place.pipeline, place.stage);
+  for (const auto& one : known.texts) {
+    if (one.stage == place.stage && std::ranges::equal(one.orders, orders, is_same)) {
+      return one.text;
+    }
+  }
+  std::string text = orders_text(orders);
+  known.texts.push_back({place.stage, std::move(orders), text});
+  return text;
 }
 
 std::shared_ptr<EventStream> job_events(JobRegistry& registry, const JobRegistry::JobPtr& job,

@@ -25,5 +25,7 @@ std::shared_ptr<EventStream> job_events(JobRegistry& registry, const JobRegistry
 
 /// Orders as a list of JSON objects: the same as `orders_json`, written faster.
 std::string orders_text(const std::vector<StageOrders>& orders);
+/// Those of a stage of a pipeline, now.
+std::string orders_text(HostedJob& job, StagePlace place);
 
 }  // namespace harpe

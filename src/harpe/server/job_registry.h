@@ -63,6 +63,16 @@ struct HostedJob {
   JobPhase told_phase = JobPhase::kRegistering;
   bool driven_by_zeus = false;  ///< its ranks came through Zeus's protocol
   Instant orders_at;            ///< when the newest orders were made
+  /// Orders that were written already, by stage: most pipelines have the same.
+  struct OrdersTexts {
+    std::uint64_t version = 0;
+    struct One {
+      int stage;
+      std::vector<StageOrders> orders;
+      std::string text;
+    };
+    std::vector<One> texts;
+  } orders_texts;
   std::vector<std::weak_ptr<JobListener>> listeners;
 
   std::optional<Characterization> characterization() const;

@@ -97,7 +97,7 @@ void register_rank(const Asked& asked) {
                                    place = rank->place](const Status& stored) {
     if (!stored.ok()) return reply(native_error(stored.error()));
     reply(json_text_response(200, "{\"rank\":" + std::to_string(number) + ",\"orders\":" +
-                                      orders_text(job->job.orders(place.data, place.stage)) + "}"));
+                                      orders_text(*job, {place.data, place.stage}) + "}"));
   });
 }
 
@@ -114,7 +114,7 @@ void take_report(const Asked& asked) {
   const Job& job = asked.job->job;
   std::string text = "{\"version\":" + std::to_string(job.version());
   if (job.version() > report->known) {
-    text += ",\"orders\":" + orders_text(job.orders(report->place.data, report->place.stage));
+    text += ",\"orders\":" + orders_text(*asked.job, {report->place.data, report->place.stage});
   }
   asked.reply(json_text_response(200, text + "}"));
 }
@@ -125,8 +125,7 @@ void give_orders(const Asked& asked) {
   const Result<std::optional<StagePlace>> place = place_of(*query, asked.job->job.spec().shape);
   if (!place.ok()) return asked.reply(native_error(place.error()));
   const StagePlace at = place->value_or(StagePlace());
-  asked.reply(json_text_response(
-      200, "{\"orders\":" + orders_text(asked.job->job.orders(at.pipeline, at.stage)) + "}"));
+  asked.reply(json_text_response(200, "{\"orders\":" + orders_text(*asked.job, at) + "}"));
 }
 
 void stream_events(const Asked& asked) {
@@ -258,7 +257,7 @@ void list_jobs(ServerContext& context, const Reply& reply,
   for (const auto& [id, job] : context.registry.jobs()) {
     if (only_job && *only_job != id) continue;
     if (!std::exchange(first, false)) text += ',';
-    text += status_text(*job);
+    text += status_text(*job, false);
   }
   reply(json_text_response(200, text + "]}"));
 }
@@ -279,7 +278,7 @@ constexpr SubRoute kSubRoutes[] = {
 void handle_job(const Asked& asked) {
   if (asked.rest.empty()) {
     if (asked.request.method == "GET") {
-      return asked.reply(json_text_response(200, status_text(*asked.job)));
+      return asked.reply(json_text_response(200, status_text(*asked.job, true)));
     }
     if (asked.request.method == "DELETE") return delete_job(asked);
     return asked.reply(wrong_method("GET, PUT, DELETE"));
@@ -320,14 +319,19 @@ bool is_job_id(std::string_view id) {
          id != "..";
 }
 
-std::string status_text(const HostedJob& job) {
+std::string status_text(const HostedJob& job, bool with_spec) {
   std::string text = "{\"id\":" + json_line(job.id) + ",\"characterization\":";
   if (const auto work = job.characterization()) {
     text += json_line({{"running", work->running}, {"fraction", work->fraction}});
   } else {
     text += "null";
   }
-  return text + "," + job_status_json(job.job).substr(1);
+  text += "," + job_status_json(job.job).substr(1);
+  if (with_spec) {
+    text.pop_back();
+    text += ",\"spec\":" + job_spec_json(job.job.spec()) + "}";
+  }
+  return text;
 }
 
 bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& reply,

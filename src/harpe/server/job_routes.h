@@ -24,7 +24,8 @@ std::string path_part(std::string_view part);
 bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& reply,
                  const std::optional<std::string>& only_job);
 
-/// Where a job stands, with its id and how far its plans are.
-std::string status_text(const HostedJob& job);
+/// Where a job stands, with its id and how far its plans are. \param with_spec  and what it was
+/// registered with
+std::string status_text(const HostedJob& job, bool with_spec);
 
 }  // namespace harpe

@@ -59,7 +59,7 @@ Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, ServerLo
 }  // namespace
 
 HttpLimits ServerOptions::default_limits() {
-  HttpLimits limits{.connections = 25'000, .connections_per_user = 25'000};
+  HttpLimits limits{.connections = 65'536, .connections_per_user = 65'536};
   // A specification may be large and the network slow; a schedule may be waited for.
   limits.request = Seconds{60};
   limits.answer = Seconds{7.0 * 24 * 3600};
@@ -96,10 +96,14 @@ Status check_server_options(const ServerOptions& options) {
 Status run_server(const ServerOptions& options,
                   const std::function<void(std::string_view)>& ready) {
   if (Status right = check_server_options(options); !right.ok()) return right;
-  raise_file_limit();
   Result<ServerLog> log = ServerLog::open("harpe serve", options.log);
   if (!log.ok()) return std::move(log).error();
   const auto write_log = [&log](const std::string& line) { log->write(line); };
+  if (const std::uint64_t files = raise_file_limit(); files < options.limits.connections) {
+    log->write("this process may have " + std::to_string(files) + " files open, fewer than the " +
+               std::to_string(options.limits.connections) +
+               " connections that are allowed (ulimit -n, LimitNOFILE)");
+  }
   ServerApiOptions api_options{.requests_per_second = options.requests_per_second,
                                .version = options.version};
   if (!options.signing_key.empty()) {
@@ -136,7 +140,9 @@ Status run_server(const ServerOptions& options,
   transport = &server;
   std::vector<std::string> names;
   for (OpenSocket& socket : *sockets) {
-    names.push_back(socket.name);
+    const std::string scheme = options.tls ? "https://" : "http://";
+    names.push_back(socket.is_tcp ? scheme + socket.name.substr(0, socket.name.find(' '))
+                                  : socket.name);
     const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
     if (Status serving = server.serve(std::move(socket.fd), needs_token, tls); !serving.ok()) {
       return serving;

@@ -1,0 +1,110 @@
+"""A running `harpe serve` for tests, and the plainest of clients."""
+
+import http.client
+import json
+import pathlib
+import subprocess
+import tempfile
+import time
+import unittest
+
+PROFILE = """stage,instruction,frequency,time,energy
+0,forward,1740,0.010,3.0
+0,forward,1410,0.012,2.5
+0,forward,1005,0.017,2.2
+0,backward,1740,0.020,6.0
+0,backward,1410,0.024,5.0
+0,backward,1005,0.034,4.4
+1,forward,1740,0.014,4.2
+1,forward,1410,0.017,3.5
+1,forward,1005,0.024,3.1
+1,backward,1740,0.028,8.4
+1,backward,1410,0.034,7.0
+1,backward,1005,0.048,6.2
+"""
+CLOCKS = [1740, 1410, 1005]
+
+
+def specification(**changes):
+    return {"data": 1, "stages": 2, "schedule": "1f1b", "micro_batches": 4, "blocking_power_w": 80, "plans": 20,
+            "profile": PROFILE, **changes}
+
+
+class Answer:
+    def __init__(self, response):
+        self.status, self.headers, self.body = response.status, response.headers, response.read()
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class ServerTest(unittest.TestCase):
+    harpe = None  # set by the script that runs the tests
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.store = f"sqlite:{self.folder}/harpe.db"
+        self.server = None
+
+    def start(self, *options):
+        self.server = subprocess.Popen(
+            [self.harpe, "serve", "--tcp", "127.0.0.1:0", "--store", self.store, "--log", self.folder / "log", *options],
+            stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.stop)
+        said = ""
+        while "listening on" not in said:
+            line = self.server.stderr.readline()
+            if not line:
+                self.fail("the server did not start: " + said)
+            said += line
+        self.address = said.split("listening on ")[1].split()[0].removeprefix("http://")
+
+    def stop(self):
+        if self.server.poll() is None:
+            self.server.terminate()
+        self.server.wait(60)
+        self.server.stderr.close()
+        return self.server.returncode
+
+    def kill(self):
+        self.server.kill()
+        self.server.wait(60)
+        self.server.stderr.close()
+
+    def ask(self, method, path, body=None, headers={}):
+        connection = http.client.HTTPConnection(self.address, timeout=60)
+        try:
+            text = body if isinstance(body, (str, bytes)) or body is None else json.dumps(body)
+            connection.request(method, path, text, dict(headers))
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def good(self, *arguments, **more):
+        answer = self.ask(*arguments, **more)
+        self.assertIn(answer.status, (200, 201), answer.body)
+        return answer.json()
+
+    def begin(self, job="j", **changes):
+        spec = specification(**changes)
+        self.good("PUT", f"/v1/jobs/{job}", spec)
+        for data in range(spec["data"]):
+            for stage in range(spec["stages"]):
+                self.good("POST", f"/v1/jobs/{job}/ranks",
+                          {"data": data, "stage": stage, "session": f"s{data}{stage}", "clocks_mhz": CLOCKS})
+
+    def wait_for(self, holds, seconds=60):
+        end = time.monotonic() + seconds
+        while not holds():
+            self.assertLess(time.monotonic(), end, "it did not come")
+            time.sleep(0.02)
+
+    def wait_for_phase(self, phase, job="j"):
+        self.wait_for(lambda: self.good("GET", f"/v1/jobs/{job}")["phase"] == phase)
+
+
+def run(harpe):
+    ServerTest.harpe = harpe
+    unittest.main(argv=["test", "-v"])

@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""`harpe serve` as a process: what docs/openapi.yaml promises, Zeus's protocol word by word, crashes.
+Usage: server_test.py HARPE"""
+
+import datetime
+import json
+import subprocess
+import sys
+import threading
+
+import server_process
+from server_process import CLOCKS, ServerTest, specification
+
+
+class Crashes(ServerTest):
+    def test_what_was_promised_survives_kill_9(self):
+        self.start()
+        self.begin(data=2)
+        self.wait_for_phase("running")
+        plans = self.good("GET", "/v1/jobs/j/plans")
+        self.good("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.3})
+        self.good("PUT", "/v1/jobs/j/wish", {"slowdown": 0.02})
+        self.good("PUT", "/v1/jobs/gone", specification())
+        self.good("DELETE", "/v1/jobs/gone")
+        before = self.good("GET", "/v1/jobs/j")
+        self.kill()
+        self.start()
+        after = self.good("GET", "/v1/jobs/j")
+        for same in ("name", "phase", "ranks_registered", "stragglers", "wish", "data", "stages"):
+            self.assertEqual(after[same], before[same], same)
+        self.assertEqual(self.good("GET", "/v1/jobs/j/plans"), plans)
+        self.assertEqual(self.ask("GET", "/v1/jobs/gone").status, 404)
+        self.assertTrue(self.good("GET", "/v1/jobs/j/log")["events"])
+        # The same job and rank again are no others.
+        self.assertEqual(self.ask("PUT", "/v1/jobs/j", specification(data=2)).status, 200)
+        self.good("POST", "/v1/jobs/j/ranks", {"data": 1, "stage": 1, "session": "s11", "clocks_mhz": CLOCKS})
+        self.assertEqual(self.good("DELETE", "/v1/jobs/j/stragglers/1")["phase"], "running")
+
+    def test_every_answered_registration_survives_a_kill_in_the_middle(self):
+        self.start("--requests-per-second", "0")
+        self.good("PUT", "/v1/jobs/j", specification(data=200))
+        answered = []
+
+        def register(first):
+            for data in range(first, 200, 4):
+                for stage in range(2):
+                    try:
+                        answer = self.ask("POST", "/v1/jobs/j/ranks", {
+                            "data": data, "stage": stage, "session": f"s{data}-{stage}", "clocks_mhz": CLOCKS})
+                    except (OSError, EOFError):
+                        return
+                    if answer.status == 200:
+                        answered.append((data, stage))
+
+        threads = [threading.Thread(target=register, args=(first,)) for first in range(4)]
+        for thread in threads:
+            thread.start()
+        self.wait_for(lambda: len(answered) > 60)
+        self.kill()
+        for thread in threads:
+            thread.join()
+        self.start("--requests-per-second", "0")
+        for data, stage in answered:
+            other = self.ask("POST", "/v1/jobs/j/ranks",
+                             {"data": data, "stage": stage, "session": "other", "clocks_mhz": CLOCKS})
+            self.assertEqual(other.status, 409, (data, stage))
+
+    def test_it_stops_when_asked_and_keeps_everything(self):
+        self.start()
+        self.begin()
+        self.wait_for_phase("running")
+        self.assertEqual(self.stop(), 0)
+        self.start()
+        self.assertEqual(self.good("GET", "/v1/jobs/j")["phase"], "running")
+
+    def test_a_second_server_on_one_file_is_refused(self):
+        self.start()
+        second = subprocess.run([self.harpe, "serve", "--tcp", "127.0.0.1:0", "--store", self.store],
+                                capture_output=True, text=True, timeout=60)
+        self.assertEqual(second.returncode, 75, second.stderr)
+
+
+class Zeus(ServerTest):
+    """Section 2 of Zeus's wire formats."""
+
+    JOB = {"job_id": "", "pp_degree": 2, "dp_degree": 1, "tp_degree": 1, "world_size": 2, "job_metadata": None}
+
+    def register(self, metadata, **changes):
+        return self.ask("POST", "/register_job", {**self.JOB, "job_metadata": metadata, **changes})
+
+    def rank(self, job, rank, **changes):
+        return self.ask("POST", f"/register_rank/{job}", {
+            "rank": rank, "dp_rank": 0, "pp_rank": rank, "tp_rank": 0, "available_frequencies": CLOCKS, **changes})
+
+    def schedules(self, job):
+        """Both ranks ask at the same time."""
+        answers = [None, None]
+
+        def ask(rank):
+            answers[rank] = self.ask("GET", f"/schedule/{job}?rank={rank}")
+
+        threads = [threading.Thread(target=ask, args=(rank,)) for rank in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return answers
+
+    def test_answers_are_those_of_zeus(self):
+        self.start()
+        self.good("PUT", "/v1/jobs/gpt3", specification())
+        answer = self.register("gpt3")
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(answer.headers["Content-Type"], "application/json")
+        job = answer.json()
+        time, rest = job[:19], job[19:]
+        datetime.datetime.strptime(time, "%Y-%m-%d-%H-%M-%S")
+        self.assertEqual(rest, "+dp1+pp2+tp1+PointSolution+gpt3")
+        for rank in range(2):
+            answer = self.rank(job, rank)
+            self.assertEqual((answer.status, answer.body), (200, b"null"))
+        for rank, answer in enumerate(self.schedules(job)):
+            self.assertEqual(answer.status, 200)
+            schedule = answer.json()
+            self.assertEqual(set(schedule), {"rank", "frequencies"})
+            self.assertEqual(schedule["rank"], rank)
+            orders = self.good("GET", f"/v1/jobs/gpt3/orders?data=0&stage={rank}")["orders"][-1]["clocks_mhz"]
+            self.assertEqual([clock for _, clock in schedule["frequencies"]], orders)
+        result = {"rank": 0, "iter_time": [0.3, 0.3], "iter_energy": [40.0, 41.0],
+                  "time_breakdown": {"forward": [[0.01] * 4] * 2, "backward": [[0.02] * 4] * 2},
+                  "energy_breakdown": {"forward": [[3.0] * 4] * 2, "backward": [[6.0] * 4] * 2}}
+        answer = self.ask("POST", f"/result/{job}", result)
+        self.assertEqual((answer.status, answer.body), (200, b"null"))
+        self.assertEqual(self.good("GET", "/v1/jobs/gpt3")["reports"], 2)
+        # The last plan repeats.
+        self.assertEqual([answer.status for answer in self.schedules(job)], [200, 200])
+
+    def test_the_schedule_waits_for_all_ranks(self):
+        self.start()
+        self.good("PUT", "/v1/jobs/gpt3", specification())
+        job = self.register("gpt3").json()
+        self.rank(job, 0)
+        done = []
+        first = threading.Thread(target=lambda: done.append(self.ask("GET", f"/schedule/{job}?rank=0")))
+        first.start()
+        self.rank(job, 1)
+        first.join(0.5)
+        self.assertEqual(done, [])
+        self.assertEqual(self.ask("GET", f"/schedule/{job}?rank=1").status, 200)
+        first.join(60)
+        self.assertEqual(done[0].status, 200)
+
+    def test_what_does_not_fit_is_422(self):
+        self.start()
+        self.good("PUT", "/v1/jobs/gpt3", specification())
+        for change, field in (({"job_id": "x"}, "job_id"), ({"world_size": 3}, "world_size"),
+                              ({"pp_degree": 0}, "pp_degree"), ({"tp_degree": "a"}, "tp_degree")):
+            answer = self.register("gpt3", **change)
+            self.assertEqual(answer.status, 422, answer.body)
+            for detail in answer.json()["detail"]:
+                self.assertEqual(set(detail), {"loc", "msg", "type"})
+            self.assertIn(field, answer.json()["detail"][0]["loc"])
+        self.assertEqual(self.ask("POST", "/register_job", "{").status, 422)
+        self.assertEqual(self.ask("POST", "/register_job", "{}").status, 422)
+        job = self.register("gpt3").json()
+        self.assertEqual(self.rank(job, -1).status, 422)
+        self.assertEqual(self.ask("GET", f"/schedule/{job}").status, 422)
+        self.assertEqual(self.ask("GET", f"/schedule/{job}?rank=x").status, 422)
+        self.assertEqual(self.ask("POST", f"/result/{job}", {"rank": 0}).status, 422)
+        for path in ("/register_rank/none", "/result/none"):
+            self.assertEqual(self.ask("POST", path, {}).status, 404)
+        self.assertEqual(self.ask("GET", "/schedule/none?rank=0").status, 404)
+        self.assertEqual(self.ask("GET", "/register_job").status, 405)
+        self.assertEqual(self.rank(job, 2).status, 400)
+        self.assertEqual(self.ask("GET", f"/schedule/{job}?rank=0").status, 400)
+
+    def test_without_a_plan_the_schedule_says_so(self):
+        self.start()
+        job = self.register(None).json()
+        for rank in range(2):
+            self.assertEqual(self.rank(job, rank).status, 200)
+        for answer in self.schedules(job):
+            self.assertEqual(answer.status, 400)
+            self.assertIn("job_metadata", answer.json()["detail"])
+        # Other degrees than the job has.
+        self.good("PUT", "/v1/jobs/wide", specification(data=2))
+        job = self.register("wide").json()
+        for rank in range(2):
+            self.rank(job, rank)
+        for answer in self.schedules(job):
+            self.assertEqual(answer.status, 400)
+            self.assertIn("other degrees", answer.json()["detail"])
+        self.assertEqual(self.register('{"schedule": "none"}').status, 400)
+        self.assertEqual(self.register('{"schedule": "1f1b", "micro_batches": 2, "stages": 3}').status, 400)
+
+    def test_results_profile_the_job(self):
+        self.start()
+        job = self.register(json.dumps({"schedule": "1f1b", "micro_batches": 4, "blocking_power_w": 80,
+                                        "profiling": {"iterations_per_clock": 2, "most_iterations_per_clock": 2,
+                                                      "warm_up": 0, "slowdown_limit": 100}})).json()
+        for rank in range(2):
+            self.rank(job, rank)
+        costs = {}
+        for line in server_process.PROFILE.splitlines()[1:]:
+            stage, name, clock, time, energy = line.split(",")
+            costs[int(stage), name, int(clock)] = float(time), float(energy)
+        for _ in range(60):
+            told = [answer.json() for answer in self.schedules(job)]
+            if self.good("GET", f"/v1/jobs/{job}")["phase"] == "running":
+                break
+            for rank, schedule in enumerate(told):
+                time, energy = {"forward": [], "backward": []}, {"forward": [], "backward": []}
+                for name, clock in schedule["frequencies"]:
+                    one = costs[rank, name, clock]
+                    time[name].append(one[0])
+                    energy[name].append(one[1])
+                result = {"rank": rank, "iter_time": [0.35] * 4, "iter_energy": [60.0] * 4,
+                          "time_breakdown": {name: [values] * 4 for name, values in time.items()},
+                          "energy_breakdown": {name: [values] * 4 for name, values in energy.items()}}
+                self.assertEqual(self.ask("POST", f"/result/{job}", result).status, 200)
+        status = self.good("GET", f"/v1/jobs/{job}")
+        self.assertEqual(status["phase"], "running", status)
+        # What was reported came back as its profile.
+        lines = self.ask("GET", f"/v1/jobs/{job}/profile").body.decode().splitlines()[1:]
+        self.assertEqual(len(lines), len(costs))
+        for line in lines:
+            stage, name, clock, *cost = line.split(",")
+            for measured, true in zip(map(float, cost), costs[int(stage), name, int(clock)]):
+                self.assertAlmostEqual(measured / true, 1, places=5)
+
+
+if __name__ == "__main__":
+    server_process.run(sys.argv[1])

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Zeus's pipeline frequency client, as it is on PyPI, trains against `harpe serve` on simulated GPUs
+and gets our plan's clocks. Usage: zeus_pipeline_test.py HARPE FOLDER_OF_NVML_LIBRARY VENV"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import server_process
+from server_process import PROFILE, ServerTest
+
+LIBRARY, VENV = (pathlib.Path(argument).resolve() for argument in sys.argv[2:4])
+PYTHON = VENV / "bin" / "python"
+if not PYTHON.exists():
+    print(f"{PYTHON} is missing: run scripts/install-dependencies.sh")
+    sys.exit(77)
+STAND_IN = pathlib.Path(__file__).resolve().parent / "torch_stand_in"
+
+# One rank: a pipeline's list of instructions, with the clock of the GPU noted while each one runs.
+RANK = textwrap.dedent("""
+    import json, os, sys, time
+    import pynvml
+    from zeus.optimizer.pipeline_frequency.optimizer import PipelineFrequencyOptimizer
+
+    def clock(handle):
+        return pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)
+
+    def main():
+        rank = int(os.environ["RANK"])
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByIndex(rank)
+        optimizer = PipelineFrequencyOptimizer(
+            rank=rank, dp_rank=0, pp_rank=rank, tp_rank=0, device_id=rank, dp_degree=1, pp_degree=2, tp_degree=1,
+            world_size=2, server_url=sys.argv[1], job_metadata=sys.argv[2] or None)
+        plan = [tuple(item) for item in optimizer.freq_schedule]
+        seen = []
+        for step in range(2):
+            optimizer.on_step_begin()
+            for name, wanted in plan:
+                optimizer.on_instruction_begin(name)
+                end = time.monotonic() + 20
+                while clock(handle) != wanted and time.monotonic() < end:
+                    time.sleep(0.01)
+                seen.append(clock(handle))
+                optimizer.on_instruction_end(name)
+            optimizer.on_step_end()
+        optimizer.frequency_controller.end()
+        print(json.dumps({"plan": plan, "seen": seen}))
+
+    if __name__ == "__main__":
+        main()
+""")
+
+
+class ZeusPipeline(ServerTest):
+    def train(self, metadata):
+        """Both ranks; what they were told and which clocks their GPUs had."""
+        simulation = self.folder / "simulation.toml"
+        simulation.write_text(f'state_file = "{self.folder}/state"\n[[gpu]]\nmodel = "a40"\ncount = 2\n')
+        script = self.folder / "rank.py"
+        script.write_text(RANK)
+        broadcast = self.folder / f"broadcast{self.trainings}"
+        self.trainings += 1
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(LIBRARY), "HARPE_SIMULATION": str(simulation),
+                       "PYTHONPATH": f"{STAND_IN}:{LIBRARY}", "HARPE_TEST_BROADCAST": str(broadcast)}
+        ranks = [subprocess.Popen([PYTHON, script, f"http://{self.address}", metadata], text=True,
+                                  env={**environment, "RANK": str(rank)},
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
+        told = []
+        for rank in ranks:
+            out, err = rank.communicate(timeout=240)
+            told.append(json.loads(out) if rank.returncode == 0 else err)
+        return told
+
+    def setUp(self):
+        super().setUp()
+        self.trainings = 0
+
+    def check(self, told, job):
+        for stage, rank in enumerate(told):
+            self.assertIsInstance(rank, dict, rank)
+            orders = self.good("GET", f"/v1/jobs/{job}/orders?data=0&stage={stage}")["orders"][-1]
+            self.assertEqual(orders["purpose"], "plan")
+            self.assertEqual([clock for _, clock in rank["plan"]], orders["clocks_mhz"])
+            self.assertEqual(rank["seen"], orders["clocks_mhz"] * 2)
+        names = [[name for name, _ in rank["plan"]] for rank in told]
+        self.assertEqual(names, [["forward"] * 2 + ["backward", "forward"] * 2 + ["backward"] * 2,
+                                 ["forward", "backward"] * 4])
+        # There is something to save: not all clocks are the highest.
+        self.assertLess(min(clock for rank in told for _, clock in rank["plan"]), 1740)
+
+    def test_a_job_of_this_server_is_named(self):
+        self.start()
+        self.good("PUT", "/v1/jobs/gpt3-run7", server_process.specification(wish={"slowdown": 0.1}))
+        self.check(self.train("gpt3-run7"), "gpt3-run7")
+        # Training starts again: the new ranks take the places of the old ones.
+        self.check(self.train("gpt3-run7"), "gpt3-run7")
+
+    def test_a_job_comes_in_the_metadata(self):
+        self.start()
+        told = self.train(json.dumps({"schedule": "1f1b", "micro_batches": 4, "profile": PROFILE,
+                                      "blocking_power_w": 80, "wish": {"slowdown": 0.1}}))
+        self.assertIsInstance(told[0], dict, told[0])
+        [job] = self.good("GET", "/v1/jobs")["jobs"]
+        self.assertRegex(job["id"], r"^\d{4}(-\d\d){5}\+dp1\+pp2\+tp1\+PointSolution$")
+        self.check(told, job["id"])
+
+    def test_without_either_the_client_is_told_what_to_give(self):
+        self.start()
+        for error in self.train("just some words"):
+            self.assertIn("400", error)
+            self.assertIn("job_metadata must say which plan to use", error)
+
+
+if __name__ == "__main__":
+    server_process.run(sys.argv[1])
