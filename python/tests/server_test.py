@@ -1,0 +1,365 @@
+"""The client of the server's HTTP interface: what it asks, and what it makes of any answer.
+
+The other end is Python's own HTTP server, which answers what a test says: also what Harpe's server
+never would. Against ``harpe serve`` itself there is ``end_to_end_test.py``."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import harpe
+from harpe import errors
+from harpe.server import Events
+
+
+class Other:
+    """A server that answers as it is told, and notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.answers: list[tuple[int, str, bytes]] = []
+        self.default = (200, "application/json", b"{}")
+        other = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            wbufsize = -1  # head and body in one packet
+
+            def answer(self) -> None:
+                size = int(self.headers.get("Content-Length") or 0)
+                body = json.loads(self.rfile.read(size)) if size else None
+                other.asked.append((self.command, self.path, body))
+                other.headers.append({name.lower(): value for name, value in self.headers.items()})
+                status, kind, content = other.answers.pop(0) if other.answers else other.default
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                if 300 <= status < 400:
+                    self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_GET = do_PUT = do_POST = do_DELETE = answer  # noqa: N815
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def answer(self, status: int, body: Any, kind: str = "application/json") -> None:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.answers.append((status, kind, content))
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture(scope="module")
+def others() -> Iterator[Other]:
+    other = Other()
+    yield other
+    other.close()
+
+
+@pytest.fixture
+def other(others: Other) -> Other:
+    others.asked.clear()
+    others.headers.clear()
+    others.answers.clear()
+    return others
+
+
+@pytest.fixture
+def job(other: Other) -> harpe.Job:
+    return harpe.Server(other.url, timeout=5).job("gpt3")
+
+
+Call = Callable[[harpe.Job], Any]
+
+# What docs/openapi.yaml has.
+CALLS: dict[str, tuple[Call, tuple[str, str, Any]]] = {
+    "status": (lambda job: job.status(), ("GET", "/v1/jobs/gpt3", None)),
+    "register": (lambda job: job.register({"stages": 2}), ("PUT", "/v1/jobs/gpt3", {"stages": 2})),
+    "remove": (lambda job: job.remove(), ("DELETE", "/v1/jobs/gpt3", None)),
+    "slowdown": (
+        lambda job: job.wish(slowdown=0.05),
+        ("PUT", "/v1/jobs/gpt3/wish", {"slowdown": 0.05}),
+    ),
+    "no slowdown": (
+        lambda job: job.wish(slowdown=0),
+        ("PUT", "/v1/jobs/gpt3/wish", {"slowdown": 0}),
+    ),
+    "deadline": (
+        lambda job: job.wish(deadline_s=1.5),
+        ("PUT", "/v1/jobs/gpt3/wish", {"deadline_s": 1.5}),
+    ),
+    "power cap": (
+        lambda job: job.wish(power_cap_w=12000),
+        ("PUT", "/v1/jobs/gpt3/wish", {"power_cap_w": 12000}),
+    ),
+    "least energy": (
+        lambda job: job.wish(least_energy=True),
+        ("PUT", "/v1/jobs/gpt3/wish", {"least_energy": True}),
+    ),
+    "straggler": (
+        lambda job: job.straggler(1, 1.2),
+        ("PUT", "/v1/jobs/gpt3/stragglers/1", {"factor": 1.2}),
+    ),
+    "straggler for a while": (
+        lambda job: job.straggler(1, 1.2, for_s=60),
+        ("PUT", "/v1/jobs/gpt3/stragglers/1", {"factor": 1.2, "for_s": 60}),
+    ),
+    "straggler until": (
+        lambda job: job.straggler(0, 2, until=1.8e9),
+        ("PUT", "/v1/jobs/gpt3/stragglers/0", {"factor": 2, "until": 1.8e9}),
+    ),
+    "healed": (lambda job: job.healed(1), ("DELETE", "/v1/jobs/gpt3/stragglers/1", None)),
+    "frontier": (lambda job: job.frontier(), ("GET", "/v1/jobs/gpt3/frontier", None)),
+    "plans": (lambda job: job.plans(), ("GET", "/v1/jobs/gpt3/plans", None)),
+    "profile": (lambda job: job.profile(), ("GET", "/v1/jobs/gpt3/profile", None)),
+    "events": (
+        lambda job: job.events(data=0, stage=1).close(),
+        ("GET", "/v1/jobs/gpt3/events?data=0&stage=1", None),
+    ),
+    "all events": (lambda job: job.events().close(), ("GET", "/v1/jobs/gpt3/events", None)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_each_call_asks_its_route(other: Other, job: harpe.Job, name: str) -> None:
+    call, expected = CALLS[name]
+    call(job)
+    assert other.asked == [expected]
+
+
+def test_answers_come_as_they_are(other: Other, job: harpe.Job) -> None:
+    other.answer(200, {"jobs": [{"id": "gpt3", "phase": "running"}]})
+    assert job.server.jobs() == [{"id": "gpt3", "phase": "running"}]
+    other.answer(200, {"events": [{"sequence": 4}]})
+    assert job.log(after=3) == [{"sequence": 4}]
+    other.answer(200, b"stage,instruction\n", "text/csv")
+    assert job.profile() == "stage,instruction\n"
+    other.answer(200, {"status": "ok"})
+    assert job.server.health() == {"status": "ok"}
+    other.answer(200, b"# HELP x\n", "text/plain")
+    assert job.server.metrics() == "# HELP x\n"
+    other.answer(204, b"")
+    assert job.healed(0) == {}
+    assert [asked[1] for asked in other.asked][1] == "/v1/jobs/gpt3/log?after=3"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.text(min_size=1, max_size=20).filter(lambda text: text not in (".", "..")))
+def test_an_id_stays_one_part_of_the_path(other: Other, id: str) -> None:
+    try:
+        id.encode()
+    except UnicodeEncodeError:
+        return
+    other.asked.clear()
+    harpe.Server(other.url).job(id).status()
+    path = other.asked[0][1]
+    assert path.count("/") == 3
+    assert unquote(path.rsplit("/", 1)[1]) == id
+
+
+@pytest.mark.parametrize("id", ["", ".", ".."])
+def test_what_is_no_id_is_refused(id: str) -> None:
+    with pytest.raises(harpe.InvalidInputError):
+        harpe.Server("http://10.0.0.1:7070").job(id)
+
+
+@pytest.mark.parametrize(
+    "wishes", [{}, {"slowdown": 0.1, "deadline_s": 2}, {"least_energy": False}]
+)
+def test_a_wish_is_one(other: Other, job: harpe.Job, wishes: dict[str, Any]) -> None:
+    with pytest.raises(harpe.InvalidInputError, match="exactly one"):
+        job.wish(**wishes)
+    assert other.asked == []
+
+
+def test_the_token_goes_along_and_nowhere_else(
+    other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARPE_SERVER", other.url)
+    monkeypatch.setenv("HARPE_TOKEN", "secret")
+    server = harpe.Server()
+    assert "secret" not in repr(server)
+    other.answer(200, {"jobs": []})
+    server.jobs()
+    assert other.headers[0]["authorization"] == "Bearer secret"
+    other.answer(302, {})
+    with pytest.raises(harpe.Error) as caught:
+        server.jobs()
+    assert caught.value.status == 302
+    assert len(other.asked) == 2  # nobody was followed
+
+
+# What goes wrong.
+
+KINDS = [
+    (400, "invalid_input", harpe.InvalidInputError, ValueError),
+    (403, "no_permission", harpe.NoPermissionError, PermissionError),
+    (404, "not_found", harpe.NotFoundError, LookupError),
+    (409, "conflict", harpe.ConflictError, harpe.Error),
+    (422, "infeasible", harpe.InfeasibleError, ValueError),
+    (501, "not_supported", harpe.NotSupportedError, NotImplementedError),
+    (503, "unavailable", harpe.UnavailableError, ConnectionError),
+    (500, "internal", harpe.Error, Exception),
+]
+
+
+@pytest.mark.parametrize(("status", "code", "kind", "builtin"), KINDS)
+def test_each_refusal_is_its_exception(
+    other: Other, job: harpe.Job, status: int, code: str, kind: type, builtin: type
+) -> None:
+    other.answer(status, {"error": {"code": code, "message": "what to do about it"}})
+    with pytest.raises(builtin) as caught:
+        job.status()
+    assert type(caught.value) is kind
+    assert str(caught.value) == "what to do about it"
+    assert caught.value.code == code  # type: ignore[attr-defined]
+    assert caught.value.status == status  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 429, 500, 502, 503, 504, 599])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>Bad gateway</html>", b"[]", b'{"error": 5}', b'{"error": {"code": []}}', b"\xff"],
+)
+def test_a_refusal_of_somebody_else_is_an_exception_too(
+    other: Other, job: harpe.Job, status: int, body: bytes
+) -> None:
+    other.answer(status, body, "text/html")
+    with pytest.raises(harpe.Error, match=str(status)) as caught:
+        job.status()
+    assert caught.value.status == status
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"{", b"\xff\xfe", b"nonsense"])
+def test_an_answer_that_is_no_json_is_told(other: Other, job: harpe.Job, body: bytes) -> None:
+    other.answer(200, body)
+    with pytest.raises(harpe.UnavailableError, match="something else than JSON"):
+        job.status()
+
+
+def test_a_server_that_is_not_there_is_told_with_what_to_do() -> None:
+    with pytest.raises(harpe.UnavailableError, match="harpe serve"):
+        harpe.Server("127.0.0.1:9", timeout=5).jobs()
+
+
+def test_a_server_that_says_nothing_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(harpe.UnavailableError):
+            harpe.Server(url, timeout=0.2).jobs()
+
+
+def test_a_server_that_speaks_otherwise_or_hangs_up_is_told() -> None:
+    for answer in (b"SSH-2.0-OpenSSH\r\n", b"", b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nx"):
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+
+            def serve(listening: socket.socket = listening, answer: bytes = answer) -> None:
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(answer)
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            with pytest.raises(harpe.UnavailableError):
+                harpe.Server(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=5).health()
+            thread.join()
+
+
+@pytest.mark.parametrize("url", ["ftp://10.0.0.1", "http://", "file:///etc/passwd"])
+def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
+    with pytest.raises(harpe.InvalidInputError):
+        harpe.Server(url)
+
+
+def test_a_server_has_to_be_given() -> None:
+    with pytest.raises(harpe.InvalidInputError, match="HARPE_SERVER"):
+        harpe.Server()
+
+
+@pytest.mark.parametrize("spec", [{"plans": float("nan")}, {"name": object()}])
+def test_what_is_no_json_is_not_sent(other: Other, job: harpe.Job, spec: dict[str, Any]) -> None:
+    with pytest.raises(harpe.InvalidInputError):
+        job.register(spec)
+    assert other.asked == []
+
+
+def test_every_code_has_one_exception() -> None:
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, harpe.Error):
+            assert type(errors.error_of(kind.code, "x")) is kind
+
+
+# Events.
+
+
+class Pieces:
+    """An answer whose bytes come as they come."""
+
+    def __init__(self, text: bytes) -> None:
+        self._lines = text.splitlines(keepends=True)
+        self.closed = False
+
+    def readline(self, limit: int) -> bytes:
+        return self._lines.pop(0) if self._lines else b""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+words = st.text(
+    st.characters(codec="utf-8", exclude_characters="\r\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"),
+    min_size=1,
+    max_size=8,
+)
+data = st.dictionaries(words, st.one_of(st.integers(), words, st.none()), max_size=3)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["orders", "phase", "notice"]), data)), st.booleans())
+def test_events_come_as_they_were_sent(sent: list[tuple[str, Any]], spaces: bool) -> None:
+    space = " " if spaces else ""
+    text = ": hello\n\n"
+    for kind, body in sent:
+        text += f"event:{space}{kind}\ndata:{space}{json.dumps(body)}\n\n: hb\n\n"
+    with Events(Pieces(text.encode())) as events:
+        assert [(event.kind, event.data) for event in events] == sent
+
+
+@given(st.binary(max_size=200))
+def test_any_stream_ends_well(text: bytes) -> None:
+    stream = Pieces(text)
+    with Events(stream) as events:
+        for event in events:
+            assert isinstance(event.data, dict)
+    assert stream.closed
+
+
+def test_data_of_several_lines_are_one_event() -> None:
+    events = list(Events(Pieces(b'data: {"a":\ndata: 1}\n\ndata: {"cut": tr')))
+    assert [(event.kind, event.data) for event in events] == [("message", {"a": 1})]
+
+
+def test_events_are_read_off_a_connection(other: Other, job: harpe.Job) -> None:
+    other.answer(200, b'event: phase\ndata: {"phase": "running"}\n\n', "text/event-stream")
+    with job.events() as events:
+        assert [tuple(event) for event in events] == [("phase", {"phase": "running"})]
