@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""A pipeline written by hand over torch.distributed, with Harpe: 1F1B over gloo, on CPUs.
+
+    examples/train_torch.py --data 2 --stages 2              # starts all ranks on this machine
+    torchrun --nproc-per-node 4 examples/train_torch.py --data 2 --stages 2
+
+What a training script adds for Harpe is marked "Harpe:"; server and job come from HARPE_SERVER and
+HARPE_JOB, and without them training is what it was. Processes really exchange activations and
+gradients, and the numbers are those of training without a pipeline (--check).
+
+With HARPE_SIMULATION each computation also keeps a simulated GPU busy for as long as a real one
+would be at its clock (docs/simulated-gpus.md): nothing of that is a measurement.
+"""
+
+import argparse
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import harpe  # Harpe: the first line of three
+
+WIDTH = 32
+SAMPLES = 8  # of a micro-batch
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=int, default=1, help="pipelines")
+    parser.add_argument("--stages", type=int, default=2, help="of a pipeline, a process each")
+    parser.add_argument("--micro-batches", type=int, default=4)
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=0.02,
+        help="forward of stage 0 on a simulated GPU at its highest clock (default: %(default)s)",
+    )
+    parser.add_argument("--check", action="store_true", help="compare with training on one process")
+    return parser.parse_args()
+
+
+# --- What is trained ------------------------------------------------------------------------------
+
+
+def stage_module(stage):
+    torch.manual_seed(1000 + stage)
+    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh())
+
+
+def micro_batch(iteration, pipeline, number):
+    generator = torch.Generator().manual_seed(iteration * 10007 + pipeline * 101 + number)
+    return [torch.randn(SAMPLES, WIDTH, generator=generator) for _ in ("input", "target")]
+
+
+def reference_losses(arguments):
+    """The same training on one process."""
+    model = nn.Sequential(*[stage_module(stage) for stage in range(arguments.stages)])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    count = arguments.data * arguments.micro_batches
+    losses = []
+    for iteration in range(arguments.iterations):
+        total = 0.0
+        for pipeline in range(arguments.data):
+            for number in range(arguments.micro_batches):
+                x, target = micro_batch(iteration, pipeline, number)
+                loss = nn.functional.mse_loss(model(x), target) / count
+                loss.backward()
+                total += loss.item()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(total)
+    return losses
+
+
+# --- A simulated GPU ------------------------------------------------------------------------------
+
+
+class SimulatedGpu:
+    """Is busy as long as a real one; does nothing without a simulation."""
+
+    def __init__(self, gpu, seconds):
+        self.gpu, self.seconds, self.run = gpu, seconds, None
+        if os.environ.get("HARPE_SIMULATION"):
+            import harpe_sim
+
+            self.run = harpe_sim.run
+
+    def compute(self, share):
+        if self.run is not None:
+            self.run(self.gpu, self.seconds * share, 0.2)
+
+
+# --- The pipeline ---------------------------------------------------------------------------------
+
+
+class Pipeline:
+    """One stage of one pipeline."""
+
+    def __init__(self, arguments, rank, client):
+        self.client, self.micro_batches = client, arguments.micro_batches
+        self.stages, self.stage = arguments.stages, rank % arguments.stages
+        self.pipeline, self.pipelines = rank // arguments.stages, arguments.data
+        self.previous = rank - 1 if self.stage > 0 else None
+        self.next = rank + 1 if self.stage < self.stages - 1 else None
+        self.module = stage_module(self.stage)
+        self.optimizer = torch.optim.SGD(self.module.parameters(), lr=0.05)
+        # Later stages have less to do: that is the slack that a plan uses.
+        share = 1.0 - 0.4 * self.stage / max(1, self.stages - 1)
+        self.gpu = SimulatedGpu(int(os.environ.get("HARPE_GPU", rank)), arguments.seconds * share)
+        self.groups = [
+            dist.new_group([p * self.stages + s for p in range(self.pipelines)])
+            for s in range(self.stages)
+        ]
+
+    def forward(self, iteration, number):
+        x, target = micro_batch(iteration, self.pipeline, number)
+        if self.previous is not None:
+            dist.recv(x, self.previous)
+            x.requires_grad_()
+        with self.client.forward(micro_batch=number):  # Harpe: the third line
+            y = self.module(x)
+            if self.next is None:
+                y = nn.functional.mse_loss(y, target) / (self.micro_batches * self.pipelines)
+                self.loss += y.item()
+            self.gpu.compute(1.0)
+        if self.next is not None:
+            self.sent.append((dist.isend(y.detach(), self.next), y))
+        self.held[number] = (x, y)
+
+    def backward(self, number):
+        x, y = self.held.pop(number)
+        gradient = None
+        if self.next is not None:
+            gradient = torch.empty_like(y)
+            dist.recv(gradient, self.next)
+        with self.client.backward(micro_batch=number):  # Harpe: and again
+            y.backward(gradient)
+            self.gpu.compute(2.0)
+        if self.previous is not None:
+            self.sent.append((dist.isend(x.grad, self.previous), x))
+
+    def iterate(self, iteration):
+        """1F1B, then the gradients of all pipelines, then the optimizer. Answers the loss."""
+        self.loss, self.held, self.sent = 0.0, {}, []
+        with self.client.iteration(iteration):
+            ahead = min(self.stages - 1 - self.stage, self.micro_batches)
+            for k in range(self.micro_batches + ahead):
+                if k < self.micro_batches:
+                    self.forward(iteration, k)
+                if k >= ahead:
+                    self.backward(k - ahead)
+            for work, _ in self.sent:
+                work.wait()
+            for parameter in self.module.parameters():
+                dist.all_reduce(parameter.grad, group=self.groups[self.stage])
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+        loss = torch.tensor([self.loss])
+        dist.all_reduce(loss)
+        return loss.item()
+
+
+def train(arguments):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    if dist.get_world_size() != arguments.data * arguments.stages:
+        sys.exit(f"{arguments.data} x {arguments.stages} needs as many processes")
+    # Harpe: the second line. RANK counts stages, then pipelines.
+    client = harpe.start(
+        schedule="1f1b",
+        data=arguments.data,
+        stages=arguments.stages,
+        micro_batches=arguments.micro_batches,
+    )
+    pipeline = Pipeline(arguments, rank, client)
+    begun = time.monotonic()
+    losses = [pipeline.iterate(iteration) for iteration in range(arguments.iterations)]
+    seconds = (time.monotonic() - begun) / arguments.iterations
+    counts = client.counts()
+    client.close()
+    if rank == 0:
+        print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}, {seconds:.3f} s an iteration")
+        print(f"told Harpe of {counts.instructions} instructions, {counts.unexpected} out of order")
+        if arguments.check:
+            expected = reference_losses(arguments)
+            worst = max(abs(a - b) for a, b in zip(losses, expected, strict=True))
+            print(f"without a pipeline the losses differ by at most {worst:.1e}")
+            if worst > 1e-5 or counts.unexpected or counts.unknown:
+                sys.exit("this is not the same training")
+    dist.barrier()
+
+
+def start_all(arguments):
+    """Every rank as a process of this machine; the first failure ends them all."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ranks = arguments.data * arguments.stages
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks)}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, __file__, *sys.argv[1:]],
+            env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(ranks)
+    ]
+    try:
+        while any(process.poll() is None for process in processes):
+            if any(process.poll() for process in processes):
+                break
+            time.sleep(0.05)
+    finally:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+    return max(process.wait() != 0 for process in processes)
+
+
+def main():
+    arguments = options()
+    if "RANK" not in os.environ:
+        sys.exit(start_all(arguments))
+    train(arguments)
+
+
+if __name__ == "__main__":
+    main()

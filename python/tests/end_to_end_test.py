@@ -1,0 +1,246 @@
+"""Training with PyTorch, from its first iteration to a straggler and back: examples/train_torch.py
+with ``harpe serve`` and an agent on simulated GPUs, all of them real processes that talk over real
+sockets. Only the GPUs are simulated. And the client of the server, against the server itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harpe
+
+ROOT = Path(__file__).resolve().parents[2]
+# PyTorch is a package of Debian's, for Debian's interpreter.
+INTERPRETER = os.environ.get("HARPE_TORCH_PYTHON", "/usr/bin/python3")
+COMMAND = os.environ.get("HARPE_COMMAND", "")
+SIMULATED_NVML = os.environ.get("HARPE_SIMULATED_NVML", "")
+DATA, STAGES, MICRO_BATCHES = 2, 2, 2
+SIMULATION = """state_file = "{folder}/gpus"
+[[gpu]]
+model = "a100-sxm"
+count = 4
+call_ms = 1
+switch_ms = 5
+"""
+POLICY = """[[allow]]
+users = ["*"]
+gpus = ["*"]
+read = true
+clocks_mhz = [210, 1410]
+"""
+# Of one stage; the second does four fifths of it. At 1410, 1110 and 810 MHz.
+OPERATING_POINTS = [(1410, 1.0, 1.0), (1110, 1.1, 0.8), (810, 1.35, 0.75)]
+
+pytestmark = pytest.mark.skipif(not Path(COMMAND).is_file(), reason="HARPE_COMMAND is not built")
+
+
+@pytest.fixture(scope="module")
+def torch() -> None:
+    if subprocess.run([INTERPRETER, "-c", "import torch"], capture_output=True).returncode != 0:
+        pytest.skip(f"{INTERPRETER} has no torch")
+
+
+def profile() -> str:
+    lines = ["stage,instruction,frequency,time,energy"]
+    for stage in range(STAGES):
+        for instruction, seconds in (("forward", 0.02), ("backward", 0.04)):
+            share = seconds * (1 - 0.4 * stage)
+            for clock, slower, cheaper in OPERATING_POINTS:
+                time_s, energy_j = share * slower, 300 * share * cheaper
+                lines.append(f"{stage},{instruction},{clock},{time_s},{energy_j}")
+    return "\n".join(lines) + "\n"
+
+
+SPEC = {
+    "data": DATA,
+    "stages": STAGES,
+    "schedule": "1f1b",
+    "micro_batches": MICRO_BATCHES,
+    "blocking_power_w": 80.0,
+}
+
+
+class House:
+    """Server, agent, and whoever else is started; ended with the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: list[tuple[str, subprocess.Popen[bytes]]] = []
+
+    def start(self, name: str, *command: Any, **variables: str) -> subprocess.Popen[bytes]:
+        with self.log(name).open("wb") as log:
+            process = subprocess.Popen(
+                [str(part) for part in command],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **variables},
+            )
+        self.processes.append((name, process))
+        return process
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def said(self, name: str) -> str:
+        return self.log(name).read_text(errors="replace")
+
+    def wait(self, what: str, holds: Callable[[], Any], seconds: float = 120) -> Any:
+        end = time.monotonic() + seconds
+        while not (found := holds()):
+            for name, process in self.processes:
+                assert process.poll() in (None, 0), f"{name} ended: {self.said(name)[-3000:]}"
+            assert time.monotonic() < end, f"{what} did not come true"
+            time.sleep(0.05)
+        return found
+
+    def close(self) -> None:
+        for _, process in reversed(self.processes):
+            process.terminate()
+        for _, process in self.processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    house = House(tmp_path)
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def server(house: House) -> harpe.Server:
+    house.start("server", COMMAND, "serve", "--tcp", "127.0.0.1:0", "--store", "none")
+    found = house.wait(
+        "listening", lambda: re.search(r"listening on ([\d.]+:\d+)", house.said("server")), 30
+    )
+    return harpe.Server(found.group(1))
+
+
+def clocks_of(events: harpe.server.Events) -> Iterator[list[int]]:
+    for event in events:
+        if event.kind == "orders":
+            yield event.data["orders"][-1]["clocks_mhz"]
+
+
+def test_the_server_answers_its_client(server: harpe.Server) -> None:
+    assert server.health()
+    assert "harpe_" in server.metrics()
+    assert server.jobs() == []
+    job = server.job("gpt3")
+    with pytest.raises(harpe.NotFoundError):
+        job.status()
+    assert job.register({**SPEC, "profile": profile()})["ranks"] == DATA * STAGES
+    assert job.register({**SPEC, "profile": profile()})["ranks"] == DATA * STAGES
+    with pytest.raises(harpe.ConflictError):
+        job.register({**SPEC, "stages": 3})
+    with pytest.raises(harpe.InvalidInputError, match="schedule"):
+        server.job("other").register({"schedule": "2f2b", "micro_batches": 2})
+    assert [one["id"] for one in server.jobs()] == ["gpt3"]
+    assert job.status()["phase"] == "registering"
+    job.wish(slowdown=0.05)
+    assert job.status()["wish"]["slowdown"] == 0.05
+    with pytest.raises(harpe.InvalidInputError):
+        job.straggler(0, 0.5)
+    with pytest.raises(harpe.Error):
+        job.straggler(7, 1.2)
+    with job.events(data=0, stage=0) as events:
+        assert next(iter(events)).kind in ("orders", "phase")
+    assert isinstance(job.log(), list)
+    job.remove()
+    with pytest.raises(harpe.NotFoundError):
+        job.status()
+
+
+@pytest.mark.usefixtures("torch")
+def test_training_follows_plans_and_stragglers_and_stays_the_same(
+    house: House, server: harpe.Server, package: Path
+) -> None:
+    folder = house.folder
+    (folder / "simulation.toml").write_text(SIMULATION.format(folder=folder))
+    policy = folder / "policy.toml"
+    policy.write_text(POLICY)
+    policy.chmod(0o600)
+    agent = ["--policy", policy, "--simulate", folder / "simulation.toml", "--minimum-dwell", "1ms"]
+    sockets = ["--socket", folder / "agent.sock", "--clock-socket", folder / "clock.sock"]
+    house.start("agent", COMMAND, "agent", *agent, *sockets, "--log", folder / "agent-log")
+    house.wait("the agent", (folder / "clock.sock").exists)
+    job = server.job("train")
+    job.register({**SPEC, "name": "train", "profile": profile()})
+
+    variables = {
+        "HARPE_SERVER": server.url,
+        "HARPE_JOB": "train",
+        "HARPE_JOB_FILE": str(folder / "job.json"),
+        "HARPE_CLOCK_SOCKET": str(folder / "clock.sock"),
+        "HARPE_SIMULATION": str(folder / "simulation.toml"),
+        "PYTHONPATH": f"{package.parent}:{SIMULATED_NVML}",
+    }
+    example = [INTERPRETER, ROOT / "examples" / "train_torch.py", "--check"]
+    sizes = ["--data", DATA, "--stages", STAGES, "--micro-batches", MICRO_BATCHES]
+    training = house.start("training", *example, *sizes, "--iterations", 150, **variables)
+
+    house.wait("a plan in force", lambda: job.status()["phase"] == "running")
+    planned = house.wait(
+        "iterations by the plan", lambda: (s := job.status())["newest_iteration"] > 10 and s
+    )
+    assert planned["ranks_registered"] == DATA * STAGES
+    with job.events(data=0, stage=STAGES - 1) as events:
+        orders = clocks_of(events)
+        normal = next(orders)
+        job.straggler(1, 1.5)
+        slower = next(orders)
+        assert house.wait("straggling", lambda: job.status()["phase"] == "straggling")
+        job.healed(1)
+        assert house.wait("recovery", lambda: job.status()["phase"] == "running")
+    # The last stage has less to do: it is slowed down as it is, and more behind a straggler.
+    assert min(normal) < 1410
+    assert sum(slower) < sum(normal)
+
+    assert training.wait(240) == 0, house.said("training")
+    said = house.said("training")
+    assert f"told Harpe of {150 * 2 * MICRO_BATCHES} instructions, 0 out of order" in said
+    assert "the losses differ by at most" in said
+    assert "goes on" not in said
+
+
+@pytest.mark.usefixtures("torch")
+def test_training_goes_on_when_the_server_is_killed(
+    house: House, server: harpe.Server, package: Path
+) -> None:
+    variables = {
+        "HARPE_SERVER": server.url,
+        "HARPE_JOB": "train",
+        "HARPE_CLOCK_SOCKET": "",
+        "PYTHONPATH": str(package.parent),
+    }
+    example = [INTERPRETER, ROOT / "examples" / "train_torch.py", "--check", "--data", 1]
+    training = house.start("training", *example, "--iterations", 800, **variables)
+    job = server.job("train")
+
+    def trains() -> bool:
+        try:
+            return bool(job.status().get("newest_iteration", -1) > 5)
+        except harpe.NotFoundError:
+            return False
+
+    house.wait("training", trains)
+    name, process = house.processes.pop(0)
+    assert name == "server"
+    process.kill()
+    process.wait()
+    assert training.wait(240) == 0, house.said("training")
+    said = house.said("training")
+    assert "told Harpe of 6400 instructions, 0 out of order" in said
+    # Each of the two ranks says so once.
+    assert 1 <= said.count("training goes on") <= 2
