@@ -4,6 +4,8 @@ Usage: server_test.py HARPE"""
 
 import datetime
 import json
+import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -78,6 +80,95 @@ class Crashes(ServerTest):
         second = subprocess.run([self.harpe, "serve", "--tcp", "127.0.0.1:0", "--store", self.store],
                                 capture_output=True, text=True, timeout=60)
         self.assertEqual(second.returncode, 75, second.stderr)
+
+
+CONTRACT = pathlib.Path(__file__).resolve().parent.parent / "docs" / "openapi.yaml"
+
+
+def operations():
+    """{(method, path): statuses} of the contract, which is written one key a line."""
+    found, path, method = {}, None, None
+    for line in CONTRACT.read_text().split("\npaths:\n")[1].split("\ncomponents:\n")[0].splitlines():
+        if match := re.fullmatch(r"  (/\S*):", line):
+            path = match[1]
+        elif match := re.fullmatch(r"    (get|put|post|delete):", line):
+            method = match[1].upper()
+            found[method, path] = set()
+        elif match := re.match(r'        "(\d{3})":', line):
+            found[method, path].add(int(match[1]))
+    return found
+
+
+class Contract(ServerTest):
+    BODIES = {
+        ("PUT", "/v1/jobs/{job}"): specification(),
+        ("POST", "/v1/jobs/{job}/ranks"): {"stage": 0, "session": "s00", "clocks_mhz": CLOCKS},
+        ("POST", "/v1/jobs/{job}/reports"): {"stage": 0, "session": "s00", "iteration": 0, "time_s": 0.3},
+        ("PUT", "/v1/jobs/{job}/stragglers/{pipeline}"): {"factor": 1.2},
+        ("PUT", "/v1/jobs/{job}/wish"): {"slowdown": 0.1},
+    }
+    STREAM = ("GET", "/v1/jobs/{job}/events")
+
+    def filled(self, path, job="j", pipeline="0"):
+        return path.replace("{job}", job).replace("{pipeline}", pipeline)
+
+    def test_it_is_served_as_it_is_written(self):
+        self.start()
+        self.assertEqual(self.ask("GET", "/openapi.yaml").body, CONTRACT.read_bytes())
+
+    def test_every_route_answers_as_it_says(self):
+        self.start()
+        self.begin()
+        self.wait_for_phase("running")
+        routes = sorted(operations(), key=lambda route: route[0] == "DELETE" and "straggler" not in route[1])
+        self.assertGreater(len(routes), 20)
+        for method, path in routes:
+            if (method, path) == self.STREAM or path.startswith(("/register", "/schedule", "/result")):
+                continue
+            statuses = operations()[method, path]
+            answer = self.ask(method, self.filled(path), self.BODIES.get((method, path)))
+            self.assertEqual(answer.status, 200, (method, path, answer.body))
+            self.assertIn(200, statuses)
+
+    def test_what_is_wrong_is_answered_as_it_says(self):
+        self.start()
+        self.begin()
+        for (method, path), statuses in operations().items():
+            for job, body in (("none", {}), ("j", "{"), ("j", []), ("j", {"no": "such"}), ("a b", {}), ("j", b"\xff")):
+                if (method, path) == self.STREAM and job == "j" or method == "DELETE":
+                    continue
+                target = self.filled(path, job.replace(" ", "%20"), "7")
+                answer = self.ask(method, target, body if method in ("PUT", "POST") else None)
+                self.assertIn(answer.status, statuses, (method, target, body, answer.body))
+                if answer.status >= 400:
+                    self.assertTrue({"error", "detail"} & set(answer.json()), answer.body)
+
+    def test_other_methods_are_405(self):
+        self.start()
+        self.begin()
+        for path in {path for _, path in operations()}:
+            for method in ("GET", "PUT", "POST", "DELETE", "PATCH"):
+                if (method, path) in operations():
+                    continue
+                answer = self.ask(method, self.filled(path), {})
+                self.assertEqual(answer.status, 405, (method, path, answer.body))
+
+    def test_each_route_asks_for_a_token_where_there_is_a_key(self):
+        key = self.folder / "key"
+        key.write_text("0123456789abcdef0123456789abcdef")
+        key.chmod(0o600)
+        self.start("--signing-key-path", key)
+        issued = subprocess.run([self.harpe, "serve", "token", "issue", "--signing-key", key, "--user", "a",
+                                 "--scope", "job-read", "--job", "other"], capture_output=True, text=True, check=True)
+        token = {"Authorization": "Bearer " + issued.stdout.strip()}
+        for (method, path), statuses in operations().items():
+            if path in ("/health", "/openapi.yaml"):
+                self.assertEqual(self.ask(method, path).status, 200)
+                continue
+            self.assertLessEqual({401, 403, 429}, statuses, (method, path))
+            self.assertEqual(self.ask(method, self.filled(path)).status, 401, (method, path))
+            expected = 200 if path == "/v1/jobs" else 403
+            self.assertEqual(self.ask(method, self.filled(path), headers=token).status, expected, (method, path))
 
 
 class Zeus(ServerTest):
