@@ -14,7 +14,9 @@ would be at its clock (docs/simulated-gpus.md): nothing of that is a measurement
 
 import argparse
 import contextlib
+import json
 import os
+import pathlib
 import socket
 import subprocess
 import sys
@@ -42,6 +44,7 @@ def options():
         default=0.02,
         help="forward of stage 0 on a simulated GPU at its highest clock (default: %(default)s)",
     )
+    parser.add_argument("--job", help="JSON file with more that the job says, such as a profile")
     parser.add_argument("--check", action="store_true", help="compare with training on one process")
     return parser.parse_args()
 
@@ -179,6 +182,7 @@ def train(arguments):
         data=arguments.data,
         stages=arguments.stages,
         micro_batches=arguments.micro_batches,
+        **(json.loads(pathlib.Path(arguments.job).read_text()) if arguments.job else {}),
     )
     pipeline = Pipeline(arguments, rank, client)
     begun = time.monotonic()

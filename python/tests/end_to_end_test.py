@@ -4,6 +4,7 @@ sockets. Only the GPUs are simulated. And the client of the server, against the 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 INTERPRETER = os.environ.get("HARPE_TORCH_PYTHON", "/usr/bin/python3")
 COMMAND = os.environ.get("HARPE_COMMAND", "")
 SIMULATED_NVML = os.environ.get("HARPE_SIMULATED_NVML", "")
-DATA, STAGES, MICRO_BATCHES = 2, 2, 2
+DATA, STAGES, MICRO_BATCHES, ITERATIONS = 2, 2, 2, 150
 SIMULATION = """state_file = "{folder}/gpus"
 [[gpu]]
 model = "a100-sxm"
@@ -122,7 +123,9 @@ def house(tmp_path: Path) -> Iterator[House]:
 def server(house: House) -> harpe.Server:
     house.start("server", COMMAND, "serve", "--tcp", "127.0.0.1:0", "--store", "none")
     found = house.wait(
-        "listening", lambda: re.search(r"listening on ([\d.]+:\d+)", house.said("server")), 30
+        "listening",
+        lambda: re.search(r"listening on http://([\d.]+:\d+)", house.said("server")),
+        30,
     )
     return harpe.Server(found.group(1))
 
@@ -131,6 +134,14 @@ def clocks_of(events: harpe.server.Events) -> Iterator[list[int]]:
     for event in events:
         if event.kind == "orders":
             yield event.data["orders"][-1]["clocks_mhz"]
+
+
+def iterations_of(job: harpe.Job) -> int:
+    """That the server knows of."""
+    try:
+        return int(job.status()["newest_iteration"] or 0)
+    except harpe.NotFoundError:
+        return 0
 
 
 def test_the_server_answers_its_client(server: harpe.Server) -> None:
@@ -176,25 +187,24 @@ def test_training_follows_plans_and_stragglers_and_stays_the_same(
     house.start("agent", COMMAND, "agent", *agent, *sockets, "--log", folder / "agent-log")
     house.wait("the agent", (folder / "clock.sock").exists)
     job = server.job("train")
-    job.register({**SPEC, "name": "train", "profile": profile()})
-
+    (folder / "job.json").write_text(
+        json.dumps({"profile": profile(), "blocking_power_w": SPEC["blocking_power_w"]})
+    )
     variables = {
         "HARPE_SERVER": server.url,
         "HARPE_JOB": "train",
-        "HARPE_JOB_FILE": str(folder / "job.json"),
         "HARPE_CLOCK_SOCKET": str(folder / "clock.sock"),
         "HARPE_SIMULATION": str(folder / "simulation.toml"),
         "PYTHONPATH": f"{package.parent}:{SIMULATED_NVML}",
     }
     example = [INTERPRETER, ROOT / "examples" / "train_torch.py", "--check"]
     sizes = ["--data", DATA, "--stages", STAGES, "--micro-batches", MICRO_BATCHES]
-    training = house.start("training", *example, *sizes, "--iterations", 150, **variables)
+    more = ["--job", folder / "job.json", "--iterations", ITERATIONS]
+    training = house.start("training", *example, *sizes, *more, **variables)
 
+    house.wait("iterations by a plan", lambda: iterations_of(job) > 10)
     house.wait("a plan in force", lambda: job.status()["phase"] == "running")
-    planned = house.wait(
-        "iterations by the plan", lambda: (s := job.status())["newest_iteration"] > 10 and s
-    )
-    assert planned["ranks_registered"] == DATA * STAGES
+    assert job.status()["ranks_registered"] == DATA * STAGES
     with job.events(data=0, stage=STAGES - 1) as events:
         orders = clocks_of(events)
         normal = next(orders)
@@ -209,7 +219,7 @@ def test_training_follows_plans_and_stragglers_and_stays_the_same(
 
     assert training.wait(240) == 0, house.said("training")
     said = house.said("training")
-    assert f"told Harpe of {150 * 2 * MICRO_BATCHES} instructions, 0 out of order" in said
+    assert f"told Harpe of {ITERATIONS * 2 * MICRO_BATCHES} instructions, 0 out of order" in said
     assert "the losses differ by at most" in said
     assert "goes on" not in said
 
@@ -228,13 +238,7 @@ def test_training_goes_on_when_the_server_is_killed(
     training = house.start("training", *example, "--iterations", 800, **variables)
     job = server.job("train")
 
-    def trains() -> bool:
-        try:
-            return bool(job.status().get("newest_iteration", -1) > 5)
-        except harpe.NotFoundError:
-            return False
-
-    house.wait("training", trains)
+    house.wait("training", lambda: iterations_of(job) > 5)
     name, process = house.processes.pop(0)
     assert name == "server"
     process.kill()
