@@ -228,14 +228,17 @@ def test_training_follows_plans_and_stragglers_and_stays_the_same(
 def test_training_goes_on_when_the_server_is_killed(
     house: House, server: harpe.Server, package: Path
 ) -> None:
+    simulation = house.folder / "simulation.toml"
+    simulation.write_text(SIMULATION.format(folder=house.folder))
     variables = {
         "HARPE_SERVER": server.url,
         "HARPE_JOB": "train",
         "HARPE_CLOCK_SOCKET": "",
-        "PYTHONPATH": str(package.parent),
+        "HARPE_SIMULATION": str(simulation),
+        "PYTHONPATH": f"{package.parent}:{SIMULATED_NVML}",
     }
-    example = [INTERPRETER, ROOT / "examples" / "train_torch.py", "--check", "--data", 1]
-    training = house.start("training", *example, "--iterations", 800, **variables)
+    example = [INTERPRETER, ROOT / "examples" / "train_torch.py", "--check", "--seconds", 0.002]
+    training = house.start("training", *example, "--iterations", 400, **variables)
     job = server.job("train")
 
     house.wait("training", lambda: iterations_of(job) > 5)
@@ -245,6 +248,6 @@ def test_training_goes_on_when_the_server_is_killed(
     process.wait()
     assert training.wait(240) == 0, house.said("training")
     said = house.said("training")
-    assert "told Harpe of 6400 instructions, 0 out of order" in said
+    assert "told Harpe of 3200 instructions, 0 out of order" in said
     # Each of the two ranks says so once.
     assert 1 <= said.count("training goes on") <= 2
