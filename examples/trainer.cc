@@ -133,7 +133,7 @@ class Rank {
       }
       if (harpe_) harpe_->on_iteration_end(device_times_);  // Harpe: as CUDA events would have it
       device_times_.clear();
-      reduce_gradients(iteration);
+      reduce_gradients();
     }
     log(shared_.stop_at.load());
     if (!options_.log.empty()) std::ofstream(log_name()) << log_.str();
@@ -229,7 +229,7 @@ class Rank {
   }
 
   /// All pipelines end the iteration together, with the sum of their gradients.
-  void reduce_gradients(long iteration) {
+  void reduce_gradients() {
     Message sum(kWidth, static_cast<float>(pipeline_ + 1));
     if (wires_.root >= 0) {
       send_all(wires_.root, sum);
@@ -241,8 +241,8 @@ class Rank {
       }
       for (const int other : wires_.others) send_all(other, sum);
     }
-    check(sum[11], static_cast<float>(options_.data * (options_.data + 1) / 2), "sum of gradients");
-    (void)iteration;
+    const int wanted = options_.data * (options_.data + 1) / 2;
+    check(sum[11], static_cast<float>(wanted), "sum of gradients");
   }
 
   void log(long iteration) {
@@ -288,9 +288,11 @@ void close_all(const std::vector<Wires>& wires, std::size_t but) {
 }
 
 std::vector<Wires> make_wires(const Options& options) {
-  std::vector<Wires> wires(static_cast<std::size_t>(options.data * options.stages));
+  std::vector<Wires> wires(static_cast<std::size_t>(options.data) *
+                           static_cast<std::size_t>(options.stages));
   const auto at = [&](int pipeline, int stage) -> Wires& {
-    return wires[static_cast<std::size_t>(pipeline * options.stages + stage)];
+    const int number = pipeline * options.stages + stage;
+    return wires[static_cast<std::size_t>(number)];
   };
   for (int pipeline = 0; pipeline < options.data; ++pipeline) {
     for (int stage = 0; stage < options.stages; ++stage) {

@@ -37,7 +37,8 @@ namespace {
 constexpr int kMicroBatches = 8;
 constexpr Megahertz kForwardClock{1410}, kBackwardClock{1050};
 constexpr Seconds kForwardTime{0.03}, kBackwardTime{0.06};  // at the highest clock
-constexpr double kMemoryBound = 0.15, kWarmUp = 2;
+constexpr double kMemoryBound = 0.15;
+constexpr int kWarmUp = 2;  // iterations
 
 enum class Asking { kAtItsStart, kAtTheLastEnd, kAhead };
 

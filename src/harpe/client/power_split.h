@@ -35,7 +35,7 @@ class PowerSplit {
   void add(const IterationRecord& record, std::span<const CounterEdge> edges);
 
   /// Puts what is known of this iteration's instructions in place of worse estimates: those without
-  /// a number or with a larger error.
+  /// a number, with a larger error, or of instructions too short for what sensors see.
   void refine(const IterationRecord& record, IterationReport& report) const;
 
   static constexpr std::size_t kMostClasses = 24;  ///< more are not told apart
