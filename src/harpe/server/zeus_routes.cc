@@ -250,8 +250,7 @@ void ZeusRoutes::register_job(const HttpRequest& request, const Reply& reply) {
 
 JobRegistry::JobPtr ZeusRoutes::native_of(ZeusJob& job) {
   if (job.native != nullptr && !job.native->deleted) return job.native;
-  const JobRegistry::JobPtr native =
-      is_job_id(job.metadata) ? registry_.find(job.metadata) : nullptr;
+  JobRegistry::JobPtr native = is_job_id(job.metadata) ? registry_.find(job.metadata) : nullptr;
   if (native == nullptr) return nullptr;
   job.native = native;
   job.decided = false;
