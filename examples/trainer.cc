@@ -12,6 +12,7 @@
 // orders that held.
 
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -410,6 +412,7 @@ int main(int argc, char** argv) {
     const pid_t child = ::fork();
     if (child < 0) fail("no more processes");
     if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody is left behind
       close_all(wires, i);
       const int number = static_cast<int>(i);
       Rank rank(options, number / options.stages, number % options.stages, wires[i], shared);
