@@ -43,7 +43,8 @@ Profiler::Profiler(JobShape shape, const JobWork& work, std::vector<std::vector<
       measured_(std::move(known)),
       position_(clocks_.size()),
       ended_(clocks_.size()),
-      samples_(clocks_.size()) {
+      samples_(clocks_.size()),
+      throttled_(clocks_.size()) {
   measured_.resize(clocks_.size());
   account_.wait_time.resize(clocks_.size());
   account_.wait_energy.resize(clocks_.size());
@@ -71,6 +72,7 @@ void Profiler::begin(std::uint64_t version, std::int64_t iteration) {
 }
 
 void Profiler::clear(int stage) {
+  throttled_[stage] = 0;
   const std::size_t items = work_->stage(stage).size();
   samples_[stage] = {.time = std::vector<std::vector<double>>(items),
                      .energy = std::vector<std::vector<double>>(items),
@@ -165,6 +167,12 @@ void Profiler::sample(const FinishedIteration& iteration, const std::vector<bool
   samples.iteration_time.push_back(time.value);
 }
 
+bool Profiler::throttled(const FinishedIteration& iteration, int stage) const {
+  for (int pipeline = 0; pipeline < shape_.data; ++pipeline)
+    if (iteration.groups[shape_.group(pipeline, stage)].throttled) return true;
+  return false;
+}
+
 bool Profiler::suffices(int stage) const {
   const Samples& samples = samples_[stage];
   const std::size_t count = samples.iterations();
@@ -202,6 +210,13 @@ void Profiler::close(int stage) {
   measured_[stage].push_back(std::move(measured));
   ++position_[stage];
   ended_[stage] = rises_enough(stage) || position_[stage] == clocks_[stage].size();
+  clear(stage);
+}
+
+/// A clock that the GPUs are held back from is none that they have.
+void Profiler::skip(int stage) {
+  ++position_[stage];
+  ended_[stage] = position_[stage] == clocks_[stage].size();
   clear(stage);
 }
 
@@ -255,7 +270,9 @@ Profiler::Next Profiler::add(const FinishedIteration& iteration, const std::vect
     const bool changed = before_.empty() || before_[stage] != current_[stage] || first_block_;
     if (changed && iteration.iteration < from_ + dropped) continue;
     account_waiting(iteration, left_out, stage);
-    if (measuring(stage) && !resting_) sample(iteration, left_out, stage, time);
+    if (!measuring(stage) || resting_) continue;
+    sample(iteration, left_out, stage, time);
+    throttled_[stage] += throttled(iteration, stage);
   }
 
   // A block, the iterations until its end is in force, and one for a change of mind.
@@ -279,15 +296,23 @@ Profiler::Next Profiler::add(const FinishedIteration& iteration, const std::vect
 
 /// Closes the clock of every stage that knows enough of it. \returns whether there was one
 bool Profiler::close_finished() {
+  bool closed = false;
   Seconds block_time{0};
   for (int stage = 0; stage < shape_.stages; ++stage) {
-    if (!measuring(stage) || samples_[stage].iterations() == 0 || !suffices(stage)) continue;
-    close(stage);
-    block_time = std::max(block_time, measured_[stage].back().iteration_time);
+    if (!measuring(stage)) continue;
+    if (samples_[stage].iterations() > 0 && suffices(stage)) {
+      close(stage);
+      block_time = std::max(block_time, measured_[stage].back().iteration_time);
+      closed = true;
+    } else if (samples_[stage].iterations() == 0 &&
+               throttled_[stage] >= options_.most_iterations_per_clock) {
+      skip(stage);
+      closed = true;
+    }
   }
-  if (block_time <= Seconds{0}) return false;
+  if (!closed) return false;
   first_block_ = false;
-  last_block_time_ = block_time;
+  if (block_time > Seconds{0}) last_block_time_ = block_time;
   return true;
 }
 

@@ -111,7 +111,9 @@ class Profiler {
               Seconds time);
   bool suffices(int stage) const;
   void close(int stage);
+  void skip(int stage);
   bool close_finished();
+  bool throttled(const FinishedIteration& iteration, int stage) const;
   bool rises_enough(int stage) const;
   Seconds predicted_time() const;
   bool affordable(Seconds time, double iterations) const;
@@ -125,6 +127,7 @@ class Profiler {
   std::vector<std::size_t> position_;  ///< of each stage in its clocks
   std::vector<bool> ended_;
   std::vector<Samples> samples_;
+  std::vector<int> throttled_;  ///< iterations at each stage's clock in which a GPU was held back
   std::uint64_t version_ = 0;
   std::int64_t from_ = 0;
   int block_iterations_ = 0;        ///< that have finished in this block

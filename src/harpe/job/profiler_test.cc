@@ -117,13 +117,28 @@ TEST(Profiler, StopsOnEffectiveEnergyNotOnRawEnergy) {
 
 TEST(Profiler, ThrottledIterationsCountForNothing) {
   Bench bench(generous());
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 10; ++i) {
     ASSERT_EQ(bench.step([](FinishedIteration& done) {
       for (GroupIteration& group : done.groups) group.throttled = true;
     }),
               Profiler::Next::kStay);
   }
   EXPECT_GT(bench.run(), 0);
+  EXPECT_EQ(bench.profiler.profile().points(0, 0, InstructionKind::kForward).size(), 10U);
+}
+
+TEST(Profiler, ClocksThatGpusAreHeldBackFromAreLeftOut) {
+  Bench bench(generous());
+  for (int i = 0; i < 5000; ++i) {
+    const auto next = bench.step([&](FinishedIteration& done) {
+      for (int stage = 0; stage < kStages; ++stage)
+        done.groups[stage].throttled = bench.profiler.clocks()[stage] > Megahertz{1200};
+    });
+    if (next == Profiler::Next::kDone) break;
+  }
+  ASSERT_TRUE(bench.profiler.done());
+  const Profile profile = bench.profiler.profile();
+  EXPECT_EQ(profile.points(0, 0, InstructionKind::kForward).back().clock, Megahertz{1200});
 }
 
 TEST(Profiler, IterationsByOtherOrdersCountForNothing) {
