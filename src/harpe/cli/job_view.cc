@@ -29,9 +29,14 @@ std::optional<double> number(const Json& object, const char* key) {
   return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 
+/// Without what would move the cursor of a terminal: names come from whoever registered the job.
 std::string text(const Json& object, const char* key) {
   const Json& value = at(object, key);
-  return value.is_string() ? value.get<std::string>() : std::string();
+  if (!value.is_string()) return {};
+  std::string shown = value.get<std::string>();
+  for (char& c : shown)
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+  return shown;
 }
 
 std::string whole(const Json& object, const char* key) {

@@ -7,6 +7,14 @@
 #include "harpe/job/job_state.h"
 
 namespace harpe {
+namespace {
+
+/// To a tenth of a millisecond.
+std::string rounded(Seconds time) {
+  return shortest(std::round(time.value * 1e4) / 1e4) + " s";
+}
+
+}  // namespace
 
 /// Iterations from the newest reported one to the first that can run by new orders on all ranks:
 /// the one after it is under way, and a later one must begin no sooner than orders arrive.
@@ -74,9 +82,8 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
                     deployments.back().choice == deployment.choice;
   if (same) return;
   drift.reset();
-  std::string text = "plan of " + shortest(deployment.choice.wished.value) + " s";
-  if (!stragglers.empty())
-    text = "plans to wait until " + shortest(deployment.choice.wait_until.value) + " s";
+  std::string text = "plan of " + rounded(deployment.choice.wished);
+  if (!stragglers.empty()) text = "plans to wait until " + rounded(deployment.choice.wait_until);
   tell(Notice::Level::kInfo, now, text + ": " + why);
   deploy(std::move(deployment));
 }

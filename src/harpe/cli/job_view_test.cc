@@ -1,0 +1,54 @@
+#include "harpe/cli/job_view.h"
+
+#include <gtest/gtest.h>
+
+namespace harpe {
+namespace {
+
+TEST(JobView, ShowsWhereAJobStands) {
+  const std::string view = job_view(
+      R"({"id": "gpt3", "name": "GPT-3", "phase": "straggling", "data": 4, "stages": 8, "tensor": 2,
+          "schedule": "1f1b", "micro_batches": 96, "ranks": 64, "ranks_registered": 62,
+          "ranks_missing": [{"data": 3, "stage": 7, "tensor": 0}], "newest_iteration": 120,
+          "wish": {"slowdown": 0.05}, "profiling": null,
+          "stragglers": [{"pipeline": 2, "factor": 1.2, "until": null, "detected": true}],
+          "plans": [{"plan": 0, "pipelines": 1, "time_s": 1.5, "energy_j": 1e5},
+                    {"plan": 31, "pipelines": 3, "time_s": 1.8, "energy_j": 8e4}],
+          "iteration_time_s": 1.8, "predicted_time_s": 1.79, "full_speed_time_s": 1.5,
+          "saved_j": 7.2e6})",
+      false);
+  for (const char* part : {"gpt3  GPT-3", "straggling", "62/64 registered", "stage 7", "and 1 more",
+                           "at most 5 % slower", "pipeline 2, 1.2 times slower, detected",
+                           "0 on 1 pipeline:", "31 on 3 pipelines:", "2.00 kWh"}) {
+    EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;
+  }
+}
+
+TEST(JobView, NamesCannotMoveTheCursor) {
+  const std::string view = job_view(
+      "{\"id\": \"a\", \"name\": \"\\u001b[2J\\u0007\\n\", \"phase\": \"running\"}", false);
+  EXPECT_EQ(view.find('\x1b'), std::string::npos);
+  EXPECT_EQ(view.find('\x07'), std::string::npos);
+  EXPECT_EQ(event_line("notice", "{\"text\": \"\\u001b[31m\"}", "12:00:00").find('\x1b'),
+            std::string::npos);
+}
+
+TEST(JobView, AnswersThatLackThingsAreShownAsFarAsTheyGo) {
+  for (const char* answer : {"", "{}", "[]", "null", R"({"jobs": 3})", R"({"plans": [1, {}]})"}) {
+    EXPECT_FALSE(job_view(answer, false).empty()) << answer;
+    EXPECT_NE(jobs_table(answer, false).find("no jobs yet"), std::string::npos) << answer;
+  }
+  EXPECT_EQ(event_line("orders", "{}", "12:00:00"), "");
+}
+
+TEST(JobView, ListsJobsInATable) {
+  const std::string table = jobs_table(
+      R"({"jobs": [{"id": "a", "phase": "profiling", "profiling": {"fraction": 0.42}, "ranks": 8,
+                    "ranks_registered": 8, "stragglers": [], "saved_j": 12}]})",
+      false);
+  EXPECT_NE(table.find("profiling 42 %"), std::string::npos) << table;
+  EXPECT_NE(table.find("8/8"), std::string::npos) << table;
+}
+
+}  // namespace
+}  // namespace harpe
