@@ -6,7 +6,8 @@ meets a straggler and recovers. Prints what the devices' own counters say next t
     run_demo.py --harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer [--out DIRECTORY]
                 [--json] [--check]
 
-With --check, exits with 1 where time or energy is further from its prediction than --within allows, or nothing was saved.
+With --check, exits with 1 where time is further from its prediction than --within, or energy than --energy-within, or
+nothing was saved.
 """
 
 import argparse
@@ -226,7 +227,8 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, help="where logs are kept; otherwise they go with the demo")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--within", type=float, default=0.02, help="of time and energy, for --check")
+    parser.add_argument("--within", type=float, default=0.02, help="of time, for --check")
+    parser.add_argument("--energy-within", type=float, default=0.02, help="of energy, for --check")
     arguments = parser.parse_args()
     arguments.harpe, arguments.trainer = arguments.harpe.resolve(), arguments.trainer.resolve()
     with tempfile.TemporaryDirectory() as temporary:
@@ -251,9 +253,9 @@ def main():
     if arguments.check:
         for phase in ("planned", "straggling", "recovered"):
             one = result[phase]
-            for what in ("time_s", "energy_j"):
+            for what, within in (("time_s", arguments.within), ("energy_j", arguments.energy_within)):
                 off = one[what] / one["predicted_" + what] - 1
-                if abs(off) > arguments.within:
+                if abs(off) > within:
                     sys.exit(f"{phase}: {what} is {100 * off:+.1f} % off its prediction")
             if one["saved_percent"] <= 0:
                 sys.exit(f"{phase}: nothing was saved")
