@@ -85,7 +85,8 @@ TEST(PowerSplit, TellsKindsApartThatTheCounterSeesOnlyTogether) {
   std::mt19937 random(seed);
   int answers = 0, held = 0;
   double worst_sum = 0;
-  for (int round = 0; round < 60; ++round) {
+  // So many that chance does not decide: the share that holds is 0.93, with a deviation of 0.006.
+  for (int round = 0; round < 1000; ++round) {
     std::uniform_real_distribution<double> watts(250, 450);
     const double forward = watts(random), backward = watts(random);
     Rank rank({forward, backward, 84}, static_cast<unsigned>(random()));
@@ -105,7 +106,7 @@ TEST(PowerSplit, TellsKindsApartThatTheCounterSeesOnlyTogether) {
       worst_sum += std::abs(totals.energy.value / truth - 1);
     }
   }
-  EXPECT_GE(held, 0.88 * answers) << "95 % intervals, " << answers << " of them";
+  EXPECT_GE(held, 0.90 * answers) << "95 % intervals, " << answers << " of them";
   EXPECT_LT(worst_sum / answers, 0.05) << "mean relative error after five iterations";
 }
 
