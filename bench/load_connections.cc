@@ -116,7 +116,7 @@ void LoadConnections::subscribe(int id, const std::string& path) {
        "GET " + path + " HTTP/1.0\r\nHost: " + address_ + "\r\nAccept: text/event-stream\r\n\r\n");
 }
 
-void LoadConnections::send(int id, std::string text) {
+void LoadConnections::send(int id, std::string_view text) {
   Connection& connection = connections_[static_cast<std::size_t>(id)];
   connection.out += text;
   if (!connection.told_to_write) flush(id);

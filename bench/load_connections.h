@@ -52,7 +52,7 @@ class LoadConnections {
     std::deque<std::string> waiting;
   };
 
-  void send(int id, std::string text);
+  void send(int id, std::string_view text);
   void flush(int id);
   void receive(int id);
   void take_answers(int id);

@@ -65,8 +65,9 @@ int measure(const Settings& settings) {
     return 1;
   };
   // One connection of each rank to listen, and those to report; as many on the server's side.
-  const auto descriptors = static_cast<std::size_t>(
-      settings.ranks + settings.ranks / settings.load.ranks_a_connection + 150);
+  const auto ranks = static_cast<std::size_t>(settings.ranks);
+  const std::size_t descriptors =
+      ranks + ranks / static_cast<std::size_t>(settings.load.ranks_a_connection) + 150;
   if (Status allowed = allow_descriptors(descriptors); !allowed) return failed(allowed.error());
   Result<LoadJob> job = LoadJob::make(settings.load.shape);
   if (!job) return failed(job.error());
