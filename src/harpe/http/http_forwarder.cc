@@ -5,6 +5,9 @@
 #include <array>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -15,8 +18,6 @@
 #include <map>
 #include <optional>
 #include <vector>
-
-#include "harpe/http/http_answers.h"
 
 namespace harpe {
 
@@ -34,18 +35,20 @@ constexpr std::size_t kMostUnread = 4 * 1024 * 1024;
 
 struct Target {
   std::string host, port;
+  bool secure = false;
 };
 
 std::optional<Target> target_of(const std::string& url) {
-  constexpr std::string_view kScheme = "http://";
-  if (!url.starts_with(kScheme)) return std::nullopt;
-  std::string rest = url.substr(kScheme.size());
+  constexpr std::string_view kPlain = "http://", kSecure = "https://";
+  const bool secure = url.starts_with(kSecure);
+  if (!secure && !url.starts_with(kPlain)) return std::nullopt;
+  std::string rest = url.substr(secure ? kSecure.size() : kPlain.size());
   rest = rest.substr(0, rest.find('/'));
   const std::size_t colon = rest.rfind(':');
   if (colon == std::string::npos || colon == 0) return std::nullopt;
   std::string host = rest.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return Target{std::move(host), rest.substr(colon + 1)};
+  return Target{std::move(host), rest.substr(colon + 1), secure};
 }
 
 bool asks_for_events(const HttpRequest& request) {
@@ -64,12 +67,53 @@ std::string text_of(const HttpRequest& request, const Target& target) {
   return text + request.body;
 }
 
+/// A connection with or without TLS, as Asio's and Beast's operations on streams want it.
+class PeerStream {
+ public:
+  using executor_type = tcp::socket::executor_type;
+  using lowest_layer_type = tcp::socket;
+
+  explicit PeerStream(asio::io_context& context) : plain_(std::in_place, context) {}
+  PeerStream(asio::io_context& context, asio::ssl::context& tls, const std::string& host)
+      : secure_(std::make_unique<asio::ssl::stream<tcp::socket>>(context, tls)) {
+    error_code no_address;
+    static_cast<void>(asio::ip::make_address(host, no_address));
+    // Names alone are announced, for servers that share an address.
+    if (no_address) SSL_set_tlsext_host_name(secure_->native_handle(), host.c_str());
+    secure_->set_verify_callback(asio::ssl::host_name_verification(host));
+  }
+
+  executor_type get_executor() { return socket().get_executor(); }
+  tcp::socket& socket() { return secure_ ? secure_->next_layer() : *plain_; }
+
+  /// Calls `done` when what is needed before the first request is.
+  template <class Done>
+  void prepare(Done&& done) {
+    if (!secure_) return done(error_code());
+    secure_->async_handshake(asio::ssl::stream_base::client, std::forward<Done>(done));
+  }
+  template <class Buffers, class Handler>
+  void async_read_some(const Buffers& buffers, Handler&& handler) {
+    if (secure_) return secure_->async_read_some(buffers, std::forward<Handler>(handler));
+    plain_->async_read_some(buffers, std::forward<Handler>(handler));
+  }
+  template <class Buffers, class Handler>
+  void async_write_some(const Buffers& buffers, Handler&& handler) {
+    if (secure_) return secure_->async_write_some(buffers, std::forward<Handler>(handler));
+    plain_->async_write_some(buffers, std::forward<Handler>(handler));
+  }
+
+ private:
+  std::optional<tcp::socket> plain_;
+  std::unique_ptr<asio::ssl::stream<tcp::socket>> secure_;
+};
+
 /// Events of another server, as they come.
 class ForwardedEvents final : public EventStream,
                               public std::enable_shared_from_this<ForwardedEvents> {
  public:
-  ForwardedEvents(tcp::socket socket, std::string begun)
-      : socket_(std::move(socket)), unread_(std::move(begun)) {}
+  ForwardedEvents(std::unique_ptr<PeerStream> stream, std::string begun)
+      : stream_(std::move(stream)), unread_(std::move(begun)) {}
 
   void start(std::function<void()> wake) override {
     wake_ = std::move(wake);
@@ -87,18 +131,18 @@ class ForwardedEvents final : public EventStream,
  private:
   void read() {
     // The connection that listens owns this: when it goes, so does the socket.
-    socket_.async_read_some(asio::buffer(buffer_),
-                            [weak = weak_from_this()](error_code error, std::size_t size) {
-                              const auto self = weak.lock();
-                              if (self == nullptr) return;
-                              self->ended_ = static_cast<bool>(error);
-                              self->unread_.append(self->buffer_.data(), error ? 0 : size);
-                              self->wake_();
-                              if (!error && self->unread_.size() <= kMostUnread) self->read();
-                            });
+    stream_->async_read_some(asio::buffer(buffer_),
+                             [weak = weak_from_this()](error_code error, std::size_t size) {
+                               const auto self = weak.lock();
+                               if (self == nullptr) return;
+                               self->ended_ = static_cast<bool>(error);
+                               self->unread_.append(self->buffer_.data(), error ? 0 : size);
+                               self->wake_();
+                               if (!error && self->unread_.size() <= kMostUnread) self->read();
+                             });
   }
 
-  tcp::socket socket_;
+  std::unique_ptr<PeerStream> stream_;
   std::string unread_;
   std::function<void()> wake_;
   std::array<char, 4096> buffer_{};
@@ -111,7 +155,8 @@ struct HttpForwarder::State {
   State(asio::io_context& given, Seconds time) : context(given), timeout(time) {}
   asio::io_context& context;
   Seconds timeout;
-  std::map<std::string, std::vector<tcp::socket>> idle;  ///< by URL
+  asio::ssl::context tls{asio::ssl::context::tls_client};
+  std::map<std::string, std::vector<std::unique_ptr<PeerStream>>> idle;  ///< by URL
 };
 
 namespace {
@@ -120,14 +165,14 @@ namespace {
 class Exchange final : public std::enable_shared_from_this<Exchange> {
  public:
   Exchange(std::shared_ptr<HttpForwarder::State> state, std::string url, Target target,
-           HttpRequest request, Reply reply)
+           const HttpRequest& request, HttpForwarder::Answered answered)
       : state_(std::move(state)),
         url_(std::move(url)),
         target_(std::move(target)),
-        request_(std::move(request)),
-        reply_(std::move(reply)),
+        text_(text_of(request, target_)),
+        for_events_(asks_for_events(request)),
+        answered_(std::move(answered)),
         resolver_(state_->context),
-        socket_(state_->context),
         deadline_(state_->context) {}
 
   void start() {
@@ -136,9 +181,9 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
     deadline_.async_wait([self = shared_from_this()](error_code error) {
       if (!error) self->fail("it did not answer in time");
     });
-    std::vector<tcp::socket>& idle = state_->idle[url_];
+    std::vector<std::unique_ptr<PeerStream>>& idle = state_->idle[url_];
     if (!idle.empty()) {
-      socket_ = std::move(idle.back());
+      stream_ = std::move(idle.back());
       idle.pop_back();
       kept_ = true;
       return write();
@@ -149,27 +194,37 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
  private:
   void resolve() {
     kept_ = false;
+    stream_ = target_.secure
+                  ? std::make_unique<PeerStream>(state_->context, state_->tls, target_.host)
+                  : std::make_unique<PeerStream>(state_->context);
     resolver_.async_resolve(
         target_.host, target_.port,
         [self = shared_from_this()](error_code error, tcp::resolver::results_type found) {
           if (error) return self->fail(error.message());
+          if (self->done_) return;
           asio::async_connect(
-              self->socket_, found, [self](error_code failed, const tcp::endpoint&) {
+              self->stream_->socket(), found, [self](error_code failed, const tcp::endpoint&) {
                 if (failed) return self->fail(failed.message());
                 error_code ignored;
-                static_cast<void>(self->socket_.set_option(tcp::no_delay(true), ignored));
-                self->write();
+                static_cast<void>(self->stream_->socket().set_option(tcp::no_delay(true), ignored));
+                self->shake_hands();
               });
         });
   }
 
+  void shake_hands() {
+    stream_->prepare([self = shared_from_this()](error_code failed) {
+      if (failed) return self->fail(failed.message());
+      self->write();
+    });
+  }
+
   void write() {
     if (done_) return;
-    text_ = text_of(request_, target_);
     buffer_.clear();
     parser_.emplace();
     parser_->body_limit(kMostBody);
-    asio::async_write(socket_, asio::buffer(text_),
+    asio::async_write(*stream_, asio::buffer(text_),
                       [self = shared_from_this()](error_code error, std::size_t) {
                         if (error) return self->again_or_fail(error);
                         self->read();
@@ -178,12 +233,12 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
 
   void read() {
     beast::http::async_read_header(
-        socket_, buffer_, *parser_, [self = shared_from_this()](error_code error, std::size_t) {
+        *stream_, buffer_, *parser_, [self = shared_from_this()](error_code error, std::size_t) {
           if (error) return self->again_or_fail(error);
-          if (asks_for_events(self->request_) && self->parser_->get().result_int() == 200) {
+          if (self->for_events_ && self->parser_->get().result_int() == 200) {
             return self->begin_events();
           }
-          beast::http::async_read(self->socket_, self->buffer_, *self->parser_,
+          beast::http::async_read(*self->stream_, self->buffer_, *self->parser_,
                                   [self](error_code failed, std::size_t) {
                                     if (failed) return self->fail(failed.message());
                                     self->finish();
@@ -194,9 +249,6 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   /// The other server closes what is idle for long; that may meet the next request.
   void again_or_fail(error_code error) {
     if (!kept_ || done_) return fail(error.message());
-    error_code ignored;
-    static_cast<void>(socket_.close(ignored));
-    socket_ = tcp::socket(state_->context);
     resolve();
   }
 
@@ -218,7 +270,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   void begin_events() {
     HttpResponse response = begun_response();
     std::string begun(static_cast<const char*>(buffer_.data().data()), buffer_.size());
-    response.stream = std::make_shared<ForwardedEvents>(std::move(socket_), std::move(begun));
+    response.stream = std::make_shared<ForwardedEvents>(std::move(stream_), std::move(begun));
     answer(std::move(response));
   }
 
@@ -226,39 +278,33 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
     HttpResponse response = begun_response();
     const bool keep = parser_->keep_alive();
     response.body = std::move(parser_->get().body());
-    std::vector<tcp::socket>& idle = state_->idle[url_];
-    if (keep && idle.size() < kMostIdle) idle.push_back(std::move(socket_));
+    std::vector<std::unique_ptr<PeerStream>>& idle = state_->idle[url_];
+    if (keep && idle.size() < kMostIdle) idle.push_back(std::move(stream_));
     answer(std::move(response));
   }
 
   void fail(const std::string& why) {
-    if (done_) return;
-    HttpResponse response =
-        error_at(request_.path, 503, "unavailable",
-                 "the server that has this job, " + url_ + ", cannot be reached (" + why +
-                     "); ask again: another one takes the job when that one is gone");
-    response.headers.emplace_back("Retry-After", "1");
     error_code ignored;
-    static_cast<void>(socket_.close(ignored));
-    answer(std::move(response));
+    if (stream_ != nullptr) static_cast<void>(stream_->socket().close(ignored));
+    answer(Error::of(ErrorCode::kUnavailable, "the server at " + url_ + ": " + why));
   }
 
-  void answer(HttpResponse response) {
+  void answer(Result<HttpResponse> response) {
     if (std::exchange(done_, true)) return;
     error_code ignored;
     deadline_.cancel(ignored);
-    reply_(std::move(response));
+    answered_(std::move(response));
   }
 
   std::shared_ptr<HttpForwarder::State> state_;
   const std::string url_;
   const Target target_;
-  const HttpRequest request_;
-  const Reply reply_;
+  const std::string text_;  ///< of the request
+  const bool for_events_;
+  const HttpForwarder::Answered answered_;
   tcp::resolver resolver_;
-  tcp::socket socket_;
+  std::unique_ptr<PeerStream> stream_;
   asio::steady_timer deadline_;
-  std::string text_;
   beast::flat_buffer buffer_;
   std::optional<beast::http::response_parser<beast::http::string_body>> parser_;
   bool kept_ = false;  ///< the connection was used before
@@ -267,21 +313,34 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
 
 }  // namespace
 
-HttpForwarder::HttpForwarder(ServerLoop& loop, Seconds timeout)
-    : state_(std::make_shared<State>(loop.context(), timeout)) {}
-
-HttpForwarder::~HttpForwarder() {
-  state_->idle.clear();
+Result<HttpForwarder> HttpForwarder::create(ServerLoop& loop, const Options& options) {
+  auto state = std::make_shared<State>(loop.context(), options.timeout);
+  error_code error;
+  static_cast<void>(state->tls.set_default_verify_paths(error));
+  static_cast<void>(state->tls.set_verify_mode(asio::ssl::verify_peer, error));
+  if (!error && !options.trusted.empty()) {
+    static_cast<void>(state->tls.load_verify_file(options.trusted.string(), error));
+  }
+  if (error) return Error::io(options.trusted, "is no PEM of certificates: " + error.message());
+  return HttpForwarder(std::move(state));
 }
 
-void HttpForwarder::forward(const std::string& url, HttpRequest request, Reply reply) {
+HttpForwarder::HttpForwarder(std::shared_ptr<State> state) : state_(std::move(state)) {}
+HttpForwarder::HttpForwarder(HttpForwarder&&) noexcept = default;
+HttpForwarder& HttpForwarder::operator=(HttpForwarder&&) noexcept = default;
+
+HttpForwarder::~HttpForwarder() {
+  if (state_ != nullptr) state_->idle.clear();
+}
+
+void HttpForwarder::forward(const std::string& url, const HttpRequest& request, Answered answered) {
   std::optional<Target> target = target_of(url);
   if (!target) {
-    return reply(error_at(request.path, 503, "unavailable",
-                          "the server that has this job says that it is at '" + url +
-                              "', which is no http://HOST:PORT"));
+    return answered(Error::of(ErrorCode::kUnavailable,
+                              "another server says that it is at '" + url +
+                                  "', which is neither http://HOST:PORT nor https://HOST:PORT"));
   }
-  std::make_shared<Exchange>(state_, url, *std::move(target), std::move(request), std::move(reply))
+  std::make_shared<Exchange>(state_, url, *std::move(target), request, std::move(answered))
       ->start();
 }
 

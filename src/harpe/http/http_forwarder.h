@@ -3,9 +3,12 @@
 /// Hands requests on to another server of the same kind, and its answers back, streams of events
 /// included. Connections are kept and used again.
 
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/http/http_message.h"
 #include "harpe/http/server_loop.h"
@@ -15,21 +18,30 @@ namespace harpe {
 /// On the thread of its loop.
 class HttpForwarder {
  public:
-  /// \param timeout  for the other server to be reached and to begin its answer
-  HttpForwarder(ServerLoop& loop, Seconds timeout);
-  ~HttpForwarder();
-  HttpForwarder(const HttpForwarder&) = delete;
-  HttpForwarder& operator=(const HttpForwarder&) = delete;
+  struct Options {
+    Seconds timeout;  ///< for the other server to be reached and to begin its answer
+    /// PEM of certificates to trust beside the system's, for servers that speak TLS; empty: none.
+    std::filesystem::path trusted = {};
+  };
 
-  /// Asks the server at `url` ("http://HOST:PORT") for what `request` asks for, marked so that it
-  /// is not handed on again, and replies with its answer; with 503 where it cannot be reached in
-  /// time, or its answer is none. A request that met the end of a kept connection is sent again:
-  /// it must be harmless twice. A stream of events ends when the other server ends it.
-  void forward(const std::string& url, HttpRequest request, Reply reply);
+  /// `kIo`: the certificates cannot be read.
+  static Result<HttpForwarder> create(ServerLoop& loop, const Options& options);
+  HttpForwarder(HttpForwarder&&) noexcept;
+  HttpForwarder& operator=(HttpForwarder&&) noexcept;
+  ~HttpForwarder();
+
+  using Answered = std::function<void(Result<HttpResponse>)>;
+  /// Asks the server at `url` ("http://HOST:PORT" or "https://HOST:PORT") for what `request` asks
+  /// for, marked so that it is not handed on again. Answers once: with what the other server
+  /// answered, or `kUnavailable` where it cannot be reached in time or answers something else than
+  /// HTTP. A request that met the end of a kept connection is sent again: it must be harmless
+  /// twice. A stream of events ends when the other server ends it.
+  void forward(const std::string& url, const HttpRequest& request, Answered answered);
 
   struct State;
 
  private:
+  explicit HttpForwarder(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };
 

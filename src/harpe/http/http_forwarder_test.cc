@@ -15,6 +15,7 @@
 #include <optional>
 #include <thread>
 
+#include "harpe/http/http_answers.h"
 #include "harpe/http/http_server.h"
 #include "harpe/http/server_socket.h"
 
@@ -68,10 +69,19 @@ class LocalServer {
 /// A server that hands everything on.
 class Front {
  public:
-  explicit Front(std::string to, Seconds timeout = 10_s) : to_(std::move(to)) {
-    server_.emplace([this, timeout](HttpRequest request, Reply reply) {
-      if (!forwarder_) forwarder_.emplace(server_->loop(), timeout);
-      forwarder_->forward(to_, std::move(request), std::move(reply));
+  explicit Front(std::string to, HttpForwarder::Options options = {.timeout = 10_s})
+      : to_(std::move(to)), options_(std::move(options)) {
+    server_.emplace([this](const HttpRequest& request, const Reply& reply) {
+      if (!forwarder_) {
+        Result<HttpForwarder> made = HttpForwarder::create(server_->loop(), options_);
+        ASSERT_TRUE(made) << made.error().text();
+        forwarder_.emplace(*std::move(made));
+      }
+      forwarder_->forward(to_, request, [reply](Result<HttpResponse> answer) {
+        reply(answer.ok()
+                  ? *std::move(answer)
+                  : error_response(http_status(answer.error().code), answer.error().text()));
+      });
     });
   }
   ~Front() {
@@ -83,9 +93,11 @@ class Front {
     gone.get_future().wait();
   }
   std::uint16_t port() const { return server_->port(); }
+  const std::string& to() const { return to_; }
 
  private:
-  std::string to_;
+  const std::string to_;
+  const HttpForwarder::Options options_;
   std::optional<HttpForwarder> forwarder_;  ///< on the loop's thread
   std::optional<LocalServer> server_;
 };
@@ -182,17 +194,17 @@ TEST(HttpForwarder, SaysSoWhereTheOtherServerIsGoneOrSilentOrNowhere) {
   const Front front(other->url());
   other.reset();
   EXPECT_THAT(asked(front.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"),
-              AllOf(HasSubstr("503 "), HasSubstr("Retry-After: 1"), HasSubstr("unavailable")));
+              AllOf(HasSubstr("503 "), HasSubstr(front.to())));
   std::mutex mutex;
   std::vector<Reply> never;
   LocalServer silent([&](const HttpRequest&, Reply reply) {
     const std::lock_guard lock(mutex);
     never.push_back(std::move(reply));
   });
-  const Front impatient(silent.url(), 0.1_s);
+  const Front impatient(silent.url(), {.timeout = 0.1_s});
   EXPECT_THAT(asked(impatient.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"),
               AllOf(HasSubstr("503 "), HasSubstr("did not answer in time")));
-  for (const char* url : {"", "https://x:1", "http://", "http://:1", "http://nowhere.invalid:80"}) {
+  for (const char* url : {"", "ftp://x:1", "http://", "http://:1", "http://nowhere.invalid:80"}) {
     const Front lost(url);
     EXPECT_THAT(asked(lost.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"), HasSubstr("503 "));
   }

@@ -5,7 +5,7 @@
 namespace harpe {
 
 const char* reason_phrase(int status) {
-  static constexpr std::array<std::pair<int, const char*>, 19> kPhrases{
+  static constexpr std::array<std::pair<int, const char*>, 20> kPhrases{
       {{200, "OK"},
        {201, "Created"},
        {204, "No Content"},
@@ -17,6 +17,7 @@ const char* reason_phrase(int status) {
        {408, "Request Timeout"},
        {409, "Conflict"},
        {413, "Content Too Large"},
+       {421, "Misdirected Request"},
        {422, "Unprocessable Content"},
        {429, "Too Many Requests"},
        {431, "Request Header Fields Too Large"},
