@@ -121,6 +121,18 @@ Result<std::map<std::string, std::string>> PostgresClaims::owners(const std::str
   return urls;
 }
 
+Result<std::vector<std::string>> PostgresClaims::ownerless() {
+  const auto owned = owners(nullptr);
+  if (!owned) return owned.error();
+  const auto found = session_.query("SELECT id FROM harpe_job ORDER BY id");
+  if (!found) return found.error();
+  std::vector<std::string> ids;
+  for (int i = 0; i < found->size(); ++i) {
+    if (std::string id = found->text(i, 0); !owned->contains(id)) ids.push_back(std::move(id));
+  }
+  return ids;
+}
+
 Result<bool> PostgresClaims::fence(const std::string& job) {
   const auto found =
       session_.query("SELECT server FROM harpe_owner WHERE job = $1 FOR SHARE", {job});

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "harpe/store/postgres_session.h"
 
@@ -27,6 +28,7 @@ class PostgresClaims {
   /// All of them, so that others need not wait until the session has ended.
   void release_all();
   Result<std::map<std::string, std::string>> owners(const std::string* job);
+  Result<std::vector<std::string>> ownerless();
 
   /// Within a transaction: whether this store may change the job, which stays so until it ends.
   Result<bool> fence(const std::string& job);

@@ -53,6 +53,7 @@ class PostgresStore final : public Store {
   Status release(const std::string& job) override;
   Result<std::optional<std::string>> owner(const std::string& job) override;
   Result<std::map<std::string, std::string>> owners() override;
+  Result<std::vector<std::string>> ownerless() override;
   Status notify(const std::string& text) override;
   Status listen(std::function<void(const StoreNotice&)> hear) override;
   Status check() override;
@@ -307,6 +308,12 @@ Result<std::map<std::string, std::string>> PostgresStore::owners() {
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there.error();
   return claims_.owners(nullptr);
+}
+
+Result<std::vector<std::string>> PostgresStore::ownerless() {
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  return claims_.ownerless();
 }
 
 Status PostgresStore::notify(const std::string& text) {

@@ -40,6 +40,7 @@ class SqliteStore final : public Store {
   Status release(const std::string& job) override;
   Result<std::optional<std::string>> owner(const std::string& job) override;
   Result<std::map<std::string, std::string>> owners() override;
+  Result<std::vector<std::string>> ownerless() override;
   Status notify(const std::string& text) override;
   Status listen(std::function<void(const StoreNotice&)> hear) override;
   Status check() override;
@@ -301,6 +302,19 @@ Result<std::optional<std::string>> SqliteStore::owner(const std::string& job) {
 Result<std::map<std::string, std::string>> SqliteStore::owners() {
   const std::lock_guard lock(mutex_);
   return owned_;
+}
+
+Result<std::vector<std::string>> SqliteStore::ownerless() {
+  const std::lock_guard lock(mutex_);
+  auto select = database_.prepare("SELECT id FROM job ORDER BY id");
+  if (!select) return select.error();
+  std::vector<std::string> ids;
+  for (;;) {
+    const Result<bool> row = select->step();
+    if (!row) return row.error();
+    if (!*row) return ids;
+    if (std::string id = select->text(0); !owned_.contains(id)) ids.push_back(std::move(id));
+  }
 }
 
 Status SqliteStore::notify(const std::string& text) {

@@ -141,6 +141,9 @@ class Store {
   /// The same for all jobs that are owned.
   virtual Result<std::map<std::string, std::string>> owners() = 0;
 
+  /// The jobs, by id, that no server owns which is there.
+  virtual Result<std::vector<std::string>> ownerless() = 0;
+
   /// Announces `text` to all listeners of all servers, up to 7000 bytes.
   virtual Status notify(const std::string& text) = 0;
 

@@ -216,12 +216,16 @@ TEST_P(AnyStore, KnowsWhoOwnsAJob) {
   EXPECT_EQ(*store_->owners(),
             (std::map<std::string, std::string>{{"a", "http://one:2"}, {"b", "http://one:1"}}));
   EXPECT_OK(store_->save({"a", "state", 1, 1}));
+  EXPECT_OK(store_->save({"c", "state", 1, 1}));
+  EXPECT_THAT(*store_->ownerless(), ElementsAre("c"));
   EXPECT_OK(store_->release("a"));
   EXPECT_OK(store_->release("a"));
+  EXPECT_THAT(*store_->ownerless(), ElementsAre("a", "c"));
   EXPECT_EQ(*store_->owner("a"), std::nullopt);
   EXPECT_TRUE(*store_->claim("a", "http://one:3"));
   reopen();  // ownership ends with the store
   EXPECT_THAT(*store_->owners(), IsEmpty());
+  EXPECT_THAT(*store_->ownerless(), ElementsAre("a", "c"));
   EXPECT_TRUE(*store_->claim("a", "http://two:1"));
 }
 
