@@ -3,6 +3,7 @@
 import http.client
 import json
 import pathlib
+import ssl
 import subprocess
 import tempfile
 import time
@@ -40,6 +41,7 @@ class Answer:
 
 class ServerTest(unittest.TestCase):
     harpe = None  # set by the script that runs the tests
+    trust = None  # certificate of a server that speaks TLS
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -59,7 +61,7 @@ class ServerTest(unittest.TestCase):
             if not line:
                 self.fail("the server did not start: " + said)
             said += line
-        self.address = said.split("listening on ")[1].split()[0].removeprefix("http://")
+        self.address = said.split("listening on ")[1].split()[0].split("//")[1]
 
     def stop(self):
         if self.server.poll() is None:
@@ -74,7 +76,11 @@ class ServerTest(unittest.TestCase):
         self.server.stderr.close()
 
     def ask(self, method, path, body=None, headers={}):
-        connection = http.client.HTTPConnection(self.address, timeout=60)
+        if self.trust is None:
+            connection = http.client.HTTPConnection(self.address, timeout=60)
+        else:
+            connection = http.client.HTTPSConnection(
+                self.address, timeout=60, context=ssl.create_default_context(cafile=self.trust))
         try:
             text = body if isinstance(body, (str, bytes)) or body is None else json.dumps(body)
             connection.request(method, path, text, dict(headers))

@@ -138,6 +138,12 @@ void add_serve_command(Commands& commands) {
            "Where jobs are kept: sqlite:PATH, postgresql://..., or none (default: "
            "sqlite:harpe.db)",
            arguments->store);
+  add_text(app, "--peer-url", "URL",
+           "Where other servers on the same PostgreSQL reach this one (default: as --tcp says)",
+           arguments->options.peer_url);
+  add_text(app, "--peer-certificates", "FILE",
+           "Certificates (PEM) to trust of other servers, beside the system's",
+           arguments->options.peer_certificates);
   add_limit_options(app, arguments);
   add_text(app, "--log", "FILE", "Log (default: standard error); SIGHUP opens it anew",
            arguments->options.log);

@@ -38,11 +38,12 @@ void health(ServerContext& context, const HttpRequest& request, const Reply& rep
 
 }  // namespace
 
-ServerApi::ServerApi(JobRegistry& registry, ServerApiOptions options)
+ServerApi::ServerApi(JobRegistry& registry, ServerApiOptions options, JobHomes* homes)
     : options_(std::move(options)),
       context_{registry, options_, registry.clock().now(), 0, 0, {}},
       rate_(options_.requests_per_second),
-      zeus_(std::make_unique<ZeusRoutes>(registry)) {}
+      zeus_(std::make_unique<ZeusRoutes>(registry)),
+      homes_(homes) {}
 
 ServerApi::~ServerApi() = default;
 
@@ -72,7 +73,7 @@ std::optional<HttpResponse> ServerApi::refuse(HttpRequest& request,
   if (!claims->job) return std::nullopt;
   only_job = claims->job;
   const std::optional<std::string> job = job_of_path(request.path);
-  if (job == claims->job || request.path == "/v1/jobs") return std::nullopt;
+  if (job == claims->job || request.path == kJobsPath) return std::nullopt;
   return error_at(request.path, 403, "no_permission",
                   "Token is for job '" + *claims->job + "' alone.");
 }
@@ -85,16 +86,31 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
   };
   std::optional<std::string> only_job;
   if (auto refused = refuse(request, only_job)) return counted(*std::move(refused));
-  if (handle_jobs(context_, request, counted, only_job)) return;
-  if (zeus_->handle(request, counted)) return;
-  if (request.path == "/health") return health(context_, request, counted);
-  if (request.path == "/metrics") return handle_server_metrics(context_, request, counted);
-  if (request.path == "/openapi.yaml") {
-    if (request.method != "GET") return counted(wrong_method("GET"));
-    return counted({.content_type = "application/yaml", .body = std::string(openapi_document())});
+  JobHomes::Handler here = [this, only_job](HttpRequest asked, const Reply& answered) {
+    answer(std::move(asked), answered, only_job);
+  };
+  if (homes_ == nullptr) return here(std::move(request), std::move(counted));
+  if (request.path == kJobsPath) {
+    return homes_->route_list(std::move(request), std::move(counted), here);
   }
-  counted(error_at(request.path, 404, "not_found",
-                   "There is nothing at " + request.path.substr(0, 200)));
+  std::optional<std::string> job = job_of_path(request.path);
+  if (!job) job = job_of_zeus_request(request);
+  if (!job || !is_job_id(*job)) return here(std::move(request), std::move(counted));
+  homes_->route(*job, std::move(request), std::move(counted), std::move(here));
+}
+
+void ServerApi::answer(HttpRequest request, const Reply& reply,
+                       const std::optional<std::string>& only_job) {
+  if (handle_jobs(context_, request, reply, only_job)) return;
+  if (zeus_->handle(request, reply)) return;
+  if (request.path == "/health") return health(context_, request, reply);
+  if (request.path == "/metrics") return handle_server_metrics(context_, request, reply);
+  if (request.path == "/openapi.yaml") {
+    if (request.method != "GET") return reply(wrong_method("GET"));
+    return reply({.content_type = "application/yaml", .body = std::string(openapi_document())});
+  }
+  reply(error_at(request.path, 404, "not_found",
+                 "There is nothing at " + request.path.substr(0, 200)));
 }
 
 void ServerApi::tick() {

@@ -12,6 +12,7 @@
 
 #include "harpe/http/http_message.h"
 #include "harpe/http/token.h"
+#include "harpe/server/job_homes.h"
 #include "harpe/server/job_registry.h"
 #include "harpe/server/rate_limit.h"
 
@@ -49,7 +50,8 @@ class ZeusRoutes;
 /// answered later.
 class ServerApi {
  public:
-  ServerApi(JobRegistry& registry, ServerApiOptions options);
+  /// \param homes  null: no other server shares the jobs; must outlive this
+  ServerApi(JobRegistry& registry, ServerApiOptions options, JobHomes* homes = nullptr);
   ~ServerApi();
 
   void handle(HttpRequest request, Reply reply);
@@ -59,11 +61,13 @@ class ServerApi {
  private:
   /// What to answer instead, if the client may not ask this.
   std::optional<HttpResponse> refuse(HttpRequest& request, std::optional<std::string>& only_job);
+  void answer(HttpRequest request, const Reply& reply, const std::optional<std::string>& only_job);
 
   ServerApiOptions options_;
   ServerContext context_;
   RateLimit rate_;
   std::unique_ptr<ZeusRoutes> zeus_;
+  JobHomes* homes_;
 };
 
 /// How many bytes the body of a request may have: specifications and profiles are large.

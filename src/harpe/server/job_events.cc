@@ -44,7 +44,7 @@ class JobEvents final : public EventStream, public JobListener {
 
   std::string take() override {
     std::string text;
-    if (place_ && !job_->deleted && job_->job.version() != version_) {
+    if (place_ && !job_->is_over() && job_->job.version() != version_) {
       // Not for those there when it began.
       if (version_ != 0) registry_.count_delivery(*job_);
       version_ = job_->job.version();
@@ -68,7 +68,7 @@ class JobEvents final : public EventStream, public JobListener {
     return text;
   }
 
-  bool ended() const override { return job_->deleted; }
+  bool ended() const override { return job_->is_over(); }
 
   void changed() override {
     if (wake_) wake_();

@@ -95,28 +95,39 @@ void JobRegistry::on_loop(std::function<void()> work) {
   });
 }
 
+Result<JobRegistry::JobPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds now,
+                                            const std::function<void(const std::string&)>& log) {
+  const Result<std::optional<std::string>> text = store.plans(stored.id);
+  if (!text.ok()) return text.error();
+  std::optional<PlanTable> plans;
+  if (*text) {
+    Result<PlanTable> read = PlanTable::parse(**text, stored.id);
+    if (!read.ok()) {
+      log("the plans of job " + stored.id + " cannot be read: " + read.error().text());
+    } else {
+      plans = *std::move(read);
+    }
+  }
+  Result<Job> job = Job::restore(stored.state, std::move(plans), now);
+  if (!job.ok()) return std::move(job).error();
+  auto hosted = std::make_shared<HostedJob>(stored.id, *std::move(job));
+  hosted->revision = hosted->stored = stored.revision;
+  return hosted;
+}
+
 Status JobRegistry::restore() {
   if (store_ == nullptr) return ok_status();
   const Result<std::vector<StoredJob>> stored = store_->jobs();
   if (!stored.ok()) return stored.error();
   for (const StoredJob& one : *stored) {
-    const Result<std::optional<std::string>> text = store_->plans(one.id);
-    if (!text.ok()) return text.error();
-    std::optional<PlanTable> plans;
-    if (*text) {
-      Result<PlanTable> read = PlanTable::parse(**text, one.id);
-      if (!read.ok())
-        log_("the plans of job " + one.id + " cannot be read: " + read.error().text());
-      if (read.ok()) plans = *std::move(read);
-    }
-    Result<Job> job = Job::restore(one.state, std::move(plans), now());
-    if (!job.ok()) {
+    const Result<JobPtr> job = read_hosted_job(*store_, one, now(), log_);
+    if (job.ok()) {
+      add(*job);
+    } else if (job.error().code == ErrorCode::kUnavailable) {
+      return job.error();
+    } else {
       log_("job " + one.id + " cannot be read and is left as it is: " + job.error().text());
-      continue;
     }
-    const auto hosted = std::make_shared<HostedJob>(one.id, *std::move(job));
-    hosted->revision = hosted->stored = one.revision;
-    add(hosted);
   }
   return ok_status();
 }
@@ -139,6 +150,13 @@ void JobRegistry::put(const std::string& id, std::string specification,
     Result<JobSpec> spec = parse_job_spec(body);
     std::string canonical = spec.ok() ? job_spec_json(*spec) : std::string();
     Result<Job> created = spec.ok() ? Job::create(*std::move(spec), at) : Result<Job>(spec.error());
+    if (created.ok() && !options_.url.empty()) {
+      const Result<bool> mine = store_->claim(id, options_.url);
+      if (!mine.ok()) created = mine.error();
+      if (mine.ok() && !*mine) {
+        return on_loop([done = std::move(done)] { done(Registered{nullptr, false}); });
+      }
+    }
     auto job = std::make_shared<Result<Job>>(std::move(created));
     on_loop([this, id, body = std::move(body), canonical = std::move(canonical),
              done = std::move(done), job]() mutable {
@@ -178,7 +196,6 @@ JobRegistry::JobPtr JobRegistry::find(const std::string& id) const {
 void JobRegistry::drop(const JobPtr& job, const Status& why) {
   jobs_.erase(job->id);
   unsaved_.erase(job);
-  job->deleted = true;
   if (job->work != nullptr) job->work->wanted = false;
   for (const HostedJob::Waiting& one : std::exchange(job->waiting, {})) one.done(why);
   for (const auto& weak : job->listeners) {
@@ -188,13 +205,15 @@ void JobRegistry::drop(const JobPtr& job, const Status& why) {
 
 void JobRegistry::remove(const JobPtr& job, std::function<void(const Status&)> done) {
   if (store_ == nullptr) {
+    job->deleted = true;
     drop(job, Error::of(ErrorCode::kNotFound, "the job was deleted"));
     return done(ok_status());
   }
   writers_.run([this, job, done = std::move(done)]() mutable {
     const Status removed = store_->remove(job->id);
     on_loop([this, job, removed, done = std::move(done)] {
-      if (removed.ok() && !job->deleted) {
+      if (removed.ok() && !job->is_over()) {
+        job->deleted = true;
         drop(job, Error::of(ErrorCode::kNotFound, "the job was deleted"));
       }
       done(removed);
@@ -259,7 +278,7 @@ void JobRegistry::characterize_later(const JobPtr& job, CharacterizeRequest requ
     on_loop([this, job, work, result] {
       ++counts_.characterizations;
       if (job->work == work) job->work = nullptr;
-      if (job->deleted) return;
+      if (job->is_over()) return;
       std::string json = std::move(result->json);
       act(job, [&](Job& one, Seconds at) {
         const PlanTable* before = one.plans();
@@ -312,7 +331,7 @@ void JobRegistry::when_stored(const JobPtr& job, std::function<void(const Status
 
 void JobRegistry::save_soon(const JobPtr& job) {
   if (store_ == nullptr) return;
-  if (job != nullptr && !job->deleted) unsaved_.insert(job);
+  if (job != nullptr && !job->is_over()) unsaved_.insert(job);
   if (saving_ || save_posted_ || clock_.now() < retry_at_) return;
   save_posted_ = true;
   on_loop([this] {
@@ -364,9 +383,10 @@ void JobRegistry::saved(const std::vector<std::pair<JobPtr, std::int64_t>>& jobs
   ++(written.ok() ? counts_.saves : counts_.save_failures);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const auto& [job, revision] = jobs[i];
-    if (job->deleted) continue;
+    if (job->is_over()) continue;
     if (written.ok() && std::ranges::find(*written, job->id) != written->end()) {
       log_("job " + job->id + " was changed by another server, which has it now");
+      job->moved = true;
       drop(job, Error::of(ErrorCode::kUnavailable, "another server has this job now; ask again"));
       continue;
     }

@@ -58,6 +58,8 @@ struct HostedJob {
   const std::string id;
   Job job;
   bool deleted = false;
+  bool moved = false;  ///< another server has it now
+  bool is_over() const { return deleted || moved; }
   std::deque<LoggedNotice> notices;  ///< the newest
   std::int64_t newest_notice = 0;
   JobPhase told_phase = JobPhase::kRegistering;
@@ -105,6 +107,8 @@ class JobRegistry {
     int workers = 1;  ///< characterizations at once
     std::size_t most_jobs = 10'000;
     std::function<Seconds()> now;  ///< seconds since 1970; never falls
+    /// Where other servers of the same store reach this one; empty: there are none.
+    std::string url = {};
   };
   using JobPtr = std::shared_ptr<HostedJob>;
 
@@ -120,8 +124,11 @@ class JobRegistry {
   /// logged and left where it is.
   Status restore();
 
+  /// Takes up a job that this server owns in the store.
+  void add(const JobPtr& job);
+
   struct Registered {
-    JobPtr job;
+    JobPtr job;  ///< null: another server has just registered one under this id
     bool created = false;
   };
   /// Registers a job, or finds the same one there. `kConflict`: another specification is there.
@@ -154,6 +161,7 @@ class JobRegistry {
   /// Forgets events that are older.
   void prune(Seconds age);
   Seconds now() const { return options_.now(); }
+  const std::string& url() const { return options_.url; }
   Clock& clock() const { return clock_; }
   const RegistryCounts& counts() const { return counts_; }
   std::size_t characterizations_waiting() const { return characterizers_.waiting(); }
@@ -166,12 +174,12 @@ class JobRegistry {
   void follow(const JobPtr& job);
   void tell(const JobPtr& job, std::string kind, std::string text, double at);
   void characterize_later(const JobPtr& job, CharacterizeRequest request);
-  void add(const JobPtr& job);
   void save_soon(const JobPtr& job);
   void save();
   StoreChanges gather(std::vector<std::pair<JobPtr, std::int64_t>>& saved);
   void saved(const std::vector<std::pair<JobPtr, std::int64_t>>& jobs,
              const Result<std::vector<std::string>>& written, StoreChanges changes);
+  /// A job that was deleted or has moved away, which is already said in it.
   void drop(const JobPtr& job, const Status& why);
   /// Runs `work` on the loop's thread, unless the registry is gone by then.
   void on_loop(std::function<void()> work);
@@ -191,5 +199,10 @@ class JobRegistry {
   // Last: their threads end before what they work on goes.
   WorkerPool characterizers_, readers_, writers_;
 };
+
+/// A job as the store has it, with its plans. From any thread.
+/// \param log  told of plans that cannot be read and have to be made again
+Result<JobRegistry::JobPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds now,
+                                            const std::function<void(const std::string&)>& log);
 
 }  // namespace harpe

@@ -14,7 +14,6 @@
 namespace harpe {
 namespace {
 
-constexpr std::string_view kJobs = "/v1/jobs";
 constexpr std::size_t kLongestId = 128;
 constexpr int kMostLogged = 1000;
 
@@ -76,6 +75,9 @@ void put_job(ServerContext& context, HttpRequest& request, const Reply& reply,
       [&context, reply, id](Result<JobRegistry::Registered> registered) {
         if (!registered.ok()) return reply(native_error(registered.error()));
         const JobPtr job = registered->job;
+        if (job == nullptr) {
+          return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
+        }
         const int status = registered->created ? 201 : 200;
         context.registry.when_stored(job, [reply, id, job, status](const Status& stored) {
           if (!stored.ok()) return reply(native_error(stored.error()));
@@ -303,10 +305,11 @@ std::string path_part(std::string_view part) {
 }
 
 std::optional<std::string> job_of_path(std::string_view path) {
-  if (!path.starts_with(kJobs) || path.size() < kJobs.size() + 2 || path[kJobs.size()] != '/') {
+  if (!path.starts_with(kJobsPath) || path.size() < kJobsPath.size() + 2 ||
+      path[kJobsPath.size()] != '/') {
     return std::nullopt;
   }
-  path.remove_prefix(kJobs.size() + 1);
+  path.remove_prefix(kJobsPath.size() + 1);
   return path_part(path.substr(0, path.find('/')));
 }
 
@@ -336,13 +339,13 @@ std::string status_text(const HostedJob& job, bool with_spec) {
 
 bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& reply,
                  const std::optional<std::string>& only_job) {
-  if (request.path == kJobs) {
+  if (request.path == kJobsPath) {
     if (method_is(request, reply, "GET")) list_jobs(context, reply, only_job);
     return true;
   }
   const std::optional<std::string> id = job_of_path(request.path);
   if (!id) return false;
-  const std::size_t end = request.path.find('/', kJobs.size() + 1);
+  const std::size_t end = request.path.find('/', kJobsPath.size() + 1);
   std::string rest = end == std::string::npos ? std::string() : request.path.substr(end);
   if (!is_job_id(*id)) {
     reply(native_error(400, "invalid_input",

@@ -11,6 +11,9 @@
 
 namespace harpe {
 
+/// All jobs.
+inline constexpr std::string_view kJobsPath = "/v1/jobs";
+
 /// The part of /v1/jobs/{id}/... that names the job, without escapes; none for other paths.
 std::optional<std::string> job_of_path(std::string_view path);
 

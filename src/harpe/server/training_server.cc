@@ -1,6 +1,9 @@
 #include "harpe/server/training_server.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <ctime>
 #include <memory>
@@ -14,14 +17,18 @@
 #include "harpe/http/token.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/server/api.h"
+#include "harpe/server/job_homes.h"
 #include "harpe/server/job_registry.h"
 #include "harpe/store/store.h"
+#include "harpe/store/store_url.h"
 
 namespace harpe {
 namespace {
 
 constexpr Seconds kTick{1};
 constexpr Seconds kPrunePeriod{3600};
+constexpr Seconds kLookAround{2};
+constexpr Seconds kPeerTimeout{5};
 constexpr Seconds kEventsKept{30.0 * 24 * 3600};
 
 /// Seconds since 1970 that never fall, also when the machine's time is set back.
@@ -56,6 +63,46 @@ Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, ServerLo
   return store;
 }
 
+bool shares_store(const ServerOptions& options) {
+  const Result<StoreUrl> url = StoreUrl::parse(options.store);
+  return url.ok() && url->kind == StoreUrl::Kind::kPostgresql;
+}
+
+/// What clients and other servers reach a socket by: "https://10.0.0.5:7787".
+std::string url_of(const OpenSocket& socket, bool tls) {
+  return (tls ? "https://" : "http://") + socket.name.substr(0, socket.name.find(' '));
+}
+
+/// Where other servers reach this one; empty where there is no TCP.
+std::string peer_url(const ServerOptions& options, const std::vector<OpenSocket>& sockets) {
+  if (!options.peer_url.empty()) return options.peer_url;
+  const auto tcp = std::ranges::find_if(sockets, &OpenSocket::is_tcp);
+  if (tcp == sockets.end()) return {};
+  std::string url = url_of(*tcp, options.tls.has_value());
+  for (const std::string_view all : {"//0.0.0.0:", "//[::]:"}) {
+    const std::size_t at = url.find(all);
+    if (at == std::string::npos) continue;
+    std::array<char, 256> name{};
+    ::gethostname(name.data(), name.size() - 1);
+    url.replace(at + 2, all.size() - 3, name.data());
+  }
+  return url;
+}
+
+/// Null where no other server shares the store.
+Result<std::unique_ptr<JobHomes>> open_homes(const ServerOptions& options, ServerLoop& loop,
+                                             JobRegistry& registry, Store& store,
+                                             const std::function<void(const std::string&)>& log) {
+  Result<HttpForwarder> forwarder =
+      HttpForwarder::create(loop, {.timeout = kPeerTimeout, .trusted = options.peer_certificates});
+  if (!forwarder.ok()) return std::move(forwarder).error();
+  auto homes = std::make_unique<JobHomes>(
+      loop, registry, store,
+      JobHomes::Options{.url = registry.url(), .forwarder = *std::move(forwarder)}, log);
+  if (Status started = homes->start(); !started.ok()) return started.error();
+  return homes;
+}
+
 }  // namespace
 
 HttpLimits ServerOptions::default_limits() {
@@ -84,6 +131,13 @@ Status check_server_options(const ServerOptions& options) {
                  " lets everybody on the network change jobs: give --signing-key, "
                  "--tls-certificate and --tls-key, or --insecure where the network is trusted");
     }
+  }
+  if (!options.peer_url.empty() && !options.peer_url.starts_with("http://") &&
+      !options.peer_url.starts_with("https://")) {
+    faults.add("--peer-url must be http://HOST:PORT or https://HOST:PORT");
+  }
+  if (options.peer_url.empty() && options.tcp.empty() && shares_store(options)) {
+    faults.add("other servers of the PostgreSQL must reach this one: give --tcp, or --peer-url");
   }
   if (options.workers < 1) faults.add("--workers must be at least 1");
   if (!(options.requests_per_second >= 0)) {
@@ -120,17 +174,29 @@ Status run_server(const ServerOptions& options,
 
   // What posts to the loop goes before it, what clients reach after them.
   ServerLoop loop;
+  const bool shared = shares_store(options);
   JobRegistry registry(loop, system_clock(), store->get(),
-                       {.workers = options.workers, .now = wall_clock()}, write_log);
-  if (Status restored = registry.restore(); !restored.ok()) return restored;
-  if (!registry.jobs().empty()) {
+                       {.workers = options.workers,
+                        .now = wall_clock(),
+                        .url = shared ? peer_url(options, *sockets) : std::string()},
+                       write_log);
+  std::unique_ptr<JobHomes> homes;
+  if (shared) {
+    Result<std::unique_ptr<JobHomes>> opened =
+        open_homes(options, loop, registry, **store, write_log);
+    if (!opened.ok()) return std::move(opened).error();
+    homes = *std::move(opened);
+    log->write("other servers of this database find this one at " + registry.url());
+  } else if (Status restored = registry.restore(); !restored.ok()) {
+    return restored;
+  } else if (!registry.jobs().empty()) {
     log->write("went on with " + std::to_string(registry.jobs().size()) + " jobs");
   }
   HttpServer* transport = nullptr;
   api_options.transport = [&transport] {
     return ServerTransport{transport->connections(), transport->connections_refused()};
   };
-  ServerApi api(registry, std::move(api_options));
+  ServerApi api(registry, std::move(api_options), homes.get());
   HttpServer server(
       loop,
       [&api](HttpRequest request, Reply reply) {
@@ -140,9 +206,7 @@ Status run_server(const ServerOptions& options,
   transport = &server;
   std::vector<std::string> names;
   for (OpenSocket& socket : *sockets) {
-    const std::string scheme = options.tls ? "https://" : "http://";
-    names.push_back(socket.is_tcp ? scheme + socket.name.substr(0, socket.name.find(' '))
-                                  : socket.name);
+    names.push_back(socket.is_tcp ? url_of(socket, options.tls.has_value()) : socket.name);
     const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
     if (Status serving = server.serve(std::move(socket.fd), needs_token, tls); !serving.ok()) {
       return serving;
@@ -153,6 +217,10 @@ Status run_server(const ServerOptions& options,
     registry.tick();
     api.tick();
   });
+  if (homes != nullptr) {
+    homes->tick();
+    loop.every(kLookAround, [&homes] { homes->tick(); });
+  }
   loop.every(kPrunePeriod, [&registry] { registry.prune(kEventsKept); });
   if (const auto period = watchdog_period()) {
     loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });

@@ -22,9 +22,13 @@ struct ServerOptions {
   std::filesystem::path signing_key;        ///< of tokens; empty: everybody may do everything
   /// TCP beyond this machine without TLS or tokens is a fault unless this is wanted.
   bool insecure = false;
-  std::string store;                    ///< URL (store_url.h); empty: nothing survives
-  int workers = 1;                      ///< characterizations at once
-  double requests_per_second = 20'000;  ///< of one client; 0: no limit
+  std::string store;  ///< URL (store_url.h); empty: nothing survives
+  /// Where other servers of the same PostgreSQL reach this one: "https://HOST:PORT". Empty: what
+  /// `tcp` says, with the machine's name for an address that means all.
+  std::string peer_url;
+  std::filesystem::path peer_certificates;  ///< PEM, to trust beside the system's; empty: none
+  int workers = 1;                          ///< characterizations at once
+  double requests_per_second = 20'000;      ///< of one client; 0: no limit
   HttpLimits limits = default_limits();
   std::filesystem::path log;  ///< empty: standard error
   std::string version;

@@ -25,6 +25,15 @@ constexpr const char* kWhatToGive =
     "job_metadata must say which plan to use: the id of a job of this server (PUT /v1/jobs/ID), or "
     "a JSON object such as {\"schedule\": \"1f1b\", \"micro_batches\": 8}; docs/server.md";
 
+constexpr std::string_view kPointSolution = "+PointSolution";
+/// Below which an id stands, and with which method.
+constexpr std::pair<std::string_view, std::string_view> kBelow[] = {
+    {"/register_rank/", "POST"}, {"/schedule/", "GET"}, {"/result/", "POST"}};
+
+bool brings_specification(const ZeusJobInfo& info) {
+  return info.metadata && trim(*info.metadata).starts_with('{');
+}
+
 std::string time_text() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -163,7 +172,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
   /// Answers all ranks at once when all have asked and there is something to answer.
   void answer() {
     if (asking < shape.ranks()) return;
-    if (native == nullptr || native->deleted) return answer_all(zeus_error(400, kWhatToGive));
+    if (native == nullptr || native->is_over()) return answer_all(zeus_error(400, kWhatToGive));
     const Job& job = native->job;
     if (const JobShape& theirs = job.spec().shape; !(theirs == shape)) {
       return answer_all(zeus_error(
@@ -201,21 +210,36 @@ struct ZeusRoutes::ZeusJob : JobListener {
   Instant used;
 };
 
+std::optional<std::string> job_of_zeus_request(const HttpRequest& request) {
+  if (request.path == "/register_job") {
+    const auto read = read_zeus_job(request.body);
+    const auto* info = std::get_if<ZeusJobInfo>(&read);
+    if (info == nullptr || brings_specification(*info)) return std::nullopt;
+    return info->metadata;
+  }
+  for (const auto& [prefix, method] : kBelow) {
+    if (!request.path.starts_with(prefix)) continue;
+    std::string id = path_part(std::string_view(request.path).substr(prefix.size()));
+    const std::size_t end = id.find(kPointSolution);
+    const std::size_t ending = end + kPointSolution.size() + 1;
+    return end == std::string::npos || ending >= id.size() ? id : id.substr(ending);
+  }
+  return std::nullopt;
+}
+
 ZeusRoutes::ZeusRoutes(JobRegistry& registry) : registry_(registry) {}
 ZeusRoutes::~ZeusRoutes() = default;
 
 std::string ZeusRoutes::new_id(const ZeusJobInfo& info, const std::string& ending) const {
-  std::string id = time_text() + "+dp" + std::to_string(info.dp_degree) + "+pp" +
-                   std::to_string(info.pp_degree) + "+tp" + std::to_string(info.tp_degree) +
-                   "+PointSolution";
-  if (!ending.empty()) id += "+" + ending;
-  const auto is_taken = [this](const std::string& name) {
-    return jobs_.contains(name) || registry_.find(name) != nullptr;
-  };
-  if (!is_taken(id)) return id;
-  for (int number = 2;; ++number) {
-    const std::string other = id + "+" + std::to_string(number);
-    if (!is_taken(other)) return other;
+  const std::string time = time_text();
+  std::string rest = "+dp" + std::to_string(info.dp_degree) + "+pp" +
+                     std::to_string(info.pp_degree) + "+tp" + std::to_string(info.tp_degree) +
+                     std::string(kPointSolution);
+  // What comes after is the id of a job: others find it by that.
+  if (!ending.empty()) rest += "+" + ending;
+  for (int number = 1;; ++number) {
+    std::string id = time + (number > 1 ? "-" + std::to_string(number) : "") + rest;
+    if (!jobs_.contains(id) && registry_.find(id) == nullptr) return id;
   }
 }
 
@@ -224,8 +248,7 @@ void ZeusRoutes::register_job(const HttpRequest& request, const Reply& reply) {
   if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
   const ZeusJobInfo& info = std::get<ZeusJobInfo>(read);
   if (jobs_.size() >= kMostJobs) return reply(zeus_error(503, "too many jobs; try again later"));
-  const bool brings_specification = info.metadata && trim(*info.metadata).starts_with('{');
-  if (!brings_specification) {
+  if (!brings_specification(info)) {
     const std::string id = new_id(info, info.metadata.value_or(""));
     jobs_[id] = std::make_shared<ZeusJob>(registry_, id, info);
     return reply(json_response(200, id));
@@ -240,6 +263,10 @@ void ZeusRoutes::register_job(const HttpRequest& request, const Reply& reply) {
       jobs_.erase(id);
       return reply(zeus_error(400, "job_metadata: " + registered.error().text()));
     }
+    if (registered->job == nullptr) {
+      jobs_.erase(id);
+      return reply(zeus_error(503, "another server has job " + id + " now; try again"));
+    }
     job->native = registered->job;
     job->native->listeners.push_back(job);
     registry_.when_stored(registered->job, [reply, id](const Status& stored) {
@@ -249,7 +276,7 @@ void ZeusRoutes::register_job(const HttpRequest& request, const Reply& reply) {
 }
 
 JobRegistry::JobPtr ZeusRoutes::native_of(ZeusJob& job) {
-  if (job.native != nullptr && !job.native->deleted) return job.native;
+  if (job.native != nullptr && !job.native->is_over()) return job.native;
   JobRegistry::JobPtr native = is_job_id(job.metadata) ? registry_.find(job.metadata) : nullptr;
   if (native == nullptr) return nullptr;
   job.native = native;
@@ -360,10 +387,7 @@ bool ZeusRoutes::handle(HttpRequest& request, const Reply& reply) {
     if (request.method != "POST") return reply(zeus_error(405, "Method Not Allowed")), true;
     return register_job(request, reply), true;
   }
-  for (const auto& [prefix, method] :
-       {std::pair<std::string_view, std::string_view>{"/register_rank/", "POST"},
-        {"/schedule/", "GET"},
-        {"/result/", "POST"}}) {
+  for (const auto& [prefix, method] : kBelow) {
     if (!request.path.starts_with(prefix)) continue;
     if (request.method != method) return reply(zeus_error(405, "Method Not Allowed")), true;
     const auto found = jobs_.find(path_part(std::string_view(request.path).substr(prefix.size())));

@@ -10,6 +10,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "harpe/http/http_message.h"
@@ -17,6 +18,10 @@
 #include "harpe/server/zeus_requests.h"
 
 namespace harpe {
+
+/// The id of the job of this server, or of another that shares its store, that a request of Zeus's
+/// is about; none where it names none.
+std::optional<std::string> job_of_zeus_request(const HttpRequest& request);
 
 /// On the loop's thread.
 class ZeusRoutes {

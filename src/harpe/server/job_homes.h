@@ -1,0 +1,92 @@
+#pragma once
+/// \file
+/// Which server has a job, where several servers share a database.
+///
+/// A job is at one server, its home, which owns it in the store; every other server hands requests
+/// for it on to there, so that any of them can be asked. When its server ends, however it ends, the
+/// job is taken up by the first one that is asked for it, or that looks for jobs without a home.
+/// Requests that meet a home that has just gone wait until the job has another.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/http/http_forwarder.h"
+#include "harpe/http/http_message.h"
+#include "harpe/server/job_registry.h"
+#include "harpe/server/worker_pool.h"
+#include "harpe/store/store.h"
+
+namespace harpe {
+
+/// On the loop's thread.
+class JobHomes {
+ public:
+  struct Options {
+    std::string url;                 ///< where others reach this server
+    HttpForwarder forwarder;         ///< to the others
+    Seconds patience = Seconds{10};  ///< with a home that cannot be reached
+  };
+
+  /// All must outlive this. Jobs of `registry` are those that have their home here.
+  JobHomes(ServerLoop& loop, JobRegistry& registry, Store& store, Options options,
+           std::function<void(const std::string&)> log);
+  ~JobHomes();
+  JobHomes(const JobHomes&) = delete;
+  JobHomes& operator=(const JobHomes&) = delete;
+
+  /// Hears of moves from now on.
+  Status start();
+
+  /// Answers a request here.
+  using Handler = std::function<void(HttpRequest, Reply)>;
+  /// Lets `here` answer where the job has its home here, or is nowhere; hands the request on where
+  /// it is elsewhere. `here` may be called again with the same request if it answers 421.
+  void route(const std::string& id, HttpRequest request, Reply reply, Handler here);
+
+  /// Answers a request for a list, {"jobs": [...]}, that `here` answers for this server, with the
+  /// jobs of all servers, and those that did not answer under "unreachable".
+  void route_list(HttpRequest request, Reply reply, const Handler& here);
+
+  /// Looks for jobs that have no home any more. Every second or so.
+  void tick();
+
+ private:
+  struct Asked;
+  using AskedPtr = std::shared_ptr<Asked>;
+  /// Where a job is: at a URL, here (as it was in the store), or nowhere.
+  struct Found {
+    std::string url;
+    JobRegistry::JobPtr job;
+  };
+
+  void go(const AskedPtr& asked);
+  void look(const AskedPtr& asked);
+  void looked(const std::string& id, const Result<Found>& found);
+  void answer_here(const AskedPtr& asked);
+  void hand_on(const AskedPtr& asked, const std::string& url);
+  void again(const AskedPtr& asked, const std::string& why);
+  void move_in(const JobRegistry::JobPtr& job);
+  /// On the worker's thread.
+  Result<Found> find_home(const std::string& id, Seconds now);
+  void on_loop(std::function<void()> work);
+
+  ServerLoop& loop_;
+  JobRegistry& registry_;
+  Store& store_;
+  Options options_;
+  std::function<void(const std::string&)> log_;
+  std::map<std::string, std::string> elsewhere_;  ///< URLs of homes that were found, by job
+  std::map<std::string, std::vector<AskedPtr>> looking_;
+  std::set<std::string> unreadable_;  ///< jobs of the store; on the worker's thread
+  bool looking_around_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  WorkerPool worker_;  // last: its thread ends before what it works on goes
+};
+
+}  // namespace harpe

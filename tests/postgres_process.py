@@ -1,0 +1,77 @@
+"""A real PostgreSQL for tests: Debian's programs in a temporary directory, reached by a Unix socket there."""
+
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+
+def program(name):
+    found = sorted(pathlib.Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
+    return str(found[-1]) if found else shutil.which(name)
+
+
+class Postgres:
+    def __init__(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="harpe-postgres-"))
+        self.as_user = {}
+        if os.getuid() == 0:
+            # PostgreSQL refuses to run as root.
+            user = pwd.getpwnam("postgres")
+            os.chown(self.directory, user.pw_uid, user.pw_gid)
+            self.as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        self.process = None
+        self.run("initdb", "--pgdata", self.data, "--username=harpe", "--auth=trust", "--no-sync", "--no-instructions",
+                 "--locale=C", "--encoding=UTF8")
+
+    @property
+    def data(self):
+        return self.directory / "data"
+
+    @property
+    def url(self):
+        return f"postgresql://harpe@/postgres?host={self.directory}"
+
+    def run(self, name, *arguments):
+        done = subprocess.run([program(name), *arguments], cwd=self.directory, capture_output=True, text=True,
+                              timeout=120, **self.as_user)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr)
+        return done.stdout
+
+    def execute(self, statement):
+        return self.run("psql", "-h", self.directory, "-U", "harpe", "-d", "postgres", "-qtAc", statement).strip()
+
+    def start(self):
+        # Nothing here must survive a power failure.
+        options = {"listen_addresses": "", "unix_socket_directories": self.directory, "fsync": "off",
+                   "full_page_writes": "off", "shared_buffers": "16MB", "max_connections": 40}
+        settings = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        self.log = open(self.directory / "log", "ab")
+        self.process = subprocess.Popen([program("postgres"), "-D", self.data, *settings], cwd=self.directory,
+                                        stdout=self.log, stderr=self.log, **self.as_user)
+        end = time.monotonic() + 60
+        while True:
+            try:
+                return self.execute("SELECT 1")
+            except RuntimeError:
+                if self.process.poll() is not None or time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+
+    def stop(self, how=signal.SIGINT):
+        """SIGINT: orderly; SIGQUIT: at once, as a crash."""
+        if self.process is None:
+            return
+        self.process.send_signal(how)
+        self.process.wait(60)
+        self.log.close()
+        self.process = None
+
+    def remove(self):
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.directory, ignore_errors=True)
