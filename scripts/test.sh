@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds every configuration that has tests, and runs all tests in one
-# CTest run: unit and end-to-end tests of the release build, the fast ones again under sanitizers,
-# those with threads under the thread sanitizer, every fuzz target for a short while, and lint.
+# CTest run: unit and end-to-end tests of the release build, the fast ones again under sanitizers with
+# every fuzz target for a short while, those with threads under the thread sanitizer, and lint.
 #
 #   scripts/test.sh [ARGUMENTS FOR CTEST]      for example: scripts/test.sh -R frontier
 set -euo pipefail
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 ./scripts/install-dependencies.sh
 
-presets=(release asan tsan fuzz lint)
+presets=(release asan tsan lint)
 for preset in "${presets[@]}"; do
   echo "== build: $preset"
   log=build/$preset/configure.log
