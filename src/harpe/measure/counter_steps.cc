@@ -24,28 +24,25 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-struct Moments {
-  double mean = 0, variance = 0;
-  bool likely = true;
-};
+}  // namespace
 
-/// A normal distribution of which is known that the value lies in [low, high].
-Moments truncated_normal(double mean, double sigma, double low, double high) {
+TruncatedNormal truncated_normal(double mean, double sigma, double low, double high) {
   const double a = (low - mean) / sigma, b = (high - mean) / sigma;
-  const double inside = (std::erf(b / std::numbers::sqrt2) - std::erf(a / std::numbers::sqrt2)) / 2;
-  if (inside < 1e-4) {
-    const double width = high - low;
-    return {.mean = (low + high) / 2, .variance = width * width / 12, .likely = false};
+  TruncatedNormal inside;
+  inside.share = (std::erf(b / std::numbers::sqrt2) - std::erf(a / std::numbers::sqrt2)) / 2;
+  if (!inside.likely()) {
+    inside.mean = (low + high) / 2;
+    inside.variance = (high - low) * (high - low) / 12;
+    return inside;
   }
   const double scale = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
   const double at_a = scale * std::exp(-a * a / 2), at_b = scale * std::exp(-b * b / 2);
-  const double shift = (at_a - at_b) / inside;
-  const double variance = 1 + (a * at_a - b * at_b) / inside - shift * shift;
-  return {.mean = std::clamp(mean + sigma * shift, low, high),
-          .variance = sigma * sigma * std::clamp(variance, 1e-6, 1.0)};
+  const double shift = (at_a - at_b) / inside.share;
+  const double variance = 1 + (a * at_a - b * at_b) / inside.share - shift * shift;
+  inside.mean = std::clamp(mean + sigma * shift, low, high);
+  inside.variance = sigma * sigma * std::clamp(variance, 1e-6, 1.0);
+  return inside;
 }
-
-}  // namespace
 
 void CounterSteps::restart() {
   last_.reset();
@@ -119,10 +116,10 @@ void CounterSteps::improve_grid() {
   const std::int64_t newest = brackets_.back().index;
   double sum_x = 0, sum_xx = 0, sum_t = 0, sum_xt = 0;
   double told = 0, told_x = 0, told_xx = 0;
-  std::vector<Moments> places;
+  std::vector<TruncatedNormal> places;
   places.reserve(brackets_.size());
   for (const Bracket& bracket : brackets_) {
-    const Moments place =
+    const TruncatedNormal place =
         truncated_normal(grid.at(bracket.index), grid.jitter, bracket.low, bracket.high);
     const auto x = static_cast<double>(bracket.index - newest);
     sum_x += x;
@@ -131,7 +128,7 @@ void CounterSteps::improve_grid() {
     sum_xt += x * place.mean;
     const double square = grid.jitter * grid.jitter;
     const double information =
-        place.likely ? std::max(0.0, 1 - place.variance / square) / square : 0;
+        place.likely() ? std::max(0.0, 1 - place.variance / square) / square : 0;
     told += information;
     told_x += (x - 1) * information;
     told_xx += (x - 1) * (x - 1) * information;
@@ -160,7 +157,9 @@ CounterStep CounterSteps::newest_step(Instant reading, Joules value) {
   const Bracket& newest = brackets_.back();
   CounterStep step{.time = origin_ + Seconds{newest.middle()},
                    .sigma = {uniform_sigma(newest.width())},
-                   .value = value};
+                   .value = value,
+                   .earliest = origin_ + Seconds{newest.low},
+                   .latest = origin_ + Seconds{newest.high}};
   if (!numbered) {
     grid_.reset();
     next_earliest_ = (reading - origin_).value;
@@ -168,10 +167,11 @@ CounterStep CounterSteps::newest_step(Instant reading, Joules value) {
   }
   if (grid_) {
     const double sigma = std::sqrt(grid_->variance + 1.2 * grid_->jitter * grid_->jitter);
-    const Moments place = truncated_normal(grid_->at(newest.index), sigma, newest.low, newest.high);
+    const TruncatedNormal place =
+        truncated_normal(grid_->at(newest.index), sigma, newest.low, newest.high);
     step.time = origin_ + Seconds{place.mean};
     step.sigma = {std::sqrt(place.variance)};
-    regular_ = place.likely;
+    regular_ = place.likely();
     improve_grid();
   } else {
     const double distance =

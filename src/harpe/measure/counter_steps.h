@@ -14,11 +14,21 @@
 namespace harpe {
 
 /// A step of the counter: at `time`, give or take `sigma` (standard deviation), it rose to `value`.
+/// It surely came between `earliest` and `latest`.
 struct CounterStep {
   Instant time;
   Seconds sigma;
   Joules value;
+  Instant earliest{}, latest{};
 };
+
+/// A normal distribution of which is known that the value lies between two bounds.
+struct TruncatedNormal {
+  double mean = 0, variance = 0;
+  double share = 0;                              ///< of the whole distribution, between the bounds
+  bool likely() const { return share >= 1e-4; }  ///< else the bounds alone count
+};
+TruncatedNormal truncated_normal(double mean, double sigma, double low, double high);
 
 /// Learns period and phase from readings. No threads, no input or output. A reading costs constant
 /// time; memory is bounded.

@@ -190,7 +190,9 @@ void EnergyEstimator::add_counter(const EnergySample& sample) {
     const double period = steps_.period().value;
     add_knot({.time = sample.time + Seconds{-period / 2},
               .sigma = {period / std::sqrt(12.0)},
-              .value = *sample.counter});
+              .value = *sample.counter,
+              .earliest = sample.time + Seconds{-period},
+              .latest = sample.time});
   }
 }
 
@@ -199,7 +201,9 @@ void EnergyEstimator::add_knot(const CounterStep& step) {
             .sigma = step.sigma.value,
             .energy = step.value.value,
             .at = power_at(step.time),
-            .restarts = restarts_};
+            .restarts = restarts_,
+            .earliest = step.earliest,
+            .latest = step.latest};
   if (knots_.empty()) {
     knots_.push_back(knot);
     return;

@@ -79,8 +79,9 @@ struct CounterEdge {
   Instant time{};
   Seconds sigma{};  ///< standard deviation of `time`
   Joules energy{};  ///< on an axis that restarts of the counter do not break
-  int restarts =
-      0;  ///< of the counter so far; energy between edges that differ is bridged by power
+  /// Of the counter so far; energy between edges that differ is bridged by power.
+  int restarts = 0;
+  Instant earliest{}, latest{};  ///< it surely came between these
 };
 
 struct EstimatorOptions {
@@ -109,7 +110,8 @@ class EnergyEstimator {
   /// constant, which the error accounts for.
   EnergyEstimate between(Instant begin, Instant end) const;
 
-  /// Steps of the counter since then, as far as they are kept; oldest first.
+  /// Steps of the counter since then, of the newest 300; oldest first, where all of them together
+  /// say that they came (counter_grid.h).
   std::vector<CounterEdge> edges(Instant since) const;
 
   /// A window of any length, by a handle.
@@ -124,6 +126,7 @@ class EnergyEstimator {
 
  private:
   static constexpr double kNinetyFivePercent = 1.959964;  ///< normal distribution, both sides
+  static constexpr std::size_t kMostOnGrid = 300;
   /// Steps of a counter without power that say little of its slope.
   static constexpr double kShortSpan = 10;
   /// Power sampled, with its integrals since the first sample.
@@ -146,6 +149,7 @@ class EnergyEstimator {
     double bridged = 0;  ///< variance of bridges over restarts up to here, J^2
     PowerIntegral at{};
     int restarts = 0;
+    Instant earliest{}, latest{};
   };
   /// Energy at one instant, on both axes.
   struct Edge {

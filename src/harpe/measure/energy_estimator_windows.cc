@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "harpe/measure/counter_grid.h"
 #include "harpe/measure/energy_estimator.h"
 
 namespace harpe {
@@ -23,10 +24,14 @@ double square(double x) {
 
 std::vector<CounterEdge> EnergyEstimator::edges(Instant since) const {
   std::vector<CounterEdge> edges;
-  const auto first = std::ranges::lower_bound(knots_, since, {}, &Knot::time);
-  for (auto knot = first; knot != knots_.end(); ++knot) {
-    edges.push_back({knot->time, {knot->sigma}, {knot->energy}, knot->restarts});
+  const std::size_t first = knots_.size() - std::min(knots_.size(), kMostOnGrid);
+  for (std::size_t i = first; i < knots_.size(); ++i) {
+    const Knot& knot = knots_[i];
+    edges.push_back(
+        {knot.time, {knot.sigma}, {knot.energy}, knot.restarts, knot.earliest, knot.latest});
   }
+  edges = on_their_grid(std::move(edges));
+  std::erase_if(edges, [since](const CounterEdge& edge) { return edge.time < since; });
   return edges;
 }
 
