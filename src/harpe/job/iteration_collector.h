@@ -31,7 +31,6 @@ struct GroupIteration {
   std::uint64_t version = 0;  ///< of the orders
   Seconds time{};             ///< of the iteration, longest of the shards
   Joules energy{};            ///< of all shards, waiting included; NaN where one is not known
-  double energy_error_squared = 0;
 };
 
 struct FinishedIteration {

@@ -51,7 +51,6 @@ Job::State::State(JobSpec given, Pipeline built, Seconds now)
       wish(spec.wish),
       full_energy(static_cast<std::size_t>(spec.shape.stages)),
       created(now),
-      last_finished(now),
       relative(static_cast<std::size_t>(spec.shape.groups())) {}
 
 Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -225,7 +224,6 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
   if (ticket != s.ticket || s.phase != JobPhase::kCharacterizing) return;
   s.effects.save = true;
   if (plans) return s.take_plans(std::move(*plans), now);
-  ++s.failed_characterizations;
   s.phase = JobPhase::kRunning;
   s.tell(Notice::Level::kWarning, now,
          "no plans could be made, so training goes on at full clocks: " + plans.error().text());

@@ -51,7 +51,6 @@ void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
   const Seconds time = longest(iteration);
   if (time <= Seconds{0}) return;
   blend(iteration_time.value, time.value);
-  last_finished = now;
   note_full_speed(iteration, time);
   relative_times(iteration);
   detector.add(iteration.iteration, relative);

@@ -118,9 +118,8 @@ struct Job::State {
   int rollbacks = 0;
   bool rolled_back = false;
   std::int64_t last_profiling = 0;  ///< iteration at which it ended
-  int failed_characterizations = 0;
   Joules saved{};
-  Seconds created{}, last_finished{};
+  Seconds created{};
   bool told_missing = false, told_silent = false, told_no_energy = false;
   std::int64_t reports = 0, reports_unused = 0, reports_refused = 0, orders_late = 0;
 

@@ -96,8 +96,8 @@ TEST(Job, AllRanksChangeAtTheSameIteration) {
   JobSpec spec = small_spec(3);
   Played played(spec);
   // Some ranks hear of orders an iteration later.
-  played.training.delay = [&](Place place) {
-    return (place.data + place.stage + static_cast<int>(played.training.next_iteration())) % 2;
+  played.training.unreached = [&](Place place) {
+    return (place.data + place.stage + played.training.next_iteration()) % 2 == 1;
   };
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());

@@ -55,7 +55,6 @@ class Profiler {
 
   /// The clock of each stage in the current block.
   std::vector<Megahertz> clocks() const;
-  bool resting() const { return resting_; }
   /// Tells that the current block's clocks hold from `iteration` by the orders `version`.
   void begin(std::uint64_t version, std::int64_t iteration);
 

@@ -52,10 +52,9 @@ class SimulatedTraining {
   // What may go wrong.
   std::map<std::pair<int, int>, double> slow;  ///< factor of (pipeline, stage)
   std::function<bool(std::int64_t, Place)> lost = [](std::int64_t, Place) { return false; };
-  /// Iterations until a rank has new orders: at least 1, the answer to its report.
-  std::function<int(Place)> delay = [](Place) { return 0; };
+  /// Whether the orders do not reach a rank after this iteration.
+  std::function<bool(Place)> unreached = [](Place) { return false; };
   std::function<void(IterationReport&)> change_report = [](IterationReport&) {};
-  double progress_of_characterization = 0;
 
   std::string session(Place place) const {
     return run_ + "-" + std::to_string(spec_.shape.index(place));
@@ -233,7 +232,7 @@ class SimulatedTraining {
   }
   void deliver(const Job& job) {
     for (const Place place : places()) {
-      if (delay(place) > 0) continue;
+      if (unreached(place)) continue;
       for (StageOrders& orders : job.orders(place.data, place.stage))
         books_[spec_.shape.index(place)][orders.version] = std::move(orders);
     }
