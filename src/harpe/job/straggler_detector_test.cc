@@ -6,9 +6,16 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <ostream>
 #include <random>
 
 namespace harpe {
+
+/// Names test cases: gtest finds it here.
+static std::ostream& operator<<(std::ostream& out, const JobShape& shape) {
+  return out << shape.data << "x" << shape.stages << "x" << shape.tensor;
+}
+
 namespace {
 
 using testing::IsEmpty;
