@@ -135,7 +135,10 @@ Status Job::report(const IterationReport& report, Seconds now) {
   ++s.reports;
   if (!added->used) ++s.reports_unused;
   if (s.collector.newest() != newest) s.newest_since = now;
-  if (s.phase == JobPhase::kRegistering) return ok_status();
+  if (s.phase == JobPhase::kRegistering) {
+    s.collector.take_finished();  // without all ranks they say nothing
+    return ok_status();
+  }
   if (added->moved || (s.redeploy && added->used)) s.deploy_again();
   const Deployment* due = s.in_force(report.iteration);
   if (added->used && due != nullptr && due->from > 0 && report.version < due->version &&

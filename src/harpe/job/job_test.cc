@@ -380,6 +380,22 @@ TEST(Job, RanksThatNeverComeAreNamed) {
   EXPECT_EQ(job.missing(100).size(), 7U);
 }
 
+TEST(Job, IterationsWithoutAllRanksAreForgotten) {
+  Played played(small_spec(4));
+  const std::vector<Place> places = played.training.places();
+  for (const Place place : places) {
+    if (place == places.back()) continue;
+    ASSERT_TRUE(
+        played.job.register_rank(played.training.registration(place), played.training.now()).ok());
+  }
+  played.training.slow[{1, 2}] = 1.5;
+  played.training.run(played.job, 30);
+  played.training.slow.clear();
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  played.training.run(played.job, 1);
+  EXPECT_TRUE(played.job.status().stragglers.empty()) << "what was late before does not count";
+}
+
 TEST(Job, StaysAtFullClocksWithoutEnergies) {
   Played played(small_spec());
   played.training.change_report = [](IterationReport& r) {
