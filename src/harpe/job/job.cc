@@ -81,9 +81,13 @@ std::vector<Megahertz> Job::State::highest_clocks() const {
 void Job::State::ranks_complete(Seconds now) {
   tell(Notice::Level::kInfo, now,
        "all " + std::to_string(spec.shape.ranks()) + " ranks have registered");
+  const std::string again = "training has started again";
+  if (interrupted) return resume_profiling(now, again);
+  if (plans_due) return request_plans(*profile, blocking_power);
   if (plans) {
     phase = JobPhase::kRunning;
-    return deploy_choice(now, "training has started again");
+    if (rolled_back) return deploy_full_speed();
+    return deploy_choice(now, again);
   }
   if (spec.profile) return request_given_profile(now);
   start_profiling({}, now, "nothing is known of this job yet");
@@ -99,9 +103,10 @@ void Job::State::started_again(Seconds now) {
   phase = JobPhase::kRegistering;
   told_missing = told_silent = false;
   created = now;
-  if (profiler) measured = profiler->measured();
+  if (profiler) interrupted = profiler->kept();
   profiler.reset();
-  ticket = 0;
+  ++ticket;  // plans that are being made are for the clocks of the GPUs before
+  last_profiling = 0;
   tell(Notice::Level::kInfo, now, "training has started again (run '" + ranks.run() + "')");
 }
 
@@ -226,6 +231,7 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
   s.newest_event = now;
   if (ticket != s.ticket || s.phase != JobPhase::kCharacterizing) return;
   s.effects.save = true;
+  s.plans_due = false;
   if (plans) return s.take_plans(std::move(*plans), now);
   s.phase = JobPhase::kRunning;
   s.tell(Notice::Level::kWarning, now,

@@ -41,6 +41,7 @@ std::string rounded(double factor) {
   return shortest(std::round(factor * 100) / 100);
 }
 
+/// By how much a ratio is above 1.
 std::string percent(double ratio) {
   return shortest(std::round((ratio - 1) * 1000) / 10) + " %";
 }
@@ -115,16 +116,7 @@ void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds n
     for (int stage = 0; stage < spec.shape.stages; ++stage)
       left_out[spec.shape.group(straggler.pipeline, stage)] = true;
   const Profiler::Next next = profiler->add(iteration, left_out, lead());
-  if (next == Profiler::Next::kDone) {
-    tell(Notice::Level::kInfo, now,
-         "profiling is done; it made training " +
-             percent(1 + std::max(0.0, profiler->progress(lead()).slowdown)) + " longer");
-    measured = profiler->measured();
-    last_profiling = iteration.iteration;
-    request_plans(profiler->profile(), profiler->blocking_power());
-    profiler.reset();
-    return;
-  }
+  if (next == Profiler::Next::kDone) return end_profiling(now);
   if (next == Profiler::Next::kChange) deploy_profile();
   if (told_no_energy) return;
   if (const std::vector<int> stages = profiler->without_energy(); !stages.empty()) {

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -27,20 +29,26 @@ Profile at_clocks(const Profile& profile, const RankBook& ranks) {
 
 }  // namespace
 
+/// That the GPUs of each stage have.
+std::vector<std::vector<Megahertz>> Job::State::clocks() const {
+  std::vector<std::vector<Megahertz>> lists;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) lists.push_back(ranks.clocks(stage));
+  return lists;
+}
+
 /// \param stages  to be measured; none: all
 void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
                                  const std::string& why) {
-  std::vector<std::vector<Megahertz>> clocks;
-  for (int stage = 0; stage < spec.shape.stages; ++stage) clocks.push_back(ranks.clocks(stage));
   std::vector<std::vector<MeasuredClock>> known = measured;
   known.resize(static_cast<std::size_t>(spec.shape.stages));
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
     const bool again = stages.empty() || std::ranges::find(stages, stage) != stages.end();
     if (again) known[stage].clear();
   }
-  profiler.emplace(spec.shape, work, std::move(clocks), spec.profiling, spec.blocking_power,
+  profiler.emplace(spec.shape, work, clocks(), spec.profiling, spec.blocking_power,
                    std::move(known));
   phase = JobPhase::kProfiling;
+  plans_due = false;
   full_time = {};
   std::ranges::fill(full_energy, 0.0);
   detector.reset();
@@ -52,11 +60,31 @@ void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
   deploy_profile();
 }
 
-void Job::State::request_plans(Profile from, std::vector<Watts> waiting) {
+void Job::State::resume_profiling(Seconds now, const std::string& why) {
+  profiler.emplace(spec.shape, work, clocks(), spec.profiling, spec.blocking_power);
+  profiler->restore(std::move(*interrupted));
+  interrupted.reset();
+  phase = JobPhase::kProfiling;
+  if (profiler->done()) return end_profiling(now);
+  tell(Notice::Level::kInfo, now, "profiling goes on where it was: " + why);
+  deploy_profile();
+}
+
+void Job::State::end_profiling(Seconds now) {
+  const double slowdown = std::max(0.0, profiler->progress(lead()).slowdown);
+  tell(Notice::Level::kInfo, now,
+       "profiling is done; it made training " + shortest(std::round(slowdown * 1000) / 10) +
+           " % longer");
+  measured = profiler->measured();
+  last_profiling = std::max(std::int64_t{0}, collector.newest());
+  request_plans(profiler->profile(), profiler->blocking_power());
+}
+
+void Job::State::request_plans(const Profile& from, std::vector<Watts> waiting) {
   phase = JobPhase::kCharacterizing;
-  profile = std::move(from);
+  profile = at_clocks(from, ranks);
   blocking_power = std::move(waiting);
-  // Plans that an interrupted profiler would have used are for nobody now.
+  plans_due = true;
   profiler.reset();
   effects.characterize = CharacterizeRequest{
       .ticket = ++ticket, .profile = *profile, .blocking_power = blocking_power};
@@ -69,9 +97,8 @@ void Job::State::request_given_profile(Seconds now) {
          "the profile comes without a blocking power: 0 W is assumed, so plans for stragglers are "
          "faster than they could be");
   }
-  request_plans(at_clocks(*spec.profile, ranks),
-                std::vector(static_cast<std::size_t>(spec.shape.stages),
-                            spec.blocking_power.value_or(Watts{0})));
+  request_plans(*spec.profile, std::vector(static_cast<std::size_t>(spec.shape.stages),
+                                           spec.blocking_power.value_or(Watts{0})));
 }
 
 void Job::State::take_plans(PlanTable table, Seconds now) {

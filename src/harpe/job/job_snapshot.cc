@@ -157,17 +157,32 @@ std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value, Fa
   return measured;
 }
 
-Json profiler_json(const Profiler& profiler) {
-  const Profiler::Account& account = profiler.account();
+Json kept_json(const Profiler::Kept& kept) {
+  const Profiler::Account& account = kept.account;
   Json ended = Json::array();
-  for (const bool one : profiler.ended()) ended.push_back(one ? 1 : 0);
-  return {{"measured", measured_json(profiler.measured())},
+  for (const bool one : kept.ended) ended.push_back(one ? 1 : 0);
+  return {{"measured", measured_json(kept.measured)},
           {"ended", std::move(ended)},
           {"extra_s", account.extra},
           {"base_s", account.base},
           {"full_time_s", account.full_time},
           {"wait_time_s", numbers(account.wait_time)},
           {"wait_energy_j", numbers(account.wait_energy)}};
+}
+
+Profiler::Kept read_kept(const JsonValue& object, Faults& faults, const JobWork& work) {
+  Fields fields(object, "profiler", faults);
+  const auto stages = static_cast<std::size_t>(work.stages());
+  Profiler::Kept kept;
+  kept.measured = read_measured(fields.any("measured"), faults, work);
+  kept.account.extra = fields.number("extra_s", -kLatest, kLatest).value_or(0);
+  kept.account.base = fields.number("base_s", 0, kLatest).value_or(0);
+  kept.account.full_time = fields.number("full_time_s", 0, kLongestTime).value_or(0);
+  kept.account.wait_time = read_list(fields, "wait_time_s", stages);
+  kept.account.wait_energy = read_list(fields, "wait_energy_j", stages);
+  for (const double one : read_list(fields, "ended", stages)) kept.ended.push_back(one != 0);
+  fields.finish();
+  return kept;
 }
 
 Json straggler_json(const Straggler& straggler) {
@@ -231,7 +246,9 @@ std::string Job::snapshot() const {
   if (s.profile) json["profile"] = profile_csv(*s.profile);
   if (!s.blocking_power.empty()) json["blocking_power_w"] = numbers(s.blocking_power);
   if (!s.measured.empty()) json["measured"] = measured_json(s.measured);
-  if (s.profiler) json["profiler"] = profiler_json(*s.profiler);
+  if (s.plans_due) json["plans_due"] = true;
+  const std::optional<Profiler::Kept> kept = s.profiler ? s.profiler->kept() : s.interrupted;
+  if (kept) json["profiler"] = kept_json(*kept);
   return json_text(json);
 }
 
@@ -288,10 +305,12 @@ Result<Job> Job::restore(std::string_view snapshot, std::optional<PlanTable> pla
     s.overhead = Seconds{*overhead};
   if (const auto csv = fields.text("profile")) {
     Result<Profile> profile = parse_profile(*csv, "profile");
-    if (profile) {
-      s.profile = std::move(*profile);
-    } else {
+    if (!profile) {
       fields.fault("profile", profile.error().text());
+    } else if (profile->stages() > s.spec.shape.stages) {
+      fields.fault("profile", "it has more stages than the job");
+    } else {
+      s.profile = std::move(*profile);
     }
   }
   if (fields.any("blocking_power_w") != nullptr) {
@@ -300,29 +319,10 @@ Result<Job> Job::restore(std::string_view snapshot, std::optional<PlanTable> pla
   }
   if (const JsonValue* measured = fields.any("measured"))
     s.measured = read_measured(measured, faults, s.work);
-  const JsonValue* profiler = fields.object("profiler");
-  if (profiler != nullptr && s.phase == JobPhase::kProfiling && s.ranks.complete()) {
-    Fields inside(*profiler, "profiler", faults);
-    const auto stages = static_cast<std::size_t>(s.spec.shape.stages);
-    auto measured = read_measured(inside.any("measured"), faults, s.work);
-    Profiler::Account account;
-    account.extra = inside.number("extra_s", -kLatest, kLatest).value_or(0);
-    account.base = inside.number("base_s", 0, kLatest).value_or(0);
-    account.full_time = inside.number("full_time_s", 0, kLongestTime).value_or(0);
-    account.wait_time = read_list(inside, "wait_time_s", stages);
-    account.wait_energy = read_list(inside, "wait_energy_j", stages);
-    std::vector<bool> ended;
-    for (const double one : read_list(inside, "ended", stages)) ended.push_back(one != 0);
-    inside.finish();
-    if (faults.empty()) {
-      std::vector<std::vector<Megahertz>> clocks;
-      for (int stage = 0; stage < s.spec.shape.stages; ++stage)
-        clocks.push_back(s.ranks.clocks(stage));
-      s.profiler.emplace(s.spec.shape, s.work, std::move(clocks), s.spec.profiling,
-                         s.spec.blocking_power);
-      s.profiler->restore(std::move(account), std::move(measured), std::move(ended));
-    }
-  }
+  s.plans_due =
+      fields.boolean("plans_due").value_or(false) && s.profile && !s.blocking_power.empty();
+  if (const JsonValue* kept = fields.object("profiler"))
+    s.interrupted = read_kept(*kept, faults, s.work);
   fields.finish();
   if (!faults.empty()) return Error::invalid(std::move(faults));
   s.go_on(std::move(plans), now);
@@ -339,8 +339,8 @@ void Job::State::go_on(std::optional<PlanTable> table, Seconds now) {
     case JobPhase::kRegistering:
       return;
     case JobPhase::kProfiling:
-      if (profiler) {
-        deploy_profile();
+      if (interrupted) {
+        resume_profiling(now, "the server has started again");
       } else {
         start_profiling({}, now, "what was measured is lost");
       }

@@ -71,8 +71,11 @@ struct Job::State {
   void account_savings(const FinishedIteration& iteration, Seconds time);
 
   // Profiling and planning: job_planning.cc.
+  std::vector<std::vector<Megahertz>> clocks() const;
   void start_profiling(const std::vector<int>& stages, Seconds now, const std::string& why);
-  void request_plans(Profile profile, std::vector<Watts> blocking_power);
+  void resume_profiling(Seconds now, const std::string& why);
+  void end_profiling(Seconds now);
+  void request_plans(const Profile& from, std::vector<Watts> waiting);
   void request_given_profile(Seconds now);
   void take_plans(PlanTable plans, Seconds now);
   double pipeline_factor(int stage, double factor) const;
@@ -91,7 +94,9 @@ struct Job::State {
   std::shared_ptr<const PlanTable> plans;
   std::optional<Profile> profile;     ///< from which `plans` was made, or is being made
   std::vector<Watts> blocking_power;  ///< the same
-  std::vector<std::vector<MeasuredClock>> measured;  ///< by the last profiler
+  std::vector<std::vector<MeasuredClock>> measured;  ///< by the last profiler that was done
+  std::optional<Profiler::Kept> interrupted;  ///< profiling to go on with when all ranks are there
+  bool plans_due = false;                     ///< from `profile`; asked for, and not there yet
   StragglerDetector detector;
   DriftWatch drift;
 

@@ -4,42 +4,10 @@
 
 #include <set>
 
-#include "harpe/job/job_json.h"
-#include "harpe/job/simulated_training.h"
-#include "harpe/profile/synth.h"
+#include "harpe/job/played_job.h"
 
 namespace harpe {
 namespace {
-
-JobSpec small_spec(int data = 2, int stages = 4, int micro_batches = 6) {
-  JobSpec spec;
-  spec.name = "small";
-  spec.shape = {.data = data, .stages = stages, .tensor = 1};
-  spec.schedule = *one_f_one_b({.stages = stages, .micro_batches = micro_batches});
-  spec.plans = 50;
-  spec.profiling.most_clocks = 12;
-  spec.profiling.slowdown_limit = 0.5;
-  return spec;
-}
-
-Profile truth_of(const JobSpec& spec) {
-  return *synthesize({.stages = spec.shape.stages, .imbalance = 1.3, .noise = 0});
-}
-
-/// A job with its training, all ranks registered.
-struct Played {
-  explicit Played(const JobSpec& spec, SimulatedTraining::Options options = {})
-      : job(*Job::create(spec, Seconds{1.8e9})), training(spec, truth_of(spec), options) {}
-
-  bool running() {
-    return training.run_until(
-        job, [&] { return job.phase() == JobPhase::kRunning && job.plans() != nullptr; }, 2000);
-  }
-  void settle() { training.run(job, 8); }
-
-  Job job;
-  SimulatedTraining training;
-};
 
 TEST(Job, MeasuresItselfAndSavesEnergyWithoutSlowdown) {
   const JobSpec spec = small_spec();
@@ -251,46 +219,6 @@ TEST(Job, AGivenProfileIsPlannedWithAtOnce) {
   EXPECT_EQ(played.job.phase(), JobPhase::kCharacterizing);
   ASSERT_TRUE(played.training.run_until(
       played.job, [&] { return played.job.phase() == JobPhase::kRunning; }, 6));
-}
-
-TEST(Job, GoesOnFromItsSnapshotAtAnyMoment) {
-  const JobSpec spec = small_spec();
-  for (const int cut : {0, 1, 9, 40, 90, 140, 200, 300}) {
-    SCOPED_TRACE(cut);
-    Played played(spec);
-    ASSERT_TRUE(played.training.register_all(played.job).ok());
-    played.training.run(played.job, cut);
-    std::optional<PlanTable> plans;
-    if (played.job.plans() != nullptr) {
-      auto read = PlanTable::parse(played.job.plans()->json(), "plans");
-      ASSERT_TRUE(read.ok()) << read.error().text();
-      plans = std::move(*read);
-    }
-    auto restored = Job::restore(played.job.snapshot(), std::move(plans), played.training.now());
-    ASSERT_TRUE(restored.ok()) << restored.error().text();
-    const std::uint64_t version = played.job.version();
-    played.job = std::move(*restored);
-    ASSERT_TRUE(played.running());
-    played.settle();
-    EXPECT_GT(played.job.version(), version);
-    EXPECT_LT(played.training.last().energy, played.training.iterations()[0].energy * 0.93);
-  }
-}
-
-TEST(Job, FollowsTrainingThatStartsAgain) {
-  Played played(small_spec());
-  ASSERT_TRUE(played.training.register_all(played.job).ok());
-  ASSERT_TRUE(played.running());
-  played.settle();
-  const auto old = played.training.registration({0, 0, 0});
-  played.training.start_again("second", 3);
-  ASSERT_TRUE(played.training.register_all(played.job).ok());
-  EXPECT_EQ(played.job.phase(), JobPhase::kRunning);
-  const auto refused = played.job.register_rank(old, played.training.now());
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
-  played.settle();
-  EXPECT_EQ(played.training.last().versions.front(), played.job.version());
 }
 
 TEST(Job, RanksThatDieDoNotStopTheOthers) {

@@ -316,19 +316,27 @@ bool Profiler::close_finished() {
   return true;
 }
 
-void Profiler::restore(Account account, std::vector<std::vector<MeasuredClock>> measured,
-                       std::vector<bool> ended) {
-  account_ = std::move(account);
-  measured_ = std::move(measured);
-  ended_ = std::move(ended);
+void Profiler::restore(Kept kept) {
+  account_ = std::move(kept.account);
+  measured_ = std::move(kept.measured);
+  ended_ = std::move(kept.ended);
   for (int stage = 0; stage < shape_.stages; ++stage) {
-    position_[stage] = std::min(measured_[stage].size(), clocks_[stage].size());
-    if (!measured_[stage].empty()) {
-      first_block_ = false;
-      last_block_time_ = std::max(last_block_time_, measured_[stage].back().iteration_time);
+    const std::vector<Megahertz>& clocks = clocks_[stage];
+    std::vector<MeasuredClock>& measured = measured_[stage];
+    const auto last =
+        measured.empty() ? clocks.end() : std::ranges::find(clocks, measured.back().clock);
+    if (last == clocks.end()) {
+      measured.clear();
+      position_[stage] = 0;
+      ended_[stage] = false;
+    } else {
+      position_[stage] = static_cast<std::size_t>(last - clocks.begin()) + 1;
+      ended_[stage] = ended_[stage] || position_[stage] == clocks.size();
+      last_block_time_ = std::max(last_block_time_, measured.back().iteration_time);
     }
     clear(stage);
   }
+  resting_ = account_.full_time > 0;
 }
 
 ProfilingProgress Profiler::progress(int lead) const {

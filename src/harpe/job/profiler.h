@@ -76,18 +76,24 @@ class Profiler {
   std::vector<Watts> blocking_power() const;
   const std::vector<std::vector<MeasuredClock>>& measured() const { return measured_; }
 
-  /// Sums over which profiling goes on after a restart.
+  /// Sums over all iterations so far.
   struct Account {
     double extra = 0;  ///< seconds lost to slow clocks
     double base = 0;   ///< seconds at full clocks of the same iterations
     double full_time = 0;
     std::vector<double> wait_time, wait_energy;  ///< of each stage
   };
-  const Account& account() const { return account_; }
-  const std::vector<bool>& ended() const { return ended_; }  ///< of each stage
-  /// Goes on from what another profiler of the same job had measured.
-  void restore(Account account, std::vector<std::vector<MeasuredClock>> measured,
-               std::vector<bool> ended);
+  /// What a profiler leaves to the one that goes on with its work. One entry a stage.
+  struct Kept {
+    Account account;
+    std::vector<std::vector<MeasuredClock>> measured;
+    std::vector<bool> ended;
+  };
+  Kept kept() const { return {account_, measured_, ended_}; }
+  /// Goes on from what another profiler of the same job had measured, at the clock after the last
+  /// measured one of each stage; a stage whose GPUs do not have that one any more starts over. At
+  /// full clocks first: training has stood still, so that it has to warm up.
+  void restore(Kept kept);
 
  private:
   /// Samples of a stage's current clock.

@@ -141,6 +141,48 @@ TEST(Profiler, ClocksThatGpusAreHeldBackFromAreLeftOut) {
   EXPECT_EQ(profile.points(0, 0, InstructionKind::kForward).back().clock, Megahertz{1200});
 }
 
+TEST(Profiler, GoesOnAfterTheLastMeasuredClock) {
+  Bench bench(generous());
+  // The highest two are skipped.
+  const auto hot = [&](FinishedIteration& done) {
+    for (int stage = 0; stage < kStages; ++stage)
+      done.groups[stage].throttled = bench.profiler.clocks()[stage] > Megahertz{1200};
+  };
+  for (int i = 0; i < 500 && bench.profiler.kept().measured[0].size() < 3; ++i) bench.step(hot);
+  const Profiler::Kept kept = bench.profiler.kept();
+  ASSERT_EQ(kept.measured[0].back().clock, Megahertz{1000});
+
+  Bench next(generous());
+  next.profiler.restore(kept);
+  next.profiler.begin(++next.version, next.number);
+  EXPECT_EQ(next.profiler.clocks()[0], Megahertz{1400}) << "full clocks until it is warm";
+  EXPECT_EQ(next.step(), Profiler::Next::kChange);
+  EXPECT_EQ(next.profiler.clocks()[0], Megahertz{900});
+  EXPECT_GT(next.run(), 0);
+  EXPECT_EQ(next.profiler.profile().points(0, 0, InstructionKind::kForward).size(), 8U);
+}
+
+TEST(Profiler, StartsOverWhereTheGpusHaveOtherClocks) {
+  Bench bench(generous());
+  for (int i = 0; i < 500 && bench.profiler.kept().measured[0].size() < 3; ++i) bench.step();
+  const Profiler::Kept kept = bench.profiler.kept();
+  ASSERT_EQ(kept.measured[0].back().clock, Megahertz{1200});
+  Profiler other(bench.shape, bench.work, {{{1410}, {1290}, {1170}}, {{1400}, {1200}, {1000}}},
+                 generous(), {});
+  other.restore(kept);
+  EXPECT_TRUE(other.kept().measured[0].empty());
+  EXPECT_EQ(other.kept().measured[1].size(), 3U);
+  EXPECT_NEAR(other.progress(2).fraction, 2.0 / 6, 1e-9);
+}
+
+TEST(Profiler, IsDoneWhereTheLastClockOfAShorterListIsKnown) {
+  Bench bench(generous());
+  for (int i = 0; i < 500 && bench.profiler.kept().measured[0].size() < 3; ++i) bench.step();
+  Profiler shorter(bench.shape, bench.work, {{{1400}, {1200}}, {{1400}, {1200}}}, generous(), {});
+  shorter.restore(bench.profiler.kept());
+  EXPECT_TRUE(shorter.done());
+}
+
 TEST(Profiler, IterationsByOtherOrdersCountForNothing) {
   Bench bench(generous());
   for (int i = 0; i < 60; ++i) {

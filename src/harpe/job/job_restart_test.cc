@@ -1,0 +1,164 @@
+// Jobs whose server or whose training starts again.
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+#include "harpe/job/played_job.h"
+
+namespace harpe {
+namespace {
+
+/// The server is killed and starts again: what is left is what was stored.
+void restart_server(Played& played) {
+  std::optional<PlanTable> plans;
+  if (played.job.plans() != nullptr) {
+    auto read = PlanTable::parse(played.job.plans()->json(), "plans");
+    ASSERT_TRUE(read.ok()) << read.error().text();
+    plans = std::move(*read);
+  }
+  auto restored = Job::restore(played.job.snapshot(), std::move(plans), played.training.now());
+  ASSERT_TRUE(restored.ok()) << restored.error().text();
+  played.job = std::move(*restored);
+}
+
+double profiled(const Job& job) {
+  const auto profiling = job.status().profiling;
+  return profiling ? profiling->fraction : 0;
+}
+
+bool profile_until(Played& played, double fraction) {
+  return played.training.run_until(
+      played.job, [&] { return profiled(played.job) >= fraction; }, 500);
+}
+
+TEST(Job, GoesOnFromItsSnapshotAtAnyMoment) {
+  const JobSpec spec = small_spec();
+  for (const int cut : {0, 1, 9, 40, 90, 140, 200, 300}) {
+    SCOPED_TRACE(cut);
+    Played played(spec);
+    ASSERT_TRUE(played.training.register_all(played.job).ok());
+    played.training.run(played.job, cut);
+    const std::uint64_t version = played.job.version();
+    restart_server(played);
+    ASSERT_TRUE(played.running());
+    played.settle();
+    EXPECT_GT(played.job.version(), version);
+    EXPECT_LT(played.training.last().energy, played.training.iterations()[0].energy * 0.93);
+  }
+}
+
+TEST(Job, FollowsTrainingThatStartsAgain) {
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  const auto old = played.training.registration({0, 0, 0});
+  played.training.start_again("second", 3);
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  EXPECT_EQ(played.job.phase(), JobPhase::kRunning);
+  const auto refused = played.job.register_rank(old, played.training.now());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  played.settle();
+  EXPECT_EQ(played.training.last().versions.front(), played.job.version());
+}
+
+TEST(Job, TrainingThatStartsAgainGoesOnProfilingWhereItWas) {
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(profile_until(played, 0.6));
+  const double before = profiled(played.job);
+  played.training.start_again("second", 0);
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  EXPECT_EQ(played.job.phase(), JobPhase::kProfiling);
+  EXPECT_EQ(profiled(played.job), before);
+  // Training warms up at full clocks.
+  played.training.run(played.job, 1);
+  EXPECT_NEAR(played.training.last().time.value, played.training.iterations()[0].time.value, 1e-9);
+  ASSERT_TRUE(played.running());
+  played.settle();
+  EXPECT_LT(played.training.last().energy, played.training.iterations()[0].energy * 0.93);
+}
+
+TEST(Job, BothServerAndTrainingMayStartAgainWhileProfiling) {
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(profile_until(played, 0.6));
+  const double before = profiled(played.job);
+  played.training.start_again("second", 0);
+  ASSERT_TRUE(
+      played.job.register_rank(played.training.registration({0, 0, 0}), played.training.now())
+          .ok());
+  EXPECT_EQ(played.job.phase(), JobPhase::kRegistering);
+  restart_server(played);
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  EXPECT_EQ(profiled(played.job), before);
+  ASSERT_TRUE(played.running());
+}
+
+TEST(Job, PlansThatWereBeingMadeAreMadeWhenTrainingStartsAgain) {
+  for (const bool server_too : {false, true}) {
+    SCOPED_TRACE(server_too);
+    Played played(small_spec());
+    ASSERT_TRUE(played.training.register_all(played.job).ok());
+    ASSERT_TRUE(played.training.run_until(
+        played.job, [&] { return played.job.phase() == JobPhase::kCharacterizing; }, 500));
+    played.training.start_again("second", 0);
+    ASSERT_TRUE(
+        played.job.register_rank(played.training.registration({0, 0, 0}), played.training.now())
+            .ok());
+    if (server_too) restart_server(played);
+    ASSERT_TRUE(played.training.register_all(played.job).ok());
+    EXPECT_EQ(played.job.phase(), JobPhase::kCharacterizing);
+    ASSERT_TRUE(
+        played.training.run_until(played.job, [&] { return played.job.plans() != nullptr; }, 10));
+    played.settle();
+    EXPECT_LT(played.training.last().energy, played.training.iterations()[0].energy * 0.93);
+  }
+}
+
+TEST(Job, PlansForAnEarlierStartOfTrainingAreNotTaken) {
+  JobSpec spec = small_spec();
+  spec.profile = truth_of(spec);
+  spec.blocking_power = Watts{80};
+  Job job = *Job::create(spec, Seconds{1000});
+  SimulatedTraining training(spec, *spec.profile, {});
+  const auto request = [&] {
+    for (const Place place : training.places())
+      EXPECT_TRUE(job.register_rank(training.registration(place), Seconds{1000}).ok());
+    const std::optional<CharacterizeRequest> asked = job.take_effects().characterize;
+    EXPECT_TRUE(asked.has_value());
+    return asked ? asked->ticket : 0;
+  };
+  const auto frontier = characterize(spec.schedule, *spec.profile, {.blocking_power = Watts{80}});
+  const auto table = PlanTable::build(*frontier, {.plans = 5, .plan = {.effort = Effort::kQuick}});
+  const std::uint64_t first = request();
+  training.start_again("second", 0);
+  const std::uint64_t second = request();
+  job.characterized(first, *table, Seconds{1001});
+  EXPECT_EQ(job.phase(), JobPhase::kCharacterizing);
+  job.characterized(second, *table, Seconds{1001});
+  EXPECT_EQ(job.phase(), JobPhase::kRunning);
+}
+
+TEST(Job, WhatIsMeasuredAgainAfterARollBackSurvivesANewStart) {
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  for (int pipeline = 0; pipeline < 2; ++pipeline) played.training.slow[{pipeline, 1}] = 1.25;
+  ASSERT_TRUE(played.training.run_until(
+      played.job, [&] { return played.job.phase() == JobPhase::kProfiling; }, 60));
+  ASSERT_TRUE(played.job.status().rolled_back);
+  played.training.start_again("second", 0);
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  EXPECT_EQ(played.job.phase(), JobPhase::kProfiling);
+  ASSERT_TRUE(played.running());
+  played.settle();
+  EXPECT_FALSE(played.job.status().rolled_back);
+}
+
+}  // namespace
+}  // namespace harpe
