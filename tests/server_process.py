@@ -108,7 +108,11 @@ class ServerTest(unittest.TestCase):
             time.sleep(0.02)
 
     def wait_for_phase(self, phase, job="j"):
-        self.wait_for(lambda: self.good("GET", f"/v1/jobs/{job}")["phase"] == phase)
+        """Until the job is in this phase and no plans are being made."""
+        def there():
+            status = self.good("GET", f"/v1/jobs/{job}")
+            return status["phase"] == phase and status["characterization"] is None
+        self.wait_for(there)
 
 
 def run(harpe):

@@ -226,12 +226,19 @@ Status Job::set_wish(const Wish& wish, Seconds now) {
   return ok_status();
 }
 
-void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds now) {
+void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds now,
+                        bool better_follow) {
   State& s = *state_;
   s.newest_event = now;
-  if (ticket != s.ticket || s.phase != JobPhase::kCharacterizing) return;
+  if (ticket != s.ticket || !s.plans_due) return;
+  const bool first = s.phase == JobPhase::kCharacterizing;
+  if (!first && better_follow) return;  // as good as what was there before a restart
   s.effects.save = true;
-  s.plans_due = false;
+  s.plans_due = plans.ok() && better_follow;
+  if (!first) {
+    if (plans) s.improve_plans(std::move(*plans), now);
+    return;
+  }
   if (plans) return s.take_plans(std::move(*plans), now);
   s.phase = JobPhase::kRunning;
   s.tell(Notice::Level::kWarning, now,

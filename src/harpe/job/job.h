@@ -49,7 +49,7 @@ enum class JobPhase : unsigned char {
 const char* name_of(JobPhase phase);
 
 /// Work to be done elsewhere: `PlanTable::build` over `characterize` of these. Its result comes
-/// back as `Job::characterized` with the same ticket.
+/// back as `Job::characterized` with the same ticket, quick plans first where that takes long.
 struct CharacterizeRequest {
   std::uint64_t ticket = 0;
   Profile profile;
@@ -127,8 +127,11 @@ class Job {
   Status clear_straggler(int pipeline, Seconds now);
   Status set_wish(const Wish& wish, Seconds now);
 
-  /// The answer to a `CharacterizeRequest`; an old ticket is ignored.
-  void characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds now);
+  /// The answer to a `CharacterizeRequest`; an old ticket is ignored. \param better_follow  these
+  /// are the first plans to be had; a table that is nowhere worse comes by the same ticket. A plan
+  /// in force then changes only for a better one.
+  void characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds now,
+                     bool better_follow = false);
   /// About once a second: ends what has an end, falls back to full clocks when ranks fall silent.
   void tick(Seconds now);
 

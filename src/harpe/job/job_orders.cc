@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,6 +14,23 @@ namespace {
 /// To a tenth of a millisecond.
 std::string rounded(Seconds time) {
   return shortest(std::round(time.value * 1e4) / 1e4) + " s";
+}
+
+/// Whether all ranks do the same by both.
+bool same_orders(const Deployment& one, const Deployment& other) {
+  if (one.purpose != other.purpose) return false;
+  if (one.plans == other.plans) return one.choice == other.choice;
+  if (one.choice.plan_of.size() != other.choice.plan_of.size()) return false;
+  // Most pipelines run the same plan.
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> known;
+  for (std::size_t p = 0; p < one.choice.plan_of.size(); ++p) {
+    const std::pair plan(one.choice.plan_of[p], other.choice.plan_of[p]);
+    if (plan == known) continue;
+    if (one.plans->plans()[plan.first].clocks != other.plans->plans()[plan.second].clocks)
+      return false;
+    known = plan;
+  }
+  return true;
 }
 
 }  // namespace
@@ -78,9 +97,11 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
   deployment.plans = plans;
   deployment.choice =
       choose_plans(*plans, wish, overhead.value_or(Seconds{0}), spec.shape.data, stragglers);
-  const bool same = !deployments.empty() && deployments.back().plans == plans &&
-                    deployments.back().choice == deployment.choice;
-  if (same) return;
+  if (!deployments.empty() && same_orders(deployments.back(), deployment)) {
+    deployments.back().plans = deployment.plans;
+    deployments.back().choice = std::move(deployment.choice);
+    return;
+  }
   drift.reset();
   std::string text = "plan of " + rounded(deployment.choice.wished);
   if (!stragglers.empty()) text = "plans to wait until " + rounded(deployment.choice.wait_until);

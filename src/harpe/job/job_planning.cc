@@ -84,11 +84,15 @@ void Job::State::request_plans(const Profile& from, std::vector<Watts> waiting) 
   phase = JobPhase::kCharacterizing;
   profile = at_clocks(from, ranks);
   blocking_power = std::move(waiting);
-  plans_due = true;
   profiler.reset();
+  ask_for_plans();
+  deploy_full_speed();
+}
+
+void Job::State::ask_for_plans() {
+  plans_due = true;
   effects.characterize = CharacterizeRequest{
       .ticket = ++ticket, .profile = *profile, .blocking_power = blocking_power};
-  deploy_full_speed();
 }
 
 void Job::State::request_given_profile(Seconds now) {
@@ -101,14 +105,19 @@ void Job::State::request_given_profile(Seconds now) {
                                            spec.blocking_power.value_or(Watts{0})));
 }
 
-void Job::State::take_plans(PlanTable table, Seconds now) {
+/// Whether its plans have a clock for each instruction of the schedule.
+bool Job::State::fits(const PlanTable& table) const {
   const auto& lists = spec.schedule.lists;
-  const auto& clocks = table.all_max().clocks;
-  bool fits = clocks.size() == lists.size();
-  for (std::size_t stage = 0; fits && stage < lists.size(); ++stage)
-    fits = clocks[stage].size() == lists[stage].size();
+  const auto& of_stages = table.all_max().clocks;
+  return std::ranges::equal(
+      of_stages, lists, {}, [](const auto& list) { return list.size(); },
+      [](const auto& list) { return list.size(); });
+}
+
+void Job::State::take_plans(PlanTable table, Seconds now) {
   phase = JobPhase::kRunning;
-  if (!fits) {
+  if (!fits(table)) {
+    plans_due = false;
     return tell(Notice::Level::kWarning, now,
                 "the profile lacks an instruction that the schedule runs as one, so the plan has "
                 "another list: training goes on at full clocks");
@@ -125,6 +134,14 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
     tell(Notice::Level::kWarning, now, possible.error().text() + ": the nearest plan is used");
   }
   deploy_choice(now, std::to_string(plans->plans().size()) + " plans are ready");
+}
+
+/// Another table of the same profile, nowhere worse than the one there is.
+void Job::State::improve_plans(PlanTable table, Seconds now) {
+  if (!plans || !fits(table)) return;
+  plans = std::make_shared<const PlanTable>(std::move(table));
+  effects.plans = effects.save = true;
+  deploy_choice(now, "better plans are ready");
 }
 
 /// How much longer a pipeline's iteration takes when one of its stages is `factor` times slower:

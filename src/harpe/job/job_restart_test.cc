@@ -143,6 +143,20 @@ TEST(Job, PlansForAnEarlierStartOfTrainingAreNotTaken) {
   EXPECT_EQ(job.phase(), JobPhase::kRunning);
 }
 
+TEST(Job, BetterPlansAreAskedForAgainWhenTheServerStartsAgain) {
+  JobSpec spec = small_spec();
+  spec.plans = 4;
+  Played played(spec, {.better_plans_take = 20});
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  const std::string first = played.job.plans()->json();
+  restart_server(played);
+  EXPECT_EQ(played.job.phase(), JobPhase::kRunning);
+  EXPECT_TRUE(played.training.run_until(
+      played.job, [&] { return played.job.plans()->json() != first; }, 40));
+  EXPECT_EQ(played.job.phase(), JobPhase::kRunning);
+}
+
 TEST(Job, WhatIsMeasuredAgainAfterARollBackSurvivesANewStart) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());

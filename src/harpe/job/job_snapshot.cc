@@ -354,11 +354,14 @@ void Job::State::go_on(std::optional<PlanTable> table, Seconds now) {
       break;
     case JobPhase::kRunning:
     case JobPhase::kStraggling:
-      if (!plans || rolled_back) {
+      if (!plans && plans_due) {
+        request_plans(*profile, blocking_power);
+      } else if (!plans || rolled_back) {
         deploy_full_speed();
       } else {
         deploy_choice(now, "the server has started again");
       }
+      if (plans && plans_due) ask_for_plans();
       break;
   }
   // It is not known where the ranks are: nobody changes anything before the first report tells.

@@ -77,7 +77,10 @@ struct Job::State {
   void end_profiling(Seconds now);
   void request_plans(const Profile& from, std::vector<Watts> waiting);
   void request_given_profile(Seconds now);
-  void take_plans(PlanTable plans, Seconds now);
+  void ask_for_plans();
+  bool fits(const PlanTable& table) const;
+  void take_plans(PlanTable table, Seconds now);
+  void improve_plans(PlanTable table, Seconds now);
   double pipeline_factor(int stage, double factor) const;
 
   void go_on(std::optional<PlanTable> table, Seconds now);
@@ -96,7 +99,7 @@ struct Job::State {
   std::vector<Watts> blocking_power;  ///< the same
   std::vector<std::vector<MeasuredClock>> measured;  ///< by the last profiler that was done
   std::optional<Profiler::Kept> interrupted;  ///< profiling to go on with when all ranks are there
-  bool plans_due = false;                     ///< from `profile`; asked for, and not there yet
+  bool plans_due = false;  ///< from `profile`, asked for: there are none yet, or better ones come
   StragglerDetector detector;
   DriftWatch drift;
 

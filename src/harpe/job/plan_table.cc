@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace harpe {
@@ -65,6 +66,8 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
   const Seconds first = found.front().time;
   const Seconds last = std::max(first, frontier.max_time());
   for (int i = 1; i <= options.plans; ++i) {
+    if (options.wanted && !options.wanted())
+      return Error::of(ErrorCode::kUnavailable, "the plans are not wanted any more");
     if (progress) progress(static_cast<double>(i - 1) / options.plans);
     const Seconds wait_until = first + (last - first) * (static_cast<double>(i) / options.plans);
     // Late clocks may rule out times next to the shortest; the table then has one plan less.
@@ -72,18 +75,33 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
       found.push_back(table_plan(*plan));
   }
 
-  const auto effective = [&](const TablePlan& plan) {
-    return plan.energy - table.waiting_power_ * plan.time;
-  };
-  std::sort(found.begin(), found.end(), [&](const TablePlan& a, const TablePlan& b) {
-    return std::pair(a.time, effective(a)) < std::pair(b.time, effective(b));
-  });
-  for (TablePlan& plan : found)
-    if (table.plans_.empty() || effective(plan) < effective(table.plans_.back()))
-      table.plans_.push_back(std::move(plan));
-  table.index();
+  table.take(std::move(found));
   if (progress) progress(1);
   return table;
+}
+
+PlanTable PlanTable::merged(const PlanTable& one, const PlanTable& other) {
+  PlanTable table = one;
+  std::vector<TablePlan> found = std::exchange(table.plans_, {});
+  found.insert(found.end(), other.plans_.begin(), other.plans_.end());
+  table.take(std::move(found));
+  return table;
+}
+
+void PlanTable::take(std::vector<TablePlan> found) {
+  const auto effective = [&](const TablePlan& plan) {
+    return plan.energy - waiting_power_ * plan.time;
+  };
+  const auto key = [&](const TablePlan& plan) {
+    return std::tuple<Seconds, Joules, const std::vector<std::vector<Megahertz>>&>(
+        plan.time, effective(plan), plan.clocks);
+  };
+  std::sort(found.begin(), found.end(),
+            [&](const TablePlan& a, const TablePlan& b) { return key(a) < key(b); });
+  for (TablePlan& plan : found)
+    if (plans_.empty() || effective(plan) < effective(plans_.back()))
+      plans_.push_back(std::move(plan));
+  index();
 }
 
 void PlanTable::index() {

@@ -5,6 +5,7 @@
 /// Immutable; all functions may be called at once from several threads. Look-ups are O(log plans).
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,11 +31,15 @@ class PlanTable {
   struct Options {
     int plans = 200;  ///< between the shortest time and the time from which slower saves nothing
     PlanOptions plan;
+    std::function<bool()> wanted = {};  ///< asked before each plan; when it says no, `kUnavailable`
   };
   /// Plans at even distances of time, the fastest and that of least energy among them; those that
   /// another beats in time and effective energy are left out.
   static Result<PlanTable> build(const Frontier& frontier, const Options& options,
                                  const Progress& progress = {});
+  /// The plans of two tables of one frontier that none of the other beats: every look-up finds what
+  /// is at least as good as in either.
+  static PlanTable merged(const PlanTable& one, const PlanTable& other);
 
   const TablePlan& all_max() const { return all_max_; }
   /// By rising time, falling effective energy. Never empty.
@@ -58,6 +63,8 @@ class PlanTable {
 
  private:
   PlanTable() = default;
+  /// Keeps of `found` what no other one beats.
+  void take(std::vector<TablePlan> found);
   void index();
 
   TablePlan all_max_;

@@ -89,6 +89,49 @@ TEST(PlanTable, LooksUpWhatASearchThroughAllPlansFinds) {
   }
 }
 
+TEST(PlanTable, MergedIsNowhereWorseThanEither) {
+  const Frontier frontier = frontier_of(3, 4);
+  const PlanTable quick = table_of(frontier, 30);
+  const PlanTable full = *PlanTable::build(frontier, {.plans = 7, .plan = {}});
+  const PlanTable merged = PlanTable::merged(quick, full);
+  EXPECT_EQ(PlanTable::merged(full, quick).json(), merged.json());
+  EXPECT_EQ(PlanTable::merged(merged, quick).json(), merged.json());
+  for (int i = -5; i <= 105; ++i) {
+    const Seconds time =
+        frontier.min_time() + (frontier.max_time() - frontier.min_time()) * 0.01 * i;
+    const auto waiting = [&](const PlanTable& table) {
+      const TablePlan& plan = table.plans()[table.for_waiting_until(time)];
+      return plan.energy + table.waiting_power() * (time - plan.time);
+    };
+    const auto deadline = [&](const PlanTable& table) {
+      return table.plans()[table.for_deadline(time)].energy;
+    };
+    for (const PlanTable* one : {&quick, &full}) {
+      if (time >= one->plans().front().time) {
+        EXPECT_LE(waiting(merged), waiting(*one));
+        EXPECT_LE(deadline(merged), deadline(*one));
+      }
+      const Watts cap = Watts{300.0 + 8.0 * i};
+      const auto capped = [&](const PlanTable& table) {
+        return table.plans()[table.for_power_cap(cap)];
+      };
+      if (capped(*one).energy / capped(*one).time <= cap) {
+        EXPECT_LE(capped(merged).time, capped(*one).time);
+      }
+    }
+  }
+}
+
+TEST(PlanTable, StopsWhereItIsNotWantedAnyMore) {
+  int asked = 0;
+  const auto table = PlanTable::build(
+      frontier_of(),
+      {.plans = 40, .plan = {.effort = Effort::kQuick}, .wanted = [&] { return ++asked < 3; }});
+  ASSERT_FALSE(table.ok());
+  EXPECT_EQ(table.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(asked, 3);
+}
+
 TEST(PlanTable, ReadsBackTheSame) {
   const PlanTable table = table_of(frontier_of(), 10);
   const std::string text = table.json();

@@ -27,6 +27,7 @@ class SimulatedTraining {
     double noise = 0.001;    ///< relative, of times and energies reported
     std::uint64_t seed = 1;
     int characterize_takes = 3;  ///< iterations
+    int better_plans_take = 0;   ///< iterations after the first plans; 0: none follow
   };
   /// What an iteration was.
   struct Iteration {
@@ -213,6 +214,7 @@ class SimulatedTraining {
     for (Notice& notice : effects.notices) notices.push_back(std::move(notice));
     if (effects.characterize) {
       request_ = std::move(effects.characterize);
+      first_plans_.reset();
       request_wait_ = options_.characterize_takes;
     }
   }
@@ -220,14 +222,29 @@ class SimulatedTraining {
     const Result<Frontier> frontier = characterize(
         pipeline_, request_->profile,
         {.blocking_power = request_->blocking_power, .gpus_per_stage = spec_.shape.tensor});
-    const PlanTable::Options options{.plans = spec_.plans,
-                                     .plan = {.effort = Effort::kQuick,
-                                              .switch_latency = spec_.switch_latency,
-                                              .min_dwell = spec_.min_dwell}};
+    PlanTable::Options options{.plans = spec_.plans,
+                               .plan = {.effort = Effort::kQuick,
+                                        .switch_latency = spec_.switch_latency,
+                                        .min_dwell = spec_.min_dwell}};
     const std::uint64_t ticket = request_->ticket;
-    request_.reset();
-    if (!frontier) return job.characterized(ticket, frontier.error(), now_);
-    job.characterized(ticket, PlanTable::build(*frontier, options), now_);
+    if (!frontier) {
+      request_.reset();
+      return job.characterized(ticket, frontier.error(), now_);
+    }
+    PlanTable plans = *PlanTable::build(*frontier, options);
+    const bool better_follow = options_.better_plans_take > 0 && !first_plans_;
+    if (first_plans_) {
+      options.plan.effort = Effort::kFull;
+      plans = PlanTable::merged(*first_plans_, *PlanTable::build(*frontier, options));
+    }
+    first_plans_.reset();
+    if (better_follow) {
+      first_plans_ = plans;
+      request_wait_ = options_.better_plans_take;
+    } else {
+      request_.reset();
+    }
+    job.characterized(ticket, std::move(plans), now_, better_follow);
     take_effects(job);
   }
   void deliver(const Job& job) {
@@ -251,6 +268,7 @@ class SimulatedTraining {
   std::vector<std::map<std::uint64_t, StageOrders>> books_;  ///< of each rank, by version
   std::optional<CharacterizeRequest> request_;
   int request_wait_ = 0;
+  std::optional<PlanTable> first_plans_;  ///< better ones are being made
   std::vector<Iteration> iterations_;
 };
 

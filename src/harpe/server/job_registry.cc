@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "harpe/frontier/frontier.h"
@@ -17,18 +18,36 @@ constexpr std::size_t kSameBodies = 8, kLongestSameBody = 64 * 1024;
 constexpr Seconds kStoreRetry{1};
 constexpr std::size_t kMostUnsavedEvents = 100'000;
 
+/// Plans with late clocks take a search each, however quick it is to be.
+constexpr int kFirstSwitchingPlans = 20;
+
 struct Characterized {
   Result<PlanTable> plans;
   std::string json;
+  std::optional<Frontier> frontier;  ///< in which better plans may be searched
 };
 
+Characterized with_json(PlanTable plans, std::optional<Frontier> frontier) {
+  std::string json = plans.json();
+  return {std::move(plans), std::move(json), std::move(frontier)};
+}
+
+PlanTable::Options options_of(const JobSpec& spec, Effort effort, std::function<bool()> wanted) {
+  return {.plans = spec.plans,
+          .plan = {.effort = effort,
+                   .switch_latency = spec.switch_latency,
+                   .min_dwell = spec.min_dwell},
+          .wanted = std::move(wanted)};
+}
+
+/// The first plans to be had: close to the best, and hundreds of them in less than a second.
 Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& request,
-                               const std::string& id, std::atomic<double>& fraction) {
-  const auto failed = [](Error error) { return Characterized{std::move(error), {}}; };
+                               const std::string& id, std::atomic<double>& fraction,
+                               std::function<bool()> wanted) {
+  const auto failed = [](Error error) { return Characterized{std::move(error), {}, {}}; };
   const Result<Pipeline> pipeline = Pipeline::build(spec.schedule, spec.transfers);
   if (!pipeline.ok()) return failed(pipeline.error());
-  // Most of the time goes into the frontier.
-  constexpr double kShareOfFrontier = 0.7;
+  constexpr double kShareOfFrontier = 0.5;
   const Result<Frontier> frontier =
       characterize(*pipeline, request.profile,
                    {.blocking_power = request.blocking_power,
@@ -36,14 +55,23 @@ Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& r
                     .job = id,
                     .progress = [&fraction](double done) { fraction = done * kShareOfFrontier; }});
   if (!frontier.ok()) return failed(frontier.error());
-  Result<PlanTable> plans = PlanTable::build(
-      *frontier,
-      {.plans = spec.plans,
-       .plan = {.switch_latency = spec.switch_latency, .min_dwell = spec.min_dwell}},
-      [&fraction](double done) { fraction = kShareOfFrontier + done * (1 - kShareOfFrontier); });
+  PlanTable::Options options = options_of(spec, Effort::kQuick, std::move(wanted));
+  if (options.plan.switching()) options.plans = std::min(options.plans, kFirstSwitchingPlans);
+  Result<PlanTable> plans = PlanTable::build(*frontier, options, [&fraction](double done) {
+    fraction = kShareOfFrontier + done * (1 - kShareOfFrontier);
+  });
   if (!plans.ok()) return failed(std::move(plans).error());
-  std::string json = plans->json();
-  return {std::move(plans), std::move(json)};
+  return with_json(*std::move(plans), *frontier);
+}
+
+/// As good as they get; some tens of milliseconds each.
+Characterized better_plans(const JobSpec& spec, const Frontier& frontier, const PlanTable& first,
+                           std::atomic<double>& fraction, std::function<bool()> wanted) {
+  Result<PlanTable> plans =
+      PlanTable::build(frontier, options_of(spec, Effort::kFull, std::move(wanted)),
+                       [&fraction](double done) { fraction = done; });
+  if (!plans.ok()) return {std::move(plans).error(), {}, {}};
+  return with_json(PlanTable::merged(first, *plans), {});
 }
 
 }  // namespace
@@ -68,6 +96,7 @@ JobRegistry::JobRegistry(ServerLoop& loop, Clock& clock, Store* store, Options o
       options_(std::move(options)),
       log_(std::move(log)),
       characterizers_(options_.workers),
+      improvers_(1),
       readers_(1),
       writers_(1) {}
 
@@ -273,20 +302,38 @@ void JobRegistry::characterize_later(const JobPtr& job, CharacterizeRequest requ
   characterizers_.run([this, job, work, spec, request = std::move(request)]() mutable {
     if (!work->wanted) return;
     work->running = true;
-    auto result =
-        std::make_shared<Characterized>(characterize_job(*spec, request, job->id, work->fraction));
-    on_loop([this, job, work, result] {
+    auto first = std::make_shared<const Characterized>(characterize_job(
+        *spec, request, job->id, work->fraction, [work] { return work->wanted.load(); }));
+    work->running = false;
+    on_loop([this, job, work, spec, first] {
       ++counts_.characterizations;
-      if (job->work == work) job->work = nullptr;
-      if (job->is_over()) return;
-      std::string json = std::move(result->json);
-      act(job, [&](Job& one, Seconds at) {
-        const PlanTable* before = one.plans();
-        one.characterized(work->ticket, std::move(result->plans), at);
-        if (one.plans() != before) job->unsaved_plans = std::move(json);
-        return true;
+      hand_over(job, *work, first->plans, first->json, first->plans.ok());
+      if (!first->plans.ok() && job->work == work) job->work = nullptr;
+      if (!first->plans.ok() || !work->wanted) return;
+      improvers_.run([this, job, work, spec, first] {
+        if (!work->wanted) return;
+        work->running = true;
+        auto better = std::make_shared<const Characterized>(
+            better_plans(*spec, *first->frontier, *first->plans, work->fraction,
+                         [work] { return work->wanted.load(); }));
+        on_loop([this, job, work, better] {
+          hand_over(job, *work, better->plans, better->json, false);
+          if (job->work == work) job->work = nullptr;
+        });
       });
     });
+  });
+}
+
+void JobRegistry::hand_over(const JobPtr& job, const HostedJob::Work& work,
+                            const Result<PlanTable>& plans, const std::string& json,
+                            bool better_follow) {
+  if (job->is_over()) return;
+  act(job, [&](Job& one, Seconds at) {
+    const PlanTable* before = one.plans();
+    one.characterized(work.ticket, plans, at, better_follow);
+    if (one.plans() != before) job->unsaved_plans = json;
+    return true;
   });
 }
 

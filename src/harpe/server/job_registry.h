@@ -174,6 +174,8 @@ class JobRegistry {
   void follow(const JobPtr& job);
   void tell(const JobPtr& job, std::string kind, std::string text, double at);
   void characterize_later(const JobPtr& job, CharacterizeRequest request);
+  void hand_over(const JobPtr& job, const HostedJob::Work& work, const Result<PlanTable>& plans,
+                 const std::string& json, bool better_follow);
   void save_soon(const JobPtr& job);
   void save();
   StoreChanges gather(std::vector<std::pair<JobPtr, std::int64_t>>& saved);
@@ -197,7 +199,7 @@ class JobRegistry {
   Instant retry_at_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   // Last: their threads end before what they work on goes.
-  WorkerPool characterizers_, readers_, writers_;
+  WorkerPool characterizers_, improvers_, readers_, writers_;
 };
 
 /// A job as the store has it, with its plans. From any thread.

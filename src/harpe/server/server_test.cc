@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <set>
 
 #include "harpe/job/job_json.h"
@@ -25,8 +26,10 @@ bool eventually(const std::function<bool()>& holds) {
   return false;
 }
 
-std::string phase_of(const TestServer& server, const std::string& job) {
-  return server.ask("GET", "/v1/jobs/" + job).json().value("phase", "");
+/// Whether the job runs its plans, and no better ones are being made.
+bool planned(const TestServer& server, const std::string& job) {
+  const json status = server.ask("GET", "/v1/jobs/" + job).json();
+  return status["phase"] == "running" && status["characterization"].is_null();
 }
 
 /// Registers the job and all its ranks.
@@ -62,16 +65,17 @@ TEST(Server, LeadsAJobWithAProfileToItsPlanAndThroughAStraggler) {
   TestClient listener = server.client();
   listener.send("GET", "/v1/jobs/gpt3/events?data=0&stage=0");
   EXPECT_EQ(listener.receive().status, 200);
-  ASSERT_TRUE(eventually([&] { return phase_of(server, "gpt3") == "running"; }));
+  ASSERT_TRUE(eventually([&] { return planned(server, "gpt3"); }));
 
   // The plan comes by the event, by asking, and by the answer to a report: the same.
+  const json asked = server.ask("GET", "/v1/jobs/gpt3/orders?data=0&stage=0").json();
+  EXPECT_EQ(asked["orders"].back()["purpose"], "plan");
   json orders;
-  while (orders.empty() || orders["orders"].back()["purpose"] != "plan") {
+  while (orders != asked) {
     const std::string data = listener.event("orders");
     ASSERT_FALSE(data.empty());
     orders = json::parse(data);
   }
-  EXPECT_EQ(server.ask("GET", "/v1/jobs/gpt3/orders?data=0&stage=0").json(), orders);
   const std::uint64_t version = orders["orders"].back()["version"];
   EXPECT_EQ(orders["orders"].back()["clocks_mhz"].size(), 8);
   TestAnswer told = server.ask("POST", "/v1/jobs/gpt3/reports", report(0, 0, 0, 0).dump());
@@ -103,7 +107,7 @@ TEST(Server, LeadsAJobWithAProfileToItsPlanAndThroughAStraggler) {
 TEST(Server, TellsWhatIsKnownOfAJob) {
   const TestServer server;
   begin(server, "j");
-  ASSERT_TRUE(eventually([&] { return phase_of(server, "j") == "running"; }));
+  ASSERT_TRUE(eventually([&] { return planned(server, "j"); }));
   const TestAnswer profile = server.ask("GET", "/v1/jobs/j/profile");
   EXPECT_THAT(profile.body, HasSubstr("forward"));
   const json frontier = server.ask("GET", "/v1/jobs/j/frontier").json();
@@ -142,7 +146,7 @@ TEST(Server, KnowsARetryFromAnotherJobOrProcess) {
 TEST(Server, AnswersWhatIsWrongToWhoeverSentIt) {
   const TestServer server;
   begin(server, "j");
-  ASSERT_TRUE(eventually([&] { return phase_of(server, "j") == "running"; }));
+  ASSERT_TRUE(eventually([&] { return planned(server, "j"); }));
   const json before = server.ask("GET", "/v1/jobs/j").json();
   struct Wrong {
     const char *method, *path, *body;
@@ -225,6 +229,31 @@ TEST(Server, HundredJobsAtOnceDoNotBlockIt) {
   EXPECT_TRUE(saw_running);
   EXPECT_LT(slowest, 2);
   RecordProperty("slowest_ms", static_cast<int>(slowest * 1000));
+}
+
+TEST(Server, PlansAreThoseOfFullEffortInTheEndAndStored) {
+  const std::string file = ::testing::TempDir() + "harpe_best_plans.db";
+  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file + suffix);
+  const auto store = [&] { return *Store::open("sqlite:" + file); };
+  std::string plans;
+  {
+    const TestServer server({.store = store()});
+    begin(server, "j");
+    ASSERT_TRUE(eventually([&] { return planned(server, "j"); }));
+    plans = server.ask("GET", "/v1/jobs/j/plans").body;
+  }
+  const auto frontier =
+      characterize(one_f_one_b({.stages = 2, .micro_batches = 4}),
+                   *parse_profile(test_profile(), "profile"), {.blocking_power = Watts{80}});
+  const auto table = [&](Effort effort) {
+    return *PlanTable::build(*frontier, {.plans = 20, .plan = {.effort = effort}});
+  };
+  const PlanTable quick = table(Effort::kQuick);
+  EXPECT_NE(plans, quick.json());
+  EXPECT_EQ(plans, PlanTable::merged(quick, table(Effort::kFull)).json());
+  const TestServer again({.store = store()});
+  EXPECT_TRUE(planned(again, "j")) << "there is nothing to be made again";
+  EXPECT_EQ(again.ask("GET", "/v1/jobs/j/plans").body, plans);
 }
 
 TEST(Server, LimitsRatesAndChecksTokens) {
