@@ -17,6 +17,9 @@ constexpr double kLeastFactor = 1.005;         // below, slack takes it up
 constexpr int kOverheadIterations = 5;         // by which a time outside the pipeline is known
 constexpr std::int64_t kCalmIterations = 100;  // between measuring again what has moved
 constexpr int kMostRollbacks = 3;
+constexpr int kDoubtIterations = 10;    // in a row, until the user hears of it
+constexpr double kLeastDoubted = 1.05;  // factor; less is within noise
+constexpr double kDoubted = 0.5;        // share of a told slowdown that is to be seen, at least
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 void blend(double& mean, double value) {
@@ -172,6 +175,7 @@ void Job::State::watch_drift(const FinishedIteration& iteration, const Deploymen
     energy.push_back(measured_sum / predicted);
   }
   drift.add(time / predicted_time(deployment), energy);
+  doubt_told(now);
   if (!told.empty() || !detected.empty()) return;
 
   std::vector<int> moved = drift.moved();
@@ -197,6 +201,44 @@ void Job::State::watch_drift(const FinishedIteration& iteration, const Deploymen
   if (moved.empty() || iteration.iteration - last_profiling < calm) return;
   ++rollbacks;
   start_profiling(moved, now, "time or energy have moved");
+}
+
+/// What is told is believed: its cause may lie outside of computations, and healthy pipelines hide
+/// it in the time of iterations, because they wait as told. But a person may err.
+void Job::State::doubt_told(Seconds now) {
+  std::erase_if(doubts, [&](const Doubt& doubt) {
+    return std::ranges::find(told, doubt.told) == told.end();
+  });
+  for (const Straggler& one : told) {
+    auto doubt = std::ranges::find(doubts, one, &Doubt::told);
+    if (doubt == doubts.end()) doubt = doubts.insert(doubts.end(), {.told = one});
+    if (doubt->said || one.factor < kLeastDoubted) continue;
+    // Computations make no pipeline slower than they make its slowest stage.
+    double slowest = 0;
+    bool known = true;
+    for (int stage = 0; stage < spec.shape.stages; ++stage) {
+      const double factor = relative[spec.shape.group(one.pipeline, stage)];
+      known = known && std::isfinite(factor);
+      slowest = std::max(slowest, factor);
+    }
+    const bool against = known && slowest < 1 + kDoubted * (one.factor - 1);
+    doubt->iterations = against ? doubt->iterations + 1 : 0;
+    if (doubt->iterations < kDoubtIterations) continue;
+    doubt->said = true;
+    tell(Notice::Level::kWarning, now,
+         "pipeline " + std::to_string(one.pipeline) + " is told to be " + shortest(one.factor) +
+             " times slower, but its computations take " + rounded(slowest) +
+             " times what is planned: unless something else delays it, all wait for nobody");
+  }
+  if (told.empty() || !detected.empty() || told == told_too_little) return;
+  if (const std::optional<double> slower = drift.slower()) {
+    told_too_little = told;
+    tell(
+        Notice::Level::kWarning, now,
+        "iterations are " + percent(*slower) +
+            " longer than the stragglers that were told explain: a factor is too low, or something "
+            "else is slow");
+  }
 }
 
 void Job::State::watch_stragglers(Seconds now) {

@@ -35,6 +35,13 @@ struct JudgedWorker {
   std::shared_ptr<const PlanTable> plans;
 };
 
+/// Whether the ranks' own times speak against what is told of a straggler.
+struct Doubt {
+  Straggler told;
+  int iterations = 0;  ///< in a row in which they did
+  bool said = false;
+};
+
 struct Job::State {
   State(JobSpec given, Pipeline built, Seconds now);
 
@@ -67,6 +74,7 @@ struct Job::State {
   double predicted_energy(const TablePlan& plan, int stage, Seconds time) const;
   void watch_drift(const FinishedIteration& iteration, const Deployment& deployment, Seconds time,
                    Seconds now);
+  void doubt_told(Seconds now);
   void watch_stragglers(Seconds now);
   void account_savings(const FinishedIteration& iteration, Seconds time);
 
@@ -110,6 +118,8 @@ struct Job::State {
 
   std::vector<Straggler> told, detected;
   std::vector<JudgedWorker> slow_workers;
+  std::vector<Doubt> doubts;               ///< of `told`
+  std::vector<Straggler> told_too_little;  ///< the user knows that these do not explain it
   Wish wish;
   Seconds iteration_time{};         ///< running mean
   Seconds newest_since{};           ///< when the newest iteration was first reported
