@@ -7,6 +7,7 @@
 #include <boost/asio/write.hpp>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include "harpe/http/http_answers.h"
 #include "harpe/http/http_reader.h"
@@ -107,6 +108,7 @@ class Connection final : public ConnectionBase,
     const bool is_full = bytes.size() == buffer_.size();
     switch (reader_.put(bytes)) {
       case HttpReader::State::kNeedMore:
+        if (auto refused = refuse_unread()) return answer(*refused, version_, false);
         if (is_full && buffer_.size() < kLargeBuffer) buffer_.resize(kLargeBuffer);
         if (!reader_.wants_continue()) return read();
         output_ = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -118,13 +120,27 @@ class Connection final : public ConnectionBase,
     }
   }
 
-  void handle(HttpRequest request) {
-    reading_ = false;
-    if (buffer_.size() > kSmallBuffer) buffer_ = std::vector<char>(kSmallBuffer);
+  void set_origin(HttpRequest& request) {
     request.peer = peer_;
     request.client = key_;
     request.needs_token = needs_token_;
+  }
+
+  std::optional<HttpResponse> refuse_unread() {
+    if (!limits_.refuse_unread) return std::nullopt;
+    std::optional<HttpRequest> head = reader_.take_head();
+    if (!head) return std::nullopt;
+    set_origin(*head);
+    version_ = head->version;
+    return limits_.refuse_unread(*head);
+  }
+
+  void handle(HttpRequest request) {
+    reading_ = false;
+    if (buffer_.size() > kSmallBuffer) buffer_ = std::vector<char>(kSmallBuffer);
+    set_origin(request);
     version_ = request.version;
+    is_head_ = request.method == "HEAD";
     is_native_ = is_native_path(request.path);
     keep_alive_ = request.keep_alive;
     arm(limits_.answer, &Connection::give_up);
@@ -153,6 +169,8 @@ class Connection final : public ConnectionBase,
     if (response.stream != nullptr) return start_events(response);
     keep_alive_ = keep_alive;
     output_ = http_text(response, version, keep_alive);
+    if (is_head_) output_.resize(output_.find("\r\n\r\n") + 4);
+    is_head_ = false;
     write([](Connection& self) {
       if (!self.keep_alive_) return self.linger();
       self.advance({});  // the next request may have come with the last
@@ -255,6 +273,7 @@ class Connection final : public ConnectionBase,
   int version_ = 11;
   bool needs_token_;
   bool keep_alive_ = true;
+  bool is_head_ = false;    ///< the request under way is HEAD: its answer has no body
   bool is_native_ = false;  ///< the request under way asks for a route of Harpe's own
   bool reading_ = false;    ///< the deadline of the request under way is armed
   bool writing_ = false;    ///< events are on their way

@@ -18,6 +18,7 @@ namespace http = boost::beast::http;
 struct HttpReader::Parser {
   http::request_parser<http::string_body> parser;
   bool in_body = false;
+  bool head_taken = false;
   bool continue_told = false;
   std::size_t body_limit = 0;  ///< bytes
 };
@@ -37,6 +38,18 @@ std::pair<std::string, std::string> split_target(std::string_view target) {
   const std::size_t question = target.find('?');
   if (question == std::string_view::npos) return {std::string(target), {}};
   return {std::string(target.substr(0, question)), std::string(target.substr(question + 1))};
+}
+
+HttpRequest head_of(const http::request<http::string_body>& message) {
+  HttpRequest request;
+  request.method = std::string(message.method_string());
+  const auto target = message.target();
+  std::tie(request.path, request.query) = split_target({target.data(), target.size()});
+  request.authorization = std::string(message[http::field::authorization]);
+  request.forwarded = message.find("Harpe-Forwarded") != message.end();
+  request.version = static_cast<int>(message.version());
+  request.keep_alive = message.keep_alive();
+  return request;
 }
 
 }  // namespace
@@ -114,16 +127,17 @@ HttpReader::State HttpReader::fail_body() {
 HttpRequest HttpReader::take() {
   http::request<http::string_body> message = parser_->parser.release();
   parser_.reset();
-  HttpRequest request;
-  request.method = std::string(message.method_string());
-  const auto target = message.target();
-  std::tie(request.path, request.query) = split_target({target.data(), target.size()});
-  request.authorization = std::string(message[http::field::authorization]);
-  request.forwarded = message.find("Harpe-Forwarded") != message.end();
-  request.version = static_cast<int>(message.version());
-  request.keep_alive = message.keep_alive();
+  HttpRequest request = head_of(message);
   request.body = std::move(message.body());
   return request;
+}
+
+std::optional<HttpRequest> HttpReader::take_head() {
+  if (parser_ == nullptr || parser_->head_taken || !parser_->in_body || parser_->parser.is_done()) {
+    return std::nullopt;
+  }
+  parser_->head_taken = true;
+  return head_of(parser_->parser.get());
 }
 
 bool HttpReader::begun() const {

@@ -41,6 +41,8 @@ class HttpReader {
   State put(std::string_view bytes);
   /// The request read, without its peer. The reader then is at the start of the next.
   HttpRequest take();
+  /// The request under way without its body, once, when that is still to come.
+  std::optional<HttpRequest> take_head();
   /// Whether a request has begun.
   bool begun() const;
   /// True once for a request whose client waits for "100 Continue" before it sends the body.

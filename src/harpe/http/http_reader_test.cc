@@ -116,6 +116,23 @@ TEST(HttpReader, TellsWhoWaitsForContinueOnce) {
   EXPECT_EQ(reader.put("ab"), State::kDone);
 }
 
+TEST(HttpReader, GivesTheHeadBeforeTheBodyOnce) {
+  HttpReader reader(kSizes);
+  EXPECT_EQ(reader.put("POST /a?b HTTP/1.1\r\nAuthorization: x\r\n"), State::kNeedMore);
+  EXPECT_FALSE(reader.take_head());
+  EXPECT_EQ(reader.put("Content-Length: 2\r\n\r\na"), State::kNeedMore);
+  const std::optional<HttpRequest> head = reader.take_head();
+  ASSERT_TRUE(head);
+  EXPECT_EQ(head->method + head->path + head->query + head->authorization, "POST/abx");
+  EXPECT_EQ(head->body, "");
+  EXPECT_FALSE(reader.take_head());
+  EXPECT_EQ(reader.put("b"), State::kDone);
+  EXPECT_EQ(reader.take().body, "ab");
+  // One that came at once has none to be asked for.
+  EXPECT_EQ(reader.put("POST /a HTTP/1.1\r\nContent-Length: 1\r\n\r\na"), State::kDone);
+  EXPECT_FALSE(reader.take_head());
+}
+
 TEST(HttpQuery, UndoesEscapesAndFindsFaults) {
   const Result<HttpQuery> query = HttpQuery::parse("a=%41+b&c=&&d", {"a", "c", "d"});
   ASSERT_TRUE(query.ok());

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "harpe/base/result.h"
@@ -30,6 +31,9 @@ struct HttpLimits {
   Seconds answer{60};   ///< what the handler may take
   Seconds write{20};    ///< for a client to take what it is sent
   HttpSizes sizes = {};
+  /// Asked for a request whose body is still to come, which is empty then: what to answer instead
+  /// of reading it, after which the connection ends. The handler does not see the request.
+  std::function<std::optional<HttpResponse>(const HttpRequest& head)> refuse_unread = {};
   /// What a client is told when the handler does not answer in time.
   std::string late_answer = "there was no answer in time; what was asked for may still happen";
 };
