@@ -15,11 +15,14 @@ using Type = JsonValue::Type;
 
 constexpr int kMostRanks = 1'000'000;
 constexpr std::int64_t kHighestClock = 100'000;  // MHz
+constexpr std::size_t kLongestName = 1024;       // bytes
+constexpr std::size_t kMostFaults = 32;          // told at once
 
 /// Collects what is wrong, in the form of FastAPI.
 class Faulty {
  public:
   void add(const OrderedJson& location, const std::string& message, const std::string& type) {
+    if (details_.size() == kMostFaults) return;
     details_.push_back({{"loc", location}, {"msg", message}, {"type", type}});
   }
   bool empty() const { return details_.empty(); }
@@ -134,7 +137,14 @@ ZeusRead<ZeusJobInfo> read_zeus_job(std::string_view text) {
   const int world = body.integer("world_size", 1);
   if (const JsonValue* metadata = body.member("job_metadata", false);
       metadata != nullptr && metadata->type != Type::kNull) {
-    if (metadata->type == Type::kString) {
+    const bool is_name =
+        metadata->type == Type::kString && !trim(metadata->string).starts_with('{');
+    if (is_name && metadata->string.size() > kLongestName) {
+      faulty.add({"body", "job_metadata"},
+                 "ensure this value has at most " + std::to_string(kLongestName) +
+                     " bytes, where it is no JSON object",
+                 "value_error.any_str.max_length");
+    } else if (metadata->type == Type::kString) {
       info.metadata = metadata->string;
     } else {
       faulty.add({"body", "job_metadata"}, "str type expected", "type_error.str");

@@ -128,6 +128,12 @@ IterationReport report_of(const ZeusResult& result, std::size_t i) {
   return report;
 }
 
+HttpResponse wrong_zeus_method(const std::string& allowed) {
+  HttpResponse response = zeus_error(405, "Method Not Allowed");
+  response.headers.emplace_back("Allow", allowed);
+  return response;
+}
+
 std::string schedule_text(const Job& job, int rank, Place place, const StageOrders& orders) {
   std::string text = "{\"rank\":" + std::to_string(rank) + ",\"frequencies\":[";
   const auto& list = job.spec().schedule.lists[place.stage];
@@ -144,7 +150,6 @@ std::string schedule_text(const Job& job, int rank, Place place, const StageOrde
 /// One training as Zeus's clients see it.
 struct ZeusRoutes::ZeusJob : JobListener {
   struct Rank {
-    bool registered = false;
     Place place;
     Reply asked;  ///< of one that waits for its schedule
   };
@@ -154,7 +159,6 @@ struct ZeusRoutes::ZeusJob : JobListener {
         id(std::move(given_id)),
         metadata(info.metadata.value_or("")),
         shape{.data = info.dp_degree, .stages = info.pp_degree, .tensor = info.tp_degree},
-        ranks(static_cast<std::size_t>(shape.ranks())),
         used(given_registry.clock().now()) {}
 
   void changed() override { answer(); }
@@ -163,7 +167,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
   std::string session(int rank) const { return "zeus " + id + " " + std::to_string(rank); }
 
   void answer_all(const HttpResponse& response) {
-    for (Rank& rank : ranks) {
+    for (auto& [number, rank] : ranks) {
       if (rank.asked) std::exchange(rank.asked, nullptr)(response);
     }
     asking = 0;
@@ -185,13 +189,11 @@ struct ZeusRoutes::ZeusJob : JobListener {
     if (!takes_part && orders.back().purpose != StageOrders::Purpose::kPlan) return;
     version = orders.back().version;
     next_iteration = std::max(next_iteration, orders.back().from_iteration);
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      Rank& rank = ranks[i];
+    reported.assign(ranks.size(), 0);
+    for (auto& [number, rank] : ranks) {
       const StageOrders newest = job.orders(rank.place.data, rank.place.stage).back();
-      std::exchange(rank.asked,
-                    nullptr)({.content_type = "application/json",
-                              .body = schedule_text(job, static_cast<int>(i), rank.place, newest)});
-      reported.assign(ranks.size(), 0);
+      std::exchange(rank.asked, nullptr)({.content_type = "application/json",
+                                          .body = schedule_text(job, number, rank.place, newest)});
     }
     asking = 0;
   }
@@ -199,9 +201,10 @@ struct ZeusRoutes::ZeusJob : JobListener {
   JobRegistry& registry;
   const std::string id, metadata;
   const JobShape shape;
-  std::vector<Rank> ranks;
+  /// Those that have registered: degrees that somebody makes up take no memory.
+  std::map<int, Rank> ranks;
   std::vector<std::int64_t> reported;  ///< iterations since the last schedule, by rank
-  int registered = 0, asking = 0;
+  int asking = 0;
   JobRegistry::JobPtr native;
   bool takes_part = true;  ///< its ranks are the native job's
   bool decided = false;    ///< whether that is settled
@@ -319,9 +322,7 @@ void ZeusRoutes::register_rank(ZeusJob& job, const HttpRequest& request, const R
       return reply(zeus_error(http_status(entered.error().code), entered.error().text()));
     }
   }
-  ZeusJob::Rank& rank = job.ranks[info.rank];
-  if (!std::exchange(rank.registered, true)) ++job.registered;
-  rank.place = place;
+  job.ranks[info.rank].place = place;
   if (native == nullptr) return reply(json_response(200, nullptr));
   registry_.when_stored(native, [reply](const Status& stored) {
     reply(stored.ok() ? json_response(200, nullptr) : zeus_error(503, stored.error().text()));
@@ -336,10 +337,11 @@ void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const HttpRequest& request
   if (number >= job->shape.ranks()) {
     return reply(zeus_error(400, "the job has no rank " + std::to_string(number)));
   }
-  ZeusJob::Rank& rank = job->ranks[number];
-  if (!rank.registered) {
+  const auto found = job->ranks.find(number);
+  if (found == job->ranks.end()) {
     return reply(zeus_error(400, "rank " + std::to_string(number) + " has not registered"));
   }
+  ZeusJob::Rank& rank = found->second;
   if (rank.asked) {
     // It lost the connection on which it asked before.
     std::exchange(rank.asked, nullptr)(zeus_error(400, "the rank has asked again"));
@@ -355,7 +357,8 @@ void ZeusRoutes::take_result(ZeusJob& job, const HttpRequest& request, const Rep
   auto read = read_zeus_result(request.body);
   if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
   const ZeusResult& result = std::get<ZeusResult>(read);
-  if (result.rank >= job.shape.ranks() || !job.ranks[result.rank].registered) {
+  const auto rank = job.ranks.find(result.rank);
+  if (rank == job.ranks.end()) {
     return reply(zeus_error(400, "rank " + std::to_string(result.rank) + " has not registered"));
   }
   if (Status good = check_result(result); !good.ok()) {
@@ -367,7 +370,7 @@ void ZeusRoutes::take_result(ZeusJob& job, const HttpRequest& request, const Rep
   }
   for (std::size_t i = 0; i < result.iteration_time.size(); ++i) {
     IterationReport report = report_of(result, i);
-    report.place = job.ranks[result.rank].place;
+    report.place = rank->second.place;
     report.session = job.session(result.rank);
     report.iteration = job.next_iteration + job.reported[result.rank];
     report.version = report.known = job.version;
@@ -384,12 +387,12 @@ void ZeusRoutes::take_result(ZeusJob& job, const HttpRequest& request, const Rep
 
 bool ZeusRoutes::handle(HttpRequest& request, const Reply& reply) {
   if (request.path == "/register_job") {
-    if (request.method != "POST") return reply(zeus_error(405, "Method Not Allowed")), true;
+    if (request.method != "POST") return reply(wrong_zeus_method("POST")), true;
     return register_job(request, reply), true;
   }
   for (const auto& [prefix, method] : kBelow) {
     if (!request.path.starts_with(prefix)) continue;
-    if (request.method != method) return reply(zeus_error(405, "Method Not Allowed")), true;
+    if (request.method != method) return reply(wrong_zeus_method(std::string(method))), true;
     const auto found = jobs_.find(path_part(std::string_view(request.path).substr(prefix.size())));
     if (found == jobs_.end()) {
       return reply(zeus_error(404, "there is no such job; register it with POST /register_job")),
