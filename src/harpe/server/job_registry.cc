@@ -5,9 +5,11 @@
 #include <optional>
 #include <utility>
 
+#include "harpe/base/text.h"
 #include "harpe/frontier/frontier.h"
 #include "harpe/job/job_json.h"
 #include "harpe/pipeline/pipeline.h"
+#include "harpe/store/checks.h"
 
 namespace harpe {
 namespace {
@@ -72,6 +74,11 @@ Characterized better_plans(const JobSpec& spec, const Frontier& frontier, const 
                        [&fraction](double done) { fraction = done; });
   if (!plans.ok()) return {std::move(plans).error(), {}, {}};
   return with_json(PlanTable::merged(first, *plans), {});
+}
+
+/// Whatever is wrong with the store is no fault of the client that meets it.
+Error store_failure(const std::string& what, const Error& why) {
+  return Error::of(ErrorCode::kUnavailable, what + ": " + why.text());
 }
 
 }  // namespace
@@ -245,12 +252,17 @@ void JobRegistry::remove(const JobPtr& job, std::function<void(const Status&)> d
         job->deleted = true;
         drop(job, Error::of(ErrorCode::kNotFound, "the job was deleted"));
       }
-      done(removed);
+      done(removed.ok()
+               ? removed
+               : store_failure("the job is still there; ask again later", removed.error()));
     });
   });
 }
 
 void JobRegistry::tell(const JobPtr& job, std::string kind, std::string text, double at) {
+  // It may hold names that clients chose. One event that the store refuses would keep everything
+  // else from being stored.
+  if (!is_storable(text)) text = in_quotes(text, text.size());
   if (store_ != nullptr && unsaved_events_.size() < kMostUnsavedEvents) {
     unsaved_events_.push_back({.at = at, .job = job->id, .kind = kind, .text = text});
     save_soon(nullptr);
@@ -479,7 +491,7 @@ void JobRegistry::log_of(const JobPtr& job, std::int64_t after, int limit,
     const Result<std::vector<StoredEvent>> events = store_->events(id, after, limit);
     Result<std::vector<LoggedNotice>> found = std::vector<LoggedNotice>();
     if (!events.ok()) {
-      found = events.error();
+      found = store_failure("the log cannot be read now", events.error());
     } else {
       for (const StoredEvent& event : *events) {
         found->push_back({event.sequence, event.at, event.kind, event.text});
