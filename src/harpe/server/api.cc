@@ -47,17 +47,20 @@ ServerApi::ServerApi(JobRegistry& registry, ServerApiOptions options, JobHomes* 
 
 ServerApi::~ServerApi() = default;
 
-std::optional<HttpResponse> ServerApi::refuse(HttpRequest& request,
-                                              std::optional<std::string>& only_job) {
-  if (const auto wait = rate_.take(request.client, context_.registry.clock().now())) {
-    ++context_.rate_limited;
-    HttpResponse response =
-        error_at(request.path, 429, "unavailable", "too many requests from you; wait a little");
-    response.headers.emplace_back(
-        "Retry-After",
-        std::to_string(static_cast<std::int64_t>(std::ceil(std::max(1.0, wait->value)))));
-    return response;
-  }
+std::optional<HttpResponse> ServerApi::limit_rate(const HttpRequest& request) {
+  const auto wait = rate_.take(request.client, context_.registry.clock().now());
+  if (!wait) return std::nullopt;
+  ++context_.rate_limited;
+  HttpResponse response =
+      error_at(request.path, 429, "unavailable", "too many requests from you; wait a little");
+  response.headers.emplace_back(
+      "Retry-After",
+      std::to_string(static_cast<std::int64_t>(std::ceil(std::max(1.0, wait->value)))));
+  return response;
+}
+
+std::optional<HttpResponse> ServerApi::check_token(const HttpRequest& request,
+                                                   std::optional<std::string>& only_job) const {
   if (!request.needs_token || is_open(request.path)) return std::nullopt;
   const std::string_view token = bearer_token(request.authorization);
   if (token.empty() || !options_.signing_key) {
@@ -78,6 +81,17 @@ std::optional<HttpResponse> ServerApi::refuse(HttpRequest& request,
                   "Token is for job '" + *claims->job + "' alone.");
 }
 
+std::optional<HttpResponse> ServerApi::refuse_unread(const HttpRequest& head) {
+  std::optional<std::string> only_job;
+  std::optional<HttpResponse> refused = check_token(head, only_job);
+  // One that is read is counted then.
+  if (!refused) return std::nullopt;
+  if (auto limited = limit_rate(head)) refused = std::move(limited);
+  ++context_.requests;
+  ++context_.answers[refused->status];
+  return refused;
+}
+
 void ServerApi::handle(HttpRequest request, Reply reply) {
   ++context_.requests;
   Reply counted = [this, reply = std::move(reply)](HttpResponse response) {
@@ -85,7 +99,8 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
     reply(std::move(response));
   };
   std::optional<std::string> only_job;
-  if (auto refused = refuse(request, only_job)) return counted(*std::move(refused));
+  if (auto limited = limit_rate(request)) return counted(*std::move(limited));
+  if (auto refused = check_token(request, only_job)) return counted(*std::move(refused));
   JobHomes::Handler here = [this, only_job](HttpRequest asked, const Reply& answered) {
     answer(std::move(asked), answered, only_job);
   };

@@ -55,12 +55,18 @@ class ServerApi {
   ~ServerApi();
 
   void handle(HttpRequest request, Reply reply);
+  /// What to answer to a client that may not ask this, before its body is read: only those who show
+  /// a token can make the server hold large ones.
+  std::optional<HttpResponse> refuse_unread(const HttpRequest& head);
   /// Once a second.
   void tick();
 
  private:
+  /// What to answer instead to a client that asks too often.
+  std::optional<HttpResponse> limit_rate(const HttpRequest& request);
   /// What to answer instead, if the client may not ask this.
-  std::optional<HttpResponse> refuse(HttpRequest& request, std::optional<std::string>& only_job);
+  std::optional<HttpResponse> check_token(const HttpRequest& request,
+                                          std::optional<std::string>& only_job) const;
   void answer(HttpRequest request, const Reply& reply, const std::optional<std::string>& only_job);
 
   ServerApiOptions options_;

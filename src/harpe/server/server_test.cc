@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -292,6 +293,82 @@ TEST(Server, LimitsRatesAndChecksTokens) {
     EXPECT_EQ(answer.head.find("Retry-After: 1") != std::string::npos, answer.status == 429);
   }
   EXPECT_THAT(statuses, ::testing::ElementsAre(200, 429));
+}
+
+TEST(Server, RefusesWhoShowsNoTokenBeforeItReadsTheBody) {
+  const SigningKey key = *SigningKey::of("0123456789abcdef0123456789abcdef");
+  const TestServer server({.key = key});
+  const std::string size = "Content-Length: 33000000\r\n";
+  const std::string token =
+      "Authorization: Bearer " + key.sign({.subject = "a", .scopes = {kJobWrite}}) + "\r\n";
+  const std::string begin = "PUT /v1/jobs/j HTTP/1.1\r\nHost: x\r\n";
+  TestClient nobody = server.client();
+  nobody.send_raw(begin + size + "Expect: 100-continue\r\n\r\n");
+  const TestAnswer refused = nobody.receive();
+  EXPECT_EQ(refused.status, 401) << refused.head;
+  EXPECT_THAT(refused.head, HasSubstr("Connection: close"));
+  EXPECT_EQ(nobody.receive().status, 0);  // it has ended
+  TestClient chunks = server.client();
+  chunks.send_raw(begin + "Transfer-Encoding: chunked\r\n\r\n");
+  EXPECT_EQ(chunks.receive().status, 401);
+  TestClient known = server.client();
+  known.send_raw(begin + token + size + "Expect: 100-continue\r\n\r\n");
+  EXPECT_THAT(known.receive().head, HasSubstr("100 Continue"));
+  // What is too large is refused unread, too.
+  TestClient large = server.client();
+  large.send_raw(begin + token + "Content-Length: 33554433\r\n\r\n");
+  EXPECT_EQ(large.receive().status, 413);
+  EXPECT_EQ(large.receive().status, 0);
+}
+
+TEST(Server, StoresEventsWithAnyNames) {
+  const std::string folder = ::testing::TempDir() + "server_names_" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  {
+    Result<std::unique_ptr<Store>> store =
+        Store::open("sqlite:" + folder + "/db", {.name = "test"});
+    ASSERT_TRUE(store.ok()) << store.error().text();
+    const TestServer server({.store = *std::move(store)});
+    begin(server, "j");
+    // A newer run takes over, which is told by its name.
+    json rank = json::parse(test_rank(0, 0, "other"));
+    rank["run"] = std::string("a\0b", 3);
+    EXPECT_EQ(server.ask("POST", "/v1/jobs/j/ranks", rank.dump()).status, 200);
+    EXPECT_EQ(server.ask("PUT", "/v1/jobs/j/wish", R"({"slowdown": 0.1})").status, 200);
+    EXPECT_THAT(server.ask("GET", "/v1/jobs/j/log").body, HasSubstr("a\\\\x00b"));
+    EXPECT_EQ(server.ask("GET", "/health").json()["status"], "ok");
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Server, AnswersHeadWithoutABody) {
+  const TestServer server;
+  TestClient client = server.client();
+  client.send("HEAD", "/health");
+  const TestAnswer answer = client.ask("GET", "/health");
+  EXPECT_EQ(answer.status, 405);  // of HEAD; its length is that of what GET would be told
+  EXPECT_THAT(answer.body, ::testing::StartsWith("HTTP/1.1 200"));
+}
+
+TEST(Server, LimitsWhatZeusClientsMakeItHold) {
+  const TestServer server;
+  const auto job = [](int degree, const std::string& metadata) {
+    return json({{"pp_degree", 1},
+                 {"dp_degree", degree},
+                 {"tp_degree", 1},
+                 {"world_size", degree},
+                 {"job_metadata", metadata}})
+        .dump();
+  };
+  EXPECT_EQ(server.ask("POST", "/register_job", job(1, std::string(1024, 'x'))).status, 200);
+  EXPECT_EQ(server.ask("POST", "/register_job", job(1, std::string(1025, 'x'))).status, 422);
+  // Many faults are not all told.
+  json result = {{"rank", 0}, {"iter_time", {1}}, {"iter_energy", {1}}};
+  result["time_breakdown"]["forward"] = std::vector<int>(10'000, 0);
+  const std::string id = server.ask("POST", "/register_job", job(1'000'000, "j")).json();
+  const TestAnswer told = server.ask("POST", "/result/" + id, result.dump());
+  EXPECT_EQ(told.status, 422);
+  EXPECT_EQ(told.json()["detail"].size(), 32);
 }
 
 TEST(Server, WritesOrdersAsTheJobsWriterDoes) {

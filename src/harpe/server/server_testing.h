@@ -161,12 +161,14 @@ class TestServer {
     ServerApi api(registry, {.signing_key = options_.key,
                              .requests_per_second = options_.requests_per_second,
                              .version = "test"});
+    HttpLimits limits = ServerOptions::default_limits();
+    limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
     HttpServer server(
         loop,
         [&api](HttpRequest request, Reply reply) {
           api.handle(std::move(request), std::move(reply));
         },
-        ServerOptions::default_limits(), [](const std::string&) {});
+        std::move(limits), [](const std::string&) {});
     EXPECT_TRUE(server.serve(std::move(listening), options_.key.has_value()).ok());
     loop.every(Seconds{0.05}, [&] {
       registry.tick();

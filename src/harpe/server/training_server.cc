@@ -43,6 +43,8 @@ std::function<Seconds()> wall_clock() {
 }
 
 void watch_signals(ServerLoop& loop, ServerLog& log) {
+  // A file at its limit is a store that does not work: that is told, and no reason to end.
+  std::signal(SIGXFSZ, SIG_IGN);
   loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&loop, &log](int signal) {
     if (signal != SIGHUP) {
       log.write("asked to stop");
@@ -197,12 +199,14 @@ Status run_server(const ServerOptions& options,
     return ServerTransport{transport->connections(), transport->connections_refused()};
   };
   ServerApi api(registry, std::move(api_options), homes.get());
+  HttpLimits limits = options.limits;
+  limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
   HttpServer server(
       loop,
       [&api](HttpRequest request, Reply reply) {
         api.handle(std::move(request), std::move(reply));
       },
-      options.limits, write_log);
+      std::move(limits), write_log);
   transport = &server;
   std::vector<std::string> names;
   for (OpenSocket& socket : *sockets) {
