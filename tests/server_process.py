@@ -9,6 +9,9 @@ import tempfile
 import time
 import unittest
 
+from contract import Contract
+
+CONTRACT = Contract()
 PROFILE = """stage,instruction,frequency,time,energy
 0,forward,1740,0.010,3.0
 0,forward,1410,0.012,2.5
@@ -61,7 +64,7 @@ class ServerTest(unittest.TestCase):
             if not line:
                 self.fail("the server did not start: " + said)
             said += line
-        self.address = said.split("listening on ")[1].split()[0].split("//")[1]
+        self.address = said.split("listening on ")[1].split()[0].split("://")[-1]
 
     def stop(self):
         if self.server.poll() is None:
@@ -84,7 +87,10 @@ class ServerTest(unittest.TestCase):
         try:
             text = body if isinstance(body, (str, bytes)) or body is None else json.dumps(body)
             connection.request(method, path, text, dict(headers))
-            return Answer(connection.getresponse())
+            answer = Answer(connection.getresponse())
+            fault = CONTRACT.fault(method, path, answer.status, answer.headers["Content-Type"], answer.body)
+            self.assertIsNone(fault, (method, path, answer.status, answer.body[:2000]))
+            return answer
         finally:
             connection.close()
 

@@ -4,14 +4,13 @@ Usage: server_test.py HARPE"""
 
 import datetime
 import json
-import pathlib
-import re
 import subprocess
 import sys
 import threading
 
+import contract
 import server_process
-from server_process import CLOCKS, ServerTest, specification
+from server_process import CLOCKS, CONTRACT, ServerTest, specification
 
 
 class Crashes(ServerTest):
@@ -82,23 +81,6 @@ class Crashes(ServerTest):
         self.assertEqual(second.returncode, 75, second.stderr)
 
 
-CONTRACT = pathlib.Path(__file__).resolve().parent.parent / "docs" / "openapi.yaml"
-
-
-def operations():
-    """{(method, path): statuses} of the contract, which is written one key a line."""
-    found, path, method = {}, None, None
-    for line in CONTRACT.read_text().split("\npaths:\n")[1].split("\ncomponents:\n")[0].splitlines():
-        if match := re.fullmatch(r"  (/\S*):", line):
-            path = match[1]
-        elif match := re.fullmatch(r"    (get|put|post|delete):", line):
-            method = match[1].upper()
-            found[method, path] = set()
-        elif match := re.match(r'        "(\d{3})":', line):
-            found[method, path].add(int(match[1]))
-    return found
-
-
 class Contract(ServerTest):
     BODIES = {
         ("PUT", "/v1/jobs/{job}"): specification(),
@@ -114,18 +96,18 @@ class Contract(ServerTest):
 
     def test_it_is_served_as_it_is_written(self):
         self.start()
-        self.assertEqual(self.ask("GET", "/openapi.yaml").body, CONTRACT.read_bytes())
+        self.assertEqual(self.ask("GET", "/openapi.yaml").body, contract.FILE.read_bytes())
 
     def test_every_route_answers_as_it_says(self):
         self.start()
         self.begin()
         self.wait_for_phase("running")
-        routes = sorted(operations(), key=lambda route: route[0] == "DELETE" and "straggler" not in route[1])
+        routes = sorted(CONTRACT.operations(), key=lambda route: route[0] == "DELETE" and "straggler" not in route[1])
         self.assertGreater(len(routes), 20)
         for method, path in routes:
             if (method, path) == self.STREAM or path.startswith(("/register", "/schedule", "/result")):
                 continue
-            statuses = operations()[method, path]
+            statuses = CONTRACT.operations()[method, path]
             answer = self.ask(method, self.filled(path), self.BODIES.get((method, path)))
             self.assertEqual(answer.status, 200, (method, path, answer.body))
             self.assertIn(200, statuses)
@@ -133,7 +115,7 @@ class Contract(ServerTest):
     def test_what_is_wrong_is_answered_as_it_says(self):
         self.start()
         self.begin()
-        for (method, path), statuses in operations().items():
+        for (method, path), statuses in CONTRACT.operations().items():
             for job, body in (("none", {}), ("j", "{"), ("j", []), ("j", {"no": "such"}), ("a b", {}), ("j", b"\xff")):
                 if (method, path) == self.STREAM and job == "j" or method == "DELETE":
                     continue
@@ -146,9 +128,9 @@ class Contract(ServerTest):
     def test_other_methods_are_405(self):
         self.start()
         self.begin()
-        for path in {path for _, path in operations()}:
+        for path in {path for _, path in CONTRACT.operations()}:
             for method in ("GET", "PUT", "POST", "DELETE", "PATCH"):
-                if (method, path) in operations():
+                if (method, path) in CONTRACT.operations():
                     continue
                 answer = self.ask(method, self.filled(path), {})
                 self.assertEqual(answer.status, 405, (method, path, answer.body))
@@ -161,7 +143,7 @@ class Contract(ServerTest):
         issued = subprocess.run([self.harpe, "serve", "token", "issue", "--signing-key", key, "--user", "a",
                                  "--scope", "job-read", "--job", "other"], capture_output=True, text=True, check=True)
         token = {"Authorization": "Bearer " + issued.stdout.strip()}
-        for (method, path), statuses in operations().items():
+        for (method, path), statuses in CONTRACT.operations().items():
             if path in ("/health", "/openapi.yaml"):
                 self.assertEqual(self.ask(method, path).status, 200)
                 continue

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Requests that docs/openapi.yaml makes Schemathesis think of, right and wrong ones, to a real `harpe serve`:
+no answer is one that the document does not promise. Usage: server_contract_test.py HARPE"""
+
+import pathlib
+import subprocess
+import sys
+
+import contract
+import server_process
+from server_process import ServerTest
+
+SEED = 20260501
+PROGRAM = pathlib.Path(sys.executable).with_name("schemathesis")
+CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
+          "response_schema_conformance", "unsupported_method", "allow_header_conformance", "use_after_free",
+          "ensure_resource_availability")
+# Answers to these come when something happens.
+WAITING = ("getEvents", "zeusSchedule")
+
+
+class Promises(ServerTest):
+    def ask_everything(self, configuration, *options, examples=20, more_checks=()):
+        file = self.folder / "schemathesis.toml"
+        file.write_text(configuration)
+        command = [PROGRAM, "--config-file", file, "--no-color", "run", contract.FILE, "--url", f"http://{self.address}",
+                   "--checks", ",".join((*CHECKS, *more_checks)), "--max-examples", str(examples), "--seed", str(SEED), "--no-shrink",
+                   "--generation-database", "none", "--request-timeout", "20", "--warnings", "off", *options]
+        done = subprocess.run(list(map(str, command)), cwd=self.folder, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(self.good("GET", "/health")["status"], "ok")
+
+    def without(self, *operations):
+        return [part for one in (*WAITING, *operations) for part in ("--exclude-operation-id", one)]
+
+    def test_whatever_is_asked(self):
+        self.start()
+        self.ask_everything("", *self.without(), "--phases", "examples,coverage,fuzzing,stateful",
+                            more_checks=["negative_data_rejection"])
+
+    def test_whatever_is_asked_of_a_running_job(self):
+        self.start()
+        self.begin()
+        self.wait_for_phase("running")
+        # Where a parameter is given, one that should be wrong is not.
+        self.ask_everything('[parameters]\n"path.job" = "j"\n', *self.without("deleteJob"),
+                            "--phases", "examples,coverage,fuzzing")
+        # Its ranks' clocks may be others' by now, who have shown that theirs is a newer run; it goes on.
+        self.assertIn(self.good("GET", "/v1/jobs/j")["phase"], ("running", "straggling", "characterizing"))
+
+
+if __name__ == "__main__":
+    if not PROGRAM.exists():
+        print("Schemathesis is missing: run scripts/install-dependencies.sh")
+        sys.exit(77)
+    server_process.run(sys.argv[1])
