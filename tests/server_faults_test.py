@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""A `harpe serve` whose store goes away while jobs train: PostgreSQL ends, the disk is full. Training goes on,
+who is promised something is told that it cannot be promised now, and in the end all is stored.
+Usage: server_faults_test.py HARPE"""
+
+import resource
+import signal
+import sys
+import threading
+import time
+
+import postgres_process
+import server_process
+from server_process import CLOCKS, ServerTest, specification
+
+# No rank waits longer for an answer to its report, whatever the store does.
+LONGEST_ANSWER_S = 5
+
+
+class Training:
+    """The ranks of a job, which report one iteration after the other until they are told to stop."""
+
+    def __init__(self, test, job, data):
+        self.test, self.job, self.data = test, job, data
+        self.iteration, self.slowest, self.refused = 0, 0.0, []
+        self.ending = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+        test.addCleanup(self.end)
+
+    def run(self):
+        while not self.ending.is_set():
+            for data in range(self.data):
+                for stage in range(2):
+                    self.report(data, stage)
+            self.iteration += 1
+
+    def report(self, data, stage):
+        begin = time.monotonic()
+        try:
+            answer = self.test.ask("POST", f"/v1/jobs/{self.job}/reports", {
+                "data": data, "stage": stage, "session": f"s{data}{stage}", "iteration": self.iteration, "time_s": 0.3})
+            if answer.status != 200:
+                self.refused.append((answer.status, answer.body))
+        except (OSError, AssertionError) as error:
+            self.refused.append(error)
+        self.slowest = max(self.slowest, time.monotonic() - begin)
+
+    def goes_on(self, iterations):
+        """Waits until so many more have been reported."""
+        end = self.iteration + iterations
+        self.test.wait_for(lambda: self.iteration >= end)
+
+    def end(self):
+        self.ending.set()
+        self.thread.join()
+
+
+class Outage:
+    """What holds for any store. Tests say how it goes, in `take_store` and `give_store_back`."""
+
+    def refused_by_store(self, method, path, body=None):
+        answer = self.ask(method, path, body)
+        self.assertEqual(answer.status, 503, answer.body)
+        self.assertEqual(answer.json()["error"]["code"], "unavailable")
+        return answer.json()["error"]["message"]
+
+    def test_training_goes_on_and_all_is_stored_in_the_end(self):
+        self.start()
+        self.begin(data=2)
+        self.begin("gone")
+        self.wait_for_phase("running")
+        training = Training(self, "j", data=2)
+        training.goes_on(3)
+
+        self.take_store()
+        # What cannot be promised is done, and said not to be stored.
+        self.assertIn("could not be stored", self.refused_by_store("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.3}))
+        self.assertEqual(self.good("GET", "/health")["status"], "degraded")
+        self.assertEqual(self.good("GET", "/health")["store"], "failing")
+        self.refused_by_store("PUT", "/v1/jobs/j/wish", {"slowdown": 0.02})
+        self.refused_by_store("PUT", "/v1/jobs/k", specification())
+        self.refused_by_store("POST", "/v1/jobs/k/ranks", {"stage": 0, "session": "s00", "clocks_mhz": CLOCKS})
+        self.refused_by_store("DELETE", "/v1/jobs/gone")
+        self.assertEqual(self.ask("GET", "/v1/jobs/gone").status, 200)
+        training.goes_on(20)
+        during = self.good("GET", "/v1/jobs/j")
+        self.assertEqual(during["phase"], "straggling")
+        self.assertRegex(self.ask("GET", "/metrics").body.decode(), r"(?m)^harpe_server_save_failures_total [1-9]")
+
+        self.give_store_back()
+        self.wait_for(lambda: self.good("GET", "/health")["status"] == "ok")
+        # The same again, now promised.
+        self.assertEqual(self.ask("PUT", "/v1/jobs/k", specification()).status, 200)
+        self.good("PUT", "/v1/jobs/j/wish", {"slowdown": 0.02})
+        training.goes_on(3)
+        training.end()
+        self.assertEqual(training.refused, [])
+        self.assertLess(training.slowest, LONGEST_ANSWER_S)
+        before = self.good("GET", "/v1/jobs/j")
+        self.kill()
+
+        self.start()
+        after = self.good("GET", "/v1/jobs/j")
+        for same in ("phase", "stragglers", "wish", "ranks_registered"):
+            self.assertEqual(after[same], before[same], same)
+        self.assertGreaterEqual(after["version"], before["version"])
+        self.assertEqual(self.good("GET", "/v1/jobs/k")["ranks_registered"], 1)
+        self.assertEqual(self.good("GET", "/v1/jobs/gone")["phase"], "running")
+        phases = [event["text"] for event in self.good("GET", "/v1/jobs/j/log")["events"] if event["kind"] == "phase"]
+        self.assertEqual(phases[-2:], ["running", "straggling"])
+        Training(self, "j", data=2).goes_on(2)
+
+
+class DatabaseAway(Outage, ServerTest):
+    def setUp(self):
+        super().setUp()
+        self.postgres = postgres_process.Postgres()
+        self.addCleanup(self.postgres.remove)
+        self.postgres.start()
+        self.store = self.postgres.url
+
+    def take_store(self):
+        self.postgres.stop(signal.SIGQUIT)
+
+    def give_store_back(self):
+        self.postgres.start()
+
+
+class DiskFull(Outage, ServerTest):
+    """A limit on the size of files stands for a disk without space: no file grows over one page."""
+
+    def limit(self, size):
+        _, hard = resource.prlimit(self.server.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.server.pid, resource.RLIMIT_FSIZE, (size, hard))
+
+    def take_store(self):
+        self.limit(4096)
+
+    def give_store_back(self):
+        self.limit(resource.RLIM_INFINITY)
+
+
+if __name__ == "__main__":
+    if postgres_process.program("initdb") is None:
+        print("PostgreSQL is missing: run scripts/install-dependencies.sh")
+        sys.exit(77)
+    server_process.run(sys.argv[1])
