@@ -63,6 +63,7 @@ WRONG = (
     ("POST", "/register_job", {**ZEUS_JOB, "world_size": 3}),
     ("POST", "/register_job", {**ZEUS_JOB, "job_metadata": "{" * 5000}),
     ("POST", "/register_job", {**ZEUS_JOB, "job_metadata": "x" * 5000}),
+    ("POST", "/register_job", [0] * 600_000),
     ("POST", "/register_rank/none", {"rank": 0}),
     ("GET", "/schedule/none?rank=0", None),
     ("GET", "/v1/jobs/j/orders?stage=5", None),

@@ -14,6 +14,14 @@ namespace harpe {
 namespace {
 
 constexpr std::size_t kMebibyte = 1024 * 1024;
+/// Once read, a value takes 130 bytes, 280 with a name: a job's schedule may have a million
+/// instructions; what is read on the loop's thread must not keep it.
+constexpr std::ptrdiff_t kMostValuesOfJob = 4'000'000, kMostValues = 500'000;
+
+/// How many values the JSON of a body can have, at most.
+std::ptrdiff_t values_in(std::string_view json) {
+  return std::ranges::count_if(json, [](char c) { return c == ',' || c == '[' || c == '{'; });
+}
 
 bool is_open(const std::string& path) {
   return path == "/health" || path == "/openapi.yaml";
@@ -101,12 +109,18 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
   std::optional<std::string> only_job;
   if (auto limited = limit_rate(request)) return counted(*std::move(limited));
   if (auto refused = check_token(request, only_job)) return counted(*std::move(refused));
-  JobHomes::Handler here = [this, only_job](HttpRequest asked, const Reply& answered) {
-    answer(std::move(asked), answered, only_job);
-  };
-  if (homes_ == nullptr) return here(std::move(request), std::move(counted));
-  if (request.path == kJobsPath) {
-    return homes_->route_list(std::move(request), std::move(counted), here);
+  const std::ptrdiff_t most = request.method == "PUT" ? kMostValuesOfJob : kMostValues;
+  if (values_in(request.body) > most) {
+    return counted(error_at(request.path, 413, "invalid_input",
+                            "the body has more than " + std::to_string(most) + " values"));
+  }
+  if (handle_jobs(context_, request, counted, only_job)) return;
+  if (zeus_->handle(request, counted)) return;
+  if (request.path == "/health") return health(context_, request, counted);
+  if (request.path == "/metrics") return handle_server_metrics(context_, request, counted);
+  if (request.path == "/openapi.yaml") {
+    if (request.method != "GET") return counted(wrong_method("GET"));
+    return counted({.content_type = "application/yaml", .body = std::string(openapi_document())});
   }
   std::optional<std::string> job = job_of_path(request.path);
   if (!job) job = job_of_zeus_request(request);

@@ -362,6 +362,9 @@ TEST(Server, LimitsWhatZeusClientsMakeItHold) {
   };
   EXPECT_EQ(server.ask("POST", "/register_job", job(1, std::string(1024, 'x'))).status, 200);
   EXPECT_EQ(server.ask("POST", "/register_job", job(1, std::string(1025, 'x'))).status, 422);
+  std::string many = "[0";
+  for (int i = 0; i < 500'000; ++i) many += ",0";
+  EXPECT_EQ(server.ask("POST", "/register_job", many + "]").status, 413);
   // Many faults are not all told.
   json result = {{"rank", 0}, {"iter_time", {1}}, {"iter_energy", {1}}};
   result["time_breakdown"]["forward"] = std::vector<int>(10'000, 0);
