@@ -134,6 +134,10 @@ void Fields::fault(std::string_view key, std::string message) {
 void Fields::finish() {
   for (const auto& [key, value] : object_.members) {
     if (std::ranges::find(known_, key) != known_.end()) continue;
+    if (faults_.count() >= Faults::kLimit) {
+      faults_.add({});  // it is counted only, and there may be millions
+      continue;
+    }
     std::string message = name_ + " has no key " + in_quotes(key);
     if (const auto near = nearest(key, known_)) message += "; did you mean '" + *near + "'?";
     if (value.key_line > 0) {
