@@ -1,0 +1,482 @@
+// Requests to the routes of a server that holds a running job. Whatever comes, each is answered
+// once, as docs/openapi.yaml says; what is refused changes nothing; and the job goes on: its orders
+// hold clocks that its ranks named, and its ranks' reports are taken.
+//
+// The input: one character for the start (digits, see `Start`), a line end, then requests with an
+// empty line between them. A request is a line "METHOD TARGET AUTHORIZATION" and lines of body; the
+// words of `tokens` stand for signed tokens, and "{zeus}" for the last id that Zeus's route gave.
+
+// Boost 1.74 needs <utility> before any of its network headers.
+#include <utility>
+// clang-format off
+#include <boost/asio/io_context.hpp>
+// clang-format on
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/clock.h"
+#include "harpe/base/text.h"
+#include "harpe/http/http_server.h"
+#include "harpe/profile/profile.h"
+#include "harpe/server/api.h"
+#include "harpe/store/store.h"
+
+namespace harpe {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kJob = "j";
+constexpr const char* kKey = "0123456789abcdef0123456789abcdef";
+constexpr int kStages = 2;
+const std::vector<int> kClocks{1700, 1000};
+
+/// What is there before the first request.
+enum class Start : char {
+  kNothing = '0',
+  kRegistering = '1',  ///< one rank is missing
+  kProfiling = '2',
+  kRunning = '3',
+};
+/// Added to a start: the server asks for tokens.
+constexpr char kWithTokens = 4;
+
+void require(bool holds, const char* what, const std::string& detail = {}) {
+  if (holds) return;
+  std::fprintf(stderr, "violated: %s\n%s\n", what, detail.c_str());
+  std::abort();
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = 0;;) {
+    const std::size_t end = text.find(separator, at);
+    parts.push_back(text.substr(at, end - at));
+    if (end == std::string_view::npos) return parts;
+    at = end + 1;
+  }
+}
+
+// --- The contract -------------------------------------------------------------------------------
+
+std::vector<std::string_view> parts_of(std::string_view path) {
+  return split(path.substr(1), '/');
+}
+
+struct Operation {
+  std::string method;
+  std::vector<std::string_view> path;  ///< parts; "{job}" stands for any
+  std::set<int> statuses;
+};
+
+/// The document is written one key a line.
+std::vector<Operation> read_contract() {
+  std::vector<Operation> operations;
+  std::vector<std::string_view> path;
+  const std::string_view document = openapi_document();
+  const std::string_view paths = document.substr(document.find("\npaths:\n"));
+  for (const std::string_view line : split(paths.substr(0, paths.find("\ncomponents:\n")), '\n')) {
+    const std::string_view key = line.substr(0, line.find(':'));
+    if (key.starts_with("  /")) path = parts_of(key.substr(2));
+    for (const char* method : {"get", "put", "post", "delete"}) {
+      if (key != std::string("    ") + method) continue;
+      std::string name;
+      for (const char* c = method; *c != 0; ++c) name += static_cast<char>(*c - 'a' + 'A');
+      operations.push_back({name, path, {}});
+    }
+    if (key.starts_with("        \"") && key.size() == 13) {
+      operations.back().statuses.insert(static_cast<int>(*parse_integer(key.substr(9, 3))));
+    }
+  }
+  require(operations.size() > 20, "the contract can be read");
+  return operations;
+}
+
+bool matches(const std::vector<std::string_view>& pattern,
+             const std::vector<std::string_view>& path) {
+  if (pattern.size() != path.size()) return false;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const bool is_any = pattern[i].starts_with('{') && !path[i].empty();
+    if (pattern[i] != path[i] && !is_any) return false;
+  }
+  return true;
+}
+
+/// What a request may be answered with; where there is no such route, that it is not there.
+std::set<int> documented(const std::string& method, const std::string& path) {
+  static const std::vector<Operation> kContract = read_contract();
+  for (const Operation& operation : kContract) {
+    if (operation.method == method && matches(operation.path, parts_of(path))) {
+      return operation.statuses;
+    }
+  }
+  return {400, 401, 403, 404, 405};
+}
+
+// --- The server ---------------------------------------------------------------------------------
+
+std::string specification(bool with_profile) {
+  json spec = {{"stages", kStages},
+               {"schedule", "1f1b"},
+               {"micro_batches", 2},
+               {"blocking_power_w", 80},
+               {"plans", 4}};
+  if (with_profile) {
+    spec["profile"] =
+        "stage,instruction,frequency,time,energy\n"
+        "0,forward,1700,0.010,3.0\n0,forward,1000,0.017,2.2\n"
+        "0,backward,1700,0.020,6.0\n0,backward,1000,0.034,4.4\n"
+        "1,forward,1700,0.014,4.2\n1,forward,1000,0.024,3.1\n"
+        "1,backward,1700,0.028,8.4\n1,backward,1000,0.048,6.2\n";
+  }
+  return spec.dump();
+}
+
+std::string session_of(int stage) {
+  return "s" + std::to_string(stage);
+}
+
+/// A store with one job, or none, which takes everything and keeps nothing.
+class FilledStore final : public Store {
+ public:
+  FilledStore() = default;
+  FilledStore(std::string state, std::string plans)
+      : jobs_{{.id = kJob, .state = std::move(state), .revision = 1, .updated = 0}},
+        plans_(std::move(plans)) {}
+
+  Result<std::vector<std::string>> write(const StoreChanges& /*changes*/) override {
+    return std::vector<std::string>();
+  }
+  Result<std::vector<StoredJob>> jobs() override { return jobs_; }
+  Result<std::optional<StoredJob>> job(const std::string& /*id*/) override {
+    return std::optional<StoredJob>();
+  }
+  Result<std::optional<std::string>> plans(const std::string& /*id*/) override {
+    return std::optional(plans_);
+  }
+  Status remove(const std::string& /*id*/) override { return ok_status(); }
+  Result<std::vector<StoredEvent>> events(const std::string& /*job*/, std::int64_t /*after*/,
+                                          int /*limit*/) override {
+    return std::vector<StoredEvent>{
+        {.sequence = 1, .at = 0, .job = kJob, .kind = "info", .text = ""}};
+  }
+  Result<std::int64_t> prune(const Retention& /*keep*/) override { return 0; }
+  Result<bool> claim(const std::string& /*job*/, const std::string& /*url*/) override {
+    return true;
+  }
+  Status release(const std::string& /*job*/) override { return ok_status(); }
+  Result<std::optional<std::string>> owner(const std::string& /*job*/) override {
+    return std::optional<std::string>();
+  }
+  Result<std::map<std::string, std::string>> owners() override {
+    return std::map<std::string, std::string>();
+  }
+  Status notify(const std::string& /*text*/) override { return ok_status(); }
+  Status listen(std::function<void(const StoreNotice&)> /*hear*/) override { return ok_status(); }
+  Status check() override { return ok_status(); }
+  std::string description() const override { return "memory"; }
+
+ private:
+  std::vector<StoredJob> jobs_;
+  std::string plans_;
+};
+
+struct Answer {
+  int answers = 0;
+  HttpResponse response;
+};
+
+class Server {
+ public:
+  /// \param store  with the job, if it is there from the beginning; must outlive this
+  Server(bool needs_token, Store& store)
+      : needs_token_(needs_token),
+        registry_(loop_, clock_, &store, {.workers = 1, .now = [this] { return time_; }},
+                  [](const std::string&) {}) {
+    require(registry_.restore().ok(), "what is stored is taken up");
+  }
+
+  /// \param must_answer  false: it may wait for others
+  std::shared_ptr<Answer> ask(const std::string& method, const std::string& target,
+                              const std::string& body, std::string authorization,
+                              bool must_answer = true) {
+    const std::size_t question = target.find('?');
+    const auto answer = std::make_shared<Answer>();
+    HttpRequest request;
+    request.method = method;
+    request.path = target.substr(0, question);
+    if (question != std::string::npos) request.query = target.substr(question + 1);
+    request.authorization = std::move(authorization);
+    request.body = body;
+    request.client = "somebody";
+    request.needs_token = needs_token_;
+    api_.handle(std::move(request), [answer](HttpResponse response) {
+      ++answer->answers;
+      answer->response = std::move(response);
+    });
+    while (must_answer && answer->answers == 0) loop_.context().run_one();
+    settle();
+    return answer;
+  }
+
+  void second_passes() {
+    clock_.advance(1_s);
+    time_.value += 1;
+    registry_.tick();
+    api_.tick();
+    settle();
+  }
+
+  JobRegistry& registry() { return registry_; }
+
+ private:
+  /// Until no plans are being made.
+  void settle() {
+    loop_.context().poll();
+    const auto is_busy = [this] {
+      for (const auto& [id, job] : registry_.jobs()) {
+        if (job->work != nullptr) return true;
+      }
+      return false;
+    };
+    while (is_busy()) loop_.context().run_one();
+    loop_.context().poll();
+  }
+
+  const bool needs_token_;
+  ManualClock clock_;
+  Seconds time_{1000};
+  ServerLoop loop_;
+  JobRegistry registry_;
+  ServerApi api_{registry_, {.signing_key = *SigningKey::of(kKey), .version = "fuzz"}};
+};
+
+// --- Requests -----------------------------------------------------------------------------------
+
+std::string bearer(const TokenClaims& claims) {
+  return "Bearer " + SigningKey::of(kKey)->sign(claims);
+}
+
+const std::map<std::string, std::string, std::less<>>& tokens() {
+  static const std::map<std::string, std::string, std::less<>> kSigned{
+      {"all", bearer({.subject = "a", .scopes = {kJobRead, kJobWrite}})},
+      {"read", bearer({.subject = "a", .scopes = {kJobRead}})},
+      {"write", bearer({.subject = "a", .scopes = {kJobWrite}})},
+      {"mine", bearer({.subject = "a", .scopes = {kJobRead, kJobWrite}, .job = kJob})},
+      {"other", bearer({.subject = "a", .scopes = {kJobRead, kJobWrite}, .job = "other"})},
+      {"old", bearer({.subject = "a", .scopes = {kJobRead, kJobWrite}, .expires = 1})}};
+  return kSigned;
+}
+
+struct Request {
+  std::string method, target, authorization, body;
+};
+
+std::vector<Request> requests_of(std::string_view text) {
+  std::vector<Request> requests;
+  while (!text.empty()) {
+    const std::size_t end = text.find("\n\n");
+    const std::string_view one = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 2);
+    const std::size_t line_end = std::min(one.find('\n'), one.size());
+    const std::vector<std::string_view> words = split(one.substr(0, line_end), ' ');
+    if (words.size() < 2 || !words[1].starts_with('/')) continue;
+    Request request{std::string(words[0]), std::string(words[1]), {}, {}};
+    if (words.size() > 2) {
+      const auto known = tokens().find(words[2]);
+      request.authorization = known != tokens().end() ? known->second : std::string(words[2]);
+    }
+    if (line_end < one.size()) request.body = one.substr(line_end + 1);
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+/// Jobs that are accepted and take seconds to plan find nothing here; so do all that are planned.
+bool is_small(const json& specification) {
+  constexpr double kSmall = 6, kRefused = 1e6;
+  if (!specification.is_object()) return true;
+  const auto profile = specification.find("profile");
+  if (profile != specification.end() && profile->is_string() &&
+      parse_profile(profile->get<std::string>(), "profile").ok()) {
+    return false;
+  }
+  for (const char* name : {"data", "stages", "tensor", "micro_batches", "chunks", "plans",
+                           "pp_degree", "dp_degree", "tp_degree"}) {
+    const auto found = specification.find(name);
+    if (found == specification.end() || !found->is_number()) continue;
+    if (found->get<double>() > kSmall && found->get<double>() <= kRefused) return false;
+  }
+  const auto metadata = specification.find("job_metadata");
+  return metadata == specification.end() || !metadata->is_string() ||
+         is_small(json::parse(metadata->get<std::string>(), nullptr, false));
+}
+
+bool is_small(const Request& request) {
+  return request.body.find('{') == std::string::npos ||
+         is_small(json::parse(request.body, nullptr, false));
+}
+
+// --- What must hold -----------------------------------------------------------------------------
+
+/// Refuses what a request that was refused changed of the job.
+void check_unharmed(const std::string& before, const HostedJob& job, const Request& request,
+                    int status) {
+  json was = json::parse(before), is = json::parse(job.job.snapshot());
+  for (json* state : {&was, &is}) {
+    state->erase("reports_refused");  // counts just that
+    // A rank that is the job's has been heard of, also where its report is wrong.
+    if (status != 409 && state->contains("ranks")) (*state)["ranks"].erase("heard");
+  }
+  require(was == is, "what is refused changes nothing",
+          request.method + " " + request.target + "\n" + request.body + "\n" +
+              json::diff(was, is).dump());
+}
+
+void check_answer(const Request& request, const HttpResponse& response) {
+  const std::string path = request.target.substr(0, request.target.find('?'));
+  const std::string asked = request.method + " " + request.target + "\n" + request.body + "\n" +
+                            std::to_string(response.status) + " " + response.body;
+  require(documented(request.method, path).contains(response.status),
+          "it is answered as the contract says", asked);
+  if (response.content_type == "application/json") {
+    require(!json::parse(response.body, nullptr, false).is_discarded(), "JSON is JSON", asked);
+  }
+  if (response.status < 400) return;
+  const json body = json::parse(response.body, nullptr, false);
+  require(body.contains("error") || body.contains("detail"), "a refusal says why", asked);
+}
+
+void check_orders(const HostedJob& hosted) {
+  for (int stage = 0; stage < kStages; ++stage) {
+    for (const StageOrders& orders : hosted.job.orders(0, stage)) {
+      require(orders.version <= hosted.job.version(), "no orders are newer than the job");
+      for (const Megahertz clock : orders.clocks) {
+        require(clock.value == 0 || std::ranges::find(kClocks, clock.value) != kClocks.end(),
+                "a rank is told clocks that it named");
+      }
+    }
+  }
+}
+
+/// After a crash the server goes on from what is stored.
+void check_snapshot(const HostedJob& hosted, Seconds now) {
+  const std::string snapshot = hosted.job.snapshot();
+  std::optional<PlanTable> plans;
+  if (hosted.job.plans() != nullptr) plans = *hosted.job.plans();
+  const Result<Job> restored = Job::restore(snapshot, std::move(plans), now);
+  require(restored.ok(), "a job can be restored",
+          restored.ok() ? "" : restored.error().text() + "\n" + snapshot);
+}
+
+void begin(Server& server, Start start) {
+  const std::string all = tokens().at("all");
+  const std::string path = std::string("/v1/jobs/") + kJob;
+  const bool with_profile = start != Start::kProfiling;
+  require(server.ask("PUT", path, specification(with_profile), all)->response.status == 201,
+          "the job begins");
+  const int ranks = start == Start::kRegistering ? kStages - 1 : kStages;
+  for (int stage = 0; stage < ranks; ++stage) {
+    const json rank{{"stage", stage}, {"session", session_of(stage)}, {"clocks_mhz", kClocks}};
+    require(server.ask("POST", path + "/ranks", rank.dump(), all)->response.status == 200,
+            "its ranks register");
+  }
+  const char* phase = name_of(server.registry().find(kJob)->job.phase());
+  require(start != Start::kRunning || std::string_view(phase) == "running", "it has a plan", phase);
+}
+
+/// A store with the job as it is when it runs. Plans are made once: that takes longer than
+/// anything.
+FilledStore running_store() {
+  static const auto kStored = [] {
+    FilledStore empty;
+    Server server(false, empty);
+    begin(server, Start::kRunning);
+    const Job& job = server.registry().find(kJob)->job;
+    return std::pair(job.snapshot(), job.plans()->json());
+  }();
+  return {kStored.first, kStored.second};
+}
+
+/// Whether an accepted request may have given the places of the job's ranks to others.
+bool takes_places(const Request& request) {
+  return request.method == "DELETE" || request.target.find("/ranks") != std::string::npos ||
+         request.target.starts_with("/register_rank/");
+}
+
+void check_reports(Server& server, Start start) {
+  const int ranks = start == Start::kRegistering ? kStages - 1 : kStages;
+  for (int stage = 0; stage < ranks; ++stage) {
+    const json report{
+        {"stage", stage}, {"session", session_of(stage)}, {"iteration", 5}, {"time_s", 0.3}};
+    const auto answer = server.ask("POST", std::string("/v1/jobs/") + kJob + "/reports",
+                                   report.dump(), tokens().at("all"));
+    require(answer->response.status == 200, "the job's ranks go on", answer->response.body);
+  }
+}
+
+void run(std::string_view input) {
+  if (input.size() < 2 || input[0] < '0' || input[0] > '7') return;
+  const bool needs_token = input[0] >= '0' + kWithTokens;
+  const auto start = static_cast<Start>(needs_token ? input[0] - kWithTokens : input[0]);
+  FilledStore store = start == Start::kRunning ? running_store() : FilledStore();
+  Server server(needs_token, store);
+  if (start == Start::kRegistering || start == Start::kProfiling) begin(server, start);
+  const JobRegistry::JobPtr job = server.registry().find(kJob);
+
+  std::vector<std::shared_ptr<Answer>> answers;
+  bool same_ranks = true;
+  std::string zeus_id;
+  for (Request& request : requests_of(input.substr(2))) {
+    if (!is_small(request)) continue;
+    if (const std::size_t at = request.target.find("{zeus}"); at != std::string::npos) {
+      request.target.replace(at, std::string_view("{zeus}").size(), zeus_id);
+    }
+    const std::string before = job == nullptr ? "" : job->job.snapshot();
+    const std::uint64_t version = job == nullptr ? 0 : job->job.version();
+    const bool may_wait = request.method == "GET" && request.target.starts_with("/schedule/");
+    answers.push_back(
+        server.ask(request.method, request.target, request.body, request.authorization, !may_wait));
+    const Answer& answer = *answers.back();
+    if (answer.answers > 0) check_answer(request, answer.response);
+    if (answer.response.stream != nullptr) {
+      answer.response.stream->start([] {});
+      require(!answer.response.stream->take().empty(), "events begin with the present state");
+    }
+    if (request.target == "/register_job" && answer.response.status == 200) {
+      zeus_id = json::parse(answer.response.body).get<std::string>();
+    }
+    if (job == nullptr) continue;
+    const bool is_refused = answer.answers > 0 && answer.response.status >= 400;
+    if (is_refused) {
+      check_unharmed(before, *job, request, answer.response.status);
+    } else {
+      same_ranks = same_ranks && !takes_places(request);
+    }
+    if (same_ranks) check_orders(*job);
+    require(job->job.version() >= version, "versions rise");
+    server.second_passes();
+  }
+  for (const auto& [id, hosted] : server.registry().jobs()) {
+    check_snapshot(*hosted, server.registry().now());
+  }
+  for (const auto& answer : answers) require(answer->answers <= 1, "one answer each");
+  if (job != nullptr && same_ranks) check_reports(server, start);
+}
+
+}  // namespace
+}  // namespace harpe
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  harpe::run({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
