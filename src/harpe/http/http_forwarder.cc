@@ -171,6 +171,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
         target_(std::move(target)),
         text_(text_of(request, target_)),
         for_events_(asks_for_events(request)),
+        without_body_(request.method == "HEAD"),
         answered_(std::move(answered)),
         resolver_(state_->context),
         deadline_(state_->context) {}
@@ -224,6 +225,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
     buffer_.clear();
     parser_.emplace();
     parser_->body_limit(kMostBody);
+    parser_->skip(without_body_);
     asio::async_write(*stream_, asio::buffer(text_),
                       [self = shared_from_this()](error_code error, std::size_t) {
                         if (error) return self->again_or_fail(error);
@@ -300,7 +302,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   const std::string url_;
   const Target target_;
   const std::string text_;  ///< of the request
-  const bool for_events_;
+  const bool for_events_, without_body_;
   const HttpForwarder::Answered answered_;
   tcp::resolver resolver_;
   std::unique_ptr<PeerStream> stream_;

@@ -170,6 +170,13 @@ TEST(HttpForwarder, HandsOnRequestAndAnswerAsTheyAre) {
   EXPECT_THAT(asked(other.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"), HasSubstr("direct"));
 }
 
+TEST(HttpForwarder, KnowsThatHeadHasNoBody) {
+  LocalServer other(echo);
+  const Front front(other.url(), {.timeout = 60_s});
+  EXPECT_THAT(asked(front.port(), "HEAD /v1/jobs HTTP/1.1\r\nHost: x\r\n"),
+              AllOf(StartsWith("HTTP/1.1 409 "), EndsWith("\r\n\r\n")));
+}
+
 TEST(HttpForwarder, UsesItsConnectionsAgain) {
   LocalServer other(echo);
   const Front front(other.url());

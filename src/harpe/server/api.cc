@@ -114,13 +114,12 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
     return counted(error_at(request.path, 413, "invalid_input",
                             "the body has more than " + std::to_string(most) + " values"));
   }
-  if (handle_jobs(context_, request, counted, only_job)) return;
-  if (zeus_->handle(request, counted)) return;
-  if (request.path == "/health") return health(context_, request, counted);
-  if (request.path == "/metrics") return handle_server_metrics(context_, request, counted);
-  if (request.path == "/openapi.yaml") {
-    if (request.method != "GET") return counted(wrong_method("GET"));
-    return counted({.content_type = "application/yaml", .body = std::string(openapi_document())});
+  JobHomes::Handler here = [this, only_job](HttpRequest asked, const Reply& answered) {
+    answer(std::move(asked), answered, only_job);
+  };
+  if (homes_ == nullptr) return here(std::move(request), std::move(counted));
+  if (request.path == kJobsPath) {
+    return homes_->route_list(std::move(request), std::move(counted), here);
   }
   std::optional<std::string> job = job_of_path(request.path);
   if (!job) job = job_of_zeus_request(request);

@@ -180,6 +180,7 @@ class FilledStore final : public Store {
   Result<std::map<std::string, std::string>> owners() override {
     return std::map<std::string, std::string>();
   }
+  Result<std::vector<std::string>> ownerless() override { return std::vector<std::string>(); }
   Status notify(const std::string& /*text*/) override { return ok_status(); }
   Status listen(std::function<void(const StoreNotice&)> /*hear*/) override { return ok_status(); }
   Status check() override { return ok_status(); }
