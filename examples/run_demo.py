@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Harpe at work on one machine without a GPU: an agent on simulated GPUs, a server, and a trainer of two pipelines with
 four stages each, all real processes that talk over real sockets. The job profiles itself while it trains, gets its plan,
-meets a straggler and recovers. Prints what the devices' own counters say next to what was predicted.
+meets a straggler and recovers. Prints what the devices' own counters say next to what was predicted, and writes a page that
+shows it (report.html).
 
     run_demo.py --harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer [--out DIRECTORY]
                 [--json] [--check]
@@ -22,9 +23,13 @@ import time
 import urllib.error
 import urllib.request
 
+import demo_report
+
 PIPELINES, STAGES, MICRO_BATCHES = 2, 4, 4
 FACTOR = 1.2
-SIMULATION = """# Eight A100 SXM whose clocks take 10 ms to change. Waiting draws what Perseus measured on A100: 83.64 W.
+BLOCKING_W = 83.64
+SPANS = {"planned": 12, "straggling": 10, "recovered": 8}  # iterations that are measured
+SIMULATION = """# Eight A100 SXM whose clocks take 10 ms to change. Waiting draws what Perseus measured on A100.
 # They warm up in seconds rather than in a minute, so that what is measured early holds later.
 state_file = "{folder}/gpus"
 [[gpu]]
@@ -33,7 +38,7 @@ count = 8
 gain = 1.0
 limit_softness = 0.0
 joule_per_kelvin = 30
-idle_power_w = 83.64
+idle_power_w = {blocking}
 call_ms = 1
 switch_ms = 10
 switch_spread = 0.1
@@ -98,7 +103,7 @@ class Demo:
 
     def run(self):
         harpe, folder = self.arguments.harpe, self.folder
-        (folder / "simulation.toml").write_text(SIMULATION.format(folder=folder))
+        (folder / "simulation.toml").write_text(SIMULATION.format(folder=folder, blocking=BLOCKING_W))
         policy = folder / "policy.toml"
         policy.write_text(POLICY)
         policy.chmod(0o600)
@@ -118,7 +123,7 @@ class Demo:
                                "--stages", STAGES, "--micro-batches", MICRO_BATCHES, "--forward-s", "0.03", "--iterations",
                                100000, "--server", self.url, "--agent", folder / "clock.sock", "--job", "demo",
                                "--control", control, "--log", folder / "iterations.csv"],
-                   env={**os.environ, "TRAINER_BLOCKING_W": "83.64"})
+                   env={**os.environ, "TRAINER_BLOCKING_W": str(BLOCKING_W)})
         trainer = self.processes[-1][1]
 
         self.say(f"1. {PIPELINES} pipelines of {STAGES} stages train and are profiled on their way.")
@@ -130,26 +135,32 @@ class Demo:
         self.predictions = {"planned": self.status()}
         with urllib.request.urlopen(self.url + "/v1/jobs/demo/profile", timeout=5) as answer:
             (self.folder / "profile.csv").write_bytes(answer.read())
-        self.after(12, moments["planned"])
+        self.after(SPANS["planned"], moments["planned"])
 
         self.say(f"2. Pipeline 1 becomes {FACTOR} times slower; the server is told, and the other one need not hurry.")
         control.write_text(f"slow 1 {FACTOR}\n")
-        told = self.ask("PUT", "/v1/jobs/demo/stragglers/1", {"factor": FACTOR})
-        del told
+        self.ask("PUT", "/v1/jobs/demo/stragglers/1", {"factor": FACTOR})
         moments["straggling"] = self.settle(self.status(), 4)
         self.predictions["straggling"] = self.status()
-        self.after(10, moments["straggling"])
-        moments["straggled"] = self.status()["newest_iteration"]
+        self.after(SPANS["straggling"], moments["straggling"])
 
         self.say("3. It recovers.")
         control.write_text("slow 1 1\n")
         self.ask("DELETE", "/v1/jobs/demo/stragglers/1")
         moments["recovered"] = self.settle(self.status(), 4)
         self.predictions["recovered"] = self.status()
-        self.after(8, moments["recovered"])
+        self.after(SPANS["recovered"], moments["recovered"])
+        frontier = self.ask("GET", "/v1/jobs/demo/frontier")
+        notices = [one["text"] for one in self.ask("GET", "/v1/jobs/demo/log")["events"] if one["kind"] != "phase"]
         control.write_text("stop\n")
         trainer.wait(20)
-        return self.evaluate(moments)
+        result = self.evaluate(moments)
+        history = {pipeline: self.history(pipeline) for pipeline in range(PIPELINES)}
+        spans = {phase: (self.begin_of(moments[phase]), self.begin_of(moments[phase] + length))
+                 for phase, length in SPANS.items()}
+        page = demo_report.page(result, history, spans, frontier, notices)
+        (self.folder / "report.html").write_text(page)
+        return result
 
     def is_up(self):
         try:
@@ -167,27 +178,42 @@ class Demo:
     def after(self, iterations, first):
         self.wait("more iterations", 60, lambda now: now["newest_iteration"] >= first + iterations)
 
-    def evaluate(self, moments):
+    def read_iterations(self):
+        self.begin, self.counter = {}, {}
         with open(self.folder / "iterations.csv") as file:
-            rows = list(csv.DictReader(file))
-        begin, counter = {}, {}
-        for row in rows:
-            key = int(row["pipeline"]), int(row["stage"]), int(row["iteration"])
-            begin[key], counter[key] = float(row["begin_s"]), float(row["counter_j"])
+            for row in csv.DictReader(file):
+                key = int(row["pipeline"]), int(row["stage"]), int(row["iteration"])
+                self.begin[key], self.counter[key] = float(row["begin_s"]), float(row["counter_j"])
 
-        def measured(first, last, pipeline):
-            """Time of an iteration, and joules of all GPUs of one pipeline by their counters."""
-            stages = range(STAGES)
-            time_s = sum(begin[pipeline, s, last] - begin[pipeline, s, first] for s in stages) / STAGES
-            energy = sum(counter[pipeline, s, last] - counter[pipeline, s, first] for s in stages)
-            return time_s / (last - first), energy / (last - first)
+    def measured(self, first, last, pipeline):
+        """Time of an iteration, and joules of all GPUs of one pipeline by their counters."""
+        time_s, energy = 0, 0
+        for stage in range(STAGES):
+            one, other = (pipeline, stage, first), (pipeline, stage, last)
+            time_s += (self.begin[other] - self.begin[one]) / STAGES
+            energy += self.counter[other] - self.counter[one]
+        return time_s / (last - first), energy / (last - first)
 
-        full = measured(1, 5, 0)
+    def begin_of(self, iteration):
+        return self.begin[0, 0, iteration] - self.begin[0, 0, 0]
+
+    def history(self, pipeline, window=5):
+        """Time and energy of an iteration, as means of some, and when."""
+        last = max(iteration for _, _, iteration in self.begin)
+        rows = []
+        for first in range(last - window + 1):
+            time_s, energy = self.measured(first, first + window, pipeline)
+            at = (self.begin_of(first) + self.begin_of(first + window)) / 2
+            rows.append({"at_s": at, "time_s": time_s, "energy_j": energy})
+        return rows
+
+    def evaluate(self, moments):
+        self.read_iterations()
+        full = self.measured(1, 5, 0)
         result = {"full_speed": {"time_s": full[0], "energy_j": full[1]}}
-        spans = {"planned": 12, "straggling": 10, "recovered": 8}
-        for phase, length in spans.items():
+        for phase, length in SPANS.items():
             first = moments[phase]
-            time_s, energy = measured(first, first + length - 1, 0)
+            time_s, energy = self.measured(first, first + length - 1, 0)
             predicted = self.predictions[phase]
             # Where one straggles, its plan is the fastest and pipeline 0 has the slower one.
             plan = max(predicted["plans"], key=lambda one: one["time_s"])
@@ -196,9 +222,9 @@ class Demo:
                      "predicted_time_s": predicted["predicted_time_s"] or plan["time_s"]}
             # A pipeline that is done before the slowest one waits for it, and draws what waiting draws.
             waits = max(0.0, entry["predicted_time_s"] - plan["time_s"])
-            entry["predicted_energy_j"] = plan["energy_j"] + waits * STAGES * 83.64
+            entry["predicted_energy_j"] = plan["energy_j"] + waits * STAGES * BLOCKING_W
             # At full clocks it would have waited, too.
-            baseline = full[1] + max(0.0, time_s - full[0]) * STAGES * 83.64
+            baseline = full[1] + max(0.0, time_s - full[0]) * STAGES * BLOCKING_W
             entry["saved_percent"] = 100 * (1 - energy / baseline)
             entry["slowdown_percent"] = 100 * (time_s / full[0] - 1)
             result[phase] = entry
@@ -226,7 +252,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--harpe", required=True, type=pathlib.Path)
     parser.add_argument("--trainer", required=True, type=pathlib.Path)
-    parser.add_argument("--out", type=pathlib.Path, help="where logs are kept; otherwise they go with the demo")
+    parser.add_argument("--out", type=pathlib.Path, help="where report.html and logs go; otherwise none are kept")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--within", type=float, default=0.02, help="of time, for --check")
@@ -252,6 +278,8 @@ def main():
         print()
         print("\n".join(table(result)))
         print(f"All of it took {result['took_s']:.0f} s. GPUs are simulated; processes, sockets and plans are real.")
+        if arguments.out:
+            print(f"Open the report in a browser: {folder / 'report.html'}")
     if arguments.check:
         for phase in ("planned", "straggling", "recovered"):
             one = result[phase]
