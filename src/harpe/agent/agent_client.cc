@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/http/answered_error.h"
 
@@ -242,8 +243,7 @@ Result<Lease> AgentClient::take(const LeaseRequest& request) {
                   {"ends_with_process", request.ends_with_process},
                   {"name", request.name},
                   {"controls", names_of(request.controls)}};
-  const Result<JsonValue> answer =
-      ask("POST", "/v1/leases", body.dump(-1, ' ', false, Json::error_handler_t::replace));
+  const Result<JsonValue> answer = ask("POST", "/v1/leases", json_line(body));
   if (!answer.ok()) return answer.error();
   return lease_of(*answer);
 }

@@ -12,7 +12,7 @@
 #include "harpe/agent/controller.h"
 #include "harpe/base/json.h"
 #include "harpe/base/result.h"
-#include "harpe/http/server_fd.h"
+#include "harpe/base/unique_fd.h"
 
 namespace harpe {
 

@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "harpe/base/json_text.h"
+
 namespace harpe {
 namespace {
 
@@ -55,7 +57,7 @@ std::string line_of(const AuditEntry& entry) {
     line["changes"] = std::move(changes);
   }
   add("result", entry.result);
-  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_line(line) + "\n";
 }
 
 }  // namespace

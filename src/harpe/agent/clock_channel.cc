@@ -35,7 +35,7 @@ Error failure(const std::string& what, int error) {
 
 struct Message {
   std::string text;
-  std::vector<Descriptor> descriptors;
+  std::vector<UniqueFd> descriptors;
 };
 
 Status send_text(int socket, const std::string& text) {
@@ -104,7 +104,7 @@ Result<ClockChannel> ClockChannel::open(const std::filesystem::path& path,
   }
   std::memcpy(address.sun_path, name.c_str(), name.size() + 1);
   ClockChannel channel;
-  channel.socket_ = Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  channel.socket_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const int socket = channel.socket_.get();
   ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
   ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);

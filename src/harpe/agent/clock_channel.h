@@ -62,7 +62,7 @@ class ClockChannel {
   static Result<ClockChannel> open(const std::filesystem::path& socket, const std::string& hello);
   Status receive();
 
-  Descriptor socket_;
+  UniqueFd socket_;
   std::string lease_;
   Seconds duration_{0};
   std::vector<int> gpus_;

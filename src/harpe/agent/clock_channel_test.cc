@@ -275,7 +275,7 @@ class RawClient {
   int descriptor = -1;
 
  private:
-  Descriptor socket_;
+  UniqueFd socket_;
   bool connected_ = false;
 };
 
@@ -398,13 +398,13 @@ TEST_F(ClockChannelTest, AnotherUserGetsNoChannelOfAKnownLease) {
 
 TEST_F(ClockChannelTest, ASocketThatNobodyListensOnIsTakenOverAndALiveOneIsNot) {
   {
-    const Descriptor stale(::socket(AF_UNIX, SOCK_SEQPACKET, 0));
+    const UniqueFd stale(::socket(AF_UNIX, SOCK_SEQPACKET, 0));
   }
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, options_.clock_socket.c_str(), sizeof address.sun_path - 1);
   {
-    const Descriptor stale(::socket(AF_UNIX, SOCK_SEQPACKET, 0));
+    const UniqueFd stale(::socket(AF_UNIX, SOCK_SEQPACKET, 0));
     ASSERT_EQ(::bind(stale.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   }
   start();

@@ -85,7 +85,7 @@ Status bind_to(int socket, const sockaddr_un& address, const std::filesystem::pa
   if (::lstat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
     return Error{ErrorCode::kConflict, {{.file = path.string(), .message = "is no socket"}}};
   }
-  const Descriptor probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (::connect(probe.get(), place, sizeof address) == 0 || errno != ECONNREFUSED) {
     return Error{ErrorCode::kConflict,
                  {{.file = path.string(), .message = "another agent listens there"}}};
@@ -139,13 +139,12 @@ Result<std::unique_ptr<ClockListener>> ClockListener::open(EventLoop& loop,
   }
   std::memcpy(address.sun_path, name.c_str(), name.size() + 1);
   std::unique_ptr<ClockListener> listener(new ClockListener(loop, std::move(leases)));
-  listener->socket_ =
-      Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  listener->socket_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int socket = listener->socket_.get();
   if (socket < 0) return failure(path, "cannot make a socket", errno);
   if (Status status = bind_to(socket, address, path); !status) return std::move(status).error();
   listener->path_ = path;
-  listener->spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  listener->spare_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   constexpr int kBacklog = 128;
   if (::chmod(path.c_str(), mode) != 0 || ::listen(socket, kBacklog) != 0) {
     return failure(path, "cannot listen", errno);
@@ -159,8 +158,8 @@ ClockListener::~ClockListener() {
 }
 
 void ClockListener::accept() {
-  Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.ok()) {
+  UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) {
     if (errno == EMFILE || errno == ENFILE) refuse_one();
     return;
   }
@@ -181,9 +180,9 @@ void ClockListener::accept() {
 void ClockListener::refuse_one() {
   spare_.reset();
   {
-    const Descriptor refused(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const UniqueFd refused(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   }
-  spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  spare_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
 void ClockListener::close(int socket) {
@@ -236,7 +235,7 @@ Status ClockListener::open_channels(Connection& connection, const Lease& lease) 
   for (const int gpu : lease.gpus) {
     auto slot = leases_.attach(connection.peer, lease.id, gpu);
     if (!slot) return std::move(slot).error();
-    const Descriptor memory = (*slot)->take_memory();
+    const UniqueFd memory = (*slot)->take_memory();
     if (Status status = send_message(socket, "gpu " + std::to_string(gpu), memory.get()); !status) {
       return status;
     }

@@ -58,7 +58,7 @@ class ClockListener {
 
  private:
   struct Connection {
-    Descriptor socket;
+    UniqueFd socket;
     Peer peer;
     std::string lease;        ///< empty until it is greeted
     bool took_lease = false;  ///< it ends with the connection
@@ -75,8 +75,8 @@ class ClockListener {
   EventLoop& loop_;
   Leases leases_;
   std::filesystem::path path_;
-  Descriptor socket_;
-  Descriptor spare_;  ///< given up for a moment when no other is left
+  UniqueFd socket_;
+  UniqueFd spare_;  ///< given up for a moment when no other is left
   std::map<int, Connection> connections_;
 };
 

@@ -20,7 +20,7 @@ Error failure(const char* what) {
 
 Result<std::shared_ptr<ClockSlot>> ClockSlot::make() {
   std::shared_ptr<ClockSlot> slot(new ClockSlot());
-  slot->memory_file_ = Descriptor(::memfd_create("harpe-clock", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  slot->memory_file_ = UniqueFd(::memfd_create("harpe-clock", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const int file = slot->memory_file_.get();
   if (file < 0 || ::ftruncate(file, ClockMemory::kBytes) != 0 ||
       ::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {

@@ -28,8 +28,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "harpe/agent/descriptor.h"
 #include "harpe/base/result.h"
+#include "harpe/base/unique_fd.h"
 #include "harpe/base/units.h"
 
 namespace harpe {
@@ -82,13 +82,13 @@ class ClockSlot {
   bool closed() const { return closed_; }
 
   /// What is handed to the client; given away once.
-  Descriptor take_memory() { return std::move(memory_file_); }
+  UniqueFd take_memory() { return std::move(memory_file_); }
 
  private:
   ClockSlot() = default;
 
   ClockMemory* memory_ = nullptr;
-  Descriptor memory_file_;
+  UniqueFd memory_file_;
   std::atomic<bool> closed_ = false;
 };
 

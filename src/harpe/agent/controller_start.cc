@@ -130,9 +130,9 @@ Status NodeController::begin(Devices devices) {
 /// Two agents would undo each other's settings.
 Status NodeController::lock_state_file() {
   const std::string path = options_.state_file.string() + ".lock";
-  state_lock_ = Descriptor(
-      ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
-  if (!state_lock_.ok()) {
+  state_lock_ =
+      UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
+  if (!state_lock_) {
     return Error::io(path, "cannot open: " + std::generic_category().message(errno) +
                                "; the agent needs a directory of its own to write its state to");
   }

@@ -26,7 +26,7 @@ EventLoop::EventLoop()
 }
 
 Status EventLoop::ready() const {
-  if (epoll_.ok() && waker_.ok() && timer_.ok()) return ok_status();
+  if (epoll_ && waker_ && timer_) return ok_status();
   return Error::of(ErrorCode::kUnavailable, "no more files can be opened (ulimit -n)");
 }
 

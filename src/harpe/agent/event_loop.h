@@ -10,9 +10,9 @@
 #include <optional>
 #include <vector>
 
-#include "harpe/agent/descriptor.h"
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
+#include "harpe/base/unique_fd.h"
 
 namespace harpe {
 
@@ -38,7 +38,7 @@ class EventLoop {
  private:
   void run_posted();
 
-  Descriptor epoll_, waker_, timer_;
+  UniqueFd epoll_, waker_, timer_;
   std::atomic<bool> stopping_ = false;
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;

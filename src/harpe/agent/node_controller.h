@@ -114,7 +114,7 @@ class NodeController final : public Controller {
   mutable AuditLog audit_;
   StateFile state_;
   bool last_stopped_ = false;  ///< the agent before ended in order
-  Descriptor state_lock_;
+  UniqueFd state_lock_;
   std::vector<GpuIdentity> identities_;
 
   mutable std::mutex notices_mutex_;

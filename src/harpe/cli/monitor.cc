@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/cli/command.h"
 #include "harpe/cli/device_options.h"
@@ -87,8 +88,7 @@ class Session {
   void show(const Look& look) {
     std::ostream& out = console_.out;
     if (console_.json) {
-      out << monitor_json(look, simulated_).dump(-1, ' ', false, Json::error_handler_t::replace)
-          << '\n';
+      out << json_line(monitor_json(look, simulated_)) << '\n';
     } else if (arguments_.csv) {
       if (!shown_) out << kMonitorCsvHeading;
       out << monitor_csv(look);

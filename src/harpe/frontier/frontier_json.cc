@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harpe/base/digest.h"
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/profile/profile.h"
 
@@ -21,10 +22,6 @@ std::string clock_runs(const std::vector<PlannedInstruction>& list) {
     i = j;
   }
   return text + "]";
-}
-
-std::string json_string(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -49,12 +46,12 @@ std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans)
   std::string text = "{\"format\": \"harpe.frontier/1\",\n";
   if (!plans.empty()) {
     const Plan& plan = plans.front();
-    text += " \"job\": " + json_string(plan.job) + ", \"schedule\": " + json_string(plan.schedule) +
+    text += " \"job\": " + json_line(plan.job) + ", \"schedule\": " + json_line(plan.schedule) +
             ", \"stages\": " + std::to_string(plan.stages) +
             ", \"microbatches\": " + std::to_string(plan.micro_batches) +
             ", \"chunks\": " + std::to_string(plan.chunks) +
             ", \"gpus_per_stage\": " + std::to_string(plan.gpus_per_stage) + ",\n";
-    text += " \"inputs_digest\": " + json_string(inputs_digest(frontier, plan)) + ",\n";
+    text += " \"inputs_digest\": " + json_line(inputs_digest(frontier, plan)) + ",\n";
   }
   text += " \"min_time_s\": " + shortest(frontier.min_time().value) +
           ", \"least_energy_time_s\": " + shortest(frontier.least_energy_time().value) +

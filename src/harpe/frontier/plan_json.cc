@@ -8,6 +8,7 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/json.h"
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/frontier/plan.h"
 
@@ -21,11 +22,6 @@ constexpr std::int64_t kMostGpus = 1'000'000;
 constexpr double kLongest = 1e9;      // s
 constexpr double kMostEnergy = 1e18;  // J
 constexpr double kMostPower = 1e9;    // W
-
-std::string json_string(const std::string& text) {
-  // A name that is not UTF-8 must not throw.
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 std::string number(double value) {
   return std::isfinite(value) ? shortest(value) : "null";
@@ -314,8 +310,8 @@ class PlanReader {
 }  // namespace
 
 std::string plan_json(const Plan& plan) {
-  std::string text = "{\"format\": \"harpe.plan/1\", \"job\": " + json_string(plan.job) +
-                     ", \"schedule\": " + json_string(plan.schedule) +
+  std::string text = "{\"format\": \"harpe.plan/1\", \"job\": " + json_line(plan.job) +
+                     ", \"schedule\": " + json_line(plan.schedule) +
                      ", \"stages\": " + std::to_string(plan.stages) +
                      ", \"microbatches\": " + std::to_string(plan.micro_batches) +
                      ", \"chunks\": " + std::to_string(plan.chunks) +

@@ -4,10 +4,6 @@
 
 namespace harpe {
 
-std::string json_line(const OrderedJson& document) {
-  return document.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
 HttpResponse json_response(int status, const OrderedJson& document) {
   return {.status = status, .content_type = "application/json", .body = json_line(document)};
 }

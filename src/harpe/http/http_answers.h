@@ -6,15 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "harpe/base/json_text.h"
 #include "harpe/base/result.h"
 #include "harpe/http/http_message.h"
 
 namespace harpe {
 
 using OrderedJson = nlohmann::ordered_json;
-
-/// On one line; bytes that are not UTF-8 are replaced.
-std::string json_line(const OrderedJson& document);
 
 HttpResponse json_response(int status, const OrderedJson& document);
 HttpResponse text_response(int status, std::string text);

@@ -15,9 +15,9 @@
 #include <string>
 
 #include "harpe/base/result.h"
+#include "harpe/base/unique_fd.h"
 #include "harpe/http/http_message.h"
 #include "harpe/http/http_reader.h"
-#include "harpe/http/server_fd.h"
 #include "harpe/http/server_loop.h"
 
 namespace harpe {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/http/server_fd.h"
+#include "harpe/base/unique_fd.h"
 #include "harpe/http/server_socket.h"
 
 namespace harpe {

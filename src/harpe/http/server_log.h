@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "harpe/base/result.h"
-#include "harpe/http/server_fd.h"
+#include "harpe/base/unique_fd.h"
 
 namespace harpe {
 

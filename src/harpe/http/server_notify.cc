@@ -10,7 +10,7 @@
 #include <string>
 
 #include "harpe/base/text.h"
-#include "harpe/http/server_fd.h"
+#include "harpe/base/unique_fd.h"
 
 namespace harpe {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/base/unique_fd.h"
 #include "harpe/http/peer.h"
-#include "harpe/http/server_fd.h"
 
 namespace harpe {
 

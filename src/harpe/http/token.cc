@@ -14,6 +14,7 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/json.h"
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -25,10 +26,6 @@ constexpr std::size_t kLongestToken = 8192;
 
 Error refused(std::string why) {
   return Error::of(ErrorCode::kNoPermission, std::move(why));
-}
-
-std::string as_text(const nlohmann::ordered_json& document) {
-  return document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 /// A time claim in whole seconds; it may be written with a fraction.
@@ -170,7 +167,8 @@ std::string SigningKey::sign(const TokenClaims& claims) const {
   body["scopes"] = claims.scopes;
   if (claims.expires) body["exp"] = *claims.expires;
   if (claims.job) body["job"] = *claims.job;
-  std::string token = base64url(R"({"typ":"JWT","alg":"HS256"})") + "." + base64url(as_text(body));
+  std::string token =
+      base64url(R"({"typ":"JWT","alg":"HS256"})") + "." + base64url(json_line(body));
   return token + "." + base64url(code_of(token));
 }
 

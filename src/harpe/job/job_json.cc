@@ -263,7 +263,7 @@ std::string job_spec_json(const JobSpec& spec) {
   if (!spec.transfers.none()) json["transfers"] = transfers_json(spec.transfers);
   if (spec.blocking_power) json["blocking_power_w"] = spec.blocking_power->value;
   if (spec.profile) json["profile"] = profile_csv(*spec.profile);
-  return json_text(json);
+  return json_line(json);
 }
 
 Result<Wish> read_wish(const JsonValue& object, const std::string& file) {
@@ -283,15 +283,15 @@ Result<Wish> parse_wish(std::string_view text) {
 std::string wish_json(const Wish& wish) {
   switch (wish.kind) {
     case Wish::Kind::kSlowdown:
-      return json_text({{"slowdown", wish.value}});
+      return json_line({{"slowdown", wish.value}});
     case Wish::Kind::kDeadline:
-      return json_text({{"deadline_s", wish.value}});
+      return json_line({{"deadline_s", wish.value}});
     case Wish::Kind::kPowerCap:
-      return json_text({{"power_cap_w", wish.value}});
+      return json_line({{"power_cap_w", wish.value}});
     case Wish::Kind::kLeastEnergy:
       break;
   }
-  return json_text({{"least_energy", true}});
+  return json_line({{"least_energy", true}});
 }
 
 Result<RankRegistration> parse_rank_registration(std::string_view text) {
@@ -309,7 +309,7 @@ Result<RankRegistration> parse_rank_registration(std::string_view text) {
 }
 
 std::string rank_registration_json(const RankRegistration& rank) {
-  return json_text({{"data", rank.place.data},
+  return json_line({{"data", rank.place.data},
                     {"stage", rank.place.stage},
                     {"tensor", rank.place.tensor},
                     {"session", rank.session},
@@ -352,7 +352,7 @@ std::string iteration_report_json(const IterationReport& report) {
                             {"energy_j", null_if_nan(totals.energy.value)},
                             {"energy_error_j", totals.energy_error.value}});
   }
-  return json_text({{"data", report.place.data},
+  return json_line({{"data", report.place.data},
                     {"stage", report.place.stage},
                     {"tensor", report.place.tensor},
                     {"session", report.session},
@@ -388,7 +388,7 @@ std::string orders_json(const std::vector<StageOrders>& orders) {
                     {"purpose", name_of(one.purpose)},
                     {"clocks_mhz", clocks_json(one.clocks)}});
   }
-  return json_text(list);
+  return json_line(list);
 }
 
 Result<std::vector<StageOrders>> parse_orders(std::string_view text) {

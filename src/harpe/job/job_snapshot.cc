@@ -249,7 +249,7 @@ std::string Job::snapshot() const {
   if (s.plans_due) json["plans_due"] = true;
   const std::optional<Profiler::Kept> kept = s.profiler ? s.profiler->kept() : s.interrupted;
   if (kept) json["profiler"] = kept_json(*kept);
-  return json_text(json);
+  return json_line(json);
 }
 
 Result<Job> Job::restore(std::string_view snapshot, std::optional<PlanTable> plans, Seconds now) {

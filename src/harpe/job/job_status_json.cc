@@ -93,7 +93,7 @@ std::string job_status_json(const Job& job) {
                {"reports_unused", status.reports_unused},
                {"reports_refused", status.reports_refused},
                {"orders_late", status.orders_late}};
-  return json_text(json);
+  return json_line(json);
 }
 
 }  // namespace harpe

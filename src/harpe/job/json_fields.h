@@ -12,6 +12,7 @@
 
 #include "harpe/base/fields.h"
 #include "harpe/base/json.h"
+#include "harpe/base/json_text.h"
 #include "harpe/base/units.h"
 #include "harpe/job/shape.h"
 
@@ -21,11 +22,6 @@ inline constexpr int kHighestClock = 100'000;  // MHz
 inline constexpr double kLongestTime = 1e9;    // s
 inline constexpr double kMostEnergy = 1e18;    // J
 inline constexpr double kMostPower = 1e12;     // W
-
-/// On one line; bytes that are not UTF-8 are replaced.
-inline std::string json_text(const nlohmann::ordered_json& document) {
-  return document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
 
 /// Runs `read(fields, faults)` over the members of an object. \param what  it is, for messages
 template <class Read>

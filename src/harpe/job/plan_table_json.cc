@@ -91,7 +91,7 @@ bool same_lists(const TablePlan& a, const TablePlan& b) {
 std::string PlanTable::json() const {
   Json plans = Json::array();
   for (const TablePlan& plan : plans_) plans.push_back(plan_json(plan));
-  return json_text({{"format", kFormat},
+  return json_line({{"format", kFormat},
                     {"waiting_power_w", waiting_power_.value},
                     {"all_max", plan_json(all_max_)},
                     {"plans", std::move(plans)}});

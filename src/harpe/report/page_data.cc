@@ -9,6 +9,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "harpe/base/json_text.h"
 #include "harpe/report/curve.h"
 #include "harpe/report/drawing.h"
 #include "harpe/report/markup.h"
@@ -283,7 +284,7 @@ std::string page_data(const ReportInput& input) {
                      {"leastEnergy", least_energy_time(input).value},
                      {"bound", bound_json(input)},
                      {"comparisons", comparisons_json(input)}};
-  return embeddable_json(data.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return embeddable_json(json_line(data));
 }
 
 }  // namespace harpe::report

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "harpe/base/json.h"
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/schedule/check.h"
 #include "harpe/schedule/schedule.h"
@@ -169,11 +170,6 @@ nlohmann::ordered_json instruction_json(const Instruction& instruction) {
   return json;
 }
 
-std::string dump(const nlohmann::ordered_json& json) {
-  // A name that is not UTF-8 must not throw.
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
 }  // namespace
 
 Result<Schedule> parse_schedule_json(std::string_view text, const std::string& file) {
@@ -188,8 +184,8 @@ Result<Schedule> read_schedule_json(const JsonValue& root, const std::string& fi
 
 std::string schedule_json(const Schedule& schedule) {
   // One instruction a line, so that faults point at it and it can be edited.
-  std::string text = "{\"name\": " + dump(schedule.name) +
-                     ",\n \"placement\": " + dump(schedule.placement) + ",\n";
+  std::string text = "{\"name\": " + json_line(schedule.name) +
+                     ",\n \"placement\": " + json_line(schedule.placement) + ",\n";
   if (schedule.copies != 1) text += " \"copies\": " + std::to_string(schedule.copies) + ",\n";
   text += " \"ranks\": [";
   const char* before_list = "";
@@ -197,7 +193,8 @@ std::string schedule_json(const Schedule& schedule) {
     text += std::exchange(before_list, ",");
     const char* before_instruction = "\n  [";
     for (const Instruction& instruction : list) {
-      text += std::exchange(before_instruction, ",\n   ") + dump(instruction_json(instruction));
+      text +=
+          std::exchange(before_instruction, ",\n   ") + json_line(instruction_json(instruction));
     }
     text += list.empty() ? "\n  []" : "]";
   }

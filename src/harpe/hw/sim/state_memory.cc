@@ -16,6 +16,7 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
+#include "harpe/base/unique_fd.h"
 
 namespace harpe {
 namespace {
@@ -75,21 +76,6 @@ Error system_error(const std::filesystem::path& file, const std::string& what) {
   return Error::io(file.string(), what + ": " + std::strerror(errno));
 }
 
-/// A file descriptor that is closed.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 Result<void*> mapped(int fd, std::size_t bytes, const std::filesystem::path& file) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return system_error(file, "cannot map the state of the simulation");
@@ -101,7 +87,7 @@ Result<void*> mapped(int fd, std::size_t bytes, const std::filesystem::path& fil
 Status make_file(const std::filesystem::path& file, const std::vector<SimulatedGpuState>& initial,
                  const StateMemory::Origin& origin, bool everyone) {
   std::string name = file.string() + ".XXXXXX";
-  const Descriptor fd(mkstemp(name.data()));
+  const UniqueFd fd(mkstemp(name.data()));
   if (fd.get() < 0) return system_error(file, "cannot make the state of the simulation");
   const auto finish = [&]() -> Status {
     const std::size_t bytes = bytes_for(initial.size());
@@ -182,7 +168,7 @@ Result<std::unique_ptr<StateMemory>> StateMemory::open_shared(
     bool everyone) {
   const std::size_t bytes = bytes_for(initial.size());
   for (int attempt = 0; attempt < 10; ++attempt) {
-    const Descriptor fd(open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    const UniqueFd fd(open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (fd.get() < 0) {
       if (errno != ENOENT) return system_error(file, "cannot open the state of the simulation");
       Status made = make_file(file, initial, wanted, everyone);
