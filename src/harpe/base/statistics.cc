@@ -39,4 +39,14 @@ double quantile(std::span<const double> values, double share) {
   return sorted[below] + (place - std::floor(place)) * (sorted[above] - sorted[below]);
 }
 
+double RunningMedian::add(double value) {
+  constexpr std::size_t kRemembered = 15;
+  if (newest_.size() < kRemembered) {
+    newest_.push_back(value);
+  } else {
+    newest_[next_++ % kRemembered] = value;
+  }
+  return quantile(newest_, 0.5);
+}
+
 }  // namespace harpe

@@ -1,8 +1,10 @@
 #pragma once
 /// \file
-/// Means with confidence intervals, and quantiles. Pure functions.
+/// Means with confidence intervals, and quantiles.
 
+#include <cstddef>
 #include <span>
+#include <vector>
 
 namespace harpe {
 
@@ -19,5 +21,16 @@ double student_quantile(int degrees);
 
 /// The `share` quantile (0 to 1), linear between values; `values` need not be sorted, not empty.
 double quantile(std::span<const double> values, double share);
+
+/// The median of the newest 15 values: some that are far off move it little.
+class RunningMedian {
+ public:
+  /// Returns the median with this value.
+  double add(double value);
+
+ private:
+  std::vector<double> newest_;
+  std::size_t next_ = 0;  ///< to be replaced, once there are enough
+};
 
 }  // namespace harpe

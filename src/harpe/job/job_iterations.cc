@@ -71,7 +71,7 @@ void Job::State::note_full_speed(const FinishedIteration& iteration, Seconds tim
       deployment->stage_clocks != highest_clocks() || !told.empty() || !detected.empty()) {
     return;
   }
-  blend(full_time.value, time.value);
+  full_time = {full_times.add(time.value)};
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
     double sum = 0;
     for (int pipeline_number = 0; pipeline_number < spec.shape.data; ++pipeline_number)

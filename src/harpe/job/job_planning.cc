@@ -50,6 +50,7 @@ void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
   phase = JobPhase::kProfiling;
   plans_due = false;
   full_time = {};
+  full_times = {};
   std::ranges::fill(full_energy, 0.0);
   detector.reset();
   drift.reset();

@@ -291,6 +291,7 @@ Result<Job> Job::restore(std::string_view snapshot, std::optional<PlanTable> pla
   s.iteration_time.value = fields.number("iteration_time_s", 0, kLongestTime).value_or(0);
   s.delivery.value = fields.number("delivery_s", 0, 60).value_or(s.delivery.value);
   s.full_time.value = fields.number("full_time_s", 0, kLongestTime).value_or(0);
+  if (s.full_time > Seconds{0}) s.full_times.add(s.full_time.value);
   s.full_energy = read_list(fields, "full_energy_j", static_cast<std::size_t>(s.spec.shape.stages));
   read_count(fields, "rollbacks", s.rollbacks);
   s.rolled_back = fields.boolean("rolled_back").value_or(false);

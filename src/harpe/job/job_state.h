@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "harpe/base/statistics.h"
 #include "harpe/job/drift_watch.h"
 #include "harpe/job/iteration_collector.h"
 #include "harpe/job/job.h"
@@ -129,9 +130,10 @@ struct Job::State {
   std::optional<Seconds> overhead;  ///< of an iteration outside its pipeline
   int plan_iterations = 0;          ///< since the plan, while `overhead` is not known
 
-  /// Running means of iterations at full clocks.
-  Seconds full_time{};
-  std::vector<double> full_energy;  ///< of each stage, of one pipeline, all shards; 0: not known
+  // Of iterations at full clocks.
+  RunningMedian full_times;
+  Seconds full_time{};              ///< what they come to
+  std::vector<double> full_energy;  ///< running means by stage, of one pipeline; 0: not known
 
   int rollbacks = 0;
   bool rolled_back = false;

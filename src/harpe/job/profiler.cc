@@ -9,7 +9,6 @@
 namespace harpe {
 namespace {
 
-constexpr double kForgetting = 0.1;     // of the running mean of full-speed times
 constexpr double kLeastWaiting = 0.02;  // share of the time from which waiting power is believed
 
 double square(double value) {
@@ -101,7 +100,7 @@ void Profiler::account(const FinishedIteration& iteration, Seconds time) {
   const bool settled = iteration.iteration >= from_ + (first_block_ ? options_.warm_up : 1);
   double& full_time = account_.full_time;
   if (full && settled) {
-    full_time = full_time == 0 ? time.value : full_time + kForgetting * (time.value - full_time);
+    full_time = full_times_.add(time.value);
   }
   if (full_time == 0) return;
   if (!full) account_.extra += time.value - full_time;
@@ -337,6 +336,7 @@ void Profiler::restore(Kept kept) {
     clear(stage);
   }
   resting_ = account_.full_time > 0;
+  if (resting_) full_times_.add(account_.full_time);
 }
 
 ProfilingProgress Profiler::progress(int lead) const {

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "harpe/base/statistics.h"
 #include "harpe/job/iteration_collector.h"
 #include "harpe/job/job_spec.h"
 #include "harpe/job/job_work.h"
@@ -142,6 +143,7 @@ class Profiler {
   bool first_block_ = true;
   Seconds last_block_time_{};
   Account account_;
+  RunningMedian full_times_;
 };
 
 }  // namespace harpe

@@ -141,6 +141,18 @@ TEST(Profiler, ClocksThatGpusAreHeldBackFromAreLeftOut) {
   EXPECT_EQ(profile.points(0, 0, InstructionKind::kForward).back().clock, Megahertz{1200});
 }
 
+TEST(Profiler, AnIterationThatSomethingHeldUpDoesNotCountAsFullSpeed) {
+  Bench bench({.warm_up = 2, .iterations_per_clock = 8, .most_iterations_per_clock = 8});
+  for (int i = 0; i < 10; ++i) {
+    bench.step([&](FinishedIteration& done) {
+      if (i != 6) return;
+      for (GroupIteration& group : done.groups) group.time = group.time * 3;
+    });
+  }
+  const double usual = 2 * bench.seconds(1400) * 2 * kMicroBatches;
+  EXPECT_NEAR(bench.profiler.full_speed_time().value, usual, 1e-9);
+}
+
 TEST(Profiler, GoesOnAfterTheLastMeasuredClock) {
   Bench bench(generous());
   // The highest two are skipped.
