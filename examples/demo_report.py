@@ -5,6 +5,7 @@ import html
 WIDTH, HEIGHT = 760, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 40
 NAMES = {"planned": "with its plan", "straggling": "while pipeline 1 straggles", "recovered": "recovered"}
+SHORT = {"planned": "plan", "straggling": "straggler", "recovered": "recovered"}
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1b1f24; --soft: #667079; --line: #d5dae0; --page: #fff; --shade: #eef2f6;
@@ -97,7 +98,7 @@ def over_time(history, result, spans, key, label, title):
     end = max(row["at_s"] for rows in history.values() for row in rows)
     chart = Chart((0, end), padded(values), "seconds since the first iteration", label, title)
     for phase, (begin, until) in spans.items():
-        chart.shade(begin, until, NAMES[phase])
+        chart.shade(begin, until, SHORT[phase])
     for (_, rows), color in zip(sorted(history.items()), ("var(--one)", "var(--two)")):
         chart.line([(row["at_s"], row[key]) for row in rows], color)
     for phase, (begin, until) in spans.items():
@@ -146,7 +147,7 @@ while the other pipeline straggled and it did not need to hurry.</p>
 <p class=note>Saved against full clocks, where it would have waited for the straggler, too.</p>
 <h2>Energy of an iteration</h2>
 <p class=key><span style="color:var(--one)">&#9632;</span> pipeline 0 &nbsp; <span style="color:var(--two)">&#9632;</span> pipeline 1
-&nbsp; dashed: predicted for pipeline 0. Means of five iterations.</p>
+&nbsp; dashed: predicted for pipeline 0. Means of five iterations. Before the plan, the job measures what each clock costs.</p>
 {over_time(history, result, spans, "energy_j", "J", "Energy of an iteration over time")}
 <h2>Time of an iteration</h2>
 {over_time(history, result, spans, "time_s", "s", "Time of an iteration over time")}

@@ -186,13 +186,14 @@ class Demo:
                 self.begin[key], self.counter[key] = float(row["begin_s"]), float(row["counter_j"])
 
     def measured(self, first, last, pipeline):
-        """Time of an iteration, and joules of all GPUs of one pipeline by their counters."""
+        """Time of an iteration, and joules of all GPUs of one pipeline by their counters. By all iterations together: a
+        counter steps every 100 ms, so that one reading alone is off by up to what a GPU uses in that time."""
         time_s, energy = 0, 0
         for stage in range(STAGES):
-            one, other = (pipeline, stage, first), (pipeline, stage, last)
-            time_s += (self.begin[other] - self.begin[one]) / STAGES
-            energy += self.counter[other] - self.counter[one]
-        return time_s / (last - first), energy / (last - first)
+            keys = [(pipeline, stage, iteration) for iteration in range(first, last + 1)]
+            time_s += slope([self.begin[key] for key in keys]) / STAGES
+            energy += slope([self.counter[key] for key in keys])
+        return time_s, energy
 
     def begin_of(self, iteration):
         return self.begin[0, 0, iteration] - self.begin[0, 0, 0]
@@ -213,7 +214,7 @@ class Demo:
         result = {"full_speed": {"time_s": full[0], "energy_j": full[1]}}
         for phase, length in SPANS.items():
             first = moments[phase]
-            time_s, energy = self.measured(first, first + length - 1, 0)
+            time_s, energy = self.measured(first, first + length, 0)
             predicted = self.predictions[phase]
             # Where one straggles, its plan is the fastest and pipeline 0 has the slower one.
             plan = max(predicted["plans"], key=lambda one: one["time_s"])
@@ -229,6 +230,12 @@ class Demo:
             entry["slowdown_percent"] = 100 * (time_s / full[0] - 1)
             result[phase] = entry
         return result
+
+
+def slope(values):
+    """Of the line through values that are one apart (least squares)."""
+    middle = (len(values) - 1) / 2
+    return sum((i - middle) * value for i, value in enumerate(values)) / sum((i - middle) ** 2 for i in range(len(values)))
 
 
 def free_port():
