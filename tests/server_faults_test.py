@@ -91,7 +91,8 @@ class Outage:
         self.give_store_back()
         self.wait_for(lambda: self.good("GET", "/health")["status"] == "ok")
         # The same again, now promised.
-        self.assertEqual(self.ask("PUT", "/v1/jobs/k", specification()).status, 200)
+        self.good("PUT", "/v1/jobs/k", specification())
+        self.good("POST", "/v1/jobs/k/ranks", {"stage": 0, "session": "s00", "clocks_mhz": CLOCKS})
         self.good("PUT", "/v1/jobs/j/wish", {"slowdown": 0.02})
         training.goes_on(3)
         training.end()

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "harpe/http/http_answers.h"
+#include "harpe/server/zeus_requests.h"
 
 namespace harpe {
 namespace {
@@ -13,8 +14,13 @@ constexpr std::string_view kMoved = "moved ";
 constexpr std::size_t kMostAtOnce = 64;
 constexpr Seconds kFirstPause{0.05}, kLongestPause{0.5};
 
+/// In the form of the path's routes.
+HttpResponse error_of(const std::string& path, int status, const std::string& why) {
+  return is_native_path(path) ? native_error(status, "unavailable", why) : zeus_error(status, why);
+}
+
 HttpResponse unavailable(const std::string& path, const std::string& why) {
-  HttpResponse response = error_at(path, 503, "unavailable", why);
+  HttpResponse response = error_of(path, 503, why);
   response.headers.emplace_back("Retry-After", "1");
   return response;
 }
@@ -154,8 +160,8 @@ void JobHomes::looked(const std::string& id, const Result<Found>& found) {
     } else if (found->url.empty()) {
       answer_here(asked);
     } else if (asked->request.forwarded) {
-      asked->reply(error_at(asked->request.path, 421, "unavailable",
-                            "job " + id + " is at another server, " + found->url));
+      asked->reply(
+          error_of(asked->request.path, 421, "job " + id + " is at another server, " + found->url));
     } else {
       hand_on(asked, found->url);
     }
