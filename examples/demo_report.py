@@ -7,11 +7,14 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 40
 NAMES = {"planned": "with its plan", "straggling": "while pipeline 1 straggles", "recovered": "recovered"}
 SHORT = {"planned": "plan", "straggling": "straggler", "recovered": "recovered"}
 
-STYLE = """
+COLORS = """
 :root { color-scheme: light dark; --text: #1b1f24; --soft: #667079; --line: #d5dae0; --page: #fff; --shade: #eef2f6;
         --one: #2563a8; --two: #c2571a; --good: #2f7d4f; }
 @media (prefers-color-scheme: dark) { :root { --text: #e6e9ed; --soft: #9aa4ae; --line: #3a424b; --page: #14171b;
         --shade: #20262d; --one: #77aef0; --two: #f0a06a; --good: #7cc99a; } }
+svg { font: 12px system-ui, sans-serif; } svg text { fill: var(--soft); }
+"""
+STYLE = COLORS + """
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); max-width: 800px; margin: 2rem auto;
        padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
@@ -19,7 +22,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: right; padding: .3rem .5rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; }
 th { color: var(--soft); font-weight: 500; }
-svg { width: 100%; height: auto; font: 12px system-ui, sans-serif; } svg text { fill: var(--soft); }
+svg { width: 100%; height: auto; }
 .key { color: var(--soft); } .saved { color: var(--good); font-weight: 600; }
 p.note { color: var(--soft); font-size: .9rem; }
 """
@@ -85,6 +88,11 @@ class Chart:
         return "\n".join([*self.parts, "</svg>"])
 
 
+def signed(percent):
+    text = f"{percent:+.1f}"
+    return "0.0" if text in ("-0.0", "+0.0") else text
+
+
 def padded(values, share=0.08):
     low, high = min(values), max(values)
     room = (high - low or abs(high) or 1) * share
@@ -105,6 +113,16 @@ def over_time(history, result, spans, key, label, title):
         predicted = result[phase][f"predicted_{key}"]
         chart.line([(begin, predicted), (until, predicted)], "var(--text)", dashed=True)
     return chart.svg()
+
+
+def picture(result, history, spans):
+    """The energy of an iteration over time, as a file of its own."""
+    chart = over_time(history, result, spans, "energy_j", "energy of an iteration, J", "Energy of an iteration over time")
+    key = "".join(f'<text x="{LEFT + 120 + 110 * i}" y="{HEIGHT - BOTTOM - 8}" style="fill:{color}">{text}</text>' for i, (color, text)
+                  in enumerate([("var(--one)", "pipeline 0"), ("var(--two)", "pipeline 1"), ("var(--text)", "dashed: predicted")]))
+    begin, rest = chart.split(">", 1)
+    return (f'{begin} xmlns="http://www.w3.org/2000/svg"><style>{COLORS}</style><rect width="100%" height="100%" fill="var(--page)"/>'
+            f"{rest.removesuffix('</svg>')}{key}</svg>\n")
 
 
 def frontier_chart(frontier, result):
@@ -128,18 +146,20 @@ def page(result, history, spans, frontier, notices):
     rows = "".join(
         f"<tr><td>{NAMES[phase]}</td><td>{one['time_s']:.3f}</td><td>{one['predicted_time_s']:.3f}</td>"
         f"<td>{one['energy_j']:.1f}</td><td>{one['predicted_energy_j']:.1f}</td>"
-        f"<td class=saved>{one['saved_percent']:.1f} %</td><td>{one['slowdown_percent']:+.1f} %</td></tr>"
+        f"<td class=saved>{one['saved_percent']:.1f} %</td><td>{signed(one['slowdown_percent'])} %</td></tr>"
         for phase in ("planned", "straggling", "recovered") for one in [result[phase]])
     log = "".join(f"<li>{html.escape(text)}</li>" for text in notices)
     full = result["full_speed"]
+    faster = f"{planned['slowdown_percent']:.1f}".removeprefix("-")
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Harpe at work</title>
 <style>{STYLE}</style></head><body>
 <h1>Harpe at work: from the first iteration to a straggler and back</h1>
 <p>Two pipelines of four stages trained together. Pipeline 0 saved <b class=saved>{planned['saved_percent']:.1f} %</b> of its
-energy with its plan, {planned['slowdown_percent']:+.1f} % in time, and <b class=saved>{straggling['saved_percent']:.1f} %</b>
+energy with its plan, {faster} % {"slower" if planned['slowdown_percent'] >= 0 else "faster"}, and <b class=saved>{straggling['saved_percent']:.1f} %</b>
 while the other pipeline straggled and it did not need to hurry.</p>
-<p class=note>GPUs are simulated (A100 SXM, clocks take 10 ms to change); agent, server, ranks, sockets and plans are real.</p>
+<p class=note>GPUs are simulated (A100 SXM, clocks take 10 ms to change); agent, server, ranks, sockets and plans are real.
+To be quick, profiling here may make training up to twice as long for a while; by default it is 10 % at most.</p>
 <h2>An iteration of pipeline 0, by its GPUs' own counters</h2>
 <table><tr><th></th><th>time, s</th><th>predicted</th><th>energy, J</th><th>predicted</th><th>saved</th><th>slower</th></tr>
 <tr><td>at full clocks</td><td>{full['time_s']:.3f}</td><td></td><td>{full['energy_j']:.1f}</td><td></td><td></td><td></td></tr>
@@ -150,6 +170,7 @@ while the other pipeline straggled and it did not need to hurry.</p>
 &nbsp; dashed: predicted for pipeline 0. Means of five iterations. Before the plan, the job measures what each clock costs.</p>
 {over_time(history, result, spans, "energy_j", "J", "Energy of an iteration over time")}
 <h2>Time of an iteration</h2>
+<p class=key>Both pipelines end each iteration together. Dashed: predicted.</p>
 {over_time(history, result, spans, "time_s", "s", "Time of an iteration over time")}
 <h2>The plans that the job found</h2>
 {frontier_chart(frontier, result)}

@@ -160,6 +160,7 @@ class Demo:
                  for phase, length in SPANS.items()}
         page = demo_report.page(result, history, spans, frontier, notices)
         (self.folder / "report.html").write_text(page)
+        (self.folder / "energy.svg").write_text(demo_report.picture(result, history, spans))
         return result
 
     def is_up(self):

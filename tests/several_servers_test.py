@@ -127,6 +127,21 @@ class SeveralServers(unittest.TestCase):
         self.assertEqual(c.good("GET", "/v1/jobs/j")["phase"], "straggling")
         self.assertEqual(c.good("DELETE", "/v1/jobs/j/stragglers/1")["phase"], "running")
 
+    def test_watching_goes_on_where_a_home_ended(self):
+        a, b = self.node(), self.node()
+        a.begin()
+        a.wait_for_phase("running")
+        watch = subprocess.Popen([a.harpe, "job", "watch", "j", "--server", "http://" + b.address],
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(watch.stdout.close)
+        self.addCleanup(watch.kill)
+        self.assertIn("now running", watch.stdout.readline())
+        a.kill()
+        self.assertIn("now running", watch.stdout.readline())  # again, from where the job is now
+        b.good("DELETE", "/v1/jobs/j")
+        self.assertIn("now deleted", watch.stdout.read())
+        self.assertEqual(watch.wait(60), 0)
+
     def test_jobs_nobody_asks_for_move_too(self):
         a, b = self.node(), self.node()
         for number in range(5):

@@ -34,7 +34,7 @@ class Server:
 
     What is not given is taken from ``HARPE_SERVER``, ``HARPE_TOKEN`` and ``HARPE_CA_FILE``::
 
-        server = harpe.Server("http://10.0.0.1:7070")
+        server = harpe.Server("http://10.0.0.1:7787")
         for job in server.jobs():
             print(job["id"], job["phase"])
         server.job("gpt3").wish(slowdown=0.05)
@@ -58,7 +58,7 @@ class Server:
             url = "http://" + url
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidInputError(f"a server's URL is like http://10.0.0.1:7070, not {url!r}")
+            raise InvalidInputError(f"a server's URL is like http://10.0.0.1:7787, not {url!r}")
         self.url = url.rstrip("/")
         self.timeout = timeout
         self._token = token or os.environ.get("HARPE_TOKEN")
@@ -238,7 +238,9 @@ class Job:
     def events(
         self, *, data: int | None = None, stage: int | None = None, timeout: float = 60.0
     ) -> Events:
-        """What happens from now on, as it happens; ends when the server goes away.
+        """What happens from now on, as it happens; ends when the job is removed.
+
+        When the server goes away the loop raises :class:`UnavailableError`; ask again.
 
         With ``data`` and ``stage`` also the orders for that stage of that pipeline. ``timeout`` is
         how long the server may be silent; it sends a sign of life every 15 seconds::
@@ -269,19 +271,25 @@ class Events:
     def __iter__(self) -> Iterator[Event]:
         kind = "message"
         data: list[str] = []
+        removed = False
         while True:
             try:
                 line = self._answer.readline(_LONGEST_LINE)
             except (OSError, ValueError, http.client.HTTPException) as fault:
                 raise _unavailable(self._url, fault) from None
             if not line:
-                return
+                if removed:
+                    return
+                raise UnavailableError(
+                    f"{self._url} has ended the stream of events; ask again, when it is there again"
+                )
             if len(line) >= _LONGEST_LINE:
                 raise UnavailableError(f"{self._url} sends a line that does not end")
             text = line.decode("utf-8", "replace").rstrip("\r\n")
             if not text:
                 event = _event(kind, data)
                 if event is not None:
+                    removed = event.kind == "phase" and event.data.get("phase") == "deleted"
                     yield event
                 kind, data = "message", []
                 continue

@@ -48,13 +48,13 @@ class Refuse:
             raise ImportError("not built")
 sys.meta_path.insert(0, Refuse())
 import harpe
-print(harpe.Server("http://10.0.0.1:7070").url)
+print(harpe.Server("http://10.0.0.1:7787").url)
 try:
     harpe.start()
 except ImportError as fault:
     print("pip install" in str(fault))
 """
-    assert run(code, package).split() == ["http://10.0.0.1:7070", "True"]
+    assert run(code, package).split() == ["http://10.0.0.1:7787", "True"]
 
 
 def test_all_names_are_there(package: Path) -> None:

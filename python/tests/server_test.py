@@ -5,6 +5,7 @@ never would. Against ``harpe serve`` itself there is ``end_to_end_test.py``."""
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import socket
@@ -180,7 +181,7 @@ def test_an_id_stays_one_part_of_the_path(other: Other, id: str) -> None:
 @pytest.mark.parametrize("id", ["", ".", ".."])
 def test_what_is_no_id_is_refused(id: str) -> None:
     with pytest.raises(harpe.InvalidInputError):
-        harpe.Server("http://10.0.0.1:7070").job(id)
+        harpe.Server("http://10.0.0.1:7787").job(id)
 
 
 @pytest.mark.parametrize(
@@ -341,25 +342,32 @@ def test_events_come_as_they_were_sent(sent: list[tuple[str, Any]], spaces: bool
     text = ": hello\n\n"
     for kind, body in sent:
         text += f"event:{space}{kind}\ndata:{space}{json.dumps(body)}\n\n: hb\n\n"
+    end: tuple[str, dict[str, Any]] = ("phase", {"phase": "deleted"})
+    text += f"event: {end[0]}\ndata: {json.dumps(end[1])}\n\n"
     with Events(Pieces(text.encode())) as events:
-        assert [(event.kind, event.data) for event in events] == sent
+        assert [(event.kind, event.data) for event in events] == [*sent, end]
 
 
 @given(st.binary(max_size=200))
 def test_any_stream_ends_well(text: bytes) -> None:
     stream = Pieces(text)
-    with Events(stream) as events:
+    with Events(stream) as events, contextlib.suppress(harpe.UnavailableError):
         for event in events:
             assert isinstance(event.data, dict)
     assert stream.closed
 
 
 def test_data_of_several_lines_are_one_event() -> None:
-    events = list(Events(Pieces(b'data: {"a":\ndata: 1}\n\ndata: {"cut": tr')))
+    events: list[harpe.Event] = []
+    with pytest.raises(harpe.UnavailableError):
+        events.extend(Events(Pieces(b'data: {"a":\ndata: 1}\n\ndata: {"cut": tr')))
     assert [(event.kind, event.data) for event in events] == [("message", {"a": 1})]
 
 
 def test_events_are_read_off_a_connection(other: Other, job: harpe.Job) -> None:
-    other.answer(200, b'event: phase\ndata: {"phase": "running"}\n\n', "text/event-stream")
+    stream = (
+        b'event: phase\ndata: {"phase": "running"}\n\nevent: phase\ndata: {"phase": "deleted"}\n\n'
+    )
+    other.answer(200, stream, "text/event-stream")
     with job.events() as events:
-        assert [tuple(event) for event in events] == [("phase", {"phase": "running"})]
+        assert [event.data["phase"] for event in events] == ["running", "deleted"]

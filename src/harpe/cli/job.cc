@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <ctime>
 #include <memory>
 #include <optional>
+#include <thread>
+#include <utility>
 
 #include "harpe/base/text.h"
 #include "harpe/cli/command.h"
@@ -15,6 +18,9 @@
 
 namespace harpe {
 namespace {
+
+constexpr std::chrono::milliseconds kRetryStep{100};
+constexpr int kStepsOfRetry = 10;
 
 struct JobArguments {
   ServerArguments server;
@@ -73,23 +79,42 @@ std::string time_of_day() {
   return std::string(text, std::strftime(text, sizeof text, "%H:%M:%S", &local));
 }
 
-/// Until Ctrl-C: what the job says, and each change of its phase.
+/// Until Ctrl-C or the end of the job: what it says, and each change of its phase. Goes on where a
+/// server is started again, or another takes its place.
 Result<Outcome> watch_job(const JobArguments& arguments, Console& console) {
   if (Status good = check_id(arguments.job); !good.ok()) return std::move(good).error();
   InterruptScope interrupts;
   Result<JobServer> server = JobServer::open(arguments.server);
   if (!server.ok()) return server.error();
-  const Status followed = server->follow(
-      "/v1/jobs/" + arguments.job + "/events",
-      [&](std::string_view event, std::string_view data) {
-        const std::string line =
-            console.json ? std::string(data) : event_line(event, data, time_of_day());
-        if (!line.empty()) console.out << line << '\n' << std::flush;
-        return true;
-      },
-      [&] { return interrupts.interrupted(); });
-  if (!followed.ok()) return followed.error();
-  return Outcome{};
+  bool heard = false, lost = false, deleted = false;
+  for (;;) {
+    const Status followed = server->follow(
+        "/v1/jobs/" + arguments.job + "/events",
+        [&](std::string_view event, std::string_view data) {
+          heard = true;
+          lost = false;
+          const std::string line =
+              console.json ? std::string(data) : event_line(event, data, time_of_day());
+          if (!line.empty()) console.out << line << '\n' << std::flush;
+          deleted = event == "phase" && data.find("\"deleted\"") != std::string_view::npos;
+          return !deleted;
+        },
+        [&] { return interrupts.interrupted(); });
+    if (followed.ok()) return Outcome{};
+    if (!heard || followed.error().code != ErrorCode::kUnavailable) return followed.error();
+    if (!std::exchange(lost, true)) {
+      console.err << followed.error().text() << "; trying again until Ctrl-C\n" << std::flush;
+    }
+    for (int step = 0; step < kStepsOfRetry && !interrupts.interrupted(); ++step) {
+      std::this_thread::sleep_for(kRetryStep);
+    }
+  }
+}
+
+Result<Outcome> show_log(const JobArguments& arguments) {
+  const Result<std::string> log = ask_job(arguments, "GET", "/log");
+  if (!log.ok()) return log.error();
+  return Outcome{.text = log_text(*log), .json = indented(*log)};
 }
 
 /// The number of a pipeline, as part of a path.
@@ -107,9 +132,12 @@ Result<Outcome> tell_straggler(const JobArguments& arguments) {
   const auto factor = parse_number(text);
   if (!factor || !(*factor >= 1)) {
     return Error::invalid(
-        "FACTOR is how many times longer its iterations take, such as 1.2 or "
-        "1.2x, not " +
+        "FACTOR is how many times longer its iterations take, at least 1, such as 1.2 or 1.2x, "
+        "not " +
         in_quotes(arguments.factor));
+  }
+  if (arguments.duration && !(*arguments.duration > Seconds{0})) {
+    return Error::invalid("--for must be longer than 0");
   }
   Json body = {{"factor", *factor}};
   if (arguments.duration) body["for_s"] = arguments.duration->value;
@@ -185,11 +213,20 @@ void add_looking(Commands& commands, CLI::App& job) {
   add_job_options(
       commands.add(job, "watch",
                    "follow what happens to a job\n"
-                   "Prints a line for each thing that happens, until Ctrl-C. With "
-                   "--json, one document a line.",
+                   "Prints a line for each thing that happens, until Ctrl-C or the job is removed. "
+                   "Goes on when the server is there again. With --json, one document a line.",
                    "harpe job watch gpt3",
                    [watched](Console& console) { return watch_job(*watched, console); }),
       *watched);
+
+  const auto logged = std::make_shared<JobArguments>();
+  add_job_options(
+      commands.add(job, "log",
+                   "show what happened to a job\n"
+                   "Shows the first 1000 entries of its log: warnings, changes of phase, "
+                   "plans and why.",
+                   "harpe job log gpt3", [logged](Console&) { return show_log(*logged); }),
+      *logged);
 }
 
 void add_telling(Commands& commands, CLI::App& job) {
@@ -199,8 +236,8 @@ void add_telling(Commands& commands, CLI::App& job) {
       "tell that a pipeline is slow\n"
       "The other pipelines then slow down exactly as far as this one makes them wait, from the "
       "next iteration on.",
-      "harpe job straggler gpt3 2 1.2\n"
-      "harpe job straggler gpt3 2 1.2 --for 30min",
+      "harpe job straggler gpt3 1 1.2\n"
+      "harpe job straggler gpt3 1 1.2 --for 30min",
       [slow](Console&) { return tell_straggler(*slow); });
   add_job_options(straggler, *slow);
   straggler.add_option("PIPELINE", slow->pipeline, "Number of the pipeline (data rank), from 0")
@@ -219,7 +256,7 @@ void add_telling(Commands& commands, CLI::App& job) {
       commands.add(job, "heal",
                    "tell that a pipeline is healthy again\n"
                    "All pipelines return to the plan that the job wishes.",
-                   "harpe job heal gpt3 2", [healed](Console&) { return heal(*healed); });
+                   "harpe job heal gpt3 1", [healed](Console&) { return heal(*healed); });
   add_job_options(heal_app, *healed);
   heal_app.add_option("PIPELINE", healed->pipeline, "Number of the pipeline (data rank), from 0")
       ->type_name("PIPELINE")
@@ -263,7 +300,7 @@ void add_job_command(Commands& commands) {
       commands.add(commands.root(), "job", "look at training jobs and tell them what has changed",
                    "harpe job list\n"
                    "harpe job show gpt3\n"
-                   "harpe job straggler gpt3 2 1.2");
+                   "harpe job straggler gpt3 1 1.2");
   add_looking(commands, job);
   add_telling(commands, job);
 }

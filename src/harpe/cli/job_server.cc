@@ -24,6 +24,14 @@ std::string given_or_variable(const std::string& given, const char* variable) {
   return value == nullptr ? std::string() : value;
 }
 
+Error refusal(const HttpAnswer& answer) {
+  Error error = answered_error(answer.status, answer.body, "the server");
+  if (answer.status == 401 && !error.faults.empty()) {
+    error.faults.front().message += " (--token-file FILE, or HARPE_TOKEN)";
+  }
+  return error;
+}
+
 }  // namespace
 
 void add_server_options(CLI::App& app, ServerArguments& arguments) {
@@ -61,14 +69,15 @@ Result<std::string> JobServer::ask_text(const std::string& method, const std::st
   std::optional<HttpAnswer> answer;
   link_->send(method, path, std::move(body), [&](HttpAnswer got) { answer = std::move(got); });
   while (!answer) link_->step(kStep);
-  if (answer->status == 0) {
-    return Error::of(ErrorCode::kUnavailable, "the server at " + url_ +
-                                                  " does not answer: " + answer->failure +
-                                                  " (is `harpe serve` running there? --server URL "
-                                                  "names another)");
-  }
-  if (answer->status >= 400) return answered_error(answer->status, answer->body, "the server");
+  if (answer->status == 0) return silent(answer->failure);
+  if (answer->status >= 400) return refusal(*answer);
   return std::move(answer->body);
+}
+
+Error JobServer::silent(const std::string& why) const {
+  return Error::of(ErrorCode::kUnavailable,
+                   "the server at " + url_ + " does not answer: " + why +
+                       " (is `harpe serve` running there? --server URL names another)");
 }
 
 Result<JsonValue> JobServer::ask(const std::string& method, const std::string& path,
@@ -89,9 +98,11 @@ Status JobServer::follow(
   bool going = true;
   std::optional<HttpAnswer> end;
   Status read = ok_status();
+  bool begun = false;
   link_->listen(
       path,
       [&](std::string_view bytes) {
+        begun = true;
         Status added = reader.add(bytes, [&](const EventReader::Event& event) {
           going = going && on(event.name, event.data);
         });
@@ -101,9 +112,11 @@ Status JobServer::follow(
   while (going && read.ok() && !end && !stop()) link_->step(kStep);
   link_->stop_listening();
   if (!read.ok()) return read;
-  if (!end) return ok_status();
-  if (end->status >= 400) return answered_error(end->status, end->body, "the server");
-  return Error::of(ErrorCode::kUnavailable, "the server at " + url_ + " is gone: " + end->failure);
+  if (!going || !end) return ok_status();
+  if (end->status >= 400) return refusal(*end);
+  if (!begun) return silent(end->failure);
+  return Error::of(ErrorCode::kUnavailable,
+                   "the connection to the server at " + url_ + " has ended");
 }
 
 }  // namespace harpe

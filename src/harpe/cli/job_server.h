@@ -41,8 +41,8 @@ class JobServer {
   Result<std::string> ask_text(const std::string& method, const std::string& path,
                                std::string body = {});
 
-  /// Hands over each event ("orders", "notice", ...) with its data until `on` returns false, the
-  /// stream ends, or `stop` says so.
+  /// Hands over each event ("orders", "notice", ...) with its data until `on` returns false or
+  /// `stop` says so. `kUnavailable` where the stream ends otherwise.
   Status follow(const std::string& path,
                 const std::function<bool(std::string_view event, std::string_view data)>& on,
                 const std::function<bool()>& stop);
@@ -50,6 +50,9 @@ class JobServer {
  private:
   explicit JobServer(std::unique_ptr<HttpLink> link, std::string url)
       : link_(std::move(link)), url_(std::move(url)) {}
+  /// What to say where nothing answered.
+  Error silent(const std::string& why) const;
+
   std::unique_ptr<HttpLink> link_;
   std::string url_;
 };

@@ -179,4 +179,23 @@ std::string event_line(std::string_view event, std::string_view data,
   return {};
 }
 
+std::string log_text(std::string_view log) {
+  const Json json = parsed(log);
+  const auto events = json.find("events");
+  if (events == json.end() || !events->is_array() || events->empty()) return "nothing yet\n";
+  std::string lines;
+  for (const Json& event : *events) {
+    const auto at = static_cast<std::time_t>(event.value("at", 0.0));
+    std::tm local{};
+    ::localtime_r(&at, &local);
+    char time[32];
+    lines += std::string(time, std::strftime(time, sizeof time, "%F %T  ", &local));
+    const std::string kind = text(event, "kind");
+    if (kind == "phase") lines += "now ";
+    if (kind == "warning") lines += "warning: ";
+    lines += text(event, "text") + "\n";
+  }
+  return lines;
+}
+
 }  // namespace harpe

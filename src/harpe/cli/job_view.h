@@ -14,6 +14,8 @@ std::string jobs_table(std::string_view jobs, bool coloured);
 std::string job_view(std::string_view status, bool coloured);
 /// "12:00:01  plans to wait until ...": one event of a job; empty: nothing to show.
 std::string event_line(std::string_view event, std::string_view data, std::string_view time_of_day);
+/// \param log  {"events": [{"at", "kind", "text"}, ...]}; one line each, with local date and time
+std::string log_text(std::string_view log);
 /// {"slowdown": 0.05} as "at most 5 % slower than full clocks".
 std::string wish_text(std::string_view wish);
 

@@ -57,7 +57,7 @@ typedef void (*harpe_client_notice)(const char* text, void* context);
 /**
  * Starts a client; waits for nobody.
  *
- * \param options  JSON (docs/client.md), such as {"server": "http://10.0.0.1:7070", "job": "gpt3",
+ * \param options  JSON (docs/client.md), such as {"server": "http://10.0.0.1:7787", "job": "gpt3",
  *                 "stage": 1}; what is left out is taken from the environment; NULL: all of it
  * \param notice   NULL: standard error
  * \param error    where to say what is wrong (cut to `error_size`, always ended); may be NULL

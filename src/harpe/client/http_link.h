@@ -16,7 +16,7 @@
 namespace harpe {
 
 struct HttpLinkOptions {
-  std::string server;             ///< "https://harpe.example:7070", no path
+  std::string server;             ///< "https://harpe.example:7787", no path
   std::string token;              ///< sent as a bearer token; empty: none
   std::filesystem::path ca_file;  ///< certificates to trust in place of the system's; empty: those
   Seconds timeout{10};            ///< from a request to the end of its answer

@@ -124,7 +124,9 @@ std::optional<Place> place_of_rank(int rank, const JobShape& shape, std::string_
   }
   if (left != 0 || rank < 0) {
     faults.add("RANK is " + std::to_string(rank) + ", but the job has " +
-               std::to_string(shape.ranks()) + " ranks");
+               std::to_string(shape.ranks()) + " ranks (data " + std::to_string(shape.data) +
+               " x stages " + std::to_string(shape.stages) + " x tensor " +
+               std::to_string(shape.tensor) + "): more pipelines are told as data, or HARPE_DATA");
     return std::nullopt;
   }
   return place;

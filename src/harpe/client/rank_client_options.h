@@ -19,7 +19,7 @@ namespace harpe {
 /// Everything may also stand in the environment (docs/client.md); what the program gives goes
 /// first.
 struct RankClientOptions {
-  std::string server;             ///< "http://10.0.0.1:7070"; empty: the client does nothing
+  std::string server;             ///< "http://10.0.0.1:7787"; empty: the client does nothing
   std::string token;              ///< of the job
   std::filesystem::path ca_file;  ///< certificates to trust in place of the system's
   std::string job;                ///< id: [A-Za-z0-9._+-]{1,128}, the same on all ranks

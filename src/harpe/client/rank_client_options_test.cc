@@ -23,7 +23,7 @@ Result<RankClientOptions> completed(const Variables& variables, RankClientOption
   });
 }
 
-const Variables kEnough = {{"HARPE_SERVER", "http://127.0.0.1:7070"},
+const Variables kEnough = {{"HARPE_SERVER", "http://127.0.0.1:7787"},
                            {"HARPE_JOB", "gpt3-7"},
                            {"HARPE_SCHEDULE", "1f1b"},
                            {"HARPE_DATA", "2"},

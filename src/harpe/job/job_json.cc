@@ -66,15 +66,17 @@ Json profiling_json(const ProfilingOptions& options) {
 
 /// Exactly one of the four.
 Wish wish_in(Fields& fields) {
+  // Those that are there count, also where their value is refused.
   std::vector<Wish> given;
-  if (const auto value = fields.number("slowdown", 0, kLongestWish))
-    given.push_back({Wish::Kind::kSlowdown, *value});
-  if (const auto value = fields.number("deadline_s", 1e-6, kLongestWish))
-    given.push_back({Wish::Kind::kDeadline, *value});
-  if (const auto value = fields.number("power_cap_w", 1e-3, kMostPower))
-    given.push_back({Wish::Kind::kPowerCap, *value});
-  if (const auto value = fields.boolean("least_energy")) {
-    if (*value) given.push_back({Wish::Kind::kLeastEnergy, 0});
+  const auto number = [&](const char* name, Wish::Kind kind, double low, double high) {
+    if (fields.any(name) == nullptr) return;
+    given.push_back({kind, fields.number(name, low, high).value_or(0)});
+  };
+  number("slowdown", Wish::Kind::kSlowdown, 0, kLongestWish);
+  number("deadline_s", Wish::Kind::kDeadline, 1e-6, kLongestWish);
+  number("power_cap_w", Wish::Kind::kPowerCap, 1e-3, kMostPower);
+  if (fields.any("least_energy") != nullptr && fields.boolean("least_energy").value_or(true)) {
+    given.push_back({Wish::Kind::kLeastEnergy, 0});
   }
   if (given.size() == 1) return given.front();
   fields.fault("slowdown",

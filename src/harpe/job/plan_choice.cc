@@ -1,12 +1,19 @@
 #include "harpe/job/plan_choice.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "harpe/base/text.h"
 
 namespace harpe {
 namespace {
+
+/// With five digits, which can be asked for.
+std::string rounded_up(double value) {
+  const double scale = std::pow(10, 5 - std::ceil(std::log10(value)));
+  return shortest(std::ceil(value * scale) / scale);
+}
 
 std::size_t wished_plan(const PlanTable& plans, const Wish& wish, Seconds overhead, int pipelines) {
   switch (wish.kind) {
@@ -50,14 +57,14 @@ Status check_wish(const PlanTable& plans, const Wish& wish, Seconds overhead, in
     const Seconds possible = plans.plans().front().time + overhead;
     if (Seconds{wish.value} >= possible) return ok_status();
     return Error::infeasible("no plan ends within " + shortest(wish.value) +
-                             " s; the fastest takes " + shortest(possible.value) + " s");
+                             " s; the fastest takes " + rounded_up(possible.value) + " s");
   }
   if (wish.kind == Wish::Kind::kPowerCap) {
     const TablePlan& slowest = plans.plans().back();
     const Watts possible = slowest.energy / slowest.time * pipelines;
     if (Watts{wish.value} >= possible) return ok_status();
     return Error::infeasible("no plan draws as little as " + shortest(wish.value) +
-                             " W; the least is " + shortest(possible.value) + " W");
+                             " W; the least is " + rounded_up(possible.value) + " W");
   }
   return ok_status();
 }

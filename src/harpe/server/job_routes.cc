@@ -356,6 +356,11 @@ bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& repl
     put_job(context, request, reply, *id);
     return true;
   }
+  if (rest == "/") {
+    reply(not_found("there is nothing at " + request.path.substr(0, 200) +
+                    "; leave out the slash at its end"));
+    return true;
+  }
   JobPtr job = context.registry.find(*id);
   if (job == nullptr) {
     reply(not_found("there is no job " + *id + "; register it with PUT /v1/jobs/" + *id));

@@ -26,6 +26,7 @@ namespace harpe {
 namespace {
 
 constexpr Seconds kTick{1};
+constexpr std::uint64_t kUsualConnections = 16'384;
 constexpr Seconds kPrunePeriod{3600};
 constexpr Seconds kLookAround{2};
 constexpr Seconds kPeerTimeout{5};
@@ -155,10 +156,10 @@ Status run_server(const ServerOptions& options,
   Result<ServerLog> log = ServerLog::open("harpe serve", options.log);
   if (!log.ok()) return std::move(log).error();
   const auto write_log = [&log](const std::string& line) { log->write(line); };
-  if (const std::uint64_t files = raise_file_limit(); files < options.limits.connections) {
-    log->write("this process may have " + std::to_string(files) + " files open, fewer than the " +
-               std::to_string(options.limits.connections) +
-               " connections that are allowed (ulimit -n, LimitNOFILE)");
+  if (const std::uint64_t files = raise_file_limit();
+      files < std::min<std::uint64_t>(options.limits.connections, kUsualConnections)) {
+    log->write("this process may have " + std::to_string(files) +
+               " files open, and so as many connections (ulimit -n, LimitNOFILE)");
   }
   ServerApiOptions api_options{.requests_per_second = options.requests_per_second,
                                .version = options.version};
