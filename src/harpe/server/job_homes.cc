@@ -209,11 +209,14 @@ void JobHomes::route_list(HttpRequest request, Reply reply, const Handler& here)
   worker_.run([this, request = std::move(request), reply = std::move(reply), here]() mutable {
     on_loop([this, request = std::move(request), reply = std::move(reply), here,
              owners = store_.owners()]() mutable {
-      if (!owners.ok()) return reply(native_error(owners.error()));
       std::set<std::string> urls;
-      for (const auto& [id, url] : *owners) urls.insert(url);
-      urls.erase(options_.url);
       const auto lists = std::make_shared<Lists>(Lists{.reply = std::move(reply)});
+      if (owners.ok()) {
+        for (const auto& [id, url] : *owners) urls.insert(url);
+        urls.erase(options_.url);
+      } else {
+        lists->unreachable.push_back(owners.error().text());
+      }
       lists->missing = urls.size() + 1;
       for (const std::string& url : urls) {
         options_.forwarder.forward(url, request, [lists, url](const Result<HttpResponse>& answer) {

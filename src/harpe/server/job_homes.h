@@ -50,7 +50,7 @@ class JobHomes {
   void route(const std::string& id, HttpRequest request, Reply reply, Handler here);
 
   /// Answers a request for a list, {"jobs": [...]}, that `here` answers for this server, with the
-  /// jobs of all servers, and those that did not answer under "unreachable".
+  /// jobs of all servers, and what did not answer (servers, or the database) under "unreachable".
   void route_list(HttpRequest request, Reply reply, const Handler& here);
 
   /// Looks for jobs that have no home any more. Every second or so.
