@@ -119,9 +119,15 @@ std::string wish_text(std::string_view wish) {
 }
 
 std::string jobs_table(std::string_view jobs, bool coloured) {
-  const Json list = at(parsed(jobs), "jobs");
-  if (!list.is_array() || list.empty())
-    return "no jobs yet; docs/client.md says how a training script registers one\n";
+  const Json answer = parsed(jobs);
+  const Json& list = at(answer, "jobs");
+  std::string missing;
+  for (const Json& what : at(answer, "unreachable")) {
+    if (what.is_string()) missing += "did not answer: " + what.get<std::string>() + "\n";
+  }
+  if (!list.is_array() || list.empty()) {
+    return missing + "no jobs yet; docs/client.md says how a training script registers one\n";
+  }
   Table table;
   table.left = 2;
   table.rows.push_back(
@@ -131,7 +137,7 @@ std::string jobs_table(std::string_view jobs, bool coloured) {
                           seconds(job, "iteration_time_s"), seconds(job, "predicted_time_s"),
                           std::to_string(at(job, "stragglers").size()), saved(job)});
   }
-  return table.text(coloured);
+  return table.text(coloured) + missing;
 }
 
 std::string job_view(std::string_view given, bool coloured) {

@@ -42,6 +42,9 @@ TEST(JobView, AnswersThatLackThingsAreShownAsFarAsTheyGo) {
 }
 
 TEST(JobView, ListsJobsInATable) {
+  EXPECT_NE(jobs_table(R"({"jobs": [], "unreachable": ["http://b:1"]})", false)
+                .find("did not answer: http://b:1"),
+            std::string::npos);
   const std::string table = jobs_table(
       R"({"jobs": [{"id": "a", "phase": "profiling", "profiling": {"fraction": 0.42}, "ranks": 8,
                     "ranks_registered": 8, "stragglers": [], "saved_j": 12}]})",
