@@ -25,6 +25,10 @@ struct HttpReader::Parser {
 
 namespace {
 
+/// Bytes of what ends a body in chunks. Beast asserts that it sees no fewer where it has seen the
+/// first three before.
+constexpr std::size_t kLastChunk = 5;
+
 /// The path and query of a request target; empty path when it is neither a path nor a URL.
 std::pair<std::string, std::string> split_target(std::string_view target) {
   for (const std::string_view scheme : {"http://", "https://"}) {
@@ -79,6 +83,9 @@ HttpReader::State HttpReader::put(std::string_view bytes) {
   }
   boost::beast::error_code error;
   while (!parser_->parser.is_done() && !pending_.empty()) {
+    const bool may_be_last_chunk = parser_->in_body && parser_->parser.chunked() &&
+                                   pending_.front() == '0' && pending_.size() < kLastChunk;
+    if (may_be_last_chunk) return State::kNeedMore;
     const std::size_t used = parser_->parser.put(boost::asio::buffer(pending_), error);
     pending_.erase(0, used);
     if (error == http::error::need_more) return State::kNeedMore;

@@ -19,6 +19,7 @@ TEST(HttpReader, GivesTheSameRequestsHoweverTheBytesAreCut) {
       "POST /gpu/set_power_limit?gpu_ids=0,1&block=true HTTP/1.1\r\nHost: x\r\n"
       "Authorization: Bearer t\r\nContent-Length: 4\r\n\r\nbodyGET http://any.host/time "
       "HTTP/1.0\r\n\r\n"
+      "POST /empty HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
       "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: "
       "close\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
   for (std::size_t step = 1; step <= bytes.size(); ++step) {
@@ -36,7 +37,7 @@ TEST(HttpReader, GivesTheSameRequestsHoweverTheBytesAreCut) {
     }
     EXPECT_THAT(seen,
                 ElementsAre("POST /gpu/set_power_limit gpu_ids=0,1&block=true Bearer t body 11",
-                            "GET /time    10 close", "POST /   abc 11 close"));
+                            "GET /time    10 close", "POST /empty    11", "POST /   abc 11 close"));
     EXPECT_FALSE(reader.begun());
   }
 }
