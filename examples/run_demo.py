@@ -28,7 +28,7 @@ import demo_report
 PIPELINES, STAGES, MICRO_BATCHES = 2, 4, 4
 FACTOR = 1.2
 BLOCKING_W = 83.64
-SPANS = {"planned": 12, "straggling": 10, "recovered": 8}  # iterations that are measured
+SPANS = {"planned": 12, "straggling": 12, "recovered": 12}  # iterations that are measured
 SIMULATION = """# Eight A100 SXM whose clocks take 10 ms to change. Waiting draws what Perseus measured on A100.
 # They warm up in seconds rather than in a minute, so that what is measured early holds later.
 state_file = "{folder}/gpus"
