@@ -53,7 +53,7 @@ class JobHomes {
   /// jobs of all servers, and what did not answer (servers, or the database) under "unreachable".
   void route_list(HttpRequest request, Reply reply, const Handler& here);
 
-  /// Looks for jobs that have no home any more. Every second or so.
+  /// Looks for jobs that have no home any more. Call every few seconds.
   void tick();
 
  private:

@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/frontier/frontier.h"
 #include "harpe/job/job_json.h"
-#include "harpe/pipeline/pipeline.h"
+#include "harpe/server/characterize_job.h"
 #include "harpe/store/checks.h"
 
 namespace harpe {
@@ -19,62 +18,6 @@ constexpr std::size_t kNoticesKept = 256;
 constexpr std::size_t kSameBodies = 8, kLongestSameBody = 64 * 1024;
 constexpr Seconds kStoreRetry{1};
 constexpr std::size_t kMostUnsavedEvents = 100'000;
-
-/// Plans with late clocks take a search each, however quick it is to be.
-constexpr int kFirstSwitchingPlans = 20;
-
-struct Characterized {
-  Result<PlanTable> plans;
-  std::string json;
-  std::optional<Frontier> frontier;  ///< in which better plans may be searched
-};
-
-Characterized with_json(PlanTable plans, std::optional<Frontier> frontier) {
-  std::string json = plans.json();
-  return {std::move(plans), std::move(json), std::move(frontier)};
-}
-
-PlanTable::Options options_of(const JobSpec& spec, Effort effort, std::function<bool()> wanted) {
-  return {.plans = spec.plans,
-          .plan = {.effort = effort,
-                   .switch_latency = spec.switch_latency,
-                   .min_dwell = spec.min_dwell},
-          .wanted = std::move(wanted)};
-}
-
-/// The first plans to be had: close to the best, and hundreds of them in less than a second.
-Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& request,
-                               const std::string& id, std::atomic<double>& fraction,
-                               std::function<bool()> wanted) {
-  const auto failed = [](Error error) { return Characterized{std::move(error), {}, {}}; };
-  const Result<Pipeline> pipeline = Pipeline::build(spec.schedule, spec.transfers);
-  if (!pipeline.ok()) return failed(pipeline.error());
-  constexpr double kShareOfFrontier = 0.5;
-  const Result<Frontier> frontier =
-      characterize(*pipeline, request.profile,
-                   {.blocking_power = request.blocking_power,
-                    .gpus_per_stage = spec.shape.tensor,
-                    .job = id,
-                    .progress = [&fraction](double done) { fraction = done * kShareOfFrontier; }});
-  if (!frontier.ok()) return failed(frontier.error());
-  PlanTable::Options options = options_of(spec, Effort::kQuick, std::move(wanted));
-  if (options.plan.switching()) options.plans = std::min(options.plans, kFirstSwitchingPlans);
-  Result<PlanTable> plans = PlanTable::build(*frontier, options, [&fraction](double done) {
-    fraction = kShareOfFrontier + done * (1 - kShareOfFrontier);
-  });
-  if (!plans.ok()) return failed(std::move(plans).error());
-  return with_json(*std::move(plans), *frontier);
-}
-
-/// As good as they get; some tens of milliseconds each.
-Characterized better_plans(const JobSpec& spec, const Frontier& frontier, const PlanTable& first,
-                           std::atomic<double>& fraction, std::function<bool()> wanted) {
-  Result<PlanTable> plans =
-      PlanTable::build(frontier, options_of(spec, Effort::kFull, std::move(wanted)),
-                       [&fraction](double done) { fraction = done; });
-  if (!plans.ok()) return {std::move(plans).error(), {}, {}};
-  return with_json(PlanTable::merged(first, *plans), {});
-}
 
 /// Whatever is wrong with the store is no fault of the client that meets it.
 Error store_failure(const std::string& what, const Error& why) {

@@ -1,0 +1,35 @@
+#pragma once
+/// \file
+/// From what a job has measured to its plans: what the workers of the server do. May be called at
+/// once from several threads.
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "harpe/base/result.h"
+#include "harpe/frontier/frontier.h"
+#include "harpe/job/job.h"
+#include "harpe/job/job_spec.h"
+#include "harpe/job/plan_table.h"
+
+namespace harpe {
+
+struct Characterized {
+  Result<PlanTable> plans;
+  std::string json;                  ///< of the plans, as the store keeps them
+  std::optional<Frontier> frontier;  ///< in which better plans may be searched
+};
+
+/// The first plans to be had: close to the best, and hundreds of them in less than a second.
+/// \param fraction  how much is done, from 0 to 1; \param wanted  asked now and then: false ends it
+Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& request,
+                               const std::string& id, std::atomic<double>& fraction,
+                               std::function<bool()> wanted);
+
+/// As good as they get, some tens of milliseconds each, and nowhere worse than `first`.
+Characterized better_plans(const JobSpec& spec, const Frontier& frontier, const PlanTable& first,
+                           std::atomic<double>& fraction, std::function<bool()> wanted);
+
+}  // namespace harpe
