@@ -189,6 +189,13 @@ void add_job_options(CLI::App& app, JobArguments& arguments, bool with_job = tru
   add_server_options(app, arguments.server);
 }
 
+void add_pipeline(CLI::App& app, JobArguments& arguments) {
+  app.add_option("PIPELINE", arguments.pipeline, "Number of the pipeline (data rank), from 0")
+      ->type_name("PIPELINE")
+      ->required()
+      ->group("Arguments");
+}
+
 void add_looking(Commands& commands, CLI::App& job) {
   const auto all = std::make_shared<JobArguments>();
   add_job_options(commands.add(job, "list",
@@ -240,10 +247,7 @@ void add_telling(Commands& commands, CLI::App& job) {
       "harpe job straggler gpt3 1 1.2 --for 30min",
       [slow](Console&) { return tell_straggler(*slow); });
   add_job_options(straggler, *slow);
-  straggler.add_option("PIPELINE", slow->pipeline, "Number of the pipeline (data rank), from 0")
-      ->type_name("PIPELINE")
-      ->required()
-      ->group("Arguments");
+  add_pipeline(straggler, *slow);
   straggler.add_option("FACTOR", slow->factor, "How many times longer its iterations take: 1.2")
       ->type_name("FACTOR")
       ->required()
@@ -258,10 +262,7 @@ void add_telling(Commands& commands, CLI::App& job) {
                    "All pipelines return to the plan that the job wishes.",
                    "harpe job heal gpt3 1", [healed](Console&) { return heal(*healed); });
   add_job_options(heal_app, *healed);
-  heal_app.add_option("PIPELINE", healed->pipeline, "Number of the pipeline (data rank), from 0")
-      ->type_name("PIPELINE")
-      ->required()
-      ->group("Arguments");
+  add_pipeline(heal_app, *healed);
 
   const auto wished = std::make_shared<JobArguments>();
   CLI::App& wish_app = commands.add(

@@ -107,9 +107,7 @@ TEST(Plans, AProfileThatMovesMeanwhileMakesThemOld) {
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
-  for (int pipeline = 0; pipeline < 2; ++pipeline) played.training.slow[{pipeline, 1}] = 1.25;
-  ASSERT_TRUE(played.training.run_until(
-      played.job, [&] { return played.job.phase() == JobPhase::kProfiling; }, 50));
+  ASSERT_TRUE(played.measures_again_when_slower(1));
   const PlanTable* plans = played.job.plans();
   while (played.job.phase() == JobPhase::kProfiling) {
     ASSERT_EQ(played.job.plans(), plans);

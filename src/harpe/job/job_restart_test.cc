@@ -162,9 +162,7 @@ TEST(Job, WhatIsMeasuredAgainAfterARollBackSurvivesANewStart) {
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
-  for (int pipeline = 0; pipeline < 2; ++pipeline) played.training.slow[{pipeline, 1}] = 1.25;
-  ASSERT_TRUE(played.training.run_until(
-      played.job, [&] { return played.job.phase() == JobPhase::kProfiling; }, 60));
+  ASSERT_TRUE(played.measures_again_when_slower(1));
   ASSERT_TRUE(played.job.status().rolled_back);
   played.training.start_again("second", 0);
   ASSERT_TRUE(played.training.register_all(played.job).ok());

@@ -173,10 +173,7 @@ TEST(Job, ChangedCostsAreMeasuredAgain) {
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
-  // A stage takes longer on all pipelines.
-  for (int pipeline = 0; pipeline < 2; ++pipeline) played.training.slow[{pipeline, 1}] = 1.25;
-  ASSERT_TRUE(played.training.run_until(
-      played.job, [&] { return played.job.phase() == JobPhase::kProfiling; }, 60));
+  ASSERT_TRUE(played.measures_again_when_slower(1));
   ASSERT_TRUE(played.running());
   played.settle();
   played.settle();

@@ -23,7 +23,7 @@ inline Profile truth_of(const JobSpec& spec) {
   return *synthesize({.stages = spec.shape.stages, .imbalance = 1.3, .noise = 0});
 }
 
-/// A job with its training, all ranks registered.
+/// A job with its training.
 struct Played {
   explicit Played(const JobSpec& spec, SimulatedTraining::Options options = {})
       : job(*Job::create(spec, Seconds{1.8e9})), training(spec, truth_of(spec), options) {}
@@ -33,6 +33,12 @@ struct Played {
         job, [&] { return job.phase() == JobPhase::kRunning && job.plans() != nullptr; }, 2000);
   }
   void settle() { training.run(job, 8); }
+  /// A stage takes a quarter longer on all pipelines. \return  whether the job measures again
+  bool measures_again_when_slower(int stage) {
+    for (int pipeline = 0; pipeline < job.spec().shape.data; ++pipeline)
+      training.slow[{pipeline, stage}] = 1.25;
+    return training.run_until(job, [&] { return job.phase() == JobPhase::kProfiling; }, 60);
+  }
 
   Job job;
   SimulatedTraining training;
