@@ -81,6 +81,40 @@ class Crashes(ServerTest):
         self.assertEqual(second.returncode, 75, second.stderr)
 
 
+class Commands(ServerTest):
+    """`harpe job` against a running server."""
+
+    def job(self, *arguments, server=None):
+        return subprocess.run([self.harpe, "job", *arguments, "--server", server or f"http://{self.address}"],
+                              capture_output=True, text=True, timeout=60)
+
+    def test_what_was_told_stands_in_the_log(self):
+        self.start()
+        self.begin(data=2)
+        self.wait_for_phase("running")
+        self.assertEqual(self.job("straggler", "j", "1", "1.2").returncode, 0)
+        log = self.job("log", "j")
+        self.assertEqual(log.returncode, 0, log.stderr)
+        self.assertRegex(log.stdout, r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  now straggling$")
+
+    def test_mistakes_are_named_as_they_were_made(self):
+        self.start()
+        self.begin()
+        for said, arguments in (("--for must be longer than 0", ("straggler", "j", "0", "1.2", "--for", "0")),
+                                ("at least 1", ("straggler", "j", "0", "0.8")),
+                                ("letters, digits", ("show", "a/b"))):
+            told = self.job(*arguments)
+            self.assertEqual(told.returncode, 2, arguments)
+            self.assertIn(said, told.stderr)
+        told = self.job("list", server=f"http://{self.address}/v1")
+        self.assertEqual(told.returncode, 2)
+        self.assertIn("ends with its host and port", told.stderr)
+        self.assertIn("is `harpe serve` running there?", self.job("watch", "j", server="http://127.0.0.1:9").stderr)
+        slash = self.ask("PUT", "/v1/jobs/k/", specification())
+        self.assertEqual(slash.status, 404)
+        self.assertIn("slash", slash.json()["error"]["message"])
+
+
 class Contract(ServerTest):
     BODIES = {
         ("PUT", "/v1/jobs/{job}"): specification(),

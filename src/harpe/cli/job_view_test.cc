@@ -45,6 +45,11 @@ TEST(JobView, ListsJobsInATable) {
   EXPECT_NE(jobs_table(R"({"jobs": [], "unreachable": ["http://b:1"]})", false)
                 .find("did not answer: http://b:1"),
             std::string::npos);
+  const std::string log = log_text(
+      R"({"events": [{"at": 1, "kind": "phase", "text": "running"}, {"at": 2, "kind": "warning", "text": "w"}]})");
+  EXPECT_NE(log.find("  now running\n"), std::string::npos) << log;
+  EXPECT_NE(log.find("  warning: w\n"), std::string::npos) << log;
+  EXPECT_EQ(log_text("not JSON"), "nothing yet\n");
   const std::string table = jobs_table(
       R"({"jobs": [{"id": "a", "phase": "profiling", "profiling": {"fraction": 0.42}, "ranks": 8,
                     "ranks_registered": 8, "stragglers": [], "saved_j": 12}]})",

@@ -66,6 +66,20 @@ TEST(JobJson, EveryFaultOfASpecificationIsNamed) {
   EXPECT_NE(text_of("{"), "");
 }
 
+TEST(JobJson, AWishWhoseValueIsWrongHasThatFaultAlone) {
+  for (const char* text : {R"({"slowdown": "5%"})", R"({"slowdown": -0.1})",
+                           R"({"power_cap_w": 0})", R"({"least_energy": 1})"}) {
+    const auto wish = parse_wish(text);
+    ASSERT_FALSE(wish.ok()) << text;
+    EXPECT_EQ(wish.error().faults.size(), 1U) << wish.error().text();
+    EXPECT_EQ(wish.error().text().find("exactly one"), std::string::npos) << wish.error().text();
+  }
+  for (const char* text :
+       {"{}", R"({"least_energy": false})", R"({"slowdown": 0, "deadline_s": 1})"}) {
+    EXPECT_NE(parse_wish(text).error().text().find("exactly one"), std::string::npos) << text;
+  }
+}
+
 TEST(JobJson, ReportsAndRegistrationsReadBackTheSame) {
   const RankRegistration rank{.place = {1, 2, 3},
                               .session = "abc",
