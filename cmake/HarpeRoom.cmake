@@ -73,6 +73,25 @@ function(harpe_test)
     PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT})
 endfunction()
 
+# A library that stands in for one of a vendor and answers as a test tells it, loaded as that is: a
+# test or benchmark finds its file in the definition of the same name in capitals.
+#   harpe_scripted_library(nvml_test scripted_nvml nvml/scripted_nvml.cc [DEFINITION ...])
+function(harpe_scripted_library user name source)
+  if(NOT TARGET ${user})
+    return()
+  endif()
+  if(NOT TARGET ${name})
+    add_library(${name} MODULE ${source})
+    # Without the sanitizers of this build, as the libraries of vendors are.
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Werror)
+    target_compile_definitions(${name} PRIVATE ${ARGN})
+  endif()
+  string(TOUPPER ${name} definition)
+  target_compile_definitions(${user} PRIVATE ${definition}="$<TARGET_FILE:${name}>")
+  add_dependencies(${user} ${name})
+endfunction()
+
 # All fuzz targets.
 add_custom_target(harpe_fuzz_targets)
 

@@ -41,7 +41,7 @@ void remember(const std::string& name, std::uint64_t number) {
   script().values[name] = number;
 }
 
-unsigned small(const std::string& name, std::uint64_t otherwise) {
+[[maybe_unused]] unsigned small(const std::string& name, std::uint64_t otherwise) {
   return static_cast<unsigned>(value(name, otherwise));
 }
 

@@ -31,11 +31,13 @@ class ScriptedLibrary {
   }
   int calls(const char* function) { return find<int(const char*)>("script_calls")(function); }
 
- private:
+ protected:
   template <class Function>
   Function* find(const char* name) {
     return reinterpret_cast<Function*>(::dlsym(handle_, name));
   }
+
+ private:
   void* handle_;
 };
 
