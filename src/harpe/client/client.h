@@ -15,8 +15,8 @@
 /// clocks, and a line says so once; both are looked for again and again. No exception comes out.
 ///
 /// Threads. One thread, or several one after another, calls `on_...`; `counts` may be called from
-/// any. Where instructions only enqueue work on a device, give their true times afterwards
-/// (`on_iteration_end`).
+/// any. Where instructions only put work into a queue of their device, say which one
+/// (`follow_stream`).
 
 #include <cstdint>
 #include <memory>
@@ -55,12 +55,23 @@ class RankClient {
                                     int micro_batch = -1) noexcept = 0;
   virtual void on_instruction_end() noexcept = 0;
 
+  /// Where calls only put work into a stream of a GPU (`stream`: cudaStream_t or hipStream_t; null:
+  /// the default one): from now on, what is told counts from when the device gets there. Each call
+  /// then puts an event into the stream, and a thread of the client's waits for it; training and
+  /// the device wait for nobody. Instructions are reported with the device's times. Again, and
+  /// cheaply, whenever training goes on in another stream of that GPU.
+  ///
+  /// Fails, and changes nothing, where this process uses neither CUDA nor HIP, or the calling
+  /// thread no GPU yet.
+  virtual Status follow_stream(void* stream) noexcept = 0;
+
   /// The iteration's number, alike on all ranks. May be left out: the first instruction after the
   /// last of the schedule's list begins the next iteration, counted from 0.
   virtual void on_iteration_begin(std::int64_t iteration) noexcept = 0;
   /// May be left out. `device_times`: when each instruction of this iteration began and ended on
   /// the device, in the order told and on the clock of `system_clock` (CLOCK_BOOTTIME); they
-  /// replace the times of the calls. Allocates, and may wait shortly, where there are some.
+  /// replace the times of the calls. Allocates, and may wait shortly, where there are some. A
+  /// stream that is followed says it by itself.
   virtual void on_iteration_end(std::span<const TimeSpan> device_times = {}) noexcept = 0;
 
   /// Where calls return before the device has done the work, its times are known long after the

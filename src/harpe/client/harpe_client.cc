@@ -83,6 +83,15 @@ void harpe_client_instruction_end(harpe_client* client) {
   if (client != nullptr) client->client->on_instruction_end();
 }
 
+int harpe_client_follow_stream(harpe_client* client, void* stream, char* error, size_t error_size) {
+  say("", error, error_size);
+  if (client == nullptr) return 0;
+  const harpe::Status followed = client->client->follow_stream(stream);
+  if (followed) return 0;
+  say(followed.error().text(), error, error_size);
+  return -1;
+}
+
 void harpe_client_iteration_begin(harpe_client* client, int64_t iteration) {
   if (client != nullptr) client->client->on_iteration_begin(iteration);
 }

@@ -72,6 +72,16 @@ void harpe_client_stop(harpe_client* client);
 void harpe_client_instruction_begin(harpe_client* client, int kind, int chunk, int micro_batch);
 void harpe_client_instruction_end(harpe_client* client);
 
+/**
+ * Where calls only put work into a stream of a GPU (cudaStream_t or hipStream_t; NULL: the default
+ * one): from now on, what is told counts from when the device gets there. Again whenever training
+ * goes on in another stream. Call it once the model is on the device.
+ *
+ * \return 0; or -1, with a reason in `error`, where this process uses neither CUDA nor HIP, or this
+ *         thread no GPU yet
+ */
+int harpe_client_follow_stream(harpe_client* client, void* stream, char* error, size_t error_size);
+
 /** May be left out: see docs/client.md. */
 void harpe_client_iteration_begin(harpe_client* client, int64_t iteration);
 

@@ -52,6 +52,7 @@ static void a_null_client_does_nothing(void) {
   harpe_client_iteration_end(NULL, NULL, 0);
   harpe_client_device_times(NULL, 0, NULL, 0);
   harpe_client_await_device_times(NULL, 1);
+  EXPECT(harpe_client_follow_stream(NULL, NULL, NULL, 0) == 0);
   EXPECT(!harpe_client_registered(NULL));
   harpe_client_counts counts;
   memset(&counts, 7, sizeof counts);
@@ -71,6 +72,8 @@ static void training_goes_on_without_a_server(void) {
       hear, &heard, error, sizeof error);
   if (client == NULL) fprintf(stderr, "%s\n", error);
   EXPECT(client != NULL);
+  EXPECT(harpe_client_follow_stream(client, NULL, error, sizeof error) == -1);
+  EXPECT(strstr(error, "neither CUDA") != NULL);
   for (int i = 0; i < 3; i++) iterate(client);
   int64_t now = harpe_client_now();
   harpe_span times[4] = {

@@ -14,6 +14,7 @@
 #include "harpe/client/instruction_cursor.h"
 #include "harpe/client/measured_gpu.h"
 #include "harpe/client/pacer.h"
+#include "harpe/client/stream_follower.h"
 #include "harpe/client/wanted_clock.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/job/job_json.h"
@@ -23,6 +24,8 @@ namespace {
 
 constexpr std::size_t kTraining = 0;  // teller of the clock link, reader of the orders
 constexpr Megahertz kFree{0};         // takes the lock off
+/// Of reports for the times of a stream, such as while a device loads its first kernels.
+constexpr Seconds kLongestWait{60};
 
 void write_to_standard_error(const std::string& text) {
   std::fprintf(stderr, "harpe: %s\n", text.c_str());
@@ -47,6 +50,7 @@ class IdleClient final : public RankClient {
  public:
   void on_instruction_begin(InstructionKind, int, int) noexcept override {}
   void on_instruction_end() noexcept override {}
+  Status follow_stream(void*) noexcept override { return ok_status(); }
   void on_iteration_begin(std::int64_t) noexcept override {}
   void on_iteration_end(std::span<const TimeSpan>) noexcept override {}
   void await_device_times(Seconds) noexcept override {}
@@ -94,6 +98,7 @@ class ActiveClient final : public RankClient {
   }
 
   ~ActiveClient() override {
+    follower_.reset();
     pacer_->stop();
     courier_->stop();
   }
@@ -101,6 +106,97 @@ class ActiveClient final : public RankClient {
   ActiveClient& operator=(const ActiveClient&) = delete;
 
   void on_instruction_begin(InstructionKind kind, int chunk, int micro_batch) noexcept override {
+    if (follower_) {
+      return tell({.kind = Told::kInstructionBegin,
+                   .instruction = kind,
+                   .chunk = chunk,
+                   .micro_batch = micro_batch});
+    }
+    begin_instruction(kind, chunk, micro_batch);
+  }
+  void on_instruction_end() noexcept override {
+    if (follower_) return tell({.kind = Told::kInstructionEnd});
+    end_instruction();
+  }
+  void on_iteration_begin(std::int64_t iteration) noexcept override {
+    if (follower_) return tell({.kind = Told::kIterationBegin, .iteration = iteration});
+    begin_iteration(iteration);
+  }
+  void on_iteration_end(std::span<const TimeSpan> device_times) noexcept override {
+    if (follower_) return tell({.kind = Told::kIterationEnd});
+    if (!device_times.empty()) on_device_times(iteration_, device_times);
+    end_iteration();
+  }
+
+  Status follow_stream(void* stream) noexcept override {
+    if (!follower_) {
+      auto follower = StreamFollower::start(
+          {.reached = [this](const StreamCall& call) { return take(call); },
+           .times = [this](std::int64_t iteration,
+                           std::span<const TimeSpan> times) { on_device_times(iteration, times); },
+           .notice = notice_},
+          system_clock());
+      if (!follower) return std::move(follower).error();
+      await_device_times(kLongestWait);
+      follower_ = *std::move(follower);
+    }
+    stream_ = stream;
+    return ok_status();
+  }
+
+  void await_device_times(Seconds most) noexcept override { courier_->await_device_times(most); }
+
+  void on_device_times(std::int64_t iteration, std::span<const TimeSpan> times) noexcept override {
+    try {
+      courier_->device_times(iteration, {times.begin(), times.end()});
+    } catch (const std::bad_alloc&) {
+      lost_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+
+  Counts counts() const noexcept override {
+    return {.iterations = iterations_.load(std::memory_order_relaxed),
+            .instructions = instructions_.load(std::memory_order_relaxed),
+            .clock_changes = clock_changes_.load(std::memory_order_relaxed) + pacer_->asked_ahead(),
+            .asked_ahead = pacer_->asked_ahead(),
+            .unexpected = unexpected_.load(std::memory_order_relaxed),
+            .unknown = unknown_.load(std::memory_order_relaxed),
+            .reports_sent = courier_->reports_sent(),
+            .reports_dropped = courier_->reports_dropped(),
+            .events_lost = ring_.lost() + lost_.load(std::memory_order_relaxed),
+            .version = version_.load(std::memory_order_relaxed)};
+  }
+  bool registered() const noexcept override { return courier_->registered(); }
+
+ private:
+  using Told = RankEvent::Kind;
+  static constexpr double kShareOfLatency = 0.7;
+
+  void tell(const StreamCall& call) noexcept {
+    if (!follower_->tell(stream_, call)) lost_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  // What calls mean, when the device gets there: on training's thread, or all on the follower's.
+
+  std::int64_t take(const StreamCall& call) noexcept {
+    switch (call.kind) {
+      case Told::kIterationBegin:
+        begin_iteration(call.iteration);
+        break;
+      case Told::kIterationEnd:
+        end_iteration();
+        break;
+      case Told::kInstructionBegin:
+        begin_instruction(call.instruction, call.chunk, call.micro_batch);
+        break;
+      case Told::kInstructionEnd:
+        end_instruction();
+        break;
+    }
+    return iteration_;
+  }
+
+  void begin_instruction(InstructionKind kind, int chunk, int micro_batch) noexcept {
     if (cursor_.next() < 0 || iteration_ < 0) begin_iteration(iteration_ + 1);
     const InstructionCursor::Taken taken = cursor_.take(kind, chunk, micro_batch);
     if (!taken.expected) note_unexpected(taken.position >= 0);
@@ -115,50 +211,20 @@ class ActiveClient final : public RankClient {
                 .clock = clock,
                 .next_clock = next,
                 .step = wanted_.steps(),
-                .kind = RankEvent::Kind::kInstructionBegin,
+                .kind = Told::kInstructionBegin,
                 .instruction = kind,
                 .chunk = static_cast<std::uint16_t>(chunk)});
   }
 
-  void on_instruction_end() noexcept override {
-    ring_.push({.at = system_clock().now(), .kind = RankEvent::Kind::kInstructionEnd});
+  void end_instruction() noexcept {
+    ring_.push({.at = system_clock().now(), .kind = Told::kInstructionEnd});
     // The GPU waits now, or its next instruction begins: either way its clock is wanted.
     want(next_clock());
   }
 
-  void on_iteration_begin(std::int64_t iteration) noexcept override { begin_iteration(iteration); }
-
-  void on_iteration_end(std::span<const TimeSpan> device_times) noexcept override {
-    if (!device_times.empty()) on_device_times(iteration_, device_times);
-    ring_.push({.at = system_clock().now(), .kind = RankEvent::Kind::kIterationEnd});
+  void end_iteration() noexcept {
+    ring_.push({.at = system_clock().now(), .kind = Told::kIterationEnd});
   }
-
-  void await_device_times(Seconds most) noexcept override { courier_->await_device_times(most); }
-
-  void on_device_times(std::int64_t iteration, std::span<const TimeSpan> times) noexcept override {
-    try {
-      courier_->device_times(iteration, {times.begin(), times.end()});
-    } catch (const std::bad_alloc&) {
-      times_lost_.fetch_add(1, std::memory_order_relaxed);
-    }
-  }
-
-  Counts counts() const noexcept override {
-    return {.iterations = iterations_.load(std::memory_order_relaxed),
-            .instructions = instructions_.load(std::memory_order_relaxed),
-            .clock_changes = clock_changes_.load(std::memory_order_relaxed) + pacer_->asked_ahead(),
-            .asked_ahead = pacer_->asked_ahead(),
-            .unexpected = unexpected_.load(std::memory_order_relaxed),
-            .unknown = unknown_.load(std::memory_order_relaxed),
-            .reports_sent = courier_->reports_sent(),
-            .reports_dropped = courier_->reports_dropped(),
-            .events_lost = ring_.lost() + times_lost_.load(std::memory_order_relaxed),
-            .version = version_.load(std::memory_order_relaxed)};
-  }
-  bool registered() const noexcept override { return courier_->registered(); }
-
- private:
-  static constexpr double kShareOfLatency = 0.7;
 
   /// Of one writer.
   static void count(std::atomic<std::uint64_t>& counter) noexcept {
@@ -177,7 +243,7 @@ class ActiveClient final : public RankClient {
     ring_.push({.at = system_clock().now(),
                 .number = iteration,
                 .version = version,
-                .kind = RankEvent::Kind::kIterationBegin});
+                .kind = Told::kIterationBegin});
     want(clock_at(cursor_.first()));
   }
 
@@ -223,16 +289,18 @@ class ActiveClient final : public RankClient {
   PublishedOrders orders_;
   std::unique_ptr<ClockLink> clocks_;
 
-  // Of training's thread.
+  // Of training's thread, or the follower's.
   std::int64_t iteration_ = -1;
   const StageOrders* in_force_ = nullptr;   ///< held by `orders_`
   const StageOrders* following_ = nullptr;  ///< in the next iteration, as far as is known
   bool told_unexpected_ = false;
   std::atomic<std::uint64_t> iterations_ = 0, instructions_ = 0, clock_changes_ = 0;
-  std::atomic<std::uint64_t> unexpected_ = 0, unknown_ = 0, version_ = 0, times_lost_ = 0;
+  std::atomic<std::uint64_t> unexpected_ = 0, unknown_ = 0, version_ = 0, lost_ = 0;
 
   std::unique_ptr<Courier> courier_;
-  std::unique_ptr<Pacer> pacer_;  ///< last: it uses all of the above
+  std::unique_ptr<Pacer> pacer_;              ///< uses all of the above
+  void* stream_ = nullptr;                    ///< of training's thread
+  std::unique_ptr<StreamFollower> follower_;  ///< last: it uses all of the above
 };
 
 }  // namespace

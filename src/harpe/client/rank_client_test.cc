@@ -13,6 +13,7 @@
 #include "harpe/agent/gpu_testing.h"
 #include "harpe/client/client.h"
 #include "harpe/client/client_testing.h"
+#include "harpe/client/scripted_cuda_testing.h"
 #include "harpe/hw/system_clock.h"
 
 namespace harpe {
@@ -164,6 +165,36 @@ TEST_F(ClientTest, ReportsWaitForTimesOfTheDeviceAndAreDroppedWithout) {
   EXPECT_DOUBLE_EQ(reports[1].instructions[1].time.value, 1);
 }
 
+TEST_F(ClientTest, ReportsTellTimesOfTheStreamThatIsFollowed) {
+  ScriptedCuda cuda;
+  start_agent();
+  auto client = started();
+  ASSERT_TRUE(registers(*client));
+  ASSERT_TRUE(client->follow_stream(nullptr).ok());
+  std::uint64_t device = 1'000'000'000;
+  cuda.value("device_ns", device);
+  for (std::int64_t i = 0; i < 3; ++i) {
+    client->on_iteration_begin(i);
+    for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+      for (const auto kind : {kForward, kBackward}) {
+        client->on_instruction_begin(kind, 0, micro_batch);
+        device += kind == kForward ? 3'000'000 : 5'000'000;
+        cuda.put([&cuda, device] { cuda.value("device_ns", device); });
+        client->on_instruction_end();
+      }
+    }
+    client->on_iteration_end();
+  }
+  client.reset();
+  const auto reports = server_.reports();
+  ASSERT_THAT(reports, SizeIs(3));
+  for (const IterationReport& report : reports) {
+    ASSERT_THAT(report.instructions, SizeIs(2));
+    EXPECT_NEAR(report.instructions[0].time.value, 0.006, 1e-6) << "two forwards";
+    EXPECT_NEAR(report.instructions[1].time.value, 0.010, 1e-6) << "two backwards";
+  }
+}
+
 TEST_F(ClientTest, EachInstructionGetsItsOwnClockFromTheIterationOnThatWasOrdered) {
   start_agent();
   order(R"({"version": 1, "from_iteration": 0, "purpose": "full_speed", "clocks_mhz": [1200]},
@@ -193,6 +224,38 @@ TEST_F(ClientTest, EachInstructionGetsItsOwnClockFromTheIterationOnThatWasOrdere
   EXPECT_TRUE(becomes_locked(1080)) << "the first of the next iteration";
   client.reset();
   EXPECT_TRUE(becomes_locked(std::nullopt)) << "given back";
+}
+
+TEST_F(ClientTest, ClocksFollowTheStreamWhereTrainingRunsAhead) {
+  ScriptedCuda cuda;
+  start_agent();
+  order(R"({"version": 1, "from_iteration": 0, "purpose": "plan",
+            "clocks_mhz": [1080, 900, 1200, 600]})");
+  auto client = started();
+  ASSERT_TRUE(registers(*client));
+  const Status followed = client->follow_stream(nullptr);
+  ASSERT_TRUE(followed.ok()) << followed.error().text();
+  // The whole iteration lies in the device's queue before it does any of it.
+  std::vector<std::promise<void>> gates;
+  gates.push_back(cuda.put_gate());
+  client->on_iteration_begin(0);
+  for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+    for (const auto kind : {kForward, kBackward}) {
+      client->on_instruction_begin(kind, 0, micro_batch);
+      gates.push_back(cuda.put_gate());
+      client->on_instruction_end();
+    }
+  }
+  client->on_iteration_end();
+  EXPECT_EQ(client->counts().instructions, 0);
+  EXPECT_EQ(locked(), std::nullopt);
+  for (std::size_t i = 0; const int clock : {1080, 900, 1200, 600, 1080}) {
+    gates[i++].set_value();
+    EXPECT_TRUE(becomes_locked(clock)) << "work " << i;
+  }
+  client->on_iteration_begin(1);
+  ASSERT_TRUE(comes_true([&] { return client->counts().iterations == 2; }));
+  EXPECT_THAT(notices(), IsEmpty());
 }
 
 TEST_F(ClientTest, AnInstructionOutOfOrderGetsItsOwnClockAndIsToldOnce) {
