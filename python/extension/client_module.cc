@@ -214,7 +214,6 @@ std::optional<InstructionKind> kind_in(ClientObject* self, PyObject* argument) {
   return static_cast<InstructionKind>(*kind);
 }
 
-constexpr double kLongestWait = 3600;
 constexpr const char* kParameters[] = {"kind", "chunk", "micro_batch"};
 
 /// Which of the parameters a keyword names; -1 for none.
@@ -294,28 +293,21 @@ std::optional<std::vector<TimeSpan>> spans_in(PyObject* times) {
   return spans;
 }
 
-PyObject* on_device_times(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  RankClient* client = client_of(of(self));
-  if (client == nullptr) return none();
-  const bool is_number = count == 2 && PyLong_Check(arguments[0]) != 0;
-  const long long iteration = is_number ? PyLong_AsLongLong(arguments[0]) : -1;
-  const auto spans = iteration < 0 ? std::nullopt : spans_in(arguments[1]);
-  if (!spans) {
-    return misused(of(self), "on_device_times takes an iteration and whole numbers, begin and end");
-  }
-  Py_BEGIN_ALLOW_THREADS  // NOLINT
-      client->on_device_times(iteration, *spans);
-  Py_END_ALLOW_THREADS  // NOLINT
+/// Why the stream cannot be followed, as text; None where it can.
+PyObject* follow_stream(PyObject* self, PyObject* argument) {
+  std::string refused = "the client has been closed";
+  if (RankClient* client = client_of(of(self))) {
+    void* const stream = PyLong_Check(argument) != 0 ? PyLong_AsVoidPtr(argument) : nullptr;
+    if (PyLong_Check(argument) == 0 || PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      refused = "a stream is a number, or one of torch's, not " + text_of(argument);
+    } else if (Status followed = client->follow_stream(stream); followed) {
       return none();
-}
-
-PyObject* await_device_times(PyObject* self, PyObject* argument) {
-  const double seconds = PyFloat_AsDouble(argument);
-  if (!(seconds >= 0 && seconds <= kLongestWait)) {
-    return misused(of(self), "device times are waited for from zero seconds to an hour");
+    } else {
+      refused = followed.error().text();
+    }
   }
-  if (RankClient* client = client_of(of(self))) client->await_device_times(Seconds{seconds});
-  return none();
+  return PyUnicode_DecodeUTF8(refused.data(), static_cast<Py_ssize_t>(refused.size()), "replace");
 }
 
 PyObject* on_iteration_end(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
@@ -403,10 +395,7 @@ PyMethodDef methods[] = {  // NOLINT: CPython keeps a pointer that is not const
      "on_iteration_begin(iteration)\n--\n\nAn iteration begins; its number is alike on all ranks."},
     {"on_iteration_end", as_method(on_iteration_end), METH_FASTCALL,
      "on_iteration_end(device_times=None)\n--\n\nThe iteration has ended."},
-    {"on_device_times", as_method(on_device_times), METH_FASTCALL,
-     "on_device_times(iteration, device_times)\n--\n\nWhen its instructions ran on the device."},
-    {"await_device_times", await_device_times, METH_O,
-     "await_device_times(seconds)\n--\n\nReports wait so long for such times; 0: they do not."},
+    {"_follow_stream", follow_stream, METH_O, "Why that cannot be done, or None."},
     {"_counts", counts, METH_NOARGS, "What has happened since the start, as a tuple."},
     {"_say", say, METH_O, "Tells a person something."},
     {"notices", notices, METH_NOARGS,

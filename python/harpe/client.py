@@ -98,6 +98,7 @@ class Client(RankClient):
     """
 
     _next_iteration = 0
+    _told_refused = False
 
     def instruction(self, kind: int | str, chunk: int = 0, micro_batch: int = -1) -> _Instruction:
         """Around one computation of any kind (``harpe.client.KINDS``).
@@ -113,6 +114,21 @@ class Client(RankClient):
     def backward(self, chunk: int = 0, micro_batch: int = -1) -> _Instruction:
         """Around the backward computation of one micro-batch, without sending and receiving."""
         return _Instruction(self, _BACKWARD, chunk, micro_batch)
+
+    def follow_stream(self, stream: Any = 0) -> bool:
+        """Where calls only put work into a stream of a GPU: from now on, what is told counts from
+        when the device gets there.
+
+        ``stream`` is one of torch's (``torch.cuda.current_stream()``) or its number; 0 is the
+        default one. Call it once the model is on the device, and again whenever training goes on in
+        another stream. False where that cannot be done, which a line says once.
+        """
+        handle = getattr(stream, "cuda_stream", stream)
+        refused = self._follow_stream(handle)
+        if refused and not self._told_refused:
+            self._told_refused = True
+            self._say(f"{refused}; clocks follow training's calls")
+        return refused is None
 
     def iteration(self, number: int | None = None) -> _Iteration:
         """Around one iteration; may be left out. Numbers are alike on all ranks, and rise."""

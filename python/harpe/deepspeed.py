@@ -16,9 +16,9 @@ from collections import Counter
 from typing import Any
 
 from .client import Client
-from .device_times import recorder_for
 from .errors import InvalidInputError
 from .hooks import BACKWARD, FORWARD, WEIGHT, Attached, Steps, Undo, client_for
+from .streams import recorder_for
 
 __all__ = ["Attached", "attach", "job_fields"]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .client import KINDS, Client, start
-from .device_times import Recorder
 from .errors import InvalidInputError
+from .streams import Recorder
 
 __all__ = [
     "BACKWARD",
@@ -68,10 +68,6 @@ class Steps:
         """Ends what was left open, unless that is a part of another instruction."""
         if not self._within:
             self.end()
-
-    def close(self) -> None:
-        self.end_iteration()
-        self._recorder.close()
 
     def around(
         self,
@@ -184,6 +180,6 @@ class Attached:
     def detach(self) -> None:
         """Leaves the framework as it was, and ends the client if ``attach`` has made it."""
         self._undo.all()
-        self._steps.close()
+        self._steps.end_iteration()
         if self._owns_client:
             self.client.close()

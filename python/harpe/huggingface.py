@@ -19,9 +19,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from .client import Client
-from .device_times import recorder_for
 from .errors import InvalidInputError
 from .hooks import BACKWARD, FORWARD, Attached, Steps, Undo, client_for
+from .streams import recorder_for
 
 if TYPE_CHECKING:
 

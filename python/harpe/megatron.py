@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .client import Client, start
-from .device_times import recorder_for
 from .errors import Error, InvalidInputError
 from .hooks import BACKWARD, FORWARD, Steps, Undo
+from .streams import recorder_for
 
 __all__ = ["Attached", "attach", "interleaved_lists", "virtual_micro_batches"]
 
@@ -89,7 +89,7 @@ class Attached:
         """Leaves Megatron as it was, and ends the client if it was started here."""
         self._undo.all()
         if self._steps is not None:
-            self._steps.close()
+            self._steps.end_iteration()
         if self.client is not None and self._owns_client:
             self.client.close()
 

@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from .client import Client
-from .device_times import recorder_for
 from .errors import InvalidInputError
 from .hooks import (
     BACKWARD,
@@ -31,6 +30,7 @@ from .hooks import (
     Undo,
     client_for,
 )
+from .streams import recorder_for
 
 __all__ = ["Attached", "attach", "job_fields", "place_of"]
 

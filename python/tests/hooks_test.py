@@ -18,7 +18,6 @@ class Story:
         self.instructions: list[tuple[int, int, int]] = []
         self.iterations: list[int] = []
         self.in_iteration = self.in_instruction = False
-        self.closed = False
 
     def begin(self, kind: int, chunk: int, micro_batch: int) -> None:
         assert self.in_iteration
@@ -39,10 +38,6 @@ class Story:
         assert self.in_iteration
         assert not self.in_instruction
         self.in_iteration = False
-
-    def close(self) -> None:
-        assert not self.in_iteration
-        self.closed = True
 
 
 calls = st.sampled_from(
@@ -73,8 +68,8 @@ def test_the_story_is_well_formed_whatever_happens(calls: list[str]) -> None:
             assert functions[call]() == 5
         else:
             getattr(steps, call)()
-    steps.close()
-    assert story.closed
+    steps.end_iteration()
+    assert not story.in_iteration
     assert story.iterations == list(range(len(story.iterations)))
 
 

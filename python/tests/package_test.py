@@ -27,7 +27,7 @@ def run(code: str, package: Path) -> str:
 def test_an_import_brings_nothing_but_the_standard_library(package: Path) -> None:
     code = """
 before = set(sys.modules)
-import harpe, harpe.client, harpe.device_times, harpe.hooks, harpe.torch_pipelining
+import harpe, harpe.client, harpe.hooks, harpe.streams, harpe.torch_pipelining
 import harpe.megatron, harpe.deepspeed
 new = {name.partition(".")[0] for name in set(sys.modules) - before}
 print(sorted(new - set(sys.stdlib_module_names) - {"harpe"}))
