@@ -150,13 +150,14 @@ def page(result, history, spans, frontier, notices):
         for phase in ("planned", "straggling", "recovered") for one in [result[phase]])
     log = "".join(f"<li>{html.escape(text)}</li>" for text in notices)
     full = result["full_speed"]
-    faster = f"{planned['slowdown_percent']:.1f}".removeprefix("-")
+    slower = planned["slowdown_percent"]
+    pace = "in the same time" if abs(slower) < 0.25 else f"{abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Harpe at work</title>
 <style>{STYLE}</style></head><body>
 <h1>Harpe at work: from the first iteration to a straggler and back</h1>
 <p>Two pipelines of four stages trained together. Pipeline 0 saved <b class=saved>{planned['saved_percent']:.1f} %</b> of its
-energy with its plan, {faster} % {"slower" if planned['slowdown_percent'] >= 0 else "faster"}, and <b class=saved>{straggling['saved_percent']:.1f} %</b>
+energy with its plan, {pace}, and <b class=saved>{straggling['saved_percent']:.1f} %</b>
 while the other pipeline straggled and it did not need to hurry.</p>
 <p class=note>GPUs are simulated (A100 SXM, clocks take 10 ms to change); agent, server, ranks, sockets and plans are real.
 To be quick, profiling here may make training up to twice as long for a while; by default it is 10 % at most.</p>

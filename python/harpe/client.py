@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import weakref
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -172,7 +173,8 @@ def start(**options: Any) -> Client:
         client = Client(text)
     except Failure as failure:
         code, message = failure.args
-        raise error_of(code, message) from None
+        # Places in the JSON that these options became say nothing to whom has not written it.
+        raise error_of(code, re.sub(r"^options:\d+:\d+: ", "", message, flags=re.M)) from None
     _alive.add(client)
     return client
 

@@ -174,6 +174,15 @@ def test_wrong_options_are_all_told_at_once() -> None:
     assert "schedule" in said or "micro_batches" in said
 
 
+def test_what_is_wrong_is_told_without_places_in_json_that_nobody_wrote() -> None:
+    with pytest.raises(harpe.InvalidInputError) as caught:
+        harpe.start(server="http://127.0.0.1:9", job="a", schedule="1f1b", micro_batches="four")
+    assert "options:" not in str(caught.value)
+    assert [line for line in str(caught.value).splitlines() if "micro_batches" in line] == [
+        "micro_batches: expected an integer"
+    ]
+
+
 @pytest.mark.parametrize("place", [(0, 2, 0), (1, 0, 0), (0, 0, 1)])
 def test_a_place_outside_of_the_job_is_refused(start: Start, place: tuple[int, int, int]) -> None:
     with pytest.raises(harpe.InvalidInputError, match="no place of a job"):

@@ -142,7 +142,10 @@ void read_schedule(Fields& fields, Faults& faults, JobSpec& spec) {
     spec.schedule = std::move(*schedule);
     return;
   }
-  if (!micro_batches) return fields.fault("micro_batches", "is missing");
+  if (!micro_batches) {
+    if (fields.any("micro_batches") == nullptr) fields.fault("micro_batches", "is missing");
+    return;
+  }
   ScheduleOptions options{.stages = spec.shape.stages,
                           .micro_batches = static_cast<int>(*micro_batches)};
   if (chunks) options.chunks = static_cast<int>(*chunks);
