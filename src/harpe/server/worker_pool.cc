@@ -1,9 +1,23 @@
 #include "harpe/server/worker_pool.h"
 
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
 namespace harpe {
+namespace {
+
+constexpr int kNice = 10;
+
+/// Work may wait; those who ask the server should not.
+void let_others_go_first() {
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
+}
+
+}  // namespace
 
 WorkerPool::WorkerPool(int threads) {
   for (int i = 0; i < std::max(1, threads); ++i) threads_.emplace_back([this] { serve(); });
@@ -45,6 +59,7 @@ std::size_t WorkerPool::running() const {
 }
 
 void WorkerPool::serve() {
+  let_others_go_first();
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A few threads that take work from one queue, in order.
+/// A few threads that take work from one queue, in order, and let the rest of the program go first.
 
 #include <condition_variable>
 #include <cstddef>
