@@ -79,6 +79,7 @@ void Job::State::deploy_profile() {
 /// The ranks are at other iterations than thought: what holds is to hold from now on.
 void Job::State::deploy_again() {
   redeploy = false;
+  last_profiling = std::min(last_profiling, std::max(std::int64_t{0}, collector.newest()));
   if (deployments.empty()) return;
   Deployment newest = deployments.back();
   deployments.clear();

@@ -157,6 +157,22 @@ TEST(Job, BetterPlansAreAskedForAgainWhenTheServerStartsAgain) {
   EXPECT_EQ(played.job.phase(), JobPhase::kRunning);
 }
 
+TEST(Job, MeasuresAgainAlsoWhereIterationsAreCountedAnew) {
+  Played played(small_spec());
+  played.training.start_again("first", 5000);
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  restart_server(played);
+  played.training.start_again("first", 0);  // the same processes
+  played.training.change_report = [](IterationReport& report) {
+    report.energy = report.energy * 1.2;
+    for (InstructionTotals& totals : report.instructions) totals.energy = totals.energy * 1.2;
+  };
+  EXPECT_TRUE(played.training.run_until(
+      played.job, [&] { return played.job.phase() == JobPhase::kProfiling; }, 120));
+}
+
 TEST(Job, WhatIsMeasuredAgainAfterARollBackSurvivesANewStart) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());
