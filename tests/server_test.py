@@ -12,6 +12,9 @@ import contract
 import server_process
 from server_process import CLOCKS, CONTRACT, ServerTest, specification
 
+COSTS = {(int(stage), name, int(clock)): (float(time), float(energy))
+         for stage, name, clock, time, energy in (line.split(",") for line in server_process.PROFILE.splitlines()[1:])}
+
 
 class Crashes(ServerTest):
     def test_what_was_promised_survives_kill_9(self):
@@ -300,40 +303,141 @@ class Zeus(ServerTest):
         self.assertEqual(self.register('{"schedule": "none"}').status, 400)
         self.assertEqual(self.register('{"schedule": "1f1b", "micro_batches": 2, "stages": 3}').status, 400)
 
-    def test_results_profile_the_job(self):
+    def result(self, job, rank, schedule, iterations=4):
+        """What a rank measures that runs by a schedule."""
+        time, energy = {"forward": [], "backward": []}, {"forward": [], "backward": []}
+        for name, clock in schedule["frequencies"]:
+            cost = COSTS[rank, name, clock]
+            time[name].append(cost[0])
+            energy[name].append(cost[1])
+        answer = self.ask("POST", f"/result/{job}", {
+            "rank": rank, "iter_time": [0.35] * iterations, "iter_energy": [60.0] * iterations,
+            "time_breakdown": {name: [values] * iterations for name, values in time.items()},
+            "energy_breakdown": {name: [values] * iterations for name, values in energy.items()}})
+        self.assertEqual((answer.status, answer.body), (200, b"null"))
+
+    def restart(self):
+        self.kill()
         self.start()
+
+    def profile_by_results(self, restart_after=None):
         job = self.register(json.dumps({"schedule": "1f1b", "micro_batches": 4, "blocking_power_w": 80,
                                         "profiling": {"iterations_per_clock": 2, "most_iterations_per_clock": 2,
                                                       "warm_up": 0, "slowdown_limit": 100}})).json()
         for rank in range(2):
             self.rank(job, rank)
-        costs = {}
-        for line in server_process.PROFILE.splitlines()[1:]:
-            stage, name, clock, time, energy = line.split(",")
-            costs[int(stage), name, int(clock)] = float(time), float(energy)
-        for _ in range(60):
+        for batch in range(60):
+            if batch == restart_after:
+                self.assertEqual(self.good("GET", f"/v1/jobs/{job}")["phase"], "profiling")
+                self.restart()
             told = [answer.json() for answer in self.schedules(job)]
             if self.good("GET", f"/v1/jobs/{job}")["phase"] == "running":
                 break
             for rank, schedule in enumerate(told):
-                time, energy = {"forward": [], "backward": []}, {"forward": [], "backward": []}
-                for name, clock in schedule["frequencies"]:
-                    one = costs[rank, name, clock]
-                    time[name].append(one[0])
-                    energy[name].append(one[1])
-                result = {"rank": rank, "iter_time": [0.35] * 4, "iter_energy": [60.0] * 4,
-                          "time_breakdown": {name: [values] * 4 for name, values in time.items()},
-                          "energy_breakdown": {name: [values] * 4 for name, values in energy.items()}}
-                self.assertEqual(self.ask("POST", f"/result/{job}", result).status, 200)
+                self.result(job, rank, schedule)
         status = self.good("GET", f"/v1/jobs/{job}")
         self.assertEqual(status["phase"], "running", status)
         # What was reported came back as its profile.
         lines = self.ask("GET", f"/v1/jobs/{job}/profile").body.decode().splitlines()[1:]
-        self.assertEqual(len(lines), len(costs))
+        self.assertEqual(len(lines), len(COSTS))
         for line in lines:
             stage, name, clock, *cost = line.split(",")
-            for measured, true in zip(map(float, cost), costs[int(stage), name, int(clock)]):
+            for measured, true in zip(map(float, cost), COSTS[int(stage), name, int(clock)]):
                 self.assertAlmostEqual(measured / true, 1, places=5)
+
+    def test_results_profile_the_job(self):
+        self.start()
+        self.profile_by_results()
+
+    def test_profiling_goes_on_when_the_server_is_killed(self):
+        self.start()
+        self.profile_by_results(restart_after=2)
+
+    def test_every_result_counts_however_short(self):
+        self.start()
+        self.good("PUT", "/v1/jobs/gpt3", specification())
+        job = self.register("gpt3").json()
+        for rank in range(2):
+            self.rank(job, rank)
+        self.schedules(job)
+        self.wait_for_phase("running", "gpt3")  # the orders are the last ones
+        for _ in range(4):
+            for rank, answer in enumerate(self.schedules(job)):
+                self.result(job, rank, answer.json(), iterations=1)
+        status = self.good("GET", "/v1/jobs/gpt3")
+        self.assertEqual((status["reports"], status["reports_unused"]), (8, 0))
+
+    def test_a_training_outlives_its_server(self):
+        self.start()
+        self.good("PUT", "/v1/jobs/gpt3", specification())
+        for metadata in ("gpt3", json.dumps(specification())):
+            job = self.register(metadata).json()
+            native = metadata if metadata == "gpt3" else job
+            if native == job:
+                self.restart()  # what it may do before a rank is there
+            for rank in range(2):
+                self.assertEqual(self.rank(job, rank).status, 200)
+            self.wait_for_phase("running", native)
+            before = [answer.json() for answer in self.schedules(job)]
+            self.result(job, 0, before[0], iterations=2)
+            self.restart()
+            # The other rank ends the same iterations, and both go on.
+            self.result(job, 1, before[1], iterations=2)
+            for _ in range(3):
+                newest = self.good("GET", f"/v1/jobs/{native}")["newest_iteration"]
+                after = [answer.json() for answer in self.schedules(job)]
+                self.assertEqual(after, before)
+                for rank in range(2):
+                    self.result(job, rank, after[rank], iterations=2)
+                self.assertGreaterEqual(self.good("GET", f"/v1/jobs/{native}")["newest_iteration"], newest + 2)
+            status = self.good("GET", f"/v1/jobs/{native}")
+            self.assertEqual((status["ranks_registered"], status["reports_unused"]), (2, 0))
+            self.assertGreaterEqual(status["reports"], 2 + 3 * 4)
+            self.assertEqual(self.rank(job, 0).status, 200)  # the same again is harmless
+            self.restart()
+            # Only those that were there are known.
+            self.assertEqual(self.ask("GET", f"/schedule/{job}?rank=2").status, 400)
+
+    def test_a_rank_that_was_not_there_registers_later(self):
+        self.start()
+        self.good("PUT", "/v1/jobs/gpt3", specification())
+        job = self.register("gpt3").json()
+        self.rank(job, 0)
+        self.restart()
+        told = self.ask("GET", f"/schedule/{job}?rank=1")
+        self.assertEqual(told.status, 400)
+        self.assertIn("register_rank", told.json()["detail"])
+        self.rank(job, 1)
+        self.assertEqual([answer.status for answer in self.schedules(job)], [200, 200])
+
+    def test_trainings_that_were_not_there_are_404(self):
+        self.start()
+        self.begin("held")
+        self.good("PUT", "/v1/jobs/gpt3", specification())
+        job, held = self.register("gpt3").json(), self.register("held").json()
+        for rank in range(2):
+            self.rank(job, rank)
+            self.rank(held, rank)
+        self.wait_for_phase("running", "held")
+        self.result(held, 0, self.schedules(held)[0].json())
+        self.assertEqual(self.good("GET", "/v1/jobs/held")["reports"], 0)
+        self.restart()
+        before = self.good("GET", "/v1/jobs/gpt3")["version"]
+        for other in ("2026-01-01-00-00-00+dp1+pp2+tp1+PointSolution+gpt3", job[:-4] + "held", job + "0", job[:-5],
+                      job.replace("pp2", "pp3"), job.replace("dp1", "dp2"), held, "gpt3"):
+            for answer in (self.rank(other, 0), self.ask("GET", f"/schedule/{other}?rank=0"),
+                           self.ask("POST", f"/result/{other}", {})):
+                self.assertEqual(answer.status, 404, other)
+                self.assertIn("start the training again", answer.json()["detail"])
+        self.assertEqual(self.good("GET", "/v1/jobs/gpt3")["version"], before)
+        self.assertEqual(len(self.good("GET", "/v1/jobs")["jobs"]), 2)
+        # The next training takes the places of the one before, and leaves Harpe's own ranks theirs.
+        for native, reports in (("gpt3", 1), ("held", 0)):
+            job = self.register(native).json()
+            for rank in range(2):
+                self.rank(job, rank)
+            self.result(job, 0, self.schedules(job)[0].json(), iterations=1)
+            self.assertEqual(self.good("GET", f"/v1/jobs/{native}")["reports"], reports)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,12 @@ class Node(ServerTest):
     def log(self):
         return (self.folder / "log").read_text()
 
+    def unanswered(self):
+        """Requests that wait for their answer, but for this one."""
+        counts = [line.rsplit(" ", 1) for line in self.ask("GET", "/metrics").body.decode().splitlines()]
+        asked = sum(float(count) for name, count in counts if name == "harpe_server_http_requests_total")
+        return asked - sum(float(count) for name, count in counts if "http_answers_total{" in name) - 1
+
     def jobs(self):
         return [job["id"] for job in self.good("GET", "/v1/jobs")["jobs"]]
 
@@ -239,6 +245,47 @@ class SeveralServers(unittest.TestCase):
             self.assertEqual([one["rank"] for one in schedules], [0, 1])
             for schedule in schedules:
                 self.assertIn(schedule["frequencies"][0][1], CLOCKS)
+
+    def test_trainings_of_zeus_go_on_where_a_home_ended(self):
+        a, b, c = self.node(), self.node(), self.node()
+        a.good("PUT", "/v1/jobs/planned", specification())
+        job = b.good("POST", "/register_job", {"job_id": "", "pp_degree": 2, "dp_degree": 1, "tp_degree": 1,
+                                               "world_size": 2, "job_metadata": "planned"})
+        for rank in range(2):
+            b.good("POST", f"/register_rank/{job}", {
+                "rank": rank, "dp_rank": 0, "pp_rank": rank, "tp_rank": 0, "available_frequencies": CLOCKS})
+        b.wait_for_phase("running", "planned")
+
+        def schedules(*nodes):
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                return list(pool.map(
+                    lambda pair: pair[1].good("GET", f"/schedule/{job}?rank={pair[0]}"), enumerate(nodes)))
+
+        before = schedules(b, c)
+        a.kill()
+        self.assertEqual(schedules(b, c), before)
+        c.good("POST", f"/result/{job}", {"rank": 0, "iter_time": [0.3], "iter_energy": [40.0]})
+        self.assertEqual(c.good("GET", "/v1/jobs/planned")["reports"], 1)
+
+    def test_a_schedule_that_is_waited_for_moves_with_its_job(self):
+        a, b = self.node(), self.node()
+        a.good("PUT", "/v1/jobs/planned", specification())
+        job = a.good("POST", "/register_job", {"job_id": "", "pp_degree": 2, "dp_degree": 1, "tp_degree": 1,
+                                               "world_size": 2, "job_metadata": "planned"})
+        for rank in range(2):
+            a.good("POST", f"/register_rank/{job}", {
+                "rank": rank, "dp_rank": 0, "pp_rank": rank, "tp_rank": 0, "available_frequencies": CLOCKS})
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            waiting = pool.submit(a.good, "GET", f"/schedule/{job}?rank=0")
+            a.wait_for(lambda: a.unanswered() == 1)
+            a.server.send_signal(signal.SIGSTOP)
+            backend = self.postgres.execute("SELECT backend FROM harpe_owner WHERE job = 'planned'")
+            self.postgres.execute(f"SELECT pg_terminate_backend({backend})")
+            b.good("PUT", "/v1/jobs/planned/wish", {"slowdown": 0.04})
+            a.server.send_signal(signal.SIGCONT)
+            a.ask("PUT", "/v1/jobs/planned/stragglers/0", {"factor": 1.5})  # it learns that the job has moved
+            other = pool.submit(b.good, "GET", f"/schedule/{job}?rank=1")
+            self.assertEqual([waiting.result(60)["rank"], other.result(60)["rank"]], [0, 1])
 
     def test_they_speak_tls_with_each_other(self):
         folder = self.postgres.directory

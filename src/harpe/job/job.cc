@@ -311,6 +311,14 @@ std::vector<Place> Job::missing(std::size_t most) const {
   return state_->ranks.missing(most);
 }
 
+const std::string& Job::run() const {
+  return state_->ranks.run();
+}
+
+const std::string& Job::session(Place place) const {
+  return state_->ranks.holder(place).session;
+}
+
 std::vector<StageOrders> Job::orders(int pipeline, int stage) const {
   std::vector<StageOrders> orders;
   for (const Deployment& deployment : state_->deployments)

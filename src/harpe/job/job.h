@@ -150,6 +150,8 @@ class Job {
   /// What is known of the costs of instructions so far; may be empty.
   Profile profile() const;
   std::vector<Place> missing(std::size_t most) const;  ///< places that no rank holds
+  const std::string& run() const;                 ///< the start of training whose ranks hold places
+  const std::string& session(Place place) const;  ///< that holds it; empty: none does
 
   /// JSON from which `restore` makes a job that goes on: everything but the reports of the last
   /// iterations and the plans, which are kept apart (`PlanTable::json`).

@@ -1,6 +1,7 @@
 #include "harpe/server/job_homes.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "harpe/http/http_answers.h"
@@ -59,7 +60,7 @@ struct JobHomes::Asked {
   const HttpRequest request;
   const Reply reply;
   const Handler here;
-  const Instant deadline;
+  std::optional<Instant> deadline = {};  ///< from when its home could first not be asked
   Seconds pause = kFirstPause;
 };
 
@@ -94,10 +95,11 @@ Status JobHomes::start() {
 }
 
 void JobHomes::route(const std::string& id, HttpRequest request, Reply reply, Handler here) {
-  if (registry_.find(id) != nullptr) return here(std::move(request), std::move(reply));
-  const Instant deadline = registry_.clock().now() + options_.patience;
-  go(std::make_shared<Asked>(
-      Asked{id, std::move(request), std::move(reply), std::move(here), deadline}));
+  // What waits for its answer (GET) is asked for elsewhere if the job moves meanwhile.
+  if (request.method != "GET" && registry_.find(id) != nullptr) {
+    return here(std::move(request), std::move(reply));
+  }
+  go(std::make_shared<Asked>(Asked{id, std::move(request), std::move(reply), std::move(here)}));
 }
 
 void JobHomes::go(const AskedPtr& asked) {
@@ -188,7 +190,9 @@ void JobHomes::hand_on(const AskedPtr& asked, const std::string& url) {
 }
 
 void JobHomes::again(const AskedPtr& asked, const std::string& why) {
-  if (asked->request.forwarded || registry_.clock().now() + asked->pause > asked->deadline) {
+  const Instant now = registry_.clock().now();
+  if (!asked->deadline) asked->deadline = now + options_.patience;
+  if (asked->request.forwarded || now + asked->pause > *asked->deadline) {
     return asked->reply(unavailable(
         asked->request.path, "the server that has job " + asked->id +
                                  " cannot be asked now; try again in a moment (" + why + ")"));

@@ -63,8 +63,7 @@ struct HostedJob {
   std::deque<LoggedNotice> notices;  ///< the newest
   std::int64_t newest_notice = 0;
   JobPhase told_phase = JobPhase::kRegistering;
-  bool driven_by_zeus = false;  ///< its ranks came through Zeus's protocol
-  Instant orders_at;            ///< when the newest orders were made
+  Instant orders_at;  ///< when the newest orders were made
   /// Orders that were written already, by stage: most pipelines have the same.
   struct OrdersTexts {
     std::uint64_t version = 0;

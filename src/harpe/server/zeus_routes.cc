@@ -13,6 +13,7 @@
 #include "harpe/http/http_query.h"
 #include "harpe/job/job_json.h"
 #include "harpe/server/job_routes.h"
+#include "harpe/server/zeus_training.h"
 
 namespace harpe {
 namespace {
@@ -25,10 +26,16 @@ constexpr const char* kWhatToGive =
     "job_metadata must say which plan to use: the id of a job of this server (PUT /v1/jobs/ID), or "
     "a JSON object such as {\"schedule\": \"1f1b\", \"micro_batches\": 8}; docs/server.md";
 
-constexpr std::string_view kPointSolution = "+PointSolution";
+/// Iterations left out when new orders are handed out. More look like ranks that have gone astray.
+constexpr std::int64_t kMostLeftOut = 2;
+
 /// Below which an id stands, and with which method.
 constexpr std::pair<std::string_view, std::string_view> kBelow[] = {
     {"/register_rank/", "POST"}, {"/schedule/", "GET"}, {"/result/", "POST"}};
+
+JobShape shape_of(const ZeusJobInfo& info) {
+  return {.data = info.dp_degree, .stages = info.pp_degree, .tensor = info.tp_degree};
+}
 
 bool brings_specification(const ZeusJobInfo& info) {
   return info.metadata && trim(*info.metadata).starts_with('{');
@@ -134,6 +141,12 @@ HttpResponse wrong_zeus_method(const std::string& allowed) {
   return response;
 }
 
+HttpResponse not_registered(int rank) {
+  return zeus_error(400, "rank " + std::to_string(rank) +
+                             " has not registered: POST /register_rank/ID first, or start the "
+                             "training again");
+}
+
 std::string schedule_text(const Job& job, int rank, Place place, const StageOrders& orders) {
   std::string text = "{\"rank\":" + std::to_string(rank) + ",\"frequencies\":[";
   const auto& list = job.spec().schedule.lists[place.stage];
@@ -154,17 +167,14 @@ struct ZeusRoutes::ZeusJob : JobListener {
     Reply asked;  ///< of one that waits for its schedule
   };
 
-  ZeusJob(JobRegistry& given_registry, std::string given_id, const ZeusJobInfo& info)
+  ZeusJob(JobRegistry& given_registry, std::string given_id, JobShape given_shape)
       : registry(given_registry),
         id(std::move(given_id)),
-        metadata(info.metadata.value_or("")),
-        shape{.data = info.dp_degree, .stages = info.pp_degree, .tensor = info.tp_degree},
+        shape(given_shape),
         used(given_registry.clock().now()) {}
 
   void changed() override { answer(); }
   void ticked() override {}
-
-  std::string session(int rank) const { return "zeus " + id + " " + std::to_string(rank); }
 
   void answer_all(const HttpResponse& response) {
     for (auto& [number, rank] : ranks) {
@@ -175,6 +185,9 @@ struct ZeusRoutes::ZeusJob : JobListener {
 
   /// Answers all ranks at once when all have asked and there is something to answer.
   void answer() {
+    if (native != nullptr && native->moved) {
+      return answer_all(zeus_error(421, "another server has job " + native->id + " now"));
+    }
     if (asking < shape.ranks()) return;
     if (native == nullptr || native->is_over()) return answer_all(zeus_error(400, kWhatToGive));
     const Job& job = native->job;
@@ -188,7 +201,10 @@ struct ZeusRoutes::ZeusJob : JobListener {
     if (job.phase() == JobPhase::kCharacterizing || orders.empty()) return;
     if (!takes_part && orders.back().purpose != StageOrders::Purpose::kPlan) return;
     version = orders.back().version;
-    next_iteration = std::max(next_iteration, orders.back().from_iteration);
+    // After the farthest rank; those that come before the orders hold would count for less.
+    if (!reported.empty()) next_iteration += *std::ranges::max_element(reported);
+    next_iteration =
+        std::clamp(orders.back().from_iteration, next_iteration, next_iteration + kMostLeftOut);
     reported.assign(ranks.size(), 0);
     for (auto& [number, rank] : ranks) {
       const StageOrders newest = job.orders(rank.place.data, rank.place.stage).back();
@@ -199,7 +215,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
   }
 
   JobRegistry& registry;
-  const std::string id, metadata;
+  const std::string id;
   const JobShape shape;
   /// Those that have registered: degrees that somebody makes up take no memory.
   std::map<int, Rank> ranks;
@@ -222,10 +238,7 @@ std::optional<std::string> job_of_zeus_request(const HttpRequest& request) {
   }
   for (const auto& [prefix, method] : kBelow) {
     if (!request.path.starts_with(prefix)) continue;
-    std::string id = path_part(std::string_view(request.path).substr(prefix.size()));
-    const std::size_t end = id.find(kPointSolution);
-    const std::size_t ending = end + kPointSolution.size() + 1;
-    return end == std::string::npos || ending >= id.size() ? id : id.substr(ending);
+    return job_of_zeus_training(path_part(std::string_view(request.path).substr(prefix.size())));
   }
   return std::nullopt;
 }
@@ -233,17 +246,43 @@ std::optional<std::string> job_of_zeus_request(const HttpRequest& request) {
 ZeusRoutes::ZeusRoutes(JobRegistry& registry) : registry_(registry) {}
 ZeusRoutes::~ZeusRoutes() = default;
 
-std::string ZeusRoutes::new_id(const ZeusJobInfo& info, const std::string& ending) const {
+std::string ZeusRoutes::new_id(const ZeusJobInfo& info, const std::string& native) const {
   const std::string time = time_text();
-  std::string rest = "+dp" + std::to_string(info.dp_degree) + "+pp" +
-                     std::to_string(info.pp_degree) + "+tp" + std::to_string(info.tp_degree) +
-                     std::string(kPointSolution);
-  // What comes after is the id of a job: others find it by that.
-  if (!ending.empty()) rest += "+" + ending;
+  const std::string ending = zeus_training_ending(shape_of(info), native);
+  const JobRegistry::JobPtr job = registry_.find(native);
   for (int number = 1;; ++number) {
-    std::string id = time + (number > 1 ? "-" + std::to_string(number) : "") + rest;
-    if (!jobs_.contains(id) && registry_.find(id) == nullptr) return id;
+    std::string id = time + (number > 1 ? "-" + std::to_string(number) : "") + ending;
+    const bool was_before = job != nullptr && job->job.run() == id;
+    if (!was_before && !jobs_.contains(id) && registry_.find(id) == nullptr) return id;
   }
+}
+
+/// The training of this id, also where a server before this one has given it out.
+ZeusRoutes::ZeusJobPtr ZeusRoutes::find(const std::string& id) {
+  const auto known = jobs_.find(id);
+  const bool is_known = known != jobs_.end();
+  // Where the job has been elsewhere meanwhile, what it knows is newer.
+  const bool is_old = is_known && known->second->native != nullptr && known->second->native->moved;
+  if (is_known && !is_old) return known->second;
+  if (ZeusJobPtr recovered = recover(id)) return jobs_[id] = std::move(recovered);
+  return is_known ? known->second : nullptr;
+}
+
+/// From its job, which limits how many there can be; null where that knows nothing of it.
+ZeusRoutes::ZeusJobPtr ZeusRoutes::recover(const std::string& id) {
+  const std::string native_id = job_of_zeus_training(id);
+  const JobRegistry::JobPtr native = registry_.find(native_id);
+  if (native == nullptr || !names_degrees(id, native->job.spec().shape)) return nullptr;
+  const std::map<int, Place> ranks = ranks_of_zeus_training(native->job, id);
+  if (ranks.empty() && native_id != id) return nullptr;
+  const JobShape shape = native->job.spec().shape;
+  auto job = std::make_shared<ZeusJob>(registry_, id, shape);
+  for (const auto& [rank, place] : ranks) job->ranks[rank].place = place;
+  job->reported.assign(static_cast<std::size_t>(shape.ranks()), 0);
+  job->decided = !ranks.empty();
+  job->native = native;
+  native->listeners.push_back(job);
+  return job;
 }
 
 void ZeusRoutes::register_job(const HttpRequest& request, const Reply& reply) {
@@ -253,13 +292,13 @@ void ZeusRoutes::register_job(const HttpRequest& request, const Reply& reply) {
   if (jobs_.size() >= kMostJobs) return reply(zeus_error(503, "too many jobs; try again later"));
   if (!brings_specification(info)) {
     const std::string id = new_id(info, info.metadata.value_or(""));
-    jobs_[id] = std::make_shared<ZeusJob>(registry_, id, info);
+    jobs_[id] = std::make_shared<ZeusJob>(registry_, id, shape_of(info));
     return reply(json_response(200, id));
   }
   Result<std::string> spec = specification(info);
   if (!spec.ok()) return reply(zeus_error(400, spec.error().text()));
   const std::string id = new_id(info, {});
-  const auto job = std::make_shared<ZeusJob>(registry_, id, info);
+  const auto job = std::make_shared<ZeusJob>(registry_, id, shape_of(info));
   jobs_[id] = job;  // the id is taken from now on
   registry_.put(id, *std::move(spec), [this, id, job, reply](auto registered) {
     if (!registered.ok()) {
@@ -278,42 +317,39 @@ void ZeusRoutes::register_job(const HttpRequest& request, const Reply& reply) {
   });
 }
 
-JobRegistry::JobPtr ZeusRoutes::native_of(ZeusJob& job) {
-  if (job.native != nullptr && !job.native->is_over()) return job.native;
-  JobRegistry::JobPtr native = is_job_id(job.metadata) ? registry_.find(job.metadata) : nullptr;
-  if (native == nullptr) return nullptr;
-  job.native = native;
-  job.decided = false;
-  if (const auto self = jobs_.find(job.id); self != jobs_.end()) {
-    native->listeners.push_back(self->second);
-  }
-  return native;
+JobRegistry::JobPtr ZeusRoutes::native_of(const ZeusJobPtr& job) {
+  if (job->native != nullptr && !job->native->is_over()) return job->native;
+  job->native = registry_.find(job_of_zeus_training(job->id));
+  job->decided = false;
+  if (job->native != nullptr) job->native->listeners.push_back(job);
+  return job->native;
 }
 
-void ZeusRoutes::register_rank(ZeusJob& job, const HttpRequest& request, const Reply& reply) {
+void ZeusRoutes::register_rank(const ZeusJobPtr& job, const HttpRequest& request,
+                               const Reply& reply) {
   auto read = read_zeus_rank(request.body);
   if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
   const ZeusRankInfo& info = std::get<ZeusRankInfo>(read);
   const Place place{.data = info.dp_rank, .stage = info.pp_rank, .tensor = info.tp_rank};
-  if (info.rank >= job.shape.ranks() || !job.shape.holds(place)) {
+  if (info.rank >= job->shape.ranks() || !job->shape.holds(place)) {
     return reply(zeus_error(400, "the job has no such rank: its degrees are dp " +
-                                     std::to_string(job.shape.data) + ", pp " +
-                                     std::to_string(job.shape.stages) + ", tp " +
-                                     std::to_string(job.shape.tensor)));
+                                     std::to_string(job->shape.data) + ", pp " +
+                                     std::to_string(job->shape.stages) + ", tp " +
+                                     std::to_string(job->shape.tensor)));
   }
   const JobRegistry::JobPtr native = native_of(job);
-  if (native != nullptr && !std::exchange(job.decided, true)) {
+  if (native != nullptr && !std::exchange(job->decided, true)) {
     // Places that Harpe's own clients hold are theirs.
     const Job& known = native->job;
-    const bool is_free = known.status().ranks_registered == 0;
-    job.takes_part = known.spec().shape == job.shape && (is_free || native->driven_by_zeus);
-    native->driven_by_zeus = native->driven_by_zeus || job.takes_part;
+    const bool is_free =
+        known.status().ranks_registered == 0 || !ranks_of_zeus_training(known, known.run()).empty();
+    job->takes_part = known.spec().shape == job->shape && is_free;
   }
-  if (native != nullptr && job.takes_part) {
+  if (native != nullptr && job->takes_part) {
     const Result<int> entered = registry_.act(native, [&](Job& one, Seconds now) {
       return one.register_rank({.place = place,
-                                .session = job.session(info.rank),
-                                .run = job.id,
+                                .session = zeus_session(job->id, info.rank),
+                                .run = job->id,
                                 .gpu = {},
                                 .clocks = info.frequencies},
                                now);
@@ -322,7 +358,7 @@ void ZeusRoutes::register_rank(ZeusJob& job, const HttpRequest& request, const R
       return reply(zeus_error(http_status(entered.error().code), entered.error().text()));
     }
   }
-  job.ranks[info.rank].place = place;
+  job->ranks[info.rank].place = place;
   if (native == nullptr) return reply(json_response(200, nullptr));
   registry_.when_stored(native, [reply](const Status& stored) {
     reply(stored.ok() ? json_response(200, nullptr) : zeus_error(503, stored.error().text()));
@@ -339,7 +375,7 @@ void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const HttpRequest& request
   }
   const auto found = job->ranks.find(number);
   if (found == job->ranks.end()) {
-    return reply(zeus_error(400, "rank " + std::to_string(number) + " has not registered"));
+    return reply(not_registered(number));
   }
   ZeusJob::Rank& rank = found->second;
   if (rank.asked) {
@@ -349,38 +385,39 @@ void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const HttpRequest& request
   }
   rank.asked = reply;
   ++job->asking;
-  native_of(*job);
+  native_of(job);
   job->answer();
 }
 
-void ZeusRoutes::take_result(ZeusJob& job, const HttpRequest& request, const Reply& reply) {
+void ZeusRoutes::take_result(const ZeusJobPtr& job, const HttpRequest& request,
+                             const Reply& reply) {
   auto read = read_zeus_result(request.body);
   if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
   const ZeusResult& result = std::get<ZeusResult>(read);
-  const auto rank = job.ranks.find(result.rank);
-  if (rank == job.ranks.end()) {
-    return reply(zeus_error(400, "rank " + std::to_string(result.rank) + " has not registered"));
+  const auto rank = job->ranks.find(result.rank);
+  if (rank == job->ranks.end()) {
+    return reply(not_registered(result.rank));
   }
   if (Status good = check_result(result); !good.ok()) {
     return reply(zeus_error(400, good.error().text()));
   }
   const JobRegistry::JobPtr native = native_of(job);
-  if (native == nullptr || !job.takes_part || job.reported.empty()) {
+  if (native == nullptr || !job->takes_part || job->reported.empty()) {
     return reply(json_response(200, nullptr));
   }
   for (std::size_t i = 0; i < result.iteration_time.size(); ++i) {
     IterationReport report = report_of(result, i);
     report.place = rank->second.place;
-    report.session = job.session(result.rank);
-    report.iteration = job.next_iteration + job.reported[result.rank];
-    report.version = report.known = job.version;
+    report.session = zeus_session(job->id, result.rank);
+    report.iteration = job->next_iteration + job->reported[result.rank];
+    report.version = report.known = job->version;
     registry_.count_report();
     const Status taken =
         registry_.act(native, [&](Job& one, Seconds now) { return one.report(report, now); });
     if (!taken.ok()) {
       return reply(zeus_error(http_status(taken.error().code), taken.error().text()));
     }
-    ++job.reported[result.rank];
+    ++job->reported[result.rank];
   }
   reply(json_response(200, nullptr));
 }
@@ -393,16 +430,17 @@ bool ZeusRoutes::handle(HttpRequest& request, const Reply& reply) {
   for (const auto& [prefix, method] : kBelow) {
     if (!request.path.starts_with(prefix)) continue;
     if (request.method != method) return reply(wrong_zeus_method(std::string(method))), true;
-    const auto found = jobs_.find(path_part(std::string_view(request.path).substr(prefix.size())));
-    if (found == jobs_.end()) {
-      return reply(zeus_error(404, "there is no such job; register it with POST /register_job")),
+    const ZeusJobPtr job = find(path_part(std::string_view(request.path).substr(prefix.size())));
+    if (job == nullptr) {
+      return reply(zeus_error(404,
+                              "there is no such job; register it with POST /register_job, or "
+                              "start the training again")),
              true;
     }
-    const ZeusJobPtr job = found->second;
     job->used = registry_.clock().now();
-    if (prefix == "/register_rank/") return register_rank(*job, request, reply), true;
+    if (prefix == "/register_rank/") return register_rank(job, request, reply), true;
     if (prefix == "/schedule/") return give_schedule(job, request, reply), true;
-    return take_result(*job, request, reply), true;
+    return take_result(job, request, reply), true;
   }
   return false;
 }

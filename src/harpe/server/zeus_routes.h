@@ -7,6 +7,9 @@
 /// plan in force is handed out; or a JSON object with the members of a specification (data, stages
 /// and tensor come from the degrees), for which a job is registered. Ranks of Zeus register with
 /// that job, and their results are its reports, unless ranks of Harpe's own clients hold it.
+///
+/// A training whose ranks take part is in what is stored of its job: it goes on at the next server
+/// that has the job.
 
 #include <map>
 #include <memory>
@@ -39,11 +42,13 @@ class ZeusRoutes {
   using ZeusJobPtr = std::shared_ptr<ZeusJob>;
 
   void register_job(const HttpRequest& request, const Reply& reply);
-  void register_rank(ZeusJob& job, const HttpRequest& request, const Reply& reply);
+  void register_rank(const ZeusJobPtr& job, const HttpRequest& request, const Reply& reply);
   void give_schedule(const ZeusJobPtr& job, const HttpRequest& request, const Reply& reply);
-  void take_result(ZeusJob& job, const HttpRequest& request, const Reply& reply);
-  std::string new_id(const ZeusJobInfo& info, const std::string& ending) const;
-  JobRegistry::JobPtr native_of(ZeusJob& job);
+  void take_result(const ZeusJobPtr& job, const HttpRequest& request, const Reply& reply);
+  std::string new_id(const ZeusJobInfo& info, const std::string& native) const;
+  ZeusJobPtr find(const std::string& id);
+  ZeusJobPtr recover(const std::string& id);
+  JobRegistry::JobPtr native_of(const ZeusJobPtr& job);
 
   JobRegistry& registry_;
   std::map<std::string, ZeusJobPtr> jobs_;
