@@ -83,8 +83,9 @@ void Job::State::ranks_complete(Seconds now) {
        "all " + std::to_string(spec.shape.ranks()) + " ranks have registered");
   const std::string again = "training has started again";
   if (interrupted) return resume_profiling(now, again);
-  if (plans_due) return request_plans(*profile, blocking_power);
+  if (plans_due) return request_plans(*profile, blocking_power, now);
   if (plans) {
+    if (loses_clocks()) return plan_anew(now);
     phase = JobPhase::kRunning;
     if (rolled_back) return deploy_full_speed();
     return deploy_choice(now, again);
@@ -116,9 +117,12 @@ Result<int> Job::register_rank(const RankRegistration& registration, Seconds now
   Result<RankBook::Entered> entered = s.ranks.enter(registration, now);
   if (!entered) return std::move(entered).error();
   if (entered->new_run) s.started_again(now);
-  if (entered->changed) {
-    s.effects.save = true;
-    if (s.ranks.complete() && s.phase == JobPhase::kRegistering) s.ranks_complete(now);
+  if (entered->changed || entered->fewer_clocks) s.effects.save = true;
+  if (!s.ranks.complete()) return entered->rank;
+  if (s.phase == JobPhase::kRegistering) {
+    s.ranks_complete(now);
+  } else if (entered->fewer_clocks) {
+    s.fit_to_clocks(now);
   }
   return entered->rank;
 }

@@ -10,21 +10,30 @@
 namespace harpe {
 namespace {
 
-/// A profile without the clocks that GPUs do not have. Instructions of which nothing would be left
-/// keep all.
+/// What the GPUs of its stage have of an instruction's points.
+std::vector<OperatingPoint> points_left(const InstructionProfile& entry, const RankBook& ranks) {
+  if (is_fixed_time(entry.kind)) return entry.points;
+  const std::vector<Megahertz>& clocks = ranks.clocks(entry.stage);
+  std::vector<OperatingPoint> left;
+  for (const OperatingPoint& point : entry.points) {
+    if (point.clock == Megahertz{0} || std::ranges::find(clocks, point.clock) != clocks.end())
+      left.push_back(point);
+  }
+  return left;
+}
+
+/// A profile without the clocks that GPUs do not have.
 Profile at_clocks(const Profile& profile, const RankBook& ranks) {
   std::vector<InstructionProfile> entries;
   for (InstructionProfile entry : profile.entries()) {
-    const std::vector<Megahertz>& clocks = ranks.clocks(entry.stage);
-    std::vector<OperatingPoint> kept;
-    for (const OperatingPoint& point : entry.points) {
-      if (point.clock == Megahertz{0} || std::ranges::find(clocks, point.clock) != clocks.end())
-        kept.push_back(point);
-    }
-    if (!kept.empty()) entry.points = std::move(kept);
+    entry.points = points_left(entry, ranks);
     entries.push_back(std::move(entry));
   }
   return Profile(std::move(entries), profile.has_chunks());
+}
+
+Megahertz highest(const std::vector<OperatingPoint>& points) {
+  return std::ranges::max(points, {}, &OperatingPoint::clock).clock;
 }
 
 }  // namespace
@@ -78,10 +87,68 @@ void Job::State::end_profiling(Seconds now) {
            " % longer");
   measured = profiler->measured();
   last_profiling = std::max(std::int64_t{0}, collector.newest());
-  request_plans(profiler->profile(), profiler->blocking_power());
+  request_plans(profiler->profile(), profiler->blocking_power(), now);
 }
 
-void Job::State::request_plans(const Profile& from, std::vector<Watts> waiting) {
+/// Stages with so few of the profile's clocks that nothing good can be planned from them: what is
+/// left must be as fast as the GPUs, if more was measured; of a profile that was given, anything.
+std::vector<int> Job::State::stages_to_measure(const Profile& known) const {
+  std::vector<int> stages;
+  for (const InstructionProfile& entry : known.entries()) {
+    if (!stages.empty() && stages.back() == entry.stage) continue;
+    const std::vector<OperatingPoint> left = points_left(entry, ranks);
+    const bool is_measured = !measured.empty() && !measured[entry.stage].empty();
+    if (left.empty() ||
+        (is_measured &&
+         highest(left) < std::min(highest(entry.points), ranks.clocks(entry.stage).front()))) {
+      stages.push_back(entry.stage);
+    }
+  }
+  return stages;
+}
+
+/// Whether the plans may use clocks that the GPUs do not have.
+bool Job::State::loses_clocks() const {
+  return profile && std::ranges::any_of(profile->entries(), [&](const auto& entry) {
+           return points_left(entry, ranks).size() < entry.points.size();
+         });
+}
+
+void Job::State::plan_anew(Seconds now) {
+  tell(Notice::Level::kWarning, now,
+       "GPUs do not have all clocks of the plans there were, so others are made");
+  plans.reset();
+  full_time = {};
+  full_times = {};
+  std::ranges::fill(full_energy, 0.0);
+  request_plans(*profile, blocking_power, now);
+}
+
+/// The GPUs of a stage have fewer clocks in common than they had.
+void Job::State::fit_to_clocks(Seconds now) {
+  // Orders that hold until then are not sent to GPUs that lack their clocks.
+  if (profiler) {
+    deployments.clear();
+    interrupted = profiler->kept();
+    return resume_profiling(now, "GPUs have other clocks");
+  }
+  if (loses_clocks()) {
+    deployments.clear();
+    return plan_anew(now);
+  }
+  const Deployment& newest = deployments.back();
+  if (newest.purpose == StageOrders::Purpose::kFullSpeed &&
+      newest.stage_clocks != highest_clocks()) {
+    deploy_full_speed();
+  }
+}
+
+void Job::State::request_plans(const Profile& from, std::vector<Watts> waiting, Seconds now) {
+  if (const std::vector<int> stages = stages_to_measure(from); !stages.empty()) {
+    return start_profiling(measured.empty() ? std::vector<int>() : stages, now,
+                           "GPUs of stage " + std::to_string(stages.front()) +
+                               " do not have the clocks that are known of it");
+  }
   phase = JobPhase::kCharacterizing;
   profile = at_clocks(from, ranks);
   blocking_power = std::move(waiting);
@@ -102,8 +169,10 @@ void Job::State::request_given_profile(Seconds now) {
          "the profile comes without a blocking power: 0 W is assumed, so plans for stragglers are "
          "faster than they could be");
   }
-  request_plans(*spec.profile, std::vector(static_cast<std::size_t>(spec.shape.stages),
-                                           spec.blocking_power.value_or(Watts{0})));
+  request_plans(*spec.profile,
+                std::vector(static_cast<std::size_t>(spec.shape.stages),
+                            spec.blocking_power.value_or(Watts{0})),
+                now);
 }
 
 /// Whether its plans have a clock for each instruction of the schedule.

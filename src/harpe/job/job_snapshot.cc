@@ -348,7 +348,7 @@ void Job::State::go_on(std::optional<PlanTable> table, Seconds now) {
       break;
     case JobPhase::kCharacterizing:
       if (profile && !blocking_power.empty()) {
-        request_plans(*profile, blocking_power);
+        request_plans(*profile, blocking_power, now);
       } else {
         start_profiling({}, now, "what was measured is lost");
       }
@@ -356,7 +356,7 @@ void Job::State::go_on(std::optional<PlanTable> table, Seconds now) {
     case JobPhase::kRunning:
     case JobPhase::kStraggling:
       if (!plans && plans_due) {
-        request_plans(*profile, blocking_power);
+        request_plans(*profile, blocking_power, now);
       } else if (!plans || rolled_back) {
         deploy_full_speed();
       } else {

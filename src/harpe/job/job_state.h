@@ -84,7 +84,11 @@ struct Job::State {
   void start_profiling(const std::vector<int>& stages, Seconds now, const std::string& why);
   void resume_profiling(Seconds now, const std::string& why);
   void end_profiling(Seconds now);
-  void request_plans(const Profile& from, std::vector<Watts> waiting);
+  std::vector<int> stages_to_measure(const Profile& known) const;
+  bool loses_clocks() const;
+  void plan_anew(Seconds now);
+  void fit_to_clocks(Seconds now);
+  void request_plans(const Profile& from, std::vector<Watts> waiting, Seconds now);
   void request_given_profile(Seconds now);
   void ask_for_plans();
   bool fits(const PlanTable& table) const;

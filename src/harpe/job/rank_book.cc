@@ -83,6 +83,7 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
   }
   run_ = registration.run;
   entered.changed = holder.session != registration.session;
+  entered.fewer_clocks = common.size() < clocks_[place.stage].size();
   if (!holder.registered()) ++registered_;
   holder = {.session = registration.session, .gpu = registration.gpu, .heard = now};
   clocks_[place.stage] = std::move(common);

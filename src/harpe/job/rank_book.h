@@ -18,8 +18,9 @@ class RankBook {
 
   struct Entered {
     int rank = 0;
-    bool changed = false;  ///< not a mere retry
-    bool new_run = false;  ///< all places of the run before have become free
+    bool changed = false;       ///< not a mere retry
+    bool new_run = false;       ///< all places of the run before have become free
+    bool fewer_clocks = false;  ///< than the ranks of its stage had in common before, in this run
   };
   /// Faults: a place that the job does not have, clocks that leave none common to all ranks of the
   /// stage; `kConflict`: the place is held, or the run has been replaced by a newer one.

@@ -56,16 +56,24 @@ class SimulatedTraining {
   /// Whether the orders do not reach a rank after this iteration.
   std::function<bool(Place)> unreached = [](Place) { return false; };
   std::function<void(IterationReport&)> change_report = [](IterationReport&) {};
+  /// Clocks that the GPUs of a stage do not have.
+  std::map<int, std::vector<Megahertz>> lacking;
 
   std::string session(Place place) const {
     return run_ + "-" + std::to_string(spec_.shape.index(place));
   }
   RankRegistration registration(Place place) const {
+    std::vector<Megahertz> clocks = clocks_;
+    if (const auto missing = lacking.find(place.stage); missing != lacking.end()) {
+      std::erase_if(clocks, [&](Megahertz clock) {
+        return std::ranges::find(missing->second, clock) != missing->second.end();
+      });
+    }
     return {.place = place,
             .session = session(place),
             .run = run_,
             .gpu = "simulated",
-            .clocks = clocks_};
+            .clocks = std::move(clocks)};
   }
   Status register_all(Job& job) {
     for (const Place place : places()) {
