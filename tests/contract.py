@@ -51,6 +51,7 @@ class Contract:
 
     def fault(self, method, target, status, content_type, body):
         """What an answer has that the contract does not promise, in words; none where it is as promised."""
+        path = target.split("?")[0]
         operation = self.operation_at(method, target)
         if operation is None:
             if status not in (400, 401, 403, 404, 405, 413, 429):
@@ -67,6 +68,8 @@ class Contract:
             return f"it is {content_type}, not one of {list(response['content'])}"
         if kind != "application/json":
             return None
+        if path.startswith(("/v1/", "/health")) and not body.endswith(b"\n"):
+            return "it does not end with a newline"
         try:
             document = json.loads(body, parse_constant=lambda name: 1 / 0)
         except (ValueError, ZeroDivisionError) as error:

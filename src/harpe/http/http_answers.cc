@@ -8,6 +8,11 @@ HttpResponse json_response(int status, const OrderedJson& document) {
   return {.status = status, .content_type = "application/json", .body = json_line(document)};
 }
 
+void end_line(HttpResponse& response) {
+  const bool is_json = response.content_type == "application/json";
+  if (is_json && !response.body.ends_with('\n')) response.body += '\n';
+}
+
 HttpResponse text_response(int status, std::string text) {
   return {.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(text)};
 }
@@ -41,7 +46,10 @@ int http_status(ErrorCode code) {
 }
 
 HttpResponse native_error(int status, std::string_view code, const std::string& message) {
-  return json_response(status, {{"error", {{"code", code}, {"message", message}}}});
+  HttpResponse response =
+      json_response(status, {{"error", {{"code", code}, {"message", message}}}});
+  end_line(response);
+  return response;
 }
 
 HttpResponse native_error(const Error& error) {

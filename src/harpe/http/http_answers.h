@@ -15,6 +15,9 @@ namespace harpe {
 using OrderedJson = nlohmann::ordered_json;
 
 HttpResponse json_response(int status, const OrderedJson& document);
+/// Ends JSON with a newline, for those who read it in a terminal. All answers of Harpe's own routes
+/// do; routes that Zeus's servers have answer to the byte what those do.
+void end_line(HttpResponse& response);
 HttpResponse text_response(int status, std::string text);
 /// {"error": "..."}, as zeusd says what is wrong.
 HttpResponse error_response(int status, const std::string& message);

@@ -141,7 +141,7 @@ class Connection final : public ConnectionBase,
     set_origin(request);
     version_ = request.version;
     is_head_ = request.method == "HEAD";
-    is_native_ = is_native_path(request.path);
+    is_native_ = is_native_path(request.path) || request.path == "/health";
     keep_alive_ = request.keep_alive;
     arm(limits_.answer, &Connection::give_up);
     const std::uint64_t number = ++request_;
@@ -165,8 +165,9 @@ class Connection final : public ConnectionBase,
            version_, false);
   }
 
-  void answer(const HttpResponse& response, int version, bool keep_alive) {
+  void answer(HttpResponse response, int version, bool keep_alive) {
     if (response.stream != nullptr) return start_events(response);
+    if (is_native_) end_line(response);
     keep_alive_ = keep_alive;
     output_ = http_text(response, version, keep_alive);
     if (is_head_) output_.resize(output_.find("\r\n\r\n") + 4);

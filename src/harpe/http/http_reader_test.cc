@@ -78,7 +78,8 @@ TEST(HttpReader, LimitsHeaderAndBody) {
   EXPECT_EQ(native.put("POST /v1/leases?x HTTP/1.1\r\nContent-Length: 65537\r\n\r\n"), State::kBad);
   EXPECT_EQ(native.bad().status, 413);
   EXPECT_EQ(native.bad().body,
-            R"({"error":{"code":"invalid_input","message":"the body is over 65536 bytes"}})");
+            R"({"error":{"code":"invalid_input","message":"the body is over 65536 bytes"}})"
+            "\n");
   HttpReader version(kSizes);
   EXPECT_EQ(version.put("GET / HTTP/2.0\r\n\r\n"), State::kBad);
 }
