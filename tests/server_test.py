@@ -100,6 +100,19 @@ class Commands(ServerTest):
         self.assertEqual(log.returncode, 0, log.stderr)
         self.assertRegex(log.stdout, r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  now straggling$")
 
+    def test_a_wish_that_nobody_can_judge_yet_says_so(self):
+        self.start()
+        self.good("PUT", "/v1/jobs/j", specification())
+        for wish, says in ((("--deadline", "1ms"), True), (("--power-cap", "1W"), True), (("--least-energy",), False)):
+            told = self.job("wish", "j", *wish)
+            self.assertEqual(told.returncode, 0, told.stderr)
+            self.assertEqual("note: the job has no plans yet" in told.stdout, says, told.stdout)
+        self.assertIn("notice", self.good("PUT", "/v1/jobs/j/wish", {"deadline_s": 0.001}))
+        self.begin()
+        self.wait_for_phase("running")
+        self.assertNotIn("notice", self.good("PUT", "/v1/jobs/j/wish", {"deadline_s": 10}))
+        self.assertEqual(self.ask("PUT", "/v1/jobs/j/wish", {"deadline_s": 0.001}).status, 422)
+
     def test_mistakes_are_named_as_they_were_made(self):
         self.start()
         self.begin()

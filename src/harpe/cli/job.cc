@@ -169,7 +169,8 @@ Result<Outcome> wish(const JobArguments& arguments) {
   }
   const Result<std::string> told = ask_job(arguments, "PUT", "/wish", body.dump());
   if (!told.ok()) return told.error();
-  return Outcome{.text = "told: " + wish_text(body.dump()) + "\n", .json = indented(*told)};
+  return Outcome{.text = "told: " + wish_text(body.dump()) + "\n" + notice_text(*told),
+                 .json = indented(*told)};
 }
 
 Result<Outcome> remove_job(const JobArguments& arguments) {

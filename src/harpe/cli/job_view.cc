@@ -118,6 +118,11 @@ std::string wish_text(std::string_view wish) {
   return "the least energy";
 }
 
+std::string notice_text(std::string_view answer) {
+  const std::string notice = text(parsed(answer), "notice");
+  return notice.empty() ? notice : "note: " + notice + "\n";
+}
+
 std::string jobs_table(std::string_view jobs, bool coloured) {
   const Json answer = parsed(jobs);
   const Json& list = at(answer, "jobs");

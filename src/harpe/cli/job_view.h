@@ -18,5 +18,7 @@ std::string event_line(std::string_view event, std::string_view data, std::strin
 std::string log_text(std::string_view log);
 /// {"slowdown": 0.05} as "at most 5 % slower than full clocks".
 std::string wish_text(std::string_view wish);
+/// The "notice" of an answer as a line of its own; empty: it has none.
+std::string notice_text(std::string_view answer);
 
 }  // namespace harpe

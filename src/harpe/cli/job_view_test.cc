@@ -36,6 +36,7 @@ TEST(JobView, NamesCannotMoveTheCursor) {
 TEST(JobView, AnswersThatLackThingsAreShownAsFarAsTheyGo) {
   for (const char* answer : {"", "{}", "[]", "null", R"({"jobs": 3})", R"({"plans": [1, {}]})"}) {
     EXPECT_FALSE(job_view(answer, false).empty()) << answer;
+    EXPECT_EQ(notice_text(answer), "") << answer;
     EXPECT_NE(jobs_table(answer, false).find("no jobs yet"), std::string::npos) << answer;
   }
   EXPECT_EQ(event_line("orders", "{}", "12:00:00"), "");

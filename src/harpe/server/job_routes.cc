@@ -182,7 +182,15 @@ void change_wish(const Asked& asked) {
   if (!wish.ok()) return asked.reply(native_error(wish.error()));
   const Status changed = asked.context.registry.act(
       asked.job, [&](Job& job, Seconds now) { return job.set_wish(*wish, now); });
-  answer_when_stored(asked, changed, {{"wish", OrderedJson::parse(wish_json(*wish))}});
+  OrderedJson document{{"wish", OrderedJson::parse(wish_json(*wish))}};
+  const bool may_be_too_much =
+      wish->kind == Wish::Kind::kDeadline || wish->kind == Wish::Kind::kPowerCap;
+  if (may_be_too_much && asked.job->job.plans() == nullptr) {
+    document["notice"] =
+        "the job has no plans yet, so nobody knows whether one does this: if none does, the "
+        "nearest is used, and the job's log says what is possible";
+  }
+  answer_when_stored(asked, changed, std::move(document));
 }
 
 // --- What is known ------------------------------------------------------------------------------
