@@ -152,10 +152,26 @@ class ForwardedEvents final : public EventStream,
 }  // namespace
 
 struct HttpForwarder::State {
-  State(asio::io_context& given, Seconds time) : context(given), timeout(time) {}
+  State(asio::io_context& given, Options chosen) : context(given), options(std::move(chosen)) {}
+
+  /// Once, when a server that speaks TLS is first asked: reading the system's certificates takes
+  /// time and memory that plain HTTP does without.
+  error_code load_certificates() {
+    error_code error;
+    if (tls) return error;
+    tls.emplace(asio::ssl::context::tls_client);
+    static_cast<void>(tls->set_default_verify_paths(error));
+    static_cast<void>(tls->set_verify_mode(asio::ssl::verify_peer, error));
+    if (!error && !options.trusted.empty()) {
+      static_cast<void>(tls->load_verify_file(options.trusted.string(), error));
+    }
+    if (error) tls.reset();
+    return error;
+  }
+
   asio::io_context& context;
-  Seconds timeout;
-  asio::ssl::context tls{asio::ssl::context::tls_client};
+  const Options options;
+  std::optional<asio::ssl::context> tls;
   std::map<std::string, std::vector<std::unique_ptr<PeerStream>>> idle;  ///< by URL
 };
 
@@ -178,7 +194,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
 
   void start() {
     deadline_.expires_after(
-        std::chrono::nanoseconds(static_cast<std::int64_t>(state_->timeout.value * 1e9)));
+        std::chrono::nanoseconds(static_cast<std::int64_t>(state_->options.timeout.value * 1e9)));
     deadline_.async_wait([self = shared_from_this()](error_code error) {
       if (!error) self->fail("it did not answer in time");
     });
@@ -195,8 +211,11 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
  private:
   void resolve() {
     kept_ = false;
+    if (target_.secure) {
+      if (error_code error = state_->load_certificates()) return fail(error.message());
+    }
     stream_ = target_.secure
-                  ? std::make_unique<PeerStream>(state_->context, state_->tls, target_.host)
+                  ? std::make_unique<PeerStream>(state_->context, *state_->tls, target_.host)
                   : std::make_unique<PeerStream>(state_->context);
     resolver_.async_resolve(
         target_.host, target_.port,
@@ -316,14 +335,13 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
 }  // namespace
 
 Result<HttpForwarder> HttpForwarder::create(ServerLoop& loop, const Options& options) {
-  auto state = std::make_shared<State>(loop.context(), options.timeout);
-  error_code error;
-  static_cast<void>(state->tls.set_default_verify_paths(error));
-  static_cast<void>(state->tls.set_verify_mode(asio::ssl::verify_peer, error));
-  if (!error && !options.trusted.empty()) {
-    static_cast<void>(state->tls.load_verify_file(options.trusted.string(), error));
+  auto state = std::make_shared<State>(loop.context(), options);
+  // A file that was named is read at once: whoever named it learns here what is wrong with it.
+  if (!options.trusted.empty()) {
+    if (const error_code error = state->load_certificates()) {
+      return Error::io(options.trusted, "is no PEM of certificates: " + error.message());
+    }
   }
-  if (error) return Error::io(options.trusted, "is no PEM of certificates: " + error.message());
   return HttpForwarder(std::move(state));
 }
 

@@ -6,10 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -215,6 +217,32 @@ TEST(HttpForwarder, SaysSoWhereTheOtherServerIsGoneOrSilentOrNowhere) {
     const Front lost(url);
     EXPECT_THAT(asked(lost.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"), HasSubstr("503 "));
   }
+}
+
+TEST(HttpForwarder, ReadsTheSystemsCertificatesForServersThatSpeakTlsAlone) {
+  std::string file = ::testing::TempDir() + "certificates.XXXXXX";
+  const int created = ::mkstemp(file.data());
+  ASSERT_GE(created, 0);
+  ::close(created);
+  ::setenv("SSL_CERT_FILE", file.c_str(), 1);  // what OpenSSL takes for the system's
+  const int opened = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  ASSERT_GE(::inotify_add_watch(opened, file.c_str(), IN_OPEN), 0);
+  const auto was_opened = [&] {
+    inotify_event event{};
+    return ::read(opened, &event, sizeof event) == sizeof event;
+  };
+  LocalServer other(echo);
+  {
+    const Front plain(other.url());
+    EXPECT_THAT(asked(plain.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"), HasSubstr("409"));
+    EXPECT_FALSE(was_opened());
+    const Front secure("https" + other.url().substr(4));
+    EXPECT_THAT(asked(secure.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"), HasSubstr("503"));
+    EXPECT_TRUE(was_opened());
+  }
+  ::unsetenv("SSL_CERT_FILE");
+  ::close(opened);
+  ::unlink(file.c_str());
 }
 
 TEST(HttpForwarder, RefusesAnAnswerThatIsNoHttp) {
