@@ -1,5 +1,8 @@
 #include "harpe/http/http_forwarder.h"
 
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <utility>
 // Boost 1.74 needs <utility> before any of its network headers.
 #include <array>
@@ -53,6 +56,22 @@ std::optional<Target> target_of(const std::string& url) {
 
 bool asks_for_events(const HttpRequest& request) {
   return request.method == "GET" && request.path.ends_with("/events");
+}
+
+/// Answered when all ranks have asked, which may be much later.
+bool may_wait(const HttpRequest& request) {
+  return request.method == "GET" && request.path.starts_with("/schedule/");
+}
+
+/// A machine that is lost while nothing is sent is missed after about 25 s.
+void keep_alive(tcp::socket& socket) {
+  const auto set = [&](int level, int name, int value) {
+    static_cast<void>(::setsockopt(socket.native_handle(), level, name, &value, sizeof value));
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);  // s
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);  // s
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
 std::string text_of(const HttpRequest& request, const Target& target) {
@@ -188,16 +207,13 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
         text_(text_of(request, target_)),
         for_events_(asks_for_events(request)),
         without_body_(request.method == "HEAD"),
+        may_wait_(may_wait(request)),
         answered_(std::move(answered)),
         resolver_(state_->context),
         deadline_(state_->context) {}
 
   void start() {
-    deadline_.expires_after(
-        std::chrono::nanoseconds(static_cast<std::int64_t>(state_->options.timeout.value * 1e9)));
-    deadline_.async_wait([self = shared_from_this()](error_code error) {
-      if (!error) self->fail("it did not answer in time");
-    });
+    arm();
     std::vector<std::unique_ptr<PeerStream>>& idle = state_->idle[url_];
     if (!idle.empty()) {
       stream_ = std::move(idle.back());
@@ -209,6 +225,19 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   }
 
  private:
+  void arm() {
+    deadline_.expires_after(
+        std::chrono::nanoseconds(static_cast<std::int64_t>(state_->options.timeout.value * 1e9)));
+    deadline_.async_wait([self = shared_from_this()](error_code error) {
+      if (!error) self->fail("it did not answer in time");
+    });
+  }
+
+  void disarm() {
+    error_code ignored;
+    deadline_.cancel(ignored);
+  }
+
   void resolve() {
     kept_ = false;
     if (target_.secure) {
@@ -227,6 +256,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
                 if (failed) return self->fail(failed.message());
                 error_code ignored;
                 static_cast<void>(self->stream_->socket().set_option(tcp::no_delay(true), ignored));
+                keep_alive(self->stream_->socket());
                 self->shake_hands();
               });
         });
@@ -248,6 +278,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
     asio::async_write(*stream_, asio::buffer(text_),
                       [self = shared_from_this()](error_code error, std::size_t) {
                         if (error) return self->again_or_fail(error);
+                        if (self->may_wait_) self->disarm();
                         self->read();
                       });
   }
@@ -270,6 +301,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   /// The other server closes what is idle for long; that may meet the next request.
   void again_or_fail(error_code error) {
     if (!kept_ || done_) return fail(error.message());
+    if (may_wait_) arm();
     resolve();
   }
 
@@ -312,8 +344,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
 
   void answer(Result<HttpResponse> response) {
     if (std::exchange(done_, true)) return;
-    error_code ignored;
-    deadline_.cancel(ignored);
+    disarm();
     answered_(std::move(response));
   }
 
@@ -321,7 +352,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   const std::string url_;
   const Target target_;
   const std::string text_;  ///< of the request
-  const bool for_events_, without_body_;
+  const bool for_events_, without_body_, may_wait_;
   const HttpForwarder::Answered answered_;
   tcp::resolver resolver_;
   std::unique_ptr<PeerStream> stream_;

@@ -19,7 +19,9 @@ namespace harpe {
 class HttpForwarder {
  public:
   struct Options {
-    Seconds timeout;  ///< for the other server to be reached and to begin its answer
+    /// For the other server to be reached and to begin its answer; a schedule of Zeus's, which
+    /// waits for other ranks, only to be reached.
+    Seconds timeout;
     /// PEM of certificates to trust beside the system's, for servers that speak TLS; empty: none.
     std::filesystem::path trusted = {};
   };

@@ -219,6 +219,22 @@ TEST(HttpForwarder, SaysSoWhereTheOtherServerIsGoneOrSilentOrNowhere) {
   }
 }
 
+TEST(HttpForwarder, WaitsForASchedule) {
+  std::promise<Reply> waiting;
+  LocalServer other([&](const HttpRequest& request, Reply reply) {
+    if (request.path == "/schedule/j") waiting.set_value(std::move(reply));
+  });
+  const Front front(other.url(), {.timeout = 0.1_s});
+  const Client rank(front.port());
+  rank.send("GET /schedule/j?rank=0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  const Reply reply = waiting.get_future().get();
+  // What is asked later has been given up by now.
+  EXPECT_THAT(asked(front.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"),
+              HasSubstr("did not answer in time"));
+  reply({.body = "here it is"});
+  EXPECT_THAT(rank.read_to_end(), EndsWith("here it is"));
+}
+
 TEST(HttpForwarder, ReadsTheSystemsCertificatesForServersThatSpeakTlsAlone) {
   std::string file = ::testing::TempDir() + "certificates.XXXXXX";
   const int created = ::mkstemp(file.data());
