@@ -126,7 +126,7 @@ const StageWork* LoadJob::work(int stage, const std::vector<Megahertz>& clocks) 
         ",\"time_s\":" + shortest(sum.time.value) + ",\"energy_j\":" + shortest(sum.energy.value) +
         ",\"energy_error_j\":" + shortest(sum.energy.value * 0.005) + "}";
   }
-  slot->totals += "]";
+  slot->totals += ']';
   return slot.get();
 }
 

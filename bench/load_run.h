@@ -109,7 +109,6 @@ class LoadRun {
   std::vector<std::deque<int>> asked_by_;  ///< a connection's ranks that wait for answers
   int people_ = -1;
   int outstanding_ = 0;
-  int with_plan_ = 0;
 
   std::vector<double> factor_;  ///< of each pipeline
   Iteration under_way_, ended_;

@@ -82,7 +82,7 @@ std::string bash_script(const CLI::App& root) {
         } else if (takes_file(option.value)) {
           text += "compopt -o default";
         } else {
-          text += ":";
+          text += ':';
         }
         text += "; return ;;\n";
       }

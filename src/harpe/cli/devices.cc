@@ -263,7 +263,7 @@ std::string devices_text(const Devices& devices, const std::vector<GpuView>& gpu
            visible_text(visible, columns);
   }
   text += "\n" + (devices.cpus.empty() ? std::string("No CPU energy here.\n") : cpus_text(devices));
-  text += "\n";
+  text += '\n';
   for (const BackendState& backend : devices.backends) {
     text += wrapped_text(
         backend.name + ": " + (backend.available ? "" : "not available: ") + backend.detail,

@@ -149,7 +149,7 @@ std::string job_view(std::string_view given, bool coloured) {
   const Json status = parsed(given);
   std::string view = painted(text(status, "id"), Paint::kBold, coloured);
   if (!text(status, "name").empty()) view += "  " + text(status, "name");
-  view += "\n";
+  view += '\n';
   view += "  phase       " + phase(status) + "\n";
   const Json& profiling = at(status, "profiling");
   if (profiling.is_object()) {

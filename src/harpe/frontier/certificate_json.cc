@@ -107,7 +107,7 @@ std::string certificate_json(const Certificate& certificate) {
       if (i > 0) text += i % kALine == 0 ? ",\n  " : ", ";
       text += std::to_string(list[i]);
     }
-    text += "]";
+    text += ']';
   }
   return text + "}\n";
 }

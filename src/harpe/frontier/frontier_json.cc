@@ -17,7 +17,7 @@ std::string clock_runs(const std::vector<PlannedInstruction>& list) {
   for (std::size_t i = 0; i < list.size();) {
     std::size_t j = i;
     while (j < list.size() && list[j].clock == list[i].clock) ++j;
-    if (i > 0) text += ",";
+    if (i > 0) text += ',';
     text += std::to_string(list[i].clock.value) + "," + std::to_string(j - i);
     i = j;
   }
@@ -32,7 +32,7 @@ std::string inputs_digest(const Frontier& frontier, const Plan& any) {
   std::string rest = std::to_string(any.gpus_per_stage);
   for (const Watts p : any.blocking_power) rest += "," + shortest(p.value);
   for (const auto* times : {&any.transfers.forward, &any.transfers.backward}) {
-    rest += ";";
+    rest += ';';
     for (const Seconds t : *times) rest += shortest(t.value) + ",";
   }
   rest += any.transfers.mode == Transfers::Mode::kRendezvous ? "rendezvous" : "overlapped";

@@ -212,7 +212,7 @@ std::string zeus_plan(const Plan& plan) {
   std::string text = "[\n";
   Joules effective{0};
   for (std::size_t stage = 0; stage < plan.instructions.size(); ++stage) {
-    text += "[";
+    text += '[';
     const char* separator = "";
     for (const PlannedInstruction& i : plan.instructions[stage]) {
       effective += i.energy - plan.blocking_power[stage] * i.time;

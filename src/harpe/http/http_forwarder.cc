@@ -248,7 +248,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
                   : std::make_unique<PeerStream>(state_->context);
     resolver_.async_resolve(
         target_.host, target_.port,
-        [self = shared_from_this()](error_code error, tcp::resolver::results_type found) {
+        [self = shared_from_this()](error_code error, const tcp::resolver::results_type& found) {
           if (error) return self->fail(error.message());
           if (self->done_) return;
           asio::async_connect(

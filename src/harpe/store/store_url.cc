@@ -318,12 +318,12 @@ std::string url_text(const StoreUrl& url, const std::string& password) {
   if (!url.user.empty()) {
     text += encoded(url.user);
     if (!password.empty()) text += ":" + password;
-    text += "@";
+    text += '@';
   }
   for (std::size_t i = 0; i < url.hosts.size(); ++i) {
     const StoreUrl::Host& host = url.hosts[i];
     const bool six = host.name.find(':') != std::string::npos && !host.name.starts_with('/');
-    if (i > 0) text += ",";
+    if (i > 0) text += ',';
     text += six ? "[" + host.name + "]" : encoded(host.name);
     if (host.port != 0) text += ":" + std::to_string(host.port);
   }
