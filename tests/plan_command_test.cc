@@ -25,8 +25,8 @@ class PlanCommand : public CommandTest {
 
   /// Runs `harpe plan` on the profile with 6 micro-batches.
   Said plan(std::vector<std::string> more) const {
-    const std::vector<std::string> start = {"plan",           "--profile", path("profile.csv"),
-                                            "--microbatches", "6",         "--blocking-power",
+    const std::vector<std::string> start = {"plan",           "--profile",    path("profile.csv"),
+                                            "--microbatches", micro_batches_, "--blocking-power",
                                             "83.64"};
     more.insert(more.begin(), start.begin(), start.end());
     return harpe_says(more);
@@ -39,6 +39,18 @@ class PlanCommand : public CommandTest {
   }
   static double chosen(const json& summary, const std::string& figure) {
     return summary["plans"]["chosen"][figure].get<double>();
+  }
+
+  std::string micro_batches_ = "6";
+};
+
+/// With clocks that come late the search is long: under sanitizers it is that of a small pipeline.
+class PlanCommandWithLateClocks : public PlanCommand {
+ protected:
+  PlanCommandWithLateClocks() {
+    if (!HARPE_UNDER_SANITIZERS) return;
+    EXPECT_EQ(harpe_says({"synth", "--stages", "2", "--out", path("profile.csv")}).status, 0);
+    micro_batches_ = "2";
   }
 };
 
@@ -150,16 +162,18 @@ TEST_F(PlanCommand, APowerCapIsMetAsFastAsAPlanCan) {
   EXPECT_LT(capped["plans"]["chosen"]["gap_percent"], 1.0);
 }
 
-TEST_F(PlanCommand, APowerCapIsMetWhenClocksAreLate) {
+TEST_F(PlanCommandWithLateClocks, APowerCapIsMet) {
   const json fastest = summary({"--switch-latency", "10ms"});
   for (const double share : {0.85, 1.5}) {
+    // Eight searches, not one.
+    if (HARPE_UNDER_SANITIZERS && share < 1) continue;
     const double cap = share * chosen(fastest, "average_power_w");
     const json capped = summary({"--switch-latency", "10ms", "--power-cap", std::to_string(cap)});
     EXPECT_LE(chosen(capped, "average_power_w"), cap + 1e-6);
   }
 }
 
-TEST_F(PlanCommand, NothingBeatsTheFastestWhenClocksAreLate) {
+TEST_F(PlanCommandWithLateClocks, NothingBeatsTheFastest) {
   const json plans = summary({"--switch-latency", "10ms", "--slowdown", "0.5"})["plans"];
   EXPECT_LE(plans["fastest"]["iteration_time_s"], plans["chosen"]["iteration_time_s"]);
   EXPECT_LE(plans["fastest"]["iteration_time_s"], plans["all_max"]["iteration_time_s"]);
@@ -279,7 +293,7 @@ TEST_F(PlanCommand, PlansWithFixedTimesAndTransfersAreAccepted) {
   EXPECT_EQ(verified.status, 0) << verified.err;
 }
 
-TEST_F(PlanCommand, LateSwitchesCostEnergyAndTheSummarySaysHowMuch) {
+TEST_F(PlanCommandWithLateClocks, LateSwitchesCostEnergyAndTheSummarySaysHowMuch) {
   const json free = summary({"--slowdown", "3"});
   const json late = summary({"--slowdown", "3", "--switch-latency", "10ms"});
   EXPECT_LE(chosen(late, "clock_changes"), chosen(free, "clock_changes"));

@@ -51,6 +51,12 @@ struct Case {
   int stages, micro_batches, chunks;
   bool split;
 };
+/// How many random cases to try: under sanitizers, ten times as slow, a third, but one of each
+/// kind.
+constexpr unsigned seeds(unsigned most) {
+  return HARPE_UNDER_SANITIZERS ? most / 3 : most;
+}
+
 constexpr Case kCases[] = {
     {"1f1b", 2, 2, 1, false}, {"1f1b", 1, 1, 1, false},     {"gpipe", 3, 2, 1, false},
     {"zb-h1", 2, 3, 1, true}, {"zb-v", 2, 2, 2, true},      {"interleaved-1f1b", 2, 2, 2, false},
@@ -83,7 +89,7 @@ std::string faults_of(const Verification& verification) {
 }
 
 TEST(Frontier, EveryPlanAndBoundIsAcceptedByTheChecker) {
-  for (unsigned seed = 0; seed < 200; ++seed) {
+  for (unsigned seed = 0; seed < seeds(200); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
     const Case& c = kCases[seed % std::size(kCases)];
@@ -146,7 +152,7 @@ double brute_force(const Pipeline& pipeline, const Profile& profile, Watts power
 TEST(Frontier, PlansOfSmallPipelinesAreOptimalOrNearlySo) {
   double excess = 0;
   int plans = 0;
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (unsigned seed = 0; seed < seeds(60); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed + 500);
     const Profile profile = random_profile(random, 2, 1, 4, false);
@@ -264,7 +270,7 @@ std::vector<Change> changes_of(const std::vector<PlannedInstruction>& list) {
 }
 
 TEST(Frontier, PlansWithLateClocksHoldAndKeepTheDwell) {
-  for (unsigned seed = 0; seed < 24; ++seed) {
+  for (unsigned seed = 0; seed < seeds(24); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed + 1300);
     const Case& c = kCases[seed % std::size(kCases)];
