@@ -65,6 +65,7 @@ function(harpe_test)
   endif()
   target_compile_definitions(${TEST_NAME} PRIVATE HARPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                   HARPE_UNDER_SANITIZERS=${sanitized})
+  target_compile_options(${TEST_NAME} PRIVATE ${HARPE_TEST_OPTIMIZATION})
   if(TEST_LABEL STREQUAL "threads")
     add_dependencies(harpe_thread_tests ${TEST_NAME})
   endif()
