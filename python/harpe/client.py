@@ -122,7 +122,8 @@ class Client(RankClient):
 
         ``stream`` is one of torch's (``torch.cuda.current_stream()``) or its number; 0 is the
         default one. Call it once the model is on the device, and again whenever training goes on in
-        another stream. False where that cannot be done, which a line says once.
+        another stream. False where that cannot be done, which a line says once (a client without a
+        server has nothing to follow for, and says True).
         """
         handle = getattr(stream, "cuda_stream", stream)
         refused = self._follow_stream(handle)

@@ -187,6 +187,21 @@ ClockChannel::Served ClockChannel::served(std::size_t position) const noexcept {
           {static_cast<int>(word & 0xffffff)}};
 }
 
+std::uint32_t ClockChannel::wanted(std::size_t position) const noexcept {
+  const std::uint64_t word = memories_[position]->wanted.load(std::memory_order_relaxed);
+  return static_cast<std::uint32_t>(word >> 32);
+}
+
+std::uint32_t ClockChannel::refused(std::size_t position) const noexcept {
+  return memories_[position]->refused.load(std::memory_order_relaxed);
+}
+
+bool ClockChannel::connected() const noexcept {
+  char byte = 0;
+  const ssize_t got = ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
 Status ClockChannel::renew(Seconds duration) {
   if (Status status = send_text(socket_.get(), "renew " + shortest(duration.value)); !status) {
     return status;

@@ -27,8 +27,9 @@
 
 namespace harpe {
 
-/// `set` and `served` are thread-safe and never block; the rest is not thread-safe, and waits for
-/// the agent for 5 s at most (`kUnavailable`). Destroying it ends a lease that it took.
+/// `set`, `served`, `wanted` and `refused` are thread-safe and never block; the rest is not
+/// thread-safe, and waits for the agent for 5 s at most (`kUnavailable`). Destroying it ends a
+/// lease that it took.
 class ClockChannel {
  public:
   /// Channels of all GPUs of a lease that this user holds.
@@ -52,6 +53,13 @@ class ClockChannel {
     Megahertz clock;  ///< applied, or refused
   };
   Served served(std::size_t position) const noexcept;
+  /// The sequence of the last command; 0: none yet.
+  std::uint32_t wanted(std::size_t position) const noexcept;
+  /// How many commands, up to that of `served`, came to nothing.
+  std::uint32_t refused(std::size_t position) const noexcept;
+
+  /// False where the agent has gone.
+  bool connected() const noexcept;
 
   Status renew(Seconds duration);
 

@@ -89,6 +89,11 @@ TEST_F(ClockChannelTest, ACommandReachesTheDriverAndItsOutcomeTheClient) {
   EXPECT_EQ(locked(), 900);
   EXPECT_EQ(served(channel, channel.set(0, 0_MHz)).outcome, ClockOutcome::kApplied);
   EXPECT_EQ(locked(), std::nullopt);
+  EXPECT_EQ(channel.wanted(0), channel.served(0).sequence);
+  EXPECT_EQ(channel.refused(0), 1) << "one in between is remembered";
+  EXPECT_TRUE(channel.connected());
+  controller_.reset();
+  EXPECT_TRUE(eventually([&] { return !channel.connected(); }));
 }
 
 TEST_F(ClockChannelTest, TheLeaseEndsWithTheSocketThatTookIt) {

@@ -47,6 +47,10 @@ ClockSlot::Wanted ClockSlot::wanted() const {
 
 void ClockSlot::serve(std::uint32_t sequence, ClockOutcome outcome, Megahertz clock) {
   constexpr std::uint64_t kClockBits = 0xffffff;
+  // Before what was served, so that whoever reads that later knows of all refusals up to then.
+  if (outcome != ClockOutcome::kApplied) {
+    memory_->refused.store(++refused_, std::memory_order_relaxed);
+  }
   memory_->served.store(std::uint64_t{sequence} << 32 |
                             std::uint64_t{static_cast<std::uint8_t>(outcome)} << 24 |
                             (static_cast<std::uint64_t>(clock.value) & kClockBits),

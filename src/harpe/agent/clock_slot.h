@@ -15,6 +15,7 @@
 ///       72      4  client      the CPU that the command was given on (sched_getcpu), a hint
 ///      128      8  agent       sequence << 32 | outcome << 24 | MHz of the last command served
 ///      136      4  both        the bell, a futex: 1 while the owner sleeps
+///      140      4  agent       how many commands were served and not applied
 ///
 /// A client writes `wanted`, then exchanges the bell's word for 0, both sequentially consistent.
 /// Where the word was 1 it wakes who waits for it (FUTEX_WAKE, one, not private).
@@ -55,9 +56,11 @@ struct ClockMemory {
   std::atomic<std::uint32_t> cpu;
   alignas(64) std::atomic<std::uint64_t> served;
   std::atomic<std::uint32_t> bell;
+  std::atomic<std::uint32_t> refused;
 };
 static_assert(offsetof(ClockMemory, wanted) == 64 && offsetof(ClockMemory, cpu) == 72);
 static_assert(offsetof(ClockMemory, served) == 128 && offsetof(ClockMemory, bell) == 136);
+static_assert(offsetof(ClockMemory, refused) == 140);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// The agent's side of one slot.
@@ -89,6 +92,7 @@ class ClockSlot {
 
   ClockMemory* memory_ = nullptr;
   UniqueFd memory_file_;
+  std::uint32_t refused_ = 0;
   std::atomic<bool> closed_ = false;
 };
 

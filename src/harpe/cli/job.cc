@@ -290,7 +290,7 @@ void add_telling(Commands& commands, CLI::App& job) {
       commands.add(job, "remove",
                    "forget a job\n"
                    "Removes the job with its profile and plans from the server. Ranks "
-                   "that still train go on at full clocks.",
+                   "that still train register it again, as a new one.",
                    "harpe job remove gpt3", [removed](Console&) { return remove_job(*removed); }),
       *removed);
 }

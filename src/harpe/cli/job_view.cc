@@ -153,7 +153,7 @@ std::string job_view(std::string_view given, bool coloured) {
   view += "  phase       " + phase(status) + "\n";
   const Json& profiling = at(status, "profiling");
   if (profiling.is_object()) {
-    view += "  profiling   at most " + whole(profiling, "iterations_left") + " iterations (" +
+    view += "  profiling   some " + whole(profiling, "iterations_left") + " iterations (" +
             seconds(profiling, "time_left_s") + ") to go; has cost " +
             fixed(100 * number(profiling, "slowdown").value_or(0), 1) + " % so far\n";
   }
@@ -162,6 +162,13 @@ std::string job_view(std::string_view given, bool coloured) {
           ", " + whole(status, "micro_batches") + " micro-batches\n";
   view += "  ranks       " + ranks(status) + " registered, newest iteration " +
           whole(status, "newest_iteration") + "\n";
+  if (const auto unset = number(status, "ranks_not_set"); unset && *unset > 0) {
+    view += "  clocks      " +
+            painted("not set on " + counted(static_cast<std::size_t>(*unset), "rank") +
+                        ": no agent is there, or it refuses them",
+                    Paint::kRed, coloured) +
+            "\n";
+  }
   add_missing(status, view);
   view += "  wish        " + wish_text(at(status, "wish").dump()) + "\n";
   add_stragglers(status, view);

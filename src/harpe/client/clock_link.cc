@@ -9,6 +9,9 @@
 namespace harpe {
 namespace {
 
+/// An agent that leaves commands lying for longer, while more may come, does not set clocks.
+constexpr Seconds kSlowAgent{0.1};
+
 const char* reason_of(ClockOutcome outcome) {
   switch (outcome) {
     case ClockOutcome::kNotAllowed:
@@ -36,10 +39,12 @@ ClockLink::ClockLink(ClockLinkOptions options, WantedClock& wanted, Clock& clock
       wanted_(wanted),
       clock_(clock),
       notice_(std::move(notice)),
-      next_(clock.now()) {}
+      next_(clock.now()),
+      troubled_(clock.now()) {}
 
 void ClockLink::tick() {
   channels_.collect();
+  look();
   look_at_outcome();
   if (clock_.now() < next_) return;
   ClockChannel* channel = channels_.newest();
@@ -53,7 +58,11 @@ void ClockLink::connect() {
   if (!channel) return lost(channel.error());
   if (std::exchange(told_away_, false)) notice_("the agent sets clocks again");
   failures_ = 0;
+  ever_connected_ = true;
   told_outcome_ = ClockOutcome::kNone;
+  told_refusals_ = false;
+  waiting_since_.reset();
+  served_ = refused_ = 0;
   channels_.publish(std::make_unique<ClockChannel>(*std::move(channel)));
   ClockChannel* newest = channels_.newest();
   wanted_.repeat([newest](Megahertz clock) { newest->set(0, clock); });
@@ -76,8 +85,14 @@ void ClockLink::look_at_outcome() {
   if (channel == nullptr) return;
   const ClockChannel::Served served = channel->served(0);
   const char* reason = reason_of(served.outcome);
+  if (reason == nullptr && channel->refused(0) > 0 && !std::exchange(told_refusals_, true)) {
+    notice_(
+        "the agent refused some of the clocks in between: its policy (clocks_mhz) does not allow "
+        "them, or the driver failed");
+  }
   if (reason == nullptr || served.outcome == told_outcome_) return;
   told_outcome_ = served.outcome;
+  told_refusals_ = true;
   notice_("a clock of " + std::to_string(served.clock.value) + " MHz was not set: " + reason);
   if (served.outcome == ClockOutcome::kEnded) {
     channels_.publish(nullptr);
@@ -85,11 +100,37 @@ void ClockLink::look_at_outcome() {
   }
 }
 
-bool ClockLink::obeyed() const noexcept {
+/// Notes whether anything that was told is not done.
+void ClockLink::look() {
+  const Instant now = clock_.now();
   const ClockChannel* channel = channels_.newest();
-  if (channel == nullptr) return false;
-  const ClockOutcome outcome = channel->served(0).outcome;
-  return outcome == ClockOutcome::kApplied || outcome == ClockOutcome::kNone;
+  if (channel != nullptr && !channel->connected()) {
+    lost(Error::of(ErrorCode::kUnavailable, "the agent has gone"));
+    channel = nullptr;
+  }
+  if (channel == nullptr) {
+    troubled_ = now;
+    return;
+  }
+  const std::uint32_t wanted = channel->wanted(0);
+  const ClockChannel::Served served = channel->served(0);
+  if (served.sequence == wanted || served.sequence != served_) {
+    waiting_since_.reset();
+  } else if (!waiting_since_) {
+    waiting_since_ = now;
+  }
+  const std::uint32_t refused = channel->refused(0);
+  if (refused != refused_ || reason_of(served.outcome) != nullptr ||
+      (waiting_since_ && now - *waiting_since_ > kSlowAgent)) {
+    troubled_ = now;
+  }
+  served_ = served.sequence;
+  refused_ = refused;
+}
+
+bool ClockLink::obeyed_since(Instant begin) {
+  look();
+  return troubled_ < begin;
 }
 
 }  // namespace harpe

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "harpe/agent/clock_channel.h"
@@ -42,12 +43,16 @@ class ClockLink {
     channels_.release(teller);
   }
 
-  /// Whether what was told is done: false without an agent, or where the last clock was refused.
-  bool obeyed() const noexcept;
+  /// Whether all that was told since then was done, as far as can be seen now: an agent was there
+  /// all the time, answered and refused nothing. As `tick`, on its thread.
+  bool obeyed_since(Instant begin);
+  /// Whether an agent ever set this GPU's clock: one that has gone may have left it locked.
+  bool ever_connected() const { return ever_connected_; }
 
  private:
   void connect();
   void lost(const Error& error);
+  void look();
   void look_at_outcome();
 
   ClockLinkOptions options_;
@@ -58,6 +63,12 @@ class ClockLink {
   Instant next_;
   int failures_ = 0;
   bool told_away_ = false;
+  bool ever_connected_ = false;
+  bool told_refusals_ = false;
+  // What was last seen of the channel.
+  Instant troubled_;                      ///< when something told was last seen not to be done
+  std::optional<Instant> waiting_since_;  ///< nothing of what was told has been served
+  std::uint32_t served_ = 0, refused_ = 0;
   ClockOutcome told_outcome_ = ClockOutcome::kNone;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "harpe/client/stream_library.h"
+
 namespace harpe {
 namespace {
 
@@ -144,18 +146,20 @@ std::optional<IterationRecord> Courier::take_ended(Instant now) {
     device_times_.pop_front();
   } else if (await_times_.value > 0) {
     record.damaged = true;  // the moments of the calls would be told as times of the work
+  } else {
+    by_calls_ = true;
   }
   return record;
 }
 
-bool Courier::held_to(const IterationRecord& record) const {
+bool Courier::held_to(const IterationRecord& record) {
   const StageOrders* orders = book_.of_version(record.version);
   if (orders == nullptr) return false;
-  // Without an agent the GPU runs as fast as it likes.
-  if (parts_.clocks == nullptr || !parts_.clocks->obeyed()) {
+  // Where no agent ever was, the GPU runs as fast as it likes.
+  if (parts_.clocks == nullptr || !parts_.clocks->ever_connected()) {
     return orders->purpose == StageOrders::Purpose::kFullSpeed;
   }
-  return true;
+  return parts_.clocks->obeyed_since(record.span.begin);
 }
 
 /// Held back below the clock asked for. A power limit at the highest clock is no such thing: what
@@ -188,7 +192,20 @@ IterationReport Courier::report_of(const IterationRecord& record) {
   return report;
 }
 
+/// Clocks that come too early save nothing, and nobody would notice.
+void Courier::tell_of_streams() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!by_calls_) return;
+  }
+  if (std::exchange(told_calls_, true) || !StreamLibrary::find()) return;
+  parts_.notice(
+      "this process uses a GPU's library, but clocks follow training's calls: where those only put "
+      "work into a stream, say which one (follow_stream), or clocks come too early");
+}
+
 void Courier::report(const IterationRecord& record) {
+  tell_of_streams();
   if (!record.damaged) {
     IterationReport report = report_of(record);
     if (!held_to(record)) report.version = 0;

@@ -70,11 +70,12 @@ class Courier {
   Instant due(const IterationRecord& record) const;
   std::optional<IterationRecord> take_ended(Instant now);
   void report(const IterationRecord& record);
+  void tell_of_streams();
   IterationReport report_of(const IterationRecord& record);
   bool throttled(const IterationRecord& record);
   void publish(bool governed);
   Instant next(Instant now);
-  bool held_to(const IterationRecord& record) const;
+  bool held_to(const IterationRecord& record);
   bool is_done(Instant now);
 
   Parts parts_;
@@ -84,11 +85,13 @@ class Courier {
   PowerSplit split_;
   ServerSession session_;
   bool told_refused_ = false;
+  bool told_calls_ = false;
 
   std::mutex mutex_;  ///< of what follows
   std::deque<IterationRecord> ended_;
   std::deque<DeviceTimes> device_times_;  ///< by iteration
   Seconds await_times_{0};
+  bool by_calls_ = false;  ///< iterations are timed by training's calls alone
   bool stopping_ = false;
 
   Instant give_up_{};

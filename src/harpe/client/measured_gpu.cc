@@ -29,11 +29,12 @@ std::optional<std::size_t> choose(const RankClientOptions& options, const Device
   const auto count = static_cast<std::int64_t>(visible->gpus.size());
   const std::int64_t position = count == 1 ? 0 : rank.value_or(-1);
   if (position < 0 || position >= count) {
-    options.notice(
-        count == 0 ? "no GPU is visible here: energy is not measured and no clock is set"
-                   : "which of " + std::to_string(count) +
-                         " GPUs is this rank's is not known: give HARPE_GPU or LOCAL_RANK; energy "
-                         "is not measured and no clock is set");
+    options.notice(count == 0 ? "no GPU is visible here: energy is not measured and no clock is set"
+                              : "which of " + std::to_string(count) +
+                                    " GPUs is this rank's is not known: " +
+                                    (local != nullptr ? "LOCAL_RANK is " + std::string(local)
+                                                      : "give HARPE_GPU or LOCAL_RANK") +
+                                    "; energy is not measured and no clock is set");
     return std::nullopt;
   }
   return static_cast<std::size_t>(visible->gpus[static_cast<std::size_t>(position)]);
@@ -56,9 +57,9 @@ Result<MeasuredGpu> MeasuredGpu::find(const RankClientOptions& options) {
         options.notice("no GPU can be read here: energy is not measured");
         return found;
       }
-      return Error::of(ErrorCode::kNotFound, "this node has GPUs 0 to " +
-                                                 std::to_string(found.devices.gpus.size() - 1) +
-                                                 ", and no GPU " + std::to_string(*position));
+      return Error::invalid("this node has GPUs 0 to " +
+                            std::to_string(found.devices.gpus.size() - 1) + ", and no GPU " +
+                            std::to_string(*position));
     }
     gpu = found.devices.gpus[*position].get();
   }

@@ -19,6 +19,7 @@
 namespace harpe {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -67,10 +68,17 @@ class ClientTest : public ::testing::Test {
     return client ? *std::move(client) : nullptr;
   }
   std::unique_ptr<RankClient> started() { return started(options()); }
+  /// Without what is said wherever the library of an earlier test is still loaded.
   std::vector<std::string> notices() {
+    std::vector<std::string> others = all_notices();
+    std::erase_if(others, [](const std::string& text) { return text.find(kCalls) < text.size(); });
+    return others;
+  }
+  std::vector<std::string> all_notices() {
     const std::lock_guard lock(mutex_);
     return notices_;
   }
+  static constexpr const char* kCalls = "clocks follow training's calls";
   std::optional<int> locked() const {
     const auto lock = gpu_.state().graphics;
     return lock ? std::optional(lock->lowest.value) : std::nullopt;
@@ -226,6 +234,19 @@ TEST_F(ClientTest, EachInstructionGetsItsOwnClockFromTheIterationOnThatWasOrdere
   EXPECT_TRUE(becomes_locked(std::nullopt)) << "given back";
 }
 
+TEST_F(ClientTest, WhoComputesOnAGpuAndDoesNotSayInWhichStreamIsTold) {
+  ScriptedCuda cuda;
+  auto client = started();
+  ASSERT_TRUE(registers(*client));
+  for (int i = 0; i < 3; ++i) iterate(*client);
+  ASSERT_TRUE(comes_true([&] { return !all_notices().empty(); }));
+  client.reset();
+  const auto said = all_notices();
+  EXPECT_EQ(std::ranges::count_if(
+                said, [](const std::string& text) { return text.find(kCalls) < text.size(); }),
+            1);
+}
+
 TEST_F(ClientTest, ClocksFollowTheStreamWhereTrainingRunsAhead) {
   ScriptedCuda cuda;
   start_agent();
@@ -255,7 +276,7 @@ TEST_F(ClientTest, ClocksFollowTheStreamWhereTrainingRunsAhead) {
   }
   client->on_iteration_begin(1);
   ASSERT_TRUE(comes_true([&] { return client->counts().iterations == 2; }));
-  EXPECT_THAT(notices(), IsEmpty());
+  EXPECT_THAT(all_notices(), IsEmpty());
 }
 
 TEST_F(ClientTest, AnInstructionOutOfOrderGetsItsOwnClockAndIsToldOnce) {
@@ -280,6 +301,60 @@ TEST_F(ClientTest, AnInstructionOutOfOrderGetsItsOwnClockAndIsToldOnce) {
   EXPECT_EQ(client->counts().unknown, 1);
   ASSERT_TRUE(comes_true([&] { return !notices().empty(); }));
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("another order")));
+}
+
+TEST_F(ClientTest, OrdersDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) {
+  start_agent();
+  std::mutex mutex;
+  std::vector<IterationReport> reports;
+  std::string clocks = "1080, 900, 1080, 900";
+  server_.answer_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
+    const std::lock_guard lock(mutex);
+    if (request.path.ends_with("/events")) return std::nullopt;
+    if (request.path.ends_with("/reports")) {
+      reports.push_back(*parse_iteration_report(request.body));
+    }
+    const std::string version = clocks.starts_with("1080") ? "1" : "2";
+    return HttpResponse{.status = 200,
+                        .content_type = "application/json",
+                        .body = "{\"orders\": [{\"version\": " + version +
+                                ", \"from_iteration\": 0, \"purpose\": \"plan\", "
+                                "\"clocks_mhz\": [" +
+                                clocks + "]}]}"};
+  });
+  auto client = started();
+  ASSERT_TRUE(registers(*client));
+  std::int64_t iteration = 0;
+  // Iterations until some in a row of which the reports say what is expected.
+  const auto says = [&](bool holds, std::uint64_t version) {
+    return comes_true([&] {
+      client->on_iteration_begin(iteration++);
+      for (int k = 0; k < 4; ++k) {
+        client->on_instruction_begin(k % 2 == 0 ? kForward : kBackward, 0, k / 2);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the agent gets to see it
+        client->on_instruction_end();
+      }
+      const std::lock_guard lock(mutex);
+      const auto is_so = [&](const IterationReport& report) {
+        return report.known == version && report.version == (holds ? version : 0);
+      };
+      return reports.size() >= 4 && std::all_of(reports.end() - 4, reports.end(), is_so);
+    });
+  };
+  EXPECT_TRUE(says(true, 1));
+  controller_.reset();
+  EXPECT_TRUE(says(false, 1));
+  EXPECT_THAT(notices(), ElementsAre(HasSubstr("the agent has gone")));
+  start_agent();
+  EXPECT_TRUE(says(true, 1));
+  {
+    // The policy does not allow 200 MHz; each iteration ends with a clock that it allows.
+    const std::lock_guard lock(mutex);
+    clocks = "1200, 200, 1200, 1200";
+  }
+  EXPECT_TRUE(says(false, 2));
+  EXPECT_THAT(notices().back(), AnyOf(HasSubstr("200 MHz was not set"),
+                                      HasSubstr("refused some of the clocks in between")));
 }
 
 TEST_F(ClientTest, WithoutAServerTrainingGoesOnAndIsToldOnce) {

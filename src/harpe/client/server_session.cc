@@ -141,7 +141,11 @@ void ServerSession::rank_answered(const HttpAnswer& answer) {
     // The process before this one may only just have ended.
     ++failures_;
     next_try_ = clock_.now() + pause(failures_);
-    if (failures_ > 6) notice_once("place", "this rank's place is taken: " + error_message(answer));
+    if (failures_ > 6)
+      notice_once("place", "this rank's place is taken: " + error_message(answer) +
+                               "; where training has started again, a new "
+                               "HARPE_RUN, the same on all ranks, takes its places "
+                               "at once");
     return;
   }
   if (!is_success(answer)) return refused(answer, "this rank cannot be registered");

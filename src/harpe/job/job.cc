@@ -14,6 +14,7 @@ namespace {
 constexpr Seconds kPatience{300};  // with ranks that do not come
 constexpr std::size_t kPlacesTold = 8;
 constexpr double kSilentIterations = 10;
+constexpr int kNotSetReports = 3;  // in a row, before anybody is told
 
 std::string list_of(const std::vector<Place>& places, std::size_t all) {
   std::string list;
@@ -117,6 +118,7 @@ Result<int> Job::register_rank(const RankRegistration& registration, Seconds now
   Result<RankBook::Entered> entered = s.ranks.enter(registration, now);
   if (!entered) return std::move(entered).error();
   if (entered->new_run) s.started_again(now);
+  if (entered->changed) s.not_set.erase(static_cast<std::size_t>(entered->rank));
   if (entered->changed || entered->fewer_clocks) s.effects.save = true;
   if (!s.ranks.complete()) return entered->rank;
   if (s.phase == JobPhase::kRegistering) {
@@ -125,6 +127,30 @@ Result<int> Job::register_rank(const RankRegistration& registration, Seconds now
     s.fit_to_clocks(now);
   }
   return entered->rank;
+}
+
+/// A rank that has the orders and says that they did not hold.
+void Job::State::note_whether_set(const IterationReport& report, const Deployment* due,
+                                  Seconds now) {
+  const std::size_t rank = spec.shape.index(report.place);
+  if (report.version != 0) {
+    if (not_set.erase(rank) > 0 && not_set.empty() && std::exchange(told_not_set, false)) {
+      tell(Notice::Level::kInfo, now, "all ranks set their clocks again");
+    }
+    return;
+  }
+  if (due == nullptr || report.known < due->version) return;
+  if (++not_set[rank] != kNotSetReports || std::exchange(told_not_set, true)) return;
+  tell(Notice::Level::kWarning, now,
+       "clocks are not set at stage " + std::to_string(report.place.stage) + " of pipeline " +
+           std::to_string(report.place.data) +
+           ": no agent is there, or it refuses them (standard error of its rank says which); "
+           "nothing is learnt from such iterations");
+}
+
+int Job::State::ranks_not_set() const {
+  return static_cast<int>(std::ranges::count_if(
+      not_set, [](const auto& rank) { return rank.second >= kNotSetReports; }));
 }
 
 Status Job::report(const IterationReport& report, Seconds now) {
@@ -157,6 +183,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
     ++s.orders_late;
     s.delivery = std::min(s.delivery * 1.5, Seconds{10});
   }
+  s.note_whether_set(report, due, now);
   for (const FinishedIteration& iteration : s.collector.take_finished()) s.finish(iteration, now);
   return ok_status();
 }
@@ -354,6 +381,7 @@ JobStatus Job::status() const {
   JobStatus status;
   status.phase = s.phase;
   status.ranks_registered = s.ranks.registered();
+  status.ranks_not_set = s.ranks_not_set();
   status.newest_iteration = s.collector.newest();
   status.version = version();
   status.wish = s.wish;
@@ -368,7 +396,7 @@ JobStatus Job::status() const {
   status.reports_refused = s.reports_refused;
   status.orders_late = s.orders_late;
   status.slow_stages.assign(s.detector.stages().begin(), s.detector.stages().end());
-  if (s.profiler) status.profiling = s.profiler->progress(s.lead());
+  if (s.profiler) status.profiling = s.profiler->progress(s.lead_after(Seconds{0}));
   for (const double energy : s.full_energy) status.full_speed_energy += Joules{energy};
   if (!s.deployments.empty() && s.deployments.back().purpose == StageOrders::Purpose::kPlan) {
     const Deployment& newest = s.deployments.back();

@@ -85,6 +85,7 @@ struct PipelineState {
 struct JobStatus {
   JobPhase phase = JobPhase::kRegistering;
   int ranks_registered = 0;
+  int ranks_not_set = 0;               ///< ranks whose clocks are not set: no agent, or it refuses
   std::int64_t newest_iteration = -1;  ///< -1: none reported
   std::uint64_t version = 0;           ///< of the newest orders
   Wish wish;

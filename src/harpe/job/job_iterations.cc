@@ -14,6 +14,7 @@ namespace {
 constexpr double kForgetting = 0.2;            // of running means over iterations
 constexpr double kFactorChange = 0.02;         // of a detected straggler that is worth a new plan
 constexpr double kLeastFactor = 1.005;         // below, slack takes it up
+constexpr Seconds kNoEnergyPatience{30};       // short instructions take a while to tell apart
 constexpr int kOverheadIterations = 5;         // by which a time outside the pipeline is known
 constexpr std::int64_t kCalmIterations = 100;  // between measuring again what has moved
 constexpr int kMostRollbacks = 3;
@@ -122,7 +123,12 @@ void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds n
   if (next == Profiler::Next::kDone) return end_profiling(now);
   if (next == Profiler::Next::kChange) deploy_profile();
   if (told_no_energy) return;
-  if (const std::vector<int> stages = profiler->without_energy(); !stages.empty()) {
+  const std::vector<int> stages = profiler->without_energy();
+  if (stages.empty()) {
+    no_energy_since.reset();
+  } else if (!no_energy_since) {
+    no_energy_since = now;
+  } else if (now - *no_energy_since > kNoEnergyPatience) {
     told_no_energy = true;
     tell(Notice::Level::kWarning, now,
          "nothing can be planned yet: no rank of stage " + std::to_string(stages.front()) +

@@ -38,9 +38,13 @@ bool same_orders(const Deployment& one, const Deployment& other) {
 /// Iterations from the newest reported one to the first that can run by new orders on all ranks:
 /// the one after it is under way, and a later one must begin no sooner than orders arrive.
 int Job::State::lead() const {
+  return lead_after(std::max(Seconds{0}, newest_event - newest_since));
+}
+
+/// Where the newest iteration has been under way for so long.
+int Job::State::lead_after(Seconds under_way) const {
   constexpr double kMost = 1000;
   if (iteration_time <= Seconds{0}) return 2;
-  const Seconds under_way = std::max(Seconds{0}, newest_event - newest_since);
   return 1 + static_cast<int>(
                  std::clamp(std::ceil((under_way + delivery) / iteration_time), 1.0, kMost));
 }

@@ -3,6 +3,7 @@
 /// The inside of a job. Only for its `.cc` files.
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,7 @@ struct Job::State {
 
   // Orders: job_orders.cc.
   int lead() const;
+  int lead_after(Seconds under_way) const;
   std::int64_t next_from() const;
   void deploy(Deployment deployment);
   void deploy_full_speed();
@@ -98,6 +100,8 @@ struct Job::State {
 
   void go_on(std::optional<PlanTable> table, Seconds now);
 
+  void note_whether_set(const IterationReport& report, const Deployment* due, Seconds now);
+  int ranks_not_set() const;
   void tell(Notice::Level level, Seconds now, std::string text);
 
   JobSpec spec;
@@ -144,7 +148,9 @@ struct Job::State {
   std::int64_t last_profiling = 0;  ///< iteration at which it ended
   Joules saved{};
   Seconds created{};
-  bool told_missing = false, told_silent = false, told_no_energy = false;
+  bool told_missing = false, told_silent = false, told_no_energy = false, told_not_set = false;
+  std::optional<Seconds> no_energy_since;
+  std::map<std::size_t, int> not_set;  ///< reports in a row of ranks whose clocks were not set
   std::int64_t reports = 0, reports_unused = 0, reports_refused = 0, orders_late = 0;
 
   JobEffects effects;

@@ -70,6 +70,7 @@ std::string job_status_json(const Job& job) {
                {"ranks", spec.shape.ranks()},
                {"ranks_registered", status.ranks_registered},
                {"ranks_missing", std::move(missing)},
+               {"ranks_not_set", status.ranks_not_set},
                {"newest_iteration",
                 status.newest_iteration < 0 ? Json(nullptr) : Json(status.newest_iteration)},
                {"version", status.version},

@@ -351,5 +351,31 @@ TEST(Job, TensorShardsAreSummedInEnergyAndTheSlowestInTime) {
     }
 }
 
+TEST(Job, TellsOnceWhereClocksAreNotSetAndLearnsNothingThere) {
+  Played played(small_spec());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  const std::string profile = profile_csv(played.job.profile());
+  const std::size_t before = played.training.notices.size();
+  played.training.change_report = [&](IterationReport& report) {
+    report.known = played.job.status().version;
+    if (report.place.stage != 2) return;
+    report.version = 0;
+    for (InstructionTotals& total : report.instructions) total.time = total.time * 2;
+  };
+  played.training.run(played.job, 40);
+  EXPECT_EQ(played.job.status().ranks_not_set, 2);
+  EXPECT_EQ(played.job.phase(), JobPhase::kRunning) << "no drift, nothing rolled back";
+  EXPECT_EQ(profile_csv(played.job.profile()), profile);
+  ASSERT_EQ(played.training.notices.size(), before + 1);
+  EXPECT_NE(played.training.notices.back().text.find("clocks are not set at stage 2"),
+            std::string::npos);
+  played.training.change_report = [](IterationReport&) {};
+  played.training.run(played.job, 5);
+  EXPECT_EQ(played.job.status().ranks_not_set, 0);
+  EXPECT_EQ(played.training.notices.back().text, "all ranks set their clocks again");
+}
+
 }  // namespace
 }  // namespace harpe

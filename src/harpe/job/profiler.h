@@ -33,8 +33,8 @@ namespace harpe {
 /// How far profiling is.
 struct ProfilingProgress {
   double fraction = 0;      ///< done, 0 to 1
-  int iterations_left = 0;  ///< estimate, at most
-  Seconds time_left{};      ///< estimate, at most
+  int iterations_left = 0;  ///< estimate; fewer where effective energy rises early
+  Seconds time_left{};      ///< estimate
   double slowdown = 0;      ///< what profiling has cost so far, a fraction of the time since
 };
 
