@@ -144,6 +144,7 @@ struct Bench {
       options.spec.schedule = *one_f_one_b({.stages = 1, .micro_batches = kMicroBatches});
       options.clock_socket = agent.clock_socket;
       options.measured = measured.get();
+      options.notice = [](const std::string&) {};  // that the stream is not followed, on purpose
       options.look_ahead = Seconds{asking == Asking::kAtTheLastEnd ? 0 : 0.0007 * switch_ms};
       auto started = RankClient::start(options);
       if (!started) std::abort();
