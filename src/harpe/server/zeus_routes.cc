@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <ctime>
-#include <limits>
 #include <utility>
 
 #include "harpe/base/json.h"
@@ -13,6 +11,7 @@
 #include "harpe/http/http_query.h"
 #include "harpe/job/job_json.h"
 #include "harpe/server/job_routes.h"
+#include "harpe/server/zeus_results.h"
 #include "harpe/server/zeus_training.h"
 
 namespace harpe {
@@ -20,7 +19,6 @@ namespace {
 
 constexpr Seconds kLongestIdle{7.0 * 24 * 3600};
 constexpr std::size_t kMostJobs = 10'000;
-constexpr std::size_t kMostIterations = 100'000;  // in one result
 
 constexpr const char* kWhatToGive =
     "job_metadata must say which plan to use: the id of a job of this server (PUT /v1/jobs/ID), or "
@@ -74,65 +72,6 @@ Result<std::string> specification(const ZeusJobInfo& info) {
     object[name] = degree;
   }
   return json_line(object);
-}
-
-/// Of iteration `i`: none where the result has no such entry.
-const std::vector<double>* of_iteration(const ZeusBreakdown& breakdown, const std::string& name,
-                                        std::size_t i) {
-  const auto found = breakdown.find(name);
-  if (found == breakdown.end() || i >= found->second.size()) return nullptr;
-  return &found->second[i];
-}
-
-double sum(const std::vector<double>& values) {
-  double total = 0;
-  for (const double value : values) total += value;
-  return total;
-}
-
-Status check_result(const ZeusResult& result) {
-  if (result.iteration_time.empty()) return Error::invalid("iter_time is empty");
-  if (result.iteration_time.size() > kMostIterations) {
-    return Error::invalid("more than " + std::to_string(kMostIterations) + " iterations at once");
-  }
-  if (result.iteration_energy.size() != result.iteration_time.size()) {
-    return Error::invalid("iter_time and iter_energy have different lengths");
-  }
-  const auto is_time = [](double value) { return value > 0 && value < 1e9; };
-  const auto is_amount = [](double value) { return value >= 0 && value < 1e18; };
-  bool good = std::ranges::all_of(result.iteration_time, is_time) &&
-              std::ranges::all_of(result.iteration_energy, is_amount);
-  for (const ZeusBreakdown* breakdown : {&result.time, &result.energy}) {
-    for (const auto& [name, iterations] : *breakdown) {
-      if (!instruction_kind(name)) return Error::invalid("unknown instruction " + in_quotes(name));
-      if (iterations.size() != result.iteration_time.size()) {
-        return Error::invalid("the breakdown of " + name + " has not one list an iteration");
-      }
-      for (const auto& values : iterations) {
-        good = good && std::ranges::all_of(values, is_amount) && values.size() <= kMostIterations;
-      }
-    }
-  }
-  if (!good) return Error::invalid("times and energies are positive numbers of s and J");
-  return ok_status();
-}
-
-IterationReport report_of(const ZeusResult& result, std::size_t i) {
-  IterationReport report;
-  report.time = Seconds{result.iteration_time[i]};
-  report.energy = Joules{result.iteration_energy[i]};
-  for (const auto& [name, iterations] : result.time) {
-    const std::vector<double>& times = iterations[i];
-    if (times.empty()) continue;
-    const std::vector<double>* energies = of_iteration(result.energy, name, i);
-    const bool measured = energies != nullptr && energies->size() == times.size();
-    report.instructions.push_back(
-        {.kind = *instruction_kind(name),
-         .count = static_cast<int>(times.size()),
-         .time = Seconds{sum(times)},
-         .energy = Joules{measured ? sum(*energies) : std::numeric_limits<double>::quiet_NaN()}});
-  }
-  return report;
 }
 
 HttpResponse wrong_zeus_method(const std::string& allowed) {
@@ -241,6 +180,10 @@ std::optional<std::string> job_of_zeus_request(const HttpRequest& request) {
     return job_of_zeus_training(path_part(std::string_view(request.path).substr(prefix.size())));
   }
   return std::nullopt;
+}
+
+bool waits_for_other_ranks(const HttpRequest& request) {
+  return request.method == "GET" && request.path.starts_with("/schedule/");
 }
 
 ZeusRoutes::ZeusRoutes(JobRegistry& registry) : registry_(registry) {}
@@ -398,7 +341,7 @@ void ZeusRoutes::take_result(const ZeusJobPtr& job, const HttpRequest& request,
   if (rank == job->ranks.end()) {
     return reply(not_registered(result.rank));
   }
-  if (Status good = check_result(result); !good.ok()) {
+  if (Status good = check_zeus_result(result); !good.ok()) {
     return reply(zeus_error(400, good.error().text()));
   }
   const JobRegistry::JobPtr native = native_of(job);
@@ -406,7 +349,7 @@ void ZeusRoutes::take_result(const ZeusJobPtr& job, const HttpRequest& request,
     return reply(json_response(200, nullptr));
   }
   for (std::size_t i = 0; i < result.iteration_time.size(); ++i) {
-    IterationReport report = report_of(result, i);
+    IterationReport report = report_of_zeus_result(result, i);
     report.place = rank->second.place;
     report.session = zeus_session(job->id, result.rank);
     report.iteration = job->next_iteration + job->reported[result.rank];
