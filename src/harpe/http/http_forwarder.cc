@@ -58,11 +58,6 @@ bool asks_for_events(const HttpRequest& request) {
   return request.method == "GET" && request.path.ends_with("/events");
 }
 
-/// Answered when all ranks have asked, which may be much later.
-bool may_wait(const HttpRequest& request) {
-  return request.method == "GET" && request.path.starts_with("/schedule/");
-}
-
 /// A machine that is lost while nothing is sent is missed after about 25 s.
 void keep_alive(tcp::socket& socket) {
   const auto set = [&](int level, int name, int value) {
@@ -207,7 +202,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
         text_(text_of(request, target_)),
         for_events_(asks_for_events(request)),
         without_body_(request.method == "HEAD"),
-        may_wait_(may_wait(request)),
+        may_wait_(state_->options.may_wait && state_->options.may_wait(request)),
         answered_(std::move(answered)),
         resolver_(state_->context),
         deadline_(state_->context) {}

@@ -19,11 +19,12 @@ namespace harpe {
 class HttpForwarder {
  public:
   struct Options {
-    /// For the other server to be reached and to begin its answer; a schedule of Zeus's, which
-    /// waits for other ranks, only to be reached.
-    Seconds timeout;
+    Seconds timeout;  ///< for the other server to be reached and to begin its answer
     /// PEM of certificates to trust beside the system's, for servers that speak TLS; empty: none.
     std::filesystem::path trusted = {};
+    /// Requests whose answer may come any time later: for them the other server only has to be
+    /// reached in time.
+    std::function<bool(const HttpRequest&)> may_wait = {};
   };
 
   /// `kIo`: the certificates cannot be read.

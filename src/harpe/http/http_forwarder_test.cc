@@ -219,14 +219,15 @@ TEST(HttpForwarder, SaysSoWhereTheOtherServerIsGoneOrSilentOrNowhere) {
   }
 }
 
-TEST(HttpForwarder, WaitsForASchedule) {
+TEST(HttpForwarder, WaitsForWhatMayWait) {
   std::promise<Reply> waiting;
   LocalServer other([&](const HttpRequest& request, Reply reply) {
-    if (request.path == "/schedule/j") waiting.set_value(std::move(reply));
+    if (request.path == "/later") waiting.set_value(std::move(reply));
   });
-  const Front front(other.url(), {.timeout = 0.1_s});
+  const auto may_wait = [](const HttpRequest& request) { return request.path == "/later"; };
+  const Front front(other.url(), {.timeout = 0.1_s, .may_wait = may_wait});
   const Client rank(front.port());
-  rank.send("GET /schedule/j?rank=0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  rank.send("GET /later HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   const Reply reply = waiting.get_future().get();
   // What is asked later has been given up by now.
   EXPECT_THAT(asked(front.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"),

@@ -19,6 +19,7 @@
 #include "harpe/server/api.h"
 #include "harpe/server/job_homes.h"
 #include "harpe/server/job_registry.h"
+#include "harpe/server/zeus_routes.h"
 #include "harpe/store/store.h"
 #include "harpe/store/store_url.h"
 
@@ -97,7 +98,9 @@ Result<std::unique_ptr<JobHomes>> open_homes(const ServerOptions& options, Serve
                                              JobRegistry& registry, Store& store,
                                              const std::function<void(const std::string&)>& log) {
   Result<HttpForwarder> forwarder =
-      HttpForwarder::create(loop, {.timeout = kPeerTimeout, .trusted = options.peer_certificates});
+      HttpForwarder::create(loop, {.timeout = kPeerTimeout,
+                                   .trusted = options.peer_certificates,
+                                   .may_wait = waits_for_other_ranks});
   if (!forwarder.ok()) return std::move(forwarder).error();
   auto homes = std::make_unique<JobHomes>(
       loop, registry, store,

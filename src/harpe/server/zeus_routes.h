@@ -26,6 +26,9 @@ namespace harpe {
 /// is about; none where it names none.
 std::optional<std::string> job_of_zeus_request(const HttpRequest& request);
 
+/// Whether a request is answered only once all ranks of its training have asked: any time later.
+bool waits_for_other_ranks(const HttpRequest& request);
+
 /// On the loop's thread.
 class ZeusRoutes {
  public:
