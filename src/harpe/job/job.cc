@@ -118,7 +118,11 @@ Result<int> Job::register_rank(const RankRegistration& registration, Seconds now
   Result<RankBook::Entered> entered = s.ranks.enter(registration, now);
   if (!entered) return std::move(entered).error();
   if (entered->new_run) s.started_again(now);
-  if (entered->changed) s.not_set.erase(static_cast<std::size_t>(entered->rank));
+  if (entered->changed) {
+    // Another process: whether its clocks are set is seen anew.
+    s.not_set.erase(static_cast<std::size_t>(entered->rank));
+    if (s.not_set.empty()) s.told_not_set = false;
+  }
   if (entered->changed || entered->fewer_clocks) s.effects.save = true;
   if (!s.ranks.complete()) return entered->rank;
   if (s.phase == JobPhase::kRegistering) {

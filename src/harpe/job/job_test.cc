@@ -377,5 +377,25 @@ TEST(Job, TellsOnceWhereClocksAreNotSetAndLearnsNothingThere) {
   EXPECT_EQ(played.training.notices.back().text, "all ranks set their clocks again");
 }
 
+TEST(Job, TellsAgainWhereClocksAreNotSetAfterANewStart) {
+  Played played(small_spec());
+  const auto told = [&] {
+    return std::ranges::count_if(played.training.notices, [](const Notice& notice) {
+      return notice.text.find("clocks are not set at stage 2") != std::string::npos;
+    });
+  };
+  played.training.change_report = [&](IterationReport& report) {
+    report.known = played.job.status().version;
+    if (report.place.stage == 2) report.version = 0;
+  };
+  for (int start = 1; start <= 2; ++start) {
+    if (start == 2) played.training.start_again("second", 0);
+    ASSERT_TRUE(played.training.register_all(played.job).ok());
+    EXPECT_EQ(played.job.status().ranks_not_set, 0);
+    played.training.run(played.job, 40);
+    EXPECT_EQ(told(), start);
+  }
+}
+
 }  // namespace
 }  // namespace harpe
