@@ -194,11 +194,7 @@ IterationReport Courier::report_of(const IterationRecord& record) {
 
 /// Clocks that come too early save nothing, and nobody would notice.
 void Courier::tell_of_streams() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!by_calls_) return;
-  }
-  if (std::exchange(told_calls_, true) || !StreamLibrary::find()) return;
+  if (!by_calls_ || std::exchange(told_calls_, true) || !StreamLibrary::find()) return;
   parts_.notice(
       "this process uses a GPU's library, but clocks follow training's calls: where those only put "
       "work into a stream, say which one (follow_stream), or clocks come too early");

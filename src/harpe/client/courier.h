@@ -85,13 +85,12 @@ class Courier {
   PowerSplit split_;
   ServerSession session_;
   bool told_refused_ = false;
-  bool told_calls_ = false;
+  bool by_calls_ = false, told_calls_ = false;  ///< training's calls alone time iterations
 
   std::mutex mutex_;  ///< of what follows
   std::deque<IterationRecord> ended_;
   std::deque<DeviceTimes> device_times_;  ///< by iteration
   Seconds await_times_{0};
-  bool by_calls_ = false;  ///< iterations are timed by training's calls alone
   bool stopping_ = false;
 
   Instant give_up_{};

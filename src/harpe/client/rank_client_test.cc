@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include "harpe/agent/controller_testing.h"
@@ -452,6 +454,26 @@ TEST_F(ClientTest, WithoutAServerGivenItDoesNothing) {
   iterate(*client);
   EXPECT_FALSE(client->registered());
   EXPECT_THAT(notices(), SizeIs(1));
+}
+
+TEST_F(ClientTest, AGpuThatTheNodeDoesNotHaveIsToldWithWhatWasGiven) {
+  const std::filesystem::path file = directory_.path() / "simulation.toml";
+  std::ofstream(file) << "state_file = \"" << (directory_.path() / "gpus").string()
+                      << "\"\n[[gpu]]\nmodel = \"a100-sxm\"\ncount = 2\n";
+  ::setenv("HARPE_SIMULATION", file.c_str(), 1);
+  RankClientOptions given = options();
+  given.measured = nullptr;
+  given.gpu = 99;
+  const auto refused = RankClient::start(given);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidInput);
+  EXPECT_THAT(refused.error().text(), HasSubstr("no GPU 99"));
+  given.gpu.reset();
+  ::setenv("LOCAL_RANK", "98", 1);
+  const auto client = started(given);
+  EXPECT_THAT(notices(), ElementsAre(HasSubstr("LOCAL_RANK is 98")));
+  ::unsetenv("LOCAL_RANK");
+  ::unsetenv("HARPE_SIMULATION");
 }
 
 TEST_F(ClientTest, DeviceTimesReplaceThoseOfTheCalls) {
