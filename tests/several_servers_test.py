@@ -58,6 +58,15 @@ class SeveralServers(unittest.TestCase):
         return node.good("POST", "/v1/jobs/j/reports", {"data": data, "stage": stage, "session": f"s{data}{stage}",
                                                         "iteration": iteration, "version": version, "time_s": 0.3})
 
+    def train_with_zeus(self, metadata, node, *nodes_of_ranks):
+        """Two stages, each rank at a node of its own; the training's id."""
+        job = node.good("POST", "/register_job", {"job_id": "", "pp_degree": 2, "dp_degree": 1, "tp_degree": 1,
+                                                  "world_size": 2, "job_metadata": metadata})
+        for rank, of_rank in enumerate(nodes_of_ranks):
+            of_rank.good("POST", f"/register_rank/{job}", {
+                "rank": rank, "dp_rank": 0, "pp_rank": rank, "tp_rank": 0, "available_frequencies": CLOCKS})
+        return job
+
     def test_any_of_them_answers_for_any_job(self):
         a, b, c = self.node(), self.node(), self.node()
         a.good("PUT", "/v1/jobs/j", specification(data=2))
@@ -234,11 +243,7 @@ class SeveralServers(unittest.TestCase):
         a, b = self.node(), self.node()
         a.begin("planned")
         for metadata, via in ((json.dumps(specification()), a), ("planned", b)):
-            job = via.good("POST", "/register_job", {"job_id": "", "pp_degree": 2, "dp_degree": 1, "tp_degree": 1,
-                                                     "world_size": 2, "job_metadata": metadata})
-            for rank, node in enumerate((a, b)):
-                node.good("POST", f"/register_rank/{job}", {
-                    "rank": rank, "dp_rank": 0, "pp_rank": rank, "tp_rank": 0, "available_frequencies": CLOCKS})
+            job = self.train_with_zeus(metadata, via, a, b)
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 schedules = list(pool.map(
                     lambda pair: pair[1].good("GET", f"/schedule/{job}?rank={pair[0]}"), enumerate((b, a))))
@@ -249,11 +254,7 @@ class SeveralServers(unittest.TestCase):
     def test_trainings_of_zeus_go_on_where_a_home_ended(self):
         a, b, c = self.node(), self.node(), self.node()
         a.good("PUT", "/v1/jobs/planned", specification())
-        job = b.good("POST", "/register_job", {"job_id": "", "pp_degree": 2, "dp_degree": 1, "tp_degree": 1,
-                                               "world_size": 2, "job_metadata": "planned"})
-        for rank in range(2):
-            b.good("POST", f"/register_rank/{job}", {
-                "rank": rank, "dp_rank": 0, "pp_rank": rank, "tp_rank": 0, "available_frequencies": CLOCKS})
+        job = self.train_with_zeus("planned", b, b, b)
         b.wait_for_phase("running", "planned")
 
         def schedules(*nodes):
@@ -270,11 +271,7 @@ class SeveralServers(unittest.TestCase):
     def test_a_schedule_that_is_waited_for_moves_with_its_job(self):
         a, b = self.node(), self.node()
         a.good("PUT", "/v1/jobs/planned", specification())
-        job = a.good("POST", "/register_job", {"job_id": "", "pp_degree": 2, "dp_degree": 1, "tp_degree": 1,
-                                               "world_size": 2, "job_metadata": "planned"})
-        for rank in range(2):
-            a.good("POST", f"/register_rank/{job}", {
-                "rank": rank, "dp_rank": 0, "pp_rank": rank, "tp_rank": 0, "available_frequencies": CLOCKS})
+        job = self.train_with_zeus("planned", a, a, a)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             waiting = pool.submit(a.good, "GET", f"/schedule/{job}?rank=0")
             a.wait_for(lambda: a.unanswered() == 1)
