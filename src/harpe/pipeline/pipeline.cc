@@ -190,31 +190,11 @@ void merge_duplicates(std::vector<Dependency>& dependencies) {
                      dependencies.end());
 }
 
-Status check_transfers(const Transfers& transfers, int parts) {
-  Faults faults;
-  for (const auto* times : {&transfers.forward, &transfers.backward}) {
-    const std::string which = times == &transfers.forward ? "forward" : "backward";
-    if (!times->empty() && static_cast<int>(times->size()) != parts - 1) {
-      faults.add(which + " transfer times: expected " + std::to_string(parts - 1) +
-                 " (one between each two neighbouring model parts), found " +
-                 std::to_string(times->size()));
-    }
-    for (const Seconds time : *times) {
-      if (!(time.value >= 0 && time.value < 1e6)) {
-        faults.add(which + " transfer times must be between 0 and 1e6 s");
-        break;
-      }
-    }
-  }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
-  return ok_status();
-}
-
 }  // namespace
 
 Result<Pipeline> Pipeline::build(Schedule schedule, Transfers transfers) {
   if (Status status = validate(schedule); !status) return std::move(status).error();
-  if (Status status = check_transfers(transfers, schedule.parts()); !status) {
+  if (Status status = validate(transfers, schedule.parts()); !status) {
     return std::move(status).error();
   }
   Pipeline pipeline;

@@ -9,27 +9,9 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/schedule/schedule.h"
+#include "harpe/schedule/transfers.h"
 
 namespace harpe {
-
-/// How long activations and gradients travel between stages.
-struct Transfers {
-  enum class Mode : unsigned char {
-    kOverlapped,  ///< the receiver starts that much later; nobody is occupied
-    /// Blocking send and receive: the transfer begins when the sender's instruction and the
-    /// receiver's preceding instruction have ended, and ends before the sender's next and the
-    /// receiver's instruction begin.
-    kRendezvous,
-  };
-  Mode mode = Mode::kOverlapped;
-  /// Seconds from model part k to k + 1 (activations) and from k + 1 to k (gradients); empty or
-  /// parts - 1 entries. Entries between parts on one stage are ignored.
-  std::vector<Seconds> forward;
-  std::vector<Seconds> backward;
-
-  bool none() const { return forward.empty() && backward.empty(); }
-  friend bool operator==(const Transfers&, const Transfers&) = default;
-};
 
 /// One node of the graph: an instruction of the schedule, or (stage -1, kind `send`) a rendezvous
 /// transfer.
