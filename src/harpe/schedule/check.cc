@@ -120,6 +120,10 @@ class Checker {
     if (is_block) {
       numbered &= check_numbers(instruction, instruction.backward_part,
                                 instruction.backward_micro_batch, place);
+      if (instruction.part == instruction.backward_part &&
+          instruction.micro_batch == instruction.backward_micro_batch) {
+        add(place, "an overlapped block cannot hold a forward and the backward that waits for it");
+      }
     } else if (instruction.backward_part != -1 || instruction.backward_micro_batch != -1) {
       add(place, "only an overlapped block has a second part and micro-batch");
     }

@@ -117,6 +117,18 @@ TEST(Validate, RefusesWorkThatABackwardAlreadyHolds) {
             "recompute_backward");
 }
 
+TEST(Validate, RefusesABlockThatWaitsForItself) {
+  Schedule schedule = must(gpipe({.stages = 1, .micro_batches = 1}));
+  schedule.lists[0] = {{.kind = InstructionKind::kForwardBackward,
+                        .part = 0,
+                        .micro_batch = 0,
+                        .backward_part = 0,
+                        .backward_micro_batch = 0}};
+  EXPECT_EQ(faults_of(validate(schedule)),
+            "stage 0, position 0: an overlapped block cannot hold a forward and the backward that "
+            "waits for it");
+}
+
 /// Any single change of one list of a valid schedule that drops, repeats or moves a computation to
 /// another stage is found.
 TEST(Validate, FindsEverySingleMutation) {
