@@ -40,10 +40,11 @@ std::string describe(const PipelineNode& node) {
 // Builds the dependencies of a schedule.
 class Builder {
  public:
-  Builder(const Schedule& schedule, const Transfers& transfers, std::vector<PipelineNode>& nodes,
-          std::vector<Dependency>& dependencies)
+  Builder(const Schedule& schedule, const Transfers& transfers, const Split& split,
+          std::vector<PipelineNode>& nodes, std::vector<Dependency>& dependencies)
       : schedule_(schedule),
         transfers_(transfers),
+        split_(split),
         nodes_(nodes),
         dependencies_(dependencies),
         forward_(schedule.parts(), schedule.micro_batches),
@@ -57,7 +58,7 @@ class Builder {
     add_nodes();
     const int instructions = static_cast<int>(nodes_.size());
     for (int i = 0; i + 1 < instructions; ++i) {
-      if (nodes_[i].stage == nodes_[i + 1].stage) depend(i, i + 1);
+      if (nodes_[i].stage == nodes_[i + 1].stage) dependencies_.push_back({i, i + 1, {}});
     }
     const int model_parts = schedule_.parts() / schedule_.copies;
     for (int part = 0; part < schedule_.parts(); ++part) {
@@ -78,17 +79,25 @@ class Builder {
       const auto& list = schedule_.lists[stage];
       for (int position = 0; position < static_cast<int>(list.size()); ++position) {
         const Instruction& instruction = list[position];
-        const int node = static_cast<int>(nodes_.size());
-        nodes_.push_back({.stage = stage,
-                          .position = position,
-                          .chunk = instruction.part >= 0 ? chunk[instruction.part] : 0,
-                          .instruction = instruction,
-                          .transfer_time = {}});
-        note(instruction, node);
+        note(instruction, static_cast<int>(nodes_.size()));
+        const std::vector<Instruction> parts =
+            split_ ? split_(stage, instruction) : std::vector{instruction};
+        const int last = static_cast<int>(nodes_.size() + parts.size()) - 1;
+        for (const Instruction& part : parts) {
+          const bool is_last = static_cast<int>(nodes_.size()) == last;
+          nodes_.push_back({.stage = stage,
+                            .position = position,
+                            .chunk = part.part >= 0 ? chunk[part.part] : 0,
+                            .instruction = part,
+                            .fused_with_next = !is_last,
+                            .transfer_time = {}});
+          last_.push_back(last);
+        }
       }
     }
   }
 
+  // Roles hold the first node of a whole.
   void note(const Instruction& instruction, int node) {
     const int part = instruction.part;
     const int m = instruction.micro_batch;
@@ -124,8 +133,15 @@ class Builder {
   void connect(int part, int m, bool first, bool last) {
     const int forward = forward_.at(part, m);
     const int backward = backward_.at(part, m);
-    if (!first) travel(forward_.at(part - 1, m), forward, part - 1, transfers_.forward);
-    if (!last) travel(backward_.at(part + 1, m), backward, part, transfers_.backward);
+    if (!first) {
+      const Instruction sent{.kind = InstructionKind::kForward, .part = part - 1, .micro_batch = m};
+      travel(sent, forward_.at(part - 1, m), forward, part - 1, transfers_.forward);
+    }
+    if (!last) {
+      const Instruction sent{
+          .kind = InstructionKind::kBackward, .part = part + 1, .micro_batch = m};
+      travel(sent, backward_.at(part + 1, m), backward, part, transfers_.backward);
+    }
     depend(forward, backward);
     depend(forward, recompute_.at(part, m));
     depend(recompute_.at(part, m), backward);
@@ -140,13 +156,15 @@ class Builder {
     if (!last) depend(send_.at(part + 1, gradient), recv_.at(part, gradient));
   }
 
+  // Between wholes, each by its first node.
   void depend(int from, int to, Seconds lag = {}) {
-    if (from >= 0 && to >= 0 && from != to) dependencies_.push_back({from, to, lag});
+    if (from >= 0 && to >= 0) dependencies_.push_back({last_[from], to, lag});
   }
 
-  // An activation or gradient from one node to another over boundary `boundary` (between that part
-  // and the next).
-  void travel(int from, int to, int boundary, const std::vector<Seconds>& times) {
+  // What `sent` gives, from one whole to another over boundary `boundary` (between that part and
+  // the next).
+  void travel(const Instruction& sent, int from, int to, int boundary,
+              const std::vector<Seconds>& times) {
     if (from < 0 || to < 0) return;
     const bool moves = nodes_[from].stage != nodes_[to].stage && !times.empty();
     const Seconds time = moves ? times[boundary] : Seconds{};
@@ -156,25 +174,25 @@ class Builder {
     }
     depend(from, to);
     const int transfer = static_cast<int>(nodes_.size());
-    nodes_.push_back({.stage = -1,
-                      .position = 0,
-                      .chunk = 0,
-                      .instruction = {.kind = nodes_[from].instruction.kind,
-                                      .part = nodes_[from].instruction.part,
-                                      .micro_batch = nodes_[from].instruction.micro_batch},
-                      .transfer_time = time});
+    nodes_.push_back(
+        {.stage = -1, .position = 0, .chunk = 0, .instruction = sent, .transfer_time = time});
+    last_.push_back(transfer);
     depend(from, transfer);
     depend(transfer, to);
-    if (nodes_[to].position > 0) depend(to - 1, transfer);
-    const bool sender_goes_on =
-        nodes_[from].position + 1 < static_cast<int>(schedule_.lists[nodes_[from].stage].size());
-    if (sender_goes_on) depend(transfer, from + 1);
+    const auto on_stage_of = [&](int node, int other) {
+      return node >= 0 && nodes_[node].stage == nodes_[other].stage;
+    };
+    if (on_stage_of(to - 1, to)) dependencies_.push_back({to - 1, transfer, {}});
+    const int after_sender = last_[from] + 1;
+    if (on_stage_of(after_sender, from)) dependencies_.push_back({transfer, after_sender, {}});
   }
 
   const Schedule& schedule_;
   const Transfers& transfers_;
+  const Split& split_;
   std::vector<PipelineNode>& nodes_;
   std::vector<Dependency>& dependencies_;
+  std::vector<int> last_;  // of each node, the last node of its whole
   RoleTable forward_, backward_, weight_, recompute_, send_, recv_;
 };
 
@@ -192,7 +210,7 @@ void merge_duplicates(std::vector<Dependency>& dependencies) {
 
 }  // namespace
 
-Result<Pipeline> Pipeline::build(Schedule schedule, Transfers transfers) {
+Result<Pipeline> Pipeline::build(Schedule schedule, Transfers transfers, const Split& split) {
   if (Status status = validate(schedule); !status) return std::move(status).error();
   if (Status status = validate(transfers, schedule.parts()); !status) {
     return std::move(status).error();
@@ -200,7 +218,8 @@ Result<Pipeline> Pipeline::build(Schedule schedule, Transfers transfers) {
   Pipeline pipeline;
   pipeline.schedule_ = std::move(schedule);
   pipeline.transfers_ = std::move(transfers);
-  Builder(pipeline.schedule_, pipeline.transfers_, pipeline.nodes_, pipeline.dependencies_).build();
+  Builder(pipeline.schedule_, pipeline.transfers_, split, pipeline.nodes_, pipeline.dependencies_)
+      .build();
   for (const PipelineNode& node : pipeline.nodes_) pipeline.instructions_ += node.stage >= 0;
   merge_duplicates(pipeline.dependencies_);
   if (Status status = pipeline.sort(); !status) return std::move(status).error();

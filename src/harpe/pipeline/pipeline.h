@@ -2,6 +2,7 @@
 /// \file
 /// A schedule with its dependencies: the directed acyclic graph of one training iteration.
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,15 +14,21 @@
 
 namespace harpe {
 
-/// One node of the graph: an instruction of the schedule, or (stage -1, kind `send`) a rendezvous
-/// transfer.
+/// One node of the graph: an instruction of the schedule, one of the parts that it is split into,
+/// or (stage -1) the rendezvous transfer of what it gives.
 struct PipelineNode {
   int stage = -1;
-  int position = 0;  ///< in the list of its stage
+  int position = 0;  ///< in the list of its stage: that of the whole where it is one of its parts
   int chunk = 0;     ///< of its part on its stage; 0 where it has no part
   Instruction instruction;
+  /// The next node is a part of the same whole.
+  bool fused_with_next = false;
   Seconds transfer_time;  ///< of a transfer node; else 0
 };
+
+/// What an instruction on a stage runs as: itself, or several in a row where it has no costs of its
+/// own (a `recompute_backward` as `recompute` and `backward`).
+using Split = std::function<std::vector<Instruction>(int stage, const Instruction&)>;
 
 /// `to` may start `lag` after `from` has ended.
 struct Dependency {
@@ -39,19 +46,25 @@ struct Timeline {
 /// The graph of one iteration.
 ///
 /// Nodes 0 .. instructions() - 1 are the instructions, stage after stage in list order; transfer
-/// nodes of rendezvous mode follow. Dependencies are those of pipeline parallelism (order within a
-/// stage; forward k -> k + 1; last forward -> last backward; backward k + 1 -> k; forward ->
-/// backward and recompute; recompute -> backward; backward -> weight; send -> its recv), an
-/// overlapped block having those of both its halves.
+/// nodes of rendezvous mode follow, for each part and micro-batch that of the activation it
+/// receives, then that of the gradient. Dependencies are those of pipeline parallelism (order
+/// within a stage; forward k -> k + 1; last forward -> last backward; backward k + 1 -> k; forward
+/// -> backward and recompute; recompute -> backward; backward -> weight; send -> its recv), an
+/// overlapped block having those of both its halves. They are between wholes: what an instruction
+/// that is split waits for its first part waits for, and what waits for it waits for its last part.
 class Pipeline {
  public:
   /// Fails when the schedule is not valid, transfers do not fit its parts, or order and
   /// dependencies form a circle (the message walks the circle).
-  static Result<Pipeline> build(Schedule schedule, Transfers transfers = {});
+  /// \param split  without it, every instruction is one node
+  static Result<Pipeline> build(Schedule schedule, Transfers transfers = {},
+                                const Split& split = {});
 
+  /// Of wholes, however they are split.
   const Schedule& schedule() const { return schedule_; }
   const Transfers& transfers() const { return transfers_; }
   std::span<const PipelineNode> nodes() const { return nodes_; }
+  /// Nodes that are no transfers.
   int instructions() const { return instructions_; }
   std::span<const Dependency> dependencies() const { return dependencies_; }
   /// All nodes, each after everything it depends on; ties by stage, then position.

@@ -5,10 +5,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <random>
 #include <sstream>
 
 #include "harpe/base/file.h"
 #include "harpe/base/json.h"
+#include "harpe/schedule/replay.h"
 
 namespace harpe {
 namespace {
@@ -155,6 +157,142 @@ TEST(Pipeline, BlockingTransfersOccupyBothStages) {
   EXPECT_DOUBLE_EQ(timeline.start[1].value, 1.5);
   EXPECT_DOUBLE_EQ(timeline.start[4].value, 1.5);
   EXPECT_DOUBLE_EQ(timeline.start[5].value, 3.0);
+}
+
+/// Random schedules: by generator, or read from a reference file; any transfers.
+class RandomCase {
+ public:
+  explicit RandomCase(unsigned seed) : random_(seed) {}
+
+  std::size_t below(std::size_t n) { return random_() % n; }
+  Seconds time() { return {std::uniform_real_distribution(0.1, 3.0)(random_)}; }
+
+  Schedule schedule() {
+    const auto& generators = schedule_generators();
+    while (true) {
+      const Result<Schedule> made = generators[below(generators.size())].make(
+          {.stages = 1 + static_cast<int>(below(5)),
+           .micro_batches = 1 + static_cast<int>(below(10)),
+           .chunks = 1 + static_cast<int>(below(3))});
+      if (made.ok()) return *made;
+    }
+  }
+  Transfers transfers(int parts) {
+    Transfers transfers{
+        .mode = below(2) == 0 ? Transfers::Mode::kOverlapped : Transfers::Mode::kRendezvous,
+        .forward = {},
+        .backward = {}};
+    for (auto* times : {&transfers.forward, &transfers.backward}) {
+      if (below(3) == 0) continue;
+      for (int part = 0; part + 1 < parts; ++part)
+        times->push_back(below(4) == 0 ? Seconds{0} : time());
+    }
+    return transfers;
+  }
+  /// Splits what can be split, or not.
+  std::vector<Instruction> split(const Instruction& i) {
+    const auto part = [](InstructionKind kind, int of_part, int micro_batch) {
+      return Instruction{.kind = kind, .part = of_part, .micro_batch = micro_batch};
+    };
+    if (below(3) == 0) return {i};
+    if (i.kind == InstructionKind::kRecomputeBackward) {
+      return {part(InstructionKind::kRecompute, i.part, i.micro_batch),
+              part(InstructionKind::kBackward, i.part, i.micro_batch)};
+    }
+    if (i.kind == InstructionKind::kForwardBackward) {
+      return {part(InstructionKind::kForward, i.part, i.micro_batch),
+              part(InstructionKind::kBackward, i.backward_part, i.backward_micro_batch),
+              part(InstructionKind::kWeight, i.backward_part, i.backward_micro_batch)};
+    }
+    return {i};
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+/// Starts of the nodes, those of transfers apart, against a replay of the schedule's own lists.
+void expect_starts_of_a_replay(RandomCase& random, const Schedule& schedule,
+                               const Transfers& transfers) {
+  const Result<Pipeline> pipeline = Pipeline::build(
+      schedule, transfers, [&](int, const Instruction& i) { return random.split(i); });
+  std::vector<std::vector<Seconds>> wholes;
+  for (const auto& list : schedule.lists) wholes.emplace_back(list.size());
+  if (!pipeline.ok()) {
+    EXPECT_FALSE(replay(schedule, transfers, wholes).ok()) << pipeline.error().text();
+    return;
+  }
+  std::vector<Seconds> durations, within;
+  for (const PipelineNode& node : pipeline->nodes()) {
+    durations.push_back(node.stage < 0 ? node.transfer_time : random.time());
+    if (node.stage < 0) continue;
+    Seconds& whole = wholes[node.stage][node.position];
+    within.push_back(whole);
+    whole += durations.back();
+  }
+  const Timeline timeline = pipeline->earliest(durations);
+  const Result<Replay> played = replay(schedule, transfers, wholes);
+  ASSERT_TRUE(played.ok()) << played.error().text();
+  EXPECT_NEAR(timeline.makespan.value, played->makespan.value, 1e-9);
+  for (int i = 0; i < pipeline->instructions(); ++i) {
+    const PipelineNode& node = pipeline->nodes()[i];
+    const Seconds start = played->start[node.stage][node.position] + within[i];
+    ASSERT_NEAR(timeline.start[i].value, start.value, 1e-9)
+        << "stage " << node.stage << " node " << i;
+  }
+}
+
+TEST(Pipeline, StartsAreThoseOfAReplayHoweverInstructionsAreSplit) {
+  int split = 0, circles = 0;
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    RandomCase random(seed);
+    const Schedule schedule = random.schedule();
+    const Transfers transfers = random.transfers(schedule.parts());
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " " << schedule.name << " "
+                                    << schedule.stages << "x" << schedule.micro_batches);
+    expect_starts_of_a_replay(random, schedule, transfers);
+    if (testing::Test::HasFatalFailure()) return;
+    circles += !Pipeline::build(schedule, transfers).ok();
+    split += schedule.name.find("recompute") != std::string::npos || schedule.name == "dualpipev";
+  }
+  EXPECT_GT(split, 300);
+  EXPECT_GT(circles, 100);
+}
+
+TEST(Pipeline, StartsOfPyTorchsOwnSchedulesAreThoseOfAReplay) {
+  const auto folder = shared_folder() / "data/schedules";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".csv") continue;
+    SCOPED_TRACE(entry.path());
+    const bool two_ways = entry.path().filename().string().starts_with("dualpipe_");
+    const Result<Schedule> schedule =
+        read_schedule(entry.path(), TorchDialect::kDetect, two_ways ? 2 : 1);
+    ASSERT_TRUE(schedule.ok()) << schedule.error().text();
+    for (unsigned seed = 0; seed < 10; ++seed) {
+      RandomCase random(seed);
+      expect_starts_of_a_replay(random, *schedule, random.transfers(schedule->parts()));
+    }
+    ++files;
+  }
+  EXPECT_GT(files, 10);
+}
+
+TEST(Pipeline, TheHalvesOfAFusedInstructionWaitForWhatTheWholeWaitsFor) {
+  // 4 equal stages x 5 micro-batches: 32 units, where early recompute takes 29.
+  for (const auto& [name, expected] :
+       {std::pair{"recompute-1f1b", 32.0}, std::pair{"early-recompute-1f1b", 29.0}}) {
+    const Schedule schedule = *make_schedule(name, {.stages = 4, .micro_batches = 5});
+    const Pipeline split = *Pipeline::build(schedule, {}, [](int, const Instruction& i) {
+      if (i.kind != InstructionKind::kRecomputeBackward) return std::vector{i};
+      Instruction recompute = i, backward = i;
+      recompute.kind = InstructionKind::kRecompute;
+      backward.kind = InstructionKind::kBackward;
+      return std::vector{recompute, backward};
+    });
+    EXPECT_EQ(makespan(split, {}).value, expected) << name;
+  }
 }
 
 TEST(Pipeline, WalksTheCircleOfASchedule) {
