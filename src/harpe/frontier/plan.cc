@@ -1,9 +1,42 @@
 #include "harpe/frontier/plan.h"
 
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
 namespace harpe {
+namespace {
+
+bool same_data(const Instruction& a, const Instruction& b) {
+  return a.part == b.part && a.micro_batch == b.micro_batch;
+}
+
+/// The instruction whose parts these are, if there is one.
+std::optional<Instruction> whole_of(std::span<const Instruction> parts) {
+  if (parts.size() == 1) return parts[0];
+  // All end in a full backward: `backward`, or `backward` and `weight`.
+  const bool has_weight = !parts.empty() && parts.back().kind == InstructionKind::kWeight;
+  const std::size_t before = parts.size() - (has_weight ? 2 : 1);
+  if (parts.empty() || before > 1) return std::nullopt;
+  Instruction whole = parts[before];
+  if (whole.kind != InstructionKind::kBackward) return std::nullopt;
+  if (has_weight && !same_data(whole, parts.back())) return std::nullopt;
+  if (before == 0) return whole;
+  const Instruction& first = parts[0];
+  if (first.kind == InstructionKind::kRecompute && same_data(first, whole)) {
+    whole.kind = InstructionKind::kRecomputeBackward;
+    return whole;
+  }
+  if (first.kind != InstructionKind::kForward) return std::nullopt;
+  return Instruction{.kind = InstructionKind::kForwardBackward,
+                     .part = first.part,
+                     .micro_batch = first.micro_batch,
+                     .backward_part = whole.part,
+                     .backward_micro_batch = whole.micro_batch};
+}
+
+}  // namespace
 
 int Plan::clock_changes() const {
   int changes = 0;
@@ -51,16 +84,32 @@ Result<Schedule> schedule_of(const Plan& plan) {
     };
     auto& list = schedule.lists.emplace_back();
     list.reserve(plan.instructions[stage].size());
+    std::vector<Instruction> fused;  // parts of one whole
+    bool goes_on = false;
     for (const PlannedInstruction& i : plan.instructions[stage]) {
-      Instruction& added = list.emplace_back();
-      added.kind = i.kind;
-      added.micro_batch = i.micro_batch;
-      added.gradient = i.gradient;
+      Instruction added{.kind = i.kind, .micro_batch = i.micro_batch, .gradient = i.gradient};
       const bool has_part = !is_fixed_time(i.kind) || i.micro_batch >= 0;
       if (has_part) added.part = part_of(i.chunk, i);
-      if (i.kind != InstructionKind::kForwardBackward) continue;
-      added.backward_part = part_of(i.backward_chunk, i);
-      added.backward_micro_batch = i.backward_micro_batch;
+      if (i.kind == InstructionKind::kForwardBackward) {
+        added.backward_part = part_of(i.backward_chunk, i);
+        added.backward_micro_batch = i.backward_micro_batch;
+      }
+      const bool is_inside = goes_on && i.kind == InstructionKind::kSwitch;
+      if (!is_inside) fused.push_back(added);
+      goes_on = i.fused_with_next;
+      if (goes_on) continue;
+      if (const auto whole = whole_of(fused)) {
+        list.push_back(*whole);
+      } else {
+        faults.add("stage " + std::to_string(stage) + " " + std::string(name(fused[0].kind)) +
+                   " of micro-batch " + std::to_string(fused[0].micro_batch) +
+                   " is fused with what follows, which makes no instruction of a schedule");
+      }
+      fused.clear();
+    }
+    if (goes_on) {
+      faults.add("stage " + std::to_string(stage) +
+                 ": the last instruction is fused with a next one");
     }
   }
   if (!faults.empty()) return Error::invalid(std::move(faults));

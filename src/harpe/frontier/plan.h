@@ -11,7 +11,8 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/instruction/instruction.h"
-#include "harpe/pipeline/pipeline.h"
+#include "harpe/schedule/schedule.h"
+#include "harpe/schedule/transfers.h"
 
 namespace harpe {
 
@@ -23,7 +24,12 @@ struct PlannedInstruction {
   int backward_chunk = -1;        ///< second half of an overlapped block
   int backward_micro_batch = -1;  ///< second half of an overlapped block
   bool gradient = false;          ///< `send` and `recv`: a gradient travels
-  Megahertz clock = {};           ///< 0 for instructions without a choice of clock
+  /// Part of one instruction of the schedule with the next in the list, which starts when the whole
+  /// may and ends with its last part: `recompute` and `backward` of a `recompute_backward`,
+  /// `forward` and `backward` of a `forward_backward`, `backward` and `weight` of a full backward.
+  /// A `switch` between two parts is one, too.
+  bool fused_with_next = false;
+  Megahertz clock = {};  ///< 0 for instructions without a choice of clock
   Seconds start = {};
   Seconds time = {};
   Joules energy = {};
@@ -60,7 +66,8 @@ struct Plan {
 /// `harpe.plan/1`, see docs/formats.md: one instruction a line, numbers that read back the same.
 ///
 /// Every instruction has "microbatch", -1 where it has none. An overlapped block adds
-/// "backward_chunk" and "backward_microbatch", a `send` or `recv` of a gradient "gradient": true.
+/// "backward_chunk" and "backward_microbatch", a `send` or `recv` of a gradient "gradient": true, a
+/// part of a whole that goes on "fused_with_next": true.
 /// Left out are "lower_bound_j" when it is not known, "transfers" when there are none, "placement"
 /// when part k stands on stage k % stages, and "copies" when it is 1.
 std::string plan_json(const Plan& plan);
@@ -69,8 +76,9 @@ std::string plan_json(const Plan& plan);
 Result<Plan> parse_plan_json(std::string_view text, const std::string& file);
 Result<Plan> read_plan(const std::filesystem::path& path);
 
-/// The schedule that a plan follows: its lists without clocks. Fails when an instruction names a
-/// chunk that its stage does not have; `Pipeline::build` checks the rest.
+/// The schedule that a plan follows: its lists without clocks, what is fused as one instruction.
+/// Fails when an instruction names a chunk that its stage does not have, or is fused with what it
+/// cannot be; `Pipeline::build` checks the rest.
 Result<Schedule> schedule_of(const Plan& plan);
 
 /// Whether `placement` has `chunks` parts for each stage, part k on stage k % stages.

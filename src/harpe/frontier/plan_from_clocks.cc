@@ -50,19 +50,20 @@ class Chooser {
 
  private:
   void check_lengths() {
-    const auto& lists = pipeline_.schedule().lists;
-    if (clocks_.size() != lists.size()) {
-      faults_.add("expected clocks for " + std::to_string(lists.size()) + " stages, found " +
+    std::vector<std::size_t> computations(pipeline_.schedule().lists.size());
+    if (clocks_.size() != computations.size()) {
+      faults_.add("expected clocks for " + std::to_string(computations.size()) + " stages, found " +
                   std::to_string(clocks_.size()));
       return;
     }
-    for (std::size_t stage = 0; stage < lists.size(); ++stage) {
-      const auto computations = static_cast<std::size_t>(std::ranges::count_if(
-          lists[stage], [](const Instruction& i) { return !is_fixed_time(i.kind); }));
-      if (clocks_[stage].size() == computations) continue;
-      faults_.add("stage " + std::to_string(stage) + ": expected " + std::to_string(computations) +
-                  " clocks, one for each computation, found " +
-                  std::to_string(clocks_[stage].size()));
+    for (const PipelineNode& node : pipeline_.nodes()) {
+      if (node.stage >= 0) computations[node.stage] += !is_fixed_time(node.instruction.kind);
+    }
+    for (std::size_t stage = 0; stage < computations.size(); ++stage) {
+      if (clocks_[stage].size() == computations[stage]) continue;
+      faults_.add(
+          "stage " + std::to_string(stage) + ": expected " + std::to_string(computations[stage]) +
+          " clocks, one for each computation, found " + std::to_string(clocks_[stage].size()));
     }
   }
 
@@ -169,6 +170,7 @@ Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
          .backward_chunk = backward_chunk,
          .backward_micro_batch = instruction.backward_micro_batch,
          .gradient = instruction.gradient,
+         .fused_with_next = node.fused_with_next,
          .clock = point.clock,
          .start = timeline.start[i],
          .time = point.time,

@@ -48,6 +48,7 @@ std::string instruction_text(const PlannedInstruction& i) {
             ", \"backward_chunk\": " + std::to_string(i.backward_chunk);
   }
   if (i.gradient) text += ", \"gradient\": true";
+  if (i.fused_with_next) text += ", \"fused_with_next\": true";
   const std::string clock = i.clock == Megahertz{0} ? "null" : std::to_string(i.clock.value);
   return text + ", \"frequency_mhz\": " + clock + ", \"start_s\": " + number(i.start.value) +
          ", \"time_s\": " + number(i.time.value) + ", \"energy_j\": " + number(i.energy.value) +
@@ -206,8 +207,9 @@ class PlanReader {
 
   /// What only some kinds have.
   void read_rest(const JsonValue& item, int chunks, PlannedInstruction& i) {
-    std::vector<std::string_view> keys = {"name",    "microbatch", "chunk",   "frequency_mhz",
-                                          "start_s", "time_s",     "energy_j"};
+    std::vector<std::string_view> keys = {"name",    "microbatch", "chunk",    "frequency_mhz",
+                                          "start_s", "time_s",     "energy_j", "fused_with_next"};
+    i.fused_with_next = flag(item, "fused_with_next");
     if (i.kind == InstructionKind::kForwardBackward) {
       keys.insert(keys.end(), {"backward_microbatch", "backward_chunk"});
       i.backward_micro_batch = integer(item, "backward_microbatch", 0, plan_.micro_batches - 1);
@@ -215,10 +217,7 @@ class PlanReader {
     }
     if (i.kind == InstructionKind::kSend || i.kind == InstructionKind::kRecv) {
       keys.emplace_back("gradient");
-      const JsonValue* gradient = item.find("gradient");
-      if (gradient != nullptr && expect(*gradient, Type::kBool, "true or false")) {
-        i.gradient = gradient->boolean;
-      }
+      i.gradient = flag(item, "gradient");
     }
     check_keys(item, keys);
   }
@@ -245,6 +244,11 @@ class PlanReader {
     const JsonValue* value = object.find(key);
     if (value == nullptr) return add(object, "\"" + std::string(key) + "\" is missing"), nullptr;
     return expect(*value, type, what) ? value : nullptr;
+  }
+
+  bool flag(const JsonValue& object, const char* key) {
+    const JsonValue* value = object.find(key);
+    return value != nullptr && expect(*value, Type::kBool, "true or false") && value->boolean;
   }
 
   static std::string expected(const char* key) {

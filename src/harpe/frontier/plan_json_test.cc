@@ -59,6 +59,7 @@ TEST(PlanJson, KeepsWhatOnlySomeInstructionsHave) {
   plan.instructions[1].push_back(
       {.kind = InstructionKind::kSend, .micro_batch = 2, .gradient = true});
   plan.instructions[2].push_back({.kind = InstructionKind::kOptimizer, .time = {0.1}});
+  plan.instructions[2][0].fused_with_next = true;
   const Plan again = must(parse_plan_json(plan_json(plan), "plan"));
   expect_equal(again, plan);
   EXPECT_EQ(plan_json(again), plan_json(plan));
@@ -66,7 +67,8 @@ TEST(PlanJson, KeepsWhatOnlySomeInstructionsHave) {
 
 TEST(PlanJson, LeavesOutWhatNeedsNoSaying) {
   const std::string text = plan_json(test_plan());
-  for (const char* const key : {"lower_bound_j", "transfers", "placement", "copies"}) {
+  for (const char* const key :
+       {"lower_bound_j", "transfers", "placement", "copies", "fused_with_next"}) {
     EXPECT_EQ(text.find(key), std::string::npos) << key;
   }
 }
@@ -163,6 +165,56 @@ TEST(PlanJson, NamesThatAreNotUtf8AreWrittenReadably) {
   Plan plan = test_plan();
   plan.job = "a\xff";
   EXPECT_EQ(must(parse_plan_json(plan_json(plan), "plan")).job, "a\xef\xbf\xbd");
+}
+
+/// A plan of one stage with these instructions, by kind and micro-batch.
+Plan plan_with(const std::vector<PlannedInstruction>& list, int micro_batches) {
+  return {.stages = 1, .micro_batches = micro_batches, .placement = {0}, .instructions = {list}};
+}
+
+TEST(ScheduleOf, TakesFusedPartsAsTheInstructionThatTheyAre) {
+  using enum InstructionKind;
+  const Plan plan = plan_with({{.kind = kForward, .micro_batch = 0},
+                               {.kind = kForward, .micro_batch = 1, .fused_with_next = true},
+                               {.kind = kBackward, .micro_batch = 0, .fused_with_next = true},
+                               {.kind = kWeight, .micro_batch = 0},
+                               {.kind = kSwitch, .micro_batch = 1},
+                               {.kind = kRecompute, .micro_batch = 1, .fused_with_next = true},
+                               {.kind = kSwitch, .micro_batch = 1, .fused_with_next = true},
+                               {.kind = kBackward, .micro_batch = 1},
+                               {.kind = kForward, .micro_batch = 2},
+                               {.kind = kBackward, .micro_batch = 2, .fused_with_next = true},
+                               {.kind = kWeight, .micro_batch = 2}},
+                              3);
+  const Schedule schedule = must(schedule_of(plan));
+  std::vector<InstructionKind> kinds;
+  for (const Instruction& i : schedule.lists[0]) kinds.push_back(i.kind);
+  EXPECT_THAT(kinds, testing::ElementsAre(kForward, kForwardBackward, kSwitch, kRecomputeBackward,
+                                          kForward, kBackward));
+  EXPECT_EQ(schedule.lists[0][1].backward_micro_batch, 0);
+  EXPECT_EQ(faults_of(validate(schedule)), "");
+}
+
+TEST(ScheduleOf, RefusesWhatMakesNoInstruction) {
+  using enum InstructionKind;
+  const auto fault = [](InstructionKind first, InstructionKind second, int micro_batch) {
+    return faults_of(
+        schedule_of(plan_with({{.kind = first, .micro_batch = 0, .fused_with_next = true},
+                               {.kind = second, .micro_batch = micro_batch}},
+                              2)));
+  };
+  const char* const message = "is fused with what follows, which makes no instruction";
+  EXPECT_EQ(fault(kRecompute, kBackward, 0), "");
+  EXPECT_EQ(fault(kForward, kBackward, 1), "");
+  EXPECT_THAT(fault(kRecompute, kBackward, 1), HasSubstr(message));
+  EXPECT_THAT(fault(kForward, kForward, 1), HasSubstr(message));
+  EXPECT_THAT(fault(kForward, kWeight, 0), HasSubstr(message));
+  EXPECT_THAT(fault(kBackward, kWeight, 1), HasSubstr(message));
+  EXPECT_THAT(fault(kBackward, kOptimizer, 0), HasSubstr(message));
+  EXPECT_THAT(fault(kSwitch, kForward, 0), HasSubstr(message));
+  EXPECT_THAT(faults_of(schedule_of(
+                  plan_with({{.kind = kForward, .micro_batch = 0, .fused_with_next = true}}, 1))),
+              HasSubstr("the last instruction is fused with a next one"));
 }
 
 TEST(ReadPlan, NamesTheFileThatIsMissing) {

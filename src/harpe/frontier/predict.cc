@@ -113,9 +113,11 @@ Result<Prediction> predict(const Plan& plan, const Profile& profile,
   for (int stage = 0; stage < plan.stages; ++stage) {
     const Watts power = plan.blocking_power[stage];
     StageReplay replay(plan, profile, options, stage);
+    bool goes_on = false;  // the whole that the instruction before is a part of
     for (const PlannedInstruction& i : plan.instructions[stage]) {
       const Cost cost = replay.replay(i);
-      durations.push_back(cost.time);
+      if (!std::exchange(goes_on, i.fused_with_next)) durations.emplace_back();
+      durations.back() += cost.time;
       effective += cost.energy - power * cost.time;
     }
     prediction.clock_changes += replay.clock_changes();
