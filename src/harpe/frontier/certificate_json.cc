@@ -5,7 +5,7 @@
 
 #include "harpe/base/json.h"
 #include "harpe/base/text.h"
-#include "harpe/frontier/verify.h"
+#include "harpe/frontier/certificate.h"
 
 namespace harpe {
 namespace {

@@ -24,6 +24,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
+#include "harpe/frontier/certificate.h"
 #include "harpe/frontier/plan.h"
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/profile/profile.h"
@@ -73,27 +74,6 @@ struct PlanOptions {
 struct FrontierPoint {
   Seconds time;
   Joules lower_bound;  ///< whole pipeline, blocking included
-};
-
-/// Proof of a lower bound at one deadline: a flow through the pipeline's graph (the marginal power
-/// that a second more would save, per GPU) and the start and end of every node in the relaxed
-/// optimum.
-///
-/// With flow f_i on node i and g_d on dependency d, conserved at the start and the end of every
-/// node, and value F, every plan that ends by `deadline` needs, per GPU, at least
-///   sum_i min_k (effective energy_ik + f_i time_ik) + sum_d g_d lag_d - F deadline + deadline
-///   sum_s P_s
-/// (weak duality), the minimum going over all operating points k of i. `start` and `end` show that
-/// the bound is the optimum of the relaxation. Checked by `verify_plan` without the solver.
-struct Certificate {
-  Seconds deadline;
-  Watts flow_unit;                            ///< of all flows, a power of two
-  Seconds time_unit;                          ///< of `start` and `end`
-  std::vector<std::int64_t> node_flow;        ///< one a node of the pipeline, in its order
-  std::vector<std::int64_t> dependency_flow;  ///< one a dependency of the pipeline, in its order
-  std::vector<std::int64_t> source_flow;  ///< enters at the start of each node, from no dependency
-  std::vector<std::int64_t> sink_flow;    ///< leaves at the end of each node, into no dependency
-  std::vector<std::int64_t> start, end;   ///< of each node
 };
 
 /// The frontier of one pipeline. Copies share the data.

@@ -1,33 +1,36 @@
 #pragma once
 /// \file
-/// An independent, small check of a plan and of its certificate. It runs no solver: it recomputes
-/// what the plan claims from the profile and the rules of pipeline parallelism, and the lower bound
-/// from the certificate's flow by weak duality.
+/// An independent, small check of a plan and of its certificate. It runs no solver and has no code
+/// in common with what makes plans: it works out from the schedule itself (schedule/rules.h) what
+/// waits for what, recomputes from the profile what the plan claims, and from the certificate's
+/// flow the lower bound by weak duality.
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "harpe/frontier/frontier.h"
+#include "harpe/frontier/certificate.h"
+#include "harpe/frontier/plan.h"
+#include "harpe/profile/profile.h"
 
 namespace harpe {
 
 /// What `verify_plan` found. `faults` is empty when everything holds.
 struct Verification {
   std::vector<std::string> faults;
-  Seconds makespan;                       ///< recomputed
+  Seconds makespan;                       ///< recomputed, every instruction as early as can be
   Joules energy;                          ///< recomputed
   std::optional<Joules> proven_bound;     ///< by the certificate's flow, at `Plan::iteration_time`
   std::optional<Joules> relaxed_optimum;  ///< cost of the certificate's starts and ends
 };
 
-/// Checks that every operating point stands in the profile, that starts respect order and
-/// dependencies, time and energy add up, and, with a certificate, that its flow proves at least the
+/// Checks that the plan runs the schedule, every operating point stands in the profile, starts
+/// respect what the schedule and the plan's transfers make them wait for, time and energy add up,
+/// and, with a certificate, that it is one of the schedule's graph whose flow proves at least the
 /// claimed lower bound.
+Verification verify_plan(const Plan& plan, const Schedule& schedule, const Profile& profile,
+                         const Certificate* certificate);
+/// The same for a plan of a schedule known by name, which is generated for its sizes.
 Verification verify_plan(const Plan& plan, const Profile& profile, const Certificate* certificate);
-
-/// `harpe.certificate/1`.
-std::string certificate_json(const Certificate& certificate);
-Result<Certificate> parse_certificate_json(std::string_view text, const std::string& file);
 
 }  // namespace harpe

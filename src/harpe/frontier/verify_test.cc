@@ -221,17 +221,28 @@ TEST(Verify, RefusesWrongSums) {
   expect("above the energy of the plan", [](Plan& p) { p.lower_bound = p.iteration_energy * 2; });
 }
 
-TEST(Verify, RefusesListsThatAreNoPipeline) {
+TEST(Verify, RefusesListsThatAreNotThoseOfTheSchedule) {
   const Case good = fastest_case();
-  const auto expect = [&](const char* message, const std::function<void(Plan&)>& change) {
+  const auto expect = [&](const std::string& message, const std::function<void(Plan&)>& change) {
     Case bad = good;
     change(bad.plan);
     EXPECT_THAT(faults(bad), Contains(HasSubstr(message)));
   };
-  expect("backward of micro-batch 3 on part 0", [](Plan& p) { p.instructions[0].pop_back(); });
-  expect("stands twice", [](Plan& p) { p.instructions[0].push_back(p.instructions[0].back()); });
-  expect("chunk 1", [](Plan& p) { p.instructions[0][0].chunk = 1; });
-  expect("circle", [](Plan& p) { std::swap(p.instructions[2].front(), p.instructions[2].back()); });
+  expect("stage 0, instruction 7: the plan ends, where the schedule has backward of micro-batch 3",
+         [](Plan& p) { p.instructions[0].pop_back(); });
+  expect(
+      "stage 0, instruction 8: the plan runs backward of micro-batch 3, which the schedule does "
+      "not have",
+      [](Plan& p) { p.instructions[0].push_back(p.instructions[0].back()); });
+  expect(
+      "runs forward of micro-batch 0 on chunk 1, where the schedule has forward of micro-batch 0",
+      [](Plan& p) { p.instructions[0][0].chunk = 1; });
+  expect(
+      "stage 2, instruction 0: the plan runs backward of micro-batch 3, where the schedule has "
+      "forward of micro-batch 0",
+      [](Plan& p) { std::swap(p.instructions[2].front(), p.instructions[2].back()); });
+  expect("the plan follows 'early', which is none of the schedules known by name",
+         [](Plan& p) { p.schedule = "early"; });
 }
 
 TEST(Verify, RefusesEveryFlowThatIsOffByOneUnit) {
@@ -250,7 +261,7 @@ TEST(Verify, RefusesEveryFlowThatIsOffByOneUnit) {
     (bad.certificate.*flow)[0] = std::numeric_limits<std::int64_t>::max();
     EXPECT_THAT(faults(bad), Contains(HasSubstr("out of range")));
     (bad.certificate.*flow).pop_back();
-    EXPECT_THAT(faults(bad), Contains(HasSubstr("entries, but the pipeline needs")));
+    EXPECT_THAT(faults(bad), Contains(HasSubstr("entries, but the graph of the schedule needs")));
   }
 }
 
@@ -282,22 +293,35 @@ TEST(Verify, RefusesStartsAndEndsThatProveNothing) {
 }
 
 TEST(Verify, TheBoundIsThatWithoutSwitches) {
-  const Case good = fastest_case();
-  Case with_switch = good;
   const Seconds extra{0.004};
-  with_switch.plan.instructions[2].push_back(
-      {.kind = InstructionKind::kSwitch,
-       .start = good.plan.instructions[2].back().start + good.plan.instructions[2].back().time,
-       .time = extra,
-       .energy = Watts{70} * extra});
+  Case good = fastest_case();
+  good.plan.iteration_time += extra;
+  good.plan.iteration_energy += 2 * 3 * (Watts{70} * extra);
+  good.plan.lower_bound = {0};
+  EXPECT_THAT(faults(good), IsEmpty());
+  Case with_switch = good;
+  auto& list = with_switch.plan.instructions[0];
+  list.insert(list.end() - 1, {.kind = InstructionKind::kSwitch,
+                               .start = list.back().start,
+                               .time = extra,
+                               .energy = Watts{70} * extra});
+  list.back().start += extra;
+  PlannedInstruction& late = list[list.size() - 2];
   EXPECT_THAT(faults(with_switch), IsEmpty());
   EXPECT_EQ(
       verify_plan(with_switch.plan, with_switch.profile, &with_switch.certificate).proven_bound,
       verify_plan(good.plan, good.profile, &good.certificate).proven_bound);
-  with_switch.plan.instructions[2].back().energy = Watts{60} * extra;
+  late.energy = Watts{60} * extra;
   EXPECT_THAT(faults(with_switch), Contains(HasSubstr("less energy than blocking")));
-  with_switch.plan.instructions[2].back().clock = {1200};
+  late.clock = {1200};
   EXPECT_THAT(faults(with_switch), Contains(HasSubstr("no clock to choose")));
+  // Only its instruction has been waited for: one starts when both can.
+  late = {.kind = InstructionKind::kSwitch,
+          .start = good.plan.instructions[0].back().start,
+          .time = extra,
+          .energy = Watts{70} * extra};
+  late.start -= Seconds{0.001};
+  EXPECT_THAT(faults(with_switch), Contains(HasSubstr("waits for the gradient")));
 }
 
 TEST(Verify, CountsFixedTimesOfThePlan) {
@@ -320,7 +344,7 @@ TEST(Verify, CountsTheFaultsItDoesNotTell) {
   for (auto& list : c.plan.instructions) {
     for (auto& i : list) i.clock = {1};
   }
-  EXPECT_THAT(faults(c), AllOf(SizeIs(21), Contains("and 4 more")));
+  EXPECT_THAT(faults(c), AllOf(SizeIs(21), Contains("and 4 more faults")));
 }
 
 TEST(CertificateJson, ReadsBackTheSame) {

@@ -1,0 +1,47 @@
+#pragma once
+/// \file
+/// Certificates: proofs of lower bounds, and their files.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+
+namespace harpe {
+
+/// Proof of a lower bound at one deadline: a flow through the pipeline's graph (the marginal power
+/// that a second more would save, per GPU) and the start and end of every node in the relaxed
+/// optimum.
+///
+/// With flow f_i on node i and g_d on dependency d, conserved at the start and the end of every
+/// node, and value F, every plan that ends by `deadline` needs, per GPU, at least
+///   sum_i min_k (effective energy_ik + f_i time_ik) + sum_d g_d lag_d - F deadline + deadline
+///   sum_s P_s
+/// (weak duality), the minimum going over all operating points k of i. `start` and `end` show that
+/// the bound is the optimum of the relaxation. Checked by `verify_plan` without the solver.
+///
+/// Nodes are those of `Pipeline`: instructions stage after stage in list order, then rendezvous
+/// transfers, for each part and micro-batch that of the activation it receives, then that of the
+/// gradient. Dependencies are ordered by the node they lead to, then by the one they come from; a
+/// pair of nodes has one, with the longest of its lags.
+struct Certificate {
+  Seconds deadline;
+  Watts flow_unit;                            ///< of all flows, a power of two
+  Seconds time_unit;                          ///< of `start` and `end`
+  std::vector<std::int64_t> node_flow;        ///< one a node
+  std::vector<std::int64_t> dependency_flow;  ///< one a dependency
+  std::vector<std::int64_t> source_flow;  ///< enters at the start of each node, from no dependency
+  std::vector<std::int64_t> sink_flow;    ///< leaves at the end of each node, into no dependency
+  std::vector<std::int64_t> start, end;   ///< of each node
+};
+
+/// `harpe.certificate/1`, see docs/formats.md.
+std::string certificate_json(const Certificate& certificate);
+/// Faults carry line and column. Checks types and ranges; what the flow proves is for
+/// `verify_plan`.
+Result<Certificate> parse_certificate_json(std::string_view text, const std::string& file);
+
+}  // namespace harpe

@@ -1,0 +1,224 @@
+#include <limits>
+#include <utility>
+
+#include "harpe/frontier/verify_parts.h"
+
+namespace harpe::verifying {
+namespace {
+
+constexpr double kOptimalityTolerance = 1e-6;  // relative, for whole nanoseconds
+
+/// Time and effective energy of one choice for a node.
+struct Choice {
+  Seconds time;
+  Joules cost;
+};
+
+/// Lower convex hull of the Pareto-optimal choices, fastest first.
+std::vector<Choice> hull_of(std::vector<Choice> choices) {
+  std::ranges::sort(choices, [](const Choice& a, const Choice& b) {
+    return a.time != b.time ? a.time < b.time : a.cost < b.cost;
+  });
+  std::vector<Choice> hull;
+  for (const Choice& c : choices) {
+    if (!hull.empty() && c.cost >= hull.back().cost) continue;
+    while (hull.size() > 1) {
+      const Choice& a = hull[hull.size() - 2];
+      const Choice& b = hull.back();
+      const bool b_is_below = (b.cost - a.cost).value * (c.time - a.time).value <
+                              (c.cost - a.cost).value * (b.time - a.time).value;
+      if (b_is_below) break;
+      hull.pop_back();
+    }
+    hull.push_back(c);
+  }
+  return hull;
+}
+
+/// Least cost of a node that may take `time`, mixing its choices.
+Joules relaxed_cost(const std::vector<Choice>& hull, Seconds time) {
+  if (time <= hull.front().time) return hull.front().cost;
+  for (std::size_t k = 1; k < hull.size(); ++k) {
+    if (time >= hull[k].time) continue;
+    const double part = (time - hull[k - 1].time) / (hull[k].time - hull[k - 1].time);
+    return hull[k - 1].cost + part * (hull[k].cost - hull[k - 1].cost);
+  }
+  return hull.back().cost;
+}
+
+class CertificateVerifier {
+ public:
+  CertificateVerifier(const Plan& plan, const Profile& profile, const RulesGraph& graph,
+                      const Certificate& certificate, Verification& found, Faults& faults)
+      : plan_(plan),
+        profile_(profile),
+        graph_(graph),
+        certificate_(certificate),
+        found_(found),
+        faults_(faults) {}
+
+  void verify() {
+    if (!sizes_fit() || !is_conserved()) return;
+    collect_choices();
+    found_.proven_bound = bound(plan_.iteration_time);
+    const Joules proven = *found_.proven_bound;
+    const bool claims = plan_.lower_bound != Joules{0};
+    if (claims && plan_.lower_bound > proven + Joules{kTolerance * std::abs(proven.value)}) {
+      faults_.add("the claimed lower bound is " + text(plan_.lower_bound) +
+                  ", but the certificate proves only " + text(proven));
+    }
+    if (!certificate_.start.empty()) check_optimality();
+  }
+
+ private:
+  template <class Node>
+  std::string describe(Node node) const {
+    return harpe::describe(graph_.nodes[node], plan_.chunks > 1);
+  }
+
+  bool sizes_fit() {
+    const std::size_t faults_before = faults_.count();
+    const std::size_t nodes = graph_.nodes.size();
+    const std::size_t dependencies = graph_.edges.size();
+    const auto expect = [&](const char* what, std::size_t found, std::size_t wanted) {
+      if (found == wanted) return;
+      faults_.add("certificate: " + std::string(what) + " has " + std::to_string(found) +
+                  " entries, but the graph of the schedule needs " + std::to_string(wanted));
+    };
+    expect("node flow", certificate_.node_flow.size(), nodes);
+    expect("source flow", certificate_.source_flow.size(), nodes);
+    expect("sink flow", certificate_.sink_flow.size(), nodes);
+    expect("dependency flow", certificate_.dependency_flow.size(), dependencies);
+    expect("start", certificate_.start.size(),
+           certificate_.start.empty() && certificate_.end.empty() ? 0 : nodes);
+    expect("end", certificate_.end.size(),
+           certificate_.start.empty() && certificate_.end.empty() ? 0 : nodes);
+    for (const double unit : {certificate_.flow_unit.value, certificate_.time_unit.value,
+                              certificate_.deadline.value}) {
+      if (unit > 0 && std::isfinite(unit)) continue;
+      faults_.add("certificate: units and deadline must be positive");
+    }
+    for (const auto* flows : {&certificate_.node_flow, &certificate_.source_flow,
+                              &certificate_.sink_flow, &certificate_.dependency_flow}) {
+      // Sums over everything must fit into 63 bits.
+      const std::int64_t most = std::numeric_limits<std::int64_t>::max() /
+                                static_cast<std::int64_t>(2 * (nodes + dependencies) + 1);
+      const auto fits = [&](std::int64_t flow) { return flow >= 0 && flow <= most; };
+      if (!std::ranges::all_of(*flows, fits)) {
+        faults_.add("certificate: a flow is negative or out of range");
+        break;
+      }
+    }
+    return faults_.count() == faults_before;
+  }
+
+  /// What enters a node at its start runs through it, and leaves at its end.
+  bool is_conserved() {
+    std::vector<std::int64_t> in = certificate_.source_flow;
+    std::vector<std::int64_t> out = certificate_.sink_flow;
+    for (std::size_t d = 0; d < graph_.edges.size(); ++d) {
+      in[graph_.edges[d].to] += certificate_.dependency_flow[d];
+      out[graph_.edges[d].from] += certificate_.dependency_flow[d];
+    }
+    bool conserved = true;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (in[i] == certificate_.node_flow[i] && out[i] == certificate_.node_flow[i]) continue;
+      conserved = false;
+      faults_.add("certificate: at " + describe(i) + " the flow is not conserved: " +
+                  std::to_string(in[i]) + " in, " + std::to_string(certificate_.node_flow[i]) +
+                  " through, " + std::to_string(out[i]) + " out");
+    }
+    return conserved;
+  }
+
+  void collect_choices() {
+    for (const RulesGraph::Node& node : graph_.nodes) {
+      auto& choices = choices_.emplace_back();
+      if (node.entry == nullptr) {
+        // Both ends of a transfer draw blocking power: it has no effective energy.
+        choices.push_back({node.transfer_time, Joules{0}});
+        continue;
+      }
+      const PlannedInstruction& i = *node.entry;
+      const Watts power = plan_.blocking_power[node.stage];
+      auto points = profile_.points(node.stage, i.chunk, i.kind);
+      if (is_fixed_time(i.kind)) points = points.first(std::min<std::size_t>(points.size(), 1));
+      for (const OperatingPoint& point : points) {
+        choices.push_back({point.time, effective_energy(point, power)});
+      }
+      if (points.empty()) choices.push_back({i.time, i.energy - power * i.time});
+    }
+  }
+
+  /// Weak duality: what `Certificate` says that its flow proves.
+  Joules bound(Seconds deadline) const {
+    Joules sum{0};
+    std::int64_t total_flow = 0;
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      const Watts flow = certificate_.flow_unit * static_cast<double>(certificate_.node_flow[i]);
+      Joules least{std::numeric_limits<double>::infinity()};
+      for (const Choice& k : choices_[i]) least = std::min(least, k.cost + flow * k.time);
+      sum += least;
+      total_flow += certificate_.source_flow[i];
+    }
+    for (std::size_t d = 0; d < graph_.edges.size(); ++d) {
+      sum += certificate_.flow_unit * static_cast<double>(certificate_.dependency_flow[d]) *
+             graph_.edges[d].lag;
+    }
+    sum -= certificate_.flow_unit * static_cast<double>(total_flow) * deadline;
+    return whole_pipeline(plan_, sum, deadline);
+  }
+
+  /// Starts and ends are a solution of the relaxation at the certificate's deadline, and cost what
+  /// the flow proves.
+  void check_optimality() {
+    const auto at = [&](std::int64_t time) {
+      return certificate_.time_unit * static_cast<double>(time);
+    };
+    const Seconds tolerance =
+        certificate_.time_unit * 1.001;  // the solver rounds down to whole units
+    const std::size_t faults_before = faults_.count();
+    Joules cost{0};
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const std::vector<Choice> hull = hull_of(choices_[i]);
+      const Seconds time = at(certificate_.end[i]) - at(certificate_.start[i]);
+      if (certificate_.start[i] < 0 || time + tolerance < hull.front().time ||
+          at(certificate_.end[i]) > certificate_.deadline + tolerance) {
+        faults_.add("certificate: start and end of " + describe(i) +
+                    " leave it too little time, or lie outside the iteration");
+      }
+      cost += relaxed_cost(hull, time);
+    }
+    for (const RulesGraph::Edge& d : graph_.edges) {
+      if (at(certificate_.start[d.to]) + tolerance >= at(certificate_.end[d.from]) + d.lag)
+        continue;
+      faults_.add("certificate: " + describe(d.to) + " starts before " + describe(d.from) +
+                  " lets it: " + std::string(sentence(d.rule)));
+    }
+    found_.relaxed_optimum = whole_pipeline(plan_, cost, certificate_.deadline);
+    const Joules proven = bound(certificate_.deadline);
+    const Joules gap = *found_.relaxed_optimum - proven;
+    if (faults_.count() == faults_before &&
+        gap.value > kOptimalityTolerance * std::abs(proven.value)) {
+      faults_.add("certificate: its starts and ends cost " + text(*found_.relaxed_optimum) +
+                  ", but its flow proves " + text(proven) + ": they are not optimal");
+    }
+  }
+
+  const Plan& plan_;
+  const Profile& profile_;
+  const RulesGraph& graph_;
+  const Certificate& certificate_;
+  Verification& found_;
+  Faults& faults_;
+  std::vector<std::vector<Choice>> choices_;  // of each node
+};
+
+}  // namespace
+
+void verify_certificate(const Plan& plan, const Profile& profile, const RulesGraph& graph,
+                        const Certificate& certificate, Verification& found, Faults& faults) {
+  CertificateVerifier(plan, profile, graph, certificate, found, faults).verify();
+}
+
+}  // namespace harpe::verifying
