@@ -19,6 +19,7 @@ Plan lay_out_plan(const Problem& problem, const std::vector<OperatingPoint>& poi
             .blocking_power = problem.blocking_power,
             .transfers = pipeline.transfers(),
             .placement = schedule.placement,
+            .copies = schedule.copies,
             .iteration_time = timeline.makespan,
             .iteration_energy = {},
             .lower_bound = {},
@@ -30,10 +31,12 @@ Plan lay_out_plan(const Problem& problem, const std::vector<OperatingPoint>& poi
     const Seconds wait = late.empty() ? 0_s : seconds_of(late[i].time);
     if (!late.empty() && (late[i].time > 0 || late[i].cost > 0)) {
       const Joules effective = static_cast<double>(late[i].cost) * problem.cost_unit;
+      const bool inside = i > 0 && pipeline.nodes()[i - 1].fused_with_next;
       plan.instructions[node.stage].push_back(
           {.kind = InstructionKind::kSwitch,
            .chunk = node.chunk,
            .micro_batch = instruction.micro_batch,
+           .fused_with_next = inside,
            .clock = {},
            .start = timeline.start[i],
            .time = wait,
@@ -46,6 +49,8 @@ Plan lay_out_plan(const Problem& problem, const std::vector<OperatingPoint>& poi
          .backward_chunk =
              instruction.backward_part < 0 ? -1 : schedule.chunk(instruction.backward_part),
          .backward_micro_batch = instruction.backward_micro_batch,
+         .gradient = instruction.gradient,
+         .fused_with_next = node.fused_with_next,
          .clock = is_fixed_time(instruction.kind) ? Megahertz{} : points[i].clock,
          .start = timeline.start[i] + wait,
          .time = points[i].time,

@@ -17,10 +17,10 @@ constexpr int kFlowBits = 40;
 
 using TableKey = std::tuple<int, int, InstructionKind>;  // stage, chunk, kind
 
-// Writes instructions that the profile knows only by their halves as those halves.
-class Expansion {
+// Runs instructions that the profile knows only by their parts as those parts.
+class SplitByProfile {
  public:
-  Expansion(const Schedule& schedule, const Profile& profile)
+  SplitByProfile(const Schedule& schedule, const Profile& profile)
       : schedule_(schedule), profile_(profile) {
     for (const auto& list : schedule.lists) {
       for (const Instruction& i : list) {
@@ -29,44 +29,35 @@ class Expansion {
     }
   }
 
-  Schedule expanded() const {
-    Schedule result = schedule_;
-    for (int stage = 0; stage < schedule_.stages; ++stage) {
-      auto& list = result.lists[stage];
-      list.clear();
-      for (const Instruction& i : schedule_.lists[stage]) expand(stage, i, list);
+  std::vector<Instruction> operator()(int stage, const Instruction& i) const {
+    std::vector<Instruction> parts;
+    const auto add = [&](InstructionKind kind, int part, int micro_batch) {
+      parts.push_back({.kind = kind, .part = part, .micro_batch = micro_batch});
+    };
+    // Where a schedule splits some backwards, `backward` in the profile is the input gradient: one
+    // that is not split is its input gradient and weight gradient in a row.
+    const auto add_backward = [&](int part, int micro_batch) {
+      add(InstructionKind::kBackward, part, micro_batch);
+      const bool is_full = !weights_.empty() && !weights_.contains({part, micro_batch});
+      if (is_full) add(InstructionKind::kWeight, part, micro_batch);
+    };
+    if (i.kind == InstructionKind::kBackward) {
+      add_backward(i.part, i.micro_batch);
+    } else if (i.kind == InstructionKind::kForwardBackward && !is_known(stage, i)) {
+      add(InstructionKind::kForward, i.part, i.micro_batch);
+      add_backward(i.backward_part, i.backward_micro_batch);
+    } else if (i.kind == InstructionKind::kRecomputeBackward && !is_known(stage, i)) {
+      add(InstructionKind::kRecompute, i.part, i.micro_batch);
+      add_backward(i.part, i.micro_batch);
+    } else {
+      parts.push_back(i);
     }
-    return result;
+    return parts;
   }
 
  private:
-  bool known(int stage, int part, InstructionKind kind) const {
-    return !profile_.points(stage, schedule_.chunk(part), kind).empty();
-  }
-
-  void expand(int stage, const Instruction& i, std::vector<Instruction>& list) const {
-    if (i.kind == InstructionKind::kForwardBackward && !known(stage, i.part, i.kind)) {
-      list.push_back(
-          {.kind = InstructionKind::kForward, .part = i.part, .micro_batch = i.micro_batch});
-      backward(i.backward_part, i.backward_micro_batch, list);
-    } else if (i.kind == InstructionKind::kRecomputeBackward && !known(stage, i.part, i.kind)) {
-      list.push_back(
-          {.kind = InstructionKind::kRecompute, .part = i.part, .micro_batch = i.micro_batch});
-      backward(i.part, i.micro_batch, list);
-    } else if (i.kind == InstructionKind::kBackward) {
-      backward(i.part, i.micro_batch, list);
-    } else {
-      list.push_back(i);
-    }
-  }
-
-  // Where a schedule splits some backwards, `backward` in the profile is the input gradient: one
-  // that is not split is its input gradient and weight gradient in a row.
-  void backward(int part, int micro_batch, std::vector<Instruction>& list) const {
-    list.push_back({.kind = InstructionKind::kBackward, .part = part, .micro_batch = micro_batch});
-    if (!weights_.empty() && !weights_.contains({part, micro_batch})) {
-      list.push_back({.kind = InstructionKind::kWeight, .part = part, .micro_batch = micro_batch});
-    }
+  bool is_known(int stage, const Instruction& i) const {
+    return !profile_.points(stage, schedule_.chunk(i.part), i.kind).empty();
   }
 
   const Schedule& schedule_;
@@ -264,7 +255,7 @@ std::int64_t Problem::cost(Joules effective) const {
 bool is_implied(const Pipeline& pipeline, const Dependency& dependency) {
   const PipelineNode& from = pipeline.nodes()[dependency.from];
   const PipelineNode& to = pipeline.nodes()[dependency.to];
-  return from.stage >= 0 && from.stage == to.stage && to.position - from.position > 1 &&
+  return from.stage >= 0 && from.stage == to.stage && dependency.to - dependency.from > 1 &&
          !(dependency.lag > Seconds{0});
 }
 
@@ -385,10 +376,10 @@ Result<Problem> make_problem(const Pipeline& pipeline, const Profile& profile,
   const Schedule& schedule = pipeline.schedule();
   if (Status status = check_options(options, schedule.stages); !status)
     return std::move(status).error();
-  Result<Pipeline> expanded =
-      Pipeline::build(Expansion(schedule, profile).expanded(), pipeline.transfers());
-  if (!expanded) return std::move(expanded).error();
-  Problem problem{.pipeline = std::move(expanded).value(),
+  Result<Pipeline> split =
+      Pipeline::build(schedule, pipeline.transfers(), SplitByProfile(schedule, profile));
+  if (!split) return std::move(split).error();
+  Problem problem{.pipeline = std::move(split).value(),
                   .profile = profile,
                   .job = options.job,
                   .blocking_power = {},
