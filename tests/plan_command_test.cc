@@ -192,6 +192,47 @@ TEST_F(PlanCommand, ATamperedPlanIsRefusedWithStatus1) {
   EXPECT_THAT(said.err, HasSubstr("tampered.json"));
 }
 
+TEST_F(PlanCommand, APlanOfAnotherOrderIsRefusedWithWhatDiffers) {
+  ASSERT_EQ(plan({"--points", "0", "--out", path("out")}).status, 0);
+  json document = json::parse(read("out/plan.json"));
+  json& list = document["instructions"][3];
+  std::swap(list[1]["name"], list[2]["name"]);
+  std::swap(list[1]["microbatch"], list[2]["microbatch"]);
+  write("swapped.json", document.dump());
+  const Said said = harpe_says({"verify", path("swapped.json"), "--profile", path("profile.csv")});
+  EXPECT_EQ(said.status, 1);
+  EXPECT_THAT(said.err, HasSubstr("stage 3, instruction 1: the plan runs forward of micro-batch 1, "
+                                  "where the schedule has backward of micro-batch 0"));
+}
+
+TEST_F(PlanCommand, APlanOfAFileIsVerifiedAgainstThatFile) {
+  ASSERT_EQ(harpe_says({"schedule", "convert", "1f1b", "--stages", "4", "--microbatches", "6",
+                        "--to", "torch", "--out", path("list.csv")})
+                .status,
+            0);
+  ASSERT_EQ(harpe_says({"plan", "--profile", path("profile.csv"), "--schedule", path("list.csv"),
+                        "--blocking-power", "83.64", "--points", "0", "--out", path("out")})
+                .status,
+            0);
+  const auto verify = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"verify", path("out/plan.json"), "--profile", path("profile.csv")});
+    return harpe_says(more);
+  };
+  EXPECT_EQ(verify({"--schedule", path("list.csv")}).status, 0);
+  const Said unknown = verify({});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("'custom', which is no schedule known by name: give its file "
+                                     "with --schedule"));
+  ASSERT_EQ(harpe_says({"schedule", "convert", "gpipe", "--stages", "4", "--microbatches", "6",
+                        "--to", "torch", "--out", path("other.csv")})
+                .status,
+            0);
+  const Said other = verify({"--schedule", path("other.csv")});
+  EXPECT_EQ(other.status, 1);
+  EXPECT_THAT(other.err, HasSubstr("where the schedule has"));
+  EXPECT_EQ(verify({"--schedule", path("missing.csv")}).status, 2);
+}
+
 TEST_F(PlanCommand, EveryGoalIsMet) {
   const json fastest = summary({});
   const double min_time = fastest["frontier"]["min_time_s"];

@@ -1,5 +1,6 @@
 #include "harpe/frontier/verify.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "harpe/base/file.h"
@@ -14,7 +15,7 @@ namespace harpe {
 namespace {
 
 struct VerifyArguments {
-  std::string plan, profile, certificate;
+  std::string plan, profile, schedule, certificate;
   std::optional<double> max_gap;  ///< %
 };
 
@@ -27,9 +28,29 @@ Result<std::optional<Certificate>> read_certificate(const std::string& path) {
   return std::optional(*std::move(certificate));
 }
 
+/// The schedule of a file; nothing where the plan names one that can be generated.
+Result<std::optional<Schedule>> read_given_schedule(const VerifyArguments& arguments,
+                                                    const Result<Plan>& plan) {
+  if (!arguments.schedule.empty()) {
+    Result<Schedule> schedule = read_schedule(arguments.schedule);
+    if (!schedule.ok()) return std::move(schedule).error();
+    return std::optional(*std::move(schedule));
+  }
+  const auto is_of_plan = [&](const ScheduleGenerator& g) { return g.name == plan->schedule; };
+  if (!plan.ok() || std::ranges::any_of(schedule_generators(), is_of_plan)) {
+    return std::optional<Schedule>();
+  }
+  Error error =
+      Error::invalid("it follows " + in_quotes(plan->schedule) +
+                     ", which is no schedule known by name: give its file with --schedule");
+  error.faults[0].file = arguments.plan;
+  return error;
+}
+
 Result<Outcome> run_verify(const VerifyArguments& arguments, Console& console) {
   const Result<Plan> plan = read_plan(arguments.plan);
   const Result<Profile> profile = read_profile(arguments.profile);
+  const Result<std::optional<Schedule>> schedule = read_given_schedule(arguments, plan);
   const Result<std::optional<Certificate>> certificate = read_certificate(arguments.certificate);
   Error error{ErrorCode::kInvalidInput, {}};
   const auto collect = [&error](const auto& result) {
@@ -40,11 +61,13 @@ Result<Outcome> run_verify(const VerifyArguments& arguments, Console& console) {
   };
   collect(plan);
   collect(profile);
+  collect(schedule);
   collect(certificate);
   if (!error.faults.empty()) return error;
 
   const Certificate* proof = *certificate ? &**certificate : nullptr;
-  Verification found = verify_plan(*plan, *profile, proof);
+  Verification found = *schedule ? verify_plan(*plan, **schedule, *profile, proof)
+                                 : verify_plan(*plan, *profile, proof);
   const double gap = 100 * plan->gap();
   if (arguments.max_gap && gap > *arguments.max_gap) {
     found.faults.push_back("the gap is " + fixed(gap, 4) + " %, over " +
@@ -82,12 +105,14 @@ void add_verify_command(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(), "verify",
       "check a plan, and its certificate, without running the solver\n"
-      "Recomputes from the profile and the rules of pipeline parallelism what the plan claims: "
-      "operating points, starts, time, energy; and from the certificate the lower bound. Exits 1 "
-      "when anything does not hold.",
+      "Generates the schedule by its name, or reads it, and works out from it alone what waits for "
+      "what. Recomputes with that and the profile what the plan claims: order, operating points, "
+      "starts, time, energy; and from the certificate the lower bound. Exits 1 when anything does "
+      "not hold.",
       "harpe verify plan/plan.json --profile gpt3.csv\n"
       "harpe verify plan/plan.json --profile gpt3.csv \\\n"
-      "    --certificate plan/certificate.json",
+      "    --certificate plan/certificate.json\n"
+      "harpe verify plan/plan.json --profile gpt3.csv --schedule my_schedule.csv",
       [arguments](Console& console) { return run_verify(*arguments, console); });
   app.add_option("PLAN", arguments->plan, "Plan to check (harpe.plan/1)")
       ->type_name("plan.json")
@@ -95,6 +120,9 @@ void add_verify_command(Commands& commands) {
       ->group("Arguments");
   add_text(app, "--profile", "FILE", "Profile that the plan was made from", arguments->profile)
       ->required();
+  add_text(app, "--schedule", "FILE",
+           "Schedule that the plan was made for, where that came from a file: PyTorch CSV or JSON",
+           arguments->schedule);
   add_text(app, "--certificate", "FILE", "Certificate of the plan's lower bound",
            arguments->certificate);
   add_parsed(app, "--max-gap", "PERCENT",
