@@ -74,16 +74,16 @@ def dependencies(lists):
     return pairs
 
 
-def least_energy(options, lists, deadline, mixed):
+def least_energy(choices, pairs, power, deadline, mixed):
     """Least energy of an iteration: of one that occupies the GPUs until the deadline, with clocks
-    mixed at will; or of one that ends by the deadline, with real clocks, None if not proven."""
-    instructions = [(s, *i) for s, order in enumerate(lists) for i in order]
-    choices = [options[s, kind] for s, kind, _ in instructions]
+    mixed at will; or of one that ends by the deadline, with real clocks, None if not proven.
+
+    choices: of each instruction, [(seconds, effective joules)]; pairs: (instruction, the one that
+    starts after it has ended, seconds in between); power: what all GPUs draw while they wait."""
     first = numpy.cumsum([0] + [len(c) for c in choices])
-    start = {i: first[-1] + n for n, i in enumerate(instructions)}
-    end = first[-1] + len(instructions)
+    start = first[-1] + numpy.arange(len(choices))
+    end = first[-1] + len(choices)
     variables = end + 1
-    place = {i: n for n, i in enumerate(instructions)}
     rows, columns, values, low, high = [], [], [], [], []
 
     def add(entries, lower, upper):
@@ -94,18 +94,16 @@ def least_energy(options, lists, deadline, mixed):
         low.append(lower)
         high.append(upper)
 
-    def duration(instruction):
-        n = place[instruction]
+    def duration(n):
         return [(first[n] + k, -choices[n][k][0]) for k in range(len(choices[n]))]
 
-    for n in range(len(instructions)):
+    for n in range(len(choices)):
         add([(first[n] + k, 1) for k in range(len(choices[n]))], 1, 1)
-    for a, b in dependencies(lists):
-        add([(start[b], 1), (start[a], -1)] + duration(a), 0, numpy.inf)
-    for i in instructions:
-        add([(end, 1), (start[i], -1)] + duration(i), 0, numpy.inf)
+        add([(end, 1), (start[n], -1)] + duration(n), 0, numpy.inf)
+    for a, b, lag in pairs:
+        add([(start[b], 1), (start[a], -1)] + duration(a), lag, numpy.inf)
     cost = numpy.zeros(variables)
-    cost[end] = BLOCKING_POWER * len(lists)
+    cost[end] = power
     for n, options_of in enumerate(choices):
         for k, (_, joules) in enumerate(options_of):
             cost[first[n] + k] = joules
@@ -147,8 +145,12 @@ class Comparison:
     def __init__(self, harpe, profile, stages, micro_batches, directory):
         self.stages, self.micro_batches = stages, micro_batches
         self.label = f"{profile.stem:22} {stages} x {micro_batches:<2}"
-        self.options = read_options(profile)
-        self.lists = one_f_one_b(stages, micro_batches)
+        options = read_options(profile)
+        lists = one_f_one_b(stages, micro_batches)
+        instructions = [(stage, *i) for stage, order in enumerate(lists) for i in order]
+        place = {i: n for n, i in enumerate(instructions)}
+        self.choices = [options[stage, kind] for stage, kind, _ in instructions]
+        self.pairs = [(place[a], place[b], 0) for a, b in dependencies(lists)]
         self.out = directory / "plan"
         self.command = [harpe, "plan", "--profile", profile, "--stages", str(stages),
                         "--microbatches", str(micro_batches), "--out", self.out,
@@ -162,12 +164,13 @@ class Comparison:
     def holds(self, slowdown):
         """Whether bound and plan are as good as they must be."""
         plan = self.plan(slowdown)
-        bound = least_energy(self.options, self.lists, plan["iteration_time_s"], mixed=True)
+        power = BLOCKING_POWER * self.stages
+        bound = least_energy(self.choices, self.pairs, power, plan["iteration_time_s"], mixed=True)
         error = plan["lower_bound_j"] / bound - 1
         good = abs(error) < LARGEST_BOUND_ERROR
         text = f"{self.label} {slowdown:5g} % slower: bound off by {error:8.1e}"
         deadline = self.fastest * (1 + slowdown / 100)
-        optimum = least_energy(self.options, self.lists, deadline, mixed=False)
+        optimum = least_energy(self.choices, self.pairs, power, deadline, mixed=False)
         if optimum is None:
             text += f", no optimum proven in {SECONDS:g} s"
         else:
