@@ -64,7 +64,28 @@ def violations(src):
     return found
 
 
+CHECKER = ("verify", "verify_certificate", "planned_schedule", "rules_graph")
+
+
+def included_from(src, files):
+    """Every project header that `files` include, directly or not, as paths under `src`."""
+    found, to_read = set(), [src / file for file in files]
+    while to_read:
+        for name in re.findall(r'^\s*#\s*include\s+"harpe/([^"]+)"', to_read.pop().read_text(), re.MULTILINE):
+            if name not in found:
+                found.add(name)
+                to_read.append(src / name)
+    return found
+
+
 class Architecture(unittest.TestCase):
+    def test_what_checks_plans_shares_no_code_with_what_makes_them(self):
+        headers = included_from(ROOT / "src" / "harpe", [f"frontier/{name}.cc" for name in CHECKER])
+        own = {f"frontier/{name}.h" for name in (*CHECKER, "verify_parts", "plan", "certificate")}
+        shared = {name for name in headers if name.split("/")[0] in ("base", "instruction", "profile", "schedule")}
+        self.assertIn("schedule/rules.h", shared)
+        self.assertEqual(headers - own - shared, set())
+
     def test_every_room_keeps_to_its_walls(self):
         self.assertEqual(violations(ROOT / "src" / "harpe"), [])
 
