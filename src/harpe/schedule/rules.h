@@ -37,7 +37,7 @@ enum class Rule : unsigned char {
   kBlocking,  ///< no wait of a schedule: what blocking transfers add
 };
 
-/// The rule as a sentence: "a backward waits for the gradient from the next part".
+/// The rule as a sentence: "a backward waits for the gradient from the part after".
 std::string_view sentence(Rule rule);
 
 /// An instruction by its list and its position there.
@@ -51,8 +51,8 @@ struct Position {
 struct Wait {
   Rule rule = Rule::kOrder;
   Position from;  ///< must have ended
-  /// What crosses from one stage to another: the part on the near side of the boundary it crosses
-  /// (the lower number of the two), -1 where nothing does.
+  /// The lower of the two parts between which data crosses from one stage to another; -1 where
+  /// none does.
   int boundary = -1;
   bool gradient = false;  ///< a gradient crosses, not an activation
 };
@@ -62,7 +62,6 @@ class ScheduleRules {
  public:
   explicit ScheduleRules(const Schedule& schedule);
 
-  const Schedule& schedule() const { return schedule_; }
   const Instruction& instruction(Position at) const { return schedule_.lists[at.stage][at.index]; }
   /// All that the instruction there waits for, the one before it in its list first.
   std::vector<Wait> waits(Position at) const;
