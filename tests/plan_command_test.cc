@@ -180,6 +180,26 @@ TEST_F(PlanCommandWithLateClocks, NothingBeatsTheFastest) {
   EXPECT_LE(plans["chosen"]["iteration_energy_j"], plans["fastest"]["iteration_energy_j"]);
 }
 
+// Every sixth row, so that the highest clocks of instructions differ.
+TEST_F(PlanCommandWithLateClocks, NothingBeatsTheFastestWhereHighestClocksDiffer) {
+  std::istringstream lines(read("profile.csv"));
+  std::string thinned;
+  int rows = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_row = !line.empty() && line[0] >= '0' && line[0] <= '9';
+    if (!is_row || rows++ % 6 == 0) thinned += line + '\n';
+  }
+  write("profile.csv", thinned);
+  micro_batches_ = "3";
+  for (const char* slowdown : {"0", "0.5"}) {
+    const json plans = summary({"--switch-latency", "10ms", "--slowdown", slowdown})["plans"];
+    for (const char* name : {"all_max", "chosen", "least_energy"}) {
+      EXPECT_LE(plans["fastest"]["iteration_time_s"], plans[name]["iteration_time_s"]) << name;
+    }
+    EXPECT_LE(plans["chosen"]["iteration_energy_j"], plans["fastest"]["iteration_energy_j"]);
+  }
+}
+
 TEST_F(PlanCommand, ATamperedPlanIsRefusedWithStatus1) {
   ASSERT_EQ(plan({"--points", "0", "--out", path("out")}).status, 0);
   json document = json::parse(read("out/plan.json"));

@@ -171,6 +171,9 @@ void drop_beaten(Planned& planned) {
       if (beats(plan, *weaker)) *weaker = plan;
     }
   }
+  planned.fastest = *std::ranges::min_element(all, {}, [](const Plan& plan) {
+    return std::pair(plan.iteration_time, plan.iteration_energy);
+  });
   if (planned.along.empty()) return;
   std::ranges::sort(all, {}, [](const Plan& plan) { return plan.iteration_time; });
   planned.along.clear();
@@ -251,7 +254,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
                            const Progress& progress) {
   const PlanOptions options = options_of(job);
   Planned planned;
-  planned.all_max = frontier.all_max();
+  planned.all_max = frontier.all_max(options);
   const int steps = along + 4;
   int done = 0;
   Error error;

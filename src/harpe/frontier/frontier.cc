@@ -284,10 +284,12 @@ Result<Plan> Frontier::plan(Seconds deadline, const PlanOptions& options) const 
   }
   const Seconds sooner = std::min(deadline, least_energy_time());
   Result<Plan> plan = data_->search(sooner, options);
-  // Late clocks may rule out the time of least energy.
-  if (!plan.ok() && options.switching() && sooner < deadline)
-    plan = data_->search(deadline, options);
-  return plan;
+  if (!options.switching() || sooner == deadline) return plan;
+  // Late clocks may rule out the time of least energy, or make a slower plan the better one.
+  Result<Plan> slower = data_->search(deadline, options);
+  const bool is_better =
+      slower.ok() && (!plan.ok() || slower->iteration_energy < plan->iteration_energy);
+  return is_better ? std::move(slower) : std::move(plan);
 }
 
 Result<Plan> Frontier::fastest_plan(const PlanOptions& options) const {
@@ -354,14 +356,19 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
   return *std::move(best);
 }
 
-Plan Frontier::all_max() const {
+Plan Frontier::all_max(const PlanOptions& options) const {
+  if (options.switching()) {
+    const SwitchingSearch search(data_->layout, options.switch_latency, options.min_dwell);
+    const PointChoices highest = search.all_max();
+    return data_->plan_of(search.points(highest), search.changes(highest));
+  }
   std::vector<OperatingPoint> points;
   for (const int t : data_->problem.table) points.push_back(data_->problem.tables[t].max_clock);
   return data_->plan_of(points);
 }
 
 Result<Plan> Frontier::least_energy_plan(const PlanOptions& options) const {
-  Result<Plan> found = plan(least_energy_time(), options);
+  Result<Plan> found = plan(options.switching() ? max_time() : least_energy_time(), options);
   if (!found.ok() && options.switching()) found = fastest_plan(options);
   return found;
 }

@@ -108,8 +108,9 @@ class Frontier {
   Result<Plan> plan_for_straggler(Seconds wait_until, const PlanOptions& options = {}) const;
   /// The fastest plan whose average power, over all GPUs of the pipeline, is at most `cap`.
   Result<Plan> plan_for_power_cap(Watts cap, const PlanOptions& options = {}) const;
-  /// Every instruction at its highest clock: the baseline of all savings.
-  Plan all_max() const;
+  /// Every instruction at its highest clock: the baseline of all savings. With late clocks, where
+  /// highest clocks differ, the changes between them are late, too; no dwell is kept.
+  Plan all_max(const PlanOptions& options = {}) const;
   /// The plan of least iteration energy.
   Result<Plan> least_energy_plan(const PlanOptions& options = {}) const;
 

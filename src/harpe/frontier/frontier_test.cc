@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
+#include "harpe/frontier/predict.h"
 #include "harpe/frontier/verify.h"
 
 namespace harpe {
@@ -277,7 +280,8 @@ TEST(Frontier, PlansWithLateClocksHoldAndKeepTheDwell) {
     const Profile profile = random_profile(random, c.stages, c.chunks, 12, c.split);
     const Frontier frontier =
         characterize(random_pipeline(random, c), profile, {.blocking_power = 60_W}).value();
-    const PlanOptions options{.switch_latency = 10_s * 1e-3,
+    const PlanOptions options{.effort = seed % 4 == 0 ? Effort::kFull : Effort::kQuick,
+                              .switch_latency = 10_s * 1e-3,
                               .min_dwell = seed % 2 == 0 ? 0_s : 60_s * 1e-3};
     for (const double slowdown : {1.2, 1.6}) {
       const Seconds deadline = frontier.min_time() * slowdown;
@@ -288,7 +292,7 @@ TEST(Frontier, PlansWithLateClocksHoldAndKeepTheDwell) {
         continue;
       }
       EXPECT_LE(plan->iteration_time.value, deadline.value * (1 + 1e-9));
-      const Plan free = frontier.plan(deadline).value();
+      const Plan free = frontier.plan(deadline, {.effort = options.effort}).value();
       EXPECT_GE(plan->iteration_energy.value, free.lower_bound.value);
       const Certificate certificate = frontier.certificate(plan->iteration_time).value();
       EXPECT_EQ(faults_of(verify_plan(*plan, profile, &certificate)), "");
@@ -316,6 +320,125 @@ TEST(Frontier, TheFastestPlanWithLateClocksIsNoSlowerThanAllMax) {
   EXPECT_EQ(faults_of(verify_plan(fastest, profile, nullptr)), "");
   const Plan same = frontier.plan(fastest.iteration_time, options).value();
   EXPECT_LE(same.iteration_energy.value, fastest.iteration_energy.value * (1 + 1e-9));
+}
+
+/// Smooth times and energies at a few clocks; the highest ones differ from instruction to
+/// instruction.
+Profile ragged_profile(Random& random, int stages, int clocks) {
+  std::vector<InstructionProfile> entries;
+  for (int stage = 0; stage < stages; ++stage) {
+    for (const auto kind : {InstructionKind::kForward, InstructionKind::kBackward}) {
+      InstructionProfile entry{.stage = stage, .chunk = 0, .kind = kind, .points = {}};
+      const double size =
+          (kind == InstructionKind::kForward ? 0.03 : 0.06) * random.between(1, 1.2);
+      const double memory_bound = random.between(0.2, 0.5);
+      const int lowest = 1410 - 90 * (clocks - 1) - 15 * random.below(6);
+      for (int k = 0; k < clocks; ++k) {
+        const int clock = lowest + 90 * k;
+        const double seconds = size * (memory_bound + (1 - memory_bound) * 1410 / clock);
+        const double watts = 100 + 250 * std::pow(clock / 1410.0, 2.5);
+        entry.points.push_back({Megahertz{clock}, Seconds{seconds}, Joules{watts * seconds}});
+      }
+      entries.push_back(std::move(entry));
+    }
+  }
+  return Profile(std::move(entries));
+}
+
+TEST(Frontier, ChangesBetweenHighestClocksThatDifferAreLateToo) {
+  for (unsigned seed = 0; seed < seeds(3); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed + 2100);
+    const Profile profile = ragged_profile(random, 4, 5);
+    const Frontier frontier = characterize(one_f_one_b({.stages = 4, .micro_batches = 3}), profile,
+                                           {.blocking_power = 60_W})
+                                  .value();
+    const PlanOptions options{.effort = Effort::kQuick, .switch_latency = 0.01_s};
+    const Plan all_max = frontier.all_max(options);
+    EXPECT_GT(all_max.iteration_time, frontier.all_max().iteration_time);
+    EXPECT_EQ(faults_of(verify_plan(all_max, profile, nullptr)), "");
+    EXPECT_LE(predict(all_max, profile, {.switch_latency = options.switch_latency})
+                  .value()
+                  .iteration_time.value,
+              all_max.iteration_time.value * (1 + 1e-9));
+    EXPECT_LE(frontier.fastest_plan(options).value().iteration_time.value,
+              all_max.iteration_time.value * (1 + 1e-9));
+  }
+}
+
+/// Makespan and effective energy of all assignments when clocks are late, by trying each.
+std::vector<std::pair<double, double>> all_with_late_clocks(const Pipeline& pipeline,
+                                                            const Profile& profile, Watts power,
+                                                            Seconds latency) {
+  const auto nodes = pipeline.nodes();
+  std::vector<std::span<const OperatingPoint>> options;
+  std::vector<std::size_t> before;  // on its stage, where the list repeats
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    options.push_back(profile.points(nodes[i].stage, 0, nodes[i].instruction.kind));
+    const std::size_t length = pipeline.schedule().lists[nodes[i].stage].size();
+    before.push_back(nodes[i].position > 0 ? i - 1 : i + length - 1);
+  }
+  std::vector<std::size_t> choice(options.size(), 0);
+  std::vector<Seconds> durations(options.size());
+  std::vector<std::pair<double, double>> all;
+  while (true) {
+    double cost = 0;
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      const OperatingPoint& now = options[i][choice[i]];
+      const Megahertz old = options[before[i]][choice[before[i]]].clock;
+      double longer = 0, dearer = 0;
+      for (std::size_t k = 0; old != now.clock && k < options[i].size(); ++k) {
+        // The old clock, or the measured ones next to it.
+        const bool next_below = options[i][k].clock < old &&
+                                (k + 1 == options[i].size() || options[i][k + 1].clock > old);
+        const bool next_above =
+            options[i][k].clock >= old && (k == 0 || options[i][k - 1].clock < old);
+        if (!next_below && !next_above) continue;
+        const double share = std::min(1.0, latency / options[i][k].time);
+        longer = std::max(longer, share * (options[i][k].time - now.time).value);
+        dearer = std::max(
+            dearer,
+            share * (effective_energy(options[i][k], power) - effective_energy(now, power)).value);
+      }
+      durations[i] = now.time + Seconds{longer};
+      cost += effective_energy(now, power).value + dearer;
+    }
+    all.emplace_back(pipeline.earliest(durations).makespan.value, cost);
+    std::size_t i = 0;
+    while (i < choice.size() && ++choice[i] == options[i].size()) choice[i++] = 0;
+    if (i == choice.size()) return all;
+  }
+}
+
+TEST(Frontier, PlansWithLateClocksAreTheFastestAndNearlyOptimal) {
+  const Watts power{60};
+  double excess = 0;
+  int plans = 0;
+  for (unsigned seed = 0; seed < seeds(6); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed + 1700);
+    const Profile profile = ragged_profile(random, 2, 3);
+    const Pipeline pipeline =
+        Pipeline::build(*one_f_one_b({.stages = 2, .micro_batches = 2})).value();
+    const Frontier frontier = characterize(pipeline, profile, {.blocking_power = power}).value();
+    const PlanOptions options{.effort = Effort::kQuick,
+                              .switch_latency = seed % 2 == 0 ? 0.01_s : 0.04_s};
+    const auto all = all_with_late_clocks(pipeline, profile, power, options.switch_latency);
+    const double fastest = std::ranges::min(all).first;
+    EXPECT_NEAR(frontier.fastest_plan(options).value().iteration_time.value, fastest, 1e-9);
+    for (const double slowdown : {1.0, 1.02, 1.05, 1.1}) {
+      const Seconds deadline{fastest * slowdown + 1e-9};
+      double optimum = std::numeric_limits<double>::infinity();
+      for (const auto& [time, cost] : all) {
+        if (time <= deadline.value) optimum = std::min(optimum, cost + 2 * power.value * time);
+      }
+      const Plan plan = frontier.plan(deadline, options).value();
+      EXPECT_GE(plan.iteration_energy.value, optimum * (1 - 1e-9));
+      excess += plan.iteration_energy.value / optimum - 1;
+      ++plans;
+    }
+  }
+  EXPECT_LT(excess / plans, 0.0004);
 }
 
 TEST(Frontier, ALateClockCostsWhatTheOldOneTakesLonger) {

@@ -140,10 +140,15 @@ PointChoices SwitchingSearch::from(const Assignment& assignment) const {
   return choices;
 }
 
-std::vector<PointChoices> SwitchingSearch::simple() const {
+PointChoices SwitchingSearch::all_max() const {
   PointChoices highest;
   for (const int table : problem_.table)
     highest.push_back(static_cast<int>(choices_[table].size()) - 1);
+  return highest;
+}
+
+std::vector<PointChoices> SwitchingSearch::simple() const {
+  const PointChoices highest = all_max();
   std::vector<PointChoices> found{highest, from(Assignment(problem_.table.size(), 0))};
   PointChoices steady = highest;
   for (const auto& list : stage_nodes_) {
@@ -235,7 +240,7 @@ void SwitchingSearch::repair(PointChoices& choices, std::int64_t deadline) {
 
 void SwitchingSearch::shorten(PointChoices& choices, int moves) {
   std::int64_t least = makespan(choices);
-  search(choices, moves, [&](const PointChoices& trial) {
+  search(choices, moves, [&](const PointChoices& trial, int) {
     const std::int64_t end = makespan(trial);
     if (end < 0 || end >= least) return false;
     least = end;
@@ -243,20 +248,44 @@ void SwitchingSearch::shorten(PointChoices& choices, int moves) {
   });
 }
 
+// Accepts what is a little worse, less and less so (threshold accepting: Dueck and Scheuer 1990),
+// in the last fifth of the moves only what is better.
 void SwitchingSearch::improve(PointChoices& choices, std::int64_t deadline, double price,
                               int moves) {
   const auto lateness = [&](std::int64_t end) {
     return end > deadline ? price * static_cast<double>(end - deadline) : 0;
   };
-  double least = static_cast<double>(cost(choices)) + lateness(makespan(choices));
-  search(choices, moves, [&](const PointChoices& trial) {
-    const auto now = static_cast<double>(cost(trial));
-    if (now >= least) return false;
+  double current = static_cast<double>(cost(choices)) + lateness(makespan(choices));
+  double least = current;
+  PointChoices best = choices;
+  const double tolerance = average_step();
+  search(choices, moves, [&](const PointChoices& trial, int move) {
+    const double below = current + tolerance * std::max(0.0, 1 - (move + 1.0) / (0.8 * moves));
+    double now = static_cast<double>(cost(trial));
+    if (now >= below) return false;
     const std::int64_t end = makespan(trial);
-    if (end < 0 || now + lateness(end) >= least) return false;
-    least = now + lateness(end);
+    now += lateness(end);
+    if (end < 0 || now >= below) return false;
+    current = now;
+    if (current < least) {
+      least = current;
+      best = trial;
+    }
     return true;
   });
+  choices = std::move(best);
+}
+
+double SwitchingSearch::average_step() const {
+  double sum = 0;
+  double steps = 0;
+  for (const auto& choices : choices_) {
+    for (std::size_t k = 1; k < choices.size(); ++k) {
+      sum += std::abs(static_cast<double>(choices[k].cost - choices[k - 1].cost));
+      ++steps;
+    }
+  }
+  return steps > 0 ? sum / steps : 0;
 }
 
 template <class Accept>
@@ -299,7 +328,7 @@ void SwitchingSearch::search(PointChoices& choices, int moves, const Accept& acc
       changed |= choice != choices[list[i]];
       trial[list[i]] = choice;
     }
-    if (possible && changed && accept(trial)) {
+    if (possible && changed && accept(trial, move)) {
       choices = trial;
     } else {
       trial = choices;

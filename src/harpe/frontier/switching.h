@@ -42,6 +42,8 @@ class SwitchingSearch {
   std::vector<OperatingPoint> points(const PointChoices& choices) const;
 
   PointChoices from(const Assignment& assignment) const;
+  /// Every instruction at its highest clock.
+  PointChoices all_max() const;
   /// Every instruction at its highest clock; every instruction at its fastest point; every stage at
   /// one clock, that of its least total time (not where a stage has no clock common to all its
   /// instructions).
@@ -76,6 +78,8 @@ class SwitchingSearch {
   int clock(const PointChoices& choices, int node) const {
     return choice(choices, node).point.clock.value;
   }
+  /// What a choice costs more or less than the next, on average.
+  double average_step() const;
   LateChange change(int node, const Choice& choice, int clock_before) const;
   int choice_at(int node, int clock) const;
   template <class Accept>
