@@ -1,0 +1,63 @@
+// The bytes of another server's answer: it is read the same however it is cut into pieces, is not
+// over its limits, and holds no more memory than those say.
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "harpe/http/http_answer_reader.h"
+
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+using namespace harpe;  // NOLINT(google-build-using-namespace)
+using State = HttpAnswerReader::State;
+
+constexpr HttpAnswerReader::Limits kLimits{.header = 256, .body = 64};
+/// A line, what is kept of those before, and what short texts have for nothing.
+constexpr std::size_t kMostHeld = 2 * kLimits.header + kLimits.body + 1024;
+
+std::string read_all(std::string_view bytes, std::size_t step, bool to_head) {
+  HttpAnswerReader reader(kLimits, to_head);
+  State state = State::kNeedMore;
+  bool had_head = false;
+  for (std::size_t at = 0; at < bytes.size() && state == State::kNeedMore; at += step) {
+    std::string_view piece = bytes.substr(at, step);
+    state = reader.read(piece);
+    if (state == State::kHead) {
+      require(!had_head && reader.status() >= 200);
+      had_head = true;
+      state = reader.read(piece);
+      require(state != State::kHead);
+    }
+    require(reader.held() <= kMostHeld);
+    require(state != State::kNeedMore || piece.empty());
+  }
+  if (state == State::kNeedMore) state = reader.end();
+  if (state == State::kBad) {
+    require(!reader.why().empty());
+    return "bad";
+  }
+  require(state == State::kDone && had_head);
+  const bool keep_alive = reader.keep_alive();
+  const HttpResponse answer = reader.take();
+  require(answer.status >= 200 && answer.status <= 999 && answer.body.size() <= kLimits.body);
+  require(!to_head || answer.body.empty());
+  std::string text = std::to_string(answer.status) + (keep_alive ? "k" : "c") + "\n" +
+                     answer.content_type + "\n" + answer.body;
+  for (const auto& [name, value] : answer.headers) text.append("\n").append(name + ": " + value);
+  return text;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 2) return 0;
+  const bool to_head = (data[0] & 1) != 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
+  require(read_all(bytes, bytes.size() + 1, to_head) == read_all(bytes, 1 + data[1], to_head));
+  return 0;
+}
