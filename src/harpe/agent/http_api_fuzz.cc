@@ -32,8 +32,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const HttpSizes sizes;
   HttpReader reader(sizes);
   for (std::size_t at = 0; at < bytes.size(); at += step) {
-    HttpReader::State state = reader.put(bytes.substr(at, step));
-    for (; state == HttpReader::State::kDone; state = reader.put({})) {
+    std::string_view piece = bytes.substr(at, step);
+    HttpReader::State state = reader.read(piece);
+    for (; state == HttpReader::State::kDone; state = reader.read(piece)) {
       HttpRequest request = reader.take();
       request.needs_token = needs_token;
       if (!needs_token) request.peer = {.uid = 1000, .pid = 1};

@@ -1,30 +1,31 @@
 #include "harpe/http/http_connection.h"
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/post.hpp>
-#include <boost/asio/ssl/stream.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
-#include <chrono>
 #include <cstdio>
-#include <optional>
 
 #include "harpe/http/http_answers.h"
-#include "harpe/http/http_reader.h"
 
 namespace harpe {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
-using Socket = asio::generic::stream_protocol::socket;
-using TlsStream = asio::ssl::stream<Socket>;
 
 namespace {
 
 /// How long a client may take to read the last answer before the connection goes.
 constexpr Seconds kLinger{1};
-/// Bytes read at once: thousands of connections wait, few send much.
-constexpr std::size_t kSmallBuffer = 1024, kLargeBuffer = 256 * 1024;
+/// Bytes read at once where no body is known to follow: what is left of them waits in memory.
+constexpr std::size_t kPiece = ByteBudget::kFree / 2;
+constexpr std::size_t kScratch = 64 * 1024;
+/// Bytes read or events sent before others have their turn.
+constexpr std::size_t kInARow = 1024 * 1024;
+constexpr int kEventsInARow = 16;
+constexpr const char* kTooManyBytes =
+    "the server holds as many bytes of requests and answers as it may";
+/// Answers up to this size are sent in one piece with their header.
+constexpr std::size_t kOnePiece = 16 * 1024;
 
 std::chrono::nanoseconds duration(Seconds seconds) {
   return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds.value * 1e9));
@@ -36,263 +37,488 @@ std::string chunk(const std::string& text) {
   return size.data() + text + "\r\n";
 }
 
-template <class Stream>
-class Connection final : public ConnectionBase,
-                         public std::enable_shared_from_this<Connection<Stream>> {
- public:
-  Connection(ConnectionHost& host, Stream stream, Peer peer, std::string key, bool needs_token)
-      : host_(&host),
-        context_(host.context),
-        limits_(host.limits),
-        stream_(std::move(stream)),
-        deadline_(host.context),
-        reader_(limits_.sizes),
-        peer_(std::move(peer)),
-        key_(std::move(key)),
-        needs_token_(needs_token) {}
-
-  void start() override {
-    if constexpr (std::is_same_v<Stream, TlsStream>) {
-      arm(limits_.request);
-      stream_.async_handshake(asio::ssl::stream_base::server,
-                              [self = this->shared_from_this()](error_code error) {
-                                error ? self->close() : self->read();
-                              });
-    } else {
-      read();
-    }
-  }
-
-  void close() override {
-    if (host_ == nullptr) return;
-    ConnectionHost* host = std::exchange(host_, nullptr);
-    error_code ignored;
-    deadline_.cancel(ignored);
-    socket().shutdown(Socket::shutdown_both, ignored);
-    socket().close(ignored);
-    events_.reset();
-    host->closed(*this, key_);
-  }
-
- private:
-  /// Closes the connection, or does `late`, unless armed anew or disarmed within `time`.
-  void arm(Seconds time, void (Connection::*late)() = &Connection::close) {
-    if (host_ == nullptr) return;
-    deadline_.expires_after(duration(time));
-    deadline_.async_wait([self = this->shared_from_this(), late](error_code error) {
-      // A wait that had ended before it was cancelled comes without an error.
-      if (error || self->host_ == nullptr) return;
-      if (self->deadline_.expiry() > std::chrono::steady_clock::now()) return;
-      ((*self).*late)();
-    });
-  }
-
-  void read() {
-    if (host_ == nullptr) return;
-    // The time for a request runs from its first byte: one byte now and then gains nothing.
-    if (!reader_.begun()) {
-      arm(limits_.idle);
-    } else if (!reading_) {
-      arm(limits_.request);
-    }
-    reading_ = reader_.begun();
-    stream_.async_read_some(asio::buffer(buffer_),
-                            [self = this->shared_from_this()](error_code error, std::size_t size) {
-                              if (error) return self->close();
-                              self->advance({self->buffer_.data(), size});
-                            });
-  }
-
-  void advance(std::string_view bytes) {
-    if (host_ == nullptr) return;
-    const bool is_full = bytes.size() == buffer_.size();
-    switch (reader_.put(bytes)) {
-      case HttpReader::State::kNeedMore:
-        if (auto refused = refuse_unread()) return answer(*refused, version_, false);
-        if (is_full && buffer_.size() < kLargeBuffer) buffer_.resize(kLargeBuffer);
-        if (!reader_.wants_continue()) return read();
-        output_ = "HTTP/1.1 100 Continue\r\n\r\n";
-        return write([](Connection& self) { self.read(); });
-      case HttpReader::State::kBad:
-        return answer(reader_.bad(), 11, false);
-      case HttpReader::State::kDone:
-        return handle(reader_.take());
-    }
-  }
-
-  void set_origin(HttpRequest& request) {
-    request.peer = peer_;
-    request.client = key_;
-    request.needs_token = needs_token_;
-  }
-
-  std::optional<HttpResponse> refuse_unread() {
-    if (!limits_.refuse_unread) return std::nullopt;
-    std::optional<HttpRequest> head = reader_.take_head();
-    if (!head) return std::nullopt;
-    set_origin(*head);
-    version_ = head->version;
-    return limits_.refuse_unread(*head);
-  }
-
-  void handle(HttpRequest request) {
-    reading_ = false;
-    if (buffer_.size() > kSmallBuffer) buffer_ = std::vector<char>(kSmallBuffer);
-    set_origin(request);
-    version_ = request.version;
-    is_head_ = request.method == "HEAD";
-    is_native_ = is_native_path(request.path) || request.path == "/health";
-    keep_alive_ = request.keep_alive;
-    arm(limits_.answer, &Connection::give_up);
-    const std::uint64_t number = ++request_;
-    // Replies come from any thread, at any time, or never.
-    Reply reply = [weak = this->weak_from_this(), &context = context_,
-                   number](HttpResponse response) {
-      asio::post(context, [weak, number, response = std::move(response)]() mutable {
-        const auto self = weak.lock();
-        if (self == nullptr || self->request_ != number || self->host_ == nullptr) return;
-        ++self->request_;
-        self->answer(std::move(response), self->version_, self->keep_alive_);
-      });
-    };
-    host_->handler(std::move(request), std::move(reply));
-  }
-
-  void give_up() {
-    ++request_;
-    const std::string& why = limits_.late_answer;
-    answer(is_native_ ? native_error(504, "unavailable", why) : text_response(504, why + "\n"),
-           version_, false);
-  }
-
-  void answer(HttpResponse response, int version, bool keep_alive) {
-    if (response.stream != nullptr) return start_events(response);
-    if (is_native_) end_line(response);
-    keep_alive_ = keep_alive;
-    output_ = http_text(response, version, keep_alive);
-    if (is_head_) output_.resize(output_.find("\r\n\r\n") + 4);
-    is_head_ = false;
-    write([](Connection& self) {
-      if (!self.keep_alive_) return self.linger();
-      self.advance({});  // the next request may have come with the last
-    });
-  }
-
-  template <class Next>
-  void write(Next next) {
-    arm(limits_.write);
-    asio::async_write(stream_, asio::buffer(output_),
-                      [self = this->shared_from_this(), next](error_code error, std::size_t) {
-                        if (error || self->host_ == nullptr) return self->close();
-                        next(*self);
-                      });
-  }
-
-  /// Closing with unread bytes would throw away the answer that is still on its way.
-  void linger() {
-    error_code ignored;
-    socket().shutdown(Socket::shutdown_send, ignored);
-    arm(kLinger);
-    drain();
-  }
-
-  Socket& socket() {
-    if constexpr (std::is_same_v<Stream, TlsStream>) {
-      return stream_.next_layer();
-    } else {
-      return stream_;
-    }
-  }
-
-  void drain() {
-    socket().async_read_some(asio::buffer(buffer_),
-                             [self = this->shared_from_this()](error_code error, std::size_t) {
-                               if (error || self->host_ == nullptr) return self->close();
-                               self->drain();
-                             });
-  }
-
-  void start_events(const HttpResponse& response) {
-    events_ = response.stream;
-    output_ = http_text(response, version_, false);
-    watch_for_end();
-    events_->start([weak = this->weak_from_this(), &context = context_] {
-      asio::post(context, [weak] {
-        if (const auto self = weak.lock()) self->send_events();
-      });
-    });
-    writing_ = true;
-    write([](Connection& self) { self.sent_events(); });
-  }
-
-  void send_events() {
-    if (writing_ || host_ == nullptr || events_ == nullptr) return;
-    std::string text = events_->take();
-    if (text.empty()) {
-      if (events_->ended()) end_events();
-      return;
-    }
-    output_ = version_ == 10 ? std::move(text) : chunk(text);
-    writing_ = true;
-    write([](Connection& self) { self.sent_events(); });
-  }
-
-  void end_events() {
-    output_ = version_ == 10 ? "" : "0\r\n\r\n";
-    writing_ = true;
-    write([](Connection& self) { self.close(); });
-  }
-
-  void sent_events() {
-    writing_ = false;
-    error_code ignored;
-    deadline_.cancel(ignored);
-    send_events();
-  }
-
-  /// Whatever else a client sends while it listens is thrown away; its end is noticed at once.
-  void watch_for_end() {
-    stream_.async_read_some(asio::buffer(buffer_),
-                            [self = this->shared_from_this()](error_code error, std::size_t) {
-                              if (error || self->host_ == nullptr) return self->close();
-                              self->watch_for_end();
-                            });
-  }
-
-  ConnectionHost* host_;  ///< null once closed
-  asio::io_context& context_;
-  const HttpLimits& limits_;
-  Stream stream_;
-  asio::steady_timer deadline_;
-  HttpReader reader_;
-  std::vector<char> buffer_ = std::vector<char>(kSmallBuffer);
-  std::string output_;
-  std::shared_ptr<EventStream> events_;
-  Peer peer_;
-  std::string key_;
-  std::uint64_t request_ = 0;  ///< counts requests and answers, to know a late reply
-  int version_ = 11;
-  bool needs_token_;
-  bool keep_alive_ = true;
-  bool is_head_ = false;    ///< the request under way is HEAD: its answer has no body
-  bool is_native_ = false;  ///< the request under way asks for a route of Harpe's own
-  bool reading_ = false;    ///< the deadline of the request under way is armed
-  bool writing_ = false;    ///< events are on their way
-};
-
 }  // namespace
 
-std::shared_ptr<ConnectionBase> make_connection(ConnectionHost& host, Socket socket, Peer peer,
-                                                std::string key, bool needs_token) {
-  return std::make_shared<Connection<Socket>>(host, std::move(socket), std::move(peer),
-                                              std::move(key), needs_token);
+ConnectionHost::ConnectionHost(asio::io_context& given_context, HttpHandler given_handler,
+                               HttpLimits given_limits)
+    : context(given_context),
+      handler(std::move(given_handler)),
+      limits(std::move(given_limits)),
+      budget(std::make_shared<ByteBudget>(
+          ByteBudget::Limits{.total = limits.buffered, .per_client = limits.buffered / 2})),
+      handshakes(limits.handshakes),
+      scratch(kScratch) {}
+
+Connection::Connection(std::shared_ptr<ConnectionHost> host, ByteStream::Socket socket,
+                       SSL_CTX* tls, ConnectionOrigin origin)
+    : host_(std::move(host)),
+      stream_(std::move(socket), tls),
+      deadline_(host_->context),
+      reader_(host_->limits.sizes),
+      share_(host_->budget, origin.client),
+      origin_(std::move(origin)) {}
+
+Connection::~Connection() = default;
+
+void Connection::start() {
+  if (origin_.place == Admission::Place::kReserve) {
+    arm(host_->limits.reserved, &Connection::refuse_place);
+  }
+  stream_.is_secure() ? begin_handshake() : begin_reading();
 }
 
-std::shared_ptr<ConnectionBase> make_tls_connection(ConnectionHost& host, Socket socket,
-                                                    asio::ssl::context& tls, Peer peer,
-                                                    std::string key, bool needs_token) {
-  return std::make_shared<Connection<TlsStream>>(host, TlsStream(std::move(socket), tls),
-                                                 std::move(peer), std::move(key), needs_token);
+void Connection::close() {
+  if (stage_ == Stage::kClosed) return;
+  if (has_turn_) end_handshake();
+  stage_ = Stage::kClosed;
+  error_code ignored;
+  deadline_.cancel(ignored);
+  stream_.close();
+  events_.reset();
+  reader_.reset();
+  for (std::string* text : {&unread_, &head_, &body_}) *text = std::string();
+  share_.hold(0);
+  host_->closed(*this);
+  if (const auto presence = std::exchange(presence_, nullptr)) presence->leave();
+}
+
+// --- Waiting ------------------------------------------------------------------------------------
+
+void Connection::arm(Clock::time_point time, Late late) {
+  late_ = late;
+  deadline_.expires_at(time);
+  deadline_.async_wait([self = shared_from_this()](error_code error) {
+    // A wait that had ended before it was cancelled comes without an error.
+    if (error || self->stage_ == Stage::kClosed || self->late_ == nullptr) return;
+    if (self->deadline_.expiry() > Clock::now()) return;
+    (*self.*std::exchange(self->late_, nullptr))();
+  });
+}
+
+void Connection::arm(Seconds time, Late late) {
+  arm(Clock::now() + duration(time), late);
+}
+
+void Connection::disarm() {
+  late_ = nullptr;
+  error_code ignored;
+  deadline_.cancel(ignored);
+}
+
+void Connection::wait(ByteStream::State state) {
+  bool& waits = state == ByteStream::State::kWaitWrite ? waits_to_write_ : waits_to_read_;
+  if (std::exchange(waits, true)) return;
+  stream_.when(state, [self = shared_from_this(), &waits] {
+    waits = false;
+    self->proceed();
+  });
+}
+
+void Connection::proceed() {
+  switch (stage_) {
+    case Stage::kHandshake:
+      return shake_hands();
+    case Stage::kReading:
+      return read();
+    case Stage::kAnswering:
+      return watch_client();
+    case Stage::kWriting:
+      return flush();
+    case Stage::kListening:
+      send_events();
+      return watch_listener();
+    case Stage::kLingering:
+      return drain();
+    case Stage::kClosed:
+      return;
+  }
+}
+
+// --- TLS ----------------------------------------------------------------------------------------
+
+void Connection::begin_handshake() {
+  const bool is_timed = origin_.place == Admission::Place::kReserve;
+  if (!is_timed) arm(host_->limits.idle, &Connection::close);
+  host_->handshakes.wait(origin_.client, [weak = weak_from_this(), is_timed] {
+    const auto self = weak.lock();
+    if (self == nullptr || self->stage_ == Stage::kClosed) return false;
+    self->has_turn_ = true;
+    if (!is_timed) self->arm(self->host_->limits.handshake, &Connection::close);
+    asio::post(self->host_->context, [self] { self->proceed(); });
+    return true;
+  });
+}
+
+void Connection::shake_hands() {
+  if (!has_turn_) return;
+  switch (const ByteStream::State state = stream_.handshake()) {
+    case ByteStream::State::kDone:
+      end_handshake();
+      return begin_reading();
+    case ByteStream::State::kWaitRead:
+    case ByteStream::State::kWaitWrite:
+      return wait(state);
+    case ByteStream::State::kFailed:
+      end_handshake();
+      return linger();  // it may read why
+    case ByteStream::State::kEnd:
+      return close();
+  }
+}
+
+void Connection::end_handshake() {
+  has_turn_ = false;
+  host_->handshakes.end(origin_.client);
+}
+
+// --- Reading ------------------------------------------------------------------------------------
+
+void Connection::begin_reading() {
+  stage_ = Stage::kReading;
+  if (reader_.begun()) {
+    phase_ = Phase::kHeader;  // after 100 Continue: its time goes on
+  } else {
+    phase_ = Phase::kNone;
+    is_head_ = is_native_ = false;
+  }
+  watch_phase();
+  // What TLS has read already shows in no socket.
+  if (unread_.empty() && !stream_.is_secure()) return wait(ByteStream::State::kWaitRead);
+  read();
+}
+
+void Connection::read() {
+  std::size_t in_a_row = 0;
+  while (stage_ == Stage::kReading) {
+    if (!unread_.empty()) {
+      const std::string bytes = std::exchange(unread_, {});
+      if (!advance(bytes)) return;
+      continue;
+    }
+    if (in_a_row > kInARow) {
+      return asio::post(host_->context, [self = shared_from_this()] { self->proceed(); });
+    }
+    const std::size_t size = std::clamp(reader_.wanted(), kPiece, kScratch);
+    const ByteStream::Moved moved = stream_.read(host_->scratch.data(), size);
+    switch (moved.state) {
+      case ByteStream::State::kDone:
+        in_a_row += moved.bytes;
+        if (!advance({host_->scratch.data(), moved.bytes})) return;
+        break;
+      case ByteStream::State::kWaitRead:
+      case ByteStream::State::kWaitWrite:
+        return wait(moved.state);
+      default:
+        return close();
+    }
+  }
+}
+
+bool Connection::advance(std::string_view bytes) {
+  const HttpReader::State state = reader_.read(bytes);
+  unread_ = bytes;
+  switch (state) {
+    case HttpReader::State::kNeedMore:
+      watch_phase();
+      if (!share_.hold(reader_.held())) {
+        reader_.reset();
+        answer(busy(kTooManyBytes), 11, false);
+        return false;
+      }
+      if (auto refused = refuse_unread()) {
+        answer(*std::move(refused), version_, false);
+        return false;
+      }
+      if (!reader_.wants_continue()) return true;
+      send("HTTP/1.1 100 Continue\r\n\r\n", {}, Next::kRead);
+      return false;
+    case HttpReader::State::kBad:
+      is_head_ = reader_.is_head();
+      answer(reader_.bad(), 11, false);
+      return false;
+    case HttpReader::State::kDone:
+      handle(reader_.take());
+      return false;
+  }
+  return false;
+}
+
+void Connection::watch_phase() {
+  const Phase phase = !reader_.begun()    ? Phase::kIdle
+                      : reader_.in_body() ? Phase::kBody
+                                          : Phase::kHeader;
+  if (phase == phase_ || origin_.place == Admission::Place::kReserve) return;
+  const HttpLimits& limits = host_->limits;
+  // The time for a request runs from its first byte: one byte now and then gains nothing.
+  if (phase_ <= Phase::kIdle) began_ = Clock::now();
+  phase_ = phase;
+  if (phase == Phase::kIdle) return arm(limits.idle, &Connection::close);
+  arm(began_ + duration(phase == Phase::kBody ? limits.request : limits.header),
+      &Connection::too_slow);
+}
+
+void Connection::too_slow() {
+  // Who has asked nothing is told nothing: it could be taken for the answer to what is asked next.
+  if (!reader_.asked()) return close();
+  const bool in_body = reader_.in_body();
+  reader_.reset();
+  answer(text_response(408, in_body ? "the body did not come in time\n"
+                                    : "the header did not come in time\n"),
+         11, false);
+}
+
+void Connection::set_origin(HttpRequest& request) {
+  request.peer = origin_.peer;
+  request.client = origin_.client;
+  request.needs_token = origin_.needs_token;
+  if (!request.forwarded || !host_->limits.origin_of) return;
+  std::optional<std::string> origin = host_->limits.origin_of(request);
+  if (!origin) return;
+  request.client = *std::move(origin);
+  if (origin_.place == Admission::Place::kUsual) origin_.place = host_->to_server(*this);
+}
+
+std::optional<HttpResponse> Connection::refuse_unread() {
+  std::optional<HttpRequest> head = reader_.take_head();
+  if (!head) return std::nullopt;
+  set_origin(*head);
+  version_ = head->version;
+  is_head_ = head->method == "HEAD";
+  is_native_ = is_native_path(head->path);
+  if (origin_.place == Admission::Place::kReserve) return busy(host_->limits.full);
+  return host_->limits.refuse_unread ? host_->limits.refuse_unread(*head) : std::nullopt;
+}
+
+// --- Answering ----------------------------------------------------------------------------------
+
+void Connection::handle(HttpRequest request) {
+  stage_ = Stage::kAnswering;
+  set_origin(request);
+  version_ = request.version;
+  is_head_ = request.method == "HEAD";
+  is_native_ = is_native_path(request.path) || request.path == "/health";
+  keep_alive_ = request.keep_alive;
+  if (!share_.hold(request.body.capacity())) return answer(busy(kTooManyBytes), version_, false);
+  const HttpLimits& limits = host_->limits;
+  if (origin_.place == Admission::Place::kReserve) {
+    keep_alive_ = false;
+    if (!limits.is_vital || !limits.is_vital(request)) return refuse_place();
+  }
+  presence_ = std::make_shared<ClientPresence>();
+  request.presence = presence_;
+  answer_by_ = Clock::now() + duration(limits.answer);
+  arm(std::min(limits.answer, limits.at_once), &Connection::not_answered_at_once);
+  const std::uint64_t number = ++request_;
+  // Replies come from any thread, at any time, or never.
+  Reply reply = [weak = weak_from_this(), &context = host_->context,
+                 number](HttpResponse response) {
+    asio::post(context, [weak, number, response = std::move(response)]() mutable {
+      const auto self = weak.lock();
+      if (self == nullptr || self->request_ != number || self->stage_ == Stage::kClosed) return;
+      self->answer(std::move(response), self->version_, self->keep_alive_);
+    });
+  };
+  host_->handler(std::move(request), std::move(reply));
+}
+
+void Connection::not_answered_at_once() {
+  if (Clock::now() >= answer_by_) return give_up();
+  arm(answer_by_, &Connection::give_up);
+  watch_client();
+}
+
+/// Whoever waits long may leave meanwhile. What else it sends waits in memory, up to a piece.
+void Connection::watch_client() {
+  while (unread_.size() < kPiece && !has_ended_) {
+    const ByteStream::Moved moved = stream_.read(host_->scratch.data(), kPiece - unread_.size());
+    switch (moved.state) {
+      case ByteStream::State::kDone:
+        unread_.append(host_->scratch.data(), moved.bytes);
+        break;
+      case ByteStream::State::kWaitRead:
+      case ByteStream::State::kWaitWrite:
+        return wait(moved.state);
+      case ByteStream::State::kEnd:
+        has_ended_ = true;
+        return arm(std::min(answer_by_, Clock::now() + duration(host_->limits.after_end)),
+                   &Connection::close);
+      case ByteStream::State::kFailed:
+        return close();
+    }
+  }
+}
+
+void Connection::give_up() {
+  // It is told of as of one that left: what still works for it can stop.
+  if (const auto presence = std::exchange(presence_, nullptr)) presence->leave();
+  answer(failure(504, host_->limits.late_answer), version_, false);
+}
+
+HttpResponse Connection::failure(int status, const std::string& why) const {
+  return is_native_ ? native_error(status, "unavailable", why) : text_response(status, why + "\n");
+}
+
+HttpResponse Connection::busy(const std::string& why) const {
+  HttpResponse response = failure(503, why + "; try again in some seconds");
+  response.headers.emplace_back("Retry-After", "5");
+  return response;
+}
+
+void Connection::refuse_place() {
+  if (stage_ == Stage::kHandshake) return close();
+  answer(busy(host_->limits.full), version_, false);
+}
+
+void Connection::answer(HttpResponse response, int version, bool keep_alive) {
+  ++request_;  // whatever the handler says from now on is late
+  presence_.reset();
+  if (response.stream != nullptr && !is_head_) return start_events(std::move(response));
+  if (is_native_) end_line(response);
+  keep_alive_ = keep_alive && !has_ended_ && response.stream == nullptr;
+  std::string head = http_head(response, version, keep_alive_);
+  std::string body = std::exchange(is_head_, false) ? std::string() : std::move(response.body);
+  if (!share_.hold(head.size() + body.capacity())) {
+    keep_alive_ = false;
+    const HttpResponse refused = busy(kTooManyBytes);
+    head = http_head(refused, version, keep_alive_);
+    body = refused.body;
+    share_.hold(head.size() + body.size());
+  }
+  send(std::move(head), std::move(body), keep_alive_ ? Next::kRead : Next::kLinger);
+}
+
+void Connection::send(std::string head, std::string body, Next next) {
+  stage_ = Stage::kWriting;
+  head_ = std::move(head);
+  body_ = std::move(body);
+  written_ = 0;
+  next_ = next;
+  if (body_.size() <= kOnePiece) head_ += std::exchange(body_, {});
+  const double bytes = static_cast<double>(head_.size() + body_.size());
+  arm(host_->limits.write + Seconds{bytes / host_->limits.slowest_write}, &Connection::close);
+  flush();
+}
+
+void Connection::flush() {
+  while (written_ < head_.size() + body_.size()) {
+    const std::string_view rest = written_ < head_.size()
+                                      ? std::string_view(head_).substr(written_)
+                                      : std::string_view(body_).substr(written_ - head_.size());
+    const ByteStream::Moved moved = stream_.write(rest);
+    switch (moved.state) {
+      case ByteStream::State::kDone:
+        written_ += moved.bytes;
+        break;
+      case ByteStream::State::kWaitRead:
+      case ByteStream::State::kWaitWrite:
+        return wait(moved.state);
+      default:
+        return close();
+    }
+  }
+  written();
+}
+
+void Connection::written() {
+  head_ = body_ = std::string();
+  share_.hold(reader_.held());
+  next_ == Next::kRead ? begin_reading() : linger();
+}
+
+/// Closing with unread bytes would throw away the answer that is still on its way.
+void Connection::linger() {
+  stage_ = Stage::kLingering;
+  events_.reset();
+  reader_.reset();
+  unread_ = std::string();
+  share_.hold(0);
+  stream_.end_writing();
+  arm(kLinger, &Connection::close);
+  drain();
+}
+
+void Connection::drain() {
+  std::size_t in_a_row = 0;
+  while (in_a_row <= kInARow) {
+    const ByteStream::Moved moved = stream_.discard(host_->scratch.data(), host_->scratch.size());
+    if (moved.state == ByteStream::State::kWaitRead) return wait(moved.state);
+    if (moved.state != ByteStream::State::kDone) return close();
+    in_a_row += moved.bytes;
+  }
+  asio::post(host_->context, [self = shared_from_this()] { self->proceed(); });
+}
+
+// --- Events -------------------------------------------------------------------------------------
+
+void Connection::start_events(HttpResponse response) {
+  stage_ = Stage::kListening;
+  events_ = std::move(response.stream);
+  response.stream = events_;
+  head_ = http_head(response, version_, false);
+  body_.clear();
+  written_ = 0;
+  next_ = Next::kRead;
+  arm(host_->limits.write, &Connection::close);
+  events_->start([weak = weak_from_this(), &context = host_->context] {
+    asio::post(context, [weak] {
+      const auto self = weak.lock();
+      if (self != nullptr && self->stage_ == Stage::kListening) self->send_events();
+    });
+  });
+  proceed();
+}
+
+void Connection::send_events() {
+  for (int sent = 0; sent < kEventsInARow; ++sent) {
+    if (!flush_events()) return;
+    if (next_ == Next::kLinger) return linger();
+    std::string text = events_->take();
+    if (text.empty() && !events_->ended()) return disarm();
+    if (text.empty()) next_ = Next::kLinger;
+    head_ = version_ == 10 ? std::move(text) : chunk(text);
+    written_ = 0;
+    // It hears the newest when it comes again: no memory is kept for one that does not read.
+    if (!share_.hold(head_.size())) return close();
+    arm(host_->limits.write, &Connection::close);
+  }
+  asio::post(host_->context, [self = shared_from_this()] { self->proceed(); });
+}
+
+/// Whether everything was written.
+bool Connection::flush_events() {
+  while (written_ < head_.size()) {
+    const ByteStream::Moved moved = stream_.write(std::string_view(head_).substr(written_));
+    if (moved.state == ByteStream::State::kDone) {
+      written_ += moved.bytes;
+      continue;
+    }
+    if (moved.state == ByteStream::State::kEnd || moved.state == ByteStream::State::kFailed) {
+      close();
+    } else {
+      wait(moved.state);
+    }
+    return false;
+  }
+  head_ = std::string();
+  written_ = 0;
+  share_.hold(0);
+  return true;
+}
+
+/// Whatever else a client sends while it listens is thrown away; its end is noticed at once.
+void Connection::watch_listener() {
+  std::size_t in_a_row = 0;
+  while (stage_ == Stage::kListening) {
+    if (in_a_row > kInARow) {
+      return asio::post(host_->context, [self = shared_from_this()] { self->proceed(); });
+    }
+    const ByteStream::Moved moved = stream_.read(host_->scratch.data(), host_->scratch.size());
+    if (moved.state == ByteStream::State::kEnd || moved.state == ByteStream::State::kFailed) {
+      return close();
+    }
+    if (moved.state != ByteStream::State::kDone) return wait(moved.state);
+    in_a_row += moved.bytes;
+  }
 }
 
 }  // namespace harpe

@@ -12,6 +12,22 @@
 
 namespace harpe {
 
+/// Whether the client of a request still waits for its answer. On the thread of the loop that the
+/// request was read on.
+class ClientPresence {
+ public:
+  bool has_left() const { return has_left_; }
+  /// Calls `work` once when the client leaves before it is answered; now if it has left. It must
+  /// not own what owns this.
+  void when_left(std::function<void()> work);
+  /// For the connection.
+  void leave();
+
+ private:
+  bool has_left_ = false;
+  std::vector<std::function<void()>> work_;
+};
+
 struct HttpRequest {
   std::string method;         ///< "GET"
   std::string path;           ///< "/gpu/get_power", as it was sent
@@ -20,10 +36,12 @@ struct HttpRequest {
   std::string body;
   int version = 11;  ///< 10 or 11
   bool keep_alive = true;
-  std::string client;        ///< what connections are counted by: a user, or an address
-  Peer peer;                 ///< as the kernel says; the token's part is added by the API
-  bool needs_token = false;  ///< the listener it came through asks for one
-  bool forwarded = false;    ///< another server asks on behalf of its client
+  std::string client;              ///< what connections are counted by: a user, or an address
+  Peer peer;                       ///< as the kernel says; the token's part is added by the API
+  bool needs_token = false;        ///< the listener it came through asks for one
+  bool forwarded = false;          ///< another server, or so it says, asks on behalf of its client
+  std::string forward_token = {};  ///< what it shows for that
+  std::shared_ptr<ClientPresence> presence = {};  ///< null where no connection waits
 };
 
 /// A body that goes on until the client leaves: server-sent events. Thread-safe.
@@ -55,8 +73,10 @@ using HttpHandler = std::function<void(HttpRequest, Reply)>;
 /// "Not Found"; "Status" for one that has no usual name.
 const char* reason_phrase(int status);
 
-/// The response as bytes of HTTP/1.1, whole if it is no stream. \param keep_alive  whether the
+/// The response's first line and header as bytes of HTTP/1.1. \param keep_alive  whether the
 /// connection stays open.
+std::string http_head(const HttpResponse& response, int version, bool keep_alive);
+/// With its body, if it is no stream.
 std::string http_text(const HttpResponse& response, int version, bool keep_alive);
 
 }  // namespace harpe

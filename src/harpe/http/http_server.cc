@@ -1,6 +1,7 @@
 #include "harpe/http/http_server.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <utility>
 // Boost 1.74 needs <utility> before any of its network headers.
@@ -8,10 +9,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <boost/asio/ssl/stream.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <limits>
 #include <map>
-#include <set>
 
 #include "harpe/http/http_connection.h"
 #include "harpe/http/peer.h"
@@ -28,6 +27,8 @@ namespace {
 
 constexpr Seconds kPauseWithoutFiles{0.05};
 constexpr int kAcceptsInARow = 64;
+/// With what follows, a machine that is lost is missed within a minute.
+constexpr Seconds kSilence{45};
 
 /// Over TCP the kernel knows nobody.
 Peer peer_of_connection(int fd) {
@@ -51,13 +52,19 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
         std::function<void(const std::string&)> given_log)
       : ConnectionHost{given_loop.context(), std::move(given_handler), std::move(given_limits)},
         log(std::move(given_log)),
-        loop(given_loop) {}
+        loop(given_loop),
+        admission({.connections = limits.connections > 0 ? limits.connections
+                                                         : std::numeric_limits<std::size_t>::max(),
+                   .per_client = limits.connections_per_user,
+                   .reserve = limits.reserve}) {}
 
-  void closed(const ConnectionBase& connection, const std::string& key) override {
+  void closed(const Connection& connection) override {
     connections.erase(&connection);
-    if (const auto count = per_key.find(key); count != per_key.end() && --count->second == 0) {
-      per_key.erase(count);
-    }
+    admission.leave(connection.origin().client, connection.origin().place);
+  }
+
+  Admission::Place to_server(const Connection& connection) override {
+    return admission.to_server(connection.origin().client);
   }
 
   void wait(const std::shared_ptr<Listener>& listener) {
@@ -90,51 +97,70 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
   }
 
   void add(UniqueFd fd, Listener& listener) {
-    const Peer peer = peer_of_connection(fd.get());
-    const std::string key = peer_key(fd.get(), peer);
-    std::size_t& count = per_key[key];
-    if (connections.size() >= limits.connections || count >= limits.connections_per_user) {
+    Peer peer = peer_of_connection(fd.get());
+    std::string client = peer_key(fd.get(), peer);
+    const bool is_admin = peer.uid == 0 || peer.uid == static_cast<std::int64_t>(::geteuid());
+    const Admission::Place place = admission.enter(client, is_admin);
+    if (place == Admission::Place::kReserve || place == Admission::Place::kNone) {
       ++refused;
-      if (count == 0) per_key.erase(key);
+      say_full(client);
+    }
+    if (place == Admission::Place::kNone) {
       if (listener.tls == nullptr) refuse(fd.get());
       return;
     }
-    ++count;
-    const int family = is_unix_socket(fd.get()) ? AF_UNIX : AF_INET;
+    const bool is_unix = is_unix_socket(fd.get());
+    if (!is_unix) watch_over(fd.get(), kSilence);
     Socket socket(context);
     error_code error;
-    static_cast<void>(socket.assign(asio::generic::stream_protocol(family, 0), fd.get(), error));
-    if (error) {
-      if (--count == 0) per_key.erase(key);
-      return;
-    }
+    static_cast<void>(socket.assign(asio::generic::stream_protocol(is_unix ? AF_UNIX : AF_INET, 0),
+                                    fd.get(), error));
+    if (error) return admission.leave(client, place);
     fd.release();
-    const std::shared_ptr<ConnectionBase> connection =
-        listener.tls == nullptr
-            ? make_connection(*this, std::move(socket), peer, key, listener.needs_token)
-            : make_tls_connection(*this, std::move(socket), *listener.tls, peer, key,
-                                  listener.needs_token);
+    const auto connection = std::make_shared<Connection>(
+        shared_from_this(), std::move(socket),
+        listener.tls != nullptr ? listener.tls->native_handle() : nullptr,
+        ConnectionOrigin{.peer = std::move(peer),
+                         .client = std::move(client),
+                         .needs_token = listener.needs_token,
+                         .place = place});
     connections.emplace(connection.get(), connection);
     connection->start();
   }
 
-  static void refuse(int fd) {
-    const std::string text =
-        http_text({.status = 503,
-                   .content_type = "text/plain; charset=utf-8",
-                   .body = "too many connections; close some or try again later\n",
-                   .headers = {{"Retry-After", "5"}}},
-                  11, false);
-    [[maybe_unused]] const auto sent =
-        ::send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  /// At most once a minute: those that are refused come again.
+  void say_full(const std::string& client) {
+    const Clock::time_point now = Clock::now();
+    if (said_full && now - *said_full < std::chrono::minutes(1)) return;
+    said_full = now;
+    log("no room for a connection of " + client + ": " +
+        (admission.is_full()
+             ? "there are " + std::to_string(limits.connections) + ", the most (--connections)"
+             : "it has " + std::to_string(limits.connections_per_user) +
+                   ", the most of one user or address (--connections-per-user)"));
   }
 
+  void refuse(int fd) {
+    const std::string text = http_text({.status = 503,
+                                        .content_type = "text/plain; charset=utf-8",
+                                        .body = limits.full + "; try again in some seconds\n",
+                                        .headers = {{"Retry-After", "5"}}},
+                                       11, false);
+    [[maybe_unused]] const auto sent =
+        ::send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    // What is unread when it is closed would throw the answer away.
+    ::shutdown(fd, SHUT_WR);
+    [[maybe_unused]] const auto read = ::recv(fd, scratch.data(), scratch.size(), MSG_DONTWAIT);
+  }
+
+  using Clock = std::chrono::steady_clock;
   std::function<void(const std::string&)> log;
   ServerLoop& loop;
+  Admission admission;
   std::vector<std::shared_ptr<Listener>> listeners;
-  std::map<const ConnectionBase*, std::weak_ptr<ConnectionBase>> connections;
-  std::map<std::string, std::size_t> per_key;
+  std::map<const Connection*, std::weak_ptr<Connection>> connections;
   std::uint64_t refused = 0;
+  std::optional<Clock::time_point> said_full;
   bool short_of_files = false;
   bool stopped = false;
 };
@@ -154,14 +180,12 @@ Status HttpServer::serve(UniqueFd listening, bool needs_token, const TlsFiles* t
     if (Status secret = check_secret_file(tls->key); !secret.ok()) return secret;
     context = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
     error_code error;
-    static_cast<void>(
-        context->set_options(asio::ssl::context::default_workarounds |
-                                 asio::ssl::context::no_sslv2 | asio::ssl::context::no_sslv3 |
-                                 asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1,
-                             error));
-    if (!error) {
-      static_cast<void>(context->use_certificate_chain_file(tls->certificate.string(), error));
-    }
+    SSL_CTX* const settings = context->native_handle();
+    SSL_CTX_set_min_proto_version(settings, TLS1_2_VERSION);
+    SSL_CTX_set_options(settings, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    // Sessions are taken up again from tickets, which clients keep: none are kept here.
+    SSL_CTX_set_session_cache_mode(settings, SSL_SESS_CACHE_OFF);
+    static_cast<void>(context->use_certificate_chain_file(tls->certificate.string(), error));
     if (error) return Error::io(tls->certificate, "is no PEM certificate: " + error.message());
     static_cast<void>(
         context->use_private_key_file(tls->key.string(), asio::ssl::context::pem, error));
@@ -189,11 +213,15 @@ void HttpServer::close() {
 }
 
 std::size_t HttpServer::connections() const {
-  return state_->connections.size();
+  return state_->admission.connections();
 }
 
 std::uint64_t HttpServer::connections_refused() const {
   return state_->refused;
+}
+
+std::size_t HttpServer::buffered() const {
+  return state_->budget->held();
 }
 
 }  // namespace harpe
