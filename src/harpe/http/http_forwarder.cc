@@ -1,43 +1,43 @@
 #include "harpe/http/http_forwarder.h"
 
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
-#include <utility>
-// Boost 1.74 needs <utility> before any of its network headers.
+#include <algorithm>
 #include <array>
-#include <boost/asio/connect.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ssl/context.hpp>
-#include <boost/asio/ssl/host_name_verification.hpp>
-#include <boost/asio/ssl/stream.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
+// Boost 1.74 needs <utility> before any of its network headers.
+#include <boost/asio/connect.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "harpe/http/byte_budget.h"
+#include "harpe/http/byte_stream.h"
+#include "harpe/http/http_answer_reader.h"
 
 namespace harpe {
 
 namespace asio = boost::asio;
-namespace beast = boost::beast;
 using asio::ip::tcp;
 using boost::system::error_code;
 
 namespace {
 
 constexpr std::size_t kMostIdle = 64;  // of one server
-constexpr std::uint64_t kMostBody = 256ULL * 1024 * 1024;
-/// A listener that reads nothing is not kept in memory without end.
-constexpr std::size_t kMostUnread = 4 * 1024 * 1024;
+constexpr std::size_t kScratch = 64 * 1024;
+/// Bytes read before others have their turn.
+constexpr std::size_t kInARow = 1024 * 1024;
+/// With what follows, a machine that is lost while nothing is sent is missed after 25 s.
+constexpr Seconds kSilence{10};
 
 struct Target {
   std::string host, port;
+  std::string authority;  ///< both, as they were given
   bool secure = false;
 };
 
@@ -51,122 +51,77 @@ std::optional<Target> target_of(const std::string& url) {
   if (colon == std::string::npos || colon == 0) return std::nullopt;
   std::string host = rest.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return Target{std::move(host), rest.substr(colon + 1), secure};
+  return Target{std::move(host), rest.substr(colon + 1), rest, secure};
 }
 
 bool asks_for_events(const HttpRequest& request) {
   return request.method == "GET" && request.path.ends_with("/events");
 }
 
-/// A machine that is lost while nothing is sent is missed after about 25 s.
-void keep_alive(tcp::socket& socket) {
-  const auto set = [&](int level, int name, int value) {
-    static_cast<void>(::setsockopt(socket.native_handle(), level, name, &value, sizeof value));
-  };
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);  // s
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);  // s
-  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-}
-
-std::string text_of(const HttpRequest& request, const Target& target) {
+std::string text_of(const HttpRequest& request, const Target& target, const std::string& token) {
   // 1.0 for events: they come as they are, not in chunks.
   const bool events = asks_for_events(request);
   std::string text = request.method + " " + request.path;
   if (!request.query.empty()) text += "?" + request.query;
   text += events ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n";
-  text += "Host: " + target.host + "\r\nHarpe-Forwarded: 1\r\n";
+  text += "Host: " + target.authority + "\r\nHarpe-Forwarded: " + token + "\r\n";
   if (!request.authorization.empty()) text += "Authorization: " + request.authorization + "\r\n";
   text += "Content-Length: " + std::to_string(request.body.size()) + "\r\n\r\n";
   return text + request.body;
 }
 
-/// A connection with or without TLS, as Asio's and Beast's operations on streams want it.
-class PeerStream {
- public:
-  using executor_type = tcp::socket::executor_type;
-  using lowest_layer_type = tcp::socket;
-
-  explicit PeerStream(asio::io_context& context) : plain_(std::in_place, context) {}
-  PeerStream(asio::io_context& context, asio::ssl::context& tls, const std::string& host)
-      : secure_(std::make_unique<asio::ssl::stream<tcp::socket>>(context, tls)) {
-    error_code no_address;
-    static_cast<void>(asio::ip::make_address(host, no_address));
-    // Names alone are announced, for servers that share an address.
-    if (no_address) SSL_set_tlsext_host_name(secure_->native_handle(), host.c_str());
-    secure_->set_verify_callback(asio::ssl::host_name_verification(host));
-  }
-
-  executor_type get_executor() { return socket().get_executor(); }
-  tcp::socket& socket() { return secure_ ? secure_->next_layer() : *plain_; }
-
-  /// Calls `done` when what is needed before the first request is.
-  template <class Done>
-  void prepare(Done&& done) {
-    if (!secure_) return done(error_code());
-    secure_->async_handshake(asio::ssl::stream_base::client, std::forward<Done>(done));
-  }
-  template <class Buffers, class Handler>
-  void async_read_some(const Buffers& buffers, Handler&& handler) {
-    if (secure_) return secure_->async_read_some(buffers, std::forward<Handler>(handler));
-    plain_->async_read_some(buffers, std::forward<Handler>(handler));
-  }
-  template <class Buffers, class Handler>
-  void async_write_some(const Buffers& buffers, Handler&& handler) {
-    if (secure_) return secure_->async_write_some(buffers, std::forward<Handler>(handler));
-    plain_->async_write_some(buffers, std::forward<Handler>(handler));
-  }
-
- private:
-  std::optional<tcp::socket> plain_;
-  std::unique_ptr<asio::ssl::stream<tcp::socket>> secure_;
-};
-
-/// Events of another server, as they come.
+/// Events of another server, as they come: no more is read than what has been taken. The connection
+/// that listens owns this: when it goes, so does the stream.
 class ForwardedEvents final : public EventStream,
                               public std::enable_shared_from_this<ForwardedEvents> {
  public:
-  ForwardedEvents(std::unique_ptr<PeerStream> stream, std::string begun)
+  ForwardedEvents(std::shared_ptr<ByteStream> stream, std::string begun)
       : stream_(std::move(stream)), unread_(std::move(begun)) {}
 
   void start(std::function<void()> wake) override {
     wake_ = std::move(wake);
-    read();
     wake_();
   }
+
   std::string take() override {
-    const bool was_full = unread_.size() > kMostUnread;
-    std::string text = std::exchange(unread_, {});
-    if (was_full && !ended_) read();
-    return text;
+    if (!unread_.empty()) return std::exchange(unread_, {});
+    if (ended_ || waits_) return {};
+    std::array<char, 16 * 1024> buffer;  // NOLINT(*-member-init): read before it is used
+    const ByteStream::Moved moved = stream_->read(buffer.data(), buffer.size());
+    if (moved.state == ByteStream::State::kDone) return {buffer.data(), moved.bytes};
+    ended_ = moved.state == ByteStream::State::kEnd || moved.state == ByteStream::State::kFailed;
+    if (!ended_) wait(moved.state);
+    return {};
   }
+
   bool ended() const override { return ended_; }
 
  private:
-  void read() {
-    // The connection that listens owns this: when it goes, so does the socket.
-    stream_->async_read_some(asio::buffer(buffer_),
-                             [weak = weak_from_this()](error_code error, std::size_t size) {
-                               const auto self = weak.lock();
-                               if (self == nullptr) return;
-                               self->ended_ = static_cast<bool>(error);
-                               self->unread_.append(self->buffer_.data(), error ? 0 : size);
-                               self->wake_();
-                               if (!error && self->unread_.size() <= kMostUnread) self->read();
-                             });
+  void wait(ByteStream::State state) {
+    waits_ = true;
+    stream_->when(state, [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self == nullptr) return;
+      self->waits_ = false;
+      self->wake_();
+    });
   }
 
-  std::unique_ptr<PeerStream> stream_;
+  std::shared_ptr<ByteStream> stream_;
   std::string unread_;
   std::function<void()> wake_;
-  std::array<char, 4096> buffer_{};
-  bool ended_ = false;
+  bool waits_ = false, ended_ = false;
 };
 
 }  // namespace
 
-struct HttpForwarder::State {
-  State(asio::io_context& given, Options chosen) : context(given), options(std::move(chosen)) {}
+struct HttpForwarder::State : std::enable_shared_from_this<State> {
+  State(asio::io_context& given, Options chosen)
+      : context(given),
+        options(std::move(chosen)),
+        budget(std::make_shared<ByteBudget>(
+            ByteBudget::Limits{.total = options.buffered, .per_client = options.buffered})),
+        scratch(kScratch) {}
 
   /// Once, when a server that speaks TLS is first asked: reading the system's certificates takes
   /// time and memory that plain HTTP does without.
@@ -174,6 +129,7 @@ struct HttpForwarder::State {
     error_code error;
     if (tls) return error;
     tls.emplace(asio::ssl::context::tls_client);
+    SSL_CTX_set_min_proto_version(tls->native_handle(), TLS1_2_VERSION);
     static_cast<void>(tls->set_default_verify_paths(error));
     static_cast<void>(tls->set_verify_mode(asio::ssl::verify_peer, error));
     if (!error && !options.trusted.empty()) {
@@ -183,15 +139,52 @@ struct HttpForwarder::State {
     return error;
   }
 
+  /// Null: there is none.
+  std::shared_ptr<ByteStream> take_idle(const std::string& url) {
+    const auto found = idle.find(url);
+    if (found == idle.end()) return nullptr;
+    std::shared_ptr<ByteStream> stream = std::move(found->second.back().stream);
+    found->second.pop_back();
+    if (found->second.empty()) idle.erase(found);
+    return stream;
+  }
+
+  /// Keeps a connection for the next request, until the other server ends it.
+  void keep(const std::string& url, std::shared_ptr<ByteStream> stream) {
+    std::vector<Idle>& kept = idle[url];
+    if (kept.size() >= kMostIdle) return;
+    const std::uint64_t number = ++newest;
+    stream->when(ByteStream::State::kWaitRead, [weak = weak_from_this(), url, number] {
+      if (const auto self = weak.lock()) self->drop(url, number);
+    });
+    kept.push_back({std::move(stream), number});
+  }
+
+  void drop(const std::string& url, std::uint64_t number) {
+    const auto found = idle.find(url);
+    if (found == idle.end()) return;
+    std::erase_if(found->second, [number](const Idle& one) { return one.number == number; });
+    if (found->second.empty()) idle.erase(found);
+  }
+
+  struct Idle {
+    std::shared_ptr<ByteStream> stream;
+    std::uint64_t number = 0;  ///< one that was used meanwhile has another
+  };
+
   asio::io_context& context;
   const Options options;
+  const std::shared_ptr<ByteBudget> budget;
   std::optional<asio::ssl::context> tls;
-  std::map<std::string, std::vector<std::unique_ptr<PeerStream>>> idle;  ///< by URL
+  std::map<std::string, std::vector<Idle>> idle;  ///< by URL; none is empty
+  std::uint64_t newest = 0;
+  std::vector<char> scratch;  ///< where exchanges read to, one at a time
 };
 
 namespace {
 
-/// One request on its way there and back.
+/// One request on its way there and back. What waits keeps it, and nothing else: it is over when
+/// nothing is waited for any more.
 class Exchange final : public std::enable_shared_from_this<Exchange> {
  public:
   Exchange(std::shared_ptr<HttpForwarder::State> state, std::string url, Target target,
@@ -199,162 +192,217 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
       : state_(std::move(state)),
         url_(std::move(url)),
         target_(std::move(target)),
-        text_(text_of(request, target_)),
+        text_(text_of(request, target_,
+                      state_->options.token_of ? state_->options.token_of(request) : "1")),
         for_events_(asks_for_events(request)),
-        without_body_(request.method == "HEAD"),
+        to_head_(request.method == "HEAD"),
         may_wait_(state_->options.may_wait && state_->options.may_wait(request)),
         answered_(std::move(answered)),
+        share_(state_->budget, {}),
         resolver_(state_->context),
+        socket_(state_->context),
         deadline_(state_->context) {}
 
-  void start() {
-    arm();
-    std::vector<std::unique_ptr<PeerStream>>& idle = state_->idle[url_];
-    if (!idle.empty()) {
-      stream_ = std::move(idle.back());
-      idle.pop_back();
-      kept_ = true;
-      return write();
+  void start(const std::shared_ptr<ClientPresence>& presence) {
+    if (presence != nullptr) {
+      if (presence->has_left()) return;
+      presence->when_left([weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->cancel();
+      });
     }
-    resolve();
+    arm();
+    stream_ = state_->take_idle(url_);
+    kept_ = stream_ != nullptr;
+    kept_ ? write() : resolve();
   }
 
  private:
+  enum class Stage : unsigned char { kHandshake, kWriting, kReading };
+
   void arm() {
     deadline_.expires_after(
         std::chrono::nanoseconds(static_cast<std::int64_t>(state_->options.timeout.value * 1e9)));
     deadline_.async_wait([self = shared_from_this()](error_code error) {
-      if (!error) self->fail("it did not answer in time");
+      if (error || self->deadline_.expiry() > std::chrono::steady_clock::now()) return;
+      self->fail("it did not answer in time");
     });
   }
 
-  void disarm() {
-    error_code ignored;
-    deadline_.cancel(ignored);
-  }
+  void disarm() { deadline_.expires_at(std::chrono::steady_clock::time_point::max()); }
 
   void resolve() {
     kept_ = false;
     if (target_.secure) {
       if (error_code error = state_->load_certificates()) return fail(error.message());
     }
-    stream_ = target_.secure
-                  ? std::make_unique<PeerStream>(state_->context, *state_->tls, target_.host)
-                  : std::make_unique<PeerStream>(state_->context);
     resolver_.async_resolve(
         target_.host, target_.port,
         [self = shared_from_this()](error_code error, const tcp::resolver::results_type& found) {
-          if (error) return self->fail(error.message());
           if (self->done_) return;
-          asio::async_connect(
-              self->stream_->socket(), found, [self](error_code failed, const tcp::endpoint&) {
-                if (failed) return self->fail(failed.message());
-                error_code ignored;
-                static_cast<void>(self->stream_->socket().set_option(tcp::no_delay(true), ignored));
-                keep_alive(self->stream_->socket());
-                self->shake_hands();
-              });
+          if (error) return self->fail(error.message());
+          self->connect(found);
         });
   }
 
-  void shake_hands() {
-    stream_->prepare([self = shared_from_this()](error_code failed) {
-      if (failed) return self->fail(failed.message());
-      self->write();
-    });
+  void connect(const tcp::resolver::results_type& found) {
+    asio::async_connect(socket_, found,
+                        [self = shared_from_this()](error_code error, const tcp::endpoint&) {
+                          if (self->done_) return;
+                          if (error) return self->fail(error.message());
+                          self->connected();
+                        });
+  }
+
+  void connected() {
+    watch_over(socket_.native_handle(), kSilence);
+    error_code ignored;
+    static_cast<void>(socket_.non_blocking(true, ignored));
+    ByteStream::Socket socket(std::move(socket_));
+    stream_ = target_.secure ? std::make_shared<ByteStream>(
+                                   std::move(socket), state_->tls->native_handle(), target_.host)
+                             : std::make_shared<ByteStream>(std::move(socket));
+    stage_ = Stage::kHandshake;
+    proceed();
+  }
+
+  void wait(ByteStream::State state) {
+    stream_->when(state, [self = shared_from_this()] { self->proceed(); });
+  }
+
+  void proceed() {
+    if (done_) return;
+    if (stage_ == Stage::kHandshake) {
+      const ByteStream::State state = stream_->handshake();
+      if (state == ByteStream::State::kDone) return write();
+      return is_wait(state) ? wait(state) : fail(stream_->failure());
+    }
+    stage_ == Stage::kWriting ? flush() : read();
+  }
+
+  static bool is_wait(ByteStream::State state) {
+    return state == ByteStream::State::kWaitRead || state == ByteStream::State::kWaitWrite;
   }
 
   void write() {
-    if (done_) return;
-    buffer_.clear();
-    parser_.emplace();
-    parser_->body_limit(kMostBody);
-    parser_->skip(without_body_);
-    asio::async_write(*stream_, asio::buffer(text_),
-                      [self = shared_from_this()](error_code error, std::size_t) {
-                        if (error) return self->again_or_fail(error);
-                        if (self->may_wait_) self->disarm();
-                        self->read();
-                      });
+    stage_ = Stage::kWriting;
+    written_ = 0;
+    has_begun_ = false;
+    reader_.emplace(HttpAnswerReader::Limits{.body = state_->options.largest_answer}, to_head_);
+    flush();
+  }
+
+  void flush() {
+    while (written_ < text_.size()) {
+      const ByteStream::Moved moved = stream_->write(std::string_view(text_).substr(written_));
+      if (is_wait(moved.state)) return wait(moved.state);
+      if (moved.state != ByteStream::State::kDone) return again_or_fail(stream_->failure());
+      written_ += moved.bytes;
+    }
+    if (may_wait_) disarm();
+    stage_ = Stage::kReading;
+    wait(ByteStream::State::kWaitRead);
   }
 
   void read() {
-    beast::http::async_read_header(
-        *stream_, buffer_, *parser_, [self = shared_from_this()](error_code error, std::size_t) {
-          if (error) return self->again_or_fail(error);
-          if (self->for_events_ && self->parser_->get().result_int() == 200) {
-            return self->begin_events();
-          }
-          beast::http::async_read(*self->stream_, self->buffer_, *self->parser_,
-                                  [self](error_code failed, std::size_t) {
-                                    if (failed) return self->fail(failed.message());
-                                    self->finish();
-                                  });
-        });
+    for (std::size_t in_a_row = 0; in_a_row < kInARow;) {
+      std::vector<char>& scratch = state_->scratch;
+      const ByteStream::Moved moved = stream_->read(scratch.data(), scratch.size());
+      if (is_wait(moved.state)) return wait(moved.state);
+      if (moved.state == ByteStream::State::kEnd) {
+        if (reader_->end() == HttpAnswerReader::State::kDone) return finish(false);
+        return again_or_fail(reader_->why());
+      }
+      if (moved.state == ByteStream::State::kFailed) return again_or_fail(stream_->failure());
+      in_a_row += moved.bytes;
+      if (!take({scratch.data(), moved.bytes})) return;
+    }
+    asio::post(state_->context, [self = shared_from_this()] { self->proceed(); });
+  }
+
+  /// Whether more of the answer is to come.
+  bool take(std::string_view bytes) {
+    has_begun_ = true;
+    arm();  // anew: what goes on coming is in time
+    for (;;) {
+      switch (reader_->read(bytes)) {
+        case HttpAnswerReader::State::kHead:
+          if (!for_events_ || reader_->status() != 200) continue;
+          begin_events(bytes);
+          return false;
+        case HttpAnswerReader::State::kNeedMore:
+          if (share_.hold(reader_->held())) return true;
+          fail("too many large answers are under way");
+          return false;
+        case HttpAnswerReader::State::kDone:
+          finish(bytes.empty() && reader_->keep_alive());
+          return false;
+        case HttpAnswerReader::State::kBad:
+          fail(reader_->why());
+          return false;
+      }
+    }
   }
 
   /// The other server closes what is idle for long; that may meet the next request.
-  void again_or_fail(error_code error) {
-    if (!kept_ || done_) return fail(error.message());
-    if (may_wait_) arm();
+  void again_or_fail(const std::string& why) {
+    if (!kept_ || has_begun_) return fail(why);
+    arm();
     resolve();
   }
 
-  HttpResponse begun_response() const {
-    const auto& answer = parser_->get();
-    HttpResponse response;
-    response.status = static_cast<int>(answer.result_int());
-    response.content_type = std::string(answer[beast::http::field::content_type]);
-    for (const auto field :
-         {beast::http::field::retry_after, beast::http::field::allow,
-          beast::http::field::www_authenticate, beast::http::field::cache_control}) {
-      if (answer.find(field) == answer.end()) continue;
-      response.headers.emplace_back(std::string(beast::http::to_string(field)),
-                                    std::string(answer[field]));
-    }
-    return response;
-  }
-
-  void begin_events() {
-    HttpResponse response = begun_response();
-    std::string begun(static_cast<const char*>(buffer_.data().data()), buffer_.size());
-    response.stream = std::make_shared<ForwardedEvents>(std::move(stream_), std::move(begun));
+  void begin_events(std::string_view begun) {
+    HttpResponse response = reader_->take();
+    response.stream = std::make_shared<ForwardedEvents>(std::move(stream_), std::string(begun));
     answer(std::move(response));
   }
 
-  void finish() {
-    HttpResponse response = begun_response();
-    const bool keep = parser_->keep_alive();
-    response.body = std::move(parser_->get().body());
-    std::vector<std::unique_ptr<PeerStream>>& idle = state_->idle[url_];
-    if (keep && idle.size() < kMostIdle) idle.push_back(std::move(stream_));
-    answer(std::move(response));
+  void finish(bool keep) {
+    if (keep) state_->keep(url_, std::move(stream_));
+    answer(reader_->take());
   }
 
   void fail(const std::string& why) {
-    error_code ignored;
-    if (stream_ != nullptr) static_cast<void>(stream_->socket().close(ignored));
     answer(Error::of(ErrorCode::kUnavailable, "the server at " + url_ + ": " + why));
   }
 
   void answer(Result<HttpResponse> response) {
-    if (std::exchange(done_, true)) return;
-    disarm();
-    answered_(std::move(response));
+    if (done_) return;
+    const HttpForwarder::Answered answered = std::move(answered_);
+    cancel();
+    answered(std::move(response));
+  }
+
+  /// Ends what is under way: nobody is told.
+  void cancel() {
+    done_ = true;
+    answered_ = nullptr;
+    reader_.reset();
+    share_.hold(0);
+    error_code ignored;
+    deadline_.cancel(ignored);
+    resolver_.cancel();
+    static_cast<void>(socket_.close(ignored));
+    stream_.reset();
   }
 
   std::shared_ptr<HttpForwarder::State> state_;
   const std::string url_;
   const Target target_;
-  const std::string text_;  ///< of the request
-  const bool for_events_, without_body_, may_wait_;
-  const HttpForwarder::Answered answered_;
+  const std::string text_;
+  const bool for_events_;
+  const bool to_head_;
+  const bool may_wait_;
+  HttpForwarder::Answered answered_;
+  ByteBudget::Share share_;
   tcp::resolver resolver_;
-  std::unique_ptr<PeerStream> stream_;
+  tcp::socket socket_;  ///< until it is connected
   asio::steady_timer deadline_;
-  beast::flat_buffer buffer_;
-  std::optional<beast::http::response_parser<beast::http::string_body>> parser_;
-  bool kept_ = false;  ///< the connection was used before
+  std::shared_ptr<ByteStream> stream_;
+  std::optional<HttpAnswerReader> reader_;
+  std::size_t written_ = 0;  ///< bytes of the request
+  Stage stage_ = Stage::kHandshake;
+  bool kept_ = false;       ///< the connection was used before
+  bool has_begun_ = false;  ///< something of the answer has come
   bool done_ = false;
 };
 
@@ -387,7 +435,7 @@ void HttpForwarder::forward(const std::string& url, const HttpRequest& request, 
                                   "', which is neither http://HOST:PORT nor https://HOST:PORT"));
   }
   std::make_shared<Exchange>(state_, url, *std::move(target), request, std::move(answered))
-      ->start();
+      ->start(request.presence);
 }
 
 }  // namespace harpe

@@ -25,6 +25,10 @@ class HttpForwarder {
     /// Requests whose answer may come any time later: for them the other server only has to be
     /// reached in time.
     std::function<bool(const HttpRequest&)> may_wait = {};
+    /// What shows the other server that a request is handed on by one of its kind, and for whom.
+    std::function<std::string(const HttpRequest&)> token_of = {};
+    std::size_t largest_answer = 256 * 1024 * 1024;  ///< bytes
+    std::size_t buffered = 256 * 1024 * 1024;        ///< bytes of answers held at once
   };
 
   /// `kIo`: the certificates cannot be read.
@@ -38,7 +42,8 @@ class HttpForwarder {
   /// for, marked so that it is not handed on again. Answers once: with what the other server
   /// answered, or `kUnavailable` where it cannot be reached in time or answers something else than
   /// HTTP. A request that met the end of a kept connection is sent again: it must be harmless
-  /// twice. A stream of events ends when the other server ends it.
+  /// twice. A stream of events ends when the other server ends it. A request whose client leaves is
+  /// given up, and not answered.
   void forward(const std::string& url, const HttpRequest& request, Answered answered);
 
   struct State;

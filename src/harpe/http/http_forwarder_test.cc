@@ -2,12 +2,9 @@
 
 #include "harpe/http/http_forwarder.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/inotify.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,11 +12,9 @@
 #include <future>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "harpe/http/http_answers.h"
-#include "harpe/http/http_server.h"
-#include "harpe/http/server_socket.h"
+#include "harpe/http/http_testing.h"
 
 namespace harpe {
 namespace {
@@ -29,51 +24,13 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// A server on a thread of its own.
-class LocalServer {
- public:
-  explicit LocalServer(HttpHandler handler, std::uint16_t port = 0)
-      : server_(loop_, std::move(handler), limits_, [](const std::string&) {}) {
-    Result<UniqueFd> socket = listen_tcp({.host = "127.0.0.1", .port = port, .loopback = true});
-    EXPECT_TRUE(socket) << (socket ? "" : socket.error().text());
-    address_ = listening_address(socket->get());
-    EXPECT_TRUE(server_.serve(*std::move(socket), false));
-    thread_ = std::thread([this] { loop_.run(); });
-  }
-  LocalServer(const LocalServer&) = delete;
-  LocalServer& operator=(const LocalServer&) = delete;
-  ~LocalServer() {
-    loop_.post([this] {
-      server_.close();
-      loop_.stop();
-    });
-    thread_.join();
-  }
-  std::string url() const { return "http://" + address_; }
-  std::uint16_t port() const {
-    return static_cast<std::uint16_t>(std::stoi(address_.substr(address_.rfind(':') + 1)));
-  }
-  ServerLoop& loop() { return loop_; }
-  std::size_t connections() {
-    std::promise<std::size_t> count;
-    loop_.post([&] { count.set_value(server_.connections()); });
-    return count.get_future().get();
-  }
-
- private:
-  const HttpLimits limits_;
-  ServerLoop loop_;
-  HttpServer server_;
-  std::string address_;
-  std::thread thread_;
-};
-
 /// A server that hands everything on.
 class Front {
  public:
-  explicit Front(std::string to, HttpForwarder::Options options = {.timeout = 10_s})
+  explicit Front(std::string to, HttpForwarder::Options options = {.timeout = 10_s},
+                 LocalServer::Options server = {})
       : to_(std::move(to)), options_(std::move(options)) {
-    server_.emplace([this](const HttpRequest& request, const Reply& reply) {
+    const auto hand_on = [this](const HttpRequest& request, const Reply& reply) {
       if (!forwarder_) {
         Result<HttpForwarder> made = HttpForwarder::create(server_->loop(), options_);
         ASSERT_TRUE(made) << made.error().text();
@@ -84,7 +41,8 @@ class Front {
                   ? *std::move(answer)
                   : error_response(http_status(answer.error().code), answer.error().text()));
       });
-    });
+    };
+    server_.emplace(hand_on, std::move(server));
   }
   ~Front() {
     std::promise<void> gone;
@@ -95,6 +53,7 @@ class Front {
     gone.get_future().wait();
   }
   std::uint16_t port() const { return server_->port(); }
+  LocalServer& server() { return *server_; }
   const std::string& to() const { return to_; }
 
  private:
@@ -103,50 +62,6 @@ class Front {
   std::optional<HttpForwarder> forwarder_;  ///< on the loop's thread
   std::optional<LocalServer> server_;
 };
-
-/// A connection of a client that waits.
-class Client {
- public:
-  explicit Client(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
-    const timeval patience{20, 0};
-    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
-  ~Client() { ::close(fd_); }
-
-  void send(const std::string& text) const {
-    EXPECT_EQ(::send(fd_, text.data(), text.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(text.size()));
-  }
-  /// Reads until `end` has come, or the connection ends; everything since the last call.
-  std::string read_until(const std::string& end) const {
-    std::string text;
-    char c = 0;
-    while (!text.ends_with(end) && ::recv(fd_, &c, 1, 0) == 1) text += c;
-    return text;
-  }
-  std::string read_to_end() const {
-    std::string text;
-    char c = 0;
-    while (::recv(fd_, &c, 1, 0) == 1) text += c;
-    return text;
-  }
-
- private:
-  int fd_;
-};
-
-std::string asked(std::uint16_t port, const std::string& request) {
-  const Client client(port);
-  client.send(request + "Connection: close\r\n\r\n");
-  return client.read_to_end();
-}
 
 void echo(const HttpRequest& request, const Reply& reply) {
   reply({.status = 409,
@@ -160,7 +75,7 @@ void echo(const HttpRequest& request, const Reply& reply) {
 TEST(HttpForwarder, HandsOnRequestAndAnswerAsTheyAre) {
   LocalServer other(echo);
   const Front front(other.url());
-  const Client client(front.port());
+  LocalClient client(front.port());
   client.send(
       "POST /v1/jobs/a%20b/reports?data=1&stage=2 HTTP/1.1\r\nHost: x\r\n"
       "Authorization: Bearer t\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody");
@@ -194,7 +109,7 @@ TEST(HttpForwarder, AsksAgainWhereAKeptConnectionHasEnded) {
   const Front front(other->url());
   EXPECT_THAT(asked(front.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"), HasSubstr("409"));
   other.reset();
-  other = std::make_unique<LocalServer>(echo, port);
+  other = std::make_unique<LocalServer>(echo, LocalServer::Options{.port = port});
   EXPECT_THAT(asked(front.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"), HasSubstr("409"));
 }
 
@@ -226,7 +141,7 @@ TEST(HttpForwarder, WaitsForWhatMayWait) {
   });
   const auto may_wait = [](const HttpRequest& request) { return request.path == "/later"; };
   const Front front(other.url(), {.timeout = 0.1_s, .may_wait = may_wait});
-  const Client rank(front.port());
+  LocalClient rank(front.port());
   rank.send("GET /later HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   const Reply reply = waiting.get_future().get();
   // What is asked later has been given up by now.
@@ -266,7 +181,7 @@ TEST(HttpForwarder, RefusesAnAnswerThatIsNoHttp) {
   Result<UniqueFd> socket = listen_tcp({.host = "127.0.0.1", .port = 0, .loopback = true});
   ASSERT_TRUE(socket);
   const Front front("http://" + listening_address(socket->get()));
-  const Client client(front.port());
+  LocalClient client(front.port());
   client.send("GET /v1/jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   int accepted = -1;
   while ((accepted = ::accept4(socket->get(), nullptr, nullptr, SOCK_CLOEXEC)) < 0) ::usleep(1000);
@@ -300,7 +215,7 @@ TEST(HttpForwarder, HandsOnEventsUntilTheirEnd) {
     reply({.content_type = "text/event-stream", .stream = std::make_shared<Three>(alive)});
   });
   const Front front(other.url());
-  const Client client(front.port());
+  LocalClient client(front.port());
   client.send("GET /v1/jobs/a/events HTTP/1.0\r\n\r\n");
   const std::string said = client.read_to_end();
   EXPECT_THAT(said, HasSubstr("Content-Type: text/event-stream\r\n"));
@@ -325,17 +240,156 @@ class Silent final : public EventStream {
 };
 
 TEST(HttpForwarder, StopsListeningWhenItsClientLeaves) {
-  std::promise<void> gone;
-  LocalServer other([&](const HttpRequest&, const Reply& reply) {
-    reply({.content_type = "text/event-stream", .stream = std::make_shared<Silent>(gone)});
-  });
-  const Front front(other.url());
-  {
-    const Client client(front.port());
-    client.send("GET /v1/jobs/a/events HTTP/1.0\r\n\r\n");
-    EXPECT_THAT(client.read_until("data: 1\n\n"), HasSubstr("data: 1"));
+  const TestCertificate certificate;
+  for (const TestCertificate* tls : {static_cast<const TestCertificate*>(nullptr), &certificate}) {
+    SCOPED_TRACE(tls != nullptr);
+    std::promise<void> gone;
+    LocalServer other(
+        [&](const HttpRequest&, const Reply& reply) {
+          reply({.content_type = "text/event-stream", .stream = std::make_shared<Silent>(gone)});
+        },
+        {.certificate = tls});
+    const Front front(other.url(), {.timeout = 10_s, .trusted = certificate.files().certificate});
+    {
+      LocalClient client(front.port());
+      client.send("GET /v1/jobs/a/events HTTP/1.0\r\n\r\n");
+      EXPECT_THAT(client.read_until("data: 1\n\n"), HasSubstr("data: 1"));
+    }
+    EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
   }
-  EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
+
+/// Options with which requests may wait, and limits with which clients that leave are noticed soon.
+HttpForwarder::Options patient(const TestCertificate& certificate) {
+  return {.timeout = 10_s,
+          .trusted = certificate.files().certificate,
+          .may_wait = [](const HttpRequest& request) { return request.path == "/later"; }};
+}
+
+HttpLimits watchful() {
+  HttpLimits limits;
+  limits.at_once = limits.after_end = 0.01_s;
+  return limits;
+}
+
+TEST(HttpForwarder, GivesUpWhatItsClientHasLeft) {
+  const TestCertificate certificate;
+  for (const TestCertificate* tls : {static_cast<const TestCertificate*>(nullptr), &certificate}) {
+    SCOPED_TRACE(tls != nullptr);
+    std::promise<void> asked_for, left;
+    std::optional<Reply> never;
+    LocalServer other(
+        [&](const HttpRequest& request, Reply reply) {
+          never = std::move(reply);
+          request.presence->when_left([&] { left.set_value(); });
+          asked_for.set_value();
+        },
+        {.certificate = tls, .limits = watchful()});
+    Front front(other.url(), patient(certificate), {.limits = watchful()});
+    {
+      LocalClient rank(front.port());
+      rank.send("GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+      asked_for.get_future().wait();
+    }
+    EXPECT_EQ(left.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    EXPECT_EQ(front.server().connections(), 0U);
+    EXPECT_EQ(other.connections(), 0U);
+  }
+}
+
+/// Large events without end.
+class Endless final : public EventStream {
+ public:
+  explicit Endless(std::promise<void>& gone) : gone_(gone) {}
+  Endless(const Endless&) = delete;
+  Endless& operator=(const Endless&) = delete;
+  ~Endless() override { gone_.set_value(); }
+  void start(std::function<void()> wake) override { wake(); }
+  std::string take() override { return text_; }
+
+ private:
+  std::promise<void>& gone_;
+  const std::string text_ = std::string(100'000, 'x');
+};
+
+TEST(HttpForwarder, LetsGoOfListenersThatDoNotRead) {
+  const TestCertificate certificate;
+  for (const TestCertificate* tls : {static_cast<const TestCertificate*>(nullptr), &certificate}) {
+    SCOPED_TRACE(tls != nullptr);
+    std::promise<void> gone;
+    LocalServer other(
+        [&](const HttpRequest&, const Reply& reply) {
+          reply({.content_type = "text/event-stream", .stream = std::make_shared<Endless>(gone)});
+        },
+        {.certificate = tls});
+    HttpLimits limits = watchful();
+    limits.write = 0.1_s;
+    Front front(other.url(), patient(certificate), {.limits = limits});
+    LocalClient client(front.port(), 4096);
+    client.send("GET /v1/jobs/a/events HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    EXPECT_EQ(front.server().connections(), 0U);
+  }
+}
+
+TEST(HttpForwarder, HoldsNoMoreOfAnswersThanItMay) {
+  LocalServer other([](const HttpRequest& request, const Reply& reply) {
+    reply({.body = std::string(std::stoul(request.query), 'x')});
+  });
+  const Front front(other.url(), {.timeout = 10_s, .largest_answer = 100'000});
+  EXPECT_THAT(asked(front.port(), "GET /?100000 HTTP/1.1\r\nHost: x\r\n"), HasSubstr(" 200 "));
+  EXPECT_THAT(asked(front.port(), "GET /?100001 HTTP/1.1\r\nHost: x\r\n"),
+              AllOf(HasSubstr(" 503 "), HasSubstr("over 100000 bytes")));
+}
+
+TEST(HttpForwarder, ShowsWhoItIs) {
+  std::promise<std::string> shown;
+  LocalServer other([&](const HttpRequest& request, const Reply& reply) {
+    shown.set_value(request.forward_token);
+    reply({});
+  });
+  const Front front(other.url(), {.timeout = 10_s, .token_of = [](const HttpRequest& request) {
+                                    return "for " + request.client;
+                                  }});
+  // What the client shows itself is not handed on.
+  asked(front.port(), "GET / HTTP/1.1\r\nHost: x\r\nHarpe-Forwarded: for address 10.0.0.9\r\n");
+  EXPECT_EQ(shown.get_future().get(), "for address 127.0.0.1");
+}
+
+TEST(HttpForwarder, EndsWithItsServersWhateverIsUnderWay) {
+  const TestCertificate certificate;
+  for (const TestCertificate* tls : {static_cast<const TestCertificate*>(nullptr), &certificate}) {
+    for (const bool other_ends_first : {false, true}) {
+      SCOPED_TRACE(tls != nullptr);
+      std::promise<void> gone;
+      std::atomic<int> waiting = 0;
+      std::vector<Reply> never;
+      std::vector<std::unique_ptr<LocalClient>> clients;
+      auto other = std::make_unique<LocalServer>(
+          [&](const HttpRequest& request, Reply reply) {
+            if (request.path == "/later") never.push_back(std::move(reply));
+            if (request.path.ends_with("/events")) {
+              reply(
+                  {.content_type = "text/event-stream", .stream = std::make_shared<Endless>(gone)});
+            } else if (request.path == "/large") {
+              reply({.body = std::string(30'000'000, 'x')});
+            }
+            ++waiting;
+            waiting.notify_all();
+          },
+          LocalServer::Options{.certificate = tls});
+      auto front = std::make_unique<Front>(other->url(), patient(certificate));
+      for (const char* target : {"/v1/jobs/a/events", "/later", "/large", "/never"}) {
+        clients.push_back(std::make_unique<LocalClient>(front->port(), 4096));
+        clients.back()->send(std::string("GET ") + target + " HTTP/1.1\r\nHost: x\r\n\r\n");
+      }
+      for (int now = waiting; now < 4; now = waiting) waiting.wait(now);
+      if (other_ends_first) other.reset();
+      front.reset();
+      other.reset();
+      EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    }
+  }
 }
 
 }  // namespace
