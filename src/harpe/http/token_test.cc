@@ -9,6 +9,8 @@
 #include <fstream>
 #include <random>
 
+#include "harpe/http/forward_token.h"
+
 namespace harpe {
 namespace {
 
@@ -80,6 +82,22 @@ TEST(Token, AKeyFileThatOthersMayReadIsRefused) {
   EXPECT_TRUE(SigningKey::read(path).ok());
   std::filesystem::remove(path);
   EXPECT_EQ(SigningKey::read(path).error().code, ErrorCode::kIo);
+}
+
+TEST(ForwardToken, NamesAClientToServersOfTheSameKeyForAWhile) {
+  const SigningKey key = *SigningKey::of(kSecret);
+  const SigningKey other = *SigningKey::of(std::string(32, 'x'));
+  const std::string token = forward_token(key, "address 10.0.0.9", kNow);
+  EXPECT_EQ(forwarded_client(key, token, kNow), "address 10.0.0.9");
+  EXPECT_EQ(forwarded_client(key, token, kNow - 200), "address 10.0.0.9") << "clocks differ";
+  EXPECT_FALSE(forwarded_client(key, token, kNow + 301));
+  EXPECT_FALSE(forwarded_client(other, token, kNow));
+  for (const char* forged : {"", "1", "address 10.0.0.9", "a.b.c"}) {
+    EXPECT_FALSE(forwarded_client(key, forged, kNow)) << forged;
+  }
+  // A user's token makes no server of its holder, and what servers show gives no user's rights.
+  EXPECT_FALSE(forwarded_client(key, key.sign({.subject = "a", .scopes = {"job-write"}}), kNow));
+  EXPECT_THAT(key.verify(token, kNow)->scopes, ElementsAre("harpe-forward"));
 }
 
 TEST(Base64Url, RoundTripsAnyBytesInOneWay) {
