@@ -190,6 +190,7 @@ void JobHomes::hand_on(const AskedPtr& asked, const std::string& url) {
 }
 
 void JobHomes::again(const AskedPtr& asked, const std::string& why) {
+  if (asked->request.presence != nullptr && asked->request.presence->has_left()) return;
   const Instant now = registry_.clock().now();
   if (!asked->deadline) asked->deadline = now + options_.patience;
   if (asked->request.forwarded || now + asked->pause > *asked->deadline) {

@@ -24,6 +24,10 @@ Error store_failure(const std::string& what, const Error& why) {
   return Error::of(ErrorCode::kUnavailable, what + ": " + why.text());
 }
 
+void forget_left(HostedJob& job) {
+  std::erase_if(job.listeners, [](const auto& weak) { return weak.expired(); });
+}
+
 }  // namespace
 
 /// Shared by the loop and the worker.
@@ -241,7 +245,7 @@ void JobRegistry::follow(const JobPtr& job) {
     save_soon(job);
   }
   if (!news && !effects.orders) return;
-  std::erase_if(job->listeners, [](const auto& weak) { return weak.expired(); });
+  forget_left(*job);
   for (const auto& weak : job->listeners) {
     if (const auto listener = weak.lock()) listener->changed();
   }
@@ -306,6 +310,7 @@ void JobRegistry::tick() {
       one.tick(at);
       return true;
     });
+    forget_left(*job);
     for (const auto& weak : job->listeners) {
       if (const auto listener = weak.lock()) listener->ticked();
     }

@@ -103,7 +103,8 @@ std::string schedule_text(const Job& job, int rank, Place place, const StageOrde
 struct ZeusRoutes::ZeusJob : JobListener {
   struct Rank {
     Place place;
-    Reply asked;  ///< of one that waits for its schedule
+    Reply asked;               ///< of one that waits for its schedule
+    std::uint64_t asking = 0;  ///< which of its requests that is
   };
 
   ZeusJob(JobRegistry& given_registry, std::string given_id, JobShape given_shape)
@@ -120,6 +121,14 @@ struct ZeusRoutes::ZeusJob : JobListener {
       if (rank.asked) std::exchange(rank.asked, nullptr)(response);
     }
     asking = 0;
+  }
+
+  /// The client of a rank's request has gone: the others wait until it asks again.
+  void left(int number, std::uint64_t request) {
+    const auto rank = ranks.find(number);
+    if (rank == ranks.end() || !rank->second.asked || rank->second.asking != request) return;
+    rank->second.asked = nullptr;
+    --asking;
   }
 
   /// Answers all ranks at once when all have asked and there is something to answer.
@@ -327,7 +336,13 @@ void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const HttpRequest& request
     --job->asking;
   }
   rank.asked = reply;
+  const std::uint64_t asking = ++rank.asking;
   ++job->asking;
+  if (request.presence != nullptr) {
+    request.presence->when_left([weak = std::weak_ptr(job), number, asking] {
+      if (const ZeusJobPtr left = weak.lock()) left->left(number, asking);
+    });
+  }
   native_of(job);
   job->answer();
 }
