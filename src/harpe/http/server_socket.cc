@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -238,6 +239,11 @@ std::uint64_t raise_file_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
   ::getrlimit(RLIMIT_NOFILE, &limit);
   return limit.rlim_cur;
+}
+
+std::size_t connections_within(std::uint64_t files, std::size_t others, std::size_t each) {
+  const std::uint64_t left = files - std::min<std::uint64_t>(others, files / 2);
+  return static_cast<std::size_t>(std::max<std::uint64_t>(1, left / each));
 }
 
 }  // namespace harpe

@@ -57,4 +57,8 @@ std::string peer_key(int fd, const Peer& peer);
 /// Raises the limit of open files to what is allowed. Returns the limit.
 std::uint64_t raise_file_limit();
 
+/// How many connections fit in so many open files: in half of them at least. \param others  files
+/// that are needed for other things; \param each  that a connection needs
+std::size_t connections_within(std::uint64_t files, std::size_t others, std::size_t each);
+
 }  // namespace harpe

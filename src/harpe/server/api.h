@@ -26,12 +26,14 @@ inline constexpr const char* kJobWrite = "job-write";
 struct ServerTransport {
   std::size_t connections = 0;
   std::uint64_t connections_refused = 0;
+  std::size_t buffered = 0;  ///< bytes of requests and answers
 };
 
 struct ServerApiOptions {
   std::optional<SigningKey> signing_key = {};
   double requests_per_second = 0;  ///< of one client; 0: no limit
   std::string version = {};        ///< of Harpe
+  std::size_t most_ranks = 0;      ///< that find room with this server; 0: not known
   std::function<ServerTransport()> transport = {};
 };
 

@@ -79,11 +79,17 @@ void put_job(ServerContext& context, HttpRequest& request, const Reply& reply,
           return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
         }
         const int status = registered->created ? 201 : 200;
-        context.registry.when_stored(job, [reply, id, job, status](const Status& stored) {
+        context.registry.when_stored(job, [&context, reply, id, job, status](const Status& stored) {
           if (!stored.ok()) return reply(native_error(stored.error()));
-          reply(json_response(status, {{"job", id},
-                                       {"phase", name_of(job->job.phase())},
-                                       {"ranks", job->job.spec().shape.ranks()}}));
+          const int ranks = job->job.spec().shape.ranks();
+          OrderedJson document{{"job", id}, {"phase", name_of(job->job.phase())}, {"ranks", ranks}};
+          const std::size_t most = context.options.most_ranks;
+          if (most > 0 && static_cast<std::size_t>(ranks) > most) {
+            document["notice"] = "the job has " + std::to_string(ranks) +
+                                 " ranks, but this server has connections for " +
+                                 std::to_string(most) + ": docs/server.md, Limits";
+          }
+          reply(json_response(status, document));
         });
       });
 }

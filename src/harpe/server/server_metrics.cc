@@ -65,6 +65,8 @@ void handle_server_metrics(ServerContext& context, const HttpRequest& request, c
         count(transport.connections));
     one(metrics, "http_connections_refused_total", Type::kCounter,
         "Connections refused for being too many.", count(transport.connections_refused));
+    one(metrics, "http_buffered_bytes", Type::kGauge,
+        "Bytes of requests and answers that connections hold.", count(transport.buffered));
   }
   one(metrics, "characterizations_total", Type::kCounter, "Jobs whose plans were made.",
       count(counts.characterizations));

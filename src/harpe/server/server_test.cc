@@ -15,6 +15,7 @@ namespace harpe {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// Waits for a state that comes by itself.
@@ -372,6 +373,68 @@ TEST(Server, LimitsWhatZeusClientsMakeItHold) {
   const TestAnswer told = server.ask("POST", "/result/" + id, result.dump());
   EXPECT_EQ(told.status, 422);
   EXPECT_EQ(told.json()["detail"].size(), 32);
+}
+
+TEST(Server, WaitsForARankOfZeusWhoseConnectionEnded) {
+  const TestServer server;
+  const json metadata = {
+      {"schedule", "1f1b"}, {"micro_batches", 4}, {"plans", 20}, {"profile", test_profile()}};
+  const std::string id = server
+                             .ask("POST", "/register_job",
+                                  json({{"pp_degree", 2},
+                                        {"dp_degree", 1},
+                                        {"tp_degree", 1},
+                                        {"world_size", 2},
+                                        {"job_metadata", metadata.dump()}})
+                                      .dump())
+                             .json();
+  for (const int rank : {0, 1}) {
+    const json info = {{"rank", rank},
+                       {"dp_rank", 0},
+                       {"pp_rank", rank},
+                       {"tp_rank", 0},
+                       {"available_frequencies", {1700, 1400, 1000}}};
+    ASSERT_EQ(server.ask("POST", "/register_rank/" + id, info.dump()).status, 200);
+  }
+  const std::string schedule = "/schedule/" + id + "?rank=";
+  {
+    TestClient first = server.client();
+    first.send("GET", schedule + "0");
+    ASSERT_TRUE(eventually([&] { return server.connections() == 1; }));
+  }
+  ASSERT_TRUE(eventually([&] { return server.connections() == 0; }));
+  // It does not count as one that asks: what is answered to the other would be lost for it.
+  TestClient other = server.client(), again = server.client();
+  other.send("GET", schedule + "1");
+  again.send("GET", schedule + "0");
+  EXPECT_EQ(again.receive().json()["rank"], 0);
+  EXPECT_EQ(other.receive().json()["rank"], 1);
+}
+
+TEST(Server, ForgetsListenersThatHaveLeft) {
+  ServerLoop loop;
+  JobRegistry registry(loop, system_clock(), nullptr, {.now = [] { return Seconds{0}; }},
+                       [](const std::string&) {});
+  JobRegistry::JobPtr job;
+  registry.put("j", test_specification(false), [&](Result<JobRegistry::Registered> registered) {
+    ASSERT_TRUE(registered.ok());
+    job = registered->job;
+    loop.stop();
+  });
+  loop.run();
+  const auto stays = job_events(registry, job, {});
+  for (int i = 0; i < 1000; ++i) job_events(registry, job, {});
+  registry.tick();
+  EXPECT_EQ(job->listeners.size(), 1U);
+}
+
+TEST(Server, SaysWhereAJobHasMoreRanksThanItHasConnectionsFor) {
+  const TestServer small({.most_ranks = 3}), large({.most_ranks = 4});
+  const TestAnswer told = small.ask("PUT", "/v1/jobs/j", test_specification());
+  EXPECT_EQ(told.status, 201);
+  EXPECT_THAT(told.json()["notice"].get<std::string>(),
+              AllOf(HasSubstr("has 4 ranks"), HasSubstr("connections for 3")));
+  EXPECT_FALSE(large.ask("PUT", "/v1/jobs/j", test_specification()).json().contains("notice"));
 }
 
 TEST(Server, WritesOrdersAsTheJobsWriterDoes) {

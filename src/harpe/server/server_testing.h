@@ -123,6 +123,7 @@ class TestServer {
     std::optional<SigningKey> key = {};
     double requests_per_second = 0;
     int workers = 1;
+    std::size_t most_ranks = 0;
   };
   explicit TestServer(Options options) : options_(std::move(options)) {
     Result<UniqueFd> fd = listen_tcp({.host = "127.0.0.1", .port = 0, .loopback = true});
@@ -149,6 +150,11 @@ class TestServer {
                  const std::string& body = {}) const {
     return client().ask(method, path, body);
   }
+  std::size_t connections() const {
+    std::promise<std::size_t> count;
+    loop_.load()->post([&] { count.set_value(server_->connections()); });
+    return count.get_future().get();
+  }
 
  private:
   void serve(UniqueFd listening, std::promise<void>& ready) {
@@ -160,8 +166,10 @@ class TestServer {
     EXPECT_TRUE(registry.restore().ok());
     ServerApi api(registry, {.signing_key = options_.key,
                              .requests_per_second = options_.requests_per_second,
-                             .version = "test"});
+                             .version = "test",
+                             .most_ranks = options_.most_ranks});
     HttpLimits limits = ServerOptions::default_limits();
+    limits.at_once = limits.after_end = Seconds{0.01};
     limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
     HttpServer server(
         loop,
@@ -174,6 +182,7 @@ class TestServer {
       registry.tick();
       api.tick();
     });
+    server_ = &server;
     loop_ = &loop;
     ready.set_value();
     loop.run();
@@ -183,6 +192,7 @@ class TestServer {
   Options options_;
   std::uint16_t port_ = 0;
   std::atomic<ServerLoop*> loop_ = nullptr;
+  HttpServer* server_ = nullptr;  ///< on the loop's thread
   std::thread thread_;
 };
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/http/forward_token.h"
 #include "harpe/http/open_sockets.h"
 #include "harpe/http/server_log.h"
 #include "harpe/http/server_loop.h"
@@ -27,7 +28,11 @@ namespace harpe {
 namespace {
 
 constexpr Seconds kTick{1};
-constexpr std::uint64_t kUsualConnections = 16'384;
+/// One for its requests, one for the events that it listens to.
+constexpr std::size_t kConnectionsOfARank = 2;
+constexpr std::size_t kMostConnections = kConnectionsOfARank * kMaxRanks;
+/// Of the store, the log, sockets that are listened on, and kept connections to other servers.
+constexpr std::size_t kOtherFiles = 512;
 constexpr Seconds kPrunePeriod{3600};
 constexpr Seconds kLookAround{2};
 constexpr Seconds kPeerTimeout{5};
@@ -42,6 +47,23 @@ std::function<Seconds()> wall_clock() {
         std::max(last, static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9);
     return Seconds{last};
   };
+}
+
+/// How many connections there can be, which is told.
+void fit_connections(HttpLimits& limits, bool shared, ServerLog& log) {
+  const std::uint64_t files = raise_file_limit();
+  // Where several servers share jobs, each request may be handed on over another connection.
+  const std::size_t fit = connections_within(files, kOtherFiles + limits.reserve, shared ? 2 : 1);
+  const std::size_t wanted = limits.connections > 0 ? limits.connections : kMostConnections;
+  limits.connections = std::min(wanted, fit);
+  std::string line = "holds " + std::to_string(limits.connections) + " connections at once, for " +
+                     std::to_string(limits.connections / kConnectionsOfARank) +
+                     " ranks with two each";
+  if (fit < wanted) {
+    line += ": more need more open files than the " + std::to_string(files) +
+            " that this process may have (ulimit -Hn, LimitNOFILE)";
+  }
+  log.write(line);
 }
 
 void watch_signals(ServerLoop& loop, ServerLog& log) {
@@ -96,11 +118,17 @@ std::string peer_url(const ServerOptions& options, const std::vector<OpenSocket>
 /// Null where no other server shares the store.
 Result<std::unique_ptr<JobHomes>> open_homes(const ServerOptions& options, ServerLoop& loop,
                                              JobRegistry& registry, Store& store,
+                                             const std::optional<SigningKey>& key,
                                              const std::function<void(const std::string&)>& log) {
-  Result<HttpForwarder> forwarder =
-      HttpForwarder::create(loop, {.timeout = kPeerTimeout,
-                                   .trusted = options.peer_certificates,
-                                   .may_wait = waits_for_other_ranks});
+  HttpForwarder::Options forwarding{.timeout = kPeerTimeout,
+                                    .trusted = options.peer_certificates,
+                                    .may_wait = waits_for_other_ranks};
+  if (key) {
+    forwarding.token_of = [key = *key](const HttpRequest& request) {
+      return forward_token(key, request.client, std::time(nullptr));
+    };
+  }
+  Result<HttpForwarder> forwarder = HttpForwarder::create(loop, forwarding);
   if (!forwarder.ok()) return std::move(forwarder).error();
   auto homes = std::make_unique<JobHomes>(
       loop, registry, store,
@@ -112,11 +140,18 @@ Result<std::unique_ptr<JobHomes>> open_homes(const ServerOptions& options, Serve
 }  // namespace
 
 HttpLimits ServerOptions::default_limits() {
-  HttpLimits limits{.connections = 65'536, .connections_per_user = 65'536};
+  HttpLimits limits{
+      .connections = 0, .connections_per_user = 65'536, .buffered = 256UL * 1024 * 1024};
   // A specification may be large and the network slow; a schedule may be waited for.
   limits.request = Seconds{60};
   limits.answer = Seconds{7.0 * 24 * 3600};
   limits.sizes.body_of = body_limit_of;
+  limits.is_vital = [](const HttpRequest& head) {
+    return head.path == "/health" || head.path == "/metrics";
+  };
+  limits.full =
+      "there are as many connections as this server, or one address, may have (docs/server.md, "
+      "Limits)";
   return limits;
 }
 
@@ -159,16 +194,18 @@ Status run_server(const ServerOptions& options,
   Result<ServerLog> log = ServerLog::open("harpe serve", options.log);
   if (!log.ok()) return std::move(log).error();
   const auto write_log = [&log](const std::string& line) { log->write(line); };
-  if (const std::uint64_t files = raise_file_limit();
-      files < std::min<std::uint64_t>(options.limits.connections, kUsualConnections)) {
-    log->write("this process may have " + std::to_string(files) +
-               " files open, and so as many connections (ulimit -n, LimitNOFILE)");
-  }
+  const bool shared = shares_store(options);
+  HttpLimits limits = options.limits;
+  fit_connections(limits, shared, *log);
   ServerApiOptions api_options{.requests_per_second = options.requests_per_second,
-                               .version = options.version};
+                               .version = options.version,
+                               .most_ranks = limits.connections / kConnectionsOfARank};
   if (!options.signing_key.empty()) {
     Result<SigningKey> key = SigningKey::read(options.signing_key);
     if (!key.ok()) return std::move(key).error();
+    limits.origin_of = [key = *key](const HttpRequest& head) {
+      return forwarded_client(key, head.forward_token, std::time(nullptr));
+    };
     api_options.signing_key = *std::move(key);
   }
   const bool needs_token = api_options.signing_key.has_value();
@@ -180,7 +217,6 @@ Status run_server(const ServerOptions& options,
 
   // What posts to the loop goes before it, what clients reach after them.
   ServerLoop loop;
-  const bool shared = shares_store(options);
   JobRegistry registry(loop, system_clock(), store->get(),
                        {.workers = options.workers,
                         .now = wall_clock(),
@@ -189,7 +225,7 @@ Status run_server(const ServerOptions& options,
   std::unique_ptr<JobHomes> homes;
   if (shared) {
     Result<std::unique_ptr<JobHomes>> opened =
-        open_homes(options, loop, registry, **store, write_log);
+        open_homes(options, loop, registry, **store, api_options.signing_key, write_log);
     if (!opened.ok()) return std::move(opened).error();
     homes = *std::move(opened);
     log->write("other servers of this database find this one at " + registry.url());
@@ -200,10 +236,10 @@ Status run_server(const ServerOptions& options,
   }
   HttpServer* transport = nullptr;
   api_options.transport = [&transport] {
-    return ServerTransport{transport->connections(), transport->connections_refused()};
+    return ServerTransport{transport->connections(), transport->connections_refused(),
+                           transport->buffered()};
   };
   ServerApi api(registry, std::move(api_options), homes.get());
-  HttpLimits limits = options.limits;
   limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
   HttpServer server(
       loop,

@@ -29,8 +29,8 @@ struct ServerOptions {
   std::filesystem::path peer_certificates;  ///< PEM, to trust beside the system's; empty: none
   int workers = 1;                          ///< characterizations at once
   double requests_per_second = 20'000;      ///< of one client; 0: no limit
-  HttpLimits limits = default_limits();
-  std::filesystem::path log;  ///< empty: standard error
+  HttpLimits limits = default_limits();     ///< connections 0: as many as open files allow
+  std::filesystem::path log;                ///< empty: standard error
   std::string version;
 
   static HttpLimits default_limits();
