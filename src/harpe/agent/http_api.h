@@ -27,6 +27,7 @@ inline constexpr const char* kCpuRead = "cpu-read";
 struct TransportCounts {
   std::size_t connections = 0;
   std::uint64_t connections_refused = 0;
+  std::size_t buffered = 0;  ///< bytes of requests and answers
 };
 
 struct ApiOptions {

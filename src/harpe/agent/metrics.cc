@@ -123,6 +123,8 @@ void agent_families(MetricsText& metrics, const NodeMetrics& node) {
   one("http_connections", Type::kGauge, "Open connections.", count(node.transport.connections));
   one("http_connections_refused_total", Type::kCounter, "Connections over a limit.",
       count(node.transport.connections_refused));
+  one("http_buffered_bytes", Type::kGauge, "Bytes of requests and answers that connections hold.",
+      count(node.transport.buffered));
   one("power_listeners", Type::kGauge, "Open power streams.", count(node.listeners));
 }
 

@@ -27,6 +27,19 @@ Result<ApiOptions> api_options(const AgentOptions& options, const Devices& devic
   return api;
 }
 
+/// Of devices, logs, and what each lease and clock channel has open.
+constexpr std::size_t kOtherFiles = 1024;
+
+void fit_connections(HttpLimits& limits, ServerLog& log) {
+  const std::uint64_t files = raise_file_limit();
+  const std::size_t fit = connections_within(files, kOtherFiles + limits.reserve, 1);
+  if (limits.connections <= fit) return;
+  limits.connections = fit;
+  log.write("holds " + std::to_string(fit) + " connections at once: more need more open files " +
+            "than the " + std::to_string(files) +
+            " that this process may have (ulimit -Hn, LimitNOFILE)");
+}
+
 void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log, bool dry_run) {
   loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&loop, &controller, &log, dry_run](int signal) {
     if (signal != SIGHUP) {
@@ -78,10 +91,10 @@ Status check_agent_options(const AgentOptions& options) {
 Status run_agent(Devices devices, Policy policy, AgentOptions options,
                  const std::function<void(std::string_view)>& ready) {
   if (Status right = check_agent_options(options); !right.ok()) return right;
-  raise_file_limit();
   Result<ServerLog> log = ServerLog::open("harpe agent", options.log);
   if (!log.ok()) return std::move(log).error();
   const auto write_log = [&log](const std::string& line) { log->write(line); };
+  fit_connections(options.limits, *log);
   Result<ApiOptions> api = api_options(options, devices);
   if (!api.ok()) return std::move(api).error();
   Result<std::vector<OpenSocket>> sockets =
@@ -100,7 +113,8 @@ Status run_agent(Devices devices, Policy policy, AgentOptions options,
   if (!controller.ok()) return std::move(controller).error();
   HttpServer* transport = nullptr;
   api->transport = [&transport] {
-    return TransportCounts{transport->connections(), transport->connections_refused()};
+    return TransportCounts{transport->connections(), transport->connections_refused(),
+                           transport->buffered()};
   };
   AgentApi agent(**controller, loop, system_clock(), *std::move(api));
   HttpServer server(

@@ -24,8 +24,10 @@ struct AgentOptions {
   std::optional<TlsFiles> tls;
   bool tokens_everywhere = false;  ///< on the Unix socket, too
   std::set<std::string> groups{kGpuControl, kGpuRead, kCpuRead};
-  HttpLimits limits{.late_answer =
-                        "the device did not answer in time; what was asked for may still happen"};
+  HttpLimits limits{
+      .is_vital = [](const HttpRequest& head) { return head.path == "/health"; },
+      .late_answer = "the device did not answer in time; what was asked for may still happen",
+      .full = "there are as many connections as this agent, or one user or address, may have"};
   ControllerOptions controller;
   std::string version;
 };

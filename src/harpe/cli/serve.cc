@@ -86,7 +86,9 @@ void add_limit_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arg
   add_parsed(app, "--requests-per-second", "COUNT",
              "Most of one user or address; 0: no limit (default: 20000)",
              options.requests_per_second, parse_rate);
-  add_parsed(app, "--connections", "COUNT", "Most connections at once (default: 65536)",
+  add_parsed(app, "--connections", "COUNT",
+             "Most connections at once, of which a rank has two (default: 524288, or as many as "
+             "open files allow)",
              options.limits.connections, parse_count);
   add_parsed(app, "--connections-per-user", "COUNT", "Most of one user or address (default: 65536)",
              options.limits.connections_per_user, parse_count);
