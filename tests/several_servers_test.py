@@ -7,6 +7,7 @@ import http.client
 import json
 import random
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -284,6 +285,31 @@ class SeveralServers(unittest.TestCase):
             other = pool.submit(b.good, "GET", f"/schedule/{job}?rank=1")
             self.assertEqual([waiting.result(60)["rank"], other.result(60)["rank"]], [0, 1])
 
+    def test_limits_are_those_of_each_client(self):
+        key = self.postgres.directory / "signing-key"
+        key.write_text("0123456789abcdef0123456789abcdef")
+        key.chmod(0o600)
+        a, b = (self.node("--signing-key", str(key), "--requests-per-second", "5") for _ in range(2))
+        issued = subprocess.run([a.harpe, "serve", "token", "issue", "--signing-key", key, "--user", "u",
+                                 "--scope", "job-read,job-write"], capture_output=True, text=True, check=True)
+
+        def ask(node, source, method="GET", body=None, **headers):
+            connection = http.client.HTTPConnection(node.address, timeout=60, source_address=(source, 0))
+            connection.request(method, "/v1/jobs/j", body,
+                               {"Authorization": f"Bearer {issued.stdout.strip()}", **headers})
+            status = connection.getresponse().status
+            connection.close()
+            return status
+
+        self.assertEqual(ask(a, "127.0.0.9", "PUT", json.dumps(specification())), 201)
+        # One that asks another server too often is one address at the job's own, not that server's.
+        self.assertIn(429, [ask(b, "127.0.0.2") for _ in range(40)])
+        self.assertEqual(ask(b, "127.0.0.3"), 200)
+        # What a client says of itself does not count: neither a name nor a token of its own.
+        for claim in ("address 127.0.0.{}", issued.stdout.strip() + "{}"):
+            self.assertIn(429, [ask(a, "127.0.0.4", **{"Harpe-Forwarded": claim.format(i)}) for i in range(40)])
+        self.assertEqual(ask(b, "127.0.0.5"), 200)
+
     def test_they_speak_tls_with_each_other(self):
         folder = self.postgres.directory
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", folder / "key", "-out",
@@ -296,6 +322,15 @@ class SeveralServers(unittest.TestCase):
             node.trust = str(folder / "certificate")
         a.good("PUT", "/v1/jobs/j", specification())
         self.assertEqual(b.good("GET", "/v1/jobs/j")["phase"], "registering")
+        # Listeners that come and go at another server than the job's.
+        for _ in range(5):
+            listening = http.client.HTTPSConnection(
+                b.address, timeout=60, context=ssl.create_default_context(cafile=folder / "certificate"))
+            listening.request("GET", "/v1/jobs/j/events?data=0&stage=0")
+            with listening.getresponse() as events:
+                self.assertEqual(events.readline(), b"event: phase\n")
+            listening.close()
+        a.wait_for(lambda: b"harpe_server_listeners 0\n" in a.ask("GET", "/metrics").body)
         refused = c.ask("GET", "/v1/jobs/j")
         self.assertEqual(refused.status, 503)
         self.assertIn("certificate verify failed", refused.json()["error"]["message"])

@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""How much memory connections can make the running agent and server hold: 16 of each kind that send without end,
+that never finish what they send, or that never read, in clear and with TLS, and thousands that do nothing. Prints
+what was measured. Usage: hostile_connections_test.py HARPE [KIND]; with a kind, such as "a trailer", of those that
+send without end only that one is there"""
+
+import pathlib
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import unittest
+
+import agent_process
+from agent_process import AgentTest, free_port
+from server_process import ServerTest, specification
+
+CONNECTIONS = 16
+IDLE = 2000
+# What any of these may take, in MiB beside what was there; docs/security.md. Bodies of specifications are held
+# up to half of 256 MiB for one address.
+MOST_MIB = 24
+MOST_WITH_BODIES_MIB = 192
+# Bytes of the program for a connection that does nothing.
+MOST_IDLE, MOST_IDLE_TLS = 8 << 10, 24 << 10
+
+HEAD = b"POST /health HTTP/1.1\r\nHost: x\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+PIECE = 1 << 16
+ENDLESS = {
+    "an extension of a chunk": (CHUNKED + b"1;", b"a" * PIECE),
+    "extensions of small chunks": (CHUNKED, (b"1;" + b"a" * 1000 + b"\r\nb\r\n") * 64),
+    "small chunks": (CHUNKED, b"1\r\nb\r\n" * 10000),
+    "a trailer": (CHUNKED + b"0\r\nA: ", b"a" * PIECE),
+    "trailers": (CHUNKED + b"0\r\n", b"A: b\r\n" * 10000),
+    "a size": (CHUNKED, b"0" * PIECE),
+    "empty lines": (b"", b"\r\n" * 30000),
+    "a request line": (b"GET /", b"a" * PIECE),
+    "a header": (HEAD + b"A: ", b"a" * PIECE),
+    "fields": (HEAD, b"A: b\r\n" * 10000),
+    "requests": (b"", b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 2000),
+    "noise": (b"", bytes(range(32, 127)) * 700),
+}
+# What each connection may send before the measuring stops: much more than any limit.
+MOST_SENT = 64 << 20
+KIND = None
+
+
+class Hostile:
+    """Against a program that `self.open()` connects to, with or without TLS."""
+
+    def status(self, name):
+        """Bytes by a line of /proc/PID/status."""
+        with open(f"/proc/{self.process().pid}/status") as status:
+            return int(re.search(rf"{name}:\s+(\d+) kB", status.read())[1]) << 10
+
+    def clear_peak(self):
+        with open(f"/proc/{self.process().pid}/clear_refs", "w") as file:
+            file.write("5")
+
+    def measured(self, what, work, most):
+        """Does `work`, in which memory may grow by `most` MiB at its peak."""
+        self.clear_peak()
+        before = self.status("VmRSS")
+        work()
+        peak = self.status("VmHWM")
+        print(f"{type(self).__name__}, {what}: {before >> 20} MiB before, {peak >> 20} MiB at most", flush=True)
+        self.assertLess(peak - before, most << 20, what)
+
+    def send_endlessly(self):
+        """On all connections by turns, until all are ended, or stuck, or have sent a lot."""
+        connections = []
+        for begin, piece in [ENDLESS[KIND]] if KIND else ENDLESS.values():
+            for _ in range(CONNECTIONS):
+                connection = self.open()
+                connection.settimeout(0.02)
+                connections.append([connection, begin, 0, piece])
+        while connections:
+            for one in list(connections):
+                connection, rest, sent, piece = one
+                data = rest or piece
+                try:
+                    count = connection.send(data)
+                except (TimeoutError, OSError):
+                    count = 0
+                one[1], one[2] = data[count:], sent + count
+                if count == 0 or one[2] > MOST_SENT:
+                    connections.remove(one)
+                    connection.close()
+
+    def test_endless_requests(self):
+        self.measured("requests without end", self.send_endlessly, MOST_MIB)
+        self.assertEqual(self.health(), 200)
+
+    def test_requests_that_never_end(self):
+        held = []
+
+        def hold():
+            for begin in (b"GET /" + b"a" * 16000, HEAD + b"A: " + b"a" * 16000, CHUNKED + b"1;" + b"a" * 16000,
+                          HEAD + b"Content-Length: 65536\r\n\r\n" + b"a" * 65000):
+                for _ in range(CONNECTIONS):
+                    connection = self.open()
+                    connection.sendall(begin)
+                    held.append(connection)
+            self.assertEqual(self.health(), 200)  # everything before it was read
+        self.measured("requests that never end", hold, MOST_MIB)
+        for connection in held:
+            connection.close()
+
+    def test_answers_that_are_not_read(self):
+        held = []
+
+        def hold():
+            # As many requests as fit on the way, whose answers are never read.
+            requests = f"GET {self.large} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 20000
+            for _ in range(CONNECTIONS):
+                connection = self.open()
+                connection.settimeout(0.2)
+                try:
+                    connection.sendall(requests)
+                except (TimeoutError, OSError):
+                    pass
+                held.append(connection)
+            self.assertEqual(self.health(), 200)
+        self.measured("answers that are not read", hold, MOST_MIB)
+        for connection in held:
+            connection.close()
+
+    def test_idle_connections(self):
+        connections = [self.open() for _ in range(100)]  # what grows once is there
+        before = self.status("VmRSS")
+        connections += [self.open() for _ in range(IDLE)]
+        self.assertEqual(self.health(), 200)
+        each = (self.status("VmRSS") - before) // IDLE
+        print(f"{type(self).__name__}: {each} bytes for an idle connection", flush=True)
+        self.assertLess(each, self.most_idle)
+        for connection in connections:
+            connection.close()
+
+
+class Tls:
+    """Certificates, and connections that speak TLS."""
+
+    def certify(self, folder):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                        "-keyout", folder / "tls-key.pem", "-out", folder / "tls.pem", "-days", "1", "-subj", "/CN=x"],
+                       check=True, capture_output=True)
+        (folder / "tls-key.pem").chmod(0o600)
+        return "--tls-certificate", folder / "tls.pem", "--tls-key", folder / "tls-key.pem"
+
+    def secure(self, connection):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context.wrap_socket(connection)
+
+
+class Agent(Hostile, AgentTest):
+    large = "/metrics"
+    most_idle = MOST_IDLE
+
+    def setUp(self):
+        super().setUp()
+        self.start("--connections-per-user", "5000")
+
+    def process(self):
+        return self.agent
+
+    def open(self):
+        return self.connect()
+
+    def health(self):
+        return self.ask("GET", "/health").status
+
+
+class AgentOverTls(Tls, Agent):
+    most_idle = MOST_IDLE_TLS
+
+    def setUp(self):
+        AgentTest.setUp(self)
+        self.port = free_port()
+        self.start("--tcp", f"127.0.0.1:{self.port}", "--signing-key", self.key, "--connections-per-user", "5000",
+                   *self.certify(self.folder))
+
+    def open(self):
+        return self.secure(socket.create_connection(("127.0.0.1", self.port), timeout=20))
+
+    def test_client_hellos_that_never_end(self):
+        held = []
+
+        def hold():
+            for _ in range(20 * CONNECTIONS):
+                connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+                # A hello of 128 KiB, of which the first bytes are here.
+                connection.sendall(b"\x16\x03\x01\x40\x00\x01\x01\xff\xf0\x03\x03" + b"\0" * 16000)
+                held.append(connection)
+            self.assertEqual(self.health(), 200)
+        # Each has room for what it says, which is what OpenSSL allows a hello.
+        self.measured("hellos that never end", hold, MOST_MIB * 4)
+        for connection in held:
+            connection.close()
+
+
+class Server(Hostile, ServerTest):
+    large = "/openapi.yaml"
+    most_idle = MOST_IDLE
+
+    def setUp(self):
+        super().setUp()
+        self.store = "none"
+        self.start("--requests-per-second", "0")
+
+    def process(self):
+        return self.server
+
+    def open(self):
+        host, port = self.address.rsplit(":", 1)
+        return socket.create_connection((host, int(port)), timeout=20)
+
+    def health(self):
+        return self.ask("GET", "/health").status
+
+    def test_specifications_that_never_end(self):
+        held = []
+
+        def hold():
+            for number in range(CONNECTIONS):
+                connection = self.open()
+                connection.settimeout(1)
+                begin = f"PUT /v1/jobs/j{number} HTTP/1.1\r\nHost: x\r\nContent-Length: {32 << 20}\r\n\r\n"
+                try:
+                    connection.sendall(begin.encode() + b" " * ((32 << 20) - 1))
+                except (TimeoutError, OSError):
+                    pass
+                held.append(connection)
+            self.assertEqual(self.health(), 200)
+            # And specifications that are in time are taken all the same.
+            self.assertEqual(self.ask("PUT", "/v1/jobs/small", specification()).status, 201)
+        self.measured("specifications that never end", hold, MOST_WITH_BODIES_MIB)
+        for connection in held:
+            connection.close()
+
+
+class ServerOverTls(Tls, Server):
+    most_idle = MOST_IDLE_TLS
+
+    def setUp(self):
+        ServerTest.setUp(self)
+        self.store = "none"
+        self.start("--requests-per-second", "0", *self.certify(self.folder))
+        self.trust = str(self.folder / "tls.pem")
+
+    def open(self):
+        return self.secure(Server.open(self))
+
+    def health(self):
+        with self.open() as connection:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            return int(connection.recv(4096)[9:12])
+
+    test_specifications_that_never_end = None  # as in clear
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    KIND = sys.argv[2] if len(sys.argv) > 2 else None
+    ServerTest.harpe = pathlib.Path(sys.argv[1]).resolve()
+    agent_process.run(sys.argv[1])

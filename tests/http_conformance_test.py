@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""What the running agent and server answer to which bytes, and whether the connection goes on:
+http_conformance.json, which room http itself is held to as well (http_conformance_test.cc). Requests that are
+hidden in others are looked for in the metrics: what was not answered was not executed.
+Usage: http_conformance_test.py HARPE"""
+
+import json
+import pathlib
+import re
+import socket
+import sys
+import unittest
+
+import agent_process
+import server_process
+from agent_process import AgentTest
+from server_process import ServerTest
+
+CASES = json.loads((pathlib.Path(__file__).resolve().parent / "http_conformance.json").read_text())
+LAST = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+METRICS = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+def bytes_of(case):
+    parts = [[case["send"], 1]] if isinstance(case["send"], str) else case["send"]
+    return b"".join(text.encode("latin-1") * times for text, times in parts)
+
+
+def statuses_of(answers, head):
+    """The status of each answer; -1 for what is none."""
+    found = []
+    while answers:
+        begin, separator, rest = answers.partition(b"\r\n\r\n")
+        if not separator or not begin.startswith(b"HTTP/1."):
+            return found + [-1]
+        found.append(int(begin[9:12]))
+        length = re.search(rb"(?i)\r\ncontent-length: (\d+)", begin)
+        answers = rest[int(length[1]) if length and not head else 0:]
+        head = False
+    return found
+
+
+class Conformance:
+    """Of a program that `self.open()` connects to."""
+
+    def exchange(self, data):
+        """Everything that is answered until the connection ends."""
+        connection = self.open()
+        with connection:
+            connection.settimeout(20)
+            try:
+                connection.sendall(data)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # refused before it was read: the answer is there
+            answers = b""
+            try:
+                while more := connection.recv(65536):
+                    answers += more
+            except ConnectionResetError:
+                pass
+            return answers
+
+    def requests(self):
+        """How many requests were executed before this one."""
+        return int(re.search(self.counted + rb" (\d+)", self.exchange(METRICS))[1]) - 1
+
+    def test_all_cases(self):
+        self.assertGreater(len(CASES), 150)
+        for case in CASES:
+            with self.subTest(case["name"]):
+                before = self.requests()
+                closes = case["closes"]
+                answers = self.exchange(bytes_of(case) + (b"" if closes else LAST))
+                expected = case["statuses"] + ([] if closes else [200])
+                self.assertEqual(statuses_of(answers, case.get("head", False)), expected)
+                # Every request but those of the transport itself, and the one for the metrics.
+                executed = [status for status in expected if status in (200, 405)]
+                self.assertEqual(self.requests() - before, len(executed) + 1)
+
+
+class Agent(Conformance, AgentTest):
+    counted = rb"\nharpe_agent_http_requests_total"
+
+    def setUp(self):
+        super().setUp()
+        self.start()
+
+    def open(self):
+        return self.connect()
+
+
+class Server(Conformance, ServerTest):
+    counted = rb"\nharpe_server_http_requests_total"
+
+    def setUp(self):
+        super().setUp()
+        self.start()
+
+    def open(self):
+        host, port = self.address.rsplit(":", 1)
+        return socket.create_connection((host, int(port)))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    ServerTest.harpe = pathlib.Path(sys.argv[1]).resolve()
+    agent_process.run(sys.argv[1])
