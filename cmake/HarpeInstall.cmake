@@ -30,6 +30,7 @@ if(TARGET harpe)
   install(TARGETS harpe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR})
   install(FILES ${PROJECT_SOURCE_DIR}/packaging/systemd/harpe-agent.service
-                ${PROJECT_SOURCE_DIR}/packaging/systemd/harpe-agent.socket DESTINATION lib/systemd/system)
+                ${PROJECT_SOURCE_DIR}/packaging/systemd/harpe-agent.socket
+                ${PROJECT_SOURCE_DIR}/packaging/systemd/harpe-server.service DESTINATION lib/systemd/system)
   install(FILES ${PROJECT_SOURCE_DIR}/packaging/agent.toml DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endif()

@@ -1,21 +1,33 @@
 #!/bin/sh
-# The service files are right for systemd, expose little, and the example policy is one that the agent
-# takes. Usage: agent_unit_test.sh SOURCE_DIR HARPE
+# The service files are right for systemd, expose little and limit memory, and the example policy is one
+# that the agent takes. Usage: agent_unit_test.sh SOURCE_DIR HARPE
 set -eu
 source=$1
 harpe=$2
 command -v systemd-analyze >/dev/null || { echo "systemd-analyze is missing"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-sed "s|/usr/bin/harpe |$harpe |" "$source/packaging/systemd/harpe-agent.service" >"$folder/harpe-agent.service"
+for service in harpe-agent harpe-server; do
+  sed "s|/usr/bin/harpe |$harpe |" "$source/packaging/systemd/$service.service" >"$folder/$service.service"
+  grep -q "^MemoryMax=[0-9]*[MG]$" "$folder/$service.service"
+done
 cp "$source/packaging/systemd/harpe-agent.socket" "$folder"
-systemd-analyze verify --man=no "$folder/harpe-agent.service" "$folder/harpe-agent.socket" >"$folder/said" 2>&1 || {
+systemd-analyze verify --man=no "$folder/harpe-agent.service" "$folder/harpe-agent.socket" \
+  "$folder/harpe-server.service" >"$folder/said" 2>&1 || {
   cat "$folder/said"
   exit 1
 }
-if grep harpe-agent "$folder/said"; then exit 1; fi
-# Exposure of at most 3.0 of 10.
-systemd-analyze security --offline=true --threshold=30 "$folder/harpe-agent.service" | tail -1
+if grep "harpe-agent\|harpe-server" "$folder/said"; then exit 1; fi
+# Exposure, of 10.
+limit_exposure() {
+  systemd-analyze security --offline=true --threshold="$2" "$folder/$1.service" >"$folder/said" || {
+    cat "$folder/said"
+    exit 1
+  }
+  tail -1 "$folder/said"
+}
+limit_exposure harpe-agent 30   # 3.0
+limit_exposure harpe-server 20  # 2.0
 
 cp "$source/packaging/agent.toml" "$folder/agent.toml"
 chmod 600 "$folder/agent.toml"
