@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <limits>
 
@@ -31,7 +30,7 @@ int clamped(std::size_t size) {
 // Its own has signals sent to a process that writes to a peer which has gone.
 
 int socket_of(BIO* bio) {
-  return static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(bio)));
+  return *static_cast<const int*>(BIO_get_data(bio));
 }
 
 int write_to_socket(BIO* bio, const char* data, int size) {
@@ -110,7 +109,8 @@ void ByteStream::begin_tls(SSL_CTX* context) {
   SSL_set_mode(tls_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                SSL_MODE_RELEASE_BUFFERS);
   BIO* bio = BIO_new(socket_method());
-  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(socket_.native_handle())));
+  descriptor_ = socket_.native_handle();
+  BIO_set_data(bio, &descriptor_);
   BIO_set_init(bio, 1);
   SSL_set_bio(tls_.get(), bio, bio);
 }

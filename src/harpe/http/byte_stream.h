@@ -75,6 +75,7 @@ class ByteStream {
   State state_of(int returned);
 
   Socket socket_;
+  int descriptor_ = -1;  ///< of the socket, for what is below TLS
   std::unique_ptr<SSL, FreeTls> tls_;
   std::string failure_;
 };
