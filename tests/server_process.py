@@ -53,10 +53,10 @@ class ServerTest(unittest.TestCase):
         self.store = f"sqlite:{self.folder}/harpe.db"
         self.server = None
 
-    def start(self, *options):
+    def start(self, *options, **how):
         self.server = subprocess.Popen(
             [self.harpe, "serve", "--tcp", "127.0.0.1:0", "--store", self.store, "--log", self.folder / "log", *options],
-            stderr=subprocess.PIPE, text=True)
+            stderr=subprocess.PIPE, text=True, **how)
         self.addCleanup(self.stop)
         said = ""
         while "listening on" not in said:

@@ -4,9 +4,13 @@ Usage: server_test.py HARPE"""
 
 import datetime
 import json
+import os
+import resource
+import socket
 import subprocess
 import sys
 import threading
+import unittest
 
 import contract
 import server_process
@@ -129,6 +133,48 @@ class Commands(ServerTest):
         slash = self.ask("PUT", "/v1/jobs/k/", specification())
         self.assertEqual(slash.status, 404)
         self.assertIn("slash", slash.json()["error"]["message"])
+
+
+class Room(ServerTest):
+    """A server that may have few files open."""
+
+    FILES, CONNECTIONS = 100, 50
+
+    def connect(self):
+        host, port = self.address.rsplit(":", 1)
+        connection = socket.create_connection((host, int(port)), timeout=60)
+        self.addCleanup(connection.close)
+        return connection
+
+    @unittest.skipIf(os.environ.get("HARPE_SANITIZE"), "sanitizers need files of their own")
+    def test_connections_fit_open_files(self):
+        def few_files():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.FILES // 2, self.FILES))
+
+        self.start(preexec_fn=few_files)
+        said = (self.folder / "log").read_text()
+        self.assertIn(f"holds {self.CONNECTIONS} connections at once, for {self.CONNECTIONS // 2} ranks with two each: "
+                      f"more need more open files than the {self.FILES}", said)
+        # A job with more ranks than that is told so; others are not.
+        spec = specification(data=self.CONNECTIONS)
+        self.assertIn(f"connections for {self.CONNECTIONS // 2}", self.good("PUT", "/v1/jobs/large", spec)["notice"])
+        self.assertNotIn("notice", self.good("PUT", "/v1/jobs/small", specification()))
+
+        held = []
+        for _ in range(self.CONNECTIONS):
+            held.append(self.connect())
+            held[-1].sendall(b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertTrue(held[-1].recv(65536).startswith(b"HTTP/1.1 200 "))
+        refused = self.ask("GET", "/v1/jobs")
+        self.assertEqual((refused.status, refused.headers["Retry-After"]), (503, "5"))
+        self.assertIn("as many connections as this server", refused.json()["error"]["message"])
+        self.assertIn("--connections", (self.folder / "log").read_text())
+        # How it is can be asked all the time.
+        for _ in range(5):
+            self.assertEqual(self.good("GET", "/health")["status"], "ok")
+            self.assertEqual(self.ask("GET", "/metrics").status, 200)
+        held.pop().close()
+        self.wait_for(lambda: self.ask("GET", "/v1/jobs").status == 200)
 
 
 class Contract(ServerTest):

@@ -31,8 +31,8 @@ constexpr Seconds kTick{1};
 /// One for its requests, one for the events that it listens to.
 constexpr std::size_t kConnectionsOfARank = 2;
 constexpr std::size_t kMostConnections = kConnectionsOfARank * kMaxRanks;
-/// Of the store, the log, sockets that are listened on, and kept connections to other servers.
-constexpr std::size_t kOtherFiles = 512;
+/// Of the store, the log and sockets that are listened on; kept connections to other servers.
+constexpr std::size_t kOtherFiles = 64, kFilesOfServers = 448;
 constexpr Seconds kPrunePeriod{3600};
 constexpr Seconds kLookAround{2};
 constexpr Seconds kPeerTimeout{5};
@@ -53,7 +53,8 @@ std::function<Seconds()> wall_clock() {
 void fit_connections(HttpLimits& limits, bool shared, ServerLog& log) {
   const std::uint64_t files = raise_file_limit();
   // Where several servers share jobs, each request may be handed on over another connection.
-  const std::size_t fit = connections_within(files, kOtherFiles + limits.reserve, shared ? 2 : 1);
+  const std::size_t others = kOtherFiles + (shared ? kFilesOfServers : 0) + limits.reserve;
+  const std::size_t fit = connections_within(files, others, shared ? 2 : 1);
   const std::size_t wanted = limits.connections > 0 ? limits.connections : kMostConnections;
   limits.connections = std::min(wanted, fit);
   std::string line = "holds " + std::to_string(limits.connections) + " connections at once, for " +
