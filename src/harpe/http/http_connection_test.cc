@@ -328,6 +328,21 @@ TEST(HttpConnection, HoldsNoMoreBytesThanItMay) {
               AllOf(HasSubstr(" 200 "), SizeIs(::testing::Gt(900'000U))));
 }
 
+TEST(HttpConnection, HoldsNoMoreOfEventsThanItMay) {
+  HttpLimits limits = patient();
+  limits.buffered = 100'000;
+  Server server(limits);
+  LocalClient first(server.port(), 4096), second(server.port(), 4096);
+  for (LocalClient* client : {&first, &second}) {
+    client->send("GET /events?60000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    client->read_until("\r\n\r\n");
+  }
+  // Where neither reads, there is room for the events of one.
+  while (server->connections() > 1) std::this_thread::yield();
+  EXPECT_EQ(server.listeners(), 1);
+  EXPECT_LE(server->buffered(), 60'100U);
+}
+
 TEST(HttpConnection, KeepsLittleOfWhatIsSentAhead) {
   Server server;
   LocalClient client(server.port());
