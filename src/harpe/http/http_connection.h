@@ -83,6 +83,17 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   enum class Next : unsigned char { kRead, kLinger };
   using Late = void (Connection::*)();
 
+  /// Bytes read at once where no body is known to follow: what is left of them waits in memory.
+  static constexpr std::size_t kPiece = ByteBudget::kFree / 2;
+  /// Bytes read before others have their turn.
+  static constexpr std::size_t kInARow = 1024 * 1024;
+  static constexpr const char* kTooManyBytes =
+      "the server holds as many bytes of requests and answers as it may";
+
+  static std::chrono::nanoseconds duration(Seconds seconds) {
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds.value * 1e9));
+  }
+
   void arm(Clock::time_point time, Late late);
   void arm(Seconds time, Late late);
   void disarm();

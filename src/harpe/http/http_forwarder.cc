@@ -1,7 +1,6 @@
 #include "harpe/http/http_forwarder.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -18,6 +17,7 @@
 
 #include "harpe/http/byte_budget.h"
 #include "harpe/http/byte_stream.h"
+#include "harpe/http/forwarded_events.h"
 #include "harpe/http/http_answer_reader.h"
 
 namespace harpe {
@@ -69,49 +69,6 @@ std::string text_of(const HttpRequest& request, const Target& target, const std:
   text += "Content-Length: " + std::to_string(request.body.size()) + "\r\n\r\n";
   return text + request.body;
 }
-
-/// Events of another server, as they come: no more is read than what has been taken. The connection
-/// that listens owns this: when it goes, so does the stream.
-class ForwardedEvents final : public EventStream,
-                              public std::enable_shared_from_this<ForwardedEvents> {
- public:
-  ForwardedEvents(std::shared_ptr<ByteStream> stream, std::string begun)
-      : stream_(std::move(stream)), unread_(std::move(begun)) {}
-
-  void start(std::function<void()> wake) override {
-    wake_ = std::move(wake);
-    wake_();
-  }
-
-  std::string take() override {
-    if (!unread_.empty()) return std::exchange(unread_, {});
-    if (ended_ || waits_) return {};
-    std::array<char, 16 * 1024> buffer;  // NOLINT(*-member-init): read before it is used
-    const ByteStream::Moved moved = stream_->read(buffer.data(), buffer.size());
-    if (moved.state == ByteStream::State::kDone) return {buffer.data(), moved.bytes};
-    ended_ = moved.state == ByteStream::State::kEnd || moved.state == ByteStream::State::kFailed;
-    if (!ended_) wait(moved.state);
-    return {};
-  }
-
-  bool ended() const override { return ended_; }
-
- private:
-  void wait(ByteStream::State state) {
-    waits_ = true;
-    stream_->when(state, [weak = weak_from_this()] {
-      const auto self = weak.lock();
-      if (self == nullptr) return;
-      self->waits_ = false;
-      self->wake_();
-    });
-  }
-
-  std::shared_ptr<ByteStream> stream_;
-  std::string unread_;
-  std::function<void()> wake_;
-  bool waits_ = false, ended_ = false;
-};
 
 }  // namespace
 

@@ -367,8 +367,9 @@ TEST(HttpForwarder, EndsWithItsServersWhateverIsUnderWay) {
       std::vector<std::unique_ptr<LocalClient>> clients;
       auto other = std::make_unique<LocalServer>(
           [&](const HttpRequest& request, Reply reply) {
-            if (request.path == "/later") never.push_back(std::move(reply));
-            if (request.path.ends_with("/events")) {
+            if (request.path == "/later") {
+              never.push_back(std::move(reply));
+            } else if (request.path.ends_with("/events")) {
               reply(
                   {.content_type = "text/event-stream", .stream = std::make_shared<Endless>(gone)});
             } else if (request.path == "/large") {
