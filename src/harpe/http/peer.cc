@@ -1,5 +1,6 @@
 #include "harpe/http/peer.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
+#include "harpe/base/unique_fd.h"
 
 namespace harpe {
 namespace {
@@ -17,6 +19,24 @@ namespace {
 Error failure(const char* what, int error) {
   return Error::of(ErrorCode::kUnavailable,
                    std::string(what) + ": " + std::generic_category().message(error));
+}
+
+/// SO_PEERPIDFD (Linux 6.5): the process that connected, whatever has its number by now.
+constexpr int kPeerPidFd = 77;
+
+/// When the process that connected started; 0 where it has ended. A kernel that cannot name the
+/// process but by its number is believed.
+std::uint64_t start_of_peer(int socket, std::int64_t pid) {
+  int descriptor = -1;
+  socklen_t size = sizeof descriptor;
+  const bool named = ::getsockopt(socket, SOL_SOCKET, kPeerPidFd, &descriptor, &size) == 0;
+  if (!named && errno != ENOPROTOOPT) return 0;
+  const UniqueFd process(named ? descriptor : -1);
+  const std::uint64_t start = start_of_process(pid).value_or(0);
+  // A process that is still there has kept its number while it was looked at. A negative descriptor
+  // is skipped.
+  pollfd ended{process.get(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) == 0 ? start : 0;
 }
 
 }  // namespace
@@ -62,7 +82,7 @@ Result<Peer> peer_of_socket(int socket) {
   }
   groups.resize(size / sizeof(gid_t));
   peer.groups.insert(peer.groups.end(), groups.begin(), groups.end());
-  peer.start_ticks = start_of_process(peer.pid).value_or(0);
+  peer.start_ticks = start_of_peer(socket, peer.pid);
   return peer;
 }
 

@@ -24,7 +24,8 @@ struct Peer {
 };
 
 /// The process that connected `socket`: user, all its groups, number and start time. The process
-/// may have ended since (`start_ticks` is 0 then).
+/// may have ended since (`start_ticks` is 0 then), also where another has its number already;
+/// kernels before 6.5 cannot tell those apart.
 Result<Peer> peer_of_socket(int socket);
 
 /// When a process started, in clock ticks since the machine started; nullopt when there is none.
