@@ -1,5 +1,6 @@
 #include "harpe/hw/device.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -31,6 +32,15 @@ Error Gpu::not_supported(const std::string& what) const {
       identity().name + " (GPU " + std::to_string(identity().index) + ") does not support " + what);
 }
 
+std::filesystem::path Gpu::owner_lock() const {
+  const GpuIdentity& gpu = identity();
+  std::string name = !gpu.uuid.empty()  ? gpu.uuid
+                     : !gpu.pci.empty() ? gpu.pci
+                                        : gpu.backend + "-" + std::to_string(gpu.index);
+  // What a driver says is no path.
+  std::ranges::replace(name, '/', '_');
+  return std::filesystem::path("/run/harpe/locks") / (name + ".lock");
+}
 Result<Joules> Gpu::total_energy() {
   return not_supported("reading its energy");
 }

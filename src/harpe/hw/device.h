@@ -10,6 +10,7 @@
 /// `kNoPermission` with the remedy; a device that went away, `kUnavailable`.
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -71,6 +72,11 @@ class Gpu {
   virtual const GpuIdentity& identity() const = 0;
   /// Gives it its place among the GPUs of all backends. For `open_devices`.
   virtual void set_index(int /*index*/) {}
+  /// A file that whoever sets this GPU for others holds locked (flock), the same for all processes
+  /// of the machine; several GPUs may have one. Empty: no other process has this GPU.
+  virtual std::filesystem::path owner_lock() const;
+  /// The device file through which programs compute on it alone; empty: none is known.
+  virtual std::filesystem::path device_file() const { return {}; }
 
   /// Energy since the driver was loaded. Advances in steps (about 100 ms on data-centre GPUs).
   virtual Result<Joules> total_energy();

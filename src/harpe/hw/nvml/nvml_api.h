@@ -104,6 +104,7 @@ struct NvmlApi {
   int (*pci_info)(NvmlDevice, NvmlPciInfo*) = nullptr;
   int (*mig_mode)(NvmlDevice, unsigned* current, unsigned* pending) = nullptr;
   int (*cores)(NvmlDevice, unsigned*) = nullptr;
+  int (*minor_number)(NvmlDevice, unsigned*) = nullptr;  ///< N of /dev/nvidiaN
   int (*architecture)(NvmlDevice, unsigned*) = nullptr;
 
   int (*total_energy)(NvmlDevice, unsigned long long* mj) = nullptr;

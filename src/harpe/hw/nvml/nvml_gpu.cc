@@ -118,6 +118,10 @@ void NvmlGpu::read_identity() {
   unsigned mig = 0;
   unsigned pending = 0;
   identity_.is_mig = call("MIG", api().mig_mode, &mig, &pending).ok() && mig == 1;
+  unsigned minor_number = 0;
+  if (call("minor number", api().minor_number, &minor_number).ok()) {
+    device_file_ = "/dev/nvidia" + std::to_string(minor_number);
+  }
   unsigned cores = 0;
   unsigned highest = 0;
   if (call("cores", api().cores, &cores).ok() &&

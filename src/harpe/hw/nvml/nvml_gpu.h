@@ -29,6 +29,7 @@ class NvmlGpu final : public Gpu {
   const GpuIdentity& identity() const override { return identity_; }
   void set_index(int index) override { identity_.index = index; }
   PowerScope power_scope() const override { return scope_; }
+  std::filesystem::path device_file() const override { return device_file_; }
 
   Result<Joules> total_energy() override;
   Result<Watts> instant_power() override;
@@ -71,6 +72,7 @@ class NvmlGpu final : public Gpu {
   std::shared_ptr<const NvmlLibrary> nvml_;
   NvmlDevice device_;
   GpuIdentity identity_;
+  std::filesystem::path device_file_;
   PowerScope scope_ = PowerScope::kGpu;
   bool has_instant_field_ = false;
   bool has_average_field_ = false;

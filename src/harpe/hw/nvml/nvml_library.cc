@@ -34,6 +34,7 @@ NvmlApi find_functions(void* library) {
   load(api.pci_info, {"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2"});
   load(api.mig_mode, {"nvmlDeviceGetMigMode"});
   load(api.cores, {"nvmlDeviceGetNumGpuCores"});
+  load(api.minor_number, {"nvmlDeviceGetMinorNumber"});
   load(api.architecture, {"nvmlDeviceGetArchitecture"});
   load(api.total_energy, {"nvmlDeviceGetTotalEnergyConsumption"});
   load(api.power_usage, {"nvmlDeviceGetPowerUsage"});

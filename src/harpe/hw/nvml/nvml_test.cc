@@ -32,6 +32,8 @@ TEST(Nvml, ReadsIdentityAndEveryValue) {
   EXPECT_EQ(gpu.identity().pci, "0001:c1:1f.0");
   EXPECT_EQ(gpu.identity().backend, "nvml");
   EXPECT_FALSE(gpu.identity().is_mig);
+  EXPECT_EQ(gpu.device_file(), "/dev/nvidia7");
+  EXPECT_EQ(gpu.owner_lock(), "/run/harpe/locks/GPU-7a5e0001-0000-0000-0000-000000000000.lock");
   EXPECT_DOUBLE_EQ(gpu.identity().speed, 10752.0 * 1740);
   EXPECT_DOUBLE_EQ(gpu.total_energy()->value, 123.456);
   EXPECT_DOUBLE_EQ(gpu.instant_power()->value, 251);

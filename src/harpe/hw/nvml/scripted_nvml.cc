@@ -162,6 +162,10 @@ int nvmlDeviceGetNumGpuCores(void*, unsigned* cores) {
   *cores = 10752;
   return answer("nvmlDeviceGetNumGpuCores");
 }
+int nvmlDeviceGetMinorNumber(void*, unsigned* number) {
+  *number = 7;
+  return answer("nvmlDeviceGetMinorNumber");
+}
 int nvmlDeviceGetMaxClockInfo(void*, unsigned, unsigned* mhz) {
   *mhz = 1740;
   return answer("nvmlDeviceGetMaxClockInfo");

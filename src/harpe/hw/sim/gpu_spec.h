@@ -51,8 +51,9 @@ struct SwitchLatency {
 
 struct SimulatedGpuSpec {
   std::string name, uuid, pci;
-  std::uint64_t seed = 0;  ///< of this GPU: its sensors and latencies follow from it
-  GpuModel gpu;            ///< its power limit is the factory's
+  std::string device_file;  ///< through which programs would compute on it; empty: none
+  std::uint64_t seed = 0;   ///< of this GPU: its sensors and latencies follow from it
+  GpuModel gpu;             ///< its power limit is the factory's
   double idle_power_w = 0;
   double lowest_limit_w = 0, highest_limit_w = 0;
   /// A limit that somebody else holds, such as the board's controller.

@@ -1,6 +1,8 @@
 #include "harpe/hw/sim/simulated_gpu.h"
 
+#include <cerrno>
 #include <cmath>
+#include <csignal>
 
 namespace harpe {
 
@@ -13,6 +15,11 @@ SimulatedGpu::SimulatedGpu(std::shared_ptr<SimulationCore> core, int index)
                .backend = "sim",
                .is_mig = spec().mig,
                .speed = static_cast<double>(spec().cores) * spec().gpu.max_clock.value};
+}
+
+std::filesystem::path SimulatedGpu::owner_lock() const {
+  const std::filesystem::path& state = core_->state_file();
+  return state.empty() ? state : std::filesystem::path(state.string() + ".lock");
 }
 
 template <class T, class Reading>
@@ -85,6 +92,16 @@ Result<EventReasons> SimulatedGpu::event_reasons() {
 
 Result<bool> SimulatedGpu::persistence_mode() {
   return read<bool>([](const auto& state) { return state.persistence; });
+}
+
+Result<std::vector<std::int64_t>> SimulatedGpu::processes() {
+  const auto state = core_->read(index_);
+  if (!state) return state.error();
+  std::vector<std::int64_t> processes;
+  for (const int pid : state->process) {
+    if (pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM)) processes.push_back(pid);
+  }
+  return processes;
 }
 
 Status SimulatedGpu::set_locked_clocks(ClockDomain domain, ClockRange range) {

@@ -14,6 +14,8 @@ class SimulatedGpu final : public Gpu {
   SimulatedGpu(std::shared_ptr<SimulationCore> core, int index);
 
   const GpuIdentity& identity() const override { return identity_; }
+  std::filesystem::path owner_lock() const override;
+  std::filesystem::path device_file() const override { return spec().device_file; }
   Result<Joules> total_energy() override;
   Result<Watts> instant_power() override;
   Result<Watts> average_power() override;
@@ -28,6 +30,7 @@ class SimulatedGpu final : public Gpu {
   Result<double> utilisation() override;
   Result<EventReasons> event_reasons() override;
   Result<bool> persistence_mode() override;
+  Result<std::vector<std::int64_t>> processes() override;
   Status set_locked_clocks(ClockDomain domain, ClockRange range) override;
   Status reset_locked_clocks(ClockDomain domain) override;
   Status set_power_limit(Watts limit) override;

@@ -59,7 +59,8 @@ Result<std::shared_ptr<SimulationCore>> open_simulation(const std::filesystem::p
   auto memory = StateMemory::open_shared(
       file, initial_states(*config), {digest, system_clock().now().ns}, config->shared_by_everyone);
   if (!memory) return memory.error();
-  return std::make_shared<SimulationCore>(*std::move(config), *std::move(memory), system_clock());
+  return std::make_shared<SimulationCore>(*std::move(config), *std::move(memory), system_clock(),
+                                          file);
 }
 
 Result<std::shared_ptr<Simulation>> Simulation::open(const std::filesystem::path& config) {

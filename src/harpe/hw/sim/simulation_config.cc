@@ -62,6 +62,8 @@ class GpuReader {
     spec_ = found.value_or(*catalogue_gpu("a100-sxm"));
     const auto count = fields_.integer("count", 1, kMaxSimulatedGpus);
     if (auto name = fields_.text("name")) spec_.name = name->substr(0, 63);
+    // The number of the GPU follows.
+    if (auto prefix = fields_.text("device_file_prefix")) spec_.device_file = *prefix;
     read_clocks();
     read_power();
     read_heat();
@@ -204,6 +206,7 @@ class GpuReader {
     spec.seed = mixed(seed, 0, static_cast<std::uint64_t>(index));
     spec.uuid = uuid_of(spec.seed);
     spec.pci = pci_of(index);
+    if (!spec.device_file.empty()) spec.device_file += std::to_string(index);
     const auto phase = [&](Purpose purpose, std::int64_t period) {
       return static_cast<std::int64_t>(uniform(mixed(spec.seed, purpose, 0)) *
                                        static_cast<double>(period));

@@ -125,8 +125,11 @@ class SimulatedCpu final : public Cpu {
 }  // namespace
 
 SimulationCore::SimulationCore(SimulationConfig config, std::unique_ptr<StateMemory> memory,
-                               Clock& clock)
-    : config_(std::move(config)), memory_(std::move(memory)), clock_(clock) {}
+                               Clock& clock, std::filesystem::path state_file)
+    : config_(std::move(config)),
+      memory_(std::move(memory)),
+      clock_(clock),
+      state_file_(std::move(state_file)) {}
 
 std::unique_ptr<Gpu> SimulationCore::gpu(int index) {
   return std::make_unique<SimulatedGpu>(shared_from_this(), index);

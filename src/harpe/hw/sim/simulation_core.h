@@ -17,7 +17,9 @@ namespace harpe {
 class SimulationCore final : public Simulation,
                              public std::enable_shared_from_this<SimulationCore> {
  public:
-  SimulationCore(SimulationConfig config, std::unique_ptr<StateMemory> memory, Clock& clock);
+  /// \param state_file  where its memory lies; empty: with this process alone
+  SimulationCore(SimulationConfig config, std::unique_ptr<StateMemory> memory, Clock& clock,
+                 std::filesystem::path state_file = {});
 
   int gpus() const override { return static_cast<int>(config_.gpus.size()); }
   Instant began() const override { return {memory_->epoch_ns()}; }
@@ -29,6 +31,7 @@ class SimulationCore final : public Simulation,
   SimulatedWork model_work(int gpu, Seconds at_highest, double memory_bound) const override;
   Seconds switch_latency(int gpu, Megahertz from, Megahertz to) const override;
 
+  const std::filesystem::path& state_file() const { return state_file_; }
   const SimulatedGpuSpec& spec(int gpu) const {
     return config_.gpus[static_cast<std::size_t>(gpu)];
   }
@@ -54,6 +57,7 @@ class SimulationCore final : public Simulation,
   SimulationConfig config_;
   std::unique_ptr<StateMemory> memory_;
   Clock& clock_;
+  const std::filesystem::path state_file_;
 };
 
 /// Opens the shared simulation of a file, as `Simulation::open`.
