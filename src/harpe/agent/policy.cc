@@ -2,8 +2,6 @@
 
 #include <grp.h>
 #include <pwd.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -14,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "harpe/agent/trusted_file.h"
 #include "harpe/base/fields.h"
-#include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/base/toml.h"
 
@@ -33,10 +31,12 @@ struct Policy::Rule {
   std::vector<std::string> addresses;  ///< UUIDs and PCI addresses, lower case
 
   Allowance allowance;
+  Proofs requires_proofs;
 
   static Rule read(const JsonValue& entry, Faults& faults);
   void read_who(Fields& fields, Faults& faults);
   void read_gpus(Fields& fields, Faults& faults);
+  void read_requires(Fields& fields, Faults& faults);
 
   bool names_process(const Peer& peer) const {
     if (peer.uid < 0) return false;
@@ -167,27 +167,6 @@ bool has_scope(const Peer& peer, std::string_view scope) {
   return std::ranges::find(peer.scopes, scope) != peer.scopes.end();
 }
 
-/// Why others than root and this process's user could change what lies at `path`; empty: they
-/// cannot. Directories where only owners may rename (sticky) are safe for what they hold.
-std::string why_not_trusted(const fs::path& path, bool is_directory) {
-  struct stat status{};
-  if (::lstat(path.c_str(), &status) != 0) {
-    return "cannot be looked at: " + std::generic_category().message(errno);
-  }
-  if (!is_directory && !S_ISREG(status.st_mode)) return "is not a regular file";
-  if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
-    return "belongs to user " + std::to_string(status.st_uid) + ", who could change the policy";
-  }
-  if (is_directory && (status.st_mode & S_ISVTX) != 0) return {};
-  if ((status.st_mode & S_IWOTH) != 0) {
-    return "can be written by everybody; take that away (chmod o-w)";
-  }
-  if ((status.st_mode & S_IWGRP) != 0) {
-    return "can be written by its group; take that away (chmod g-w)";
-  }
-  return {};
-}
-
 }  // namespace
 
 void Policy::Rule::read_who(Fields& fields, Faults& faults) {
@@ -229,6 +208,27 @@ void Policy::Rule::read_gpus(Fields& fields, Faults& faults) {
        [&](std::int64_t index) { return indices.push_back(index), std::string(); });
 }
 
+void Policy::Rule::read_requires(Fields& fields, Faults& faults) {
+  const auto proof = [&](const std::string& name) -> std::string {
+    if (name == "device") return requires_proofs.add({Proof::kDevice}), "";
+    if (name == "computing") return requires_proofs.add({Proof::kComputing}), "";
+    return in_quotes(name) + " is neither \"device\" nor \"computing\"";
+  };
+  each(fields, "requires", faults, proof,
+       [](std::int64_t) { return std::string("expected \"device\" or \"computing\""); });
+  if (requires_proofs.empty()) return;
+  if (allowance.read) {
+    fields.fault("read",
+                 "give the right to read an entry without requires: that is not proven for "
+                 "each reading");
+  }
+  if (every_token || !tokens.empty()) {
+    fields.fault("tokens",
+                 "nothing can be proven of the holder of a token; give tokens an entry "
+                 "without requires");
+  }
+}
+
 Policy::Rule Policy::Rule::read(const JsonValue& entry, Faults& faults) {
   const std::size_t faults_before = faults.count();
   Fields fields(entry, "an [[allow]] entry", faults);
@@ -236,6 +236,7 @@ Policy::Rule Policy::Rule::read(const JsonValue& entry, Faults& faults) {
   rule.read_who(fields, faults);
   rule.read_gpus(fields, faults);
   rule.allowance = read_allowance(fields);
+  rule.read_requires(fields, faults);
   fields.finish();
   if (faults.count() != faults_before) return rule;
   const auto has = [&](const char* key) { return entry.find(key) != nullptr; };
@@ -260,9 +261,14 @@ Result<Policy> Policy::parse(std::string_view text, const std::string& file) {
   for (const JsonValue* entry : fields.objects("allow")) {
     rules->push_back(Rule::read(*entry, faults));
   }
+  Policy policy;
+  if (const JsonValue* audit = fields.any("audit")) {
+    Fields table(*audit, "[audit]", faults);
+    policy.goes_on_without_audit_ = table.word("when_full", {"deny", "allow"}).value_or(0) == 1;
+    table.finish();
+  }
   fields.finish();
   if (!faults.empty()) return Error::invalid(std::move(faults));
-  Policy policy;
   policy.rules_ = std::move(rules);
   return policy;
 }
@@ -273,11 +279,9 @@ Result<Policy> Policy::read(const fs::path& path) {
   if (error) return Error::io(path.string(), "cannot read the policy: " + error.message());
   Faults faults;
   bool others = false;  // own what lies there
-  for (fs::path at = file;; at = at.parent_path()) {
-    const std::string reason = why_not_trusted(at, at != file);
-    if (!reason.empty()) faults.add(at.string() + " " + reason);
-    others |= reason.starts_with("belongs to");
-    if (at == at.root_path()) break;
+  for (const std::string& reason : why_not_trusted(file)) {
+    faults.add(reason);
+    others |= reason.find(" belongs to user ") != std::string::npos;
   }
   if (others) {
     faults.add("copy the policy to where root alone can write: sudo install -D -m 644 " +
@@ -286,17 +290,17 @@ Result<Policy> Policy::read(const fs::path& path) {
   if (!faults.empty()) {
     return Error{ErrorCode::kNoPermission, faults.take()};
   }
-  constexpr std::uint64_t kLargest = 1 << 20;
-  auto text = read_file(file, kLargest);
+  constexpr std::size_t kLargest = 1 << 20;
+  auto text = read_trusted(file, kLargest);
   if (!text) return std::move(text).error();
   return parse(*text, path.string());
 }
 
-Allowance Policy::allowance(const Peer& peer, const GpuIdentity& gpu) const {
+Allowance Policy::allowance(const Peer& peer, const GpuIdentity& gpu, Proofs proven) const {
   Allowance allowed;
   if (rules_ == nullptr) return allowed;
   for (const Rule& rule : *rules_) {
-    if (!rule.covers(gpu)) continue;
+    if (!rule.covers(gpu) || !proven.has_all(rule.requires_proofs)) continue;
     if (rule.names_process(peer)) add_allowed(rule.allowance, true, true, allowed);
     if (rule.names_token(peer)) {
       add_allowed(rule.allowance, has_scope(peer, "gpu-read"), has_scope(peer, "gpu-control"),
@@ -304,6 +308,41 @@ Allowance Policy::allowance(const Peer& peer, const GpuIdentity& gpu) const {
     }
   }
   return allowed;
+}
+
+Proofs Policy::required(const Peer& peer, const GpuIdentity& gpu) const {
+  Proofs required;
+  if (rules_ == nullptr) return required;
+  for (const Rule& rule : *rules_) {
+    if (rule.covers(gpu) && rule.names_process(peer)) required.add(rule.requires_proofs);
+  }
+  return required;
+}
+
+Proofs Policy::required() const {
+  Proofs required;
+  if (rules_ == nullptr) return required;
+  for (const Rule& rule : *rules_) required.add(rule.requires_proofs);
+  return required;
+}
+
+bool Policy::goes_on_without_audit() const {
+  return goes_on_without_audit_;
+}
+
+std::string text_of(Proofs proofs) {
+  std::string text;
+  const auto add = [&text](const char* what) {
+    text += (text.empty() ? "" : ", and ") + std::string(what);
+  };
+  if (proofs.has(Proof::kDevice)) {
+    add("its cgroup or the owner of the device file gives it that GPU and keeps others from it "
+        "(requires = device)");
+  }
+  if (proofs.has(Proof::kComputing)) {
+    add("a process of that user, and none of another, computes on it (requires = computing)");
+  }
+  return text;
 }
 
 std::vector<std::string> Policy::gpus_not_among(const std::vector<GpuIdentity>& gpus) const {

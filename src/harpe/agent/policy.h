@@ -13,6 +13,10 @@
 ///   power_limit_w = [200, 400]
 ///   persistence_mode = true
 ///   max_lease_s = 3600           # how long one lease may last before it is renewed (the default)
+///   requires = ["device"]        # counts only for GPUs that are proven to be the client's
+///
+///   [audit]
+///   when_full = "deny"           # or "allow": what a log that cannot be written means for control
 ///
 /// What several entries allow to one peer adds up. An entry that names nobody, no GPU or no right
 /// is a fault. What an entry allows to a token counts only with the token's scope: "gpu-read" to
@@ -22,6 +26,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,6 +38,30 @@
 #include "harpe/hw/device.h"
 
 namespace harpe {
+
+/// Something that the kernel or the driver shows of a client and a GPU (gpu_proof.h).
+enum class Proof : unsigned char {
+  kDevice,    ///< the client may use the GPU's device file, and is kept from others
+  kComputing  ///< a process of the client's user computes on the GPU, and none of another user's
+};
+/// A set of them.
+class Proofs {
+ public:
+  constexpr Proofs() = default;
+  constexpr Proofs(std::initializer_list<Proof> proofs) {
+    for (const Proof proof : proofs) bits_ |= 1U << static_cast<unsigned>(proof);
+  }
+  constexpr bool empty() const { return bits_ == 0; }
+  constexpr bool has(Proof proof) const { return (bits_ & Proofs({proof}).bits_) != 0; }
+  constexpr bool has_all(Proofs other) const { return (bits_ & other.bits_) == other.bits_; }
+  constexpr void add(Proofs other) { bits_ |= other.bits_; }
+  friend constexpr bool operator==(Proofs, Proofs) = default;
+
+ private:
+  unsigned bits_ = 0;
+};
+/// "it is proven that its process may use that GPU's device file ... (requires = device)".
+std::string text_of(Proofs proofs);
 
 /// What one peer may do to one GPU. Default: nothing.
 struct Allowance {
@@ -61,7 +90,14 @@ class Policy {
   /// write (itself or the directories above it).
   static Result<Policy> read(const std::filesystem::path& path);
 
-  Allowance allowance(const Peer& peer, const GpuIdentity& gpu) const;
+  /// What all entries allow of which it is proven what they require.
+  Allowance allowance(const Peer& peer, const GpuIdentity& gpu, Proofs proven = {}) const;
+  /// What entries for this peer and GPU require.
+  Proofs required(const Peer& peer, const GpuIdentity& gpu) const;
+  /// What any entry requires of anybody.
+  Proofs required() const;
+  /// Whether control goes on while the audit log cannot be written.
+  bool goes_on_without_audit() const;
   /// GPUs that are named and are none of these, each once, as text; UUIDs in lower case.
   std::vector<std::string> gpus_not_among(const std::vector<GpuIdentity>& gpus) const;
   /// Whether the peer may read CPU energy and the metrics of the whole node: where it may read
@@ -71,6 +107,7 @@ class Policy {
  private:
   struct Rule;
   std::shared_ptr<const std::vector<Rule>> rules_;  ///< null: nothing is allowed
+  bool goes_on_without_audit_ = false;
 };
 
 }  // namespace harpe
