@@ -72,6 +72,7 @@ class AgentCrash : public ::testing::Test {
     options_.clock_socket = directory_ / "clock.sock";
     options_.minimum_dwell = 0_s;
     options_.prompt_owners = false;
+    options_.leases = {.per_user = 64, .per_second = 1e6, .at_once = 1e6};
     EXPECT_TRUE(write_file(directory_ / "sim.toml",
                            "state_file = \"" + (directory_ / "gpus").string() +
                                "\"\n[[gpu]]\nmodel = \"a100-sxm\"\ncount = 2\ncall_ms = 0.1\n"));

@@ -66,12 +66,18 @@ class FakeController final : public Controller {
 
   GpuReading& reading(int gpu) { return readings_[static_cast<std::size_t>(gpu)]; }
 
+  std::vector<std::string> troubles_now;
+
   std::vector<std::string> notices() const override { return {}; }
+  std::vector<std::string> troubles() const override { return troubles_now; }
   Status reopen_audit_log() override { return ok_status(); }
   const std::vector<GpuIdentity>& gpus() const override { return identities_; }
   const Policy& policy() const override { return policy_; }
   int cpus() const override { return cpus_; }
 
+  Allowance allowance(const Peer& peer, int gpu) const override {
+    return policy_.allowance(peer, identities_[static_cast<std::size_t>(gpu)]);
+  }
   Result<Lease> take(const Peer& peer, const LeaseRequest& request) override {
     for (const int gpu : request.gpus) {
       if (gpu < 0 || static_cast<std::size_t>(gpu) >= identities_.size()) {
@@ -107,8 +113,8 @@ class FakeController final : public Controller {
     done(removed > 0 ? ok_status()
                      : Status(Error::of(ErrorCode::kNotFound, "there is no such lease")));
   }
-  std::vector<Lease> leases(const Peer& /*peer*/) const override { return live; }
-  std::vector<Lease> holders(const Peer& peer, int gpu) const override {
+  std::vector<Lease> leases(const Peer& /*peer*/) override { return live; }
+  std::vector<Lease> holders(const Peer& peer, int gpu) override {
     if (!may_read(peer, gpu).ok()) return {};
     std::vector<Lease> found;
     for (const Lease& lease : live) {

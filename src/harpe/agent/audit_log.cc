@@ -1,15 +1,11 @@
 #include "harpe/agent/audit_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
 #include <ctime>
 #include <nlohmann/json.hpp>
-#include <system_error>
+#include <utility>
 
 #include "harpe/base/json_text.h"
 
@@ -17,12 +13,10 @@ namespace harpe {
 namespace {
 
 constexpr std::size_t kLeaseCharacters = 8;
-
-Error failure(const std::filesystem::path& path, const char* what, int error) {
-  return Error::io(path.string(), std::string(what) + ": " +
-                                      std::generic_category().message(error) +
-                                      "; nothing is changed without an audit log");
-}
+constexpr Seconds kRetry{1};  ///< of what could not be written
+constexpr const char* kTight =
+    "the disk of the audit log is full: refusals are counted and not written; leases and settings "
+    "are written to space that was reserved for them";
 
 /// The time of day in UTC with microseconds.
 std::string time_text() {
@@ -37,7 +31,8 @@ std::string time_text() {
          std::string(6 - std::min<std::size_t>(6, micros.size()), '0') + micros + "Z";
 }
 
-std::string line_of(const AuditEntry& entry) {
+/// All but the result, which comes last.
+nlohmann::ordered_json line_of(const AuditEntry& entry) {
   nlohmann::ordered_json line = {{"time", time_text()}, {"action", entry.action}};
   if (entry.peer.uid >= 0) line["uid"] = entry.peer.uid;
   if (entry.peer.pid > 0) line["pid"] = entry.peer.pid;
@@ -49,56 +44,148 @@ std::string line_of(const AuditEntry& entry) {
   add("gpu", entry.gpu);
   add("from", entry.from);
   add("to", entry.to);
-  if (!entry.changes.empty()) {
-    nlohmann::ordered_json changes = nlohmann::ordered_json::array();
-    for (const auto& [seconds, clock] : entry.changes) {
-      changes.push_back({std::round(seconds * 1e6) / 1e6, clock});
+  nlohmann::ordered_json changes = nlohmann::ordered_json::array();
+  const auto add_changes = [&changes](const auto& list) {
+    for (const auto& [seconds, what] : list) {
+      changes.push_back({std::round(seconds * 1e6) / 1e6, what});
     }
-    line["changes"] = std::move(changes);
-  }
-  add("result", entry.result);
+  };
+  add_changes(entry.changes);
+  add_changes(entry.settings);
+  if (!changes.empty()) line["changes"] = std::move(changes);
+  return line;
+}
+
+std::string text_of(nlohmann::ordered_json line, const std::string& result) {
+  if (!result.empty()) line["result"] = result;
   return json_line(line) + "\n";
+}
+
+/// By whom refusals are gathered.
+std::string user_of(const Peer& peer) {
+  return peer.uid >= 0 ? "uid " + std::to_string(peer.uid) : "token " + peer.token_subject;
+}
+
+void cut(std::string& text) {
+  if (text.size() > AuditLog::kLongestText) text.replace(AuditLog::kLongestText, text.npos, "...");
 }
 
 }  // namespace
 
-AuditLog::~AuditLog() {
-  if (file_ >= 0) ::close(file_);
-}
-
-Status AuditLog::open(const std::filesystem::path& path) {
-  {
-    const std::lock_guard lock(mutex_);
-    path_ = path;
-  }
-  return reopen();
+void AuditLog::open(std::unique_ptr<AuditSink> sink,
+                    std::function<void(const std::string&)> notice) {
+  const std::lock_guard lock(mutex_);
+  sink_ = std::move(sink);
+  notice_ = std::move(notice);
 }
 
 Status AuditLog::reopen() {
   const std::lock_guard lock(mutex_);
-  if (path_.empty()) return ok_status();
-  const int file = ::open(path_.c_str(),
-                          O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0640);
-  if (file < 0) return failure(path_, "cannot open the audit log", errno);
-  if (file_ >= 0) ::close(file_);
-  file_ = file;
-  torn_ = false;
-  return ok_status();
+  return sink_ == nullptr ? ok_status() : sink_->reopen();
+}
+
+void AuditLog::set_trouble(std::string trouble, bool failing) {
+  const bool changed = trouble.empty() != health_.trouble.empty() || failing != health_.failing;
+  health_.trouble = std::move(trouble);
+  failing_ = health_.failing = failing;
+  if (!changed || !notice_) return;
+  notice_(health_.trouble.empty() ? "the audit log is written again" : health_.trouble);
+}
+
+/// Writes a line, after one that tells of those that are missing before it. \param must  it is
+/// missing where it cannot be written; others are kept
+Status AuditLog::append(const std::string& line, bool must) {
+  std::string lines;
+  if (missing_ > 0) {
+    nlohmann::ordered_json gap = {
+        {"time", time_text()}, {"action", "audit_log"}, {"count", missing_}};
+    lines = text_of(std::move(gap), "failed: so many lines could not be written");
+  }
+  lines += line;
+  Status status = lines.empty() ? ok_status() : sink_->append(lines);
+  if (status) {
+    missing_ = 0;
+    set_trouble(sink_->has_room() ? "" : kTight, false);
+    return status;
+  }
+  if (must) ++missing_, ++health_.lines_lost;
+  set_trouble("the audit log cannot be written: " + status.error().text(), true);
+  return status;
 }
 
 Status AuditLog::write(const AuditEntry& entry) {
   const std::lock_guard lock(mutex_);
-  if (path_.empty()) return ok_status();
-  std::string line = line_of(entry);
-  if (torn_) line.insert(0, "\n");
-  ssize_t written = 0;
-  do {
-    written = ::write(file_, line.data(), line.size());
-  } while (written < 0 && errno == EINTR);
-  if (written < 0) return failure(path_, "cannot write the audit log", errno);
-  torn_ = static_cast<std::size_t>(written) != line.size();
-  if (torn_) return failure(path_, "cannot write the audit log", ENOSPC);
-  return ok_status();
+  if (sink_ == nullptr) return ok_status();
+  return append(text_of(line_of(entry), entry.result), true);
 }
 
+void AuditLog::refuse(AuditEntry entry, Instant now) {
+  const std::lock_guard lock(mutex_);
+  if (sink_ == nullptr) return;
+  ++health_.refusals;
+  cut(entry.to);
+  cut(entry.result);
+  std::string user = user_of(entry.peer);
+  flush_locked(now, false);
+  auto found = gathered_.find(user);
+  const bool is_new = found == gathered_.end();
+  if (is_new && gathered_.size() >= kMostUsers) {
+    user.clear();
+    entry.peer = {};
+    found = gathered_.find(user);
+  } else if (is_new && sink_->has_room() &&
+             append(text_of(line_of(entry), entry.result), false).ok()) {
+    gathered_[user] = {.newest = {}, .count = 0, .since = now};
+    return;
+  }
+  if (found == gathered_.end()) found = gathered_.emplace(user, Gathered{{}, 0, now}).first;
+  found->second.newest = std::move(entry);
+  ++found->second.count;
+}
+
+void AuditLog::flush(Instant now, bool all) {
+  const std::lock_guard lock(mutex_);
+  if (sink_ == nullptr) return;
+  flush_locked(now, all);
+  if (!health_.trouble.empty() && sink_->has_room()) (void)append("", false);
+}
+
+std::optional<Instant> AuditLog::due(Instant now) const {
+  const std::lock_guard lock(mutex_);
+  if (sink_ == nullptr) return std::nullopt;
+  std::optional<Instant> due;
+  if (!health_.trouble.empty()) due = now + kRetry;
+  for (const auto& [user, gathered] : gathered_) {
+    const Instant end = std::max(gathered.since + kWindow, health_.trouble.empty() ? now : *due);
+    due = std::min(due.value_or(end), end);
+  }
+  return due;
+}
+
+AuditLog::Health AuditLog::health() const {
+  const std::lock_guard lock(mutex_);
+  return health_;
+}
+
+void AuditLog::flush_locked(Instant now, bool all) {
+  for (auto at = gathered_.begin(); at != gathered_.end();) {
+    Gathered& gathered = at->second;
+    if (!all && now < gathered.since + kWindow) {
+      ++at;
+      continue;
+    }
+    if (gathered.count == 0) {
+      at = gathered_.erase(at);
+      continue;
+    }
+    nlohmann::ordered_json line = line_of(gathered.newest);
+    line["count"] = gathered.count;
+    line["for_s"] = std::round((now - gathered.since).value * 1e3) / 1e3;
+    const bool written =
+        sink_->has_room() && append(text_of(std::move(line), gathered.newest.result), false).ok();
+    gathered.since = written ? now : gathered.since;
+    if (written) gathered.count = 0;
+    ++at;
+  }
+}
 }  // namespace harpe

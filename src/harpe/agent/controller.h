@@ -95,10 +95,16 @@ struct GpuReading {
   std::string put_back_pending = {};
 };
 
+/// What one user gets of leases; root takes them as often as it needs.
+struct LeaseLimits {
+  std::size_t per_user = 64;            ///< at a time
+  double per_second = 1, at_once = 60;  ///< taken, in the long run and together
+};
+
 struct ControllerOptions {
   std::filesystem::path state_file = "/run/harpe/agent-state.json";
   std::filesystem::path audit_log;  ///< JSON lines (audit_log.h); empty: none
-  bool audit_required = true;       ///< nothing is changed while the log cannot be written
+  LeaseLimits leases;
   /// Where clients get their clock channels (clock_channel.h); empty: none are given.
   std::filesystem::path clock_socket;
   unsigned clock_socket_mode = 0666;  ///< who may connect; the policy decides what they may do
@@ -129,6 +135,9 @@ class Controller {
   /// What an operator should know: about the state file found at the start, and of everything that
   /// could not be put back. Newest last, a hundred at most.
   virtual std::vector<std::string> notices() const = 0;
+  /// What keeps the agent from working as it should now, and is told to everybody: what cannot be
+  /// written, which GPUs could not be put back. Empty: nothing.
+  virtual std::vector<std::string> troubles() const = 0;
   /// Opens the audit log anew, after it was rotated.
   virtual Status reopen_audit_log() = 0;
 
@@ -136,14 +145,16 @@ class Controller {
   virtual const Policy& policy() const = 0;
   virtual int cpus() const = 0;
 
+  /// What the peer may do to a GPU now, with what is proven.
+  virtual Allowance allowance(const Peer& peer, int gpu) const = 0;
   virtual Result<Lease> take(const Peer& peer, const LeaseRequest& request) = 0;
   virtual Status renew(const Peer& peer, const std::string& lease, Seconds duration) = 0;
   /// Done when everything is back.
   virtual void release(const Peer& peer, const std::string& lease, Done<std::monostate> done) = 0;
   /// Leases the peer may see: its own; all for root.
-  virtual std::vector<Lease> leases(const Peer& peer) const = 0;
+  virtual std::vector<Lease> leases(const Peer& peer) = 0;
   /// Who holds this GPU, for whoever may read or set it: leases without their ids.
-  virtual std::vector<Lease> holders(const Peer& peer, int gpu) const = 0;
+  virtual std::vector<Lease> holders(const Peer& peer, int gpu) = 0;
   /// The lease of this peer's process on this GPU, made if there is none: for clients that know no
   /// leases (zeusd's). It lasts as long as the process, or `max_lease` without a request.
   virtual Result<Lease> implied_lease(const Peer& peer, const std::vector<int>& gpus) = 0;
@@ -170,6 +181,7 @@ class Controller {
     std::uint64_t settings_applied = 0, settings_refused = 0, settings_failed = 0;
     std::uint64_t clock_commands = 0, clock_commands_coalesced = 0;
     std::uint64_t restores = 0, restore_failures = 0;
+    std::uint64_t refusals = 0, audit_lines_lost = 0;
   };
   virtual Counts counts() const = 0;
 };

@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "harpe/agent/gpu_lock.h"
 #include "harpe/agent/node_controller.h"
 #include "harpe/agent/setting_text.h"
 
@@ -18,6 +18,7 @@ namespace harpe {
 namespace {
 
 constexpr std::chrono::seconds kPatience{10};  ///< with drivers, at the start
+constexpr Seconds kBetweenLooks{2};            ///< at who computes on a GPU
 
 /// 128 random bits in hexadecimal.
 std::string unguessable_id() {
@@ -78,9 +79,10 @@ bool NodeController::end() {
     loop_thread_.join();
   }
   clock_listener_.reset();
-  {
+  if (leases_ != nullptr) {
     const std::lock_guard lock(mutex_);
-    for (const LeaseEntry& lease : book_.remove_all()) end_locked(lease, End::kAgentStops);
+    leases_->stop(clock_.now());
+    (void)perform();
   }
   // All at once, so that slow drivers are waited for together.
   for (const auto& owner : owners_) owner->begin_farewell();
@@ -93,6 +95,7 @@ bool NodeController::end() {
   }
   notice_what_stays_changed(hanging);
   if (!options_.dry_run) (void)state_.mark_stopped();
+  audit_.flush(clock_.now(), true);
   const std::lock_guard lock(notices_mutex_);
   silent_ = true;
   return hanging.empty();
@@ -117,55 +120,81 @@ void NodeController::notice_what_stays_changed(const std::vector<int>& hanging) 
 Status NodeController::begin(Devices devices) {
   std::vector<SavedGpu> to_restore;
   if (Status status = loop_.ready(); !status) return status;
-  if (Status status = open_files(to_restore); !status) return status;
-  book_ = LeaseBook(static_cast<int>(devices.gpus.size()), unguessable_id);
+  if (options_.dry_run) {
+    notice("dry run: nothing is set, and nothing that a crashed agent left is put back");
+  } else {
+    if (Status status = take_locks(devices); !status) return status;
+    if (Status status = open_state(to_restore, devices.gpus.size()); !status) return status;
+  }
+  // What was left changed is put back before anything else that can fail.
+  const Status logs = open_audit_log();
   start_owners(std::move(devices), to_restore);
-  notice_unknown_gpus();
   put_back_and_wait(to_restore);
+  if (!logs) return logs;
+  notice_unknown_gpus();
   if (Status status = open_clock_socket(); !status) return status;
+  loop_.post([this] { keep_house(); });
   loop_thread_ = std::thread([this] { loop_.run(); });
   return ok_status();
 }
 
 /// Two agents would undo each other's settings.
-Status NodeController::lock_state_file() {
-  const std::string path = options_.state_file.string() + ".lock";
-  state_lock_ =
-      UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
-  if (!state_lock_) {
-    return Error::io(path, "cannot open: " + std::generic_category().message(errno) +
-                               "; the agent needs a directory of its own to write its state to");
+Status NodeController::take_locks(const Devices& devices) {
+  auto state = lock_file(options_.state_file.string() + ".lock",
+                         "the state file " + options_.state_file.string());
+  if (!state) {
+    Error error = std::move(state).error();
+    if (error.code == ErrorCode::kIo) {
+      error.faults.push_back(
+          {.message = "the agent needs a directory of its own to write its state to"});
+    }
+    return error;
   }
-  if (::flock(state_lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-    return Error{ErrorCode::kConflict,
-                 {{.file = path, .message = "another agent is running with this state file"}}};
-  }
+  locks_.push_back(*std::move(state));
+  auto gpus = lock_gpus(devices.gpus);
+  if (!gpus) return std::move(gpus).error();
+  for (UniqueFd& lock : *gpus) locks_.push_back(std::move(lock));
   return ok_status();
 }
 
-Status NodeController::open_files(std::vector<SavedGpu>& to_restore) {
-  if (Status status = audit_.open(options_.audit_log); !status) return status;
-  if (options_.dry_run) {
-    notice("dry run: nothing is set, and nothing that a crashed agent left is put back");
-    return ok_status();
-  }
-  if (Status status = lock_state_file(); !status) return status;
+Status NodeController::open_state(std::vector<SavedGpu>& to_restore, std::size_t gpus) {
   auto boot_id = this_boot_id();
   if (!boot_id) return std::move(boot_id).error();
-  auto opened = state_.open(options_.state_file, *boot_id);
+  constexpr std::size_t kLeast = 4096;
+  auto opened = state_.open(
+      make_file_storage(options_.state_file, kLeast + gpus * kStateBytesPerGpu), *boot_id);
   if (!opened) return std::move(opened).error();
   for (const std::string& text : opened->notices) notice(text);
   to_restore = std::move(opened->to_restore);
   last_stopped_ = opened->stopped;
+  if (const std::string trouble = state_.trouble(); !trouble.empty()) {
+    notice("the state file cannot be written, and nothing is set until it can: " + trouble);
+  }
+  return ok_status();
+}
+
+Status NodeController::open_audit_log() {
+  if (options_.audit_log.empty()) return ok_status();
+  auto sink = open_audit_file(options_.audit_log);
+  if (!sink) return std::move(sink).error();
+  audit_.open(*std::move(sink), [this](const std::string& text) { notice(text); });
+  audit_.flush(clock_.now());
   return ok_status();
 }
 
 void NodeController::start_owners(Devices devices, const std::vector<SavedGpu>& to_restore) {
-  for (const auto& gpu : devices.gpus) identities_.push_back(gpu->identity());
+  std::vector<std::filesystem::path> device_files;
+  for (const auto& gpu : devices.gpus) {
+    identities_.push_back(gpu->identity());
+    device_files.push_back(gpu->device_file());
+  }
+  prover_ = std::make_unique<GpuProver>(std::move(device_files), GpuProver::Roots());
+  leases_ = std::make_unique<NodeLeases>(identities_, policy_, options_.leases, unguessable_id);
   for (std::size_t i = 0; i < devices.gpus.size(); ++i) {
     auto control = std::make_unique<GpuControl>(
         std::move(devices.gpus[i]),
-        GpuControl::Services{state_, audit_, counters_, options_.audit_required, options_.dry_run});
+        GpuControl::Services{state_, audit_, counters_, !policy_.goes_on_without_audit(),
+                             options_.dry_run});
     const auto saved = std::ranges::find(to_restore, identities_[i].uuid, &SavedGpu::uuid);
     if (saved != to_restore.end()) control->take_over(*saved);
     GpuOwner::Options options;
@@ -173,11 +202,17 @@ void NodeController::start_owners(Devices devices, const std::vector<SavedGpu>& 
     options.poll = options_.poll;
     options.prompt = options_.prompt_owners;
     options.longest_farewell = options_.longest_farewell;
+    if (policy_.required().has(Proof::kComputing)) options.look_at_processes = kBetweenLooks;
     owners_.push_back(std::make_unique<GpuOwner>(
         std::move(control), options, counters_, clock_,
         GpuOwner::Ears{
             [this, i](const GpuReading& reading) { heard(static_cast<int>(i), reading); },
-            [this](const std::string& text) { notice(text); }}));
+            [this](const std::string& text) { notice(text); },
+            [this, i](const Result<std::vector<std::int64_t>>& processes) {
+              prover_->computing(static_cast<int>(i),
+                                 processes ? std::optional(*processes) : std::nullopt,
+                                 clock_.now());
+            }}));
   }
   cpus_ = std::make_unique<CpuOwner>(std::move(devices.cpus));
 }
@@ -236,8 +271,8 @@ Status NodeController::open_clock_socket() {
   };
   leases.find = [this](const Peer& peer, const std::string& id) -> Result<Lease> {
     const std::lock_guard lock(mutex_);
-    expire_locked();
-    const auto entry = book_.usable(peer, id, clock_.now());
+    tick();
+    const auto entry = leases_->book().usable(peer, id, clock_.now());
     if (!entry) return entry.error();
     return view(*entry);
   };
@@ -252,13 +287,14 @@ Status NodeController::open_clock_socket() {
     if (!slot) return slot;
     // Under the lock, so that the end of the lease is queued after it.
     const std::lock_guard lock(mutex_);
-    auto holder = holder_of_locked(peer, id, gpu, Control::kClocks);
+    tick();
+    auto holder = leases_->holder(peer, id, gpu, Control::kClocks, clock_.now());
     if (!holder) return std::move(holder).error();
     Status status = owners_[static_cast<std::size_t>(gpu)]->attach(*slot, *std::move(holder));
     if (!status) return std::move(status).error();
     return slot;
   };
-  leases.end = [this](const std::string& id) { end_lease(id, End::kChannelClosed); };
+  leases.end = [this](const std::string& id) { end_lease(id, LeaseEnd::kChannelClosed); };
   auto listener = ClockListener::open(loop_, options_.clock_socket, options_.clock_socket_mode,
                                       std::move(leases));
   if (!listener) return std::move(listener).error();

@@ -266,13 +266,6 @@ TEST_F(ControllerTest, TheNextAgentPutsBackWhatACrashedOneLeft) {
   EXPECT_EQ(apply(kAlice, lease.id, 0, limit(200)).error().code, ErrorCode::kNotFound);
 }
 
-TEST_F(ControllerTest, OneAgentAtATime) {
-  start();
-  const auto second = make();
-  ASSERT_FALSE(second.ok());
-  EXPECT_EQ(second.error().code, ErrorCode::kConflict);
-}
-
 TEST_F(ControllerTest, AStateFileThatCannotBeWrittenIsNoStart) {
   options_.state_file = directory_.path() / "none" / "state.json";
   EXPECT_FALSE(make().ok());
@@ -338,13 +331,6 @@ TEST_F(ControllerTest, CpuEnergyIsReadForWhoMayReadTheNode) {
   controller_->read_cpu(user(kAlice), 1, [](const Result<CpuEnergy>& energy) {
     EXPECT_EQ(energy.error().code, ErrorCode::kNotFound);
   });
-}
-
-TEST_F(ControllerTest, WithoutAnAuditLogNoLeaseIsGiven) {
-  options_.audit_log = "/dev/full";
-  start();
-  EXPECT_EQ(controller_->take(user(kAlice), {{0}, 10_s, true, ""}).error().code, ErrorCode::kIo);
-  EXPECT_THAT(controller_->leases(user(0)), IsEmpty());
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <array>
 #include <utility>
 
+#include "harpe/hw/system_clock.h"
+
 namespace harpe {
 
 EventLoop::EventLoop()
@@ -21,7 +23,7 @@ EventLoop::EventLoop()
   add(waker_.get(), [this, drain] { drain(waker_.get()); });
   add(timer_.get(), [this, drain] {
     drain(timer_.get());
-    if (when_due_) std::exchange(when_due_, nullptr)();
+    run_due();
   });
 }
 
@@ -44,15 +46,44 @@ void EventLoop::remove(int descriptor) {
 }
 
 void EventLoop::set_timer(std::optional<Instant> time, std::function<void()> when_due) {
+  due_ = time;
   when_due_ = time ? std::move(when_due) : nullptr;
+  arm();
+}
+
+void EventLoop::after(Seconds delay, std::function<void()> work) {
+  delayed_.emplace(system_clock().now() + delay, std::move(work));
+  arm();
+}
+
+void EventLoop::arm() {
+  std::optional<Instant> next = due_;
+  if (!delayed_.empty()) {
+    const Instant first = delayed_.begin()->first;
+    next = std::min(next.value_or(first), first);
+  }
   itimerspec spec{};
-  if (time) {
+  if (next) {
     // Zero would take the timer off.
-    const std::int64_t ns = std::max<std::int64_t>(time->ns, 1);
+    const std::int64_t ns = std::max<std::int64_t>(next->ns, 1);
     spec.it_value = {static_cast<time_t>(ns / 1'000'000'000),
                      static_cast<long>(ns % 1'000'000'000)};
   }
   ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
+}
+
+void EventLoop::run_due() {
+  const Instant now = system_clock().now();
+  if (due_ && *due_ <= now) {
+    due_.reset();
+    std::exchange(when_due_, nullptr)();
+  }
+  while (!delayed_.empty() && delayed_.begin()->first <= now) {
+    const auto work = std::move(delayed_.begin()->second);
+    delayed_.erase(delayed_.begin());
+    work();
+  }
+  arm();
 }
 
 void EventLoop::stop() {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// One thread that waits for many descriptors and one point in time: epoll and a timer on
+/// One thread that waits for many descriptors and points in time: epoll and a timer on
 /// CLOCK_BOOTTIME, so that what is due comes due also after the machine was suspended.
 
 #include <atomic>
@@ -34,16 +34,22 @@ class EventLoop {
   void remove(int descriptor);
   /// Calls `when_due` at that time of the system's clock, once; replaces what was set before.
   void set_timer(std::optional<Instant> time, std::function<void()> when_due);
+  /// Calls `work` once after that time.
+  void after(Seconds delay, std::function<void()> work);
 
  private:
   void run_posted();
+  void run_due();
+  void arm();
 
   UniqueFd epoll_, waker_, timer_;
   std::atomic<bool> stopping_ = false;
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;
   std::map<int, std::function<void()>> callbacks_;
+  std::optional<Instant> due_;  ///< of `when_due_`
   std::function<void()> when_due_;
+  std::multimap<Instant, std::function<void()>> delayed_;
 };
 
 }  // namespace harpe

@@ -8,7 +8,10 @@
 namespace harpe {
 
 GpuControl::GpuControl(std::unique_ptr<Gpu> gpu, Services services)
-    : gpu_(std::move(gpu)), services_(services) {}
+    : gpu_(std::move(gpu)),
+      services_(services),
+      clock_changes_(services.audit, services.audit_required),
+      settings_(services.audit, services.audit_required) {}
 
 std::string GpuControl::name() const {
   return "GPU " + std::to_string(identity().index);
@@ -37,8 +40,9 @@ Result<std::vector<Megahertz>> GpuControl::supported_clocks(ClockDomain domain) 
   return *known;
 }
 
-Result<Applied> GpuControl::apply(const Holder& holder, const Setting& setting) {
+Result<Applied> GpuControl::apply(const Holder& holder, const Setting& setting, Instant now) {
   using Kind = Setting::Kind;
+  now_ = now;
   Result<Applied> applied = Error::internal("no such setting");
   switch (setting.kind) {
     case Kind::kLockClocks:
@@ -73,28 +77,44 @@ Result<Applied> GpuControl::apply(const Holder& holder, const Setting& setting) 
   if (refused) {
     AuditEntry line = entry(holder, "refused", "", text_of(setting));
     line.result = "refused: " + applied.error().text();
-    // It was refused whether or not that can be written.
-    (void)services_.audit.write(line);
+    services_.audit.refuse(std::move(line), now);
   }
   return applied;
 }
 
-template <class Save, class Call>
-Status GpuControl::change(AuditEntry entry, Save save, Call call) {
-  if (Status flushed = flush_clock_changes(); !flushed) return flushed;
+Status GpuControl::log_request(AuditEntry& entry, bool gathered) {
+  if (gathered) return settings_.make_room(entry.lease);
+  if (Status flushed = flush_changes(); !flushed) return flushed;
   entry.result = "requested";
   Status logged = services_.audit.write(entry);
-  if (!logged && services_.audit_required) return logged;
+  return logged || !services_.audit_required ? ok_status() : std::move(logged);
+}
+
+Status GpuControl::log_result(AuditEntry& entry, bool gathered, const Status& status) {
+  entry.result = status ? "applied" : "failed: " + status.error().text();
+  if (gathered) {
+    std::string what = entry.action + " " + entry.to + ": " + entry.result;
+    AuditEntry line{
+        .action = "settings", .peer = entry.peer, .lease = entry.lease, .gpu = entry.gpu};
+    settings_.add(line, std::move(what), now_);
+    return ok_status();
+  }
+  Status logged = services_.audit.write(entry);
+  return logged || !services_.audit_required ? ok_status() : std::move(logged);
+}
+
+template <class Save, class Call>
+Status GpuControl::change(AuditEntry entry, Save save, Call call) {
+  const bool gathered = !setting_lines_.take(now_);
+  if (Status logged = log_request(entry, gathered); !logged) return logged;
   const SavedGpu before = saved_;
   Status status = save();
   if (status) {
     status = seen_from_agent(call(), name());
     if (!status) forget_unless_changed(status.error().code, before);
   }
-  entry.result = status ? "applied" : "failed: " + status.error().text();
-  logged = services_.audit.write(entry);
-  if (status && !logged && services_.audit_required) return logged;
-  return status;
+  Status logged = log_result(entry, gathered, status);
+  return status ? logged : status;
 }
 
 // --- What is allowed and supported.

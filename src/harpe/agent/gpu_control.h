@@ -16,7 +16,9 @@
 #include "harpe/agent/audit_log.h"
 #include "harpe/agent/controller.h"
 #include "harpe/agent/counters.h"
+#include "harpe/agent/gathered_changes.h"
 #include "harpe/agent/policy.h"
+#include "harpe/agent/rate_limit.h"
 #include "harpe/agent/saved_state.h"
 #include "harpe/hw/device.h"
 
@@ -37,6 +39,9 @@ inline bool same_limit(Watts a, Watts b) {
 
 class GpuControl {
  public:
+  /// Settings a second that have lines of their own in the audit log, in the long run and at once.
+  static constexpr double kSettingLines = 1, kSettingLinesAtOnce = 60;
+
   struct Services {
     StateFile& state;
     AuditLog& audit;
@@ -53,17 +58,19 @@ class GpuControl {
   /// that is not supported or a limit out of range (`kInvalidInput`, names the nearest clocks or
   /// the range), and what the driver answers. Where what was there before cannot be saved, nothing
   /// is set.
-  Result<Applied> apply(const Holder& holder, const Setting& setting);
+  /// Settings that come faster than `kSettingLines` are gathered for the audit log until
+  /// `flush_changes`.
+  Result<Applied> apply(const Holder& holder, const Setting& setting, Instant now);
 
   /// The cheap path: locks the graphics clock to the supported clock nearest to `wanted`, without
   /// reading back; answers that clock. 0 MHz takes the lock off. A clock that is in force already
-  /// is not set again. Changes are gathered for the audit log until `flush_clock_changes`.
+  /// is not set again. Changes are gathered for the audit log until `flush_changes`.
   Result<Megahertz> set_clock(const Holder& holder, Megahertz wanted, Instant now);
   /// How often the cheap path called the driver.
   std::uint64_t clock_calls() const { return clock_calls_; }
   /// When the gathered changes should be flushed; nullopt: there are none.
-  std::optional<Instant> clock_changes_due() const;
-  Status flush_clock_changes();
+  std::optional<Instant> changes_due() const;
+  Status flush_changes();
 
   /// Takes over what another agent left changed.
   void take_over(SavedGpu saved) {
@@ -86,6 +93,7 @@ class GpuControl {
   Result<GpuReading> read(Instant now);
   GpuReading read_power(Instant now);
   Result<PowerLimitRange> power_limit_range() { return gpu_->power_limit_range(); }
+  Result<std::vector<std::int64_t>> processes() { return gpu_->processes(); }
   /// Asked of the driver once.
   Result<std::vector<Megahertz>> supported_clocks(ClockDomain domain);
 
@@ -101,6 +109,8 @@ class GpuControl {
   /// Logs, saves, calls the driver, logs what came of it.
   template <class Save, class Call>
   Status change(AuditEntry entry, Save save, Call call);
+  Status log_request(AuditEntry& entry, bool gathered);
+  Status log_result(AuditEntry& entry, bool gathered, const Status& status);
   Status save_lock(const Holder& holder, ClockDomain domain);
   Status save_power_limit(const Holder& holder);
   Status save_persistence_mode(const Holder& holder);
@@ -126,11 +136,11 @@ class GpuControl {
   std::optional<Result<std::vector<Megahertz>>> graphics_clocks_, memory_clocks_;
   /// The lock that this agent set last, where it knows.
   std::optional<ClockRange> graphics_lock_, memory_lock_;
-  AuditEntry clock_changes_;  ///< gathered
-  Instant first_change_;
+  GatheredChanges clock_changes_, settings_;
+  RateLimit setting_lines_{kSettingLines, kSettingLinesAtOnce};
+  Instant now_;                                ///< of the setting at work
   std::optional<Instant> last_clock_failure_;  ///< that was logged
   std::uint64_t clock_calls_ = 0;
-  bool audit_failed_ = false;  ///< gathered changes could not be written: no more of them
 };
 
 }  // namespace harpe

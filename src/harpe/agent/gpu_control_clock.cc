@@ -1,5 +1,6 @@
 // The cheap path of a clock channel: a clock for every instruction, gathered for the audit log.
 
+#include <algorithm>
 #include <utility>
 
 #include "harpe/agent/gpu_control.h"
@@ -9,12 +10,12 @@
 namespace harpe {
 namespace {
 
-constexpr std::size_t kMostGathered = 256;
-constexpr Seconds kGatheredFor{1};
+constexpr Seconds kBetweenFailures{1};  ///< lines of the audit log
 
 }  // namespace
 
 Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, Instant now) {
+  now_ = now;
   if (holder.allowance.clocks.empty()) {
     return denied("setting graphics clocks of " + name(), "none");
   }
@@ -40,22 +41,20 @@ Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, 
     return Error::of(ErrorCode::kRefused,
                      "dry run: would lock the graphics clock to " + text_of(clock));
   }
-  if (audit_failed_ || clock_changes_.lease != holder.lease ||
-      clock_changes_.changes.size() >= kMostGathered) {
-    if (Status status = flush_clock_changes(); !status) return std::move(status).error();
+  if (Status status = clock_changes_.make_room(holder.lease); !status) {
+    return std::move(status).error();
   }
   const SavedGpu before = saved_;
   if (Status status = save_lock(holder, ClockDomain::kGraphics); !status) {
     return std::move(status).error();
   }
-  const std::string from =
-      clock_changes_.changes.empty() && graphics_lock_ ? text_of(*graphics_lock_) : "";
+  const std::string from = clock_changes_.empty() && graphics_lock_ ? text_of(*graphics_lock_) : "";
   graphics_lock_.reset();
   ++clock_calls_;
   Status set = seen_from_agent(gpu_->set_locked_clocks(ClockDomain::kGraphics, range), name());
   if (!set) {
     forget_unless_changed(set.error().code, before);
-    if (!last_clock_failure_ || *last_clock_failure_ + kGatheredFor <= now) {
+    if (!last_clock_failure_ || *last_clock_failure_ + kBetweenFailures <= now) {
       last_clock_failure_ = now;
       AuditEntry line = entry(holder, action_of(ClockDomain::kGraphics), "", text_of(clock));
       line.result = "failed: " + set.error().text();
@@ -64,31 +63,21 @@ Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, 
     return std::move(set).error();
   }
   graphics_lock_ = range;
-  if (clock_changes_.changes.empty()) {
-    clock_changes_ = entry(holder, "clock_changes", from, "");
-    clock_changes_.result = "applied";
-    first_change_ = now;
-  }
-  clock_changes_.changes.emplace_back((now - first_change_).value, clock.value);
+  AuditEntry line = entry(holder, "clock_changes", from, "");
+  line.result = "applied";
+  clock_changes_.add(line, clock.value, now);
   return clock;
 }
 
-std::optional<Instant> GpuControl::clock_changes_due() const {
-  if (clock_changes_.changes.empty()) return std::nullopt;
-  return first_change_ + kGatheredFor;
+std::optional<Instant> GpuControl::changes_due() const {
+  const auto clocks = clock_changes_.due(), settings = settings_.due();
+  return clocks && settings ? std::min(clocks, settings) : clocks ? clocks : settings;
 }
 
-Status GpuControl::flush_clock_changes() {
-  if (clock_changes_.changes.empty()) return ok_status();
-  Status status = services_.audit.write(clock_changes_);
-  if (!status && services_.audit_required) {
-    audit_failed_ = true;
-    first_change_ = first_change_ + kGatheredFor;  // tried again after as long
-    return status;
-  }
-  audit_failed_ = false;
-  clock_changes_ = {};
-  return ok_status();
+Status GpuControl::flush_changes() {
+  Status clocks = clock_changes_.flush();
+  Status settings = settings_.flush();
+  return clocks ? settings : clocks;
 }
 
 }  // namespace harpe

@@ -26,7 +26,8 @@ void GpuControl::forget_unless_changed(ErrorCode code, const SavedGpu& before) {
 
 Status GpuControl::keep(SavedGpu saved, const Holder& holder) {
   saved.uuid = identity().uuid;
-  saved.holder = text_of(holder.peer);
+  // The subject of a token may be long, and the file has its space taken beforehand.
+  saved.holder = text_of(holder.peer).substr(0, kLongestHolder);
   Status status = services_.state.put(saved);
   if (status) {
     saved_ = std::move(saved);
@@ -115,8 +116,9 @@ Status GpuControl::restore_persistence_mode() {
 
 Status GpuControl::restore(const Holder& holder) {
   // A log that fails must not keep a GPU from being put back.
-  (void)flush_clock_changes();
-  clock_changes_ = {};
+  (void)flush_changes();
+  clock_changes_.drop();
+  settings_.drop();
   due_.add(holder.controls);
   const SavedGpu wanted = part_of(saved_, due_);
   if (!changed() || (wanted.empty() && last_failure_.empty())) {
@@ -151,9 +153,11 @@ Status GpuControl::restore(const Holder& holder) {
   AuditEntry line = entry(holder, "restore", "", text_of(wanted));
   Status status = ok_status();
   if (!faults.empty()) status = Error{code, faults.take()};
-  last_failure_ = status ? "" : status.error().text();
-  line.result = status ? "applied" : "failed: " + last_failure_;
-  (void)services_.audit.write(line);
+  const std::string failure = status ? "" : status.error().text();
+  line.result = status ? "applied" : "failed: " + failure;
+  // A try that fails as the one before did says nothing more.
+  if (status || failure != last_failure_) (void)services_.audit.write(line);
+  last_failure_ = failure;
   ++(status ? services_.counters.restores : services_.counters.restore_failures);
   return status;
 }

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "harpe/agent/gpu_testing.h"
+#include "harpe/agent/memory_files_testing.h"
 #include "harpe/base/json.h"
 
 namespace harpe {
@@ -37,9 +38,11 @@ class GpuControlTest : public ::testing::Test {
   /// A new agent on the same GPU and files; the old one is gone as if killed.
   void start(bool dry_run = false) {
     state_ = std::make_unique<StateFile>();
-    const auto opened = state_->open(directory_ / "state.json", "boot");
+    const auto opened = state_->open(make_file_storage(directory_ / "state.json", 0), "boot");
     ASSERT_TRUE(opened.ok());
-    ASSERT_TRUE(audit_.open(directory_ / "audit.jsonl").ok());
+    auto sink = open_audit_file(directory_ / "audit.jsonl");
+    ASSERT_TRUE(sink.ok());
+    audit_.open(*std::move(sink));
     control_ = std::make_unique<GpuControl>(
         gpu_.device(), GpuControl::Services{*state_, audit_, counters_, true, dry_run});
     for (const SavedGpu& saved : opened->to_restore) control_->take_over(saved);
@@ -53,7 +56,7 @@ class GpuControlTest : public ::testing::Test {
     StateFile reader;
     fs::copy(directory_ / "state.json", directory_ / "copy.json",
              fs::copy_options::overwrite_existing);
-    const auto opened = reader.open(directory_ / "copy.json", "boot");
+    const auto opened = reader.open(make_file_storage(directory_ / "copy.json", 0), "boot");
     return opened.ok() && opened->to_restore.empty();
   }
 
@@ -70,13 +73,14 @@ class GpuControlTest : public ::testing::Test {
     return {.kind = kind, .clocks = {}, .limit = {}, .enabled = enabled};
   }
   std::string refusal(const Setting& setting) {
-    const auto applied = control_->apply(holder_, setting);
+    const auto applied = control_->apply(holder_, setting, now_);
     EXPECT_FALSE(applied.ok());
     return applied ? "" : applied.error().text();
   }
 
   fs::path directory_;
   TestGpu gpu_{3};
+  Instant now_;
   Holder holder_;
   std::unique_ptr<StateFile> state_;
   AuditLog audit_;
@@ -85,12 +89,12 @@ class GpuControlTest : public ::testing::Test {
 };
 
 TEST_F(GpuControlTest, SetsReadsBackAndPutsBackThePreviousLimitNotTheFactoryOne) {
-  const auto applied = control_->apply(holder_, limit(200_W));
+  const auto applied = control_->apply(holder_, limit(200_W), now_);
   ASSERT_TRUE(applied.ok()) << applied.error().text();
   EXPECT_EQ(applied->text, "power limit 275 W -> 200 W");
   EXPECT_EQ(applied->limit, 200_W);
   EXPECT_TRUE(applied->honoured);
-  ASSERT_TRUE(control_->apply(holder_, limit(300_W)).ok());
+  ASSERT_TRUE(control_->apply(holder_, limit(300_W), now_).ok());
   ASSERT_TRUE(control_->restore(holder_).ok());
   EXPECT_EQ(gpu_.state().limit, 275_W);
   EXPECT_TRUE(state_is_empty());
@@ -116,7 +120,7 @@ TEST_F(GpuControlTest, ADriverThatRefusesTheAgentItselfSaysWhatTheAdministratorC
 TEST_F(GpuControlTest, AReadingTellsTheLocksThatTheDriverTellsElseTheAgentsOwn) {
   ASSERT_TRUE(control_->read({}).ok());
   EXPECT_FALSE(control_->read({})->graphics_lock->range) << "not locked";
-  ASSERT_TRUE(control_->apply(holder_, lock(900, 1200)).ok());
+  ASSERT_TRUE(control_->apply(holder_, lock(900, 1200), now_).ok());
   EXPECT_EQ(control_->read({})->graphics_lock->range, (ClockRange{{900}, {1200}}));
   gpu_.tells_locks = false;
   EXPECT_EQ(control_->read({})->graphics_lock->range, (ClockRange{{900}, {1200}}));
@@ -130,28 +134,97 @@ TEST_F(GpuControlTest, WhatWasThereIsOnDiskBeforeTheFirstChange) {
     }
     return ok_status();
   });
-  EXPECT_TRUE(control_->apply(holder_, limit(200_W)).ok());
+  EXPECT_TRUE(control_->apply(holder_, limit(200_W), now_).ok());
   EXPECT_TRUE(control_->restore(holder_).ok());
-  EXPECT_TRUE(control_->apply(holder_, lock(900, 900)).ok());
+  EXPECT_TRUE(control_->apply(holder_, lock(900, 900), now_).ok());
   EXPECT_TRUE(control_->restore(holder_).ok());
   EXPECT_TRUE(control_->set_clock(holder_, 500_MHz, {}).ok());
   EXPECT_TRUE(control_->restore(holder_).ok());
-  EXPECT_TRUE(control_->apply(holder_, of_kind(Setting::Kind::kPersistenceMode, true)).ok());
+  EXPECT_TRUE(control_->apply(holder_, of_kind(Setting::Kind::kPersistenceMode, true), now_).ok());
 }
 
 TEST_F(GpuControlTest, WithoutAStateFileNothingIsSet) {
   fs::rename(directory_ / "state.json", directory_ / "elsewhere");
   fs::create_directory(directory_ / "state.json");
-  EXPECT_FALSE(control_->apply(holder_, limit(200_W)).ok());
+  EXPECT_FALSE(control_->apply(holder_, limit(200_W), now_).ok());
   EXPECT_FALSE(control_->set_clock(holder_, 500_MHz, {}).ok());
   EXPECT_EQ(gpu_.state(), TestGpu::State());
   EXPECT_EQ(gpu_.calls("set_power_limit") + gpu_.calls("set_locked_clocks"), 0);
 }
 
 TEST_F(GpuControlTest, WithoutAnAuditLogNothingIsSet) {
-  ASSERT_TRUE(audit_.open("/dev/full").ok());
-  EXPECT_FALSE(control_->apply(holder_, limit(200_W)).ok());
+  const auto memory = std::make_shared<MemoryLines>();
+  audit_.open(std::make_unique<MemorySink>(memory));
+  ASSERT_TRUE(control_->apply(holder_, limit(210_W), now_).ok());
+  memory->writable = false;
+  EXPECT_FALSE(control_->apply(holder_, limit(200_W), now_).ok());
+  EXPECT_EQ(gpu_.state().limit, 210_W);
+  EXPECT_FALSE(control_->set_clock(holder_, 900_MHz, now_).ok());
+  EXPECT_EQ(gpu_.state().graphics, std::nullopt);
+  EXPECT_TRUE(control_->restore(holder_).ok()) << "that needs no log";
   EXPECT_EQ(gpu_.state(), TestGpu::State());
+  memory->writable = true;
+  audit_.flush(now_);
+  EXPECT_TRUE(control_->set_clock(holder_, 900_MHz, now_).ok());
+}
+
+TEST_F(GpuControlTest, SettingsThatComeFastAreGatheredAndNoneIsLost) {
+  const auto memory = std::make_shared<MemoryLines>();
+  audit_.open(std::make_unique<MemorySink>(memory));
+  constexpr int kSettings = 1000;
+  for (int i = 0; i < kSettings; ++i) {
+    ASSERT_TRUE(control_->apply(holder_, limit(Watts{200.0 + i % 2}), now_).ok());
+    now_ = now_ + 0.01_s;
+    if (const auto due = control_->changes_due(); due && *due <= now_) {
+      ASSERT_TRUE(control_->flush_changes().ok());
+    }
+  }
+  ASSERT_TRUE(control_->flush_changes().ok());
+  EXPECT_LT(memory->lines.size(), 2 * GpuControl::kSettingLinesAtOnce + 4 * 10);
+  std::size_t told = 0;
+  for (const std::string& text : memory->lines) {
+    const auto line = parse_json(text, "audit");
+    ASSERT_TRUE(line.ok());
+    if (line->find("action")->string == "settings") {
+      told += line->find("changes")->items.size();
+      EXPECT_THAT(line->find("changes")->items[0].items[1].string,
+                  ::testing::MatchesRegex("power_limit 20[01] W: applied"));
+    } else if (line->find("result")->string == "applied") {
+      ++told;
+    }
+  }
+  EXPECT_EQ(told, kSettings);
+}
+
+TEST_F(GpuControlTest, GatheredSettingsThatCannotBeLoggedStopTheNext) {
+  const auto memory = std::make_shared<MemoryLines>();
+  audit_.open(std::make_unique<MemorySink>(memory));
+  for (int i = 0; i < 80; ++i) {
+    ASSERT_TRUE(control_->apply(holder_, limit(Watts{200.0 + i % 2}), now_).ok());
+  }
+  memory->writable = false;
+  EXPECT_FALSE(control_->flush_changes().ok());
+  EXPECT_FALSE(control_->apply(holder_, limit(250_W), now_).ok());
+  EXPECT_LT(gpu_.state().limit, 250_W);
+  memory->writable = true;
+  EXPECT_TRUE(control_->apply(holder_, limit(250_W), now_).ok());
+  EXPECT_THAT(memory->lines[memory->lines.size() - 1], HasSubstr("\"settings\""));
+}
+
+TEST_F(GpuControlTest, ARestoreThatFailsAgainSaysNothingMore) {
+  const auto memory = std::make_shared<MemoryLines>();
+  audit_.open(std::make_unique<MemorySink>(memory));
+  ASSERT_TRUE(control_->apply(holder_, limit(200_W), now_).ok());
+  gpu_.before([](const std::string& call) -> Status {
+    if (call == "set_power_limit") return Error::of(ErrorCode::kUnavailable, "GPU is lost");
+    return ok_status();
+  });
+  const std::size_t before = memory->lines.size();
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(control_->restore(holder_).ok());
+  EXPECT_EQ(memory->lines.size(), before + 1);
+  gpu_.before(nullptr);
+  EXPECT_TRUE(control_->restore(holder_).ok());
+  EXPECT_EQ(memory->lines.size(), before + 2);
 }
 
 TEST_F(GpuControlTest, ThePolicyIsHeld) {
@@ -181,20 +254,20 @@ TEST_F(GpuControlTest, WhatTheGpuCannotDoIsRefusedNamingWhatItCan) {
 
 TEST_F(GpuControlTest, WhatTheDriverMadeOfItIsSaid) {
   gpu_.rounds_limits = true;
-  const auto rounded = control_->apply(holder_, limit(280_W));
+  const auto rounded = control_->apply(holder_, limit(280_W), now_);
   ASSERT_TRUE(rounded.ok());
   EXPECT_FALSE(rounded->honoured);
   EXPECT_THAT(rounded->text, HasSubstr("275 W -> 250 W (asked for 280 W"));
   gpu_.rounds_limits = false;
   gpu_.enforced_at_most = 220_W;
-  const auto held = control_->apply(holder_, limit(300_W));
+  const auto held = control_->apply(holder_, limit(300_W), now_);
   ASSERT_TRUE(held.ok());
   EXPECT_FALSE(held->honoured);
   EXPECT_EQ(held->limit, 220_W);
   TestGpu::State throttled = gpu_.state();
   throttled.reasons = EventReasons::kHardwareThermal;
   gpu_.set(throttled);
-  const auto locked = control_->apply(holder_, lock(900, 900));
+  const auto locked = control_->apply(holder_, lock(900, 900), now_);
   ASSERT_TRUE(locked.ok());
   EXPECT_FALSE(locked->honoured);
   EXPECT_THAT(locked->text, HasSubstr("held back by"));
@@ -203,9 +276,9 @@ TEST_F(GpuControlTest, WhatTheDriverMadeOfItIsSaid) {
 
 TEST_F(GpuControlTest, DryRunSaysWhatItWouldDoAndDoesNothing) {
   start(true);
-  EXPECT_THAT(control_->apply(holder_, limit(200_W))->text,
+  EXPECT_THAT(control_->apply(holder_, limit(200_W), now_)->text,
               HasSubstr("would set the power limit 275 W -> 200 W"));
-  EXPECT_THAT(control_->apply(holder_, lock(900, 900))->text, HasSubstr("would lock"));
+  EXPECT_THAT(control_->apply(holder_, lock(900, 900), now_)->text, HasSubstr("would lock"));
   EXPECT_FALSE(control_->set_clock(holder_, 900_MHz, {}).ok());
   EXPECT_THAT(refusal(limit(450_W)), HasSubstr("range")) << "what cannot be done is still refused";
   EXPECT_EQ(gpu_.state(), TestGpu::State());
@@ -227,11 +300,11 @@ TEST_F(GpuControlTest, TheCheapPathSnapsStaysWithinThePolicyAndSkipsWhatIsInForc
 }
 
 TEST_F(GpuControlTest, EveryChangeIsInTheAuditLogAlsoThoseOfTheCheapPath) {
-  ASSERT_TRUE(control_->apply(holder_, limit(200_W)).ok());
+  ASSERT_TRUE(control_->apply(holder_, limit(200_W), now_).ok());
   for (int i = 0; i < 300; ++i) {
     ASSERT_TRUE(control_->set_clock(holder_, Megahertz{i % 2 == 0 ? 900 : 915}, Instant{i}).ok());
   }
-  ASSERT_TRUE(control_->clock_changes_due().has_value());
+  ASSERT_TRUE(control_->changes_due().has_value());
   ASSERT_TRUE(control_->restore(holder_).ok());
   std::size_t changes = 0;
   std::istringstream lines(content("audit.jsonl"));
@@ -255,7 +328,7 @@ TEST_F(GpuControlTest, ALockThatTheDriverTellsIsPutBackAndOneItDoesNotTellIsTake
     before.graphics = ClockRange{{600}, {1200}};
     gpu_.set(before);
     start();
-    ASSERT_TRUE(control_->apply(holder_, lock(900, 900)).ok());
+    ASSERT_TRUE(control_->apply(holder_, lock(900, 900), now_).ok());
     ASSERT_TRUE(control_->restore(holder_).ok());
     EXPECT_EQ(gpu_.state().graphics, tells ? before.graphics : std::nullopt);
   }
@@ -267,14 +340,14 @@ TEST_F(GpuControlTest, WhatWasNotChangedIsNotTouchedByPuttingBack) {
   before.memory = ClockRange{{1215}, {1215}};
   gpu_.set(before);
   gpu_.tells_locks = false;
-  ASSERT_TRUE(control_->apply(holder_, limit(200_W)).ok());
+  ASSERT_TRUE(control_->apply(holder_, limit(200_W), now_).ok());
   ASSERT_TRUE(control_->restore(holder_).ok());
   EXPECT_EQ(gpu_.state(), before);
 }
 
 TEST_F(GpuControlTest, WhatFailsToBePutBackStaysToBePutBackAndTheRestIsDone) {
-  ASSERT_TRUE(control_->apply(holder_, limit(200_W)).ok());
-  ASSERT_TRUE(control_->apply(holder_, lock(900, 900)).ok());
+  ASSERT_TRUE(control_->apply(holder_, limit(200_W), now_).ok());
+  ASSERT_TRUE(control_->apply(holder_, lock(900, 900), now_).ok());
   gpu_.before([](const std::string& call) -> Status {
     if (call == "set_power_limit") return Error::of(ErrorCode::kUnavailable, "GPU is lost");
     return ok_status();
@@ -315,13 +388,14 @@ TEST_F(GpuControlTest, AnyHistoryIsUndone) {
     for (int step = upto(12); step > 0; --step) {
       const int what = upto(6);
       const int clock = 300 + 15 * upto(60);
-      if (what == 0) (void)control_->apply(holder_, limit(Watts{150.0 + upto(250)}));
-      if (what == 1) (void)control_->apply(holder_, lock(clock, clock));
+      if (what == 0) (void)control_->apply(holder_, limit(Watts{150.0 + upto(250)}), now_);
+      if (what == 1) (void)control_->apply(holder_, lock(clock, clock), now_);
       if (what == 2) (void)control_->set_clock(holder_, Megahertz{clock}, {});
       if (what == 3) {
-        (void)control_->apply(holder_, of_kind(Setting::Kind::kPersistenceMode, upto(1) == 0));
+        (void)control_->apply(holder_, of_kind(Setting::Kind::kPersistenceMode, upto(1) == 0),
+                              now_);
       }
-      if (what == 4) (void)control_->apply(holder_, of_kind(Setting::Kind::kResetClocks));
+      if (what == 4) (void)control_->apply(holder_, of_kind(Setting::Kind::kResetClocks), now_);
       if (what == 5) (void)control_->restore(holder_);
       if (what == 6) start();
     }

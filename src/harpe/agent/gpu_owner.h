@@ -4,9 +4,7 @@
 /// slow call delays this GPU alone, and nobody waits but who asked for an answer.
 ///
 /// Order: the newest clock command of the channel first, then what is queued, in its order, then
-/// what is due (retries of putting back, polling). Clock commands are served at most once a minimum
-/// dwell; the newest in between waits and is never lost. Where putting back failed it is tried
-/// again with growing pauses (0.1 s to 30 s), and nothing is set before it succeeded.
+/// what is due (gpu_duties.h), then polling.
 
 #include <sched.h>
 
@@ -24,7 +22,7 @@
 
 #include "harpe/agent/clock_slot.h"
 #include "harpe/agent/controller.h"
-#include "harpe/agent/gpu_control.h"
+#include "harpe/agent/gpu_duties.h"
 #include "harpe/base/clock.h"
 
 namespace harpe {
@@ -36,11 +34,14 @@ class GpuOwner {
     Seconds poll{0.05};
     bool prompt = true;            ///< `ControllerOptions::prompt_owners`
     Seconds longest_farewell{10};  ///< how long putting back is tried when the thread ends
+    Seconds look_at_processes{0};  ///< between looks at who computes on it; 0: none
   };
   /// How the owner speaks up. Called on its thread.
   struct Ears {
     std::function<void(const GpuReading&)> heard;    ///< every `poll` while somebody listens
     std::function<void(const std::string&)> notice;  ///< what an operator should know
+    /// Who computes on the GPU.
+    std::function<void(const Result<std::vector<std::int64_t>>&)> processes = {};
   };
 
   GpuOwner(std::unique_ptr<GpuControl> control, Options options, Counters& counters, Clock& clock,
@@ -69,6 +70,8 @@ class GpuOwner {
   void end_lease(const Holder& holder, Done<std::monostate> done);
 
   void set_listening(bool listening);
+  /// Whether something of an ended lease is still to be put back; from any thread.
+  bool could_not_put_back() const { return duties_.could_not_put_back(); }
 
  private:
   using Task = std::function<void()>;
@@ -89,25 +92,20 @@ class GpuOwner {
   void run();
   void be_prompt();
   void follow(int cpu);
-  bool serve_clock();
-  void serve(ClockSlot::Wanted wanted, Instant now);
-  void serve_what_is_due();
-  Status put_back(const Holder& holder);
-  Status ready_to_set();
+  void poll();
   void say_farewell();
   std::optional<Instant> next_due() const;
   bool wait();
-  void set_slot(std::shared_ptr<ClockSlot> slot);
-  void drop_slot();
+  void slot_changed();
 
-  std::unique_ptr<GpuControl> control_;
   const Options options_;
-  Counters& counters_;
   Clock& clock_;
   const Ears ears_;
+  GpuDuties duties_;                     ///< the thread's alone
   std::atomic<std::uint32_t> bell_ = 0;  ///< 1 while the thread sleeps; it may wait for the slot's
 
-  std::mutex mutex_;  ///< of the queue, and of setting `slot_`
+  std::mutex mutex_;                 ///< of the queue, and of `slot_`
+  std::shared_ptr<ClockSlot> slot_;  ///< whose bell wakes the thread
   std::deque<Task> tasks_;
   std::vector<Done<GpuReading>> readers_;
   std::atomic<bool> has_tasks_ = false;
@@ -115,16 +113,7 @@ class GpuOwner {
   std::atomic<bool> listening_ = false;
 
   // Only the thread itself touches what follows.
-  std::shared_ptr<ClockSlot> slot_;
-  Holder slot_holder_;
-  std::uint32_t last_sequence_ = 0;
-  Instant next_command_;               ///< no clock command is served before
-  Holder to_put_back_;                 ///< whose changes
-  std::optional<Instant> next_retry_;  ///< when it failed
-  std::optional<Error> last_failure_;
-  Instant last_try_;
-  Seconds retry_pause_{0};
-  Instant next_poll_;
+  Instant next_poll_, next_look_;
   cpu_set_t all_cpus_{};
   int cpu_ = -1;
 
@@ -142,9 +131,9 @@ void GpuOwner::ask(const Done<T>& done, std::function<Result<T>(GpuControl&)> wo
     if (stopping_) {
       ready = Error::of(ErrorCode::kUnavailable, "the agent stops");
     } else if (sets) {
-      ready = ready_to_set();
+      ready = duties_.ready_to_set();
     }
-    Result<T> result = ready ? work(*control_) : Result<T>(std::move(ready).error());
+    Result<T> result = ready ? work(duties_.control()) : Result<T>(std::move(ready).error());
     speak([&] { done(std::move(result)); });
   };
   if (!post(task)) done(too_much_waits());

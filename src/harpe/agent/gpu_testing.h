@@ -3,6 +3,7 @@
 /// A GPU for tests of the agent: remembers what was set, fails and dawdles as told. Thread-safe, so
 /// that a test can look while its owner works.
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -55,9 +56,10 @@ class TestGpu {
     const auto found = calls_.find(call);
     return found == calls_.end() ? 0 : found->second;
   }
-  bool tells_locks = true;        ///< NVML does not
-  bool rounds_limits = false;     ///< to 50 W, silently
-  Watts enforced_at_most{10000};  ///< somebody else's limit
+  bool tells_locks = true;          ///< NVML does not
+  bool rounds_limits = false;       ///< to 50 W, silently
+  Watts enforced_at_most{10000};    ///< somebody else's limit
+  std::filesystem::path lock_file;  ///< `Gpu::owner_lock`
 
   /// The device, as a backend gives it. Must not outlive this.
   std::unique_ptr<Gpu> device() { return std::make_unique<Device>(*this); }
@@ -67,6 +69,7 @@ class TestGpu {
    public:
     explicit Device(TestGpu& gpu) : gpu_(gpu) {}
     const GpuIdentity& identity() const override { return gpu_.identity_; }
+    std::filesystem::path owner_lock() const override { return gpu_.lock_file; }
     Result<Watts> instant_power() override {
       return read("instant_power", [](State&) { return 100_W; });
     }

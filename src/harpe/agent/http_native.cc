@@ -171,7 +171,7 @@ void handle_leases(ApiContext& context, const HttpRequest& request, const Reply&
 void list_gpus(ApiContext& context, const HttpRequest& request, const Reply& reply) {
   OrderedJson list = OrderedJson::array();
   for (const GpuIdentity& gpu : context.controller.gpus()) {
-    list.push_back(gpu_json(gpu, context.controller.policy().allowance(request.peer, gpu),
+    list.push_back(gpu_json(gpu, context.controller.allowance(request.peer, gpu.index),
                             context.controller.holders(request.peer, gpu.index)));
   }
   reply(json_response(200, {{"gpus", std::move(list)}}));
@@ -268,12 +268,11 @@ void stream_power(ApiContext& context, const HttpRequest& request, const Reply& 
   }
   const Result<std::vector<int>> gpus = readable_gpus(context.controller, request.peer, asked);
   if (!gpus.ok()) return reply(native_error(gpus.error()));
-  const auto& known = context.controller.gpus();
   for (const int gpu : *gpus) {
-    if (static_cast<std::size_t>(gpu) >= known.size()) {
+    if (static_cast<std::size_t>(gpu) >= context.controller.gpus().size()) {
       return reply(not_found("there is no GPU " + std::to_string(gpu)));
     }
-    if (!context.controller.policy().allowance(request.peer, known[gpu]).read) {
+    if (!context.controller.allowance(request.peer, gpu).read) {
       return reply(
           native_error(403, "no_permission",
                        "the agent's policy does not let you read GPU " + std::to_string(gpu)));
@@ -286,8 +285,9 @@ void stream_power(ApiContext& context, const HttpRequest& request, const Reply& 
 
 void health(ApiContext& context, const HttpRequest& request, const Reply& reply) {
   if (request.method != "GET") return reply(wrong_method("GET"));
-  const bool restored = context.controller.counts().restore_failures == 0;
-  reply(json_response(200, {{"status", restored ? "ok" : "degraded"},
+  const std::vector<std::string> troubles = context.controller.troubles();
+  reply(json_response(200, {{"status", troubles.empty() ? "ok" : "degraded"},
+                            {"troubles", troubles},
                             {"version", context.options.version},
                             {"gpus", context.controller.gpus().size()},
                             {"cpus", context.controller.cpus()},

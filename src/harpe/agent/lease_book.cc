@@ -135,6 +135,10 @@ Result<LeaseEntry> LeaseBook::extend(const Peer& peer, const std::string& id, co
   return *lease;
 }
 
+void LeaseBook::set_proven(const std::string& id, std::map<int, Proofs> proven) {
+  if (LeaseEntry* lease = entry(id)) lease->proven = std::move(proven);
+}
+
 Status LeaseBook::renew(const Peer& peer, const std::string& id, Seconds duration, Instant now) {
   if (Status status = check_duration(duration); !status) return status;
   if (auto lease = usable(peer, id, now); !lease) return std::move(lease).error();

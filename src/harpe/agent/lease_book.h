@@ -9,6 +9,7 @@
 /// four leases a GPU.
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,8 +33,9 @@ struct LeaseEntry {
   std::string name;
   Seconds duration;  ///< as last granted; what an implied lease is renewed by
   Instant expires;
-  bool implied = false;  ///< taken for a client that knows no leases
-  Controls controls;     ///< of each of its GPUs
+  bool implied = false;               ///< taken for a client that knows no leases
+  Controls controls;                  ///< of each of its GPUs
+  std::map<int, Proofs> proven = {};  ///< what its right stands on, by GPU; none: missing
 };
 
 class LeaseBook {
@@ -57,6 +59,8 @@ class LeaseBook {
   /// Adds GPUs to a lease, all or none, and renews it. The wish has the lease's controls.
   Result<LeaseEntry> extend(const Peer& peer, const std::string& id, const Wish& wish, Instant now,
                             const std::function<bool(int gpu)>& may_see);
+  /// What its right stands on from now on.
+  void set_proven(const std::string& id, std::map<int, Proofs> proven);
   /// Lasts `duration` from now.
   Status renew(const Peer& peer, const std::string& id, Seconds duration, Instant now);
   /// The lease, if this peer may use it now. Others learn nothing about it: `kNotFound`.

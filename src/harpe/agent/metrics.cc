@@ -119,6 +119,14 @@ void agent_families(MetricsText& metrics, const NodeMetrics& node) {
       count(counts.restores));
   one("restore_failures_total", Type::kCounter, "Times that failed.",
       count(counts.restore_failures));
+  one("degraded", Type::kGauge,
+      "Whether something keeps the agent from working (/health says what).",
+      node.troubles > 0 ? 1 : 0);
+  one("refusals_total", Type::kCounter,
+      "Leases and settings refused, each in the audit log or counted there.",
+      count(counts.refusals));
+  one("audit_lines_lost_total", Type::kCounter, "Lines that could not be written to the audit log.",
+      count(counts.audit_lines_lost));
   one("http_requests_total", Type::kCounter, "HTTP requests.", count(node.requests));
   one("http_connections", Type::kGauge, "Open connections.", count(node.transport.connections));
   one("http_connections_refused_total", Type::kCounter, "Connections over a limit.",
@@ -179,6 +187,7 @@ void handle_metrics(ApiContext& context, const HttpRequest& request, const Reply
   const auto scrape = std::make_shared<Scrape>();
   scrape->node.gpus = controller.gpus();
   scrape->node.counts = controller.counts();
+  scrape->node.troubles = controller.troubles().size();
   scrape->node.leases = controller.leases({.uid = 0}).size();
   scrape->node.listeners = context.power.listeners();
   scrape->node.requests = context.requests;

@@ -20,6 +20,7 @@ struct NodeMetrics {
   std::map<int, GpuReading> readings;  ///< by GPU; one that could not be read is missing
   std::map<int, CpuEnergy> cpus;
   Controller::Counts counts;
+  std::size_t troubles = 0;
   std::size_t leases = 0, listeners = 0;
   std::uint64_t requests = 0;
   TransportCounts transport;

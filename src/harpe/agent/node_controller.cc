@@ -26,73 +26,33 @@ void* NodeController::operator new(std::size_t size) {
 
 // --- What may be done.
 
-Status NodeController::check_gpu(int gpu) const {
-  if (gpu >= 0 && gpu < static_cast<int>(owners_.size())) return ok_status();
-  return Error::of(ErrorCode::kNotFound, "there is no GPU " + std::to_string(gpu) +
-                                             "; this node has " + std::to_string(owners_.size()) +
-                                             " (harpe devices)");
+NodeLeases::ProvenOf NodeController::proven() const {
+  return [this](const Peer& peer, int gpu, Proofs wanted) {
+    return prover_->proven(peer, gpu, wanted, clock_.now());
+  };
 }
 
 Status NodeController::check_readable(const Peer& peer, int gpu, bool control_will_do) const {
-  if (Status status = check_gpu(gpu); !status) return status;
-  const Allowance allowed = policy_.allowance(peer, identities_[static_cast<std::size_t>(gpu)]);
+  if (Status status = leases_->check_gpu(gpu); !status) return status;
+  const GpuIdentity& identity = identities_[static_cast<std::size_t>(gpu)];
+  // What can be set is no secret to those who may set it at times.
+  const Allowance allowed = policy_.allowance(peer, identity, policy_.required(peer, identity));
   if (allowed.read || (control_will_do && allowed.may_control())) return ok_status();
   return Error::of(ErrorCode::kNoPermission,
                    "the policy does not let " + text_of(peer) + " read GPU " + std::to_string(gpu));
 }
 
-/// How long a lease on all of these may last.
-Result<Seconds> NodeController::longest_lease(const Peer& peer,
-                                              const std::vector<int>& gpus) const {
-  Seconds longest{1e9};
-  for (const int gpu : gpus) {
-    if (Status status = check_gpu(gpu); !status) return std::move(status).error();
-    const GpuIdentity& identity = identities_[static_cast<std::size_t>(gpu)];
-    const Allowance allowed = policy_.allowance(peer, identity);
-    if (!allowed.may_control()) {
-      return Error::of(ErrorCode::kNoPermission, "the policy does not let " + text_of(peer) +
-                                                     " set anything on GPU " + std::to_string(gpu));
-    }
-    if (identity.is_mig) {
-      return Error::of(ErrorCode::kNotSupported,
-                       "GPU " + std::to_string(gpu) +
-                           " is divided into MIG instances, which share one clock and one power "
-                           "limit: it cannot be set for one of them");
-    }
-    longest = std::min(longest, allowed.max_lease);
-  }
-  return longest;
-}
-
-Holder NodeController::holder_of(const LeaseEntry& lease, int gpu) const {
-  return {lease.holder, lease.id,
-          policy_.allowance(lease.holder, identities_[static_cast<std::size_t>(gpu)]),
-          lease.controls};
+Allowance NodeController::allowance(const Peer& peer, int gpu) const {
+  const GpuIdentity& identity = identities_[static_cast<std::size_t>(gpu)];
+  const Proofs wanted = policy_.required(peer, identity);
+  return policy_.allowance(peer, identity, wanted.empty() ? wanted : proven()(peer, gpu, wanted));
 }
 
 Result<Holder> NodeController::holder_of(const Peer& peer, const std::string& lease, int gpu,
-                                         Control control) const {
-  if (Status status = check_gpu(gpu); !status) return std::move(status).error();
+                                         Control control) {
   const std::lock_guard lock(mutex_);
-  return holder_of_locked(peer, lease, gpu, control);
-}
-
-Result<Holder> NodeController::holder_of_locked(const Peer& peer, const std::string& lease, int gpu,
-                                                Control control) const {
-  expire_locked();
-  const auto entry = book_.usable(peer, lease, clock_.now());
-  if (!entry) return entry.error();
-  if (!std::ranges::binary_search(entry->gpus, gpu)) {
-    return Error::of(ErrorCode::kConflict, "the lease holds " + list_of(entry->gpus) +
-                                               ", not GPU " + std::to_string(gpu));
-  }
-  if (!entry->controls.has(control)) {
-    return Error::of(ErrorCode::kConflict, "the lease is for " + text_of(entry->controls) +
-                                               ", not for " + text_of(Controls{control}));
-  }
-  Holder holder = holder_of(*entry, gpu);
-  holder.peer.pid = peer.pid;
-  return holder;
+  tick();
+  return leases_->holder(peer, lease, gpu, control, clock_.now());
 }
 
 // --- On the loop's thread.
@@ -100,9 +60,12 @@ Result<Holder> NodeController::holder_of_locked(const Peer& peer, const std::str
 void NodeController::watch(const std::string& lease, ProcessWatch process) {
   auto shared = std::make_shared<ProcessWatch>(std::move(process));
   loop_.post([this, lease, shared] {
-    const int descriptor = shared->descriptor();
-    watches_.emplace(lease, std::move(*shared));
-    loop_.add(descriptor, [this, lease] { end_lease(lease, End::kProcessEnded); });
+    // An implied lease that grew is watched already.
+    const auto [at, is_new] = watches_.emplace(lease, std::move(*shared));
+    if (is_new) {
+      loop_.add(at->second.descriptor(),
+                [this, lease] { end_lease(lease, LeaseEnd::kProcessEnded); });
+    }
     unwatch_ended();  // it may have ended already
   });
 }
@@ -110,7 +73,7 @@ void NodeController::watch(const std::string& lease, ProcessWatch process) {
 void NodeController::unwatch_ended() {
   for (auto at = watches_.begin(); at != watches_.end();) {
     const std::lock_guard lock(mutex_);
-    if (book_.find(at->first) != nullptr) {
+    if (leases_->book().find(at->first) != nullptr) {
       ++at;
       continue;
     }
@@ -119,19 +82,42 @@ void NodeController::unwatch_ended() {
   }
 }
 
-void NodeController::set_expiry_timer() {
-  std::optional<Instant> next;
+void NodeController::call_house_keeper() {
+  if (house_keeper_called_.exchange(true)) return;
+  loop_.post([this] { keep_house(); });
+}
+
+void NodeController::keep_house() {
+  house_keeper_called_ = false;
+  constexpr Seconds kBetweenProofs{2};
+  const Instant now = clock_.now();
+  audit_.flush(now);
+  std::optional<Instant> next = audit_.due(now);
+  const auto consider = [&next](std::optional<Instant> other) {
+    if (other && (!next || *other < *next)) next = other;
+  };
   {
     const std::lock_guard lock(mutex_);
-    expire_locked();
-    next = book_.next_expiry();
+    tick();
+    if (leases_->has_proven()) {
+      if (next_proof_ <= now) {
+        leases_->check_rights(proven(), now);
+        (void)perform();
+        next_proof_ = now + kBetweenProofs;
+      }
+      consider(next_proof_);
+    }
+    consider(leases_->book().next_expiry());
+    std::vector<Peer> clients;
+    for (const LeaseEntry& lease : leases_->book().leases()) clients.push_back(lease.holder);
+    prover_->keep(clients);
   }
   unwatch_ended();
   if (next) {
     const Seconds left = std::max(*next - clock_.now(), Seconds{0.001});
     next = system_clock().now() + left;
   }
-  loop_.set_timer(next, [this] { set_expiry_timer(); });
+  loop_.set_timer(next, [this] { keep_house(); });
 }
 
 // --- Settings and readings.
@@ -141,6 +127,9 @@ void NodeController::apply(const Peer& peer, const std::string& lease, int gpu,
   const Control control = control_of(setting);
   if (auto holder = holder_of(peer, lease, gpu, control); !holder) {
     ++counters_.settings_refused;
+    const std::lock_guard lock(mutex_);
+    leases_->refused(peer, lease, text_of(setting), holder.error());
+    (void)perform();
     return done(std::move(holder).error());
   }
   owners_[static_cast<std::size_t>(gpu)]->ask<Applied>(
@@ -149,7 +138,7 @@ void NodeController::apply(const Peer& peer, const std::string& lease, int gpu,
         // It may have ended while this waited.
         auto holder = holder_of(peer, lease, gpu, control);
         if (!holder) return std::move(holder).error();
-        return gpu_control.apply(*holder, setting);
+        return gpu_control.apply(*holder, setting, clock_.now());
       },
       true);
 }
@@ -239,21 +228,28 @@ Controller::Counts NodeController::counts() const {
   counts.clock_commands_coalesced = counters_.clock_commands_coalesced;
   counts.restores = counters_.restores;
   counts.restore_failures = counters_.restore_failures;
+  const AuditLog::Health audit = audit_.health();
+  counts.refusals = audit.refusals;
+  counts.audit_lines_lost = audit.lines_lost;
   return counts;
 }
 
 // --- What is said.
 
-Status NodeController::log(const Peer& peer, const char* action, const std::string& lease,
-                           const std::string& to, const std::string& result) const {
-  AuditEntry entry;
-  entry.action = action;
-  entry.peer = peer;
-  entry.lease = lease;
-  entry.to = to;
-  // In a dry run leases are granted, but nothing is set under them or put back.
-  entry.result = options_.dry_run && result == "applied" ? "would apply" : result;
-  return audit_.write(entry);
+std::vector<std::string> NodeController::troubles() const {
+  std::vector<std::string> troubles;
+  if (std::string audit = audit_.health().trouble; !audit.empty()) {
+    troubles.push_back(std::move(audit));
+  }
+  if (const std::string state = state_.trouble(); !state.empty()) {
+    troubles.push_back("the state file cannot be written, and nothing more is set: " + state);
+  }
+  for (std::size_t i = 0; i < owners_.size(); ++i) {
+    if (owners_[i]->could_not_put_back()) {
+      troubles.push_back("GPU " + std::to_string(i) + " could not be put back yet");
+    }
+  }
+  return troubles;
 }
 
 void NodeController::notice(const std::string& text) const {

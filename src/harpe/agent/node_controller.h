@@ -1,10 +1,12 @@
 #pragma once
 /// \file
-/// The controller of a node (controller.h): the book of leases, the owners of its GPUs, and a
-/// thread that watches what ends leases. This header is private to the room.
+/// The controller of a node (controller.h): its leases, the owners of its GPUs, and a thread that
+/// watches what ends leases. This header is private to the room.
 ///
-/// Order of locks: that of the book, then those of queues. What ends a lease is queued to the
-/// owners under the lock of the book, so that no later lease's setting comes before it.
+/// What becomes of leases is decided by a state machine (node_leases.h); here its effects are done.
+/// Order of locks: that of the leases, then those of queues, logs and notices. What ends a lease is
+/// queued to the owners under the lock of the leases, so that no later lease's setting comes before
+/// it.
 
 #include <atomic>
 #include <cstddef>
@@ -24,7 +26,8 @@
 #include "harpe/agent/cpu_owner.h"
 #include "harpe/agent/event_loop.h"
 #include "harpe/agent/gpu_owner.h"
-#include "harpe/agent/lease_book.h"
+#include "harpe/agent/gpu_proof.h"
+#include "harpe/agent/node_leases.h"
 #include "harpe/agent/process_watch.h"
 #include "harpe/agent/saved_state.h"
 
@@ -40,16 +43,18 @@ class NodeController final : public Controller {
   Status begin(Devices devices);
 
   std::vector<std::string> notices() const override;
+  std::vector<std::string> troubles() const override;
   Status reopen_audit_log() override { return audit_.reopen(); }
   const std::vector<GpuIdentity>& gpus() const override { return identities_; }
   const Policy& policy() const override { return policy_; }
   int cpus() const override { return cpus_ == nullptr ? 0 : cpus_->count(); }
 
+  Allowance allowance(const Peer& peer, int gpu) const override;
   Result<Lease> take(const Peer& peer, const LeaseRequest& request) override;
   Status renew(const Peer& peer, const std::string& lease, Seconds duration) override;
   void release(const Peer& peer, const std::string& lease, Done<std::monostate> done) override;
-  std::vector<Lease> leases(const Peer& peer) const override;
-  std::vector<Lease> holders(const Peer& peer, int gpu) const override;
+  std::vector<Lease> leases(const Peer& peer) override;
+  std::vector<Lease> holders(const Peer& peer, int gpu) override;
   Result<Lease> implied_lease(const Peer& peer, const std::vector<int>& gpus) override;
   void apply(const Peer& peer, const std::string& lease, int gpu, const Setting& setting,
              Done<Applied> done) override;
@@ -63,73 +68,73 @@ class NodeController final : public Controller {
 
  private:
   struct Listener;
-  enum class End : unsigned char {
-    kReleased,
-    kExpired,
-    kProcessEnded,
-    kChannelClosed,
-    kAgentStops
-  };
 
   /// What destruction begins with: false where a driver's call hangs.
   bool end();
-  Status lock_state_file();
-  Status open_files(std::vector<SavedGpu>& to_restore);
+  Status take_locks(const Devices& devices);
+  Status open_state(std::vector<SavedGpu>& to_restore, std::size_t gpus);
+  Status open_audit_log();
   void start_owners(Devices devices, const std::vector<SavedGpu>& to_restore);
   void notice_unknown_gpus();
   void put_back_and_wait(const std::vector<SavedGpu>& to_restore);
   void notice_what_stays_changed(const std::vector<int>& hanging);
   Status open_clock_socket();
 
-  Result<Seconds> longest_lease(const Peer& peer, const std::vector<int>& gpus) const;
-  Result<Lease> grant(const Peer& peer, const LeaseBook::Wish& wish, bool ends_with_process);
-  /// Writes a refusal to the audit log; it stands whether or not that can be written.
-  Result<Lease> logged(const Peer& peer, const std::vector<int>& gpus, Result<Lease> lease) const;
-  Result<Holder> holder_of(const Peer& peer, const std::string& lease, int gpu,
-                           Control control) const;
-  Result<Holder> holder_of_locked(const Peer& peer, const std::string& lease, int gpu,
-                                  Control control) const;
-  Holder holder_of(const LeaseEntry& lease, int gpu) const;
-  Lease view(const LeaseEntry& lease) const;
-  Status check_gpu(int gpu) const;
   Status check_readable(const Peer& peer, int gpu, bool control_will_do) const;
+  NodeLeases::ProvenOf proven() const;
+  Lease view(const LeaseEntry& lease) const;
+  /// Takes or grows a lease by one event, watching its process where that ends it.
+  Result<Lease> grant(const Peer& peer, bool ends_with_process,
+                      const std::function<Result<LeaseEntry>(Instant)>& event);
 
-  /// With the lock of the book held. `done` once all GPUs are back.
-  void end_locked(const LeaseEntry& lease, End why, Done<std::monostate> done = nullptr) const;
-  void expire_locked() const;
-  void end_lease(const std::string& lease, End why);
+  // With the lock of the leases held.
+  /// Does what events ask for. Fails where something could not be written to the audit log that has
+  /// to be. `done` once everything of the leases that ended is back.
+  Status perform(const Done<std::monostate>& done = nullptr);
+  void put_back(const LeaseEntry& lease, const Done<std::monostate>& done);
+  void tick();
+
+  // Without it.
+  Result<Holder> holder_of(const Peer& peer, const std::string& lease, int gpu, Control control);
+  void end_lease(const std::string& lease, LeaseEnd why);
+
+  // On the loop's thread.
   void watch(const std::string& lease, ProcessWatch process);
-  void set_expiry_timer();
   void unwatch_ended();
+  /// Does what is due, and has itself called when something is again.
+  void keep_house();
+  /// Has it called soon. From any thread.
+  void call_house_keeper();
 
-  Status log(const Peer& peer, const char* action, const std::string& lease, const std::string& to,
-             const std::string& result) const;
   void notice(const std::string& text) const;
   void heard(int gpu, const GpuReading& reading);
 
   const Policy policy_;
   const ControllerOptions options_;
   Clock& clock_;
-  mutable Counters counters_;
-  mutable AuditLog audit_;
+  Counters counters_;
+  AuditLog audit_;
   StateFile state_;
-  bool last_stopped_ = false;  ///< the agent before ended in order
-  UniqueFd state_lock_;
+  bool last_stopped_ = false;    ///< the agent before ended in order
+  std::vector<UniqueFd> locks_;  ///< of the state file and of all GPUs
   std::vector<GpuIdentity> identities_;
+  std::unique_ptr<GpuProver> prover_;
+  Instant next_proof_;  ///< the loop's thread only
 
   mutable std::mutex notices_mutex_;
   mutable std::vector<std::string> notices_;
   bool silent_ = false;  ///< nobody hears notices any more
 
-  mutable std::mutex mutex_;  ///< of the book
-  mutable LeaseBook book_{0, nullptr};
+  mutable std::mutex mutex_;  ///< of the leases
+  std::unique_ptr<NodeLeases> leases_;
 
   std::mutex listeners_mutex_;
   std::vector<std::weak_ptr<Listener>> listeners_;
 
   std::vector<std::unique_ptr<GpuOwner>> owners_;
   std::unique_ptr<CpuOwner> cpus_;
-  mutable EventLoop loop_;
+  EventLoop loop_;
+  std::atomic<bool> house_keeper_called_ = false;
   std::map<std::string, ProcessWatch> watches_;  ///< by lease; the loop's thread only
   std::unique_ptr<ClockListener> clock_listener_;
   std::thread loop_thread_;

@@ -1,11 +1,7 @@
 #include "harpe/agent/saved_state.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 
 #include "harpe/base/fields.h"
@@ -14,7 +10,6 @@
 #include "harpe/base/text.h"
 
 namespace harpe {
-namespace fs = std::filesystem;
 namespace {
 
 using Type = JsonValue::Type;
@@ -61,36 +56,6 @@ SavedGpu read_gpu(const JsonValue& value, Faults& faults) {
 nlohmann::json json_of(const SavedLock& lock) {
   if (!lock.range) return nullptr;
   return {lock.range->lowest.value, lock.range->highest.value};
-}
-
-/// The first free name of a kind; the last of a hundred is overwritten.
-fs::path aside(const fs::path& path) {
-  constexpr int kMost = 100;
-  fs::path name;
-  std::error_code error;
-  for (int i = 1; i <= kMost; ++i) {
-    name = path;
-    name += ".damaged-" + std::to_string(i);
-    if (!fs::exists(name, error)) break;
-  }
-  return name;
-}
-
-/// Reads what an agent wrote; refuses what others could have written.
-Result<SavedState> read_state(const fs::path& path) {
-  struct stat status{};
-  if (::lstat(path.c_str(), &status) == 0) {
-    const bool ours = S_ISREG(status.st_mode) &&
-                      (status.st_uid == ::geteuid() || status.st_uid == 0) &&
-                      (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-    if (!ours) {
-      return Error::io(path.string(), "is no file that only the agent could have written");
-    }
-  }
-  constexpr std::uint64_t kLargest = 4 << 20;
-  auto text = read_file(path, kLargest);
-  if (!text) return std::move(text).error();
-  return parse_saved_state(*text, path.string());
 }
 
 }  // namespace
@@ -155,37 +120,35 @@ Result<std::string> this_boot_id() {
   return std::string(trim(*text));
 }
 
-Result<StateFile::Opened> StateFile::open(const fs::path& path, const std::string& boot_id) {
+Result<StateFile::Opened> StateFile::open(std::unique_ptr<StateStorage> storage,
+                                          const std::string& boot_id) {
   const std::lock_guard lock(mutex_);
-  path_ = path;
+  storage_ = std::move(storage);
   state_ = {boot_id, {}};
   Opened opened;
-  std::error_code error;
-  if (fs::symlink_status(path, error).type() != fs::file_type::not_found) {
-    auto found = read_state(path);
-    if (!found) {
-      const fs::path kept = aside(path);
-      if (::rename(path.c_str(), kept.c_str()) != 0) {
-        return Error::io(path.string(), "is damaged and cannot be moved aside: " +
-                                            std::generic_category().message(errno));
-      }
-      opened.notices.push_back(
-          "the state file " + path.string() + " cannot be used and was kept as " + kept.string() +
-          ": " + found.error().text() +
-          "; GPUs that a crashed agent left changed, if any, were not put back: compare them with "
-          "that file (harpe devices), then harpe clock reset, harpe limit reset");
-    } else if (found->boot_id == boot_id) {
-      opened.stopped = found->stopped;
-      state_.gpus = found->gpus;
-      opened.to_restore = found->gpus;
-    } else if (!found->gpus.empty()) {
-      opened.notices.push_back("the machine was restarted since " + path.string() +
-                               " was written: its drivers have forgotten what had been set on " +
-                               std::to_string(found->gpus.size()) + " GPUs; nothing to put back");
-    }
+  const auto text = storage_->load();
+  auto found = !text   ? Result<SavedState>(text.error())
+               : *text ? parse_saved_state(**text, storage_->name())
+                       : Result<SavedState>(state_);
+  if (!found) {
+    const auto kept = storage_->set_aside();
+    if (!kept) return kept.error();
+    opened.notices.push_back(
+        "the state file " + storage_->name() + " cannot be used and was kept as " + *kept + ": " +
+        found.error().text() +
+        "; GPUs that a crashed agent left changed, if any, were not put back: compare them with "
+        "that file (harpe devices), then harpe clock reset, harpe limit reset");
+  } else if (found->boot_id == boot_id) {
+    opened.stopped = found->stopped;
+    state_.gpus = found->gpus;
+    opened.to_restore = found->gpus;
+  } else if (!found->gpus.empty()) {
+    opened.notices.push_back("the machine was restarted since " + storage_->name() +
+                             " was written: its drivers have forgotten what had been set on " +
+                             std::to_string(found->gpus.size()) + " GPUs; nothing to put back");
   }
-  if (Status status = write(); !status) return std::move(status).error();
-  ::chmod(path_.c_str(), S_IRUSR | S_IWUSR);
+  // Where it cannot be written, what is to be put back is put back all the same.
+  (void)write();
   return opened;
 }
 
@@ -222,13 +185,20 @@ std::optional<SavedGpu> StateFile::entry(const std::string& uuid) {
 
 Status StateFile::mark_stopped() {
   const std::lock_guard lock(mutex_);
-  if (path_.empty()) return ok_status();
+  if (storage_ == nullptr) return ok_status();
   state_.stopped = true;
   return write();
 }
 
+std::string StateFile::trouble() const {
+  const std::lock_guard lock(mutex_);
+  return trouble_;
+}
+
 Status StateFile::write() {
-  return write_file(path_, text_of(state_));
+  Status status = storage_->replace(text_of(state_));
+  trouble_ = status ? "" : status.error().text();
+  return status;
 }
 
 }  // namespace harpe

@@ -4,8 +4,7 @@
 ///
 /// An entry is written before the first change of its kind and taken out after everything is put
 /// back, so that whatever is in the file may have been changed, and nothing else has been. The file
-/// is replaced as a whole (written aside, flushed, renamed): a crash leaves the old one or the new
-/// one.
+/// is replaced as a whole (state_storage.h): a crash leaves the old one or the new one.
 ///
 /// JSON, format "harpe.agent-state/1":
 ///   {"format": "harpe.agent-state/1", "boot_id": "...", "stopped": true,
@@ -16,7 +15,7 @@
 /// back. A member of a GPU is there when the agent may have changed it; null clocks were not
 /// locked, as far as the driver tells (NVML does not).
 
-#include <filesystem>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -24,11 +23,15 @@
 #include <vector>
 
 #include "harpe/agent/controls.h"
+#include "harpe/agent/state_storage.h"
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/hw/device.h"
 
 namespace harpe {
+
+/// Bytes of a holder that are kept, and of the file that are taken for each GPU beforehand.
+inline constexpr std::size_t kLongestHolder = 128, kStateBytesPerGpu = 1024;
 
 /// The lock on a clock before a change; no range: none, or none that the driver tells.
 struct SavedLock {
@@ -79,11 +82,11 @@ class StateFile {
   /// * of this boot: its entries are to be put back, and stay in the file until they are;
   /// * of an earlier boot: the driver has forgotten what was set, so nothing is put back; noticed;
   /// * damaged, or writable by others: moved aside (`.damaged-N`). What was changed is not known,
-  /// so
-  ///   nothing is changed either: a guess could undo what an administrator set. Noticed, with the
-  ///   remedy.
-  /// Fails when the file cannot be written: without it nothing may be changed.
-  Result<Opened> open(const std::filesystem::path& path, const std::string& boot_id);
+  ///   so nothing is changed either: a guess could undo what an administrator set. Noticed, with
+  ///   the remedy.
+  /// What is to be put back does not depend on whether the file can be written: see `trouble`.
+  /// Fails only where a damaged file cannot be moved aside.
+  Result<Opened> open(std::unique_ptr<StateStorage> storage, const std::string& boot_id);
 
   /// Writes (or replaces) the entry of one GPU.
   Status put(const SavedGpu& gpu);
@@ -92,13 +95,17 @@ class StateFile {
   std::optional<SavedGpu> entry(const std::string& uuid);
   /// Writes that the agent ends in order.
   Status mark_stopped();
+  /// Why the file could not be written when that was tried last; empty: it could. Nothing is set
+  /// meanwhile that is not in it already.
+  std::string trouble() const;
 
  private:
   Status write();
 
-  std::mutex mutex_;
-  std::filesystem::path path_;
+  mutable std::mutex mutex_;
+  std::unique_ptr<StateStorage> storage_;
   SavedState state_;
+  std::string trouble_;
 };
 
 }  // namespace harpe

@@ -2,16 +2,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <random>
 #include <sstream>
 
+#include "harpe/agent/disk_testing.h"
+
 namespace harpe {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr std::size_t kReserve = 8192;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -37,7 +41,7 @@ class StateFileTest : public ::testing::Test {
 
   StateFile::Opened open(const std::string& boot = "boot-1") {
     file_ = std::make_unique<StateFile>();
-    auto opened = file_->open(path_, boot);
+    auto opened = file_->open(make_file_storage(path_, kReserve), boot);
     EXPECT_TRUE(opened.ok()) << (opened ? "" : opened.error().text());
     return opened ? *opened : StateFile::Opened();
   }
@@ -94,7 +98,7 @@ TEST_F(StateFileTest, EveryTruncationIsKeptAsideAndNoticed) {
   open();
   ASSERT_TRUE(file_->put(changed("GPU-1")).ok());
   const std::string whole = content();
-  for (std::size_t size = 0; size + 1 < whole.size(); size += 7) {
+  for (std::size_t size = 0; size < whole.rfind('}'); size += 7) {
     std::ofstream(path_) << whole.substr(0, size);
     const StateFile::Opened next = open();
     EXPECT_THAT(next.to_restore, IsEmpty());
@@ -116,11 +120,61 @@ TEST_F(StateFileTest, AFileThatOthersCouldHaveWrittenIsNotBelieved) {
   EXPECT_THAT(next.notices, SizeIs(1));
 }
 
-TEST_F(StateFileTest, WithoutAPlaceToWriteTheAgentDoesNotStart) {
+TEST_F(StateFileTest, WhatCannotBeWrittenIsReadAllTheSame) {
+  open();
+  ASSERT_TRUE(file_->put(changed("GPU-1")).ok());
+  EXPECT_EQ(file_->trouble(), "");
+  fs::remove(path_.string() + ".spare");
+  fs::create_directory(path_.string() + ".spare");  // the next text has no place
+  EXPECT_THAT(open().to_restore, ElementsAre(changed("GPU-1")));
+  EXPECT_THAT(file_->trouble(), HasSubstr(".spare"));
+  EXPECT_FALSE(file_->put(changed("GPU-2")).ok());
+  fs::remove(path_.string() + ".spare");
+  ASSERT_TRUE(file_->put(changed("GPU-2")).ok());
+  EXPECT_EQ(file_->trouble(), "");
+  EXPECT_THAT(open().to_restore, SizeIs(2));
+}
+
+TEST_F(StateFileTest, APipeInItsPlaceIsMovedAside) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  const StateFile::Opened opened = open();
+  EXPECT_THAT(opened.notices, SizeIs(1));
+  EXPECT_TRUE(file_->put(changed("GPU-1")).ok());
+}
+
+// A full disk must keep an agent neither from saving what it changes nor from forgetting what it
+// put back, also not the next agent.
+TEST(StateFileOnAFullDisk, GoesOnInTheSpaceItTook) {
+  const auto disk = SmallDisk::make(256 << 10);
+  if (disk == nullptr) GTEST_SKIP() << "no disk can be mounted here";
+  const auto opened = [&](StateFile& file) {
+    auto found = file.open(make_file_storage(disk->path() / "state.json", kReserve), "boot");
+    EXPECT_TRUE(found.ok());
+    EXPECT_EQ(file.trouble(), "");
+    return found ? *found : StateFile::Opened();
+  };
   StateFile file;
-  const auto opened = file.open(directory_ / "none" / "state.json", "boot-1");
-  ASSERT_FALSE(opened.ok());
-  EXPECT_EQ(opened.error().code, ErrorCode::kIo);
+  opened(file);
+  disk->fill();
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(file.put(changed("GPU-" + std::to_string(i))).ok()) << i;
+  }
+  StateFile next;
+  EXPECT_THAT(opened(next).to_restore, SizeIs(20));
+  for (int i = 1; i < 20; ++i) {
+    ASSERT_TRUE(next.take_out("GPU-" + std::to_string(i)).ok()) << i;
+  }
+  EXPECT_THAT(opened(file).to_restore, ElementsAre(changed("GPU-0")));
+  // More than was taken: the state before stays.
+  for (int i = 0; i < 200; ++i) (void)file.put(changed("GPU-" + std::to_string(i)));
+  EXPECT_NE(file.trouble(), "");
+  const std::size_t kept = [&] {
+    StateFile reader;
+    return reader.open(make_file_storage(disk->path() / "state.json", 0), "boot")
+        ->to_restore.size();
+  }();
+  EXPECT_GT(kept, 20);
+  EXPECT_LT(kept, 200);
 }
 
 TEST_F(StateFileTest, AFailedWriteIsReportedAndForgotten) {
