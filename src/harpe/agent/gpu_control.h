@@ -6,7 +6,9 @@
 /// Belongs to the thread that owns the GPU's driver; not thread-safe. Calls take as long as the
 /// driver takes.
 
+#include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +32,10 @@ struct Holder {
   std::string lease;
   Allowance allowance;  ///< on this GPU
   Controls controls;    ///< what is put back when the lease ends
+  /// When it ends (lease_book.h); null: it has ended, or never does.
+  std::shared_ptr<const std::atomic<std::int64_t>> expiry = {};
+
+  bool has_ended(Instant now) const { return expiry != nullptr && *expiry <= now.ns; }
 };
 
 /// Whether two power limits are one: drivers count in milliwatts, some in whole watts.

@@ -54,6 +54,11 @@ void GpuDuties::drop_slot() {
 
 bool GpuDuties::serve_clock() {
   if (!has_slot()) return false;
+  // What it had set is put back by who ends the lease; here nothing more is taken from it.
+  if (slot_holder_.has_ended(clock_.now())) {
+    drop_slot();
+    return false;
+  }
   const ClockSlot::Wanted wanted = slot_->wanted();
   if (wanted.sequence == last_sequence_ || clock_.now() < next_command_) return false;
   serve(wanted);
@@ -92,7 +97,7 @@ Status GpuDuties::end_lease(const Holder& holder) {
 
 Status GpuDuties::ready_to_set() {
   if (!next_retry_) return ok_status();
-  // Whoever asks often does not make it tried more often.
+  // A client that asks often does not make it tried more often.
   if (clock_.now() < last_try_ + kFirstRetry) return *last_failure_;
   return put_back(to_put_back_);
 }

@@ -56,7 +56,7 @@ class GpuDuties {
 
   /// Whether something may be set: not before everything of ended leases is back, which is tried.
   Status ready_to_set();
-  /// Tries to put everything back, whoever's it was. \return when to try again; nullopt: all is
+  /// Tries to put everything back, of whichever lease. \return when to try again; nullopt: all is
   /// back.
   std::optional<Instant> put_all_back();
   /// Whether something of an ended lease could not be put back yet. From any thread.

@@ -85,7 +85,7 @@ fs::path unified_root(const fs::path& cgroups) {
   return apart ? cgroups / "unified" : cgroups;
 }
 
-/// Whether a device file is one user's and nobody else may open it.
+/// Whether a device file is one user's and no other may open it.
 bool is_of(const struct stat& file, const fs::path& path, std::int64_t uid) {
   constexpr unsigned kOthers = S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;
   constexpr unsigned kOwner = S_IRUSR | S_IWUSR;

@@ -5,7 +5,7 @@
 ///
 /// device: the client's cgroup lets it open the GPU's device file and keeps it from devices that
 /// are not listed; or, where the cgroup keeps it from nothing, the device file belongs to the
-/// client's user and nobody else may open it. Only root can set either: lists of cgroup v1 and
+/// client's user and no other may open it. Only root can set either: lists of cgroup v1 and
 /// programs of cgroup v2 need CAP_SYS_ADMIN in the first namespace. A client that has ended is
 /// looked for in the cgroup that it was in, while that lasts.
 ///

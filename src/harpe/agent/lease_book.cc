@@ -99,6 +99,12 @@ Status LeaseBook::check_wish(const Peer& peer, const Wish& wish, const LeaseEntr
   return Error{ErrorCode::kConflict, held.take()};
 }
 
+void LeaseBook::last(LeaseEntry& lease, Seconds duration, Instant now) {
+  lease.duration = duration;
+  lease.expires = now + duration;
+  *lease.expiry = lease.expires.ns;
+}
+
 Result<LeaseEntry> LeaseBook::take(const Peer& peer, const Wish& wish, Instant now,
                                    const std::function<bool(int gpu)>& may_see) {
   if (Status status = check_wish(peer, wish, nullptr, now, may_see); !status) {
@@ -110,8 +116,8 @@ Result<LeaseEntry> LeaseBook::take(const Peer& peer, const Wish& wish, Instant n
   entry.gpus = wish.gpus;
   std::ranges::sort(entry.gpus);
   entry.name = wish.name;
-  entry.duration = wish.duration;
-  entry.expires = now + wish.duration;
+  entry.expiry = std::make_shared<std::atomic<std::int64_t>>();
+  last(entry, wish.duration, now);
   entry.implied = wish.implied;
   entry.controls = wish.controls;
   leases_.push_back(entry);
@@ -130,8 +136,7 @@ Result<LeaseEntry> LeaseBook::extend(const Peer& peer, const std::string& id, co
   std::ranges::sort(added);
   std::ranges::set_union(lease->gpus, added, std::back_inserter(all));
   lease->gpus = std::move(all);
-  lease->duration = wish.duration;
-  lease->expires = now + wish.duration;
+  last(*lease, wish.duration, now);
   return *lease;
 }
 
@@ -142,9 +147,7 @@ void LeaseBook::set_proven(const std::string& id, std::map<int, Proofs> proven) 
 Status LeaseBook::renew(const Peer& peer, const std::string& id, Seconds duration, Instant now) {
   if (Status status = check_duration(duration); !status) return status;
   if (auto lease = usable(peer, id, now); !lease) return std::move(lease).error();
-  LeaseEntry* lease = entry(id);
-  lease->duration = duration;
-  lease->expires = now + duration;
+  last(*entry(id), duration, now);
   return ok_status();
 }
 
@@ -161,6 +164,7 @@ std::optional<LeaseEntry> LeaseBook::remove(const std::string& id) {
   if (found == leases_.end()) return std::nullopt;
   LeaseEntry lease = std::move(*found);
   leases_.erase(found);
+  *lease.expiry = 0;
   return lease;
 }
 
@@ -170,10 +174,12 @@ std::vector<LeaseEntry> LeaseBook::remove_expired(Instant now) {
     (lease.expires > now ? live : expired).push_back(std::move(lease));
   }
   leases_ = std::move(live);
+  for (const LeaseEntry& lease : expired) *lease.expiry = 0;
   return expired;
 }
 
 std::vector<LeaseEntry> LeaseBook::remove_all() {
+  for (const LeaseEntry& lease : leases_) *lease.expiry = 0;
   return std::exchange(leases_, {});
 }
 

@@ -8,8 +8,11 @@
 /// Not thread-safe. Each call is O(leases x GPUs); a GPU has four controls, so there are at most
 /// four leases a GPU.
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +29,10 @@ bool same_user(const Peer& a, const Peer& b);
 /// "uid 1000, pid 4242", "token 'grafana'".
 std::string text_of(const Peer& peer);
 
+/// When a lease ends, for those who serve it without looking into the book: nanoseconds of the
+/// clock. Renewing it moves it, ending it sets it to 0.
+using LeaseExpiry = std::shared_ptr<std::atomic<std::int64_t>>;
+
 struct LeaseEntry {
   std::string id;
   Peer holder;
@@ -36,6 +43,7 @@ struct LeaseEntry {
   bool implied = false;               ///< taken for a client that knows no leases
   Controls controls;                  ///< of each of its GPUs
   std::map<int, Proofs> proven = {};  ///< what its right stands on, by GPU; none: missing
+  LeaseExpiry expiry = {};            ///< of `expires`
 };
 
 class LeaseBook {
@@ -83,6 +91,7 @@ class LeaseBook {
 
  private:
   LeaseEntry* entry(const std::string& id);
+  static void last(LeaseEntry& lease, Seconds duration, Instant now);
   Status check_wish(const Peer& peer, const Wish& wish, const LeaseEntry* of, Instant now,
                     const std::function<bool(int gpu)>& may_see) const;
 

@@ -48,7 +48,7 @@ void NodeController::put_back(const LeaseEntry& lease, const Done<std::monostate
 Status NodeController::perform(const Done<std::monostate>& done) {
   LeaseEffects effects = leases_->take_effects();
   for (const LeaseEffects::Ended& ended : effects.ended) {
-    // A release ends one lease; others that end with it have nobody who waits.
+    // A release ends one lease; no client waits for others that end with it.
     put_back(ended.lease, ended.why == LeaseEnd::kReleased ? done : nullptr);
     if (ended.why == LeaseEnd::kExpired) ++counters_.leases_expired;
     if (ended.why == LeaseEnd::kProcessEnded || ended.why == LeaseEnd::kChannelClosed) {

@@ -135,7 +135,7 @@ Holder NodeLeases::holder(const LeaseEntry& lease, int gpu) const {
   return {lease.holder, lease.id,
           policy_.allowance(lease.holder, gpus_[static_cast<std::size_t>(gpu)],
                             proven == lease.proven.end() ? Proofs() : proven->second),
-          lease.controls};
+          lease.controls, lease.expiry};
 }
 
 bool NodeLeases::has_proven() const {

@@ -58,7 +58,7 @@ class NodeLeases {
   /// What is proven of a peer and a GPU; asked only for what the policy requires.
   using ProvenOf = std::function<Proofs(const Peer& peer, int gpu, Proofs wanted)>;
 
-  /// \param new_id  makes an identifier that nobody can guess and that was never made before.
+  /// \param new_id  makes an identifier that cannot be guessed and that was never made before.
   NodeLeases(std::vector<GpuIdentity> gpus, Policy policy, LeaseLimits limits,
              std::function<std::string()> new_id);
 
