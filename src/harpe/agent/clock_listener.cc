@@ -1,6 +1,5 @@
 #include "harpe/agent/clock_listener.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -21,8 +20,7 @@ namespace {
 constexpr std::size_t kLongestMessage = 1024;
 constexpr std::size_t kLongestName = 128;
 constexpr std::size_t kMostGpus = 1024;
-constexpr std::size_t kMostConnections = 512;
-constexpr std::ptrdiff_t kMostOfOneUser = 64;
+constexpr Seconds kPauseWithoutFiles{0.05};
 
 Error failure(const std::filesystem::path& path, const char* what, int error) {
   return Error::io(path.string(),
@@ -130,7 +128,8 @@ Result<ClockRequest> parse_clock_request(std::string_view text) {
 
 Result<std::unique_ptr<ClockListener>> ClockListener::open(EventLoop& loop,
                                                            const std::filesystem::path& path,
-                                                           unsigned mode, Leases leases) {
+                                                           unsigned mode, Leases leases,
+                                                           Seconds patience) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string name = path.string();
@@ -138,18 +137,17 @@ Result<std::unique_ptr<ClockListener>> ClockListener::open(EventLoop& loop,
     return Error::invalid("the path of the clock socket is too long: " + name);
   }
   std::memcpy(address.sun_path, name.c_str(), name.size() + 1);
-  std::unique_ptr<ClockListener> listener(new ClockListener(loop, std::move(leases)));
+  std::unique_ptr<ClockListener> listener(new ClockListener(loop, std::move(leases), patience));
   listener->socket_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int socket = listener->socket_.get();
   if (socket < 0) return failure(path, "cannot make a socket", errno);
   if (Status status = bind_to(socket, address, path); !status) return std::move(status).error();
   listener->path_ = path;
-  listener->spare_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   constexpr int kBacklog = 128;
   if (::chmod(path.c_str(), mode) != 0 || ::listen(socket, kBacklog) != 0) {
     return failure(path, "cannot listen", errno);
   }
-  loop.add(socket, [self = listener.get()] { self->accept(); });
+  listener->listen();
   return listener;
 }
 
@@ -157,32 +155,52 @@ ClockListener::~ClockListener() {
   if (!path_.empty()) ::unlink(path_.c_str());
 }
 
+void ClockListener::listen() {
+  loop_.add(socket_.get(), [this] { accept(); });
+}
+
 void ClockListener::accept() {
   UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) {
-    if (errno == EMFILE || errno == ENFILE) refuse_one();
+    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
+    // Short of files or memory: those who wait are accepted when others have left. Until then they
+    // would be reported for ever.
+    loop_.remove(socket_.get());
+    loop_.after(kPauseWithoutFiles, [this, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) listen();
+    });
     return;
   }
   auto peer = peer_of_socket(socket.get());
   if (!peer) return;
-  const auto of_same_user = [&](const auto& item) { return item.second.peer.uid == peer->uid; };
-  if (connections_.size() >= kMostConnections ||
-      std::ranges::count_if(connections_, of_same_user) >= kMostOfOneUser) {
-    (void)send_message(socket.get(), "error too many clock channels are open");
+  if (const std::string reason = refusal(*peer); !reason.empty()) {
+    (void)send_message(socket.get(), "error " + reason);
     return;
   }
-  const int number = socket.get();
-  connections_.emplace(number, Connection{std::move(socket), *std::move(peer), "", false});
-  loop_.add(number, [this, number] { hear(number); });
+  add(std::move(socket), *std::move(peer));
 }
 
-/// With no descriptor left a connection could not even be refused, and would be reported for ever.
-void ClockListener::refuse_one() {
-  spare_.reset();
-  {
-    const UniqueFd refused(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  }
-  spare_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+/// Why this peer gets no connection; empty: it does.
+std::string ClockListener::refusal(const Peer& peer) const {
+  if (!leases_.may_set_clocks(peer)) return "the policy does not let you set clocks of any GPU";
+  const auto of_same_user = [&](const auto& item) { return item.second.peer.uid == peer.uid; };
+  const bool root = peer.uid == 0;
+  const bool full = connections_.size() >= kMostConnections - (root ? 0 : kForRoot);
+  const bool own = std::ranges::count_if(connections_, of_same_user) >= kMostOfOneUser;
+  return full || (own && !root) ? "too many clock channels are open" : "";
+}
+
+void ClockListener::add(UniqueFd socket, Peer peer) {
+  const int number = socket.get();
+  const std::uint64_t which = ++last_number_;
+  connections_.emplace(number, Connection{std::move(socket), std::move(peer), "", false, which});
+  loop_.add(number, [this, number] { hear(number); });
+  loop_.after(patience_, [this, number, which, alive = std::weak_ptr(alive_)] {
+    if (alive.expired()) return;
+    const auto found = connections_.find(number);
+    if (found == connections_.end() || found->second.number != which) return;
+    if (found->second.lease.empty()) close(number);
+  });
 }
 
 void ClockListener::close(int socket) {

@@ -35,8 +35,16 @@ Result<ClockRequest> parse_clock_request(std::string_view text);
 
 class ClockListener {
  public:
+  /// Connections at once: in all, of one user, and beyond these for root. Others are told so and
+  /// closed, as are those whom the policy lets set no clocks, and those that ask for nothing within
+  /// `kPatience`.
+  static constexpr std::size_t kMostConnections = 544, kForRoot = 32;
+  static constexpr std::ptrdiff_t kMostOfOneUser = 64;
+  static constexpr Seconds kPatience{10};
+
   /// What leases it needs from the controller; called on the loop's thread.
   struct Leases {
+    std::function<bool(const Peer&)> may_set_clocks;
     std::function<Result<Lease>(const Peer&, const LeaseRequest&)> take;
     std::function<Result<Lease>(const Peer&, const std::string& lease, Seconds)> renew;
     std::function<Result<Lease>(const Peer&, const std::string& lease)> find;
@@ -51,7 +59,8 @@ class ClockListener {
   /// Fails with `kConflict` where somebody does, or where the path is no socket.
   static Result<std::unique_ptr<ClockListener>> open(EventLoop& loop,
                                                      const std::filesystem::path& path,
-                                                     unsigned mode, Leases leases);
+                                                     unsigned mode, Leases leases,
+                                                     Seconds patience = kPatience);
   ClockListener(const ClockListener&) = delete;
   ClockListener& operator=(const ClockListener&) = delete;
   ~ClockListener();
@@ -60,13 +69,17 @@ class ClockListener {
   struct Connection {
     UniqueFd socket;
     Peer peer;
-    std::string lease;        ///< empty until it is greeted
-    bool took_lease = false;  ///< it ends with the connection
+    std::string lease;         ///< empty until it is greeted
+    bool took_lease = false;   ///< it ends with the connection
+    std::uint64_t number = 0;  ///< of all connections, as numbers of sockets are used again
   };
 
-  ClockListener(EventLoop& loop, Leases leases) : loop_(loop), leases_(std::move(leases)) {}
+  ClockListener(EventLoop& loop, Leases leases, Seconds patience)
+      : loop_(loop), leases_(std::move(leases)), patience_(patience) {}
+  void listen();
   void accept();
-  void refuse_one();
+  std::string refusal(const Peer& peer) const;
+  void add(UniqueFd socket, Peer peer);
   void hear(int socket);
   void close(int socket);
   Status answer(Connection& connection, const ClockRequest& request);
@@ -74,10 +87,13 @@ class ClockListener {
 
   EventLoop& loop_;
   Leases leases_;
+  const Seconds patience_;
   std::filesystem::path path_;
   UniqueFd socket_;
-  UniqueFd spare_;  ///< given up for a moment when no other is left
   std::map<int, Connection> connections_;
+  std::uint64_t last_number_ = 0;
+  /// Lives as long as this: for work that the loop does later.
+  std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 
 }  // namespace harpe
