@@ -109,6 +109,7 @@ class LentGpu final : public Gpu {
  public:
   explicit LentGpu(NotingGpu& gpu) : gpu_(gpu) {}
   const GpuIdentity& identity() const override { return gpu_.identity(); }
+  std::filesystem::path owner_lock() const override { return {}; }
   Result<std::vector<Megahertz>> supported_clocks(ClockDomain domain) override {
     return gpu_.supported_clocks(domain);
   }
@@ -129,6 +130,7 @@ struct Settings {
   double rate = 200;
   bool prompt = true;
   bool bound = false;
+  bool follow = true;  ///< owners may go to the CPUs of their clients
 };
 
 void bind_to_cpu(int cpu) {
@@ -235,6 +237,8 @@ int run(const Settings& settings) {
   options.clock_socket = directory / "clock.sock";
   options.minimum_dwell = 0_s;
   options.prompt_owners = settings.prompt;
+  const int cpus = static_cast<int>(std::thread::hardware_concurrency());
+  for (int cpu = 0; settings.follow && cpu < cpus; ++cpu) options.owner_cpus.push_back(cpu);
   for (int i = 0; i < settings.clients; ++i) {
     if (::fork() == 0) run_client(settings, i, shared, options.clock_socket, bare[1]);
   }
@@ -319,10 +323,12 @@ int main(int argc, char** argv) {
   if (argc > 3) settings.rate = std::atof(argv[3]);
   if (argc > 4) settings.prompt = std::string(argv[4]) != "plain";
   if (argc > 5) settings.bound = std::string(argv[5]) == "bound";
+  if (argc > 6) settings.follow = std::string(argv[6]) != "stay";
   if (!(settings.seconds > 0) || settings.clients < 1 || settings.clients > harpe::kMostClients ||
       !(settings.rate > 0)) {
     std::fprintf(stderr,
-                 "clock_channel_bench [seconds] [clients] [rate] [prompt|plain] [free|bound]\n");
+                 "clock_channel_bench [seconds] [clients] [rate] [prompt|plain] [free|bound] "
+                 "[follow|stay]\n");
     return 2;
   }
   return harpe::run(settings);

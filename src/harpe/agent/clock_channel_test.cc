@@ -45,9 +45,10 @@ class ClockChannelTest : public ::testing::Test {
     Devices devices;
     devices.gpus.push_back(gpu_.device());
     devices.gpus.push_back(other_.device());
-    auto policy = Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
-                                    "]\ngpus = '*'\nclocks_mhz = [300, 1200]\nmax_lease_s = 100\n",
-                                "policy.toml");
+    auto policy =
+        Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
+                          ", 54321]\ngpus = '*'\nclocks_mhz = [300, 1200]\nmax_lease_s = 100\n",
+                      "policy.toml");
     auto made = Controller::start(std::move(devices), *policy, options_, *clock_);
     ASSERT_TRUE(made.ok()) << made.error().text();
     controller_ = *std::move(made);
@@ -434,6 +435,50 @@ TEST(ClockRequest, NamesAreMadePrintable) {
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->name, "a?[31m name");
   EXPECT_THAT(request->gpus, ElementsAre(3, 1));
+}
+
+// The thread that owns a GPU runs before all others: where it runs is the administrator's to say.
+TEST_F(ClockChannelTest, AClientDoesNotChooseTheCpuOfTheOwner) {
+  cpu_set_t all;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &all)) cpus.push_back(cpu);
+  }
+  if (cpus.size() < 2) GTEST_SKIP() << "there is one CPU";
+  std::mutex mutex;
+  std::vector<int> seen;  // where the owner may run, at each call
+  gpu_.before([&](const std::string& call) {
+    cpu_set_t set;
+    if (call == "set_locked_clocks" && ::sched_getaffinity(0, sizeof set, &set) == 0) {
+      const std::lock_guard lock(mutex);
+      seen.clear();
+      for (const int cpu : cpus) {
+        if (CPU_ISSET(cpu, &set)) seen.push_back(cpu);
+      }
+    }
+    return ok_status();
+  });
+  const auto where_it_runs = [&] {
+    start();
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpus[1], &one);
+    EXPECT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    {
+      ClockChannel channel = taken();
+      for (int i = 0; i < 3; ++i) served(channel, channel.set(0, {900 + 15 * i}));
+    }
+    EXPECT_EQ(::sched_setaffinity(0, sizeof all, &all), 0);
+    controller_.reset();
+    const std::lock_guard lock(mutex);
+    return seen;
+  };
+  EXPECT_EQ(where_it_runs(), cpus) << "wherever the client is";
+  options_.owner_cpus = {cpus[0]};
+  EXPECT_THAT(where_it_runs(), ElementsAre(cpus[0]));
+  options_.owner_cpus = {cpus[0], cpus[1]};
+  EXPECT_THAT(where_it_runs(), ElementsAre(cpus[1])) << "that of the client, which is allowed";
 }
 
 }  // namespace

@@ -12,7 +12,8 @@
 ///       64      8  client      wanted: sequence << 32 | MHz; each command counts the sequence up
 ///       by
 ///                              one, skipping 0; 0 MHz takes the lock off
-///       72      4  client      the CPU that the command was given on (sched_getcpu), a hint
+///       72      4  client      the CPU that the command was given on (sched_getcpu), a hint that
+///                              counts only where the agent's options name that CPU
 ///      128      8  agent       sequence << 32 | outcome << 24 | MHz of the last command served
 ///      136      4  both        the bell, a futex: 1 while the owner sleeps
 ///      140      4  agent       how many commands were served and not applied

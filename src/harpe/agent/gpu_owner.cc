@@ -145,12 +145,16 @@ void GpuOwner::set_listening(bool listening) {
 // --- On the thread.
 
 void GpuOwner::run() {
-  ::sched_getaffinity(0, sizeof all_cpus_, &all_cpus_);
+  keep_to_cpus();
   if (options_.prompt) be_prompt();
   int for_nothing = 0;  // wake-ups in a row
   for (;;) {
     const bool served = duties_.serve_clock();
-    if (served) follow(duties_.slot()->cpu());
+    if (served) {
+      follow(duties_.slot()->cpu());
+    } else {
+      slot_changed();
+    }
     if (auto task = next_task()) {
       (*task)();
       for_nothing = 0;
@@ -176,14 +180,19 @@ void GpuOwner::be_prompt() {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNiceOwner);
 }
 
-/// To the CPU that a command came from: it is awake when the next comes, whereas waking another one
-/// takes longer than all the rest.
+void GpuOwner::keep_to_cpus() {
+  CPU_ZERO(&cpus_);
+  for (const int cpu : options_.cpus) CPU_SET(cpu, &cpus_);
+  if (CPU_COUNT(&cpus_) > 0) ::sched_setaffinity(0, sizeof cpus_, &cpus_);
+}
+
+/// To the CPU that a command came from, where the agent's options allow this thread on it: it is
+/// awake when the next comes, whereas waking another one takes longer than all the rest.
 void GpuOwner::follow(int cpu) {
-  if (!options_.prompt || cpu == cpu_ || cpu < 0 || cpu >= CPU_SETSIZE) return;
+  if (cpu == cpu_ || cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &cpus_)) return;
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(cpu, &one);
-  if (!CPU_ISSET(cpu, &all_cpus_)) return;
   if (::sched_setaffinity(0, sizeof one, &one) == 0) cpu_ = cpu;
 }
 
@@ -193,7 +202,7 @@ void GpuOwner::slot_changed() {
     if (slot_ == duties_.slot()) return;
     slot_ = duties_.slot();
   }
-  if (cpu_ >= 0) ::sched_setaffinity(0, sizeof all_cpus_, &all_cpus_);
+  if (cpu_ >= 0) keep_to_cpus();
   cpu_ = -1;
 }
 

@@ -33,6 +33,7 @@ class GpuOwner {
     Seconds minimum_dwell{0.02};
     Seconds poll{0.05};
     bool prompt = true;            ///< `ControllerOptions::prompt_owners`
+    std::vector<int> cpus = {};    ///< `ControllerOptions::owner_cpus`
     Seconds longest_farewell{10};  ///< how long putting back is tried when the thread ends
     Seconds look_at_processes{0};  ///< between looks at who computes on it; 0: none
   };
@@ -91,6 +92,7 @@ class GpuOwner {
 
   void run();
   void be_prompt();
+  void keep_to_cpus();
   void follow(int cpu);
   void poll();
   void say_farewell();
@@ -114,8 +116,8 @@ class GpuOwner {
 
   // Only the thread itself touches what follows.
   Instant next_poll_, next_look_;
-  cpu_set_t all_cpus_{};
-  int cpu_ = -1;
+  cpu_set_t cpus_{};  ///< those of the options; none: any
+  int cpu_ = -1;      ///< the one of these that it is on alone; -1: any of them
 
   std::mutex voice_mutex_;
   bool silent_ = false;

@@ -94,6 +94,20 @@ std::set<std::string> split(std::string_view text) {
   return parts;
 }
 
+/// "0-3,8".
+std::optional<std::vector<int>> parse_cpus(std::string_view text) {
+  constexpr std::int64_t kMost = 1024;  // what the kernel's sets of CPUs hold
+  std::vector<int> cpus;
+  for (const std::string& part : split(text)) {
+    const std::size_t dash = std::min(part.find('-'), part.size());
+    const auto first = parse_integer(part.substr(0, dash));
+    const auto last = dash == part.size() ? first : parse_integer(part.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first || *last >= kMost) return std::nullopt;
+    for (std::int64_t cpu = *first; cpu <= *last; ++cpu) cpus.push_back(static_cast<int>(cpu));
+  }
+  return cpus.empty() ? std::nullopt : std::optional(cpus);
+}
+
 void read_transport(Reader& read, AgentOptions& options) {
   options.socket.path = read.text("socket", "/run/harpe/agent.sock");
   options.socket.who = "agent";
@@ -136,6 +150,8 @@ void read_controller(Reader& read, AgentOptions& options) {
     const Result<Seconds> parsed = parse_seconds(text);
     return parsed.ok() ? std::optional(*parsed) : std::nullopt;
   };
+  controller.owner_cpus =
+      read.value("owner-cpus", controller.owner_cpus, parse_cpus, "CPUs such as 0-3,8");
   controller.minimum_dwell =
       read.value("minimum-dwell", controller.minimum_dwell, seconds, "a time such as 20ms");
 }
@@ -175,6 +191,9 @@ const std::vector<AgentOptionHelp>& agent_option_table() {
        "elsewhere)"},
       {"clock-socket", "PATH", "Where clock channels are given out (default: beside the socket)"},
       {"log", "FILE", "Log (default: standard error); SIGHUP opens it anew"},
+      {"owner-cpus", "CPUS",
+       "CPUs such as 0-3,8 for threads that set clocks before others run; each goes to that of its "
+       "client if it is one of them (default: any, wherever clients are)"},
       {"minimum-dwell", "DURATION", "Least time between two clocks of one GPU (default: 20ms)"},
       {"connections", "COUNT",
        "Most connections at once (default: 16384, or as many as open files allow)"},
