@@ -33,4 +33,6 @@ if(TARGET harpe)
                 ${PROJECT_SOURCE_DIR}/packaging/systemd/harpe-agent.socket
                 ${PROJECT_SOURCE_DIR}/packaging/systemd/harpe-server.service DESTINATION lib/systemd/system)
   install(FILES ${PROJECT_SOURCE_DIR}/packaging/agent.toml DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(FILES ${PROJECT_SOURCE_DIR}/packaging/logrotate/harpe-agent DESTINATION ${CMAKE_INSTALL_DOCDIR}
+          RENAME logrotate-harpe-agent)
 endif()

@@ -15,7 +15,7 @@ import time
 import unittest
 
 import agent_process
-from agent_process import AgentTest, free_port, read_answer
+from agent_process import GPUS, POLICY, AgentTest, free_port, read_answer
 
 SET = "/gpu/set_power_limit?power_limit_mw={}&gpu_ids={}&block={}"
 
@@ -253,6 +253,130 @@ class Leases(AgentTest):
         self.assertTrue(self.ask("GET", "/health").json()["dry_run"])
 
 
+class Crashes(AgentTest):
+    """An agent that is killed leaves a GPU changed; whatever keeps the next from serving, it puts that back."""
+
+    def crash(self):
+        self.start()
+        lease = self.ask("POST", "/v1/leases", {"gpus": [1], "duration_s": 600, "ends_with_process": False}).json()
+        self.ask("POST", f"/v1/leases/{lease['id']}/settings", {"gpus": [1], "power_limit_w": 220})
+        self.assertEqual(self.limits(), [300, 220])
+        self.agent.kill()
+        self.agent.wait(30)
+        self.agent.stderr.close()
+        self.assertEqual(self.left(), 1)
+
+    def left(self):
+        """How many GPUs the state file has to be put back."""
+        return len(json.loads((self.folder / "agent-state.json").read_text())["gpus"])
+
+    def test_a_start_that_fails_puts_back_first(self):
+        for what in [self.break_policy, self.break_audit_log, self.break_log, self.break_socket, self.break_key]:
+            with self.subTest(what.__name__):
+                self.crash()
+                options, mend = what()
+                self.refused_start(*options)
+                self.assertEqual(self.left(), 0)
+                mend()
+                self.start()
+                self.assertEqual(self.limits(), [300, 300])
+                self.stop()
+
+    def break_policy(self):
+        whole = self.policy.read_text()
+        self.policy.write_text("[[allow")
+        return [], lambda: self.policy.write_text(whole)
+
+    def break_audit_log(self):
+        log = self.folder / "agent-audit.jsonl"
+        log.unlink()
+        os.mkfifo(log, 0o600)  # a start that opens it waits for a reader
+        return [], log.unlink
+
+    def break_log(self):
+        (self.folder / "log").unlink()
+        os.mkfifo(self.folder / "log", 0o600)
+        return [], (self.folder / "log").unlink
+
+    def break_socket(self):
+        self.socket.unlink()  # of the one that was killed
+        self.socket.write_text("")
+        return [], self.socket.unlink
+
+    def break_key(self):
+        return ["--signing-key", self.folder / "none"], lambda: None
+
+
+class Auditing(AgentTest):
+    def lines(self):
+        return [json.loads(line) for line in (self.folder / "agent-audit.jsonl").read_text().splitlines()]
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can become another user")
+    def test_a_user_without_rights_does_not_fill_the_log(self):
+        self.policy.write_text(POLICY.replace('"*"]\ntokens', '"root"]\ntokens'))
+        self.folder.chmod(0o755)
+        self.start()
+        body = b'{"gpus": [0]}'
+        request = b"POST /v1/leases HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        child = os.fork()
+        if child == 0:
+            os.setgid(12345)
+            os.setuid(12345)
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(str(self.socket))
+                with connection.makefile("rb") as file:
+                    for _ in range(3000):
+                        connection.sendall(request)
+                        if read_answer(file).status != 403:
+                            os._exit(1)
+            os._exit(0)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertLessEqual(len(self.lines()), 3)
+        self.assertIn("harpe_agent_refusals_total 3000\n", self.ask("GET", "/metrics").body)
+        self.stop()
+        mine = [line for line in self.lines() if line["uid"] == 12345]
+        self.assertEqual(sum(line.get("count", 1) for line in mine), 3000)
+
+    def test_it_goes_on_in_a_new_file_after_a_rotation(self):
+        self.start()
+        self.ask("POST", SET.format(200000, 0, "true"))
+        log, old = self.folder / "agent-audit.jsonl", self.folder / "agent-audit.jsonl.1"
+        log.rename(old)
+        self.agent.send_signal(signal.SIGHUP)
+        self.wait_for(log.exists)
+        self.assertEqual(log.stat().st_mode & 0o777, 0o640)
+        before = len(old.read_text().splitlines())
+        self.ask("POST", SET.format(210000, 0, "true"))
+        self.assertGreater(len(self.lines()), 0)
+        self.assertEqual(len(old.read_text().splitlines()), before)
+
+    def test_a_log_that_cannot_be_written_is_told_and_the_policy_says_what_it_means(self):
+        self.start()  # makes the simulated GPUs, which are a file, too
+        self.stop()
+        for when_full, status in [("deny", 503), ("allow", 201)]:
+            with self.subTest(when_full):
+                self.policy.write_text(f'{POLICY}[audit]\nwhen_full = "{when_full}"\n')
+                self.write("agent-audit.jsonl", "{}\n" * (LARGEST // 3))
+                self.start(preexec_fn=short_files)
+                taken = self.ask("POST", "/v1/leases", {"gpus": [0], "ends_with_process": False})
+                self.assertEqual(taken.status, status, taken.body)
+                health = self.ask("GET", "/health").json()
+                self.assertEqual(health["status"], "degraded")
+                self.assertIn("the audit log cannot be written", health["troubles"][0])
+                self.assertIn("harpe_agent_degraded 1\n", self.ask("GET", "/metrics").body)
+                self.assertIn("the audit log cannot be written", (self.folder / "log").read_text())
+                self.stop()
+                (self.folder / "log").unlink()
+
+
+LARGEST = 16384  # the state file has room in it
+
+
+def short_files():
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
+
+
 class Service(AgentTest):
     """What systemd and monitoring see."""
 
@@ -304,14 +428,21 @@ class Service(AgentTest):
         self.wait_for(lambda: log.exists() and "anew" in log.read_text())
         self.assertEqual(self.ask("GET", "/time").status, 200)
 
+    def another_simulation(self):
+        """Other GPUs for agents started from here on."""
+        self.simulation = self.write("sim2.toml", f'state_file = "{self.folder}/sim2.state"\n{GPUS}')
+
     def test_a_start_that_fails_leaves_no_socket(self):
         self.start()
         first, self.socket = self.socket, self.folder / "agent2.sock"
         state = ["--state-file", self.folder / "agent-state.json"]
-        self.assertIn("another agent is running with this state file", self.refused_start(*state))
+        self.assertIn(f"another agent (process {self.agent.pid}) is running with the state file",
+                      self.refused_start(*state))
         self.assertFalse(self.socket.exists())
         self.assertTrue(first.exists())
         own = ["--state-file", self.folder / "state2.json"]
+        self.assertRegex(self.refused_start(*own), rf"another agent \(process {self.agent.pid}\) is running with GPU 0")
+        self.another_simulation()
         self.refused_start(*own, "--clock-socket", self.folder / "nodir" / "c")
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -369,7 +500,8 @@ class Service(AgentTest):
         with socket.socket(socket.AF_UNIX) as stale:
             stale.bind(str(self.socket))
         self.start()
-        self.assertIn("another agent listens", self.refused_start())
+        self.another_simulation()
+        self.assertIn("another agent listens", self.refused_start("--state-file", self.folder / "state2.json"))
         self.assertEqual(self.ask("GET", "/time").status, 200)
         self.stop()
         self.socket.write_text("not a socket")
@@ -474,10 +606,12 @@ class Crowds(AgentTest):
 
     # The sanitizer of undefined behaviour needs a pipe to look at memory, and raises a false alarm without one.
     @unittest.skipIf(os.environ.get("HARPE_SANITIZE"), "sanitizers need files of their own")
-    def test_a_shortage_of_files_only_delays(self):
+    def test_connections_leave_files_for_the_rest(self):
         self.start(preexec_fn=few_files)
         crowd = self.open_many(100)
-        time.sleep(0.3)
+        refused = sum(connection.recv(4096).startswith(b"HTTP/1.1 503 ") for connection in crowd[60:])
+        self.assertEqual(refused, 40)
+        self.assertLess(len(os.listdir(f"/proc/{self.agent.pid}/fd")), 60)
         for connection in crowd:
             connection.close()
         self.wait_for(lambda: self.ask("GET", "/time").status == 200)
@@ -486,7 +620,17 @@ class Crowds(AgentTest):
 
 def few_files():
     import resource
-    resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+    drop_capability(CAP_SYS_RESOURCE)  # the agent would raise the limit again
+    resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
+
+
+CAP_SYS_RESOURCE = 24
+
+
+def drop_capability(number):
+    import ctypes
+    PR_CAPBSET_DROP = 24
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
 
 
 if __name__ == "__main__":

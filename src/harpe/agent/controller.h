@@ -116,9 +116,13 @@ struct ControllerOptions {
   Seconds longest_hang{5};
   /// Hears each notice as it comes, from any thread; must not block. Empty: nobody.
   std::function<void(const std::string&)> notice = {};
-  /// Threads that own a driver run before ordinary ones (SCHED_FIFO where permitted, else nice) on
-  /// the CPU of their clock channel's client, so that a clock command is not delayed by work.
+  /// Threads that own a driver run before ordinary ones (SCHED_FIFO where permitted, else nice), so
+  /// that a clock command is not delayed by work.
   bool prompt_owners = true;
+  /// CPUs for these threads; among them each goes to the one that its last clock command came from,
+  /// if that is one of them, as waking another takes longer than everything else. Empty: any, as
+  /// the kernel chooses, whatever clients say.
+  std::vector<int> owner_cpus = {};
 };
 
 class Controller {

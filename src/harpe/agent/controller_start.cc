@@ -1,4 +1,4 @@
-#include <fcntl.h>
+#include <sched.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -43,6 +43,12 @@ Status check(const ControllerOptions& options) {
   }
   if (!(options.poll.value >= 0.001 && options.poll.value <= 3600)) {
     return Error::invalid("the polling period is 0.001 to 3600 s");
+  }
+  cpu_set_t usable;
+  ::sched_getaffinity(0, sizeof usable, &usable);
+  for (const int cpu : options.owner_cpus) {
+    if (cpu >= 0 && cpu < CPU_SETSIZE && CPU_ISSET(cpu, &usable)) continue;
+    return Error::invalid("the agent may not run on CPU " + std::to_string(cpu));
   }
   return ok_status();
 }
@@ -201,6 +207,7 @@ void NodeController::start_owners(Devices devices, const std::vector<SavedGpu>& 
     options.minimum_dwell = options_.minimum_dwell;
     options.poll = options_.poll;
     options.prompt = options_.prompt_owners;
+    options.cpus = options_.owner_cpus;
     options.longest_farewell = options_.longest_farewell;
     if (policy_.required().has(Proof::kComputing)) options.look_at_processes = kBetweenLooks;
     owners_.push_back(std::make_unique<GpuOwner>(
@@ -266,6 +273,11 @@ void NodeController::put_back_and_wait(const std::vector<SavedGpu>& to_restore) 
 Status NodeController::open_clock_socket() {
   if (options_.clock_socket.empty()) return ok_status();
   ClockListener::Leases leases;
+  leases.may_set_clocks = [this](const Peer& peer) {
+    return std::ranges::any_of(identities_, [&](const GpuIdentity& gpu) {
+      return !policy_.allowance(peer, gpu, policy_.required(peer, gpu)).clocks.empty();
+    });
+  };
   leases.take = [this](const Peer& peer, const LeaseRequest& request) {
     return take(peer, request);
   };

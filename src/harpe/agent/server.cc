@@ -1,10 +1,16 @@
 #include "harpe/agent/server.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "harpe/agent/clock_listener.h"
+#include "harpe/agent/trusted_file.h"
 #include "harpe/base/text.h"
 #include "harpe/http/open_sockets.h"
 #include "harpe/http/server_log.h"
@@ -25,19 +31,6 @@ Result<ApiOptions> api_options(const AgentOptions& options, const Devices& devic
   for (const auto& gpu : devices.gpus) api.gpus_with_energy.push_back(gpu->total_energy().ok());
   for (const auto& cpu : devices.cpus) api.cpus_with_dram.push_back(cpu->has_dram());
   return api;
-}
-
-/// Of devices, logs, and what each lease and clock channel has open.
-constexpr std::size_t kOtherFiles = 1024;
-
-void fit_connections(HttpLimits& limits, ServerLog& log) {
-  const std::uint64_t files = raise_file_limit();
-  const std::size_t fit = connections_within(files, kOtherFiles + limits.reserve, 1);
-  if (limits.connections <= fit) return;
-  limits.connections = fit;
-  log.write("holds " + std::to_string(fit) + " connections at once: more need more open files " +
-            "than the " + std::to_string(files) +
-            " that this process may have (ulimit -Hn, LimitNOFILE)");
 }
 
 void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log, bool dry_run) {
@@ -88,14 +81,75 @@ Status check_agent_options(const AgentOptions& options) {
   return ok_status();
 }
 
-Status run_agent(Devices devices, Policy policy, AgentOptions options,
+namespace {
+
+/// A log may be a device, such as /dev/null; a file has to be one that others cannot have put
+/// there.
+Result<ServerLog> open_log(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!path.empty() && !std::filesystem::is_character_file(path, error)) {
+    const auto trusted = open_trusted(path, O_WRONLY | O_APPEND | O_CREAT, 0640);
+    if (!trusted.ok()) return trusted.error();
+  }
+  return ServerLog::open("harpe agent", path);
+}
+
+/// As many open files as this process may have, or what the agent's unit would give it.
+std::uint64_t raise_files() {
+  constexpr rlim_t kWanted = 65536;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < kWanted) {
+    limit.rlim_max = kWanted;
+    ::setrlimit(RLIMIT_NOFILE, &limit);  // root alone may
+  }
+  return raise_file_limit();
+}
+
+}  // namespace
+
+std::size_t files_beside_connections(std::size_t gpus) {
+  constexpr std::size_t kOwn = 64;      // logs, libraries, loops, sockets that listen
+  constexpr std::size_t kEachGpu = 16;  // its driver, its lock, a process for each of its leases
+  return kOwn + kEachGpu * gpus + ClockListener::kMostConnections;
+}
+
+HttpLimits fit_to_files(HttpLimits limits, std::uint64_t files, std::size_t gpus) {
+  limits.reserve = std::min<std::size_t>(limits.reserve, files / 8);
+  limits.connections =
+      std::min(limits.connections,
+               connections_within(files, files_beside_connections(gpus) + limits.reserve, 1));
+  limits.connections_per_user =
+      std::min(limits.connections_per_user, std::max<std::size_t>(limits.connections * 3 / 4, 1));
+  return limits;
+}
+
+Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
                  const std::function<void(std::string_view)>& ready) {
   if (Status right = check_agent_options(options); !right.ok()) return right;
-  Result<ServerLog> log = ServerLog::open("harpe agent", options.log);
-  if (!log.ok()) return std::move(log).error();
-  const auto write_log = [&log](const std::string& line) { log->write(line); };
-  fit_connections(options.limits, *log);
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a fault of its write
+  const std::uint64_t files = raise_files();
+  const std::size_t wanted = options.limits.connections;
+  options.limits = fit_to_files(options.limits, files, devices.gpus.size());
   Result<ApiOptions> api = api_options(options, devices);
+  Result<ServerLog> log = open_log(options.log);
+  Result<ServerLog> otherwise = ServerLog::open("harpe agent", {});
+  const auto write_log = [&used = log.ok() ? *log : *otherwise](const std::string& line) {
+    used.write(line);
+  };
+  if (options.limits.connections < wanted) {
+    write_log("holds " + std::to_string(options.limits.connections) +
+              " connections at once: more need more open files than the " + std::to_string(files) +
+              " that this process may have (ulimit -Hn, LimitNOFILE)");
+  }
+  // Clients must find nothing that outlives what it works with: see AgentApi.
+  ServerLoop loop;
+  options.controller.notice = write_log;
+  Result<std::unique_ptr<Controller>> controller = Controller::start(
+      std::move(devices), policy.ok() ? *policy : Policy(), options.controller, system_clock());
+  if (!controller.ok()) return std::move(controller).error();
+  // What a crashed agent left changed is back: from here on a start may fail.
+  if (!policy.ok()) return std::move(policy).error();
+  if (!log.ok()) return std::move(log).error();
   if (!api.ok()) return std::move(api).error();
   Result<std::vector<OpenSocket>> sockets =
       open_sockets(options.socket, options.tcp, options.tls.has_value());
@@ -104,13 +158,6 @@ Status run_agent(Devices devices, Policy policy, AgentOptions options,
     if (!socket.is_tcp || !options.signing_key.empty()) continue;
     return Error::invalid("systemd opened a TCP socket, but there is no --signing-key");
   }
-
-  // Clients must find nothing that outlives what it works with: see AgentApi.
-  ServerLoop loop;
-  options.controller.notice = write_log;
-  Result<std::unique_ptr<Controller>> controller =
-      Controller::start(std::move(devices), std::move(policy), options.controller, system_clock());
-  if (!controller.ok()) return std::move(controller).error();
   HttpServer* transport = nullptr;
   api->transport = [&transport] {
     return TransportCounts{transport->connections(), transport->connections_refused(),

@@ -35,10 +35,18 @@ struct AgentOptions {
 /// Checks what can be wrong with the options before any device is opened.
 Status check_agent_options(const AgentOptions& options);
 
-/// Serves until SIGTERM or SIGINT, then puts everything back. SIGHUP opens the logs anew. All
-/// listening sockets are opened before any GPU is touched. \param ready  called once, when all
-/// sockets listen, with what they are.
-Status run_agent(Devices devices, Policy policy, AgentOptions options,
+/// Open files beside connections over HTTP: what a node of so many GPUs needs for leases, clock
+/// channels, drivers and logs.
+std::size_t files_beside_connections(std::size_t gpus);
+/// Limits that so many open files can keep, whatever was asked for: connections leave room for the
+/// rest of the agent, and those of one user leave a quarter to others.
+HttpLimits fit_to_files(HttpLimits limits, std::uint64_t files, std::size_t gpus);
+
+/// Puts back what a crashed agent left changed, before anything else that can fail: a policy that
+/// cannot be read, a log, a socket. Then serves until SIGTERM or SIGINT, and puts everything back.
+/// SIGHUP opens the logs anew. \param ready  called once, when all sockets listen, with what they
+/// are.
+Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
                  const std::function<void(std::string_view)>& ready);
 
 }  // namespace harpe

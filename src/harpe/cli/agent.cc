@@ -4,7 +4,7 @@
 
 #include "harpe/agent/policy.h"
 #include "harpe/agent/server.h"
-#include "harpe/base/file.h"
+#include "harpe/agent/trusted_file.h"
 #include "harpe/base/text.h"
 #include "harpe/cli/agent_options.h"
 #include "harpe/cli/command.h"
@@ -26,7 +26,7 @@ struct AgentArguments {
 Result<AgentSetup> read_setup(const AgentArguments& arguments) {
   AgentOptionValues values;
   if (!arguments.config.empty()) {
-    const Result<std::string> text = read_file(arguments.config, 1U << 20);
+    const Result<std::string> text = read_trusted(arguments.config, 1U << 20);
     if (!text.ok()) return text.error();
     Result<AgentOptionValues> config = parse_agent_config(*text, arguments.config);
     if (!config.ok()) return std::move(config).error();
@@ -49,8 +49,6 @@ Result<Policy> read_policy(const std::string& path) {
 Result<Outcome> run(const AgentArguments& arguments, Console& console) {
   Result<AgentSetup> setup = read_setup(arguments);
   if (!setup.ok()) return std::move(setup).error();
-  Result<Policy> policy = read_policy(setup->policy);
-  if (!policy.ok()) return std::move(policy).error();
   DeviceOptions device_options = DeviceOptions::of_environment();
   if (!setup->simulation.empty()) device_options.simulation = setup->simulation;
   if (!device_options.simulation.empty() && !setup->socket_named) {
@@ -79,7 +77,7 @@ Result<Outcome> run(const AgentArguments& arguments, Console& console) {
   setup->options.version = HARPE_VERSION;
   const std::string how = setup->options.controller.dry_run ? " (dry run: nothing is set)" : "";
   const Status served =
-      run_agent(*std::move(devices), *std::move(policy), setup->options,
+      run_agent(*std::move(devices), read_policy(setup->policy), setup->options,
                 [&](std::string_view name) { say("listening on " + std::string(name) + how); });
   if (!served.ok()) return served.error();
   return Outcome{.text = "", .json = json_text({{"stopped", true}})};

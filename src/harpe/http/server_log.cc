@@ -25,8 +25,10 @@ Result<ServerLog> ServerLog::open(std::string who, const std::filesystem::path& 
 Status ServerLog::reopen() {
   const std::lock_guard lock(mutex_);
   if (path_.empty()) return ok_status();
+  // Without waiting for a reader where a pipe has been put there.
   UniqueFd file(
-      ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640));
+      ::open(path_.c_str(),
+             O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0640));
   if (!file) return Error::io(path_, std::strerror(errno));
   file_ = std::move(file);
   return ok_status();

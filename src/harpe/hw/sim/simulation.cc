@@ -45,6 +45,12 @@ Result<std::shared_ptr<Simulation>> Simulation::make(std::string_view toml, cons
 }
 
 Result<std::shared_ptr<SimulationCore>> open_simulation(const std::filesystem::path& path) {
+  // Reading a pipe would wait for a writer, and programs that read it one after the other would
+  // not get the same.
+  std::error_code unknown;
+  if (std::filesystem::is_fifo(path, unknown)) {
+    return Error::io(path.string(), "is a pipe; a simulation is described by a file");
+  }
   const Result<std::string> text = read_file(path, kConfigLimit);
   if (!text) return text.error();
   Result<SimulationConfig> config = parse_simulation(*text, path.string());
