@@ -5,6 +5,7 @@ Usage: agent_conformance_test.py HARPE"""
 import http.client
 import json
 import os
+import pathlib
 import signal
 import shutil
 import socket
@@ -305,6 +306,56 @@ class Crashes(AgentTest):
 
     def break_key(self):
         return ["--signing-key", self.folder / "none"], lambda: None
+
+
+@unittest.skipIf(os.geteuid() != 0, "only root can make cgroups and devices")
+class Requirements(AgentTest):
+    """A policy that gives users their own GPUs alone."""
+
+    def setUp(self):
+        super().setUp()
+        for number, minor in enumerate([3, 5]):  # /dev/null and /dev/zero stand for GPUs
+            os.mknod(self.folder / f"nvidia{number}", 0o20666, os.makedev(1, minor))
+        self.simulation.write_text(f'state_file = "{self.folder}/state"\n' + GPUS.replace(
+            "count = 2", f'count = 2\ndevice_file_prefix = "{self.folder}/nvidia"'))
+        self.policy.write_text('[[allow]]\nusers = ["*"]\ngpus = ["*"]\npower_limit_w = [100, 280]\n'
+                               'requires = ["device"]\n[[allow]]\nusers = ["*"]\ngpus = ["*"]\nread = true\n')
+        self.cgroup = pathlib.Path(f"/sys/fs/cgroup/devices/harpe-test-{os.getpid()}")
+        try:
+            self.cgroup.mkdir()
+        except OSError:
+            self.skipTest("there are no device cgroups (v1)")
+        self.addCleanup(lambda: self.cgroup.exists() and self.cgroup.rmdir())
+        (self.cgroup / "devices.deny").write_text("a")
+        (self.cgroup / "devices.allow").write_text("c 1:3 rwm")
+
+    def in_cgroup(self, gpu):
+        code = ("import http.client, json, os, socket, sys\n"
+                "open(sys.argv[2], 'w').write(str(os.getpid()))\n"
+                "def ask(path, body):\n"
+                "    c = http.client.HTTPConnection('x'); c.sock = socket.socket(socket.AF_UNIX)\n"
+                "    c.sock.connect(sys.argv[1]); c.request('POST', path, json.dumps(body))\n"
+                "    a = c.getresponse(); return a.status, json.loads(a.read())\n"
+                "status, lease = ask('/v1/leases', {'gpus': [int(sys.argv[3])], 'duration_s': 600,\n"
+                "                                   'ends_with_process': False})\n"
+                "if status == 201:\n"
+                "    ask(f'/v1/leases/{lease[\"id\"]}/settings', {'gpus': [0], 'power_limit_w': 200})\n"
+                "print(status)\n")
+        run = subprocess.run([sys.executable, "-c", code, self.socket, self.cgroup / "cgroup.procs", str(gpu)],
+                             capture_output=True, text=True, check=True)
+        return int(run.stdout)
+
+    def test_a_client_gets_the_gpus_of_its_cgroup_while_that_lasts(self):
+        self.start()
+        refused = self.ask("POST", "/v1/leases", {"gpus": [0]})
+        self.assertEqual(refused.status, 403)
+        self.assertIn("requires = device", refused.body)
+        self.assertEqual(self.in_cgroup(1), 403)
+        self.assertEqual(self.in_cgroup(0), 201)
+        self.assertEqual(self.limits(), [200, 300])
+        self.cgroup.rmdir()  # as a batch system does when the job has ended
+        self.wait_for(lambda: self.limits() == [300, 300])
+        self.assertIn('"right_lost"', (self.folder / "agent-audit.jsonl").read_text())
 
 
 class Auditing(AgentTest):

@@ -219,7 +219,7 @@ void Policy::Rule::read_requires(Fields& fields, Faults& faults) {
   if (requires_proofs.empty()) return;
   if (allowance.read) {
     fields.fault("read",
-                 "give the right to read an entry without requires: that is not proven for "
+                 "give the right to read an entry of its own: nothing is proven for "
                  "each reading");
   }
   if (every_token || !tokens.empty()) {

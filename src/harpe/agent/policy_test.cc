@@ -224,6 +224,53 @@ TEST(Policy, AnAllowanceIsExactlyTheUnionOfMatchingRules) {
   }
 }
 
+TEST(Policy, AnEntryThatRequiresAProofCountsWithItAlone) {
+  const auto policy = Policy::parse(
+      "[[allow]]\nusers = [1000]\ngpus = '*'\nclocks_mhz = [900, 1410]\nrequires = ['device']\n"
+      "[[allow]]\nusers = [1000]\ngpus = ['0']\npower_limit_w = [200, 300]\n"
+      "requires = ['device', 'computing']\n"
+      "[[allow]]\nusers = [1000]\ngpus = ['0']\npersistence_mode = true\n",
+      "policy");
+  ASSERT_TRUE(policy.ok()) << policy.error().text();
+  Peer peer;
+  peer.uid = 1000;
+  GpuIdentity gpu;
+  const Proofs both{Proof::kDevice, Proof::kComputing};
+  EXPECT_EQ(policy->required(peer, gpu), both);
+  EXPECT_TRUE(policy->allowance(peer, gpu).clocks.empty());
+  EXPECT_TRUE(policy->allowance(peer, gpu).persistence_mode) << "which requires nothing";
+  EXPECT_FALSE(policy->allowance(peer, gpu, {Proof::kDevice}).clocks.empty());
+  EXPECT_TRUE(policy->allowance(peer, gpu, {Proof::kDevice}).power_limits.empty());
+  EXPECT_FALSE(policy->allowance(peer, gpu, both).power_limits.empty());
+  gpu.index = 1;
+  EXPECT_EQ(policy->required(peer, gpu), Proofs{Proof::kDevice});
+  peer.uid = 1001;
+  EXPECT_TRUE(policy->required(peer, gpu).empty());
+  EXPECT_EQ(policy->required(), both);
+}
+
+TEST(Policy, WhatCannotBeProvenIsAFault) {
+  const auto fault = [](const std::string& more) {
+    const auto policy =
+        Policy::parse("[[allow]]\ngpus = '*'\nclocks_mhz = [900, 1410]\n" + more, "p");
+    return policy ? "none" : policy.error().text();
+  };
+  EXPECT_EQ(fault("users = [1]\nrequires = 'device'\n"), "none");
+  EXPECT_THAT(fault("users = [1]\nrequires = ['cuda']\n"), HasSubstr("neither"));
+  EXPECT_THAT(fault("users = [1]\nrequires = [1]\n"), HasSubstr("p:5:"));
+  EXPECT_THAT(fault("tokens = ['x']\nrequires = ['device']\n"), HasSubstr("nothing can be proven"));
+  EXPECT_THAT(fault("users = [1]\nread = true\nrequires = ['device']\n"), HasSubstr("of its own"));
+}
+
+TEST(Policy, SaysWhetherControlGoesOnWithoutAnAuditLog) {
+  EXPECT_FALSE(Policy().goes_on_without_audit());
+  EXPECT_FALSE(Policy::parse("", "p")->goes_on_without_audit());
+  EXPECT_FALSE(Policy::parse("[audit]\nwhen_full = 'deny'\n", "p")->goes_on_without_audit());
+  EXPECT_TRUE(Policy::parse("[audit]\nwhen_full = 'allow'\n", "p")->goes_on_without_audit());
+  EXPECT_FALSE(Policy::parse("[audit]\nwhen_full = 'maybe'\n", "p").ok());
+  EXPECT_FALSE(Policy::parse("[audit]\nother = 1\n", "p").ok());
+}
+
 class PolicyFile : public ::testing::Test {
  protected:
   PolicyFile() {
