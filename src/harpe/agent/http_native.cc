@@ -278,9 +278,11 @@ void stream_power(ApiContext& context, const HttpRequest& request, const Reply& 
                        "the agent's policy does not let you read GPU " + std::to_string(gpu)));
     }
   }
+  auto stream = context.power.gpus(*gpus, PowerStream::Format::kNative, request);
+  if (!stream.ok()) return reply(native_error(stream.error()));
   reply({.content_type = "text/event-stream",
          .headers = {{"Cache-Control", "no-cache"}},
-         .stream = context.power.gpus(*gpus, PowerStream::Format::kNative)});
+         .stream = *std::move(stream)});
 }
 
 void health(ApiContext& context, const HttpRequest& request, const Reply& reply) {

@@ -1,9 +1,15 @@
 #pragma once
 /// \file
-/// Power as it changes, to any number of clients, as server-sent events. Devices are polled only
-/// while somebody listens, once for all listeners.
+/// Power as it changes, as server-sent events. Devices are polled only while there are listeners,
+/// once for all of them, and each event is written once for all who hear it.
+///
+/// What it costs is bounded: listeners are sent to in rounds, no more often than every 50 ms and
+/// `kMostSends` times a second over all of them, so a thousand listeners hear of each change within
+/// 100 ms. There are at most `kMostListeners`, of one client at most `kMostOfClient`, and
+/// `kForRoot` more for root.
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "harpe/agent/controller.h"
@@ -24,6 +30,9 @@ class PowerStream {
   };
   static constexpr Seconds kHeartbeat{2};
   static constexpr Seconds kCpuPoll{0.1};
+  static constexpr Seconds kRound{0.05};
+  static constexpr double kMostSends = 10'000;  ///< a second
+  static constexpr std::size_t kMostListeners = 4096, kMostOfClient = 1024, kForRoot = 64;
 
   /// Lives on the thread of `loop`.
   PowerStream(Controller& controller, ServerLoop& loop, Clock& clock);
@@ -35,9 +44,11 @@ class PowerStream {
 
   /// A body that begins with the present value of each GPU and goes on with each change; a comment
   /// `: hb` every two seconds without one. The caller has checked that the peer may read them.
-  std::shared_ptr<EventStream> gpus(std::vector<int> gpus, Format format);
-  /// The same for CPUs (zeusd's format). \param peer  in whose name they are read
-  std::shared_ptr<EventStream> cpus(std::vector<int> cpus, const Peer& peer);
+  /// `kUnavailable` where there are too many; `request.client` is by what they are counted.
+  Result<std::shared_ptr<EventStream>> gpus(std::vector<int> gpus, Format format,
+                                            const HttpRequest& request);
+  /// The same for CPUs (zeusd's format), in the name of the first who asks.
+  Result<std::shared_ptr<EventStream>> cpus(std::vector<int> cpus, const HttpRequest& request);
 
   std::size_t listeners() const;
 

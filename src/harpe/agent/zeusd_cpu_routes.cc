@@ -102,7 +102,9 @@ void stream_cpu_power(ApiContext& context, const HttpRequest& request, const Rep
   if (!context.controller.policy().may_read_node(request.peer)) {
     return reply(error_response(403, "the agent's policy does not let you read the CPUs' energy"));
   }
-  reply(event_stream(context.power.cpus(*cpus, request.peer)));
+  auto stream = context.power.cpus(*cpus, request);
+  if (!stream.ok()) return reply(error_response(503, stream.error().text()));
+  reply(event_stream(*std::move(stream)));
 }
 
 }  // namespace harpe

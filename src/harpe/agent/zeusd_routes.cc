@@ -236,7 +236,9 @@ void stream_gpu_power(ApiContext& context, const HttpRequest& request, const Rep
     return reply(
         error_response(403, "the agent's policy does not let you read GPU " + std::to_string(gpu)));
   }
-  reply(event_stream(context.power.gpus(*gpus, PowerStream::Format::kZeusd)));
+  auto stream = context.power.gpus(*gpus, PowerStream::Format::kZeusd, request);
+  if (!stream.ok()) return reply(error_response(503, stream.error().text()));
+  reply(event_stream(*std::move(stream)));
 }
 
 // --- Identity -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -222,23 +223,62 @@ TEST_F(ZeusdRoutes, StreamsBeginWithThePresentAndGoOnWithChangesAlone) {
   const HttpResponse response = ask("GET", "/gpu/stream_power", "gpu_ids=1");
   ASSERT_NE(response.stream, nullptr);
   EXPECT_EQ(response.content_type, "text/event-stream");
+  std::string heard;
   int wakes = 0;
-  response.stream->start([&wakes] { ++wakes; });
-  (*controller_.listener)(1, controller_.reading(1));
-  const std::string first = response.stream->take();
-  EXPECT_THAT(first, StartsWith("data: {\"timestamp_ms\":"));
-  EXPECT_THAT(first, HasSubstr(R"("gpu_id":1,"power_mw":250000})"));
-  (*controller_.listener)(1, controller_.reading(1));
-  (*controller_.listener)(0, controller_.reading(0));
-  EXPECT_EQ(response.stream->take(), "");
+  response.stream->start([&] {
+    ++wakes;
+    heard += response.stream->take();
+  });
+  // The present, then what changes nothing, then two changes in one round.
   for (const double watts : {260.0, 270.0}) {
-    controller_.reading(1).power = Watts{watts};
-    (*controller_.listener)(1, controller_.reading(1));
+    loop_.after(0.2_s, [this, watts] {
+      (*controller_.listener)(0, controller_.reading(0));
+      controller_.reading(1).power = Watts{watts};
+      (*controller_.listener)(1, controller_.reading(1));
+    });
   }
-  const std::string newest = response.stream->take();
-  EXPECT_THAT(newest, HasSubstr("270000"));
-  EXPECT_THAT(newest, Not(HasSubstr("260000")));
-  EXPECT_GE(wakes, 2);
+  loop_.after(0.1_s, [this] {
+    (*controller_.listener)(1, controller_.reading(1));
+    (*controller_.listener)(0, controller_.reading(0));
+  });
+  loop_.after(0.5_s, [this] { loop_.stop(); });
+  loop_.run();
+  EXPECT_THAT(heard, StartsWith("data: {\"timestamp_ms\":"));
+  EXPECT_THAT(heard, HasSubstr(R"("gpu_id":1,"power_mw":250000})"));
+  EXPECT_THAT(heard, HasSubstr("270000"));
+  EXPECT_THAT(heard, Not(HasSubstr("\"gpu_id\":0")));
+  EXPECT_LE(wakes, 3);
+  EXPECT_EQ(std::ranges::count(heard, '\n'), 2 * wakes) << "one event a round: the newest";
+}
+
+// What listeners cost is bounded: their number, and how often they are sent to.
+TEST_F(ZeusdRoutes, StreamsAreSentToInRoundsAndHaveALimit) {
+  std::vector<std::shared_ptr<EventStream>> streams;
+  std::size_t wakes = 0;
+  for (std::size_t i = 0; i < PowerStream::kMostOfClient; ++i) {
+    streams.push_back(ask("GET", "/gpu/stream_power", "gpu_ids=0,1").stream);
+    ASSERT_NE(streams.back(), nullptr);
+    streams.back()->start([&wakes, &stream = *streams.back()] {
+      ++wakes;
+      (void)stream.take();
+    });
+  }
+  EXPECT_EQ(ask("GET", "/gpu/stream_power").status, 503);
+  constexpr double kTime = 1;
+  for (double at = 0; at < kTime; at += 0.01) {
+    loop_.after(Seconds{at}, [this, at] {
+      for (const int gpu : {0, 1}) {
+        controller_.reading(gpu).power = Watts{200 + at};
+        (*controller_.listener)(gpu, controller_.reading(gpu));
+      }
+    });
+  }
+  loop_.after(Seconds{kTime}, [this] { loop_.stop(); });
+  loop_.run();
+  EXPECT_LE(wakes, static_cast<std::size_t>(PowerStream::kMostSends * kTime * 1.2));
+  EXPECT_GE(wakes, 3 * streams.size());
+  streams.pop_back();
+  EXPECT_EQ(ask("GET", "/gpu/stream_power").status, 200);
 }
 
 TEST_F(ZeusdRoutes, WrongMethodsAreToldTheRightOne) {
