@@ -681,6 +681,29 @@ class SwitchLatency(Case):
         rows = list(csv.DictReader(table.read_text().splitlines()))
         self.assertEqual({row["gpu"] for row in rows}, {"0"})
 
+    def test_what_was_measured_before_a_gpu_was_lost_is_kept_and_the_rest_measured(self):
+        table = self.folder / "pairs.csv"
+        lost = self.folder / "lost.toml"
+        lost.write_text(SIMULATION.format(folder=self.folder) +
+                        '[[fault]]\nkind = "gpu_lost"\ngpu = 0\nafter_calls = 600\n')
+        done = self.harpe("switch-latency", "--gpus", "0,1", "--repeats", "20", "--clocks",
+                          "1410,1050", "--csv", str(table), "--json",
+                          env=dict(self.bare, HARPE_SIMULATION=str(lost)))
+        self.assertEqual(done.returncode, 69, done.stderr)
+        self.assertRegex(done.stderr, r"(?s)GPU 0: after \d+ of 40 switches: .*lost.* is kept")
+        result = json.loads(done.stdout)
+        self.assertFalse(result["complete"])
+        first, second = result["gpus"]
+        self.assertEqual(first["error"]["code"], "unavailable")
+        self.assertGreater(first["repetitions"], 0)
+        self.assertLess(first["repetitions"], 40)
+        self.assertEqual(first["repetitions_wanted"], 40)
+        self.assertNotIn("error", second)
+        self.assertEqual(second["repetitions"], 40)
+        rows = list(csv.DictReader(table.read_text().splitlines()))
+        self.assertEqual({row["gpu"] for row in rows}, {"0", "1"})
+        self.assertEqual(sum(int(row["repetitions"]) for row in rows), first["repetitions"] + 40)
+
     def test_unknown_clocks_are_named_with_the_nearest(self):
         done = self.harpe("switch-latency", "--clocks", "1410,1051", env=self.simulated)
         self.assertEqual(done.returncode, 2)

@@ -108,7 +108,15 @@ class Load {
 struct Measured {
   GpuIdentity gpu;
   SwitchLatencyResult result;
+  int wanted = 0;  ///< repetitions, of all pairs
 };
+
+/// What became of a GPU that failed, and what of its measurement is lost.
+std::string failure_text(const Measured& measured) {
+  return "GPU " + std::to_string(measured.gpu.index) + ": after " +
+         std::to_string(measured.result.repetitions()) + " of " + std::to_string(measured.wanted) +
+         " switches: " + measured.result.failure->text() + "; what was measured until then is kept";
+}
 
 std::string milliseconds(Seconds time) {
   return fixed(time.value * 1000, 1);
@@ -198,7 +206,7 @@ Json distribution_json(const std::optional<LatencyDistribution>& times) {
           {"max_s", times->longest.value}};
 }
 
-Json result_json(const std::vector<Measured>& all, bool simulated, bool cancelled) {
+Json result_json(const std::vector<Measured>& all, bool simulated, bool complete) {
   Json gpus = Json::array();
   for (const Measured& measured : all) {
     Json switches = Json::array();
@@ -215,9 +223,14 @@ Json result_json(const std::vector<Measured>& all, bool simulated, bool cancelle
                     {"uuid", measured.gpu.uuid},
                     {"name", measured.gpu.name},
                     {"switches", std::move(switches)},
+                    {"repetitions", measured.result.repetitions()},
+                    {"repetitions_wanted", measured.wanted},
                     {"lock_before_known", measured.result.knew_before}});
+    if (const std::optional<Error>& failure = measured.result.failure) {
+      gpus.back()["error"] = {{"code", name_of(failure->code)}, {"message", failure->text()}};
+    }
   }
-  return {{"simulated", simulated}, {"complete", !cancelled}, {"gpus", std::move(gpus)}};
+  return {{"simulated", simulated}, {"complete", complete}, {"gpus", std::move(gpus)}};
 }
 
 Result<std::vector<Megahertz>> clocks_for(Gpu& gpu, const SwitchArguments& arguments) {
@@ -258,13 +271,17 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
 
   std::vector<Measured> all;
   bool cancelled = false;
-  std::optional<Error> failure;
+  std::optional<Error> failure;  // of the first GPU that failed; those after it are measured, too
+  const auto failed = [&](int index, Error error, bool kept) {
+    if (!kept) console.err << "error: GPU " << index << ": " << error.text() << '\n';
+    if (!failure) failure = std::move(error);
+  };
   for (const int index : chosen->gpus) {
     Gpu& gpu = *chosen->devices.gpus[static_cast<std::size_t>(index)];
     const auto clocks = clocks_for(gpu, arguments);
     if (!clocks.ok()) {
-      failure = clocks.error();
-      break;
+      failed(index, clocks.error(), false);
+      continue;
     }
     ProgressBar bar(console, "GPU " + std::to_string(index));
     SwitchLatencyOptions options{
@@ -275,24 +292,33 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
         .progress = [&](double share) { bar.update(share); }};
     auto result = measure_switch_latency(gpu, options, system_clock());
     if (!result.ok()) {
-      failure = std::move(result).error();
-      break;
+      failed(index, std::move(result).error(), false);
+      continue;
     }
-    cancelled = result->cancelled;
-    all.push_back({.gpu = gpu.identity(), .result = *std::move(result)});
+    const auto pairs = static_cast<int>(result->switches.size());
+    all.push_back(
+        {.gpu = gpu.identity(), .result = *std::move(result), .wanted = pairs * arguments.repeats});
+    const Measured& measured = all.back();
+    cancelled = measured.result.cancelled;
+    if (measured.result.failure) {
+      console.err << "error: " << failure_text(measured) << '\n';
+      failed(index, *measured.result.failure, true);
+    }
     if (cancelled) break;
   }
-  // What the GPUs before a failing one cost minutes to measure is kept.
-  if (!arguments.csv.empty() && (!failure || !all.empty())) {
+  // With nothing measured there is nothing to keep; what failed was said.
+  if (failure && all.empty()) return *std::move(failure);
+  if (!arguments.csv.empty()) {
     if (Status status = write_file(arguments.csv, csv_text(all)); !status.ok()) {
       return std::move(status).error();
     }
   }
-  if (failure) return *std::move(failure);
-  Outcome outcome{.text = {}, .json = json_text(result_json(all, simulated, cancelled))};
+  Outcome outcome{.text = {},
+                  .json = json_text(result_json(all, simulated, !cancelled && !failure))};
+  if (failure) outcome.status = exit_status(failure->code);
   for (const Measured& measured : all) {
     outcome.text += matrix_text(measured, arguments.timeout, console.colour_out);
-    if (!measured.result.knew_before) {
+    if (!measured.result.knew_before && measured.result.restored) {
       outcome.text += "The driver does not tell which lock was there before: no lock is left.\n";
     }
   }
@@ -300,7 +326,7 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
     console.err << "error: the load ended before the measurement did\n";
     outcome.status = 1;
   }
-  if (cancelled) outcome.text += "Not all repetitions were made.\n";
+  if (cancelled || failure) outcome.text += "Not all repetitions were made.\n";
   if (simulated) outcome.text += std::string(kSimulatedRemark) + "\n";
   if (interrupts.signal() != 0) outcome.status = kSignalled + interrupts.signal();
   return outcome;
@@ -328,7 +354,8 @@ void add_switch_latency_command(Commands& commands) {
       "Locks every pair of the clocks in turn, in random order, and times the call and the "
       "transition of the chip. Needs the right to lock clocks; what was locked before is put "
       "back, also on Ctrl-C, which ends it early with what was measured (exit status 128 + "
-      "signal; 1 if the load ended before the measurement). A GPU shows its clock only under load: "
+      "signal; 1 if the load ended before the measurement). So it does where a GPU is lost; the "
+      "others are measured. A GPU shows its clock only under load: "
       "give a command that keeps it "
       "busy, which is ended afterwards. Simulated GPUs get a load of their own.",
       "harpe switch-latency --gpus 0 -- python burn.py\n"

@@ -181,6 +181,12 @@ std::optional<LatencyDistribution> ClockSwitch::transition() const {
   return distribution(transitions);
 }
 
+int SwitchLatencyResult::repetitions() const {
+  int all = 0;
+  for (const ClockSwitch& pair : switches) all += pair.repetitions();
+  return all;
+}
+
 Result<SwitchLatencyResult> measure_switch_latency(Gpu& gpu, const SwitchLatencyOptions& options,
                                                    Clock& clock) {
   if (Status status = check(gpu, options); !status.ok()) return std::move(status).error();
@@ -190,11 +196,13 @@ Result<SwitchLatencyResult> measure_switch_latency(Gpu& gpu, const SwitchLatency
   Status measured = Session(gpu, options, clock).run(result);
   const Status restored = restorer.restore();
   result.restored = restored.ok();
-  if (!measured.ok()) return std::move(measured).error();
+  if (!measured.ok()) result.failure = std::move(measured).error();
   if (!restored.ok()) {
-    return Error::of(restored.error().code,
-                     "the clocks could not be put back: " + restored.error().text());
+    const std::string text = "the clocks could not be put back: " + restored.error().text();
+    if (!result.failure) result.failure = Error{restored.error().code, {}};
+    result.failure->faults.push_back({.message = text});
   }
+  if (result.failure && result.repetitions() == 0) return *std::move(result.failure);
   return result;
 }
 

@@ -127,6 +127,32 @@ TEST_F(SwitchLatencies, WithoutPermissionNothingIsMeasured) {
   EXPECT_EQ(result.error().code, ErrorCode::kNoPermission);
 }
 
+TEST_F(SwitchLatencies, WhatWasMeasuredBeforeAGpuIsLostIsKept) {
+  simulate("call_ms = 1\nswitch_ms = 5\n[[fault]]\nkind = \"gpu_lost\"\nafter_calls = 2000\n");
+  SwitchLatencyOptions options{.clocks = {{900}, {1155}, {1410}}, .repeats = 1000};
+  const auto result = measure_switch_latency(*gpu_, options, clock_);
+  ASSERT_TRUE(result.ok()) << result.error().text();
+  ASSERT_TRUE(result->failure.has_value());
+  EXPECT_EQ(result->failure->code, ErrorCode::kUnavailable);
+  EXPECT_THAT(result->failure->text(), HasSubstr("could not be put back"));
+  EXPECT_FALSE(result->restored);
+  EXPECT_FALSE(result->cancelled);
+  EXPECT_GT(result->repetitions(), 5);
+  EXPECT_LT(result->repetitions(), 6000);
+  int transitions = 0;
+  for (const ClockSwitch& pair : result->switches) {
+    transitions += static_cast<int>(pair.transitions.size());
+  }
+  EXPECT_GT(transitions, 5);
+}
+
+TEST_F(SwitchLatencies, AGpuThatIsLostBeforeAnythingIsMeasuredIsAnError) {
+  simulate("[[fault]]\nkind = \"gpu_lost\"\nafter_calls = 3\n");
+  const auto result = measure_switch_latency(*gpu_, {.clocks = {{900}, {1410}}}, clock_);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, ErrorCode::kUnavailable);
+}
+
 TEST(SpreadClocks, TakesBothEnds) {
   std::vector<Megahertz> all;
   for (int clock = 210; clock <= 1410; clock += 15) all.push_back({clock});
