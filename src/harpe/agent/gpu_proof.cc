@@ -105,7 +105,7 @@ Proofs GpuProver::proven(const Peer& peer, int gpu, Proofs wanted, Instant now) 
   Proofs proven;
   if (peer.uid < 0) return proven;
   const std::lock_guard lock(mutex_);
-  if (wanted.has(Proof::kDevice) && proves_device(peer, gpu)) proven.add({Proof::kDevice});
+  if (wanted.has(Proof::kDevice) && proves_device(peer, gpu, now)) proven.add({Proof::kDevice});
   if (wanted.has(Proof::kComputing) && proves_computing(peer, gpu, now)) {
     proven.add({Proof::kComputing});
   }
@@ -117,12 +117,16 @@ Proofs GpuProver::proven(const Peer& peer, int gpu, Proofs wanted, Instant now) 
 std::optional<GpuProver::Cgroups> GpuProver::cgroups_of(const Peer& peer) {
   const Process process{peer.pid, peer.start_ticks};
   if (peer.pid <= 0 || peer.start_ticks == 0) return std::nullopt;
-  const auto text = read_file(roots_.processes / std::to_string(peer.pid) / "cgroup", kLargest);
+  const fs::path place = roots_.processes / std::to_string(peer.pid);
+  struct stat owner{};
+  const bool is_users = ::stat(place.c_str(), &owner) == 0 && owner.st_uid == peer.uid;
+  const auto text = read_file(place / "cgroup", kLargest);
   // What was read is that process's if it still is there.
   if (!text || start_of_process(peer.pid) != peer.start_ticks) {
     const auto known = known_.find(process);
     return known == known_.end() ? std::nullopt : std::optional(known->second);
   }
+  if (!is_users) return std::nullopt;
   Cgroups found;
   std::string_view rest = *text;
   while (!rest.empty()) {
@@ -149,7 +153,20 @@ std::optional<GpuProver::Cgroups> GpuProver::cgroups_of(const Peer& peer) {
   return found;
 }
 
-bool GpuProver::proves_device(const Peer& peer, int gpu) {
+bool GpuProver::proves_device(const Peer& peer, int gpu, Instant now) {
+  constexpr std::size_t kMost = 1024;
+  const Claim claim{{peer.pid, peer.start_ticks}, peer.uid, gpu};
+  const auto known = found_.find(claim);
+  if (known != found_.end() && now < known->second.time + kVerdictLasts) {
+    return known->second.proven;
+  }
+  if (found_.size() >= kMost) found_.clear();
+  const bool proven = looks_proven(peer, gpu);
+  found_[claim] = {proven, now};
+  return proven;
+}
+
+bool GpuProver::looks_proven(const Peer& peer, int gpu) {
   const fs::path& path = device_files_[static_cast<std::size_t>(gpu)];
   struct stat file{};
   if (path.empty() || ::lstat(path.c_str(), &file) != 0 || !S_ISCHR(file.st_mode)) return false;
@@ -164,11 +181,12 @@ bool GpuProver::proves_device(const Peer& peer, int gpu) {
 
 void GpuProver::keep(const std::vector<Peer>& clients) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(known_, [&](const auto& entry) {
-    return std::ranges::none_of(clients, [&](const Peer& client) {
-      return Process{client.pid, client.start_ticks} == entry.first;
+  const auto is_client = [&](const Process& process) {
+    return std::ranges::any_of(clients, [&](const Peer& client) {
+      return Process{client.pid, client.start_ticks} == process;
     });
-  });
+  };
+  std::erase_if(known_, [&](const auto& entry) { return !is_client(entry.first); });
 }
 
 // --- Processes that compute.

@@ -19,6 +19,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,9 @@ class GpuProver {
     std::filesystem::path processes = "/proc", cgroups = "/sys/fs/cgroup";
   };
   static constexpr Seconds kListLasts{6};  ///< a list of processes, of which one comes each 2 s
+  /// What was found of a client's devices counts so long: a client that asks without end costs no
+  /// more.
+  static constexpr Seconds kVerdictLasts{1};
 
   /// \param device_files  one a GPU; empty: it has none that is known
   GpuProver(std::vector<std::filesystem::path> device_files, Roots roots);
@@ -56,13 +60,21 @@ class GpuProver {
   using Process = std::pair<std::int64_t, std::uint64_t>;
 
   std::optional<Cgroups> cgroups_of(const Peer& peer);
-  bool proves_device(const Peer& peer, int gpu);
+  bool proves_device(const Peer& peer, int gpu, Instant now);
+  bool looks_proven(const Peer& peer, int gpu);
   bool proves_computing(const Peer& peer, int gpu, Instant now) const;
 
   const std::vector<std::filesystem::path> device_files_;
   const Roots roots_;
   std::mutex mutex_;
   std::map<Process, Cgroups> known_;
+  struct Found {
+    bool proven = false;
+    Instant time;
+  };
+  /// A client of a user, and a GPU.
+  using Claim = std::tuple<Process, std::int64_t, int>;
+  std::map<Claim, Found> found_;
   struct Users {
     std::vector<std::int64_t> uids;  ///< -1: of one that could not be found out
     Instant time;

@@ -24,7 +24,7 @@ constexpr Proofs kDevice{Proof::kDevice}, kComputing{Proof::kComputing};
 class GpuProof : public ::testing::Test {
  protected:
   GpuProof() {
-    peer_.uid = 12001;
+    peer_.uid = ::geteuid();
     peer_.pid = ::getpid();
     peer_.start_ticks = start_of_process(::getpid()).value();
     fs::create_directories(roots_.processes / std::to_string(peer_.pid));
@@ -39,7 +39,11 @@ class GpuProof : public ::testing::Test {
     std::ofstream(directory / "devices.list") << list;
   }
   void list(const std::string& text) { place("4:devices:/job_1\n", "/job_1", text); }
-  bool proven(int gpu = 0) { return prover_.proven(peer_, gpu, kDevice, now_) == kDevice; }
+  /// After what was found before has ceased to count.
+  bool proven(int gpu = 0) {
+    now_ = now_ + GpuProver::kVerdictLasts;
+    return prover_.proven(peer_, gpu, kDevice, now_) == kDevice;
+  }
 
   TestDirectory directory_;
   GpuProver::Roots roots_{directory_.path() / "proc", directory_.path() / "cgroup"};
@@ -63,6 +67,14 @@ TEST_F(GpuProof, IsGivenByACgroupThatListsTheDeviceAndNotEverything) {
   EXPECT_FALSE(proven());
 }
 
+TEST_F(GpuProof, IsLookedForOnceASecondHoweverOftenAClientAsks) {
+  list("c 1:3 rwm\n");
+  EXPECT_TRUE(proven());
+  list("c 1:5 rwm\n");
+  EXPECT_EQ(prover_.proven(peer_, 0, kDevice, now_ + 0.9_s), kDevice);
+  EXPECT_EQ(prover_.proven(peer_, 0, kDevice, now_ + 1.1_s), Proofs());
+}
+
 TEST_F(GpuProof, IsNotGivenByWhatCannotBeFoundOut) {
   list("c 1:3 rwm\n");
   place("4:devices:/../other\n", "/job_1");
@@ -76,6 +88,8 @@ TEST_F(GpuProof, IsNotGivenByWhatCannotBeFoundOut) {
   ++peer_.start_ticks;
   EXPECT_FALSE(proven()) << "another process has its number";
   --peer_.start_ticks;
+  ++peer_.uid;
+  EXPECT_FALSE(proven()) << "another user's";
   peer_.uid = -1;
   EXPECT_FALSE(proven()) << "the holder of a token";
 }
@@ -109,16 +123,19 @@ TEST_F(GpuProof, LastsAsLongAsTheCgroupOfAClientThatHasEnded) {
 TEST_F(GpuProof, IsGivenByADeviceFileOfTheUserAlone) {
   const fs::path file = directory_.path() / "gpu";
   if (::mknod(file.c_str(), S_IFCHR | 0600, ::makedev(1, 3)) != 0 ||
-      ::chown(file.c_str(), 12001, 0) != 0) {
+      ::chown(file.c_str(), ::geteuid(), 0) != 0) {
     GTEST_SKIP() << "no devices can be made here";
   }
   GpuProver prover({file}, roots_);
-  const auto proven_now = [&] { return prover.proven(peer_, 0, kDevice, now_) == kDevice; };
+  const auto proven_now = [&] {
+    now_ = now_ + GpuProver::kVerdictLasts;
+    return prover.proven(peer_, 0, kDevice, now_) == kDevice;
+  };
   list("a *:* rwm\n");
   EXPECT_TRUE(proven_now());
-  peer_.uid = 12002;
+  ASSERT_EQ(::chown(file.c_str(), 12002, 0), 0);
   EXPECT_FALSE(proven_now());
-  peer_.uid = 12001;
+  ASSERT_EQ(::chown(file.c_str(), ::geteuid(), 0), 0);
   for (const unsigned mode : {0660U, 0604U, 0400U}) {
     ASSERT_EQ(::chmod(file.c_str(), mode), 0);
     EXPECT_FALSE(proven_now()) << "others may open it, or the user may not";
@@ -156,7 +173,7 @@ struct Inmate {
       for (;;) ::pause();
     }
     EXPECT_TRUE(cgroup.add(process));
-    peer.uid = 12001;
+    peer.uid = ::geteuid();
     peer.pid = process;
     peer.start_ticks = start_of_process(process).value();
   }
