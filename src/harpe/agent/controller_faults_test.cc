@@ -142,6 +142,17 @@ TEST_F(ControllerFaults, AFileOfOthersInPlaceOfTheAuditLogIsNoStart) {
   EXPECT_THAT(made.error().text(), HasSubstr("chmod o-w"));
 }
 
+TEST_F(ControllerFaults, ASocketWhereOthersCouldPutAnotherIsNoStart) {
+  fs::create_directory(directory_.path() / "open");
+  fs::permissions(directory_.path() / "open", fs::perms{0777});
+  options_.clock_socket = directory_.path() / "open" / "clock.sock";
+  const auto made = make();
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, ErrorCode::kNoPermission);
+  fs::permissions(directory_.path() / "open", fs::perms{0755});
+  EXPECT_TRUE(make().ok());
+}
+
 // --- Two agents.
 
 TEST_F(ControllerFaults, OneAgentAStateFile) {

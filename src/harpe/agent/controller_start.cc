@@ -13,6 +13,7 @@
 #include "harpe/agent/gpu_lock.h"
 #include "harpe/agent/node_controller.h"
 #include "harpe/agent/setting_text.h"
+#include "harpe/agent/trusted_file.h"
 
 namespace harpe {
 namespace {
@@ -272,6 +273,10 @@ void NodeController::put_back_and_wait(const std::vector<SavedGpu>& to_restore) 
 
 Status NodeController::open_clock_socket() {
   if (options_.clock_socket.empty()) return ok_status();
+  if (options_.clock_socket.has_parent_path()) {
+    Status trusted = check_trusted_directory(options_.clock_socket.parent_path());
+    if (!trusted) return trusted;
+  }
   ClockListener::Leases leases;
   leases.may_set_clocks = [this](const Peer& peer) {
     return std::ranges::any_of(identities_, [&](const GpuIdentity& gpu) {

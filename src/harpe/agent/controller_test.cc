@@ -209,6 +209,56 @@ TEST_F(ControllerTest, ReadersWhoWaitShareOneReading) {
   EXPECT_EQ(gpu(0).calls("instant_power"), 1);
 }
 
+TEST_F(ControllerTest, ReadersDoNotTakeThePlacesOfThoseWhoSet) {
+  start();
+  const Lease lease = taken(kAlice, {0});
+  std::latch entered(1), leave(1);
+  gpu(0).before([&](const std::string& call) {
+    if (call == "supported_clocks") {
+      entered.count_down();
+      leave.wait();
+    }
+    return ok_status();
+  });
+  controller_->supported_clocks(user(kBob), 0, ClockDomain::kGraphics, [](const auto&) {});
+  entered.wait();
+  // Those that wait are answered as late as the controller's end.
+  const auto refused = std::make_shared<std::atomic<int>>(0);
+  for (int i = 0; i < 1000; ++i) {
+    controller_->power_limit_range(
+        user(kBob), 0, [refused](const auto& range) { *refused += range.ok() ? 0 : 1; });
+  }
+  EXPECT_EQ(*refused, 744) << "what waits for a driver is bounded";
+  std::promise<Result<Applied>> done;
+  controller_->apply(user(kAlice), lease.id, 0, limit(200),
+                     [&](Result<Applied> applied) { done.set_value(std::move(applied)); });
+  gpu(0).before(nullptr);
+  leave.count_down();
+  EXPECT_TRUE(done.get_future().get().ok());
+}
+
+TEST_F(ControllerTest, ReadersGetAFifthOfTheOwnersTime) {
+  start();
+  const Lease lease = taken(kAlice, {0});
+  gpu(0).before([this](const std::string& call) {
+    if (call == "power_limit_range") test_clock_.advance(0.01_s);  // a slow reading
+    return ok_status();
+  });
+  std::atomic<int> answered = 0;
+  for (int i = 0; i < 3; ++i) {
+    controller_->power_limit_range(user(kBob), 0, [&](const auto&) { ++answered; });
+  }
+  EXPECT_TRUE(eventually([&] { return answered == 1; }));
+  gpu(0).before(nullptr);  // setting a limit asks for the range too
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(apply(kAlice, lease.id, 0, limit(200 + i)).ok());
+  }
+  EXPECT_EQ(answered, 1);
+  test_clock_.advance(0.041_s);
+  ASSERT_TRUE(apply(kAlice, lease.id, 0, limit(300)).ok());  // and wakes the owner
+  EXPECT_TRUE(eventually([&] { return answered == 3; })) << "the next ones take no time";
+}
+
 TEST_F(ControllerTest, WhatCannotBePutBackIsTriedAgainAndNothingIsSetBefore) {
   clock_ = &system_clock();
   start();

@@ -15,6 +15,9 @@ namespace {
 
 constexpr std::size_t kMostTasks = 256;
 constexpr std::size_t kMostReaders = 4096;
+/// After a reading that took some time, the next comes after so many times that, or a second.
+constexpr double kReadersWait = 4;
+constexpr Seconds kLongestReadersWait{1};
 /// After so many rings without a command: a client that rings without end gets no more of a core.
 constexpr Seconds kPauseAfterNothing{0.001};
 constexpr int kWakesForNothing = 8;
@@ -62,6 +65,10 @@ void GpuOwner::wake() {
   if (slot_ != nullptr) ring(slot_->bell());
 }
 
+Error GpuOwner::stops() {
+  return Error::of(ErrorCode::kUnavailable, "the agent stops");
+}
+
 Error GpuOwner::too_much_waits() {
   return Error::of(ErrorCode::kUnavailable,
                    "too many requests wait for this GPU's driver; try again later");
@@ -87,6 +94,17 @@ std::optional<GpuOwner::Task> GpuOwner::next_task() {
   return task;
 }
 
+bool GpuOwner::post_read(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (reads_.size() >= kMostTasks) return false;
+    reads_.push_back(std::move(task));
+    has_reads_ = true;
+  }
+  wake();
+  return true;
+}
+
 void GpuOwner::read(Done<GpuReading> done) {
   bool first = false;
   {
@@ -94,24 +112,11 @@ void GpuOwner::read(Done<GpuReading> done) {
     if (readers_.size() < kMostReaders) {
       first = readers_.empty();
       readers_.push_back(std::exchange(done, nullptr));
+      has_reads_ = true;
     }
   }
   if (done) return done(too_much_waits());
-  if (!first) return;
-  // One of these waits at a time, so it is never refused.
-  post(
-      [this] {
-        std::vector<Done<GpuReading>> readers;
-        {
-          const std::lock_guard lock(mutex_);
-          readers.swap(readers_);
-        }
-        const Result<GpuReading> reading = duties_.control().read(clock_.now());
-        speak([&] {
-          for (const Done<GpuReading>& reader : readers) reader(reading);
-        });
-      },
-      Urgency::kAlways);
+  if (first) wake();
 }
 
 Status GpuOwner::attach(std::shared_ptr<ClockSlot> slot, Holder holder) {
@@ -163,6 +168,7 @@ void GpuOwner::run() {
     if (stopping_) break;
     duties_.serve_due();
     poll();
+    serve_readers();
     if (served) for_nothing = 0;
     if (for_nothing >= kWakesForNothing) duties_.pause(kPauseAfterNothing);
     for_nothing = wait() ? for_nothing + 1 : 0;
@@ -206,6 +212,34 @@ void GpuOwner::slot_changed() {
   cpu_ = -1;
 }
 
+/// One reading for all who wait for one, or the next of what else is asked for.
+void GpuOwner::serve_readers() {
+  if (!has_reads_ || (clock_.now() < next_read_ && !stopping_)) return;
+  std::vector<Done<GpuReading>> readers;
+  Task task;
+  {
+    const std::lock_guard lock(mutex_);
+    readers.swap(readers_);
+    if (readers.empty() && !reads_.empty()) {
+      task = std::move(reads_.front());
+      reads_.pop_front();
+    }
+    has_reads_ = !reads_.empty();
+  }
+  const Instant begin = clock_.now();
+  if (!readers.empty()) {
+    const Result<GpuReading> reading =
+        stopping_ ? Result<GpuReading>(stops()) : duties_.control().read(begin);
+    speak([&] {
+      for (const Done<GpuReading>& reader : readers) reader(reading);
+    });
+  } else if (task) {
+    task();
+  }
+  const Instant end = clock_.now();
+  next_read_ = end + std::min((end - begin) * kReadersWait, kLongestReadersWait);
+}
+
 void GpuOwner::poll() {
   const Instant now = clock_.now();
   if (listening_ && next_poll_ <= now) {
@@ -222,6 +256,7 @@ std::optional<Instant> GpuOwner::next_due() const {
   std::optional<Instant> due = duties_.next_due();
   if (listening_) due = std::min(due.value_or(next_poll_), next_poll_);
   if (options_.look_at_processes > Seconds{0}) due = std::min(due.value_or(next_look_), next_look_);
+  if (has_reads_) due = std::min(due.value_or(next_read_), next_read_);
   return due;
 }
 
@@ -235,7 +270,8 @@ bool GpuOwner::wait() {
   std::optional<Instant> until = next_due();
   if (listens) until = std::min(until.value_or(begin + kLongestTrust), begin + kLongestTrust);
   // Nobody rings for what came before the bell was set.
-  const bool came = has_tasks_ || stopping_ || (listens && duties_.has_command());
+  const bool reads = has_reads_ && next_read_ <= begin;
+  const bool came = has_tasks_ || stopping_ || reads || (listens && duties_.has_command());
   bool woken = true;
   if (!came) {
     const std::int64_t ns = until ? std::max<std::int64_t>(0, until->ns - begin.ns) : 0;
@@ -248,6 +284,7 @@ bool GpuOwner::wait() {
 }
 
 void GpuOwner::say_farewell() {
+  while (has_reads_) serve_readers();
   duties_.drop_slot();
   slot_changed();
   const Instant until = clock_.now() + options_.longest_farewell;

@@ -3,8 +3,10 @@
 /// The thread that owns the driver of one GPU. Everything that touches the GPU is queued to it; a
 /// slow call delays this GPU alone, and nobody waits but who asked for an answer.
 ///
-/// Order: the newest clock command of the channel first, then what is queued, in its order, then
-/// what is due (gpu_duties.h), then polling.
+/// Order: the newest clock command of the channel first, then what leases ask for, in its order,
+/// then what is due (gpu_duties.h), then polling, then what readers ask for: they wait in a queue
+/// of their own and get a fifth of the thread's time, so that a client that may only read neither
+/// keeps those who may set from their GPU nor slows them down by more than one call.
 
 #include <sched.h>
 
@@ -58,8 +60,8 @@ class GpuOwner {
   /// be destroyed.
   bool join_until(std::chrono::steady_clock::time_point until);
 
-  /// Queues work that may set the GPU or ask its driver. `refused` is called at once where too much
-  /// waits already, or at its turn where the GPU could not be put back yet.
+  /// Queues work that sets the GPU (`sets`) or reads from it. An error is the answer at once where
+  /// too much waits already, or at its turn where the GPU could not be put back yet.
   template <class T>
   void ask(const Done<T>& done, std::function<Result<T>(GpuControl&)> work, bool sets = false);
   /// One reading for all who wait for one.
@@ -86,9 +88,12 @@ class GpuOwner {
   }
 
   bool post(Task task, Urgency urgency = Urgency::kUsual);
+  bool post_read(Task task);
   std::optional<Task> next_task();
+  void serve_readers();
   void wake();
   static Error too_much_waits();
+  static Error stops();
 
   void run();
   void be_prompt();
@@ -109,13 +114,14 @@ class GpuOwner {
   std::mutex mutex_;                 ///< of the queue, and of `slot_`
   std::shared_ptr<ClockSlot> slot_;  ///< whose bell wakes the thread
   std::deque<Task> tasks_;
+  std::deque<Task> reads_;
   std::vector<Done<GpuReading>> readers_;
-  std::atomic<bool> has_tasks_ = false;
+  std::atomic<bool> has_tasks_ = false, has_reads_ = false;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> listening_ = false;
 
   // Only the thread itself touches what follows.
-  Instant next_poll_, next_look_;
+  Instant next_poll_, next_look_, next_read_;
   cpu_set_t cpus_{};  ///< those of the options; none: any
   int cpu_ = -1;      ///< the one of these that it is on alone; -1: any of them
 
@@ -131,14 +137,14 @@ void GpuOwner::ask(const Done<T>& done, std::function<Result<T>(GpuControl&)> wo
   const auto task = [this, done, work = std::move(work), sets] {
     Status ready = ok_status();
     if (stopping_) {
-      ready = Error::of(ErrorCode::kUnavailable, "the agent stops");
+      ready = stops();
     } else if (sets) {
       ready = duties_.ready_to_set();
     }
     Result<T> result = ready ? work(duties_.control()) : Result<T>(std::move(ready).error());
     speak([&] { done(std::move(result)); });
   };
-  if (!post(task)) done(too_much_waits());
+  if (!(sets ? post(task) : post_read(task))) done(too_much_waits());
 }
 
 }  // namespace harpe

@@ -151,6 +151,10 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
   if (!policy.ok()) return std::move(policy).error();
   if (!log.ok()) return std::move(log).error();
   if (!api.ok()) return std::move(api).error();
+  if (const auto directory = options.socket.path.parent_path();
+      !directory.empty() && std::filesystem::exists(directory)) {
+    if (Status trusted = check_trusted_directory(directory); !trusted.ok()) return trusted;
+  }
   Result<std::vector<OpenSocket>> sockets =
       open_sockets(options.socket, options.tcp, options.tls.has_value());
   if (!sockets.ok()) return std::move(sockets).error();

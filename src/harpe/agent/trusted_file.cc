@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace harpe {
 namespace fs = std::filesystem;
@@ -89,15 +90,22 @@ std::vector<std::string> why_not_trusted(const fs::path& file, bool group_may) {
   return reasons;
 }
 
+Status check_trusted_directory(const fs::path& directory) {
+  Faults faults;
+  for (const std::string& reason : why_directories_not_trusted(directory, true)) {
+    faults.add(reason);
+  }
+  if (faults.empty()) return ok_status();
+  return Error{ErrorCode::kNoPermission, faults.take()};
+}
+
 Result<UniqueFd> open_trusted(const fs::path& file, int flags, unsigned mode) {
   if (struct stat directory{}; ::stat(directory_of(file).c_str(), &directory) != 0) {
     return failure(file, "cannot open", errno);
   }
-  Faults faults;
-  for (const std::string& reason : why_directories_not_trusted(directory_of(file), true)) {
-    faults.add(reason);
+  if (Status trusted = check_trusted_directory(directory_of(file)); !trusted) {
+    return std::move(trusted).error();
   }
-  if (!faults.empty()) return Error{ErrorCode::kNoPermission, faults.take()};
   UniqueFd opened(
       ::open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode));
   if (!opened) {

@@ -21,6 +21,10 @@ namespace harpe {
 ///                   is on some systems
 std::vector<std::string> why_not_trusted(const std::filesystem::path& file, bool group_may = false);
 
+/// Fails with `kNoPermission` where others could put a file of theirs into this directory in place
+/// of one of the agent's, such as a socket.
+Status check_trusted_directory(const std::filesystem::path& directory);
+
 /// Opens a regular file, made with `mode` where `flags` has O_CREAT, without waiting for what is
 /// none (a pipe). Fails with `kNoPermission` where others could change it or put another in its
 /// place, `kUnavailable` where the system is short of something (space, open files), `kIo` where it
