@@ -123,6 +123,16 @@ Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
   }
 }
 
+FileStamp file_stamp(const fs::path& path) {
+  struct stat file{};
+  if (::stat(path.c_str(), &file) != 0) return {};
+  return {.device = file.st_dev,
+          .inode = file.st_ino,
+          .size = file.st_size,
+          .seconds = file.st_mtim.tv_sec,
+          .nanoseconds = file.st_mtim.tv_nsec};
+}
+
 Status write_file(const fs::path& path, std::string_view content) {
   struct stat status{};
   const bool exists = ::stat(path.c_str(), &status) == 0;

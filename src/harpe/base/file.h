@@ -16,6 +16,16 @@ namespace harpe {
 /// "-" reads standard input.
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit = 1ULL << 31);
 
+/// Which file a path names, as it was written last: another one than before where this differs.
+struct FileStamp {
+  std::uint64_t device = 0, inode = 0;
+  std::int64_t size = 0, seconds = 0, nanoseconds = 0;
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
+/// All zero where there is no such file.
+FileStamp file_stamp(const std::filesystem::path& path);
+
 /// Writes `content` to a temporary name in the same directory, flushes it to the disk and renames
 /// it over `path`: at any fault (full disk, no permission) the temporary file is removed, `path`
 /// stays as it was, and the error names it.

@@ -11,13 +11,13 @@ constexpr std::int64_t kGood = 300;  // s
 
 }  // namespace
 
-std::string forward_token(const SigningKey& key, const std::string& client, std::int64_t now) {
-  return key.sign({.subject = client, .scopes = {kScope}, .expires = now + kGood});
+std::string forward_token(const TokenKeys& keys, const std::string& client, std::int64_t now) {
+  return keys.sign({.subject = client, .scopes = {kScope}, .expires = now + kGood});
 }
 
-std::optional<std::string> forwarded_client(const SigningKey& key, std::string_view token,
+std::optional<std::string> forwarded_client(const TokenKeys& keys, std::string_view token,
                                             std::int64_t now) {
-  Result<TokenClaims> claims = key.verify(token, now);
+  Result<TokenClaims> claims = keys.verify(token, now);
   if (!claims.ok() || std::ranges::find(claims->scopes, kScope) == claims->scopes.end()) {
     return std::nullopt;
   }

@@ -11,7 +11,9 @@
 #include <boost/asio/ssl/context.hpp>
 #include <limits>
 #include <map>
+#include <optional>
 
+#include "harpe/base/file.h"
 #include "harpe/http/http_connection.h"
 #include "harpe/http/peer.h"
 #include "harpe/http/server_socket.h"
@@ -42,8 +44,45 @@ struct Listener {
   Listener(asio::io_context& context, int fd) : descriptor(context, fd) {}
   asio::posix::stream_descriptor descriptor;
   bool needs_token = false;
+  std::optional<TlsFiles> files;
+  FileStamp certificate_seen, key_seen;
+  /// Connections keep the one that they began with.
   std::unique_ptr<asio::ssl::context> tls;
+
+  /// Reads the files where they were written since; on a fault all stays as it was.
+  Result<bool> load();
 };
+
+Result<std::unique_ptr<asio::ssl::context>> read_context(const TlsFiles& files) {
+  if (Status secret = check_secret_file(files.key); !secret.ok()) return secret.error();
+  auto context = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
+  error_code error;
+  SSL_CTX* const settings = context->native_handle();
+  SSL_CTX_set_min_proto_version(settings, TLS1_2_VERSION);
+  SSL_CTX_set_options(settings, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  // Sessions are taken up again from tickets, which clients keep: none are kept here.
+  SSL_CTX_set_session_cache_mode(settings, SSL_SESS_CACHE_OFF);
+  static_cast<void>(context->use_certificate_chain_file(files.certificate.string(), error));
+  if (error) return Error::io(files.certificate, "is no PEM certificate: " + error.message());
+  static_cast<void>(
+      context->use_private_key_file(files.key.string(), asio::ssl::context::pem, error));
+  if (error) return Error::io(files.key, "is not the key of the certificate: " + error.message());
+  return context;
+}
+
+Result<bool> Listener::load() {
+  if (!files) return false;
+  // Before the bytes: what is written while they are read is read again.
+  const FileStamp certificate = file_stamp(files->certificate);
+  const FileStamp key = file_stamp(files->key);
+  if (tls != nullptr && certificate == certificate_seen && key == key_seen) return false;
+  Result<std::unique_ptr<asio::ssl::context>> context = read_context(*files);
+  certificate_seen = certificate;
+  key_seen = key;
+  if (!context.ok()) return context.error();
+  tls = *std::move(context);
+  return true;
+}
 
 }  // namespace
 
@@ -175,28 +214,25 @@ HttpServer::~HttpServer() {
 }
 
 Status HttpServer::serve(UniqueFd listening, bool needs_token, const TlsFiles* tls) {
-  std::unique_ptr<asio::ssl::context> context;
-  if (tls != nullptr) {
-    if (Status secret = check_secret_file(tls->key); !secret.ok()) return secret;
-    context = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
-    error_code error;
-    SSL_CTX* const settings = context->native_handle();
-    SSL_CTX_set_min_proto_version(settings, TLS1_2_VERSION);
-    SSL_CTX_set_options(settings, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-    // Sessions are taken up again from tickets, which clients keep: none are kept here.
-    SSL_CTX_set_session_cache_mode(settings, SSL_SESS_CACHE_OFF);
-    static_cast<void>(context->use_certificate_chain_file(tls->certificate.string(), error));
-    if (error) return Error::io(tls->certificate, "is no PEM certificate: " + error.message());
-    static_cast<void>(
-        context->use_private_key_file(tls->key.string(), asio::ssl::context::pem, error));
-    if (error) return Error::io(tls->key, "is not the key of the certificate: " + error.message());
-  }
   const auto listener = std::make_shared<Listener>(state_->context, listening.release());
   listener->needs_token = needs_token;
-  listener->tls = std::move(context);
+  if (tls != nullptr) listener->files = *tls;
+  if (Result<bool> loaded = listener->load(); !loaded.ok()) return loaded.error();
   state_->listeners.push_back(listener);
   state_->wait(listener);
   return ok_status();
+}
+
+Result<bool> HttpServer::reload_certificates() {
+  bool changed = false;
+  Faults faults;
+  for (const auto& listener : state_->listeners) {
+    const Result<bool> loaded = listener->load();
+    if (!loaded.ok()) faults.add(loaded.error().text());
+    changed |= loaded.ok() && *loaded;
+  }
+  if (!faults.empty()) return Error::invalid(std::move(faults));
+  return changed;
 }
 
 void HttpServer::close() {

@@ -78,6 +78,9 @@ class HttpServer {
 
   /// Serves a listening, non-blocking socket. \param needs_token  marks its requests so.
   Status serve(UniqueFd listening, bool needs_token, const TlsFiles* tls = nullptr);
+  /// Reads certificates and keys that were written since; new connections get them. Where one
+  /// cannot be used, the one before stays. Whether any was read.
+  Result<bool> reload_certificates();
 
   /// Accepts no more and closes all connections.
   void close();

@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/rand.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "harpe/base/file.h"
 #include "harpe/base/json.h"
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
@@ -66,6 +66,14 @@ Result<TokenClaims> read_claims(std::string_view text, std::int64_t now) {
     if (job->type != JsonValue::Type::kString) return refused("The token's job is no text.");
     read.job = job->string;
   }
+  if (const JsonValue* id = claims->find("jti"); id != nullptr) {
+    if (id->type != JsonValue::Type::kString) return refused("The token's id is no text.");
+    read.id = id->string;
+  }
+  if (const JsonValue* issued = claims->find("iat"); issued != nullptr) {
+    read.issued = seconds_claim(*issued);
+    if (!read.issued) return refused("The time at which the token was issued is no time.");
+  }
   if (const JsonValue* from = claims->find("nbf"); from != nullptr) {
     const auto begins = seconds_claim(*from);
     if (!begins || *begins > now) return refused("The token is not valid yet.");
@@ -108,6 +116,14 @@ std::optional<std::string> base64url_decoded(std::string_view text) {
   return bytes;
 }
 
+Result<std::string> new_token_id() {
+  std::array<unsigned char, 16> bytes{};
+  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
+    return Error::of(ErrorCode::kUnavailable, "there are no random numbers for a token's id");
+  }
+  return base64url({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
 std::string_view bearer_token(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
   if (lower(authorization.substr(0, kScheme.size())) != kScheme) return {};
@@ -141,17 +157,6 @@ Result<SigningKey> SigningKey::of(std::string_view secret) {
   return SigningKey(std::string(key));
 }
 
-Result<SigningKey> SigningKey::read(const std::filesystem::path& path) {
-  if (Status allowed = check_secret_file(path); !allowed.ok()) return std::move(allowed).error();
-  Result<std::string> text = read_file(path, 64 * 1024);
-  if (!text.ok()) return std::move(text).error();
-  Result<SigningKey> key = of(*text);
-  if (key.ok()) return key;
-  Error error = key.error();
-  for (Fault& fault : error.faults) fault.file = path.string();
-  return error;
-}
-
 std::string SigningKey::code_of(std::string_view signed_part) const {
   std::array<unsigned char, EVP_MAX_MD_SIZE> code{};
   unsigned int size = 0;
@@ -166,10 +171,21 @@ std::string SigningKey::sign(const TokenClaims& claims) const {
   body["sub"] = claims.subject;
   body["scopes"] = claims.scopes;
   if (claims.expires) body["exp"] = *claims.expires;
+  if (claims.issued) body["iat"] = *claims.issued;
+  if (claims.id) body["jti"] = *claims.id;
   if (claims.job) body["job"] = *claims.job;
   std::string token =
       base64url(R"({"typ":"JWT","alg":"HS256"})") + "." + base64url(json_line(body));
   return token + "." + base64url(code_of(token));
+}
+
+bool SigningKey::has_signed(std::string_view token) const {
+  const std::size_t last = token.rfind('.');
+  if (token.size() > kLongestToken || last == std::string_view::npos) return false;
+  const auto code = base64url_decoded(token.substr(last + 1));
+  const std::string right = code_of(token.substr(0, last));
+  return code && code->size() == right.size() &&
+         CRYPTO_memcmp(code->data(), right.data(), right.size()) == 0;
 }
 
 Result<TokenClaims> SigningKey::verify(std::string_view token, std::int64_t now) const {
@@ -181,13 +197,8 @@ Result<TokenClaims> SigningKey::verify(std::string_view token, std::int64_t now)
   const auto claims = base64url_decoded(token.substr(first + 1, last - first - 1));
   const auto code = base64url_decoded(token.substr(last + 1));
   if (!header || !claims || !code) return refused("The token is garbled.");
-
   // The signature first: nothing of a token that is not ours is looked at.
-  const std::string right = code_of(token.substr(0, last));
-  if (code->size() != right.size() ||
-      CRYPTO_memcmp(code->data(), right.data(), right.size()) != 0) {
-    return refused("The token's signature is not right.");
-  }
+  if (!has_signed(token)) return refused("The token's signature is not right.");
   const Result<JsonValue> head = parse_json(*header, "token");
   const JsonValue* algorithm = head.ok() ? head->find("alg") : nullptr;
   if (algorithm == nullptr || algorithm->string != "HS256") {

@@ -1,0 +1,123 @@
+#include "harpe/http/token_keys.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+Error in_file(Error error, const std::filesystem::path& path) {
+  for (Fault& fault : error.faults) fault.file = path.string();
+  return error;
+}
+
+/// Who may write it decides whose tokens are refused.
+Status check_revoked_file(const std::filesystem::path& path) {
+  struct stat found{};
+  if (::stat(path.c_str(), &found) != 0) return ok_status();  // reading it says why
+  if (found.st_uid != 0 && found.st_uid != ::geteuid()) {
+    return Error::of(ErrorCode::kNoPermission,
+                     path.string() + " must belong to root or to this process's own user");
+  }
+  if ((found.st_mode & 022) != 0) {
+    return Error::of(ErrorCode::kNoPermission,
+                     path.string() + " may be written by others; run: chmod 644 " + path.string());
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::vector<SigningKey>> TokenKeys::parse_keys(std::string_view text) {
+  std::vector<SigningKey> keys;
+  text = trim(text);
+  do {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty() && !text.empty()) continue;
+    Result<SigningKey> key = SigningKey::of(line);
+    if (!key.ok()) return std::move(key).error();
+    if (keys.size() == kMost) {
+      return Error::invalid("there are more than " + std::to_string(kMost) + " keys");
+    }
+    keys.push_back(*std::move(key));
+  } while (!text.empty());
+  return keys;
+}
+
+Result<TokenKeys::Content> TokenKeys::read_content(const TokenFiles& files) {
+  if (Status secret = check_secret_file(files.keys); !secret.ok()) return secret.error();
+  const Result<std::string> text = read_file(files.keys, 64 * 1024);
+  if (!text.ok()) return text.error();
+  Result<std::vector<SigningKey>> keys = parse_keys(*text);
+  if (!keys.ok()) return in_file(keys.error(), files.keys);
+  Content content{.keys = *std::move(keys), .revoked = {}};
+  if (files.revoked.empty()) return content;
+  if (Status right = check_revoked_file(files.revoked); !right.ok()) return right.error();
+  const Result<std::string> lines = read_file(files.revoked, RevokedTokens::kLongest);
+  if (!lines.ok()) return lines.error();
+  Result<RevokedTokens> revoked = RevokedTokens::parse(*lines, files.revoked.string());
+  if (!revoked.ok()) return revoked.error();
+  content.revoked = *std::move(revoked);
+  return content;
+}
+
+Result<std::shared_ptr<TokenKeys>> TokenKeys::of(std::string_view secrets) {
+  Result<std::vector<SigningKey>> keys = parse_keys(secrets);
+  if (!keys.ok()) return keys.error();
+  std::shared_ptr<TokenKeys> made(new TokenKeys);
+  made->content_ =
+      std::make_shared<const Content>(Content{.keys = *std::move(keys), .revoked = {}});
+  return made;
+}
+
+Result<std::shared_ptr<TokenKeys>> TokenKeys::read(TokenFiles files) {
+  std::shared_ptr<TokenKeys> made(new TokenKeys);
+  made->files_ = std::move(files);
+  if (Result<bool> loaded = made->reload(); !loaded.ok()) return loaded.error();
+  return made;
+}
+
+Result<bool> TokenKeys::reload() {
+  const std::lock_guard lock(mutex_);
+  if (files_.keys.empty()) return false;
+  // Before the bytes: what is written while they are read is read again.
+  const FileStamp keys = file_stamp(files_.keys);
+  const FileStamp revoked = files_.revoked.empty() ? FileStamp() : file_stamp(files_.revoked);
+  if (content_ != nullptr && keys == keys_seen_ && revoked == revoked_seen_) return false;
+  keys_seen_ = keys;
+  revoked_seen_ = revoked;
+  Result<Content> content = read_content(files_);
+  if (!content.ok()) return content.error();
+  content_ = std::make_shared<const Content>(*std::move(content));
+  return true;
+}
+
+std::shared_ptr<const TokenKeys::Content> TokenKeys::content() const {
+  const std::lock_guard lock(mutex_);
+  return content_;
+}
+
+std::string TokenKeys::sign(const TokenClaims& claims) const {
+  return content()->keys.front().sign(claims);
+}
+
+Result<TokenClaims> TokenKeys::verify(std::string_view token, std::int64_t now) const {
+  const auto all = content();
+  const auto signer =
+      std::ranges::find_if(all->keys, [&](const SigningKey& key) { return key.has_signed(token); });
+  Result<TokenClaims> claims =
+      (signer == all->keys.end() ? all->keys.front() : *signer).verify(token, now);
+  if (claims.ok() && all->revoked.covers(*claims)) {
+    return Error::of(ErrorCode::kNoPermission, "The token has been revoked.");
+  }
+  return claims;
+}
+
+}  // namespace harpe
