@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -80,6 +81,17 @@ class Crashes(ServerTest):
         self.assertEqual(self.stop(), 0)
         self.start()
         self.assertEqual(self.good("GET", "/v1/jobs/j")["phase"], "running")
+
+    def test_without_a_key_its_socket_is_its_owners_and_the_log_says_who_may_do_what(self):
+        path, key = self.folder / "socket", self.folder / "key"
+        key.write_text("0123456789abcdef0123456789abcdef")
+        key.chmod(0o600)
+        for options, mode, told in (((), 0o600, True), (("--signing-key", key), 0o666, False)):
+            self.start("--socket", path, *options)
+            self.assertEqual(stat.S_IMODE(path.stat().st_mode), mode)
+            self.assertEqual("may read, change and delete every job" in (self.folder / "log").read_text(), told)
+            self.stop()
+            (self.folder / "log").unlink()
 
     def test_a_second_server_on_one_file_is_refused(self):
         self.start()

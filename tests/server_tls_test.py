@@ -9,6 +9,7 @@ import hmac
 import json
 import pathlib
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -58,8 +59,10 @@ class Tls(ServerTest):
         key = self.folder / "signing-key"
         key.write_text(KEY)
         key.chmod(0o600)
+        revoked = self.folder / "revoked"
+        revoked.touch(mode=0o600)
         self.start("--tls-certificate", self.folder / "server.pem", "--tls-key", self.folder / "server.key",
-                   "--signing-key-path", key)
+                   "--signing-key-path", key, "--revoked-tokens", revoked)
         self.host, port = self.address.rsplit(":", 1)
         self.port = int(port)
         self.trusted = ssl.create_default_context(cafile=self.folder / "server-ca.pem")
@@ -112,6 +115,65 @@ class Tls(ServerTest):
                       own_token(claims, algorithm="none"), own_token(claims, algorithm="RS256")):
             self.assert_refused(401, self.client(token).jobs)
         self.assertEqual(self.client().health()["status"], "ok")
+
+    def replaced(self, name, text):
+        """Beside and renamed, as what replaces secrets does; then the server is told."""
+        beside = self.folder / "replacement"
+        beside.write_text(text)
+        beside.chmod(0o600)
+        beside.rename(self.folder / name)
+        self.server.send_signal(signal.SIGHUP)
+
+    def test_keys_and_certificates_follow_their_files(self):
+        old, new = KEY, KEY[::-1]
+        token = self.token("job-read")
+        self.assertEqual(self.client(token).jobs(), [])
+        with socket.create_connection((self.host, self.port), timeout=30) as plain, \
+                self.trusted.wrap_socket(plain, server_hostname=self.host) as stays:
+            before = stays.getpeercert(binary_form=True)
+            self.replaced("signing-key", f"{new}\n{old}\n")
+            self.certify("server")  # of another authority
+            self.server.send_signal(signal.SIGHUP)
+            self.trusted = ssl.create_default_context(cafile=self.folder / "server-ca.pem")
+            self.wait_for(lambda: self.certificate() not in (None, before))
+            stays.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertTrue(stays.recv(4096).startswith(b"HTTP/1.1 200 "))
+        second = self.client(self.token("job-read"))
+        self.wait_for(lambda: self.accepts(second))
+        first = self.client(token)
+        self.assertEqual(first.jobs(), [])
+        self.replaced("signing-key", new)
+        self.wait_for(lambda: not self.accepts(first))
+        self.assertEqual(second.jobs(), [])
+        self.replaced("signing-key", "short")
+        self.wait_for(lambda: "at least 32 bytes" in (self.folder / "log").read_text())
+        self.assertEqual(second.jobs(), [])
+
+    def certificate(self):
+        try:
+            with socket.create_connection((self.host, self.port), timeout=30) as plain, \
+                    self.trusted.wrap_socket(plain, server_hostname=self.host) as connection:
+                return connection.getpeercert(binary_form=True)
+        except ssl.SSLCertVerificationError:
+            return None
+
+    @staticmethod
+    def accepts(client):
+        try:
+            client.jobs()
+            return True
+        except harpe.NoPermissionError:
+            return False
+
+    def test_a_revoked_token_is_refused(self):
+        issued = json.loads(subprocess.run(
+            [self.harpe, "serve", "token", "issue", "--signing-key", self.folder / "signing-key", "--user", "trainer",
+             "--scope", "job-read", "--json"], capture_output=True, text=True, check=True).stdout)
+        one, other = self.client(issued["token"]), self.client(self.token("job-read"))
+        self.assertTrue(self.accepts(one) and self.accepts(other))
+        self.replaced("revoked", f"# lost\nid {issued['id']}\n")
+        self.wait_for(lambda: not self.accepts(one))
+        self.assertTrue(self.accepts(other))
 
     def test_who_is_not_trusted_is_not_told_a_token(self):
         self.certify("other")

@@ -62,8 +62,8 @@ std::optional<HttpResponse> AgentApi::refuse(HttpRequest& request) const {
 
   const std::string_view token = bearer_token(request.authorization);
   Result<TokenClaims> claims = Error::of(ErrorCode::kNoPermission, "Missing bearer token.");
-  if (!token.empty() && options_.signing_key) {
-    claims = options_.signing_key->verify(token, std::time(nullptr));
+  if (!token.empty() && options_.token_keys) {
+    claims = options_.token_keys->verify(token, std::time(nullptr));
   }
   if (claims.ok()) {
     request.peer.token_subject = claims->subject;

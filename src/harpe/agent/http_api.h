@@ -14,7 +14,7 @@
 #include "harpe/agent/power_stream.h"
 #include "harpe/http/http_message.h"
 #include "harpe/http/server_loop.h"
-#include "harpe/http/token.h"
+#include "harpe/http/token_keys.h"
 
 namespace harpe {
 
@@ -32,7 +32,7 @@ struct TransportCounts {
 
 struct ApiOptions {
   std::set<std::string> groups{kGpuControl, kGpuRead, kCpuRead};
-  std::optional<SigningKey> signing_key = {};
+  std::shared_ptr<const TokenKeys> token_keys = {};
   bool dry_run = false;
   std::string version = {};                 ///< of Harpe
   std::vector<bool> gpus_with_energy = {};  ///< which GPUs have an energy counter

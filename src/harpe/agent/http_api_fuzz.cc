@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FakeController controller(2, 0);
   ServerLoop loop;
   AgentApi api(controller, loop, system_clock(),
-               {.signing_key = *SigningKey::of("0123456789abcdef0123456789abcdef")});
+               {.token_keys = *TokenKeys::of("0123456789abcdef0123456789abcdef")});
   // The first byte: who asks, and into how many pieces the bytes come.
   const bool needs_token = (data[0] & 1) != 0;
   const std::size_t step = 1 + data[0] / 2;

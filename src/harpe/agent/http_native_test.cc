@@ -104,7 +104,7 @@ TEST_F(NativeRoutes, EveryErrorBelowV1HasItsForm) {
 
 TEST_F(NativeRoutes, WhoComesWithoutATokenIsAnsweredInTheFormOfTheRoute) {
   ApiOptions options{.version = "1"};
-  options.signing_key = *SigningKey::of("0123456789abcdef0123456789abcdef");
+  options.token_keys = *TokenKeys::of("0123456789abcdef0123456789abcdef");
   options.groups = {kGpuRead, kGpuControl};
   AgentApi guarded(controller_, loop_, system_clock(), options);
   const auto answer = [&](const std::string& path, const std::vector<std::string>& scopes) {
@@ -114,7 +114,7 @@ TEST_F(NativeRoutes, WhoComesWithoutATokenIsAnsweredInTheFormOfTheRoute) {
     request.needs_token = true;
     if (!scopes.empty()) {
       request.authorization =
-          "Bearer " + options.signing_key->sign({"grafana", scopes, std::nullopt});
+          "Bearer " + options.token_keys->sign({"grafana", scopes, std::nullopt});
     }
     HttpResponse response;
     guarded.handle(std::move(request), [&](const HttpResponse& said) { response = said; });

@@ -13,6 +13,7 @@
 #include "harpe/agent/trusted_file.h"
 #include "harpe/base/text.h"
 #include "harpe/http/open_sockets.h"
+#include "harpe/http/reload_secrets.h"
 #include "harpe/http/server_log.h"
 #include "harpe/http/server_notify.h"
 #include "harpe/hw/system_clock.h"
@@ -20,21 +21,17 @@
 namespace harpe {
 namespace {
 
-Result<ApiOptions> api_options(const AgentOptions& options, const Devices& devices) {
+ApiOptions api_options(const AgentOptions& options, const Devices& devices) {
   ApiOptions api{
       .groups = options.groups, .dry_run = options.controller.dry_run, .version = options.version};
-  if (!options.signing_key.empty()) {
-    Result<SigningKey> key = SigningKey::read(options.signing_key);
-    if (!key.ok()) return std::move(key).error();
-    api.signing_key = *std::move(key);
-  }
   for (const auto& gpu : devices.gpus) api.gpus_with_energy.push_back(gpu->total_energy().ok());
   for (const auto& cpu : devices.cpus) api.cpus_with_dram.push_back(cpu->has_dram());
   return api;
 }
 
-void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log, bool dry_run) {
-  loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&loop, &controller, &log, dry_run](int signal) {
+void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log, bool dry_run,
+                   const std::function<void()>& reload) {
+  loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&, dry_run, reload](int signal) {
     if (signal != SIGHUP) {
       log.write(dry_run ? "asked to stop: would put everything back (dry run: nothing was set)"
                         : "asked to stop: putting everything back");
@@ -45,6 +42,7 @@ void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log, boo
     for (const Status& reopened : {own, audit}) {
       log.write(reopened.ok() ? "log opened anew" : reopened.error().text());
     }
+    reload();
   });
 }
 
@@ -73,6 +71,9 @@ Status check_agent_options(const AgentOptions& options) {
     }
   } else if (options.tls) {
     faults.add("--tls-certificate and --tls-key are for --tcp, which is missing");
+  }
+  if (!options.revoked_tokens.empty() && options.signing_key.empty()) {
+    faults.add("--revoked-tokens needs --signing-key");
   }
   if (options.tokens_everywhere && options.signing_key.empty()) {
     faults.add("--tokens-everywhere needs --signing-key");
@@ -130,7 +131,11 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
   const std::uint64_t files = raise_files();
   const std::size_t wanted = options.limits.connections;
   options.limits = fit_to_files(options.limits, files, devices.gpus.size());
-  Result<ApiOptions> api = api_options(options, devices);
+  ApiOptions api = api_options(options, devices);
+  Result<std::shared_ptr<TokenKeys>> keys = std::shared_ptr<TokenKeys>();
+  if (!options.signing_key.empty()) {
+    keys = TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens});
+  }
   Result<ServerLog> log = open_log(options.log);
   Result<ServerLog> otherwise = ServerLog::open("harpe agent", {});
   const auto write_log = [&used = log.ok() ? *log : *otherwise](const std::string& line) {
@@ -150,7 +155,8 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
   // What a crashed agent left changed is back: from here on a start may fail.
   if (!policy.ok()) return std::move(policy).error();
   if (!log.ok()) return std::move(log).error();
-  if (!api.ok()) return std::move(api).error();
+  if (!keys.ok()) return std::move(keys).error();
+  api.token_keys = *keys;
   if (const auto directory = options.socket.path.parent_path();
       !directory.empty() && std::filesystem::exists(directory)) {
     if (Status trusted = check_trusted_directory(directory); !trusted.ok()) return trusted;
@@ -163,11 +169,11 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
     return Error::invalid("systemd opened a TCP socket, but there is no --signing-key");
   }
   HttpServer* transport = nullptr;
-  api->transport = [&transport] {
+  api.transport = [&transport] {
     return TransportCounts{transport->connections(), transport->connections_refused(),
                            transport->buffered()};
   };
-  AgentApi agent(**controller, loop, system_clock(), *std::move(api));
+  AgentApi agent(**controller, loop, system_clock(), std::move(api));
   HttpServer server(
       loop,
       [&agent](HttpRequest request, Reply reply) {
@@ -185,7 +191,9 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
       return serving;
     }
   }
-  watch_signals(loop, **controller, *log, options.controller.dry_run);
+  const auto reload = [&] { reload_secrets(keys->get(), server, *log); };
+  watch_signals(loop, **controller, *log, options.controller.dry_run, reload);
+  loop.every(kReloadPeriod, reload);
   if (const auto period = watchdog_period()) {
     loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
   }

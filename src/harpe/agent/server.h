@@ -18,9 +18,10 @@ namespace harpe {
 
 struct AgentOptions {
   UnixSocketOptions socket{.path = "/run/harpe/agent.sock", .who = "agent"};
-  std::filesystem::path log;          ///< empty: standard error
-  std::filesystem::path signing_key;  ///< of tokens; empty: none are known
-  std::string tcp;                    ///< "ADDRESS:PORT"; empty: no TCP
+  std::filesystem::path log;             ///< empty: standard error
+  std::filesystem::path signing_key;     ///< of tokens; empty: none are known
+  std::filesystem::path revoked_tokens;  ///< see revoked_tokens.h; empty: none are
+  std::string tcp;                       ///< "ADDRESS:PORT"; empty: no TCP
   std::optional<TlsFiles> tls;
   bool tokens_everywhere = false;  ///< on the Unix socket, too
   std::set<std::string> groups{kGpuControl, kGpuRead, kCpuRead};

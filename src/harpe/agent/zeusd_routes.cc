@@ -280,7 +280,7 @@ void tell_time(ApiContext& context, const HttpRequest& /*request*/, const Reply&
 void who_am_i(ApiContext& context, const HttpRequest& request, const Reply& reply) {
   OrderedJson document{{"sub", request.peer.token_subject}, {"scopes", request.peer.scopes}};
   const auto claims =
-      context.options.signing_key->verify(bearer_token(request.authorization), std::time(nullptr));
+      context.options.token_keys->verify(bearer_token(request.authorization), std::time(nullptr));
   if (claims.ok() && claims->expires) document["exp"] = *claims->expires;
   reply(json_response(200, document));
 }

@@ -53,7 +53,7 @@ class ZeusdRoutes : public ::testing::Test {
     return SigningKey::of(kSecret)->sign({"grafana", scopes, expires});
   }
   static ApiOptions options() {
-    return {.signing_key = *SigningKey::of(kSecret),
+    return {.token_keys = *TokenKeys::of(kSecret),
             .version = "1",
             .gpus_with_energy = {true, false},
             .cpus_with_dram = {true}};
@@ -190,7 +190,7 @@ TEST_F(ZeusdRoutes, ReadsAnswerInZeusdsUnits) {
 
 TEST_F(ZeusdRoutes, ChecksComeInZeusdsOrder) {
   AgentApi closed(controller_, loop_, system_clock(),
-                  {.groups = {kGpuRead}, .signing_key = *SigningKey::of(kSecret)});
+                  {.groups = {kGpuRead}, .token_keys = *TokenKeys::of(kSecret)});
   HttpRequest request;
   request.method = "POST";
   request.path = "/gpu/set_power_limit";

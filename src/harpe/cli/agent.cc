@@ -94,13 +94,14 @@ void add_token_command(Commands& commands, CLI::App& agent) {
       token, "issue",
       "sign a token\n"
       "Prints a token (JWT, HS256) that names its holder to the agent; the policy says under "
-      "`tokens` what the holder may do, within the token's scopes. A token cannot be taken back: "
-      "let it expire, or change the key.",
+      "`tokens` what the holder may do, within the token's scopes. --json tells its "
+      "id, by which an agent's --revoked-tokens refuses it before it expires.",
       "openssl rand -hex 32 > key; chmod 600 key\n"
       "harpe agent token issue --signing-key key --user grafana \\\n"
       "    --scope gpu-read,cpu-read --expires 7d",
       [arguments](Console&) { return issue_token(*arguments, {kGpuControl, kGpuRead, kCpuRead}); });
-  add_text(issue, "--signing-key", "FILE", "Key to sign with (mode 600)", arguments->key)
+  add_text(issue, "--signing-key", "FILE",
+           "Key to sign with, the first line of the file (mode 600)", arguments->key)
       ->required();
   add_text(issue, "--user", "NAME", "Whom the token names", arguments->user)->required();
   add_text(issue, "--scope", "SCOPES", "What it is for: gpu-control,gpu-read,cpu-read",

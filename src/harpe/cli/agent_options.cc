@@ -117,6 +117,7 @@ void read_transport(Reader& read, AgentOptions& options) {
   options.socket.gid = read.value("socket-group", Id(), group_id, "a group");
   options.tcp = read.text("tcp");
   options.signing_key = read.text("signing-key");
+  options.revoked_tokens = read.text("revoked-tokens");
   options.tokens_everywhere = read.flag("tokens-everywhere");
   const std::string certificate = read.text("tls-certificate");
   const std::string key = read.text("tls-key");
@@ -182,7 +183,8 @@ const std::vector<AgentOptionHelp>& agent_option_table() {
       {"tcp", "ADDRESS:PORT", "Serve TCP too; needs --signing-key, and TLS beyond this machine"},
       {"tls-certificate", "FILE", "Certificate chain for TCP (PEM)"},
       {"tls-key", "FILE", "Key of the certificate (PEM, mode 600)"},
-      {"signing-key", "FILE", "Key that tokens are signed with (mode 600)"},
+      {"signing-key", "FILE", "Keys of tokens, one a line; the first signs (mode 600)"},
+      {"revoked-tokens", "FILE", "Tokens that are refused before they expire"},
       {"tokens-everywhere", "", "Ask for a token on the Unix socket, too"},
       {"enable", "GROUPS", "API groups: gpu-control,gpu-read,cpu-read (default: all)"},
       {"state-file", "FILE", "What to put back after a crash (default: beside the socket)"},

@@ -7,7 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/cli/json_output.h"
 #include "harpe/cli/quantity_text.h"
-#include "harpe/http/token.h"
+#include "harpe/http/token_keys.h"
 
 namespace harpe {
 namespace {
@@ -44,24 +44,29 @@ Result<std::optional<std::int64_t>> parse_expiry(std::string_view text) {
 
 Result<Outcome> issue_token(const TokenRequest& arguments,
                             const std::vector<std::string>& known_scopes) {
-  const Result<SigningKey> key = SigningKey::read(arguments.key);
-  if (!key.ok()) return key.error();
+  const Result<std::shared_ptr<TokenKeys>> keys = TokenKeys::read({.keys = arguments.key});
+  if (!keys.ok()) return keys.error();
   const auto scopes = parse_scopes(arguments.scopes, known_scopes);
   if (!scopes.ok()) return scopes.error();
   const auto expires = parse_expiry(arguments.expires);
   if (!expires.ok()) return expires.error();
   if (trim(arguments.user).empty()) return Error::invalid("a token needs a --user");
+  const Result<std::string> id = new_token_id();
+  if (!id.ok()) return id.error();
+  const std::int64_t now = std::time(nullptr);
   const std::string token =
-      key->sign({.subject = arguments.user,
-                 .scopes = *scopes,
-                 .expires = *expires,
-                 .job = arguments.job.empty() ? std::nullopt : std::optional(arguments.job)});
+      (*keys)->sign({.subject = arguments.user,
+                     .scopes = *scopes,
+                     .expires = *expires,
+                     .job = arguments.job.empty() ? std::nullopt : std::optional(arguments.job),
+                     .id = *id,
+                     .issued = now});
   // No token leaves that would be refused.
-  if (const auto accepted = key->verify(token, std::time(nullptr)); !accepted.ok()) {
+  if (const auto accepted = (*keys)->verify(token, now); !accepted.ok()) {
     return Error::invalid("this token would be refused: " + accepted.error().text() +
                           " Give a shorter --user or fewer scopes");
   }
-  Json document{{"token", token}, {"user", arguments.user}, {"scopes", *scopes}};
+  Json document{{"token", token}, {"id", *id}, {"user", arguments.user}, {"scopes", *scopes}};
   document["expires"] = *expires ? Json(**expires) : Json();
   if (!arguments.job.empty()) document["job"] = arguments.job;
   return Outcome{.text = token + "\n", .json = json_text(document)};

@@ -25,7 +25,11 @@ struct ServeArguments {
 
 Result<Outcome> run(const ServeArguments& arguments, Console& console) {
   ServerOptions options = arguments.options;
-  if (!arguments.socket.empty()) options.socket = UnixSocketOptions{.path = arguments.socket};
+  if (!arguments.socket.empty()) {
+    // Without tokens the file's mode alone says who may do everything.
+    options.socket = UnixSocketOptions{.path = arguments.socket,
+                                       .mode = options.signing_key.empty() ? 0600U : 0666U};
+  }
   if (arguments.certificate.empty() != arguments.key.empty()) {
     return Error::invalid("--tls-certificate and --tls-key go together");
   }
@@ -64,14 +68,16 @@ void add_transport_options(CLI::App& app, const std::shared_ptr<ServeArguments>&
            "TCP to serve, or none (default: 127.0.0.1:7787); beyond this machine with TLS and "
            "tokens",
            options.tcp);
-  add_text(app, "--socket", "PATH", "Unix socket to serve, too", arguments->socket);
+  add_text(app, "--socket", "PATH", "Unix socket to serve, too; its owner's alone without --signing-key", arguments->socket);
   add_text(app, "--tls-certificate", "FILE", "Certificate chain for TCP (PEM)",
            arguments->certificate);
   add_text(app, "--tls-key", "FILE", "Key of the certificate (PEM, mode 600)", arguments->key);
   add_text(app, "--signing-key,--signing-key-path", "FILE",
-           "Key that tokens are signed with (mode 600); without one, anybody who can connect may "
-           "do everything",
+           "Keys of tokens, one a line; the first signs (mode 600). Without one, anybody who can "
+           "connect may do everything",
            options.signing_key);
+  add_text(app, "--revoked-tokens", "FILE", "Tokens that are refused before they expire",
+           options.revoked_tokens);
   app.add_flag("--insecure", options.insecure,
                "Serve beyond this machine without TLS or tokens: a network that is trusted");
 }
@@ -103,14 +109,14 @@ void add_token_command(Commands& commands, CLI::App& serve) {
       token, "issue",
       "sign a token\n"
       "Prints a token (JWT, HS256) that lets its holder read jobs (job-read) or register, report "
-      "and change them (job-write): all jobs, or one. A token cannot be taken back: let it "
-      "expire, or change the key.",
+      "and change them (job-write): all jobs, or one. --json tells its id, by which a server's "
+      "--revoked-tokens refuses it before it expires.",
       "openssl rand -hex 32 > key; chmod 600 key\n"
       "harpe serve token issue --signing-key key --user trainer \\\n"
       "    --scope job-read,job-write --job gpt3 --expires 7d",
       [arguments](Console&) { return issue_token(*arguments, {kJobRead, kJobWrite}); });
-  add_text(issue, "--signing-key,--signing-key-path", "FILE", "Key to sign with (mode 600)",
-           arguments->key)
+  add_text(issue, "--signing-key,--signing-key-path", "FILE",
+           "Key to sign with, the first line of the file (mode 600)", arguments->key)
       ->required();
   add_text(issue, "--user", "NAME", "Whom the token names", arguments->user)->required();
   add_text(issue, "--scope", "SCOPES", "What it is for: job-read,job-write", arguments->scopes)

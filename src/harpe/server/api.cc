@@ -71,10 +71,10 @@ std::optional<HttpResponse> ServerApi::check_token(const HttpRequest& request,
                                                    std::optional<std::string>& only_job) const {
   if (!request.needs_token || is_open(request.path)) return std::nullopt;
   const std::string_view token = bearer_token(request.authorization);
-  if (token.empty() || !options_.signing_key) {
+  if (token.empty() || !options_.token_keys) {
     return unauthorized(request.path, "Missing bearer token.");
   }
-  const Result<TokenClaims> claims = options_.signing_key->verify(token, std::time(nullptr));
+  const Result<TokenClaims> claims = options_.token_keys->verify(token, std::time(nullptr));
   if (!claims.ok()) return unauthorized(request.path, claims.error().text());
   const char* needed = request.method == "GET" || request.method == "HEAD" ? kJobRead : kJobWrite;
   if (std::ranges::find(claims->scopes, needed) == claims->scopes.end()) {

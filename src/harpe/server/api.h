@@ -11,7 +11,7 @@
 #include <string>
 
 #include "harpe/http/http_message.h"
-#include "harpe/http/token.h"
+#include "harpe/http/token_keys.h"
 #include "harpe/server/job_homes.h"
 #include "harpe/server/job_registry.h"
 #include "harpe/server/rate_limit.h"
@@ -30,7 +30,7 @@ struct ServerTransport {
 };
 
 struct ServerApiOptions {
-  std::optional<SigningKey> signing_key = {};
+  std::shared_ptr<const TokenKeys> token_keys = {};
   double requests_per_second = 0;  ///< of one client; 0: no limit
   std::string version = {};        ///< of Harpe
   std::size_t most_ranks = 0;      ///< that find room with this server; 0: not known

@@ -258,7 +258,7 @@ class Server {
   Seconds time_{1000};
   ServerLoop loop_;
   JobRegistry registry_;
-  ServerApi api_{registry_, {.signing_key = *SigningKey::of(kKey), .version = "fuzz"}};
+  ServerApi api_{registry_, {.token_keys = *TokenKeys::of(kKey), .version = "fuzz"}};
 };
 
 // --- Requests -----------------------------------------------------------------------------------

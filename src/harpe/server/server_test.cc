@@ -259,10 +259,10 @@ TEST(Server, PlansAreThoseOfFullEffortInTheEndAndStored) {
 }
 
 TEST(Server, LimitsRatesAndChecksTokens) {
-  const SigningKey key = *SigningKey::of("0123456789abcdef0123456789abcdef");
-  const TestServer server({.key = key});
+  const auto keys = *TokenKeys::of("0123456789abcdef0123456789abcdef");
+  const TestServer server({.keys = keys});
   const auto with = [&](const TokenClaims& claims) {
-    return "Authorization: Bearer " + key.sign(claims) + "\r\n";
+    return "Authorization: Bearer " + keys->sign(claims) + "\r\n";
   };
   const std::string write = with({.subject = "a", .scopes = {kJobWrite}});
   const std::string read = with({.subject = "a", .scopes = {kJobRead}});
@@ -297,11 +297,11 @@ TEST(Server, LimitsRatesAndChecksTokens) {
 }
 
 TEST(Server, RefusesWhoShowsNoTokenBeforeItReadsTheBody) {
-  const SigningKey key = *SigningKey::of("0123456789abcdef0123456789abcdef");
-  const TestServer server({.key = key});
+  const auto keys = *TokenKeys::of("0123456789abcdef0123456789abcdef");
+  const TestServer server({.keys = keys});
   const std::string size = "Content-Length: 33000000\r\n";
   const std::string token =
-      "Authorization: Bearer " + key.sign({.subject = "a", .scopes = {kJobWrite}}) + "\r\n";
+      "Authorization: Bearer " + keys->sign({.subject = "a", .scopes = {kJobWrite}}) + "\r\n";
   const std::string begin = "PUT /v1/jobs/j HTTP/1.1\r\nHost: x\r\n";
   TestClient nobody = server.client();
   nobody.send_raw(begin + size + "Expect: 100-continue\r\n\r\n");

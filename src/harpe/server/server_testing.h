@@ -120,7 +120,7 @@ class TestServer {
  public:
   struct Options {
     std::unique_ptr<Store> store = nullptr;
-    std::optional<SigningKey> key = {};
+    std::shared_ptr<TokenKeys> keys = {};
     double requests_per_second = 0;
     int workers = 1;
     std::size_t most_ranks = 0;
@@ -164,7 +164,7 @@ class TestServer {
                           .now = [] { return Seconds{static_cast<double>(std::time(nullptr))}; }},
                          [](const std::string&) {});
     EXPECT_TRUE(registry.restore().ok());
-    ServerApi api(registry, {.signing_key = options_.key,
+    ServerApi api(registry, {.token_keys = options_.keys,
                              .requests_per_second = options_.requests_per_second,
                              .version = "test",
                              .most_ranks = options_.most_ranks});
@@ -177,7 +177,7 @@ class TestServer {
           api.handle(std::move(request), std::move(reply));
         },
         std::move(limits), [](const std::string&) {});
-    EXPECT_TRUE(server.serve(std::move(listening), options_.key.has_value()).ok());
+    EXPECT_TRUE(server.serve(std::move(listening), options_.keys != nullptr).ok());
     loop.every(Seconds{0.05}, [&] {
       registry.tick();
       api.tick();

@@ -12,6 +12,7 @@
 
 #include "harpe/http/forward_token.h"
 #include "harpe/http/open_sockets.h"
+#include "harpe/http/reload_secrets.h"
 #include "harpe/http/server_log.h"
 #include "harpe/http/server_loop.h"
 #include "harpe/http/server_notify.h"
@@ -67,16 +68,17 @@ void fit_connections(HttpLimits& limits, bool shared, ServerLog& log) {
   log.write(line);
 }
 
-void watch_signals(ServerLoop& loop, ServerLog& log) {
+void watch_signals(ServerLoop& loop, ServerLog& log, const std::function<void()>& reload) {
   // A file at its limit is a store that does not work: that is told, and no reason to end.
   std::signal(SIGXFSZ, SIG_IGN);
-  loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&loop, &log](int signal) {
+  loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&loop, &log, reload](int signal) {
     if (signal != SIGHUP) {
       log.write("asked to stop");
       return loop.stop();
     }
     const Status reopened = log.reopen();
     log.write(reopened.ok() ? "log opened anew" : reopened.error().text());
+    reload();
   });
 }
 
@@ -119,14 +121,14 @@ std::string peer_url(const ServerOptions& options, const std::vector<OpenSocket>
 /// Null where no other server shares the store.
 Result<std::unique_ptr<JobHomes>> open_homes(const ServerOptions& options, ServerLoop& loop,
                                              JobRegistry& registry, Store& store,
-                                             const std::optional<SigningKey>& key,
+                                             const std::shared_ptr<TokenKeys>& keys,
                                              const std::function<void(const std::string&)>& log) {
   HttpForwarder::Options forwarding{.timeout = kPeerTimeout,
                                     .trusted = options.peer_certificates,
                                     .may_wait = waits_for_other_ranks};
-  if (key) {
-    forwarding.token_of = [key = *key](const HttpRequest& request) {
-      return forward_token(key, request.client, std::time(nullptr));
+  if (keys != nullptr) {
+    forwarding.token_of = [keys](const HttpRequest& request) {
+      return forward_token(*keys, request.client, std::time(nullptr));
     };
   }
   Result<HttpForwarder> forwarder = HttpForwarder::create(loop, forwarding);
@@ -174,6 +176,9 @@ Status check_server_options(const ServerOptions& options) {
                  "--tls-certificate and --tls-key, or --insecure where the network is trusted");
     }
   }
+  if (!options.revoked_tokens.empty() && options.signing_key.empty()) {
+    faults.add("--revoked-tokens needs --signing-key");
+  }
   if (!options.peer_url.empty() && !options.peer_url.starts_with("http://") &&
       !options.peer_url.starts_with("https://")) {
     faults.add("--peer-url must be http://HOST:PORT or https://HOST:PORT");
@@ -201,15 +206,18 @@ Status run_server(const ServerOptions& options,
   ServerApiOptions api_options{.requests_per_second = options.requests_per_second,
                                .version = options.version,
                                .most_ranks = limits.connections / kConnectionsOfARank};
+  std::shared_ptr<TokenKeys> keys;
   if (!options.signing_key.empty()) {
-    Result<SigningKey> key = SigningKey::read(options.signing_key);
-    if (!key.ok()) return std::move(key).error();
-    limits.origin_of = [key = *key](const HttpRequest& head) {
-      return forwarded_client(key, head.forward_token, std::time(nullptr));
+    Result<std::shared_ptr<TokenKeys>> read =
+        TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens});
+    if (!read.ok()) return std::move(read).error();
+    keys = *std::move(read);
+    limits.origin_of = [keys](const HttpRequest& head) {
+      return forwarded_client(*keys, head.forward_token, std::time(nullptr));
     };
-    api_options.signing_key = *std::move(key);
+    api_options.token_keys = keys;
   }
-  const bool needs_token = api_options.signing_key.has_value();
+  const bool needs_token = keys != nullptr;
   Result<std::vector<OpenSocket>> sockets =
       open_sockets(options.socket, options.tcp, options.tls.has_value());
   if (!sockets.ok()) return std::move(sockets).error();
@@ -226,7 +234,7 @@ Status run_server(const ServerOptions& options,
   std::unique_ptr<JobHomes> homes;
   if (shared) {
     Result<std::unique_ptr<JobHomes>> opened =
-        open_homes(options, loop, registry, **store, api_options.signing_key, write_log);
+        open_homes(options, loop, registry, **store, keys, write_log);
     if (!opened.ok()) return std::move(opened).error();
     homes = *std::move(opened);
     log->write("other servers of this database find this one at " + registry.url());
@@ -257,7 +265,14 @@ Status run_server(const ServerOptions& options,
       return serving;
     }
   }
-  watch_signals(loop, *log);
+  const auto reload = [&] { reload_secrets(keys.get(), server, *log); };
+  if (keys == nullptr && std::ranges::any_of(*sockets, &OpenSocket::is_tcp)) {
+    log->write(
+        "has no --signing-key: every user of this machine, and everybody else who can connect, may "
+        "read, change and delete every job");
+  }
+  watch_signals(loop, *log, reload);
+  loop.every(kReloadPeriod, reload);
   loop.every(kTick, [&registry, &api] {
     registry.tick();
     api.tick();
