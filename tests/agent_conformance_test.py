@@ -368,7 +368,7 @@ class Auditing(AgentTest):
         self.folder.chmod(0o755)
         self.start()
         body = b'{"gpus": [0]}'
-        request = b"POST /v1/leases HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        request = b"POST /v1/leases HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
         child = os.fork()
         if child == 0:
             os.setgid(12345)

@@ -11,10 +11,10 @@ namespace harpe {
 
 namespace {
 
-/// Of these a route may want none, which it says itself. CONNECT, TRACE and what is made up have no
+/// Of these a route may want none, which it says itself (405). CONNECT and what is made up have no
 /// meaning at any route.
-constexpr std::array<std::string_view, 7> kMethods{"GET",    "HEAD",  "POST",   "PUT",
-                                                   "DELETE", "PATCH", "OPTIONS"};
+constexpr std::array<std::string_view, 9> kMethods{"GET",   "HEAD",    "POST",  "PUT",  "DELETE",
+                                                   "PATCH", "OPTIONS", "QUERY", "TRACE"};
 
 constexpr std::string_view kDigits = "0123456789";
 

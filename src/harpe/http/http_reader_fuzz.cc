@@ -188,8 +188,8 @@ bool set_target(std::string_view target, HttpRequest& request) {
 bool set_first_line(std::string_view line, HttpRequest& request) {
   const std::vector<std::string_view> parts = split(line, ' ');
   if (parts.size() != 3) return false;
-  const std::vector<std::string> methods{"GET",    "HEAD",  "POST",   "PUT",
-                                         "DELETE", "PATCH", "OPTIONS"};
+  const std::vector<std::string> methods{"GET",   "HEAD",    "POST",  "PUT",  "DELETE",
+                                         "PATCH", "OPTIONS", "QUERY", "TRACE"};
   if (std::find(methods.begin(), methods.end(), parts[0]) == methods.end()) return false;
   if (parts[2].size() != 8 || !parts[2].starts_with("HTTP/1.")) return false;
   if (!consists_of(parts[2].substr(7), kNumbers)) return false;
