@@ -28,6 +28,18 @@ CREATE TABLE harpe_owner (job text COLLATE "C" PRIMARY KEY,
                           server text NOT NULL DEFAULT '', url text NOT NULL DEFAULT '',
                           backend integer NOT NULL DEFAULT 0);
 )"},
+    // Ownership stands on leases of servers. SQLite has one server; its claims have an epoch, too.
+    {R"(
+CREATE TABLE server (epoch INTEGER NOT NULL);
+INSERT INTO server VALUES (0);
+)",
+     R"(
+CREATE TABLE harpe_server (server text COLLATE "C" PRIMARY KEY, url text NOT NULL, beat bigint NOT NULL,
+                           boot text NOT NULL, namespaces text NOT NULL, pid bigint NOT NULL,
+                           started bigint NOT NULL);
+ALTER TABLE harpe_owner DROP COLUMN number, DROP COLUMN url, DROP COLUMN backend,
+                        ADD COLUMN epoch bigint NOT NULL DEFAULT 0;
+)"},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "harpe/store/checks.h"
 #include "harpe/store/postgres_claims.h"
+#include "harpe/store/postgres_lease.h"
 #include "harpe/store/postgres_listener.h"
 #include "harpe/store/postgres_migrations.h"
 #include "harpe/store/postgres_session.h"
@@ -16,7 +17,7 @@
 namespace harpe {
 namespace {
 
-/// 16 letters that no other store has had or will have.
+/// 16 letters that no other store has had or will have: they begin its notices.
 std::string new_identity() {
   std::random_device random;
   std::string identity;
@@ -29,14 +30,13 @@ class PostgresStore final : public Store {
   PostgresStore(const StoreUrl& url, const StoreOptions& options)
       : options_(options),
         identity_(new_identity()),
+        lease_(options.url.empty() ? nullptr : std::make_unique<PostgresLease>(url, options)),
         session_(url, options.timeout),
-        claims_(session_, identity_) {}
+        claims_(session_, lease_.get()) {}
   PostgresStore(const PostgresStore&) = delete;
   PostgresStore& operator=(const PostgresStore&) = delete;
   ~PostgresStore() override {
     listener_.reset();  // it may call this store
-    const std::lock_guard lock(mutex_);
-    claims_.release_all();
   }
 
   Status open(std::span<const Migration> steps);
@@ -45,13 +45,14 @@ class PostgresStore final : public Store {
   Result<std::vector<StoredJob>> jobs() override;
   Result<std::optional<StoredJob>> job(const std::string& id) override;
   Result<std::optional<std::string>> plans(const std::string& id) override;
-  Status remove(const std::string& id) override;
+  Status remove(const std::string& id, std::optional<std::int64_t> epoch) override;
   Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
                                           int limit) override;
   Result<std::int64_t> prune(const Retention& keep) override;
-  Result<bool> claim(const std::string& job, const std::string& url) override;
+  Result<std::optional<JobClaim>> claim(const std::string& job) override;
   Status release(const std::string& job) override;
-  Result<std::optional<std::string>> owner(const std::string& job) override;
+  Lease lease() const override { return lease_ != nullptr ? lease_->state() : Lease(); }
+  Result<std::optional<JobOwner>> owner(const std::string& job) override;
   Result<std::map<std::string, std::string>> owners() override;
   Result<std::vector<std::string>> ownerless() override;
   Status notify(const std::string& text) override;
@@ -70,7 +71,8 @@ class PostgresStore final : public Store {
 
   const StoreOptions options_;
   const std::string identity_;
-  std::mutex mutex_;  ///< of what follows
+  const std::unique_ptr<PostgresLease> lease_;  ///< null: it claims nothing
+  std::mutex mutex_;                            ///< of what follows
   PostgresSession session_;
   PostgresClaims claims_;
   std::string channel_;
@@ -85,7 +87,7 @@ Status PostgresStore::open(std::span<const Migration> steps) {
   Result<std::string> channel = notice_channel(session_);
   if (!channel) return channel.error();
   channel_ = *std::move(channel);
-  return ok_status();
+  return lease_ != nullptr ? lease_->start() : ok_status();
 }
 
 Status PostgresStore::ready() {
@@ -96,9 +98,7 @@ Status PostgresStore::ready() {
     return failed_->second;
   }
   Status done = session_.connect();
-  if (done) done = claims_.restore();
   if (!done) {
-    session_.disconnect();
     failed_.emplace(std::chrono::steady_clock::now(), done.error());
     return done;
   }
@@ -118,7 +118,9 @@ Result<std::vector<std::string>> PostgresStore::write(const StoreChanges& change
   for (const StoredEvent& event : changes.events) touched.insert(event.job);
   touched.erase("");
   for (const std::string& id : touched) {  // in order, so that two servers do not wait in a circle
-    const Result<bool> mine = claims_.fence(id);
+    const auto by = changes.epochs.find(id);
+    const Result<bool> mine =
+        claims_.fence(id, by != changes.epochs.end() ? std::optional(by->second) : std::nullopt);
     if (!mine) return mine.error();
     if (!*mine) refused.insert(id);
   }
@@ -212,13 +214,13 @@ Result<std::optional<std::string>> PostgresStore::plans(const std::string& id) {
   return rows->size() == 1 ? std::optional(rows->text(0, 0)) : std::nullopt;
 }
 
-Status PostgresStore::remove(const std::string& id) {
+Status PostgresStore::remove(const std::string& id, std::optional<std::int64_t> epoch) {
   if (Status checked = check_job_id(id); !checked) return checked;
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there;
   PostgresTransaction transaction(session_);
   if (Status begun = transaction.begin(); !begun) return begun;
-  const Result<bool> mine = claims_.fence(id);
+  const Result<bool> mine = claims_.fence(id, epoch);
   if (!mine) return mine.error();
   if (!*mine) {
     return Error::of(ErrorCode::kConflict,
@@ -280,12 +282,11 @@ Result<std::int64_t> PostgresStore::prune(const Retention& keep) {
   return total;
 }
 
-Result<bool> PostgresStore::claim(const std::string& job, const std::string& url) {
+Result<std::optional<JobClaim>> PostgresStore::claim(const std::string& job) {
   if (Status checked = check_job_id(job); !checked) return checked.error();
-  if (!is_storable(url)) return Error::invalid("the URL of the owner is not UTF-8 text");
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there.error();
-  return claims_.claim(job, url);
+  return claims_.claim(job);
 }
 
 Status PostgresStore::release(const std::string& job) {
@@ -294,20 +295,17 @@ Status PostgresStore::release(const std::string& job) {
   return claims_.release(job);
 }
 
-Result<std::optional<std::string>> PostgresStore::owner(const std::string& job) {
+Result<std::optional<JobOwner>> PostgresStore::owner(const std::string& job) {
   if (Status checked = check_job_id(job); !checked) return checked.error();
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there.error();
-  const auto urls = claims_.owners(&job);
-  if (!urls) return urls.error();
-  const auto found = urls->find(job);
-  return found != urls->end() ? std::optional(found->second) : std::nullopt;
+  return claims_.owner(job);
 }
 
 Result<std::map<std::string, std::string>> PostgresStore::owners() {
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there.error();
-  return claims_.owners(nullptr);
+  return claims_.owners();
 }
 
 Result<std::vector<std::string>> PostgresStore::ownerless() {
@@ -345,6 +343,7 @@ Status PostgresStore::check() {
 
 Result<std::unique_ptr<Store>> open_postgres_store(const StoreUrl& url, const StoreOptions& options,
                                                    std::span<const Migration> steps) {
+  if (!is_storable(options.url)) return Error::invalid("the URL of the server is not UTF-8 text");
   auto store = std::make_unique<PostgresStore>(url, options);
   if (Status opened = store->open(steps); !opened) return opened.error();
   return std::unique_ptr<Store>(std::move(store));

@@ -23,8 +23,8 @@ constexpr const char* kSetApplicationId = "PRAGMA application_id = 1215459429";
 
 class SqliteStore final : public Store {
  public:
-  SqliteStore(OwnerLock lock, const std::string& path, Seconds timeout)
-      : lock_(std::move(lock)), database_(path, timeout) {}
+  SqliteStore(OwnerLock lock, const std::string& path, const StoreOptions& options)
+      : lock_(std::move(lock)), url_(options.url), database_(path, options.timeout) {}
 
   Status open(std::span<const Migration> steps);
 
@@ -32,13 +32,15 @@ class SqliteStore final : public Store {
   Result<std::vector<StoredJob>> jobs() override;
   Result<std::optional<StoredJob>> job(const std::string& id) override;
   Result<std::optional<std::string>> plans(const std::string& id) override;
-  Status remove(const std::string& id) override;
+  Status remove(const std::string& id, std::optional<std::int64_t> epoch) override;
   Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
                                           int limit) override;
   Result<std::int64_t> prune(const Retention& keep) override;
-  Result<bool> claim(const std::string& job, const std::string& url) override;
+  Result<std::optional<JobClaim>> claim(const std::string& job) override;
   Status release(const std::string& job) override;
-  Result<std::optional<std::string>> owner(const std::string& job) override;
+  /// The lock of the file is all the lease it needs.
+  Lease lease() const override { return {.held = true, .tenure = 1}; }
+  Result<std::optional<JobOwner>> owner(const std::string& job) override;
   Result<std::map<std::string, std::string>> owners() override;
   Result<std::vector<std::string>> ownerless() override;
   Status notify(const std::string& text) override;
@@ -49,15 +51,18 @@ class SqliteStore final : public Store {
  private:
   Status check_file();
   Status migrate(std::span<const Migration> steps);
+  Status begin_epoch();
   /// Whether the job was written; all within a transaction.
   Result<bool> write_job(const JobSave& save);
   Status write_event(const StoredEvent& event);
   Result<std::vector<StoredJob>> read_jobs(const char* statement, const std::string* id);
 
   OwnerLock lock_;
+  const std::string url_;
   std::mutex mutex_;  ///< of what follows
   SqliteDatabase database_;
-  std::map<std::string, std::string> owned_;
+  std::int64_t epoch_ = 0;  ///< of all claims
+  std::set<std::string> owned_;
   LocalNotices notices_;
 };
 
@@ -84,7 +89,16 @@ Status SqliteStore::open(std::span<const Migration> steps) {
                      "cannot have a write-ahead log where it is (its file system "
                      "lacks shared memory); put it on a local disk");
   }
-  return migrate(steps);
+  if (Status migrated = migrate(steps); !migrated) return migrated;
+  return begin_epoch();
+}
+
+Status SqliteStore::begin_epoch() {
+  if (Status raised = database_.run("UPDATE server SET epoch = epoch + 1"); !raised) return raised;
+  const Result<std::string> epoch = database_.value("SELECT epoch FROM server");
+  if (!epoch) return epoch.error();
+  epoch_ = parse_integer(*epoch).value_or(0);
+  return ok_status();
 }
 
 /// Refuses what is damaged or of another program, before anything is changed in it.
@@ -214,7 +228,7 @@ Result<std::optional<std::string>> SqliteStore::plans(const std::string& id) {
   return *row ? std::optional(select->text(0)) : std::nullopt;
 }
 
-Status SqliteStore::remove(const std::string& id) {
+Status SqliteStore::remove(const std::string& id, std::optional<std::int64_t> /*epoch*/) {
   if (Status checked = check_job_id(id); !checked) return checked;
   const std::lock_guard lock(mutex_);
   SqliteTransaction transaction(database_);
@@ -279,12 +293,11 @@ Result<std::int64_t> SqliteStore::prune(const Retention& keep) {
   return total;
 }
 
-Result<bool> SqliteStore::claim(const std::string& job, const std::string& url) {
+Result<std::optional<JobClaim>> SqliteStore::claim(const std::string& job) {
   if (Status checked = check_job_id(job); !checked) return checked.error();
-  if (!is_storable(url)) return Error::invalid("the URL of the owner is not UTF-8 text");
   const std::lock_guard lock(mutex_);
-  owned_[job] = url;
-  return true;
+  owned_.insert(job);
+  return std::optional(JobClaim{.epoch = epoch_, .tenure = lease().tenure});
 }
 
 Status SqliteStore::release(const std::string& job) {
@@ -293,15 +306,17 @@ Status SqliteStore::release(const std::string& job) {
   return ok_status();
 }
 
-Result<std::optional<std::string>> SqliteStore::owner(const std::string& job) {
+Result<std::optional<JobOwner>> SqliteStore::owner(const std::string& job) {
   const std::lock_guard lock(mutex_);
-  const auto found = owned_.find(job);
-  return found != owned_.end() ? std::optional(found->second) : std::nullopt;
+  if (!owned_.contains(job)) return std::optional<JobOwner>();
+  return std::optional(JobOwner{.url = url_, .own = true});
 }
 
 Result<std::map<std::string, std::string>> SqliteStore::owners() {
   const std::lock_guard lock(mutex_);
-  return owned_;
+  std::map<std::string, std::string> urls;
+  for (const std::string& job : owned_) urls[job] = url_;
+  return urls;
 }
 
 Result<std::vector<std::string>> SqliteStore::ownerless() {
@@ -342,7 +357,7 @@ Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,
                                                  std::span<const Migration> steps) {
   Result<OwnerLock> lock = OwnerLock::take(path, options.name);
   if (!lock) return lock.error();
-  auto store = std::make_unique<SqliteStore>(*std::move(lock), path, options.timeout);
+  auto store = std::make_unique<SqliteStore>(*std::move(lock), path, options);
   if (Status opened = store->open(steps); !opened) return opened.error();
   return std::unique_ptr<Store>(std::move(store));
 }

@@ -25,8 +25,10 @@
 #include <string_view>
 #include <vector>
 
+#include "harpe/base/clock.h"
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
+#include "harpe/store/server_lease.h"
 
 namespace harpe {
 
@@ -59,6 +61,29 @@ struct StoreChanges {
   std::vector<JobSave> jobs;
   std::vector<StoredEvent> events;   ///< `sequence` is ignored
   std::vector<std::string> notices;  ///< announced once it is written, up to 7000 bytes each
+  /// By which claim (`JobClaim::epoch`) the jobs are changed, and events told of them; where one is
+  /// left out, by the last claim of this store.
+  std::map<std::string, std::int64_t> epochs = {};
+};
+
+/// The right to command a job, and to change it here.
+struct JobClaim {
+  std::int64_t epoch = 0;    ///< rises whenever the job gets an owner
+  std::uint64_t tenure = 0;  ///< of the lease under which it holds: see `Lease`
+  friend bool operator==(const JobClaim&, const JobClaim&) = default;
+};
+
+/// Whether claims of this store hold.
+struct Lease {
+  bool held = false;         ///< while it is not, another server may have claimed what this one had
+  std::uint64_t tenure = 0;  ///< rises when all that was claimed before is lost for good
+};
+
+/// A server that owns a job.
+struct JobOwner {
+  std::string url;
+  bool own = false;  ///< it is this store
+  friend bool operator==(const JobOwner&, const JobOwner&) = default;
 };
 
 /// What a listener hears.
@@ -84,6 +109,10 @@ struct StoreOptions {
   Seconds timeout = 10_s;           ///< a database that takes longer to answer is unavailable
   Seconds reconnect_pause = 0.2_s;  ///< between attempts to reach a database that is away
   std::string name = "harpe";  ///< who has it open, for others who find it taken, such as a URL
+  /// Where other servers of a PostgreSQL reach this one; empty: it claims no jobs.
+  std::string url = {};
+  LeaseTimes lease = {};
+  Clock* clock = nullptr;  ///< by which leases are measured; null: the machine's
 };
 
 /// Thread-safe: calls wait for each other, so that a slow disk makes them slow. All block.
@@ -116,8 +145,9 @@ class Store {
   virtual Result<std::optional<std::string>> plans(const std::string& id) = 0;
 
   /// The job, its plans, its events and its owner. Harmless where there is none; `kConflict` where
-  /// another server owns it.
-  virtual Status remove(const std::string& id) = 0;
+  /// another server owns it. \param epoch  of the claim by which; none: the last of this store
+  virtual Status remove(const std::string& id,
+                        std::optional<std::int64_t> epoch = std::nullopt) = 0;
 
   /// The first `limit` events after `sequence`, of one job ("" for the server's own).
   virtual Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
@@ -126,22 +156,27 @@ class Store {
   /// Deletes events that `keep` leaves out; how many.
   virtual Result<std::int64_t> prune(const Retention& keep) = 0;
 
-  /// Makes this store the owner of a job, at whose `url` other servers find it: true. False where
-  /// another server owns it. Again by the owner: harmless, the URL is replaced. Ownership ends with
-  /// `release`, with `remove`, with this store, and with its process or its connection however they
-  /// end; after a lost connection it is taken back unless another server was faster. The store
-  /// refuses changes to a job by those who lost it (see `write`), so that two servers never both
-  /// change one. On SQLite the store that has the file open owns all jobs.
-  virtual Result<bool> claim(const std::string& job, const std::string& url) = 0;
+  /// Makes this store the owner of a job; nothing where another server owns it. Each owner has a
+  /// higher epoch than those before; again by the owner, it is the same. Ownership ends with
+  /// `release`, with `remove`, with this store, and when its lease is over and another server
+  /// claims the job (server_lease.h), which may be at once where its process has provably ended on
+  /// the same machine. The store refuses changes to a job by all claims but the last (see `write`).
+  /// On SQLite the store that has the file open owns all jobs; their epoch rises each time it is
+  /// opened.
+  virtual Result<std::optional<JobClaim>> claim(const std::string& job) = 0;
   virtual Status release(const std::string& job) = 0;
 
-  /// The URL of the server that owns the job and is there.
-  virtual Result<std::optional<std::string>> owner(const std::string& job) = 0;
+  /// The lease that all claims of this store stand on. Waits for nothing: to be asked before every
+  /// answer that commands.
+  virtual Lease lease() const = 0;
 
-  /// The same for all jobs that are owned.
+  /// The server that owns the job and whose lease is not known to be over.
+  virtual Result<std::optional<JobOwner>> owner(const std::string& job) = 0;
+
+  /// The URLs of the servers that own jobs, by job.
   virtual Result<std::map<std::string, std::string>> owners() = 0;
 
-  /// The jobs, by id, that no server owns which is there.
+  /// The jobs, by id, that no server owns whose lease is not known to be over.
   virtual Result<std::vector<std::string>> ownerless() = 0;
 
   /// Announces `text` to all listeners of all servers, up to 7000 bytes.
