@@ -13,6 +13,16 @@
 /// none is then more than one ahead, so a change holds from two after the newest reported one, or
 /// later where delivery takes longer than an iteration.
 ///
+/// Starts of training. Training that starts again, under whatever name, has other processes: its
+/// ranks hold no places at first, but gather until they are more than half of the job's, or the
+/// ranks that hold places are silent; then they take over. So a stray process changes nothing. The
+/// same goes for another specification under the job's id (`propose`): what it has in common with
+/// the one before goes on. A rank that held a place before, and lost it, cannot take it back while
+/// others train.
+///
+/// Incarnations. Versions rise within one life of a job, which has a name of its own. Ranks learn
+/// it when they register, and take nothing and tell nothing of another life.
+///
 /// Stragglers. A pipeline p that is f_p times slower than planned, told or detected, makes all
 /// others wait until T' = max(what is wished, max f_p x the fastest plan's time). Pipeline p then
 /// runs the plan of least energy for T' / f_p: the slowest straggler its fastest, healthy ones
@@ -73,6 +83,25 @@ struct JobEffects {
   std::vector<Notice> notices;
 };
 
+/// What became of a registration.
+struct RankEntry {
+  int rank = 0;
+  std::uint64_t start = 0;  ///< of training in which it holds its place, counted from 1
+  /// It holds none yet: `present` ranks of its start are there, of the `all` that it has. To be
+  /// asked again soon.
+  bool gathers = false;
+  int present = 0, all = 0;
+  std::string why = {};  ///< for people, where it gathers
+};
+
+/// A rank, or another client, that asks for what it cannot have.
+struct Refusal {
+  std::string who;  ///< "pipeline 0, stage 1, tensor shard 0 (run 'x')"
+  std::string why;
+  std::int64_t count = 0;
+  Seconds at{};  ///< since 1970, the last one
+};
+
 /// What a pipeline runs by the newest orders.
 struct PipelineState {
   int pipeline = 0;
@@ -106,23 +135,38 @@ struct JobStatus {
   std::int64_t reports_unused = 0;  ///< of those, repeated, late, or far from all others
   std::int64_t reports_refused = 0;
   std::int64_t orders_late = 0;  ///< versions that did not reach all ranks in time
+  std::vector<Refusal> refused;  ///< lately, at most `Job::kMostRefusals`
 };
 
 class Job {
  public:
-  static Result<Job> create(JobSpec spec, Seconds now);
+  /// \param incarnation  chosen at random, without a '.'; empty: of a job without ranks elsewhere
+  static Result<Job> create(JobSpec spec, Seconds now, std::string incarnation = {});
   Job(Job&&) noexcept;
   Job& operator=(Job&&) noexcept;
   ~Job();
 
   // Events of ranks.
-  /// Answers the rank's number. `kConflict` where another process holds the place and has been
-  /// heard of within `kSilence`, or a newer run has begun.
-  Result<int> register_rank(const RankRegistration& registration, Seconds now);
-  /// `kConflict` where the session does not hold the place any more, or not yet.
+  /// `kConflict` where another process of the same start holds the place and has been heard of
+  /// within `kSilence`, or a newer start has taken it; `kNotFound` where the rank trains by a
+  /// specification that was not proposed.
+  Result<RankEntry> register_rank(const RankRegistration& registration, Seconds now);
+  /// `kConflict` where the session does not hold the place any more, or not yet, or holds it in
+  /// another life of the job.
   Status report(const IterationReport& report, Seconds now);
 
   // Events of people and infrastructure.
+  enum class Proposed : unsigned char {
+    kSame,     ///< it is the job's
+    kTaken,    ///< it is now: no rank was heard of
+    kGathers,  ///< it will be once more than half of its ranks are there
+  };
+  /// Another job is to be trained under this one's id. \param next  as `create` makes it
+  Proposed propose(Job next, Seconds now);
+  /// The same of one that was made before; nothing where it was forgotten since.
+  std::optional<Proposed> propose_again(const std::string& specification, Seconds now);
+  /// A client that wanted something of this job was refused before the job was asked.
+  void refused(const std::string& who, const std::string& why, Seconds now);
   Status set_straggler(const Straggler& straggler, Seconds now);
   /// Healed, whether told or detected.
   Status clear_straggler(int pipeline, Seconds now);
@@ -151,6 +195,12 @@ class Job {
   /// What is known of the costs of instructions so far; may be empty.
   Profile profile() const;
   std::vector<Place> missing(std::size_t most) const;  ///< places that no rank holds
+  /// Ranks that hold places and have not been heard of for `kUnheard`, or since this server took
+  /// the job up: it is not known whether they hear of a change. O(ranks).
+  int unheard(Seconds now) const;
+  /// Digest of the specification, by which ranks say what they train.
+  const std::string& specification() const;
+  const std::string& incarnation() const;         ///< this life of the job
   const std::string& run() const;                 ///< the start of training whose ranks hold places
   const std::string& session(Place place) const;  ///< that holds it; empty: none does
 
@@ -161,11 +211,15 @@ class Job {
                              Seconds now);
 
   static constexpr Seconds kSilence{60};
+  /// Ranks of Harpe's client are heard of every 20 s at least.
+  static constexpr Seconds kUnheard{25};
   static constexpr int kMostPending = 3;
+  static constexpr std::size_t kMostRefusals = 16;
 
  private:
   struct State;
   explicit Job(std::unique_ptr<State> state);
+  Result<RankEntry> gather(const RankRegistration& registration, Seconds now);
   std::unique_ptr<State> state_;
 };
 

@@ -16,7 +16,8 @@ constexpr int kMostDegree = kMaxRanks;
 constexpr std::size_t kMostClocks = 4096;
 constexpr std::size_t kMostKinds = 4096;
 constexpr std::size_t kLongestText = 256;
-constexpr double kLongestWish = 1e6;  // s, and a factor
+constexpr double kLongestWish = 1e6;                   // s, and a factor
+constexpr std::int64_t kMost = 9'000'000'000'000'000;  // of what is counted
 
 std::string short_text(Fields& fields, std::string_view key) {
   std::string text = fields.text(key).value_or("");
@@ -211,7 +212,6 @@ InstructionTotals read_totals(const JsonValue& object, Faults& faults) {
 StageOrders read_stage_orders(const JsonValue& object, Faults& faults) {
   Fields fields(object, "orders", faults);
   StageOrders orders;
-  constexpr std::int64_t kMost = 9'000'000'000'000'000;
   orders.version =
       static_cast<std::uint64_t>(needed(fields, "version", fields.integer("version", 0, kMost)));
   orders.from_iteration =
@@ -310,25 +310,35 @@ Result<RankRegistration> parse_rank_registration(std::string_view text) {
         rank.run = short_text(fields, "run");
         rank.gpu = short_text(fields, "gpu");
         rank.clocks = read_clocks(fields, "clocks_mhz", kMostClocks);
+        rank.specification = short_text(fields, "specification");
+        rank.incarnation = short_text(fields, "incarnation");
+        rank.start = static_cast<std::uint64_t>(fields.integer("start", 0, kMost).value_or(0));
+        rank.take_over = fields.boolean("take_over").value_or(false);
       });
 }
 
 std::string rank_registration_json(const RankRegistration& rank) {
-  return json_line({{"data", rank.place.data},
-                    {"stage", rank.place.stage},
-                    {"tensor", rank.place.tensor},
-                    {"session", rank.session},
-                    {"run", rank.run},
-                    {"gpu", rank.gpu},
-                    {"clocks_mhz", clocks_json(rank.clocks)}});
+  Json json = {{"data", rank.place.data},
+               {"stage", rank.place.stage},
+               {"tensor", rank.place.tensor},
+               {"session", rank.session},
+               {"run", rank.run},
+               {"gpu", rank.gpu},
+               {"clocks_mhz", clocks_json(rank.clocks)}};
+  if (!rank.specification.empty()) json["specification"] = rank.specification;
+  if (!rank.incarnation.empty()) json["incarnation"] = rank.incarnation;
+  if (rank.start > 0) json["start"] = rank.start;
+  if (rank.take_over) json["take_over"] = true;
+  return json_line(json);
 }
 
 Result<IterationReport> parse_iteration_report(std::string_view text) {
   return read_document<IterationReport>(
       text, "the report", [](Fields& fields, Faults& faults, IterationReport& report) {
-        constexpr std::int64_t kMost = 9'000'000'000'000'000;
         report.place = read_place(fields);
         report.session = short_text(fields, "session");
+        report.incarnation = short_text(fields, "incarnation");
+        report.epoch = static_cast<std::uint64_t>(fields.integer("epoch", 0, kMost).value_or(0));
         report.iteration = needed(fields, "iteration", fields.integer("iteration", 0, kMost));
         report.version =
             static_cast<std::uint64_t>(fields.integer("version", 0, kMost).value_or(0));
@@ -357,18 +367,21 @@ std::string iteration_report_json(const IterationReport& report) {
                             {"energy_j", null_if_nan(totals.energy.value)},
                             {"energy_error_j", totals.energy_error.value}});
   }
-  return json_line({{"data", report.place.data},
-                    {"stage", report.place.stage},
-                    {"tensor", report.place.tensor},
-                    {"session", report.session},
-                    {"iteration", report.iteration},
-                    {"version", report.version},
-                    {"known", report.known},
-                    {"time_s", report.time.value},
-                    {"energy_j", null_if_nan(report.energy.value)},
-                    {"energy_error_j", report.energy_error.value},
-                    {"throttled", report.throttled},
-                    {"instructions", std::move(instructions)}});
+  Json json = {{"data", report.place.data},
+               {"stage", report.place.stage},
+               {"tensor", report.place.tensor},
+               {"session", report.session},
+               {"iteration", report.iteration},
+               {"version", report.version},
+               {"known", report.known},
+               {"time_s", report.time.value},
+               {"energy_j", null_if_nan(report.energy.value)},
+               {"energy_error_j", report.energy_error.value},
+               {"throttled", report.throttled},
+               {"instructions", std::move(instructions)}};
+  if (!report.incarnation.empty()) json["incarnation"] = report.incarnation;
+  if (report.epoch > 0) json["epoch"] = report.epoch;
+  return json_line(json);
 }
 
 Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now) {
@@ -396,20 +409,46 @@ std::string orders_json(const std::vector<StageOrders>& orders) {
   return json_line(list);
 }
 
-Result<std::vector<StageOrders>> parse_orders(std::string_view text) {
-  Result<JsonValue> document = parse_json(text, "orders");
+Result<RankAnswer> parse_rank_answer(std::string_view text) {
+  Result<JsonValue> document = parse_json(text, "the answer");
   if (!document) return std::move(document).error();
-  Faults faults("orders");
-  std::vector<StageOrders> orders;
-  const JsonValue* list = document->type == Type::kObject ? document->find("orders") : &*document;
-  if (list == nullptr) return orders;
-  if (list->type != Type::kArray) {
-    faults.add(list->line, list->column, "expected a list");
-  } else {
-    for (const JsonValue& item : list->items) orders.push_back(read_stage_orders(item, faults));
+  Faults faults("the answer");
+  RankAnswer answer;
+  const bool is_object = document->type == Type::kObject;
+  const auto member = [&](const char* name) { return is_object ? document->find(name) : nullptr; };
+  const auto text_of = [&](const char* name) {
+    const JsonValue* value = member(name);
+    if (value == nullptr || value->type == Type::kNull) return std::string();
+    if (value->type != Type::kString || value->string.size() > kLongestText) {
+      faults.add(value->line, value->column, std::string(name) + ": expected a short text");
+      return std::string();
+    }
+    return value->string;
+  };
+  const auto count_of = [&](const char* name) {
+    const JsonValue* value = member(name);
+    if (value == nullptr || value->type == Type::kNull) return std::uint64_t{0};
+    if (!value->is_integer || value->integer < 0 || value->integer > kMost) {
+      faults.add(value->line, value->column, std::string(name) + ": expected a count");
+      return std::uint64_t{0};
+    }
+    return static_cast<std::uint64_t>(value->integer);
+  };
+  answer.incarnation = text_of("incarnation");
+  answer.epoch = count_of("epoch");
+  answer.start = count_of("start");
+  answer.specification = text_of("specification");
+  const JsonValue* list = is_object ? document->find("orders") : &*document;
+  if (list != nullptr && list->type != Type::kArray) {
+    faults.add(list->line, list->column, "expected a list of orders");
+  } else if (list != nullptr) {
+    for (const JsonValue& item : list->items) {
+      answer.orders.push_back(read_stage_orders(item, faults));
+      answer.orders.back().epoch = answer.epoch;
+    }
   }
   if (!faults.empty()) return Error::invalid(std::move(faults));
-  return orders;
+  return answer;
 }
 
 }  // namespace harpe

@@ -32,8 +32,18 @@ Result<Wish> read_wish(const JsonValue& object, const std::string& file);
 std::string wish_json(const Wish& wish);
 
 std::string orders_json(const std::vector<StageOrders>& orders);
-/// A list of orders, or an object that has one under "orders" among whatever else (without: none).
-Result<std::vector<StageOrders>> parse_orders(std::string_view text);
+
+/// What a server answers to a rank, as far as it is there: its orders, each with the epoch of the
+/// answer, and by which life and start of the job they hold.
+struct RankAnswer {
+  std::string incarnation;    ///< empty: not told
+  std::uint64_t epoch = 0;    ///< 0: not told
+  std::uint64_t start = 0;    ///< of training in which the rank holds its place; 0: not told
+  std::string specification;  ///< digest of the one that was registered; empty: not told
+  std::vector<StageOrders> orders;
+};
+/// A list of orders, or an object with some of these members among whatever else.
+Result<RankAnswer> parse_rank_answer(std::string_view text);
 
 /// Where a job stands: phase, progress, stragglers, predictions, savings.
 std::string job_status_json(const Job& job);

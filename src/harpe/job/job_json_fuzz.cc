@@ -39,7 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       round_trip(text, harpe::parse_iteration_report, harpe::iteration_report_json);
       break;
     case 3:
-      round_trip(text, harpe::parse_orders, harpe::orders_json);
+      round_trip(text, harpe::parse_rank_answer,
+                 [](const harpe::RankAnswer& answer) { return harpe::orders_json(answer.orders); });
       break;
     case 4:
       round_trip(text, harpe::parse_wish, harpe::wish_json);

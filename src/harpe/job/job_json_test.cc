@@ -137,10 +137,11 @@ TEST(JobJson, OrdersReadBackTheSame) {
                                             .from_iteration = 19,
                                             .purpose = StageOrders::Purpose::kPlan,
                                             .clocks = {Megahertz{1200}, Megahertz{0}}}};
-  const auto read = parse_orders(orders_json(orders));
+  const auto read = parse_rank_answer(orders_json(orders));
   ASSERT_TRUE(read.ok()) << read.error().text();
-  EXPECT_EQ(orders_json(*read), orders_json(orders));
-  EXPECT_FALSE(parse_orders(R"([{"version": 1, "from_iteration": 0, "clocks_mhz": []}])").ok());
+  EXPECT_EQ(orders_json(read->orders), orders_json(orders));
+  EXPECT_FALSE(
+      parse_rank_answer(R"([{"version": 1, "from_iteration": 0, "clocks_mhz": []}])").ok());
 }
 
 TEST(JobJson, AStragglerHasAFactorAndMayEnd) {

@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "harpe/base/text.h"
 #include "harpe/job/job_json.h"
 #include "harpe/job/job_state.h"
 #include "harpe/job/json_fields.h"
@@ -69,7 +70,6 @@ Json ranks_json(const JobShape& shape, const RankBook& ranks) {
   for (int stage = 0; stage < shape.stages; ++stage)
     clocks.push_back(clocks_json(ranks.clocks(stage)));
   return {{"run", ranks.run()},
-          {"past_runs", ranks.past_runs()},
           {"sessions", std::move(sessions)},
           {"gpus", std::move(gpus)},
           {"heard", std::move(heard)},
@@ -100,7 +100,7 @@ void read_ranks(const JsonValue& object, Faults& faults, const JobShape& shape, 
   Fields fields(object, "ranks", faults);
   const auto count = static_cast<std::size_t>(shape.ranks());
   std::string run = fields.text("run").value_or("");
-  std::vector<std::string> past = fields.texts("past_runs").value_or(std::vector<std::string>());
+  (void)fields.texts("past_runs");  // of older versions
   const auto sessions = fields.texts("sessions");
   const auto gpus = fields.texts("gpus");
   const std::vector<double> heard = read_list(fields, "heard", count);
@@ -116,7 +116,7 @@ void read_ranks(const JsonValue& object, Faults& faults, const JobShape& shape, 
       return fields.fault("clocks_mhz", "a stage with ranks has no clocks");
     holders.push_back({.session = (*sessions)[i], .gpu = (*gpus)[i], .heard = {heard[i]}});
   }
-  ranks.restore(std::move(run), std::move(past), std::move(holders), std::move(clocks));
+  ranks.restore(std::move(run), std::move(holders), std::move(clocks));
 }
 
 Json measured_json(const std::vector<std::vector<MeasuredClock>>& measured) {
@@ -222,6 +222,9 @@ std::string Job::snapshot() const {
   for (const Straggler& one : s.detected) detected.push_back(straggler_json(one));
   Json json = {{"format", kFormat},
                {"spec", Json::parse(job_spec_json(s.spec))},
+               {"incarnation", s.incarnation},
+               {"start", s.start},
+               {"has_plans", s.plans != nullptr},
                {"phase", name_of(s.phase)},
                {"ranks", ranks_json(s.spec.shape, s.ranks)},
                {"version", s.version},
@@ -275,6 +278,11 @@ Result<Job> Job::restore(std::string_view snapshot, std::optional<PlanTable> pla
     s.phase = static_cast<JobPhase>(*phase);
   if (const JsonValue* ranks = fields.object("ranks"))
     read_ranks(*ranks, faults, s.spec.shape, s.ranks);
+  // Of what an older version left, made up from what is its own.
+  s.incarnation = fields.text("incarnation").value_or("");
+  read_count(fields, "start", s.start);
+  if (s.start == 0 && s.ranks.registered() > 0) s.start = 1;
+  const bool has_plans = fields.boolean("has_plans").value_or(true);
   read_count(fields, "version", s.version);
   read_count(fields, "ticket", s.ticket);
   if (const JsonValue* wish = fields.object("wish")) {
@@ -298,6 +306,7 @@ Result<Job> Job::restore(std::string_view snapshot, std::optional<PlanTable> pla
   read_count(fields, "last_profiling", s.last_profiling);
   s.saved.value = fields.number("saved_j", -kMostEnergy, kMostEnergy).value_or(0);
   s.created.value = fields.number("created", 0, kLatest).value_or(now.value);
+  if (s.incarnation.empty()) s.incarnation = "since " + shortest(s.created.value);
   read_count(fields, "reports", s.reports);
   read_count(fields, "reports_unused", s.reports_unused);
   read_count(fields, "reports_refused", s.reports_refused);
@@ -326,6 +335,7 @@ Result<Job> Job::restore(std::string_view snapshot, std::optional<PlanTable> pla
     s.interrupted = read_kept(*kept, faults, s.work);
   fields.finish();
   if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!has_plans || (plans && !s.fits(*plans))) plans.reset();
   s.go_on(std::move(plans), now);
   return job;
 }

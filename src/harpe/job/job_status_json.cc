@@ -31,6 +31,15 @@ Json stragglers_json(const std::vector<Straggler>& stragglers) {
   return list;
 }
 
+Json refusals_json(const std::vector<Refusal>& refusals) {
+  Json list = Json::array();
+  for (const Refusal& one : refusals) {
+    list.push_back(
+        {{"who", one.who}, {"why", one.why}, {"count", one.count}, {"at", one.at.value}});
+  }
+  return list;
+}
+
 /// Which plans run, and on how many pipelines: short however many pipelines there are.
 Json plans_json(const Job& job) {
   Json list = Json::array();
@@ -93,7 +102,9 @@ std::string job_status_json(const Job& job) {
                {"reports", status.reports},
                {"reports_unused", status.reports_unused},
                {"reports_refused", status.reports_refused},
-               {"orders_late", status.orders_late}};
+               {"orders_late", status.orders_late},
+               {"incarnation", job.incarnation()},
+               {"refused", refusals_json(status.refused)}};
   return json_line(json);
 }
 

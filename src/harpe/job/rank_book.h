@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Who holds which place of a job. Not thread-safe.
+/// Who holds which place of a job, in one start of training. Not thread-safe.
 
 #include <string>
 #include <vector>
@@ -19,22 +19,27 @@ class RankBook {
   struct Entered {
     int rank = 0;
     bool changed = false;       ///< not a mere retry
-    bool new_run = false;       ///< all places of the run before have become free
-    bool fewer_clocks = false;  ///< than the ranks of its stage had in common before, in this run
+    bool fewer_clocks = false;  ///< than the ranks of its stage had in common before
   };
   /// Faults: a place that the job does not have, clocks that leave none common to all ranks of the
-  /// stage; `kConflict`: the place is held, or the run has been replaced by a newer one.
+  /// stage; `kConflict`: the place is held. The first to enter says which run it is.
   Result<Entered> enter(const RankRegistration& registration, Seconds now);
 
   /// Whether this session holds the place; notes that it has been heard of.
   Status hear(Place place, const std::string& session, Seconds now);
 
+  const JobShape& shape() const { return shape_; }
   int registered() const { return registered_; }
   bool complete() const { return registered_ == shape_.ranks(); }
+  bool is_majority() const { return 2 * registered_ > shape_.ranks(); }
   /// Places without a rank, `most` of them.
   std::vector<Place> missing(std::size_t most) const;
   /// Places whose rank has not been heard of since `since`, `most` of them.
   std::vector<Place> silent(Seconds since, std::size_t most) const;
+  /// How many ranks have not been heard of since `since`.
+  int unheard(Seconds since) const;
+  /// Whether no rank has been heard of since `since`; O(1) while they train.
+  bool all_silent(Seconds since) const;
   /// Clocks that all ranks of the stage have, highest first; empty before the first.
   const std::vector<Megahertz>& clocks(int stage) const { return clocks_[stage]; }
 
@@ -46,18 +51,18 @@ class RankBook {
     bool registered() const { return !session.empty(); }
   };
   const Holder& holder(Place place) const { return holders_[shape_.index(place)]; }
+  /// Whether the place is free for `session` now: it holds it, or none does that is heard of.
+  bool is_free(Place place, const std::string& session, Seconds now) const;
   const std::string& run() const { return run_; }
-  const std::vector<std::string>& past_runs() const { return past_runs_; }
 
   /// Puts back what a snapshot held.
-  void restore(std::string run, std::vector<std::string> past_runs, std::vector<Holder> holders,
+  void restore(std::string run, std::vector<Holder> holders,
                std::vector<std::vector<Megahertz>> clocks);
 
  private:
   JobShape shape_;
   Seconds silence_;
   std::string run_;
-  std::vector<std::string> past_runs_;
   std::vector<Holder> holders_;
   std::vector<std::vector<Megahertz>> clocks_;
   int registered_ = 0;
