@@ -166,6 +166,7 @@ class Connection final : public ConnectionBase,
   }
 
   void answer(HttpResponse response, int version, bool keep_alive) {
+    if (const auto check = std::exchange(response.before_sending, nullptr)) check(response);
     if (response.stream != nullptr) return start_events(response);
     if (is_native_) end_line(response);
     keep_alive_ = keep_alive;
