@@ -11,6 +11,9 @@
 #include "harpe/server/zeus_routes.h"
 
 namespace harpe {
+
+using nlohmann::literals::operator""_json_pointer;
+
 namespace {
 
 constexpr std::size_t kMebibyte = 1024 * 1024;
@@ -36,8 +39,9 @@ HttpResponse unauthorized(const std::string& path, const std::string& why) {
 void health(ServerContext& context, const HttpRequest& request, const Reply& reply) {
   if (request.method != "GET") return reply(wrong_method("GET"));
   const JobRegistry& registry = context.registry;
-  const char* store = !registry.has_store() ? "none" : registry.store_works() ? "ok" : "failing";
-  reply(json_response(200, {{"status", registry.store_works() ? "ok" : "degraded"},
+  const bool works = registry.store_works() && registry.holds_lease();
+  const char* store = !registry.has_store() ? "none" : works ? "ok" : "failing";
+  reply(json_response(200, {{"status", works ? "ok" : "degraded"},
                             {"version", context.options.version},
                             {"jobs", registry.jobs().size()},
                             {"store", store},
@@ -50,7 +54,7 @@ ServerApi::ServerApi(JobRegistry& registry, ServerApiOptions options, JobHomes* 
     : options_(std::move(options)),
       context_{registry, options_, registry.clock().now(), 0, 0, {}},
       rate_(options_.requests_per_second),
-      zeus_(std::make_unique<ZeusRoutes>(registry)),
+      zeus_(std::make_unique<ZeusRoutes>(registry, options_.schedule_patience)),
       homes_(homes) {}
 
 ServerApi::~ServerApi() = default;
@@ -89,6 +93,18 @@ std::optional<HttpResponse> ServerApi::check_token(const HttpRequest& request,
                   "Token is for job '" + *claims->job + "' alone.");
 }
 
+void ServerApi::note_refused(const HttpRequest& request, const HttpResponse& refused) {
+  const std::optional<std::string> id = job_of_path(request.path);
+  const JobRegistry::JobPtr job = id ? context_.registry.find(*id) : nullptr;
+  if (job == nullptr || (request.method != "POST" && request.method != "PUT")) return;
+  const OrderedJson body = OrderedJson::parse(refused.body, nullptr, false);
+  const std::string why = body.value("/error/message"_json_pointer, std::string("its token"));
+  context_.registry.act(job, [&](Job& one, Seconds now) {
+    one.refused(request.client, why + " (status " + std::to_string(refused.status) + ")", now);
+    return true;
+  });
+}
+
 std::optional<HttpResponse> ServerApi::refuse_unread(const HttpRequest& head) {
   std::optional<std::string> only_job;
   std::optional<HttpResponse> refused = check_token(head, only_job);
@@ -108,7 +124,10 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
   };
   std::optional<std::string> only_job;
   if (auto limited = limit_rate(request)) return counted(*std::move(limited));
-  if (auto refused = check_token(request, only_job)) return counted(*std::move(refused));
+  if (auto refused = check_token(request, only_job)) {
+    note_refused(request, *refused);
+    return counted(*std::move(refused));
+  }
   const std::ptrdiff_t most = request.method == "PUT" ? kMostValuesOfJob : kMostValues;
   if (values_in(request.body) > most) {
     return counted(error_at(request.path, 413, "invalid_input",

@@ -33,6 +33,8 @@ struct ServerApiOptions {
   double requests_per_second = 0;  ///< of one client; 0: no limit
   std::string version = {};        ///< of Harpe
   std::function<ServerTransport()> transport = {};
+  /// How long ranks of Zeus's clients wait for their schedule while others have not asked.
+  Seconds schedule_patience{120};
 };
 
 /// What routes work with.
@@ -67,6 +69,8 @@ class ServerApi {
   /// What to answer instead, if the client may not ask this.
   std::optional<HttpResponse> check_token(const HttpRequest& request,
                                           std::optional<std::string>& only_job) const;
+  /// Tells the job, if it is here, that a client was refused for its token.
+  void note_refused(const HttpRequest& request, const HttpResponse& refused);
   void answer(HttpRequest request, const Reply& reply, const std::optional<std::string>& only_job);
 
   ServerApiOptions options_;

@@ -6,6 +6,7 @@
 
 #include "harpe/http/http_answers.h"
 #include "harpe/server/zeus_requests.h"
+#include "harpe/server/zeus_routes.h"
 
 namespace harpe {
 namespace {
@@ -14,6 +15,8 @@ constexpr std::string_view kMoved = "moved ";
 /// Taken up at a time by a server that looks around, so that several share what one had.
 constexpr std::size_t kMostAtOnce = 64;
 constexpr Seconds kFirstPause{0.05}, kLongestPause{0.5};
+/// Ranks that report do not wait longer for a server to have its lease back.
+constexpr Seconds kLapse{1.5};
 
 /// In the form of the path's routes.
 HttpResponse error_of(const std::string& path, int status, const std::string& why) {
@@ -64,6 +67,32 @@ struct JobHomes::Asked {
   Seconds pause = kFirstPause;
 };
 
+/// Events of a job from its home, until that is another one: a server that is stopped ends none.
+class JobHomes::RelayedEvents final : public EventStream {
+ public:
+  RelayedEvents(std::shared_ptr<EventStream> events, std::string url)
+      : events_(std::move(events)), url_(std::move(url)) {}
+
+  void start(std::function<void()> wake) override {
+    wake_ = wake;
+    events_->start(std::move(wake));
+  }
+  std::string take() override { return is_over_ ? std::string() : events_->take(); }
+  bool ended() const override { return is_over_ || events_->ended(); }
+
+  const std::string& url() const { return url_; }
+  void end() {
+    is_over_ = true;
+    if (wake_) wake_();
+  }
+
+ private:
+  const std::shared_ptr<EventStream> events_;
+  const std::string url_;
+  std::function<void()> wake_;
+  bool is_over_ = false;
+};
+
 JobHomes::JobHomes(ServerLoop& loop, JobRegistry& registry, Store& store, Options options,
                    std::function<void(const std::string&)> log)
     : loop_(loop),
@@ -87,23 +116,67 @@ void JobHomes::on_loop(std::function<void()> work) {
 Status JobHomes::start() {
   return store_.listen([this](const StoreNotice& notice) {
     on_loop([this, notice] {
-      if (notice.kind == StoreNotice::Kind::kLookAgain) return elsewhere_.clear();
+      if (notice.kind == StoreNotice::Kind::kLookAgain) return forget_all();
       if (notice.own || !notice.text.starts_with(kMoved)) return;
-      elsewhere_.erase(notice.text.substr(kMoved.size()));
+      forget(notice.text.substr(kMoved.size()));
     });
   });
 }
 
+void JobHomes::forget(const std::string& id, const std::string& url) {
+  const auto known = elsewhere_.find(id);
+  if (known != elsewhere_.end() && known->second != url) elsewhere_.erase(known);
+  const auto relayed = relayed_.find(id);
+  if (relayed == relayed_.end()) return;
+  std::erase_if(relayed->second, [&](const auto& weak) {
+    const auto events = weak.lock();
+    if (events != nullptr && events->url() == url) return false;
+    if (events != nullptr) events->end();
+    return true;
+  });
+  if (relayed->second.empty()) relayed_.erase(relayed);
+}
+
+/// Moves may have been missed.
+void JobHomes::forget_all() {
+  elsewhere_.clear();
+  for (const auto& [id, streams] : std::exchange(relayed_, {})) {
+    for (const auto& weak : streams) {
+      if (const auto events = weak.lock()) events->end();
+    }
+  }
+}
+
+void JobHomes::relay(const std::string& id, const std::string& url, HttpResponse& response) {
+  if (response.stream == nullptr) return;
+  const auto relayed = std::make_shared<RelayedEvents>(std::move(response.stream), url);
+  std::vector<std::weak_ptr<RelayedEvents>>& all = relayed_[id];
+  std::erase_if(all, [](const auto& weak) { return weak.expired(); });
+  all.push_back(relayed);
+  response.stream = relayed;
+}
+
 void JobHomes::route(const std::string& id, HttpRequest request, Reply reply, Handler here) {
   // What waits for its answer (GET) is asked for elsewhere if the job moves meanwhile.
-  if (request.method != "GET" && registry_.find(id) != nullptr) {
-    return here(std::move(request), std::move(reply));
-  }
+  if (request.method != "GET" && is_here(id)) return here(std::move(request), std::move(reply));
   go(std::make_shared<Asked>(Asked{id, std::move(request), std::move(reply), std::move(here)}));
 }
 
+bool JobHomes::is_here(const std::string& id) const {
+  const JobRegistry::JobPtr job = registry_.find(id);
+  return job != nullptr && registry_.commands(*job);
+}
+
 void JobHomes::go(const AskedPtr& asked) {
-  if (registry_.find(asked->id) != nullptr) return answer_here(asked);
+  if (is_here(asked->id)) return answer_here(asked);
+  // Whether another server has it by now, only the database knows: one that was stopped for a
+  // while has asked it in a moment, one that is cut off may not for long.
+  if (registry_.find(asked->id) != nullptr && !registry_.holds_lease()) {
+    const std::string why = "this server cannot reach the database";
+    if (asked->request.forwarded) return asked->reply(error_of(asked->request.path, 421, why));
+    const bool may_wait = waits_for_other_ranks(asked->request);
+    return again(asked, why, may_wait ? options_.patience : kLapse);
+  }
   const auto known = elsewhere_.find(asked->id);
   if (known == elsewhere_.end() || asked->request.forwarded) return look(asked);
   hand_on(asked, known->second);
@@ -119,13 +192,19 @@ void JobHomes::look(const AskedPtr& asked) {
 }
 
 Result<JobHomes::Found> JobHomes::find_home(const std::string& id, Seconds now) {
-  const Result<std::optional<std::string>> owner = store_.owner(id);
+  const Result<std::optional<JobOwner>> owner = store_.owner(id);
   if (!owner.ok()) return owner.error();
-  if (*owner && **owner != options_.url) return Found{**owner, nullptr};
+  if (*owner && !(*owner)->own) {
+    // One that was here before, and may be still, as far as can be known yet.
+    if ((*owner)->url == options_.url) {
+      return Error::of(ErrorCode::kUnavailable, "the lease of the server before is not over yet");
+    }
+    return Found{(*owner)->url, nullptr};
+  }
   const Result<std::optional<StoredJob>> before = store_.job(id);
   if (!before.ok()) return before.error();
   if (!*before || unreadable_.contains(id)) return Found{};
-  const Result<bool> mine = store_.claim(id, options_.url);
+  const Result<std::optional<JobClaim>> mine = store_.claim(id);
   if (!mine.ok()) return mine.error();
   if (!*mine) return Error::of(ErrorCode::kUnavailable, "the job is moving to another server");
   // Once more: its last owner may have written until then.
@@ -134,28 +213,39 @@ Result<JobHomes::Found> JobHomes::find_home(const std::string& id, Seconds now) 
   if (!*stored) return Found{};
   Result<JobRegistry::JobPtr> job = read_hosted_job(store_, **stored, now, log_);
   if (!job.ok()) {
+    static_cast<void>(store_.release(id));
     if (job.error().code == ErrorCode::kUnavailable) return std::move(job).error();
     unreadable_.insert(id);
     log_("job " + id + " cannot be read and is left as it is: " + job.error().text());
-    static_cast<void>(store_.release(id));
     return Found{};
   }
+  (*job)->claim = **mine;
   static_cast<void>(store_.notify(std::string(kMoved) + id));
   return Found{{}, *std::move(job)};
 }
 
 void JobHomes::move_in(const JobRegistry::JobPtr& job) {
-  elsewhere_.erase(job->id);
-  if (registry_.find(job->id) != nullptr) return;
+  forget(job->id);
+  if (const JobRegistry::JobPtr before = registry_.find(job->id)) {
+    if (before->claim == job->claim) return;
+    registry_.let_go(before);
+  }
   registry_.add(job);
   log_("job " + job->id + " has moved here");
+}
+
+void JobHomes::again(const AskedPtr& asked, const std::string& why) {
+  again(asked, why, options_.patience);
 }
 
 void JobHomes::looked(const std::string& id, const Result<Found>& found) {
   std::vector<AskedPtr> waiting = std::move(looking_[id]);
   looking_.erase(id);
   if (found.ok() && found->job != nullptr) move_in(found->job);
-  if (found.ok() && !found->url.empty()) elsewhere_[id] = found->url;
+  if (found.ok() && !found->url.empty()) {
+    forget(id, found->url);
+    elsewhere_[id] = found->url;
+  }
   for (const AskedPtr& asked : waiting) {
     if (!found.ok()) {
       again(asked, found.error().text());
@@ -180,8 +270,11 @@ void JobHomes::answer_here(const AskedPtr& asked) {
 
 void JobHomes::hand_on(const AskedPtr& asked, const std::string& url) {
   options_.forwarder.forward(
-      url, asked->request, [this, alive = alive_, asked](Result<HttpResponse> response) {
-        if (response.ok() && response->status != 421) return asked->reply(*std::move(response));
+      url, asked->request, [this, alive = alive_, asked, url](Result<HttpResponse> response) {
+        if (response.ok() && response->status != 421) {
+          if (*alive) relay(asked->id, url, *response);
+          return asked->reply(*std::move(response));
+        }
         const std::string why = response.ok() ? "the job is moving" : response.error().text();
         if (!*alive) return asked->reply(unavailable(asked->request.path, why));
         elsewhere_.erase(asked->id);
@@ -189,9 +282,9 @@ void JobHomes::hand_on(const AskedPtr& asked, const std::string& url) {
       });
 }
 
-void JobHomes::again(const AskedPtr& asked, const std::string& why) {
+void JobHomes::again(const AskedPtr& asked, const std::string& why, Seconds patience) {
   const Instant now = registry_.clock().now();
-  if (!asked->deadline) asked->deadline = now + options_.patience;
+  if (!asked->deadline) asked->deadline = now + patience;
   if (asked->request.forwarded || now + asked->pause > *asked->deadline) {
     return asked->reply(unavailable(
         asked->request.path, "the server that has job " + asked->id +
@@ -233,6 +326,9 @@ void JobHomes::route_list(HttpRequest request, Reply reply, const Handler& here)
 }
 
 void JobHomes::tick() {
+  std::erase_if(relayed_, [](const auto& one) {
+    return std::ranges::all_of(one.second, [](const auto& weak) { return weak.expired(); });
+  });
   if (std::exchange(looking_around_, true)) return;
   worker_.run([this, now = registry_.now()] {
     Result<std::vector<std::string>> homeless = store_.ownerless();

@@ -5,7 +5,8 @@
 /// A job is at one server, its home, which owns it in the store; every other server hands requests
 /// for it on to there, so that any of them can be asked. When its server ends, however it ends, the
 /// job is taken up by the first one that is asked for it, or that looks for jobs without a home.
-/// Requests that meet a home that has just gone wait until the job has another.
+/// Requests that meet a home that has just gone wait until the job has another; so do those that
+/// meet one whose lease is over, until it is known who has the job.
 
 #include <cstdint>
 #include <functional>
@@ -28,9 +29,10 @@ namespace harpe {
 class JobHomes {
  public:
   struct Options {
-    std::string url;                 ///< where others reach this server
-    HttpForwarder forwarder;         ///< to the others
-    Seconds patience = Seconds{10};  ///< with a home that cannot be reached
+    std::string url;          ///< where others reach this server
+    HttpForwarder forwarder;  ///< to the others
+    /// With a home that cannot be reached, or none.
+    Seconds patience = Seconds{10};
   };
 
   /// All must outlive this. Jobs of `registry` are those that have their home here.
@@ -59,11 +61,14 @@ class JobHomes {
  private:
   struct Asked;
   using AskedPtr = std::shared_ptr<Asked>;
+  class RelayedEvents;
   /// Where a job is: at a URL, here (as it was in the store), or nowhere.
   struct Found {
     std::string url;
     JobRegistry::JobPtr job;
   };
+  /// The job, where it is here and may be commanded.
+  bool is_here(const std::string& id) const;
 
   void go(const AskedPtr& asked);
   void look(const AskedPtr& asked);
@@ -71,7 +76,12 @@ class JobHomes {
   void answer_here(const AskedPtr& asked);
   void hand_on(const AskedPtr& asked, const std::string& url);
   void again(const AskedPtr& asked, const std::string& why);
+  void again(const AskedPtr& asked, const std::string& why, Seconds patience);
   void move_in(const JobRegistry::JobPtr& job);
+  void relay(const std::string& id, const std::string& url, HttpResponse& response);
+  /// What is known of where the job is holds no more, unless it is at `url`.
+  void forget(const std::string& id, const std::string& url = {});
+  void forget_all();
   /// On the worker's thread.
   Result<Found> find_home(const std::string& id, Seconds now);
   void on_loop(std::function<void()> work);
@@ -83,6 +93,7 @@ class JobHomes {
   std::function<void(const std::string&)> log_;
   std::map<std::string, std::string> elsewhere_;  ///< URLs of homes that were found, by job
   std::map<std::string, std::vector<AskedPtr>> looking_;
+  std::map<std::string, std::vector<std::weak_ptr<RelayedEvents>>> relayed_;  ///< by job
   std::set<std::string> unreadable_;  ///< jobs of the store; on the worker's thread
   bool looking_around_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "harpe/base/text.h"
@@ -38,6 +39,13 @@ std::optional<Characterization> HostedJob::characterization() const {
   return Characterization{work->ticket, work->running, work->fraction};
 }
 
+std::string JobRegistry::random_incarnation() {
+  std::random_device random;
+  std::string text;
+  while (text.size() < 16) text += static_cast<char>('a' + random() % 26);
+  return text;
+}
+
 JobRegistry::JobRegistry(ServerLoop& loop, Clock& clock, Store* store, Options options,
                          std::function<void(const std::string&)> log)
     : loop_(loop),
@@ -45,6 +53,7 @@ JobRegistry::JobRegistry(ServerLoop& loop, Clock& clock, Store* store, Options o
       store_(store),
       options_(std::move(options)),
       log_(std::move(log)),
+      lease_(store == nullptr ? Lease() : store->lease()),
       characterizers_(options_.workers),
       improvers_(1),
       readers_(1),
@@ -100,8 +109,13 @@ Status JobRegistry::restore() {
   if (!stored.ok()) return stored.error();
   for (const StoredJob& one : *stored) {
     const Result<JobPtr> job = read_hosted_job(*store_, one, now(), log_);
-    if (job.ok()) {
+    const Result<std::optional<JobClaim>> claim = store_->claim(one.id);
+    if (!claim.ok()) return claim.error();
+    if (job.ok() && *claim) {
+      (*job)->claim = **claim;
       add(*job);
+    } else if (job.ok()) {
+      log_("job " + one.id + " is another server's");
     } else if (job.error().code == ErrorCode::kUnavailable) {
       return job.error();
     } else {
@@ -119,52 +133,73 @@ void JobRegistry::add(const JobPtr& job) {
 
 void JobRegistry::put(const std::string& id, std::string specification,
                       std::function<void(Result<Registered>)> done) {
-  if (const JobPtr known = find(id);
-      known != nullptr && known->same_bodies.contains(specification)) {
-    return done(Registered{known, false});
+  if (const JobPtr known = find(id)) {
+    const auto same = known->same_bodies.find(specification);
+    if (same != known->same_bodies.end()) {
+      Registered again = propose(known, std::nullopt, same->second);
+      if (again.job != nullptr) return done(std::move(again));
+    }
   }
   // A few words can ask for a schedule of a million instructions.
-  readers_.run([this, id, body = std::move(specification), done = std::move(done),
-                at = now()]() mutable {
+  readers_.run([this, id, body = std::move(specification), done = std::move(done), at = now(),
+                incarnation = options_.new_incarnation()]() mutable {
     Result<JobSpec> spec = parse_job_spec(body);
-    std::string canonical = spec.ok() ? job_spec_json(*spec) : std::string();
-    Result<Job> created = spec.ok() ? Job::create(*std::move(spec), at) : Result<Job>(spec.error());
-    if (created.ok() && !options_.url.empty()) {
-      const Result<bool> mine = store_->claim(id, options_.url);
-      if (!mine.ok()) created = mine.error();
-      if (mine.ok() && !*mine) {
-        return on_loop([done = std::move(done)] { done(Registered{nullptr, false}); });
-      }
-    }
+    Result<Job> created = spec.ok() ? Job::create(*std::move(spec), at, std::move(incarnation))
+                                    : Result<Job>(spec.error());
     auto job = std::make_shared<Result<Job>>(std::move(created));
-    on_loop([this, id, body = std::move(body), canonical = std::move(canonical),
-             done = std::move(done), job]() mutable {
+    on_loop([this, id, body = std::move(body), done = std::move(done), job]() mutable {
       if (!job->ok()) return done(std::move(*job).error());
-      const auto remember = [&body](HostedJob& hosted) {
-        if (body.size() > kLongestSameBody || hosted.same_bodies.size() >= kSameBodies) return;
-        hosted.same_bodies.insert(std::move(body));
-      };
-      if (const JobPtr known = find(id)) {
-        if (job_spec_json(known->job.spec()) != canonical) {
-          return done(Error::of(ErrorCode::kConflict,
-                                "job " + id +
-                                    " is registered with another specification; delete "
-                                    "it first, or choose another id"));
-        }
-        remember(*known);
-        return done(Registered{known, false});
-      }
-      if (jobs_.size() >= options_.most_jobs) {
-        return done(Error::of(ErrorCode::kUnavailable,
-                              "the server holds " + std::to_string(jobs_.size()) +
-                                  " jobs, as many as it may; delete some that have ended"));
-      }
-      const auto hosted = std::make_shared<HostedJob>(id, *std::move(*job));
-      remember(*hosted);
-      add(hosted);
-      done(Registered{hosted, true});
+      const std::string digest = (*job)->specification();
+      const JobPtr known = find(id);
+      if (known == nullptr) return create(id, std::move(body), *std::move(*job), std::move(done));
+      remember(*known, std::move(body), digest);
+      done(propose(known, *std::move(*job), digest));
     });
   });
+}
+
+/// \param next  none: the body was read before. \returns no job where it has to be read again
+JobRegistry::Registered JobRegistry::propose(const JobPtr& job, std::optional<Job> next,
+                                             const std::string& specification) {
+  const auto proposed = act(job, [&](Job& one, Seconds at) {
+    return next ? std::optional(one.propose(*std::move(next), at))
+                : one.propose_again(specification, at);
+  });
+  if (!proposed) return {};
+  return {.job = job, .proposed = *proposed, .specification = specification};
+}
+
+void JobRegistry::remember(HostedJob& job, std::string body, const std::string& specification) {
+  if (body.size() > kLongestSameBody || job.same_bodies.size() >= kSameBodies) return;
+  job.same_bodies.emplace(std::move(body), specification);
+}
+
+/// A job that is nowhere else, as far as this server knows.
+void JobRegistry::create(const std::string& id, std::string body, Job job,
+                         std::function<void(Result<Registered>)> done) {
+  if (jobs_.size() >= options_.most_jobs) {
+    return done(Error::of(ErrorCode::kUnavailable,
+                          "the server holds " + std::to_string(jobs_.size()) +
+                              " jobs, as many as it may; delete some that have ended"));
+  }
+  const auto hosted = std::make_shared<HostedJob>(id, std::move(job));
+  remember(*hosted, std::move(body), hosted->job.specification());
+  const auto finish = [this, hosted,
+                       done = std::move(done)](const Result<std::optional<JobClaim>>& claim) {
+    if (!claim.ok()) return done(claim.error());
+    const std::string digest = hosted->job.specification();
+    // Another request for the same may have been faster.
+    if (const JobPtr known = find(hosted->id)) {
+      return done(propose(known, std::move(hosted->job), digest));
+    }
+    if (!*claim) return done(Registered{});
+    hosted->claim = **claim;
+    add(hosted);
+    done(Registered{.job = hosted, .created = true, .specification = digest});
+  };
+  if (store_ == nullptr) return finish(std::optional(JobClaim{.epoch = 1}));
+  readers_.run(
+      [this, id, finish] { on_loop([finish, claim = store_->claim(id)] { finish(claim); }); });
 }
 
 JobRegistry::JobPtr JobRegistry::find(const std::string& id) const {
@@ -172,14 +207,20 @@ JobRegistry::JobPtr JobRegistry::find(const std::string& id) const {
   return found == jobs_.end() ? nullptr : found->second;
 }
 
+void JobRegistry::tell_listeners(const JobPtr& job) {
+  std::erase_if(job->listeners, [](const auto& weak) { return weak.expired(); });
+  const auto listeners = job->listeners;  // one may leave
+  for (const auto& weak : listeners) {
+    if (const auto listener = weak.lock()) listener->changed();
+  }
+}
+
 void JobRegistry::drop(const JobPtr& job, const Status& why) {
   jobs_.erase(job->id);
   unsaved_.erase(job);
   if (job->work != nullptr) job->work->wanted = false;
   for (const HostedJob::Waiting& one : std::exchange(job->waiting, {})) one.done(why);
-  for (const auto& weak : job->listeners) {
-    if (const auto listener = weak.lock()) listener->changed();
-  }
+  tell_listeners(job);
 }
 
 void JobRegistry::remove(const JobPtr& job, std::function<void(const Status&)> done) {
@@ -189,7 +230,7 @@ void JobRegistry::remove(const JobPtr& job, std::function<void(const Status&)> d
     return done(ok_status());
   }
   writers_.run([this, job, done = std::move(done)]() mutable {
-    const Status removed = store_->remove(job->id);
+    const Status removed = store_->remove(job->id, job->claim.epoch);
     on_loop([this, job, removed, done = std::move(done)] {
       if (removed.ok() && !job->is_over()) {
         job->deleted = true;
@@ -240,11 +281,7 @@ void JobRegistry::follow(const JobPtr& job) {
     ++job->revision;
     save_soon(job);
   }
-  if (!news && !effects.orders) return;
-  std::erase_if(job->listeners, [](const auto& weak) { return weak.expired(); });
-  for (const auto& weak : job->listeners) {
-    if (const auto listener = weak.lock()) listener->changed();
-  }
+  if (news || effects.orders) tell_listeners(job);
 }
 
 void JobRegistry::characterize_later(const JobPtr& job, CharacterizeRequest request) {
@@ -358,6 +395,10 @@ StoreChanges JobRegistry::gather(std::vector<std::pair<JobPtr, std::int64_t>>& s
   changes.events = std::exchange(unsaved_events_, {});
   std::erase_if(changes.events,
                 [this](const StoredEvent& event) { return !jobs_.contains(event.job); });
+  for (const auto& [job, revision] : saved) changes.epochs[job->id] = job->claim.epoch;
+  for (const StoredEvent& event : changes.events) {
+    changes.epochs[event.job] = jobs_.at(event.job)->claim.epoch;
+  }
   return changes;
 }
 
@@ -387,9 +428,7 @@ void JobRegistry::saved(const std::vector<std::pair<JobPtr, std::int64_t>>& jobs
     const auto& [job, revision] = jobs[i];
     if (job->is_over()) continue;
     if (written.ok() && std::ranges::find(*written, job->id) != written->end()) {
-      log_("job " + job->id + " was changed by another server, which has it now");
-      job->moved = true;
-      drop(job, Error::of(ErrorCode::kUnavailable, "another server has this job now; ask again"));
+      let_go(job);
       continue;
     }
     if (written.ok()) {

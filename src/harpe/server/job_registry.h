@@ -57,8 +57,9 @@ struct HostedJob {
 
   const std::string id;
   Job job;
+  JobClaim claim{.epoch = 1};  ///< by which this server has it
   bool deleted = false;
-  bool moved = false;  ///< another server has it now
+  bool moved = false;  ///< another server has it now, or may have it
   bool is_over() const { return deleted || moved; }
   std::deque<LoggedNotice> notices;  ///< the newest
   std::int64_t newest_notice = 0;
@@ -80,8 +81,8 @@ struct HostedJob {
 
   // For the registry.
   struct Work;
-  std::shared_ptr<Work> work;  ///< the characterization under way
-  std::set<std::string> same_bodies;
+  std::shared_ptr<Work> work;                      ///< the characterization under way
+  std::map<std::string, std::string> same_bodies;  ///< to `Job::specification`
   std::optional<std::string> unsaved_plans;
   std::int64_t revision = 0, stored = 0;  ///< of the state now, and in the store
   struct Waiting {
@@ -108,7 +109,10 @@ class JobRegistry {
     std::function<Seconds()> now;  ///< seconds since 1970; never falls
     /// Where other servers of the same store reach this one; empty: there are none.
     std::string url = {};
+    std::function<std::string()> new_incarnation = random_incarnation;
   };
+  /// 16 letters that no other job has had.
+  static std::string random_incarnation();
   using JobPtr = std::shared_ptr<HostedJob>;
 
   /// \param store  null: nothing survives; must outlive this
@@ -129,13 +133,26 @@ class JobRegistry {
   struct Registered {
     JobPtr job;  ///< null: another server has just registered one under this id
     bool created = false;
+    Job::Proposed proposed = Job::Proposed::kSame;  ///< of one that was there
+    std::string specification;                      ///< digest of what was registered
   };
-  /// Registers a job, or finds the same one there. `kConflict`: another specification is there.
+  /// Registers a job, finds the same one there, or proposes another specification to it.
   /// Answers on the loop's thread, before the store has it.
   void put(const std::string& id, std::string specification,
            std::function<void(Result<Registered>)> done);
   JobPtr find(const std::string& id) const;
   const std::map<std::string, JobPtr>& jobs() const { return jobs_; }
+
+  /// Whether this server may tell ranks and people what a job does: to be asked right before it
+  /// does. Where not, another server may have the job.
+  bool commands(const HostedJob& job) const;
+  /// Whether it holds the lease that all claims stand on.
+  bool holds_lease() const;
+  /// Lets jobs go that were lost with their claims, and tells those who listen to jobs that may not
+  /// be commanded now. Call several times a second.
+  void watch_lease();
+  /// Lets a job go that another server has.
+  void let_go(const JobPtr& job);
   /// Answers when the store has forgotten it, too.
   void remove(const JobPtr& job, std::function<void(const Status&)> done);
 
@@ -175,6 +192,11 @@ class JobRegistry {
   void characterize_later(const JobPtr& job, CharacterizeRequest request);
   void hand_over(const JobPtr& job, const HostedJob::Work& work, const Result<PlanTable>& plans,
                  const std::string& json, bool better_follow);
+  void tell_listeners(const JobPtr& job);
+  void create(const std::string& id, std::string body, Job job,
+              std::function<void(Result<Registered>)> done);
+  static void remember(HostedJob& job, std::string body, const std::string& specification);
+  Registered propose(const JobPtr& job, std::optional<Job> next, const std::string& specification);
   void save_soon(const JobPtr& job);
   void save();
   StoreChanges gather(std::vector<std::pair<JobPtr, std::int64_t>>& saved);
@@ -195,6 +217,7 @@ class JobRegistry {
   std::set<JobPtr> unsaved_;
   std::vector<StoredEvent> unsaved_events_;
   bool saving_ = false, save_posted_ = false, store_works_ = true;
+  Lease lease_;  ///< as it was last looked at
   Instant retry_at_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   // Last: their threads end before what they work on goes.

@@ -25,7 +25,8 @@ struct Asked {
   HttpRequest& request;
   const Reply& reply;
   JobPtr job;
-  std::string rest;  ///< of the path, after the job: "/ranks"
+  std::string rest;         ///< of the path, after the job: "/ranks"
+  bool may_decide = false;  ///< the client may take the job over: see `RankRegistration::take_over`
 };
 
 HttpResponse not_found(const std::string& what) {
@@ -34,6 +35,22 @@ HttpResponse not_found(const std::string& what) {
 
 HttpResponse json_text_response(int status, std::string text) {
   return {.status = status, .content_type = "application/json", .body = std::move(text)};
+}
+
+/// Where the job may be commanded here only until it is not: looked at when an answer is made, and
+/// again right before it is sent, since a process may be stopped in between.
+Reply while_commanded(const JobRegistry& registry, const JobPtr& job, bool forwarded, Reply reply) {
+  return [&registry, job, forwarded, reply = std::move(reply)](HttpResponse response) {
+    const auto check = [&registry, job, forwarded](HttpResponse& one) {
+      if (job->deleted || registry.commands(*job)) return;
+      // Another server asks the next one; a client asks again itself.
+      one = native_error(forwarded ? 421 : 503, "unavailable",
+                         "another server has job " + job->id + " now, or may have it; ask again");
+    };
+    check(response);
+    response.before_sending = check;
+    reply(std::move(response));
+  };
 }
 
 /// True where the method is one of these; else says which there are.
@@ -68,38 +85,62 @@ Result<std::optional<StagePlace>> place_of(const HttpQuery& query, const JobShap
 
 // --- Registering --------------------------------------------------------------------------------
 
+int status_of(const JobRegistry::Registered& registered) {
+  if (registered.created) return 201;
+  return registered.proposed == Job::Proposed::kGathers ? 202 : 200;
+}
+
 void put_job(ServerContext& context, HttpRequest& request, const Reply& reply,
              const std::string& id) {
-  context.registry.put(
+  JobRegistry& registry = context.registry;
+  registry.put(
       id, std::move(request.body),
-      [&context, reply, id](Result<JobRegistry::Registered> registered) {
+      [&registry, reply, id,
+       forwarded = request.forwarded](const Result<JobRegistry::Registered>& registered) {
         if (!registered.ok()) return reply(native_error(registered.error()));
         const JobPtr job = registered->job;
         if (job == nullptr) {
           return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
         }
-        const int status = registered->created ? 201 : 200;
-        context.registry.when_stored(job, [reply, id, job, status](const Status& stored) {
-          if (!stored.ok()) return reply(native_error(stored.error()));
-          reply(json_response(status, {{"job", id},
-                                       {"phase", name_of(job->job.phase())},
-                                       {"ranks", job->job.spec().shape.ranks()}}));
-        });
+        registry.when_stored(
+            job, [answer = while_commanded(registry, job, forwarded, reply), id, job,
+                  status = status_of(*registered),
+                  specification = registered->specification](const Status& stored) {
+              if (!stored.ok()) return answer(native_error(stored.error()));
+              answer(json_response(status, {{"job", id},
+                                            {"phase", name_of(job->job.phase())},
+                                            {"ranks", job->job.spec().shape.ranks()},
+                                            {"specification", specification}}));
+            });
       });
 }
 
 void register_rank(const Asked& asked) {
   const Result<RankRegistration> rank = parse_rank_registration(asked.request.body);
   if (!rank.ok()) return asked.reply(native_error(rank.error()));
+  if (rank->take_over && !asked.may_decide) {
+    return asked.reply(
+        native_error(403, "no_permission", "take_over needs a token that is for this job alone"));
+  }
   JobRegistry& registry = asked.context.registry;
-  const Result<int> number =
+  const Result<RankEntry> entry =
       registry.act(asked.job, [&](Job& job, Seconds now) { return job.register_rank(*rank, now); });
-  if (!number.ok()) return asked.reply(native_error(number.error()));
-  registry.when_stored(asked.job, [reply = asked.reply, job = asked.job, number = *number,
-                                   place = rank->place](const Status& stored) {
+  if (!entry.ok()) return asked.reply(native_error(entry.error()));
+  if (entry->gathers) {
+    return asked.reply(native_error(
+        409, "gathering", entry->why + " (" + std::to_string(entry->present) + " are there)"));
+  }
+  registry.when_stored(asked.job, [reply = asked.reply, job = asked.job, entry = *entry,
+                                   place = rank->place, session = rank->session,
+                                   life = asked.job->job.incarnation()](const Status& stored) {
     if (!stored.ok()) return reply(native_error(stored.error()));
-    reply(json_text_response(200, "{\"rank\":" + std::to_string(number) + ",\"orders\":" +
-                                      orders_text(*job, {place.data, place.stage}) + "}"));
+    if (job->job.incarnation() != life || job->job.session(place) != session) {
+      return reply(native_error(409, "conflict", "the place was taken meanwhile"));
+    }
+    reply(json_text_response(
+        200, "{\"rank\":" + std::to_string(entry.rank) + "," + life_text(*job) +
+                 ",\"start\":" + std::to_string(entry.start) +
+                 ",\"orders\":" + orders_text(*job, {place.data, place.stage}) + "}"));
   });
 }
 
@@ -114,8 +155,9 @@ void take_report(const Asked& asked) {
       registry.act(asked.job, [&](Job& job, Seconds now) { return job.report(*report, now); });
   if (!taken.ok()) return asked.reply(native_error(taken.error()));
   const Job& job = asked.job->job;
-  std::string text = "{\"version\":" + std::to_string(job.version());
-  if (job.version() > report->known) {
+  std::string text = "{\"version\":" + std::to_string(job.version()) + "," + life_text(*asked.job);
+  const auto epoch = static_cast<std::uint64_t>(asked.job->claim.epoch);
+  if (job.version() > report->known || (report->epoch != 0 && report->epoch != epoch)) {
     text += ",\"orders\":" + orders_text(*asked.job, {report->place.data, report->place.stage});
   }
   asked.reply(json_text_response(200, text + "}"));
@@ -127,17 +169,34 @@ void give_orders(const Asked& asked) {
   const Result<std::optional<StagePlace>> place = place_of(*query, asked.job->job.spec().shape);
   if (!place.ok()) return asked.reply(native_error(place.error()));
   const StagePlace at = place->value_or(StagePlace());
-  asked.reply(json_text_response(200, "{\"orders\":" + orders_text(*asked.job, at) + "}"));
+  asked.reply(json_text_response(
+      200, "{" + life_text(*asked.job) + ",\"orders\":" + orders_text(*asked.job, at) + "}"));
 }
 
 void stream_events(const Asked& asked) {
-  const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"data", "stage"});
+  const Result<HttpQuery> query =
+      HttpQuery::parse(asked.request.query, {"data", "stage", "tensor", "session"});
   if (!query.ok()) return asked.reply(native_error(query.error()));
-  const Result<std::optional<StagePlace>> place = place_of(*query, asked.job->job.spec().shape);
+  const Job& job = asked.job->job;
+  const Result<std::optional<StagePlace>> place = place_of(*query, job.spec().shape);
   if (!place.ok()) return asked.reply(native_error(place.error()));
+  EventListener listener{.place = *place};
+  if (const auto session = query->find("session")) {
+    const Result<std::uint32_t> tensor =
+        query->find("tensor") ? query->number("tensor") : Result<std::uint32_t>(0U);
+    if (!tensor.ok()) return asked.reply(native_error(tensor.error()));
+    const StagePlace at = place->value_or(StagePlace());
+    const Place rank{.data = at.pipeline,
+                     .stage = at.stage,
+                     .tensor = static_cast<int>(std::min<std::uint32_t>(*tensor, kMaxRanks))};
+    if (!job.spec().shape.holds(rank) || job.session(rank) != *session) {
+      return asked.reply(native_error(409, "conflict", "this session does not hold the place"));
+    }
+    listener = {.place = at, .tensor = rank.tensor, .session = std::string(*session)};
+  }
   asked.reply({.content_type = "text/event-stream",
                .headers = {{"Cache-Control", "no-cache"}},
-               .stream = job_events(asked.context.registry, asked.job, *place)});
+               .stream = job_events(asked.context.registry, asked.job, std::move(listener))});
 }
 
 // --- People -------------------------------------------------------------------------------------
@@ -147,6 +206,7 @@ void answer_when_stored(const Asked& asked, const Status& changed, OrderedJson d
   if (!changed.ok()) return asked.reply(native_error(changed.error()));
   document["phase"] = name_of(asked.job->job.phase());
   document["version"] = asked.job->job.version();
+  document["ranks_unheard"] = asked.job->job.unheard(asked.context.registry.now());
   asked.context.registry.when_stored(
       asked.job, [reply = asked.reply, document = std::move(document)](const Status& stored) {
         reply(stored.ok() ? json_response(200, document) : native_error(stored.error()));
@@ -331,7 +391,8 @@ bool is_job_id(std::string_view id) {
 }
 
 std::string status_text(const HostedJob& job, bool with_spec) {
-  std::string text = "{\"id\":" + json_line(job.id) + ",\"characterization\":";
+  std::string text = "{\"id\":" + json_line(job.id) +
+                     ",\"epoch\":" + std::to_string(job.claim.epoch) + ",\"characterization\":";
   if (const auto work = job.characterization()) {
     text += json_line({{"running", work->running}, {"fraction", work->fraction}});
   } else {
@@ -374,7 +435,9 @@ bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& repl
     reply(not_found("there is no job " + *id + "; register it with PUT /v1/jobs/" + *id));
     return true;
   }
-  handle_job({context, request, reply, std::move(job), std::move(rest)});
+  const Reply guarded = while_commanded(context.registry, job, request.forwarded, reply);
+  const bool may_decide = !request.needs_token || only_job == id;
+  handle_job({context, request, guarded, std::move(job), std::move(rest), may_decide});
   return true;
 }
 

@@ -163,19 +163,22 @@ class FilledStore final : public Store {
   Result<std::optional<std::string>> plans(const std::string& /*id*/) override {
     return std::optional(plans_);
   }
-  Status remove(const std::string& /*id*/) override { return ok_status(); }
+  Status remove(const std::string& /*id*/, std::optional<std::int64_t> /*epoch*/) override {
+    return ok_status();
+  }
   Result<std::vector<StoredEvent>> events(const std::string& /*job*/, std::int64_t /*after*/,
                                           int /*limit*/) override {
     return std::vector<StoredEvent>{
         {.sequence = 1, .at = 0, .job = kJob, .kind = "info", .text = ""}};
   }
   Result<std::int64_t> prune(const Retention& /*keep*/) override { return 0; }
-  Result<bool> claim(const std::string& /*job*/, const std::string& /*url*/) override {
-    return true;
+  Result<std::optional<JobClaim>> claim(const std::string& /*job*/) override {
+    return std::optional(JobClaim{.epoch = 1, .tenure = 1});
   }
   Status release(const std::string& /*job*/) override { return ok_status(); }
-  Result<std::optional<std::string>> owner(const std::string& /*job*/) override {
-    return std::optional<std::string>();
+  Lease lease() const override { return {.held = true, .tenure = 1}; }
+  Result<std::optional<JobOwner>> owner(const std::string& /*job*/) override {
+    return std::optional<JobOwner>();
   }
   Result<std::map<std::string, std::string>> owners() override {
     return std::map<std::string, std::string>();

@@ -82,6 +82,10 @@ void handle_server_metrics(ServerContext& context, const HttpRequest& request, c
       "Time from decision to hand-over, summed over what was delivered.", counts.delivery_seconds);
   one(metrics, "orders_delivery_seconds_max", Type::kGauge, "The longest of those times.",
       counts.slowest_delivery);
+  one(metrics, "lease_held", Type::kGauge,
+      "Whether this server may command its jobs: 0 while it cannot reach the database that it "
+      "shares.",
+      registry.holds_lease() ? 1 : 0);
   one(metrics, "saves_total", Type::kCounter, "Transactions of the store.", count(counts.saves));
   one(metrics, "save_failures_total", Type::kCounter, "Transactions that failed.",
       count(counts.save_failures));

@@ -30,6 +30,7 @@ constexpr Seconds kTick{1};
 constexpr std::uint64_t kUsualConnections = 16'384;
 constexpr Seconds kPrunePeriod{3600};
 constexpr Seconds kLookAround{2};
+constexpr Seconds kLookAtLease{0.1};
 constexpr Seconds kPeerTimeout{5};
 constexpr Seconds kEventsKept{30.0 * 24 * 3600};
 
@@ -57,12 +58,15 @@ void watch_signals(ServerLoop& loop, ServerLog& log) {
   });
 }
 
-Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, ServerLog& log) {
+/// \param url  where other servers reach this one
+Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, const std::string& url,
+                                          ServerLog& log) {
   if (options.store.empty()) {
     log.write("without a store: nothing survives the end of this server");
     return std::unique_ptr<Store>();
   }
-  Result<std::unique_ptr<Store>> store = Store::open(options.store, {.name = "harpe serve"});
+  Result<std::unique_ptr<Store>> store =
+      Store::open(options.store, {.name = "harpe serve", .url = url, .lease = options.lease});
   if (store.ok()) log.write("jobs are kept in " + (*store)->description());
   return store;
 }
@@ -165,7 +169,8 @@ Status run_server(const ServerOptions& options,
                " files open, and so as many connections (ulimit -n, LimitNOFILE)");
   }
   ServerApiOptions api_options{.requests_per_second = options.requests_per_second,
-                               .version = options.version};
+                               .version = options.version,
+                               .schedule_patience = options.schedule_patience};
   if (!options.signing_key.empty()) {
     Result<SigningKey> key = SigningKey::read(options.signing_key);
     if (!key.ok()) return std::move(key).error();
@@ -175,17 +180,15 @@ Status run_server(const ServerOptions& options,
   Result<std::vector<OpenSocket>> sockets =
       open_sockets(options.socket, options.tcp, options.tls.has_value());
   if (!sockets.ok()) return std::move(sockets).error();
-  Result<std::unique_ptr<Store>> store = open_store(options, *log);
+  const bool shared = shares_store(options);
+  const std::string url = shared ? peer_url(options, *sockets) : std::string();
+  Result<std::unique_ptr<Store>> store = open_store(options, url, *log);
   if (!store.ok()) return std::move(store).error();
 
   // What posts to the loop goes before it, what clients reach after them.
   ServerLoop loop;
-  const bool shared = shares_store(options);
   JobRegistry registry(loop, system_clock(), store->get(),
-                       {.workers = options.workers,
-                        .now = wall_clock(),
-                        .url = shared ? peer_url(options, *sockets) : std::string()},
-                       write_log);
+                       {.workers = options.workers, .now = wall_clock(), .url = url}, write_log);
   std::unique_ptr<JobHomes> homes;
   if (shared) {
     Result<std::unique_ptr<JobHomes>> opened =
@@ -228,6 +231,7 @@ Status run_server(const ServerOptions& options,
   if (homes != nullptr) {
     homes->tick();
     loop.every(kLookAround, [&homes] { homes->tick(); });
+    loop.every(kLookAtLease, [&registry] { registry.watch_lease(); });
   }
   loop.every(kPrunePeriod, [&registry] { registry.prune(kEventsKept); });
   if (const auto period = watchdog_period()) {

@@ -12,6 +12,7 @@
 #include "harpe/base/result.h"
 #include "harpe/http/http_server.h"
 #include "harpe/http/server_socket.h"
+#include "harpe/store/server_lease.h"
 
 namespace harpe {
 
@@ -30,6 +31,9 @@ struct ServerOptions {
   int workers = 1;                          ///< characterizations at once
   double requests_per_second = 20'000;      ///< of one client; 0: no limit
   HttpLimits limits = default_limits();
+  /// For tests: leases shorter than the usual ones, and patience with Zeus's ranks.
+  LeaseTimes lease = {};
+  Seconds schedule_patience{120};
   std::filesystem::path log;  ///< empty: standard error
   std::string version;
 

@@ -128,6 +128,8 @@ struct ZeusRoutes::ZeusJob : JobListener {
       return answer_all(zeus_error(421, "another server has job " + native->id + " now"));
     }
     if (asking < shape.ranks()) return;
+    // Who may answer is seen when the lease is back, or the job has moved.
+    if (native != nullptr && !native->deleted && !registry.commands(*native)) return;
     if (native == nullptr || native->is_over()) return answer_all(zeus_error(400, kWhatToGive));
     const Job& job = native->job;
     if (const JobShape& theirs = job.spec().shape; !(theirs == shape)) {
@@ -147,10 +149,32 @@ struct ZeusRoutes::ZeusJob : JobListener {
     reported.assign(ranks.size(), 0);
     for (auto& [number, rank] : ranks) {
       const StageOrders newest = job.orders(rank.place.data, rank.place.stage).back();
-      std::exchange(rank.asked, nullptr)({.content_type = "application/json",
-                                          .body = schedule_text(job, number, rank.place, newest)});
+      std::exchange(rank.asked, nullptr)(
+          {.content_type = "application/json",
+           .body = schedule_text(job, number, rank.place, newest),
+           .before_sending = [&registry = registry, one = native](HttpResponse& response) {
+             if (registry.commands(*one)) return;
+             response = zeus_error(503, "another server has job " + one->id + " now; ask again");
+           }});
     }
     asking = 0;
+  }
+
+  /// A rank that has ended will not ask any more, and those that wait for it would do so for ever.
+  void give_up(Seconds patience) {
+    if (asking == 0 || asking == shape.ranks() || registry.clock().now() - asked_since < patience) {
+      return;
+    }
+    std::string missing;
+    int count = 0;
+    for (int rank = 0; rank < shape.ranks() && count < 9; ++rank) {
+      const auto found = ranks.find(rank);
+      if (found != ranks.end() && found->second.asked) continue;
+      missing += ++count == 9 ? ", ..." : (count > 1 ? ", " : "") + std::to_string(rank);
+    }
+    answer_all(zeus_error(503, "other ranks have not asked for their schedule for " +
+                                   shortest(patience.value) + " s: " + missing +
+                                   ". They may have ended: start the training again"));
   }
 
   JobRegistry& registry;
@@ -160,6 +184,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
   std::map<int, Rank> ranks;
   std::vector<std::int64_t> reported;  ///< iterations since the last schedule, by rank
   int asking = 0;
+  Instant asked_since;  ///< the first of those who ask
   JobRegistry::JobPtr native;
   bool takes_part = true;  ///< its ranks are the native job's
   bool decided = false;    ///< whether that is settled
@@ -186,7 +211,8 @@ bool waits_for_other_ranks(const HttpRequest& request) {
   return request.method == "GET" && request.path.starts_with("/schedule/");
 }
 
-ZeusRoutes::ZeusRoutes(JobRegistry& registry) : registry_(registry) {}
+ZeusRoutes::ZeusRoutes(JobRegistry& registry, Seconds patience)
+    : registry_(registry), patience_(patience) {}
 ZeusRoutes::~ZeusRoutes() = default;
 
 std::string ZeusRoutes::new_id(const ZeusJobInfo& info, const std::string& native) const {
@@ -289,12 +315,14 @@ void ZeusRoutes::register_rank(const ZeusJobPtr& job, const HttpRequest& request
     job->takes_part = known.spec().shape == job->shape && is_free;
   }
   if (native != nullptr && job->takes_part) {
-    const Result<int> entered = registry_.act(native, [&](Job& one, Seconds now) {
+    // A training has just been begun by its first rank: none of it is astray.
+    const Result<RankEntry> entered = registry_.act(native, [&](Job& one, Seconds now) {
       return one.register_rank({.place = place,
                                 .session = zeus_session(job->id, info.rank),
                                 .run = job->id,
                                 .gpu = {},
-                                .clocks = info.frequencies},
+                                .clocks = info.frequencies,
+                                .take_over = true},
                                now);
     });
     if (!entered.ok()) {
@@ -327,7 +355,7 @@ void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const HttpRequest& request
     --job->asking;
   }
   rank.asked = reply;
-  ++job->asking;
+  if (job->asking++ == 0) job->asked_since = registry_.clock().now();
   native_of(job);
   job->answer();
 }
@@ -392,7 +420,10 @@ void ZeusRoutes::tick() {
   const Instant now = registry_.clock().now();
   for (auto job = jobs_.begin(); job != jobs_.end();) {
     const bool is_over = job->second->asking == 0 && now - job->second->used > kLongestIdle;
-    if (!is_over) job->second->answer();
+    if (!is_over) {
+      job->second->answer();
+      job->second->give_up(patience_);
+    }
     job = is_over ? jobs_.erase(job) : std::next(job);
   }
 }
