@@ -40,6 +40,12 @@ ServerSession::Listener Courier::listener() {
                 }
                 publish(governed_);
               },
+          .forget =
+              [this] {
+                book_.clear();
+                publish(governed_);
+                forgotten_ = parts_.clock.now();
+              },
           .notice = parts_.notice,
           .governed = [this](bool governed) { publish(governed); }};
 }
@@ -204,7 +210,7 @@ void Courier::report(const IterationRecord& record) {
   tell_of_streams();
   if (!record.damaged) {
     IterationReport report = report_of(record);
-    if (!held_to(record)) report.version = 0;
+    if (record.span.begin < forgotten_ || !held_to(record)) report.version = 0;
     session_.report(std::move(report));
   }
   const std::size_t before = book_.size();

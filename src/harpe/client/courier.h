@@ -81,6 +81,7 @@ class Courier {
   Parts parts_;
   Place place_;
   OrderBook book_;
+  Instant forgotten_{};  ///< iterations that began before may have run by orders of another job
   bool governed_ = false;
   PowerSplit split_;
   ServerSession session_;

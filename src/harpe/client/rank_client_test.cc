@@ -103,7 +103,9 @@ class ClientTest : public ::testing::Test {
   /// Answers registrations and reports with these orders, and nothing else.
   void order(const std::string& orders) {
     server_.answer_by([orders](const HttpRequest& request) -> std::optional<HttpResponse> {
-      if (request.path.ends_with("/events")) return std::nullopt;
+      if (request.path.ends_with("/events")) {
+        return HttpResponse{.status = 200, .content_type = "text/event-stream"};
+      }
       return HttpResponse{.status = 200,
                           .content_type = "application/json",
                           .body = "{\"orders\": [" + orders + "]}"};
