@@ -144,7 +144,7 @@ Result<Outcome> tell_straggler(const JobArguments& arguments) {
   const Result<std::string> told = ask_job(arguments, "PUT", *path, body.dump());
   if (!told.ok()) return told.error();
   return Outcome{.text = "told: pipeline " + arguments.pipeline + " is " + shortest(*factor) +
-                         " times slower\n",
+                         " times slower\n" + notice_text(*told),
                  .json = indented(*told)};
 }
 
@@ -153,8 +153,9 @@ Result<Outcome> heal(const JobArguments& arguments) {
   if (!path.ok()) return path.error();
   const Result<std::string> told = ask_job(arguments, "DELETE", *path);
   if (!told.ok()) return told.error();
-  return Outcome{.text = "told: pipeline " + arguments.pipeline + " is healthy\n",
-                 .json = indented(*told)};
+  return Outcome{
+      .text = "told: pipeline " + arguments.pipeline + " is healthy\n" + notice_text(*told),
+      .json = indented(*told)};
 }
 
 Result<Outcome> wish(const JobArguments& arguments) {

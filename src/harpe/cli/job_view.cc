@@ -103,6 +103,18 @@ void add_missing(const Json& status, std::string& view) {
   view += all > 0 ? " and " + fixed(all, 0) + " more\n" : "\n";
 }
 
+/// Who is not served, and why.
+void add_refused(const Json& status, std::string& view, bool coloured) {
+  for (const Json& one : at(status, "refused")) {
+    const double count = number(one, "count").value_or(1);
+    view += "  refused     " +
+            painted(text(one, "who") + ": " + text(one, "why") +
+                        (count > 1 ? " (" + fixed(count, 0) + " times)" : std::string()),
+                    Paint::kRed, coloured) +
+            "\n";
+  }
+}
+
 }  // namespace
 
 std::string wish_text(std::string_view wish) {
@@ -119,8 +131,14 @@ std::string wish_text(std::string_view wish) {
 }
 
 std::string notice_text(std::string_view answer) {
-  const std::string notice = text(parsed(answer), "notice");
-  return notice.empty() ? notice : "note: " + notice + "\n";
+  const Json json = parsed(answer);
+  const std::string notice = text(json, "notice");
+  std::string lines = notice.empty() ? notice : "note: " + notice + "\n";
+  if (const double unheard = number(json, "ranks_unheard").value_or(0); unheard > 0) {
+    lines += "note: " + counted(static_cast<std::size_t>(unheard), "rank") +
+             " not heard of lately may not have learnt of it yet\n";
+  }
+  return lines;
 }
 
 std::string jobs_table(std::string_view jobs, bool coloured) {
@@ -170,6 +188,7 @@ std::string job_view(std::string_view given, bool coloured) {
             "\n";
   }
   add_missing(status, view);
+  add_refused(status, view, coloured);
   view += "  wish        " + wish_text(at(status, "wish").dump()) + "\n";
   add_stragglers(status, view);
   for (const Json& plan : at(status, "plans")) {

@@ -15,11 +15,14 @@ TEST(JobView, ShowsWhereAJobStands) {
           "plans": [{"plan": 0, "pipelines": 1, "time_s": 1.5, "energy_j": 1e5},
                     {"plan": 31, "pipelines": 3, "time_s": 1.8, "energy_j": 8e4}],
           "iteration_time_s": 1.8, "predicted_time_s": 1.79, "full_speed_time_s": 1.5,
-          "saved_j": 7.2e6})",
+          "saved_j": 7.2e6, "refused": [{"who": "pipeline 1, stage 2, run 'x'",
+                                         "why": "it is an earlier start", "count": 12, "at": 1}]})",
       false);
-  for (const char* part : {"gpt3  GPT-3", "straggling", "62/64 registered", "stage 7", "and 1 more",
-                           "at most 5 % slower", "pipeline 2, 1.2 times slower, detected",
-                           "0 on 1 pipeline:", "31 on 3 pipelines:", "2.00 kWh"}) {
+  for (const char* part :
+       {"gpt3  GPT-3", "straggling", "62/64 registered", "stage 7", "and 1 more",
+        "at most 5 % slower", "pipeline 2, 1.2 times slower, detected",
+        "0 on 1 pipeline:", "31 on 3 pipelines:", "2.00 kWh",
+        "refused     pipeline 1, stage 2, run 'x': it is an earlier start (12 times)"}) {
     EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;
   }
 }
@@ -40,6 +43,12 @@ TEST(JobView, AnswersThatLackThingsAreShownAsFarAsTheyGo) {
     EXPECT_NE(jobs_table(answer, false).find("no jobs yet"), std::string::npos) << answer;
   }
   EXPECT_EQ(event_line("orders", "{}", "12:00:00"), "");
+}
+
+TEST(JobView, SaysHowManyRanksAChangeMayNotReach) {
+  EXPECT_EQ(notice_text(R"({"ranks_unheard": 0})"), "");
+  EXPECT_EQ(notice_text(R"({"ranks_unheard": 2})"),
+            "note: 2 ranks not heard of lately may not have learnt of it yet\n");
 }
 
 TEST(JobView, ListsJobsInATable) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "harpe/base/text.h"
@@ -8,6 +9,7 @@
 #include "harpe/cli/issue_token.h"
 #include "harpe/cli/json_output.h"
 #include "harpe/cli/options.h"
+#include "harpe/cli/quantity_text.h"
 #include "harpe/http/server_log.h"
 #include "harpe/server/api.h"
 #include "harpe/server/training_server.h"
@@ -21,7 +23,15 @@ constexpr const char* kNoStore = "none";
 struct ServeArguments {
   ServerOptions options;
   std::string socket, certificate, key, store = kDefaultStore;
+  std::optional<Seconds> lease;
 };
+
+/// Shorter ones for tests, in the proportions of the usual ones.
+LeaseTimes lease_of(Seconds lease) {
+  const LeaseTimes usual;
+  const double share = lease / usual.lease;
+  return {.lease = lease, .beat = usual.beat * share, .margin = usual.margin * share};
+}
 
 Result<Outcome> run(const ServeArguments& arguments, Console& console) {
   ServerOptions options = arguments.options;
@@ -32,6 +42,7 @@ Result<Outcome> run(const ServeArguments& arguments, Console& console) {
   if (!arguments.certificate.empty()) options.tls = TlsFiles{arguments.certificate, arguments.key};
   if (options.tcp == "none") options.tcp.clear();
   if (arguments.store != kNoStore) options.store = arguments.store;
+  if (arguments.lease) options.lease = lease_of(*arguments.lease);
   options.version = HARPE_VERSION;
   const Status served =
       run_server(options, [&, with_time = !stderr_is_journal()](std::string_view name) {
@@ -145,6 +156,12 @@ void add_serve_command(Commands& commands) {
            "Certificates (PEM) to trust of other servers, beside the system's",
            arguments->options.peer_certificates);
   add_limit_options(app, arguments);
+  const auto seconds = [](std::string_view text) { return parse_seconds(text); };
+  // Not in the help: for tests alone, and the same on all servers of a database.
+  add_parsed(app, "--test-lease", "DURATION", "", arguments->lease, seconds)->group("");
+  add_parsed(app, "--test-schedule-patience", "DURATION", "", arguments->options.schedule_patience,
+             seconds)
+      ->group("");
   add_text(app, "--log", "FILE", "Log (default: standard error); SIGHUP opens it anew",
            arguments->options.log);
   add_token_command(commands, app);
