@@ -21,6 +21,9 @@ std::string new_identity() {
   return identity;
 }
 
+/// How it is removed at the beat that was read: one that has come meanwhile keeps it.
+constexpr const char* kRemove = "DELETE FROM harpe_server WHERE server = $1 AND beat = $2::bigint";
+
 }  // namespace
 
 ServerRow read_server(const PostgresRows& rows, int row, int first_column) {
@@ -40,7 +43,7 @@ PostgresLease::PostgresLease(const StoreUrl& url, const StoreOptions& options)
     : options_(options),
       clock_(options.clock != nullptr ? *options.clock : system_clock()),
       session_(url, std::min(options.timeout, options.lease.lease * kShareOfStatement)),
-      lease_(options.lease) {}
+      lease_(options.lease, new_identity) {}
 
 PostgresLease::~PostgresLease() {
   {
@@ -49,131 +52,107 @@ PostgresLease::~PostgresLease() {
     stop_.notify_one();
   }
   if (thread_.joinable()) thread_.join();
-  if (member_.server.empty() || !session_.is_alive()) return;
+  if (lease_.server().empty() || !session_.is_alive()) return;
   // Where this fails the lease runs out by itself.
-  (void)session_.query("DELETE FROM harpe_server WHERE server = $1", {member_.server});
+  (void)session_.query("DELETE FROM harpe_server WHERE server = $1", {lease_.server()});
 }
 
 Status PostgresLease::start() {
-  if (Status done = beat(); !done) return done;
+  if (Status done = step(); !done) return done;
   thread_ = std::thread([this] { run(); });
   return ok_status();
 }
 
 Lease PostgresLease::state() const {
   const std::lock_guard lock(mutex_);
-  return {.held = lease_.held(clock_.now()), .tenure = member_.tenure};
+  return {.held = lease_.held(clock_.now()), .tenure = lease_.tenure()};
 }
 
 PostgresLease::Member PostgresLease::member() const {
   const std::lock_guard lock(mutex_);
-  return member_;
+  return {.server = lease_.server(), .tenure = lease_.tenure()};
 }
 
 void PostgresLease::run() {
   std::unique_lock lock(mutex_);
-  Seconds pause = lease_.next_beat(clock_.now()) - clock_.now();
+  bool good = true;
   while (true) {
+    const Instant now = clock_.now();
+    const Seconds pause = good ? lease_.wake(now) - now : options_.reconnect_pause;
     stop_.wait_for(lock, std::chrono::duration<double>(pause.value), [this] { return stopping_; });
     if (stopping_) return;
     lock.unlock();
-    const bool done = beat().ok();
+    good = step().ok();
     lock.lock();
-    const Instant now = clock_.now();
-    pause = done ? lease_.next_beat(now) - now : options_.reconnect_pause;
   }
 }
 
-Status PostgresLease::beat() {
+Status PostgresLease::step() {
   if (!session_.is_alive()) {
     if (Status connected = session_.connect(); !connected) return connected;
   }
-  if (member().server.empty()) {
-    if (Status joined = join(); !joined) return joined;
-  } else if (Status renewed = renew(); !renewed) {
-    return renewed;
+  while (true) {
+    std::unique_lock lock(mutex_);
+    const std::optional<LeaseStep> next = lease_.next(clock_.now());
+    lock.unlock();
+    if (!next) return ok_status();
+    if (Status done = execute(*next); !done) return done;
   }
-  return look_around();
 }
 
-Status PostgresLease::join() {
-  const std::string server = new_identity();
-  {
-    const std::lock_guard lock(mutex_);
-    lease_.sending(clock_.now());
+Status PostgresLease::execute(const LeaseStep& step) {
+  switch (step.kind) {
+    case LeaseStep::Kind::kJoin:
+      return tell(session_.query(
+          "INSERT INTO harpe_server (server, url, beat, boot, namespaces, pid, started) "
+          "VALUES ($1, $2, 1, $3, $4, $5::bigint, $6::bigint)",
+          {step.server, options_.url, process_.boot, process_.namespaces, process_.pid,
+           process_.started}));
+    case LeaseStep::Kind::kRenew:
+      return tell(session_.query("UPDATE harpe_server SET beat = beat + 1 WHERE server = $1",
+                                 {step.server}));
+    case LeaseStep::Kind::kRemove:
+      return tell(session_.query(kRemove, {step.server, step.beat}));
+    case LeaseStep::Kind::kLook:
+      break;
   }
-  const auto joined = session_.query(
-      "INSERT INTO harpe_server (server, url, beat, boot, namespaces, pid, started) "
-      "VALUES ($1, $2, 1, $3, $4, $5::bigint, $6::bigint)",
-      {server, options_.url, process_.boot, process_.namespaces, process_.pid, process_.started});
+  return look(step.server);
+}
+
+Status PostgresLease::tell(const Result<PostgresRows>& written) {
   const std::lock_guard lock(mutex_);
-  if (!joined) {
+  if (!written) {
     lease_.failed();
-    return joined.error();
+    return written.error();
   }
-  lease_.acknowledged();
-  member_.server = server;
+  lease_.written(written->changed() == 1);
   return ok_status();
 }
 
-Status PostgresLease::renew() {
-  const std::string server = member().server;
-  {
-    const std::lock_guard lock(mutex_);
-    lease_.sending(clock_.now());
-  }
-  const auto renewed =
-      session_.query("UPDATE harpe_server SET beat = beat + 1 WHERE server = $1", {server});
-  {
-    const std::lock_guard lock(mutex_);
-    if (!renewed) {
-      lease_.failed();
-      return renewed.error();
-    }
-    if (renewed->changed() == 1) {
-      lease_.acknowledged();
-      return ok_status();
-    }
-    // Another server has taken this one for gone, and may have its jobs.
-    lease_.lost();
-    member_.server.clear();
-    ++member_.tenure;
-  }
-  return join();
-}
-
-Status PostgresLease::look_around() {
+Status PostgresLease::look(const std::string& me) {
   const std::string statement =
       std::string("SELECT ") + kServerColumns + " FROM harpe_server s WHERE s.server <> $1";
-  const auto rows = session_.query(statement.c_str(), {member().server});
-  if (!rows) return rows.error();
-  std::vector<ServerRow> servers;
-  std::vector<SeenBeat> beats;
+  const auto rows = session_.query(statement.c_str(), {me});
+  if (!rows) return tell(rows);
+  std::vector<SeenBeat> seen;
   for (int i = 0; i < rows->size(); ++i) {
-    servers.push_back(read_server(*rows, i));
-    beats.push_back(servers.back().seen);
+    const ServerRow row = read_server(*rows, i);
+    seen.push_back(row.seen);
+    seen.back().gone = is_proven_gone(row.process, process_);
   }
-  {
-    const std::lock_guard lock(mutex_);
-    lease_.saw(beats, clock_.now());
-  }
-  for (const ServerRow& server : servers) {
-    if (const auto removed = remove_if_over(session_, server); !removed) return removed.error();
-  }
+  const std::lock_guard lock(mutex_);
+  lease_.looked(seen, clock_.now());
   return ok_status();
 }
 
 Result<bool> PostgresLease::remove_if_over(PostgresSession& session, const ServerRow& row) {
-  bool over = is_proven_gone(row.process, process_);
-  if (!over) {
+  SeenBeat seen = row.seen;
+  seen.gone = is_proven_gone(row.process, process_);
+  {
     const std::lock_guard lock(mutex_);
-    over = lease_.may_remove(row.seen, clock_.now());
+    if (!lease_.may_remove(seen, clock_.now())) return false;
   }
-  if (!over) return false;
-  // A beat that has come meanwhile keeps it.
-  const auto removed =
-      session.query("DELETE FROM harpe_server WHERE server = $1 AND beat = $2::bigint",
-                    {row.seen.server, row.seen.beat});
+  const auto removed = session.query(kRemove, {seen.server, seen.beat});
   if (!removed) return removed.error();
   return removed->changed() == 1;
 }

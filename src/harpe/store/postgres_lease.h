@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The lease of a server (server_lease.h) in a PostgreSQL: joins, renews it and looks after the
-/// others', on a thread and a connection of its own, so that no slow write holds it up.
+/// The lease of a server in a PostgreSQL: does what `ServerLease` says, on a thread and a
+/// connection of its own, so that no slow write holds it up.
 
 #include <condition_variable>
 #include <mutex>
@@ -45,7 +45,7 @@ class PostgresLease {
   /// Under which name this server claims now.
   struct Member {
     std::string server;  ///< empty: its lease was lost, and it has not joined again yet
-    std::uint64_t tenure = 1;
+    std::uint64_t tenure = 0;
   };
   Member member() const;
 
@@ -54,10 +54,11 @@ class PostgresLease {
 
  private:
   void run();
-  Status beat();
-  Status join();
-  Status renew();
-  Status look_around();
+  /// Does what is to be done now.
+  Status step();
+  Status execute(const LeaseStep& step);
+  Status look(const std::string& me);
+  Status tell(const Result<PostgresRows>& written);
 
   const StoreOptions options_;
   Clock& clock_;
@@ -68,7 +69,6 @@ class PostgresLease {
   std::condition_variable stop_;
   bool stopping_ = false;
   ServerLease lease_;
-  Member member_;
   std::thread thread_;
 };
 

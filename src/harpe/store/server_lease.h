@@ -18,9 +18,11 @@
 /// machine sleeps (CLOCK_BOOTTIME); of a virtual machine that is stopped from outside they do not,
 /// which is why ranks refuse what comes from an older epoch.
 ///
-/// Pure: no clock, no database. Not thread-safe. O(servers) a look.
+/// Pure: no clock, no database; it says what to send, and is told what came of it. Not thread-safe.
+/// O(servers) a look.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,36 +41,51 @@ struct LeaseTimes {
 
 /// What a server reads of another one's row.
 struct SeenBeat {
-  std::string server;  ///< identity
+  std::string server;  ///< its name
   std::int64_t beat = 0;
-  friend bool operator==(const SeenBeat&, const SeenBeat&) = default;
+  bool gone = false;  ///< its process has provably ended
+};
+
+/// What a server sends to the database, one at a time.
+struct LeaseStep {
+  enum class Kind : unsigned char {
+    kJoin,    ///< write a row for `server`
+    kRenew,   ///< raise the beat of `server`, if it has a row
+    kLook,    ///< read the rows of all but `server`
+    kRemove,  ///< remove the row of `server`, if it is at `beat`
+  };
+  Kind kind = Kind::kJoin;
+  std::string server;
+  std::int64_t beat = 0;
 };
 
 class ServerLease {
  public:
-  explicit ServerLease(const LeaseTimes& times) : times_(times) {}
+  /// \param new_name  a name that no server has had
+  ServerLease(const LeaseTimes& times, std::function<std::string()> new_name)
+      : times_(times), new_name_(std::move(new_name)) {}
 
-  // The server's own lease.
+  /// What is to be sent, from `now` on; then tell its outcome. Nothing: nothing before `wake`.
+  std::optional<LeaseStep> next(Instant now);
+  Instant wake(Instant now) const;
 
-  /// A renewal, or the first writing of the row, is about to be sent.
-  void sending(Instant now) { sent_ = now; }
-  /// What was sent last is written.
-  void acknowledged();
-  /// Whether what was sent last is written is not known: the connection was lost.
-  void failed() { sent_.reset(); }
-  /// There is no row any more, or it was given up: all that was held is lost.
-  void lost();
+  // Outcomes of what was sent last.
+
+  /// \param found  whether there was the row that it was about
+  void written(bool found);
+  /// All rows that were read, by an answer that came at `received`.
+  void looked(const std::vector<SeenBeat>& all, Instant received);
+  /// It is not known whether it was written: the connection was lost.
+  void failed();
 
   bool held(Instant now) const { return until_ && now < *until_; }
   /// When the lease ends unless it is renewed; none: there is none.
   std::optional<Instant> held_until() const { return until_; }
-  /// When to renew, as far as nothing fails.
-  Instant next_beat(Instant now) const;
+  /// The name of this server; empty: it has lost its lease, and has not joined again yet.
+  const std::string& server() const { return server_; }
+  /// Rises when all that was claimed before is lost for good. From 1.
+  std::uint64_t tenure() const { return tenure_; }
 
-  // Those of others.
-
-  /// The rows of all others, as an answer that came at `received` tells.
-  void saw(const std::vector<SeenBeat>& all, Instant received);
   /// Whether a row may be removed at this beat, by a statement that is sent from `now` on.
   bool may_remove(const SeenBeat& row, Instant now) const;
 
@@ -77,9 +94,18 @@ class ServerLease {
     std::int64_t beat = 0;
     Instant since;  ///< when this beat was first seen
   };
+  LeaseStep send(LeaseStep::Kind kind, const std::string& server, Instant now);
+  void hold();
 
   LeaseTimes times_;
-  std::optional<Instant> sent_, until_, renewed_;
+  std::function<std::string()> new_name_;
+  std::string server_;
+  std::uint64_t tenure_ = 1;
+  std::optional<LeaseStep> step_;  ///< whose outcome is not known yet
+  Instant sent_;                   ///< that one
+  std::optional<Instant> until_, renewed_;
+  bool look_due_ = false;
+  std::vector<SeenBeat> to_remove_;
   std::map<std::string, Watched> others_;
 };
 
