@@ -141,6 +141,7 @@ class CurlLink final : public HttpLink {
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, look_elsewhere_ ? 1L : 0L);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(options_.timeout));
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &receive);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange.get());
@@ -177,6 +178,8 @@ class CurlLink final : public HttpLink {
       exchanges_.erase(found);
       curl_multi_remove_handle(multi_.get(), exchange->easy.get());
       HttpAnswer answer;
+      // Where several servers stand behind one name, another one may answer.
+      look_elsewhere_ = code != CURLE_OK || exchange->status() == 421 || exchange->status() >= 500;
       if (code == CURLE_OK) {
         answer = {exchange->status(), std::move(exchange->received), {}};
       } else {
@@ -189,7 +192,8 @@ class CurlLink final : public HttpLink {
 
   HttpLinkOptions options_;
   TokenFile token_;
-  std::string shown_;  ///< by the last request
+  std::string shown_;            ///< by the last request
+  bool look_elsewhere_ = false;  ///< the connection leads to a server that cannot answer
   std::unique_ptr<CURLM, CleanMulti> multi_;
   std::vector<std::unique_ptr<Exchange>> exchanges_;
 };

@@ -1,7 +1,8 @@
 #pragma once
 /// \file
 /// The way to a server over HTTP or HTTPS: requests one after another, and one stream of events.
-/// Nothing here waits for the server but `step`, and that no longer than it is told.
+/// Nothing here waits for the server but `step`, and that no longer than it is told. Connections
+/// are used again, but after an answer that says that this server cannot answer (5xx, 421).
 
 #include <cstddef>
 #include <filesystem>
