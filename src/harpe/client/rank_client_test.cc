@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -397,6 +398,48 @@ TEST_F(ClientTest, WhenTheServerGoesAwayTheClockIsSetFreeAndTakenAgainWhenItIsBa
   done = true;
   training.join();
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("training goes on"), HasSubstr("answers again")));
+}
+
+TEST_F(ClientTest, ATokenThatExpiresSetsTheClockFreeUntilItsFileHoldsAnother) {
+  start_agent();
+  const std::string file = ::testing::TempDir() + "harpe_rank_token_" + std::to_string(::getpid());
+  std::ofstream(file) << "first\n";
+  std::atomic<const char*> good = "Bearer first";
+  server_.answer_by([&good](const HttpRequest& request) -> std::optional<HttpResponse> {
+    if (request.path.ends_with("/events")) {
+      return HttpResponse{.status = 200, .content_type = "text/event-stream"};
+    }
+    if (request.authorization != good.load()) {
+      return HttpResponse{.status = 401,
+                          .content_type = "application/json",
+                          .body = R"({"error": {"message": "The token has expired."}})"};
+    }
+    return HttpResponse{.status = 200,
+                        .content_type = "application/json",
+                        .body = R"({"orders": [{"version": 1, "from_iteration": 0,
+                                                "purpose": "plan", "clocks_mhz": [900]}]})"};
+  });
+  RankClientOptions given = options();
+  given.patience = 0.3_s;
+  given.token_file = file;
+  auto client = started(given);
+  ASSERT_TRUE(registers(*client));
+  std::atomic<bool> done = false;
+  std::thread training([&] {
+    while (!done) {
+      iterate(*client);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  EXPECT_TRUE(becomes_locked(900));
+  good = "Bearer second";
+  EXPECT_TRUE(becomes_locked(std::nullopt));
+  std::ofstream(file) << "second\n";
+  EXPECT_TRUE(becomes_locked(900));
+  done = true;
+  training.join();
+  std::filesystem::remove(file);
+  EXPECT_THAT(notices(), ElementsAre(HasSubstr("The token has expired. (status 401)")));
 }
 
 TEST_F(ClientTest, WhenTheAgentGoesAwayTrainingGoesOnAndTheNextAgentSetsClocks) {

@@ -95,13 +95,12 @@ void ServerSession::tick() {
   }
   if (unauthorized_ && !asking_ && link_.renew_token()) next_try_ = now;
   if (!asking_ && now >= next_try_) {
+    const bool is_running = stage_ == Stage::kRunning;
     if (stage_ == Stage::kJob)
       register_job();
-    else if (stage_ == Stage::kRank)
-      register_rank();
-    else if (!reports_.empty())
+    else if (is_running && !reports_.empty())
       send_report();
-    else if (now >= heard_ + unheard())
+    else if (!is_running || now >= heard_ + unheard())
       register_rank();
   }
   if (stage_ == Stage::kRunning && !listening_ && now >= next_listen_) listen();
