@@ -5,8 +5,12 @@
 ///   registering -> profiling -> characterizing -> running <-> straggling
 ///
 /// A state machine without input or output: events go in, orders for ranks and effects for the
-/// server come out, so that a life can be replayed. Nothing here reads a clock: `now` is seconds
-/// since 1970 by the server's clock, in rising order; clocks of ranks do not matter.
+/// server come out, so that a life can be replayed. Nothing here reads a clock: `now` is in seconds
+/// of a clock that rises evenly, also while no server runs; its zero, and clocks of ranks, do not
+/// matter.
+///
+/// A job that was read from a store is asleep: it is as it was stored, and can be looked at, until
+/// `go_on`. All ranks that have ended in order end it; one that registers afterwards begins anew.
 ///
 /// Orders. Every change of clocks is a new version, with the iteration from which it holds on all
 /// ranks of all pipelines. Ranks report an iteration when it has ended; in synchronous training
@@ -23,6 +27,7 @@
 /// O(ranks)); decisions on stragglers O(pipelines log plans).
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,7 +65,7 @@ struct CharacterizeRequest {
 struct Notice {
   enum class Level : unsigned char { kInfo, kWarning };
   Level level = Level::kInfo;
-  Seconds at{};  ///< since 1970
+  Seconds at{};
   std::string text;
 };
 
@@ -101,12 +106,23 @@ struct JobStatus {
   Joules full_speed_energy{};
   /// Since planning, against the same iterations at full clocks, all pipelines.
   Joules saved{};
+  Joules energy{};                  ///< reported by ranks since the job was registered
   Seconds wait_until{};             ///< T' while straggling
   std::int64_t reports = 0;         ///< accepted
   std::int64_t reports_unused = 0;  ///< of those, repeated, late, or far from all others
   std::int64_t reports_refused = 0;
   std::int64_t orders_late = 0;  ///< versions that did not reach all ranks in time
 };
+
+/// A job as texts, each of which changes at another time: its state with everything that happens,
+/// parts with what they are about.
+struct JobTexts {
+  std::string state = {};
+  std::map<std::string, std::string> parts = {};  ///< by name
+  Seconds heard{};  ///< when its ranks were last heard of, where that is later than in the state
+};
+/// The name of the part that holds `job_spec_json`.
+inline constexpr const char* kSpecificationPart = "specification";
 
 class Job {
  public:
@@ -121,6 +137,10 @@ class Job {
   Result<int> register_rank(const RankRegistration& registration, Seconds now);
   /// `kConflict` where the session does not hold the place any more, or not yet.
   Status report(const IterationReport& report, Seconds now);
+  /// The rank's training has ended as it should. `kConflict` where the session does not hold it.
+  Status end_rank(const RankEnd& end, Seconds now);
+  /// A rank has been heard of by other ways, such as a connection that stands.
+  void hear(Seconds now);
 
   // Events of people and infrastructure.
   Status set_straggler(const Straggler& straggler, Seconds now);
@@ -153,12 +173,25 @@ class Job {
   std::vector<Place> missing(std::size_t most) const;  ///< places that no rank holds
   const std::string& run() const;                 ///< the start of training whose ranks hold places
   const std::string& session(Place place) const;  ///< that holds it; empty: none does
+  Seconds heard() const;  ///< when any rank was heard of last; if never, its creation
+  std::optional<Seconds> ended() const;  ///< when all ranks had ended in order; none: they have not
+  std::shared_ptr<const PlanTable> shared_plans() const;
+  /// What is to be planned now, by the newest ticket.
+  CharacterizeRequest characterize_request() const;
 
-  /// JSON from which `restore` makes a job that goes on: everything but the reports of the last
-  /// iterations and the plans, which are kept apart (`PlanTable::json`).
-  std::string snapshot() const;
-  static Result<Job> restore(std::string_view snapshot, std::optional<PlanTable> plans,
-                             Seconds now);
+  // As texts. Everything but the reports of the last iterations, and the plans, which are kept
+  // apart
+  // (`PlanTable::stored_text`).
+  std::string snapshot() const;  ///< `JobTexts::state`; short, whatever the number of ranks
+  /// The parts that have changed since the last call; the specification never does.
+  std::map<std::string, std::string> take_changed_parts();
+  JobTexts texts() const;
+  /// The job as it was. Members that are not known are left out: a newer Harpe wrote them. Reads
+  /// what Harpe 0.1 has stored, too ("harpe.job/1", all in the state).
+  static Result<Job> read(JobTexts texts, std::optional<PlanTable> plans, Seconds now);
+  bool asleep() const;
+  /// What was being done is begun again.
+  void go_on(Seconds now);
 
   static constexpr Seconds kSilence{60};
   static constexpr int kMostPending = 3;

@@ -51,6 +51,9 @@ struct Job::State {
   void ranks_complete(Seconds now);
   void started_again(Seconds now);
   std::vector<Megahertz> highest_clocks() const;
+  std::int64_t newest_iteration() const {
+    return collector.newest() >= 0 ? collector.newest() : newest_stored;
+  }
 
   // Orders: job_orders.cc.
   int lead() const;
@@ -98,8 +101,7 @@ struct Job::State {
   void improve_plans(PlanTable table, Seconds now);
   double pipeline_factor(int stage, double factor) const;
 
-  void go_on(std::optional<PlanTable> table, Seconds now);
-
+  void go_on(Seconds now);  ///< job_snapshot.cc
   void note_whether_set(const IterationReport& report, const Deployment* due, Seconds now);
   int ranks_not_set() const;
   void tell(Notice::Level level, Seconds now, std::string text);
@@ -108,6 +110,9 @@ struct Job::State {
   Pipeline pipeline;
   JobWork work;
   JobPhase phase = JobPhase::kRegistering;
+  bool asleep = false;  ///< see `Job::go_on`
+  Seconds heard{};
+  std::optional<Seconds> ended;
   RankBook ranks;
   IterationCollector collector;
   std::optional<Profiler> profiler;
@@ -146,7 +151,8 @@ struct Job::State {
   int rollbacks = 0;
   bool rolled_back = false;
   std::int64_t last_profiling = 0;  ///< iteration at which it ended
-  Joules saved{};
+  Joules saved{}, reported_energy{};
+  std::int64_t newest_stored = -1;  ///< iteration; of those before the job was stored
   Seconds created{};
   bool told_missing = false, told_silent = false, told_no_energy = false, told_not_set = false;
   std::optional<Seconds> no_energy_since;

@@ -51,7 +51,8 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
                                                "' after '" + registration.run + "')");
   }
   Holder& holder = holders_[shape_.index(place)];
-  if (!other_run && holder.registered() && holder.session != registration.session &&
+  const bool anew = other_run || all_ended();
+  if (!anew && holder.registered() && !holder.ended && holder.session != registration.session &&
       now - holder.heard < silence_) {
     return Error::of(ErrorCode::kConflict,
                      text(place) + " is held by another process, heard of less than " +
@@ -59,7 +60,7 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
   }
 
   // Everything is checked before anything changes.
-  std::vector<Megahertz> common = other_run ? std::vector<Megahertz>() : clocks_[place.stage];
+  std::vector<Megahertz> common = anew ? std::vector<Megahertz>() : clocks_[place.stage];
   if (common.empty()) {
     common = clocks;
   } else {
@@ -73,18 +74,23 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
                           std::to_string(place.stage));
   }
 
-  if (other_run) {
-    past_runs_.push_back(run_);
+  if (anew) {
+    if (other_run) past_runs_.push_back(run_);
     if (past_runs_.size() > kPastRuns) past_runs_.erase(past_runs_.begin());
     std::ranges::fill(holders_, Holder());
     std::ranges::fill(clocks_, std::vector<Megahertz>());
-    registered_ = 0;
+    registered_ = ended_ = 0;
+    for (std::size_t part = 0; part < parts(); ++part) changed_parts_.insert(part);
     entered.new_run = true;
   }
   run_ = registration.run;
-  entered.changed = holder.session != registration.session;
+  entered.changed = holder.session != registration.session || holder.ended;
   entered.fewer_clocks = common.size() < clocks_[place.stage].size();
   if (!holder.registered()) ++registered_;
+  if (holder.ended) --ended_;
+  if (entered.changed || holder.gpu != registration.gpu) {
+    changed_parts_.insert(shape_.index(place) / kHoldersOfPart);
+  }
   holder = {.session = registration.session, .gpu = registration.gpu, .heard = now};
   clocks_[place.stage] = std::move(common);
   return entered;
@@ -101,6 +107,22 @@ Status RankBook::hear(Place place, const std::string& session, Seconds now) {
   }
   holder.heard = std::max(holder.heard, now);
   return ok_status();
+}
+
+Status RankBook::end(Place place, const std::string& session) {
+  if (!shape_.holds(place)) return Error::invalid("the job has no " + text(place));
+  Holder& holder = holders_[shape_.index(place)];
+  if (holder.session != session || session.empty()) {
+    return Error::of(ErrorCode::kConflict, text(place) + " is not held by this process");
+  }
+  if (std::exchange(holder.ended, true)) return ok_status();
+  ++ended_;
+  changed_parts_.insert(shape_.index(place) / kHoldersOfPart);
+  return ok_status();
+}
+
+std::set<std::size_t> RankBook::take_changed_parts() {
+  return std::exchange(changed_parts_, {});
 }
 
 std::vector<Place> RankBook::missing(std::size_t most) const {
@@ -122,7 +144,8 @@ std::vector<Place> RankBook::silent(Seconds since, std::size_t most) const {
     for (int stage = 0; stage < shape_.stages; ++stage)
       for (int tensor = 0; tensor < shape_.tensor; ++tensor) {
         const Place place{data, stage, tensor};
-        if (!holder(place).registered() || holder(place).heard >= since) continue;
+        const Holder& rank = holder(place);
+        if (!rank.registered() || rank.ended || rank.heard >= since) continue;
         if (places.size() == most) return places;
         places.push_back(place);
       }
@@ -137,6 +160,8 @@ void RankBook::restore(std::string run, std::vector<std::string> past_runs,
   clocks_ = std::move(clocks);
   registered_ = static_cast<int>(
       std::ranges::count_if(holders_, [](const Holder& h) { return h.registered(); }));
+  ended_ = static_cast<int>(
+      std::ranges::count_if(holders_, [](const Holder& h) { return h.registered() && h.ended; }));
 }
 
 }  // namespace harpe

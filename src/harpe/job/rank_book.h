@@ -2,6 +2,8 @@
 /// \file
 /// Who holds which place of a job. Not thread-safe.
 
+#include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,7 +21,7 @@ class RankBook {
   struct Entered {
     int rank = 0;
     bool changed = false;       ///< not a mere retry
-    bool new_run = false;       ///< all places of the run before have become free
+    bool new_run = false;       ///< training starts anew: all places before have become free
     bool fewer_clocks = false;  ///< than the ranks of its stage had in common before, in this run
   };
   /// Faults: a place that the job does not have, clocks that leave none common to all ranks of the
@@ -28,9 +30,14 @@ class RankBook {
 
   /// Whether this session holds the place; notes that it has been heard of.
   Status hear(Place place, const std::string& session, Seconds now);
+  /// The training of the place's rank has ended in order: the place is free. The same again is
+  /// harmless.
+  Status end(Place place, const std::string& session);
 
   int registered() const { return registered_; }
   bool complete() const { return registered_ == shape_.ranks(); }
+  /// Whether all ranks that there were have ended in order.
+  bool all_ended() const { return registered_ > 0 && ended_ == registered_; }
   /// Places without a rank, `most` of them.
   std::vector<Place> missing(std::size_t most) const;
   /// Places whose rank has not been heard of since `since`, `most` of them.
@@ -43,11 +50,19 @@ class RankBook {
     std::string session;
     std::string gpu;
     Seconds heard{};
+    bool ended = false;  ///< in order
     bool registered() const { return !session.empty(); }
   };
   const Holder& holder(Place place) const { return holders_[shape_.index(place)]; }
   const std::string& run() const { return run_; }
   const std::vector<std::string>& past_runs() const { return past_runs_; }
+
+  /// Holders are stored some together, those of ranks `kHoldersOfPart` * i and following as part i.
+  static constexpr std::size_t kHoldersOfPart = 256;
+  std::size_t parts() const { return (holders_.size() + kHoldersOfPart - 1) / kHoldersOfPart; }
+  const std::vector<Holder>& holders() const { return holders_; }
+  /// The parts that have changed since the last call.
+  std::set<std::size_t> take_changed_parts();
 
   /// Puts back what a snapshot held.
   void restore(std::string run, std::vector<std::string> past_runs, std::vector<Holder> holders,
@@ -60,7 +75,8 @@ class RankBook {
   std::vector<std::string> past_runs_;
   std::vector<Holder> holders_;
   std::vector<std::vector<Megahertz>> clocks_;
-  int registered_ = 0;
+  int registered_ = 0, ended_ = 0;
+  std::set<std::size_t> changed_parts_;
 };
 
 /// "pipeline 0, stage 1, tensor shard 2".
