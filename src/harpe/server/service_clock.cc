@@ -1,0 +1,54 @@
+#include "harpe/server/service_clock.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <utility>
+
+#include "harpe/base/file.h"
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+double seconds_of(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+}  // namespace
+
+MachineClocks MachineClocks::system() {
+  const auto boot = read_file("/proc/sys/kernel/random/boot_id");
+  return {.boot_time = [] { return seconds_of(CLOCK_BOOTTIME); },
+          .wall = [] { return seconds_of(CLOCK_REALTIME); },
+          .boot = boot ? std::string(trim(*boot)) : std::string()};
+}
+
+ServiceClock::ServiceClock(MachineClocks clocks, const std::optional<ClockMark>& kept)
+    : clocks_(std::move(clocks)) {
+  const double boot_time = clocks_.boot_time();
+  if (!kept) {
+    base_ = clocks_.wall() - boot_time;
+    return;
+  }
+  const bool same_boot = !kept->boot.empty() && kept->boot == clocks_.boot;
+  const double away = same_boot ? std::max(0.0, boot_time - kept->boot_time)
+                                : std::clamp(clocks_.wall() - kept->wall, 0.0, kMostBelieved.value);
+  base_ = kept->seconds + away - boot_time;
+}
+
+Seconds ServiceClock::shown(Seconds time) const {
+  const double since_1970 = (time + (wall() - now())).value;
+  return Seconds{std::round(since_1970 * 1000) / 1000};
+}
+
+ClockMark ServiceClock::mark() const {
+  return {.seconds = now().value,
+          .boot = clocks_.boot,
+          .boot_time = clocks_.boot_time(),
+          .wall = clocks_.wall()};
+}
+
+}  // namespace harpe
