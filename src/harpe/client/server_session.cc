@@ -54,7 +54,8 @@ ServerSession::ServerSession(ServerSessionOptions options, HttpLink& link, Clock
 Instant ServerSession::next() const {
   const Instant never = clock_.now() + Seconds{3600};
   Instant next = never;
-  if (!asking_ && (stage_ != Stage::kRunning || !reports_.empty())) next = next_try_;
+  const bool has_end = ending_ && !end_told_;
+  if (!asking_ && (stage_ != Stage::kRunning || !reports_.empty() || has_end)) next = next_try_;
   if (stage_ == Stage::kRunning && !listening_) next = std::min(next, next_listen_);
   if (away_since_ && governed_) next = std::min(next, *away_since_ + options_.patience);
   return next;
@@ -73,6 +74,8 @@ void ServerSession::tick() {
       register_rank();
     else if (!reports_.empty())
       send_report();
+    else if (ending_ && !end_told_)
+      send_end();
   }
   if (stage_ == Stage::kRunning && !listening_ && now >= next_listen_) listen();
 }
@@ -105,6 +108,17 @@ void ServerSession::send_report() {
   sending_->known = known_;
   link_.send("POST", job_path() + "/reports", iteration_report_json(*sending_),
              [this](const HttpAnswer& answer) { report_answered(answer); });
+}
+
+void ServerSession::send_end() {
+  asking_ = true;
+  const RankEnd end{.place = options_.registration.place, .session = options_.registration.session};
+  link_.send("POST", job_path() + "/end", rank_end_json(end), [this](const HttpAnswer& answer) {
+    asking_ = false;
+    if (is_outage(answer)) return failed(answer, "say that training has ended");
+    // A job, or a place, that is not this rank's any more needs no end.
+    end_told_ = true;
+  });
 }
 
 void ServerSession::listen() {

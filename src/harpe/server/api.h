@@ -67,7 +67,10 @@ class ServerApi {
   /// What to answer instead, if the client may not ask this.
   std::optional<HttpResponse> check_token(const HttpRequest& request,
                                           std::optional<std::string>& only_job) const;
+  /// Brings the job that the request is about into memory first.
   void answer(HttpRequest request, const Reply& reply, const std::optional<std::string>& only_job);
+  void answer_now(HttpRequest& request, const Reply& reply,
+                  const std::optional<std::string>& only_job);
 
   ServerApiOptions options_;
   ServerContext context_;

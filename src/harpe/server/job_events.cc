@@ -35,7 +35,9 @@ class JobEvents final : public EventStream, public JobListener {
         job_(std::move(job)),
         place_(place),
         notice_(job_->newest_notice),
-        sent_at_(registry.clock().now()) {}
+        sent_at_(registry.clock().now()) {
+    job_->listeners.add(*this);
+  }
 
   void start(std::function<void()> wake) override {
     wake_ = std::move(wake);
@@ -73,6 +75,8 @@ class JobEvents final : public EventStream, public JobListener {
   void changed() override {
     if (wake_) wake_();
   }
+
+  Interest interest() const override { return place_ ? Interest::kRank : Interest::kLooks; }
 
   void ticked() override {
     if (registry_.clock().now() - sent_at_ < kHeartbeat) return;
@@ -113,9 +117,9 @@ std::string orders_text(const std::vector<StageOrders>& orders) {
 }
 
 std::string orders_text(HostedJob& job, StagePlace place) {
-  constexpr std::size_t kMostTexts = 256;
+  constexpr std::size_t kMostBytes = 4 * 1024 * 1024;
   HostedJob::OrdersTexts& known = job.orders_texts;
-  if (known.version != job.job.version() || known.texts.size() > kMostTexts) {
+  if (known.version != job.job.version() || known.bytes > kMostBytes) {
     known = {.version = job.job.version(), .texts = {}};
   }
   std::vector<StageOrders> orders = job.job.orders(place.pipeline, place.stage);
@@ -125,15 +129,14 @@ std::string orders_text(HostedJob& job, StagePlace place) {
     }
   }
   std::string text = orders_text(orders);
+  known.bytes += text.size();
   known.texts.push_back({place.stage, std::move(orders), text});
   return text;
 }
 
 std::shared_ptr<EventStream> job_events(JobRegistry& registry, const JobRegistry::JobPtr& job,
                                         std::optional<StagePlace> place) {
-  auto events = std::make_shared<JobEvents>(registry, job, place);
-  job->listeners.push_back(events);
-  return events;
+  return std::make_shared<JobEvents>(registry, job, place);
 }
 
 }  // namespace harpe

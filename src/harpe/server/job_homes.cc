@@ -14,6 +14,10 @@ constexpr std::string_view kMoved = "moved ";
 /// Taken up at a time by a server that looks around, so that several share what one had.
 constexpr std::size_t kMostAtOnce = 64;
 constexpr Seconds kFirstPause{0.05}, kLongestPause{0.5};
+/// Whose turns at the worker are those of no client.
+const std::string kOwnWork;
+/// Of one client, that wait for the store: others have their turns in between.
+constexpr std::size_t kMostLookUps = 256;
 
 /// In the form of the path's routes.
 HttpResponse error_of(const std::string& path, int status, const std::string& why) {
@@ -71,7 +75,7 @@ JobHomes::JobHomes(ServerLoop& loop, JobRegistry& registry, Store& store, Option
       store_(store),
       options_(std::move(options)),
       log_(std::move(log)),
-      worker_(1) {}
+      worker_({.threads = 1}) {}
 
 JobHomes::~JobHomes() {
   *alive_ = false;
@@ -90,30 +94,35 @@ Status JobHomes::start() {
       if (notice.kind == StoreNotice::Kind::kLookAgain) return elsewhere_.clear();
       if (notice.own || !notice.text.starts_with(kMoved)) return;
       elsewhere_.erase(notice.text.substr(kMoved.size()));
+      unknown_.remove(notice.text.substr(kMoved.size()));
     });
   });
 }
 
 void JobHomes::route(const std::string& id, HttpRequest request, Reply reply, Handler here) {
   // What waits for its answer (GET) is asked for elsewhere if the job moves meanwhile.
-  if (request.method != "GET" && registry_.find(id) != nullptr) {
+  if (request.method != "GET" && registry_.holds(id)) {
     return here(std::move(request), std::move(reply));
   }
   go(std::make_shared<Asked>(Asked{id, std::move(request), std::move(reply), std::move(here)}));
 }
 
 void JobHomes::go(const AskedPtr& asked) {
-  if (registry_.find(asked->id) != nullptr) return answer_here(asked);
+  if (registry_.holds(asked->id)) return answer_here(asked);
+  if (unknown_.contains(asked->id, registry_.clock().now())) return answer_here(asked);
   const auto known = elsewhere_.find(asked->id);
   if (known == elsewhere_.end() || asked->request.forwarded) return look(asked);
   hand_on(asked, known->second);
 }
 
 void JobHomes::look(const AskedPtr& asked) {
+  if (worker_.waiting(asked->request.client) >= kMostLookUps) {
+    return again(asked, "you ask for too many jobs at once");
+  }
   std::vector<AskedPtr>& waiting = looking_[asked->id];
   waiting.push_back(asked);
   if (waiting.size() > 1) return;
-  worker_.run([this, id = asked->id, now = registry_.now()] {
+  worker_.run(asked->request.client, [this, id = asked->id, now = registry_.now()] {
     on_loop([this, id, found = find_home(id, now)] { looked(id, found); });
   });
 }
@@ -146,7 +155,7 @@ Result<JobHomes::Found> JobHomes::find_home(const std::string& id, Seconds now) 
 
 void JobHomes::move_in(const JobRegistry::JobPtr& job) {
   elsewhere_.erase(job->id);
-  if (registry_.find(job->id) != nullptr) return;
+  if (registry_.holds(job->id)) return;
   registry_.add(job);
   log_("job " + job->id + " has moved here");
 }
@@ -156,6 +165,9 @@ void JobHomes::looked(const std::string& id, const Result<Found>& found) {
   looking_.erase(id);
   if (found.ok() && found->job != nullptr) move_in(found->job);
   if (found.ok() && !found->url.empty()) elsewhere_[id] = found->url;
+  if (found.ok() && found->url.empty() && found->job == nullptr) {
+    unknown_.add(id, registry_.clock().now());
+  }
   for (const AskedPtr& asked : waiting) {
     if (!found.ok()) {
       again(asked, found.error().text());
@@ -210,7 +222,9 @@ void JobHomes::route_list(HttpRequest request, Reply reply, const Handler& here)
   if (request.forwarded || request.method != "GET") {
     return here(std::move(request), std::move(reply));
   }
-  worker_.run([this, request = std::move(request), reply = std::move(reply), here]() mutable {
+  const std::string client = request.client;
+  worker_.run(client, [this, request = std::move(request), reply = std::move(reply),
+                       here]() mutable {
     on_loop([this, request = std::move(request), reply = std::move(reply), here,
              owners = store_.owners()]() mutable {
       std::set<std::string> urls;
@@ -234,7 +248,7 @@ void JobHomes::route_list(HttpRequest request, Reply reply, const Handler& here)
 
 void JobHomes::tick() {
   if (std::exchange(looking_around_, true)) return;
-  worker_.run([this, now = registry_.now()] {
+  worker_.run(kOwnWork, [this, now = registry_.now()] {
     Result<std::vector<std::string>> homeless = store_.ownerless();
     std::vector<JobRegistry::JobPtr> found;
     for (const std::string& id : homeless.ok() ? *homeless : std::vector<std::string>()) {

@@ -19,6 +19,7 @@
 #include "harpe/http/http_forwarder.h"
 #include "harpe/http/http_message.h"
 #include "harpe/server/job_registry.h"
+#include "harpe/server/unknown_ids.h"
 #include "harpe/server/worker_pool.h"
 #include "harpe/store/store.h"
 
@@ -83,6 +84,7 @@ class JobHomes {
   std::function<void(const std::string&)> log_;
   std::map<std::string, std::string> elsewhere_;  ///< URLs of homes that were found, by job
   std::map<std::string, std::vector<AskedPtr>> looking_;
+  UnknownIds unknown_;
   std::set<std::string> unreadable_;  ///< jobs of the store; on the worker's thread
   bool looking_around_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <ctime>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -28,21 +27,10 @@ namespace {
 
 constexpr Seconds kTick{1};
 constexpr std::uint64_t kUsualConnections = 16'384;
-constexpr Seconds kPrunePeriod{3600};
+constexpr Seconds kLongestPrunePeriod{3600};
 constexpr Seconds kLookAround{2};
 constexpr Seconds kPeerTimeout{5};
 constexpr Seconds kEventsKept{30.0 * 24 * 3600};
-
-/// Seconds since 1970 that never fall, also when the machine's time is set back.
-std::function<Seconds()> wall_clock() {
-  return [last = 0.0]() mutable {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    last =
-        std::max(last, static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9);
-    return Seconds{last};
-  };
-}
 
 void watch_signals(ServerLoop& loop, ServerLog& log) {
   // A file at its limit is a store that does not work: that is told, and no reason to end.
@@ -146,6 +134,11 @@ Status check_server_options(const ServerOptions& options) {
     faults.add("other servers of the PostgreSQL must reach this one: give --tcp, or --peer-url");
   }
   if (options.workers < 1) faults.add("--workers must be at least 1");
+  const JobLifetimes& lifetimes = options.lifetimes;
+  if (!(lifetimes.idle_after > Seconds{0})) faults.add("--idle-after must be longer than 0");
+  if (!(lifetimes.end_after >= lifetimes.idle_after)) {
+    faults.add("--end-after must not be shorter than --idle-after");
+  }
   if (!(options.requests_per_second >= 0)) {
     faults.add("--requests-per-second must be a number from 0");
   }
@@ -183,7 +176,9 @@ Status run_server(const ServerOptions& options,
   const bool shared = shares_store(options);
   JobRegistry registry(loop, system_clock(), store->get(),
                        {.workers = options.workers,
-                        .now = wall_clock(),
+                        .most_jobs = options.most_jobs,
+                        .most_memory = options.job_memory,
+                        .lifetimes = options.lifetimes,
                         .url = shared ? peer_url(options, *sockets) : std::string()},
                        write_log);
   std::unique_ptr<JobHomes> homes;
@@ -195,8 +190,8 @@ Status run_server(const ServerOptions& options,
     log->write("other servers of this database find this one at " + registry.url());
   } else if (Status restored = registry.restore(); !restored.ok()) {
     return restored;
-  } else if (!registry.jobs().empty()) {
-    log->write("went on with " + std::to_string(registry.jobs().size()) + " jobs");
+  } else if (registry.job_count() > 0) {
+    log->write("the store has " + std::to_string(registry.job_count()) + " jobs");
   }
   HttpServer* transport = nullptr;
   api_options.transport = [&transport] {
@@ -229,7 +224,12 @@ Status run_server(const ServerOptions& options,
     homes->tick();
     loop.every(kLookAround, [&homes] { homes->tick(); });
   }
-  loop.every(kPrunePeriod, [&registry] { registry.prune(kEventsKept); });
+  // Those that are kept for a short time are soon gone, too.
+  const Seconds kept = options.lifetimes.keep_ended;
+  const Seconds prune_period =
+      kept > Seconds{0} ? std::clamp(kept / 10, kTick, kLongestPrunePeriod) : kLongestPrunePeriod;
+  loop.every(prune_period, [&registry] { registry.prune(kEventsKept); });
+  registry.verify_store();
   if (const auto period = watchdog_period()) {
     loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
   }
