@@ -111,7 +111,7 @@ class SeveralServers(unittest.TestCase):
         for node in (a, b, c):
             self.assertEqual(node.jobs(), ["j", "k"])
         # Errors are those of the job's own server.
-        self.assertEqual(self.rank(b, 9, 0).status, 400)
+        self.assertEqual(self.rank(b, 9, 0).status, 422)
         self.assertEqual(b.ask("PUT", "/v1/jobs/j", specification(micro_batches=8)).status, 202)
         self.assertEqual(b.ask("PATCH", "/v1/jobs/j").status, 405)
         # Deleted at one, gone at all, and free for another.
@@ -170,6 +170,51 @@ class SeveralServers(unittest.TestCase):
         b.good("DELETE", "/v1/jobs/j")
         self.assertIn("now deleted", watch.stdout.read())
         self.assertEqual(watch.wait(60), 0)
+
+    def test_idle_jobs_stay_with_their_server_and_move_with_the_others(self):
+        idle = ("--idle-after", "1s", "--end-after", "1h", *BRIEF)
+        a, b = self.node(*idle), self.node(*idle)
+        a.begin(data=2)
+        a.wait_for_phase("running")
+        before = a.good("GET", "/v1/jobs/j")
+        epoch = self.postgres.execute("SELECT epoch FROM harpe_owner")
+        a.wait_for(lambda: a.good("GET", "/health")["jobs_in_memory"] == 0)
+        # It is this server's all the time: another one does not take it up.
+        self.assertEqual(self.owner("j"), "http://" + a.address)
+        seen = b.good("GET", "/v1/jobs/j")
+        self.assertEqual((seen["activity"], seen["epoch"]), ("idle", before["epoch"]))
+        for node in (a, b):
+            self.assertEqual([job["activity"] for job in node.good("GET", "/v1/jobs")["jobs"]], ["idle"])
+        a.wait_for(lambda: a.good("GET", "/health")["jobs_in_memory"] == 0)
+        self.assertEqual(self.postgres.execute("SELECT epoch FROM harpe_owner"), epoch)
+        # Its server hangs for longer than its lease: what was not in memory moves, too.
+        a.server.send_signal(signal.SIGSTOP)
+        self.moves_from(a)
+        self.report(b, 5)
+        after = b.good("GET", "/v1/jobs/j")
+        self.assertEqual((after["phase"], after["incarnation"]), (before["phase"], before["incarnation"]))
+        self.assertGreater(after["epoch"], before["epoch"])
+        b.good("DELETE", "/v1/jobs/j")
+        a.server.send_signal(signal.SIGCONT)
+        a.wait_for(lambda: a.ask("GET", "/v1/jobs/j").status == 404)
+        self.assertEqual(a.jobs() + b.jobs(), [])
+        self.assertEqual(self.postgres.execute("SELECT (SELECT count(*) FROM harpe_job) + (SELECT count(*) FROM harpe_part) + "
+                                               "(SELECT count(*) FROM harpe_summary)"), "0")
+
+    def test_lists_of_several_servers_come_in_pages(self):
+        a, b = self.node(), self.node()
+        jobs = [f"j{number}" for number in range(7)]
+        for number, job in enumerate(jobs):
+            (a, b)[number % 3 == 0].good("PUT", f"/v1/jobs/{job}", specification())
+        for limit in (1, 2, 3, 7):
+            listed, after = [], ""
+            while after is not None:
+                page = b.good("GET", f"/v1/jobs?limit={limit}&after={after}")
+                self.assertLessEqual(len(page["jobs"]), limit)
+                listed += [job["id"] for job in page["jobs"]]
+                after = page.get("next")
+            self.assertEqual(listed, jobs, limit)
+        self.assertEqual(a.ask("GET", "/v1/jobs?limit=0").status, 400)
 
     def test_jobs_nobody_asks_for_move_too(self):
         a, b = self.node(), self.node()

@@ -1,6 +1,7 @@
 #include "harpe/cli/job_view.h"
 
 #include <cmath>
+#include <ctime>
 #include <optional>
 #include <vector>
 
@@ -60,12 +61,27 @@ std::string saved(const Json& status) {
   return joules ? energy_text(*joules) : "-";
 }
 
+/// What a job is at; of one that does not train, that.
 std::string phase(const Json& status) {
+  const std::string activity = text(status, "activity");
+  if (activity == "ended") return activity;
   std::string name = text(status, "phase");
-  if (const auto fraction = number(at(status, "profiling"), "fraction"))
-    name += " " + fixed(100 * *fraction, 0) + " %";
+  auto fraction = number(at(status, "profiling"), "fraction");
+  if (!fraction) fraction = number(status, "profiling_fraction");
+  if (fraction) name += " " + fixed(100 * *fraction, 0) + " %";
   if (at(status, "rolled_back") == true) name += ", rolled back";
-  return name;
+  return activity == "idle" ? "idle (" + name + ")" : name;
+}
+
+/// "2026-11-22 14:05"; empty where there is none.
+std::string time_text(const Json& object, const char* key) {
+  const auto since_1970 = number(object, key);
+  if (!since_1970) return {};
+  const auto at = static_cast<std::time_t>(*since_1970);
+  std::tm local{};
+  ::localtime_r(&at, &local);
+  char time[32];
+  return std::string(time, std::strftime(time, sizeof time, "%F %H:%M", &local));
 }
 
 std::string ranks(const Json& status) {
@@ -141,7 +157,7 @@ std::string notice_text(std::string_view answer) {
   return lines;
 }
 
-std::string jobs_table(std::string_view jobs, bool coloured) {
+std::string jobs_table(std::string_view jobs, bool coloured, std::string_view none) {
   const Json answer = parsed(jobs);
   const Json& list = at(answer, "jobs");
   std::string missing;
@@ -149,16 +165,16 @@ std::string jobs_table(std::string_view jobs, bool coloured) {
     if (what.is_string()) missing += "did not answer: " + what.get<std::string>() + "\n";
   }
   if (!list.is_array() || list.empty()) {
-    return missing + "no jobs yet; docs/client.md says how a training script registers one\n";
+    return missing + std::string(none) + "\n";
   }
   Table table;
   table.left = 2;
   table.rows.push_back(
-      {"JOB", "PHASE", "RANKS", "ITERATION", "TIME", "PREDICTED", "STRAGGLERS", "SAVED"});
+      {"JOB", "PHASE", "HEARD", "RANKS", "ITERATION", "TIME", "PREDICTED", "STRAGGLERS", "SAVED"});
   for (const Json& job : list) {
-    table.rows.push_back({text(job, "id"), phase(job), ranks(job), whole(job, "newest_iteration"),
-                          seconds(job, "iteration_time_s"), seconds(job, "predicted_time_s"),
-                          std::to_string(at(job, "stragglers").size()), saved(job)});
+    table.rows.push_back({text(job, "id"), phase(job), time_text(job, "heard_at"), ranks(job),
+                          whole(job, "newest_iteration"), seconds(job, "iteration_time_s"),
+                          seconds(job, "predicted_time_s"), whole(job, "straggling"), saved(job)});
   }
   return table.text(coloured) + missing;
 }
@@ -169,6 +185,11 @@ std::string job_view(std::string_view given, bool coloured) {
   if (!text(status, "name").empty()) view += "  " + text(status, "name");
   view += '\n';
   view += "  phase       " + phase(status) + "\n";
+  if (const std::string ended = time_text(status, "ended_at"); !ended.empty()) {
+    view += "  ended       " + ended + ", after it was " + text(status, "phase") + "\n";
+  } else if (const std::string heard = time_text(status, "heard_at"); !heard.empty()) {
+    view += "  heard       " + heard + "\n";
+  }
   const Json& profiling = at(status, "profiling");
   if (profiling.is_object()) {
     view += "  profiling   some " + whole(profiling, "iterations_left") + " iterations (" +

@@ -40,7 +40,8 @@ TEST(JobView, AnswersThatLackThingsAreShownAsFarAsTheyGo) {
   for (const char* answer : {"", "{}", "[]", "null", R"({"jobs": 3})", R"({"plans": [1, {}]})"}) {
     EXPECT_FALSE(job_view(answer, false).empty()) << answer;
     EXPECT_EQ(notice_text(answer), "") << answer;
-    EXPECT_NE(jobs_table(answer, false).find("no jobs yet"), std::string::npos) << answer;
+    EXPECT_NE(jobs_table(answer, false, "no jobs yet").find("no jobs yet"), std::string::npos)
+        << answer;
   }
   EXPECT_EQ(event_line("orders", "{}", "12:00:00"), "");
 }
@@ -52,7 +53,7 @@ TEST(JobView, SaysHowManyRanksAChangeMayNotReach) {
 }
 
 TEST(JobView, ListsJobsInATable) {
-  EXPECT_NE(jobs_table(R"({"jobs": [], "unreachable": ["http://b:1"]})", false)
+  EXPECT_NE(jobs_table(R"({"jobs": [], "unreachable": ["http://b:1"]})", false, "none")
                 .find("did not answer: http://b:1"),
             std::string::npos);
   const std::string log = log_text(
@@ -61,11 +62,16 @@ TEST(JobView, ListsJobsInATable) {
   EXPECT_NE(log.find("  warning: w\n"), std::string::npos) << log;
   EXPECT_EQ(log_text("not JSON"), "nothing yet\n");
   const std::string table = jobs_table(
-      R"({"jobs": [{"id": "a", "phase": "profiling", "profiling": {"fraction": 0.42}, "ranks": 8,
-                    "ranks_registered": 8, "stragglers": [], "saved_j": 12}]})",
-      false);
+      R"({"jobs": [{"id": "a", "phase": "profiling", "activity": "active", "profiling_fraction": 0.42,
+                    "ranks": 8, "ranks_registered": 8, "straggling": 3, "saved_j": 12},
+                   {"id": "b", "phase": "running", "activity": "ended", "ended_at": 7},
+                   {"id": "c", "phase": "running", "activity": "idle"}]})",
+      false, "none");
   EXPECT_NE(table.find("profiling 42 %"), std::string::npos) << table;
   EXPECT_NE(table.find("8/8"), std::string::npos) << table;
+  EXPECT_EQ(table.find("  running"), std::string::npos) << table;
+  EXPECT_NE(table.find("b    ended"), std::string::npos) << table;
+  EXPECT_NE(table.find("idle (running)"), std::string::npos) << table;
 }
 
 }  // namespace

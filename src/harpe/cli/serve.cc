@@ -61,6 +61,16 @@ Result<int> parse_count(const std::string& text) {
   return static_cast<int>(*number);
 }
 
+/// "15min", "30d".
+Result<Seconds> parse_duration(const std::string& text) {
+  if (!text.ends_with('d')) return parse_seconds(text);
+  const auto days = parse_number(text.substr(0, text.size() - 1));
+  if (!days || !(*days >= 0) || *days > 36'500) {
+    return Error::invalid("expected a time such as 15min, 8h or 30d, got " + in_quotes(text));
+  }
+  return Seconds{*days * 86'400};
+}
+
 Result<double> parse_rate(const std::string& text) {
   const auto number = parse_number(text);
   if (!number || !(*number >= 0) || !std::isfinite(*number)) {
@@ -101,6 +111,33 @@ void add_limit_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arg
              options.limits.connections, parse_count);
   add_parsed(app, "--connections-per-user", "COUNT", "Most of one user or address (default: 65536)",
              options.limits.connections_per_user, parse_count);
+}
+
+Result<std::size_t> parse_mebibytes(const std::string& text) {
+  const auto number = parse_integer(text);
+  if (!number || *number < 64 || *number > 1'000'000) {
+    return Error::invalid("expected MiB from 64 to 1000000, got " + in_quotes(text));
+  }
+  return static_cast<std::size_t>(*number) << 20;
+}
+
+void add_job_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
+  ServerOptions& options = arguments->options;
+  add_parsed(
+      app, "--idle-after", "DURATION",
+      "Silence of all its ranks after which a job is idle and leaves memory (default: 15min)",
+      options.lifetimes.idle_after, parse_duration);
+  add_parsed(app, "--end-after", "DURATION",
+             "Silence after which it has ended, though no rank said so (default: 1d)",
+             options.lifetimes.end_after, parse_duration);
+  add_parsed(app, "--keep-ended", "DURATION",
+             "How long jobs that have ended are kept; 0: for ever (default: 30d)",
+             options.lifetimes.keep_ended, parse_duration);
+  add_parsed(app, "--most-jobs", "COUNT",
+             "Jobs kept; where more come, those that ended first go (default: 100000)",
+             options.most_jobs, parse_count);
+  add_parsed(app, "--job-memory", "MIB", "Memory for the jobs that train (default: 4096)",
+             options.job_memory, parse_mebibytes);
 }
 
 void add_token_command(Commands& commands, CLI::App& serve) {
@@ -156,6 +193,7 @@ void add_serve_command(Commands& commands) {
            "Certificates (PEM) to trust of other servers, beside the system's",
            arguments->options.peer_certificates);
   add_limit_options(app, arguments);
+  add_job_options(app, arguments);
   const auto seconds = [](std::string_view text) { return parse_seconds(text); };
   // Not in the help: for tests alone, and the same on all servers of a database.
   add_parsed(app, "--test-lease", "DURATION", "", arguments->lease, seconds)->group("");

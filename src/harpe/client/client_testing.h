@@ -190,6 +190,12 @@ class TestServer {
       if (rank->gathers) return json(409, R"({"error": {"code": "gathering", "message": "w"}})");
       return json(200, orders(registration->place.data, registration->place.stage, rank->start));
     }
+    if (request.path.ends_with("/end")) {
+      auto end = parse_rank_end(request.body);
+      if (!end) return refused(end.error());
+      if (Status ended = job_->end_rank(*end, now()); !ended) return refused(ended.error());
+      return json(200, "{}");
+    }
     auto report = parse_iteration_report(request.body);
     if (!report) return refused(report.error());
     reports_.push_back(*report);

@@ -114,7 +114,8 @@ void Courier::run() {
 bool Courier::is_done(Instant now) {
   const std::lock_guard lock(mutex_);
   if (!stopping_) return false;
-  const bool sent = ended_.empty() && session_.waiting() == 0;
+  session_.end();
+  const bool sent = ended_.empty() && session_.waiting() == 0 && session_.ended();
   return sent || !session_.registered() || now >= give_up_;
 }
 

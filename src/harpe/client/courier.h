@@ -55,7 +55,7 @@ class Courier {
   std::uint64_t reports_sent() const { return reports_sent_; }
   std::uint64_t reports_dropped() const { return reports_dropped_; }
 
-  /// Sends what is left, for two seconds at most.
+  /// Sends what is left, and that training has ended, for two seconds at most.
   void stop();
 
  private:

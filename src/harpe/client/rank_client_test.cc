@@ -131,6 +131,7 @@ TEST_F(ClientTest, ReportsEveryIterationByItself) {
   client.reset();
   const auto reports = server_.reports();
   ASSERT_THAT(reports, SizeIs(5)) << "the last one is sent while it stops";
+  EXPECT_TRUE(server_.with_job<bool>([](auto& job) { return job->ended().has_value(); }));
   for (int i = 0; i < 5; ++i) {
     const IterationReport& report = reports[static_cast<std::size_t>(i)];
     EXPECT_EQ(report.iteration, i);

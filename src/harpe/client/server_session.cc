@@ -73,11 +73,11 @@ Seconds ServerSession::unheard() const {
 
 Instant ServerSession::next() const {
   Instant next = clock_.now() + Seconds{3600};
-  if (!asking_) {
-    const bool asks = stage_ != Stage::kRunning || !reports_.empty();
+  if (!asking_ && !end_told_) {
+    const bool asks = stage_ != Stage::kRunning || !reports_.empty() || ending_;
     next = asks ? next_try_ : std::max(next_try_, heard_ + unheard());
   }
-  if (stage_ == Stage::kRunning && !listening_) next = std::min(next, next_listen_);
+  if (may_listen()) next = std::min(next, next_listen_);
   if (drop_stream_) next = clock_.now();
   if (governed_) next = std::min(next, confirmed_ + options_.patience);
   return next;
@@ -94,16 +94,18 @@ void ServerSession::tick() {
     listener_.governed(false);
   }
   if (unauthorized_ && !asking_ && link_.renew_token()) next_try_ = now;
-  if (!asking_ && now >= next_try_) {
+  if (!asking_ && !end_told_ && now >= next_try_) {
     const bool is_running = stage_ == Stage::kRunning;
     if (stage_ == Stage::kJob)
       register_job();
     else if (is_running && !reports_.empty())
       send_report();
+    else if (is_running && ending_)
+      send_end();
     else if (!is_running || now >= heard_ + unheard())
       register_rank();
   }
-  if (stage_ == Stage::kRunning && !listening_ && now >= next_listen_) listen();
+  if (may_listen() && now >= next_listen_) listen();
 }
 
 void ServerSession::report(IterationReport report) {
@@ -136,6 +138,17 @@ void ServerSession::send_report() {
   sending_->incarnation = options_.registration.incarnation;
   link_.send("POST", job_path() + "/reports", iteration_report_json(*sending_),
              [this](const HttpAnswer& answer) { report_answered(answer); });
+}
+
+void ServerSession::send_end() {
+  asking_ = true;
+  const RankEnd end{.place = options_.registration.place, .session = options_.registration.session};
+  link_.send("POST", job_path() + "/end", rank_end_json(end), [this](const HttpAnswer& answer) {
+    asking_ = false;
+    if (is_outage(answer)) return failed(answer, "say that training has ended");
+    // A job, or a place, that is not this rank's any more needs no end.
+    end_told_ = true;
+  });
 }
 
 void ServerSession::listen() {

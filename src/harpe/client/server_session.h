@@ -68,6 +68,11 @@ class ServerSession {
   void report(IterationReport report);
   std::size_t waiting() const { return reports_.size() + (sending_ ? 1 : 0); }
 
+  /// Training has ended as it should: says so once, behind all reports.
+  void end() { ending_ = true; }
+  /// Whether the server knows, or there is nothing that it could be told.
+  bool ended() const { return end_told_ || stage_ != Stage::kRunning; }
+
   bool registered() const { return stage_ == Stage::kRunning; }
   std::uint64_t reports_sent() const { return reports_sent_; }
   std::uint64_t reports_dropped() const { return reports_dropped_; }
@@ -83,7 +88,9 @@ class ServerSession {
   void register_job();
   void register_rank();
   void send_report();
+  void send_end();
   void listen();
+  bool may_listen() const { return stage_ == Stage::kRunning && !listening_ && !end_told_; }
   void job_answered(const HttpAnswer& answer);
   void rank_answered(const HttpAnswer& answer);
   void report_answered(const HttpAnswer& answer);
@@ -114,10 +121,11 @@ class ServerSession {
   std::minstd_rand random_;
 
   Stage stage_ = Stage::kJob;
-  bool asking_ = false;  ///< a request of the stage, or a report, is on its way
-  Instant next_try_;     ///< of it
-  int failures_ = 0;     ///< in a row
-  int gathered_ = 0;     ///< times in a row that others of its start were waited for
+  bool asking_ = false;  ///< a request of the stage, a report, or the end is on its way
+  bool ending_ = false, end_told_ = false;
+  Instant next_try_;  ///< of it
+  int failures_ = 0;  ///< in a row
+  int gathered_ = 0;  ///< times in a row that others of its start were waited for
   bool unauthorized_ = false;
   bool governed_ = false;
   Instant confirmed_;  ///< while governed: the last time

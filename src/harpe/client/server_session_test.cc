@@ -453,6 +453,33 @@ TEST_F(Session, ReportsThatNobodyTakesAreBounded) {
             static_cast<std::int64_t>(10'000 - ServerSession::kMostReports));
 }
 
+TEST_F(Session, SaysThatTrainingHasEndedOnceAndBehindAllReports) {
+  run_to_running();
+  session_->report(report(0));
+  session_->end();
+  EXPECT_FALSE(session_->ended());
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
+  answer(200, R"({"version": 0})");
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/end");
+  EXPECT_THAT(link_.requests.front().body, HasSubstr(R"("session":"me")"));
+  EXPECT_THAT(link_.requests.front().body, HasSubstr(R"("stage":2)"));
+  answer(0);
+  EXPECT_FALSE(session_->ended());
+  pass(1);
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/end");
+  answer(200, R"({"ended": true})");
+  EXPECT_TRUE(session_->ended());
+  EXPECT_EQ(sent(), "");
+}
+
+TEST_F(Session, AServerThatDoesNotKnowTheJobIsToldNoEnd) {
+  run_to_running();
+  session_->end();
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/end");
+  answer(404);
+  EXPECT_TRUE(session_->ended());
+}
+
 TEST_F(Session, AStreamThatEndsIsOpenedAgain) {
   run_to_running();
   EXPECT_EQ(link_.listens, 1);

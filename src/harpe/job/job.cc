@@ -53,6 +53,7 @@ Job::State::State(JobSpec given, Pipeline built, Seconds now)
     : spec(std::move(given)),
       pipeline(std::move(built)),
       work(spec.schedule),
+      heard(now),
       ranks(spec.shape, kSilence),
       collector(spec.shape, work),
       detector(spec.shape),
@@ -72,9 +73,9 @@ Result<Job> Job::create(JobSpec spec, Seconds now, std::string incarnation) {
   if (Status valid = validate(spec); !valid) return std::move(valid).error();
   Result<Pipeline> pipeline = Pipeline::build(spec.schedule, spec.transfers);
   if (!pipeline) return std::move(pipeline).error();
-  const std::uint64_t digest = fnv1a(job_spec_json(spec));
   auto state = std::make_unique<State>(std::move(spec), std::move(*pipeline), now);
-  state->specification = hexadecimal(digest);
+  state->specification_text = job_spec_json(state->spec);
+  state->specification = hexadecimal(fnv1a(state->specification_text));
   state->incarnation = std::move(incarnation);
   state->effects.save = true;
   return Job(std::move(state));
@@ -129,6 +130,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
     ++s.reports_refused;
     return heard;
   }
+  hear(now);
   const std::int64_t newest = s.collector.newest();
   const Result<IterationCollector::Added> added = s.collector.add(report);
   if (!added) {
@@ -137,6 +139,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
   }
   ++s.reports;
   if (!added->used) ++s.reports_unused;
+  if (added->used && std::isfinite(report.energy.value)) s.reported_energy += report.energy;
   if (s.collector.newest() != newest) s.newest_since = now;
   if (s.phase == JobPhase::kRegistering) {
     s.collector.take_finished();  // without all ranks they say nothing
@@ -156,6 +159,22 @@ Status Job::report(const IterationReport& report, Seconds now) {
   return ok_status();
 }
 
+Status Job::end_rank(const RankEnd& end, Seconds now) {
+  State& s = *state_;
+  s.newest_event = now;
+  if (Status known = s.ranks.end(end.place, end.session); !known) return known;
+  hear(now);
+  s.effects.save = true;
+  if (!s.ranks.all_ended() || s.ended) return ok_status();
+  s.ended = now;
+  s.tell(Notice::Level::kInfo, now, "all its ranks have ended");
+  return ok_status();
+}
+
+void Job::hear(Seconds now) {
+  state_->heard = std::max(state_->heard, now);
+}
+
 Status Job::set_straggler(const Straggler& straggler, Seconds now) {
   State& s = *state_;
   s.newest_event = now;
@@ -171,8 +190,7 @@ Status Job::set_straggler(const Straggler& straggler, Seconds now) {
         shortest(kMostStragglerFactor));
   }
   if (straggler.until && *straggler.until <= now) {
-    return Error::invalid("\"until\" is past: it is in seconds since 1970, and now " +
-                          std::to_string(static_cast<std::int64_t>(now.value)));
+    return Error::invalid("the end of the straggler is past: \"until\" is in seconds since 1970");
   }
   if (straggler.factor == 1) return clear_straggler(straggler.pipeline, now);
   const auto known = std::ranges::find(s.told, straggler.pipeline, &Straggler::pipeline);
@@ -253,6 +271,7 @@ void Job::tick(Seconds now) {
     s.effects.save = true;
     s.deploy_choice(now, "a straggler's time is over");
   }
+  if (s.ended) return;
   if (s.phase == JobPhase::kRegistering) {
     if (s.told_missing || now - s.created < kPatience) return;
     s.told_missing = true;
@@ -286,6 +305,28 @@ JobEffects Job::take_effects() {
   return std::exchange(state_->effects, {});
 }
 
+bool Job::asleep() const {
+  return state_->asleep;
+}
+
+Seconds Job::heard() const {
+  return state_->heard;
+}
+
+std::optional<Seconds> Job::ended() const {
+  return state_->ended;
+}
+
+std::shared_ptr<const PlanTable> Job::shared_plans() const {
+  return state_->plans;
+}
+
+CharacterizeRequest Job::characterize_request() const {
+  return {.ticket = state_->ticket,
+          .profile = state_->profile.value_or(Profile()),
+          .blocking_power = state_->blocking_power};
+}
+
 const JobSpec& Job::spec() const {
   return state_->spec;
 }
@@ -295,6 +336,7 @@ JobPhase Job::phase() const {
 }
 
 std::uint64_t Job::version() const {
+  if (state_->asleep) return state_->version;
   return state_->deployments.empty() ? 0 : state_->deployments.back().version;
 }
 
@@ -319,6 +361,10 @@ const std::string& Job::specification() const {
   return state_->specification;
 }
 
+const std::string& Job::specification_text() const {
+  return state_->specification_text;
+}
+
 const std::string& Job::incarnation() const {
   return state_->incarnation;
 }
@@ -328,7 +374,9 @@ const std::string& Job::run() const {
 }
 
 const std::string& Job::session(Place place) const {
-  return state_->ranks.holder(place).session;
+  static const std::string kNone;
+  const RankBook::Holder& holder = state_->ranks.holder(place);
+  return holder.ended ? kNone : holder.session;
 }
 
 std::vector<StageOrders> Job::orders(int pipeline, int stage) const {
@@ -363,7 +411,7 @@ JobStatus Job::status() const {
   status.phase = s.phase;
   status.ranks_registered = s.ranks.registered();
   status.ranks_not_set = s.ranks_not_set();
-  status.newest_iteration = s.collector.newest();
+  status.newest_iteration = s.newest_iteration();
   status.version = version();
   status.wish = s.wish;
   status.stragglers = s.all_stragglers();
@@ -372,6 +420,7 @@ JobStatus Job::status() const {
   status.iteration_time = s.iteration_time;
   status.full_speed_time = s.full_time;
   status.saved = s.saved;
+  status.energy = s.reported_energy;
   status.reports = s.reports;
   status.reports_unused = s.reports_unused;
   status.reports_refused = s.reports_refused;

@@ -37,7 +37,7 @@ void read_number(Fields& fields, std::string_view key, double lowest, double hig
   if (const auto given = fields.number(key, lowest, highest)) value = *given;
 }
 
-ProfilingOptions read_profiling(const JsonValue& object, Faults& faults) {
+ProfilingOptions read_profiling(const JsonValue& object, Faults& faults, Unknown unknown) {
   Fields fields(object, "profiling", faults);
   ProfilingOptions options;
   read_number(fields, "slowdown_limit", 0, 1000, options.slowdown_limit);
@@ -49,7 +49,7 @@ ProfilingOptions read_profiling(const JsonValue& object, Faults& faults) {
   read_count(fields, "rises", 1, 4096, options.rises);
   read_number(fields, "time_target", 0, 10, options.time_target);
   read_number(fields, "energy_target", 0, 10, options.energy_target);
-  fields.finish();
+  if (unknown == Unknown::kFault) fields.finish();
   return options;
 }
 
@@ -101,14 +101,14 @@ std::vector<Seconds> read_times(Fields& fields, std::string_view key) {
   return times;
 }
 
-Transfers read_transfers(const JsonValue& object, Faults& faults) {
+Transfers read_transfers(const JsonValue& object, Faults& faults, Unknown unknown) {
   Fields fields(object, "transfers", faults);
   Transfers transfers;
   const auto mode = fields.word("mode", {"overlapped", "rendezvous"});
   if (mode == 1) transfers.mode = Transfers::Mode::kRendezvous;
   transfers.forward = read_times(fields, "forward_s");
   transfers.backward = read_times(fields, "backward_s");
-  fields.finish();
+  if (unknown == Unknown::kFault) fields.finish();
   return transfers;
 }
 
@@ -150,36 +150,65 @@ void read_schedule(Fields& fields, Faults& faults, JobSpec& spec) {
   ScheduleOptions options{.stages = spec.shape.stages,
                           .micro_batches = static_cast<int>(*micro_batches)};
   if (chunks) options.chunks = static_cast<int>(*chunks);
-  if (*micro_batches * options.stages > kMaxJobInstructions / chunks.value_or(1)) {
-    return fields.fault("micro_batches", "more than " + std::to_string(kMaxJobInstructions) +
-                                             " instructions an iteration");
+  // Before any of them is made.
+  const std::int64_t asked = most_instructions(given->string, options);
+  if (asked > kMaxJobInstructions) {
+    return fields.fault("micro_batches",
+                        "with so many stages and micro-batches an iteration has " +
+                            std::to_string(asked) + " instructions, more than the " +
+                            std::to_string(kMaxJobInstructions) + " that a job may have");
   }
   Result<Schedule> schedule = make_schedule(given->string, options);
   if (!schedule) return add_all(schedule.error());
   spec.schedule = std::move(*schedule);
 }
 
-void read_spec(Fields& fields, Faults& faults, JobSpec& spec) {
+/// A schedule that a generator makes as its name, and with what; any other in full.
+void put_schedule(const Schedule& schedule, Json& json) {
+  const auto& all = schedule_generators();
+  const auto generator = std::ranges::find(all, schedule.name, &ScheduleGenerator::name);
+  const ScheduleOptions options{.stages = schedule.stages,
+                                .micro_batches = schedule.micro_batches,
+                                .chunks = schedule.chunks()};
+  if (generator != all.end() &&
+      most_instructions(schedule.name, options) <= 2 * kMaxJobInstructions) {
+    const Result<Schedule> made = generator->make(options);
+    if (made && made->placement == schedule.placement && made->copies == schedule.copies &&
+        made->lists == schedule.lists) {
+      json["schedule"] = schedule.name;
+      json["micro_batches"] = schedule.micro_batches;
+      if (generator->uses_chunks) json["chunks"] = options.chunks;
+      return;
+    }
+  }
+  json["schedule"] = Json::parse(schedule_json(schedule));
+}
+
+void read_spec(Fields& fields, Faults& faults, Unknown unknown, JobSpec& spec) {
   spec.name = short_text(fields, "name");
   read_count(fields, "data", 1, kMostDegree, spec.shape.data);
   read_count(fields, "stages", 1, kMostDegree, spec.shape.stages);
   read_count(fields, "tensor", 1, kMostDegree, spec.shape.tensor);
   read_schedule(fields, faults, spec);
   if (const JsonValue* transfers = fields.object("transfers"))
-    spec.transfers = read_transfers(*transfers, faults);
+    spec.transfers = read_transfers(*transfers, faults, unknown);
   if (const auto watts = fields.number("blocking_power_w", 0, kMostPower))
     spec.blocking_power = Watts{*watts};
   read_number(fields, "switch_latency_s", 0, 60, spec.switch_latency.value);
   read_number(fields, "min_dwell_s", 0, 60, spec.min_dwell.value);
-  read_count(fields, "plans", 1, 10'000, spec.plans);
+  read_count(fields, "plans", 1, kMaxPlans, spec.plans);
   if (const JsonValue* profiling = fields.object("profiling"))
-    spec.profiling = read_profiling(*profiling, faults);
+    spec.profiling = read_profiling(*profiling, faults, unknown);
   if (const JsonValue* wish = fields.object("wish")) {
     Fields wished(*wish, "wish", faults);
     spec.wish = wish_in(wished);
-    wished.finish();
+    if (unknown == Unknown::kFault) wished.finish();
   }
   if (const auto csv = fields.text("profile")) {
+    if (csv->size() > kLongestProfile) {
+      return fields.fault("profile", "is longer than the " + std::to_string(kLongestProfile) +
+                                         " bytes that it may have");
+    }
     Result<Profile> profile = parse_profile(*csv, "profile");
     if (profile) {
       spec.profile = std::move(*profile);
@@ -196,7 +225,7 @@ InstructionTotals read_totals(const JsonValue& object, Faults& faults) {
   const auto kind = instruction_kind(kind_name);
   if (kind) {
     totals.kind = *kind;
-  } else if (!kind_name.empty()) {
+  } else if (fields.any("name") != nullptr) {
     fields.fault("name", "no instruction is called '" + kind_name.substr(0, 40) + "'");
   }
   read_count(fields, "chunk", 0, kMaxInstructions, totals.chunk);
@@ -238,42 +267,57 @@ const char* name_of(StageOrders::Purpose purpose) {
   return "";
 }
 
-Result<JobSpec> read_job_spec(const JsonValue& object, const std::string& file) {
+Result<JobSpec> read_job_spec(const JsonValue& object, const std::string& file, Unknown unknown) {
   JobSpec spec;
-  Status read = read_object(object, "the job", file, [&](Fields& fields, Faults& faults) {
-    read_spec(fields, faults, spec);
+  Status read = read_object(object, "the job", file, unknown, [&](Fields& fields, Faults& faults) {
+    read_spec(fields, faults, unknown, spec);
   });
   if (!read) return std::move(read).error();
   if (Status valid = validate(spec); !valid) return std::move(valid).error();
   return spec;
 }
 
-Result<JobSpec> parse_job_spec(std::string_view text) {
+Result<JobSpec> parse_job_spec(std::string_view text, Unknown unknown) {
   const Result<JsonValue> document = parse_json(text, "the job");
   if (!document) return document.error();
-  return read_job_spec(*document, "the job");
+  return read_job_spec(*document, "the job", unknown);
+}
+
+std::int64_t declared_instructions(std::string_view text) {
+  const Result<JsonValue> document = parse_json(text, "the job");
+  if (!document || document->type != Type::kObject) return 0;
+  const JsonValue* schedule = document->find("schedule");
+  if (schedule == nullptr || schedule->type != Type::kString) return 0;
+  const auto size_of = [&](std::string_view key, int usual) {
+    const JsonValue* value = document->find(key);
+    if (value == nullptr || !value->is_integer) return usual;
+    return static_cast<int>(std::clamp<std::int64_t>(value->integer, 0, kMaxInstructions));
+  };
+  return most_instructions(schedule->string, {.stages = size_of("stages", 1),
+                                              .micro_batches = size_of("micro_batches", 0),
+                                              .chunks = size_of("chunks", 2)});
 }
 
 std::string job_spec_json(const JobSpec& spec) {
   Json json = {{"name", spec.name},
                {"data", spec.shape.data},
                {"stages", spec.shape.stages},
-               {"tensor", spec.shape.tensor},
-               {"schedule", Json::parse(schedule_json(spec.schedule))},
-               {"plans", spec.plans},
+               {"tensor", spec.shape.tensor}};
+  put_schedule(spec.schedule, json);
+  json.update({{"plans", spec.plans},
                {"switch_latency_s", spec.switch_latency.value},
                {"min_dwell_s", spec.min_dwell.value},
                {"profiling", profiling_json(spec.profiling)},
-               {"wish", Json::parse(wish_json(spec.wish))}};
+               {"wish", Json::parse(wish_json(spec.wish))}});
   if (!spec.transfers.none()) json["transfers"] = transfers_json(spec.transfers);
   if (spec.blocking_power) json["blocking_power_w"] = spec.blocking_power->value;
   if (spec.profile) json["profile"] = profile_csv(*spec.profile);
   return json_line(json);
 }
 
-Result<Wish> read_wish(const JsonValue& object, const std::string& file) {
+Result<Wish> read_wish(const JsonValue& object, const std::string& file, Unknown unknown) {
   Wish wish;
-  Status read = read_object(object, "the wish", file,
+  Status read = read_object(object, "the wish", file, unknown,
                             [&](Fields& fields, Faults&) { wish = wish_in(fields); });
   if (!read) return std::move(read).error();
   return wish;
@@ -309,7 +353,7 @@ Result<RankRegistration> parse_rank_registration(std::string_view text) {
         }
         rank.run = short_text(fields, "run");
         rank.gpu = short_text(fields, "gpu");
-        rank.clocks = read_clocks(fields, "clocks_mhz", kMostClocks);
+        rank.clocks = read_clocks(fields, "clocks_mhz", kMostClocks, 1);
         rank.specification = short_text(fields, "specification");
         rank.incarnation = short_text(fields, "incarnation");
         rank.start = static_cast<std::uint64_t>(fields.integer("start", 0, kMost).value_or(0));
@@ -330,6 +374,21 @@ std::string rank_registration_json(const RankRegistration& rank) {
   if (rank.start > 0) json["start"] = rank.start;
   if (rank.take_over) json["take_over"] = true;
   return json_line(json);
+}
+
+Result<RankEnd> parse_rank_end(std::string_view text) {
+  return read_document<RankEnd>(text, "the rank", [](Fields& fields, Faults&, RankEnd& end) {
+    end.place = read_place(fields);
+    end.session = short_text(fields, "session");
+    if (end.session.empty()) fields.fault("session", "expected that of the rank");
+  });
+}
+
+std::string rank_end_json(const RankEnd& end) {
+  return json_line({{"data", end.place.data},
+                    {"stage", end.place.stage},
+                    {"tensor", end.place.tensor},
+                    {"session", end.session}});
 }
 
 Result<IterationReport> parse_iteration_report(std::string_view text) {
@@ -384,7 +443,7 @@ std::string iteration_report_json(const IterationReport& report) {
   return json_line(json);
 }
 
-Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now) {
+Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now, Seconds wall) {
   return read_document<Straggler>(
       text, "the straggler", [&](Fields& fields, Faults&, Straggler& straggler) {
         straggler.pipeline = pipeline;
@@ -393,7 +452,7 @@ Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds n
         const auto until = fields.number("until", 0, 1e11);
         const auto duration = fields.number("for_s", 0, kLongestTime);
         if (until && duration) fields.fault("for_s", "give either \"until\" or \"for_s\"");
-        if (until) straggler.until = Seconds{*until};
+        if (until) straggler.until = now + (Seconds{*until} - wall);
         if (duration) straggler.until = now + Seconds{*duration};
       });
 }

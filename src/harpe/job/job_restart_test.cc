@@ -14,12 +14,15 @@ namespace {
 void restart_server(Played& played) {
   std::optional<PlanTable> plans;
   if (played.job.plans() != nullptr) {
-    auto read = PlanTable::parse(played.job.plans()->json(), "plans");
+    auto read = PlanTable::parse(played.job.plans()->stored_text(), "plans");
     ASSERT_TRUE(read.ok()) << read.error().text();
     plans = std::move(*read);
   }
-  auto restored = Job::restore(played.job.snapshot(), std::move(plans), played.training.now());
+  auto restored = Job::read(played.job.texts(), std::move(plans), played.training.now());
   ASSERT_TRUE(restored.ok()) << restored.error().text();
+  EXPECT_TRUE(restored->asleep());
+  EXPECT_EQ(restored->phase(), played.job.phase());
+  restored->go_on(played.training.now());
   played.job = std::move(*restored);
 }
 

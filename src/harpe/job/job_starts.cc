@@ -35,6 +35,7 @@ bool Job::State::is_of_this_start(const RankRegistration& registration, Seconds 
   const std::string& spec_of_rank = registration.specification;
   if (!spec_of_rank.empty() && spec_of_rank != specification) return false;
   if (!spec.shape.holds(registration.place) || ranks.registered() == 0) return true;
+  if (ranks.all_ended()) return false;
   if (ranks.holder(registration.place).session == registration.session) return true;
   return registration.run == ranks.run() &&
          ranks.is_free(registration.place, registration.session, now);
@@ -131,9 +132,11 @@ void Job::State::ranks_complete(Seconds now) {
 void Job::State::started_again(RankBook book, Seconds now) {
   const std::string before = ranks.run();
   ranks = std::move(book);
+  ranks.all_parts_changed();
   ++start;
   not_set.clear();
   told_not_set = false;
+  newest_stored = -1;
   collector.reset();
   detector.reset();
   drift.reset();
@@ -190,6 +193,8 @@ Result<RankEntry> Job::register_rank(const RankRegistration& registration, Secon
                                 : gather(registration, now);
   State& s = *state_;  // another one, where it took over with another specification
   const std::string who = name_of(registration);
+  if (entry) hear(now);
+  if (entry && !entry->gathers) s.ended.reset();
   if (!entry) {
     s.refuse(who, entry.error().text(), now, true);
   } else if (entry->gathers) {

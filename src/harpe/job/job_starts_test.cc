@@ -217,7 +217,8 @@ TEST_F(Starts, RanksThatAChangeMayNotReachAreCounted) {
   EXPECT_EQ(job.unheard(training.now()), 0);
   // As a server that has taken the job up knows nothing of where its ranks are.
   const Seconds later = training.now() + Seconds{1};
-  job = *Job::restore(job.snapshot(), {}, later);
+  job = *Job::read(job.texts(), {}, later);
+  job.go_on(later);
   EXPECT_EQ(job.unheard(later), 8);
   training.run_for(Seconds{2});
   training.lost = [](std::int64_t, Place place) { return place.data == 1; };
@@ -227,6 +228,40 @@ TEST_F(Starts, RanksThatAChangeMayNotReachAreCounted) {
   training.run(job, 1);
   EXPECT_EQ(job.unheard(training.now()), 0);
   EXPECT_EQ(job.unheard(training.now() + Job::kUnheard + Seconds{1}), 8);
+}
+
+TEST_F(Starts, ARestartOfTheServerMakesNoRankSilent) {
+  // Ranks could not be heard while no server was there, for however long.
+  training.run_for(Seconds{3600});
+  job = *Job::read(job.texts(), {}, training.now());
+  job.go_on(training.now());
+  EXPECT_TRUE(enter(fresh({0, 0, 0}, "second", "stray"))->gathers);
+  EXPECT_TRUE(enter(fresh({0, 0, 0}, job.run(), "same name"))->gathers);
+  EXPECT_TRUE(is_undisturbed());
+  training.run_for(Job::kSilence + Seconds{1});
+  EXPECT_FALSE(enter(fresh({0, 0, 0}, "second", "other"))->gathers);
+}
+
+TEST_F(Starts, WhereAllRanksHaveEndedTheNextStartTakesOverWithItsFirst) {
+  const std::uint64_t before = enter(training.registration({0, 0, 0}))->start;
+  const std::vector<Place> places = training.places();
+  for (const Place place : places) {
+    EXPECT_FALSE(job.ended().has_value());
+    EXPECT_TRUE(enter(fresh({0, 0, 0}, "second", "early"))->gathers) << "some still train";
+    EXPECT_TRUE(job.end_rank({place, training.session(place)}, training.now()).ok());
+    EXPECT_EQ(job.session(place), "");
+  }
+  EXPECT_TRUE(job.ended().has_value());
+  EXPECT_EQ(job.unheard(training.now() + Seconds{100}), 0) << "those that ended need no orders";
+  // Under the same name, too: a fixed rendezvous id.
+  for (const Place place : places) {
+    const Result<RankEntry> entered = enter(fresh(place, training.registration(place).run, "next"));
+    ASSERT_TRUE(entered.ok()) << entered.error().text();
+    EXPECT_FALSE(entered->gathers);
+    EXPECT_EQ(entered->start, before + 1);
+  }
+  EXPECT_FALSE(job.ended().has_value());
+  EXPECT_EQ(job.phase(), JobPhase::kRunning);
 }
 
 // Lives of the job.
@@ -251,17 +286,18 @@ TEST(Incarnation, AReportOfAnotherLifeIsRefusedAndTeachesNothing) {
 
 TEST(Incarnation, IsKeptOverARestartOfTheServerAndOfOldSnapshotsMadeUpOnce) {
   const Job job = *Job::create(small_spec(), Seconds{1000}, "alive");
-  EXPECT_EQ(Job::restore(job.snapshot(), {}, Seconds{2000})->incarnation(), "alive");
-  std::string old = job.snapshot();
+  EXPECT_EQ(Job::read(job.texts(), {}, Seconds{2000})->incarnation(), "alive");
+  JobTexts texts = job.texts();
+  std::string& old = texts.state;
   for (const std::string member :
        {R"("incarnation":"alive",)", R"("start":0,)", R"("has_plans":false,)"}) {
     const std::size_t at = old.find(member);
     ASSERT_NE(at, std::string::npos) << member;
     old.erase(at, member.size());
   }
-  const std::string made_up = Job::restore(old, {}, Seconds{2000})->incarnation();
+  const std::string made_up = Job::read(texts, {}, Seconds{2000})->incarnation();
   EXPECT_FALSE(made_up.empty());
-  EXPECT_EQ(Job::restore(old, {}, Seconds{3000})->incarnation(), made_up);
+  EXPECT_EQ(Job::read(texts, {}, Seconds{3000})->incarnation(), made_up);
 }
 
 }  // namespace

@@ -72,6 +72,9 @@ struct Job::State {
   void inherit_measured(const State& before);
 
   std::vector<Megahertz> highest_clocks() const;
+  std::int64_t newest_iteration() const {
+    return collector.newest() >= 0 ? collector.newest() : newest_stored;
+  }
 
   // Orders: job_orders.cc.
   int lead() const;
@@ -119,8 +122,7 @@ struct Job::State {
   void improve_plans(PlanTable table, Seconds now);
   double pipeline_factor(int stage, double factor) const;
 
-  void go_on(std::optional<PlanTable> table, Seconds now);
-
+  void go_on(Seconds now);  ///< job_snapshot.cc
   void note_whether_set(const IterationReport& report, const Deployment* due, Seconds now);
   int ranks_not_set() const;
   void tell(Notice::Level level, Seconds now, std::string text);
@@ -128,9 +130,14 @@ struct Job::State {
   JobSpec spec;
   Pipeline pipeline;
   JobWork work;
-  std::string specification;  ///< digest of `spec`
-  std::string incarnation;    ///< chosen at random; after each succession with a '.' and a count
+  std::string specification;          ///< digest of `specification_text`
+  std::string specification_text;     ///< as `job_spec_json` writes it
+  bool specification_changed = true;  ///< it is to be stored
+  std::string incarnation;  ///< chosen at random; after each succession with a '.' and a count
   JobPhase phase = JobPhase::kRegistering;
+  bool asleep = false;  ///< see `Job::go_on`
+  Seconds heard{};
+  std::optional<Seconds> ended;
   RankBook ranks;
   std::uint64_t start = 0;  ///< of training, whose ranks these are; rises
   std::vector<Gathering> gatherings;
@@ -179,7 +186,8 @@ struct Job::State {
   int rollbacks = 0;
   bool rolled_back = false;
   std::int64_t last_profiling = 0;  ///< iteration at which it ended
-  Joules saved{};
+  Joules saved{}, reported_energy{};
+  std::int64_t newest_stored = -1;  ///< iteration; of those before the job was stored
   Seconds created{};
   Seconds taken_up{};  ///< by this server
   bool told_missing = false, told_silent = false, told_no_energy = false, told_not_set = false;

@@ -71,6 +71,7 @@ void Job::State::succeed(State& before, Seconds now) {
   effects = std::exchange(before.effects, {});
   effects.characterize.reset();
   effects.save = true;
+  ranks.all_parts_changed();
   incarnation = successor_of(before.incarnation);
   start = before.start;
   version = before.version;
@@ -78,6 +79,7 @@ void Job::State::succeed(State& before, Seconds now) {
   newest_event = now;
   delivery = before.delivery;
   saved = before.saved;
+  reported_energy = before.reported_energy;
   reports = before.reports;
   reports_unused = before.reports_unused;
   reports_refused = before.reports_refused;

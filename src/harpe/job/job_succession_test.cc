@@ -218,20 +218,46 @@ TEST(Succession, WhatIsKeptSurvivesARestartOfTheServer) {
   for (const int micro_batches : {6, 9}) {
     SCOPED_TRACE(micro_batches);
     Planned planned;
-    const PlanTable stored = *PlanTable::parse(planned.job.plans()->json(), "plans");
+    const PlanTable stored = *PlanTable::parse(planned.job.plans()->stored_text(), "plans");
+    JobTexts texts;
+    const auto save = [&] {
+      for (auto& [name, text] : planned.job.take_changed_parts()) texts.parts[name] = text;
+      texts.state = planned.job.snapshot();
+    };
+    save();
     const JobSpec spec = small_spec(3, 4, micro_batches);
     planned.propose(spec);
     Next next(planned, spec);
     // More than half, and then the server is killed. The plans in its store are those of before.
     for (int i = 0; i < 7; ++i) EXPECT_TRUE(next.enter(next.training.places()[i]).ok());
-    auto restored = Job::restore(planned.job.snapshot(), stored, next.training.now());
+    save();
+    auto restored = Job::read(texts, stored, next.training.now());
     ASSERT_TRUE(restored.ok()) << restored.error().text();
+    restored->go_on(next.training.now());
     planned.job = std::move(*restored);
     EXPECT_EQ(planned.job.incarnation(), "life.2");
     next.enter_all();
     EXPECT_EQ(planned.job.phase(),
               micro_batches == 6 ? JobPhase::kRunning : JobPhase::kCharacterizing);
   }
+}
+
+TEST(Succession, WhatTheStoreHasOfTheRanksBeforeDoesNotSpoilTheNext) {
+  Planned planned;
+  JobTexts texts;
+  const auto save_and_read = [&](Seconds now) {
+    for (auto& [name, text] : planned.job.take_changed_parts()) texts.parts[name] = text;
+    texts.state = planned.job.snapshot();
+    return Job::read(texts, {}, now);
+  };
+  const Seconds later = planned.training.now() + Job::kSilence + Seconds{1};
+  ASSERT_TRUE(save_and_read(later).ok());
+  // No rank of it has come yet.
+  ASSERT_EQ(planned.propose(small_spec(3), Job::kSilence.value + 1), Job::Proposed::kTaken);
+  const Result<Job> restored = save_and_read(later);
+  ASSERT_TRUE(restored.ok()) << restored.error().text();
+  EXPECT_EQ(restored->specification_text(), planned.job.specification_text());
+  EXPECT_EQ(restored->status().ranks_registered, 0);
 }
 
 TEST(Succession, AWishThatPeopleChangedStaysUnlessTheSpecificationSaysAnother) {

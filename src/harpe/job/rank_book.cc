@@ -65,9 +65,13 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
   }
 
   if (registered_ == 0) run_ = registration.run;
-  entered.changed = holder.session != registration.session;
+  entered.changed = holder.session != registration.session || holder.ended;
   entered.fewer_clocks = common.size() < clocks_[place.stage].size();
   if (!holder.registered()) ++registered_;
+  if (holder.ended) --ended_;
+  if (entered.changed || holder.gpu != registration.gpu) {
+    changed_parts_.insert(shape_.index(place) / kHoldersOfPart);
+  }
   holder = {.session = registration.session, .gpu = registration.gpu, .heard = now};
   clocks_[place.stage] = std::move(common);
   return entered;
@@ -75,7 +79,8 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
 
 bool RankBook::is_free(Place place, const std::string& session, Seconds now) const {
   const Holder& one = holder(place);
-  return !one.registered() || one.session == session || now - one.heard >= silence_;
+  return !one.registered() || one.ended || one.session == session ||
+         now - std::max(one.heard, listening_since_) >= silence_;
 }
 
 Status RankBook::hear(Place place, const std::string& session, Seconds now) {
@@ -89,6 +94,26 @@ Status RankBook::hear(Place place, const std::string& session, Seconds now) {
   }
   holder.heard = std::max(holder.heard, now);
   return ok_status();
+}
+
+Status RankBook::end(Place place, const std::string& session) {
+  if (!shape_.holds(place)) return Error::invalid("the job has no " + text(place));
+  Holder& holder = holders_[shape_.index(place)];
+  if (holder.session != session || session.empty()) {
+    return Error::of(ErrorCode::kConflict, text(place) + " is not held by this process");
+  }
+  if (std::exchange(holder.ended, true)) return ok_status();
+  ++ended_;
+  changed_parts_.insert(shape_.index(place) / kHoldersOfPart);
+  return ok_status();
+}
+
+std::set<std::size_t> RankBook::take_changed_parts() {
+  return std::exchange(changed_parts_, {});
+}
+
+void RankBook::all_parts_changed() {
+  for (std::size_t part = 0; part < parts(); ++part) changed_parts_.insert(part);
 }
 
 std::vector<Place> RankBook::missing(std::size_t most) const {
@@ -110,7 +135,8 @@ std::vector<Place> RankBook::silent(Seconds since, std::size_t most) const {
     for (int stage = 0; stage < shape_.stages; ++stage)
       for (int tensor = 0; tensor < shape_.tensor; ++tensor) {
         const Place place{data, stage, tensor};
-        if (!holder(place).registered() || holder(place).heard >= since) continue;
+        const Holder& rank = holder(place);
+        if (!rank.registered() || rank.ended || rank.heard >= since) continue;
         if (places.size() == most) return places;
         places.push_back(place);
       }
@@ -118,13 +144,15 @@ std::vector<Place> RankBook::silent(Seconds since, std::size_t most) const {
 }
 
 int RankBook::unheard(Seconds since) const {
-  return static_cast<int>(std::ranges::count_if(
-      holders_, [&](const Holder& one) { return one.registered() && one.heard < since; }));
+  return static_cast<int>(std::ranges::count_if(holders_, [&](const Holder& one) {
+    return one.registered() && !one.ended && one.heard < since;
+  }));
 }
 
 bool RankBook::all_silent(Seconds since) const {
-  return std::ranges::none_of(
-      holders_, [&](const Holder& one) { return one.registered() && one.heard >= since; });
+  return std::ranges::none_of(holders_, [&](const Holder& one) {
+    return one.registered() && !one.ended && std::max(one.heard, listening_since_) >= since;
+  });
 }
 
 void RankBook::restore(std::string run, std::vector<Holder> holders,
@@ -134,6 +162,8 @@ void RankBook::restore(std::string run, std::vector<Holder> holders,
   clocks_ = std::move(clocks);
   registered_ = static_cast<int>(
       std::ranges::count_if(holders_, [](const Holder& h) { return h.registered(); }));
+  ended_ = static_cast<int>(
+      std::ranges::count_if(holders_, [](const Holder& h) { return h.registered() && h.ended; }));
 }
 
 }  // namespace harpe

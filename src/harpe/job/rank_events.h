@@ -31,6 +31,12 @@ struct RankRegistration {
   bool take_over = false;
 };
 
+/// A rank says that its training has ended as it should.
+struct RankEnd {
+  Place place;
+  std::string session;  ///< that holds the place
+};
+
 /// All instructions of one kind on one chunk in one iteration of one rank.
 struct InstructionTotals {
   InstructionKind kind = InstructionKind::kForward;

@@ -71,7 +71,10 @@ class ServerApi {
                                           std::optional<std::string>& only_job) const;
   /// Tells the job, if it is here, that a client was refused for its token.
   void note_refused(const HttpRequest& request, const HttpResponse& refused);
+  /// Brings the job that the request is about into memory first.
   void answer(HttpRequest request, const Reply& reply, const std::optional<std::string>& only_job);
+  void answer_now(HttpRequest& request, const Reply& reply,
+                  const std::optional<std::string>& only_job);
 
   ServerApiOptions options_;
   ServerContext context_;

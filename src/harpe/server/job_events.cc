@@ -36,7 +36,9 @@ class JobEvents final : public EventStream, public JobListener {
         incarnation_(job_->job.incarnation()),
         listener_(std::move(listener)),
         notice_(job_->newest_notice),
-        sent_at_(registry.clock().now()) {}
+        sent_at_(registry.clock().now()) {
+    job_->listeners.add(*this);
+  }
 
   void start(std::function<void()> wake) override {
     wake_ = std::move(wake);
@@ -78,6 +80,10 @@ class JobEvents final : public EventStream, public JobListener {
     if (wake_) wake_();
   }
 
+  Interest interest() const override {
+    return listener_.place ? Interest::kRank : Interest::kLooks;
+  }
+
   void ticked() override {
     if (registry_.clock().now() - sent_at_ < kHeartbeat) return;
     heartbeat_due_ = true;
@@ -87,7 +93,8 @@ class JobEvents final : public EventStream, public JobListener {
  private:
   /// Whether this server tells the listener what to do.
   bool is_governed() const {
-    if (!registry_.commands(*job_) || job_->job.incarnation() != incarnation_) return false;
+    if (job_->is_over() || !registry_.commands(*job_)) return false;
+    if (job_->job.incarnation() != incarnation_) return false;
     if (!listener_.place || listener_.session.empty()) return true;
     const auto [pipeline, stage] = *listener_.place;
     return job_->job.session({pipeline, stage, listener_.tensor}) == listener_.session;
@@ -126,9 +133,9 @@ std::string orders_text(const std::vector<StageOrders>& orders) {
 }
 
 std::string orders_text(HostedJob& job, StagePlace place) {
-  constexpr std::size_t kMostTexts = 256;
+  constexpr std::size_t kMostBytes = 4 * 1024 * 1024;
   HostedJob::OrdersTexts& known = job.orders_texts;
-  if (known.version != job.job.version() || known.texts.size() > kMostTexts) {
+  if (known.version != job.job.version() || known.bytes > kMostBytes) {
     known = {.version = job.job.version(), .texts = {}};
   }
   std::vector<StageOrders> orders = job.job.orders(place.pipeline, place.stage);
@@ -138,6 +145,7 @@ std::string orders_text(HostedJob& job, StagePlace place) {
     }
   }
   std::string text = orders_text(orders);
+  known.bytes += text.size();
   known.texts.push_back({place.stage, std::move(orders), text});
   return text;
 }
@@ -149,9 +157,7 @@ std::string life_text(const HostedJob& job) {
 
 std::shared_ptr<EventStream> job_events(JobRegistry& registry, const JobRegistry::JobPtr& job,
                                         EventListener listener) {
-  auto events = std::make_shared<JobEvents>(registry, job, std::move(listener));
-  job->listeners.push_back(events);
-  return events;
+  return std::make_shared<JobEvents>(registry, job, std::move(listener));
 }
 
 }  // namespace harpe

@@ -12,7 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +20,7 @@
 #include "harpe/http/http_forwarder.h"
 #include "harpe/http/http_message.h"
 #include "harpe/server/job_registry.h"
+#include "harpe/server/unknown_ids.h"
 #include "harpe/server/worker_pool.h"
 #include "harpe/store/store.h"
 
@@ -62,10 +63,15 @@ class JobHomes {
   struct Asked;
   using AskedPtr = std::shared_ptr<Asked>;
   class RelayedEvents;
-  /// Where a job is: at a URL, here (as it was in the store), or nowhere.
+  /// A job that this server has claimed.
+  struct Taken {
+    JobSummary summary;
+    JobClaim claim;
+  };
+  /// Where a job is: at a URL, here, or nowhere.
   struct Found {
-    std::string url;
-    JobRegistry::JobPtr job;
+    std::string url = {};
+    std::optional<Taken> taken = {};
   };
   /// The job, where it is here and may be commanded.
   bool is_here(const std::string& id) const;
@@ -77,13 +83,13 @@ class JobHomes {
   void hand_on(const AskedPtr& asked, const std::string& url);
   void again(const AskedPtr& asked, const std::string& why);
   void again(const AskedPtr& asked, const std::string& why, Seconds patience);
-  void move_in(const JobRegistry::JobPtr& job);
+  void move_in(Taken job);
   void relay(const std::string& id, const std::string& url, HttpResponse& response);
   /// What is known of where the job is holds no more, unless it is at `url`.
   void forget(const std::string& id, const std::string& url = {});
   void forget_all();
   /// On the worker's thread.
-  Result<Found> find_home(const std::string& id, Seconds now);
+  Result<Found> find_home(const std::string& id);
   void on_loop(std::function<void()> work);
 
   ServerLoop& loop_;
@@ -94,7 +100,7 @@ class JobHomes {
   std::map<std::string, std::string> elsewhere_;  ///< URLs of homes that were found, by job
   std::map<std::string, std::vector<AskedPtr>> looking_;
   std::map<std::string, std::vector<std::weak_ptr<RelayedEvents>>> relayed_;  ///< by job
-  std::set<std::string> unreadable_;  ///< jobs of the store; on the worker's thread
+  UnknownIds unknown_;
   bool looking_around_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   WorkerPool worker_;  // last: its thread ends before what it works on goes

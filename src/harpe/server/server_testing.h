@@ -125,6 +125,10 @@ class TestServer {
     double requests_per_second = 0;
     int workers = 1;
     Seconds schedule_patience{120};
+    JobLifetimes lifetimes = {};
+    std::size_t most_jobs = 100'000;
+    std::size_t most_memory = std::size_t{4} << 30;
+    MachineClocks clocks = MachineClocks::system();
   };
   explicit TestServer(Options options) : options_(std::move(options)) {
     Result<UniqueFd> fd = listen_tcp({.host = "127.0.0.1", .port = 0, .loopback = true});
@@ -157,7 +161,10 @@ class TestServer {
     ServerLoop loop;
     JobRegistry registry(loop, system_clock(), options_.store.get(),
                          {.workers = options_.workers,
-                          .now = [] { return Seconds{static_cast<double>(std::time(nullptr))}; }},
+                          .most_jobs = options_.most_jobs,
+                          .most_memory = options_.most_memory,
+                          .lifetimes = options_.lifetimes,
+                          .clocks = options_.clocks},
                          [](const std::string&) {});
     EXPECT_TRUE(registry.restore().ok());
     ServerApi api(registry, {.signing_key = options_.key,

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <ctime>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -28,22 +27,11 @@ namespace {
 
 constexpr Seconds kTick{1};
 constexpr std::uint64_t kUsualConnections = 16'384;
-constexpr Seconds kPrunePeriod{3600};
+constexpr Seconds kLongestPrunePeriod{3600};
 constexpr Seconds kLookAround{2};
 constexpr Seconds kLookAtLease{0.1};
 constexpr Seconds kPeerTimeout{5};
 constexpr Seconds kEventsKept{30.0 * 24 * 3600};
-
-/// Seconds since 1970 that never fall, also when the machine's time is set back.
-std::function<Seconds()> wall_clock() {
-  return [last = 0.0]() mutable {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    last =
-        std::max(last, static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9);
-    return Seconds{last};
-  };
-}
 
 void watch_signals(ServerLoop& loop, ServerLog& log) {
   // A file at its limit is a store that does not work: that is told, and no reason to end.
@@ -150,6 +138,11 @@ Status check_server_options(const ServerOptions& options) {
     faults.add("other servers of the PostgreSQL must reach this one: give --tcp, or --peer-url");
   }
   if (options.workers < 1) faults.add("--workers must be at least 1");
+  const JobLifetimes& lifetimes = options.lifetimes;
+  if (!(lifetimes.idle_after > Seconds{0})) faults.add("--idle-after must be longer than 0");
+  if (!(lifetimes.end_after >= lifetimes.idle_after)) {
+    faults.add("--end-after must not be shorter than --idle-after");
+  }
   if (!(options.requests_per_second >= 0)) {
     faults.add("--requests-per-second must be a number from 0");
   }
@@ -188,7 +181,12 @@ Status run_server(const ServerOptions& options,
   // What posts to the loop goes before it, what clients reach after them.
   ServerLoop loop;
   JobRegistry registry(loop, system_clock(), store->get(),
-                       {.workers = options.workers, .now = wall_clock(), .url = url}, write_log);
+                       {.workers = options.workers,
+                        .most_jobs = options.most_jobs,
+                        .most_memory = options.job_memory,
+                        .lifetimes = options.lifetimes,
+                        .url = url},
+                       write_log);
   std::unique_ptr<JobHomes> homes;
   if (shared) {
     Result<std::unique_ptr<JobHomes>> opened =
@@ -198,8 +196,8 @@ Status run_server(const ServerOptions& options,
     log->write("other servers of this database find this one at " + registry.url());
   } else if (Status restored = registry.restore(); !restored.ok()) {
     return restored;
-  } else if (!registry.jobs().empty()) {
-    log->write("went on with " + std::to_string(registry.jobs().size()) + " jobs");
+  } else if (registry.job_count() > 0) {
+    log->write("the store has " + std::to_string(registry.job_count()) + " jobs");
   }
   HttpServer* transport = nullptr;
   api_options.transport = [&transport] {
@@ -233,7 +231,12 @@ Status run_server(const ServerOptions& options,
     loop.every(kLookAround, [&homes] { homes->tick(); });
     loop.every(kLookAtLease, [&registry] { registry.watch_lease(); });
   }
-  loop.every(kPrunePeriod, [&registry] { registry.prune(kEventsKept); });
+  // Those that are kept for a short time are soon gone, too.
+  const Seconds kept = options.lifetimes.keep_ended;
+  const Seconds prune_period =
+      kept > Seconds{0} ? std::clamp(kept / 10, kTick, kLongestPrunePeriod) : kLongestPrunePeriod;
+  loop.every(prune_period, [&registry] { registry.prune(kEventsKept); });
+  registry.verify_store();
   if (const auto period = watchdog_period()) {
     loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
   }

@@ -114,6 +114,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
 
   void changed() override { answer(); }
   void ticked() override {}
+  Interest interest() const override { return asking > 0 ? Interest::kRank : Interest::kNone; }
 
   void answer_all(const HttpResponse& response) {
     for (auto& [number, rank] : ranks) {
@@ -250,7 +251,7 @@ ZeusRoutes::ZeusJobPtr ZeusRoutes::recover(const std::string& id) {
   job->reported.assign(static_cast<std::size_t>(shape.ranks()), 0);
   job->decided = !ranks.empty();
   job->native = native;
-  native->listeners.push_back(job);
+  native->listeners.add(*job);
   return job;
 }
 
@@ -279,7 +280,7 @@ void ZeusRoutes::register_job(const HttpRequest& request, const Reply& reply) {
       return reply(zeus_error(503, "another server has job " + id + " now; try again"));
     }
     job->native = registered->job;
-    job->native->listeners.push_back(job);
+    job->native->listeners.add(*job);
     registry_.when_stored(registered->job, [reply, id](const Status& stored) {
       reply(stored.ok() ? json_response(200, id) : zeus_error(503, stored.error().text()));
     });
@@ -290,7 +291,7 @@ JobRegistry::JobPtr ZeusRoutes::native_of(const ZeusJobPtr& job) {
   if (job->native != nullptr && !job->native->is_over()) return job->native;
   job->native = registry_.find(job_of_zeus_training(job->id));
   job->decided = false;
-  if (job->native != nullptr) job->native->listeners.push_back(job);
+  if (job->native != nullptr) job->native->listeners.add(*job);
   return job->native;
 }
 
@@ -356,7 +357,7 @@ void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const HttpRequest& request
   }
   rank.asked = reply;
   if (job->asking++ == 0) job->asked_since = registry_.clock().now();
-  native_of(job);
+  if (const JobRegistry::JobPtr native = native_of(job)) registry_.wake(native);
   job->answer();
 }
 

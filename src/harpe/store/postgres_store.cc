@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "harpe/store/checks.h"
+#include "harpe/store/postgres_changes.h"
 #include "harpe/store/postgres_claims.h"
 #include "harpe/store/postgres_lease.h"
 #include "harpe/store/postgres_listener.h"
@@ -45,6 +46,10 @@ class PostgresStore final : public Store {
   Result<std::vector<StoredJob>> jobs() override;
   Result<std::optional<StoredJob>> job(const std::string& id) override;
   Result<std::optional<std::string>> plans(const std::string& id) override;
+  Result<std::map<std::string, std::string>> parts(const std::string& id) override;
+  Result<std::vector<JobSummary>> summaries() override;
+  Result<std::optional<JobSummary>> summary(const std::string& id) override;
+  Result<std::optional<ClockMark>> clock() override;
   Status remove(const std::string& id, std::optional<std::int64_t> epoch) override;
   Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
                                           int limit) override;
@@ -58,6 +63,7 @@ class PostgresStore final : public Store {
   Status notify(const std::string& text) override;
   Status listen(std::function<void(const StoreNotice&)> hear) override;
   Status check() override;
+  Status verify() override { return ok_status(); }  // PostgreSQL has checksums of its own
   std::string description() const override { return "PostgreSQL " + session_.url().text(); }
 
  private:
@@ -65,8 +71,6 @@ class PostgresStore final : public Store {
 
   /// Connects where there is no connection, at most once in a while.
   Status ready();
-  Result<bool> write_job(const JobSave& save);
-  Status write_event(const StoredEvent& event);
   Status announce(const std::string& text);
 
   const StoreOptions options_;
@@ -115,6 +119,7 @@ Result<std::vector<std::string>> PostgresStore::write(const StoreChanges& change
 
   std::set<std::string> touched, refused;
   for (const JobSave& save : changes.jobs) touched.insert(save.job.id);
+  for (const JobSummary& summary : changes.summaries) touched.insert(summary.job);
   for (const StoredEvent& event : changes.events) touched.insert(event.job);
   touched.erase("");
   for (const std::string& id : touched) {  // in order, so that two servers do not wait in a circle
@@ -124,53 +129,12 @@ Result<std::vector<std::string>> PostgresStore::write(const StoreChanges& change
     if (!mine) return mine.error();
     if (!*mine) refused.insert(id);
   }
-  for (const JobSave& save : changes.jobs) {
-    if (refused.contains(save.job.id)) continue;
-    const Result<bool> written = write_job(save);
-    if (!written) return written.error();
-    if (!*written) refused.insert(save.job.id);
-  }
-  for (const StoredEvent& event : changes.events) {
-    if (refused.contains(event.job)) continue;
-    if (Status written = write_event(event); !written) return written.error();
-  }
+  if (Status written = write_changes(session_, changes, refused); !written) return written.error();
   for (const std::string& notice : changes.notices) {
     if (Status said = announce(notice); !said) return said.error();
   }
   if (Status committed = transaction.commit(); !committed) return committed.error();
   return std::vector<std::string>(refused.begin(), refused.end());
-}
-
-Result<bool> PostgresStore::write_job(const JobSave& save) {
-  const StoredJob& job = save.job;
-  const auto written = session_.query(
-      "INSERT INTO harpe_job AS j (id, state, revision, updated) "
-      "VALUES ($1, $2, $3::bigint, $4::double precision) "
-      "ON CONFLICT (id) DO UPDATE SET state = excluded.state, revision = excluded.revision, "
-      "updated = excluded.updated WHERE j.revision < excluded.revision OR "
-      "(j.revision = excluded.revision AND j.state = excluded.state)",
-      {job.id, job.state, job.revision, job.updated});
-  if (!written) return written.error();
-  if (written->changed() == 0) return false;
-  if (save.plans) {
-    const auto plans = session_.query(
-        "INSERT INTO harpe_plans (job, text) VALUES ($1, $2) "
-        "ON CONFLICT (job) DO UPDATE SET text = excluded.text",
-        {job.id, *save.plans});
-    if (!plans) return plans.error();
-  }
-  return true;
-}
-
-Status PostgresStore::write_event(const StoredEvent& event) {
-  const auto written = session_.query(
-      "INSERT INTO harpe_event (job, at, kind, text) "
-      "SELECT $1, $2::double precision, $3, $4 WHERE NOT EXISTS "
-      "(SELECT 1 FROM harpe_event WHERE job = $1 AND at = $2::double precision AND kind = $3 "
-      "AND text = $4)",
-      {event.job, event.at, event.kind, event.text});
-  if (!written) return written.error();
-  return ok_status();
 }
 
 Status PostgresStore::announce(const std::string& text) {
@@ -180,29 +144,49 @@ Status PostgresStore::announce(const std::string& text) {
   return ok_status();
 }
 
-StoredJob job_of(const PostgresRows& rows, int row) {
-  return {rows.text(row, 0), rows.text(row, 1), rows.integer(row, 2), rows.number(row, 3)};
-}
-
 Result<std::vector<StoredJob>> PostgresStore::jobs() {
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there.error();
-  const auto rows =
-      session_.query("SELECT id, state, revision, updated FROM harpe_job ORDER BY id");
-  if (!rows) return rows.error();
-  std::vector<StoredJob> found;
-  for (int i = 0; i < rows->size(); ++i) found.push_back(job_of(*rows, i));
-  return found;
+  return read_jobs(session_, nullptr);
 }
 
 Result<std::optional<StoredJob>> PostgresStore::job(const std::string& id) {
   if (Status checked = check_job_id(id); !checked) return checked.error();
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there.error();
-  const auto rows =
-      session_.query("SELECT id, state, revision, updated FROM harpe_job WHERE id = $1", {id});
-  if (!rows) return rows.error();
-  return rows->size() == 1 ? std::optional(job_of(*rows, 0)) : std::nullopt;
+  auto found = read_jobs(session_, &id);
+  if (!found) return found.error();
+  if (found->empty()) return std::optional<StoredJob>();
+  return std::optional(std::move(found->front()));
+}
+
+Result<std::map<std::string, std::string>> PostgresStore::parts(const std::string& id) {
+  if (Status checked = check_job_id(id); !checked) return checked.error();
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  return read_parts(session_, id);
+}
+
+Result<std::vector<JobSummary>> PostgresStore::summaries() {
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  return read_summaries(session_, nullptr);
+}
+
+Result<std::optional<JobSummary>> PostgresStore::summary(const std::string& id) {
+  if (Status checked = check_job_id(id); !checked) return checked.error();
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  auto found = read_summaries(session_, &id);
+  if (!found) return found.error();
+  if (found->empty()) return std::optional<JobSummary>();
+  return std::optional(std::move(found->front()));
+}
+
+Result<std::optional<ClockMark>> PostgresStore::clock() {
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  return read_clock(session_);
 }
 
 Result<std::optional<std::string>> PostgresStore::plans(const std::string& id) {
@@ -226,11 +210,7 @@ Status PostgresStore::remove(const std::string& id, std::optional<std::int64_t> 
     return Error::of(ErrorCode::kConflict,
                      "job " + id + " is another server's: remove it there, or claim it first");
   }
-  for (const char* statement :
-       {"DELETE FROM harpe_job WHERE id = $1", "DELETE FROM harpe_plans WHERE job = $1",
-        "DELETE FROM harpe_event WHERE job = $1", "DELETE FROM harpe_owner WHERE job = $1"}) {
-    if (const auto done = session_.query(statement, {id}); !done) return done.error();
-  }
+  if (Status removed = remove_job(session_, id); !removed) return removed;
   if (Status committed = transaction.commit(); !committed) return committed;
   claims_.forget(id);
   return ok_status();
@@ -261,23 +241,9 @@ Result<std::int64_t> PostgresStore::prune(const Retention& keep) {
   if (Status there = ready(); !there) return there.error();
   PostgresTransaction transaction(session_);
   if (Status begun = transaction.begin(); !begun) return begun.error();
-  const auto old =
-      session_.query("DELETE FROM harpe_event WHERE at < $1::double precision", {keep.since});
-  if (!old) return old.error();
-  std::int64_t total = old->changed();
-  const std::int64_t most = std::max<std::int64_t>(keep.most_per_job, 0);
-  const auto full = session_.query(
-      "SELECT job FROM harpe_event GROUP BY job HAVING count(*) > $1::bigint", {most});
-  if (!full) return full.error();
-  for (int i = 0; i < full->size(); ++i) {
-    const std::string job = full->text(i, 0);
-    const auto gone = session_.query(
-        "DELETE FROM harpe_event WHERE job = $1 AND sequence <= (SELECT sequence FROM harpe_event "
-        "WHERE job = $1 ORDER BY sequence DESC LIMIT 1 OFFSET $2::bigint)",
-        {job, most});
-    if (!gone) return gone.error();
-    total += gone->changed();
-  }
+  const std::string me = lease_ != nullptr ? lease_->member().server : std::string();
+  const Result<std::int64_t> total = prune_events(session_, keep, me);
+  if (!total) return total;
   if (Status committed = transaction.commit(); !committed) return committed.error();
   return total;
 }

@@ -116,6 +116,46 @@ TEST_F(Postgres, OnlyTheOwnerChangesAJobAndOnlyByItsLastClaim) {
   EXPECT_THAT(write_by(after->epoch, "from the dead"), ElementsAre("a"));
 }
 
+TEST_F(Postgres, PartsSummariesAndEventsAreTheOwnersToo) {
+  const auto first = server("http://first"), second = server("http://second");
+  const auto mine = *first->claim("a");
+  const JobSummary summary{"a", "first's", 5, 7};
+  const StoredEvent event{0, 1, "a", "kind", "text"};
+  EXPECT_THAT(*first->write({.jobs = {{.job = {"a", "first's", 1, 1},
+                                       .plans = std::nullopt,
+                                       .parts = {{"ranks 0", "first's"}},
+                                       .summary = summary}},
+                             .events = {event},
+                             .notices = {},
+                             .epochs = {{"a", mine->epoch}}}),
+              IsEmpty());
+  EXPECT_THAT(*second->write({.jobs = {{.job = {"a", "second's", 2, 1},
+                                        .plans = std::nullopt,
+                                        .parts = {{"ranks 0", "second's"}}}},
+                              .events = {},
+                              .notices = {}}),
+              ElementsAre("a"));
+  // That it has ended is said by its owner alone, and old events of it are the owner's to prune.
+  EXPECT_THAT(
+      *second->write({.jobs = {}, .events = {}, .notices = {}, .summaries = {{"a", "", 9, 9}}}),
+      ElementsAre("a"));
+  EXPECT_EQ(*second->prune({.since = 100}), 0);
+  EXPECT_EQ(*second->prune({.since = 0, .most_per_job = 0, .jobs = std::vector<std::string>{"a"}}),
+            0);
+  EXPECT_EQ(*first->summary("a"), summary);
+  EXPECT_EQ((*first->parts("a"))["ranks 0"], "first's");
+  EXPECT_EQ(*first->prune({.since = 100}), 1);
+  // By a claim that is over it says nothing any more either.
+  EXPECT_OK(first->release("a"));
+  EXPECT_TRUE(*first->claim("a"));
+  EXPECT_THAT(*first->write({.jobs = {},
+                             .events = {},
+                             .notices = {},
+                             .summaries = {{"a", "", 9, 9}},
+                             .epochs = {{"a", mine->epoch}}}),
+              ElementsAre("a"));
+}
+
 /// A server in a process of its own, which claims "a" and does what it is told by one letter.
 class ServerProcess {
  public:

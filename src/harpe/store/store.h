@@ -35,34 +35,60 @@ namespace harpe {
 /// One job. Ids have 1 to 255 bytes.
 struct StoredJob {
   std::string id;
-  std::string state;          ///< all that is needed to go on with it
+  std::string state;          ///< what changes all the time; see `JobSave`
   std::int64_t revision = 0;  ///< grows with every change; a save with an older one is refused
   double updated = 0;         ///< seconds since 1970
   friend bool operator==(const StoredJob&, const StoredJob&) = default;
 };
 
+/// What is known of a job without reading it: short, so that all of them can be read at once.
+struct JobSummary {
+  std::string job;
+  std::string text;             ///< empty: none was written yet
+  double heard = 0;             ///< when its ranks were last heard of, by the store's clock
+  std::optional<double> ended;  ///< when they ended in order, by the same clock; none: they did not
+  friend bool operator==(const JobSummary&, const JobSummary&) = default;
+};
+
 /// Something that happened to a job, or to the server itself (`job` empty).
 struct StoredEvent {
   std::int64_t sequence = 0;  ///< given by the store: grows, never used again
-  double at = 0;              ///< seconds since 1970
+  double at = 0;              ///< seconds since 1970, for people
   std::string job, kind, text;
+  std::optional<double> stored_at = {};  ///< by the store's clock, for `Retention`; none: `at`
   friend bool operator==(const StoredEvent&, const StoredEvent&) = default;
 };
 
-/// A job to save; `plans` is kept beside the state and left as it is where not given.
+/// A job to save. What is not given (plans, parts, the summary) is left as it is.
 struct JobSave {
   StoredJob job;
   std::optional<std::string> plans;
+  std::map<std::string, std::string> parts = {};  ///< by name: what changes seldom
+  std::optional<JobSummary> summary = {};         ///< its `job` is not looked at
+  /// Refused where the store does not have the job: it was removed, and stays so.
+  bool is_there = false;
+};
+
+/// The clock of the store: seconds that rise evenly and never fall, across restarts, whatever the
+/// clocks of machines do; and what the clocks of the machine said that wrote it.
+struct ClockMark {
+  double seconds = 0;
+  std::string boot;  ///< the machine's start that `boot_time` counts from
+  double boot_time = 0;
+  double wall = 0;  ///< since 1970
+  friend bool operator==(const ClockMark&, const ClockMark&) = default;
 };
 
 /// What is written in one transaction: all of it or nothing. Give many at once: a transaction costs
 /// one flush to the disk, however much is in it.
 struct StoreChanges {
   std::vector<JobSave> jobs;
-  std::vector<StoredEvent> events;   ///< `sequence` is ignored
-  std::vector<std::string> notices;  ///< announced once it is written, up to 7000 bytes each
-  /// By which claim (`JobClaim::epoch`) the jobs are changed, and events told of them; where one is
-  /// left out, by the last claim of this store.
+  std::vector<StoredEvent> events;         ///< `sequence` is ignored
+  std::vector<std::string> notices;        ///< announced once it is written, up to 7000 bytes each
+  std::vector<JobSummary> summaries = {};  ///< of jobs that are there; others are refused
+  std::optional<ClockMark> clock = {};     ///< kept unless the store has a later one
+  /// By which claim (`JobClaim::epoch`) the jobs are changed, and events and summaries told of
+  /// them; where one is left out, by the last claim of this store.
   std::map<std::string, std::int64_t> epochs = {};
 };
 
@@ -100,9 +126,11 @@ struct StoreNotice {
 
 /// Which events to keep.
 struct Retention {
-  double since = 0;                    ///< older ones go, seconds since 1970
+  double since = 0;                    ///< older ones go, by the store's clock
   std::int64_t most_per_job = 10'000;  ///< of each job (and of the server) only the newest
-  friend bool operator==(const Retention&, const Retention&) = default;
+  /// Whose events are counted for that; none: those of every job, which reads them all.
+  std::optional<std::vector<std::string>> jobs = {};
+  std::int64_t most_at_once = 1'000'000;  ///< that one call deletes for their age
 };
 
 struct StoreOptions {
@@ -144,6 +172,16 @@ class Store {
   /// What was last saved as plans of the job.
   virtual Result<std::optional<std::string>> plans(const std::string& id) = 0;
 
+  /// What was last saved as each part of the job, by name.
+  virtual Result<std::map<std::string, std::string>> parts(const std::string& id) = 0;
+
+  /// Of all jobs, by id. Reads nothing else of them.
+  virtual Result<std::vector<JobSummary>> summaries() = 0;
+  virtual Result<std::optional<JobSummary>> summary(const std::string& id) = 0;
+
+  /// The latest that was written; none: the store is new.
+  virtual Result<std::optional<ClockMark>> clock() = 0;
+
   /// The job, its plans, its events and its owner. Harmless where there is none; `kConflict` where
   /// another server owns it. \param epoch  of the claim by which; none: the last of this store
   virtual Status remove(const std::string& id,
@@ -153,7 +191,7 @@ class Store {
   virtual Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
                                                   int limit) = 0;
 
-  /// Deletes events that `keep` leaves out; how many.
+  /// Deletes events that `keep` leaves out, but of jobs that another server owns; how many.
   virtual Result<std::int64_t> prune(const Retention& keep) = 0;
 
   /// Makes this store the owner of a job; nothing where another server owns it. Each owner has a
@@ -190,6 +228,10 @@ class Store {
 
   /// Whether the database answers now.
   virtual Status check() = 0;
+
+  /// Reads everything that opening left out for taking long, to find damage. Other calls do not
+  /// wait for it. `kIo` names the damage.
+  virtual Status verify() = 0;
 
   /// What is open, without a password: "SQLite /var/lib/harpe/harpe.db".
   virtual std::string description() const = 0;

@@ -119,6 +119,40 @@ TEST_P(AnyStore, KeepsPlansUntilOthersAreSaved) {
   EXPECT_EQ(*store_->plans("a"), "plans of 3");
 }
 
+TEST_P(AnyStore, KeepsPartsSummariesAndTheClockAndResurrectsNothing) {
+  EXPECT_FALSE(store_->clock()->has_value());
+  const JobSummary summary{"a", "short", 5, std::nullopt};
+  EXPECT_THAT(*store_->write({.jobs = {{.job = {"a", "1", 1, 1},
+                                        .plans = std::nullopt,
+                                        .parts = {{"one", "1"}, {"two", "2"}},
+                                        .summary = summary}},
+                              .events = {},
+                              .notices = {},
+                              .clock = ClockMark{10, "boot", 3, 1000}}),
+              IsEmpty());
+  EXPECT_OK(store_->save({"b", "1", 1, 7}));
+  EXPECT_THAT(*store_->write(
+                  {.jobs = {{.job = {"a", "2", 2, 1},
+                             .plans = std::nullopt,
+                             .parts = {{"two", "3"}},
+                             .is_there = true},
+                            {.job = {"gone", "2", 2, 1}, .plans = std::nullopt, .is_there = true}},
+                   .events = {},
+                   .notices = {},
+                   .summaries = {{"gone", "", 1, 1}},
+                   .clock = ClockMark{9, "earlier", 3, 1000}}),
+              ElementsAre("gone"));
+  reopen();
+  EXPECT_EQ(*store_->parts("a"), (std::map<std::string, std::string>{{"one", "1"}, {"two", "3"}}));
+  EXPECT_THAT(*store_->summaries(), ElementsAre(summary, JobSummary{"b", "", 7, std::nullopt}));
+  EXPECT_FALSE((*store_->job("gone")).has_value());
+  EXPECT_FALSE((*store_->summary("gone")).has_value());
+  EXPECT_EQ(*store_->clock(), (ClockMark{10, "boot", 3, 1000}));
+  EXPECT_OK(store_->remove("a"));
+  EXPECT_THAT(*store_->parts("a"), IsEmpty());
+  EXPECT_THAT(*store_->summaries(), SizeIs(1));
+}
+
 TEST_P(AnyStore, WritesManyChangesOfWhichOldOnesAreLeftOut) {
   EXPECT_OK(store_->save({"b", "nine", 9, 1}, "plans of nine"));
   StoreChanges changes;
