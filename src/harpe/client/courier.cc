@@ -114,7 +114,7 @@ void Courier::run() {
 bool Courier::is_done(Instant now) {
   const std::lock_guard lock(mutex_);
   if (!stopping_) return false;
-  session_.end();
+  if (ended_.empty()) session_.end();  // behind all that is to be reported
   const bool sent = ended_.empty() && session_.waiting() == 0 && session_.ended();
   return sent || !session_.registered() || now >= give_up_;
 }

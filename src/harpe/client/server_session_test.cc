@@ -472,6 +472,17 @@ TEST_F(Session, SaysThatTrainingHasEndedOnceAndBehindAllReports) {
   EXPECT_EQ(sent(), "");
 }
 
+TEST_F(Session, OneThatHasEndedTakesNoPlaceAgainHoweverLongItStays) {
+  run_to_running();
+  session_->end();
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/end");
+  answer(200, R"({"ended": true})");
+  for (int i = 0; i < 100; ++i) {
+    pass(1);
+    EXPECT_EQ(sent(), "");
+  }
+}
+
 TEST_F(Session, AServerThatDoesNotKnowTheJobIsToldNoEnd) {
   run_to_running();
   session_->end();
