@@ -73,9 +73,9 @@ void JobPlanner::start_first(const Waiting& waiting) {
   // The worker has its own copy: the job goes on living on the loop's thread.
   characterizers_.run(waiting.job->id, [this, waiting, spec = waiting.job->job.spec(),
                                         request = waiting.job->job.characterize_request()] {
-    const auto& [job, work] = waiting;
+    const std::shared_ptr<HostedJob::Work> work = waiting.work;
     auto first = std::make_shared<Characterized>(characterize_job(
-        spec, request, job->id, work->fraction, [work = work] { return work->wanted.load(); }));
+        spec, request, waiting.job->id, work->fraction, [work] { return work->wanted.load(); }));
     work_.post([this, waiting, first] {
       --(waiting.work->large ? large_running_ : small_running_);
       waiting.work->running = false;
@@ -120,10 +120,10 @@ void JobPlanner::search(const Waiting& waiting, std::optional<Frontier> frontier
       waiting.job->id,
       [this, waiting, frontier = std::move(frontier), spec = waiting.job->job.spec(),
        first = waiting.job->job.shared_plans(), request = waiting.job->job.characterize_request()] {
-        const auto& [job, work] = waiting;
-        const auto wanted = [work = work] { return work->wanted.load(); };
+        const std::shared_ptr<HostedJob::Work> work = waiting.work;
+        const auto wanted = [work] { return work->wanted.load(); };
         auto better = std::make_shared<const Characterized>(
-            better_plans(spec, request, job->id, frontier, *first, work->fraction, wanted));
+            better_plans(spec, request, waiting.job->id, frontier, *first, work->fraction, wanted));
         work_.post([this, waiting, better] {
           searching_ = false;
           waiting.work->running = false;
