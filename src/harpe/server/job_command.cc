@@ -1,4 +1,4 @@
-// Which jobs a server may command, and those that it has to let go.
+// Which jobs a server has and may command, and those that it has to let go.
 
 #include <utility>
 
@@ -12,6 +12,23 @@ Error moved() {
 }
 
 }  // namespace
+
+bool JobRegistry::take_up(JobSummary summary, const JobClaim& claim) {
+  if (const JobClaim* const before = claim_of(summary.job)) {
+    if (*before == claim) return false;
+    let_go(summary.job);
+  }
+  if (summary.text.empty()) unsummarised_.push_back(summary.job);
+  std::string id = summary.job;
+  stored_.emplace(std::move(id), Stored{.summary = std::move(summary), .claim = claim});
+  return true;
+}
+
+const JobClaim* JobRegistry::claim_of(const std::string& id) const {
+  if (const auto job = jobs_.find(id); job != jobs_.end()) return &job->second->claim;
+  const auto stored = stored_.find(id);
+  return stored == stored_.end() ? nullptr : &stored->second.claim;
+}
 
 bool JobRegistry::commands(const JobClaim& claim) const {
   if (store_ == nullptr) return true;

@@ -89,23 +89,6 @@ Status JobRegistry::restore() {
   return ok_status();
 }
 
-bool JobRegistry::take_up(JobSummary summary, const JobClaim& claim) {
-  if (const JobClaim* const before = claim_of(summary.job)) {
-    if (*before == claim) return false;
-    let_go(summary.job);
-  }
-  if (summary.text.empty()) unsummarised_.push_back(summary.job);
-  std::string id = summary.job;
-  stored_.emplace(std::move(id), Stored{.summary = std::move(summary), .claim = claim});
-  return true;
-}
-
-const JobClaim* JobRegistry::claim_of(const std::string& id) const {
-  if (const auto job = jobs_.find(id); job != jobs_.end()) return &job->second->claim;
-  const auto stored = stored_.find(id);
-  return stored == stored_.end() ? nullptr : &stored->second.claim;
-}
-
 void JobRegistry::add(const JobPtr& job) {
   job->told_phase = job->job.phase();
   job->used = clock_.now();
