@@ -88,6 +88,9 @@ TEST(Starts, AJobMadeAnewIsAnotherLifeWhoseVersionsBeginAgain) {
   const TestServer server;
   begin(server, "j");
   ASSERT_TRUE(eventually([&] { return planned(server, "j"); }));
+  // More changes than the next life has by itself, however soon its plans are there.
+  for (const char* wish : {R"({"slowdown": 0.3})", R"({"slowdown": 0})", R"({"slowdown": 0.3})"})
+    EXPECT_EQ(server.ask("PUT", "/v1/jobs/j/wish", wish).status, 200);
   const json before = server.ask("GET", "/v1/jobs/j/orders").json();
   EXPECT_EQ(server.ask("DELETE", "/v1/jobs/j").status, 200);
   begin(server, "j");
