@@ -84,10 +84,10 @@ Result<const RankOrders*> LoadJob::orders(std::string_view text, int stage) {
   std::string key = std::to_string(stage) + std::string(text);
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second.get();
-  Result<std::vector<StageOrders>> read = parse_orders(text);
+  Result<RankAnswer> read = parse_rank_answer(text);
   if (!read) return read.error();
   auto orders = std::make_unique<RankOrders>();
-  orders->orders = *std::move(read);
+  orders->orders = std::move(read->orders);
   std::ranges::sort(orders->orders, {}, &StageOrders::version);
   for (const StageOrders& one : orders->orders) orders->work.push_back(work(stage, one.clocks));
   return known_.emplace(std::move(key), std::move(orders)).first->second.get();

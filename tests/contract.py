@@ -25,8 +25,10 @@ def as_json_schema(schema):
     schema = {name: as_json_schema(value) for name, value in schema.items()}
     if schema.pop("nullable", False):
         schema["type"] = [schema["type"], "null"]
-    if isinstance(schema.get("properties"), dict):
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
         schema.setdefault("additionalProperties", False)
+    if schema.pop("exclusiveMinimum", False) is True:
+        schema["exclusiveMinimum"] = schema.pop("minimum")
     return schema
 
 

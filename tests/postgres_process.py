@@ -3,10 +3,13 @@
 import os
 import pathlib
 import pwd
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 
@@ -75,3 +78,73 @@ class Postgres:
     def remove(self):
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Network:
+    """Between a server and the database, by a Unix socket of its own. Cut, it lets nothing through and ends nothing, as
+    a network does that lost its way; healed, what was on its way arrives."""
+
+    def __init__(self, postgres):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="harpe-network-"))
+        self.target = str(postgres.directory / ".s.PGSQL.5432")
+        self.listening = socket.socket(socket.AF_UNIX)
+        self.listening.bind(str(self.directory / ".s.PGSQL.5432"))
+        self.listening.listen(20)
+        self.peer = {}  # socket -> the one at its other end
+        self.through = threading.Event()
+        self.through.set()
+        self.ending = False
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    @property
+    def url(self):
+        return f"postgresql://harpe@/postgres?host={self.directory}"
+
+    def cut(self):
+        self.through.clear()
+
+    def heal(self):
+        self.through.set()
+
+    def remove(self):
+        self.ending = True
+        self.heal()
+        self.thread.join(10)
+        for one in (self.listening, *self.peer):
+            one.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def run(self):
+        while not self.ending:
+            if not self.through.wait(0.05):
+                continue
+            for ready in select.select([self.listening, *self.peer], [], [], 0.02)[0]:
+                if not self.through.is_set():
+                    break
+                if ready is self.listening:
+                    self.connect(self.listening.accept()[0])
+                elif ready in self.peer:
+                    self.carry(ready)
+
+    def connect(self, client):
+        server = socket.socket(socket.AF_UNIX)
+        try:
+            server.connect(self.target)
+        except OSError:
+            client.close()
+            server.close()
+            return
+        self.peer[client], self.peer[server] = server, client
+
+    def carry(self, source):
+        other = self.peer[source]
+        try:
+            data = source.recv(65536)
+            if data:
+                return other.sendall(data)
+        except OSError:
+            pass
+        for one in (source, other):
+            del self.peer[one]
+            one.close()

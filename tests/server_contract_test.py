@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Requests that docs/openapi.yaml makes Schemathesis think of, right and wrong ones, to a real `harpe serve`:
-no answer is one that the document does not promise. Usage: server_contract_test.py HARPE"""
+no answer is one that the document does not promise, what the document rules out is refused, and what it allows is
+taken, unless it does not fit the job. Usage: server_contract_test.py HARPE"""
 
 import pathlib
 import subprocess
@@ -17,6 +18,14 @@ CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conform
           "ensure_resource_availability")
 # Answers to these come when something happens.
 WAITING = ("getEvents", "zeusSchedule")
+
+# 422: the form is right, but it does not fit the job.
+RUNNING_JOB = """
+[parameters]
+"path.job" = "j"
+[checks.positive_data_acceptance]
+expected-statuses = ["2xx", 401, 403, 404, 409, 422, 429, "5xx"]
+"""
 
 
 class Promises(ServerTest):
@@ -43,10 +52,24 @@ class Promises(ServerTest):
         self.begin()
         self.wait_for_phase("running")
         # Where a parameter is given, one that should be wrong is not.
-        self.ask_everything('[parameters]\n"path.job" = "j"\n', *self.without("deleteJob"),
-                            "--phases", "examples,coverage,fuzzing")
+        self.ask_everything(RUNNING_JOB, *self.without("deleteJob", "putJob"), "--phases", "examples,coverage,fuzzing",
+                            more_checks=["positive_data_acceptance"])
         # Its ranks' clocks may be others' by now, who have shown that theirs is a newer run; it goes on.
-        self.assertIn(self.good("GET", "/v1/jobs/j")["phase"], ("running", "straggling", "characterizing"))
+        self.assertEqual(self.good("GET", "/v1/jobs/j")["activity"], "active")
+
+    def test_a_specification_is_refused_where_the_document_rules_it_out(self):
+        """And else by more than a schema can say."""
+        self.start()
+        specification = server_process.CONTRACT.validator({"$ref": "#/components/schemas/Specification"})
+        good = server_process.specification()
+        for spec in (good, {**good, "schedule": {"ranks": [[{"op": "forward", "stage": 0, "mb": 0}]]}}):
+            self.assertTrue(specification.is_valid(spec), spec)
+        self.assertEqual(self.ask("PUT", "/v1/jobs/good", good).status, 201)
+        for wrong in ({"micro_batches": None}, {"profile": ""}, {"wish": {"power_cap_w": 2e12}}, {"stages": 4097},
+                      {"wish": {"slowdown": 0, "deadline_s": 1}}, {"data": 0}, {"no": "such"}):
+            spec = {name: value for name, value in {**good, **wrong}.items() if value is not None}
+            self.assertFalse(specification.is_valid(spec), wrong)
+            self.assertEqual(self.ask("PUT", "/v1/jobs/wrong", spec).status, 400, wrong)
 
 
 if __name__ == "__main__":

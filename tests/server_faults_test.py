@@ -59,6 +59,8 @@ class Training:
 class Outage:
     """What holds for any store. Tests say how it goes, in `take_store` and `give_store_back`."""
 
+    shared = False  # with other servers, which may command its jobs when its lease is over
+
     def refused_by_store(self, method, path, body=None):
         answer = self.ask(method, path, body)
         self.assertEqual(answer.status, 503, answer.body)
@@ -82,10 +84,13 @@ class Outage:
         self.refused_by_store("PUT", "/v1/jobs/k", specification())
         self.refused_by_store("POST", "/v1/jobs/k/ranks", {"stage": 0, "session": "s00", "clocks_mhz": CLOCKS})
         self.refused_by_store("DELETE", "/v1/jobs/gone")
-        self.assertEqual(self.ask("GET", "/v1/jobs/gone").status, 200)
-        training.goes_on(20)
-        during = self.good("GET", "/v1/jobs/j")
-        self.assertEqual(during["phase"], "straggling")
+        if self.shared:
+            self.wait_for(lambda: self.ask("GET", "/v1/jobs/gone").status == 503)
+            self.wait_for(lambda: training.refused)
+        else:
+            self.assertEqual(self.ask("GET", "/v1/jobs/gone").status, 200)
+            training.goes_on(20)
+            self.assertEqual(self.good("GET", "/v1/jobs/j")["phase"], "straggling")
         self.assertRegex(self.ask("GET", "/metrics").body.decode(), r"(?m)^harpe_server_save_failures_total [1-9]")
 
         self.give_store_back()
@@ -96,7 +101,7 @@ class Outage:
         self.good("PUT", "/v1/jobs/j/wish", {"slowdown": 0.02})
         training.goes_on(3)
         training.end()
-        self.assertEqual(training.refused, [])
+        self.assertEqual([one for one in training.refused if not self.shared or one[0] != 503], [])
         self.assertLess(training.slowest, LONGEST_ANSWER_S)
         before = self.good("GET", "/v1/jobs/j")
         self.kill()
@@ -114,6 +119,8 @@ class Outage:
 
 
 class DatabaseAway(Outage, ServerTest):
+    shared = True
+
     def setUp(self):
         super().setUp()
         self.postgres = postgres_process.Postgres()

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import pathlib
 import ssl
 import subprocess
@@ -44,6 +45,7 @@ class Answer:
 
 class ServerTest(unittest.TestCase):
     harpe = None  # set by the script that runs the tests
+    slow = bool(os.environ.get("HARPE_SANITIZE"))  # what a build with sanitizers takes its time for
     trust = None  # certificate of a server that speaks TLS
 
     def setUp(self):
@@ -53,9 +55,9 @@ class ServerTest(unittest.TestCase):
         self.store = f"sqlite:{self.folder}/harpe.db"
         self.server = None
 
-    def start(self, *options, **how):
+    def start(self, *options, tcp="127.0.0.1:0", **how):
         self.server = subprocess.Popen(
-            [self.harpe, "serve", "--tcp", "127.0.0.1:0", "--store", self.store, "--log", self.folder / "log", *options],
+            [self.harpe, "serve", "--tcp", tcp, "--store", self.store, "--log", self.folder / "log", *options],
             stderr=subprocess.PIPE, text=True, **how)
         self.addCleanup(self.stop)
         said = ""

@@ -11,11 +11,17 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 import server_process
-from postgres_process import Postgres
+from postgres_process import Network, Postgres
 from server_process import CLOCKS, ServerTest, specification
+from training_ranks import Training
+
+# Leases that tests can wait for.
+LEASE_S = 1.5
+BRIEF = ("--test-lease", f"{LEASE_S}s")
 
 
 class Node(ServerTest):
@@ -45,11 +51,19 @@ class SeveralServers(unittest.TestCase):
         self.addCleanup(self.postgres.remove)
         self.postgres.start()
 
-    def node(self, *options):
-        node = Node(self.postgres.url)
+    def node(self, *options, store=None):
+        node = Node(store or self.postgres.url)
         self.addCleanup(node.doCleanups)
         node.start(*options)
         return node
+
+    def owner(self, job):
+        """The URL of the server that owns a job, whether it is there or not."""
+        return self.postgres.execute(
+            f"SELECT s.url FROM harpe_owner o JOIN harpe_server s USING (server) WHERE o.job = '{job}'")
+
+    def moves_from(self, node, job="j"):
+        node.wait_for(lambda: self.owner(job) not in ("", "http://" + node.address))
 
     def rank(self, node, data, stage, session="s", job="j"):
         return node.ask("POST", f"/v1/jobs/{job}/ranks", {"data": data, "stage": stage, "clocks_mhz": CLOCKS,
@@ -98,8 +112,8 @@ class SeveralServers(unittest.TestCase):
         for node in (a, b, c):
             self.assertEqual(node.jobs(), ["j", "k"])
         # Errors are those of the job's own server.
-        self.assertEqual(self.rank(b, 9, 0).status, 400)
-        self.assertEqual(b.ask("PUT", "/v1/jobs/j", specification(micro_batches=8)).status, 409)
+        self.assertEqual(self.rank(b, 9, 0).status, 422)
+        self.assertEqual(b.ask("PUT", "/v1/jobs/j", specification(micro_batches=8)).status, 202)
         self.assertEqual(b.ask("PATCH", "/v1/jobs/j").status, 405)
         # Deleted at one, gone at all, and free for another.
         c.good("DELETE", "/v1/jobs/j")
@@ -158,6 +172,51 @@ class SeveralServers(unittest.TestCase):
         self.assertIn("now deleted", watch.stdout.read())
         self.assertEqual(watch.wait(60), 0)
 
+    def test_idle_jobs_stay_with_their_server_and_move_with_the_others(self):
+        idle = ("--idle-after", "1s", "--end-after", "1h", *BRIEF)
+        a, b = self.node(*idle), self.node(*idle)
+        a.begin(data=2)
+        a.wait_for_phase("running")
+        before = a.good("GET", "/v1/jobs/j")
+        epoch = self.postgres.execute("SELECT epoch FROM harpe_owner")
+        a.wait_for(lambda: a.good("GET", "/health")["jobs_in_memory"] == 0)
+        # It is this server's all the time: another one does not take it up.
+        self.assertEqual(self.owner("j"), "http://" + a.address)
+        seen = b.good("GET", "/v1/jobs/j")
+        self.assertEqual((seen["activity"], seen["epoch"]), ("idle", before["epoch"]))
+        for node in (a, b):
+            self.assertEqual([job["activity"] for job in node.good("GET", "/v1/jobs")["jobs"]], ["idle"])
+        a.wait_for(lambda: a.good("GET", "/health")["jobs_in_memory"] == 0)
+        self.assertEqual(self.postgres.execute("SELECT epoch FROM harpe_owner"), epoch)
+        # Its server hangs for longer than its lease: what was not in memory moves, too.
+        a.server.send_signal(signal.SIGSTOP)
+        self.moves_from(a)
+        self.report(b, 5)
+        after = b.good("GET", "/v1/jobs/j")
+        self.assertEqual((after["phase"], after["incarnation"]), (before["phase"], before["incarnation"]))
+        self.assertGreater(after["epoch"], before["epoch"])
+        b.good("DELETE", "/v1/jobs/j")
+        a.server.send_signal(signal.SIGCONT)
+        a.wait_for(lambda: a.ask("GET", "/v1/jobs/j").status == 404)
+        self.assertEqual(a.jobs() + b.jobs(), [])
+        self.assertEqual(self.postgres.execute("SELECT (SELECT count(*) FROM harpe_job) + (SELECT count(*) FROM harpe_part) + "
+                                               "(SELECT count(*) FROM harpe_summary)"), "0")
+
+    def test_lists_of_several_servers_come_in_pages(self):
+        a, b = self.node(), self.node()
+        jobs = [f"j{number}" for number in range(7)]
+        for number, job in enumerate(jobs):
+            (a, b)[number % 3 == 0].good("PUT", f"/v1/jobs/{job}", specification())
+        for limit in (1, 2, 3, 7):
+            listed, after = [], ""
+            while after is not None:
+                page = b.good("GET", f"/v1/jobs?limit={limit}&after={after}")
+                self.assertLessEqual(len(page["jobs"]), limit)
+                listed += [job["id"] for job in page["jobs"]]
+                after = page.get("next")
+            self.assertEqual(listed, jobs, limit)
+        self.assertEqual(a.ask("GET", "/v1/jobs?limit=0").status, 400)
+
     def test_jobs_nobody_asks_for_move_too(self):
         a, b = self.node(), self.node()
         for number in range(5):
@@ -199,7 +258,7 @@ class SeveralServers(unittest.TestCase):
         try:
             for kill in range(3):
                 nodes[0].wait_for(lambda: len(answered) > 40 * (kill + 1) or failed)
-                owner = self.postgres.execute("SELECT url FROM harpe_owner WHERE job = 'j'")
+                owner = self.owner("j")
                 at = next((i for i, node in enumerate(nodes) if node.address in owner), 0)
                 nodes[at].kill()
                 nodes[at] = self.node("--requests-per-second", "0")
@@ -209,25 +268,146 @@ class SeveralServers(unittest.TestCase):
             done.set()
         self.assertEqual(failed, [])
         self.assertEqual(len(answered), 240)
-        for data, stage in answered:
+        self.assertEqual(nodes[1].good("GET", "/v1/jobs/j")["ranks_registered"], 240)
+        for data, stage in random.sample(answered, 100):  # more than half would take over
             other = self.rank(nodes[1], data, stage, "other")
             self.assertEqual(other.status, 409, (data, stage))
 
-    def test_a_server_that_hung_and_lost_a_job_changes_nothing_when_it_wakes(self):
-        a, b = self.node(), self.node()
+    def test_a_server_that_hung_and_lost_a_job_lets_it_go_when_it_wakes(self):
+        a, b = self.node(*BRIEF), self.node(*BRIEF)
         a.begin()
         a.wait_for_phase("running")
+        listening = http.client.HTTPConnection(b.address, timeout=60)
+        listening.request("GET", "/v1/jobs/j/events?data=0&stage=0")
+        events = listening.getresponse()
+        epoch = b.good("GET", "/v1/jobs/j")["epoch"]
         a.server.send_signal(signal.SIGSTOP)
-        # Its machine is gone, as far as the database can tell.
-        backend = self.postgres.execute("SELECT backend FROM harpe_owner WHERE job = 'j'")
-        self.postgres.execute(f"SELECT pg_terminate_backend({backend})")
+        self.moves_from(a)
         b.good("PUT", "/v1/jobs/j/wish", {"slowdown": 0.04})
+        # Who listened through another to the one that hangs is let go, too.
+        self.assertNotIn(b"deleted", events.read())
+        listening.close()
         a.server.send_signal(signal.SIGCONT)
-        # It believes that it has the job, until it wants to change it.
-        a.ask("PUT", "/v1/jobs/j/stragglers/0", {"factor": 1.5})
-        a.wait_for(lambda: a.good("GET", "/v1/jobs/j")["wish"] == b.good("GET", "/v1/jobs/j")["wish"])
-        self.assertEqual(b.good("GET", "/v1/jobs/j")["stragglers"], [])
-        self.assertIn("another server", a.log())
+        # The first that it says is not its own.
+        self.assertEqual(a.ask("PUT", "/v1/jobs/j/stragglers/0", {"factor": 1.5}).status, 200)
+        for node in (a, b):
+            status = node.good("GET", "/v1/jobs/j")
+            self.assertEqual([one["pipeline"] for one in status["stragglers"]], [0])
+            self.assertEqual(status["wish"], {"slowdown": 0.04})
+            self.assertEqual(status["epoch"], epoch + 1)
+        a.wait_for(lambda: "is let go" in a.log())
+
+    def test_a_server_that_is_started_again_answers_within_a_second(self):
+        a = self.node()  # with a lease of 10 s
+        a.begin()
+        a.wait_for_phase("running")
+        epoch = a.good("GET", "/v1/jobs/j")["epoch"]
+        a.kill()
+        begin = time.monotonic()
+        a.start(tcp=a.address)
+        status = a.good("GET", "/v1/jobs/j")
+        took = time.monotonic() - begin
+        self.assertEqual(status["phase"], "running")
+        self.assertEqual(status["epoch"], epoch + 1)
+        self.assertLess(took, 5 if a.slow else 1)
+
+    def test_a_database_that_is_started_again_costs_no_job(self):
+        a, b = self.node(), self.node()
+        for number in range(3):
+            a.good("PUT", f"/v1/jobs/a{number}", specification())
+            b.good("PUT", f"/v1/jobs/b{number}", specification())
+        owners = "SELECT job, server, epoch FROM harpe_owner ORDER BY job"
+        before = self.postgres.execute(owners)
+        self.postgres.stop()
+        self.postgres.start()
+        for node, other in ((a, "b"), (b, "a")):
+            for number in range(3):
+                node.good("GET", f"/v1/jobs/{other}{number}")
+        self.assertEqual(self.postgres.execute(owners), before)
+
+    def test_one_server_commands_whatever_is_stopped_cut_off_or_killed(self):
+        """The same ranks through all of it: see what is asserted at the end."""
+        networks = [Network(self.postgres) for _ in range(2)]
+        for network in networks:
+            self.addCleanup(network.remove)
+        nodes = [self.node(*BRIEF, store=network.url) for network in networks]
+        a, b = nodes
+        spec = specification(data=2, plans=20)
+        with Training("j", spec, [node.address for node in nodes]) as training:
+            a.wait_for(lambda: b.ask("GET", "/v1/jobs/j").status == 200)
+            a.wait_for_phase("running")
+            changes = 1
+
+            def owner():
+                """The server that has the job, and the other one: their numbers."""
+                at = int(b.address in self.owner("j"))
+                return at, 1 - at
+
+            def trains(iterations=20):
+                end = training.now() + iterations
+                a.wait_for(lambda: training.now() > end)
+
+            def declare(node, factor):
+                """To one server; all ranks know it, or a newer word, some iterations later: but for those of which
+                the answer says that they may not."""
+                answer = node.good("PUT", "/v1/jobs/j/stragglers/1", {"factor": factor})
+                trains()
+                known = [rank.known() for rank in training.ranks]
+                told = node.good("GET", "/v1/jobs/j")["epoch"], answer["version"]
+                self.assertLessEqual(sum(one < told for one in known), answer["ranks_unheard"], (told, known))
+                status = node.good("GET", "/v1/jobs/j")
+                self.assertEqual([one["factor"] for one in status["stragglers"]], [factor])
+
+            trains()
+            # The owner hangs for longer than its lease.
+            hangs = nodes[owner()[0]]
+            hangs.server.send_signal(signal.SIGSTOP)
+            self.moves_from(hangs)
+            changes += 1
+            trains()
+            hangs.server.send_signal(signal.SIGCONT)
+            declare(hangs, 1.2)
+            # The database is started again.
+            self.postgres.stop()
+            time.sleep(0.3)
+            self.postgres.start()
+            trains()
+            declare(b, 1.3)
+            changes += 1  # it may have taken too long
+            # The owner is cut off from the database, but not from its ranks.
+            at, other = owner()
+            cut_off = nodes[at]
+            networks[at].cut()
+            self.moves_from(cut_off)
+            changes += 1
+            trains()
+            declare(nodes[other], 1.4)
+            # It cannot know who has the job, and hands nothing on.
+            answer = cut_off.ask("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.9})
+            self.assertEqual(answer.status, 503)
+            networks[at].heal()
+            cut_off.wait_for(lambda: cut_off.ask("GET", "/v1/jobs/j").status == 200)
+            declare(cut_off, 1.5)
+            # The owner is killed.
+            at, other = owner()
+            nodes[at].kill()
+            self.moves_from(nodes[at])
+            changes += 1
+            alive = nodes[other]
+            for rank in training.ranks:
+                rank.address = alive.address  # as whatever stands before the servers would
+            trains()
+            declare(alive, 1.6)
+        print(training.summary(), flush=True)
+        self.assertEqual(training.two_commanders(), [])
+        epochs = training.commanders()
+        self.assertEqual(epochs, sorted(epochs))
+        self.assertGreaterEqual(len(epochs), 4)
+        # Orders take a moment to all ranks: some iterations for every change. Ranks whose server hangs or is cut off keep
+        # theirs until their patience ends, and no longer.
+        declared, patience = 5, int(2 * training.patience_s / training.iteration_s)
+        self.assertLessEqual(len(training.mixed()), 4 * (changes + declared) + patience, training.summary())
+        self.assertGreater(len(training.iterations), 150)
 
     def test_what_cannot_be_reached_is_said(self):
         a, b = self.node(), self.node("--peer-url", "http://127.0.0.1:9")
@@ -270,18 +450,15 @@ class SeveralServers(unittest.TestCase):
         self.assertEqual(c.good("GET", "/v1/jobs/planned")["reports"], 1)
 
     def test_a_schedule_that_is_waited_for_moves_with_its_job(self):
-        a, b = self.node(), self.node()
+        a, b = self.node(*BRIEF), self.node(*BRIEF)
         a.good("PUT", "/v1/jobs/planned", specification())
         job = self.train_with_zeus("planned", a, a, a)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             waiting = pool.submit(a.good, "GET", f"/schedule/{job}?rank=0")
             a.wait_for(lambda: a.unanswered() == 1)
             a.server.send_signal(signal.SIGSTOP)
-            backend = self.postgres.execute("SELECT backend FROM harpe_owner WHERE job = 'planned'")
-            self.postgres.execute(f"SELECT pg_terminate_backend({backend})")
-            b.good("PUT", "/v1/jobs/planned/wish", {"slowdown": 0.04})
+            self.moves_from(a, "planned")
             a.server.send_signal(signal.SIGCONT)
-            a.ask("PUT", "/v1/jobs/planned/stragglers/0", {"factor": 1.5})  # it learns that the job has moved
             other = pool.submit(b.good, "GET", f"/schedule/{job}?rank=1")
             self.assertEqual([waiting.result(60)["rank"], other.result(60)["rank"]], [0, 1])
 

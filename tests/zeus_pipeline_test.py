@@ -28,8 +28,19 @@ RANK = textwrap.dedent("""
     def clock(handle):
         return pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)
 
+    def late(ask):
+        # Asks for the schedule once it may.
+        def wait(self):
+            while not os.path.exists(os.environ["HARPE_TEST_ASK"]):
+                time.sleep(0.01)
+            return ask(self)
+        return wait
+
     def main():
         rank = int(os.environ["RANK"])
+        if rank == 1 and os.environ.get("HARPE_TEST_ASK"):
+            PipelineFrequencyOptimizer._get_frequency_schedule = late(
+                PipelineFrequencyOptimizer._get_frequency_schedule)
         pynvml.nvmlInit()
         handle = pynvml.nvmlDeviceGetHandleByIndex(rank)
         optimizer = PipelineFrequencyOptimizer(
@@ -58,17 +69,22 @@ RANK = textwrap.dedent("""
 class ZeusPipeline(ServerTest):
     def train(self, metadata):
         """Both ranks; what they were told and which clocks their GPUs had."""
+        return self.finish(self.launch(metadata))
+
+    def launch(self, metadata, **variables):
         simulation = self.folder / "simulation.toml"
         simulation.write_text(f'state_file = "{self.folder}/state"\n[[gpu]]\nmodel = "a40"\ncount = 2\n')
         script = self.folder / "rank.py"
         script.write_text(RANK)
         broadcast = self.folder / f"broadcast{self.trainings}"
         self.trainings += 1
-        environment = {**os.environ, "LD_LIBRARY_PATH": str(LIBRARY), "HARPE_SIMULATION": str(simulation),
+        environment = {**os.environ, **variables, "LD_LIBRARY_PATH": str(LIBRARY), "HARPE_SIMULATION": str(simulation),
                        "PYTHONPATH": f"{STAND_IN}:{LIBRARY}", "HARPE_TEST_BROADCAST": str(broadcast)}
-        ranks = [subprocess.Popen([PYTHON, script, f"http://{self.address}", metadata], text=True,
-                                  env={**environment, "RANK": str(rank)},
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
+        return [subprocess.Popen([PYTHON, script, f"http://{self.address}", metadata], text=True,
+                                 env={**environment, "RANK": str(rank)},
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
+
+    def finish(self, ranks):
         told = []
         for rank in ranks:
             out, err = rank.communicate(timeout=240)
@@ -111,6 +127,31 @@ class ZeusPipeline(ServerTest):
         [job] = self.good("GET", "/v1/jobs")["jobs"]
         self.assertRegex(job["id"], r"^\d{4}(-\d\d){5}\+dp1\+pp2\+tp1\+PointSolution$")
         self.check(told)
+
+    def unanswered(self):
+        """Requests that wait for their answer, but for this one."""
+        counts = [line.rsplit(" ", 1) for line in self.ask("GET", "/metrics").body.decode().splitlines()]
+        asked = sum(float(count) for name, count in counts if name == "harpe_server_http_requests_total")
+        return asked - sum(float(count) for name, count in counts if "http_answers_total{" in name) - 1
+
+    def test_no_rank_hangs_where_the_server_is_killed_while_they_wait(self):
+        self.start()
+        self.good("PUT", "/v1/jobs/gpt3", server_process.specification())
+        may_ask = self.folder / "may ask"
+        ranks = self.launch("gpt3", HARPE_TEST_ASK=str(may_ask))
+        self.wait_for(lambda: self.good("GET", "/v1/jobs/gpt3")["ranks_registered"] == 2)
+        self.wait_for(lambda: self.unanswered() == 1)
+        self.kill()
+        # The one that waited ends, and will never ask again.
+        self.assertNotEqual(ranks[0].wait(60), 0)
+        self.start("--test-schedule-patience", "1s", tcp=self.address)
+        may_ask.touch()
+        told = self.finish(ranks)
+        self.assertIn("RemoteProtocolError", told[0])
+        self.assertIn("503", told[1])
+        self.assertIn("other ranks have not asked for their schedule for 1 s: 0.", told[1])
+        # Started again, it trains.
+        self.check(self.train("gpt3"))
 
     def test_without_either_the_client_is_told_what_to_give(self):
         self.start()

@@ -161,9 +161,9 @@ _FORWARD, _BACKWARD = KINDS["forward"], KINDS["backward"]
 def start(**options: Any) -> Client:
     """Begins, with what is given, and Harpe's and the launcher's variables for the rest.
 
-    Of the rank: ``server``, ``token``, ``ca_file``, ``job``, ``run``, ``place`` (data, stage,
-    tensor), ``clock_socket``, ``gpu``, ``lease_s``, ``patience_s``, ``look_ahead_s``. Of the job,
-    the same on all ranks: ``schedule``, ``stages``, ``micro_batches``, ``chunks``, ``data``,
+    Of the rank: ``server``, ``token`` or ``token_file``, ``ca_file``, ``job``, ``run``,
+    ``take_over``, ``place`` (data, stage, tensor), ``clock_socket``, ``gpu``, ``lease_s``,
+    ``patience_s``, ``look_ahead_s``. Of the job, the same on all ranks: ``schedule``, ``stages``, ``micro_batches``, ``chunks``, ``data``,
     ``tensor``, ``wish``, ``profiling`` and the others of docs/python.md.
 
     Waits for neither server nor agent. Without a server (``HARPE_SERVER``) the client does nothing.

@@ -14,9 +14,11 @@ __all__ = ["CLIENT_OPTIONS", "SPEC_FIELDS", "client_options"]
 CLIENT_OPTIONS = (
     "server",
     "token",
+    "token_file",
     "ca_file",
     "job",
     "run",
+    "take_over",
     "place",
     "clock_socket",
     "gpu",
@@ -58,15 +60,18 @@ def launched_job(environment: Mapping[str, str]) -> str | None:
 
 
 def launched_run(environment: Mapping[str, str]) -> str | None:
-    """What tells one start of training from the next after a failure."""
-    restarts = environment.get("TORCHELASTIC_RESTART_COUNT", "")
+    """A name for this start of training, the same on all ranks, also where the launcher replaced a
+    node.
+
+    Starts under one name are told apart by the server: other processes are another start. So
+    torchrun's count of restarts is not in it, which each node counts for itself.
+    """
     run = environment.get("TORCHELASTIC_RUN_ID", "")
-    slurm = environment.get("SLURM_RESTART_COUNT", "0")
-    if run not in ("", "none") and restarts:
-        return f"{run}.{slurm}.{restarts}"
-    if environment.get("SLURM_JOB_ID"):
-        return f"{environment['SLURM_JOB_ID']}.{slurm}.{restarts or 0}"
-    return None
+    slurm = environment.get("SLURM_JOB_ID", "")
+    parts = [] if run in ("", "none") else [run]
+    if slurm:
+        parts.append(f"{slurm}.{environment.get('SLURM_RESTART_COUNT') or 0}")
+    return ".".join(parts)[:256] or None
 
 
 def _id_of(text: str) -> str:

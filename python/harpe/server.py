@@ -32,7 +32,8 @@ class Event(NamedTuple):
 class Server:
     """A running ``harpe serve``.
 
-    What is not given is taken from ``HARPE_SERVER``, ``HARPE_TOKEN`` and ``HARPE_CA_FILE``::
+    What is not given is taken from ``HARPE_SERVER``, ``HARPE_TOKEN`` or ``HARPE_TOKEN_FILE``, and
+    ``HARPE_CA_FILE``. A token's file is read for each request::
 
         server = harpe.Server("http://10.0.0.1:7787")
         for job in server.jobs():
@@ -48,6 +49,7 @@ class Server:
         url: str | None = None,
         *,
         token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
         ca_file: str | os.PathLike[str] | None = None,
         timeout: float = 10.0,
     ) -> None:
@@ -61,6 +63,7 @@ class Server:
             raise InvalidInputError(f"a server's URL is like http://10.0.0.1:7787, not {url!r}")
         self.url = url.rstrip("/")
         self.timeout = timeout
+        self._token_file = None if token else token_file or os.environ.get("HARPE_TOKEN_FILE")
         self._token = token or os.environ.get("HARPE_TOKEN")
         context = None
         if parts.scheme == "https":
@@ -127,8 +130,8 @@ class Server:
             except (TypeError, ValueError) as fault:
                 raise InvalidInputError(f"that is not JSON: {fault}") from None
             headers["Content-Type"] = "application/json"
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+        if token := self._fresh_token():
+            headers["Authorization"] = f"Bearer {token}"
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             return self._opener.open(request, timeout=timeout)
@@ -137,6 +140,16 @@ class Server:
                 raise _refusal(fault) from None
         except (OSError, http.client.HTTPException) as fault:
             raise _unavailable(self.url, fault) from None
+
+
+    def _fresh_token(self) -> str | None:
+        if not self._token_file:
+            return self._token
+        try:
+            with open(self._token_file, encoding="ascii") as file:
+                return file.read().strip()
+        except (OSError, ValueError) as fault:
+            raise InvalidInputError(f"the token cannot be read: {fault}") from None
 
 
 class Job:

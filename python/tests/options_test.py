@@ -79,18 +79,20 @@ def test_a_job_is_named_by_its_launcher_unless_somebody_else_does() -> None:
     assert "job" not in told({})
 
 
-def test_restarts_are_told_apart() -> None:
-    def run(restarts: str, slurm: str = "0") -> str | None:
-        return launched_run(
-            {
-                "TORCHELASTIC_RUN_ID": "abc",
-                "TORCHELASTIC_RESTART_COUNT": restarts,
-                "SLURM_JOB_ID": "7",
-                "SLURM_RESTART_COUNT": slurm,
-            }
-        )
+def test_all_ranks_of_a_start_have_the_same_name_whatever_node_they_are_on() -> None:
+    torchrun = {"TORCHELASTIC_RUN_ID": "abc", "SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "1"}
+    # An agent that joins later, in place of a node that was lost, counts its own restarts.
+    runs = {launched_run({**torchrun, "TORCHELASTIC_RESTART_COUNT": str(i)}) for i in range(3)}
+    assert runs == {"abc.7.1"}
+    assert launched_run({"TORCHELASTIC_RUN_ID": "abc"}) == "abc"
 
-    assert len({run("0"), run("1"), run("0", "1"), run("1", "1")}) == 4
-    assert launched_run({"SLURM_JOB_ID": "7"}) != launched_run({"SLURM_JOB_ID": "8"})
-    # torchrun's default says nothing that would tell one start from the next.
+
+def test_requeued_jobs_of_slurm_are_told_apart() -> None:
+    names = [
+        launched_run({"SLURM_JOB_ID": job, **({"SLURM_RESTART_COUNT": count} if count else {})})
+        for job, count in (("7", ""), ("7", "1"), ("7", "2"), ("8", ""))
+    ]
+    assert names == ["7.0", "7.1", "7.2", "8.0"]
+    # torchrun's default says nothing.
     assert launched_run({"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "0"}) is None
+    assert launched_run({}) is None

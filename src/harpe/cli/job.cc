@@ -31,6 +31,7 @@ struct JobArguments {
   std::optional<Seconds> deadline;
   std::optional<Watts> power_cap;
   bool least_energy = false;
+  bool all = false;
 };
 
 /// Ids are letters, digits and a few signs: nothing that would change a path.
@@ -57,12 +58,35 @@ std::string indented(const std::string& json) {
   return document.is_discarded() ? json : json_text(document);
 }
 
+/// All pages of the list, as one.
+Result<Json> ask_for_jobs(JobServer& server, const std::string& activity) {
+  Json all = Json::object({{"jobs", Json::array()}});
+  for (std::string after;;) {
+    const Result<std::string> answer = server.ask_text(
+        "GET", "/v1/jobs?activity=" + activity + (after.empty() ? "" : "&after=" + after));
+    if (!answer.ok()) return answer.error();
+    const Json page = Json::parse(*answer, nullptr, false);
+    if (!page.is_object() || !page.contains("jobs") || !page["jobs"].is_array()) return all;
+    for (const Json& job : page["jobs"]) all["jobs"].push_back(job);
+    if (page.contains("unreachable")) all["unreachable"] = page["unreachable"];
+    const auto next = page.find("next");
+    if (next == page.end() || !next->is_string() || *next == after) return all;
+    after.clear();
+    for (const char c : next->get<std::string>()) c == '+' ? after += "%2B" : after += c;
+  }
+}
+
 Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
   Result<JobServer> server = JobServer::open(arguments.server);
   if (!server.ok()) return server.error();
-  const Result<std::string> answer = server->ask_text("GET", "/v1/jobs");
-  if (!answer.ok()) return answer.error();
-  return Outcome{.text = jobs_table(*answer, console.colour_out), .json = indented(*answer)};
+  const Result<Json> jobs =
+      ask_for_jobs(*server, arguments.all ? "active,idle,ended" : "active,idle");
+  if (!jobs.ok()) return jobs.error();
+  const char* none = arguments.all
+                         ? "no jobs yet; docs/client.md says how a training script registers one"
+                         : "no jobs but those that may have ended: see --all";
+  return Outcome{.text = jobs_table(jobs->dump(), console.colour_out, none),
+                 .json = json_text(*jobs)};
 }
 
 Result<Outcome> show_job(const JobArguments& arguments, Console& console) {
@@ -144,7 +168,7 @@ Result<Outcome> tell_straggler(const JobArguments& arguments) {
   const Result<std::string> told = ask_job(arguments, "PUT", *path, body.dump());
   if (!told.ok()) return told.error();
   return Outcome{.text = "told: pipeline " + arguments.pipeline + " is " + shortest(*factor) +
-                         " times slower\n",
+                         " times slower\n" + notice_text(*told),
                  .json = indented(*told)};
 }
 
@@ -153,8 +177,9 @@ Result<Outcome> heal(const JobArguments& arguments) {
   if (!path.ok()) return path.error();
   const Result<std::string> told = ask_job(arguments, "DELETE", *path);
   if (!told.ok()) return told.error();
-  return Outcome{.text = "told: pipeline " + arguments.pipeline + " is healthy\n",
-                 .json = indented(*told)};
+  return Outcome{
+      .text = "told: pipeline " + arguments.pipeline + " is healthy\n" + notice_text(*told),
+      .json = indented(*told)};
 }
 
 Result<Outcome> wish(const JobArguments& arguments) {
@@ -199,14 +224,17 @@ void add_pipeline(CLI::App& app, JobArguments& arguments) {
 
 void add_looking(Commands& commands, CLI::App& job) {
   const auto all = std::make_shared<JobArguments>();
-  add_job_options(commands.add(job, "list",
-                               "list the jobs of a server\n"
-                               "Shows where each job stands, what it was predicted to take and "
-                               "takes, and what it has saved.",
-                               "harpe job list\n"
-                               "harpe job list --server https://harpe.example:7787",
-                               [all](Console& console) { return list_jobs(*all, console); }),
-                  *all, false);
+  CLI::App& list = commands.add(
+      job, "list",
+      "list the jobs of a server\n"
+      "Shows where each job stands, when its ranks were last heard of, what it was predicted to "
+      "take and takes, and what it has saved.",
+      "harpe job list\n"
+      "harpe job list --all\n"
+      "harpe job list --server https://harpe.example:7787",
+      [all](Console& console) { return list_jobs(*all, console); });
+  add_job_options(list, *all, false);
+  list.add_flag("--all", all->all, "Jobs that have ended, too");
 
   const auto shown = std::make_shared<JobArguments>();
   add_job_options(commands.add(job, "show",

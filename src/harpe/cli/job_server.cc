@@ -5,10 +5,9 @@
 #include <optional>
 #include <utility>
 
-#include "harpe/base/file.h"
-#include "harpe/base/text.h"
 #include "harpe/cli/options.h"
 #include "harpe/client/event_reader.h"
+#include "harpe/client/token_file.h"
 #include "harpe/http/answered_error.h"
 
 namespace harpe {
@@ -16,7 +15,6 @@ namespace {
 
 constexpr Seconds kTimeout{30};
 constexpr Seconds kStep{0.2};
-constexpr std::uint64_t kLongestToken = 16384;
 
 std::string given_or_variable(const std::string& given, const char* variable) {
   if (!given.empty()) return given;
@@ -38,7 +36,7 @@ void add_server_options(CLI::App& app, ServerArguments& arguments) {
   add_text(app, "--server", "URL",
            std::string("Server (default: HARPE_SERVER, then ") + kDefaultServer + ")",
            arguments.url);
-  add_text(app, "--token-file", "FILE", "Token to show (default: HARPE_TOKEN)",
+  add_text(app, "--token-file", "FILE", "Token to show (default: HARPE_TOKEN, HARPE_TOKEN_FILE)",
            arguments.token_file);
   add_text(app, "--ca-file", "FILE",
            "Certificates to trust in place of the system's (default: HARPE_CA_FILE)",
@@ -51,12 +49,12 @@ Result<JobServer> JobServer::open(const ServerArguments& arguments) {
   if (options.server.empty()) options.server = kDefaultServer;
   options.ca_file = given_or_variable(arguments.ca_file, "HARPE_CA_FILE");
   options.timeout = kTimeout;
-  if (arguments.token_file.empty()) {
-    options.token = given_or_variable({}, "HARPE_TOKEN");
-  } else {
-    const Result<std::string> token = read_file(arguments.token_file, kLongestToken);
-    if (!token.ok()) return token.error();
-    options.token = trim(*token);
+  if (arguments.token_file.empty()) options.token = given_or_variable({}, "HARPE_TOKEN");
+  if (options.token.empty()) {
+    // Who watches for long is shown a token that was renewed meanwhile.
+    options.token_file = given_or_variable(arguments.token_file, "HARPE_TOKEN_FILE");
+    const Status read = TokenFile({}, options.token_file).read();
+    if (!read) return read.error();
   }
   std::string url = options.server;
   Result<std::unique_ptr<HttpLink>> link = HttpLink::open(std::move(options));

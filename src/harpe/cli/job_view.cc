@@ -1,6 +1,7 @@
 #include "harpe/cli/job_view.h"
 
 #include <cmath>
+#include <ctime>
 #include <optional>
 #include <vector>
 
@@ -60,12 +61,27 @@ std::string saved(const Json& status) {
   return joules ? energy_text(*joules) : "-";
 }
 
+/// What a job is at; of one that does not train, that.
 std::string phase(const Json& status) {
+  const std::string activity = text(status, "activity");
+  if (activity == "ended") return activity;
   std::string name = text(status, "phase");
-  if (const auto fraction = number(at(status, "profiling"), "fraction"))
-    name += " " + fixed(100 * *fraction, 0) + " %";
+  auto fraction = number(at(status, "profiling"), "fraction");
+  if (!fraction) fraction = number(status, "profiling_fraction");
+  if (fraction) name += " " + fixed(100 * *fraction, 0) + " %";
   if (at(status, "rolled_back") == true) name += ", rolled back";
-  return name;
+  return activity == "idle" ? "idle (" + name + ")" : name;
+}
+
+/// "2026-11-22 14:05"; empty where there is none.
+std::string time_text(const Json& object, const char* key) {
+  const auto since_1970 = number(object, key);
+  if (!since_1970) return {};
+  const auto at = static_cast<std::time_t>(*since_1970);
+  std::tm local{};
+  ::localtime_r(&at, &local);
+  char time[32];
+  return std::string(time, std::strftime(time, sizeof time, "%F %H:%M", &local));
 }
 
 std::string ranks(const Json& status) {
@@ -103,6 +119,18 @@ void add_missing(const Json& status, std::string& view) {
   view += all > 0 ? " and " + fixed(all, 0) + " more\n" : "\n";
 }
 
+/// Who is not served, and why.
+void add_refused(const Json& status, std::string& view, bool coloured) {
+  for (const Json& one : at(status, "refused")) {
+    const double count = number(one, "count").value_or(1);
+    view += "  refused     " +
+            painted(text(one, "who") + ": " + text(one, "why") +
+                        (count > 1 ? " (" + fixed(count, 0) + " times)" : std::string()),
+                    Paint::kRed, coloured) +
+            "\n";
+  }
+}
+
 }  // namespace
 
 std::string wish_text(std::string_view wish) {
@@ -119,11 +147,17 @@ std::string wish_text(std::string_view wish) {
 }
 
 std::string notice_text(std::string_view answer) {
-  const std::string notice = text(parsed(answer), "notice");
-  return notice.empty() ? notice : "note: " + notice + "\n";
+  const Json json = parsed(answer);
+  const std::string notice = text(json, "notice");
+  std::string lines = notice.empty() ? notice : "note: " + notice + "\n";
+  if (const double unheard = number(json, "ranks_unheard").value_or(0); unheard > 0) {
+    lines += "note: " + counted(static_cast<std::size_t>(unheard), "rank") +
+             " not heard of lately may not have learnt of it yet\n";
+  }
+  return lines;
 }
 
-std::string jobs_table(std::string_view jobs, bool coloured) {
+std::string jobs_table(std::string_view jobs, bool coloured, std::string_view none) {
   const Json answer = parsed(jobs);
   const Json& list = at(answer, "jobs");
   std::string missing;
@@ -131,16 +165,16 @@ std::string jobs_table(std::string_view jobs, bool coloured) {
     if (what.is_string()) missing += "did not answer: " + what.get<std::string>() + "\n";
   }
   if (!list.is_array() || list.empty()) {
-    return missing + "no jobs yet; docs/client.md says how a training script registers one\n";
+    return missing + std::string(none) + "\n";
   }
   Table table;
   table.left = 2;
   table.rows.push_back(
-      {"JOB", "PHASE", "RANKS", "ITERATION", "TIME", "PREDICTED", "STRAGGLERS", "SAVED"});
+      {"JOB", "PHASE", "HEARD", "RANKS", "ITERATION", "TIME", "PREDICTED", "STRAGGLERS", "SAVED"});
   for (const Json& job : list) {
-    table.rows.push_back({text(job, "id"), phase(job), ranks(job), whole(job, "newest_iteration"),
-                          seconds(job, "iteration_time_s"), seconds(job, "predicted_time_s"),
-                          std::to_string(at(job, "stragglers").size()), saved(job)});
+    table.rows.push_back({text(job, "id"), phase(job), time_text(job, "heard_at"), ranks(job),
+                          whole(job, "newest_iteration"), seconds(job, "iteration_time_s"),
+                          seconds(job, "predicted_time_s"), whole(job, "straggling"), saved(job)});
   }
   return table.text(coloured) + missing;
 }
@@ -151,6 +185,11 @@ std::string job_view(std::string_view given, bool coloured) {
   if (!text(status, "name").empty()) view += "  " + text(status, "name");
   view += '\n';
   view += "  phase       " + phase(status) + "\n";
+  if (const std::string ended = time_text(status, "ended_at"); !ended.empty()) {
+    view += "  ended       " + ended + ", after it was " + text(status, "phase") + "\n";
+  } else if (const std::string heard = time_text(status, "heard_at"); !heard.empty()) {
+    view += "  heard       " + heard + "\n";
+  }
   const Json& profiling = at(status, "profiling");
   if (profiling.is_object()) {
     view += "  profiling   some " + whole(profiling, "iterations_left") + " iterations (" +
@@ -170,6 +209,7 @@ std::string job_view(std::string_view given, bool coloured) {
             "\n";
   }
   add_missing(status, view);
+  add_refused(status, view, coloured);
   view += "  wish        " + wish_text(at(status, "wish").dump()) + "\n";
   add_stragglers(status, view);
   for (const Json& plan : at(status, "plans")) {

@@ -9,7 +9,8 @@
 namespace harpe {
 
 /// \param jobs  {"jobs": [status, ...]}
-std::string jobs_table(std::string_view jobs, bool coloured);
+/// \param none  said where there are none
+std::string jobs_table(std::string_view jobs, bool coloured, std::string_view none);
 /// \param status  as `job_status_json` gives it
 std::string job_view(std::string_view status, bool coloured);
 /// "12:00:01  plans to wait until ...": one event of a job; empty: nothing to show.

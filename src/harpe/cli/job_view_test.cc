@@ -15,11 +15,14 @@ TEST(JobView, ShowsWhereAJobStands) {
           "plans": [{"plan": 0, "pipelines": 1, "time_s": 1.5, "energy_j": 1e5},
                     {"plan": 31, "pipelines": 3, "time_s": 1.8, "energy_j": 8e4}],
           "iteration_time_s": 1.8, "predicted_time_s": 1.79, "full_speed_time_s": 1.5,
-          "saved_j": 7.2e6})",
+          "saved_j": 7.2e6, "refused": [{"who": "pipeline 1, stage 2, run 'x'",
+                                         "why": "it is an earlier start", "count": 12, "at": 1}]})",
       false);
-  for (const char* part : {"gpt3  GPT-3", "straggling", "62/64 registered", "stage 7", "and 1 more",
-                           "at most 5 % slower", "pipeline 2, 1.2 times slower, detected",
-                           "0 on 1 pipeline:", "31 on 3 pipelines:", "2.00 kWh"}) {
+  for (const char* part :
+       {"gpt3  GPT-3", "straggling", "62/64 registered", "stage 7", "and 1 more",
+        "at most 5 % slower", "pipeline 2, 1.2 times slower, detected",
+        "0 on 1 pipeline:", "31 on 3 pipelines:", "2.00 kWh",
+        "refused     pipeline 1, stage 2, run 'x': it is an earlier start (12 times)"}) {
     EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;
   }
 }
@@ -37,13 +40,20 @@ TEST(JobView, AnswersThatLackThingsAreShownAsFarAsTheyGo) {
   for (const char* answer : {"", "{}", "[]", "null", R"({"jobs": 3})", R"({"plans": [1, {}]})"}) {
     EXPECT_FALSE(job_view(answer, false).empty()) << answer;
     EXPECT_EQ(notice_text(answer), "") << answer;
-    EXPECT_NE(jobs_table(answer, false).find("no jobs yet"), std::string::npos) << answer;
+    EXPECT_NE(jobs_table(answer, false, "no jobs yet").find("no jobs yet"), std::string::npos)
+        << answer;
   }
   EXPECT_EQ(event_line("orders", "{}", "12:00:00"), "");
 }
 
+TEST(JobView, SaysHowManyRanksAChangeMayNotReach) {
+  EXPECT_EQ(notice_text(R"({"ranks_unheard": 0})"), "");
+  EXPECT_EQ(notice_text(R"({"ranks_unheard": 2})"),
+            "note: 2 ranks not heard of lately may not have learnt of it yet\n");
+}
+
 TEST(JobView, ListsJobsInATable) {
-  EXPECT_NE(jobs_table(R"({"jobs": [], "unreachable": ["http://b:1"]})", false)
+  EXPECT_NE(jobs_table(R"({"jobs": [], "unreachable": ["http://b:1"]})", false, "none")
                 .find("did not answer: http://b:1"),
             std::string::npos);
   const std::string log = log_text(
@@ -52,11 +62,16 @@ TEST(JobView, ListsJobsInATable) {
   EXPECT_NE(log.find("  warning: w\n"), std::string::npos) << log;
   EXPECT_EQ(log_text("not JSON"), "nothing yet\n");
   const std::string table = jobs_table(
-      R"({"jobs": [{"id": "a", "phase": "profiling", "profiling": {"fraction": 0.42}, "ranks": 8,
-                    "ranks_registered": 8, "stragglers": [], "saved_j": 12}]})",
-      false);
+      R"({"jobs": [{"id": "a", "phase": "profiling", "activity": "active", "profiling_fraction": 0.42,
+                    "ranks": 8, "ranks_registered": 8, "straggling": 3, "saved_j": 12},
+                   {"id": "b", "phase": "running", "activity": "ended", "ended_at": 7},
+                   {"id": "c", "phase": "running", "activity": "idle"}]})",
+      false, "none");
   EXPECT_NE(table.find("profiling 42 %"), std::string::npos) << table;
   EXPECT_NE(table.find("8/8"), std::string::npos) << table;
+  EXPECT_EQ(table.find("  running"), std::string::npos) << table;
+  EXPECT_NE(table.find("b    ended"), std::string::npos) << table;
+  EXPECT_NE(table.find("idle (running)"), std::string::npos) << table;
 }
 
 }  // namespace

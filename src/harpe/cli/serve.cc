@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "harpe/base/text.h"
@@ -8,6 +9,7 @@
 #include "harpe/cli/issue_token.h"
 #include "harpe/cli/json_output.h"
 #include "harpe/cli/options.h"
+#include "harpe/cli/quantity_text.h"
 #include "harpe/http/server_log.h"
 #include "harpe/server/api.h"
 #include "harpe/server/training_server.h"
@@ -21,7 +23,15 @@ constexpr const char* kNoStore = "none";
 struct ServeArguments {
   ServerOptions options;
   std::string socket, certificate, key, store = kDefaultStore;
+  std::optional<Seconds> lease;
 };
+
+/// Shorter ones for tests, in the proportions of the usual ones.
+LeaseTimes lease_of(Seconds lease) {
+  const LeaseTimes usual;
+  const double share = lease / usual.lease;
+  return {.lease = lease, .beat = usual.beat * share, .margin = usual.margin * share};
+}
 
 Result<Outcome> run(const ServeArguments& arguments, Console& console) {
   ServerOptions options = arguments.options;
@@ -36,6 +46,7 @@ Result<Outcome> run(const ServeArguments& arguments, Console& console) {
   if (!arguments.certificate.empty()) options.tls = TlsFiles{arguments.certificate, arguments.key};
   if (options.tcp == "none") options.tcp.clear();
   if (arguments.store != kNoStore) options.store = arguments.store;
+  if (arguments.lease) options.lease = lease_of(*arguments.lease);
   options.version = HARPE_VERSION;
   const Status served =
       run_server(options, [&, with_time = !stderr_is_journal()](std::string_view name) {
@@ -52,6 +63,16 @@ Result<int> parse_count(const std::string& text) {
     return Error::invalid("expected a number from 1 to 1000000, got " + in_quotes(text));
   }
   return static_cast<int>(*number);
+}
+
+/// "15min", "30d".
+Result<Seconds> parse_duration(const std::string& text) {
+  if (!text.ends_with('d')) return parse_seconds(text);
+  const auto days = parse_number(text.substr(0, text.size() - 1));
+  if (!days || !(*days >= 0) || *days > 36'500) {
+    return Error::invalid("expected a time such as 15min, 8h or 30d, got " + in_quotes(text));
+  }
+  return Seconds{*days * 86'400};
 }
 
 Result<double> parse_rate(const std::string& text) {
@@ -98,6 +119,33 @@ void add_limit_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arg
              options.limits.connections, parse_count);
   add_parsed(app, "--connections-per-user", "COUNT", "Most of one user or address (default: 65536)",
              options.limits.connections_per_user, parse_count);
+}
+
+Result<std::size_t> parse_mebibytes(const std::string& text) {
+  const auto number = parse_integer(text);
+  if (!number || *number < 64 || *number > 1'000'000) {
+    return Error::invalid("expected MiB from 64 to 1000000, got " + in_quotes(text));
+  }
+  return static_cast<std::size_t>(*number) << 20;
+}
+
+void add_job_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
+  ServerOptions& options = arguments->options;
+  add_parsed(
+      app, "--idle-after", "DURATION",
+      "Silence of all its ranks after which a job is idle and leaves memory (default: 15min)",
+      options.lifetimes.idle_after, parse_duration);
+  add_parsed(app, "--end-after", "DURATION",
+             "Silence after which it has ended, though no rank said so (default: 1d)",
+             options.lifetimes.end_after, parse_duration);
+  add_parsed(app, "--keep-ended", "DURATION",
+             "How long jobs that have ended are kept; 0: for ever (default: 30d)",
+             options.lifetimes.keep_ended, parse_duration);
+  add_parsed(app, "--most-jobs", "COUNT",
+             "Jobs kept; where more come, those that ended first go (default: 100000)",
+             options.most_jobs, parse_count);
+  add_parsed(app, "--job-memory", "MIB", "Memory for the jobs that train (default: 4096)",
+             options.job_memory, parse_mebibytes);
 }
 
 void add_token_command(Commands& commands, CLI::App& serve) {
@@ -153,6 +201,13 @@ void add_serve_command(Commands& commands) {
            "Certificates (PEM) to trust of other servers, beside the system's",
            arguments->options.peer_certificates);
   add_limit_options(app, arguments);
+  add_job_options(app, arguments);
+  const auto seconds = [](std::string_view text) { return parse_seconds(text); };
+  // Not in the help: for tests alone, and the same on all servers of a database.
+  add_parsed(app, "--test-lease", "DURATION", "", arguments->lease, seconds)->group("");
+  add_parsed(app, "--test-schedule-patience", "DURATION", "", arguments->options.schedule_patience,
+             seconds)
+      ->group("");
   add_text(app, "--log", "FILE", "Log (default: standard error); SIGHUP opens it anew",
            arguments->options.log);
   add_token_command(commands, app);

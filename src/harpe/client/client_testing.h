@@ -147,8 +147,9 @@ class TestServer {
                                                             : 400;
     return json(status, R"({"error": {"code": "x", "message": "refused"}})");
   }
-  std::string orders(int pipeline, int stage) const {
-    return "{\"version\": " + std::to_string(job_->version()) +
+  std::string orders(int pipeline, int stage, std::uint64_t start = 0) const {
+    return "{\"version\": " + std::to_string(job_->version()) + ", \"incarnation\": \"" +
+           job_->incarnation() + "\", \"epoch\": 1, \"start\": " + std::to_string(start) +
            ", \"orders\": " + orders_json(job_->orders(pipeline, stage)) + "}";
   }
 
@@ -168,7 +169,7 @@ class TestServer {
       auto spec = parse_job_spec(request.body);
       if (!spec) return refused(spec.error());
       if (job_) return json(200, "{}");
-      auto job = Job::create(*std::move(spec), now());
+      auto job = Job::create(*std::move(spec), now(), "life" + std::to_string(++lives_));
       if (!job) return refused(job.error());
       job_.emplace(*std::move(job));
       return json(201, "{}");
@@ -186,7 +187,14 @@ class TestServer {
       if (!registration) return refused(registration.error());
       auto rank = job_->register_rank(*registration, now());
       if (!rank) return refused(rank.error());
-      return json(200, orders(registration->place.data, registration->place.stage));
+      if (rank->gathers) return json(409, R"({"error": {"code": "gathering", "message": "w"}})");
+      return json(200, orders(registration->place.data, registration->place.stage, rank->start));
+    }
+    if (request.path.ends_with("/end")) {
+      auto end = parse_rank_end(request.body);
+      if (!end) return refused(end.error());
+      if (Status ended = job_->end_rank(*end, now()); !ended) return refused(ended.error());
+      return json(200, "{}");
     }
     auto report = parse_iteration_report(request.body);
     if (!report) return refused(report.error());
@@ -229,6 +237,7 @@ class TestServer {
 
   std::mutex mutex_;
   std::optional<Job> job_;
+  int lives_ = 0;
   Override override_;
   std::vector<std::weak_ptr<Stream>> streams_;
   std::vector<IterationReport> reports_;

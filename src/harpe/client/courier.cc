@@ -40,6 +40,12 @@ ServerSession::Listener Courier::listener() {
                 }
                 publish(governed_);
               },
+          .forget =
+              [this] {
+                book_.clear();
+                publish(governed_);
+                forgotten_ = parts_.clock.now();
+              },
           .notice = parts_.notice,
           .governed = [this](bool governed) { publish(governed); }};
 }
@@ -108,7 +114,8 @@ void Courier::run() {
 bool Courier::is_done(Instant now) {
   const std::lock_guard lock(mutex_);
   if (!stopping_) return false;
-  const bool sent = ended_.empty() && session_.waiting() == 0;
+  if (ended_.empty()) session_.end();  // behind all that is to be reported
+  const bool sent = ended_.empty() && session_.waiting() == 0 && session_.ended();
   return sent || !session_.registered() || now >= give_up_;
 }
 
@@ -204,7 +211,7 @@ void Courier::report(const IterationRecord& record) {
   tell_of_streams();
   if (!record.damaged) {
     IterationReport report = report_of(record);
-    if (!held_to(record)) report.version = 0;
+    if (record.span.begin < forgotten_ || !held_to(record)) report.version = 0;
     session_.report(std::move(report));
   }
   const std::size_t before = book_.size();

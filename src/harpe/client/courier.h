@@ -55,7 +55,7 @@ class Courier {
   std::uint64_t reports_sent() const { return reports_sent_; }
   std::uint64_t reports_dropped() const { return reports_dropped_; }
 
-  /// Sends what is left, for two seconds at most.
+  /// Sends what is left, and that training has ended, for two seconds at most.
   void stop();
 
  private:
@@ -81,6 +81,7 @@ class Courier {
   Parts parts_;
   Place place_;
   OrderBook book_;
+  Instant forgotten_{};  ///< iterations that began before may have run by orders of another job
   bool governed_ = false;
   PowerSplit split_;
   ServerSession session_;

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/client/token_file.h"
+
 namespace harpe {
 namespace {
 
@@ -58,7 +60,10 @@ long milliseconds(Seconds time) {
 
 class CurlLink final : public HttpLink {
  public:
-  CurlLink(HttpLinkOptions options, CURLM* multi) : options_(std::move(options)), multi_(multi) {}
+  CurlLink(HttpLinkOptions options, CURLM* multi)
+      : options_(std::move(options)),
+        token_(std::move(options_.token), std::move(options_.token_file)),
+        multi_(multi) {}
   ~CurlLink() override {
     for (const auto& exchange : exchanges_) {
       curl_multi_remove_handle(multi_.get(), exchange->easy.get());
@@ -107,6 +112,12 @@ class CurlLink final : public HttpLink {
     });
   }
 
+  bool renew_token() override {
+    // While it cannot be read the one before is shown.
+    (void)token_.read();
+    return token_.current() != shown_;
+  }
+
   void step(Seconds longest) override {
     int running = 0;
     curl_multi_perform(multi_.get(), &running);
@@ -130,6 +141,7 @@ class CurlLink final : public HttpLink {
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, look_elsewhere_ ? 1L : 0L);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(options_.timeout));
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &receive);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange.get());
@@ -138,7 +150,8 @@ class CurlLink final : public HttpLink {
     if (!options_.ca_file.empty()) {
       curl_easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
     }
-    if (!options_.token.empty()) add_header(*exchange, "Authorization: Bearer " + options_.token);
+    shown_ = token_.current();
+    if (!shown_.empty()) add_header(*exchange, "Authorization: Bearer " + shown_);
     return exchange;
   }
 
@@ -165,6 +178,8 @@ class CurlLink final : public HttpLink {
       exchanges_.erase(found);
       curl_multi_remove_handle(multi_.get(), exchange->easy.get());
       HttpAnswer answer;
+      // Where several servers stand behind one name, another one may answer.
+      look_elsewhere_ = code != CURLE_OK || exchange->status() == 421 || exchange->status() >= 500;
       if (code == CURLE_OK) {
         answer = {exchange->status(), std::move(exchange->received), {}};
       } else {
@@ -176,6 +191,9 @@ class CurlLink final : public HttpLink {
   }
 
   HttpLinkOptions options_;
+  TokenFile token_;
+  std::string shown_;            ///< by the last request
+  bool look_elsewhere_ = false;  ///< the connection leads to a server that cannot answer
   std::unique_ptr<CURLM, CleanMulti> multi_;
   std::vector<std::unique_ptr<Exchange>> exchanges_;
 };

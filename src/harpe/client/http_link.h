@@ -1,7 +1,8 @@
 #pragma once
 /// \file
 /// The way to a server over HTTP or HTTPS: requests one after another, and one stream of events.
-/// Nothing here waits for the server but `step`, and that no longer than it is told.
+/// Nothing here waits for the server but `step`, and that no longer than it is told. Connections
+/// are used again, but after an answer that says that this server cannot answer (5xx, 421).
 
 #include <cstddef>
 #include <filesystem>
@@ -16,8 +17,11 @@
 namespace harpe {
 
 struct HttpLinkOptions {
-  std::string server;             ///< "https://harpe.example:7787", no path
-  std::string token;              ///< sent as a bearer token; empty: none
+  std::string server;  ///< "https://harpe.example:7787", no path
+  std::string token;   ///< sent as a bearer token; empty: none
+  /// Holds the token, in place of `token`: read again whenever the file has changed. While it
+  /// cannot be read, what was read before counts.
+  std::filesystem::path token_file = {};
   std::filesystem::path ca_file;  ///< certificates to trust in place of the system's; empty: those
   Seconds timeout{10};            ///< from a request to the end of its answer
   /// A stream that is silent for so long is dead. Servers send something (a comment) more often.
@@ -48,6 +52,9 @@ class HttpLink {
   virtual void listen(const std::string& path, std::function<void(std::string_view)> bytes,
                       std::function<void(HttpAnswer)> ended) = 0;
   virtual void stop_listening() = 0;
+
+  /// Reads the token again; whether the next request shows another one than the last.
+  virtual bool renew_token() = 0;
 
   /// Moves everything on; returns when something came in, `wake` was called, or time is over.
   virtual void step(Seconds longest) = 0;

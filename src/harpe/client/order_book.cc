@@ -1,6 +1,7 @@
 #include "harpe/client/order_book.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace harpe {
 
@@ -16,8 +17,10 @@ Status OrderBook::add(const StageOrders& orders) {
     return Error::invalid("orders of version " + std::to_string(orders.version) +
                           " have a negative clock");
   }
-  const auto place = std::ranges::lower_bound(orders_, orders.version, {}, &StageOrders::version);
-  if (place != orders_.end() && place->version == orders.version) return ok_status();
+  if (!orders_.empty() && orders.epoch < orders_.back().epoch) return ok_status();
+  const auto age = [](const StageOrders& one) { return std::pair(one.epoch, one.version); };
+  const auto place = std::ranges::lower_bound(orders_, age(orders), {}, age);
+  if (place != orders_.end() && age(*place) == age(orders)) return ok_status();
   const auto added = orders_.insert(place, orders);
   if (added->clocks.size() == 1) added->clocks.assign(instructions_, orders.clocks.front());
   // The oldest is what the newest are to replace: it goes first.
@@ -28,8 +31,7 @@ Status OrderBook::add(const StageOrders& orders) {
 void OrderBook::forget_before(std::int64_t iteration) {
   const StageOrders* holds = in_force(iteration);
   if (holds == nullptr) return;
-  const std::uint64_t version = holds->version;
-  std::erase_if(orders_, [&](const StageOrders& orders) { return orders.version < version; });
+  orders_.erase(orders_.begin(), orders_.begin() + (holds - orders_.data()));
 }
 
 const StageOrders* OrderBook::in_force(std::int64_t iteration) const noexcept {
@@ -40,8 +42,8 @@ const StageOrders* OrderBook::in_force(std::int64_t iteration) const noexcept {
 }
 
 const StageOrders* OrderBook::of_version(std::uint64_t version) const noexcept {
-  const auto found = std::ranges::lower_bound(orders_, version, {}, &StageOrders::version);
-  return found != orders_.end() && found->version == version ? &*found : nullptr;
+  const auto found = std::ranges::find(orders_, version, &StageOrders::version);
+  return found != orders_.end() ? &*found : nullptr;
 }
 
 }  // namespace harpe

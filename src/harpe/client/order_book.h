@@ -2,9 +2,11 @@
 /// \file
 /// The clocks that a rank was told, and which of them hold in which iteration.
 ///
-/// Orders name the iteration from which they hold. In iteration i those of the highest version
-/// among all with `from_iteration <= i` hold, whatever the order in which they arrived: so all
-/// ranks change at the same iteration, and an answer that was overtaken changes nothing.
+/// Orders name the iteration from which they hold. In iteration i the newest hold among all with
+/// `from_iteration <= i`, whatever the order in which they arrived: so all ranks change at the same
+/// iteration, and an answer that was overtaken changes nothing. Newest is what has the highest
+/// epoch, and of one epoch the highest version: what a server says that had the job before is
+/// refused. All orders of a book are of one life of the job.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +24,9 @@ class OrderBook {
   /// \param instructions  length of the stage's list, fixed-time ones included
   explicit OrderBook(std::size_t instructions) : instructions_(instructions) {}
 
-  /// Takes orders in any order, the same again too. Refuses, unchanged, those whose clocks are
-  /// neither one for all nor one an instruction, or negative.
+  /// Takes orders in any order, the same again too; those of an older epoch than one that was heard
+  /// of are left out. Refuses, unchanged, those whose clocks are neither one for all nor one an
+  /// instruction, or negative.
   Status add(const StageOrders& orders);
 
   /// Forgets what cannot hold in this iteration or a later one.
@@ -44,7 +47,7 @@ class OrderBook {
 
  private:
   std::size_t instructions_;
-  std::vector<StageOrders> orders_;  ///< by rising version; clocks one an instruction
+  std::vector<StageOrders> orders_;  ///< by rising epoch and version; clocks one an instruction
 };
 
 }  // namespace harpe

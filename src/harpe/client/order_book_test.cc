@@ -13,7 +13,13 @@ namespace {
 using Purpose = StageOrders::Purpose;
 
 StageOrders orders(std::uint64_t version, std::int64_t from, int clock) {
-  return {version, from, Purpose::kPlan, {{clock}}};
+  return {
+      .version = version, .from_iteration = from, .purpose = Purpose::kPlan, .clocks = {{clock}}};
+}
+
+StageOrders of_epoch(std::uint64_t epoch, StageOrders orders) {
+  orders.epoch = epoch;
+  return orders;
 }
 
 TEST(OrderBook, SwitchesExactlyAtTheIteration) {
@@ -62,6 +68,20 @@ TEST(OrderBook, AgreesWithTheRuleWhateverOrderOrdersComeIn) {
       }
     }
   }
+}
+
+TEST(OrderBook, TakesNothingFromAServerThatHadTheJobBefore) {
+  OrderBook book(1);
+  ASSERT_TRUE(book.add(of_epoch(3, orders(7, 0, 1410))).ok());
+  ASSERT_TRUE(book.add(of_epoch(4, orders(1007, 12, 1200))).ok());
+  ASSERT_TRUE(book.add(of_epoch(3, orders(8, 10, 600))).ok());
+  EXPECT_EQ(book.size(), 2) << "left out";
+  EXPECT_EQ(book.in_force(11)->version, 7) << "until the new server's hold";
+  EXPECT_EQ(book.in_force(12)->version, 1007);
+  // A newer epoch counts, also where its versions were given before.
+  ASSERT_TRUE(book.add(of_epoch(5, orders(9, 14, 900))).ok());
+  EXPECT_EQ(book.in_force(14)->version, 9);
+  EXPECT_EQ(book.newest(), 9);
 }
 
 TEST(OrderBook, RefusesWhatDoesNotFitTheStage) {

@@ -15,6 +15,7 @@
 #include "harpe/client/measured_gpu.h"
 #include "harpe/client/pacer.h"
 #include "harpe/client/stream_follower.h"
+#include "harpe/client/token_file.h"
 #include "harpe/client/wanted_clock.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/job/job_json.h"
@@ -78,7 +79,8 @@ class ActiveClient final : public RankClient {
                                                   .session = random_session(),
                                                   .run = options.run,
                                                   .gpu = gpu_.name,
-                                                  .clocks = gpu_.clocks},
+                                                  .clocks = gpu_.clocks,
+                                                  .take_over = options.take_over},
                                  .patience = options.patience};
     courier_ = std::make_unique<Courier>(
         Courier::Parts{.link = std::move(link),
@@ -316,9 +318,14 @@ Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options)
   }
   auto cursor = InstructionCursor::make(options.spec.schedule, options.place->stage);
   if (!cursor) return std::move(cursor).error();
-  auto link = HttpLink::open(
-      {.server = options.server, .token = options.token, .ca_file = options.ca_file});
+  auto link = HttpLink::open({.server = options.server,
+                              .token = options.token,
+                              .token_file = options.token_file,
+                              .ca_file = options.ca_file});
   if (!link) return std::move(link).error();
+  if (const Status read = TokenFile({}, options.token_file).read(); !read) {
+    options.notice(read.error().text() + "; it is looked for again");
+  }
   auto gpu = MeasuredGpu::find(options);
   if (!gpu) return std::move(gpu).error();
   try {

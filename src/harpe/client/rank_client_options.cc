@@ -40,6 +40,12 @@ class Variables {
     }
     return static_cast<int>(*number);
   }
+  bool flag(const char* name) const {
+    const auto value = text(name);
+    if (!value || *value == "0") return false;
+    if (*value != "1") faults_.add(std::string(name) + " is 0 or 1, not " + in_quotes(*value));
+    return true;
+  }
   std::optional<Seconds> seconds(const char* name) const {
     const auto value = text(name);
     if (!value) return std::nullopt;
@@ -165,9 +171,13 @@ Result<RankClientOptions> complete(RankClientOptions options, const Environment&
   };
   fill(options.server, "HARPE_SERVER");
   if (options.server.empty()) return options;
-  fill(options.token, "HARPE_TOKEN");
   fill(options.job, "HARPE_JOB");
   fill(options.run, "HARPE_RUN");
+  if (options.token_file.empty() && options.token.empty()) {
+    options.token_file = variables.text("HARPE_TOKEN_FILE").value_or("");
+  }
+  fill(options.token, "HARPE_TOKEN");
+  options.take_over = options.take_over || variables.flag("HARPE_TAKE_OVER");
   if (options.ca_file.empty()) options.ca_file = variables.text("HARPE_CA_FILE").value_or("");
   if (!options.clock_socket) {
     const char* socket = environment("HARPE_CLOCK_SOCKET");
@@ -221,9 +231,11 @@ Result<RankClientOptions> parse_rank_client_options(std::string_view text) {
   Fields fields(*document, "the options", faults);
   options.server = fields.text("server").value_or("");
   options.token = fields.text("token").value_or("");
+  options.token_file = fields.text("token_file").value_or("");
   options.ca_file = fields.text("ca_file").value_or("");
   options.job = fields.text("job").value_or("");
   options.run = fields.text("run").value_or("");
+  options.take_over = fields.boolean("take_over").value_or(false);
   if (const auto socket = fields.text("clock_socket")) options.clock_socket = *socket;
   constexpr int kMost = std::numeric_limits<int>::max();
   const auto data = fields.integer("data", 0, kMost);

@@ -19,13 +19,18 @@ namespace harpe {
 /// Everything may also stand in the environment (docs/client.md); what the program gives goes
 /// first.
 struct RankClientOptions {
-  std::string server;             ///< "http://10.0.0.1:7787"; empty: the client does nothing
-  std::string token;              ///< of the job
+  std::string server;  ///< "http://10.0.0.1:7787"; empty: the client does nothing
+  std::string token;   ///< of the job
+  /// Holds the token, which is read again whenever it changes or is refused; goes before `token`.
+  std::filesystem::path token_file;
   std::filesystem::path ca_file;  ///< certificates to trust in place of the system's
   std::string job;                ///< id: [A-Za-z0-9._+-]{1,128}, the same on all ranks
   JobSpec spec;                   ///< the same on all ranks
   std::optional<Place> place;     ///< of this rank
   std::string run;                ///< this start of training, the same on all ranks; may be empty
+  /// This start takes the job's places over without waiting until most of its ranks are there. On a
+  /// server with tokens, one that is for this job alone may.
+  bool take_over = false;
 
   std::optional<std::filesystem::path> clock_socket;  ///< the agent's; empty path: sets no clocks
   std::optional<int> gpu;  ///< index among this node's GPUs, in PCI order
@@ -34,7 +39,7 @@ struct RankClientOptions {
   Gpu* measured = nullptr;
 
   Seconds lease{60};     ///< on the GPU's clock, renewed three times as often
-  Seconds patience{30};  ///< without a server until the GPU is set free to run at full clocks
+  Seconds patience{30};  ///< without its server's word until the GPU is set free
   /// Shortest time from asking for a clock to its coming into force, by which it is asked for ahead
   /// of the instruction that needs it; 0: only asked for when the one before ends. Unset: 0.7 of
   /// the job's `switch_latency`.
@@ -52,9 +57,10 @@ Environment process_environment();
 /// or the member, all at once.
 Result<RankClientOptions> complete(RankClientOptions options, const Environment& environment);
 
-/// Options as JSON, for languages that have no such struct: {"server", "token", "ca_file", "job",
-/// "spec": {as a job is registered}, "data", "stage", "tensor", "run", "clock_socket", "gpu",
-/// "lease_s", "patience_s", "look_ahead_s"}; all may be left out. Faults carry line and column.
+/// Options as JSON, for languages that have no such struct: {"server", "token", "token_file",
+/// "ca_file", "job", "spec": {as a job is registered}, "data", "stage", "tensor", "run",
+/// "take_over", "clock_socket", "gpu", "lease_s", "patience_s", "look_ahead_s"}; all may be left
+/// out. Faults carry line and column.
 Result<RankClientOptions> parse_rank_client_options(std::string_view text);
 
 }  // namespace harpe

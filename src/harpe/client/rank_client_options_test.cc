@@ -46,6 +46,25 @@ TEST(RankClientOptions, TheEnvironmentSuffices) {
   EXPECT_EQ(options->spec.name, "gpt3-7");
 }
 
+TEST(RankClientOptions, ATokenMayStandInAFile) {
+  const auto options = completed(
+      with(kEnough,
+           {{"HARPE_TOKEN_FILE", "/run/token"}, {"HARPE_TOKEN", "old"}, {"HARPE_TAKE_OVER", "1"}}));
+  ASSERT_TRUE(options.ok()) << options.error().text();
+  EXPECT_EQ(options->token_file, "/run/token");
+  EXPECT_TRUE(options->take_over);
+  RankClientOptions given;
+  given.token = "given";
+  EXPECT_EQ(completed(with(kEnough, {{"HARPE_TOKEN_FILE", "/run/token"}}), given)->token_file, "")
+      << "what the program gives goes first";
+  EXPECT_FALSE(completed(with(kEnough, {{"HARPE_TAKE_OVER", "yes"}})).ok());
+  EXPECT_FALSE(completed(with(kEnough, {{"HARPE_TAKE_OVER", "0"}}))->take_over);
+  const auto read = parse_rank_client_options(R"({"token_file": "/x", "take_over": true})");
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->token_file, "/x");
+  EXPECT_TRUE(read->take_over);
+}
+
 TEST(RankClientOptions, WhatTheProgramGivesGoesFirst) {
   RankClientOptions given;
   given.job = "mine";

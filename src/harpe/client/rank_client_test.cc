@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -103,7 +104,9 @@ class ClientTest : public ::testing::Test {
   /// Answers registrations and reports with these orders, and nothing else.
   void order(const std::string& orders) {
     server_.answer_by([orders](const HttpRequest& request) -> std::optional<HttpResponse> {
-      if (request.path.ends_with("/events")) return std::nullopt;
+      if (request.path.ends_with("/events")) {
+        return HttpResponse{.status = 200, .content_type = "text/event-stream"};
+      }
       return HttpResponse{.status = 200,
                           .content_type = "application/json",
                           .body = "{\"orders\": [" + orders + "]}"};
@@ -128,6 +131,7 @@ TEST_F(ClientTest, ReportsEveryIterationByItself) {
   client.reset();
   const auto reports = server_.reports();
   ASSERT_THAT(reports, SizeIs(5)) << "the last one is sent while it stops";
+  EXPECT_TRUE(server_.with_job<bool>([](auto& job) { return job->ended().has_value(); }));
   for (int i = 0; i < 5; ++i) {
     const IterationReport& report = reports[static_cast<std::size_t>(i)];
     EXPECT_EQ(report.iteration, i);
@@ -395,6 +399,48 @@ TEST_F(ClientTest, WhenTheServerGoesAwayTheClockIsSetFreeAndTakenAgainWhenItIsBa
   done = true;
   training.join();
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("training goes on"), HasSubstr("answers again")));
+}
+
+TEST_F(ClientTest, ATokenThatExpiresSetsTheClockFreeUntilItsFileHoldsAnother) {
+  start_agent();
+  const std::string file = ::testing::TempDir() + "harpe_rank_token_" + std::to_string(::getpid());
+  std::ofstream(file) << "first\n";
+  std::atomic<const char*> good = "Bearer first";
+  server_.answer_by([&good](const HttpRequest& request) -> std::optional<HttpResponse> {
+    if (request.path.ends_with("/events")) {
+      return HttpResponse{.status = 200, .content_type = "text/event-stream"};
+    }
+    if (request.authorization != good.load()) {
+      return HttpResponse{.status = 401,
+                          .content_type = "application/json",
+                          .body = R"({"error": {"message": "The token has expired."}})"};
+    }
+    return HttpResponse{.status = 200,
+                        .content_type = "application/json",
+                        .body = R"({"orders": [{"version": 1, "from_iteration": 0,
+                                                "purpose": "plan", "clocks_mhz": [900]}]})"};
+  });
+  RankClientOptions given = options();
+  given.patience = 0.3_s;
+  given.token_file = file;
+  auto client = started(given);
+  ASSERT_TRUE(registers(*client));
+  std::atomic<bool> done = false;
+  std::thread training([&] {
+    while (!done) {
+      iterate(*client);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  EXPECT_TRUE(becomes_locked(900));
+  good = "Bearer second";
+  EXPECT_TRUE(becomes_locked(std::nullopt));
+  std::ofstream(file) << "second\n";
+  EXPECT_TRUE(becomes_locked(900));
+  done = true;
+  training.join();
+  std::filesystem::remove(file);
+  EXPECT_THAT(notices(), ElementsAre(HasSubstr("The token has expired. (status 401)")));
 }
 
 TEST_F(ClientTest, WhenTheAgentGoesAwayTrainingGoesOnAndTheNextAgentSetsClocks) {

@@ -30,13 +30,13 @@ Events read(std::string_view text, std::size_t piece) {
 }
 
 void check_orders(const std::string& text) {
-  const auto orders = harpe::parse_orders(text);
-  if (!orders) return;
+  const auto answer = harpe::parse_rank_answer(text);
+  if (!answer) return;
   // What was read is written and read back the same.
-  const auto again = harpe::parse_orders(harpe::orders_json(*orders));
-  if (!again || again->size() != orders->size()) std::abort();
+  const auto again = harpe::parse_rank_answer(harpe::orders_json(answer->orders));
+  if (!again || again->orders.size() != answer->orders.size()) std::abort();
   harpe::OrderBook book(4);
-  for (const harpe::StageOrders& one : *orders) {
+  for (const harpe::StageOrders& one : answer->orders) {
     if (!book.add(one)) continue;
     const harpe::StageOrders* kept = book.of_version(one.version);
     if (kept != nullptr && kept->clocks.size() != 4) std::abort();

@@ -13,14 +13,27 @@ namespace harpe {
 namespace {
 
 constexpr std::size_t kLongestMessage = 300;
+/// Between requests of a rank whose start of training gathers, at first and when it takes long.
+constexpr Seconds kGathering{1}, kLongGathering{5};
+constexpr int kShortGatherings = 60;
+constexpr double kShareOfPatience = 2.0 / 3;
 
 bool is_success(const HttpAnswer& answer) {
   return answer.status >= 200 && answer.status < 300;
 }
 
-/// That only time can mend.
+/// That only time can mend; 421: the job is moving to another server.
 bool is_outage(const HttpAnswer& answer) {
-  return answer.status == 0 || answer.status == 429 || answer.status >= 500;
+  return answer.status == 0 || answer.status == 421 || answer.status == 429 || answer.status >= 500;
+}
+
+/// The code of an error answer; empty where it has none.
+std::string error_code(const HttpAnswer& answer) {
+  const auto document = parse_json(answer.body, "the answer");
+  if (!document) return {};
+  const JsonValue* error = document->find("error");
+  const JsonValue* code = error == nullptr ? nullptr : error->find("code");
+  return code == nullptr ? std::string() : code->string;
 }
 
 }  // namespace
@@ -49,32 +62,50 @@ ServerSession::ServerSession(ServerSessionOptions options, HttpLink& link, Clock
       random_(static_cast<std::minstd_rand::result_type>(
           std::hash<std::string>{}(options_.registration.session) | 1)),
       next_try_(clock.now()),
+      confirmed_(clock.now()),
+      heard_(clock.now()),
       next_listen_(clock.now()) {}
 
+/// A rank that has nothing to report is heard of so often.
+Seconds ServerSession::unheard() const {
+  return std::clamp(options_.patience * kShareOfPatience, Seconds{1}, kLongestUnheard);
+}
+
 Instant ServerSession::next() const {
-  const Instant never = clock_.now() + Seconds{3600};
-  Instant next = never;
-  if (!asking_ && (stage_ != Stage::kRunning || !reports_.empty())) next = next_try_;
-  if (stage_ == Stage::kRunning && !listening_) next = std::min(next, next_listen_);
-  if (away_since_ && governed_) next = std::min(next, *away_since_ + options_.patience);
+  Instant next = clock_.now() + Seconds{3600};
+  if (!asking_ && !end_told_) {
+    const bool asks = stage_ != Stage::kRunning || !reports_.empty() || ending_;
+    next = asks ? next_try_ : std::max(next_try_, heard_ + unheard());
+  }
+  if (may_listen()) next = std::min(next, next_listen_);
+  if (drop_stream_) next = clock_.now();
+  if (governed_) next = std::min(next, confirmed_ + options_.patience);
   return next;
 }
 
 void ServerSession::tick() {
   const Instant now = clock_.now();
-  if (away_since_ && governed_ && now >= *away_since_ + options_.patience) {
+  if (std::exchange(drop_stream_, false)) {
+    link_.stop_listening();
+    listening_ = false;
+  }
+  if (governed_ && now >= confirmed_ + options_.patience) {
     governed_ = false;
     listener_.governed(false);
   }
-  if (!asking_ && now >= next_try_) {
+  if (unauthorized_ && !asking_ && link_.renew_token()) next_try_ = now;
+  if (!asking_ && !end_told_ && now >= next_try_) {
+    const bool is_running = stage_ == Stage::kRunning;
     if (stage_ == Stage::kJob)
       register_job();
-    else if (stage_ == Stage::kRank)
-      register_rank();
-    else if (!reports_.empty())
+    else if (is_running && !reports_.empty())
       send_report();
+    else if (is_running && ending_)
+      send_end();
+    else if (!is_running || now >= heard_ + unheard())
+      register_rank();
   }
-  if (stage_ == Stage::kRunning && !listening_ && now >= next_listen_) listen();
+  if (may_listen() && now >= next_listen_) listen();
 }
 
 void ServerSession::report(IterationReport report) {
@@ -103,8 +134,21 @@ void ServerSession::send_report() {
   sending_ = std::move(reports_.front());
   reports_.pop_front();
   sending_->known = known_;
+  sending_->epoch = known_epoch_;
+  sending_->incarnation = options_.registration.incarnation;
   link_.send("POST", job_path() + "/reports", iteration_report_json(*sending_),
              [this](const HttpAnswer& answer) { report_answered(answer); });
+}
+
+void ServerSession::send_end() {
+  asking_ = true;
+  const RankEnd end{.place = options_.registration.place, .session = options_.registration.session};
+  link_.send("POST", job_path() + "/end", rank_end_json(end), [this](const HttpAnswer& answer) {
+    asking_ = false;
+    if (is_outage(answer)) return failed(answer, "say that training has ended");
+    // A job, or a place, that is not this rank's any more needs no end.
+    end_told_ = true;
+  });
 }
 
 void ServerSession::listen() {
@@ -113,12 +157,14 @@ void ServerSession::listen() {
   const Place place = options_.registration.place;
   link_.listen(
       job_path() + "/events?data=" + std::to_string(place.data) +
-          "&stage=" + std::to_string(place.stage),
+          "&stage=" + std::to_string(place.stage) + "&tensor=" + std::to_string(place.tensor) +
+          "&session=" + options_.registration.session,
       [this](std::string_view bytes) {
-        answered();
+        if (stage_ != Stage::kRunning) return;
         stream_failures_ = 0;
         // One that is too long ends the stream on its next silence; answers still bring orders.
         (void)stream_.add(bytes, [this](const EventReader::Event& event) { hear(event); });
+        if (stage_ == Stage::kRunning) confirmed();
       },
       [this](const HttpAnswer& answer) { stream_ended(answer); });
 }
@@ -127,7 +173,13 @@ void ServerSession::job_answered(const HttpAnswer& answer) {
   asking_ = false;
   if (is_outage(answer)) return failed(answer, "register the job");
   answered();
-  if (!is_success(answer)) return refused(answer, "the job cannot be registered");
+  if (!is_success(answer)) {
+    unauthorized_ = answer.status == 401 || answer.status == 403;
+    return refused(answer, "the job cannot be registered");
+  }
+  if (const auto read = parse_rank_answer(answer.body); read && !read->specification.empty()) {
+    options_.registration.specification = read->specification;
+  }
   stage_ = Stage::kRank;
   tick();
 }
@@ -136,24 +188,36 @@ void ServerSession::rank_answered(const HttpAnswer& answer) {
   asking_ = false;
   if (is_outage(answer)) return failed(answer, "register this rank");
   answered();
-  if (answer.status == 404) return begin_again(Stage::kJob);
-  if (answer.status == 409) {
-    // The process before this one may only just have ended.
-    ++failures_;
-    next_try_ = clock_.now() + pause(failures_);
-    if (failures_ > 6)
-      notice_once("place", "this rank's place is taken: " + error_message(answer) +
-                               "; where training has started again, a new "
-                               "HARPE_RUN, the same on all ranks, takes its places "
-                               "at once");
+  if (!is_success(answer)) {
+    if (!lost_registration(answer, "this rank cannot be registered")) {
+      begin_again(Stage::kRank);
+      refused(answer, "this rank cannot be registered");
+    }
     return;
   }
-  if (!is_success(answer)) return refused(answer, "this rank cannot be registered");
-  failures_ = 0;
-  stage_ = Stage::kRunning;
+  failures_ = gathered_ = 0;
+  unauthorized_ = false;
   told_.erase("place");
-  if (!std::exchange(governed_, true)) listener_.governed(true);
-  take_orders(answer.body);
+  told_.erase("refused");
+  stage_ = Stage::kRunning;
+  heard_ = clock_.now();
+  const auto read = parse_rank_answer(answer.body);
+  if (!read) {
+    notice_once("orders", "the server sent orders that cannot be read: " + read.error().text());
+  } else {
+    RankRegistration& mine = options_.registration;
+    if (read->incarnation != mine.incarnation) {
+      // What was measured by orders of another life says nothing of this one's.
+      known_ = known_epoch_ = 0;
+      reports_dropped_ += reports_.size();
+      reports_.clear();
+      listener_.forget();
+    }
+    mine.incarnation = read->incarnation;
+    mine.start = read->start;
+    take_orders(*read);
+  }
+  confirmed();
   tick();
 }
 
@@ -167,74 +231,122 @@ void ServerSession::report_answered(const HttpAnswer& answer) {
   answered();
   if (is_success(answer)) {
     ++reports_sent_;
-    take_orders(answer.body);
+    failures_ = 0;
+    heard_ = clock_.now();
+    if (!take(answer.body)) return;
+    confirmed();
     return tick();
   }
-  ++reports_dropped_;
-  if (answer.status == 404) return begin_again(Stage::kJob);
-  if (answer.status == 409) return begin_again(Stage::kRank);
+  const bool may_be_sent_later = answer.status == 401 || answer.status == 403;
+  if (may_be_sent_later) {
+    reports_.push_front(std::move(report));
+  } else {
+    ++reports_dropped_;
+  }
+  if (lost_registration(answer, "the server refuses this rank")) return;
   notice_once("report", "the server refuses a report: " + error_message(answer));
-  if (answer.status == 401 || answer.status == 403) next_try_ = clock_.now() + kPersonsRetry;
 }
 
 void ServerSession::stream_ended(const HttpAnswer& answer) {
   listening_ = false;
   ++stream_failures_;
   next_listen_ = clock_.now() + pause(stream_failures_);
-  if (answer.status == 200) return;
+  if (stage_ != Stage::kRunning || answer.status == 200) return;
   if (is_outage(answer)) {
     // Whether the server is gone, the next report tells; without one, registering again does.
-    if (stage_ == Stage::kRunning && !asking_ && reports_.empty()) begin_again(Stage::kRank);
-  } else if (answer.status != 404 && answer.status != 409) {
+    if (!asking_ && reports_.empty()) begin_again(Stage::kRank);
+  } else if (answer.status == 404 || answer.status == 409) {
+    if (!asking_) begin_again(answer.status == 404 ? Stage::kJob : Stage::kRank);
+  } else {
     notice_once("events", "the server refuses its events: " + error_message(answer));
   }
 }
 
 void ServerSession::hear(const EventReader::Event& event) {
-  if (event.name == "orders") take_orders(event.data);
+  if (event.name == "orders" && stage_ == Stage::kRunning) (void)take(event.data);
 }
 
-void ServerSession::take_orders(const std::string& text) {
-  auto orders = parse_orders(text);
-  if (!orders) {
-    notice_once("orders", "the server sent orders that cannot be read: " + orders.error().text());
-    return;
+bool ServerSession::take(const std::string& text) {
+  const auto answer = parse_rank_answer(text);
+  if (!answer) {
+    notice_once("orders", "the server sent orders that cannot be read: " + answer.error().text());
+    return true;
   }
-  if (orders->empty()) return;
-  for (const StageOrders& one : *orders) known_ = std::max(known_, one.version);
-  listener_.orders(*orders);
+  if (!answer->incarnation.empty() && answer->incarnation != options_.registration.incarnation) {
+    begin_again(Stage::kRank);
+    return false;
+  }
+  take_orders(*answer);
+  return true;
 }
 
+void ServerSession::take_orders(const RankAnswer& answer) {
+  if (answer.orders.empty() || answer.epoch < known_epoch_) return;
+  if (answer.epoch > known_epoch_) known_ = 0;
+  known_epoch_ = answer.epoch;
+  for (const StageOrders& one : answer.orders) known_ = std::max(known_, one.version);
+  listener_.orders(answer.orders);
+}
+
+bool ServerSession::lost_registration(const HttpAnswer& answer, const std::string& what) {
+  switch (answer.status) {
+    case 401:
+    case 403:
+      begin_again(Stage::kRank);
+      unauthorized_ = true;
+      refused(answer, what);
+      return true;
+    case 404:
+      begin_again(Stage::kJob);
+      return true;
+    case 409:
+      begin_again(Stage::kRank);
+      if (error_code(answer) == "gathering") {
+        const bool is_long = ++gathered_ > kShortGatherings;
+        try_after(is_long ? kLongGathering : kGathering);
+        failures_ = 0;
+        notice_once("place", "this rank waits for its place: " + error_message(answer));
+      } else if (failures_ > 6) {
+        // The process before this one may only just have ended.
+        notice_once("place", "this rank's place is not to be had: " + error_message(answer));
+      }
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// What the stream says is of a registration that stands no more.
 void ServerSession::begin_again(Stage stage) {
+  drop_stream_ = listening_;
   stage_ = stage;
   ++failures_;
-  next_try_ = clock_.now() + pause(failures_);
+  try_after(pause(failures_));
 }
 
 void ServerSession::answered() {
-  if (away_since_ && told_.contains("away")) {
-    told_.erase("away");
-    listener_.notice("the server answers again");
-  }
-  away_since_.reset();
-  if (stage_ != Stage::kRunning) return;
-  failures_ = 0;
+  if (told_.erase("away") > 0) listener_.notice("the server answers again");
+}
+
+void ServerSession::confirmed() {
+  confirmed_ = clock_.now();
+  answered();
   if (!std::exchange(governed_, true)) listener_.governed(true);
 }
 
 void ServerSession::failed(const HttpAnswer& answer, const std::string& what) {
-  const Instant now = clock_.now();
-  if (!away_since_) away_since_ = now;
   ++failures_;
-  next_try_ = now + pause(failures_);
+  try_after(pause(failures_));
   notice_once("away", "cannot " + what + ": " + error_message(answer) +
-                          "; training goes on, at full clocks after " +
+                          "; training goes on, at free clocks after " +
                           shortest(options_.patience.value) + " s, and this is tried again");
 }
 
 void ServerSession::refused(const HttpAnswer& answer, const std::string& what) {
-  next_try_ = clock_.now() + kPersonsRetry;
-  notice_once("refused", what + ": " + error_message(answer) + "; training goes on as it is");
+  try_after(kPersonsRetry);
+  notice_once("refused", what + ": " + error_message(answer) +
+                             "; training goes on, at free clocks after " +
+                             shortest(options_.patience.value) + " s, and this is tried again");
 }
 
 Seconds ServerSession::pause(int failures) {

@@ -5,11 +5,19 @@
 /// more seldom, for as long as training runs.
 ///
 ///   job -> rank -> running
-///    ^       |        |      the server does not know the job (404) or the place was lost (409)
-///    +-------+--------+
+///    ^       |        |      the server does not know the job (404), the place was lost (409), the
+///    +-------+--------+      token is not good (401, 403), or the job is another one by now
 ///
-/// Refusals that only a person can mend (a wrong token, another job of that name, a place that is
-/// taken) are told once and tried again once a minute or so, since people do mend them.
+/// Governed. A rank is governed by its server as long as it was confirmed within `patience`: by a
+/// success of a registration or a report, or, while its registration stands, by what comes over the
+/// stream. Whatever else it hears, and silence, let that run out, and clocks are free. So that it
+/// is confirmed however long an iteration takes, and the server hears of it, a rank that has
+/// nothing to report registers again now and then.
+///
+/// A rank that comes while another start of training holds the job is told to ask again soon.
+/// Refusals that only a person can mend (a wrong token, a specification that makes no sense) are
+/// told once and tried again once a minute or so, since people do mend them; with a new token at
+/// once.
 
 #include <cstdint>
 #include <deque>
@@ -23,6 +31,7 @@
 #include "harpe/base/clock.h"
 #include "harpe/client/event_reader.h"
 #include "harpe/client/http_link.h"
+#include "harpe/job/job_json.h"
 #include "harpe/job/rank_events.h"
 
 namespace harpe {
@@ -31,7 +40,7 @@ struct ServerSessionOptions {
   std::string job;                ///< id
   std::string spec;               ///< JSON to register the job with
   RankRegistration registration;  ///< with its session
-  Seconds patience{30};           ///< without a server before clocks are set free
+  Seconds patience{30};           ///< without being confirmed before clocks are set free
   Seconds first_retry{0.5}, longest_retry{30};
 };
 
@@ -40,8 +49,10 @@ class ServerSession {
  public:
   struct Listener {
     std::function<void(const std::vector<StageOrders>&)> orders;
+    /// The job is another one than that of all orders so far: they hold no more.
+    std::function<void()> forget;
     std::function<void(const std::string&)> notice;
-    /// Clocks are the server's, or (false) free: it has been away for `patience`.
+    /// Clocks are the server's, or (false) free: nothing has confirmed that for `patience`.
     std::function<void(bool)> governed;
   };
 
@@ -57,12 +68,19 @@ class ServerSession {
   void report(IterationReport report);
   std::size_t waiting() const { return reports_.size() + (sending_ ? 1 : 0); }
 
+  /// Training has ended as it should: says so once, behind all reports.
+  void end() { ending_ = true; }
+  /// Whether the server knows, or there is nothing that it could be told.
+  bool ended() const { return end_told_ || stage_ != Stage::kRunning; }
+
   bool registered() const { return stage_ == Stage::kRunning; }
   std::uint64_t reports_sent() const { return reports_sent_; }
   std::uint64_t reports_dropped() const { return reports_dropped_; }
 
   static constexpr std::size_t kMostReports = 256;
   static constexpr Seconds kPersonsRetry{60};
+  /// A rank that has not been heard of for 60 s may lose its place (`Job::kSilence`).
+  static constexpr Seconds kLongestUnheard{20};
 
  private:
   enum class Stage : unsigned char { kJob, kRank, kRunning };
@@ -70,16 +88,25 @@ class ServerSession {
   void register_job();
   void register_rank();
   void send_report();
+  void send_end();
   void listen();
+  bool may_listen() const { return stage_ == Stage::kRunning && !listening_ && !end_told_; }
   void job_answered(const HttpAnswer& answer);
   void rank_answered(const HttpAnswer& answer);
   void report_answered(const HttpAnswer& answer);
   void stream_ended(const HttpAnswer& answer);
   void hear(const EventReader::Event& event);
 
-  void take_orders(const std::string& text);
+  /// What an answer or an event holds for this rank; false: it is of another life of the job.
+  bool take(const std::string& text);
+  void take_orders(const RankAnswer& answer);
   void begin_again(Stage stage);
   void answered();
+  void confirmed();
+  void try_after(Seconds pause) { next_try_ = clock_.now() + pause; }
+  Seconds unheard() const;
+  /// Instead of a success; false: the answer says nothing of the registration.
+  bool lost_registration(const HttpAnswer& answer, const std::string& what);
   /// No answer, or one that is no answer (5xx, 429): tries again later.
   void failed(const HttpAnswer& answer, const std::string& what);
   void refused(const HttpAnswer& answer, const std::string& what);
@@ -94,18 +121,24 @@ class ServerSession {
   std::minstd_rand random_;
 
   Stage stage_ = Stage::kJob;
-  bool asking_ = false;  ///< a request of the stage, or a report, is on its way
-  Instant next_try_;     ///< of it
-  int failures_ = 0;     ///< in a row
-  std::optional<Instant> away_since_;
+  bool asking_ = false;  ///< a request of the stage, a report, or the end is on its way
+  bool ending_ = false, end_told_ = false;
+  Instant next_try_;  ///< of it
+  int failures_ = 0;  ///< in a row
+  int gathered_ = 0;  ///< times in a row that others of its start were waited for
+  bool unauthorized_ = false;
   bool governed_ = false;
+  Instant confirmed_;  ///< while governed: the last time
+  Instant heard_;      ///< the last success of a request
   bool listening_ = false;
+  bool drop_stream_ = false;  ///< by the next tick: its own callbacks must not end it
   Instant next_listen_;
   int stream_failures_ = 0;
   EventReader stream_;
   std::deque<IterationReport> reports_;
   std::optional<IterationReport> sending_;
-  std::uint64_t known_ = 0, reports_sent_ = 0, reports_dropped_ = 0;
+  std::uint64_t known_ = 0, known_epoch_ = 0;  ///< of the newest orders
+  std::uint64_t reports_sent_ = 0, reports_dropped_ = 0;
   std::set<std::string> told_;
 };
 

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "harpe/job/job_json.h"
 
@@ -37,12 +38,17 @@ class ScriptedLink final : public HttpLink {
     stream_bytes = std::move(bytes);
     stream_ended = std::move(ended);
   }
-  void stop_listening() override {}
+  void stop_listening() override { ++stops; }
+  bool renew_token() override {
+    ++token_reads;
+    return std::exchange(token_is_new, false);
+  }
   void step(Seconds) override {}
   void wake() override {}
 
   std::vector<Request> requests;
-  int listens = 0;
+  int listens = 0, stops = 0, token_reads = 0;
+  bool token_is_new = false;
   std::string stream_path;
   std::function<void(std::string_view)> stream_bytes;
   std::function<void(HttpAnswer)> stream_ended;
@@ -56,12 +62,25 @@ class Session : public ::testing::Test {
     options_.registration = {
         .place = {1, 2, 0}, .session = "me", .run = "", .gpu = "A40", .clocks = {{1740}, {1725}}};
     options_.patience = 30_s;
+    begin();
+  }
+
+  void begin() {
+    link_ = ScriptedLink();
+    versions_.clear();
+    notices_.clear();
+    governed_.clear();
     session_ = std::make_unique<ServerSession>(
         options_, link_, clock_,
         ServerSession::Listener{
             .orders =
                 [this](const std::vector<StageOrders>& orders) {
                   for (const StageOrders& one : orders) versions_.push_back(one.version);
+                },
+            .forget =
+                [this] {
+                  ++forgotten_;
+                  versions_.clear();
                 },
             .notice = [this](const std::string& text) { notices_.push_back(text); },
             .governed = [this](bool governed) { governed_.push_back(governed); }});
@@ -84,6 +103,26 @@ class Session : public ::testing::Test {
       clock_.advance({seconds / 10});
       session_->tick();
     }
+  }
+  /// Time passes, and whatever is sent is answered so; what was sent.
+  std::vector<std::string> pass_answering(double seconds, int status, const std::string& body) {
+    std::vector<std::string> lines;
+    for (int i = 0; i < seconds * 10; ++i) {
+      clock_.advance({0.1});
+      if (std::string line = sent(); !line.empty()) {
+        lines.push_back(line);
+        answer(status, body);
+      }
+    }
+    return lines;
+  }
+  static std::string life(const std::string& incarnation, int epoch, const std::string& orders) {
+    return R"({"rank": 6, "start": 1, "incarnation": ")" + incarnation + R"(", "epoch": )" +
+           std::to_string(epoch) + R"(, "orders": [)" + orders + "]}";
+  }
+  static std::string version(int number) {
+    return R"({"version": )" + std::to_string(number) +
+           R"(, "from_iteration": 0, "purpose": "full_speed", "clocks_mhz": [1740]})";
   }
   void run_to_running() {
     EXPECT_EQ(sent(), "PUT /v1/jobs/gpt3");
@@ -110,6 +149,7 @@ class Session : public ::testing::Test {
   std::vector<std::uint64_t> versions_;
   std::vector<std::string> notices_;
   std::vector<bool> governed_;
+  int forgotten_ = 0;
   std::unique_ptr<ServerSession> session_;
 };
 
@@ -123,7 +163,7 @@ TEST_F(Session, RegistersReportsAndHearsOrdersBothWays) {
   EXPECT_EQ(registration->session, "me");
   EXPECT_EQ(registration->place, (Place{1, 2, 0}));
   answer(200, orders(1));
-  EXPECT_EQ(link_.stream_path, "/v1/jobs/gpt3/events?data=1&stage=2");
+  EXPECT_EQ(link_.stream_path, "/v1/jobs/gpt3/events?data=1&stage=2&tensor=0&session=me");
   EXPECT_EQ(sent(), "");
   session_->report(report(0));
   session_->report(report(1));
@@ -186,8 +226,160 @@ TEST_F(Session, ClocksAreSetFreeWhenTheServerStaysAwayAndTakenAgain) {
   pass(2);
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
   answer(200);
-  pass(60);
+  pass_answering(60, 200, "{}");
   EXPECT_THAT(governed_, ElementsAre(true, false, true));
+}
+
+TEST_F(Session, WhateverIsNoSuccessLetsTheClocksGoAfterTheSamePatience) {
+  for (const int status : {0, 401, 403, 404, 409, 421, 503}) {
+    SCOPED_TRACE(status);
+    begin();
+    run_to_running();
+    session_->report(report(0));
+    ASSERT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
+    answer(200, "{}");
+    governed_.clear();
+    session_->report(report(1));
+    const std::string refusal = R"({"error": {"code": "x", "message": "no"}})";
+    // The stream of a registration that stands no more says nothing.
+    for (int second = 0; second < 29; ++second) {
+      pass_answering(1, status, refusal);
+      if (status != 0 && status != 421 && status != 503) link_.stream_bytes(": hb\n\n");
+      EXPECT_THAT(governed_, IsEmpty()) << "not yet after " << second << " s";
+    }
+    pass_answering(2, status, refusal);
+    EXPECT_THAT(governed_, ElementsAre(false));
+    // And taken again with the first success, whatever it was.
+    link_.token_is_new = true;
+    EXPECT_THAT(pass_answering(40, 200, "{}"), ::testing::Not(IsEmpty()));
+    EXPECT_THAT(governed_, ElementsAre(false, true));
+  }
+}
+
+TEST_F(Session, ARankWithNothingToReportIsConfirmedByItsStreamAndByRegisteringAgain) {
+  run_to_running();
+  // An iteration of ten minutes: it registers again, so that its place is not taken.
+  const auto lines = pass_answering(600, 200, "{}");
+  EXPECT_THAT(lines, ::testing::Each("POST /v1/jobs/gpt3/ranks"));
+  EXPECT_GE(lines.size(), 29);
+  EXPECT_LE(lines.size(), 31);
+  EXPECT_THAT(governed_, ElementsAre(true));
+  // Without answers, comments of the stream say so as well.
+  for (int i = 0; i < 10; ++i) {
+    pass(15);
+    link_.stream_bytes(": hb\n\n");
+  }
+  EXPECT_THAT(governed_, ElementsAre(true));
+  pass(31);
+  EXPECT_THAT(governed_, ElementsAre(true, false));
+}
+
+TEST_F(Session, AnotherLifeOfTheJobIsBegunWithNothingOfTheOneBefore) {
+  sent();
+  answer(200, R"({"specification": "abc"})");
+  sent();
+  EXPECT_EQ(parse_rank_registration(link_.requests[0].body)->specification, "abc");
+  answer(200, life("first", 1, version(500)));
+  EXPECT_EQ(forgotten_, 1) << "there was none before";
+  session_->report(report(0));
+  sent();
+  const auto told = parse_iteration_report(link_.requests[0].body);
+  EXPECT_EQ(told->incarnation, "first");
+  EXPECT_EQ(told->epoch, 1);
+  EXPECT_EQ(told->known, 500);
+  // The job was deleted, and made anew by the first rank that came.
+  session_->report(report(1));
+  answer(404);
+  const std::string again = life("second", 1, version(1));
+  while (sent().empty()) pass(0.1);
+  answer(201, R"({"specification": "abc"})");
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
+  const auto registration = parse_rank_registration(link_.requests[0].body);
+  EXPECT_EQ(registration->incarnation, "first");
+  EXPECT_EQ(registration->start, 1);
+  answer(200, again);
+  EXPECT_EQ(forgotten_, 2);
+  EXPECT_THAT(versions_, ElementsAre(1)) << "however low its versions are";
+  EXPECT_EQ(sent(), "") << "what was measured in the other life is not told in this one";
+  session_->report(report(2));
+  sent();
+  EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->incarnation, "second");
+  EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->known, 1);
+}
+
+TEST_F(Session, RegistersAgainWhereAnAnswerOrAnEventIsOfAnotherLife) {
+  for (const bool by_event : {false, true}) {
+    SCOPED_TRACE(by_event);
+    begin();
+    sent();
+    answer(200);
+    sent();
+    answer(200, life("first", 1, version(1)));
+    versions_.clear();
+    if (by_event) {
+      link_.stream_bytes("event: orders\ndata: " + life("second", 1, version(7)) + "\n\n");
+    } else {
+      session_->report(report(0));
+      sent();
+      answer(200, life("second", 1, version(7)));
+    }
+    EXPECT_FALSE(session_->registered());
+    EXPECT_THAT(versions_, IsEmpty());
+    while (sent().empty()) pass(0.1);
+    EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
+    EXPECT_GT(link_.stops, 0);
+    answer(200, life("second", 1, version(7)));
+    EXPECT_THAT(versions_, ElementsAre(7));
+  }
+}
+
+TEST_F(Session, OrdersOfAServerThatHadTheJobBeforeAreNotTaken) {
+  sent();
+  answer(200);
+  sent();
+  answer(200, life("one", 4, version(1007)));
+  link_.stream_bytes("event: orders\ndata: " + life("one", 3, version(8)) + "\n\n");
+  EXPECT_THAT(versions_, ElementsAre(1007));
+  link_.stream_bytes("event: orders\ndata: " + life("one", 5, version(2008)) + "\n\n");
+  EXPECT_THAT(versions_, ElementsAre(1007, 2008));
+  session_->report(report(0));
+  sent();
+  EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->epoch, 5);
+}
+
+TEST_F(Session, AStartOfTrainingThatGathersIsTriedEverySecond) {
+  sent();
+  answer(202, R"({"specification": "abc"})");
+  const std::string waits =
+      R"({"error": {"code": "gathering", "message": "1 of 8 ranks are there"}})";
+  const auto lines = pass_answering(30, 409, waits);
+  EXPECT_THAT(lines, ::testing::Each("POST /v1/jobs/gpt3/ranks"));
+  EXPECT_GE(lines.size(), 28);
+  EXPECT_LE(lines.size(), 31);
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("1 of 8 ranks are there")));
+  EXPECT_LE(pass_answering(300, 409, waits).size(), 100) << "less often where it takes long";
+  EXPECT_FALSE(session_->registered());
+  pass_answering(6, 200, "{}");
+  EXPECT_TRUE(session_->registered());
+}
+
+TEST_F(Session, ANewTokenIsTriedAtOnce) {
+  run_to_running();
+  EXPECT_EQ(link_.token_reads, 0) << "not while it is good";
+  session_->report(report(0));
+  sent();
+  answer(401, R"({"error": {"message": "the token has expired"}})");
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("the token has expired")));
+  pass(10);
+  EXPECT_EQ(sent(), "");
+  EXPECT_GT(link_.token_reads, 0);
+  link_.token_is_new = true;
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
+  answer(200, "{}");
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports") << "what was refused for its token is not lost";
+  answer(200, "{}");
+  EXPECT_THAT(governed_, ElementsAre(true)) << "it took less than the patience";
+  EXPECT_EQ(session_->reports_dropped(), 0);
 }
 
 TEST_F(Session, RegistersAgainWhereTheServerForgot) {
@@ -259,6 +451,44 @@ TEST_F(Session, ReportsThatNobodyTakesAreBounded) {
   sent();
   EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->iteration,
             static_cast<std::int64_t>(10'000 - ServerSession::kMostReports));
+}
+
+TEST_F(Session, SaysThatTrainingHasEndedOnceAndBehindAllReports) {
+  run_to_running();
+  session_->report(report(0));
+  session_->end();
+  EXPECT_FALSE(session_->ended());
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
+  answer(200, R"({"version": 0})");
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/end");
+  EXPECT_THAT(link_.requests.front().body, HasSubstr(R"("session":"me")"));
+  EXPECT_THAT(link_.requests.front().body, HasSubstr(R"("stage":2)"));
+  answer(0);
+  EXPECT_FALSE(session_->ended());
+  pass(1);
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/end");
+  answer(200, R"({"ended": true})");
+  EXPECT_TRUE(session_->ended());
+  EXPECT_EQ(sent(), "");
+}
+
+TEST_F(Session, OneThatHasEndedTakesNoPlaceAgainHoweverLongItStays) {
+  run_to_running();
+  session_->end();
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/end");
+  answer(200, R"({"ended": true})");
+  for (int i = 0; i < 100; ++i) {
+    pass(1);
+    EXPECT_EQ(sent(), "");
+  }
+}
+
+TEST_F(Session, AServerThatDoesNotKnowTheJobIsToldNoEnd) {
+  run_to_running();
+  session_->end();
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/end");
+  answer(404);
+  EXPECT_TRUE(session_->ended());
 }
 
 TEST_F(Session, AStreamThatEndsIsOpenedAgain) {

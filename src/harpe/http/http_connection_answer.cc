@@ -110,6 +110,7 @@ void Connection::refuse_place() {
 void Connection::answer(HttpResponse response, int version, bool keep_alive) {
   ++request_;  // whatever the handler says from now on is late
   presence_.reset();
+  if (const auto check = std::exchange(response.before_sending, nullptr)) check(response);
   if (response.stream != nullptr && !is_head_) return start_events(std::move(response));
   if (is_native_) end_line(response);
   keep_alive_ = keep_alive && !has_ended_ && response.stream == nullptr;

@@ -63,6 +63,9 @@ struct HttpResponse {
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::shared_ptr<EventStream> stream = {};  ///< in place of a body
+  /// Called by the transport right before it sends this, which it may change: what was true when
+  /// the answer was made may be so no more.
+  std::function<void(HttpResponse&)> before_sending = {};
 };
 
 /// Answers one request; called once, from any thread.

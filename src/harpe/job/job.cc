@@ -5,7 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "harpe/base/digest.h"
 #include "harpe/base/text.h"
+#include "harpe/job/job_json.h"
 #include "harpe/job/job_state.h"
 
 namespace harpe {
@@ -15,6 +17,12 @@ constexpr Seconds kPatience{300};  // with ranks that do not come
 constexpr std::size_t kPlacesTold = 8;
 constexpr double kSilentIterations = 10;
 constexpr int kNotSetReports = 3;  // in a row, before anybody is told
+
+std::string hexadecimal(std::uint64_t number) {
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[(number >> shift) & 15];
+  return text;
+}
 
 std::string list_of(const std::vector<Place>& places, std::size_t all) {
   std::string list;
@@ -45,6 +53,7 @@ Job::State::State(JobSpec given, Pipeline built, Seconds now)
     : spec(std::move(given)),
       pipeline(std::move(built)),
       work(spec.schedule),
+      heard(now),
       ranks(spec.shape, kSilence),
       collector(spec.shape, work),
       detector(spec.shape),
@@ -52,6 +61,7 @@ Job::State::State(JobSpec given, Pipeline built, Seconds now)
       wish(spec.wish),
       full_energy(static_cast<std::size_t>(spec.shape.stages)),
       created(now),
+      taken_up(now),
       relative(static_cast<std::size_t>(spec.shape.groups())) {}
 
 Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -59,11 +69,14 @@ Job::Job(Job&&) noexcept = default;
 Job& Job::operator=(Job&&) noexcept = default;
 Job::~Job() = default;
 
-Result<Job> Job::create(JobSpec spec, Seconds now) {
+Result<Job> Job::create(JobSpec spec, Seconds now, std::string incarnation) {
   if (Status valid = validate(spec); !valid) return std::move(valid).error();
   Result<Pipeline> pipeline = Pipeline::build(spec.schedule, spec.transfers);
   if (!pipeline) return std::move(pipeline).error();
   auto state = std::make_unique<State>(std::move(spec), std::move(*pipeline), now);
+  state->specification_text = job_spec_json(state->spec);
+  state->specification = hexadecimal(fnv1a(state->specification_text));
+  state->incarnation = std::move(incarnation);
   state->effects.save = true;
   return Job(std::move(state));
 }
@@ -77,60 +90,6 @@ std::vector<Megahertz> Job::State::highest_clocks() const {
   for (int stage = 0; stage < spec.shape.stages; ++stage)
     clocks.push_back(ranks.clocks(stage).front());
   return clocks;
-}
-
-void Job::State::ranks_complete(Seconds now) {
-  tell(Notice::Level::kInfo, now,
-       "all " + std::to_string(spec.shape.ranks()) + " ranks have registered");
-  const std::string again = "training has started again";
-  if (interrupted) return resume_profiling(now, again);
-  if (plans_due) return request_plans(*profile, blocking_power, now);
-  if (plans) {
-    if (loses_clocks()) return plan_anew(now);
-    phase = JobPhase::kRunning;
-    if (rolled_back) return deploy_full_speed();
-    return deploy_choice(now, again);
-  }
-  if (spec.profile) return request_given_profile(now);
-  start_profiling({}, now, "nothing is known of this job yet");
-}
-
-/// The ranks count their iterations anew.
-void Job::State::started_again(Seconds now) {
-  collector.reset();
-  detector.reset();
-  drift.reset();
-  detected.clear();
-  deployments.clear();
-  phase = JobPhase::kRegistering;
-  told_missing = told_silent = false;
-  created = now;
-  if (profiler) interrupted = profiler->kept();
-  profiler.reset();
-  ++ticket;  // plans that are being made are for the clocks of the GPUs before
-  last_profiling = 0;
-  tell(Notice::Level::kInfo, now, "training has started again (run '" + ranks.run() + "')");
-}
-
-Result<int> Job::register_rank(const RankRegistration& registration, Seconds now) {
-  State& s = *state_;
-  s.newest_event = now;
-  Result<RankBook::Entered> entered = s.ranks.enter(registration, now);
-  if (!entered) return std::move(entered).error();
-  if (entered->new_run) s.started_again(now);
-  if (entered->changed) {
-    // Another process: whether its clocks are set is seen anew.
-    s.not_set.erase(static_cast<std::size_t>(entered->rank));
-    if (s.not_set.empty()) s.told_not_set = false;
-  }
-  if (entered->changed || entered->fewer_clocks) s.effects.save = true;
-  if (!s.ranks.complete()) return entered->rank;
-  if (s.phase == JobPhase::kRegistering) {
-    s.ranks_complete(now);
-  } else if (entered->fewer_clocks) {
-    s.fit_to_clocks(now);
-  }
-  return entered->rank;
 }
 
 /// A rank that has the orders and says that they did not hold.
@@ -160,11 +119,18 @@ int Job::State::ranks_not_set() const {
 Status Job::report(const IterationReport& report, Seconds now) {
   State& s = *state_;
   s.newest_event = now;
+  if (!report.incarnation.empty() && report.incarnation != s.incarnation) {
+    ++s.reports_refused;
+    return Error::of(ErrorCode::kConflict,
+                     "this rank has registered with another life of the job, which was made anew "
+                     "since: it has to register again");
+  }
   Status heard = s.ranks.hear(report.place, report.session, now);
   if (!heard) {
     ++s.reports_refused;
     return heard;
   }
+  hear(now);
   const std::int64_t newest = s.collector.newest();
   const Result<IterationCollector::Added> added = s.collector.add(report);
   if (!added) {
@@ -173,6 +139,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
   }
   ++s.reports;
   if (!added->used) ++s.reports_unused;
+  if (added->used && std::isfinite(report.energy.value)) s.reported_energy += report.energy;
   if (s.collector.newest() != newest) s.newest_since = now;
   if (s.phase == JobPhase::kRegistering) {
     s.collector.take_finished();  // without all ranks they say nothing
@@ -192,6 +159,22 @@ Status Job::report(const IterationReport& report, Seconds now) {
   return ok_status();
 }
 
+Status Job::end_rank(const RankEnd& end, Seconds now) {
+  State& s = *state_;
+  s.newest_event = now;
+  if (Status known = s.ranks.end(end.place, end.session); !known) return known;
+  hear(now);
+  s.effects.save = true;
+  if (!s.ranks.all_ended() || s.ended) return ok_status();
+  s.ended = now;
+  s.tell(Notice::Level::kInfo, now, "all its ranks have ended");
+  return ok_status();
+}
+
+void Job::hear(Seconds now) {
+  state_->heard = std::max(state_->heard, now);
+}
+
 Status Job::set_straggler(const Straggler& straggler, Seconds now) {
   State& s = *state_;
   s.newest_event = now;
@@ -207,8 +190,7 @@ Status Job::set_straggler(const Straggler& straggler, Seconds now) {
         shortest(kMostStragglerFactor));
   }
   if (straggler.until && *straggler.until <= now) {
-    return Error::invalid("\"until\" is past: it is in seconds since 1970, and now " +
-                          std::to_string(static_cast<std::int64_t>(now.value)));
+    return Error::invalid("the end of the straggler is past: \"until\" is in seconds since 1970");
   }
   if (straggler.factor == 1) return clear_straggler(straggler.pipeline, now);
   const auto known = std::ranges::find(s.told, straggler.pipeline, &Straggler::pipeline);
@@ -283,11 +265,13 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
 void Job::tick(Seconds now) {
   State& s = *state_;
   s.newest_event = now;
+  s.forget_gatherings(now);
   const auto over = [&](const Straggler& one) { return one.until && *one.until <= now; };
   if (std::erase_if(s.told, over) > 0) {
     s.effects.save = true;
     s.deploy_choice(now, "a straggler's time is over");
   }
+  if (s.ended) return;
   if (s.phase == JobPhase::kRegistering) {
     if (s.told_missing || now - s.created < kPatience) return;
     s.told_missing = true;
@@ -321,6 +305,28 @@ JobEffects Job::take_effects() {
   return std::exchange(state_->effects, {});
 }
 
+bool Job::asleep() const {
+  return state_->asleep;
+}
+
+Seconds Job::heard() const {
+  return state_->heard;
+}
+
+std::optional<Seconds> Job::ended() const {
+  return state_->ended;
+}
+
+std::shared_ptr<const PlanTable> Job::shared_plans() const {
+  return state_->plans;
+}
+
+CharacterizeRequest Job::characterize_request() const {
+  return {.ticket = state_->ticket,
+          .profile = state_->profile.value_or(Profile()),
+          .blocking_power = state_->blocking_power};
+}
+
 const JobSpec& Job::spec() const {
   return state_->spec;
 }
@@ -330,6 +336,7 @@ JobPhase Job::phase() const {
 }
 
 std::uint64_t Job::version() const {
+  if (state_->asleep) return state_->version;
   return state_->deployments.empty() ? 0 : state_->deployments.back().version;
 }
 
@@ -346,12 +353,30 @@ std::vector<Place> Job::missing(std::size_t most) const {
   return state_->ranks.missing(most);
 }
 
+int Job::unheard(Seconds now) const {
+  return state_->ranks.unheard(std::max(now - kUnheard, state_->taken_up));
+}
+
+const std::string& Job::specification() const {
+  return state_->specification;
+}
+
+const std::string& Job::specification_text() const {
+  return state_->specification_text;
+}
+
+const std::string& Job::incarnation() const {
+  return state_->incarnation;
+}
+
 const std::string& Job::run() const {
   return state_->ranks.run();
 }
 
 const std::string& Job::session(Place place) const {
-  return state_->ranks.holder(place).session;
+  static const std::string kNone;
+  const RankBook::Holder& holder = state_->ranks.holder(place);
+  return holder.ended ? kNone : holder.session;
 }
 
 std::vector<StageOrders> Job::orders(int pipeline, int stage) const {
@@ -386,7 +411,7 @@ JobStatus Job::status() const {
   status.phase = s.phase;
   status.ranks_registered = s.ranks.registered();
   status.ranks_not_set = s.ranks_not_set();
-  status.newest_iteration = s.collector.newest();
+  status.newest_iteration = s.newest_iteration();
   status.version = version();
   status.wish = s.wish;
   status.stragglers = s.all_stragglers();
@@ -395,10 +420,12 @@ JobStatus Job::status() const {
   status.iteration_time = s.iteration_time;
   status.full_speed_time = s.full_time;
   status.saved = s.saved;
+  status.energy = s.reported_energy;
   status.reports = s.reports;
   status.reports_unused = s.reports_unused;
   status.reports_refused = s.reports_refused;
   status.orders_late = s.orders_late;
+  status.refused = s.refusals;
   status.slow_stages.assign(s.detector.stages().begin(), s.detector.stages().end());
   if (s.profiler) status.profiling = s.profiler->progress(s.lead_after(Seconds{0}));
   for (const double energy : s.full_energy) status.full_speed_energy += Joules{energy};

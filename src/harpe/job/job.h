@@ -5,13 +5,28 @@
 ///   registering -> profiling -> characterizing -> running <-> straggling
 ///
 /// A state machine without input or output: events go in, orders for ranks and effects for the
-/// server come out, so that a life can be replayed. Nothing here reads a clock: `now` is seconds
-/// since 1970 by the server's clock, in rising order; clocks of ranks do not matter.
+/// server come out, so that a life can be replayed. Nothing here reads a clock: `now` is in seconds
+/// of a clock that rises evenly, also while no server runs; its zero, and clocks of ranks, do not
+/// matter.
+///
+/// A job that was read from a store is asleep: it is as it was stored, and can be looked at, until
+/// `go_on`, from when all its ranks have the whole time of silence to be heard again. All ranks
+/// that have ended in order end it; one that registers afterwards begins another start of training.
 ///
 /// Orders. Every change of clocks is a new version, with the iteration from which it holds on all
 /// ranks of all pipelines. Ranks report an iteration when it has ended; in synchronous training
 /// none is then more than one ahead, so a change holds from two after the newest reported one, or
 /// later where delivery takes longer than an iteration.
+///
+/// Starts of training. Training that starts again, under whatever name, has other processes: its
+/// ranks hold no places at first, but gather until they are more than half of the job's, or the
+/// ranks that hold places are silent or have ended; then they take over. So a stray process changes
+/// nothing. The same goes for another specification under the job's id (`propose`): what it has in
+/// common with the one before goes on. A rank that held a place before, and lost it, cannot take it
+/// back while others train.
+///
+/// Incarnations. Versions rise within one life of a job, which has a name of its own. Ranks learn
+/// it when they register, and take nothing and tell nothing of another life.
 ///
 /// Stragglers. A pipeline p that is f_p times slower than planned, told or detected, makes all
 /// others wait until T' = max(what is wished, max f_p x the fastest plan's time). Pipeline p then
@@ -23,6 +38,7 @@
 /// O(ranks)); decisions on stragglers O(pipelines log plans).
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,7 +76,7 @@ struct CharacterizeRequest {
 struct Notice {
   enum class Level : unsigned char { kInfo, kWarning };
   Level level = Level::kInfo;
-  Seconds at{};  ///< since 1970
+  Seconds at{};
   std::string text;
 };
 
@@ -71,6 +87,25 @@ struct JobEffects {
   bool save = false;    ///< `snapshot` holds something that must not be lost
   bool plans = false;   ///< `plans()` is new
   std::vector<Notice> notices;
+};
+
+/// What became of a registration.
+struct RankEntry {
+  int rank = 0;
+  std::uint64_t start = 0;  ///< of training in which it holds its place, counted from 1
+  /// It holds none yet: `present` ranks of its start are there, of the `all` that it has. To be
+  /// asked again soon.
+  bool gathers = false;
+  int present = 0, all = 0;
+  std::string why = {};  ///< for people, where it gathers
+};
+
+/// A rank, or another client, that asks for what it cannot have.
+struct Refusal {
+  std::string who;  ///< "pipeline 0, stage 1, tensor shard 0 (run 'x')"
+  std::string why;
+  std::int64_t count = 0;
+  Seconds at{};  ///< the last one
 };
 
 /// What a pipeline runs by the newest orders.
@@ -101,28 +136,58 @@ struct JobStatus {
   Joules full_speed_energy{};
   /// Since planning, against the same iterations at full clocks, all pipelines.
   Joules saved{};
+  Joules energy{};                  ///< reported by ranks since the job was registered
   Seconds wait_until{};             ///< T' while straggling
   std::int64_t reports = 0;         ///< accepted
   std::int64_t reports_unused = 0;  ///< of those, repeated, late, or far from all others
   std::int64_t reports_refused = 0;
   std::int64_t orders_late = 0;  ///< versions that did not reach all ranks in time
+  std::vector<Refusal> refused;  ///< lately, at most `Job::kMostRefusals`
 };
+
+/// A job as texts, each of which changes at another time: its state with everything that happens,
+/// parts with what they are about.
+struct JobTexts {
+  std::string state = {};
+  std::map<std::string, std::string> parts = {};  ///< by name
+  Seconds heard{};  ///< when its ranks were last heard of, where that is later than in the state
+};
+/// The name of the part that holds `job_spec_json`.
+inline constexpr const char* kSpecificationPart = "specification";
 
 class Job {
  public:
-  static Result<Job> create(JobSpec spec, Seconds now);
+  /// \param incarnation  chosen at random, without a '.'; empty: of a job without ranks elsewhere
+  static Result<Job> create(JobSpec spec, Seconds now, std::string incarnation = {});
   Job(Job&&) noexcept;
   Job& operator=(Job&&) noexcept;
   ~Job();
 
   // Events of ranks.
-  /// Answers the rank's number. `kConflict` where another process holds the place and has been
-  /// heard of within `kSilence`, or a newer run has begun.
-  Result<int> register_rank(const RankRegistration& registration, Seconds now);
-  /// `kConflict` where the session does not hold the place any more, or not yet.
+  /// `kConflict` where another process of the same start holds the place and has been heard of
+  /// within `kSilence`, or a newer start has taken it; `kNotFound` where the rank trains by a
+  /// specification that was not proposed.
+  Result<RankEntry> register_rank(const RankRegistration& registration, Seconds now);
+  /// `kConflict` where the session does not hold the place any more, or not yet, or holds it in
+  /// another life of the job.
   Status report(const IterationReport& report, Seconds now);
+  /// The rank's training has ended as it should. `kConflict` where the session does not hold it.
+  Status end_rank(const RankEnd& end, Seconds now);
+  /// A rank has been heard of by other ways, such as a connection that stands.
+  void hear(Seconds now);
 
   // Events of people and infrastructure.
+  enum class Proposed : unsigned char {
+    kSame,     ///< it is the job's
+    kTaken,    ///< it is now: no rank was heard of
+    kGathers,  ///< it will be once more than half of its ranks are there
+  };
+  /// Another job is to be trained under this one's id. \param next  as `create` makes it
+  Proposed propose(Job next, Seconds now);
+  /// The same of one that was made before; nothing where it was forgotten since.
+  std::optional<Proposed> propose_again(const std::string& specification, Seconds now);
+  /// A client that wanted something of this job was refused before the job was asked.
+  void refused(const std::string& who, const std::string& why, Seconds now);
   Status set_straggler(const Straggler& straggler, Seconds now);
   /// Healed, whether told or detected.
   Status clear_straggler(int pipeline, Seconds now);
@@ -151,21 +216,44 @@ class Job {
   /// What is known of the costs of instructions so far; may be empty.
   Profile profile() const;
   std::vector<Place> missing(std::size_t most) const;  ///< places that no rank holds
+  /// Ranks that hold places and have not been heard of for `kUnheard`, or since this server took
+  /// the job up: it is not known whether they hear of a change. O(ranks).
+  int unheard(Seconds now) const;
+  /// Digest of the specification, by which ranks say what they train.
+  const std::string& specification() const;
+  const std::string& specification_text() const;  ///< as `job_spec_json` writes it
+  const std::string& incarnation() const;         ///< this life of the job
   const std::string& run() const;                 ///< the start of training whose ranks hold places
   const std::string& session(Place place) const;  ///< that holds it; empty: none does
+  Seconds heard() const;  ///< when any rank was heard of last; if never, its creation
+  std::optional<Seconds> ended() const;  ///< when all ranks had ended in order; none: they have not
+  std::shared_ptr<const PlanTable> shared_plans() const;
+  /// What is to be planned now, by the newest ticket.
+  CharacterizeRequest characterize_request() const;
 
-  /// JSON from which `restore` makes a job that goes on: everything but the reports of the last
-  /// iterations and the plans, which are kept apart (`PlanTable::json`).
-  std::string snapshot() const;
-  static Result<Job> restore(std::string_view snapshot, std::optional<PlanTable> plans,
-                             Seconds now);
+  // As texts. Everything but the reports of the last iterations, those who gather, and the plans,
+  // which are kept apart (`PlanTable::stored_text`).
+  std::string snapshot() const;  ///< `JobTexts::state`; short, whatever the number of ranks
+  /// The parts that have changed since the last call.
+  std::map<std::string, std::string> take_changed_parts();
+  JobTexts texts() const;
+  /// The job as it was. Members that are not known are left out: a newer Harpe wrote them. Reads
+  /// what Harpe 0.1 has stored, too ("harpe.job/1", all in the state).
+  static Result<Job> read(JobTexts texts, std::optional<PlanTable> plans, Seconds now);
+  bool asleep() const;
+  /// What was being done is begun again.
+  void go_on(Seconds now);
 
   static constexpr Seconds kSilence{60};
+  /// Ranks of Harpe's client are heard of every 20 s at least.
+  static constexpr Seconds kUnheard{25};
   static constexpr int kMostPending = 3;
+  static constexpr std::size_t kMostRefusals = 16;
 
  private:
   struct State;
   explicit Job(std::unique_ptr<State> state);
+  Result<RankEntry> gather(const RankRegistration& registration, Seconds now);
   std::unique_ptr<State> state_;
 };
 

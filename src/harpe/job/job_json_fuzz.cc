@@ -28,9 +28,12 @@ void round_trip(std::string_view text, Read read, Write write) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 6) {
+  switch (data[0] % 7) {
     case 0:
-      round_trip(text, harpe::parse_job_spec, harpe::job_spec_json);
+      round_trip(
+          text, [](std::string_view given) { return harpe::parse_job_spec(given); },
+          harpe::job_spec_json);
+      if (harpe::declared_instructions(text) < 0) std::abort();
       break;
     case 1:
       round_trip(text, harpe::parse_rank_registration, harpe::rank_registration_json);
@@ -39,13 +42,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       round_trip(text, harpe::parse_iteration_report, harpe::iteration_report_json);
       break;
     case 3:
-      round_trip(text, harpe::parse_orders, harpe::orders_json);
+      round_trip(text, harpe::parse_rank_answer,
+                 [](const harpe::RankAnswer& answer) { return harpe::orders_json(answer.orders); });
       break;
     case 4:
       round_trip(text, harpe::parse_wish, harpe::wish_json);
       break;
+    case 5:
+      (void)harpe::parse_straggler(text, 0, harpe::Seconds{1000}, harpe::Seconds{1.8e9});
+      break;
     default:
-      (void)harpe::parse_straggler(text, 0, harpe::Seconds{1000});
+      round_trip(text, harpe::parse_rank_end, harpe::rank_end_json);
   }
   return 0;
 }

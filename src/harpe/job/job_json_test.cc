@@ -137,20 +137,26 @@ TEST(JobJson, OrdersReadBackTheSame) {
                                             .from_iteration = 19,
                                             .purpose = StageOrders::Purpose::kPlan,
                                             .clocks = {Megahertz{1200}, Megahertz{0}}}};
-  const auto read = parse_orders(orders_json(orders));
+  const auto read = parse_rank_answer(orders_json(orders));
   ASSERT_TRUE(read.ok()) << read.error().text();
-  EXPECT_EQ(orders_json(*read), orders_json(orders));
-  EXPECT_FALSE(parse_orders(R"([{"version": 1, "from_iteration": 0, "clocks_mhz": []}])").ok());
+  EXPECT_EQ(orders_json(read->orders), orders_json(orders));
+  EXPECT_FALSE(
+      parse_rank_answer(R"([{"version": 1, "from_iteration": 0, "clocks_mhz": []}])").ok());
 }
 
 TEST(JobJson, AStragglerHasAFactorAndMayEnd) {
-  const auto straggler = parse_straggler(R"({"factor": 1.2, "for_s": 60})", 3, Seconds{1000});
+  // The job's clock is none of people's.
+  const auto straggler =
+      parse_straggler(R"({"factor": 1.2, "for_s": 60})", 3, Seconds{1000}, Seconds{1.8e9});
   ASSERT_TRUE(straggler.ok()) << straggler.error().text();
   EXPECT_EQ(straggler->pipeline, 3);
   EXPECT_EQ(straggler->until, Seconds{1060});
+  const auto until =
+      parse_straggler(R"({"factor": 1.2, "until": 1800000060})", 3, Seconds{1000}, Seconds{1.8e9});
+  EXPECT_EQ(until->until, Seconds{1060});
   for (const char* bad : {R"({})", R"({"factor": 0.9})", R"({"factor": 1e9})",
                           R"({"factor": null})", R"({"factor": 1.2, "until": 5, "for_s": 5})"}) {
-    EXPECT_FALSE(parse_straggler(bad, 0, Seconds{0}).ok()) << bad;
+    EXPECT_FALSE(parse_straggler(bad, 0, Seconds{0}, Seconds{0}).ok()) << bad;
   }
 }
 

@@ -14,13 +14,26 @@ namespace {
 void restart_server(Played& played) {
   std::optional<PlanTable> plans;
   if (played.job.plans() != nullptr) {
-    auto read = PlanTable::parse(played.job.plans()->json(), "plans");
+    auto read = PlanTable::parse(played.job.plans()->stored_text(), "plans");
     ASSERT_TRUE(read.ok()) << read.error().text();
     plans = std::move(*read);
   }
-  auto restored = Job::restore(played.job.snapshot(), std::move(plans), played.training.now());
+  auto restored = Job::read(played.job.texts(), std::move(plans), played.training.now());
   ASSERT_TRUE(restored.ok()) << restored.error().text();
+  EXPECT_TRUE(restored->asleep());
+  EXPECT_EQ(restored->phase(), played.job.phase());
+  restored->go_on(played.training.now());
   played.job = std::move(*restored);
+}
+
+/// All ranks but the last.
+void register_most(Played& played) {
+  std::vector<Place> places = played.training.places();
+  places.pop_back();
+  for (const Place place : places) {
+    ASSERT_TRUE(
+        played.job.register_rank(played.training.registration(place), played.training.now()).ok());
+  }
 }
 
 double profiled(const Job& job) {
@@ -54,7 +67,8 @@ TEST(Job, FollowsTrainingThatStartsAgain) {
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
-  const auto old = played.training.registration({0, 0, 0});
+  auto old = played.training.registration({0, 0, 0});
+  old.start = played.job.register_rank(old, played.training.now())->start;
   played.training.start_again("second", 3);
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   EXPECT_EQ(played.job.phase(), JobPhase::kRunning);
@@ -88,9 +102,7 @@ TEST(Job, BothServerAndTrainingMayStartAgainWhileProfiling) {
   ASSERT_TRUE(profile_until(played, 0.6));
   const double before = profiled(played.job);
   played.training.start_again("second", 0);
-  ASSERT_TRUE(
-      played.job.register_rank(played.training.registration({0, 0, 0}), played.training.now())
-          .ok());
+  register_most(played);
   EXPECT_EQ(played.job.phase(), JobPhase::kRegistering);
   restart_server(played);
   ASSERT_TRUE(played.training.register_all(played.job).ok());
@@ -106,9 +118,7 @@ TEST(Job, PlansThatWereBeingMadeAreMadeWhenTrainingStartsAgain) {
     ASSERT_TRUE(played.training.run_until(
         played.job, [&] { return played.job.phase() == JobPhase::kCharacterizing; }, 500));
     played.training.start_again("second", 0);
-    ASSERT_TRUE(
-        played.job.register_rank(played.training.registration({0, 0, 0}), played.training.now())
-            .ok());
+    register_most(played);
     if (server_too) restart_server(played);
     ASSERT_TRUE(played.training.register_all(played.job).ok());
     EXPECT_EQ(played.job.phase(), JobPhase::kCharacterizing);

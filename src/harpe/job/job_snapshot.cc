@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 
+#include "harpe/base/text.h"
 #include "harpe/job/job_json.h"
 #include "harpe/job/job_state.h"
 #include "harpe/job/json_fields.h"
+#include "harpe/job/rank_texts.h"
 
 namespace harpe {
 namespace {
@@ -12,7 +15,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Type = JsonValue::Type;
 
-constexpr const char* kFormat = "harpe.job/1";
+constexpr const char* kFormat = "harpe.job/2";
+/// Of Harpe 0.1: the specification and all ranks stand in the state.
+constexpr const char* kFirstFormat = "harpe.job/1";
 constexpr std::int64_t kMost = 9'000'000'000'000'000;
 constexpr double kLatest = 1e12;  // s since 1970
 /// Ranks may know versions that came after the last snapshot.
@@ -54,71 +59,6 @@ std::vector<Unit> units(const std::vector<double>& values) {
   return result;
 }
 
-// Ranks: to keep the text short, one list a member, in the order of places.
-Json ranks_json(const JobShape& shape, const RankBook& ranks) {
-  Json sessions = Json::array(), gpus = Json::array(), heard = Json::array();
-  for (int data = 0; data < shape.data; ++data)
-    for (int stage = 0; stage < shape.stages; ++stage)
-      for (int tensor = 0; tensor < shape.tensor; ++tensor) {
-        const RankBook::Holder& holder = ranks.holder({data, stage, tensor});
-        sessions.push_back(holder.session);
-        gpus.push_back(holder.gpu);
-        heard.push_back(holder.heard.value);
-      }
-  Json clocks = Json::array();
-  for (int stage = 0; stage < shape.stages; ++stage)
-    clocks.push_back(clocks_json(ranks.clocks(stage)));
-  return {{"run", ranks.run()},
-          {"past_runs", ranks.past_runs()},
-          {"sessions", std::move(sessions)},
-          {"gpus", std::move(gpus)},
-          {"heard", std::move(heard)},
-          {"clocks_mhz", std::move(clocks)}};
-}
-
-/// A list of lists of clocks.
-std::vector<std::vector<Megahertz>> read_clock_lists(Fields& fields, std::string_view key,
-                                                     std::size_t size) {
-  std::vector<std::vector<Megahertz>> lists(size);
-  const JsonValue* value = fields.any(key);
-  if (value == nullptr || value->type != Type::kArray || value->items.size() != size) {
-    fields.fault(key, "expected " + std::to_string(size) + " lists of clocks");
-    return lists;
-  }
-  for (std::size_t i = 0; i < size; ++i)
-    for (const JsonValue& item : value->items[i].items) {
-      if (!item.is_integer || item.integer < 1 || item.integer > kHighestClock) {
-        fields.fault(key, "a clock is a whole number of MHz from 1 to 100000");
-        return lists;
-      }
-      lists[i].push_back({static_cast<int>(item.integer)});
-    }
-  return lists;
-}
-
-void read_ranks(const JsonValue& object, Faults& faults, const JobShape& shape, RankBook& ranks) {
-  Fields fields(object, "ranks", faults);
-  const auto count = static_cast<std::size_t>(shape.ranks());
-  std::string run = fields.text("run").value_or("");
-  std::vector<std::string> past = fields.texts("past_runs").value_or(std::vector<std::string>());
-  const auto sessions = fields.texts("sessions");
-  const auto gpus = fields.texts("gpus");
-  const std::vector<double> heard = read_list(fields, "heard", count);
-  auto clocks = read_clock_lists(fields, "clocks_mhz", static_cast<std::size_t>(shape.stages));
-  fields.finish();
-  if (!sessions || sessions->size() != count || !gpus || gpus->size() != count) {
-    return fields.fault("sessions", "expected one for each rank");
-  }
-  std::vector<RankBook::Holder> holders;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t stage = i / shape.tensor % shape.stages;
-    if (!(*sessions)[i].empty() && clocks[stage].empty())
-      return fields.fault("clocks_mhz", "a stage with ranks has no clocks");
-    holders.push_back({.session = (*sessions)[i], .gpu = (*gpus)[i], .heard = {heard[i]}});
-  }
-  ranks.restore(std::move(run), std::move(past), std::move(holders), std::move(clocks));
-}
-
 Json measured_json(const std::vector<std::vector<MeasuredClock>>& measured) {
   Json stages = Json::array();
   for (const auto& list : measured) {
@@ -151,7 +91,6 @@ std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value, Fa
       at.time = units<Seconds>(read_list(fields, "time_s", items));
       at.energy = units<Joules>(read_list(fields, "energy_j", items));
       at.iteration_time.value = fields.number("iteration_time_s", 0, kLongestTime).value_or(0);
-      fields.finish();
       measured[stage].push_back(std::move(at));
     }
   return measured;
@@ -181,7 +120,6 @@ Profiler::Kept read_kept(const JsonValue& object, Faults& faults, const JobWork&
   kept.account.wait_time = read_list(fields, "wait_time_s", stages);
   kept.account.wait_energy = read_list(fields, "wait_energy_j", stages);
   for (const double one : read_list(fields, "ended", stages)) kept.ended.push_back(one != 0);
-  fields.finish();
   return kept;
 }
 
@@ -202,7 +140,6 @@ std::vector<Straggler> read_stragglers(Fields& parent, std::string_view key, Fau
         static_cast<int>(needed(fields, "pipeline", fields.integer("pipeline", 0, pipelines - 1)));
     one.factor = fields.number("factor", 1, kMostStragglerFactor).value_or(1);
     if (const auto until = fields.number("until", 0, kLatest)) one.until = Seconds{*until};
-    fields.finish();
     stragglers.push_back(one);
   }
   return stragglers;
@@ -221,7 +158,9 @@ std::string Job::snapshot() const {
   for (const Straggler& one : s.told) told.push_back(straggler_json(one));
   for (const Straggler& one : s.detected) detected.push_back(straggler_json(one));
   Json json = {{"format", kFormat},
-               {"spec", Json::parse(job_spec_json(s.spec))},
+               {"incarnation", s.incarnation},
+               {"start", s.start},
+               {"has_plans", s.plans != nullptr},
                {"phase", name_of(s.phase)},
                {"ranks", ranks_json(s.spec.shape, s.ranks)},
                {"version", s.version},
@@ -237,11 +176,15 @@ std::string Job::snapshot() const {
                {"rolled_back", s.rolled_back},
                {"last_profiling", s.last_profiling},
                {"saved_j", s.saved.value},
+               {"energy_j", s.reported_energy.value},
+               {"newest_iteration", s.newest_iteration()},
                {"created", s.created.value},
+               {"heard", s.heard.value},
                {"reports", s.reports},
                {"reports_unused", s.reports_unused},
                {"reports_refused", s.reports_refused},
                {"orders_late", s.orders_late}};
+  if (s.ended) json["ended"] = s.ended->value;
   if (s.overhead) json["overhead_s"] = s.overhead->value;
   if (s.profile) json["profile"] = profile_csv(*s.profile);
   if (!s.blocking_power.empty()) json["blocking_power_w"] = numbers(s.blocking_power);
@@ -252,33 +195,77 @@ std::string Job::snapshot() const {
   return json_line(json);
 }
 
-Result<Job> Job::restore(std::string_view snapshot, std::optional<PlanTable> plans, Seconds now) {
-  Result<JsonValue> document = parse_json(snapshot, "job");
+std::map<std::string, std::string> Job::take_changed_parts() {
+  std::map<std::string, std::string> parts;
+  for (const std::size_t part : state_->ranks.take_changed_parts()) {
+    parts[holders_part(part)] = holders_text(state_->ranks, part);
+  }
+  if (std::exchange(state_->specification_changed, false)) {
+    parts[kSpecificationPart] = state_->specification_text;
+  }
+  return parts;
+}
+
+JobTexts Job::texts() const {
+  JobTexts texts{.state = snapshot(), .parts = {}, .heard = state_->heard};
+  texts.parts[kSpecificationPart] = state_->specification_text;
+  for (std::size_t part = 0; part < state_->ranks.parts(); ++part) {
+    texts.parts[holders_part(part)] = holders_text(state_->ranks, part);
+  }
+  return texts;
+}
+
+Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds now) {
+  Result<JsonValue> document = parse_json(texts.state, "job");
   if (!document) return std::move(document).error();
   Faults faults("job");
   Fields fields(*document, "the job", faults);
-  if (fields.text("format") != kFormat) {
+  const std::string format = fields.text("format").value_or("");
+  const bool is_first_format = format == kFirstFormat;
+  if (!is_first_format && format != kFormat) {
     fields.fault("format", std::string("expected '") + kFormat + "'");
     return Error::invalid(std::move(faults));
   }
   const JsonValue* spec_json = fields.any("spec");
-  if (spec_json == nullptr) return Error::invalid("job: \"spec\" is missing");
-  Result<JobSpec> spec = read_job_spec(*spec_json, "job");
+  if (is_first_format && spec_json == nullptr) {
+    return Error::invalid("job: \"spec\" is missing");
+  }
+  Result<JobSpec> spec = is_first_format
+                             ? read_job_spec(*spec_json, "job", Unknown::kIgnored)
+                             : parse_job_spec(texts.parts[kSpecificationPart], Unknown::kIgnored);
   if (!spec) return std::move(spec).error();
   Result<Job> job = create(std::move(*spec), now);
   if (!job) return job;
   State& s = *job->state_;
   s.effects = {};
+  s.asleep = true;
+  s.specification_changed = is_first_format;
 
+  s.heard = {std::max(fields.number("heard", 0, kLatest).value_or(0), texts.heard.value)};
+  // Of another server's clock, or of a store from before a step: nothing was heard in the future.
+  s.heard = std::min(s.heard, now);
+  if (const auto ended = fields.number("ended", 0, kLatest)) s.ended = Seconds{*ended};
+  std::vector<RankBook::Holder> holders(static_cast<std::size_t>(s.spec.shape.ranks()));
+  for (std::size_t part = 0; part < s.ranks.parts(); ++part) {
+    const auto text = texts.parts.find(holders_part(part));
+    if (text == texts.parts.end()) continue;
+    if (Status good = read_holders(text->second, part, holders); !good) return good.error();
+  }
   if (const auto phase = fields.word(
           "phase", {"registering", "profiling", "characterizing", "running", "straggling"}))
     s.phase = static_cast<JobPhase>(*phase);
   if (const JsonValue* ranks = fields.object("ranks"))
-    read_ranks(*ranks, faults, s.spec.shape, s.ranks);
+    read_ranks(*ranks, faults, s.spec.shape, std::move(holders), is_first_format, s.heard, s.ranks);
+  if (is_first_format) s.ranks.all_parts_changed();
+  // Of what an older version left, made up from what is its own.
+  s.incarnation = fields.text("incarnation").value_or("");
+  read_count(fields, "start", s.start);
+  if (s.start == 0 && s.ranks.registered() > 0) s.start = 1;
+  const bool has_plans = fields.boolean("has_plans").value_or(true);
   read_count(fields, "version", s.version);
   read_count(fields, "ticket", s.ticket);
   if (const JsonValue* wish = fields.object("wish")) {
-    Result<Wish> read = read_wish(*wish, "job");
+    Result<Wish> read = read_wish(*wish, "job", Unknown::kIgnored);
     if (read) {
       s.wish = *read;
     } else {
@@ -297,7 +284,10 @@ Result<Job> Job::restore(std::string_view snapshot, std::optional<PlanTable> pla
   s.rolled_back = fields.boolean("rolled_back").value_or(false);
   read_count(fields, "last_profiling", s.last_profiling);
   s.saved.value = fields.number("saved_j", -kMostEnergy, kMostEnergy).value_or(0);
+  s.reported_energy.value = fields.number("energy_j", -kMostEnergy, kMostEnergy).value_or(0);
+  s.newest_stored = fields.integer("newest_iteration", -1, kMost).value_or(-1);
   s.created.value = fields.number("created", 0, kLatest).value_or(now.value);
+  if (s.incarnation.empty()) s.incarnation = "since " + shortest(s.created.value);
   read_count(fields, "reports", s.reports);
   read_count(fields, "reports_unused", s.reports_unused);
   read_count(fields, "reports_refused", s.reports_refused);
@@ -324,18 +314,23 @@ Result<Job> Job::restore(std::string_view snapshot, std::optional<PlanTable> pla
       fields.boolean("plans_due").value_or(false) && s.profile && !s.blocking_power.empty();
   if (const JsonValue* kept = fields.object("profiler"))
     s.interrupted = read_kept(*kept, faults, s.work);
-  fields.finish();
   if (!faults.empty()) return Error::invalid(std::move(faults));
-  s.go_on(std::move(plans), now);
+  if (plans && has_plans && !s.blocking_power.empty() && s.fits(*plans))
+    s.plans = std::make_shared<const PlanTable>(std::move(*plans));
   return job;
 }
 
-/// After a snapshot: what was being done is begun again.
-void Job::State::go_on(std::optional<PlanTable> table, Seconds now) {
+void Job::go_on(Seconds now) {
+  if (!std::exchange(state_->asleep, false)) return;
+  state_->go_on(now);
+}
+
+void Job::State::go_on(Seconds now) {
+  newest_event = now;
+  taken_up = now;
+  ranks.count_silence_from(now);
   version += kVersionsSkipped;
   if (!ranks.complete()) phase = JobPhase::kRegistering;
-  if (table && !blocking_power.empty())
-    plans = std::make_shared<const PlanTable>(std::move(*table));
   switch (phase) {
     case JobPhase::kRegistering:
       return;

@@ -2,6 +2,8 @@
 /// \file
 /// What a training job tells about itself when it is registered.
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -54,15 +56,31 @@ struct JobSpec {
   Wish wish;
   /// A profile known from before: the job plans at once and measures only what has moved.
   std::optional<Profile> profile;
-  int plans = 200;  ///< points of the frontier to hold ready
+  int plans = 200;  ///< points of the frontier to hold ready, at most: see `plans_of`
 };
 
-/// More than the largest machines have: what a single request may make a server hold is bounded.
+// More than the largest machines have: what a single request may make a server hold, and do, is
+// bounded, by its words, before anything of that size is made.
 inline constexpr int kMaxRanks = 262'144;
-inline constexpr int kMaxJobInstructions = 1'000'000;  ///< of one pipeline's iteration
+inline constexpr int kMaxStages = 4'096;
+inline constexpr int kMaxChunks = 64;                ///< model parts that one stage holds
+inline constexpr int kMaxJobInstructions = 131'072;  ///< of one pipeline's iteration
+inline constexpr int kMaxPlans = 10'000;
+/// Clocks, and what else there is of each stage, of all plans that are held ready.
+inline constexpr std::int64_t kMaxPlanCells = 10'000'000;
+/// Pipelines x kinds of instructions, with their chunks, of all stages: what an iteration measures.
+inline constexpr std::int64_t kMaxMeasured = 4'000'000;
+inline constexpr std::size_t kLongestProfile = 8 * 1024 * 1024;  ///< bytes
 
-/// Every violated rule is one fault: degrees of at least 1, at most `kMaxRanks` ranks, a schedule
-/// of `shape.stages` stages that is valid, numbers in range.
+std::int64_t instructions_of(const JobSpec& spec);
+/// How many plans are held ready: fewer than `JobSpec::plans` where they are so long that
+/// `kMaxPlanCells` says so.
+int plans_of(const JobSpec& spec);
+/// Bytes that the job takes in memory while it trains, about, once it has its plans.
+std::size_t memory_of(const JobSpec& spec);
+
+/// Every violated rule is one fault: degrees of at least 1, nothing above the limits, a schedule of
+/// `shape.stages` stages that is valid, numbers in range.
 Status validate(const JobSpec& spec);
 
 }  // namespace harpe

@@ -44,13 +44,37 @@ struct Doubt {
   bool said = false;
 };
 
+/// Ranks of another start of training, or of another specification, that hold no places yet.
+struct Gathering {
+  std::string specification;
+  RankBook ranks;
+  Seconds heard{};  ///< the newest of them
+};
+
 struct Job::State {
   State(JobSpec given, Pipeline built, Seconds now);
 
-  // Becoming ready: job.cc.
+  // Starts of training: job_starts.cc.
+  bool is_of_this_start(const RankRegistration& registration, Seconds now) const;
+  bool has_lost_its_place(const RankRegistration& registration) const;
+  Result<RankEntry> enter(const RankRegistration& registration, Seconds now);
+  Result<Gathering*> gathering_of(const RankRegistration& registration, Seconds now);
+  const State* proposed(const std::string& specification) const;
+  void forget_gatherings(Seconds now);
+  bool is_silent(Seconds now) const { return ranks.all_silent(now - kSilence); }
   void ranks_complete(Seconds now);
-  void started_again(Seconds now);
+  void started_again(RankBook book, Seconds now);
+  void refuse(const std::string& who, const std::string& why, Seconds now, bool tell_of_it);
+  void tell_of_others(Notice::Level level, Seconds now, std::string text);
+
+  // Another specification: job_succession.cc.
+  void succeed(State& before, Seconds now);
+  void inherit_measured(const State& before);
+
   std::vector<Megahertz> highest_clocks() const;
+  std::int64_t newest_iteration() const {
+    return collector.newest() >= 0 ? collector.newest() : newest_stored;
+  }
 
   // Orders: job_orders.cc.
   int lead() const;
@@ -98,8 +122,7 @@ struct Job::State {
   void improve_plans(PlanTable table, Seconds now);
   double pipeline_factor(int stage, double factor) const;
 
-  void go_on(std::optional<PlanTable> table, Seconds now);
-
+  void go_on(Seconds now);  ///< job_snapshot.cc
   void note_whether_set(const IterationReport& report, const Deployment* due, Seconds now);
   int ranks_not_set() const;
   void tell(Notice::Level level, Seconds now, std::string text);
@@ -107,8 +130,25 @@ struct Job::State {
   JobSpec spec;
   Pipeline pipeline;
   JobWork work;
+  std::string specification;          ///< digest of `specification_text`
+  std::string specification_text;     ///< as `job_spec_json` writes it
+  bool specification_changed = true;  ///< it is to be stored
+  std::string incarnation;  ///< chosen at random; after each succession with a '.' and a count
   JobPhase phase = JobPhase::kRegistering;
+  bool asleep = false;  ///< see `Job::go_on`
+  Seconds heard{};
+  std::optional<Seconds> ended;
   RankBook ranks;
+  std::uint64_t start = 0;  ///< of training, whose ranks these are; rises
+  std::vector<Gathering> gatherings;
+  struct Proposal {
+    std::unique_ptr<State> state;
+    Seconds heard{};
+  };
+  std::vector<Proposal> proposals;
+  std::vector<Refusal> refusals;  ///< oldest first
+  int others_told = 0;            ///< notices of what others do since
+  Seconds others_told_since{};
   IterationCollector collector;
   std::optional<Profiler> profiler;
   std::shared_ptr<const PlanTable> plans;
@@ -146,8 +186,10 @@ struct Job::State {
   int rollbacks = 0;
   bool rolled_back = false;
   std::int64_t last_profiling = 0;  ///< iteration at which it ended
-  Joules saved{};
+  Joules saved{}, reported_energy{};
+  std::int64_t newest_stored = -1;  ///< iteration; of those before the job was stored
   Seconds created{};
+  Seconds taken_up{};  ///< by this server
   bool told_missing = false, told_silent = false, told_no_energy = false, told_not_set = false;
   std::optional<Seconds> no_energy_since;
   std::map<std::size_t, int> not_set;  ///< reports in a row of ranks whose clocks were not set

@@ -20,13 +20,24 @@ Json progress_json(const ProfilingProgress& progress) {
           {"slowdown", progress.slowdown}};
 }
 
-Json stragglers_json(const std::vector<Straggler>& stragglers) {
+using Shown = std::function<Seconds(Seconds)>;
+
+Json stragglers_json(const std::vector<Straggler>& stragglers, const Shown& shown) {
   Json list = Json::array();
   for (const Straggler& one : stragglers) {
     list.push_back({{"pipeline", one.pipeline},
                     {"factor", one.factor},
-                    {"until", one.until ? Json(one.until->value) : Json(nullptr)},
+                    {"until", one.until ? Json(shown(*one.until).value) : Json(nullptr)},
                     {"detected", one.detected}});
+  }
+  return list;
+}
+
+Json refusals_json(const std::vector<Refusal>& refusals, const Shown& shown) {
+  Json list = Json::array();
+  for (const Refusal& one : refusals) {
+    list.push_back(
+        {{"who", one.who}, {"why", one.why}, {"count", one.count}, {"at", shown(one.at).value}});
   }
   return list;
 }
@@ -44,14 +55,15 @@ Json plans_json(const Job& job) {
     list.push_back({{"plan", plan},
                     {"pipelines", pipelines[plan]},
                     {"time_s", one.time.value},
-                    {"energy_j", one.energy.value}});
+                    {"energy_j", one.energy.value},
+                    {"gap", one.gap ? Json(*one.gap) : Json(nullptr)}});
   }
   return list;
 }
 
 }  // namespace
 
-std::string job_status_json(const Job& job) {
+std::string job_status_json(const Job& job, const Shown& shown) {
   const JobStatus status = job.status();
   const JobSpec& spec = job.spec();
   Json missing = Json::array();
@@ -76,7 +88,7 @@ std::string job_status_json(const Job& job) {
                {"version", status.version},
                {"wish", Json::parse(wish_json(status.wish))},
                {"profiling", status.profiling ? progress_json(*status.profiling) : Json(nullptr)},
-               {"stragglers", stragglers_json(status.stragglers)},
+               {"stragglers", stragglers_json(status.stragglers, shown)},
                {"slow_stages", std::move(slow)},
                {"random_lateness", status.random ? Json({{"median", status.random->median},
                                                          {"most", status.random->most},
@@ -90,10 +102,13 @@ std::string job_status_json(const Job& job) {
                {"full_speed_energy_j", null_if_zero(status.full_speed_energy.value)},
                {"wait_until_s", null_if_zero(status.wait_until.value)},
                {"saved_j", status.saved.value},
+               {"energy_j", status.energy.value},
                {"reports", status.reports},
                {"reports_unused", status.reports_unused},
                {"reports_refused", status.reports_refused},
-               {"orders_late", status.orders_late}};
+               {"orders_late", status.orders_late},
+               {"incarnation", job.incarnation()},
+               {"refused", refusals_json(status.refused, shown)}};
   return json_line(json);
 }
 

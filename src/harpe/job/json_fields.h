@@ -14,6 +14,7 @@
 #include "harpe/base/json.h"
 #include "harpe/base/json_text.h"
 #include "harpe/base/units.h"
+#include "harpe/job/job_json.h"
 #include "harpe/job/shape.h"
 
 namespace harpe {
@@ -26,12 +27,12 @@ inline constexpr double kMostPower = 1e12;     // W
 /// Runs `read(fields, faults)` over the members of an object. \param what  it is, for messages
 template <class Read>
 Status read_object(const JsonValue& object, const std::string& what, const std::string& file,
-                   Read read) {
+                   Unknown unknown, Read read) {
   Faults faults(file);
   Fields fields(object, what, faults);
   if (faults.empty()) {
     read(fields, faults);
-    fields.finish();
+    if (unknown == Unknown::kFault) fields.finish();
   }
   if (!faults.empty()) return Error::invalid(std::move(faults));
   return ok_status();
@@ -43,7 +44,7 @@ Result<Value> read_document(std::string_view text, const std::string& what, Read
   const Result<JsonValue> document = parse_json(text, what);
   if (!document) return document.error();
   Value value{};
-  Status done = read_object(*document, what, what,
+  Status done = read_object(*document, what, what, Unknown::kFault,
                             [&](Fields& fields, Faults& faults) { read(fields, faults, value); });
   if (!done) return std::move(done).error();
   return value;
@@ -57,7 +58,8 @@ Value needed(Fields& fields, std::string_view key, std::optional<Value> value) {
 }
 
 /// A list of whole megahertz; a fault where it is none or holds more than `most`.
-inline std::vector<Megahertz> read_clocks(Fields& fields, std::string_view key, std::size_t most) {
+inline std::vector<Megahertz> read_clocks(Fields& fields, std::string_view key, std::size_t most,
+                                          int lowest = 0) {
   std::vector<Megahertz> clocks;
   const JsonValue* list = fields.any(key);
   if (list == nullptr || list->type != JsonValue::Type::kArray || list->items.size() > most) {
@@ -66,8 +68,9 @@ inline std::vector<Megahertz> read_clocks(Fields& fields, std::string_view key, 
   }
   clocks.reserve(list->items.size());
   for (const JsonValue& item : list->items) {
-    if (!item.is_integer || item.integer < 0 || item.integer > kHighestClock) {
-      fields.fault(key, "a clock is a whole number of MHz from 0 to 100000");
+    if (!item.is_integer || item.integer < lowest || item.integer > kHighestClock) {
+      fields.fault(key, "a clock is a whole number of MHz from " + std::to_string(lowest) + " to " +
+                            std::to_string(kHighestClock));
       return {};
     }
     clocks.push_back({static_cast<int>(item.integer)});

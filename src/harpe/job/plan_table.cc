@@ -28,6 +28,7 @@ Watts waiting_power_of(const Plan& plan) {
 TablePlan table_plan(const Plan& plan) {
   TablePlan result;
   result.time = makespan(plan);
+  if (plan.lower_bound > Joules{0}) result.gap = plan.gap();
   result.energy =
       plan.iteration_energy - waiting_power_of(plan) * (plan.iteration_time - result.time);
   for (const std::vector<PlannedInstruction>& stage : plan.instructions) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,9 @@ struct TablePlan {
   /// Of each stage and GPU: seconds and joules of its computations, waiting left out.
   std::vector<Seconds> compute_time;
   std::vector<Joules> compute_energy;
+  /// How far the plan is above the least energy that is proven to be needed for its time, as a
+  /// fraction; none: not known.
+  std::optional<double> gap = {};
 };
 
 class PlanTable {
@@ -57,8 +61,11 @@ class PlanTable {
   std::size_t for_power_cap(Watts cap) const;
   std::size_t of_least_energy() const { return best_.back(); }
 
-  /// harpe.plan_table/1: JSON that reads back the same.
+  /// harpe.plan_table/1: JSON for clients. Made in one go, however large.
   std::string json() const;
+  /// harpe.plan_table/2: JSON for stores, a fraction of the size, which reads back the same.
+  std::string stored_text() const;
+  /// Either; members that are not known are left out.
   static Result<PlanTable> parse(std::string_view text, const std::string& file);
 
  private:

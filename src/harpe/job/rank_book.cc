@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <utility>
 
 namespace harpe {
 namespace {
-
-constexpr std::size_t kPastRuns = 64;
 
 std::vector<Megahertz> falling(std::vector<Megahertz> clocks) {
   std::ranges::sort(clocks, std::greater());
@@ -45,21 +42,15 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
   }
 
   Entered entered{.rank = static_cast<int>(shape_.index(place))};
-  const bool other_run = registration.run != run_ && registered_ > 0;
-  if (std::ranges::find(past_runs_, registration.run) != past_runs_.end()) {
-    return Error::of(ErrorCode::kConflict, "training has been started again since (run '" + run_ +
-                                               "' after '" + registration.run + "')");
-  }
   Holder& holder = holders_[shape_.index(place)];
-  if (!other_run && holder.registered() && holder.session != registration.session &&
-      now - holder.heard < silence_) {
+  if (!is_free(place, registration.session, now)) {
     return Error::of(ErrorCode::kConflict,
                      text(place) + " is held by another process, heard of less than " +
                          std::to_string(static_cast<int>(silence_.value)) + " s ago");
   }
 
   // Everything is checked before anything changes.
-  std::vector<Megahertz> common = other_run ? std::vector<Megahertz>() : clocks_[place.stage];
+  std::vector<Megahertz> common = clocks_[place.stage];
   if (common.empty()) {
     common = clocks;
   } else {
@@ -73,21 +64,23 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
                           std::to_string(place.stage));
   }
 
-  if (other_run) {
-    past_runs_.push_back(run_);
-    if (past_runs_.size() > kPastRuns) past_runs_.erase(past_runs_.begin());
-    std::ranges::fill(holders_, Holder());
-    std::ranges::fill(clocks_, std::vector<Megahertz>());
-    registered_ = 0;
-    entered.new_run = true;
-  }
-  run_ = registration.run;
-  entered.changed = holder.session != registration.session;
+  if (registered_ == 0) run_ = registration.run;
+  entered.changed = holder.session != registration.session || holder.ended;
   entered.fewer_clocks = common.size() < clocks_[place.stage].size();
   if (!holder.registered()) ++registered_;
+  if (holder.ended) --ended_;
+  if (entered.changed || holder.gpu != registration.gpu) {
+    changed_parts_.insert(shape_.index(place) / kHoldersOfPart);
+  }
   holder = {.session = registration.session, .gpu = registration.gpu, .heard = now};
   clocks_[place.stage] = std::move(common);
   return entered;
+}
+
+bool RankBook::is_free(Place place, const std::string& session, Seconds now) const {
+  const Holder& one = holder(place);
+  return !one.registered() || one.ended || one.session == session ||
+         now - std::max(one.heard, listening_since_) >= silence_;
 }
 
 Status RankBook::hear(Place place, const std::string& session, Seconds now) {
@@ -101,6 +94,26 @@ Status RankBook::hear(Place place, const std::string& session, Seconds now) {
   }
   holder.heard = std::max(holder.heard, now);
   return ok_status();
+}
+
+Status RankBook::end(Place place, const std::string& session) {
+  if (!shape_.holds(place)) return Error::invalid("the job has no " + text(place));
+  Holder& holder = holders_[shape_.index(place)];
+  if (holder.session != session || session.empty()) {
+    return Error::of(ErrorCode::kConflict, text(place) + " is not held by this process");
+  }
+  if (std::exchange(holder.ended, true)) return ok_status();
+  ++ended_;
+  changed_parts_.insert(shape_.index(place) / kHoldersOfPart);
+  return ok_status();
+}
+
+std::set<std::size_t> RankBook::take_changed_parts() {
+  return std::exchange(changed_parts_, {});
+}
+
+void RankBook::all_parts_changed() {
+  for (std::size_t part = 0; part < parts(); ++part) changed_parts_.insert(part);
 }
 
 std::vector<Place> RankBook::missing(std::size_t most) const {
@@ -122,21 +135,35 @@ std::vector<Place> RankBook::silent(Seconds since, std::size_t most) const {
     for (int stage = 0; stage < shape_.stages; ++stage)
       for (int tensor = 0; tensor < shape_.tensor; ++tensor) {
         const Place place{data, stage, tensor};
-        if (!holder(place).registered() || holder(place).heard >= since) continue;
+        const Holder& rank = holder(place);
+        if (!rank.registered() || rank.ended || rank.heard >= since) continue;
         if (places.size() == most) return places;
         places.push_back(place);
       }
   return places;
 }
 
-void RankBook::restore(std::string run, std::vector<std::string> past_runs,
-                       std::vector<Holder> holders, std::vector<std::vector<Megahertz>> clocks) {
+int RankBook::unheard(Seconds since) const {
+  return static_cast<int>(std::ranges::count_if(holders_, [&](const Holder& one) {
+    return one.registered() && !one.ended && one.heard < since;
+  }));
+}
+
+bool RankBook::all_silent(Seconds since) const {
+  return std::ranges::none_of(holders_, [&](const Holder& one) {
+    return one.registered() && !one.ended && std::max(one.heard, listening_since_) >= since;
+  });
+}
+
+void RankBook::restore(std::string run, std::vector<Holder> holders,
+                       std::vector<std::vector<Megahertz>> clocks) {
   run_ = std::move(run);
-  past_runs_ = std::move(past_runs);
   holders_ = std::move(holders);
   clocks_ = std::move(clocks);
   registered_ = static_cast<int>(
       std::ranges::count_if(holders_, [](const Holder& h) { return h.registered(); }));
+  ended_ = static_cast<int>(
+      std::ranges::count_if(holders_, [](const Holder& h) { return h.registered() && h.ended; }));
 }
 
 }  // namespace harpe

@@ -1,7 +1,10 @@
 #pragma once
 /// \file
-/// Who holds which place of a job. Not thread-safe.
+/// Who holds which place of a job, in one start of training. Not thread-safe.
 
+#include <cstddef>
+#include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,22 +22,32 @@ class RankBook {
   struct Entered {
     int rank = 0;
     bool changed = false;       ///< not a mere retry
-    bool new_run = false;       ///< all places of the run before have become free
-    bool fewer_clocks = false;  ///< than the ranks of its stage had in common before, in this run
+    bool fewer_clocks = false;  ///< than the ranks of its stage had in common before
   };
   /// Faults: a place that the job does not have, clocks that leave none common to all ranks of the
-  /// stage; `kConflict`: the place is held, or the run has been replaced by a newer one.
+  /// stage; `kConflict`: the place is held. The first to enter says which run it is.
   Result<Entered> enter(const RankRegistration& registration, Seconds now);
 
   /// Whether this session holds the place; notes that it has been heard of.
   Status hear(Place place, const std::string& session, Seconds now);
+  /// The training of the place's rank has ended in order: the place is free. The same again is
+  /// harmless.
+  Status end(Place place, const std::string& session);
 
+  const JobShape& shape() const { return shape_; }
   int registered() const { return registered_; }
   bool complete() const { return registered_ == shape_.ranks(); }
+  bool is_majority() const { return 2 * registered_ > shape_.ranks(); }
+  /// Whether all ranks that there were have ended in order.
+  bool all_ended() const { return registered_ > 0 && ended_ == registered_; }
   /// Places without a rank, `most` of them.
   std::vector<Place> missing(std::size_t most) const;
   /// Places whose rank has not been heard of since `since`, `most` of them.
   std::vector<Place> silent(Seconds since, std::size_t most) const;
+  /// How many ranks that have not ended were not heard of since `since`.
+  int unheard(Seconds since) const;
+  /// Whether no rank that has not ended was heard of since `since`; O(1) while they train.
+  bool all_silent(Seconds since) const;
   /// Clocks that all ranks of the stage have, highest first; empty before the first.
   const std::vector<Megahertz>& clocks(int stage) const { return clocks_[stage]; }
 
@@ -43,24 +56,38 @@ class RankBook {
     std::string session;
     std::string gpu;
     Seconds heard{};
+    bool ended = false;  ///< in order
     bool registered() const { return !session.empty(); }
   };
   const Holder& holder(Place place) const { return holders_[shape_.index(place)]; }
+  /// Whether the place is free for `session` now: it holds it, or none does that is heard of.
+  bool is_free(Place place, const std::string& session, Seconds now) const;
   const std::string& run() const { return run_; }
-  const std::vector<std::string>& past_runs() const { return past_runs_; }
+  /// Before, ranks could not be heard of: all of them have the whole time of silence from `now` on.
+  void count_silence_from(Seconds now) { listening_since_ = now; }
+
+  /// Holders are stored some together, those of ranks `kHoldersOfPart` * i and following as part i.
+  static constexpr std::size_t kHoldersOfPart = 256;
+  std::size_t parts() const { return (holders_.size() + kHoldersOfPart - 1) / kHoldersOfPart; }
+  const std::vector<Holder>& holders() const { return holders_; }
+  /// The parts that have changed since the last call.
+  std::set<std::size_t> take_changed_parts();
+  /// What is stored is of other ranks.
+  void all_parts_changed();
 
   /// Puts back what a snapshot held.
-  void restore(std::string run, std::vector<std::string> past_runs, std::vector<Holder> holders,
+  void restore(std::string run, std::vector<Holder> holders,
                std::vector<std::vector<Megahertz>> clocks);
 
  private:
   JobShape shape_;
   Seconds silence_;
+  Seconds listening_since_ = Seconds{-std::numeric_limits<double>::infinity()};
   std::string run_;
-  std::vector<std::string> past_runs_;
   std::vector<Holder> holders_;
   std::vector<std::vector<Megahertz>> clocks_;
-  int registered_ = 0;
+  int registered_ = 0, ended_ = 0;
+  std::set<std::size_t> changed_parts_;
 };
 
 /// "pipeline 0, stage 1, tensor shard 2".

@@ -17,11 +17,24 @@ struct RankRegistration {
   Place place;
   /// Chosen at random by the process: tells a retry from a second process that claims the place.
   std::string session;
-  /// The start of training that this process belongs to, the same on all its ranks; a new one takes
-  /// the places of all ranks of an old one. May be empty.
+  /// The start of training that this process belongs to, the same on all its ranks. May be empty.
   std::string run;
   std::string gpu;                ///< its name, such as "NVIDIA A40"; for people
   std::vector<Megahertz> clocks;  ///< that the GPU may be locked to, in any order
+  /// `Job::specification` of the job that it trains; empty: of the one there is.
+  std::string specification = {};
+  /// Where this process has held a place before: in which life of the job, and in which start of
+  /// training, counted from 1; 0: it has held none.
+  std::string incarnation = {};
+  std::uint64_t start = 0;
+  /// It need not wait for others of its start; whether it may say so is for the caller to check.
+  bool take_over = false;
+};
+
+/// A rank says that its training has ended as it should.
+struct RankEnd {
+  Place place;
+  std::string session;  ///< that holds the place
 };
 
 /// All instructions of one kind on one chunk in one iteration of one rank.
@@ -38,13 +51,15 @@ struct InstructionTotals {
 struct IterationReport {
   Place place;
   std::string session;
-  std::int64_t iteration = 0;  ///< counted from 0 at the start of training, alike on all ranks
-  std::uint64_t version = 0;   ///< of the orders that held during the whole iteration; 0: none did
-  std::uint64_t known = 0;     ///< the newest orders that the rank has
-  Seconds time{};              ///< from its start to the start of the next
-  Joules energy{};             ///< of this rank's GPU; NaN where it was not measured
-  Joules energy_error{};       ///< half-width of its 95 % interval
-  bool throttled = false;      ///< the GPU was held back below the clock asked for
+  std::string incarnation = {};  ///< the life of the job in which it registered; empty: not told
+  std::uint64_t epoch = 0;       ///< of the newest orders that the rank has; 0: not told
+  std::int64_t iteration = 0;    ///< counted from 0 at the start of training, alike on all ranks
+  std::uint64_t version = 0;  ///< of the orders that held during the whole iteration; 0: none did
+  std::uint64_t known = 0;    ///< the newest orders that the rank has
+  Seconds time{};             ///< from its start to the start of the next
+  Joules energy{};            ///< of this rank's GPU; NaN where it was not measured
+  Joules energy_error{};      ///< half-width of its 95 % interval
+  bool throttled = false;     ///< the GPU was held back below the clock asked for
   std::vector<InstructionTotals> instructions;
 };
 
@@ -56,6 +71,7 @@ struct StageOrders {
     kPlan,       ///< one clock an instruction
   };
   std::uint64_t version = 0;        ///< rises with every change of the job
+  std::uint64_t epoch = 0;          ///< of the server's claim of the job, as it is handed out
   std::int64_t from_iteration = 0;  ///< the first that runs by them, the same on all ranks
   Purpose purpose = Purpose::kFullSpeed;
   /// One entry for all instructions, or one each in the order of the stage's list; 0 MHz: as it is.

@@ -77,7 +77,7 @@ class SimulatedTraining {
   }
   Status register_all(Job& job) {
     for (const Place place : places()) {
-      if (Result<int> rank = job.register_rank(registration(place), now_); !rank)
+      if (Result<RankEntry> rank = job.register_rank(registration(place), now_); !rank)
         return rank.error();
     }
     take_effects(job);
@@ -91,6 +91,9 @@ class SimulatedTraining {
   }
 
   Seconds now() const { return now_; }
+  /// Time passes without training.
+  void run_for(Seconds time) { now_ += time; }
+  void take_effects_of(Job& job) { take_effects(job); }
   std::int64_t next_iteration() const { return iteration_; }
   const std::vector<Iteration>& iterations() const { return iterations_; }
   const Iteration& last() const { return iterations_.back(); }

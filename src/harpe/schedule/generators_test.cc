@@ -285,6 +285,23 @@ TEST(MakeSchedule, KnowsNamesInAnyCaseAndThoseOfPyTorch) {
   }
 }
 
+TEST(MakeSchedule, KnowsBeforehandHowManyInstructionsThereAreAtMost) {
+  for (const ScheduleGenerator& generator : schedule_generators()) {
+    for_all_sizes(generator, [&](const Schedule& schedule, const ScheduleOptions& options) {
+      std::size_t made = 0;
+      for (const auto& list : schedule.lists) made += list.size();
+      const std::int64_t most = most_instructions(generator.name, options);
+      EXPECT_LE(made, static_cast<std::uint64_t>(most));
+      EXPECT_GE(made * 3, static_cast<std::uint64_t>(most));
+    });
+  }
+  EXPECT_EQ(most_instructions("1F1B", {.stages = 512, .micro_batches = 1024}), 1'048'576);
+  EXPECT_EQ(most_instructions("none", {.stages = 512, .micro_batches = 1024}), 0);
+  EXPECT_GT(most_instructions("interleaved_1f1b",
+                              {.stages = 1 << 30, .micro_batches = 1 << 30, .chunks = 1 << 30}),
+            1'000'000'000'000);
+}
+
 TEST(MakeSchedule, NamesTheNearestForATypo) {
   const std::string faults = faults_of(make_schedule("interleavd-1f1b", {}));
   EXPECT_THAT(faults, HasSubstr("unknown schedule 'interleavd-1f1b'; did you mean "

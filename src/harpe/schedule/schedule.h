@@ -2,6 +2,7 @@
 /// \file
 /// Schedules: for each stage of a pipeline, the ordered list of its instructions.
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -91,6 +92,8 @@ struct ScheduleGenerator {
   std::string_view name;         ///< "1f1b"
   std::string_view description;  ///< one line
   bool uses_chunks;              ///< whether `ScheduleOptions::chunks` matters
+  /// That one micro-batch makes at most on a stage; on each chunk of it where they matter.
+  int instructions_each;
   Result<Schedule> (*make)(const ScheduleOptions&);
 };
 /// All of the above, in the order of help texts.
@@ -98,6 +101,9 @@ const std::vector<ScheduleGenerator>& schedule_generators();
 /// The generator named (any case, `-` and `_` alike, PyTorch's names accepted), or a fault that
 /// names the nearest.
 Result<Schedule> make_schedule(std::string_view name, const ScheduleOptions& options);
+/// How many instructions `make_schedule` makes of these at most, before any is made: O(1). 0 where
+/// no generator has the name.
+std::int64_t most_instructions(std::string_view name, const ScheduleOptions& options);
 
 /// What the letter B means in a PyTorch CSV: full backward (2025 and later, I is the input
 /// gradient), or input gradient (2024, BW is the full backward).

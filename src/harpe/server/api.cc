@@ -3,20 +3,26 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "harpe/http/http_answers.h"
 #include "harpe/server/job_routes.h"
 #include "harpe/server/server_metrics.h"
+#include "harpe/server/zeus_requests.h"
 #include "harpe/server/zeus_routes.h"
 
 namespace harpe {
+
+using nlohmann::literals::operator""_json_pointer;
+
 namespace {
 
 constexpr std::size_t kMebibyte = 1024 * 1024;
 /// Once read, a value takes 130 bytes, 280 with a name: a job's schedule may have a million
 /// instructions; what is read on the loop's thread must not keep it.
-constexpr std::ptrdiff_t kMostValuesOfJob = 4'000'000, kMostValues = 500'000;
+constexpr std::ptrdiff_t kMostValuesOfJob = 2'000'000, kMostValues = 500'000;
 
 /// How many values the JSON of a body can have, at most.
 std::ptrdiff_t values_in(std::string_view json) {
@@ -33,15 +39,47 @@ HttpResponse unauthorized(const std::string& path, const std::string& why) {
   return response;
 }
 
-void health(ServerContext& context, const HttpRequest& request, const Reply& reply) {
-  if (request.method != "GET") return reply(wrong_method("GET"));
+constexpr std::size_t kRefusedShown = 16;
+
+void health(ServerContext& context, const Reply& reply) {
   const JobRegistry& registry = context.registry;
-  const char* store = !registry.has_store() ? "none" : registry.store_works() ? "ok" : "failing";
-  reply(json_response(200, {{"status", registry.store_works() ? "ok" : "degraded"},
-                            {"version", context.options.version},
-                            {"jobs", registry.jobs().size()},
-                            {"store", store},
-                            {"uptime_s", (registry.clock().now() - context.started).value}}));
+  const bool works = registry.saver().works() && registry.holds_lease();
+  const char* store = !registry.has_store() ? "none" : works ? "ok" : "failing";
+  std::vector<std::string> refused = registry.saver().refused();
+  const std::size_t count = refused.size();
+  refused.resize(std::min(count, kRefusedShown));
+  reply(json_response(
+      200,
+      {{"status", works && count == 0 ? "ok" : "degraded"},
+       {"version", context.options.version},
+       {"jobs", registry.job_count()},
+       {"jobs_in_memory", registry.jobs().size()},
+       {"store", store},
+       {"store_damage", registry.damage().empty() ? OrderedJson() : OrderedJson(registry.damage())},
+       {"jobs_refused", count},
+       {"refused", refused},
+       {"uptime_s", (registry.clock().now() - context.started).value}}));
+}
+
+/// The job of this server, or of another that shares its store, that a request is about.
+std::optional<std::string> job_of(const HttpRequest& request) {
+  std::optional<std::string> job = job_of_path(request.path);
+  return job ? job : job_of_zeus_request(request);
+}
+
+/// "" where there is no such route, or one of Zeus's, which says it in its own words.
+std::string methods_of(const std::string& path) {
+  if (path == "/health" || path == "/metrics" || path == "/openapi.yaml") return "GET";
+  return methods_of_jobs(path);
+}
+
+bool has_method(const std::string& methods, const std::string& method) {
+  for (std::string_view rest = methods; !rest.empty();) {
+    if (rest.substr(0, rest.find(',')) == method) return true;
+    const std::size_t next = rest.find(", ");
+    rest = next == std::string_view::npos ? std::string_view() : rest.substr(next + 2);
+  }
+  return false;
 }
 
 }  // namespace
@@ -50,7 +88,7 @@ ServerApi::ServerApi(JobRegistry& registry, ServerApiOptions options, JobHomes* 
     : options_(std::move(options)),
       context_{registry, options_, registry.clock().now(), 0, 0, {}},
       rate_(options_.requests_per_second),
-      zeus_(std::make_unique<ZeusRoutes>(registry)),
+      zeus_(std::make_unique<ZeusRoutes>(registry, options_.schedule_patience)),
       homes_(homes) {}
 
 ServerApi::~ServerApi() = default;
@@ -89,6 +127,19 @@ std::optional<HttpResponse> ServerApi::check_token(const HttpRequest& request,
                   "Token is for job '" + *claims->job + "' alone.");
 }
 
+void ServerApi::note_refused(const HttpRequest& request, const HttpResponse& refused) {
+  const std::optional<std::string> id = job_of_path(request.path);
+  const JobRegistry::JobPtr job = id ? context_.registry.find(*id) : nullptr;
+  if (job == nullptr || job->job.asleep()) return;  // it is not woken by those who are refused
+  if (request.method != "POST" && request.method != "PUT") return;
+  const OrderedJson body = OrderedJson::parse(refused.body, nullptr, false);
+  const std::string why = body.value("/error/message"_json_pointer, std::string("its token"));
+  context_.registry.act(job, [&](Job& one, Seconds now) {
+    one.refused(request.client, why + " (status " + std::to_string(refused.status) + ")", now);
+    return true;
+  });
+}
+
 std::optional<HttpResponse> ServerApi::refuse_unread(const HttpRequest& head) {
   std::optional<std::string> only_job;
   std::optional<HttpResponse> refused = check_token(head, only_job);
@@ -108,7 +159,10 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
   };
   std::optional<std::string> only_job;
   if (auto limited = limit_rate(request)) return counted(*std::move(limited));
-  if (auto refused = check_token(request, only_job)) return counted(*std::move(refused));
+  if (auto refused = check_token(request, only_job)) {
+    note_refused(request, *refused);
+    return counted(*std::move(refused));
+  }
   const std::ptrdiff_t most = request.method == "PUT" ? kMostValuesOfJob : kMostValues;
   if (values_in(request.body) > most) {
     return counted(error_at(request.path, 413, "invalid_input",
@@ -121,20 +175,39 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
   if (request.path == kJobsPath) {
     return homes_->route_list(std::move(request), std::move(counted), here);
   }
-  std::optional<std::string> job = job_of_path(request.path);
-  if (!job) job = job_of_zeus_request(request);
+  std::optional<std::string> job = job_of(request);
   if (!job || !is_job_id(*job)) return here(std::move(request), std::move(counted));
   homes_->route(*job, std::move(request), std::move(counted), std::move(here));
 }
 
 void ServerApi::answer(HttpRequest request, const Reply& reply,
                        const std::optional<std::string>& only_job) {
+  const std::string methods = methods_of(request.path);
+  if (!methods.empty() && !has_method(methods, request.method)) {
+    return reply(wrong_method(methods));
+  }
+  JobRegistry& registry = context_.registry;
+  const std::optional<std::string> job = job_of(request);
+  const bool is_there = !job || registry.find(*job) != nullptr || !registry.holds(*job);
+  if (is_there || (!methods.empty() && !needs_job_in_memory(request))) {
+    return answer_now(request, reply, only_job);
+  }
+  const auto kept = std::make_shared<HttpRequest>(std::move(request));
+  registry.load(*job, [this, kept, reply, only_job](const Result<JobPtr>& loaded) {
+    if (loaded.ok()) return answer_now(*kept, reply, only_job);
+    const int status = http_status(loaded.error().code);
+    if (is_native_path(kept->path)) return reply(native_error(loaded.error()));
+    reply(zeus_error(status, loaded.error().text()));
+  });
+}
+
+void ServerApi::answer_now(HttpRequest& request, const Reply& reply,
+                           const std::optional<std::string>& only_job) {
   if (handle_jobs(context_, request, reply, only_job)) return;
   if (zeus_->handle(request, reply)) return;
-  if (request.path == "/health") return health(context_, request, reply);
-  if (request.path == "/metrics") return handle_server_metrics(context_, request, reply);
+  if (request.path == "/health") return health(context_, reply);
+  if (request.path == "/metrics") return handle_server_metrics(context_, reply);
   if (request.path == "/openapi.yaml") {
-    if (request.method != "GET") return reply(wrong_method("GET"));
     return reply({.content_type = "application/yaml", .body = std::string(openapi_document())});
   }
   reply(error_at(request.path, 404, "not_found",
@@ -148,7 +221,7 @@ void ServerApi::tick() {
 std::optional<std::size_t> body_limit_of(std::string_view method, std::string_view path) {
   if (method == "PUT" && path.starts_with("/v1/jobs/") &&
       path.find('/', std::string_view("/v1/jobs/").size()) == std::string_view::npos) {
-    return 32 * kMebibyte;
+    return 16 * kMebibyte;
   }
   if (method != "POST") return std::nullopt;
   if (path == "/register_job" || path.starts_with("/result/")) return 32 * kMebibyte;

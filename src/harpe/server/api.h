@@ -35,6 +35,8 @@ struct ServerApiOptions {
   std::string version = {};        ///< of Harpe
   std::size_t most_ranks = 0;      ///< that find room with this server; 0: not known
   std::function<ServerTransport()> transport = {};
+  /// How long ranks of Zeus's clients wait for their schedule while others have not asked.
+  Seconds schedule_patience{120};
 };
 
 /// What routes work with.
@@ -69,7 +71,12 @@ class ServerApi {
   /// What to answer instead, if the client may not ask this.
   std::optional<HttpResponse> check_token(const HttpRequest& request,
                                           std::optional<std::string>& only_job) const;
+  /// Tells the job, if it is here, that a client was refused for its token.
+  void note_refused(const HttpRequest& request, const HttpResponse& refused);
+  /// Brings the job that the request is about into memory first.
   void answer(HttpRequest request, const Reply& reply, const std::optional<std::string>& only_job);
+  void answer_now(HttpRequest& request, const Reply& reply,
+                  const std::optional<std::string>& only_job);
 
   ServerApiOptions options_;
   ServerContext context_;

@@ -28,8 +28,11 @@ Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& r
                                const std::string& id, std::atomic<double>& fraction,
                                std::function<bool()> wanted);
 
-/// As good as they get, some tens of milliseconds each, and nowhere worse than `first`.
-Characterized better_plans(const JobSpec& spec, const Frontier& frontier, const PlanTable& first,
-                           std::atomic<double>& fraction, std::function<bool()> wanted);
+/// As good as they get, some tens of milliseconds each, and nowhere worse than `first`. \param
+/// frontier  of the same request; none: it is made again
+Characterized better_plans(const JobSpec& spec, const CharacterizeRequest& request,
+                           const std::string& id, std::optional<Frontier> frontier,
+                           const PlanTable& first, std::atomic<double>& fraction,
+                           std::function<bool()> wanted);
 
 }  // namespace harpe

@@ -30,12 +30,15 @@ bool is_same(const StageOrders& a, const StageOrders& b) {
 
 class JobEvents final : public EventStream, public JobListener {
  public:
-  JobEvents(JobRegistry& registry, JobRegistry::JobPtr job, std::optional<StagePlace> place)
+  JobEvents(JobRegistry& registry, JobRegistry::JobPtr job, EventListener listener)
       : registry_(registry),
         job_(std::move(job)),
-        place_(place),
+        incarnation_(job_->job.incarnation()),
+        listener_(std::move(listener)),
         notice_(job_->newest_notice),
-        sent_at_(registry.clock().now()) {}
+        sent_at_(registry.clock().now()) {
+    job_->listeners.add(*this);
+  }
 
   void start(std::function<void()> wake) override {
     wake_ = std::move(wake);
@@ -44,11 +47,14 @@ class JobEvents final : public EventStream, public JobListener {
 
   std::string take() override {
     std::string text;
-    if (place_ && !job_->is_over() && job_->job.version() != version_) {
+    // Its end is told; of what another server may say otherwise by now, nothing is.
+    if (!job_->deleted && !is_governed()) return text;
+    if (listener_.place && !job_->deleted && job_->job.version() != version_) {
       // Not for those there when it began.
       if (version_ != 0) registry_.count_delivery(*job_);
       version_ = job_->job.version();
-      text += event("orders", "{\"orders\":" + orders_text(*job_, *place_) + "}");
+      text += event("orders", "{" + life_text(*job_) +
+                                  ",\"orders\":" + orders_text(*job_, *listener_.place) + "}");
     }
     const char* phase = job_->deleted ? "deleted" : name_of(job_->job.phase());
     if (phase != phase_) {
@@ -68,10 +74,14 @@ class JobEvents final : public EventStream, public JobListener {
     return text;
   }
 
-  bool ended() const override { return job_->is_over(); }
+  bool ended() const override { return !is_governed(); }
 
   void changed() override {
     if (wake_) wake_();
+  }
+
+  Interest interest() const override {
+    return listener_.place ? Interest::kRank : Interest::kLooks;
   }
 
   void ticked() override {
@@ -81,9 +91,19 @@ class JobEvents final : public EventStream, public JobListener {
   }
 
  private:
+  /// Whether this server tells the listener what to do.
+  bool is_governed() const {
+    if (job_->is_over() || !registry_.commands(*job_)) return false;
+    if (job_->job.incarnation() != incarnation_) return false;
+    if (!listener_.place || listener_.session.empty()) return true;
+    const auto [pipeline, stage] = *listener_.place;
+    return job_->job.session({pipeline, stage, listener_.tensor}) == listener_.session;
+  }
+
   JobRegistry& registry_;
   const JobRegistry::JobPtr job_;
-  const std::optional<StagePlace> place_;
+  const std::string incarnation_;
+  const EventListener listener_;
   std::function<void()> wake_;
   std::uint64_t version_ = 0;
   const char* phase_ = nullptr;  ///< one of the names, which are never copied
@@ -113,9 +133,9 @@ std::string orders_text(const std::vector<StageOrders>& orders) {
 }
 
 std::string orders_text(HostedJob& job, StagePlace place) {
-  constexpr std::size_t kMostTexts = 256;
+  constexpr std::size_t kMostBytes = 4 * 1024 * 1024;
   HostedJob::OrdersTexts& known = job.orders_texts;
-  if (known.version != job.job.version() || known.texts.size() > kMostTexts) {
+  if (known.version != job.job.version() || known.bytes > kMostBytes) {
     known = {.version = job.job.version(), .texts = {}};
   }
   std::vector<StageOrders> orders = job.job.orders(place.pipeline, place.stage);
@@ -125,15 +145,19 @@ std::string orders_text(HostedJob& job, StagePlace place) {
     }
   }
   std::string text = orders_text(orders);
+  known.bytes += text.size();
   known.texts.push_back({place.stage, std::move(orders), text});
   return text;
 }
 
+std::string life_text(const HostedJob& job) {
+  return "\"incarnation\":" + json_line(job.job.incarnation()) +
+         ",\"epoch\":" + std::to_string(job.claim.epoch);
+}
+
 std::shared_ptr<EventStream> job_events(JobRegistry& registry, const JobRegistry::JobPtr& job,
-                                        std::optional<StagePlace> place) {
-  auto events = std::make_shared<JobEvents>(registry, job, place);
-  job->listeners.push_back(events);
-  return events;
+                                        EventListener listener) {
+  return std::make_shared<JobEvents>(registry, job, std::move(listener));
 }
 
 }  // namespace harpe

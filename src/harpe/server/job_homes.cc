@@ -1,19 +1,28 @@
 #include "harpe/server/job_homes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "harpe/http/http_answers.h"
+#include "harpe/server/job_views.h"
 #include "harpe/server/zeus_requests.h"
+#include "harpe/server/zeus_routes.h"
 
 namespace harpe {
 namespace {
 
 constexpr std::string_view kMoved = "moved ";
 /// Taken up at a time by a server that looks around, so that several share what one had.
-constexpr std::size_t kMostAtOnce = 64;
+constexpr std::size_t kMostAtOnce = 256;
 constexpr Seconds kFirstPause{0.05}, kLongestPause{0.5};
+/// Ranks that report do not wait longer for a server to have its lease back.
+constexpr Seconds kLapse{1.5};
+/// Whose turns at the worker are those of no client.
+const std::string kOwnWork;
+/// Of one client, that wait for the store: others have their turns in between.
+constexpr std::size_t kMostLookUps = 256;
 
 /// In the form of the path's routes.
 HttpResponse error_of(const std::string& path, int status, const std::string& why) {
@@ -29,7 +38,9 @@ HttpResponse unavailable(const std::string& path, const std::string& why) {
 /// Answers of several servers, put together when all are there.
 struct Lists {
   Reply reply;
+  std::size_t limit = 0;
   std::map<std::string, OrderedJson> jobs = {};  ///< by id
+  std::optional<std::string> next = {};          ///< jobs behind it may be missing here
   std::vector<std::string> unreachable = {};
   std::size_t missing = 0;
 
@@ -42,11 +53,19 @@ struct Lists {
       unreachable.push_back(url);
     } else {
       for (const OrderedJson& job : *list) jobs.insert_or_assign(job.value("id", ""), job);
+      const std::string more = document.value("next", std::string());
+      if (!more.empty()) next = std::min(next.value_or(more), more);
     }
     if (--missing > 0) return;
+    if (next) jobs.erase(jobs.upper_bound(*next), jobs.end());
+    if (jobs.size() > limit) {
+      jobs.erase(std::next(jobs.begin(), static_cast<std::ptrdiff_t>(limit)), jobs.end());
+      next = jobs.rbegin()->first;
+    }
     OrderedJson all = OrderedJson::array();
     for (auto& [id, job] : jobs) all.push_back(std::move(job));
     OrderedJson answer{{"jobs", std::move(all)}};
+    if (next) answer["next"] = *next;
     if (!unreachable.empty()) answer["unreachable"] = unreachable;
     reply(json_response(200, answer));
   }
@@ -64,6 +83,32 @@ struct JobHomes::Asked {
   Seconds pause = kFirstPause;
 };
 
+/// Events of a job from its home, until that is another one: a server that is stopped ends none.
+class JobHomes::RelayedEvents final : public EventStream {
+ public:
+  RelayedEvents(std::shared_ptr<EventStream> events, std::string url)
+      : events_(std::move(events)), url_(std::move(url)) {}
+
+  void start(std::function<void()> wake) override {
+    wake_ = wake;
+    events_->start(std::move(wake));
+  }
+  std::string take() override { return is_over_ ? std::string() : events_->take(); }
+  bool ended() const override { return is_over_ || events_->ended(); }
+
+  const std::string& url() const { return url_; }
+  void end() {
+    is_over_ = true;
+    if (wake_) wake_();
+  }
+
+ private:
+  const std::shared_ptr<EventStream> events_;
+  const std::string url_;
+  std::function<void()> wake_;
+  bool is_over_ = false;
+};
+
 JobHomes::JobHomes(ServerLoop& loop, JobRegistry& registry, Store& store, Options options,
                    std::function<void(const std::string&)> log)
     : loop_(loop),
@@ -71,7 +116,7 @@ JobHomes::JobHomes(ServerLoop& loop, JobRegistry& registry, Store& store, Option
       store_(store),
       options_(std::move(options)),
       log_(std::move(log)),
-      worker_(1) {}
+      worker_({.threads = 1}) {}
 
 JobHomes::~JobHomes() {
   *alive_ = false;
@@ -87,75 +132,131 @@ void JobHomes::on_loop(std::function<void()> work) {
 Status JobHomes::start() {
   return store_.listen([this](const StoreNotice& notice) {
     on_loop([this, notice] {
-      if (notice.kind == StoreNotice::Kind::kLookAgain) return elsewhere_.clear();
+      if (notice.kind == StoreNotice::Kind::kLookAgain) return forget_all();
       if (notice.own || !notice.text.starts_with(kMoved)) return;
-      elsewhere_.erase(notice.text.substr(kMoved.size()));
+      forget(notice.text.substr(kMoved.size()));
+      unknown_.remove(notice.text.substr(kMoved.size()));
     });
   });
 }
 
+void JobHomes::forget(const std::string& id, const std::string& url) {
+  const auto known = elsewhere_.find(id);
+  if (known != elsewhere_.end() && known->second != url) elsewhere_.erase(known);
+  const auto relayed = relayed_.find(id);
+  if (relayed == relayed_.end()) return;
+  std::erase_if(relayed->second, [&](const auto& weak) {
+    const auto events = weak.lock();
+    if (events != nullptr && events->url() == url) return false;
+    if (events != nullptr) events->end();
+    return true;
+  });
+  if (relayed->second.empty()) relayed_.erase(relayed);
+}
+
+/// Moves may have been missed.
+void JobHomes::forget_all() {
+  elsewhere_.clear();
+  for (const auto& [id, streams] : std::exchange(relayed_, {})) {
+    for (const auto& weak : streams) {
+      if (const auto events = weak.lock()) events->end();
+    }
+  }
+}
+
+void JobHomes::relay(const std::string& id, const std::string& url, HttpResponse& response) {
+  if (response.stream == nullptr) return;
+  const auto relayed = std::make_shared<RelayedEvents>(std::move(response.stream), url);
+  std::vector<std::weak_ptr<RelayedEvents>>& all = relayed_[id];
+  std::erase_if(all, [](const auto& weak) { return weak.expired(); });
+  all.push_back(relayed);
+  response.stream = relayed;
+}
+
 void JobHomes::route(const std::string& id, HttpRequest request, Reply reply, Handler here) {
   // What waits for its answer (GET) is asked for elsewhere if the job moves meanwhile.
-  if (request.method != "GET" && registry_.find(id) != nullptr) {
-    return here(std::move(request), std::move(reply));
-  }
+  if (request.method != "GET" && is_here(id)) return here(std::move(request), std::move(reply));
   go(std::make_shared<Asked>(Asked{id, std::move(request), std::move(reply), std::move(here)}));
 }
 
+bool JobHomes::is_here(const std::string& id) const {
+  return registry_.commands(id);
+}
+
 void JobHomes::go(const AskedPtr& asked) {
-  if (registry_.find(asked->id) != nullptr) return answer_here(asked);
+  if (is_here(asked->id)) return answer_here(asked);
+  // Whether another server has it by now, only the database knows: one that was stopped for a
+  // while has asked it in a moment, one that is cut off may not for long.
+  if (registry_.holds(asked->id) && !registry_.holds_lease()) {
+    const std::string why = "this server cannot reach the database";
+    if (asked->request.forwarded) return asked->reply(error_of(asked->request.path, 421, why));
+    const bool may_wait = waits_for_other_ranks(asked->request);
+    return again(asked, why, may_wait ? options_.patience : kLapse);
+  }
+  if (unknown_.contains(asked->id, registry_.clock().now())) return answer_here(asked);
   const auto known = elsewhere_.find(asked->id);
   if (known == elsewhere_.end() || asked->request.forwarded) return look(asked);
   hand_on(asked, known->second);
 }
 
 void JobHomes::look(const AskedPtr& asked) {
+  if (worker_.waiting(asked->request.client) >= kMostLookUps) {
+    return again(asked, "you ask for too many jobs at once");
+  }
   std::vector<AskedPtr>& waiting = looking_[asked->id];
   waiting.push_back(asked);
   if (waiting.size() > 1) return;
-  worker_.run([this, id = asked->id, now = registry_.now()] {
-    on_loop([this, id, found = find_home(id, now)] { looked(id, found); });
+  worker_.run(asked->request.client, [this, id = asked->id] {
+    on_loop([this, id, found = find_home(id)] { looked(id, found); });
   });
 }
 
-Result<JobHomes::Found> JobHomes::find_home(const std::string& id, Seconds now) {
-  const Result<std::optional<std::string>> owner = store_.owner(id);
+Result<JobHomes::Found> JobHomes::find_home(const std::string& id) {
+  const Result<std::optional<JobOwner>> owner = store_.owner(id);
   if (!owner.ok()) return owner.error();
-  if (*owner && **owner != options_.url) return Found{**owner, nullptr};
-  const Result<std::optional<StoredJob>> before = store_.job(id);
+  if (*owner && !(*owner)->own) {
+    // One that was here before, and may be still, as far as can be known yet.
+    if ((*owner)->url == options_.url) {
+      return Error::of(ErrorCode::kUnavailable, "the lease of the server before is not over yet");
+    }
+    return Found{.url = (*owner)->url};
+  }
+  const Result<std::optional<JobSummary>> before = store_.summary(id);
   if (!before.ok()) return before.error();
-  if (!*before || unreadable_.contains(id)) return Found{};
-  const Result<bool> mine = store_.claim(id, options_.url);
+  if (!*before) return Found{};
+  const Result<std::optional<JobClaim>> mine = store_.claim(id);
   if (!mine.ok()) return mine.error();
   if (!*mine) return Error::of(ErrorCode::kUnavailable, "the job is moving to another server");
   // Once more: its last owner may have written until then.
-  const Result<std::optional<StoredJob>> stored = store_.job(id);
-  if (!stored.ok()) return stored.error();
-  if (!*stored) return Found{};
-  Result<JobRegistry::JobPtr> job = read_hosted_job(store_, **stored, now, log_);
-  if (!job.ok()) {
-    if (job.error().code == ErrorCode::kUnavailable) return std::move(job).error();
-    unreadable_.insert(id);
-    log_("job " + id + " cannot be read and is left as it is: " + job.error().text());
-    static_cast<void>(store_.release(id));
-    return Found{};
-  }
+  Result<std::optional<JobSummary>> summary = store_.summary(id);
+  if (!summary.ok()) return summary.error();
+  if (!*summary) return Found{};
   static_cast<void>(store_.notify(std::string(kMoved) + id));
-  return Found{{}, *std::move(job)};
+  return Found{.taken = Taken{**std::move(summary), **mine}};
 }
 
-void JobHomes::move_in(const JobRegistry::JobPtr& job) {
-  elsewhere_.erase(job->id);
-  if (registry_.find(job->id) != nullptr) return;
-  registry_.add(job);
-  log_("job " + job->id + " has moved here");
+void JobHomes::move_in(Taken job) {
+  const std::string id = job.summary.job;
+  forget(id);
+  unknown_.remove(id);
+  if (registry_.take_up(std::move(job.summary), job.claim)) log_("job " + id + " has moved here");
+}
+
+void JobHomes::again(const AskedPtr& asked, const std::string& why) {
+  again(asked, why, options_.patience);
 }
 
 void JobHomes::looked(const std::string& id, const Result<Found>& found) {
   std::vector<AskedPtr> waiting = std::move(looking_[id]);
   looking_.erase(id);
-  if (found.ok() && found->job != nullptr) move_in(found->job);
-  if (found.ok() && !found->url.empty()) elsewhere_[id] = found->url;
+  if (found.ok() && found->taken) move_in(*found->taken);
+  if (found.ok() && !found->url.empty()) {
+    forget(id, found->url);
+    elsewhere_[id] = found->url;
+  }
+  if (found.ok() && found->url.empty() && !found->taken) {
+    unknown_.add(id, registry_.clock().now());
+  }
   for (const AskedPtr& asked : waiting) {
     if (!found.ok()) {
       again(asked, found.error().text());
@@ -180,8 +281,11 @@ void JobHomes::answer_here(const AskedPtr& asked) {
 
 void JobHomes::hand_on(const AskedPtr& asked, const std::string& url) {
   options_.forwarder.forward(
-      url, asked->request, [this, alive = alive_, asked](Result<HttpResponse> response) {
-        if (response.ok() && response->status != 421) return asked->reply(*std::move(response));
+      url, asked->request, [this, alive = alive_, asked, url](Result<HttpResponse> response) {
+        if (response.ok() && response->status != 421) {
+          if (*alive) relay(asked->id, url, *response);
+          return asked->reply(*std::move(response));
+        }
         const std::string why = response.ok() ? "the job is moving" : response.error().text();
         if (!*alive) return asked->reply(unavailable(asked->request.path, why));
         elsewhere_.erase(asked->id);
@@ -189,10 +293,10 @@ void JobHomes::hand_on(const AskedPtr& asked, const std::string& url) {
       });
 }
 
-void JobHomes::again(const AskedPtr& asked, const std::string& why) {
+void JobHomes::again(const AskedPtr& asked, const std::string& why, Seconds patience) {
   if (asked->request.presence != nullptr && asked->request.presence->has_left()) return;
   const Instant now = registry_.clock().now();
-  if (!asked->deadline) asked->deadline = now + options_.patience;
+  if (!asked->deadline) asked->deadline = now + patience;
   if (asked->request.forwarded || now + asked->pause > *asked->deadline) {
     return asked->reply(unavailable(
         asked->request.path, "the server that has job " + asked->id +
@@ -211,40 +315,47 @@ void JobHomes::route_list(HttpRequest request, Reply reply, const Handler& here)
   if (request.forwarded || request.method != "GET") {
     return here(std::move(request), std::move(reply));
   }
-  worker_.run([this, request = std::move(request), reply = std::move(reply), here]() mutable {
-    on_loop([this, request = std::move(request), reply = std::move(reply), here,
-             owners = store_.owners()]() mutable {
-      std::set<std::string> urls;
-      const auto lists = std::make_shared<Lists>(Lists{.reply = std::move(reply)});
-      if (owners.ok()) {
-        for (const auto& [id, url] : *owners) urls.insert(url);
-        urls.erase(options_.url);
-      } else {
-        lists->unreachable.push_back(owners.error().text());
-      }
-      lists->missing = urls.size() + 1;
-      for (const std::string& url : urls) {
-        options_.forwarder.forward(url, request, [lists, url](const Result<HttpResponse>& answer) {
-          lists->take(url, answer.ok() ? &*answer : nullptr);
-        });
-      }
-      here(std::move(request), [lists](const HttpResponse& answer) { lists->take({}, &answer); });
+  const std::string client = request.client;
+  worker_.run(client, [this, request = std::move(request), reply = std::move(reply), here]() {
+    on_loop([this, request, reply, here, owners = store_.owners()] {
+      here(request, [this, alive = alive_, request, reply, owners](const HttpResponse& own) {
+        if (own.status != 200 || !*alive) return reply(own);
+        const auto lists = std::make_shared<Lists>(
+            Lists{.reply = reply, .limit = most_listed(request.query), .missing = 1});
+        std::set<std::string> urls;
+        if (owners.ok()) {
+          for (const auto& [id, url] : *owners) urls.insert(url);
+          urls.erase(options_.url);
+        } else {
+          lists->unreachable.push_back(owners.error().text());
+        }
+        lists->missing += urls.size();
+        for (const std::string& url : urls) {
+          options_.forwarder.forward(url, request, [lists, url](const Result<HttpResponse>& list) {
+            lists->take(url, list.ok() ? &*list : nullptr);
+          });
+        }
+        lists->take(options_.url, &own);
+      });
     });
   });
 }
 
 void JobHomes::tick() {
+  std::erase_if(relayed_, [](const auto& one) {
+    return std::ranges::all_of(one.second, [](const auto& weak) { return weak.expired(); });
+  });
   if (std::exchange(looking_around_, true)) return;
-  worker_.run([this, now = registry_.now()] {
-    Result<std::vector<std::string>> homeless = store_.ownerless();
-    std::vector<JobRegistry::JobPtr> found;
+  worker_.run(kOwnWork, [this] {
+    const Result<std::vector<std::string>> homeless = store_.ownerless();
+    std::vector<Taken> taken;
     for (const std::string& id : homeless.ok() ? *homeless : std::vector<std::string>()) {
-      if (found.size() == kMostAtOnce) break;
-      if (const auto home = find_home(id, now); home.ok() && home->job) found.push_back(home->job);
+      if (taken.size() == kMostAtOnce) break;
+      if (auto home = find_home(id); home.ok() && home->taken) taken.push_back(*home->taken);
     }
-    on_loop([this, found = std::move(found)] {
+    on_loop([this, taken = std::move(taken)] {
       looking_around_ = false;
-      for (const JobRegistry::JobPtr& job : found) move_in(job);
+      for (const Taken& job : taken) move_in(job);
     });
   });
 }

@@ -5,13 +5,14 @@
 /// A job is at one server, its home, which owns it in the store; every other server hands requests
 /// for it on to there, so that any of them can be asked. When its server ends, however it ends, the
 /// job is taken up by the first one that is asked for it, or that looks for jobs without a home.
-/// Requests that meet a home that has just gone wait until the job has another.
+/// Requests that meet a home that has just gone wait until the job has another; so do those that
+/// meet one whose lease is over, until it is known who has the job.
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "harpe/http/http_forwarder.h"
 #include "harpe/http/http_message.h"
 #include "harpe/server/job_registry.h"
+#include "harpe/server/unknown_ids.h"
 #include "harpe/server/worker_pool.h"
 #include "harpe/store/store.h"
 
@@ -28,9 +30,10 @@ namespace harpe {
 class JobHomes {
  public:
   struct Options {
-    std::string url;                 ///< where others reach this server
-    HttpForwarder forwarder;         ///< to the others
-    Seconds patience = Seconds{10};  ///< with a home that cannot be reached
+    std::string url;          ///< where others reach this server
+    HttpForwarder forwarder;  ///< to the others
+    /// With a home that cannot be reached, or none.
+    Seconds patience = Seconds{10};
   };
 
   /// All must outlive this. Jobs of `registry` are those that have their home here.
@@ -59,11 +62,19 @@ class JobHomes {
  private:
   struct Asked;
   using AskedPtr = std::shared_ptr<Asked>;
-  /// Where a job is: at a URL, here (as it was in the store), or nowhere.
-  struct Found {
-    std::string url;
-    JobRegistry::JobPtr job;
+  class RelayedEvents;
+  /// A job that this server has claimed.
+  struct Taken {
+    JobSummary summary;
+    JobClaim claim;
   };
+  /// Where a job is: at a URL, here, or nowhere.
+  struct Found {
+    std::string url = {};
+    std::optional<Taken> taken = {};
+  };
+  /// The job, where it is here and may be commanded.
+  bool is_here(const std::string& id) const;
 
   void go(const AskedPtr& asked);
   void look(const AskedPtr& asked);
@@ -71,9 +82,14 @@ class JobHomes {
   void answer_here(const AskedPtr& asked);
   void hand_on(const AskedPtr& asked, const std::string& url);
   void again(const AskedPtr& asked, const std::string& why);
-  void move_in(const JobRegistry::JobPtr& job);
+  void again(const AskedPtr& asked, const std::string& why, Seconds patience);
+  void move_in(Taken job);
+  void relay(const std::string& id, const std::string& url, HttpResponse& response);
+  /// What is known of where the job is holds no more, unless it is at `url`.
+  void forget(const std::string& id, const std::string& url = {});
+  void forget_all();
   /// On the worker's thread.
-  Result<Found> find_home(const std::string& id, Seconds now);
+  Result<Found> find_home(const std::string& id);
   void on_loop(std::function<void()> work);
 
   ServerLoop& loop_;
@@ -83,7 +99,8 @@ class JobHomes {
   std::function<void(const std::string&)> log_;
   std::map<std::string, std::string> elsewhere_;  ///< URLs of homes that were found, by job
   std::map<std::string, std::vector<AskedPtr>> looking_;
-  std::set<std::string> unreadable_;  ///< jobs of the store; on the worker's thread
+  std::map<std::string, std::vector<std::weak_ptr<RelayedEvents>>> relayed_;  ///< by job
+  UnknownIds unknown_;
   bool looking_around_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   WorkerPool worker_;  // last: its thread ends before what it works on goes

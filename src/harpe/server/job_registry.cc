@@ -1,115 +1,89 @@
 #include "harpe/server/job_registry.h"
 
 #include <algorithm>
-#include <atomic>
 #include <optional>
+#include <random>
 #include <utility>
 
-#include "harpe/base/text.h"
 #include "harpe/job/job_json.h"
-#include "harpe/server/characterize_job.h"
-#include "harpe/store/checks.h"
+#include "harpe/server/digest.h"
+#include "harpe/server/job_summary.h"
 
 namespace harpe {
 namespace {
 
-constexpr std::size_t kNoticesKept = 256;
-/// Bodies of specifications that are kept to know the same one again without reading it.
-constexpr std::size_t kSameBodies = 8, kLongestSameBody = 64 * 1024;
-constexpr Seconds kStoreRetry{1};
-constexpr std::size_t kMostUnsavedEvents = 100'000;
+/// Bodies of specifications of which it is known what they say: ranks may each say it in other
+/// words.
+constexpr std::size_t kKnownBodies = 8;
+/// A body of this size is read, and its digest made, in a moment.
+constexpr std::size_t kSmallBody = 64 * 1024;
+constexpr std::size_t kRemovedAtOnce = 50;
 
-/// Whatever is wrong with the store is no fault of the client that meets it.
-Error store_failure(const std::string& what, const Error& why) {
-  return Error::of(ErrorCode::kUnavailable, what + ": " + why.text());
-}
-
-void forget_left(HostedJob& job) {
-  std::erase_if(job.listeners, [](const auto& weak) { return weak.expired(); });
+Error deleted() {
+  return Error::of(ErrorCode::kNotFound, "the job was deleted");
 }
 
 }  // namespace
 
-/// Shared by the loop and the worker.
-struct HostedJob::Work {
-  std::uint64_t ticket = 0;
-  std::atomic<bool> running = false, wanted = true;
-  std::atomic<double> fraction = 0;
-};
-
-std::optional<Characterization> HostedJob::characterization() const {
-  if (work == nullptr) return std::nullopt;
-  return Characterization{work->ticket, work->running, work->fraction};
+std::string JobRegistry::random_incarnation() {
+  std::random_device random;
+  std::string text;
+  while (text.size() < 16) text += static_cast<char>('a' + random() % 26);
+  return text;
 }
 
 JobRegistry::JobRegistry(ServerLoop& loop, Clock& clock, Store* store, Options options,
                          std::function<void(const std::string&)> log)
-    : loop_(loop),
-      clock_(clock),
+    : clock_(clock),
       store_(store),
       options_(std::move(options)),
       log_(std::move(log)),
-      characterizers_(options_.workers),
-      improvers_(1),
-      readers_(1),
-      writers_(1) {}
+      time_(options_.clocks, kept_clock(store, log_)),
+      lease_(store == nullptr ? Lease() : store->lease()),
+      refreshed_(clock.now()),
+      work_(loop),
+      saver_({.loop = loop,
+              .clock = clock,
+              .time = time_,
+              .store = store,
+              .log = log_,
+              .summary = [this](const HostedJob& job) { return summary_of(job); },
+              .lost = [this](const std::string& id, std::int64_t epoch) { lose(id, epoch); }}),
+      planner_(loop, options_.workers,
+               [this](const JobPtr& job, std::uint64_t ticket, const Result<PlanTable>& plans,
+                      const std::string& json,
+                      bool better_follow) { deliver(job, ticket, plans, json, better_follow); }),
+      readers_({.threads = 3, .for_small = 1}),
+      verifier_({.threads = 1, .nice = 10}) {}
 
 JobRegistry::~JobRegistry() {
-  *alive_ = false;
   for (const auto& [id, job] : jobs_) {
-    if (job->work != nullptr) job->work->wanted = false;
-  }
-  if (store_ == nullptr) return;
-  writers_.finish();
-  for (const auto& [id, job] : jobs_) {
-    if (job->stored < job->revision) unsaved_.insert(job);
-  }
-  std::vector<std::pair<JobPtr, std::int64_t>> saved;
-  const StoreChanges changes = gather(saved);
-  if (changes.jobs.empty() && changes.events.empty()) return;
-  if (const auto written = store_->write(changes); !written.ok()) {
-    log_("not stored at the end: " + written.error().text());
+    planner_.cancel(job);
+    if (job->touched || job->stored < job->revision) save(job);
+    refresh_summary(*job);
   }
 }
 
-void JobRegistry::on_loop(std::function<void()> work) {
-  loop_.post([alive = alive_, work = std::move(work)] {
-    if (*alive) work();
-  });
-}
-
-Result<JobRegistry::JobPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds now,
-                                            const std::function<void(const std::string&)>& log) {
-  const Result<std::optional<std::string>> text = store.plans(stored.id);
-  if (!text.ok()) return text.error();
-  std::optional<PlanTable> plans;
-  if (*text) {
-    Result<PlanTable> read = PlanTable::parse(**text, stored.id);
-    if (!read.ok()) {
-      log("the plans of job " + stored.id + " cannot be read: " + read.error().text());
-    } else {
-      plans = *std::move(read);
-    }
-  }
-  Result<Job> job = Job::restore(stored.state, std::move(plans), now);
-  if (!job.ok()) return std::move(job).error();
-  auto hosted = std::make_shared<HostedJob>(stored.id, *std::move(job));
-  hosted->revision = hosted->stored = stored.revision;
-  return hosted;
+std::optional<ClockMark> JobRegistry::kept_clock(
+    Store* store, const std::function<void(const std::string&)>& log) {
+  if (store == nullptr) return std::nullopt;
+  const Result<std::optional<ClockMark>> kept = store->clock();
+  if (kept.ok()) return *kept;
+  log("the store's clock cannot be read, so it begins anew: " + kept.error().text());
+  return std::nullopt;
 }
 
 Status JobRegistry::restore() {
   if (store_ == nullptr) return ok_status();
-  const Result<std::vector<StoredJob>> stored = store_->jobs();
-  if (!stored.ok()) return stored.error();
-  for (const StoredJob& one : *stored) {
-    const Result<JobPtr> job = read_hosted_job(*store_, one, now(), log_);
-    if (job.ok()) {
-      add(*job);
-    } else if (job.error().code == ErrorCode::kUnavailable) {
-      return job.error();
+  Result<std::vector<JobSummary>> summaries = store_->summaries();
+  if (!summaries.ok()) return summaries.error();
+  for (JobSummary& summary : *summaries) {
+    const Result<std::optional<JobClaim>> claim = store_->claim(summary.job);
+    if (!claim.ok()) return claim.error();
+    if (*claim) {
+      take_up(std::move(summary), **claim);
     } else {
-      log_("job " + one.id + " cannot be read and is left as it is: " + job.error().text());
+      log_("job " + summary.job + " is another server's");
     }
   }
   return ok_status();
@@ -117,337 +91,318 @@ Status JobRegistry::restore() {
 
 void JobRegistry::add(const JobPtr& job) {
   job->told_phase = job->job.phase();
+  job->used = clock_.now();
+  measure(job);
+  stored_.erase(job->id);
   jobs_.insert_or_assign(job->id, job);
   follow(job);
 }
 
-void JobRegistry::put(const std::string& id, std::string specification,
-                      std::function<void(Result<Registered>)> done) {
-  if (const JobPtr known = find(id);
-      known != nullptr && known->same_bodies.contains(specification)) {
-    return done(Registered{known, false});
-  }
-  // A few words can ask for a schedule of a million instructions.
-  readers_.run([this, id, body = std::move(specification), done = std::move(done),
-                at = now()]() mutable {
-    Result<JobSpec> spec = parse_job_spec(body);
-    std::string canonical = spec.ok() ? job_spec_json(*spec) : std::string();
-    Result<Job> created = spec.ok() ? Job::create(*std::move(spec), at) : Result<Job>(spec.error());
-    if (created.ok() && !options_.url.empty()) {
-      const Result<bool> mine = store_->claim(id, options_.url);
-      if (!mine.ok()) created = mine.error();
-      if (mine.ok() && !*mine) {
-        return on_loop([done = std::move(done)] { done(Registered{nullptr, false}); });
-      }
-    }
-    auto job = std::make_shared<Result<Job>>(std::move(created));
-    on_loop([this, id, body = std::move(body), canonical = std::move(canonical),
-             done = std::move(done), job]() mutable {
-      if (!job->ok()) return done(std::move(*job).error());
-      const auto remember = [&body](HostedJob& hosted) {
-        if (body.size() > kLongestSameBody || hosted.same_bodies.size() >= kSameBodies) return;
-        hosted.same_bodies.insert(std::move(body));
-      };
-      if (const JobPtr known = find(id)) {
-        if (job_spec_json(known->job.spec()) != canonical) {
-          return done(Error::of(ErrorCode::kConflict,
-                                "job " + id +
-                                    " is registered with another specification; delete "
-                                    "it first, or choose another id"));
-        }
-        remember(*known);
-        return done(Registered{known, false});
-      }
-      if (jobs_.size() >= options_.most_jobs) {
-        return done(Error::of(ErrorCode::kUnavailable,
-                              "the server holds " + std::to_string(jobs_.size()) +
-                                  " jobs, as many as it may; delete some that have ended"));
-      }
-      const auto hosted = std::make_shared<HostedJob>(id, *std::move(*job));
-      remember(*hosted);
-      add(hosted);
-      done(Registered{hosted, true});
-    });
-  });
+/// Of a job that is new in memory, or has another specification than before.
+void JobRegistry::measure(const JobPtr& job) {
+  memory_ -= job->memory;
+  job->memory = memory_of(job->job.spec());
+  memory_ += job->memory;
+  job->specification = job->job.specification();
 }
 
-JobRegistry::JobPtr JobRegistry::find(const std::string& id) const {
+JobPtr JobRegistry::find(const std::string& id) const {
   const auto found = jobs_.find(id);
   return found == jobs_.end() ? nullptr : found->second;
 }
 
-void JobRegistry::drop(const JobPtr& job, const Status& why) {
-  jobs_.erase(job->id);
-  unsaved_.erase(job);
-  if (job->work != nullptr) job->work->wanted = false;
-  for (const HostedJob::Waiting& one : std::exchange(job->waiting, {})) one.done(why);
-  for (const auto& weak : job->listeners) {
-    if (const auto listener = weak.lock()) listener->changed();
-  }
+// --- Registering --------------------------------------------------------------------------------
+
+/// A specification on its way in.
+struct JobRegistry::Incoming {
+  std::string id, body;
+  std::function<void(Result<Registered>)> done;
+  std::string incarnation;  ///< if it becomes a job
+  bool is_new = true;       ///< no job of this id is here
+  /// Digests of bodies that were read before, to what they say.
+  std::map<std::string, std::string> known = {};
+
+  // What it is read to, on a worker's thread.
+  std::string digest = {}, specification = {};
+  std::optional<Result<Job>> job = {};  ///< none: `known` has it
+  bool is_elsewhere = false;            ///< another server has claimed the id
+  std::optional<JobClaim> claim = {};   ///< where it is new
+};
+
+void JobRegistry::put(const std::string& id, std::string specification,
+                      std::function<void(Result<Registered>)> done) {
+  put(std::make_shared<Incoming>(Incoming{.id = id,
+                                          .body = std::move(specification),
+                                          .done = std::move(done),
+                                          .incarnation = options_.new_incarnation()}));
 }
 
-void JobRegistry::remove(const JobPtr& job, std::function<void(const Status&)> done) {
-  if (store_ == nullptr) {
-    job->deleted = true;
-    drop(job, Error::of(ErrorCode::kNotFound, "the job was deleted"));
-    return done(ok_status());
+void JobRegistry::put(const IncomingPtr& incoming) {
+  const std::string& id = incoming->id;
+  if (const auto removal = removals_.find(id); removal != removals_.end()) {
+    removal->second.push_back([this, incoming](const Result<bool>&) { put(incoming); });
+    return;
   }
-  writers_.run([this, job, done = std::move(done)]() mutable {
-    const Status removed = store_->remove(job->id);
-    on_loop([this, job, removed, done = std::move(done)] {
-      if (removed.ok() && !job->is_over()) {
-        job->deleted = true;
-        drop(job, Error::of(ErrorCode::kNotFound, "the job was deleted"));
-      }
-      done(removed.ok()
-               ? removed
-               : store_failure("the job is still there; ask again later", removed.error()));
+  const JobPtr known = find(id);
+  if (known == nullptr && stored_.contains(id)) {
+    return load(id, [this, incoming](const Result<JobPtr>& job) {
+      job.ok() ? put(incoming) : incoming->done(job.error());
     });
+  }
+  incoming->is_new = known == nullptr;
+  if (known != nullptr) incoming->known = known->known_bodies;
+  const auto read_and_take = [this, incoming] {
+    read(*incoming);
+    work_.post([this, incoming] { take(incoming); });
+  };
+  if (incoming->body.size() > kSmallBody) {
+    return readers_.run(id, read_and_take, WorkerPool::Size::kLarge);
+  }
+  incoming->digest = digest_of(incoming->body);
+  if (incoming->known.contains(incoming->digest)) {
+    incoming->specification = incoming->known.at(incoming->digest);
+    return propose(known, incoming);
+  }
+  readers_.run(id, [this, incoming, read_and_take] {
+    // A few words can ask for a schedule of a hundred thousand instructions.
+    if (declared_instructions(incoming->body) < JobPlanner::kLarge) return read_and_take();
+    readers_.run(incoming->id, read_and_take, WorkerPool::Size::kLarge);
   });
 }
 
-void JobRegistry::tell(const JobPtr& job, std::string kind, std::string text, double at) {
-  // It may hold names that clients chose. One event that the store refuses would keep everything
-  // else from being stored.
-  if (!is_storable(text)) text = in_quotes(text, text.size());
-  if (store_ != nullptr && unsaved_events_.size() < kMostUnsavedEvents) {
-    unsaved_events_.push_back({.at = at, .job = job->id, .kind = kind, .text = text});
-    save_soon(nullptr);
+void JobRegistry::read(Incoming& incoming) const {
+  incoming.job.reset();
+  incoming.digest = digest_of(incoming.body);
+  if (const auto known = incoming.known.find(incoming.digest); known != incoming.known.end()) {
+    incoming.specification = known->second;
+    return;
   }
-  job->notices.push_back({.sequence = ++job->newest_notice,
-                          .at = at,
-                          .kind = std::move(kind),
-                          .text = std::move(text)});
-  if (job->notices.size() > kNoticesKept) job->notices.pop_front();
-}
-
-void JobRegistry::follow(const JobPtr& job) {
-  JobEffects effects = job->job.take_effects();
-  bool news = false;
-  for (const Notice& notice : effects.notices) {
-    const bool is_warning = notice.level == Notice::Level::kWarning;
-    if (is_warning) log_("job " + job->id + ": " + notice.text);
-    tell(job, is_warning ? "warning" : "info", notice.text, notice.at.value);
-    news = true;
+  Result<JobSpec> spec = parse_job_spec(incoming.body);
+  if (!spec.ok()) {
+    incoming.job = spec.error();
+    return;
   }
-  if (job->job.phase() != job->told_phase) {
-    job->told_phase = job->job.phase();
-    tell(job, "phase", name_of(job->told_phase), now().value);
-    news = true;
-  }
-  if (effects.characterize) characterize_later(job, *std::move(effects.characterize));
-  if (effects.orders) {
-    ++counts_.plan_changes;
-    job->orders_at = clock_.now();
-  }
-  if (effects.save || effects.plans) {
-    ++job->revision;
-    save_soon(job);
-  }
-  if (!news && !effects.orders) return;
-  forget_left(*job);
-  for (const auto& weak : job->listeners) {
-    if (const auto listener = weak.lock()) listener->changed();
+  incoming.job = Job::create(*std::move(spec), now(), incoming.incarnation);
+  if (!incoming.job->ok()) return;
+  incoming.specification = (*incoming.job)->specification();
+  if (!incoming.is_new) return;
+  incoming.claim = JobClaim{.epoch = 1};
+  if (store_ == nullptr) return;
+  const Result<std::optional<JobClaim>> claim = store_->claim(incoming.id);
+  if (!claim.ok()) {
+    incoming.job = claim.error();
+  } else {
+    incoming.claim = *claim;
+    incoming.is_elsewhere = !claim->has_value();
   }
 }
 
-void JobRegistry::characterize_later(const JobPtr& job, CharacterizeRequest request) {
-  if (job->work != nullptr) job->work->wanted = false;
-  const auto work = std::make_shared<HostedJob::Work>();
-  work->ticket = request.ticket;
-  job->work = work;
-  // The worker has its own copy: the job goes on living on the loop's thread.
-  const auto spec = std::make_shared<const JobSpec>(job->job.spec());
-  characterizers_.run([this, job, work, spec, request = std::move(request)]() mutable {
-    if (!work->wanted) return;
-    work->running = true;
-    auto first = std::make_shared<const Characterized>(characterize_job(
-        *spec, request, job->id, work->fraction, [work] { return work->wanted.load(); }));
-    work->running = false;
-    on_loop([this, job, work, spec, first] {
-      ++counts_.characterizations;
-      hand_over(job, *work, first->plans, first->json, first->plans.ok());
-      if (!first->plans.ok() && job->work == work) job->work = nullptr;
-      if (!first->plans.ok() || !work->wanted) return;
-      improvers_.run([this, job, work, spec, first] {
-        if (!work->wanted) return;
-        work->running = true;
-        auto better = std::make_shared<const Characterized>(
-            better_plans(*spec, *first->frontier, *first->plans, work->fraction,
-                         [work] { return work->wanted.load(); }));
-        on_loop([this, job, work, better] {
-          hand_over(job, *work, better->plans, better->json, false);
-          if (job->work == work) job->work = nullptr;
-        });
+void JobRegistry::take(const IncomingPtr& incoming) {
+  if (incoming->job && !incoming->job->ok()) return incoming->done(incoming->job->error());
+  if (incoming->is_elsewhere) return incoming->done(Registered{});
+  const JobPtr known = find(incoming->id);
+  // It has left memory, or is being removed, since this was read.
+  if (removals_.contains(incoming->id) ||
+      (known == nullptr && (!incoming->claim || stored_.contains(incoming->id)))) {
+    return put(incoming);
+  }
+  if (known != nullptr) return propose(known, incoming);
+  if (Status room = make_room(memory_of((*incoming->job)->spec())); !room.ok()) {
+    if (store_ != nullptr) {
+      aside(incoming->id, [this, id = incoming->id] {
+        static_cast<void>(store_->release(id));
+        return [] {};
       });
-    });
-  });
-}
-
-void JobRegistry::hand_over(const JobPtr& job, const HostedJob::Work& work,
-                            const Result<PlanTable>& plans, const std::string& json,
-                            bool better_follow) {
-  if (job->is_over()) return;
-  act(job, [&](Job& one, Seconds at) {
-    const PlanTable* before = one.plans();
-    one.characterized(work.ticket, plans, at, better_follow);
-    if (one.plans() != before) job->unsaved_plans = json;
-    return true;
-  });
-}
-
-void JobRegistry::count_delivery(const HostedJob& job) {
-  const double seconds = (clock_.now() - job.orders_at).value;
-  ++counts_.deliveries;
-  counts_.delivery_seconds += seconds;
-  counts_.slowest_delivery = std::max(counts_.slowest_delivery, seconds);
-}
-
-void JobRegistry::tick() {
-  const auto jobs = jobs_;  // a tick may end one
-  for (const auto& [id, job] : jobs) {
-    act(job, [](Job& one, Seconds at) {
-      one.tick(at);
-      return true;
-    });
-    forget_left(*job);
-    for (const auto& weak : job->listeners) {
-      if (const auto listener = weak.lock()) listener->ticked();
     }
+    return incoming->done(room.error());
   }
-  if (!unsaved_.empty() || !unsaved_events_.empty()) save_soon(nullptr);
+  const auto job = std::make_shared<HostedJob>(incoming->id, *std::move(*incoming->job));
+  job->claim = *incoming->claim;
+  job->known_bodies.emplace(incoming->digest, incoming->specification);
+  add(job);
+  incoming->done(Registered{.job = job, .created = true, .specification = incoming->specification});
+}
+
+/// To a job that is in memory.
+void JobRegistry::propose(const JobPtr& job, const IncomingPtr& incoming) {
+  const std::string& specification = incoming->specification;
+  if (incoming->job && specification != job->job.specification()) {
+    Status room = make_room(memory_of((*incoming->job)->spec()));
+    if (!room.ok()) return incoming->done(room.error());
+  }
+  std::optional<Job::Proposed> proposed = Job::Proposed::kSame;
+  if (specification != job->job.specification()) {
+    proposed = act(job, [&](Job& one, Seconds at) {
+      return incoming->job ? std::optional(one.propose(*std::move(*incoming->job), at))
+                           : one.propose_again(specification, at);
+    });
+  }
+  if (!proposed) {  // it was forgotten since it was read
+    job->known_bodies.erase(incoming->digest);
+    return put(incoming);
+  }
+  if (job->known_bodies.size() < kKnownBodies) {
+    job->known_bodies.emplace(incoming->digest, specification);
+  }
+  incoming->done(Registered{.job = job, .proposed = *proposed, .specification = specification});
+}
+
+/// For one more job in memory, of so many bytes.
+Status JobRegistry::make_room(std::size_t bytes) {
+  if (job_count() >= options_.most_jobs) {
+    const std::vector<std::string> ended = ended_for(Seconds{0});
+    if (ended.empty()) {
+      return Error::of(ErrorCode::kUnavailable,
+                       "the server holds " + std::to_string(job_count()) +
+                           " jobs, as many as it may (--most-jobs), and none of them has ended");
+    }
+    remove_all({ended.begin(), ended.begin() + 1});
+  }
+  if (memory_ + bytes > options_.most_memory) unload_idle(0);
+  if (memory_ + bytes > options_.most_memory) {
+    return Error::of(ErrorCode::kUnavailable, "the jobs that train now, and this one, would take " +
+                                                  std::to_string((memory_ + bytes) >> 20) +
+                                                  " MiB, more than the " +
+                                                  std::to_string(options_.most_memory >> 20) +
+                                                  " MiB that they may have (--job-memory)");
+  }
+  return ok_status();
+}
+
+std::map<Activity, std::size_t> JobRegistry::activities() const {
+  std::map<Activity, std::size_t> counts{
+      {Activity::kActive, 0}, {Activity::kIdle, 0}, {Activity::kEnded, 0}};
+  for (const auto& [id, job] : jobs_) ++counts[activity(*job)];
+  for (const auto& [id, stored] : stored_) ++counts[activity(stored.summary)];
+  return counts;
+}
+
+JobRegistry::Page JobRegistry::list(const std::string& after, std::size_t limit,
+                                    const std::set<Activity>& activities,
+                                    const std::optional<std::string>& only_job) const {
+  Page page;
+  std::size_t count = 0;
+  std::string last;
+  auto job = jobs_.upper_bound(after);
+  auto stored = stored_.upper_bound(after);
+  while (job != jobs_.end() || stored != stored_.end()) {
+    const bool is_loaded =
+        stored == stored_.end() || (job != jobs_.end() && job->first < stored->first);
+    const std::string& id = is_loaded ? job->first : stored->first;
+    const Activity now_is = is_loaded ? activity(*job->second) : activity(stored->second.summary);
+    if ((!only_job || *only_job == id) && activities.contains(now_is)) {
+      if (count == limit) {
+        page.next = last;
+        break;
+      }
+      if (count++ > 0) page.jobs += ',';
+      page.jobs += is_loaded
+                       ? listed_text(summary_of(*job->second), now_is, time_, job->second.get())
+                       : listed_text(stored->second.summary, now_is, time_, nullptr);
+      last = id;
+    }
+    is_loaded ? void(++job) : void(++stored);
+  }
+  return page;
+}
+
+// --- Removing -----------------------------------------------------------------------------------
+
+void JobRegistry::remove(const std::string& id, Removing done) {
+  if (const auto removal = removals_.find(id); removal != removals_.end()) {
+    removal->second.push_back(std::move(done));
+    return;
+  }
+  if (!holds(id)) return done(false);
+  remove_all({id});
+  // Without a store it is gone already.
+  if (const auto removal = removals_.find(id); removal != removals_.end()) {
+    removal->second.push_back(std::move(done));
+  } else {
+    done(true);
+  }
+}
+
+void JobRegistry::remove_all(const std::vector<std::string>& ids) {
+  std::vector<JobSaver::Removal> removals;
+  for (const std::string& id : ids) {
+    removals_[id];
+    removals.push_back({.job = id, .epoch = claim_of(id)->epoch});
+    if (const JobPtr job = find(id)) job->removing = true;
+  }
+  saver_.remove(std::move(removals), [this, ids](const JobSaver::Removed& removed) {
+    for (const std::string& id : ids) {
+      finish_removal(id, std::ranges::find(removed.gone, id) != removed.gone.end(), removed.status);
+    }
+    for (const auto& [id, epoch] : removed.lost) lose(id, epoch);
+  });
+}
+
+void JobRegistry::finish_removal(const std::string& id, bool gone, const Status& status) {
+  const JobPtr job = find(id);
+  if (gone) {
+    if (job != nullptr) {
+      job->deleted = true;
+      drop(job, deleted());
+    } else if (const auto stored = stored_.find(id); stored != stored_.end()) {
+      const std::vector<Loaded> waiting = std::exchange(stored->second.waiting, {});
+      stored_.erase(stored);
+      for (const Loaded& one : waiting) one(JobPtr());
+    }
+  } else if (job != nullptr) {
+    job->removing = false;
+    save(job);
+  }
+  const std::vector<Removing> waiting = std::exchange(removals_[id], {});
+  removals_.erase(id);
+  const Result<bool> outcome =
+      gone ? Result<bool>(true)
+           : Result<bool>(store_failure("the job is still there; ask again later", status.error()));
+  for (const Removing& one : waiting) one(outcome);
+}
+
+/// Ids of jobs that have ended for so long, those that ended first before the others.
+std::vector<std::string> JobRegistry::ended_for(Seconds time) const {
+  std::vector<std::pair<Seconds, std::string>> ended;
+  const auto look = [&](const std::string& id, Activity activity, Seconds heard,
+                        std::optional<Seconds> end) {
+    if (activity != Activity::kEnded || removals_.contains(id)) return;
+    const Seconds since = std::max(heard, end.value_or(heard));
+    if (now() - since >= time) ended.emplace_back(since, id);
+  };
+  for (const auto& [id, stored] : stored_) {
+    const JobSummary& summary = stored.summary;
+    if (stored.loading) continue;
+    look(id, activity(summary), Seconds{summary.heard},
+         summary.ended ? std::optional(Seconds{*summary.ended}) : std::nullopt);
+  }
+  for (const auto& [id, job] : jobs_) {
+    if (job->listeners.interest() != JobListener::Interest::kNone) continue;
+    look(id, activity(*job), job->job.heard(), job->job.ended());
+  }
+  std::ranges::sort(ended);
+  std::vector<std::string> ids;
+  for (auto& [since, id] : ended) ids.push_back(std::move(id));
+  return ids;
 }
 
 void JobRegistry::prune(Seconds age) {
-  if (store_ == nullptr) return;
-  writers_.run([this, since = (now() - age).value] {
-    const Result<std::int64_t> pruned = store_->prune({.since = since});
-    if (!pruned.ok()) {
-      on_loop([this, why = pruned.error().text()] { log_("old events stay: " + why); });
+  if (options_.lifetimes.keep_ended > Seconds{0}) {
+    std::vector<std::string> ended = ended_for(options_.lifetimes.keep_ended);
+    if (!ended.empty()) {
+      log_(std::to_string(ended.size()) + " jobs that ended long ago are removed, such as " +
+           ended.front());
     }
-  });
-}
-
-// --- The store ----------------------------------------------------------------------------------
-
-void JobRegistry::when_stored(const JobPtr& job, std::function<void(const Status&)> done) {
-  if (store_ == nullptr || job->stored >= job->revision) return done(ok_status());
-  job->waiting.push_back({job->revision, std::move(done)});
-  save_soon(job);
-}
-
-void JobRegistry::save_soon(const JobPtr& job) {
-  if (store_ == nullptr) return;
-  if (job != nullptr && !job->is_over()) unsaved_.insert(job);
-  if (saving_ || save_posted_ || clock_.now() < retry_at_) return;
-  save_posted_ = true;
-  on_loop([this] {
-    save_posted_ = false;
-    save();
-  });
-}
-
-StoreChanges JobRegistry::gather(std::vector<std::pair<JobPtr, std::int64_t>>& saved) {
-  StoreChanges changes;
-  for (const JobPtr& job : std::exchange(unsaved_, {})) {
-    if (find(job->id) != job) continue;
-    // A revision has one content, also where an earlier write was done but its answer lost.
-    ++job->revision;
-    changes.jobs.push_back({.job = {.id = job->id,
-                                    .state = job->job.snapshot(),
-                                    .revision = job->revision,
-                                    .updated = now().value},
-                            .plans = std::exchange(job->unsaved_plans, std::nullopt)});
-    saved.emplace_back(job, job->revision);
-  }
-  changes.events = std::exchange(unsaved_events_, {});
-  std::erase_if(changes.events,
-                [this](const StoredEvent& event) { return !jobs_.contains(event.job); });
-  return changes;
-}
-
-void JobRegistry::save() {
-  if (saving_) return;
-  std::vector<std::pair<JobPtr, std::int64_t>> jobs;
-  StoreChanges changes = gather(jobs);
-  if (changes.jobs.empty() && changes.events.empty()) return;
-  saving_ = true;
-  writers_.run([this, jobs = std::move(jobs), changes = std::move(changes)]() mutable {
-    Result<std::vector<std::string>> written = store_->write(changes);
-    on_loop([this, jobs = std::move(jobs), written = std::move(written),
-             changes = std::move(changes)]() mutable { saved(jobs, written, std::move(changes)); });
-  });
-}
-
-void JobRegistry::saved(const std::vector<std::pair<JobPtr, std::int64_t>>& jobs,
-                        const Result<std::vector<std::string>>& written, StoreChanges changes) {
-  saving_ = false;
-  if (store_works_ != written.ok()) {
-    log_(written.ok() ? "the store works again"
-                      : "the store does not work: " + written.error().text());
-  }
-  store_works_ = written.ok();
-  ++(written.ok() ? counts_.saves : counts_.save_failures);
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const auto& [job, revision] = jobs[i];
-    if (job->is_over()) continue;
-    if (written.ok() && std::ranges::find(*written, job->id) != written->end()) {
-      log_("job " + job->id + " was changed by another server, which has it now");
-      job->moved = true;
-      drop(job, Error::of(ErrorCode::kUnavailable, "another server has this job now; ask again"));
-      continue;
-    }
-    if (written.ok()) {
-      job->stored = std::max(job->stored, revision);
-    } else {
-      unsaved_.insert(job);
-      if (!job->unsaved_plans) job->unsaved_plans = std::move(changes.jobs[i].plans);
-    }
-    // What waits was done; when it cannot be stored now, that is said, and it is stored later.
-    const Status status = written.ok()
-                              ? ok_status()
-                              : Status(Error::of(ErrorCode::kUnavailable,
-                                                 "this was done but could not be stored yet; the "
-                                                 "same again is harmless: " +
-                                                     written.error().text()));
-    std::vector<HostedJob::Waiting> waiting = std::exchange(job->waiting, {});
-    for (HostedJob::Waiting& one : waiting) {
-      one.revision <= revision ? one.done(status) : job->waiting.push_back(std::move(one));
+    // Some at a time: saves come in between.
+    for (std::size_t i = 0; i < ended.size(); i += kRemovedAtOnce) {
+      const auto end =
+          ended.begin() + static_cast<std::ptrdiff_t>(std::min(ended.size(), i + kRemovedAtOnce));
+      remove_all({ended.begin() + static_cast<std::ptrdiff_t>(i), end});
     }
   }
-  if (!written.ok()) {
-    unsaved_events_.insert(unsaved_events_.begin(), changes.events.begin(), changes.events.end());
-    if (unsaved_events_.size() > kMostUnsavedEvents) unsaved_events_.resize(kMostUnsavedEvents);
-    retry_at_ = clock_.now() + kStoreRetry;
-    return;
-  }
-  if (!unsaved_.empty() || !unsaved_events_.empty()) save_soon(nullptr);
-}
-
-void JobRegistry::log_of(const JobPtr& job, std::int64_t after, int limit,
-                         std::function<void(Result<std::vector<LoggedNotice>>)> done) {
-  if (store_ == nullptr) {
-    std::vector<LoggedNotice> found;
-    for (const LoggedNotice& notice : job->notices) {
-      if (notice.sequence > after && found.size() < static_cast<std::size_t>(limit)) {
-        found.push_back(notice);
-      }
-    }
-    return done(std::move(found));
-  }
-  writers_.run([this, id = job->id, after, limit, done = std::move(done)]() mutable {
-    const Result<std::vector<StoredEvent>> events = store_->events(id, after, limit);
-    Result<std::vector<LoggedNotice>> found = std::vector<LoggedNotice>();
-    if (!events.ok()) {
-      found = store_failure("the log cannot be read now", events.error());
-    } else {
-      for (const StoredEvent& event : *events) {
-        found->push_back({event.sequence, event.at, event.kind, event.text});
-      }
-    }
-    on_loop(
-        [done = std::move(done), found = std::move(found)]() mutable { done(std::move(found)); });
-  });
+  Retention keep{.since = (now() - age).value, .jobs = std::vector<std::string>()};
+  for (const auto& [id, job] : jobs_) keep.jobs->push_back(id);
+  saver_.prune(std::move(keep));
 }
 
 }  // namespace harpe

@@ -1,46 +1,41 @@
 #include "harpe/server/job_routes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/http/http_answers.h"
 #include "harpe/http/http_query.h"
 #include "harpe/job/job_json.h"
-#include "harpe/profile/profile.h"
 #include "harpe/server/job_events.h"
+#include "harpe/server/job_summary.h"
+#include "harpe/server/job_views.h"
 
 namespace harpe {
 namespace {
 
 constexpr std::size_t kLongestId = 128;
-constexpr int kMostLogged = 1000;
+/// Bytes of a specification that a status shows.
+constexpr std::size_t kLongestShown = 64 * 1024;
+constexpr std::string_view kStragglers = "/stragglers/";
 
 using JobPtr = JobRegistry::JobPtr;
 
-/// One request for one job.
-struct Asked {
-  ServerContext& context;
-  HttpRequest& request;
-  const Reply& reply;
-  JobPtr job;
-  std::string rest;  ///< of the path, after the job: "/ranks"
-};
-
-HttpResponse not_found(const std::string& what) {
-  return native_error(404, "not_found", what);
-}
-
-HttpResponse json_text_response(int status, std::string text) {
-  return {.status = status, .content_type = "application/json", .body = std::move(text)};
-}
-
-/// True where the method is one of these; else says which there are.
-bool method_is(const HttpRequest& request, const Reply& reply, const std::string& allowed) {
-  if (request.method == allowed) return true;
-  reply(wrong_method(allowed));
-  return false;
+/// Where the job may be commanded here only until it is not: looked at when an answer is made, and
+/// again right before it is sent, since a process may be stopped in between.
+Reply while_commanded(const JobRegistry& registry, const JobPtr& job, bool forwarded, Reply reply) {
+  return [&registry, job, forwarded, reply = std::move(reply)](HttpResponse response) {
+    const auto check = [&registry, job, forwarded](HttpResponse& one) {
+      if (job->deleted || registry.commands(*job)) return;
+      // Another server asks the next one; a client asks again itself.
+      one = native_error(forwarded ? 421 : 503, "unavailable",
+                         "another server has job " + job->id + " now, or may have it; ask again");
+    };
+    check(response);
+    response.before_sending = check;
+    reply(std::move(response));
+  };
 }
 
 std::optional<int> small_number(std::string_view text) {
@@ -60,108 +55,166 @@ Result<std::optional<StagePlace>> place_of(const HttpQuery& query, const JobShap
     *value = static_cast<int>(std::min<std::uint32_t>(*number, std::numeric_limits<int>::max()));
   }
   if (place.pipeline >= shape.data || place.stage >= shape.stages) {
-    return Error::invalid("the job has " + std::to_string(shape.data) + " pipelines of " +
-                          std::to_string(shape.stages) + " stages, counted from 0");
+    return Error::of(ErrorCode::kNotFound, "the job has " + std::to_string(shape.data) +
+                                               " pipelines of " + std::to_string(shape.stages) +
+                                               " stages, counted from 0");
   }
   return std::optional(place);
 }
 
 // --- Registering --------------------------------------------------------------------------------
 
+int status_of(const JobRegistry::Registered& registered) {
+  if (registered.created) return 201;
+  return registered.proposed == Job::Proposed::kGathers ? 202 : 200;
+}
+
 void put_job(ServerContext& context, HttpRequest& request, const Reply& reply,
              const std::string& id) {
-  context.registry.put(
+  JobRegistry& registry = context.registry;
+  registry.put(
       id, std::move(request.body),
-      [&context, reply, id](Result<JobRegistry::Registered> registered) {
+      [&registry, reply, id, forwarded = request.forwarded,
+       most = context.options.most_ranks](const Result<JobRegistry::Registered>& registered) {
         if (!registered.ok()) return reply(native_error(registered.error()));
         const JobPtr job = registered->job;
         if (job == nullptr) {
           return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
         }
-        const int status = registered->created ? 201 : 200;
-        context.registry.when_stored(job, [&context, reply, id, job, status](const Status& stored) {
-          if (!stored.ok()) return reply(native_error(stored.error()));
-          const int ranks = job->job.spec().shape.ranks();
-          OrderedJson document{{"job", id}, {"phase", name_of(job->job.phase())}, {"ranks", ranks}};
-          const std::size_t most = context.options.most_ranks;
-          if (most > 0 && static_cast<std::size_t>(ranks) > most) {
-            document["notice"] = "the job has " + std::to_string(ranks) +
-                                 " ranks, but this server has connections for " +
-                                 std::to_string(most) + ": docs/server.md, Limits";
-          }
-          reply(json_response(status, document));
-        });
+        registry.when_stored(
+            job, [answer = while_commanded(registry, job, forwarded, reply), id, job, most,
+                  status = status_of(*registered),
+                  specification = registered->specification](const Status& stored) {
+              if (!stored.ok()) return answer(native_error(stored.error()));
+              const int ranks = job->job.spec().shape.ranks();
+              OrderedJson document{{"job", id},
+                                   {"phase", name_of(job->job.phase())},
+                                   {"ranks", ranks},
+                                   {"specification", specification}};
+              if (most > 0 && static_cast<std::size_t>(ranks) > most) {
+                document["notice"] = "the job has " + std::to_string(ranks) +
+                                     " ranks, but this server has connections for " +
+                                     std::to_string(most) + ": docs/server.md, Limits";
+              }
+              answer(json_response(status, document));
+            });
       });
 }
 
-void register_rank(const Asked& asked) {
+void register_rank(const JobRequest& asked) {
   const Result<RankRegistration> rank = parse_rank_registration(asked.request.body);
   if (!rank.ok()) return asked.reply(native_error(rank.error()));
+  if (rank->take_over && !asked.may_decide) {
+    return asked.reply(
+        native_error(403, "no_permission", "take_over needs a token that is for this job alone"));
+  }
   JobRegistry& registry = asked.context.registry;
-  const Result<int> number =
+  const Result<RankEntry> entry =
       registry.act(asked.job, [&](Job& job, Seconds now) { return job.register_rank(*rank, now); });
-  if (!number.ok()) return asked.reply(native_error(number.error()));
-  registry.when_stored(asked.job, [reply = asked.reply, job = asked.job, number = *number,
-                                   place = rank->place](const Status& stored) {
+  if (!entry.ok()) return asked.reply(job_error(entry.error()));
+  if (entry->gathers) {
+    return asked.reply(native_error(
+        409, "gathering", entry->why + " (" + std::to_string(entry->present) + " are there)"));
+  }
+  registry.when_stored(asked.job, [reply = asked.reply, job = asked.job, entry = *entry,
+                                   place = rank->place, session = rank->session,
+                                   life = asked.job->job.incarnation()](const Status& stored) {
     if (!stored.ok()) return reply(native_error(stored.error()));
-    reply(json_text_response(200, "{\"rank\":" + std::to_string(number) + ",\"orders\":" +
-                                      orders_text(*job, {place.data, place.stage}) + "}"));
+    if (job->job.incarnation() != life || job->job.session(place) != session) {
+      return reply(native_error(409, "conflict", "the place was taken meanwhile"));
+    }
+    reply(json_text_response(
+        200, "{\"rank\":" + std::to_string(entry.rank) + "," + life_text(*job) +
+                 ",\"start\":" + std::to_string(entry.start) +
+                 ",\"orders\":" + orders_text(*job, {place.data, place.stage}) + "}"));
+  });
+}
+
+void end_rank(const JobRequest& asked) {
+  const Result<RankEnd> end = parse_rank_end(asked.request.body);
+  if (!end.ok()) return asked.reply(native_error(end.error()));
+  JobRegistry& registry = asked.context.registry;
+  const Status ended =
+      registry.act(asked.job, [&](Job& job, Seconds now) { return job.end_rank(*end, now); });
+  if (!ended.ok()) return asked.reply(job_error(ended.error()));
+  registry.when_stored(asked.job, [reply = asked.reply, job = asked.job](const Status& stored) {
+    if (!stored.ok()) return reply(native_error(stored.error()));
+    reply(json_response(200, {{"ended", job->job.ended().has_value()}}));
   });
 }
 
 // --- Training -----------------------------------------------------------------------------------
 
-void take_report(const Asked& asked) {
+void take_report(const JobRequest& asked) {
   const Result<IterationReport> report = parse_iteration_report(asked.request.body);
   if (!report.ok()) return asked.reply(native_error(report.error()));
   JobRegistry& registry = asked.context.registry;
   registry.count_report();
   const Status taken =
       registry.act(asked.job, [&](Job& job, Seconds now) { return job.report(*report, now); });
-  if (!taken.ok()) return asked.reply(native_error(taken.error()));
+  if (!taken.ok()) return asked.reply(job_error(taken.error()));
   const Job& job = asked.job->job;
-  std::string text = "{\"version\":" + std::to_string(job.version());
-  if (job.version() > report->known) {
+  std::string text = "{\"version\":" + std::to_string(job.version()) + "," + life_text(*asked.job);
+  const auto epoch = static_cast<std::uint64_t>(asked.job->claim.epoch);
+  if (job.version() > report->known || (report->epoch != 0 && report->epoch != epoch)) {
     text += ",\"orders\":" + orders_text(*asked.job, {report->place.data, report->place.stage});
   }
   asked.reply(json_text_response(200, text + "}"));
 }
 
-void give_orders(const Asked& asked) {
+void give_orders(const JobRequest& asked) {
   const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"data", "stage"});
   if (!query.ok()) return asked.reply(native_error(query.error()));
   const Result<std::optional<StagePlace>> place = place_of(*query, asked.job->job.spec().shape);
   if (!place.ok()) return asked.reply(native_error(place.error()));
   const StagePlace at = place->value_or(StagePlace());
-  asked.reply(json_text_response(200, "{\"orders\":" + orders_text(*asked.job, at) + "}"));
+  asked.reply(json_text_response(
+      200, "{" + life_text(*asked.job) + ",\"orders\":" + orders_text(*asked.job, at) + "}"));
 }
 
-void stream_events(const Asked& asked) {
-  const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"data", "stage"});
+void stream_events(const JobRequest& asked) {
+  const Result<HttpQuery> query =
+      HttpQuery::parse(asked.request.query, {"data", "stage", "tensor", "session"});
   if (!query.ok()) return asked.reply(native_error(query.error()));
-  const Result<std::optional<StagePlace>> place = place_of(*query, asked.job->job.spec().shape);
+  const Job& job = asked.job->job;
+  const Result<std::optional<StagePlace>> place = place_of(*query, job.spec().shape);
   if (!place.ok()) return asked.reply(native_error(place.error()));
+  EventListener listener{.place = *place};
+  if (const auto session = query->find("session")) {
+    const Result<std::uint32_t> tensor =
+        query->find("tensor") ? query->number("tensor") : Result<std::uint32_t>(0U);
+    if (!tensor.ok()) return asked.reply(native_error(tensor.error()));
+    const StagePlace at = place->value_or(StagePlace());
+    const Place rank{.data = at.pipeline,
+                     .stage = at.stage,
+                     .tensor = static_cast<int>(std::min<std::uint32_t>(*tensor, kMaxRanks))};
+    if (!job.spec().shape.holds(rank) || job.session(rank) != *session) {
+      return asked.reply(native_error(409, "conflict", "this session does not hold the place"));
+    }
+    listener = {.place = at, .tensor = rank.tensor, .session = std::string(*session)};
+  }
+  if (listener.place) asked.context.registry.wake(asked.job);
   asked.reply({.content_type = "text/event-stream",
                .headers = {{"Cache-Control", "no-cache"}},
-               .stream = job_events(asked.context.registry, asked.job, *place)});
+               .stream = job_events(asked.context.registry, asked.job, std::move(listener))});
 }
 
 // --- People -------------------------------------------------------------------------------------
 
 /// Answers once what was changed is stored.
-void answer_when_stored(const Asked& asked, const Status& changed, OrderedJson document) {
-  if (!changed.ok()) return asked.reply(native_error(changed.error()));
+void answer_when_stored(const JobRequest& asked, const Status& changed, OrderedJson document) {
+  if (!changed.ok()) return asked.reply(job_error(changed.error()));
   document["phase"] = name_of(asked.job->job.phase());
   document["version"] = asked.job->job.version();
+  document["ranks_unheard"] = asked.job->job.unheard(asked.context.registry.now());
   asked.context.registry.when_stored(
       asked.job, [reply = asked.reply, document = std::move(document)](const Status& stored) {
         reply(stored.ok() ? json_response(200, document) : native_error(stored.error()));
       });
 }
 
-void change_straggler(const Asked& asked) {
-  const auto pipeline =
-      small_number(path_part(asked.rest.substr(std::string("/stragglers/").size())));
+void change_straggler(const JobRequest& asked) {
+  const auto pipeline = small_number(path_part(asked.rest.substr(kStragglers.size())));
   if (!pipeline) return asked.reply(not_found("a pipeline is a number from 0"));
   JobRegistry& registry = asked.context.registry;
   if (asked.request.method == "DELETE") {
@@ -169,9 +222,8 @@ void change_straggler(const Asked& asked) {
         asked.job, [&](Job& job, Seconds now) { return job.clear_straggler(*pipeline, now); });
     return answer_when_stored(asked, cleared, {{"pipeline", *pipeline}, {"factor", 1}});
   }
-  if (asked.request.method != "PUT") return asked.reply(wrong_method("PUT, DELETE"));
   const Result<Straggler> straggler =
-      parse_straggler(asked.request.body, *pipeline, registry.now());
+      parse_straggler(asked.request.body, *pipeline, registry.now(), registry.time().wall());
   if (!straggler.ok()) return asked.reply(native_error(straggler.error()));
   const Status told = registry.act(
       asked.job, [&](Job& job, Seconds now) { return job.set_straggler(*straggler, now); });
@@ -179,11 +231,11 @@ void change_straggler(const Asked& asked) {
       asked, told,
       {{"pipeline", *pipeline},
        {"factor", straggler->factor},
-       {"until", straggler->until ? OrderedJson(straggler->until->value) : OrderedJson()}});
+       {"until", straggler->until ? OrderedJson(registry.time().shown(*straggler->until).value)
+                                  : OrderedJson()}});
 }
 
-void change_wish(const Asked& asked) {
-  if (!method_is(asked.request, asked.reply, "PUT")) return;
+void change_wish(const JobRequest& asked) {
   const Result<Wish> wish = parse_wish(asked.request.body);
   if (!wish.ok()) return asked.reply(native_error(wish.error()));
   const Status changed = asked.context.registry.act(
@@ -199,113 +251,44 @@ void change_wish(const Asked& asked) {
   answer_when_stored(asked, changed, std::move(document));
 }
 
-// --- What is known ------------------------------------------------------------------------------
-
-void give_profile(const Asked& asked) {
-  asked.reply(
-      {.content_type = "text/csv; charset=utf-8", .body = profile_csv(asked.job->job.profile())});
-}
-
-/// 404 before there are plans.
-const PlanTable* plans_or_answer(const Asked& asked) {
-  const PlanTable* plans = asked.job->job.plans();
-  if (plans == nullptr) {
-    asked.reply(not_found(std::string("the job has no plans yet: it is ") +
-                          name_of(asked.job->job.phase())));
-  }
-  return plans;
-}
-
-void give_frontier(const Asked& asked) {
-  const PlanTable* plans = plans_or_answer(asked);
-  if (plans == nullptr) return;
-  const auto point = [](const TablePlan& plan) {
-    return OrderedJson{{"time_s", plan.time.value}, {"energy_j", plan.energy.value}};
-  };
-  OrderedJson list = OrderedJson::array();
-  for (const TablePlan& plan : plans->plans()) list.push_back(point(plan));
-  asked.reply(json_response(200, {{"all_max", point(plans->all_max())},
-                                  {"waiting_power_w", plans->waiting_power().value},
-                                  {"plans", std::move(list)}}));
-}
-
-void give_plans(const Asked& asked) {
-  if (const PlanTable* plans = plans_or_answer(asked)) {
-    asked.reply(json_text_response(200, plans->json()));
-  }
-}
-
-void give_log(const Asked& asked) {
-  const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"after"});
-  if (!query.ok()) return asked.reply(native_error(query.error()));
-  std::int64_t after = 0;
-  if (const auto text = query->find("after")) {
-    const auto number = parse_integer(*text);
-    if (!number || *number < 0) {
-      return asked.reply(native_error(400, "invalid_input", "after must be a whole number from 0"));
-    }
-    after = *number;
-  }
-  asked.context.registry.log_of(asked.job, after, kMostLogged,
-                                [reply = asked.reply](Result<std::vector<LoggedNotice>> notices) {
-                                  if (!notices.ok()) return reply(native_error(notices.error()));
-                                  OrderedJson list = OrderedJson::array();
-                                  for (const LoggedNotice& notice : *notices) {
-                                    list.push_back({{"sequence", notice.sequence},
-                                                    {"at", notice.at},
-                                                    {"kind", notice.kind},
-                                                    {"text", notice.text}});
-                                  }
-                                  reply(json_response(200, {{"events", std::move(list)}}));
-                                });
-}
-
-void delete_job(const Asked& asked) {
-  asked.context.registry.remove(asked.job, [reply = asked.reply](const Status& removed) {
-    reply(removed.ok() ? json_response(200, {{"deleted", true}}) : native_error(removed.error()));
+void delete_job(ServerContext& context, const Reply& reply, const std::string& id) {
+  context.registry.remove(id, [reply, id](const Result<bool>& removed) {
+    if (!removed.ok()) return reply(native_error(removed.error()));
+    reply(*removed ? json_response(200, {{"deleted", true}}) : no_such_job(id));
   });
-}
-
-void list_jobs(ServerContext& context, const Reply& reply,
-               const std::optional<std::string>& only_job) {
-  std::string text = "{\"jobs\":[";
-  bool first = true;
-  for (const auto& [id, job] : context.registry.jobs()) {
-    if (only_job && *only_job != id) continue;
-    if (!std::exchange(first, false)) text += ',';
-    text += status_text(*job, false);
-  }
-  reply(json_text_response(200, text + "]}"));
 }
 
 /// What stands below a job, and the one method of each.
 struct SubRoute {
   std::string_view path, method;
-  void (*handle)(const Asked&);
+  void (*handle)(const JobRequest&);
 };
 constexpr SubRoute kSubRoutes[] = {
-    {"/ranks", "POST", register_rank},   {"/reports", "POST", take_report},
-    {"/orders", "GET", give_orders},     {"/events", "GET", stream_events},
-    {"/wish", "PUT", change_wish},       {"/profile", "GET", give_profile},
-    {"/frontier", "GET", give_frontier}, {"/plans", "GET", give_plans},
+    {"/ranks", "POST", register_rank},
+    {"/reports", "POST", take_report},
+    {"/end", "POST", end_rank},
+    {"/orders", "GET", give_orders},
+    {"/events", "GET", stream_events},
+    {"/wish", "PUT", change_wish},
+    {"/specification", "GET", give_specification},
+    {"/profile", "GET", give_profile},
+    {"/frontier", "GET", give_frontier},
+    {"/plans", "GET", give_plans},
     {"/log", "GET", give_log},
 };
 
-void handle_job(const Asked& asked) {
+/// Of a path, after the job: "/ranks".
+std::string_view rest_of(std::string_view path) {
+  const std::size_t end = path.find('/', kJobsPath.size() + 1);
+  return end == std::string_view::npos ? std::string_view() : path.substr(end);
+}
+
+void handle_job(const JobRequest& asked) {
   if (asked.rest.empty()) {
-    if (asked.request.method == "GET") {
-      return asked.reply(json_text_response(200, status_text(*asked.job, true)));
-    }
-    if (asked.request.method == "DELETE") return delete_job(asked);
-    return asked.reply(wrong_method("GET, PUT, DELETE"));
+    return asked.reply(json_text_response(200, status_text(asked.context.registry, *asked.job)));
   }
-  if (asked.rest.starts_with("/stragglers/")) return change_straggler(asked);
-  for (const SubRoute& route : kSubRoutes) {
-    if (asked.rest != route.path) continue;
-    if (!method_is(asked.request, asked.reply, std::string(route.method))) return;
-    return route.handle(asked);
-  }
-  asked.reply(not_found("no such route: " + asked.rest.substr(0, 100)));
+  if (asked.rest.starts_with(kStragglers)) return change_straggler(asked);
+  std::ranges::find(kSubRoutes, asked.rest, &SubRoute::path)->handle(asked);
 }
 
 }  // namespace
@@ -336,38 +319,45 @@ bool is_job_id(std::string_view id) {
          id != "..";
 }
 
-std::string status_text(const HostedJob& job, bool with_spec) {
-  std::string text = "{\"id\":" + json_line(job.id) + ",\"characterization\":";
-  if (const auto work = job.characterization()) {
-    text += json_line({{"running", work->running}, {"fraction", work->fraction}});
-  } else {
-    text += "null";
-  }
-  text += "," + job_status_json(job.job).substr(1);
-  if (with_spec) {
-    text.pop_back();
-    text += ",\"spec\":" + job_spec_json(job.job.spec()) + "}";
-  }
-  return text;
+std::string methods_of_jobs(std::string_view path) {
+  if (path == kJobsPath) return "GET";
+  if (!job_of_path(path)) return {};
+  const std::string_view rest = rest_of(path);
+  if (rest.empty()) return "GET, PUT, DELETE";
+  if (rest.starts_with(kStragglers)) return "PUT, DELETE";
+  const auto route = std::ranges::find(kSubRoutes, rest, &SubRoute::path);
+  return route == std::end(kSubRoutes) ? std::string() : std::string(route->method);
+}
+
+bool needs_job_in_memory(const HttpRequest& request) {
+  return !rest_of(request.path).empty() || request.method == "GET";
+}
+
+std::string status_text(const JobRegistry& registry, const HostedJob& job) {
+  std::string text = "{\"id\":" + json_line(OrderedJson(job.id)) +
+                     ",\"epoch\":" + std::to_string(job.claim.epoch) +
+                     ",\"characterization\":" + characterization_text(job);
+  const ServiceClock& time = registry.time();
+  text += "," + activity_text(registry.activity(job), job.job.heard(), job.job.ended(), time);
+  text += "," + job_status_json(job.job, [&time](Seconds at) { return time.shown(at); }).substr(1);
+  text.pop_back();
+  const std::string& specification = job.job.specification_text();
+  const bool is_shown = specification.size() <= kLongestShown;
+  return text + ",\"spec\":" + (is_shown ? specification : "null") + "}";
 }
 
 bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& reply,
                  const std::optional<std::string>& only_job) {
   if (request.path == kJobsPath) {
-    if (method_is(request, reply, "GET")) list_jobs(context, reply, only_job);
+    list_jobs(context, request, reply, only_job);
     return true;
   }
   const std::optional<std::string> id = job_of_path(request.path);
   if (!id) return false;
-  const std::size_t end = request.path.find('/', kJobsPath.size() + 1);
-  std::string rest = end == std::string::npos ? std::string() : request.path.substr(end);
+  std::string rest(rest_of(request.path));
   if (!is_job_id(*id)) {
     reply(native_error(400, "invalid_input",
                        "the id of a job has 1 to 128 letters, digits or any of ._-+"));
-    return true;
-  }
-  if (rest.empty() && request.method == "PUT") {
-    put_job(context, request, reply, *id);
     return true;
   }
   if (rest == "/") {
@@ -375,12 +365,23 @@ bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& repl
                     "; leave out the slash at its end"));
     return true;
   }
-  JobPtr job = context.registry.find(*id);
-  if (job == nullptr) {
-    reply(not_found("there is no job " + *id + "; register it with PUT /v1/jobs/" + *id));
+  if (methods_of_jobs(request.path).empty()) {
+    reply(not_found("no such route: " + rest.substr(0, 100)));
     return true;
   }
-  handle_job({context, request, reply, std::move(job), std::move(rest)});
+  if (!needs_job_in_memory(request)) {
+    request.method == "PUT" ? put_job(context, request, reply, *id)
+                            : delete_job(context, reply, *id);
+    return true;
+  }
+  JobPtr job = context.registry.find(*id);
+  if (job == nullptr) {
+    reply(no_such_job(*id));
+    return true;
+  }
+  const Reply guarded = while_commanded(context.registry, job, request.forwarded, reply);
+  const bool may_decide = !request.needs_token || only_job == id;
+  handle_job({context, request, guarded, std::move(job), std::move(rest), may_decide});
   return true;
 }
 

@@ -23,12 +23,19 @@ bool is_job_id(std::string_view id);
 /// One part of a path, without escapes; a broken one is left as it is.
 std::string path_part(std::string_view part);
 
-/// False when the path is none of these. \param only_job  the one job that the client may know of
+/// The methods of a path's route: "GET, PUT"; empty: there is no such route here.
+std::string methods_of_jobs(std::string_view path);
+
+/// Whether a request is about what a job is now, which has to be in memory then.
+bool needs_job_in_memory(const HttpRequest& request);
+
+/// False when the path is none of these. The method is one of the path's. \param only_job  the one
+/// job that the client may know of
 bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& reply,
                  const std::optional<std::string>& only_job);
 
-/// Where a job stands, with its id and how far its plans are. \param with_spec  and what it was
-/// registered with
-std::string status_text(const HostedJob& job, bool with_spec);
+/// Where a job stands, with its id, how far its plans are and, if it is short, what it was
+/// registered with.
+std::string status_text(const JobRegistry& registry, const HostedJob& job);
 
 }  // namespace harpe

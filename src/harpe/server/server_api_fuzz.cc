@@ -149,33 +149,49 @@ std::string session_of(int stage) {
 class FilledStore final : public Store {
  public:
   FilledStore() = default;
-  FilledStore(std::string state, std::string plans)
-      : jobs_{{.id = kJob, .state = std::move(state), .revision = 1, .updated = 0}},
+  FilledStore(JobTexts texts, std::string plans)
+      : jobs_{{.id = kJob, .state = std::move(texts.state), .revision = 1, .updated = 0}},
+        parts_(std::move(texts.parts)),
         plans_(std::move(plans)) {}
 
   Result<std::vector<std::string>> write(const StoreChanges& /*changes*/) override {
     return std::vector<std::string>();
   }
   Result<std::vector<StoredJob>> jobs() override { return jobs_; }
-  Result<std::optional<StoredJob>> job(const std::string& /*id*/) override {
-    return std::optional<StoredJob>();
+  Result<std::optional<StoredJob>> job(const std::string& id) override {
+    const bool is_there = !jobs_.empty() && id == kJob;
+    return is_there ? std::optional(jobs_.front()) : std::nullopt;
   }
+  Result<std::map<std::string, std::string>> parts(const std::string& /*id*/) override {
+    return parts_;
+  }
+  Result<std::vector<JobSummary>> summaries() override {
+    if (jobs_.empty()) return std::vector<JobSummary>();
+    return std::vector<JobSummary>{{.job = kJob, .text = {}, .heard = 1000, .ended = {}}};
+  }
+  Result<std::optional<JobSummary>> summary(const std::string& /*id*/) override {
+    return std::optional<JobSummary>();
+  }
+  Result<std::optional<ClockMark>> clock() override { return std::optional<ClockMark>(); }
   Result<std::optional<std::string>> plans(const std::string& /*id*/) override {
     return std::optional(plans_);
   }
-  Status remove(const std::string& /*id*/) override { return ok_status(); }
+  Status remove(const std::string& /*id*/, std::optional<std::int64_t> /*epoch*/) override {
+    return ok_status();
+  }
   Result<std::vector<StoredEvent>> events(const std::string& /*job*/, std::int64_t /*after*/,
                                           int /*limit*/) override {
     return std::vector<StoredEvent>{
         {.sequence = 1, .at = 0, .job = kJob, .kind = "info", .text = ""}};
   }
   Result<std::int64_t> prune(const Retention& /*keep*/) override { return 0; }
-  Result<bool> claim(const std::string& /*job*/, const std::string& /*url*/) override {
-    return true;
+  Result<std::optional<JobClaim>> claim(const std::string& /*job*/) override {
+    return std::optional(JobClaim{.epoch = 1, .tenure = 1});
   }
   Status release(const std::string& /*job*/) override { return ok_status(); }
-  Result<std::optional<std::string>> owner(const std::string& /*job*/) override {
-    return std::optional<std::string>();
+  Lease lease() const override { return {.held = true, .tenure = 1}; }
+  Result<std::optional<JobOwner>> owner(const std::string& /*job*/) override {
+    return std::optional<JobOwner>();
   }
   Result<std::map<std::string, std::string>> owners() override {
     return std::map<std::string, std::string>();
@@ -184,10 +200,12 @@ class FilledStore final : public Store {
   Status notify(const std::string& /*text*/) override { return ok_status(); }
   Status listen(std::function<void(const StoreNotice&)> /*hear*/) override { return ok_status(); }
   Status check() override { return ok_status(); }
+  Status verify() override { return ok_status(); }
   std::string description() const override { return "memory"; }
 
  private:
   std::vector<StoredJob> jobs_;
+  std::map<std::string, std::string> parts_;
   std::string plans_;
 };
 
@@ -201,9 +219,21 @@ class Server {
   /// \param store  with the job, if it is there from the beginning; must outlive this
   Server(bool needs_token, Store& store)
       : needs_token_(needs_token),
-        registry_(loop_, clock_, &store, {.workers = 1, .now = [this] { return time_; }},
+        registry_(loop_, clock_, &store,
+                  {.workers = 1,
+                   .clocks = {.boot_time = [this] { return time_; },
+                              .wall = [this] { return time_; },
+                              .boot = "one"}},
                   [](const std::string&) {}) {
     require(registry_.restore().ok(), "what is stored is taken up");
+    if (!registry_.holds(kJob)) return;
+    bool is_there = false;
+    registry_.load(kJob, [&](const Result<JobPtr>& job) {
+      is_there = job.ok() && *job != nullptr;
+      require(is_there, "a stored job is read", job.ok() ? "" : job.error().text());
+      registry_.wake(*job);
+    });
+    while (!is_there) loop_.context().run_one();
   }
 
   /// \param must_answer  false: it may wait for others
@@ -231,7 +261,7 @@ class Server {
 
   void second_passes() {
     clock_.advance(1_s);
-    time_.value += 1;
+    time_ += 1;
     registry_.tick();
     api_.tick();
     settle();
@@ -255,7 +285,7 @@ class Server {
 
   const bool needs_token_;
   ManualClock clock_;
-  Seconds time_{1000};
+  double time_ = 1000;
   ServerLoop loop_;
   JobRegistry registry_;
   ServerApi api_{registry_, {.token_keys = *TokenKeys::of(kKey), .version = "fuzz"}};
@@ -336,7 +366,7 @@ void check_unharmed(const std::string& before, const HostedJob& job, const Reque
   for (json* state : {&was, &is}) {
     state->erase("reports_refused");  // counts just that
     // A rank that is the job's has been heard of, also where its report is wrong.
-    if (status != 409 && state->contains("ranks")) (*state)["ranks"].erase("heard");
+    if (status != 409) state->erase("heard");
   }
   require(was == is, "what is refused changes nothing",
           request.method + " " + request.target + "\n" + request.body + "\n" +
@@ -371,12 +401,13 @@ void check_orders(const HostedJob& hosted) {
 
 /// After a crash the server goes on from what is stored.
 void check_snapshot(const HostedJob& hosted, Seconds now) {
-  const std::string snapshot = hosted.job.snapshot();
+  const JobTexts texts = hosted.job.texts();
   std::optional<PlanTable> plans;
   if (hosted.job.plans() != nullptr) plans = *hosted.job.plans();
-  const Result<Job> restored = Job::restore(snapshot, std::move(plans), now);
+  Result<Job> restored = Job::read(texts, std::move(plans), now);
   require(restored.ok(), "a job can be restored",
-          restored.ok() ? "" : restored.error().text() + "\n" + snapshot);
+          restored.ok() ? "" : restored.error().text() + "\n" + texts.state);
+  restored->go_on(now);
 }
 
 void begin(Server& server, Start start) {
@@ -403,7 +434,7 @@ FilledStore running_store() {
     Server server(false, empty);
     begin(server, Start::kRunning);
     const Job& job = server.registry().find(kJob)->job;
-    return std::pair(job.snapshot(), job.plans()->json());
+    return std::pair(job.texts(), job.plans()->stored_text());
   }();
   return {kStored.first, kStored.second};
 }

@@ -1,9 +1,13 @@
 #include "harpe/server/server_metrics.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
+#include <vector>
 
 #include "harpe/http/http_answers.h"
 #include "harpe/http/metrics_text.h"
+#include "harpe/server/job_metrics.h"
 
 namespace harpe {
 namespace {
@@ -26,25 +30,60 @@ double count(std::uint64_t number) {
 /// What jobs count themselves is summed up anew each time.
 void job_families(MetricsText& metrics, const JobRegistry& registry) {
   std::array<std::size_t, kPhases.size()> in_phase{};
-  std::size_t ranks = 0, listeners = 0;
+  std::size_t ranks = 0, listeners = 0, active = 0;
   for (const auto& [id, job] : registry.jobs()) {
+    listeners += job->listeners.size();
+    if (registry.activity(*job) != Activity::kActive) continue;
+    ++active;
     ++in_phase[static_cast<std::size_t>(job->job.phase())];
     ranks += static_cast<std::size_t>(job->job.status().ranks_registered);
-    for (const auto& listener : job->listeners) listeners += listener.expired() ? 0 : 1;
   }
-  metrics.family("harpe_server_jobs", Type::kGauge, "Jobs by phase.");
+  metrics.family("harpe_server_jobs", Type::kGauge, "Jobs whose training goes on, by phase.");
   for (const JobPhase phase : kPhases) {
     metrics.sample(count(in_phase[static_cast<std::size_t>(phase)]), {{"phase", name_of(phase)}});
   }
-  one(metrics, "ranks", Type::kGauge, "Ranks that have registered with jobs.", count(ranks));
+  metrics.family("harpe_server_jobs_kept", Type::kGauge, "All jobs, by what is heard of them.");
+  for (const auto& [activity, number] : registry.activities()) {
+    metrics.sample(count(number), {{"activity", name_of(activity)}});
+  }
+  one(metrics, "jobs_in_memory", Type::kGauge, "Jobs in memory.", count(registry.jobs().size()));
+  one(metrics, "jobs_memory_bytes", Type::kGauge, "What those take, by their specifications.",
+      count(registry.memory()));
+  one(metrics, "jobs_without_series", Type::kGauge,
+      "Jobs whose training goes on, but for which there is no room here.",
+      count(active - std::min(active, kMostJobMetrics)));
+  one(metrics, "ranks", Type::kGauge, "Ranks that have registered with jobs that go on.",
+      count(ranks));
   one(metrics, "listeners", Type::kGauge, "Clients that listen to events.", count(listeners));
+}
+
+void planner_families(MetricsText& metrics, const JobRegistry& registry) {
+  const JobPlanner& planner = registry.planner();
+  one(metrics, "characterizations_total", Type::kCounter, "Jobs whose plans were made.",
+      count(planner.planned()));
+  one(metrics, "characterizations_running", Type::kGauge, "Plans being made.",
+      count(planner.running()));
+  one(metrics, "characterizations_waiting", Type::kGauge, "Jobs that wait for a worker.",
+      count(planner.waiting()));
+}
+
+void store_families(MetricsText& metrics, const JobRegistry& registry) {
+  const JobSaver::Counts& counts = registry.saver().counts();
+  one(metrics, "saves_total", Type::kCounter, "Transactions of the store.", count(counts.saves));
+  one(metrics, "save_failures_total", Type::kCounter, "Transactions that failed.",
+      count(counts.failures));
+  one(metrics, "jobs_refused", Type::kGauge, "Jobs that the store refuses.",
+      count(registry.saver().refused().size()));
+  one(metrics, "job_loads_total", Type::kCounter, "Jobs read from the store.",
+      count(registry.counts().loads));
+  one(metrics, "job_unloads_total", Type::kCounter, "Idle jobs that have left memory.",
+      count(registry.counts().unloads));
 }
 
 }  // namespace
 
-void handle_server_metrics(ServerContext& context, const HttpRequest& request, const Reply& reply) {
-  if (request.method != "GET") return reply(wrong_method("GET"));
-  const JobRegistry& registry = context.registry;
+void handle_server_metrics(ServerContext& context, const Reply& reply) {
+  JobRegistry& registry = context.registry;
   const RegistryCounts& counts = registry.counts();
   MetricsText metrics;
   metrics.family("harpe_server_info", Type::kGauge, "The server; always 1.");
@@ -68,12 +107,7 @@ void handle_server_metrics(ServerContext& context, const HttpRequest& request, c
     one(metrics, "http_buffered_bytes", Type::kGauge,
         "Bytes of requests and answers that connections hold.", count(transport.buffered));
   }
-  one(metrics, "characterizations_total", Type::kCounter, "Jobs whose plans were made.",
-      count(counts.characterizations));
-  one(metrics, "characterizations_running", Type::kGauge, "Plans being made.",
-      count(registry.characterizations_running()));
-  one(metrics, "characterizations_waiting", Type::kGauge, "Jobs that wait for a worker.",
-      count(registry.characterizations_waiting()));
+  planner_families(metrics, registry);
   one(metrics, "reports_total", Type::kCounter, "Iterations reported by ranks.",
       count(counts.reports));
   one(metrics, "plan_changes_total", Type::kCounter, "Times that orders of a job changed.",
@@ -84,10 +118,22 @@ void handle_server_metrics(ServerContext& context, const HttpRequest& request, c
       "Time from decision to hand-over, summed over what was delivered.", counts.delivery_seconds);
   one(metrics, "orders_delivery_seconds_max", Type::kGauge, "The longest of those times.",
       counts.slowest_delivery);
-  one(metrics, "saves_total", Type::kCounter, "Transactions of the store.", count(counts.saves));
-  one(metrics, "save_failures_total", Type::kCounter, "Transactions that failed.",
-      count(counts.save_failures));
-  reply({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics.text()});
+  one(metrics, "lease_held", Type::kGauge,
+      "Whether this server may command its jobs: 0 while it cannot reach the database that it "
+      "shares.",
+      registry.holds_lease() ? 1 : 0);
+  store_families(metrics, registry);
+  std::vector<JobSample> jobs;
+  for (const auto& [id, job] : registry.jobs()) {
+    if (jobs.size() == kMostJobMetrics) break;
+    if (registry.activity(*job) == Activity::kActive) jobs.emplace_back(*job);
+  }
+  registry.aside({}, [metrics = std::move(metrics), jobs = std::move(jobs), reply]() mutable {
+    write_job_metrics(metrics, jobs);
+    return [reply, text = metrics.text()] {
+      reply({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = text});
+    };
+  });
 }
 
 }  // namespace harpe

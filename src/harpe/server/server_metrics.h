@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// GET /metrics: the server in Prometheus' text format.
+/// GET /metrics: the server, and jobs whose training goes on, in Prometheus' text format.
 
 #include "harpe/server/api.h"
 
 namespace harpe {
 
-void handle_server_metrics(ServerContext& context, const HttpRequest& request, const Reply& reply);
+void handle_server_metrics(ServerContext& context, const Reply& reply);
 
 }  // namespace harpe

@@ -18,36 +18,6 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Waits for a state that comes by itself.
-bool eventually(const std::function<bool()>& holds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (std::chrono::steady_clock::now() < end) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
-
-/// Whether the job runs its plans, and no better ones are being made.
-bool planned(const TestServer& server, const std::string& job) {
-  const json status = server.ask("GET", "/v1/jobs/" + job).json();
-  return status["phase"] == "running" && status["characterization"].is_null();
-}
-
-/// Registers the job and all its ranks.
-void begin(const TestServer& server, const std::string& job) {
-  TestClient client = server.client();
-  ASSERT_EQ(client.ask("PUT", "/v1/jobs/" + job, test_specification()).status, 201);
-  for (const int data : {0, 1}) {
-    for (const int stage : {0, 1}) {
-      const TestAnswer rank =
-          client.ask("POST", "/v1/jobs/" + job + "/ranks", test_rank(data, stage));
-      ASSERT_EQ(rank.status, 200) << rank.body;
-      EXPECT_EQ(rank.json()["rank"], data * 2 + stage);
-    }
-  }
-}
-
 json report(int data, int stage, int iteration, std::uint64_t version, double time = 0.3) {
   return {{"data", data},
           {"stage", stage},
@@ -137,8 +107,13 @@ TEST(Server, KnowsARetryFromAnotherJobOrProcess) {
   json spec = json::parse(test_specification());
   spec["chunks"] = 1;
   EXPECT_EQ(server.ask("PUT", "/v1/jobs/j", spec.dump()).status, 200);
+  // Another one, before any rank has come: that is the job.
   spec["micro_batches"] = 5;
-  EXPECT_EQ(server.ask("PUT", "/v1/jobs/j", spec.dump()).status, 409);
+  const TestAnswer other = server.ask("PUT", "/v1/jobs/j", spec.dump());
+  EXPECT_EQ(other.status, 200);
+  EXPECT_EQ(server.ask("GET", "/v1/jobs/j").json()["micro_batches"], 5);
+  EXPECT_EQ(server.ask("PUT", "/v1/jobs/j", test_specification()).status, 200);
+  EXPECT_EQ(server.ask("GET", "/v1/jobs/j").json()["micro_batches"], 4);
   EXPECT_EQ(server.ask("POST", "/v1/jobs/j/ranks", test_rank(0, 0)).status, 200);
   EXPECT_EQ(server.ask("POST", "/v1/jobs/j/ranks", test_rank(0, 0)).status, 200);
   EXPECT_EQ(server.ask("POST", "/v1/jobs/j/ranks", test_rank(0, 0, "other")).status, 409);
@@ -165,13 +140,13 @@ TEST(Server, AnswersWhatIsWrongToWhoeverSentIt) {
       {"GET", "/v1/jobs/none", "", 404},
       {"POST", "/v1/jobs/j", "", 405},
       {"POST", "/v1/jobs/j/ranks", "{}", 400},
-      {"POST", "/v1/jobs/j/ranks", R"({"data": 7, "session": "x", "clocks_mhz": [1]})", 400},
+      {"POST", "/v1/jobs/j/ranks", R"({"data": 7, "session": "x", "clocks_mhz": [1]})", 422},
       {"POST", "/v1/jobs/j/reports", R"({"session": "s00", "iteration": 1, "time_s": NaN})", 400},
       {"POST", "/v1/jobs/j/reports", R"({"session": "x", "iteration": 1, "time_s": 1})", 409},
-      {"GET", "/v1/jobs/j/orders?data=9", "", 400},
+      {"GET", "/v1/jobs/j/orders?data=9", "", 404},
       {"GET", "/v1/jobs/j/orders?stage=-1", "", 400},
       {"GET", "/v1/jobs/j/orders?rank=1", "", 400},
-      {"GET", "/v1/jobs/j/events?data=0&stage=2", "", 400},
+      {"GET", "/v1/jobs/j/events?data=0&stage=2", "", 404},
       {"PUT", "/v1/jobs/j/stragglers/0", R"({"factor": 0.5})", 400},
       {"PUT", "/v1/jobs/j/stragglers/0", R"({"factor": 1e9})", 400},
       {"PUT", "/v1/jobs/j/stragglers/9", R"({"factor": 1.1})", 404},
@@ -192,6 +167,8 @@ TEST(Server, AnswersWhatIsWrongToWhoeverSentIt) {
   json after = server.ask("GET", "/v1/jobs/j").json();
   EXPECT_EQ(after["reports_refused"], 1);
   after["reports_refused"] = 0;
+  ASSERT_EQ(after["refused"].size(), 1) << "a place that it does not have";
+  after["refused"].clear();
   EXPECT_EQ(after, before);
 }
 
@@ -299,7 +276,7 @@ TEST(Server, LimitsRatesAndChecksTokens) {
 TEST(Server, RefusesWhoShowsNoTokenBeforeItReadsTheBody) {
   const auto keys = *TokenKeys::of("0123456789abcdef0123456789abcdef");
   const TestServer server({.keys = keys});
-  const std::string size = "Content-Length: 33000000\r\n";
+  const std::string size = "Content-Length: 16000000\r\n";
   const std::string token =
       "Authorization: Bearer " + keys->sign({.subject = "a", .scopes = {kJobWrite}}) + "\r\n";
   const std::string begin = "PUT /v1/jobs/j HTTP/1.1\r\nHost: x\r\n";
@@ -317,7 +294,7 @@ TEST(Server, RefusesWhoShowsNoTokenBeforeItReadsTheBody) {
   EXPECT_THAT(known.receive().head, HasSubstr("100 Continue"));
   // What is too large is refused unread, too.
   TestClient large = server.client();
-  large.send_raw(begin + token + "Content-Length: 33554433\r\n\r\n");
+  large.send_raw(begin + token + "Content-Length: 16777217\r\n\r\n");
   EXPECT_EQ(large.receive().status, 413);
   EXPECT_EQ(large.receive().status, 0);
 }
@@ -331,10 +308,10 @@ TEST(Server, StoresEventsWithAnyNames) {
     ASSERT_TRUE(store.ok()) << store.error().text();
     const TestServer server({.store = *std::move(store)});
     begin(server, "j");
-    // A newer run takes over, which is told by its name.
+    // Another run is told by its name.
     json rank = json::parse(test_rank(0, 0, "other"));
     rank["run"] = std::string("a\0b", 3);
-    EXPECT_EQ(server.ask("POST", "/v1/jobs/j/ranks", rank.dump()).status, 200);
+    EXPECT_EQ(server.ask("POST", "/v1/jobs/j/ranks", rank.dump()).status, 409);
     EXPECT_EQ(server.ask("PUT", "/v1/jobs/j/wish", R"({"slowdown": 0.1})").status, 200);
     EXPECT_THAT(server.ask("GET", "/v1/jobs/j/log").body, HasSubstr("a\\\\x00b"));
     EXPECT_EQ(server.ask("GET", "/health").json()["status"], "ok");

@@ -9,6 +9,7 @@
 #include <sys/time.h>
 
 #include <atomic>
+#include <chrono>
 #include <ctime>
 #include <functional>
 #include <future>
@@ -124,6 +125,11 @@ class TestServer {
     double requests_per_second = 0;
     int workers = 1;
     std::size_t most_ranks = 0;
+    Seconds schedule_patience{120};
+    JobLifetimes lifetimes = {};
+    std::size_t most_jobs = 100'000;
+    std::size_t most_memory = std::size_t{4} << 30;
+    MachineClocks clocks = MachineClocks::system();
   };
   explicit TestServer(Options options) : options_(std::move(options)) {
     Result<UniqueFd> fd = listen_tcp({.host = "127.0.0.1", .port = 0, .loopback = true});
@@ -161,13 +167,17 @@ class TestServer {
     ServerLoop loop;
     JobRegistry registry(loop, system_clock(), options_.store.get(),
                          {.workers = options_.workers,
-                          .now = [] { return Seconds{static_cast<double>(std::time(nullptr))}; }},
+                          .most_jobs = options_.most_jobs,
+                          .most_memory = options_.most_memory,
+                          .lifetimes = options_.lifetimes,
+                          .clocks = options_.clocks},
                          [](const std::string&) {});
     EXPECT_TRUE(registry.restore().ok());
     ServerApi api(registry, {.token_keys = options_.keys,
                              .requests_per_second = options_.requests_per_second,
                              .version = "test",
-                             .most_ranks = options_.most_ranks});
+                             .most_ranks = options_.most_ranks,
+                             .schedule_patience = options_.schedule_patience});
     HttpLimits limits = ServerOptions::default_limits();
     limits.at_once = limits.after_end = Seconds{0.01};
     limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
@@ -221,6 +231,36 @@ inline std::string test_rank(int data, int stage, const std::string& session = "
                          {"gpu", "simulated"},
                          {"clocks_mhz", {1700, 1400, 1000}}})
       .dump();
+}
+
+/// Waits for a state that comes by itself.
+inline bool eventually(const std::function<bool()>& holds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (std::chrono::steady_clock::now() < end) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+/// Whether the job runs its plans, and no better ones are being made.
+inline bool planned(const TestServer& server, const std::string& job) {
+  const nlohmann::json status = server.ask("GET", "/v1/jobs/" + job).json();
+  return status["phase"] == "running" && status["characterization"].is_null();
+}
+
+/// Registers the job and all its ranks.
+inline void begin(const TestServer& server, const std::string& job) {
+  TestClient client = server.client();
+  ASSERT_EQ(client.ask("PUT", "/v1/jobs/" + job, test_specification()).status, 201);
+  for (const int data : {0, 1}) {
+    for (const int stage : {0, 1}) {
+      const TestAnswer rank =
+          client.ask("POST", "/v1/jobs/" + job + "/ranks", test_rank(data, stage));
+      ASSERT_EQ(rank.status, 200) << rank.body;
+      EXPECT_EQ(rank.json()["rank"], data * 2 + stage);
+    }
+  }
 }
 
 }  // namespace harpe

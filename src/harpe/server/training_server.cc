@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <ctime>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -34,21 +33,11 @@ constexpr std::size_t kConnectionsOfARank = 2;
 constexpr std::size_t kMostConnections = kConnectionsOfARank * kMaxRanks;
 /// Of the store, the log and sockets that are listened on; kept connections to other servers.
 constexpr std::size_t kOtherFiles = 64, kFilesOfServers = 448;
-constexpr Seconds kPrunePeriod{3600};
+constexpr Seconds kLongestPrunePeriod{3600};
 constexpr Seconds kLookAround{2};
+constexpr Seconds kLookAtLease{0.1};
 constexpr Seconds kPeerTimeout{5};
 constexpr Seconds kEventsKept{30.0 * 24 * 3600};
-
-/// Seconds since 1970 that never fall, also when the machine's time is set back.
-std::function<Seconds()> wall_clock() {
-  return [last = 0.0]() mutable {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    last =
-        std::max(last, static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9);
-    return Seconds{last};
-  };
-}
 
 /// How many connections there can be, which is told.
 void fit_connections(HttpLimits& limits, bool shared, ServerLog& log) {
@@ -82,12 +71,15 @@ void watch_signals(ServerLoop& loop, ServerLog& log, const std::function<void()>
   });
 }
 
-Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, ServerLog& log) {
+/// \param url  where other servers reach this one
+Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, const std::string& url,
+                                          ServerLog& log) {
   if (options.store.empty()) {
     log.write("without a store: nothing survives the end of this server");
     return std::unique_ptr<Store>();
   }
-  Result<std::unique_ptr<Store>> store = Store::open(options.store, {.name = "harpe serve"});
+  Result<std::unique_ptr<Store>> store =
+      Store::open(options.store, {.name = "harpe serve", .url = url, .lease = options.lease});
   if (store.ok()) log.write("jobs are kept in " + (*store)->description());
   return store;
 }
@@ -187,6 +179,11 @@ Status check_server_options(const ServerOptions& options) {
     faults.add("other servers of the PostgreSQL must reach this one: give --tcp, or --peer-url");
   }
   if (options.workers < 1) faults.add("--workers must be at least 1");
+  const JobLifetimes& lifetimes = options.lifetimes;
+  if (!(lifetimes.idle_after > Seconds{0})) faults.add("--idle-after must be longer than 0");
+  if (!(lifetimes.end_after >= lifetimes.idle_after)) {
+    faults.add("--end-after must not be shorter than --idle-after");
+  }
   if (!(options.requests_per_second >= 0)) {
     faults.add("--requests-per-second must be a number from 0");
   }
@@ -205,7 +202,8 @@ Status run_server(const ServerOptions& options,
   fit_connections(limits, shared, *log);
   ServerApiOptions api_options{.requests_per_second = options.requests_per_second,
                                .version = options.version,
-                               .most_ranks = limits.connections / kConnectionsOfARank};
+                               .most_ranks = limits.connections / kConnectionsOfARank,
+                               .schedule_patience = options.schedule_patience};
   std::shared_ptr<TokenKeys> keys;
   if (!options.signing_key.empty()) {
     Result<std::shared_ptr<TokenKeys>> read =
@@ -221,15 +219,18 @@ Status run_server(const ServerOptions& options,
   Result<std::vector<OpenSocket>> sockets =
       open_sockets(options.socket, options.tcp, options.tls.has_value());
   if (!sockets.ok()) return std::move(sockets).error();
-  Result<std::unique_ptr<Store>> store = open_store(options, *log);
+  const std::string url = shared ? peer_url(options, *sockets) : std::string();
+  Result<std::unique_ptr<Store>> store = open_store(options, url, *log);
   if (!store.ok()) return std::move(store).error();
 
   // What posts to the loop goes before it, what clients reach after them.
   ServerLoop loop;
   JobRegistry registry(loop, system_clock(), store->get(),
                        {.workers = options.workers,
-                        .now = wall_clock(),
-                        .url = shared ? peer_url(options, *sockets) : std::string()},
+                        .most_jobs = options.most_jobs,
+                        .most_memory = options.job_memory,
+                        .lifetimes = options.lifetimes,
+                        .url = url},
                        write_log);
   std::unique_ptr<JobHomes> homes;
   if (shared) {
@@ -240,8 +241,8 @@ Status run_server(const ServerOptions& options,
     log->write("other servers of this database find this one at " + registry.url());
   } else if (Status restored = registry.restore(); !restored.ok()) {
     return restored;
-  } else if (!registry.jobs().empty()) {
-    log->write("went on with " + std::to_string(registry.jobs().size()) + " jobs");
+  } else if (registry.job_count() > 0) {
+    log->write("the store has " + std::to_string(registry.job_count()) + " jobs");
   }
   HttpServer* transport = nullptr;
   api_options.transport = [&transport] {
@@ -280,8 +281,14 @@ Status run_server(const ServerOptions& options,
   if (homes != nullptr) {
     homes->tick();
     loop.every(kLookAround, [&homes] { homes->tick(); });
+    loop.every(kLookAtLease, [&registry] { registry.watch_lease(); });
   }
-  loop.every(kPrunePeriod, [&registry] { registry.prune(kEventsKept); });
+  // Those that are kept for a short time are soon gone, too.
+  const Seconds kept = options.lifetimes.keep_ended;
+  const Seconds prune_period =
+      kept > Seconds{0} ? std::clamp(kept / 10, kTick, kLongestPrunePeriod) : kLongestPrunePeriod;
+  loop.every(prune_period, [&registry] { registry.prune(kEventsKept); });
+  registry.verify_store();
   if (const auto period = watchdog_period()) {
     loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
   }

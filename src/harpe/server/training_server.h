@@ -12,6 +12,8 @@
 #include "harpe/base/result.h"
 #include "harpe/http/http_server.h"
 #include "harpe/http/server_socket.h"
+#include "harpe/server/hosted_job.h"
+#include "harpe/store/server_lease.h"
 
 namespace harpe {
 
@@ -29,9 +31,15 @@ struct ServerOptions {
   std::string peer_url;
   std::filesystem::path peer_certificates;  ///< PEM, to trust beside the system's; empty: none
   int workers = 1;                          ///< characterizations at once
-  double requests_per_second = 20'000;      ///< of one client; 0: no limit
-  HttpLimits limits = default_limits();     ///< connections 0: as many as open files allow
-  std::filesystem::path log;                ///< empty: standard error
+  JobLifetimes lifetimes = {};
+  std::size_t most_jobs = 100'000;                ///< in memory or stored
+  std::size_t job_memory = std::size_t{4} << 30;  ///< bytes of jobs in memory
+  double requests_per_second = 20'000;            ///< of one client; 0: no limit
+  HttpLimits limits = default_limits();           ///< connections 0: as many as open files allow
+  /// For tests: leases shorter than the usual ones, and patience with Zeus's ranks.
+  LeaseTimes lease = {};
+  Seconds schedule_patience{120};
+  std::filesystem::path log;  ///< empty: standard error
   std::string version;
 
   static HttpLimits default_limits();

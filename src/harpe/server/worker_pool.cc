@@ -8,49 +8,53 @@
 #include <utility>
 
 namespace harpe {
-namespace {
 
-constexpr int kNice = 10;
-
-/// Work may wait; those who ask the server should not.
-void let_others_go_first() {
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
-}
-
-}  // namespace
-
-WorkerPool::WorkerPool(int threads) {
-  for (int i = 0; i < std::max(1, threads); ++i) threads_.emplace_back([this] { serve(); });
+WorkerPool::WorkerPool(const Options& options) : nice_(options.nice) {
+  const int threads = std::max(1, options.threads);
+  for (int i = 0; i < threads; ++i) {
+    const bool only_small = i > 0 && i >= threads - options.for_small;
+    threads_.emplace_back([this, only_small] { serve(only_small); });
+  }
 }
 
 WorkerPool::~WorkerPool() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    queue_.clear();
+    turns_.clear();
+    for (auto& [name, owner] : owners_) owner.pieces.clear();
   }
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
-void WorkerPool::run(std::function<void()> work) {
+void WorkerPool::run(const std::string& owner, std::function<void()> work, Size size) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
-    queue_.push_back(std::move(work));
+    const auto at = owners_.try_emplace(owner).first;
+    at->second.pieces.push_back({std::move(work), size});
+    if (at->second.pieces.size() == 1 && !at->second.busy) turns_.push_back(at);
+    ++waiting_;
   }
   changed_.notify_all();
 }
 
 void WorkerPool::finish() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return queue_.empty() && running_ == 0; });
+  changed_.wait(lock, [this] { return owners_.empty(); });
   stopping_ = true;
 }
 
 std::size_t WorkerPool::waiting() const {
   const std::lock_guard lock(mutex_);
-  return queue_.size();
+  return waiting_;
+}
+
+std::size_t WorkerPool::waiting(const std::string& owner) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = owners_.find(owner);
+  return found == owners_.end() ? 0 : found->second.pieces.size();
 }
 
 std::size_t WorkerPool::running() const {
@@ -58,20 +62,40 @@ std::size_t WorkerPool::running() const {
   return running_;
 }
 
-void WorkerPool::serve() {
-  let_others_go_first();
+std::deque<WorkerPool::Owners::iterator>::iterator WorkerPool::next(bool only_small) {
+  if (!only_small) return turns_.begin();
+  return std::ranges::find_if(turns_, [](const Owners::iterator& owner) {
+    return owner->second.pieces.front().size == Size::kSmall;
+  });
+}
+
+void WorkerPool::serve(bool only_small) {
+  if (nice_ != 0) {
+    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), nice_);
+  }
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-    if (queue_.empty()) return;
-    std::function<void()> work = std::move(queue_.front());
-    queue_.pop_front();
+    changed_.wait(lock, [&] { return stopping_ || next(only_small) != turns_.end(); });
+    if (stopping_) return;
+    const auto turn = next(only_small);
+    const Owners::iterator owner = *turn;
+    turns_.erase(turn);
+    std::function<void()> work = std::move(owner->second.pieces.front().work);
+    owner->second.pieces.pop_front();
+    owner->second.busy = true;
+    --waiting_;
     ++running_;
     lock.unlock();
     work();
     work = nullptr;
     lock.lock();
     --running_;
+    owner->second.busy = false;
+    if (owner->second.pieces.empty()) {
+      owners_.erase(owner);
+    } else if (!stopping_) {
+      turns_.push_back(owner);
+    }
     changed_.notify_all();
   }
 }

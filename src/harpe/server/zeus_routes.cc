@@ -115,6 +115,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
 
   void changed() override { answer(); }
   void ticked() override {}
+  Interest interest() const override { return asking > 0 ? Interest::kRank : Interest::kNone; }
 
   void answer_all(const HttpResponse& response) {
     for (auto& [number, rank] : ranks) {
@@ -137,6 +138,8 @@ struct ZeusRoutes::ZeusJob : JobListener {
       return answer_all(zeus_error(421, "another server has job " + native->id + " now"));
     }
     if (asking < shape.ranks()) return;
+    // Who may answer is seen when the lease is back, or the job has moved.
+    if (native != nullptr && !native->deleted && !registry.commands(*native)) return;
     if (native == nullptr || native->is_over()) return answer_all(zeus_error(400, kWhatToGive));
     const Job& job = native->job;
     if (const JobShape& theirs = job.spec().shape; !(theirs == shape)) {
@@ -156,10 +159,32 @@ struct ZeusRoutes::ZeusJob : JobListener {
     reported.assign(ranks.size(), 0);
     for (auto& [number, rank] : ranks) {
       const StageOrders newest = job.orders(rank.place.data, rank.place.stage).back();
-      std::exchange(rank.asked, nullptr)({.content_type = "application/json",
-                                          .body = schedule_text(job, number, rank.place, newest)});
+      std::exchange(rank.asked, nullptr)(
+          {.content_type = "application/json",
+           .body = schedule_text(job, number, rank.place, newest),
+           .before_sending = [&registry = registry, one = native](HttpResponse& response) {
+             if (registry.commands(*one)) return;
+             response = zeus_error(503, "another server has job " + one->id + " now; ask again");
+           }});
     }
     asking = 0;
+  }
+
+  /// A rank that has ended will not ask any more, and those that wait for it would do so for ever.
+  void give_up(Seconds patience) {
+    if (asking == 0 || asking == shape.ranks() || registry.clock().now() - asked_since < patience) {
+      return;
+    }
+    std::string missing;
+    int count = 0;
+    for (int rank = 0; rank < shape.ranks() && count < 9; ++rank) {
+      const auto found = ranks.find(rank);
+      if (found != ranks.end() && found->second.asked) continue;
+      missing += ++count == 9 ? ", ..." : (count > 1 ? ", " : "") + std::to_string(rank);
+    }
+    answer_all(zeus_error(503, "other ranks have not asked for their schedule for " +
+                                   shortest(patience.value) + " s: " + missing +
+                                   ". They may have ended: start the training again"));
   }
 
   JobRegistry& registry;
@@ -169,6 +194,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
   std::map<int, Rank> ranks;
   std::vector<std::int64_t> reported;  ///< iterations since the last schedule, by rank
   int asking = 0;
+  Instant asked_since;  ///< the first of those who ask
   JobRegistry::JobPtr native;
   bool takes_part = true;  ///< its ranks are the native job's
   bool decided = false;    ///< whether that is settled
@@ -195,7 +221,8 @@ bool waits_for_other_ranks(const HttpRequest& request) {
   return request.method == "GET" && request.path.starts_with("/schedule/");
 }
 
-ZeusRoutes::ZeusRoutes(JobRegistry& registry) : registry_(registry) {}
+ZeusRoutes::ZeusRoutes(JobRegistry& registry, Seconds patience)
+    : registry_(registry), patience_(patience) {}
 ZeusRoutes::~ZeusRoutes() = default;
 
 std::string ZeusRoutes::new_id(const ZeusJobInfo& info, const std::string& native) const {
@@ -233,7 +260,7 @@ ZeusRoutes::ZeusJobPtr ZeusRoutes::recover(const std::string& id) {
   job->reported.assign(static_cast<std::size_t>(shape.ranks()), 0);
   job->decided = !ranks.empty();
   job->native = native;
-  native->listeners.push_back(job);
+  native->listeners.add(*job);
   return job;
 }
 
@@ -262,7 +289,7 @@ void ZeusRoutes::register_job(const HttpRequest& request, const Reply& reply) {
       return reply(zeus_error(503, "another server has job " + id + " now; try again"));
     }
     job->native = registered->job;
-    job->native->listeners.push_back(job);
+    job->native->listeners.add(*job);
     registry_.when_stored(registered->job, [reply, id](const Status& stored) {
       reply(stored.ok() ? json_response(200, id) : zeus_error(503, stored.error().text()));
     });
@@ -273,7 +300,7 @@ JobRegistry::JobPtr ZeusRoutes::native_of(const ZeusJobPtr& job) {
   if (job->native != nullptr && !job->native->is_over()) return job->native;
   job->native = registry_.find(job_of_zeus_training(job->id));
   job->decided = false;
-  if (job->native != nullptr) job->native->listeners.push_back(job);
+  if (job->native != nullptr) job->native->listeners.add(*job);
   return job->native;
 }
 
@@ -298,12 +325,14 @@ void ZeusRoutes::register_rank(const ZeusJobPtr& job, const HttpRequest& request
     job->takes_part = known.spec().shape == job->shape && is_free;
   }
   if (native != nullptr && job->takes_part) {
-    const Result<int> entered = registry_.act(native, [&](Job& one, Seconds now) {
+    // A training has just been begun by its first rank: none of it is astray.
+    const Result<RankEntry> entered = registry_.act(native, [&](Job& one, Seconds now) {
       return one.register_rank({.place = place,
                                 .session = zeus_session(job->id, info.rank),
                                 .run = job->id,
                                 .gpu = {},
-                                .clocks = info.frequencies},
+                                .clocks = info.frequencies,
+                                .take_over = true},
                                now);
     });
     if (!entered.ok()) {
@@ -337,13 +366,13 @@ void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const HttpRequest& request
   }
   rank.asked = reply;
   const std::uint64_t asking = ++rank.asking;
-  ++job->asking;
+  if (job->asking++ == 0) job->asked_since = registry_.clock().now();
   if (request.presence != nullptr) {
     request.presence->when_left([weak = std::weak_ptr(job), number, asking] {
       if (const ZeusJobPtr left = weak.lock()) left->left(number, asking);
     });
   }
-  native_of(job);
+  if (const JobRegistry::JobPtr native = native_of(job)) registry_.wake(native);
   job->answer();
 }
 
@@ -407,7 +436,10 @@ void ZeusRoutes::tick() {
   const Instant now = registry_.clock().now();
   for (auto job = jobs_.begin(); job != jobs_.end();) {
     const bool is_over = job->second->asking == 0 && now - job->second->used > kLongestIdle;
-    if (!is_over) job->second->answer();
+    if (!is_over) {
+      job->second->answer();
+      job->second->give_up(patience_);
+    }
     job = is_over ? jobs_.erase(job) : std::next(job);
   }
 }

@@ -32,7 +32,8 @@ bool waits_for_other_ranks(const HttpRequest& request);
 /// On the loop's thread.
 class ZeusRoutes {
  public:
-  explicit ZeusRoutes(JobRegistry& registry);
+  /// \param patience  how long ranks wait for their schedule while others have not asked
+  ZeusRoutes(JobRegistry& registry, Seconds patience);
   ~ZeusRoutes();
 
   /// False when the path is none of Zeus's.
@@ -54,6 +55,7 @@ class ZeusRoutes {
   JobRegistry::JobPtr native_of(const ZeusJobPtr& job);
 
   JobRegistry& registry_;
+  const Seconds patience_;
   std::map<std::string, ZeusJobPtr> jobs_;
 };
 

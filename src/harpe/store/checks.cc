@@ -1,7 +1,9 @@
 #include "harpe/store/checks.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 
 #include "harpe/base/text.h"
 
@@ -31,6 +33,46 @@ Following following(unsigned char first) {
 
 Status refused(const std::string& what) {
   return Error::invalid(what + " is not UTF-8 text without zero bytes");
+}
+
+bool is_finite(std::initializer_list<double> numbers) {
+  return std::ranges::all_of(numbers, [](double number) { return std::isfinite(number); });
+}
+
+Status check_summary(const std::string& job, const JobSummary& summary) {
+  if (Status checked = check_job_id(job); !checked) return checked;
+  if (!is_storable(summary.text)) return refused("the summary of job " + job);
+  if (!is_finite({summary.heard, summary.ended.value_or(0)})) {
+    return Error::invalid("a time of job " + job + " is not a finite number");
+  }
+  return ok_status();
+}
+
+Status check_save(const JobSave& save) {
+  const StoredJob& job = save.job;
+  if (Status checked = check_job_id(job.id); !checked) return checked;
+  if (!is_storable(job.state)) return refused("the state of job " + job.id);
+  if (save.plans && !is_storable(*save.plans)) return refused("the plans of job " + job.id);
+  for (const auto& [name, text] : save.parts) {
+    if (!is_storable(name) || !is_storable(text)) return refused("a part of job " + job.id);
+  }
+  if (!is_finite({job.updated})) {
+    return Error::invalid("the time of job " + job.id + " is not a finite number");
+  }
+  return save.summary ? check_summary(job.id, *save.summary) : ok_status();
+}
+
+Status check_event(const StoredEvent& event) {
+  if (!event.job.empty()) {
+    if (Status checked = check_job_id(event.job); !checked) return checked;
+  }
+  if (!is_storable(event.kind) || !is_storable(event.text)) {
+    return refused("an event of " + (event.job.empty() ? "the server" : "job " + event.job));
+  }
+  if (!is_finite({event.at, event.stored_at.value_or(0)})) {
+    return Error::invalid("the time of an event is not a finite number");
+  }
+  return ok_status();
 }
 
 }  // namespace
@@ -69,22 +111,13 @@ Status check_notice(std::string_view text) {
 
 Status check_changes(const StoreChanges& changes) {
   for (const JobSave& save : changes.jobs) {
-    if (Status checked = check_job_id(save.job.id); !checked) return checked;
-    if (!is_storable(save.job.state)) return refused("the state of job " + save.job.id);
-    if (save.plans && !is_storable(*save.plans)) return refused("the plans of job " + save.job.id);
-    if (!std::isfinite(save.job.updated)) {
-      return Error::invalid("the time of job " + save.job.id + " is not a finite number");
-    }
+    if (Status checked = check_save(save); !checked) return checked;
+  }
+  for (const JobSummary& summary : changes.summaries) {
+    if (Status checked = check_summary(summary.job, summary); !checked) return checked;
   }
   for (const StoredEvent& event : changes.events) {
-    if (!event.job.empty()) {
-      if (Status checked = check_job_id(event.job); !checked) return checked;
-    }
-    if (!is_storable(event.kind) || !is_storable(event.text)) {
-      return refused("an event of " + (event.job.empty() ? "the server" : "job " + event.job));
-    }
-    if (!std::isfinite(event.at))
-      return Error::invalid("the time of an event is not a finite number");
+    if (Status checked = check_event(event); !checked) return checked;
   }
   for (const std::string& notice : changes.notices) {
     if (Status checked = check_notice(notice); !checked) return checked;

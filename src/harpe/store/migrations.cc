@@ -28,6 +28,45 @@ CREATE TABLE harpe_owner (job text COLLATE "C" PRIMARY KEY,
                           server text NOT NULL DEFAULT '', url text NOT NULL DEFAULT '',
                           backend integer NOT NULL DEFAULT 0);
 )"},
+    // Ownership stands on leases of servers. SQLite has one server; its claims have an epoch, too.
+    {R"(
+CREATE TABLE server (epoch INTEGER NOT NULL);
+INSERT INTO server VALUES (0);
+)",
+     R"(
+CREATE TABLE harpe_server (server text COLLATE "C" PRIMARY KEY, url text NOT NULL, beat bigint NOT NULL,
+                           boot text NOT NULL, namespaces text NOT NULL, pid bigint NOT NULL,
+                           started bigint NOT NULL);
+ALTER TABLE harpe_owner DROP COLUMN number, DROP COLUMN url, DROP COLUMN backend,
+                        ADD COLUMN epoch bigint NOT NULL DEFAULT 0;
+)"},
+    // Summaries and parts stand in tables of their own: a row with a long text is read over many
+    // pages, also for what stands behind it.
+    {R"(
+CREATE TABLE part (job TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL);
+CREATE UNIQUE INDEX part_by_name ON part (job, name);
+CREATE TABLE summary (job TEXT PRIMARY KEY NOT NULL, text TEXT NOT NULL, heard REAL NOT NULL,
+                      ended REAL NOT NULL) WITHOUT ROWID;
+INSERT INTO summary SELECT id, '', updated, -1 FROM job;
+ALTER TABLE event ADD COLUMN stored_at REAL NOT NULL DEFAULT 0;
+UPDATE event SET stored_at = at;
+CREATE INDEX event_by_age ON event (stored_at);
+CREATE TABLE clock (one INTEGER PRIMARY KEY CHECK (one = 1), seconds REAL NOT NULL,
+                    boot TEXT NOT NULL, boot_time REAL NOT NULL, wall REAL NOT NULL);
+)",
+     R"(
+CREATE TABLE harpe_part (job text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL,
+                         text text NOT NULL, PRIMARY KEY (job, name));
+CREATE TABLE harpe_summary (job text COLLATE "C" PRIMARY KEY, text text NOT NULL,
+                            heard double precision NOT NULL, ended double precision NOT NULL);
+INSERT INTO harpe_summary SELECT id, '', updated, -1 FROM harpe_job;
+ALTER TABLE harpe_event ADD COLUMN stored_at double precision NOT NULL DEFAULT 0;
+UPDATE harpe_event SET stored_at = at;
+CREATE INDEX harpe_event_by_age ON harpe_event (stored_at);
+CREATE TABLE harpe_clock (one integer PRIMARY KEY CHECK (one = 1),
+                          seconds double precision NOT NULL, boot text NOT NULL,
+                          boot_time double precision NOT NULL, wall double precision NOT NULL);
+)"},
 };
 
 }  // namespace

@@ -2,61 +2,62 @@
 /// \file
 /// Who owns which job, among several servers over one PostgreSQL.
 ///
-/// Two things together. A row of `harpe_owner` says who may change a job: whoever writes locks it
-/// (`fence`), so that a server that lost a job, and does not know yet, changes nothing any more. An
-/// advisory lock of the owner's session says that it is there: PostgreSQL frees it when the session
-/// ends, such as by kill -9, and only then another server gets the job. Not thread-safe.
+/// A row of `harpe_owner` names the server and the epoch of its claim. It holds as long as that
+/// server has a row in `harpe_server` (postgres_lease.h): a claim replaces, in one statement, the
+/// server and epoch that were read, and only where that server has no row any more. Such a row
+/// never comes back, so that it may have been looked for at any time before. A write locks the
+/// job's row (`fence`): a server that lost a job, and does not know yet, changes nothing.
+/// Nothing stands on a session: a connection that is lost and made again loses no claim. Not
+/// thread-safe.
 
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "harpe/store/postgres_lease.h"
 #include "harpe/store/postgres_session.h"
+#include "harpe/store/store.h"
 
 namespace harpe {
 
 class PostgresClaims {
  public:
-  /// `identity` tells this store from all others that ever were.
-  PostgresClaims(PostgresSession& session, std::string identity)
-      : session_(session), identity_(std::move(identity)) {}
+  /// \param lease  null: nothing is claimed; must outlive this
+  PostgresClaims(PostgresSession& session, PostgresLease* lease)
+      : session_(session), lease_(lease) {}
 
   /// See Store. The session is connected.
-  Result<bool> claim(const std::string& job, const std::string& url);
+  Result<std::optional<JobClaim>> claim(const std::string& job);
   Status release(const std::string& job);
-  /// All of them, so that others need not wait until the session has ended.
-  void release_all();
-  Result<std::map<std::string, std::string>> owners(const std::string* job);
+  Result<std::optional<JobOwner>> owner(const std::string& job);
+  Result<std::map<std::string, std::string>> owners();
   Result<std::vector<std::string>> ownerless();
 
   /// Within a transaction: whether this store may change the job, which stays so until it ends.
-  Result<bool> fence(const std::string& job);
+  /// \param epoch  of the claim by which it changes it; none: the last one, or no server's
+  Result<bool> fence(const std::string& job, std::optional<std::int64_t> epoch);
 
   /// After the job's row was deleted.
-  void forget(const std::string& job);
-
-  /// In a new session: takes back what the one before owned, unless somebody else was faster.
-  Status restore();
+  void forget(const std::string& job) { owned_.erase(job); }
 
  private:
   struct Owned {
-    std::string url;
-    std::int64_t number = 0;  ///< of the advisory lock
-  };
-  struct Row {
-    std::int64_t number = 0;
     std::string server;
-    std::int64_t backend = 0;
+    std::int64_t epoch = 0;
+  };
+  /// A row of `harpe_owner`, with its server where that is there.
+  struct Row {
+    Owned owned;
+    std::optional<ServerRow> server;
   };
 
   Result<std::optional<Row>> row(const std::string& job);
-  Result<bool> take(const std::string& job, const std::string& url, bool only_mine);
-  Result<bool> lock(const Row& row);
-  void unlock(std::int64_t number);
+  Result<bool> is_free(const Row& row);
+  bool is_mine(const Row& row) const;
 
   PostgresSession& session_;
-  const std::string identity_;
+  PostgresLease* lease_;
   std::map<std::string, Owned> owned_;
 };
 

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "harpe/store/checks.h"
+#include "harpe/store/postgres_changes.h"
 #include "harpe/store/postgres_claims.h"
+#include "harpe/store/postgres_lease.h"
 #include "harpe/store/postgres_listener.h"
 #include "harpe/store/postgres_migrations.h"
 #include "harpe/store/postgres_session.h"
@@ -16,7 +18,7 @@
 namespace harpe {
 namespace {
 
-/// 16 letters that no other store has had or will have.
+/// 16 letters that no other store has had or will have: they begin its notices.
 std::string new_identity() {
   std::random_device random;
   std::string identity;
@@ -29,14 +31,13 @@ class PostgresStore final : public Store {
   PostgresStore(const StoreUrl& url, const StoreOptions& options)
       : options_(options),
         identity_(new_identity()),
+        lease_(options.url.empty() ? nullptr : std::make_unique<PostgresLease>(url, options)),
         session_(url, options.timeout),
-        claims_(session_, identity_) {}
+        claims_(session_, lease_.get()) {}
   PostgresStore(const PostgresStore&) = delete;
   PostgresStore& operator=(const PostgresStore&) = delete;
   ~PostgresStore() override {
     listener_.reset();  // it may call this store
-    const std::lock_guard lock(mutex_);
-    claims_.release_all();
   }
 
   Status open(std::span<const Migration> steps);
@@ -45,18 +46,24 @@ class PostgresStore final : public Store {
   Result<std::vector<StoredJob>> jobs() override;
   Result<std::optional<StoredJob>> job(const std::string& id) override;
   Result<std::optional<std::string>> plans(const std::string& id) override;
-  Status remove(const std::string& id) override;
+  Result<std::map<std::string, std::string>> parts(const std::string& id) override;
+  Result<std::vector<JobSummary>> summaries() override;
+  Result<std::optional<JobSummary>> summary(const std::string& id) override;
+  Result<std::optional<ClockMark>> clock() override;
+  Status remove(const std::string& id, std::optional<std::int64_t> epoch) override;
   Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
                                           int limit) override;
   Result<std::int64_t> prune(const Retention& keep) override;
-  Result<bool> claim(const std::string& job, const std::string& url) override;
+  Result<std::optional<JobClaim>> claim(const std::string& job) override;
   Status release(const std::string& job) override;
-  Result<std::optional<std::string>> owner(const std::string& job) override;
+  Lease lease() const override { return lease_ != nullptr ? lease_->state() : Lease(); }
+  Result<std::optional<JobOwner>> owner(const std::string& job) override;
   Result<std::map<std::string, std::string>> owners() override;
   Result<std::vector<std::string>> ownerless() override;
   Status notify(const std::string& text) override;
   Status listen(std::function<void(const StoreNotice&)> hear) override;
   Status check() override;
+  Status verify() override { return ok_status(); }  // PostgreSQL has checksums of its own
   std::string description() const override { return "PostgreSQL " + session_.url().text(); }
 
  private:
@@ -64,13 +71,12 @@ class PostgresStore final : public Store {
 
   /// Connects where there is no connection, at most once in a while.
   Status ready();
-  Result<bool> write_job(const JobSave& save);
-  Status write_event(const StoredEvent& event);
   Status announce(const std::string& text);
 
   const StoreOptions options_;
   const std::string identity_;
-  std::mutex mutex_;  ///< of what follows
+  const std::unique_ptr<PostgresLease> lease_;  ///< null: it claims nothing
+  std::mutex mutex_;                            ///< of what follows
   PostgresSession session_;
   PostgresClaims claims_;
   std::string channel_;
@@ -85,7 +91,7 @@ Status PostgresStore::open(std::span<const Migration> steps) {
   Result<std::string> channel = notice_channel(session_);
   if (!channel) return channel.error();
   channel_ = *std::move(channel);
-  return ok_status();
+  return lease_ != nullptr ? lease_->start() : ok_status();
 }
 
 Status PostgresStore::ready() {
@@ -96,9 +102,7 @@ Status PostgresStore::ready() {
     return failed_->second;
   }
   Status done = session_.connect();
-  if (done) done = claims_.restore();
   if (!done) {
-    session_.disconnect();
     failed_.emplace(std::chrono::steady_clock::now(), done.error());
     return done;
   }
@@ -115,60 +119,22 @@ Result<std::vector<std::string>> PostgresStore::write(const StoreChanges& change
 
   std::set<std::string> touched, refused;
   for (const JobSave& save : changes.jobs) touched.insert(save.job.id);
+  for (const JobSummary& summary : changes.summaries) touched.insert(summary.job);
   for (const StoredEvent& event : changes.events) touched.insert(event.job);
   touched.erase("");
   for (const std::string& id : touched) {  // in order, so that two servers do not wait in a circle
-    const Result<bool> mine = claims_.fence(id);
+    const auto by = changes.epochs.find(id);
+    const Result<bool> mine =
+        claims_.fence(id, by != changes.epochs.end() ? std::optional(by->second) : std::nullopt);
     if (!mine) return mine.error();
     if (!*mine) refused.insert(id);
   }
-  for (const JobSave& save : changes.jobs) {
-    if (refused.contains(save.job.id)) continue;
-    const Result<bool> written = write_job(save);
-    if (!written) return written.error();
-    if (!*written) refused.insert(save.job.id);
-  }
-  for (const StoredEvent& event : changes.events) {
-    if (refused.contains(event.job)) continue;
-    if (Status written = write_event(event); !written) return written.error();
-  }
+  if (Status written = write_changes(session_, changes, refused); !written) return written.error();
   for (const std::string& notice : changes.notices) {
     if (Status said = announce(notice); !said) return said.error();
   }
   if (Status committed = transaction.commit(); !committed) return committed.error();
   return std::vector<std::string>(refused.begin(), refused.end());
-}
-
-Result<bool> PostgresStore::write_job(const JobSave& save) {
-  const StoredJob& job = save.job;
-  const auto written = session_.query(
-      "INSERT INTO harpe_job AS j (id, state, revision, updated) "
-      "VALUES ($1, $2, $3::bigint, $4::double precision) "
-      "ON CONFLICT (id) DO UPDATE SET state = excluded.state, revision = excluded.revision, "
-      "updated = excluded.updated WHERE j.revision < excluded.revision OR "
-      "(j.revision = excluded.revision AND j.state = excluded.state)",
-      {job.id, job.state, job.revision, job.updated});
-  if (!written) return written.error();
-  if (written->changed() == 0) return false;
-  if (save.plans) {
-    const auto plans = session_.query(
-        "INSERT INTO harpe_plans (job, text) VALUES ($1, $2) "
-        "ON CONFLICT (job) DO UPDATE SET text = excluded.text",
-        {job.id, *save.plans});
-    if (!plans) return plans.error();
-  }
-  return true;
-}
-
-Status PostgresStore::write_event(const StoredEvent& event) {
-  const auto written = session_.query(
-      "INSERT INTO harpe_event (job, at, kind, text) "
-      "SELECT $1, $2::double precision, $3, $4 WHERE NOT EXISTS "
-      "(SELECT 1 FROM harpe_event WHERE job = $1 AND at = $2::double precision AND kind = $3 "
-      "AND text = $4)",
-      {event.job, event.at, event.kind, event.text});
-  if (!written) return written.error();
-  return ok_status();
 }
 
 Status PostgresStore::announce(const std::string& text) {
@@ -178,29 +144,49 @@ Status PostgresStore::announce(const std::string& text) {
   return ok_status();
 }
 
-StoredJob job_of(const PostgresRows& rows, int row) {
-  return {rows.text(row, 0), rows.text(row, 1), rows.integer(row, 2), rows.number(row, 3)};
-}
-
 Result<std::vector<StoredJob>> PostgresStore::jobs() {
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there.error();
-  const auto rows =
-      session_.query("SELECT id, state, revision, updated FROM harpe_job ORDER BY id");
-  if (!rows) return rows.error();
-  std::vector<StoredJob> found;
-  for (int i = 0; i < rows->size(); ++i) found.push_back(job_of(*rows, i));
-  return found;
+  return read_jobs(session_, nullptr);
 }
 
 Result<std::optional<StoredJob>> PostgresStore::job(const std::string& id) {
   if (Status checked = check_job_id(id); !checked) return checked.error();
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there.error();
-  const auto rows =
-      session_.query("SELECT id, state, revision, updated FROM harpe_job WHERE id = $1", {id});
-  if (!rows) return rows.error();
-  return rows->size() == 1 ? std::optional(job_of(*rows, 0)) : std::nullopt;
+  auto found = read_jobs(session_, &id);
+  if (!found) return found.error();
+  if (found->empty()) return std::optional<StoredJob>();
+  return std::optional(std::move(found->front()));
+}
+
+Result<std::map<std::string, std::string>> PostgresStore::parts(const std::string& id) {
+  if (Status checked = check_job_id(id); !checked) return checked.error();
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  return read_parts(session_, id);
+}
+
+Result<std::vector<JobSummary>> PostgresStore::summaries() {
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  return read_summaries(session_, nullptr);
+}
+
+Result<std::optional<JobSummary>> PostgresStore::summary(const std::string& id) {
+  if (Status checked = check_job_id(id); !checked) return checked.error();
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  auto found = read_summaries(session_, &id);
+  if (!found) return found.error();
+  if (found->empty()) return std::optional<JobSummary>();
+  return std::optional(std::move(found->front()));
+}
+
+Result<std::optional<ClockMark>> PostgresStore::clock() {
+  const std::lock_guard lock(mutex_);
+  if (Status there = ready(); !there) return there.error();
+  return read_clock(session_);
 }
 
 Result<std::optional<std::string>> PostgresStore::plans(const std::string& id) {
@@ -212,23 +198,19 @@ Result<std::optional<std::string>> PostgresStore::plans(const std::string& id) {
   return rows->size() == 1 ? std::optional(rows->text(0, 0)) : std::nullopt;
 }
 
-Status PostgresStore::remove(const std::string& id) {
+Status PostgresStore::remove(const std::string& id, std::optional<std::int64_t> epoch) {
   if (Status checked = check_job_id(id); !checked) return checked;
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there;
   PostgresTransaction transaction(session_);
   if (Status begun = transaction.begin(); !begun) return begun;
-  const Result<bool> mine = claims_.fence(id);
+  const Result<bool> mine = claims_.fence(id, epoch);
   if (!mine) return mine.error();
   if (!*mine) {
     return Error::of(ErrorCode::kConflict,
                      "job " + id + " is another server's: remove it there, or claim it first");
   }
-  for (const char* statement :
-       {"DELETE FROM harpe_job WHERE id = $1", "DELETE FROM harpe_plans WHERE job = $1",
-        "DELETE FROM harpe_event WHERE job = $1", "DELETE FROM harpe_owner WHERE job = $1"}) {
-    if (const auto done = session_.query(statement, {id}); !done) return done.error();
-  }
+  if (Status removed = remove_job(session_, id); !removed) return removed;
   if (Status committed = transaction.commit(); !committed) return committed;
   claims_.forget(id);
   return ok_status();
@@ -259,33 +241,18 @@ Result<std::int64_t> PostgresStore::prune(const Retention& keep) {
   if (Status there = ready(); !there) return there.error();
   PostgresTransaction transaction(session_);
   if (Status begun = transaction.begin(); !begun) return begun.error();
-  const auto old =
-      session_.query("DELETE FROM harpe_event WHERE at < $1::double precision", {keep.since});
-  if (!old) return old.error();
-  std::int64_t total = old->changed();
-  const std::int64_t most = std::max<std::int64_t>(keep.most_per_job, 0);
-  const auto full = session_.query(
-      "SELECT job FROM harpe_event GROUP BY job HAVING count(*) > $1::bigint", {most});
-  if (!full) return full.error();
-  for (int i = 0; i < full->size(); ++i) {
-    const std::string job = full->text(i, 0);
-    const auto gone = session_.query(
-        "DELETE FROM harpe_event WHERE job = $1 AND sequence <= (SELECT sequence FROM harpe_event "
-        "WHERE job = $1 ORDER BY sequence DESC LIMIT 1 OFFSET $2::bigint)",
-        {job, most});
-    if (!gone) return gone.error();
-    total += gone->changed();
-  }
+  const std::string me = lease_ != nullptr ? lease_->member().server : std::string();
+  const Result<std::int64_t> total = prune_events(session_, keep, me);
+  if (!total) return total;
   if (Status committed = transaction.commit(); !committed) return committed.error();
   return total;
 }
 
-Result<bool> PostgresStore::claim(const std::string& job, const std::string& url) {
+Result<std::optional<JobClaim>> PostgresStore::claim(const std::string& job) {
   if (Status checked = check_job_id(job); !checked) return checked.error();
-  if (!is_storable(url)) return Error::invalid("the URL of the owner is not UTF-8 text");
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there.error();
-  return claims_.claim(job, url);
+  return claims_.claim(job);
 }
 
 Status PostgresStore::release(const std::string& job) {
@@ -294,20 +261,17 @@ Status PostgresStore::release(const std::string& job) {
   return claims_.release(job);
 }
 
-Result<std::optional<std::string>> PostgresStore::owner(const std::string& job) {
+Result<std::optional<JobOwner>> PostgresStore::owner(const std::string& job) {
   if (Status checked = check_job_id(job); !checked) return checked.error();
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there.error();
-  const auto urls = claims_.owners(&job);
-  if (!urls) return urls.error();
-  const auto found = urls->find(job);
-  return found != urls->end() ? std::optional(found->second) : std::nullopt;
+  return claims_.owner(job);
 }
 
 Result<std::map<std::string, std::string>> PostgresStore::owners() {
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there.error();
-  return claims_.owners(nullptr);
+  return claims_.owners();
 }
 
 Result<std::vector<std::string>> PostgresStore::ownerless() {
@@ -345,6 +309,7 @@ Status PostgresStore::check() {
 
 Result<std::unique_ptr<Store>> open_postgres_store(const StoreUrl& url, const StoreOptions& options,
                                                    std::span<const Migration> steps) {
+  if (!is_storable(options.url)) return Error::invalid("the URL of the server is not UTF-8 text");
   auto store = std::make_unique<PostgresStore>(url, options);
   if (Status opened = store->open(steps); !opened) return opened.error();
   return std::unique_ptr<Store>(std::move(store));

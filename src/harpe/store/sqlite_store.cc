@@ -4,14 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
 #include <mutex>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "harpe/base/text.h"
 #include "harpe/store/checks.h"
 #include "harpe/store/local_notices.h"
 #include "harpe/store/owner_lock.h"
+#include "harpe/store/sqlite_changes.h"
 #include "harpe/store/sqlite_database.h"
 
 namespace harpe {
@@ -20,11 +24,16 @@ namespace {
 /// "Hrpe" in the header of the file tells Harpe's databases from others.
 constexpr const char* kApplicationId = "1215459429";
 constexpr const char* kSetApplicationId = "PRAGMA application_id = 1215459429";
+/// A file of this size is read in parts of a second.
+constexpr std::uintmax_t kCheckedWhenOpened = 64 * 1024 * 1024;
 
 class SqliteStore final : public Store {
  public:
-  SqliteStore(OwnerLock lock, const std::string& path, Seconds timeout)
-      : lock_(std::move(lock)), database_(path, timeout) {}
+  SqliteStore(OwnerLock lock, const std::string& path, const StoreOptions& options)
+      : timeout_(options.timeout),
+        lock_(std::move(lock)),
+        url_(options.url),
+        database_(path, options.timeout) {}
 
   Status open(std::span<const Migration> steps);
 
@@ -32,32 +41,40 @@ class SqliteStore final : public Store {
   Result<std::vector<StoredJob>> jobs() override;
   Result<std::optional<StoredJob>> job(const std::string& id) override;
   Result<std::optional<std::string>> plans(const std::string& id) override;
-  Status remove(const std::string& id) override;
+  Result<std::map<std::string, std::string>> parts(const std::string& id) override;
+  Result<std::vector<JobSummary>> summaries() override;
+  Result<std::optional<JobSummary>> summary(const std::string& id) override;
+  Result<std::optional<ClockMark>> clock() override;
+  Status remove(const std::string& id, std::optional<std::int64_t> epoch) override;
   Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
                                           int limit) override;
   Result<std::int64_t> prune(const Retention& keep) override;
-  Result<bool> claim(const std::string& job, const std::string& url) override;
+  Result<std::optional<JobClaim>> claim(const std::string& job) override;
   Status release(const std::string& job) override;
-  Result<std::optional<std::string>> owner(const std::string& job) override;
+  /// The lock of the file is all the lease it needs.
+  Lease lease() const override { return {.held = true, .tenure = 1}; }
+  Result<std::optional<JobOwner>> owner(const std::string& job) override;
   Result<std::map<std::string, std::string>> owners() override;
   Result<std::vector<std::string>> ownerless() override;
   Status notify(const std::string& text) override;
   Status listen(std::function<void(const StoreNotice&)> hear) override;
   Status check() override;
+  Status verify() override;
   std::string description() const override { return "SQLite " + database_.path(); }
 
  private:
   Status check_file();
+  Status check_pages(SqliteDatabase& database) const;
   Status migrate(std::span<const Migration> steps);
-  /// Whether the job was written; all within a transaction.
-  Result<bool> write_job(const JobSave& save);
-  Status write_event(const StoredEvent& event);
-  Result<std::vector<StoredJob>> read_jobs(const char* statement, const std::string* id);
+  Status begin_epoch();
 
+  const Seconds timeout_;
   OwnerLock lock_;
+  const std::string url_;
   std::mutex mutex_;  ///< of what follows
   SqliteDatabase database_;
-  std::map<std::string, std::string> owned_;
+  std::int64_t epoch_ = 0;  ///< of all claims
+  std::set<std::string> owned_;
   LocalNotices notices_;
 };
 
@@ -84,7 +101,16 @@ Status SqliteStore::open(std::span<const Migration> steps) {
                      "cannot have a write-ahead log where it is (its file system "
                      "lacks shared memory); put it on a local disk");
   }
-  return migrate(steps);
+  if (Status migrated = migrate(steps); !migrated) return migrated;
+  return begin_epoch();
+}
+
+Status SqliteStore::begin_epoch() {
+  if (Status raised = database_.run("UPDATE server SET epoch = epoch + 1"); !raised) return raised;
+  const Result<std::string> epoch = database_.value("SELECT epoch FROM server");
+  if (!epoch) return epoch.error();
+  epoch_ = parse_integer(*epoch).value_or(0);
+  return ok_status();
 }
 
 /// Refuses what is damaged or of another program, before anything is changed in it.
@@ -96,7 +122,14 @@ Status SqliteStore::check_file() {
   if (*application != kApplicationId && (*tables != "0" || *application != "0")) {
     return Error::io(database_.path(), "is the database of another program; name another file");
   }
-  const Result<std::string> whole = database_.value("PRAGMA quick_check(1)");
+  std::error_code unknown;
+  const auto size = std::filesystem::file_size(database_.path(), unknown);
+  if (!unknown && size > kCheckedWhenOpened) return ok_status();  // `verify` does it
+  return check_pages(database_);
+}
+
+Status SqliteStore::check_pages(SqliteDatabase& database) const {
+  const Result<std::string> whole = database.value("PRAGMA quick_check(1)");
   if (!whole) return whole.error();
   if (*whole != "ok") {
     return Error::io(
@@ -131,75 +164,21 @@ Result<std::vector<std::string>> SqliteStore::write(const StoreChanges& changes)
   const std::lock_guard lock(mutex_);
   SqliteTransaction transaction(database_);
   if (Status begun = transaction.begin(); !begun) return begun.error();
-  std::set<std::string> refused;
-  for (const JobSave& save : changes.jobs) {
-    const Result<bool> written = write_job(save);
-    if (!written) return written.error();
-    if (!*written) refused.insert(save.job.id);
-  }
-  for (const StoredEvent& event : changes.events) {
-    if (refused.contains(event.job)) continue;
-    if (Status written = write_event(event); !written) return written.error();
-  }
+  const auto refused = write_changes(database_, changes);
+  if (!refused) return refused.error();
   if (Status committed = transaction.commit(); !committed) return committed.error();
   for (const std::string& notice : changes.notices) notices_.announce(notice);
-  return std::vector<std::string>(refused.begin(), refused.end());
-}
-
-Result<bool> SqliteStore::write_job(const JobSave& save) {
-  auto upsert = database_.prepare(
-      "INSERT INTO job (id, state, revision, updated) VALUES (?1, ?2, ?3, ?4) "
-      "ON CONFLICT (id) DO UPDATE SET state = excluded.state, revision = excluded.revision, "
-      "updated = excluded.updated WHERE job.revision < excluded.revision OR "
-      "(job.revision = excluded.revision AND job.state = excluded.state)");
-  if (!upsert) return upsert.error();
-  const StoredJob& job = save.job;
-  upsert->bind(job.id).bind(job.state).bind(job.revision).bind(job.updated);
-  const Result<std::int64_t> changed = upsert->run();
-  if (!changed) return changed.error();
-  if (*changed == 0) return false;
-  if (save.plans) {
-    auto plans = database_.prepare(
-        "INSERT INTO plans (job, text) VALUES (?1, ?2) "
-        "ON CONFLICT (job) DO UPDATE SET text = excluded.text");
-    if (!plans) return plans.error();
-    const Result<std::int64_t> written = plans->bind(job.id).bind(*save.plans).run();
-    if (!written) return written.error();
-  }
-  return true;
-}
-
-Status SqliteStore::write_event(const StoredEvent& event) {
-  auto insert = database_.prepare(
-      "INSERT INTO event (job, at, kind, text) SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS "
-      "(SELECT 1 FROM event WHERE job = ?1 AND at = ?2 AND kind = ?3 AND text = ?4)");
-  if (!insert) return insert.error();
-  const auto done = insert->bind(event.job).bind(event.at).bind(event.kind).bind(event.text).run();
-  if (!done) return done.error();
-  return ok_status();
-}
-
-Result<std::vector<StoredJob>> SqliteStore::read_jobs(const char* statement,
-                                                      const std::string* id) {
-  const std::lock_guard lock(mutex_);
-  auto select = database_.prepare(statement);
-  if (!select) return select.error();
-  if (id != nullptr) select->bind(*id);
-  std::vector<StoredJob> found;
-  while (true) {
-    const Result<bool> row = select->step();
-    if (!row) return row.error();
-    if (!*row) return found;
-    found.push_back({select->text(0), select->text(1), select->integer(2), select->number(3)});
-  }
+  return refused;
 }
 
 Result<std::vector<StoredJob>> SqliteStore::jobs() {
-  return read_jobs("SELECT id, state, revision, updated FROM job ORDER BY id", nullptr);
+  const std::lock_guard lock(mutex_);
+  return read_jobs(database_, nullptr);
 }
 
 Result<std::optional<StoredJob>> SqliteStore::job(const std::string& id) {
-  auto found = read_jobs("SELECT id, state, revision, updated FROM job WHERE id = ?1", &id);
+  const std::lock_guard lock(mutex_);
+  auto found = read_jobs(database_, &id);
   if (!found) return found.error();
   if (found->empty()) return std::optional<StoredJob>();
   return std::optional(std::move(found->front()));
@@ -214,17 +193,35 @@ Result<std::optional<std::string>> SqliteStore::plans(const std::string& id) {
   return *row ? std::optional(select->text(0)) : std::nullopt;
 }
 
-Status SqliteStore::remove(const std::string& id) {
+Result<std::map<std::string, std::string>> SqliteStore::parts(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  return read_parts(database_, id);
+}
+
+Result<std::vector<JobSummary>> SqliteStore::summaries() {
+  const std::lock_guard lock(mutex_);
+  return read_summaries(database_, nullptr);
+}
+
+Result<std::optional<JobSummary>> SqliteStore::summary(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  auto found = read_summaries(database_, &id);
+  if (!found) return found.error();
+  if (found->empty()) return std::optional<JobSummary>();
+  return std::optional(std::move(found->front()));
+}
+
+Result<std::optional<ClockMark>> SqliteStore::clock() {
+  const std::lock_guard lock(mutex_);
+  return read_clock(database_);
+}
+
+Status SqliteStore::remove(const std::string& id, std::optional<std::int64_t> /*epoch*/) {
   if (Status checked = check_job_id(id); !checked) return checked;
   const std::lock_guard lock(mutex_);
   SqliteTransaction transaction(database_);
   if (Status begun = transaction.begin(); !begun) return begun;
-  for (const char* statement : {"DELETE FROM job WHERE id = ?1", "DELETE FROM plans WHERE job = ?1",
-                                "DELETE FROM event WHERE job = ?1"}) {
-    auto prepared = database_.prepare(statement);
-    if (!prepared) return prepared.error();
-    if (const auto done = prepared->bind(id).run(); !done) return done.error();
-  }
+  if (Status removed = remove_job(database_, id); !removed) return removed;
   if (Status committed = transaction.commit(); !committed) return committed;
   owned_.erase(id);
   return ok_status();
@@ -251,40 +248,17 @@ Result<std::int64_t> SqliteStore::prune(const Retention& keep) {
   const std::lock_guard lock(mutex_);
   SqliteTransaction transaction(database_);
   if (Status begun = transaction.begin(); !begun) return begun.error();
-  auto old = database_.prepare("DELETE FROM event WHERE at < ?1");
-  if (!old) return old.error();
-  Result<std::int64_t> total = old->bind(keep.since).run();
+  const Result<std::int64_t> total = prune_events(database_, keep);
   if (!total) return total;
-  const std::int64_t most = std::max<std::int64_t>(keep.most_per_job, 0);
-  auto full = database_.prepare("SELECT job FROM event GROUP BY job HAVING count(*) > ?1");
-  if (!full) return full.error();
-  full->bind(most);
-  std::vector<std::string> jobs;
-  while (true) {
-    const Result<bool> row = full->step();
-    if (!row) return row.error();
-    if (!*row) break;
-    jobs.push_back(full->text(0));
-  }
-  for (const std::string& job : jobs) {
-    auto oldest = database_.prepare(
-        "DELETE FROM event WHERE job = ?1 AND sequence <= (SELECT sequence FROM event "
-        "WHERE job = ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?2)");
-    if (!oldest) return oldest.error();
-    const Result<std::int64_t> gone = oldest->bind(job).bind(most).run();
-    if (!gone) return gone;
-    *total += *gone;
-  }
   if (Status committed = transaction.commit(); !committed) return committed.error();
   return total;
 }
 
-Result<bool> SqliteStore::claim(const std::string& job, const std::string& url) {
+Result<std::optional<JobClaim>> SqliteStore::claim(const std::string& job) {
   if (Status checked = check_job_id(job); !checked) return checked.error();
-  if (!is_storable(url)) return Error::invalid("the URL of the owner is not UTF-8 text");
   const std::lock_guard lock(mutex_);
-  owned_[job] = url;
-  return true;
+  owned_.insert(job);
+  return std::optional(JobClaim{.epoch = epoch_, .tenure = lease().tenure});
 }
 
 Status SqliteStore::release(const std::string& job) {
@@ -293,15 +267,17 @@ Status SqliteStore::release(const std::string& job) {
   return ok_status();
 }
 
-Result<std::optional<std::string>> SqliteStore::owner(const std::string& job) {
+Result<std::optional<JobOwner>> SqliteStore::owner(const std::string& job) {
   const std::lock_guard lock(mutex_);
-  const auto found = owned_.find(job);
-  return found != owned_.end() ? std::optional(found->second) : std::nullopt;
+  if (!owned_.contains(job)) return std::optional<JobOwner>();
+  return std::optional(JobOwner{.url = url_, .own = true});
 }
 
 Result<std::map<std::string, std::string>> SqliteStore::owners() {
   const std::lock_guard lock(mutex_);
-  return owned_;
+  std::map<std::string, std::string> urls;
+  for (const std::string& job : owned_) urls[job] = url_;
+  return urls;
 }
 
 Result<std::vector<std::string>> SqliteStore::ownerless() {
@@ -335,6 +311,13 @@ Status SqliteStore::check() {
   return ok_status();
 }
 
+Status SqliteStore::verify() {
+  // Over a connection of its own: it may take minutes.
+  SqliteDatabase database(database_.path(), timeout_);
+  if (Status opened = database.open(); !opened) return opened;
+  return check_pages(database);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,
@@ -342,7 +325,7 @@ Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,
                                                  std::span<const Migration> steps) {
   Result<OwnerLock> lock = OwnerLock::take(path, options.name);
   if (!lock) return lock.error();
-  auto store = std::make_unique<SqliteStore>(*std::move(lock), path, options.timeout);
+  auto store = std::make_unique<SqliteStore>(*std::move(lock), path, options);
   if (Status opened = store->open(steps); !opened) return opened.error();
   return std::unique_ptr<Store>(std::move(store));
 }

@@ -10,8 +10,10 @@
 
 #include "harpe/base/text.h"
 #include "harpe/store/checks.h"
+#include "harpe/store/postgres_session.h"
 #include "harpe/store/postgres_store.h"
 #include "harpe/store/postgres_testing.h"
+#include "harpe/store/sqlite_database.h"
 #include "harpe/store/sqlite_store.h"
 #include "harpe/store/store_testing.h"
 
@@ -29,19 +31,43 @@ class AnyStore : public ::testing::TestWithParam<std::string> {
       : url_(GetParam() == "sqlite"
                  ? "sqlite:" + (directory_ / "jobs.db").string()
                  : PostgresServer::shared().url(PostgresServer::shared().new_database())) {
-    store_ = opened(url_);
+    store_ = opened(url_, {.url = "http://me"});
   }
 
   /// As a server that starts anew.
   void reopen() {
     store_.reset();
-    store_ = opened(url_);
+    store_ = opened(url_, {.url = "http://me"});
   }
 
   Result<std::unique_ptr<Store>> open_with(std::span<const Migration> steps) const {
     const StoreUrl url = *StoreUrl::parse(url_);
     return url.kind == StoreUrl::Kind::kSqlite ? open_sqlite_store(url.path, {}, steps)
                                                : open_postgres_store(url, {}, steps);
+  }
+
+  /// What a server of the first version leaves that was killed: a job, its plans and its owner.
+  void make_first_version() const {
+    const StoreUrl url = *StoreUrl::parse(url_);
+    const Migration& first = migrations().front();
+    if (url.kind == StoreUrl::Kind::kSqlite) {
+      SqliteDatabase database(url.path, 5_s);
+      EXPECT_OK(database.open());
+      EXPECT_OK(database.run(first.sqlite));
+      EXPECT_OK(database.run(
+          "INSERT INTO job VALUES ('a', 'state', 1, 1); INSERT INTO plans VALUES ('a', 'plans');"
+          "PRAGMA user_version = 1; PRAGMA application_id = 1215459429;"));
+      return;
+    }
+    PostgresSession session(url, 20_s);
+    EXPECT_OK(session.connect());
+    EXPECT_OK(session.script(first.postgresql, 20_s));
+    EXPECT_OK(session.script(
+        "INSERT INTO harpe_job VALUES ('a', 'state', 1, 1);"
+        "INSERT INTO harpe_plans VALUES ('a', 'plans');"
+        "INSERT INTO harpe_owner (job, server, url, backend) VALUES ('a', 'x', 'http://x', 1);"
+        "CREATE TABLE harpe_schema (version integer NOT NULL); INSERT INTO harpe_schema VALUES (1)",
+        20_s));
   }
 
   std::vector<StoredEvent> events_of(const std::string& job) const {
@@ -93,6 +119,40 @@ TEST_P(AnyStore, KeepsPlansUntilOthersAreSaved) {
   EXPECT_EQ(*store_->plans("a"), "plans of 3");
 }
 
+TEST_P(AnyStore, KeepsPartsSummariesAndTheClockAndResurrectsNothing) {
+  EXPECT_FALSE(store_->clock()->has_value());
+  const JobSummary summary{"a", "short", 5, std::nullopt};
+  EXPECT_THAT(*store_->write({.jobs = {{.job = {"a", "1", 1, 1},
+                                        .plans = std::nullopt,
+                                        .parts = {{"one", "1"}, {"two", "2"}},
+                                        .summary = summary}},
+                              .events = {},
+                              .notices = {},
+                              .clock = ClockMark{10, "boot", 3, 1000}}),
+              IsEmpty());
+  EXPECT_OK(store_->save({"b", "1", 1, 7}));
+  EXPECT_THAT(*store_->write(
+                  {.jobs = {{.job = {"a", "2", 2, 1},
+                             .plans = std::nullopt,
+                             .parts = {{"two", "3"}},
+                             .is_there = true},
+                            {.job = {"gone", "2", 2, 1}, .plans = std::nullopt, .is_there = true}},
+                   .events = {},
+                   .notices = {},
+                   .summaries = {{"gone", "", 1, 1}},
+                   .clock = ClockMark{9, "earlier", 3, 1000}}),
+              ElementsAre("gone"));
+  reopen();
+  EXPECT_EQ(*store_->parts("a"), (std::map<std::string, std::string>{{"one", "1"}, {"two", "3"}}));
+  EXPECT_THAT(*store_->summaries(), ElementsAre(summary, JobSummary{"b", "", 7, std::nullopt}));
+  EXPECT_FALSE((*store_->job("gone")).has_value());
+  EXPECT_FALSE((*store_->summary("gone")).has_value());
+  EXPECT_EQ(*store_->clock(), (ClockMark{10, "boot", 3, 1000}));
+  EXPECT_OK(store_->remove("a"));
+  EXPECT_THAT(*store_->parts("a"), IsEmpty());
+  EXPECT_THAT(*store_->summaries(), SizeIs(1));
+}
+
 TEST_P(AnyStore, WritesManyChangesOfWhichOldOnesAreLeftOut) {
   EXPECT_OK(store_->save({"b", "nine", 9, 1}, "plans of nine"));
   StoreChanges changes;
@@ -130,7 +190,7 @@ TEST_P(AnyStore, RefusesATextThatADatabaseCouldNotGiveBackAndWritesNothingOfTheR
       EXPECT_THAT(error_of(store_->write(bad)), HasSubstr("invalid_input")) << in_quotes(text);
     }
     EXPECT_FALSE(store_->save({text, "state", 1, 1}));
-    EXPECT_FALSE(store_->claim(text, "http://a"));
+    EXPECT_FALSE(store_->claim(text));
   }
   EXPECT_FALSE(store_->save({"", "state", 1, 1}));
   EXPECT_FALSE(store_->save({std::string(256, 'x'), "state", 1, 1}));
@@ -194,7 +254,7 @@ TEST_P(AnyStore, RemovesAJobWithAllThatBelongsToIt) {
   EXPECT_OK(store_->save({"a", "state", 5, 1}, "plans"));
   EXPECT_OK(store_->save({"b", "state", 5, 1}, "plans"));
   EXPECT_OK(store_->append({0, 1, "a", "", "text"}));
-  EXPECT_TRUE(*store_->claim("a", "http://me"));
+  EXPECT_TRUE(*store_->claim("a"));
   EXPECT_OK(store_->remove("a"));
   EXPECT_OK(store_->remove("a"));
   EXPECT_EQ(*store_->job("a"), std::nullopt);
@@ -203,18 +263,18 @@ TEST_P(AnyStore, RemovesAJobWithAllThatBelongsToIt) {
   EXPECT_EQ(*store_->owner("a"), std::nullopt);
   EXPECT_THAT(*store_->jobs(), SizeIs(1));
   EXPECT_EQ(*store_->plans("b"), "plans");
-  EXPECT_TRUE(*store_->claim("a", "http://me"));
+  EXPECT_TRUE(*store_->claim("a"));
   EXPECT_OK(store_->save({"a", "anew", 1, 1}));
 }
 
 TEST_P(AnyStore, KnowsWhoOwnsAJob) {
+  const std::optional<JobOwner> me = JobOwner{.url = "http://me", .own = true};
   EXPECT_EQ(*store_->owner("a"), std::nullopt);
-  EXPECT_TRUE(*store_->claim("a", "http://one:1"));
-  EXPECT_TRUE(*store_->claim("b", "http://one:1"));
-  EXPECT_EQ(*store_->owner("a"), "http://one:1");
-  EXPECT_TRUE(*store_->claim("a", "http://one:2"));
+  EXPECT_TRUE(*store_->claim("a"));
+  EXPECT_TRUE(*store_->claim("b"));
+  EXPECT_EQ(*store_->owner("a"), me);
   EXPECT_EQ(*store_->owners(),
-            (std::map<std::string, std::string>{{"a", "http://one:2"}, {"b", "http://one:1"}}));
+            (std::map<std::string, std::string>{{"a", "http://me"}, {"b", "http://me"}}));
   EXPECT_OK(store_->save({"a", "state", 1, 1}));
   EXPECT_OK(store_->save({"c", "state", 1, 1}));
   EXPECT_THAT(*store_->ownerless(), ElementsAre("c"));
@@ -222,11 +282,24 @@ TEST_P(AnyStore, KnowsWhoOwnsAJob) {
   EXPECT_OK(store_->release("a"));
   EXPECT_THAT(*store_->ownerless(), ElementsAre("a", "c"));
   EXPECT_EQ(*store_->owner("a"), std::nullopt);
-  EXPECT_TRUE(*store_->claim("a", "http://one:3"));
+  EXPECT_TRUE(*store_->claim("a"));
   reopen();  // ownership ends with the store
   EXPECT_THAT(*store_->owners(), IsEmpty());
   EXPECT_THAT(*store_->ownerless(), ElementsAre("a", "c"));
-  EXPECT_TRUE(*store_->claim("a", "http://two:1"));
+  EXPECT_TRUE(*store_->claim("a"));
+}
+
+TEST_P(AnyStore, HoldsItsLeaseFromTheStartAndRaisesTheEpochOfAJobWithEveryServer) {
+  EXPECT_TRUE(store_->lease().held);
+  const auto before = *store_->claim("a");
+  ASSERT_TRUE(before);
+  EXPECT_EQ(before->tenure, store_->lease().tenure);
+  EXPECT_GE((*store_->claim("a"))->epoch, before->epoch);
+  EXPECT_OK(store_->save({"a", "state", 1, 1}));
+  reopen();
+  const auto after = *store_->claim("a");
+  ASSERT_TRUE(after);
+  EXPECT_GT(after->epoch, before->epoch);
 }
 
 TEST_P(AnyStore, TellsListenersWhatIsAnnouncedInItsOrder) {
@@ -375,6 +448,23 @@ TEST_P(AnyStore, BringsTablesUpToDateOnceAndKeepsWhatIsInThem) {
   const auto older = Store::open(url_);
   EXPECT_THAT(error_of(older), HasSubstr("was made by a newer Harpe: its tables have version " +
                                          std::to_string(steps.size())));
+}
+
+TEST_P(AnyStore, BringsTheTablesOfTheFirstVersionUpToDate) {
+  store_.reset();
+  // As one that was never opened: the one here has all steps.
+  if (GetParam() == "sqlite") {
+    url_ = "sqlite:" + (directory_ / "old.db").string();
+  } else {
+    url_ = PostgresServer::shared().url(PostgresServer::shared().new_database());
+  }
+  make_first_version();
+  store_ = opened(url_, {.url = "http://me"});
+  EXPECT_EQ((*store_->job("a"))->state, "state");
+  EXPECT_EQ(*store_->plans("a"), "plans");
+  EXPECT_THAT(*store_->ownerless(), ElementsAre("a"));
+  EXPECT_TRUE(*store_->claim("a"));
+  EXPECT_OK(store_->save({"a", "newer", 2, 1}));
 }
 
 TEST_P(AnyStore, LeavesTheTablesAsTheyWereWhereAStepFails) {

@@ -1,0 +1,288 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/job/job_state.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::size_t kMostGatherings = 4;
+constexpr std::size_t kMostProposals = 2;
+constexpr int kMostOthersTold = 8;  // in the log, within
+constexpr Seconds kOthersToldWithin{60};
+constexpr Seconds kRefusalsShown{600};
+constexpr std::size_t kLongestName = 64;  // of a run, in messages
+
+std::string quoted(const std::string& run) {
+  return in_quotes(run, kLongestName);
+}
+
+std::string name_of(const RankRegistration& registration) {
+  return text(registration.place) + " (run " + quoted(registration.run) + ")";
+}
+
+/// What two lives of a job have in common whose specification has changed between.
+std::string_view origin(std::string_view incarnation) {
+  return incarnation.substr(0, incarnation.rfind('.'));
+}
+
+}  // namespace
+
+/// Whether the rank registers with the ranks that hold places, rather than with others that gather.
+bool Job::State::is_of_this_start(const RankRegistration& registration, Seconds now) const {
+  const std::string& spec_of_rank = registration.specification;
+  if (!spec_of_rank.empty() && spec_of_rank != specification) return false;
+  if (!spec.shape.holds(registration.place) || ranks.registered() == 0) return true;
+  if (ranks.all_ended()) return false;
+  if (ranks.holder(registration.place).session == registration.session) return true;
+  return registration.run == ranks.run() &&
+         ranks.is_free(registration.place, registration.session, now);
+}
+
+/// Whether it held a place once that others hold now: of an earlier start, or its own.
+bool Job::State::has_lost_its_place(const RankRegistration& registration) const {
+  return registration.start > 0 && registration.start <= start &&
+         origin(registration.incarnation) == origin(incarnation);
+}
+
+Result<RankEntry> Job::State::enter(const RankRegistration& registration, Seconds now) {
+  const bool first = ranks.registered() == 0;
+  const Result<RankBook::Entered> entered = ranks.enter(registration, now);
+  if (!entered) return entered.error();
+  if (first) ++start;
+  if (entered->changed) {
+    // Another process: whether its clocks are set is seen anew.
+    not_set.erase(static_cast<std::size_t>(entered->rank));
+    if (not_set.empty()) told_not_set = false;
+  }
+  if (entered->changed || entered->fewer_clocks) effects.save = true;
+  if (ranks.complete()) {
+    if (phase == JobPhase::kRegistering) {
+      ranks_complete(now);
+    } else if (entered->fewer_clocks) {
+      fit_to_clocks(now);
+    }
+  }
+  return RankEntry{.rank = entered->rank, .start = start};
+}
+
+const Job::State* Job::State::proposed(const std::string& wanted) const {
+  const auto found = std::ranges::find_if(
+      proposals, [&](const Proposal& proposal) { return proposal.state->specification == wanted; });
+  return found == proposals.end() ? nullptr : found->state.get();
+}
+
+/// Those of the same run and specification.
+Result<Gathering*> Job::State::gathering_of(const RankRegistration& registration, Seconds now) {
+  const std::string& wanted =
+      registration.specification.empty() ? specification : registration.specification;
+  const auto known = std::ranges::find_if(gatherings, [&](const Gathering& one) {
+    return one.specification == wanted && one.ranks.run() == registration.run;
+  });
+  if (known != gatherings.end()) return &*known;
+  const State* const other = proposed(wanted);
+  if (wanted != specification && other == nullptr) {
+    return Error::of(ErrorCode::kNotFound,
+                     "the job has another specification than this rank trains: register the job "
+                     "with it first");
+  }
+  if (gatherings.size() >= kMostGatherings) {
+    gatherings.erase(std::ranges::min_element(gatherings, {}, &Gathering::heard));
+  }
+  const JobShape& shape = other == nullptr ? spec.shape : other->spec.shape;
+  tell_of_others(Notice::Level::kInfo, now,
+                 "ranks of another start of training (run " + quoted(registration.run) +
+                     ") are there: they take over from run " + quoted(ranks.run()) +
+                     " once they are more than half, or the others are silent");
+  return &gatherings.emplace_back(
+      Gathering{.specification = wanted, .ranks = RankBook(shape, kSilence), .heard = now});
+}
+
+void Job::State::forget_gatherings(Seconds now) {
+  const auto is_old = [&](const auto& one) { return now - one.heard >= kSilence; };
+  std::erase_if(gatherings, is_old);
+  std::erase_if(proposals, is_old);
+  std::erase_if(refusals, [&](const Refusal& one) { return now - one.at >= kRefusalsShown; });
+}
+
+void Job::State::ranks_complete(Seconds now) {
+  tell(Notice::Level::kInfo, now,
+       "all " + std::to_string(spec.shape.ranks()) + " ranks have registered");
+  const std::string again = "training has started again";
+  if (interrupted) return resume_profiling(now, again);
+  if (plans_due) return request_plans(*profile, blocking_power, now);
+  if (plans) {
+    if (loses_clocks()) return plan_anew(now);
+    phase = JobPhase::kRunning;
+    if (rolled_back) return deploy_full_speed();
+    return deploy_choice(now, again);
+  }
+  if (spec.profile) return request_given_profile(now);
+  std::vector<int> unknown;
+  for (std::size_t stage = 0; stage < measured.size(); ++stage)
+    if (measured[stage].empty()) unknown.push_back(static_cast<int>(stage));
+  const bool is_new = measured.empty() || unknown.size() == measured.size();
+  start_profiling(is_new ? std::vector<int>() : unknown, now,
+                  is_new ? "nothing is known of this job yet" : "its instructions are new");
+}
+
+/// The ranks count their iterations anew.
+void Job::State::started_again(RankBook book, Seconds now) {
+  const std::string before = ranks.run();
+  ranks = std::move(book);
+  ranks.all_parts_changed();
+  ++start;
+  not_set.clear();
+  told_not_set = false;
+  newest_stored = -1;
+  collector.reset();
+  detector.reset();
+  drift.reset();
+  detected.clear();
+  deployments.clear();
+  phase = JobPhase::kRegistering;
+  told_missing = told_silent = false;
+  created = now;
+  if (profiler) interrupted = profiler->kept();
+  profiler.reset();
+  ++ticket;  // plans that are being made are for the clocks of the GPUs before
+  last_profiling = 0;
+  effects.save = true;
+  tell(Notice::Level::kInfo, now,
+       "training has started again (run " + quoted(ranks.run()) + " after " + quoted(before) + ")");
+  if (ranks.complete()) ranks_complete(now);
+}
+
+/// \param tell_of_it  in the log, too, as far as that is not flooded
+void Job::State::refuse(const std::string& who, const std::string& why, Seconds now,
+                        bool tell_of_it) {
+  auto known = std::ranges::find(refusals, who, &Refusal::who);
+  const bool is_new = known == refusals.end() || known->why != why;
+  if (known == refusals.end()) {
+    if (refusals.size() >= kMostRefusals) refusals.erase(refusals.begin());
+    known = refusals.insert(refusals.end(), Refusal{.who = who, .why = why});
+  }
+  known->why = why;
+  ++known->count;
+  known->at = now;
+  if (is_new && tell_of_it) {
+    tell_of_others(Notice::Level::kWarning, now, "refused: " + who + ": " + why);
+  }
+}
+
+/// What others do, who may try it as often as they like, does not flood the log.
+void Job::State::tell_of_others(Notice::Level level, Seconds now, std::string text) {
+  if (now - others_told_since >= kOthersToldWithin) {
+    others_told_since = now;
+    others_told = 0;
+  }
+  if (++others_told <= kMostOthersTold) tell(level, now, std::move(text));
+}
+
+void Job::refused(const std::string& who, const std::string& why, Seconds now) {
+  state_->refuse(who, why, now, true);
+}
+
+Result<RankEntry> Job::register_rank(const RankRegistration& registration, Seconds now) {
+  state_->newest_event = now;
+  state_->forget_gatherings(now);
+  Result<RankEntry> entry = state_->is_of_this_start(registration, now)
+                                ? state_->enter(registration, now)
+                                : gather(registration, now);
+  State& s = *state_;  // another one, where it took over with another specification
+  const std::string who = name_of(registration);
+  if (entry) hear(now);
+  if (entry && !entry->gathers) s.ended.reset();
+  if (!entry) {
+    s.refuse(who, entry.error().text(), now, true);
+  } else if (entry->gathers) {
+    s.refuse(who, entry->why, now, false);  // all of them together were told of
+  } else {
+    std::erase_if(s.refusals, [&](const Refusal& one) { return one.who == who; });
+  }
+  return entry;
+}
+
+/// A rank that cannot have its place at once.
+Result<RankEntry> Job::gather(const RankRegistration& registration, Seconds now) {
+  State& s = *state_;
+  const bool is_over = s.is_silent(now);
+  if (s.has_lost_its_place(registration) && !is_over) {
+    return Error::of(ErrorCode::kConflict,
+                     registration.start < s.start
+                         ? "training has been started again since (run " + quoted(s.ranks.run()) +
+                               "), and this process belongs to an earlier start"
+                         : text(registration.place) + " was taken by another process");
+  }
+  const Result<Gathering*> found = s.gathering_of(registration, now);
+  if (!found) return found.error();
+  Gathering& gathering = **found;
+  const Result<RankBook::Entered> entered = gathering.ranks.enter(registration, now);
+  if (!entered) return entered.error();
+  gathering.heard = now;
+  if (!gathering.ranks.is_majority() && !is_over && !registration.take_over) {
+    const int present = gathering.ranks.registered(), all = gathering.ranks.shape().ranks();
+    return RankEntry{.rank = entered->rank,
+                     .gathers = true,
+                     .present = present,
+                     .all = all,
+                     .why = "another start of training (run " + quoted(s.ranks.run()) +
+                            ") holds the job; this one takes over once more than half of its " +
+                            std::to_string(all) +
+                            " ranks are there, or the others are silent for " +
+                            std::to_string(static_cast<int>(kSilence.value)) + " s"};
+  }
+  RankBook book = std::move(gathering.ranks);
+  const std::string specification = gathering.specification;
+  std::erase_if(s.gatherings, [&](const Gathering& one) { return &one == &gathering; });
+  if (specification != s.specification) {
+    const auto proposal = std::ranges::find_if(s.proposals, [&](const State::Proposal& one) {
+      return one.state->specification == specification;
+    });
+    if (proposal == s.proposals.end()) {
+      return Error::of(ErrorCode::kNotFound, "register the job with its specification again");
+    }
+    const std::unique_ptr<State> before = std::exchange(state_, std::move(proposal->state));
+    state_->succeed(*before, now);
+  }
+  state_->started_again(std::move(book), now);
+  return RankEntry{.rank = entered->rank, .start = state_->start};
+}
+
+Job::Proposed Job::propose(Job next, Seconds now) {
+  State& s = *state_;
+  s.newest_event = now;
+  if (const auto known = propose_again(next.specification(), now)) return *known;
+  if (s.is_silent(now)) {
+    const std::unique_ptr<State> before = std::exchange(state_, std::move(next.state_));
+    state_->succeed(*before, now);
+    return Proposed::kTaken;
+  }
+  if (s.proposals.size() >= kMostProposals) {
+    s.proposals.erase(std::ranges::min_element(s.proposals, {}, &State::Proposal::heard));
+  }
+  s.proposals.push_back({.state = std::move(next.state_), .heard = now});
+  s.tell_of_others(Notice::Level::kInfo, now,
+                   "another specification was registered: it takes over once more than half of its "
+                   "ranks are there, or the others are silent");
+  return Proposed::kGathers;
+}
+
+std::optional<Job::Proposed> Job::propose_again(const std::string& specification, Seconds now) {
+  State& s = *state_;
+  s.forget_gatherings(now);
+  if (specification == s.specification) return Proposed::kSame;
+  const auto known = std::ranges::find_if(s.proposals, [&](const State::Proposal& one) {
+    return one.state->specification == specification;
+  });
+  if (known == s.proposals.end()) return std::nullopt;
+  known->heard = now;
+  if (!s.is_silent(now)) return Proposed::kGathers;
+  const std::unique_ptr<State> before = std::exchange(state_, std::move(known->state));
+  state_->succeed(*before, now);
+  return Proposed::kTaken;
+}
+
+}  // namespace harpe

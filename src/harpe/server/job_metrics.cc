@@ -1,0 +1,85 @@
+#include "harpe/server/job_metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+namespace harpe {
+namespace {
+
+using Type = MetricsText::Type;
+
+constexpr std::array kPhases{JobPhase::kRegistering, JobPhase::kProfiling,
+                             JobPhase::kCharacterizing, JobPhase::kRunning, JobPhase::kStraggling};
+
+/// A number of each job. \param known  which jobs have it
+void each(MetricsText& metrics, const std::vector<JobSample>& jobs, const std::string& name,
+          Type type, const std::string& help, const std::function<double(const JobSample&)>& value,
+          const std::function<bool(const JobSample&)>& known = {}) {
+  metrics.family("harpe_job_" + name, type, help);
+  for (const JobSample& job : jobs) {
+    if (!known || known(job)) metrics.sample(value(job), {{"job_id", job.id}});
+  }
+}
+
+/// A time or energy that is 0 where it is not known.
+void measured(MetricsText& metrics, const std::vector<JobSample>& jobs, const std::string& name,
+              const std::string& help, const std::function<double(const JobSample&)>& value) {
+  each(metrics, jobs, name, Type::kGauge, help, value,
+       [&value](const JobSample& job) { return value(job) != 0; });
+}
+
+}  // namespace
+
+JobSample::JobSample(const HostedJob& job)
+    : id(job.id),
+      name(job.job.spec().name),
+      schedule(job.job.spec().schedule.name),
+      ranks(job.job.spec().shape.ranks()),
+      status(job.job.status()) {
+  for (const PipelineState& pipeline : job.job.pipelines()) {
+    if (!pipeline.plan) continue;
+    gap = std::max(gap, job.job.plans()->plans()[*pipeline.plan].gap.value_or(-1));
+  }
+}
+
+void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs) {
+  metrics.family("harpe_job_info", Type::kGauge, "A job whose training goes on; always 1.");
+  for (const JobSample& job : jobs) {
+    metrics.sample(1, {{"job_id", job.id}, {"name", job.name}, {"schedule", job.schedule}});
+  }
+  metrics.family("harpe_job_phase", Type::kGauge, "1 for the phase that the job is in.");
+  for (const JobSample& job : jobs) {
+    for (const JobPhase phase : kPhases) {
+      metrics.sample(job.status.phase == phase ? 1 : 0,
+                     {{"job_id", job.id}, {"phase", name_of(phase)}});
+    }
+  }
+  each(metrics, jobs, "ranks", Type::kGauge, "Ranks that the job has.",
+       [](const JobSample& job) { return double(job.ranks); });
+  each(metrics, jobs, "ranks_registered", Type::kGauge, "Ranks that have registered.",
+       [](const JobSample& job) { return double(job.status.ranks_registered); });
+  each(metrics, jobs, "stragglers", Type::kGauge, "Pipelines that are stragglers.",
+       [](const JobSample& job) { return static_cast<double>(job.status.stragglers.size()); });
+  measured(metrics, jobs, "iteration_time_seconds", "Mean time of the last iterations.",
+           [](const JobSample& job) { return job.status.iteration_time.value; });
+  measured(metrics, jobs, "predicted_iteration_time_seconds", "What the plans in force promise.",
+           [](const JobSample& job) { return job.status.predicted_time.value; });
+  measured(metrics, jobs, "all_max_iteration_time_seconds",
+           "Time of an iteration at the highest clocks.",
+           [](const JobSample& job) { return job.status.full_speed_time.value; });
+  each(metrics, jobs, "energy_joules_total", Type::kCounter, "Energy that its ranks have reported.",
+       [](const JobSample& job) { return job.status.energy.value; });
+  // A gauge: iterations may need more than those at the highest clocks did. Its bar of error
+  // belongs here, as energy_saved_error_joules, once `JobStatus` has one.
+  each(metrics, jobs, "energy_saved_joules", Type::kGauge,
+       "Energy saved against the same iterations at the highest clocks.",
+       [](const JobSample& job) { return job.status.saved.value; });
+  each(
+      metrics, jobs, "plan_gap_ratio", Type::kGauge,
+      "How far the plans in force are above the proven least energy, at most.",
+      [](const JobSample& job) { return job.gap; },
+      [](const JobSample& job) { return job.gap >= 0; });
+}
+
+}  // namespace harpe

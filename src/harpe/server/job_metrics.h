@@ -1,0 +1,30 @@
+#pragma once
+/// \file
+/// What /metrics says of each job whose training goes on.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "harpe/http/metrics_text.h"
+#include "harpe/server/hosted_job.h"
+
+namespace harpe {
+
+/// One job as it is now, to be written elsewhere.
+struct JobSample {
+  explicit JobSample(const HostedJob& job);
+
+  std::string id, name, schedule;
+  int ranks = 0;
+  JobStatus status;
+  double gap = -1;  ///< the largest of the plans in force; below 0: not known
+};
+
+/// Series of one job carry its id alone; `harpe_job_info` has its names.
+void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs);
+
+/// Jobs in one answer, at most: each has some 15 series.
+inline constexpr std::size_t kMostJobMetrics = 1000;
+
+}  // namespace harpe

@@ -1,0 +1,316 @@
+#include "harpe/server/job_saver.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+namespace harpe {
+namespace {
+
+constexpr Seconds kStoreRetry{1}, kRefusedRetry{60};
+/// Of one job, while they cannot be stored.
+constexpr std::size_t kMostUnsavedEvents = 1000;
+/// Bytes of one transaction; one job's may be more.
+constexpr std::size_t kBatchBytes = 16 * 1024 * 1024;
+/// Tries in a row without success after which the store, not a job, is at fault.
+constexpr int kProbes = 3;
+constexpr std::size_t kMostAtOnce = 1 << 20;
+constexpr std::int64_t kPrunedAtOnce = 20'000;
+const std::string kInOrder;  // all of the writer's work has one owner
+
+std::size_t bytes_of(const JobSave& save) {
+  std::size_t bytes = save.job.state.size() + (save.plans ? save.plans->size() : 0);
+  for (const auto& [name, text] : save.parts) bytes += text.size();
+  return bytes;
+}
+
+/// That trying again cannot mend.
+bool is_definite(const Error& error) {
+  return error.code == ErrorCode::kInvalidInput || error.code == ErrorCode::kInternal;
+}
+
+}  // namespace
+
+Error store_failure(const std::string& what, const Error& why) {
+  return Error::of(ErrorCode::kUnavailable, what + ": " + why.text());
+}
+
+JobSaver::JobSaver(Parts parts)
+    : parts_(std::move(parts)),
+      work_(parts_.loop),
+      most_at_once_(kMostAtOnce),
+      writer_({.threads = 1}) {}
+
+JobSaver::~JobSaver() {
+  if (parts_.store == nullptr) return;
+  writer_.finish();
+  if (most_at_once_ < kMostAtOnce) refresh_.clear();
+  const auto write = [this](const Batch& batch) {
+    if (batch.empty()) return;
+    if (const auto written = parts_.store->write(batch.changes); !written.ok()) {
+      parts_.log("not stored at the end: " + written.error().text());
+    }
+  };
+  while (!queue_.empty() || !refresh_.empty()) write(gather());
+  for (const JobPtr& job : apart_) {  // alone, so that they take no other with them
+    Batch batch;
+    gather(job, batch);
+    write(batch);
+  }
+}
+
+void JobSaver::changed(const JobPtr& job) {
+  ++job->revision;
+  job->dirty = true;
+  queue(job);
+}
+
+void JobSaver::add_event(const JobPtr& job, StoredEvent event) {
+  if (parts_.store == nullptr || job->unsaved_events.size() >= kMostUnsavedEvents) return;
+  job->unsaved_events.push_back(std::move(event));
+  queue(job);
+}
+
+void JobSaver::queue(const JobPtr& job) {
+  if (parts_.store == nullptr || job->removing || job->is_over()) return;
+  if (is_apart(*job) && parts_.clock.now() < job->next_try) return;
+  if (!std::exchange(job->queued, true)) queue_.push_back(job);
+  save_soon();
+}
+
+void JobSaver::refresh(JobSummary summary, std::int64_t epoch) {
+  if (parts_.store == nullptr) return;
+  std::string id = summary.job;
+  refresh_.insert_or_assign(std::move(id), Refresh{std::move(summary), epoch});
+  save_soon();
+}
+
+void JobSaver::when_stored(const JobPtr& job, std::function<void(const Status&)> done) {
+  if (parts_.store == nullptr || job->stored >= job->revision) return done(ok_status());
+  job->waiting.push_back({job->revision, std::move(done)});
+  if (is_apart(*job) && !job->queued) {
+    return answer(*job, job->revision,
+                  Error::of(ErrorCode::kUnavailable,
+                            "this was done, but the store refuses the job; /health names it"));
+  }
+  queue(job);
+}
+
+void JobSaver::answer(HostedJob& job, std::int64_t revision, const Status& status) {
+  std::vector<HostedJob::Waiting> waiting = std::exchange(job.waiting, {});
+  for (HostedJob::Waiting& one : waiting) {
+    one.revision <= revision ? one.done(status) : job.waiting.push_back(std::move(one));
+  }
+}
+
+void JobSaver::save_soon() {
+  if (saving_ || save_posted_ || parts_.clock.now() < retry_at_) return;
+  save_posted_ = true;
+  work_.post([this] {
+    save_posted_ = false;
+    save();
+  });
+}
+
+void JobSaver::gather(const JobPtr& job, Batch& batch) {
+  job->queued = false;
+  if (job->removing || job->is_over()) return;
+  if (std::exchange(job->dirty, false)) {
+    refresh_.erase(job->id);
+    // A revision has one content, also where an earlier write was done but its answer lost.
+    ++job->revision;
+    batch.changes.jobs.push_back({.job = {.id = job->id,
+                                          .state = job->job.snapshot(),
+                                          .revision = job->revision,
+                                          .updated = parts_.time.wall().value},
+                                  .plans = std::exchange(job->unsaved_plans, std::nullopt),
+                                  .parts = std::exchange(job->unsaved_parts, {}),
+                                  .summary = parts_.summary(*job),
+                                  .is_there = job->in_store});
+    for (auto& [name, text] : job->job.take_changed_parts()) {
+      batch.changes.jobs.back().parts.insert_or_assign(name, std::move(text));
+    }
+  }
+  std::ranges::move(std::exchange(job->unsaved_events, {}),
+                    std::back_inserter(batch.changes.events));
+  batch.changes.epochs[job->id] = job->claim.epoch;
+  batch.jobs.emplace_back(job, job->revision);
+}
+
+JobSaver::Batch JobSaver::gather() {
+  Batch batch;
+  std::size_t bytes = 0;
+  while (!queue_.empty() && batch.jobs.size() < most_at_once_ && bytes < kBatchBytes) {
+    const JobPtr job = std::move(queue_.front());
+    queue_.pop_front();
+    const std::size_t before = batch.changes.jobs.size();
+    gather(job, batch);
+    if (batch.changes.jobs.size() > before) bytes += bytes_of(batch.changes.jobs.back());
+  }
+  if (most_at_once_ == kMostAtOnce) {
+    for (auto& [id, refresh] : std::exchange(refresh_, {})) {
+      // Of a claim before, it says what was.
+      if (batch.changes.epochs.emplace(id, refresh.epoch).first->second != refresh.epoch) continue;
+      batch.changes.summaries.push_back(std::move(refresh.summary));
+    }
+  }
+  batch.changes.clock = parts_.time.mark();
+  return batch;
+}
+
+void JobSaver::save() {
+  if (saving_) return;
+  Batch batch = gather();
+  if (batch.empty()) return;
+  saving_ = true;
+  writer_.run(kInOrder, [this, batch = std::move(batch)]() mutable {
+    Result<std::vector<std::string>> written = parts_.store->write(batch.changes);
+    work_.post([this, batch = std::move(batch), written = std::move(written)]() mutable {
+      saved(std::move(batch), written);
+    });
+  });
+}
+
+void JobSaver::saved(Batch batch, const Result<std::vector<std::string>>& written) {
+  saving_ = false;
+  ++(written.ok() ? counts_.saves : counts_.failures);
+  if (!written.ok()) return failed(std::move(batch), written.error());
+  if (!std::exchange(works_, true)) parts_.log("the store works again");
+  failed_in_a_row_ = 0;
+  most_at_once_ = std::min(kMostAtOnce, most_at_once_ * 2);
+  for (const std::string& id : *written) parts_.lost(id, batch.changes.epochs.at(id));
+  for (const auto& [job, revision] : batch.jobs) {
+    const bool is_refused = std::ranges::find(*written, job->id) != written->end();
+    if (!is_refused && !job->is_over()) done(job, revision);
+  }
+  if (!queue_.empty() || !refresh_.empty()) save_soon();
+}
+
+void JobSaver::done(const JobPtr& job, std::int64_t revision) {
+  job->stored = std::max(job->stored, revision);
+  job->in_store = true;
+  if (is_apart(*job)) {
+    parts_.log("the store takes job " + job->id + " again");
+    std::erase(apart_, job);
+  }
+  job->refusals = 0;
+  answer(*job, revision, ok_status());
+}
+
+/// Takes back what was not written, but what has been replaced since.
+void JobSaver::take_back(Batch& batch) {
+  std::map<std::string, std::vector<StoredEvent>> events;
+  for (StoredEvent& event : batch.changes.events) events[event.job].push_back(std::move(event));
+  auto save = batch.changes.jobs.begin();  // in the order of `batch.jobs`
+  for (const auto& [job, revision] : batch.jobs) {
+    if (save != batch.changes.jobs.end() && save->job.id == job->id) {
+      job->dirty = true;
+      if (!job->unsaved_plans) job->unsaved_plans = std::move(save->plans);
+      job->unsaved_parts.merge(save->parts);
+      ++save;
+    }
+    const auto had = events.find(job->id);
+    if (had == events.end()) continue;
+    std::ranges::move(job->unsaved_events, std::back_inserter(had->second));
+    job->unsaved_events = std::move(had->second);
+    if (job->unsaved_events.size() > kMostUnsavedEvents) {
+      job->unsaved_events.resize(kMostUnsavedEvents);
+    }
+    events.erase(had);
+  }
+}
+
+void JobSaver::failed(Batch batch, const Error& why) {
+  take_back(batch);  // but for summaries alone: others follow within a minute
+  const bool alone = batch.jobs.size() == 1 && batch.changes.summaries.empty();
+  if (alone) refuse(batch.jobs.front().first, why);
+  // Several at once say nothing about any of them: they come first again, fewer at a time.
+  for (auto one = batch.jobs.rbegin(); one != batch.jobs.rend(); ++one) {
+    const auto& [job, revision] = *one;
+    // What waits was done; when it cannot be stored now, that is said, and it is stored later.
+    answer(*job, revision,
+           Error::of(ErrorCode::kUnavailable,
+                     "this was done but could not be stored yet; the same again is harmless: " +
+                         why.text()));
+    if (job->queued || job->removing || job->is_over() || is_apart(*job)) continue;
+    job->queued = true;
+    alone ? queue_.push_back(job) : queue_.push_front(job);
+  }
+  most_at_once_ = 1;
+  if (!is_definite(why) && (!alone || queue_.size() <= 1 || ++failed_in_a_row_ >= kProbes)) {
+    if (std::exchange(works_, false)) parts_.log("the store does not work: " + why.text());
+    failed_in_a_row_ = 0;
+    retry_at_ = parts_.clock.now() + kStoreRetry;
+    return;
+  }
+  save_soon();
+}
+
+/// A job that was saved alone, and was not taken.
+void JobSaver::refuse(const JobPtr& job, const Error& why) {
+  // Where no other was taken since, it is the store that fails.
+  const bool others_go = job->refusals == 0 || counts_.saves > job->last_refusal;
+  if (!is_definite(why) && !others_go) return;
+  job->last_refusal = counts_.saves;
+  if (++job->refusals < kMostRefusals) return;
+  job->next_try = parts_.clock.now() + kRefusedRetry;
+  if (job->refusals > kMostRefusals) return;
+  apart_.push_back(job);
+  parts_.log("the store refuses job " + job->id +
+             ", which is tried again every minute while the others go on: " + why.text());
+}
+
+std::vector<std::string> JobSaver::refused() const {
+  std::vector<std::string> ids;
+  for (const JobPtr& job : apart_) {
+    if (!job->is_over()) ids.push_back(job->id);
+  }
+  return ids;
+}
+
+void JobSaver::remove(std::vector<Removal> removals, std::function<void(const Removed&)> done) {
+  if (parts_.store == nullptr) {
+    Removed removed;
+    for (Removal& one : removals) removed.gone.push_back(std::move(one.job));
+    return done(removed);
+  }
+  for (const Removal& one : removals) refresh_.erase(one.job);
+  writer_.run(kInOrder, [this, removals = std::move(removals), done = std::move(done)]() mutable {
+    Removed removed;
+    for (Removal& one : removals) {
+      const Status status = parts_.store->remove(one.job, one.epoch);
+      if (status.ok()) {
+        removed.gone.push_back(std::move(one.job));
+        continue;
+      }
+      removed.status = status;
+      if (status.error().code != ErrorCode::kConflict) break;
+      removed.lost.push_back(std::move(one));
+    }
+    work_.post([done = std::move(done), removed = std::move(removed)] { done(removed); });
+  });
+}
+
+void JobSaver::prune(Retention keep) {
+  if (parts_.store == nullptr) return;
+  keep.most_at_once = kPrunedAtOnce;
+  writer_.run(kInOrder, [this, keep = std::move(keep)]() mutable {
+    const Result<std::int64_t> pruned = parts_.store->prune(keep);
+    work_.post([this, pruned, keep = std::move(keep)]() mutable {
+      if (!pruned.ok()) return parts_.log("old events stay: " + pruned.error().text());
+      if (*pruned >= kPrunedAtOnce) prune(std::move(keep));
+    });
+  });
+}
+
+void JobSaver::tick() {
+  const Instant now = parts_.clock.now();
+  std::erase_if(apart_, [](const JobPtr& job) { return job->is_over(); });
+  for (const JobPtr& job : std::vector<JobPtr>(apart_)) {
+    if (now >= job->next_try && (job->dirty || !job->unsaved_events.empty())) queue(job);
+  }
+  if (!queue_.empty() || !refresh_.empty()) save_soon();
+}
+
+}  // namespace harpe

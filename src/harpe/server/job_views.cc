@@ -1,0 +1,171 @@
+#include "harpe/server/job_views.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/http/http_query.h"
+#include "harpe/profile/profile.h"
+#include "harpe/server/long_answer.h"
+
+namespace harpe {
+namespace {
+
+constexpr int kMostLogged = 1000;
+constexpr std::size_t kUsualListed = 1000, kMostListed = 10'000;
+const std::vector<std::string_view> kListQuery = {"after", "limit", "activity"};
+constexpr const char* kJson = "application/json";
+
+/// Writes an answer where it delays no other job.
+void answer_aside(const JobRequest& asked, std::string content_type,
+                  std::function<std::string()> write) {
+  asked.context.registry.aside(asked.job->id,
+                               [reply = asked.reply, content_type = std::move(content_type),
+                                write = std::move(write)]() -> std::function<void()> {
+                                 const auto text = std::make_shared<const std::string>(write());
+                                 return [reply, content_type, text] {
+                                   reply(long_answer(content_type, text));
+                                 };
+                               });
+}
+
+/// 404 before there are plans.
+std::shared_ptr<const PlanTable> plans_or_answer(const JobRequest& asked) {
+  std::shared_ptr<const PlanTable> plans = asked.job->job.shared_plans();
+  if (plans == nullptr) {
+    asked.reply(not_found(std::string("the job has no plans yet: it is ") +
+                          name_of(asked.job->job.phase())));
+  }
+  return plans;
+}
+
+std::string frontier_text(const PlanTable& plans) {
+  const auto point = [](const TablePlan& plan) {
+    return "{\"time_s\":" + shortest(plan.time.value) +
+           ",\"energy_j\":" + shortest(plan.energy.value) + "}";
+  };
+  std::string text = "{\"all_max\":" + point(plans.all_max()) +
+                     ",\"waiting_power_w\":" + shortest(plans.waiting_power().value) +
+                     ",\"plans\":[";
+  for (const TablePlan& plan : plans.plans()) {
+    if (text.back() != '[') text += ',';
+    text += point(plan);
+  }
+  return text + "]}\n";
+}
+
+/// "active,idle" and the like; all where it is not given.
+Result<std::set<Activity>> activities_of(const HttpQuery& query) {
+  const std::set<Activity> all{Activity::kActive, Activity::kIdle, Activity::kEnded};
+  const auto given = query.find("activity");
+  if (!given) return all;
+  std::set<Activity> wanted;
+  for (std::string_view rest = *given; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    const auto known =
+        std::ranges::find_if(all, [&](Activity activity) { return word == name_of(activity); });
+    if (known == all.end()) break;
+    wanted.insert(*known);
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    if (rest.empty()) return wanted;
+  }
+  return Error::invalid("activity is some of active, idle and ended, with commas between");
+}
+
+Result<std::size_t> limit_of(const HttpQuery& query) {
+  if (!query.find("limit")) return kUsualListed;
+  const Result<std::uint32_t> number = query.number("limit");
+  if (!number.ok()) return number.error();
+  if (*number < 1 || *number > kMostListed) {
+    return Error::invalid("limit is a number from 1 to 10000");
+  }
+  return std::size_t{*number};
+}
+
+}  // namespace
+
+std::size_t most_listed(std::string_view text) {
+  const Result<HttpQuery> query = HttpQuery::parse(text, kListQuery);
+  const Result<std::size_t> limit = query.ok() ? limit_of(*query) : query.error();
+  return limit.ok() ? *limit : kUsualListed;
+}
+
+void give_profile(const JobRequest& asked) {
+  answer_aside(asked, "text/csv; charset=utf-8",
+               [profile = asked.job->job.profile()] { return profile_csv(profile); });
+}
+
+void give_specification(const JobRequest& asked) {
+  asked.reply(long_answer(
+      kJson, std::make_shared<const std::string>(asked.job->job.specification_text() + "\n")));
+}
+
+void give_frontier(const JobRequest& asked) {
+  const std::shared_ptr<const PlanTable> plans = plans_or_answer(asked);
+  if (plans == nullptr) return;
+  answer_aside(asked, kJson, [plans] { return frontier_text(*plans); });
+}
+
+void give_plans(const JobRequest& asked) {
+  const std::shared_ptr<const PlanTable> plans = plans_or_answer(asked);
+  if (plans == nullptr) return;
+  asked.context.registry.aside(
+      asked.job->id, [reply = asked.reply, job = asked.job, plans]() -> std::function<void()> {
+        // All who ask at once share one text; the pieces of work of a job follow each other.
+        std::shared_ptr<const std::string> text;
+        if (const auto known = job->plans_text.lock(); known && known->plans == plans) {
+          text = std::shared_ptr<const std::string>(known, &known->text);
+        } else {
+          const auto made = std::make_shared<const HostedJob::PlansText>(
+              HostedJob::PlansText{plans, plans->json() + "\n"});
+          job->plans_text = made;
+          text = std::shared_ptr<const std::string>(made, &made->text);
+        }
+        return [reply, text] { reply(long_answer(kJson, text)); };
+      });
+}
+
+void give_log(const JobRequest& asked) {
+  const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"after"});
+  if (!query.ok()) return asked.reply(native_error(query.error()));
+  std::int64_t after = 0;
+  if (const auto text = query->find("after")) {
+    const auto number = parse_integer(*text);
+    if (!number || *number < 0) {
+      return asked.reply(native_error(400, "invalid_input", "after must be a whole number from 0"));
+    }
+    after = *number;
+  }
+  asked.context.registry.log_of(asked.job, after, kMostLogged,
+                                [reply = asked.reply](Result<std::vector<LoggedNotice>> notices) {
+                                  if (!notices.ok()) return reply(native_error(notices.error()));
+                                  OrderedJson list = OrderedJson::array();
+                                  for (const LoggedNotice& notice : *notices) {
+                                    list.push_back({{"sequence", notice.sequence},
+                                                    {"at", notice.at},
+                                                    {"kind", notice.kind},
+                                                    {"text", notice.text}});
+                                  }
+                                  reply(json_response(200, {{"events", std::move(list)}}));
+                                });
+}
+
+void list_jobs(ServerContext& context, const HttpRequest& request, const Reply& reply,
+               const std::optional<std::string>& only_job) {
+  const Result<HttpQuery> query = HttpQuery::parse(request.query, kListQuery);
+  if (!query.ok()) return reply(native_error(query.error()));
+  const Result<std::set<Activity>> activities = activities_of(*query);
+  if (!activities.ok()) return reply(native_error(activities.error()));
+  const Result<std::size_t> limit = limit_of(*query);
+  if (!limit.ok()) return reply(native_error(limit.error()));
+  const std::string after(query->find("after").value_or(""));
+  const JobRegistry::Page page = context.registry.list(after, *limit, *activities, only_job);
+  std::string text = "{\"jobs\":[" + page.jobs + "]";
+  if (page.next) text += ",\"next\":" + json_line(OrderedJson(*page.next));
+  reply(json_text_response(200, text + "}"));
+}
+
+}  // namespace harpe

@@ -1,0 +1,75 @@
+#pragma once
+/// \file
+/// The lease of a server in a PostgreSQL: does what `ServerLease` says, on a thread and a
+/// connection of its own, so that no slow write holds it up.
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "harpe/store/postgres_session.h"
+#include "harpe/store/process_identity.h"
+#include "harpe/store/server_lease.h"
+#include "harpe/store/store.h"
+
+namespace harpe {
+
+/// A row of `harpe_server`.
+struct ServerRow {
+  SeenBeat seen;
+  std::string url;
+  ProcessIdentity process;
+};
+
+/// Its columns, for a row that `read_server` reads from that column on.
+inline constexpr const char* kServerColumns =
+    "s.server, s.beat, s.url, s.boot, s.namespaces, s.pid, s.started";
+ServerRow read_server(const PostgresRows& rows, int row, int first_column = 0);
+
+/// Thread-safe.
+class PostgresLease {
+ public:
+  PostgresLease(const StoreUrl& url, const StoreOptions& options);
+  PostgresLease(const PostgresLease&) = delete;
+  PostgresLease& operator=(const PostgresLease&) = delete;
+  /// Gives the lease up, so that others need not wait until it is over.
+  ~PostgresLease();
+
+  /// Joins the servers of the database. Call once.
+  Status start();
+
+  /// See Store.
+  Lease state() const;
+  /// Under which name this server claims now.
+  struct Member {
+    std::string server;  ///< empty: its lease was lost, and it has not joined again yet
+    std::uint64_t tenure = 0;
+  };
+  Member member() const;
+
+  /// Removes a server that was just read over `session`, if it may be: then its jobs are free.
+  Result<bool> remove_if_over(PostgresSession& session, const ServerRow& row);
+
+ private:
+  void run();
+  /// Does what is to be done now.
+  Status step();
+  Status execute(const LeaseStep& step);
+  Status look(const std::string& me);
+  Status tell(const Result<PostgresRows>& written);
+
+  const StoreOptions options_;
+  Clock& clock_;
+  const ProcessIdentity process_ = ProcessIdentity::own();
+  PostgresSession session_;  ///< of the thread
+
+  mutable std::mutex mutex_;  ///< of what follows
+  std::condition_variable stop_;
+  bool stopping_ = false;
+  ServerLease lease_;
+  std::thread thread_;
+};
+
+}  // namespace harpe

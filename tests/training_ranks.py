@@ -1,0 +1,223 @@
+"""Ranks of a training as the server sees them, in lock-step, and what a checker needs to know of every iteration. They
+keep to docs/openapi.yaml as Harpe's client does, and write down what they were told when and by which server."""
+
+import http.client
+import json
+import queue
+import random
+import threading
+import time
+from collections import Counter
+
+from server_process import CLOCKS
+
+
+class Rank:
+    """One rank: asks the server that it was given, listens to its events, and follows what it is told."""
+
+    def __init__(self, training, data, stage, address):
+        self.training, self.data, self.stage, self.address = training, data, stage, address
+        self.session = f"{random.randrange(1 << 64):016x}"
+        self.place = {"data": data, "stage": stage, "session": self.session}
+        self.lock = threading.Lock()
+        self.incarnation, self.start, self.specification = "", 0, ""
+        self.orders = {}  # (epoch, version) -> first iteration
+        self.reports = queue.Queue()
+        self.registered = False
+        self.confirmed = 0  # when the server last said that it governs this rank
+        self.refused_old = 0
+
+    def ask(self, method, path, body):
+        """(status, document) or None where nothing answers."""
+        asked = time.monotonic()
+        connection = http.client.HTTPConnection(self.address, timeout=2)
+        try:
+            connection.request(method, path, json.dumps(body))
+            answer = connection.getresponse()
+            document = json.loads(answer.read())
+        except (OSError, http.client.HTTPException, ValueError):
+            return None
+        finally:
+            connection.close()
+        if answer.status < 300:
+            self.take(document, asked)
+        return answer.status, document
+
+    def take(self, document, asked):
+        """What any answer or event holds."""
+        if "epoch" not in document:
+            return
+        told = time.monotonic()
+        with self.lock:
+            if document["incarnation"] != self.incarnation:
+                if "start" not in document:
+                    self.registered = False  # of another life: it has to register again
+                    return
+                self.incarnation, self.orders = document["incarnation"], {}
+            newest = max(self.orders, default=(0, 0))
+            if document["epoch"] < newest[0]:
+                self.refused_old += 1
+                return
+            self.confirmed = told
+            self.training.told(self, asked, told, document)
+            for one in document.get("orders", []):
+                self.orders[document["epoch"], one["version"]] = one["from_iteration"]
+
+    def register(self):
+        job = self.training.job
+        put = self.ask("PUT", f"/v1/jobs/{job}", self.training.specification)
+        if put is None or put[0] >= 300:
+            return False
+        body = {**self.place, "clocks_mhz": CLOCKS, "specification": put[1]["specification"],
+                "incarnation": self.incarnation, "start": self.start, "run": self.training.run}
+        answer = self.ask("POST", f"/v1/jobs/{job}/ranks", body)
+        if answer is None or answer[0] != 200:
+            return False
+        self.start = answer[1]["start"]
+        self.registered = True
+        return True
+
+    def in_force(self, iteration):
+        """None: no server governs this rank, and its clocks are free."""
+        with self.lock:
+            if time.monotonic() - self.confirmed > self.training.patience_s:
+                return None
+            return max((order for order, begin in self.orders.items() if begin <= iteration), default=(0, 0))
+
+    def known(self):
+        with self.lock:
+            return max(self.orders, default=(0, 0))
+
+    def report(self, iteration, order):
+        if not self.registered and not self.register():
+            return False
+        epoch, version = self.known()
+        answer = self.ask("POST", f"/v1/jobs/{self.training.job}/reports", {
+            **self.place, "incarnation": self.incarnation, "epoch": epoch, "known": version, "iteration": iteration,
+            "version": order[1] if order else 0, "time_s": 0.05, "energy_j": 10.0})
+        if answer is not None and answer[0] in (404, 409):
+            self.registered = False
+        return answer is not None and answer[0] == 200
+
+    def send_reports(self):
+        """Beside training, which waits for none."""
+        while not self.training.over.is_set():
+            try:
+                self.report(*self.reports.get(timeout=0.2))
+            except queue.Empty:
+                pass
+
+    def listen(self):
+        """Until training ends: events, from wherever they come."""
+        while not self.training.over.is_set():
+            connection = http.client.HTTPConnection(self.address, timeout=1)
+            try:
+                asked = time.monotonic()
+                connection.request("GET", f"/v1/jobs/{self.training.job}/events?data={self.data}&stage={self.stage}"
+                                          f"&tensor=0&session={self.session}")
+                answer = connection.getresponse()
+                while answer.status == 200 and not self.training.over.is_set():
+                    line = answer.readline()
+                    if not line:
+                        break
+                    if line.startswith(b"data: {\"incarnation"):
+                        self.take(json.loads(line[6:]), None)
+                    asked = None
+            except (OSError, http.client.HTTPException, ValueError):
+                pass
+            finally:
+                connection.close()
+            self.training.over.wait(0.05)
+
+
+class Training:
+    """All ranks of two stages, iteration by iteration; a thread each."""
+
+    def __init__(self, job, specification, addresses, pipelines=2, run="r", iteration_s=0.03, patience_s=0.5):
+        self.job, self.specification, self.run = job, specification, run
+        self.iteration_s, self.patience_s = iteration_s, patience_s
+        self.over = threading.Event()
+        self.record_lock = threading.Lock()
+        self.commands = []  # (asked, told, epoch, rank); asked is None for events
+        self.iterations = []  # {rank: (incarnation, epoch, version), or None where its clocks were free}
+        self.faults = []
+        self.ranks = [Rank(self, data, stage, addresses[(2 * data + stage) % len(addresses)])
+                      for data in range(pipelines) for stage in range(2)]
+        self.barrier = threading.Barrier(len(self.ranks), action=self.next_iteration)
+        self.threads = [threading.Thread(target=self.train, args=(rank,)) for rank in self.ranks]
+        for rank in self.ranks:
+            self.threads += [threading.Thread(target=rank.send_reports), threading.Thread(target=rank.listen)]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.barrier.abort()
+        for thread in self.threads:
+            thread.join(30)
+
+    def told(self, rank, asked, told, document):
+        with self.record_lock:
+            self.commands.append((asked, told, document["epoch"], rank))
+
+    def next_iteration(self):
+        with self.record_lock:
+            self.iterations.append({})
+
+    def train(self, rank):
+        try:
+            while not self.over.is_set():
+                self.barrier.wait(60)
+                iteration = len(self.iterations) - 1
+                order = rank.in_force(iteration)
+                with self.record_lock:
+                    self.iterations[iteration][rank.data, rank.stage] = order and (rank.incarnation, *order)
+                time.sleep(self.iteration_s)
+                rank.reports.put((iteration, order))
+        except threading.BrokenBarrierError:
+            pass
+
+    def now(self):
+        return len(self.iterations)
+
+    # What is checked.
+
+    def commanders(self):
+        """Epochs in the order in which they were first heard of."""
+        first = {}
+        for _, told, epoch, _ in sorted(self.commands, key=lambda one: one[1]):
+            first.setdefault(epoch, told)
+        return sorted(first, key=first.get)
+
+    def two_commanders(self, delivery_s=0.3):
+        """Commands of a server that another one had replaced: asked for, or on their way for longer than `delivery_s`,
+        after the first word of the newer one."""
+        faults, newest, since = [], 0, 0
+        for asked, told, epoch, rank in sorted(self.commands, key=lambda one: one[1]):
+            if epoch > newest:
+                newest, since = epoch, told
+            elif epoch < newest and (asked if asked is not None else told - delivery_s) > since:
+                faults.append(f"epoch {epoch} told rank {rank.data}.{rank.stage} {told - since:.2f} s after {newest}")
+        return faults
+
+    def mixed(self):
+        """Iterations whose ranks ran by different orders, those with free clocks left out."""
+        return [number for number, of in enumerate(self.iterations) if len(set(of.values()) - {None}) > 1]
+
+    def changes(self):
+        """How often the orders of rank 0.0 changed."""
+        seen = [of[0, 0] for of in self.iterations if of.get((0, 0))]
+        return sum(one != other for one, other in zip(seen, seen[1:]))
+
+    def free(self):
+        """Iterations of ranks with free clocks."""
+        return sum(order is None for of in self.iterations for order in of.values())
+
+    def summary(self):
+        epochs = Counter(epoch for _, _, epoch, _ in self.commands)
+        return (f"{len(self.iterations)} iterations, {len(self.mixed())} mixed, {self.changes()} changes, "
+                f"{self.free()} at free clocks; commands by epoch {dict(epochs)}, "
+                f"{sum(rank.refused_old for rank in self.ranks)} of older epochs refused")
