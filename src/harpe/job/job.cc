@@ -50,7 +50,9 @@ Job::State::State(JobSpec given, Pipeline built, Seconds now)
       detector(spec.shape),
       drift(spec.shape.stages),
       wish(spec.wish),
-      full_energy(static_cast<std::size_t>(spec.shape.stages)),
+      baseline(spec.shape.stages),
+      energy_ratios(static_cast<std::size_t>(spec.shape.stages)),
+      held(static_cast<std::size_t>(spec.shape.groups())),
       created(now),
       relative(static_cast<std::size_t>(spec.shape.groups())) {}
 
@@ -86,10 +88,12 @@ void Job::State::ranks_complete(Seconds now) {
   if (interrupted) return resume_profiling(now, again);
   if (plans_due) return request_plans(*profile, blocking_power, now);
   if (plans) {
-    if (loses_clocks()) return plan_anew(now);
+    if (loses_clocks() || !stages_to_measure(*profile).empty()) return plan_anew(now);
     phase = JobPhase::kRunning;
     if (rolled_back) return deploy_full_speed();
-    return deploy_choice(now, again);
+    deploy_choice(now, again);
+    // The machines may be others: what they do at all-max comes first.
+    return begin_probe(false, now, {});
   }
   if (spec.profile) return request_given_profile(now);
   start_profiling({}, now, "nothing is known of this job yet");
@@ -100,15 +104,30 @@ void Job::State::started_again(Seconds now) {
   collector.reset();
   detector.reset();
   drift.reset();
-  detected.clear();
+  guard.reset();
+  baseline.forget();
+  probe.reset();
+  warm_from = -1;
+  next_probe = probe_pause = calm_since = energy_from = retry_at = 0;
+  rescalings.clear();
+  holds = 0;
+  stages_from.reset();
+  std::ranges::fill(held, std::uint8_t{0});
+  newest_times.clear();
   deployments.clear();
+  watched_pipelines.clear();
+  if (!told.empty()) {
+    tell(Notice::Level::kInfo, now,
+         "stragglers that were declared before training started again are forgotten");
+    told.clear();
+  }
   phase = JobPhase::kRegistering;
   told_missing = told_silent = false;
   created = now;
   if (profiler) interrupted = profiler->kept();
   profiler.reset();
-  ++ticket;  // plans that are being made are for the clocks of the GPUs before
-  last_profiling = 0;
+  plans_ticket = ++ticket;  // plans that are being made are for the clocks of the GPUs before
+  profiling_began = last_profiling = 0;
   tell(Notice::Level::kInfo, now, "training has started again (run '" + ranks.run() + "')");
 }
 
@@ -180,13 +199,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
   }
   if (added->moved || (s.redeploy && added->used)) s.deploy_again();
   const Deployment* due = s.in_force(report.iteration);
-  if (added->used && due != nullptr && due->from > 0 && report.version < due->version &&
-      s.late_version < due->version) {
-    // It did not reach all ranks in time: the next change gets more.
-    s.late_version = due->version;
-    ++s.orders_late;
-    s.delivery = std::min(s.delivery * 1.5, Seconds{10});
-  }
+  if (added->used && due != nullptr) s.note_delivery(report, *due);
   s.note_whether_set(report, due, now);
   for (const FinishedIteration& iteration : s.collector.take_finished()) s.finish(iteration, now);
   return ok_status();
@@ -220,6 +233,7 @@ Status Job::set_straggler(const Straggler& straggler, Seconds now) {
   } else {
     s.told.push_back(told);
   }
+  s.declare(told);
   s.effects.save = true;
   s.deploy_choice(now, "pipeline " + std::to_string(told.pipeline) + " is told to be " +
                            shortest(told.factor) + " times slower");
@@ -233,9 +247,8 @@ Status Job::clear_straggler(int pipeline, Seconds now) {
     return Error::of(ErrorCode::kNotFound, "the job has no pipeline " + std::to_string(pipeline));
   }
   const auto same = [&](const Straggler& one) { return one.pipeline == pipeline; };
-  const std::size_t count = std::erase_if(s.told, same) + std::erase_if(s.detected, same);
-  if (count == 0) return ok_status();
-  s.detector.reset();
+  if (std::erase_if(s.told, same) == 0 && s.watched(pipeline) == nullptr) return ok_status();
+  s.withdraw(pipeline);
   s.effects.save = true;
   s.deploy_choice(now, "pipeline " + std::to_string(pipeline) + " is told to be healthy");
   return ok_status();
@@ -248,14 +261,14 @@ Status Job::set_wish(const Wish& wish, Seconds now) {
     return Error::invalid("a wish needs a number from 0");
   }
   if (s.plans) {
-    Status possible =
-        check_wish(*s.plans, wish, s.overhead.value_or(Seconds{0}), s.spec.shape.data);
+    Status possible = check_wish(*s.plans, wish, s.overhead(), s.spec.shape.data);
     if (!possible) return possible;
   }
   if (wish == s.wish && !s.rolled_back) return ok_status();
   s.wish = wish;
   if (s.phase == JobPhase::kRunning) s.rolled_back = false;
   s.rollbacks = 0;
+  s.guard.reset();
   s.effects.save = true;
   s.deploy_choice(now, "the user wishes something else");
   return ok_status();
@@ -265,7 +278,11 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
                         bool better_follow) {
   State& s = *state_;
   s.newest_event = now;
-  if (ticket != s.ticket || !s.plans_due) return;
+  if (const auto own = std::ranges::find(s.watched_pipelines, ticket, &WatchedPipeline::own_ticket);
+      ticket != 0 && own != s.watched_pipelines.end()) {
+    return s.take_own_plans(*own, std::move(plans), now);
+  }
+  if (ticket != s.plans_ticket || !s.plans_due) return;
   const bool first = s.phase == JobPhase::kCharacterizing;
   if (!first && better_follow) return;  // as good as what was there before a restart
   s.effects.save = true;
@@ -284,6 +301,8 @@ void Job::tick(Seconds now) {
   State& s = *state_;
   s.newest_event = now;
   const auto over = [&](const Straggler& one) { return one.until && *one.until <= now; };
+  for (const Straggler& one : s.told)
+    if (over(one)) s.withdraw(one.pipeline);
   if (std::erase_if(s.told, over) > 0) {
     s.effects.save = true;
     s.deploy_choice(now, "a straggler's time is over");
@@ -310,11 +329,12 @@ void Job::tick(Seconds now) {
   s.tell(Notice::Level::kWarning, now,
          "no reports for " + std::to_string(static_cast<int>(patience.value)) + " s from " +
              list_of(silent, silent.size()));
-  // Nobody can tell whether a straggler that was detected is still one.
-  if (s.detected.empty()) return;
-  s.detected.clear();
+  // Whether a straggler that was detected still is one cannot be told.
+  const std::size_t undeclared = std::erase_if(
+      s.watched_pipelines, [](const WatchedPipeline& one) { return one.declared == 1; });
+  if (undeclared == 0) return;
   s.detector.reset();
-  s.deploy_choice(now, "reports are missing, so nobody waits for detected stragglers");
+  s.deploy_choice(now, "reports are missing, so no pipeline waits for detected stragglers");
 }
 
 JobEffects Job::take_effects() {
@@ -372,8 +392,9 @@ std::vector<PipelineState> Job::pipelines() const {
     return states;
   const Deployment& newest = s.deployments.back();
   for (PipelineState& state : states) {
+    state.planned = true;
     state.plan = newest.choice.plan_of[state.pipeline];
-    const TablePlan& plan = newest.plans->plans()[*state.plan];
+    const TablePlan& plan = newest.plan(state.pipeline);
     state.time = plan.time;
     state.energy = plan.energy;
   }
@@ -393,15 +414,21 @@ JobStatus Job::status() const {
   status.random = s.detector.random();
   status.rolled_back = s.rolled_back;
   status.iteration_time = s.iteration_time;
-  status.full_speed_time = s.full_time;
+  status.full_speed_time = s.baseline.time();
+  status.full_speed_energy = s.baseline.has_energy() ? s.baseline.energy() : Joules{0};
+  status.all_max_time = s.all_max_time();
+  if (const auto over = s.guard.mean(100)) status.time_over_allowed = over->ratio;
+  status.stalls = s.guard.stalls();
+  status.reserve = s.reserve;
   status.saved = s.saved;
+  status.saved_error = {std::hypot(s.saved_bias, std::sqrt(s.saved_variance))};
   status.reports = s.reports;
   status.reports_unused = s.reports_unused;
   status.reports_refused = s.reports_refused;
   status.orders_late = s.orders_late;
   status.slow_stages.assign(s.detector.stages().begin(), s.detector.stages().end());
+  status.slow_workers.assign(s.detector.workers().begin(), s.detector.workers().end());
   if (s.profiler) status.profiling = s.profiler->progress(s.lead_after(Seconds{0}));
-  for (const double energy : s.full_energy) status.full_speed_energy += Joules{energy};
   if (!s.deployments.empty() && s.deployments.back().purpose == StageOrders::Purpose::kPlan) {
     const Deployment& newest = s.deployments.back();
     status.predicted_time = s.predicted_time(newest);

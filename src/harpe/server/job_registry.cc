@@ -232,6 +232,7 @@ void JobRegistry::follow(const JobPtr& job) {
     news = true;
   }
   if (effects.characterize) characterize_later(job, *std::move(effects.characterize));
+  if (effects.own_plans) make_own_plans_later(job, *std::move(effects.own_plans));
   if (effects.orders) {
     ++counts_.plan_changes;
     job->orders_at = clock_.now();
@@ -257,24 +258,41 @@ void JobRegistry::characterize_later(const JobPtr& job, CharacterizeRequest requ
   characterizers_.run([this, job, work, spec, request = std::move(request)]() mutable {
     if (!work->wanted) return;
     work->running = true;
-    auto first = std::make_shared<const Characterized>(characterize_job(
-        *spec, request, job->id, work->fraction, [work] { return work->wanted.load(); }));
+    auto first = std::make_shared<const Characterized>(
+        characterize_job(*spec, request, work->fraction, [work] { return work->wanted.load(); }));
     work->running = false;
-    on_loop([this, job, work, spec, first] {
+    on_loop([this, job, work, spec, first, request = std::move(request)]() mutable {
       ++counts_.characterizations;
       hand_over(job, *work, first->plans, first->json, first->plans.ok());
       if (!first->plans.ok() && job->work == work) job->work = nullptr;
       if (!first->plans.ok() || !work->wanted) return;
-      improvers_.run([this, job, work, spec, first] {
+      improvers_.run([this, job, work, spec, first, request = std::move(request)] {
         if (!work->wanted) return;
         work->running = true;
         auto better = std::make_shared<const Characterized>(
-            better_plans(*spec, *first->frontier, *first->plans, work->fraction,
+            better_plans(*spec, request, *first->frontier, *first->plans, work->fraction,
                          [work] { return work->wanted.load(); }));
         on_loop([this, job, work, better] {
           hand_over(job, *work, better->plans, better->json, false);
           if (job->work == work) job->work = nullptr;
         });
+      });
+    });
+  });
+}
+
+/// Of one straggler: a few, quickly, and not stored. Those for all pipelines go on being made.
+void JobRegistry::make_own_plans_later(const JobPtr& job, CharacterizeRequest request) {
+  const auto spec = std::make_shared<const JobSpec>(job->job.spec());
+  characterizers_.run([this, job, spec, request = std::move(request)] {
+    std::atomic<double> fraction = 0;
+    const auto made = std::make_shared<const Characterized>(
+        characterize_job(*spec, request, fraction, [] { return true; }));
+    on_loop([this, job, made, ticket = request.ticket] {
+      if (job->is_over()) return;
+      act(job, [&](Job& one, Seconds at) {
+        one.characterized(ticket, made->plans, at);
+        return true;
       });
     });
   });

@@ -173,6 +173,7 @@ class JobRegistry {
   void follow(const JobPtr& job);
   void tell(const JobPtr& job, std::string kind, std::string text, double at);
   void characterize_later(const JobPtr& job, CharacterizeRequest request);
+  void make_own_plans_later(const JobPtr& job, CharacterizeRequest request);
   void hand_over(const JobPtr& job, const HostedJob::Work& work, const Result<PlanTable>& plans,
                  const std::string& json, bool better_follow);
   void save_soon(const JobPtr& job);
