@@ -23,7 +23,7 @@ th, td { text-align: right; padding: .3rem .5rem; border-bottom: 1px solid var(-
 th:first-child, td:first-child { text-align: left; }
 th { color: var(--soft); font-weight: 500; }
 svg { width: 100%; height: auto; }
-.key { color: var(--soft); } .saved { color: var(--good); font-weight: 600; }
+.key { color: var(--soft); } .saved { font-weight: 600; } .certain { color: var(--good); }
 p.note { color: var(--soft); font-size: .9rem; }
 """
 
@@ -93,6 +93,23 @@ def signed(percent):
     return "0.0" if text in ("-0.0", "+0.0") else text
 
 
+def doubt(one, before=", "):
+    """Why the savings of a phase are not to be believed; empty where they are."""
+    why = []
+    if abs(one["saved_percent"]) <= one["saved_error_percent"]:
+        why.append("not distinguishable from zero")
+    if not one["as_predicted"]:
+        why.append("measured and predicted disagree")
+    return before + ", ".join(why) if why else ""
+
+
+def saved(one):
+    """Green only where it is certain."""
+    certain = " certain" if one["saved_percent"] > 0 and not doubt(one) else ""
+    return (f"<b class=\"saved{certain}\">{one['saved_percent']:.1f} ± {one['saved_error_percent']:.1f} %</b>"
+            f"{html.escape(doubt(one))}")
+
+
 def padded(values, share=0.08):
     low, high = min(values), max(values)
     room = (high - low or abs(high) or 1) * share
@@ -146,18 +163,19 @@ def page(result, history, spans, frontier, notices):
     rows = "".join(
         f"<tr><td>{NAMES[phase]}</td><td>{one['time_s']:.3f}</td><td>{one['predicted_time_s']:.3f}</td>"
         f"<td>{one['energy_j']:.1f}</td><td>{one['predicted_energy_j']:.1f}</td>"
-        f"<td class=saved>{one['saved_percent']:.1f} %</td><td>{signed(one['slowdown_percent'])} %</td></tr>"
+        f"<td>{saved(one)}</td><td>{signed(one['slowdown_percent'])} %</td></tr>"
         for phase in ("planned", "straggling", "recovered") for one in [result[phase]])
     log = "".join(f"<li>{html.escape(text)}</li>" for text in notices)
     full = result["full_speed"]
     slower = planned["slowdown_percent"]
-    pace = "in the same time" if abs(slower) < 0.25 else f"{abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
+    same = abs(slower) < max(0.25, planned["slowdown_error_percent"])
+    pace = "in the same time" if same else f"{abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Harpe at work</title>
 <style>{STYLE}</style></head><body>
 <h1>Harpe at work: from the first iteration to a straggler and back</h1>
-<p>Two pipelines of four stages trained together. Pipeline 0 saved <b class=saved>{planned['saved_percent']:.1f} %</b> of its
-energy with its plan, {pace}, and <b class=saved>{straggling['saved_percent']:.1f} %</b>
+<p>Two pipelines of four stages trained together. Pipeline 0 saved {saved(planned)} of its
+energy with its plan, {pace}, and {saved(straggling)}
 while the other pipeline straggled and it did not need to hurry.</p>
 <p class=note>GPUs are simulated (A100 SXM, clocks take 10 ms to change); agent, server, ranks, sockets and plans are real.
 To be quick, profiling here may make training up to twice as long for a while; by default it is 10 % at most.</p>
@@ -165,7 +183,8 @@ To be quick, profiling here may make training up to twice as long for a while; b
 <table><tr><th></th><th>time, s</th><th>predicted</th><th>energy, J</th><th>predicted</th><th>saved</th><th>slower</th></tr>
 <tr><td>at full clocks</td><td>{full['time_s']:.3f}</td><td></td><td>{full['energy_j']:.1f}</td><td></td><td></td><td></td></tr>
 {rows}</table>
-<p class=note>Saved against full clocks, where it would have waited for the straggler, too.</p>
+<p class=note>Saved against full clocks, where it would have waited for the straggler, too; ± is the half-width of the 95 %
+interval, of the measurement at full clocks and of this one.</p>
 <h2>Energy of an iteration</h2>
 <p class=key><span style="color:var(--one)">&#9632;</span> pipeline 0 &nbsp; <span style="color:var(--two)">&#9632;</span> pipeline 1
 &nbsp; dashed: predicted for pipeline 0. Means of five iterations. Before the plan, the job measures what each clock costs.</p>

@@ -12,10 +12,13 @@ nothing was saved.
 """
 
 import argparse
+import collections
 import csv
 import json
+import math
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -187,14 +190,17 @@ class Demo:
                 self.begin[key], self.counter[key] = float(row["begin_s"]), float(row["counter_j"])
 
     def measured(self, first, last, pipeline):
-        """Time of an iteration, and joules of all GPUs of one pipeline by their counters. By all iterations together: a
-        counter steps every 100 ms, so that one reading alone is off by up to what a GPU uses in that time."""
-        time_s, energy = 0, 0
-        for stage in range(STAGES):
-            keys = [(pipeline, stage, iteration) for iteration in range(first, last + 1)]
-            time_s += slope([self.begin[key] for key in keys]) / STAGES
-            energy += slope([self.counter[key] for key in keys])
-        return time_s, energy
+        """Time of an iteration, and joules of all GPUs of one pipeline by their counters, each with the half-width of its 95 %
+        interval. By all iterations together: a counter steps every 100 ms, so that one reading alone is off by up to what a
+        GPU uses in that time."""
+        iterations = range(first, last + 1)
+        times = [sum(self.begin[pipeline, stage, i] for stage in range(STAGES)) / STAGES for i in iterations]
+        counters = [sum(self.counter[pipeline, stage, i] for stage in range(STAGES)) for i in iterations]
+        time_s, energy = slope(times), slope(counters)
+        time_error = mean_error([after - before for before, after in zip(times, times[1:])])
+        # Iterations that take longer for a reason of the machine's draw at least blocking power meanwhile.
+        energy_error = math.hypot(slope_error(counters), time_error * STAGES * BLOCKING_W)
+        return Measured(time_s, energy, time_error, energy_error)
 
     def begin_of(self, iteration):
         return self.begin[0, 0, iteration] - self.begin[0, 0, 0]
@@ -204,39 +210,68 @@ class Demo:
         last = max(iteration for _, _, iteration in self.begin)
         rows = []
         for first in range(last - window + 1):
-            time_s, energy = self.measured(first, first + window, pipeline)
+            one = self.measured(first, first + window, pipeline)
             at = (self.begin_of(first) + self.begin_of(first + window)) / 2
-            rows.append({"at_s": at, "time_s": time_s, "energy_j": energy})
+            rows.append({"at_s": at, "time_s": one.time_s, "energy_j": one.energy_j})
         return rows
 
     def evaluate(self, moments):
         self.read_iterations()
-        full = self.measured(1, 5, 0)
-        result = {"full_speed": {"time_s": full[0], "energy_j": full[1]}}
+        # The first two, in which a trainer warms up, do not count; profiling begins with all at full clocks.
+        full = self.measured(2, 6, 0)
+        result = {"full_speed": {"time_s": full.time_s, "energy_j": full.energy_j}}
         for phase, length in SPANS.items():
             first = moments[phase]
-            time_s, energy = self.measured(first, first + length, 0)
+            found = self.measured(first, first + length, 0)
             predicted = self.predictions[phase]
-            # Where one straggles, its plan is the fastest and pipeline 0 has the slower one.
-            plan = max(predicted["plans"], key=lambda one: one["time_s"])
-            entry = {"time_s": time_s, "energy_j": energy, "predicted_plan_time_s": plan["time_s"],
+            # Where one straggles, its plan is a faster one, or all-max; pipeline 0 has the slower one.
+            plan = max((one for one in predicted["plans"] if one["plan"] is not None), key=lambda one: one["time_s"])
+            entry = {"time_s": found.time_s, "energy_j": found.energy_j, "predicted_plan_time_s": plan["time_s"],
                      "predicted_plan_energy_j": plan["energy_j"],
                      "predicted_time_s": predicted["predicted_time_s"] or plan["time_s"]}
             # A pipeline that is done before the slowest one waits for it, and draws what waiting draws.
             waits = max(0.0, entry["predicted_time_s"] - plan["time_s"])
             entry["predicted_energy_j"] = plan["energy_j"] + waits * STAGES * BLOCKING_W
             # At full clocks it would have waited, too.
-            baseline = full[1] + max(0.0, time_s - full[0]) * STAGES * BLOCKING_W
-            entry["saved_percent"] = 100 * (1 - energy / baseline)
-            entry["slowdown_percent"] = 100 * (time_s / full[0] - 1)
+            baseline = full.energy_j + max(0.0, found.time_s - full.time_s) * STAGES * BLOCKING_W
+            used = found.energy_j / baseline
+            entry["saved_percent"] = 100 * (1 - used)
+            entry["saved_error_percent"] = 100 * used * math.hypot(found.energy_error_j / found.energy_j,
+                                                                   full.energy_error_j / baseline)
+            entry["slowdown_percent"] = 100 * (found.time_s / full.time_s - 1)
+            entry["slowdown_error_percent"] = 100 * math.hypot(found.time_error_s, full.time_error_s) / full.time_s
+            entry["as_predicted"] = (abs(found.time_s / entry["predicted_time_s"] - 1) <= self.arguments.within and
+                                     abs(found.energy_j / entry["predicted_energy_j"] - 1) <= self.arguments.energy_within)
             result[phase] = entry
         return result
+
+
+Measured = collections.namedtuple("Measured", "time_s energy_j time_error_s energy_error_j")
+
+# Of Student's distribution, 97.5 %, by degrees of freedom from 1.
+STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18)
+
+
+def student(freedom):
+    return STUDENT[min(freedom, len(STUDENT)) - 1]
 
 
 def slope(values):
     """Of the line through values that are one apart (least squares)."""
     middle = (len(values) - 1) / 2
     return sum((i - middle) * value for i, value in enumerate(values)) / sum((i - middle) ** 2 for i in range(len(values)))
+
+
+def slope_error(values):
+    """Half-width of the slope's 95 % interval, where readings are off and the slope is steady."""
+    middle, mean, rise = (len(values) - 1) / 2, sum(values) / len(values), slope(values)
+    squares = sum((value - mean - rise * (i - middle)) ** 2 for i, value in enumerate(values))
+    freedom = len(values) - 2
+    return student(freedom) * math.sqrt(squares / freedom / sum((i - middle) ** 2 for i in range(len(values))))
+
+
+def mean_error(values):
+    return student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def free_port():
@@ -249,11 +284,12 @@ def free_port():
 def table(result):
     full = result["full_speed"]
     yield f"Pipeline 0, an iteration, by its GPUs' own counters (at full clocks: {full['time_s']:.3f} s, {full['energy_j']:.0f} J)"
-    yield f"{'':12}{'time, s':>9}{'predicted':>11}{'energy, J':>11}{'predicted':>11}{'saved':>8}{'slower':>8}"
+    yield f"{'':12}{'time, s':>9}{'predicted':>11}{'energy, J':>11}{'predicted':>11}{'saved':>14}{'slower':>8}"
     for phase in ("planned", "straggling", "recovered"):
         one = result[phase]
         yield (f"{phase:12}{one['time_s']:9.3f}{one['predicted_time_s']:11.3f}{one['energy_j']:11.1f}"
-               f"{one['predicted_energy_j']:11.1f}{one['saved_percent']:7.1f}%{one['slowdown_percent']:7.1f}%")
+               f"{one['predicted_energy_j']:11.1f}{one['saved_percent']:7.1f} ±{one['saved_error_percent']:4.1f}%"
+               f"{one['slowdown_percent']:7.1f}%{demo_report.doubt(one, '  ')}")
 
 
 def main():

@@ -1,5 +1,6 @@
 #include "harpe/cli/job_view.h"
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <optional>
@@ -50,15 +51,47 @@ std::string seconds(const Json& object, const char* key) {
   return value ? seconds_text(*value) : "-";
 }
 
-std::string energy_text(double joules) {
+struct EnergyUnit {
+  double joules;
+  int decimals;
+  const char* name;
+};
+EnergyUnit unit_of(double joules) {
   constexpr double kKilowattHour = 3.6e6;
-  if (std::abs(joules) >= kKilowattHour / 10) return fixed(joules / kKilowattHour, 2) + " kWh";
-  return std::abs(joules) >= 1e4 ? fixed(joules / 1e3, 1) + " kJ" : fixed(joules, 0) + " J";
+  if (std::abs(joules) >= kKilowattHour / 10) return {kKilowattHour, 2, "kWh"};
+  return std::abs(joules) >= 1e4 ? EnergyUnit{1e3, 1, "kJ"} : EnergyUnit{1, 0, "J"};
+}
+
+std::string energy_text(double joules) {
+  const EnergyUnit unit = unit_of(joules);
+  return fixed(joules / unit.joules, unit.decimals) + " " + unit.name;
+}
+
+/// Whether iterations take what the plan is said to.
+bool as_predicted(const Json& status) {
+  constexpr double kSame = 0.02;
+  const auto measured = number(status, "iteration_time_s");
+  const auto predicted = number(status, "predicted_time_s");
+  return !measured || !predicted || std::abs(*measured / *predicted - 1) <= kSame;
+}
+
+/// Savings are claimed where they are more than their error, and iterations are as predicted.
+bool is_claimed(const Json& status) {
+  return number(status, "saved_j").value_or(0) > number(status, "saved_error_j").value_or(0) &&
+         as_predicted(status);
 }
 
 std::string saved(const Json& status) {
   const auto joules = number(status, "saved_j");
-  return joules ? energy_text(*joules) : "-";
+  if (!joules) return "-";
+  const auto error = number(status, "saved_error_j");
+  if (!error || (*joules == 0 && *error == 0)) return energy_text(*joules);
+  const EnergyUnit unit = unit_of(std::max(std::abs(*joules), *error));
+  std::string text = fixed(*joules / unit.joules, unit.decimals) + " ± " +
+                     fixed(*error / unit.joules, unit.decimals) + " " + unit.name;
+  if (std::abs(*joules) <= *error) text += ", not distinguishable from zero";
+  if (!as_predicted(status)) text += ", measured and predicted disagree";
+  return text;
 }
 
 /// What a job is at; of one that does not train, that.
@@ -103,6 +136,28 @@ void add_stragglers(const Json& status, std::string& view) {
     view += "  slow stage  stage " + whole(one, "stage") + " on all pipelines, " +
             shortest(std::round(number(one, "factor").value_or(1) * 1000) / 1000) +
             " times slower than predicted\n";
+  }
+  for (const Json& one : at(status, "slow_workers")) {
+    view += "  slow GPUs   stage " + whole(one, "stage") + " of pipeline " +
+            whole(one, "pipeline") + ", " +
+            shortest(std::round(number(one, "factor").value_or(1) * 1000) / 1000) +
+            " times slower than the stage elsewhere\n";
+  }
+}
+
+/// Those of the job's frontier, and those of stragglers alone.
+void add_plans(const Json& status, std::string& view) {
+  for (const Json& plan : at(status, "plans")) {
+    const auto pipelines = static_cast<std::size_t>(number(plan, "pipelines").value_or(0));
+    if (number(plan, "pipeline")) {
+      view += std::string("  plan        ") +
+              (at(plan, "all_max") == true ? "all-max" : "of its own costs") + " on pipeline " +
+              whole(plan, "pipeline");
+    } else {
+      view += "  plan        " + whole(plan, "plan") + " on " + counted(pipelines, "pipeline");
+    }
+    view += ": " + seconds(plan, "time_s") + ", " +
+            energy_text(number(plan, "energy_j").value_or(0)) + " an iteration each\n";
   }
 }
 
@@ -212,16 +267,16 @@ std::string job_view(std::string_view given, bool coloured) {
   add_refused(status, view, coloured);
   view += "  wish        " + wish_text(at(status, "wish").dump()) + "\n";
   add_stragglers(status, view);
-  for (const Json& plan : at(status, "plans")) {
-    const auto pipelines = static_cast<std::size_t>(number(plan, "pipelines").value_or(0));
-    view += "  plan        " + whole(plan, "plan") + " on " + counted(pipelines, "pipeline") +
-            ": " + seconds(plan, "time_s") + ", " +
-            energy_text(number(plan, "energy_j").value_or(0)) + " an iteration each\n";
-  }
+  add_plans(status, view);
+  const char* const all_max =
+      number(status, "all_max_time_s") ? "all_max_time_s" : "full_speed_time_s";
   view += "  iteration   " + seconds(status, "iteration_time_s") + " measured, " +
-          seconds(status, "predicted_time_s") + " predicted, " +
-          seconds(status, "full_speed_time_s") + " at full clocks\n";
-  view += "  saved       " + saved(status) + " against full clocks\n";
+          seconds(status, "predicted_time_s") + " predicted, " + seconds(status, all_max) +
+          " at full clocks\n";
+  view += "  saved       " +
+          painted(saved(status) + " against full clocks", Paint::kGreen,
+                  coloured && is_claimed(status)) +
+          "\n";
   return view;
 }
 

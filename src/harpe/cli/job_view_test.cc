@@ -27,6 +27,48 @@ TEST(JobView, ShowsWhereAJobStands) {
   }
 }
 
+TEST(JobView, ShowsWhatStragglersRun) {
+  const std::string view = job_view(
+      R"({"id": "a", "plans": [
+            {"plan": 3, "pipelines": 2, "time_s": 1.5, "energy_j": 100},
+            {"plan": null, "pipeline": 1, "all_max": true, "pipelines": 1, "time_s": 1, "energy_j": 90},
+            {"plan": null, "pipeline": 2, "all_max": false, "pipelines": 1, "time_s": 1, "energy_j": 80}],
+          "slow_workers": [{"pipeline": 1, "stage": 3, "factor": 1.31, "since": 70}]})",
+      false);
+  for (const char* part :
+       {"3 on 2 pipelines: ", "all-max on pipeline 1: ", "of its own costs on pipeline 2: ",
+        "stage 3 of pipeline 1, 1.31 times slower"}) {
+    EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;
+  }
+}
+
+TEST(JobView, ClaimsSavingsOnlyWhereTheyAreCertain) {
+  struct Case {
+    double saved, error, measured;
+    const char* text;
+    bool green;
+  };
+  for (const Case& one :
+       {Case{500, 40, 1.0, "saved       500 ± 40 J against", true},
+        Case{7.2e6, 3.6e5, 1.0, "2.00 ± 0.10 kWh against", true},
+        Case{30, 40, 1.0, "30 ± 40 J, not distinguishable from zero", false},
+        Case{-30, 40, 1.0, "-30 ± 40 J, not distinguishable from zero", false},
+        Case{-500, 40, 1.0, "-500 ± 40 J against", false},
+        Case{500, 40, 1.1, "500 ± 40 J, measured and predicted disagree", false},
+        Case{500, 40, 0.8, "500 ± 40 J, measured and predicted disagree", false}}) {
+    const std::string status = R"({"id": "a", "predicted_time_s": 1, "saved_j": )" +
+                               std::to_string(one.saved) + R"(, "saved_error_j": )" +
+                               std::to_string(one.error) + R"(, "iteration_time_s": )" +
+                               std::to_string(one.measured) + "}";
+    EXPECT_NE(job_view(status, false).find(one.text), std::string::npos) << job_view(status, false);
+    EXPECT_EQ(job_view(status, true).find("\x1b[32m") != std::string::npos, one.green) << status;
+    const std::string shown = one.text;
+    if (shown.find("zero") == std::string::npos && shown.find("disagree") == std::string::npos)
+      continue;
+    EXPECT_NE(jobs_table(R"({"jobs": [)" + status + "]}", true, "").find(shown), std::string::npos);
+  }
+}
+
 TEST(JobView, NamesCannotMoveTheCursor) {
   const std::string view = job_view(
       "{\"id\": \"a\", \"name\": \"\\u001b[2J\\u0007\\n\", \"phase\": \"running\"}", false);

@@ -1,15 +1,14 @@
 #pragma once
 /// \file
-/// Whether iterations still take what their plan predicts.
+/// Whether stages still use the energy that their plan predicts.
 ///
-/// Ratios of measured to predicted are kept for the last `window` iterations. Something has moved
-/// when at least `needed` of them are beyond the bound: slower (time), or off in either direction
-/// (energy of a stage). Single iterations, whatever they take, say nothing.
+/// Ratios of measured to predicted are kept for the last `window` iterations. A stage has moved
+/// when at least `needed` of them are off by more than `bound`, all on one side: noise around the
+/// bound is no drift. Single iterations, whatever they use, say nothing.
 ///
 /// Not thread-safe.
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,26 +19,29 @@ class DriftWatch {
   struct Options {
     int window = 10;
     int needed = 8;
-    double slower = 0.03;  ///< above the time promised, as a fraction
-    double energy = 0.05;  ///< off the energy predicted of a stage
+    double bound = 0.05;
   };
   explicit DriftWatch(int stages, Options options);
   explicit DriftWatch(int stages) : DriftWatch(stages, Options()) {}
 
-  /// \param time    of the iteration, measured over predicted
-  /// \param energy  of each stage, measured over predicted; NaN: not known
-  void add(double time, std::span<const double> energy);
+  /// Measured over predicted energy of each stage, NaN where it is not known.
+  /// \param all           of the iteration, waiting included
+  /// \param computations  of its computations alone
+  void add(std::span<const double> all, std::span<const double> computations);
   void reset();
 
-  /// The middle of the time ratios, if nearly all are beyond the bound.
-  std::optional<double> slower() const;
-  /// Stages whose energy is off.
-  std::vector<int> moved() const;
+  struct Moved {
+    int stage = 0;
+    double factor = 1;  ///< of the energy of its computations; NaN: not known
+  };
+  std::vector<Moved> moved() const;
 
  private:
+  struct Ratios {
+    std::vector<double> all, computations;  ///< rings
+  };
   Options options_;
-  std::vector<std::vector<double>> energy_;  ///< of each stage, a ring
-  std::vector<double> time_;                 ///< a ring
+  std::vector<Ratios> stages_;
   std::size_t next_ = 0;
 };
 

@@ -136,6 +136,7 @@ void IterationCollector::put(Open& slot, const IterationReport& report) {
   group.throttled = group.throttled || report.throttled;
   group.time = std::max(group.time, report.time);
   group.energy += report.energy;
+  group.energy_error = {std::hypot(group.energy_error.value, report.energy_error.value)};
   for (const InstructionTotals& totals : report.instructions) {
     if (is_fixed_time(totals.kind)) continue;
     const std::size_t at = slot.content.item(

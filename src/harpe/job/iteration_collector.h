@@ -31,6 +31,7 @@ struct GroupIteration {
   std::uint64_t version = 0;  ///< of the orders
   Seconds time{};             ///< of the iteration, longest of the shards
   Joules energy{};            ///< of all shards, waiting included; NaN where one is not known
+  Joules energy_error{};      ///< half-width of its 95 % interval
 };
 
 struct FinishedIteration {

@@ -59,7 +59,9 @@ Job::State::State(JobSpec given, Pipeline built, Seconds now)
       detector(spec.shape),
       drift(spec.shape.stages),
       wish(spec.wish),
-      full_energy(static_cast<std::size_t>(spec.shape.stages)),
+      baseline(spec.shape.stages),
+      energy_ratios(static_cast<std::size_t>(spec.shape.stages)),
+      held(static_cast<std::size_t>(spec.shape.groups())),
       created(now),
       taken_up(now),
       relative(static_cast<std::size_t>(spec.shape.groups())) {}
@@ -147,13 +149,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
   }
   if (added->moved || (s.redeploy && added->used)) s.deploy_again();
   const Deployment* due = s.in_force(report.iteration);
-  if (added->used && due != nullptr && due->from > 0 && report.version < due->version &&
-      s.late_version < due->version) {
-    // It did not reach all ranks in time: the next change gets more.
-    s.late_version = due->version;
-    ++s.orders_late;
-    s.delivery = std::min(s.delivery * 1.5, Seconds{10});
-  }
+  if (added->used && due != nullptr) s.note_delivery(report, *due);
   s.note_whether_set(report, due, now);
   for (const FinishedIteration& iteration : s.collector.take_finished()) s.finish(iteration, now);
   return ok_status();
@@ -202,6 +198,7 @@ Status Job::set_straggler(const Straggler& straggler, Seconds now) {
   } else {
     s.told.push_back(told);
   }
+  s.declare(told);
   s.effects.save = true;
   s.deploy_choice(now, "pipeline " + std::to_string(told.pipeline) + " is told to be " +
                            shortest(told.factor) + " times slower");
@@ -215,9 +212,8 @@ Status Job::clear_straggler(int pipeline, Seconds now) {
     return Error::of(ErrorCode::kNotFound, "the job has no pipeline " + std::to_string(pipeline));
   }
   const auto same = [&](const Straggler& one) { return one.pipeline == pipeline; };
-  const std::size_t count = std::erase_if(s.told, same) + std::erase_if(s.detected, same);
-  if (count == 0) return ok_status();
-  s.detector.reset();
+  if (std::erase_if(s.told, same) == 0 && s.watched(pipeline) == nullptr) return ok_status();
+  s.withdraw(pipeline);
   s.effects.save = true;
   s.deploy_choice(now, "pipeline " + std::to_string(pipeline) + " is told to be healthy");
   return ok_status();
@@ -230,14 +226,14 @@ Status Job::set_wish(const Wish& wish, Seconds now) {
     return Error::invalid("a wish needs a number from 0");
   }
   if (s.plans) {
-    Status possible =
-        check_wish(*s.plans, wish, s.overhead.value_or(Seconds{0}), s.spec.shape.data);
+    Status possible = check_wish(*s.plans, wish, s.overhead(), s.spec.shape.data);
     if (!possible) return possible;
   }
   if (wish == s.wish && !s.rolled_back) return ok_status();
   s.wish = wish;
   if (s.phase == JobPhase::kRunning) s.rolled_back = false;
   s.rollbacks = 0;
+  s.guard.reset();
   s.effects.save = true;
   s.deploy_choice(now, "the user wishes something else");
   return ok_status();
@@ -247,7 +243,11 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
                         bool better_follow) {
   State& s = *state_;
   s.newest_event = now;
-  if (ticket != s.ticket || !s.plans_due) return;
+  if (const auto own = std::ranges::find(s.watched_pipelines, ticket, &WatchedPipeline::own_ticket);
+      ticket != 0 && own != s.watched_pipelines.end()) {
+    return s.take_own_plans(*own, std::move(plans), now);
+  }
+  if (ticket != s.plans_ticket || !s.plans_due) return;
   const bool first = s.phase == JobPhase::kCharacterizing;
   if (!first && better_follow) return;  // as good as what was there before a restart
   s.effects.save = true;
@@ -267,6 +267,8 @@ void Job::tick(Seconds now) {
   s.newest_event = now;
   s.forget_gatherings(now);
   const auto over = [&](const Straggler& one) { return one.until && *one.until <= now; };
+  for (const Straggler& one : s.told)
+    if (over(one)) s.withdraw(one.pipeline);
   if (std::erase_if(s.told, over) > 0) {
     s.effects.save = true;
     s.deploy_choice(now, "a straggler's time is over");
@@ -294,11 +296,12 @@ void Job::tick(Seconds now) {
   s.tell(Notice::Level::kWarning, now,
          "no reports for " + std::to_string(static_cast<int>(patience.value)) + " s from " +
              list_of(silent, silent.size()));
-  // Nobody can tell whether a straggler that was detected is still one.
-  if (s.detected.empty()) return;
-  s.detected.clear();
+  // Whether a straggler that was detected still is one cannot be told.
+  const std::size_t undeclared = std::erase_if(
+      s.watched_pipelines, [](const WatchedPipeline& one) { return one.declared == 1; });
+  if (undeclared == 0) return;
   s.detector.reset();
-  s.deploy_choice(now, "reports are missing, so nobody waits for detected stragglers");
+  s.deploy_choice(now, "reports are missing, so no pipeline waits for detected stragglers");
 }
 
 JobEffects Job::take_effects() {
@@ -322,9 +325,10 @@ std::shared_ptr<const PlanTable> Job::shared_plans() const {
 }
 
 CharacterizeRequest Job::characterize_request() const {
-  return {.ticket = state_->ticket,
+  return {.ticket = state_->plans_ticket,
           .profile = state_->profile.value_or(Profile()),
-          .blocking_power = state_->blocking_power};
+          .blocking_power = state_->blocking_power,
+          .reserve = state_->reserve};
 }
 
 const JobSpec& Job::spec() const {
@@ -397,8 +401,9 @@ std::vector<PipelineState> Job::pipelines() const {
     return states;
   const Deployment& newest = s.deployments.back();
   for (PipelineState& state : states) {
+    state.planned = true;
     state.plan = newest.choice.plan_of[state.pipeline];
-    const TablePlan& plan = newest.plans->plans()[*state.plan];
+    const TablePlan& plan = newest.plan(state.pipeline);
     state.time = plan.time;
     state.energy = plan.energy;
   }
@@ -418,17 +423,23 @@ JobStatus Job::status() const {
   status.random = s.detector.random();
   status.rolled_back = s.rolled_back;
   status.iteration_time = s.iteration_time;
-  status.full_speed_time = s.full_time;
+  status.full_speed_time = s.baseline.time();
+  status.full_speed_energy = s.baseline.has_energy() ? s.baseline.energy() : Joules{0};
+  status.all_max_time = s.all_max_time();
+  if (const auto over = s.guard.mean(100)) status.time_over_allowed = over->ratio;
+  status.stalls = s.guard.stalls();
+  status.reserve = s.reserve;
   status.saved = s.saved;
   status.energy = s.reported_energy;
+  status.saved_error = {std::hypot(s.saved_bias, std::sqrt(s.saved_variance))};
   status.reports = s.reports;
   status.reports_unused = s.reports_unused;
   status.reports_refused = s.reports_refused;
   status.orders_late = s.orders_late;
   status.refused = s.refusals;
   status.slow_stages.assign(s.detector.stages().begin(), s.detector.stages().end());
+  status.slow_workers.assign(s.detector.workers().begin(), s.detector.workers().end());
   if (s.profiler) status.profiling = s.profiler->progress(s.lead_after(Seconds{0}));
-  for (const double energy : s.full_energy) status.full_speed_energy += Joules{energy};
   if (!s.deployments.empty() && s.deployments.back().purpose == StageOrders::Purpose::kPlan) {
     const Deployment& newest = s.deployments.back();
     status.predicted_time = s.predicted_time(newest);

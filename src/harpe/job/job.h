@@ -28,10 +28,17 @@
 /// Incarnations. Versions rise within one life of a job, which has a name of its own. Ranks learn
 /// it when they register, and take nothing and tell nothing of another life.
 ///
-/// Stragglers. A pipeline p that is f_p times slower than planned, told or detected, makes all
-/// others wait until T' = max(what is wished, max f_p x the fastest plan's time). Pipeline p then
-/// runs the plan of least energy for T' / f_p: the slowest straggler its fastest, healthy ones
-/// (f = 1) that for T' itself (Perseus, SOSP'24, section 4 and 5).
+/// The promise. The objective is kept against all-max of the machines as they are: what iterations
+/// would take without Harpe, which is measured before profiling and for some iterations now and
+/// then. Where iterations take longer than that allows, the job goes to all-max, says so, and finds
+/// out why.
+///
+/// Stragglers. A pipeline whose computations take longer than the profile says, at any stage, has
+/// costs of its own. It runs at all-max until they have been measured there, then the plan of least
+/// energy for them. Its least time T_p follows from the whole graph; all pipelines are through by
+/// T' = max(what is wished, max T_p), the healthy ones by the plan of least energy for that
+/// (Perseus, SOSP'24, sections 4 and 5). What is declared of a straggler beyond its computations is
+/// believed until some iterations at all-max show otherwise.
 ///
 /// Errors go to whoever caused them (`kInvalidInput`, `kConflict`, `kNotFound`) and leave the job
 /// as it was. Not thread-safe. Events of ranks are O(1) amortised (the last report of an iteration
@@ -64,12 +71,19 @@ enum class JobPhase : unsigned char {
 };
 const char* name_of(JobPhase phase);
 
-/// Work to be done elsewhere: `PlanTable::build` over `characterize` of these. Its result comes
-/// back as `Job::characterized` with the same ticket, quick plans first where that takes long.
+/// Work to be done elsewhere: `make_plans`. Its result comes back as `Job::characterized` with the
+/// same ticket, quick plans first where that takes long.
 struct CharacterizeRequest {
   std::uint64_t ticket = 0;
   Profile profile;
+  /// From which `TablePlan::compute_time` and `compute_energy` are counted, where it is another.
+  std::optional<Profile> compare_with = {};
   std::vector<Watts> blocking_power;  ///< one a stage
+  /// See `PlanTable::Options`; empty: as the specification of the job says.
+  std::vector<Seconds> times = {};
+  /// Slow clocks are planned with as if instructions took this share longer: plans that hold where
+  /// instructions are late now and then.
+  double reserve = 0;
 };
 
 /// Something that a person should know.
@@ -83,9 +97,10 @@ struct Notice {
 /// What has to be done outside after events.
 struct JobEffects {
   std::optional<CharacterizeRequest> characterize;
-  bool orders = false;  ///< there are new ones: ranks should be told
-  bool save = false;    ///< `snapshot` holds something that must not be lost
-  bool plans = false;   ///< `plans()` is new
+  std::optional<CharacterizeRequest> own_plans;  ///< for one straggler, beside `characterize`
+  bool orders = false;                           ///< there are new ones: ranks should be told
+  bool save = false;   ///< `snapshot` holds something that must not be lost
+  bool plans = false;  ///< `plans()` is new
   std::vector<Notice> notices;
 };
 
@@ -111,9 +126,10 @@ struct Refusal {
 /// What a pipeline runs by the newest orders.
 struct PipelineState {
   int pipeline = 0;
-  double factor = 1;                ///< of a straggler, told or detected
-  std::optional<std::size_t> plan;  ///< position in `PlanTable::plans`; none: no plan
-  Seconds time{};                   ///< of that plan, for a healthy pipeline
+  double factor = 1;  ///< of a straggler, told or detected
+  bool planned = false;
+  PlanRef plan;    ///< where it is planned
+  Seconds time{};  ///< of that plan
   Joules energy{};
 };
 
@@ -127,16 +143,24 @@ struct JobStatus {
   std::optional<ProfilingProgress> profiling;
   std::vector<Straggler> stragglers;
   std::vector<SlowStage> slow_stages;
+  std::vector<SlowWorker> slow_workers;
   std::optional<RandomLateness> random;
-  bool rolled_back = false;  ///< the plan was slower than promised: all-max until measured again
+  bool rolled_back = false;  ///< plans did not keep the promise: all-max for a while
+  double reserve = 0;        ///< of the plans, see `CharacterizeRequest`
   Seconds iteration_time{};  ///< running mean of the job's
   Seconds predicted_time{};  ///< of an iteration by the newest plan; 0: none
   /// Measured at full clocks, of one pipeline; 0: not yet.
   Seconds full_speed_time{};
   Joules full_speed_energy{};
+  Seconds
+      all_max_time{};  ///< of an iteration of the machines as they are, without Harpe; 0: unknown
+  /// Newest iterations by the plan, over what the objective allows them; 0: none yet.
+  double time_over_allowed = 0;
+  std::int64_t stalls = 0;  ///< iterations held up outside of computations
   /// Since planning, against the same iterations at full clocks, all pipelines.
   Joules saved{};
   Joules energy{};                  ///< reported by ranks since the job was registered
+  Joules saved_error{};             ///< half-width of its 95 % interval
   Seconds wait_until{};             ///< T' while straggling
   std::int64_t reports = 0;         ///< accepted
   std::int64_t reports_unused = 0;  ///< of those, repeated, late, or far from all others

@@ -16,9 +16,26 @@ namespace harpe {
 namespace {
 
 using Time = std::chrono::steady_clock;
+constexpr int kMicroBatches = 12;
 
 double microseconds(Time::time_point since) {
   return std::chrono::duration<double, std::micro>(Time::now() - since).count();
+}
+
+/// A third of the computations are forward.
+std::vector<InstructionTotals> as_predicted(const TablePlan& plan, int stage) {
+  const Seconds time = plan.compute_time[stage];
+  const Joules energy = plan.compute_energy[stage];
+  return {{.kind = InstructionKind::kForward,
+           .count = kMicroBatches,
+           .time = time / 3,
+           .energy = energy / 3,
+           .energy_error = {}},
+          {.kind = InstructionKind::kBackward,
+           .count = kMicroBatches,
+           .time = time * 2 / 3,
+           .energy = energy * 2 / 3,
+           .energy_error = {}}};
 }
 
 int run(int ranks) {
@@ -26,7 +43,7 @@ int run(int ranks) {
   constexpr Seconds kNow{1.8e9};
   JobSpec spec;
   spec.shape = {.data = std::max(2, ranks / kStages), .stages = kStages, .tensor = 1};
-  spec.schedule = *one_f_one_b({.stages = kStages, .micro_batches = 12});
+  spec.schedule = *one_f_one_b({.stages = kStages, .micro_batches = kMicroBatches});
   spec.profile = *synthesize({.stages = kStages});
   spec.blocking_power = Watts{80};
   Job job = *Job::create(spec, kNow);
@@ -52,9 +69,9 @@ int run(int ranks) {
     }
   const double registering = microseconds(start);
   const JobEffects effects = job.take_effects();
-  const auto frontier = characterize(one_f_one_b({.stages = kStages, .micro_batches = 12}),
-                                     effects.characterize->profile,
-                                     {.blocking_power = effects.characterize->blocking_power});
+  const auto frontier = characterize(
+      one_f_one_b({.stages = kStages, .micro_batches = kMicroBatches}),
+      effects.characterize->profile, {.blocking_power = effects.characterize->blocking_power});
   start = Time::now();
   job.characterized(effects.characterize->ticket,
                     PlanTable::build(*frontier, {.plans = 200, .plan = {.effort = Effort::kQuick}}),
@@ -64,18 +81,9 @@ int run(int ranks) {
   // Iterations of all ranks, as predicted.
   std::vector<double> reports;
   IterationReport report;
-  report.instructions = {{.kind = InstructionKind::kForward,
-                          .count = 12,
-                          .time = Seconds{0.6},
-                          .energy = Joules{100},
-                          .energy_error = {}},
-                         {.kind = InstructionKind::kBackward,
-                          .count = 12,
-                          .time = Seconds{1.2},
-                          .energy = Joules{200},
-                          .energy_error = {}}};
-  report.time = Seconds{2};
-  report.energy = Joules{350};
+  const TablePlan& plan = job.plans()->plans()[job.pipelines()[0].plan.plan];
+  report.time = plan.time;
+  report.energy = plan.energy / kStages;
   for (std::int64_t iteration = 0; iteration < 20; ++iteration) {
     report.iteration = iteration;
     report.version = job.version();
@@ -84,6 +92,7 @@ int run(int ranks) {
       for (int stage = 0; stage < kStages; ++stage) {
         report.place = {data, stage, 0};
         report.session = std::to_string(data * kStages + stage);
+        report.instructions = as_predicted(plan, stage);
         if (!job.report(report, kNow)) return EXIT_FAILURE;
       }
     reports.push_back(microseconds(start) / spec.shape.ranks());
@@ -95,7 +104,7 @@ int run(int ranks) {
     start = Time::now();
     if (!job.set_straggler({.pipeline = i % 10, .factor = factor}, kNow)) return EXIT_FAILURE;
     decisions.push_back(microseconds(start));
-    if (job.pipelines()[i % 10].plan != 0U) return EXIT_FAILURE;
+    if (job.pipelines()[i % 10].plan.from != PlanRef::From::kAllMax) return EXIT_FAILURE;
   }
   std::ranges::sort(decisions);
   std::ranges::sort(reports);

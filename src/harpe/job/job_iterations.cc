@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -11,21 +12,15 @@
 namespace harpe {
 namespace {
 
-constexpr double kForgetting = 0.2;            // of running means over iterations
-constexpr double kFactorChange = 0.02;         // of a detected straggler that is worth a new plan
-constexpr double kLeastFactor = 1.005;         // below, slack takes it up
-constexpr Seconds kNoEnergyPatience{30};       // short instructions take a while to tell apart
-constexpr int kOverheadIterations = 5;         // by which a time outside the pipeline is known
-constexpr std::int64_t kCalmIterations = 100;  // between measuring again what has moved
-constexpr int kMostRollbacks = 3;
-constexpr int kDoubtIterations = 10;    // in a row, until the user hears of it
-constexpr double kLeastDoubted = 1.05;  // factor; less is within noise
-constexpr double kDoubted = 0.5;        // share of a told slowdown that is to be seen, at least
+constexpr std::size_t kNewestTimes = 5;   // whose median is the time of an iteration
+constexpr int kFewestToCompare = 3;       // pipelines whose middle says what is usual
+constexpr float kLate = 1.01F;            // over its factor, in a single iteration
+constexpr std::size_t kMostLate = 4;      // pipelines that are looked at: each takes a pass
+constexpr Seconds kNoEnergyPatience{30};  // short instructions take a while to tell apart
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-void blend(double& mean, double value) {
-  mean = mean == 0 ? value : mean + kForgetting * (value - mean);
-}
+constexpr Seconds kSavingsStored{60};  // between snapshots for the savings alone
+/// Of what a straggler's energy at all-max is above a healthy pipeline's: that is predicted.
+constexpr double kPredictedError = 0.05;
 
 Seconds longest(const FinishedIteration& iteration) {
   Seconds time{0};
@@ -33,21 +28,12 @@ Seconds longest(const FinishedIteration& iteration) {
   return time;
 }
 
-/// Whether every rank has reported, all by the same orders and none held back.
+/// Whether every rank has reported, all by the same orders.
 bool whole(const FinishedIteration& iteration, const JobShape& shape) {
   return std::ranges::all_of(iteration.groups, [&](const GroupIteration& group) {
-    return group.ranks == shape.tensor && group.same_version && !group.throttled &&
+    return group.ranks == shape.tensor && group.same_version && group.version != 0 &&
            group.version == iteration.groups.front().version;
   });
-}
-
-std::string rounded(double factor) {
-  return shortest(std::round(factor * 100) / 100);
-}
-
-/// By how much a ratio is above 1.
-std::string percent(double ratio) {
-  return shortest(std::round((ratio - 1) * 1000) / 10) + " %";
 }
 
 }  // namespace
@@ -55,30 +41,36 @@ std::string percent(double ratio) {
 void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
   const Seconds time = longest(iteration);
   if (time <= Seconds{0}) return;
-  blend(iteration_time.value, time.value);
-  note_full_speed(iteration, time);
+  newest_times.push_back(time.value);
+  if (newest_times.size() > kNewestTimes) newest_times.pop_front();
+  iteration_time = {quantile(std::vector(newest_times.begin(), newest_times.end()), 0.5)};
+  if (warm_from < 0) warm_from = iteration.iteration + spec.profiling.warm_up;
+
+  for (std::size_t group = 0; group < held.size(); ++group) {
+    const std::uint8_t now_held = iteration.groups[group].throttled ? 1 : 0;
+    held[group] = static_cast<std::uint8_t>(held[group] << 1 | now_held);
+  }
   relative_times(iteration);
   detector.add(iteration.iteration, relative);
-  watch_stragglers(now);
-  if (phase == JobPhase::kProfiling) profile_iteration(iteration, now);
-  if (phase == JobPhase::kRunning || phase == JobPhase::kStraggling)
-    plan_iteration(iteration, time, now);
-}
-
-void Job::State::note_full_speed(const FinishedIteration& iteration, Seconds time) {
-  const Deployment* deployment = with_version(iteration.groups.front().version);
-  if (deployment == nullptr || deployment->purpose == StageOrders::Purpose::kPlan ||
-      iteration.iteration <= deployment->from || !whole(iteration, spec.shape) ||
-      deployment->stage_clocks != highest_clocks() || !told.empty() || !detected.empty()) {
-    return;
-  }
-  full_time = {full_times.add(time.value)};
-  for (int stage = 0; stage < spec.shape.stages; ++stage) {
-    double sum = 0;
-    for (int pipeline_number = 0; pipeline_number < spec.shape.data; ++pipeline_number)
-      sum += iteration.groups[spec.shape.group(pipeline_number, stage)].energy.value;
-    if (std::isfinite(sum)) blend(full_energy[stage], sum / spec.shape.data);
-  }
+  find_late();
+  // Clocks change within the first iteration of new orders.
+  const Deployment* by =
+      whole(iteration, spec.shape) ? with_version(iteration.groups.front().version) : nullptr;
+  const bool counts =
+      by != nullptr && iteration.iteration > by->from && iteration.iteration >= warm_from;
+  const bool by_plan = counts && by->purpose == StageOrders::Purpose::kPlan;
+  const bool at_all_max = counts && !by_plan && by->stage_clocks == highest_clocks();
+  if (by_plan || at_all_max) note_energies(iteration, *by);
+  if (at_all_max) note_all_max(iteration, time);
+  if (phase == JobPhase::kProfiling) return profile_iteration(iteration, now);
+  if (phase != JobPhase::kRunning && phase != JobPhase::kStraggling) return;
+  if (rolled_back) return retry_when_due(now);
+  if (!plans) return;
+  settle(iteration);
+  if (by_plan) plan_iteration(iteration, *by, time, now);
+  if (probe) probe_iteration(iteration, at_all_max ? time : Seconds{0}, now);
+  review(now);
+  probe_when_due(now);
 }
 
 double Job::State::compute_time(const FinishedIteration& iteration, int pipeline_number,
@@ -92,33 +84,116 @@ double Job::State::compute_time(const FinishedIteration& iteration, int pipeline
   return time;
 }
 
-/// Compute times over what the plan of each pipeline predicts; where there is no plan, over the
-/// middle of the stage.
+/// Of all shards.
+double Job::State::compute_energy(const FinishedIteration& iteration, int pipeline_number,
+                                  int stage) const {
+  const std::vector<WorkItem>& items = work.stage(stage);
+  double energy = 0;
+  for (std::size_t k = 0; k < items.size(); ++k) {
+    const std::size_t at = iteration.item(pipeline_number, work.first(stage) + k);
+    energy += double{iteration.item_energy[at]} * items[k].count;
+  }
+  return energy;
+}
+
+/// What the profile predicts of a group's computations by these orders; NaN where it says nothing.
+double Job::State::predicted_compute(const Deployment& by, int pipeline_number, int stage) const {
+  if (!times || by.version < judged_from) return kUnknown;
+  if (by.purpose == StageOrders::Purpose::kPlan)
+    return by.plan(pipeline_number).compute_time[stage].value;
+  return by.stage_clocks[stage] == highest_known[stage] ? fastest_time[stage].value : kUnknown;
+}
+
+/// Compute times over what the profile predicts; while there is none, over the middle of the stage.
 void Job::State::relative_times(const FinishedIteration& iteration) {
-  std::vector<double> times;
+  std::vector<double> known;
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
-    times.clear();
-    for (int p = 0; p < spec.shape.data; ++p) {
+    known.clear();
+    for (int p = 0; p < spec.shape.data && spec.shape.data >= kFewestToCompare; ++p) {
       const double time = compute_time(iteration, p, stage);
-      if (std::isfinite(time)) times.push_back(time);
+      if (std::isfinite(time)) known.push_back(time);
     }
-    const double middle = times.empty() ? kUnknown : quantile(times, 0.5);
+    const double middle = known.empty() ? kUnknown : quantile(known, 0.5);
     for (int p = 0; p < spec.shape.data; ++p) {
       const std::size_t number = spec.shape.group(p, stage);
       const Deployment* by = with_version(iteration.groups[number].version);
-      double predicted = middle;
-      if (by != nullptr && by->purpose == StageOrders::Purpose::kPlan)
-        predicted = by->plans->plans()[by->choice.plan_of[p]].compute_time[stage].value;
+      double predicted = kUnknown;
+      if (by != nullptr && iteration.iteration > by->from) {
+        predicted = by->purpose == StageOrders::Purpose::kProfile
+                        ? middle
+                        : predicted_compute(*by, p, stage);
+      }
       relative[number] = static_cast<float>(compute_time(iteration, p, stage) / predicted);
     }
   }
 }
 
+/// How long the iteration would have been at all-max, by what its computations took: those that
+/// were late once count as they were.
+void Job::State::find_late() {
+  late_at_all_max = Seconds{0};
+  if (!times) return;
+  std::vector<std::pair<float, int>> late;  // pipelines, by their latest stage
+  for (int p = 0; p < spec.shape.data; ++p) {
+    float most = 1;
+    for (int stage = 0; stage < spec.shape.stages; ++stage) {
+      const std::size_t group = spec.shape.group(p, stage);
+      const auto beyond = relative[group] / static_cast<float>(detector.factor(group));
+      if (std::isfinite(beyond)) most = std::max(most, beyond);
+    }
+    if (most > kLate) late.emplace_back(most, p);
+  }
+  const std::size_t most = std::min(late.size(), kMostLate);
+  std::ranges::partial_sort(late, late.begin() + static_cast<std::ptrdiff_t>(most), std::greater());
+  for (std::size_t i = 0; i < most; ++i) {
+    std::vector<double> factors;
+    for (int stage = 0; stage < spec.shape.stages; ++stage) {
+      const std::size_t group = spec.shape.group(late[i].second, stage);
+      factors.push_back(std::isfinite(relative[group]) ? relative[group] : detector.factor(group));
+    }
+    late_at_all_max = std::max(late_at_all_max, times->at_all_max(factors));
+  }
+}
+
+/// Energies of computations over what the profile predicts, in case it has to be rescaled.
+void Job::State::note_energies(const FinishedIteration& iteration, const Deployment& by) {
+  constexpr std::size_t kNewest = 3;
+  if (!times || by.version < judged_from) return;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    double used = 0, predicted = 0;
+    for (int p = 0; p < spec.shape.data; ++p) {
+      used += compute_energy(iteration, p, stage);
+      const Joules energy = by.purpose == StageOrders::Purpose::kPlan
+                                ? by.plan(p).compute_energy[stage]
+                                : fastest_energy[stage];
+      predicted += energy.value * spec.shape.tensor;
+    }
+    std::deque<double>& ratios = energy_ratios[stage];
+    if (std::isfinite(used / predicted)) ratios.push_back(used / predicted);
+    if (ratios.size() > kNewest) ratios.pop_front();
+  }
+}
+
+void Job::State::note_all_max(const FinishedIteration& iteration, Seconds time) {
+  // Those of a probe are compared with the others first, see `judge`.
+  if (!probe) baseline.add_time(time, explained_at_all_max());
+  if (!watched_pipelines.empty() || !detector.stages().empty()) return;
+  std::vector<double> energy(static_cast<std::size_t>(spec.shape.stages));
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    for (int p = 0; p < spec.shape.data; ++p)
+      energy[stage] += iteration.groups[spec.shape.group(p, stage)].energy.value / spec.shape.data;
+  }
+  baseline.add_energy(energy);
+}
+
 void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds now) {
   std::vector<bool> left_out(static_cast<std::size_t>(spec.shape.groups()));
-  for (const Straggler& straggler : all_stragglers())
+  const auto leave_out = [&](int pipeline_number) {
     for (int stage = 0; stage < spec.shape.stages; ++stage)
-      left_out[spec.shape.group(straggler.pipeline, stage)] = true;
+      left_out[spec.shape.group(pipeline_number, stage)] = true;
+  };
+  for (const Straggler& straggler : told) leave_out(straggler.pipeline);
+  for (const SlowWorker& worker : detector.workers()) leave_out(worker.pipeline);
   const Profiler::Next next = profiler->add(iteration, left_out, lead());
   if (next == Profiler::Next::kDone) return end_profiling(now);
   if (next == Profiler::Next::kChange) deploy_profile();
@@ -138,7 +213,7 @@ void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds n
 }
 
 Seconds Job::State::predicted_time(const Deployment& deployment) const {
-  return deployment.choice.wait_until + overhead.value_or(Seconds{0});
+  return deployment.choice.wait_until + overhead();
 }
 
 /// Joules of one stage of one pipeline, all shards, in an iteration of `time`.
@@ -147,176 +222,68 @@ double Job::State::predicted_energy(const TablePlan& plan, int stage, Seconds ti
   return (plan.compute_energy[stage] + waiting).value * spec.shape.tensor;
 }
 
-void Job::State::plan_iteration(const FinishedIteration& iteration, Seconds time, Seconds now) {
-  if (!whole(iteration, spec.shape)) return;
-  const Deployment* by = with_version(iteration.groups.front().version);
-  if (by == nullptr || by->purpose != StageOrders::Purpose::kPlan ||
-      by->version != deployments.back().version || iteration.iteration <= by->from) {
-    return;
-  }
-  account_savings(iteration, time);
-  if (!overhead) {
-    if (++plan_iterations < kOverheadIterations) return;
-    overhead = std::max(Seconds{0}, iteration_time - by->choice.wait_until);
-    return;
-  }
-  watch_drift(iteration, *by, time, now);
+/// What is measured of a stage at all-max beyond what the profile predicts of it, all shards.
+double Job::State::unexplained_energy(int stage) const {
+  const Joules waiting = blocking_power[stage] * (baseline.time() - fastest_time[stage]);
+  return baseline.energy(stage).value - (fastest_energy[stage] + waiting).value * spec.shape.tensor;
 }
 
-void Job::State::watch_drift(const FinishedIteration& iteration, const Deployment& deployment,
-                             Seconds time, Seconds now) {
-  std::vector<double> energy;
+/// Joules of a pipeline in an iteration at all-max that takes `time`.
+double Job::State::baseline_energy(std::span<const double> factors, Seconds time) const {
+  double sum = 0;
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
-    double measured_sum = 0, predicted = 0;
-    for (int p = 0; p < spec.shape.data; ++p) {
-      const TablePlan& plan = deployment.plans->plans()[deployment.choice.plan_of[p]];
-      measured_sum += iteration.groups[spec.shape.group(p, stage)].energy.value;
-      predicted += predicted_energy(plan, stage, time);
-    }
-    // What the model leaves out of an iteration, it leaves out at full clocks too.
-    if (full_energy[stage] > 0 && full_time > Seconds{0}) {
-      predicted += (full_energy[stage] - predicted_energy(plans->all_max(), stage, full_time)) *
-                   spec.shape.data;
-    }
-    energy.push_back(measured_sum / predicted);
+    const double factor = factors.empty() ? 1 : factors[stage];
+    const Joules waiting = blocking_power[stage] * (time - fastest_time[stage] * factor);
+    sum += (fastest_energy[stage] * factor + waiting).value * spec.shape.tensor +
+           unexplained_energy(stage);
   }
-  drift.add(time / predicted_time(deployment), energy);
-  doubt_told(now);
-  if (!told.empty() || !detected.empty()) return;
-
-  std::vector<int> moved = drift.moved();
-  for (const SlowStage& slow : detector.stages())
-    if (std::ranges::find(moved, slow.stage) == moved.end()) moved.push_back(slow.stage);
-  std::ranges::sort(moved);
-  if (const std::optional<double> slower = drift.slower()) {
-    rolled_back = true;
-    if (++rollbacks > kMostRollbacks) {
-      tell(Notice::Level::kWarning, now,
-           "iterations are " + percent(*slower) +
-               " longer than planned, again and again: training stays at full clocks until the "
-               "wish is set anew");
-      drift.reset();
-      return deploy_full_speed();
-    }
-    tell(Notice::Level::kWarning, now,
-         "iterations are " + percent(*slower) +
-             " longer than planned: back to full clocks, to measure again");
-    return start_profiling(moved, now, "the plan was slower than promised");
-  }
-  const std::int64_t calm = kCalmIterations << std::min(rollbacks, kMostRollbacks);
-  if (moved.empty() || iteration.iteration - last_profiling < calm) return;
-  ++rollbacks;
-  start_profiling(moved, now, "time or energy have moved");
+  return sum;
 }
 
-/// What is told is believed: its cause may lie outside of computations, and healthy pipelines hide
-/// it in the time of iterations, because they wait as told. But a person may err.
-void Job::State::doubt_told(Seconds now) {
-  std::erase_if(doubts, [&](const Doubt& doubt) {
-    return std::ranges::find(told, doubt.told) == told.end();
-  });
-  for (const Straggler& one : told) {
-    auto doubt = std::ranges::find(doubts, one, &Doubt::told);
-    if (doubt == doubts.end()) doubt = doubts.insert(doubts.end(), {.told = one});
-    if (doubt->said || one.factor < kLeastDoubted) continue;
-    // Computations make no pipeline slower than they make its slowest stage.
-    double slowest = 0;
-    bool known = true;
-    for (int stage = 0; stage < spec.shape.stages; ++stage) {
-      const double factor = relative[spec.shape.group(one.pipeline, stage)];
-      known = known && std::isfinite(factor);
-      slowest = std::max(slowest, factor);
-    }
-    const bool against = known && slowest < 1 + kDoubted * (one.factor - 1);
-    doubt->iterations = against ? doubt->iterations + 1 : 0;
-    if (doubt->iterations < kDoubtIterations) continue;
-    doubt->said = true;
-    tell(Notice::Level::kWarning, now,
-         "pipeline " + std::to_string(one.pipeline) + " is told to be " + shortest(one.factor) +
-             " times slower, but its computations take " + rounded(slowest) +
-             " times what is planned: unless something else delays it, all wait for nobody");
+/// Against the same iteration at all-max, in which healthy pipelines wait for stragglers too.
+void Job::State::account_savings(const FinishedIteration& iteration, Seconds now) {
+  const Seconds time = all_max_time();
+  if (!baseline.has_energy() || time <= Seconds{0}) return;
+  const double healthy = baseline_energy({}, time);
+  double base = healthy * spec.shape.data, predicted = 0;
+  for (const WatchedPipeline& one : watched_pipelines) {
+    const double more = baseline_energy(one.slow.factors, time) - healthy;
+    base += more;
+    predicted += std::abs(more);
   }
-  if (told.empty() || !detected.empty() || told == told_too_little) return;
-  if (const std::optional<double> slower = drift.slower()) {
-    told_too_little = told;
-    tell(
-        Notice::Level::kWarning, now,
-        "iterations are " + percent(*slower) +
-            " longer than the stragglers that were told explain: a factor is too low, or something "
-            "else is slow");
+  double used = 0, variance = 0;
+  for (const GroupIteration& group : iteration.groups) {
+    used += group.energy.value;
+    variance += group.energy_error.value * group.energy_error.value;
   }
-}
-
-void Job::State::watch_stragglers(Seconds now) {
-  std::vector<Straggler> found;
-  for (const SlowWorker& worker : detector.workers()) {
-    if (std::ranges::find(told, worker.pipeline, &Straggler::pipeline) != told.end()) continue;
-    const auto known = std::ranges::find_if(slow_workers, [&](const JudgedWorker& judged) {
-      return judged.worker.pipeline == worker.pipeline && judged.worker.stage == worker.stage &&
-             std::abs(judged.worker.factor / worker.factor - 1) <= kFactorChange &&
-             judged.plans == plans;
-    });
-    double factor = 1;
-    if (known != slow_workers.end()) {
-      factor = known->factor;
-    } else {
-      std::erase_if(slow_workers, [&](const JudgedWorker& judged) {
-        return judged.worker.pipeline == worker.pipeline && judged.worker.stage == worker.stage;
-      });
-      factor = pipeline_factor(worker.stage, worker.factor);
-      slow_workers.push_back({.worker = worker, .factor = factor, .plans = plans});
-    }
-    if (factor < kLeastFactor) continue;
-    const auto same = std::ranges::find(found, worker.pipeline, &Straggler::pipeline);
-    if (same == found.end()) {
-      found.push_back(
-          {.pipeline = worker.pipeline, .factor = factor, .until = {}, .detected = true});
-    } else {
-      same->factor = std::max(same->factor, factor);
-    }
-  }
-  if (detector.workers().empty()) slow_workers.clear();
-  const auto by_pipeline = [](const Straggler& s) { return s.pipeline; };
-  std::ranges::sort(found, {}, by_pipeline);
-  if (found == detected) return;
-  std::string why = "a straggler has healed";
-  if (!found.empty()) {
-    const Straggler worst = *std::ranges::max_element(found, {}, &Straggler::factor);
-    why = "pipeline " + std::to_string(worst.pipeline) + " is " + rounded(worst.factor) +
-          " times slower";
-    for (const SlowWorker& worker : detector.workers())
-      if (worker.pipeline == worst.pipeline)
-        why += ", by its stage " + std::to_string(worker.stage) + " since iteration " +
-               std::to_string(worker.since);
-  }
-  detected = std::move(found);
+  if (!std::isfinite(base - used)) return;
+  saved += Joules{base - used};
+  saved_bias += baseline.energy_error().value * spec.shape.data + kPredictedError * predicted;
+  saved_variance += variance;
+  if (now - saved_stored < kSavingsStored) return;
+  saved_stored = now;
   effects.save = true;
-  deploy_choice(now, why);
 }
 
-/// Against an iteration at full clocks, in which healthy pipelines wait for stragglers too.
-void Job::State::account_savings(const FinishedIteration& iteration, Seconds time) {
-  double full = 0;
-  for (const double energy : full_energy) {
-    if (energy <= 0) return;
-    full += energy;
+/// Energies of stages that are not what they were, while times are: plans of least energy would be
+/// others.
+void Job::State::watch_energy(const FinishedIteration& iteration, const Deployment& deployment,
+                              Seconds time) {
+  if (!watched_pipelines.empty() || !baseline.has_energy()) return;
+  std::vector<double> ratios, computed;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    double used = 0, predicted = 0, in_computations = 0, by_profile = 0;
+    for (int p = 0; p < spec.shape.data; ++p) {
+      const TablePlan& plan = deployment.plan(p);
+      used += iteration.groups[spec.shape.group(p, stage)].energy.value;
+      predicted += predicted_energy(plan, stage, time) + unexplained_energy(stage);
+      in_computations += compute_energy(iteration, p, stage);
+      by_profile += plan.compute_energy[stage].value * spec.shape.tensor;
+    }
+    ratios.push_back(used / predicted);
+    computed.push_back(in_computations / by_profile);
   }
-  double slowest = 1;
-  std::vector<double> factors(static_cast<std::size_t>(spec.shape.data), 1.0);
-  for (const Straggler& straggler : all_stragglers()) {
-    factors[straggler.pipeline] = straggler.factor;
-    slowest = std::max(slowest, straggler.factor);
-  }
-  // A straggler is never waited for longer than the iteration took.
-  slowest = std::min(slowest, std::max(1.0, time / full_time));
-  double saving = 0;
-  for (int p = 0; p < spec.shape.data; ++p) {
-    const double factor = std::min(factors[p], slowest);
-    saving += factor * full + (plans->waiting_power() * full_time).value * (slowest - factor);
-    for (int stage = 0; stage < spec.shape.stages; ++stage)
-      saving -= iteration.groups[spec.shape.group(p, stage)].energy.value;
-  }
-  if (std::isfinite(saving)) saved += Joules{saving};
+  drift.add(ratios, computed);
 }
 
 }  // namespace harpe

@@ -19,21 +19,36 @@ std::string rounded(Seconds time) {
 /// Whether all ranks do the same by both.
 bool same_orders(const Deployment& one, const Deployment& other) {
   if (one.purpose != other.purpose) return false;
-  if (one.plans == other.plans) return one.choice == other.choice;
   if (one.choice.plan_of.size() != other.choice.plan_of.size()) return false;
   // Most pipelines run the same plan.
-  std::optional<std::pair<std::uint32_t, std::uint32_t>> known;
-  for (std::size_t p = 0; p < one.choice.plan_of.size(); ++p) {
-    const std::pair plan(one.choice.plan_of[p], other.choice.plan_of[p]);
-    if (plan == known) continue;
-    if (one.plans->plans()[plan.first].clocks != other.plans->plans()[plan.second].clocks)
-      return false;
+  std::optional<std::pair<const TablePlan*, const TablePlan*>> known;
+  for (int p = 0; p < static_cast<int>(one.choice.plan_of.size()); ++p) {
+    const std::pair plan(&one.plan(p), &other.plan(p));
+    if (plan == known || plan.first == plan.second) continue;
+    if (plan.first->clocks != plan.second->clocks) return false;
     known = plan;
   }
   return true;
 }
 
+constexpr Seconds kLongestDelivery{10};
+constexpr std::int64_t kLongestAhead = 3200;  // iterations, of what is to be done at some later one
+constexpr std::int64_t kOnTime = 200;         // iterations after which less time is given
+
 }  // namespace
+
+const TablePlan& Deployment::plan(int pipeline) const {
+  const PlanRef& chosen = choice.plan_of[static_cast<std::size_t>(pipeline)];
+  switch (chosen.from) {
+    case PlanRef::From::kOwn:
+      return own.at(pipeline)->plans()[chosen.plan];
+    case PlanRef::From::kAllMax:
+      return plans->all_max();
+    case PlanRef::From::kShared:
+      break;
+  }
+  return plans->plans()[chosen.plan];
+}
 
 /// Iterations from the newest reported one to the first that can run by new orders on all ranks:
 /// the one after it is under way, and a later one must begin no sooner than orders arrive.
@@ -53,9 +68,9 @@ std::int64_t Job::State::next_from() const {
   return collector.newest() < 0 ? 0 : collector.newest() + lead();
 }
 
-void Job::State::deploy(Deployment deployment) {
+void Job::State::deploy(Deployment deployment, std::int64_t from) {
   deployment.version = ++version;
-  deployment.from = next_from();
+  deployment.from = from;
   // Those that now never come into force, and those that no rank runs by any more.
   std::erase_if(deployments, [&](const Deployment& d) { return d.from >= deployment.from; });
   while (deployments.size() > 1 && deployments[1].from <= collector.newest() - 1)
@@ -63,7 +78,35 @@ void Job::State::deploy(Deployment deployment) {
   while (deployments.size() > static_cast<std::size_t>(kMostPending)) deployments.pop_front();
   deployments.push_back(std::move(deployment));
   if (profiler) profiler->begin(version, deployments.back().from);
+  for (WatchedPipeline& one : watched_pipelines) {
+    const Deployment& newest = deployments.back();
+    const bool at_all_max =
+        newest.purpose == StageOrders::Purpose::kPlan
+            ? newest.choice.plan_of[one.slow.pipeline].from == PlanRef::From::kAllMax
+            : newest.purpose == StageOrders::Purpose::kFullSpeed;
+    if (!at_all_max) {
+      one.all_max_from = -1;
+    } else if (one.all_max_from < 0) {
+      one.all_max_from = newest.from;
+    }
+  }
   effects.orders = effects.save = true;
+}
+
+/// Orders that come late to some rank get more time; when none has for long, less again.
+void Job::State::note_delivery(const IterationReport& report, const Deployment& due) {
+  if (due.from <= 0) return;
+  if (report.version < due.version) {
+    if (late_version >= due.version) return;
+    late_version = due.version;
+    ++orders_late;
+    on_time_since = report.iteration;
+    delivery = std::min(delivery * 1.5, kLongestDelivery);
+    return;
+  }
+  if (report.iteration - on_time_since < kOnTime) return;
+  on_time_since = report.iteration;
+  delivery = std::max(delivery / 1.5, kUsualDelivery);
 }
 
 void Job::State::deploy_full_speed() {
@@ -83,7 +126,12 @@ void Job::State::deploy_profile() {
 /// The ranks are at other iterations than thought: what holds is to hold from now on.
 void Job::State::deploy_again() {
   redeploy = false;
-  last_profiling = std::min(last_profiling, std::max(std::int64_t{0}, collector.newest()));
+  const std::int64_t newest_iteration = std::max(std::int64_t{0}, collector.newest());
+  for (std::int64_t* at : {&last_profiling, &profiling_began, &calm_since, &on_time_since})
+    *at = std::min(*at, newest_iteration);
+  for (std::int64_t* at : {&next_probe, &energy_from, &retry_at})
+    *at = std::min(*at, newest_iteration + kLongestAhead);
+  probe.reset();
   if (deployments.empty()) return;
   Deployment newest = deployments.back();
   deployments.clear();
@@ -92,7 +140,7 @@ void Job::State::deploy_again() {
 
 void Job::State::deploy_choice(Seconds now, const std::string& why) {
   if (!plans || phase == JobPhase::kRegistering || phase == JobPhase::kProfiling ||
-      phase == JobPhase::kCharacterizing || rolled_back) {
+      phase == JobPhase::kCharacterizing || rolled_back || stages_from) {
     return;
   }
   const std::vector<Straggler> stragglers = all_stragglers();
@@ -100,10 +148,13 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
   Deployment deployment;
   deployment.purpose = StageOrders::Purpose::kPlan;
   deployment.plans = plans;
-  deployment.choice =
-      choose_plans(*plans, wish, overhead.value_or(Seconds{0}), spec.shape.data, stragglers);
+  const std::vector<SlowPipeline> slow = slow_pipelines();
+  deployment.choice = choose_plans(*plans, wish, overhead(), spec.shape.data, slow);
+  for (const SlowPipeline& one : slow)
+    if (one.own != nullptr) deployment.own.emplace(one.pipeline, one.own);
   if (!deployments.empty() && same_orders(deployments.back(), deployment)) {
     deployments.back().plans = deployment.plans;
+    deployments.back().own = std::move(deployment.own);
     deployments.back().choice = std::move(deployment.choice);
     return;
   }
@@ -132,21 +183,11 @@ StageOrders Job::State::orders(const Deployment& deployment, int pipeline_number
                      .purpose = deployment.purpose,
                      .clocks = {}};
   if (deployment.purpose == StageOrders::Purpose::kPlan) {
-    const std::uint32_t plan = deployment.choice.plan_of[pipeline_number];
-    orders.clocks = deployment.plans->plans()[plan].clocks[stage];
+    orders.clocks = deployment.plan(pipeline_number).clocks[stage];
   } else {
     orders.clocks = {deployment.stage_clocks[stage]};
   }
   return orders;
-}
-
-/// What is told of a pipeline outweighs what was detected.
-std::vector<Straggler> Job::State::all_stragglers() const {
-  std::vector<Straggler> all = told;
-  for (const Straggler& one : detected)
-    if (std::ranges::find(told, one.pipeline, &Straggler::pipeline) == told.end())
-      all.push_back(one);
-  return all;
 }
 
 }  // namespace harpe

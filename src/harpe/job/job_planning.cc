@@ -32,6 +32,9 @@ Profile at_clocks(const Profile& profile, const RankBook& ranks) {
   return Profile(std::move(entries), profile.has_chunks());
 }
 
+constexpr std::int64_t kFirstProbe = 100;   // iterations after plans have come
+constexpr std::size_t kFewestAtAllMax = 3;  // iterations that say what the machines can do
+
 Megahertz highest(const std::vector<OperatingPoint>& points) {
   return std::ranges::max(points, {}, &OperatingPoint::clock).clock;
 }
@@ -57,12 +60,15 @@ void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
   profiler.emplace(spec.shape, work, clocks(), spec.profiling, spec.blocking_power,
                    std::move(known));
   phase = JobPhase::kProfiling;
-  plans_due = false;
-  full_time = {};
-  full_times = {};
-  std::ranges::fill(full_energy, 0.0);
+  profiling_began = std::max(std::int64_t{0}, collector.newest());
+  plans_due = rolled_back = false;
+  stages_from.reset();
+  unheld.clear();
+  std::erase_if(watched_pipelines, [](const auto& one) { return one.declared == 1; });
+  baseline.forget();
   detector.reset();
   drift.reset();
+  probe.reset();
   std::string text = "profiling ";
   text += stages.empty() ? "all stages" : "stage " + std::to_string(stages.front());
   if (stages.size() > 1) text += " and " + std::to_string(stages.size() - 1) + " more";
@@ -86,21 +92,31 @@ void Job::State::end_profiling(Seconds now) {
        "profiling is done; it made training " + shortest(std::round(slowdown * 1000) / 10) +
            " % longer");
   measured = profiler->measured();
+  highest_measured = highest_clocks();
   last_profiling = std::max(std::int64_t{0}, collector.newest());
   request_plans(profiler->profile(), profiler->blocking_power(), now);
 }
 
-/// Stages with so few of the profile's clocks that nothing good can be planned from them: what is
-/// left must be as fast as the GPUs, if more was measured; of a profile that was given, anything.
+/// Measuring again takes at most a twentieth of the iterations, beside what changed clocks ask for.
+bool Job::State::may_profile() const {
+  constexpr std::int64_t kShare = 20;
+  return collector.newest() - last_profiling >= kShare * (last_profiling - profiling_began);
+}
+
+/// Stages of which no good plan can be made: too few of the profile's clocks are left, or the GPUs
+/// have higher ones. Of what was measured the fastest must be as fast as the GPUs.
 std::vector<int> Job::State::stages_to_measure(const Profile& known) const {
   std::vector<int> stages;
   for (const InstructionProfile& entry : known.entries()) {
-    if (!stages.empty() && stages.back() == entry.stage) continue;
+    if (is_fixed_time(entry.kind) || (!stages.empty() && stages.back() == entry.stage)) continue;
     const std::vector<OperatingPoint> left = points_left(entry, ranks);
+    const Megahertz fastest = ranks.clocks(entry.stage).front();
     const bool is_measured = !measured.empty() && !measured[entry.stage].empty();
-    if (left.empty() ||
-        (is_measured &&
-         highest(left) < std::min(highest(entry.points), ranks.clocks(entry.stage).front()))) {
+    // What GPUs are held back from was tried in vain.
+    const Megahertz tried = is_measured && !highest_measured.empty() ? highest_measured[entry.stage]
+                                                                     : highest(entry.points);
+    if (left.empty() || fastest > std::max(tried, highest(entry.points)) ||
+        (is_measured && highest(left) < std::min(highest(entry.points), fastest))) {
       stages.push_back(entry.stage);
     }
   }
@@ -116,11 +132,9 @@ bool Job::State::loses_clocks() const {
 
 void Job::State::plan_anew(Seconds now) {
   tell(Notice::Level::kWarning, now,
-       "GPUs do not have all clocks of the plans there were, so others are made");
+       "GPUs have other clocks than the plans there were, so others are made");
   plans.reset();
-  full_time = {};
-  full_times = {};
-  std::ranges::fill(full_energy, 0.0);
+  baseline.forget();
   request_plans(*profile, blocking_power, now);
 }
 
@@ -143,6 +157,31 @@ void Job::State::fit_to_clocks(Seconds now) {
   }
 }
 
+/// Makes a profile the one that iterations are compared with.
+void Job::State::take_profile(Profile from, std::vector<Watts> waiting) {
+  profile = std::move(from);
+  blocking_power = std::move(waiting);
+  times.emplace(pipeline, *profile);
+  usual_time = times->at_all_max();
+  const auto stages = static_cast<std::size_t>(spec.shape.stages);
+  highest_known.assign(stages, Megahertz{0});
+  fastest_time.assign(stages, Seconds{0});
+  fastest_energy.assign(stages, Joules{0});
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    for (const WorkItem& item : work.stage(stage)) {
+      const auto points = profile->points(stage, item.chunk, item.kind);
+      if (points.empty()) continue;
+      highest_known[stage] = std::max(highest_known[stage], points.back().clock);
+      fastest_time[stage] += points.back().time * item.count;
+      fastest_energy[stage] += points.back().energy * item.count;
+    }
+  }
+  for (auto& ratios : energy_ratios) ratios.clear();
+  for (WatchedPipeline& one : watched_pipelines) one.own_ticket = 0;
+  // What ran by plans from another profile is not compared with this one.
+  judged_from = version + 1;
+}
+
 void Job::State::request_plans(const Profile& from, std::vector<Watts> waiting, Seconds now) {
   if (const std::vector<int> stages = stages_to_measure(from); !stages.empty()) {
     return start_profiling(measured.empty() ? std::vector<int>() : stages, now,
@@ -150,17 +189,19 @@ void Job::State::request_plans(const Profile& from, std::vector<Watts> waiting, 
                                " do not have the clocks that are known of it");
   }
   phase = JobPhase::kCharacterizing;
-  profile = at_clocks(from, ranks);
-  blocking_power = std::move(waiting);
+  take_profile(at_clocks(from, ranks), std::move(waiting));
   profiler.reset();
+  probe.reset();
+  stages_from.reset();
   ask_for_plans();
   deploy_full_speed();
 }
 
 void Job::State::ask_for_plans() {
   plans_due = true;
+  plans_ticket = ++ticket;
   effects.characterize = CharacterizeRequest{
-      .ticket = ++ticket, .profile = *profile, .blocking_power = blocking_power};
+      .ticket = ticket, .profile = *profile, .blocking_power = blocking_power, .reserve = reserve};
 }
 
 void Job::State::request_given_profile(Seconds now) {
@@ -194,16 +235,25 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
   }
   plans = std::make_shared<const PlanTable>(std::move(table));
   effects.plans = effects.save = true;
-  overhead.reset();
-  plan_iterations = 0;
-  if (full_time > Seconds{0}) overhead = std::max(Seconds{0}, full_time - plans->all_max().time);
+  baseline.explain(usual_time);
   rolled_back = false;
-  detector.reset();
-  if (Status possible = check_wish(*plans, wish, overhead.value_or(Seconds{0}), spec.shape.data);
-      !possible) {
+  const std::int64_t newest = std::max(std::int64_t{0}, collector.newest());
+  probe_pause = 0;
+  next_probe = newest + kFirstProbe;
+  calm_since = newest;
+  for (const Straggler& one : told) watch(one.pipeline).declared = one.factor;
+  for (WatchedPipeline& one : watched_pipelines) {
+    one.own_failed = false;
+    one.slow.own.reset();
+    one.slow.settled = false;
+    one.slow.fastest = {};
+    measure(one);
+  }
+  if (Status possible = check_wish(*plans, wish, overhead(), spec.shape.data); !possible) {
     tell(Notice::Level::kWarning, now, possible.error().text() + ": the nearest plan is used");
   }
   deploy_choice(now, std::to_string(plans->plans().size()) + " plans are ready");
+  if (baseline.iterations() < kFewestAtAllMax) begin_probe(false, now, {});
 }
 
 /// Another table of the same profile, nowhere worse than the one there is.
@@ -212,32 +262,6 @@ void Job::State::improve_plans(PlanTable table, Seconds now) {
   plans = std::make_shared<const PlanTable>(std::move(table));
   effects.plans = effects.save = true;
   deploy_choice(now, "better plans are ready");
-}
-
-/// How much longer a pipeline's iteration takes when one of its stages is `factor` times slower:
-/// at its fastest plan, from the dependencies of its instructions.
-double Job::State::pipeline_factor(int stage, double factor) const {
-  if (!plans || !profile) return factor;
-  const TablePlan& fastest = plans->plans().front();
-  std::vector<Seconds> durations;
-  for (const PipelineNode& node : pipeline.nodes()) {
-    if (node.stage < 0) {
-      durations.push_back(node.transfer_time);
-      continue;
-    }
-    const Megahertz clock = fastest.clocks[node.stage][node.position];
-    const auto points = profile->points(node.stage, node.chunk, node.instruction.kind);
-    const auto point = std::ranges::find(points, clock, &OperatingPoint::clock);
-    if (point == points.end()) return factor;
-    durations.push_back(point->time);
-  }
-  const Seconds healthy = pipeline.earliest(durations).makespan;
-  for (std::size_t i = 0; i < durations.size(); ++i) {
-    const PipelineNode& node = pipeline.nodes()[i];
-    if (node.stage == stage && !is_fixed_time(node.instruction.kind))
-      durations[i] = durations[i] * factor;
-  }
-  return pipeline.earliest(durations).makespan / healthy;
 }
 
 }  // namespace harpe

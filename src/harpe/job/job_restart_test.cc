@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 
@@ -10,20 +12,19 @@
 namespace harpe {
 namespace {
 
-/// The server is killed and starts again: what is left is what was stored.
 void restart_server(Played& played) {
-  std::optional<PlanTable> plans;
-  if (played.job.plans() != nullptr) {
-    auto read = PlanTable::parse(played.job.plans()->stored_text(), "plans");
-    ASSERT_TRUE(read.ok()) << read.error().text();
-    plans = std::move(*read);
+  const Status restarted = played.restart_server();
+  ASSERT_TRUE(restarted.ok()) << restarted.error().text();
+}
+
+TEST(Job, ReadsSnapshotsWithoutABaseline) {
+  for (const char* name : {"registering", "profiling", "running"}) {
+    std::ifstream file(
+        std::string(HARPE_SOURCE_DIR "/src/harpe/job/fuzz_corpus/job_snapshot_fuzz/") + name);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const Result<Job> job = Job::read({.state = text}, std::nullopt, Seconds{1.8e9});
+    EXPECT_TRUE(job.ok()) << name << ": " << (job.ok() ? "" : job.error().text());
   }
-  auto restored = Job::read(played.job.texts(), std::move(plans), played.training.now());
-  ASSERT_TRUE(restored.ok()) << restored.error().text();
-  EXPECT_TRUE(restored->asleep());
-  EXPECT_EQ(restored->phase(), played.job.phase());
-  restored->go_on(played.training.now());
-  played.job = std::move(*restored);
 }
 
 /// All ranks but the last.
@@ -167,7 +168,7 @@ TEST(Job, BetterPlansAreAskedForAgainWhenTheServerStartsAgain) {
   EXPECT_EQ(played.job.phase(), JobPhase::kRunning);
 }
 
-TEST(Job, MeasuresAgainAlsoWhereIterationsAreCountedAnew) {
+TEST(Job, FollowsEnergyAlsoWhereIterationsAreCountedAnew) {
   Played played(small_spec());
   played.training.start_again("first", 5000);
   ASSERT_TRUE(played.training.register_all(played.job).ok());
@@ -180,22 +181,23 @@ TEST(Job, MeasuresAgainAlsoWhereIterationsAreCountedAnew) {
     for (InstructionTotals& totals : report.instructions) totals.energy = totals.energy * 1.2;
   };
   EXPECT_TRUE(played.training.run_until(
-      played.job, [&] { return played.job.phase() == JobPhase::kProfiling; }, 120));
+      played.job, [&] { return played.job.phase() == JobPhase::kCharacterizing; }, 120));
 }
 
-TEST(Job, WhatIsMeasuredAgainAfterARollBackSurvivesANewStart) {
+TEST(Job, WhatHasChangedSurvivesANewStart) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
-  ASSERT_TRUE(played.measures_again_when_slower(1));
-  ASSERT_TRUE(played.job.status().rolled_back);
+  ASSERT_TRUE(played.plans_anew_when_slower(1));
   played.training.start_again("second", 0);
   ASSERT_TRUE(played.training.register_all(played.job).ok());
-  EXPECT_EQ(played.job.phase(), JobPhase::kProfiling);
+  EXPECT_EQ(played.job.phase(), JobPhase::kCharacterizing);
   ASSERT_TRUE(played.running());
   played.settle();
-  EXPECT_FALSE(played.job.status().rolled_back);
+  played.settle();
+  EXPECT_LT(played.training.last().time, played.training.last().all_max_time * 1.005);
+  EXPECT_LT(played.training.last().energy, played.training.last().all_max_energy * 0.95);
 }
 
 }  // namespace

@@ -130,12 +130,11 @@ Json straggler_json(const Straggler& straggler) {
 }
 
 std::vector<Straggler> read_stragglers(Fields& parent, std::string_view key, Faults& faults,
-                                       int pipelines, bool detected) {
+                                       int pipelines) {
   std::vector<Straggler> stragglers;
   for (const JsonValue* item : parent.objects(key)) {
     Fields fields(*item, "a straggler", faults);
     Straggler one;
-    one.detected = detected;
     one.pipeline =
         static_cast<int>(needed(fields, "pipeline", fields.integer("pipeline", 0, pipelines - 1)));
     one.factor = fields.number("factor", 1, kMostStragglerFactor).value_or(1);
@@ -143,6 +142,67 @@ std::vector<Straggler> read_stragglers(Fields& parent, std::string_view key, Fau
     stragglers.push_back(one);
   }
   return stragglers;
+}
+
+Json baseline_json(const AllMaxBaseline& baseline) {
+  AllMaxBaseline::Kept kept = baseline.kept();
+  Json energy = Json::array();
+  for (const std::vector<double>& stage : kept.energy) energy.push_back(numbers(stage));
+  return {{"time_s", numbers(kept.time)},
+          {"explained_s", numbers(kept.explained)},
+          {"energy_j", std::move(energy)}};
+}
+
+std::vector<double> read_numbers(const JsonValue& list, std::size_t most) {
+  std::vector<double> values;
+  for (const JsonValue& item : list.items)
+    if (item.type == Type::kNumber && values.size() < most) values.push_back(item.number);
+  return values;
+}
+
+void read_baseline(const JsonValue& object, Faults& faults, int stages, AllMaxBaseline& baseline) {
+  Fields fields(object, "the baseline", faults);
+  AllMaxBaseline::Kept kept;
+  const JsonValue* time = fields.any("time_s");
+  const JsonValue* explained = fields.any("explained_s");
+  const JsonValue* energy = fields.any("energy_j");
+  fields.finish();
+  if (time == nullptr || explained == nullptr || energy == nullptr ||
+      time->items.size() != explained->items.size() ||
+      energy->items.size() != static_cast<std::size_t>(stages)) {
+    return fields.fault("time_s", "expected times, what explains them, and energies by stage");
+  }
+  kept.time = read_numbers(*time, AllMaxBaseline::kNewest);
+  kept.explained = read_numbers(*explained, AllMaxBaseline::kNewest);
+  for (const JsonValue& stage : energy->items)
+    kept.energy.push_back(read_numbers(stage, AllMaxBaseline::kNewest));
+  if (kept.time.size() == kept.explained.size()) baseline.restore(kept);
+}
+
+Json slow_pipelines_json(const std::vector<WatchedPipeline>& watched) {
+  Json list = Json::array();
+  for (const WatchedPipeline& one : watched)
+    list.push_back({{"pipeline", one.slow.pipeline}, {"factors", numbers(one.slow.factors)}});
+  return list;
+}
+
+/// Factors of each stage by pipeline.
+std::vector<std::pair<int, std::vector<double>>> read_slow_pipelines(Fields& parent, Faults& faults,
+                                                                     JobShape shape) {
+  std::vector<std::pair<int, std::vector<double>>> slow;
+  for (const JsonValue* item : parent.objects("slow_pipelines")) {
+    Fields fields(*item, "a slow pipeline", faults);
+    const auto pipeline =
+        static_cast<int>(needed(fields, "pipeline", fields.integer("pipeline", 0, shape.data - 1)));
+    std::vector<double> factors =
+        read_list(fields, "factors", static_cast<std::size_t>(shape.stages));
+    fields.finish();
+    const bool sound = std::ranges::all_of(
+        factors, [](double factor) { return factor > 0 && factor <= kMostStragglerFactor; });
+    if (!sound) fields.fault("factors", "expected numbers above 0");
+    if (sound) slow.emplace_back(pipeline, std::move(factors));
+  }
+  return slow;
 }
 
 template <class Number>
@@ -154,9 +214,8 @@ void read_count(Fields& fields, std::string_view key, Number& value) {
 
 std::string Job::snapshot() const {
   const State& s = *state_;
-  Json told = Json::array(), detected = Json::array();
+  Json told = Json::array();
   for (const Straggler& one : s.told) told.push_back(straggler_json(one));
-  for (const Straggler& one : s.detected) detected.push_back(straggler_json(one));
   Json json = {{"format", kFormat},
                {"incarnation", s.incarnation},
                {"start", s.start},
@@ -167,17 +226,21 @@ std::string Job::snapshot() const {
                {"ticket", s.ticket},
                {"wish", Json::parse(wish_json(s.wish))},
                {"told", std::move(told)},
-               {"detected", std::move(detected)},
+               {"slow_pipelines", slow_pipelines_json(s.watched_pipelines)},
                {"iteration_time_s", s.iteration_time.value},
                {"delivery_s", s.delivery.value},
-               {"full_time_s", s.full_time.value},
-               {"full_energy_j", numbers(s.full_energy)},
+               {"baseline", baseline_json(s.baseline)},
                {"rollbacks", s.rollbacks},
                {"rolled_back", s.rolled_back},
+               {"retry_at", s.retry_at},
+               {"reserve", s.reserve},
+               {"profiling_began", s.profiling_began},
                {"last_profiling", s.last_profiling},
                {"saved_j", s.saved.value},
                {"energy_j", s.reported_energy.value},
                {"newest_iteration", s.newest_iteration()},
+               {"saved_bias_j", s.saved_bias},
+               {"saved_variance_j2", s.saved_variance},
                {"created", s.created.value},
                {"heard", s.heard.value},
                {"reports", s.reports},
@@ -185,10 +248,10 @@ std::string Job::snapshot() const {
                {"reports_refused", s.reports_refused},
                {"orders_late", s.orders_late}};
   if (s.ended) json["ended"] = s.ended->value;
-  if (s.overhead) json["overhead_s"] = s.overhead->value;
   if (s.profile) json["profile"] = profile_csv(*s.profile);
   if (!s.blocking_power.empty()) json["blocking_power_w"] = numbers(s.blocking_power);
   if (!s.measured.empty()) json["measured"] = measured_json(s.measured);
+  if (!s.highest_measured.empty()) json["highest_measured_mhz"] = clocks_json(s.highest_measured);
   if (s.plans_due) json["plans_due"] = true;
   const std::optional<Profiler::Kept> kept = s.profiler ? s.profiler->kept() : s.interrupted;
   if (kept) json["profiler"] = kept_json(*kept);
@@ -273,17 +336,22 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
         faults.add(fault.line, fault.column, fault.message);
     }
   }
-  s.told = read_stragglers(fields, "told", faults, s.spec.shape.data, false);
-  s.detected = read_stragglers(fields, "detected", faults, s.spec.shape.data, true);
+  s.told = read_stragglers(fields, "told", faults, s.spec.shape.data);
+  for (auto& [slow, factors] : read_slow_pipelines(fields, faults, s.spec.shape))
+    s.watch(slow).slow.factors = std::move(factors);
   s.iteration_time.value = fields.number("iteration_time_s", 0, kLongestTime).value_or(0);
   s.delivery.value = fields.number("delivery_s", 0, 60).value_or(s.delivery.value);
-  s.full_time.value = fields.number("full_time_s", 0, kLongestTime).value_or(0);
-  if (s.full_time > Seconds{0}) s.full_times.add(s.full_time.value);
-  s.full_energy = read_list(fields, "full_energy_j", static_cast<std::size_t>(s.spec.shape.stages));
+  if (const JsonValue* baseline = fields.object("baseline"))
+    read_baseline(*baseline, faults, s.spec.shape.stages, s.baseline);
   read_count(fields, "rollbacks", s.rollbacks);
   s.rolled_back = fields.boolean("rolled_back").value_or(false);
+  read_count(fields, "retry_at", s.retry_at);
+  s.reserve = fields.number("reserve", 0, 1).value_or(0);
+  read_count(fields, "profiling_began", s.profiling_began);
   read_count(fields, "last_profiling", s.last_profiling);
   s.saved.value = fields.number("saved_j", -kMostEnergy, kMostEnergy).value_or(0);
+  s.saved_bias = fields.number("saved_bias_j", 0, kMostEnergy).value_or(0);
+  s.saved_variance = fields.number("saved_variance_j2", 0, kMostEnergy * kMostEnergy).value_or(0);
   s.reported_energy.value = fields.number("energy_j", -kMostEnergy, kMostEnergy).value_or(0);
   s.newest_stored = fields.integer("newest_iteration", -1, kMost).value_or(-1);
   s.created.value = fields.number("created", 0, kLatest).value_or(now.value);
@@ -292,8 +360,6 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   read_count(fields, "reports_unused", s.reports_unused);
   read_count(fields, "reports_refused", s.reports_refused);
   read_count(fields, "orders_late", s.orders_late);
-  if (const auto overhead = fields.number("overhead_s", 0, kLongestTime))
-    s.overhead = Seconds{*overhead};
   if (const auto csv = fields.text("profile")) {
     Result<Profile> profile = parse_profile(*csv, "profile");
     if (!profile) {
@@ -310,6 +376,12 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   }
   if (const JsonValue* measured = fields.any("measured"))
     s.measured = read_measured(measured, faults, s.work);
+  if (fields.any("highest_measured_mhz") != nullptr) {
+    s.highest_measured =
+        read_clocks(fields, "highest_measured_mhz", static_cast<std::size_t>(s.spec.shape.stages));
+    if (s.highest_measured.size() != static_cast<std::size_t>(s.spec.shape.stages))
+      fields.fault("highest_measured_mhz", "expected one for each stage");
+  }
   s.plans_due =
       fields.boolean("plans_due").value_or(false) && s.profile && !s.blocking_power.empty();
   if (const JsonValue* kept = fields.object("profiler"))
@@ -331,6 +403,18 @@ void Job::State::go_on(Seconds now) {
   ranks.count_silence_from(now);
   version += kVersionsSkipped;
   if (!ranks.complete()) phase = JobPhase::kRegistering;
+  if (plans && profile && !blocking_power.empty()) take_profile(*profile, blocking_power);
+  for (const Straggler& one : told) declare(one);
+  // What was measured of the slow ones holds until their times show something else.
+  for (const WatchedPipeline& one : watched_pipelines) {
+    for (int stage = 0; stage < spec.shape.stages; ++stage)
+      detector.assume(spec.shape.group(one.slow.pipeline, stage), one.slow.factors[stage]);
+  }
+  if (plans) {
+    for (WatchedPipeline& one : watched_pipelines) measure(one);
+  } else {
+    watched_pipelines.clear();
+  }
   switch (phase) {
     case JobPhase::kRegistering:
       return;

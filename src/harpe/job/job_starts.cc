@@ -114,10 +114,12 @@ void Job::State::ranks_complete(Seconds now) {
   if (interrupted) return resume_profiling(now, again);
   if (plans_due) return request_plans(*profile, blocking_power, now);
   if (plans) {
-    if (loses_clocks()) return plan_anew(now);
+    if (loses_clocks() || !stages_to_measure(*profile).empty()) return plan_anew(now);
     phase = JobPhase::kRunning;
     if (rolled_back) return deploy_full_speed();
-    return deploy_choice(now, again);
+    deploy_choice(now, again);
+    // The machines may be others: what they do at all-max comes first.
+    return begin_probe(false, now, {});
   }
   if (spec.profile) return request_given_profile(now);
   std::vector<int> unknown;
@@ -140,15 +142,30 @@ void Job::State::started_again(RankBook book, Seconds now) {
   collector.reset();
   detector.reset();
   drift.reset();
-  detected.clear();
+  guard.reset();
+  baseline.forget();
+  probe.reset();
+  warm_from = -1;
+  next_probe = probe_pause = calm_since = energy_from = retry_at = 0;
+  rescalings.clear();
+  holds = 0;
+  stages_from.reset();
+  std::ranges::fill(held, std::uint8_t{0});
+  newest_times.clear();
   deployments.clear();
+  watched_pipelines.clear();
+  if (!told.empty()) {
+    tell(Notice::Level::kInfo, now,
+         "stragglers that were declared before training started again are forgotten");
+    told.clear();
+  }
   phase = JobPhase::kRegistering;
   told_missing = told_silent = false;
   created = now;
   if (profiler) interrupted = profiler->kept();
   profiler.reset();
-  ++ticket;  // plans that are being made are for the clocks of the GPUs before
-  last_profiling = 0;
+  plans_ticket = ++ticket;  // plans that are being made are for the clocks of the GPUs before
+  profiling_began = last_profiling = 0;
   effects.save = true;
   tell(Notice::Level::kInfo, now,
        "training has started again (run " + quoted(ranks.run()) + " after " + quoted(before) + ")");

@@ -6,15 +6,19 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "harpe/base/statistics.h"
+#include "harpe/job/all_max_baseline.h"
 #include "harpe/job/drift_watch.h"
 #include "harpe/job/iteration_collector.h"
 #include "harpe/job/job.h"
 #include "harpe/job/job_work.h"
+#include "harpe/job/pipeline_times.h"
 #include "harpe/job/profiler.h"
+#include "harpe/job/promise_guard.h"
 #include "harpe/job/rank_book.h"
 #include "harpe/job/straggler_detector.h"
 
@@ -28,20 +32,43 @@ struct Deployment {
   std::vector<Megahertz> stage_clocks;     ///< full speed, profile
   std::shared_ptr<const PlanTable> plans;  ///< plan
   PlanChoice choice;                       ///< plan
+  /// Plan: of the pipelines that run a plan of their own costs.
+  std::map<int, std::shared_ptr<const PlanTable>> own;
+
+  const TablePlan& plan(int pipeline) const;
 };
 
-/// A slow worker, with what it means for its pipeline by these plans.
-struct JudgedWorker {
-  SlowWorker worker;
-  double factor = 1;
-  std::shared_ptr<const PlanTable> plans;
+/// A pipeline with costs of its own, and how they came to be known.
+struct WatchedPipeline {
+  SlowPipeline slow;
+  double declared = 1;        ///< factor; 1: it was not
+  Seconds declared_time{};    ///< of its iteration, by the plans there were; 0: there were none
+  bool outside_seen = false;  ///< `slow.outside` was seen while all pipelines ran at all-max
+  std::int64_t all_max_from = -1;  ///< iteration since which it runs at all-max; -1: it does not
+  std::int64_t not_before = 0;     ///< iteration before which it runs nothing slower
+  int changes = 0;                 ///< of its factors while it ran plans made for others
+  std::int64_t changed_at = 0;     ///< iteration of the last one
+  std::uint64_t own_ticket = 0;    ///< of plans of its own that are being made; 0: none are
+  Seconds own_until{};             ///< when these are to be through
+  bool own_failed = false;
 };
 
-/// Whether the ranks' own times speak against what is told of a straggler.
-struct Doubt {
-  Straggler told;
-  int iterations = 0;  ///< in a row in which they did
-  bool said = false;
+/// What stages cost over the profile.
+struct StageCosts {
+  std::vector<double> time, energy;  ///< factors; of held stages at their highest clock
+  /// The GPUs are held to a clock: what takes as long as that costs what it did.
+  std::vector<bool> held;
+};
+
+/// Some iterations at all-max amid a plan, to see what the machines do without it.
+struct Probe {
+  std::uint64_t version = 0;  ///< of the orders for it; those after it bring the plan back
+  std::int64_t until = 0;     ///< iteration from which the plan holds again
+  bool alarmed = false;       ///< the promise seems broken; else it was due
+  Seconds allowed{};          ///< for an iteration, before
+  std::size_t compared = 0;   ///< newest iterations by the plan that it is compared with
+  /// Of its iterations but the first, in seconds: what they took, and `late_at_all_max`.
+  std::vector<double> times, late;
 };
 
 /// Ranks of another start of training, or of another specification, that hold no places yet.
@@ -80,7 +107,8 @@ struct Job::State {
   int lead() const;
   int lead_after(Seconds under_way) const;
   std::int64_t next_from() const;
-  void deploy(Deployment deployment);
+  void deploy(Deployment deployment) { deploy(std::move(deployment), next_from()); }
+  void deploy(Deployment deployment, std::int64_t from);
   void deploy_full_speed();
   void deploy_profile();  ///< the clocks of the profiler's current block
   void deploy_choice(Seconds now, const std::string& why);
@@ -88,39 +116,88 @@ struct Job::State {
   const Deployment* in_force(std::int64_t iteration) const;
   const Deployment* with_version(std::uint64_t version) const;
   StageOrders orders(const Deployment& deployment, int pipeline, int stage) const;
-  std::vector<Straggler> all_stragglers() const;
+  void note_delivery(const IterationReport& report, const Deployment& due);
 
   // Iterations: job_iterations.cc.
   void finish(const FinishedIteration& iteration, Seconds now);
-  void note_full_speed(const FinishedIteration& iteration, Seconds time);
   void profile_iteration(const FinishedIteration& iteration, Seconds now);
-  void plan_iteration(const FinishedIteration& iteration, Seconds time, Seconds now);
   void relative_times(const FinishedIteration& iteration);
   double compute_time(const FinishedIteration& iteration, int pipeline, int stage) const;
+  double compute_energy(const FinishedIteration& iteration, int pipeline, int stage) const;
+  double predicted_compute(const Deployment& by, int pipeline, int stage) const;
+  void find_late();
+  void note_energies(const FinishedIteration& iteration, const Deployment& by);
+  void note_all_max(const FinishedIteration& iteration, Seconds time);
+  void account_savings(const FinishedIteration& iteration, Seconds now);
+  double unexplained_energy(int stage) const;
+  double baseline_energy(std::span<const double> factors, Seconds time) const;
+  void watch_energy(const FinishedIteration& iteration, const Deployment& deployment, Seconds time);
   Seconds predicted_time(const Deployment& deployment) const;
   double predicted_energy(const TablePlan& plan, int stage, Seconds time) const;
-  void watch_drift(const FinishedIteration& iteration, const Deployment& deployment, Seconds time,
-                   Seconds now);
-  void doubt_told(Seconds now);
-  void watch_stragglers(Seconds now);
-  void account_savings(const FinishedIteration& iteration, Seconds time);
+
+  // Stragglers: job_stragglers.cc.
+  void settle(const FinishedIteration& iteration);
+  int iterations_to_settle() const;
+  void settle_at_all_max(WatchedPipeline& one, std::int64_t iteration);
+  void review(Seconds now);
+  bool review_stages(Seconds now);
+  WatchedPipeline* watched(int pipeline);
+  WatchedPipeline& watch(int pipeline);
+  bool is_slow(int pipeline) const;
+  std::vector<double> factors_of(int pipeline) const;
+  bool measure(WatchedPipeline& one);
+  bool settle_stages(Seconds now, const std::string& why);
+  bool may_rescale(const StageCosts& costs, Seconds now, const std::string& why);
+  bool is_held(int pipeline, int stage) const;
+  static InstructionProfile held_costs(InstructionProfile entry, double factor);
+  Profile with_costs(const StageCosts& costs) const;
+  void rescale(const StageCosts& costs, Seconds now, const std::string& why);
+  void ask_for_own_plans();
+  void take_own_plans(WatchedPipeline& one, Result<PlanTable> table, Seconds now);
+  void declare(const Straggler& straggler);
+  void withdraw(int pipeline);
+  std::vector<SlowPipeline> slow_pipelines() const;
+  std::vector<Straggler> all_stragglers() const;
+
+  // The promise: job_promise.cc.
+  void plan_iteration(const FinishedIteration& iteration, const Deployment& deployment,
+                      Seconds time, Seconds now);
+  Seconds overhead() const;
+  Seconds explained_usually() const;
+  Seconds explained_at_all_max() const;
+  Seconds all_max_time() const;
+  double all_max_error() const;
+  Seconds allowed(Seconds fastest) const;
+  double errors_needed() const;
+  void relax(Seconds now);
+  void probe_when_due(Seconds now);
+  void begin_probe(bool alarmed, Seconds now, const std::string& why);
+  void probe_iteration(const FinishedIteration& iteration, Seconds time, Seconds now);
+  void judge(const Probe& done, Seconds now);
+  double learn(const Probe& done);
+  bool judge_outside(const Probe& done, Seconds now);
+  void broken_promise(double by, Seconds now);
+  void roll_back(Seconds now, const std::string& why);
+  void hold(std::int64_t iterations, Seconds now, const std::string& why);
+  void retry_when_due(Seconds now);
 
   // Profiling and planning: job_planning.cc.
   std::vector<std::vector<Megahertz>> clocks() const;
   void start_profiling(const std::vector<int>& stages, Seconds now, const std::string& why);
   void resume_profiling(Seconds now, const std::string& why);
   void end_profiling(Seconds now);
+  bool may_profile() const;
   std::vector<int> stages_to_measure(const Profile& known) const;
   bool loses_clocks() const;
   void plan_anew(Seconds now);
   void fit_to_clocks(Seconds now);
+  void take_profile(Profile from, std::vector<Watts> waiting);
   void request_plans(const Profile& from, std::vector<Watts> waiting, Seconds now);
   void request_given_profile(Seconds now);
   void ask_for_plans();
   bool fits(const PlanTable& table) const;
   void take_plans(PlanTable table, Seconds now);
   void improve_plans(PlanTable table, Seconds now);
-  double pipeline_factor(int stage, double factor) const;
 
   void go_on(Seconds now);  ///< job_snapshot.cc
   void note_whether_set(const IterationReport& report, const Deployment* due, Seconds now);
@@ -152,9 +229,17 @@ struct Job::State {
   IterationCollector collector;
   std::optional<Profiler> profiler;
   std::shared_ptr<const PlanTable> plans;
-  std::optional<Profile> profile;     ///< from which `plans` was made, or is being made
-  std::vector<Watts> blocking_power;  ///< the same
+  std::optional<Profile> profile;  ///< from which `plans` was made, or is being made
+  // By `profile`:
+  std::optional<PipelineTimes> times;
+  Seconds usual_time{};                  ///< of a pipeline at all-max
+  std::vector<Megahertz> highest_known;  ///< clock of each stage
+  std::vector<Seconds> fastest_time;     ///< of each stage's computations at all-max
+  std::vector<Joules> fastest_energy;    ///< the same, of a GPU
+  std::vector<Watts> blocking_power;     ///< with which `plans` was made
+  double reserve = 0;                    ///< with which `plans` was made, see `CharacterizeRequest`
   std::vector<std::vector<MeasuredClock>> measured;  ///< by the last profiler that was done
+  std::vector<Megahertz> highest_measured;           ///< of each stage's GPUs when it was measured
   std::optional<Profiler::Kept> interrupted;  ///< profiling to go on with when all ranks are there
   bool plans_due = false;  ///< from `profile`, asked for: there are none yet, or better ones come
   StragglerDetector detector;
@@ -162,41 +247,69 @@ struct Job::State {
 
   std::deque<Deployment> deployments;  ///< by rising version
   std::uint64_t version = 0;           ///< of the newest, ever
-  std::uint64_t ticket = 0;            ///< of the characterization that is waited for
+  std::uint64_t judged_from = 0;       ///< version from which iterations compare with `profile`
+  std::uint64_t ticket = 0;            ///< of the newest characterization asked for
+  std::uint64_t plans_ticket = 0;      ///< of those for `plans`
   bool redeploy = false;               ///< once it is known where the ranks are
 
-  std::vector<Straggler> told, detected;
-  std::vector<JudgedWorker> slow_workers;
-  std::vector<Doubt> doubts;               ///< of `told`
-  std::vector<Straggler> told_too_little;  ///< the user knows that these do not explain it
+  std::vector<Straggler> told;
+  std::vector<WatchedPipeline> watched_pipelines;  ///< by pipeline
   Wish wish;
-  Seconds iteration_time{};         ///< running mean
-  Seconds newest_since{};           ///< when the newest iteration was first reported
-  Seconds newest_event{};           ///< of the newest event
-  Seconds delivery{0.25};           ///< that orders may take to all ranks
-  std::uint64_t late_version = 0;   ///< orders that came late to some rank
-  std::optional<Seconds> overhead;  ///< of an iteration outside its pipeline
-  int plan_iterations = 0;          ///< since the plan, while `overhead` is not known
+  std::deque<double> newest_times;   ///< of iterations
+  Seconds iteration_time{};          ///< their median
+  Seconds newest_since{};            ///< when the newest iteration was first reported
+  Seconds newest_event{};            ///< of the newest event
+  Seconds delivery{kUsualDelivery};  ///< that orders may take to all ranks
+  std::uint64_t late_version = 0;    ///< orders that came late to some rank
+  std::int64_t on_time_since = 0;    ///< iteration since which none came late
 
-  // Of iterations at full clocks.
-  RunningMedian full_times;
-  Seconds full_time{};              ///< what they come to
-  std::vector<double> full_energy;  ///< running means by stage, of one pipeline; 0: not known
+  AllMaxBaseline baseline;
+  PromiseGuard guard;
+  std::optional<Probe> probe;
+  bool review_due = false;                       ///< pipelines are others than decided upon
+  std::int64_t next_probe = 0, probe_pause = 0;  ///< iterations
+  std::int64_t warm_from = -1;     ///< the first iteration that counts; -1: none has ended
+  std::int64_t calm_since = 0;     ///< iteration since which the promise was kept
+  std::int64_t calm = kUsualCalm;  ///< iterations after which less is reserved
+  std::int64_t energy_from = 0;    ///< iteration from which drift of energy counts
+  std::vector<std::deque<double>> energy_ratios;  ///< of each stage's computations, over `profile`
 
-  int rollbacks = 0;
-  bool rolled_back = false;
-  std::int64_t last_profiling = 0;  ///< iteration at which it ended
+  bool rolled_back = false;   ///< at all-max until `retry_at`
+  std::int64_t retry_at = 0;  ///< iteration
+  int rollbacks = 0;          ///< that make the next one longer; fewer after calm
+  struct Rescaling {
+    std::int64_t iteration = 0;
+    int stage = 0;
+    bool slower = false;
+  };
+  std::vector<Rescaling> rescalings;        ///< the last ones
+  int holds = 0;                            ///< for these, in a row
+  std::optional<std::int64_t> stages_from;  ///< iteration since which slow stages run at all-max
+  /// Of stages whose GPUs were held to a clock, what they cost before.
+  std::map<int, std::vector<InstructionProfile>> unheld;
+  std::vector<std::uint8_t>
+      held;  ///< of each group, the newest iterations in which it was, as bits
+  std::int64_t profiling_began = 0, last_profiling = 0;  ///< iterations, of the last one
   Joules saved{}, reported_energy{};
+  double saved_bias = 0;      ///< J: what an error of the baseline makes of it, 95 %
+  double saved_variance = 0;  ///< J^2, of the measurements' half-widths
   std::int64_t newest_stored = -1;  ///< iteration; of those before the job was stored
+  Seconds saved_stored{};     ///< when a snapshot was last asked for because of it
   Seconds created{};
   Seconds taken_up{};  ///< by this server
   bool told_missing = false, told_silent = false, told_no_energy = false, told_not_set = false;
+  bool told_stalls = false;
   std::optional<Seconds> no_energy_since;
   std::map<std::size_t, int> not_set;  ///< reports in a row of ranks whose clocks were not set
   std::int64_t reports = 0, reports_unused = 0, reports_refused = 0, orders_late = 0;
 
   JobEffects effects;
   std::vector<float> relative;  ///< scratch: of each group
+  Seconds
+      late_at_all_max{};  ///< scratch: makespan of the latest pipeline in this iteration; 0: none
+
+  static constexpr Seconds kUsualDelivery{0.25};
+  static constexpr std::int64_t kUsualCalm = 1000;
 };
 
 }  // namespace harpe

@@ -7,7 +7,7 @@ namespace harpe {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr std::size_t kMissingShown = 16;
+constexpr std::size_t kMissingShown = 16, kWorkersShown = 64;
 
 Json null_if_zero(double value) {
   return value == 0 ? Json(nullptr) : Json(value);
@@ -42,13 +42,26 @@ Json refusals_json(const std::vector<Refusal>& refusals, const Shown& shown) {
   return list;
 }
 
-/// Which plans run, and on how many pipelines: short however many pipelines there are.
+/// Which plans run, and on how many pipelines: short however many pipelines there are. Those of
+/// stragglers' own costs, and all-max, have no place in the job's table.
 Json plans_json(const Job& job) {
-  Json list = Json::array();
+  Json list = Json::array(), others = Json::array();
   if (job.plans() == nullptr) return list;
   std::vector<int> pipelines(job.plans()->plans().size());
-  for (const PipelineState& state : job.pipelines())
-    if (state.plan) ++pipelines[*state.plan];
+  for (const PipelineState& state : job.pipelines()) {
+    if (!state.planned) continue;
+    if (state.plan.from == PlanRef::From::kShared) {
+      ++pipelines[state.plan.plan];
+      continue;
+    }
+    others.push_back({{"plan", nullptr},
+                      {"pipeline", state.pipeline},
+                      {"all_max", state.plan.from == PlanRef::From::kAllMax},
+                      {"pipelines", 1},
+                      {"time_s", state.time.value},
+                      {"energy_j", state.energy.value},
+                      {"gap", nullptr}});
+  }
   for (std::size_t plan = 0; plan < pipelines.size(); ++plan) {
     if (pipelines[plan] == 0) continue;
     const TablePlan& one = job.plans()->plans()[plan];
@@ -58,6 +71,7 @@ Json plans_json(const Job& job) {
                     {"energy_j", one.energy.value},
                     {"gap", one.gap ? Json(*one.gap) : Json(nullptr)}});
   }
+  for (Json& other : others) list.push_back(std::move(other));
   return list;
 }
 
@@ -72,6 +86,14 @@ std::string job_status_json(const Job& job, const Shown& shown) {
   Json slow = Json::array();
   for (const SlowStage& stage : status.slow_stages)
     slow.push_back({{"stage", stage.stage}, {"factor", stage.factor}, {"since", stage.since}});
+  Json workers = Json::array();
+  for (const SlowWorker& one : status.slow_workers) {
+    if (workers.size() == kWorkersShown) break;
+    workers.push_back({{"pipeline", one.pipeline},
+                       {"stage", one.stage},
+                       {"factor", one.factor},
+                       {"since", one.since}});
+  }
   Json json = {{"name", spec.name},
                {"phase", name_of(status.phase)},
                {"data", spec.shape.data},
@@ -90,18 +112,24 @@ std::string job_status_json(const Job& job, const Shown& shown) {
                {"profiling", status.profiling ? progress_json(*status.profiling) : Json(nullptr)},
                {"stragglers", stragglers_json(status.stragglers, shown)},
                {"slow_stages", std::move(slow)},
+               {"slow_workers", std::move(workers)},
                {"random_lateness", status.random ? Json({{"median", status.random->median},
                                                          {"most", status.random->most},
                                                          {"groups", status.random->groups}})
                                                  : Json(nullptr)},
                {"rolled_back", status.rolled_back},
+               {"reserve", status.reserve},
+               {"stalls", status.stalls},
                {"plans", plans_json(job)},
                {"iteration_time_s", null_if_zero(status.iteration_time.value)},
                {"predicted_time_s", null_if_zero(status.predicted_time.value)},
                {"full_speed_time_s", null_if_zero(status.full_speed_time.value)},
                {"full_speed_energy_j", null_if_zero(status.full_speed_energy.value)},
                {"wait_until_s", null_if_zero(status.wait_until.value)},
+               {"all_max_time_s", null_if_zero(status.all_max_time.value)},
+               {"time_over_allowed", null_if_zero(status.time_over_allowed)},
                {"saved_j", status.saved.value},
+               {"saved_error_j", status.saved_error.value},
                {"energy_j", status.energy.value},
                {"reports", status.reports},
                {"reports_unused", status.reports_unused},

@@ -70,15 +70,18 @@ std::string successor_of(const std::string& incarnation) {
 void Job::State::succeed(State& before, Seconds now) {
   effects = std::exchange(before.effects, {});
   effects.characterize.reset();
+  effects.own_plans.reset();
   effects.save = true;
   ranks.all_parts_changed();
   incarnation = successor_of(before.incarnation);
   start = before.start;
   version = before.version;
-  ticket = before.ticket + 1;
+  plans_ticket = ticket = before.ticket + 1;
   newest_event = now;
   delivery = before.delivery;
   saved = before.saved;
+  saved_bias = before.saved_bias;
+  saved_variance = before.saved_variance;
   reported_energy = before.reported_energy;
   reports = before.reports;
   reports_unused = before.reports_unused;
@@ -89,13 +92,12 @@ void Job::State::succeed(State& before, Seconds now) {
   std::erase_if(proposals, [](const Proposal& one) { return one.state == nullptr; });
   refusals = std::move(before.refusals);
   if (spec.wish == before.spec.wish) wish = before.wish;
-  if (spec.shape.data == before.spec.shape.data) told = before.told;
 
   std::string kept = "it is measured anew";
   if (same_pipeline(spec, before.spec) && same_given_costs(spec, before.spec)) {
-    profile = before.profile;
-    blocking_power = before.blocking_power;
+    if (before.profile) take_profile(*before.profile, before.blocking_power);
     measured = before.measured;
+    highest_measured = before.highest_measured;
     interrupted = before.profiler ? before.profiler->kept() : before.interrupted;
     plans_due = before.plans_due;
     if (same_planning(spec, before.spec)) {
@@ -103,9 +105,7 @@ void Job::State::succeed(State& before, Seconds now) {
     } else {
       plans_due = profile.has_value() && !interrupted;
     }
-    full_time = before.full_time;
-    if (full_time > Seconds{0}) full_times.add(full_time.value);
-    full_energy = before.full_energy;
+    reserve = before.reserve;
     kept = plans ? "its profile and plans stay" : "what was measured stays";
   } else if (!spec.profile && spec.blocking_power == before.spec.blocking_power) {
     inherit_measured(before);
@@ -124,6 +124,7 @@ void Job::State::inherit_measured(const State& before) {
   const std::vector<bool> same = same_stages(spec, before.spec);
   if (std::ranges::find(same, true) == same.end()) return;
   measured.assign(same.size(), {});
+  highest_measured = before.highest_measured;
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
     if (!same[stage]) continue;
     for (const MeasuredClock& at : before.measured[stage]) {

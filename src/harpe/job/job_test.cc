@@ -138,20 +138,37 @@ TEST(Job, TheWorstOfSeveralStragglersSetsThePace) {
   Played played(small_spec(4));
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
-  const Seconds now = played.training.now();
-  ASSERT_TRUE(played.job.set_straggler({.pipeline = 0, .factor = 1.1}, now).ok());
-  ASSERT_TRUE(played.job.set_straggler({.pipeline = 3, .factor = 1.3}, now).ok());
-  const std::vector<PipelineState> states = played.job.pipelines();
-  EXPECT_EQ(states[3].plan, 0U);
-  EXPECT_GT(*states[0].plan, 0U);
-  EXPECT_GT(*states[1].plan, *states[0].plan);
-  EXPECT_EQ(*states[1].plan, *states[2].plan);
-  for (const PipelineState& state : states)
-    EXPECT_LE(state.time * state.factor, played.job.status().wait_until * (1 + 1e-9));
+  const auto declare = [&](int pipeline, double factor) {
+    for (int stage = 0; stage < 4; ++stage) played.training.slow[{pipeline, stage}] = factor;
+    ASSERT_TRUE(
+        played.job.set_straggler({.pipeline = pipeline, .factor = factor}, played.training.now())
+            .ok());
+  };
+  const auto plan_of = [&](int pipeline) { return played.job.pipelines()[pipeline].plan; };
+  const auto expect_all_through = [&](const std::vector<double>& factors) {
+    for (const PipelineState& state : played.job.pipelines()) {
+      EXPECT_EQ(state.plan.from, PlanRef::From::kShared);
+      EXPECT_LE(state.time * factors[state.pipeline], played.job.status().wait_until * (1 + 0.005));
+    }
+  };
+  declare(0, 1.1);
+  declare(3, 1.3);
+  EXPECT_EQ(plan_of(0).from, PlanRef::From::kAllMax) << "until it is known what it can do";
+  EXPECT_EQ(plan_of(3).from, PlanRef::From::kAllMax);
+  EXPECT_GT(plan_of(1).plan, 0U) << "the others wait at once";
+  EXPECT_EQ(plan_of(1), plan_of(2));
+  played.settle();
+  EXPECT_EQ(plan_of(3).plan, 0U);
+  EXPECT_GT(plan_of(0).plan, 0U);
+  EXPECT_GT(plan_of(1).plan, plan_of(0).plan);
+  EXPECT_EQ(plan_of(1), plan_of(2));
+  expect_all_through({1.1, 1, 1, 1.3});
   // One that gets worse.
-  ASSERT_TRUE(played.job.set_straggler({.pipeline = 0, .factor = 1.4}, now).ok());
-  EXPECT_EQ(played.job.pipelines()[0].plan, 0U);
-  EXPECT_GT(*played.job.pipelines()[3].plan, 0U);
+  declare(0, 1.4);
+  played.training.run(played.job, 80);
+  EXPECT_EQ(plan_of(0).plan, 0U);
+  EXPECT_GT(plan_of(3).plan, 0U);
+  expect_all_through({1.4, 1, 1, 1.3});
 }
 
 TEST(Job, AStragglersTimeEnds) {
@@ -168,15 +185,17 @@ TEST(Job, AStragglersTimeEnds) {
   EXPECT_GE(played.training.now(), until);
 }
 
-TEST(Job, ChangedCostsAreMeasuredAgain) {
+TEST(Job, PlansFollowAStageThatBecomesSlower) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
-  ASSERT_TRUE(played.measures_again_when_slower(1));
+  ASSERT_TRUE(played.plans_anew_when_slower(1));
   ASSERT_TRUE(played.running());
   played.settle();
   played.settle();
+  EXPECT_LT(played.training.last().time, played.training.last().all_max_time * 1.005);
+  EXPECT_LT(played.training.last().energy, played.training.last().all_max_energy * 0.95);
   const JobStatus status = played.job.status();
   EXPECT_FALSE(status.rolled_back);
   EXPECT_NEAR(status.predicted_time.value, played.training.last().time.value,

@@ -3,6 +3,7 @@
 /// Which plan each pipeline runs: what the user wishes, and what stragglers allow.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -24,18 +25,53 @@ struct Straggler {
 };
 inline constexpr double kMostStragglerFactor = 1000;
 
+/// A pipeline with costs of its own.
+struct SlowPipeline {
+  int pipeline = 0;
+  std::vector<double> factors;  ///< of the time of each stage's computations, over the profile
+  double error = 0;             ///< relative standard error of a factor
+  Seconds fastest{};            ///< its makespan at all-max, from the whole graph
+  Seconds outside{};            ///< declared beyond that: a delay that no computation shows
+  /// The factors were measured at all-max: nothing makes the pipeline faster. Until then it runs at
+  /// all-max, and the others wait for what was declared alone.
+  bool settled = false;
+  bool at_all_max = false;                    ///< it is to run nothing slower for now
+  std::shared_ptr<const PlanTable> own = {};  ///< plans for these costs; null: none yet
+
+  Seconds least_time() const { return fastest + outside; }
+};
+
+/// Whether all its stages are as much slower: so is every plan then.
+bool is_uniform(const SlowPipeline& slow);
+
+/// What a pipeline runs.
+struct PlanRef {
+  enum class From : unsigned char {
+    kShared,  ///< the job's table
+    kOwn,     ///< the table of the pipeline's own costs
+    kAllMax,
+  };
+  From from = From::kShared;
+  std::uint32_t plan = 0;  ///< position in `PlanTable::plans`
+  friend bool operator==(const PlanRef&, const PlanRef&) = default;
+};
+
 struct PlanChoice {
-  std::vector<std::uint32_t> plan_of;  ///< position in `PlanTable::plans` of each pipeline
-  Seconds wished{};                    ///< time of the plan without stragglers
-  Seconds wait_until{};                ///< T': when the last pipeline is through
+  std::vector<PlanRef> plan_of;  ///< of each pipeline
+  Seconds wished{};              ///< time of the plan without stragglers
+  Seconds wait_until{};          ///< T': when the last pipeline is through
   friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
 };
 
+/// T' is the time of the plan for the objective, or the least time of the slowest pipeline where
+/// that is longer. Each pipeline runs the plan of least energy that is through by then, of those
+/// made for its own costs; at all-max where there are none yet. Under a power cap the slow ones run
+/// no faster than the others.
 /// \param overhead  time of an iteration outside its pipeline (optimizer, gradient exchange),
 ///                  which deadlines include
-/// O(pipelines + stragglers log plans), O(plans) for a power cap.
+/// O(pipelines + slow pipelines log plans), O(plans) for a power cap.
 PlanChoice choose_plans(const PlanTable& plans, const Wish& wish, Seconds overhead, int pipelines,
-                        std::span<const Straggler> stragglers);
+                        std::span<const SlowPipeline> slow);
 
 /// `kInfeasible`, naming what is possible, where no plan does what is wished.
 Status check_wish(const PlanTable& plans, const Wish& wish, Seconds overhead, int pipelines);

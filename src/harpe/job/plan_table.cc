@@ -66,13 +66,17 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
     found.push_back(table_plan(*least));
   const Seconds first = found.front().time;
   const Seconds last = std::max(first, frontier.max_time());
-  for (int i = 1; i <= options.plans; ++i) {
+  std::vector<Seconds> times = options.times;
+  if (times.empty()) {
+    for (int i = 1; i <= options.plans; ++i)
+      times.push_back(first + (last - first) * (static_cast<double>(i) / options.plans));
+  }
+  for (std::size_t i = 0; i < times.size(); ++i) {
     if (options.wanted && !options.wanted())
       return Error::of(ErrorCode::kUnavailable, "the plans are not wanted any more");
-    if (progress) progress(static_cast<double>(i - 1) / options.plans);
-    const Seconds wait_until = first + (last - first) * (static_cast<double>(i) / options.plans);
+    if (progress) progress(static_cast<double>(i) / static_cast<double>(times.size()));
     // Late clocks may rule out times next to the shortest; the table then has one plan less.
-    if (const Result<Plan> plan = frontier.plan_for_straggler(wait_until, options.plan))
+    if (const Result<Plan> plan = frontier.plan_for_straggler(times[i], options.plan))
       found.push_back(table_plan(*plan));
   }
 
@@ -112,6 +116,27 @@ void PlanTable::index() {
     if (plans_[i].energy < plans_[best].energy) best = i;
     best_.push_back(best);
   }
+}
+
+void PlanTable::recount(const Schedule& schedule, const Profile& profile) {
+  const auto recounted = [&](TablePlan& plan) {
+    for (std::size_t stage = 0; stage < plan.clocks.size(); ++stage) {
+      plan.compute_time[stage] = {};
+      plan.compute_energy[stage] = {};
+      for (std::size_t i = 0; i < plan.clocks[stage].size(); ++i) {
+        const Instruction& instruction = schedule.lists[stage][i];
+        if (is_fixed_time(instruction.kind)) continue;
+        const auto points = profile.points(static_cast<int>(stage),
+                                           schedule.chunk(instruction.part), instruction.kind);
+        const auto point = std::ranges::find(points, plan.clocks[stage][i], &OperatingPoint::clock);
+        if (point == points.end()) continue;
+        plan.compute_time[stage] += point->time;
+        plan.compute_energy[stage] += point->energy;
+      }
+    }
+  };
+  recounted(all_max_);
+  for (TablePlan& plan : plans_) recounted(plan);
 }
 
 std::size_t PlanTable::for_waiting_until(Seconds wait_until) const {

@@ -34,6 +34,8 @@ class PlanTable {
  public:
   struct Options {
     int plans = 200;  ///< between the shortest time and the time from which slower saves nothing
+    /// For pipelines that wait until these times, beside the fastest; empty: `plans` of them.
+    std::vector<Seconds> times = {};
     PlanOptions plan;
     std::function<bool()> wanted = {};  ///< asked before each plan; when it says no, `kUnavailable`
   };
@@ -60,6 +62,10 @@ class PlanTable {
   /// if none is.
   std::size_t for_power_cap(Watts cap) const;
   std::size_t of_least_energy() const { return best_.back(); }
+
+  /// Sums `compute_time` and `compute_energy` of all plans anew, from another profile: the one that
+  /// iterations are compared with. Instructions at clocks that it lacks count nothing.
+  void recount(const Schedule& schedule, const Profile& profile);
 
   /// harpe.plan_table/1: JSON for clients. Made in one go, however large.
   std::string json() const;

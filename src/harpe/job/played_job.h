@@ -2,6 +2,10 @@
 /// \file
 /// A job with training played against it, for tests. Simulated.
 
+#include <algorithm>
+#include <optional>
+#include <string>
+
 #include "harpe/job/job.h"
 #include "harpe/job/simulated_training.h"
 #include "harpe/profile/synth.h"
@@ -26,18 +30,52 @@ inline Profile truth_of(const JobSpec& spec) {
 /// A job with its training.
 struct Played {
   explicit Played(const JobSpec& spec, SimulatedTraining::Options options = {})
-      : job(*Job::create(spec, Seconds{1.8e9})), training(spec, truth_of(spec), options) {}
+      : Played(spec, spec, options) {}
+  /// \param known  what the job is told of the pipeline; \param real  what it is
+  Played(const JobSpec& known, const JobSpec& real, SimulatedTraining::Options options)
+      : job(*Job::create(known, Seconds{1.8e9})), training(real, truth_of(real), options) {}
 
   bool running() {
     return training.run_until(
         job, [&] { return job.phase() == JobPhase::kRunning && job.plans() != nullptr; }, 2000);
   }
   void settle() { training.run(job, 8); }
-  /// A stage takes a quarter longer on all pipelines. \return  whether the job measures again
-  bool measures_again_when_slower(int stage) {
+  /// Of the newest iterations, over the same at all-max.
+  double slowdown(std::size_t iterations) const {
+    const auto& all = training.iterations();
+    double time = 0, at_all_max = 0;
+    for (std::size_t i = all.size() - std::min(iterations, all.size()); i < all.size(); ++i) {
+      time += all[i].time.value;
+      at_all_max += all[i].all_max_time.value;
+    }
+    return time / at_all_max - 1;
+  }
+  /// The server is killed and starts again: what is left is what was stored.
+  Status restart_server() {
+    std::optional<PlanTable> plans;
+    if (job.plans() != nullptr) {
+      Result<PlanTable> read = PlanTable::parse(job.plans()->stored_text(), "plans");
+      if (!read) return read.error();
+      plans = std::move(*read);
+    }
+    Result<Job> restored = Job::read(job.texts(), std::move(plans), training.now());
+    if (!restored) return restored.error();
+    if (!restored->asleep() || restored->phase() != job.phase())
+      return Error::invalid("a job that was read is not as it was stored");
+    restored->go_on(training.now());
+    job = std::move(*restored);
+    return ok_status();
+  }
+  /// A stage takes a quarter longer on all pipelines. \return  whether other plans are made
+  bool plans_anew_when_slower(int stage) {
     for (int pipeline = 0; pipeline < job.spec().shape.data; ++pipeline)
       training.slow[{pipeline, stage}] = 1.25;
-    return training.run_until(job, [&] { return job.phase() == JobPhase::kProfiling; }, 60);
+    return training.run_until(job, [&] { return job.phase() == JobPhase::kCharacterizing; }, 30);
+  }
+  int notices(const std::string& part, std::optional<Notice::Level> level = {}) const {
+    return static_cast<int>(std::ranges::count_if(training.notices, [&](const Notice& notice) {
+      return (!level || notice.level == *level) && notice.text.find(part) != std::string::npos;
+    }));
   }
 
   Job job;

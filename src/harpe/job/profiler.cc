@@ -91,6 +91,18 @@ bool Profiler::done() const {
   return true;
 }
 
+/// What of an iteration's time clocks can be the cause of: computations slow down no more than they
+/// do. The rest is none of profiling's doing, such as a checkpoint.
+Seconds Profiler::explained(Seconds time) const {
+  if (account_.full_time == 0) return time;
+  double slower = 1;
+  for (const std::vector<Megahertz>& clocks : {before_, current_}) {
+    for (std::size_t stage = 0; stage < clocks.size(); ++stage)
+      slower = std::max(slower, static_cast<double>(clocks_[stage][0].value) / clocks[stage].value);
+  }
+  return std::min(time, Seconds{account_.full_time * slower});
+}
+
 /// Slow blocks lose time, full clocks earn it.
 void Profiler::account(const FinishedIteration& iteration, Seconds time) {
   const bool in_block = iteration.iteration >= from_;
@@ -103,7 +115,7 @@ void Profiler::account(const FinishedIteration& iteration, Seconds time) {
     full_time = full_times_.add(time.value);
   }
   if (full_time == 0) return;
-  if (!full) account_.extra += time.value - full_time;
+  if (!full) account_.extra += explained(time).value - full_time;
   account_.base += full_time;
 }
 
@@ -205,7 +217,7 @@ void Profiler::close(int stage) {
     measured.time.push_back({longest});
     measured.energy.push_back({std::max(0.0, mean_with_error(samples.energy[k]).mean)});
   }
-  measured.iteration_time = {mean_with_error(samples.iteration_time).mean};
+  measured.iteration_time = {quantile(samples.iteration_time, 0.5)};  // a stall is no clock's doing
   measured_[stage].push_back(std::move(measured));
   ++position_[stage];
   ended_[stage] = rises_enough(stage) || position_[stage] == clocks_[stage].size();
@@ -287,8 +299,9 @@ Profiler::Next Profiler::add(const FinishedIteration& iteration, const std::vect
     resting_ = !affordable(predicted_time(), block);
     return Next::kChange;
   }
-  const bool slow = time.value > account_.full_time;
-  if (!slow || affordable(time, lead + 1)) return Next::kStay;
+  const Seconds by_clocks = explained(time);
+  const bool slow = by_clocks.value > account_.full_time;
+  if (!slow || affordable(by_clocks, lead + 1)) return Next::kStay;
   resting_ = true;
   return Next::kChange;
 }

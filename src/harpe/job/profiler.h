@@ -110,6 +110,7 @@ class Profiler {
     return position_[stage] < clocks_[stage].size() && !ended_[stage];
   }
   void clear(int stage);
+  Seconds explained(Seconds time) const;
   void account(const FinishedIteration& iteration, Seconds time);
   void account_waiting(const FinishedIteration& iteration, const std::vector<bool>& left_out,
                        int stage);

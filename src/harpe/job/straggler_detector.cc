@@ -1,18 +1,23 @@
 #include "harpe/job/straggler_detector.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <functional>
-#include <limits>
+#include <tuple>
+#include <utility>
 
 namespace harpe {
 namespace {
 
-constexpr int kHistory = 8;              // factors kept of a spell
 constexpr double kToDeviation = 1.4826;  // from the median absolute deviation, normal distribution
-constexpr std::size_t kFewestPipelines = 3;  // whose median says what is usual
-constexpr double kForgetting = 0.05;         // of the running mean of deviations, an iteration
+constexpr double kForgetting = 0.05;     // of the running mean of deviations, an iteration
+/// The median of 3 (8) normal values has 0.67 (0.44) of their deviation.
+constexpr double kFastBound = 5.5 * 0.67, kSlowBound = 5.5 * 0.44;
+constexpr int kFast = 3, kHealing = 2;
+/// A factor this close to 1 is 1: a profile is no more exact.
+constexpr double kAlmostOne = 0.01;
+constexpr int kFewestGroups = 3;  // whose lateness is no single group's
+/// Of the pipelines, that may be other than the stage is said to be.
+constexpr double kExceptions = 0.1;
 
 /// Reorders the values.
 float median(std::span<float> values) {
@@ -22,146 +27,200 @@ float median(std::span<float> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
+double snapped(double factor) {
+  return std::abs(factor - 1) < kAlmostOne ? 1 : factor;
+}
+
 }  // namespace
 
 StragglerDetector::StragglerDetector(JobShape shape, Options options)
     : shape_(shape),
       options_(options),
-      groups_(static_cast<std::size_t>(shape.groups())),
-      of_stages_(static_cast<std::size_t>(shape.stages)),
-      factors_(static_cast<std::size_t>(shape.groups())),
-      scratch_(static_cast<std::size_t>(shape.groups())),
+      series_(static_cast<std::size_t>(shape.groups())),
+      scratch_(static_cast<std::size_t>(std::max(shape.groups(), kHistory))),
       latest_(static_cast<std::size_t>(options.window)),
       latest_group_(static_cast<std::size_t>(options.window)) {}
 
 void StragglerDetector::reset() {
+  const double deviation = deviation_;
   *this = StragglerDetector(shape_, options_);
+  deviation_ = deviation;
 }
 
-double StragglerDetector::middle_factor(const Spell& spell) {
-  std::array<float, kHistory> factors = spell.factors;
-  return median(std::span(factors).first(spell.held));
+double StragglerDetector::measured(std::size_t group) const {
+  const Series& series = series_[group];
+  if (series.held == 0) return series.factor;
+  std::array<float, kHistory> newest{};
+  for (int i = 0; i < series.held; ++i)
+    newest[i] = series.newest[(series.next + kHistory - 1 - i) % kHistory];
+  return median(std::span(newest).first(series.held));
 }
 
-void StragglerDetector::judge(Spell& spell, std::int64_t iteration, float factor, bool late) const {
-  const std::uint32_t mask = options_.window >= 32 ? ~0U : (1U << options_.window) - 1;
-  spell.late = (spell.late << 1 | (late ? 1U : 0U)) & mask;
-  spell.known = (spell.known << 1 | 1U) & mask;
-  if (late) {
-    if (spell.since < 0) spell.since = iteration;
-    spell.factors[spell.next] = factor;
-    spell.next = static_cast<std::uint8_t>((spell.next + 1) % kHistory);
-    spell.held = static_cast<std::uint8_t>(std::min(spell.held + 1, kHistory));
+void StragglerDetector::assume(std::size_t group, double factor) {
+  series_[group] = {};
+  series_[group].factor = snapped(factor);
+  find_slow();
+}
+
+void StragglerDetector::rescale(int stage, double by) {
+  for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
+    Series& series = series_[shape_.group(pipeline, stage)];
+    series.factor = snapped(series.factor / by);
+    if (series.factor == 1) series.since = -1;
+    series.held = series.next = 0;
   }
-  if (std::popcount(spell.late) >= options_.needed) spell.standing = true;
-  const std::uint32_t newest = (1U << options_.healed) - 1;
-  if ((spell.late & newest) == 0 && (spell.known & newest) == newest) {
-    spell.standing = false;
-    spell.since = -1;
-    spell.held = spell.next = 0;
-    if (!late) spell.late = 0;  // a new spell begins from nothing
-  }
+  find_slow();
 }
 
-/// Fills `factors_`: each group relative to the middle of its stage.
-void StragglerDetector::compare(std::int64_t iteration, std::span<const float> relative) {
-  for (int stage = 0; stage < shape_.stages; ++stage) {
-    std::size_t known = 0, late = 0;
-    for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
-      const float value = relative[shape_.group(pipeline, stage)];
-      if (!std::isfinite(value) || value <= 0) continue;
-      scratch_[known++] = value;
-      late += value > options_.ratio ? 1 : 0;
-    }
-    if (known == 0) continue;
-    const float middle = median(std::span(scratch_).first(known));
-    // Of few pipelines nobody can tell whether the stage or a group is slow: it is the stage where
-    // all are.
-    const bool enough = known >= kFewestPipelines;
-    const bool stage_late = enough ? middle > options_.ratio : late == known;
-    judge(of_stages_[static_cast<std::size_t>(stage)], iteration, middle, stage_late);
-    const float usual = enough || stage_late ? middle : 1.0F;
-    for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
-      const std::size_t group = shape_.group(pipeline, stage);
-      if (std::isfinite(relative[group]) && relative[group] > 0) {
-        factors_[group] = relative[group] / usual;
-      }
-    }
-  }
-}
-
-/// How far groups usually are from the middle of their stages.
-double StragglerDetector::deviation() {
+/// How far single iterations usually are from the factors of their groups.
+void StragglerDetector::learn_deviation(std::span<const float> relative) {
   std::size_t known = 0;
-  for (const float factor : factors_) {
-    if (!std::isnan(factor)) scratch_[known++] = std::abs(factor - 1);
+  for (std::size_t group = 0; group < series_.size(); ++group) {
+    if (!std::isfinite(relative[group])) continue;
+    scratch_[known++] = std::abs(relative[group] / static_cast<float>(series_[group].factor) - 1);
   }
-  if (known == 0) return options_.least_deviation;
+  if (known == 0) return;
   const double now = kToDeviation * median(std::span(scratch_).first(known));
+  // A change of all groups at once is no noise.
+  const double bounded = deviation_ > 0 ? std::min(now, 3 * deviation_) : std::min(now, 0.02);
   const double weight = std::max(1.0 / (iterations_ + 1), kForgetting);
-  deviation_ += weight * (now - deviation_);
+  deviation_ += weight * (bounded - deviation_);
+}
+
+double StragglerDetector::deviation() const {
   return std::max(deviation_, options_.least_deviation);
 }
 
-void StragglerDetector::add(std::int64_t iteration, std::span<const float> relative) {
-  if (iteration <= newest_ || relative.size() != groups_.size()) return;
+/// Whether the newest `count` say that the factor is another, and which.
+bool StragglerDetector::moved(const Series& series, int count, double bound, double& level) const {
+  if (series.held < count) return false;
+  std::array<float, kHistory> newest{};
+  int above = 0, below = 0;
+  for (int i = 0; i < count; ++i) {
+    const float value = series.newest[(series.next + kHistory - 1 - i) % kHistory];
+    newest[i] = value;
+    above += value > series.factor * (1 + bound / 2) ? 1 : 0;
+    below += value < series.factor * (1 - bound / 2) ? 1 : 0;
+  }
+  level = median(std::span(newest).first(count));
+  const int needed = count - count / 4;
+  return std::abs(level / series.factor - 1) > bound && std::max(above, below) >= needed;
+}
+
+bool StragglerDetector::judge(Series& series) const {
+  const double noise = deviation();
+  const double fast = std::max(options_.least, kFastBound * noise);
+  double level = 1;
+  int told = kFast;
+  // Where lateness moves about, one group is late a few times in a row by chance.
+  bool changed = !random_ && moved(series, kFast, fast, level);
+  if (!changed && series.factor > 1) {
+    told = kHealing;
+    changed = moved(series, kHealing, fast, level) && level < series.factor;
+  }
+  if (!changed) {
+    told = kHistory;
+    changed = moved(series, kHistory, std::max(options_.least, kSlowBound * noise), level);
+  }
+  if (!changed) return false;
+  const bool was_usual = series.factor == 1;
+  series.factor = snapped(level);
+  if (was_usual) series.since = series.at[(series.next + kHistory - told) % kHistory];
+  if (series.factor == 1) series.since = -1;
+  series.held = static_cast<std::uint8_t>(told);
+  return true;
+}
+
+bool StragglerDetector::add(std::int64_t iteration, std::span<const float> relative) {
+  if (iteration <= newest_ || relative.size() != series_.size()) return false;
   newest_ = iteration;
-  std::ranges::fill(factors_, std::numeric_limits<float>::quiet_NaN());
-  compare(iteration, relative);
-  const double bound = 1 + std::max(options_.ratio - 1, options_.score * deviation());
+  learn_deviation(relative);
+  const double bound = std::max(options_.late, kFastBound * deviation());
   float latest = 1;
   std::int32_t latest_group = -1;
-  for (std::size_t group = 0; group < groups_.size(); ++group) {
-    const float factor = factors_[group];
-    if (std::isnan(factor)) continue;
-    judge(groups_[group], iteration, factor, factor > bound);
-    if (factor > options_.ratio && factor > latest) {
-      latest = factor;
+  bool changed = false;
+  for (std::size_t group = 0; group < series_.size(); ++group) {
+    const float value = relative[group];
+    if (!std::isfinite(value) || value <= 0) continue;
+    Series& series = series_[group];
+    series.newest[series.next] = value;
+    series.at[series.next] = iteration;
+    series.next = static_cast<std::uint8_t>((series.next + 1) % kHistory);
+    series.held = static_cast<std::uint8_t>(std::min(series.held + 1, kHistory));
+    const auto beyond = static_cast<float>(value / series.factor);
+    if (beyond > 1 + bound && beyond > latest) {
+      latest = beyond;
       latest_group = static_cast<std::int32_t>(group);
     }
+    changed = judge(series) || changed;
   }
   const auto slot = static_cast<std::size_t>(iterations_ % options_.window);
   latest_[slot] = latest;
   latest_group_[slot] = latest_group;
   ++iterations_;
-  find_workers();
+  if (changed) find_slow();
   find_random();
+  return changed;
 }
 
-void StragglerDetector::find_workers() {
+/// Tells stages from groups. A stage is what at least nine tenths of its pipelines are, or more.
+void StragglerDetector::find_slow() {
   workers_.clear();
-  for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
-    for (int stage = 0; stage < shape_.stages; ++stage) {
-      const Spell& spell = groups_[shape_.group(pipeline, stage)];
-      if (!spell.standing) continue;
-      workers_.push_back({pipeline, stage, middle_factor(spell), spell.since});
+  stages_.clear();
+  const auto exceptions = static_cast<std::size_t>(kExceptions * (shape_.data - 1));
+  const double noise = std::max(options_.least, kFastBound * deviation());
+  for (int stage = 0; stage < shape_.stages; ++stage) {
+    std::int64_t since = 0;
+    for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
+      const Series& series = series_[shape_.group(pipeline, stage)];
+      scratch_[pipeline] = static_cast<float>(series.factor);
+      since = std::max(since, series.since);
+    }
+    const std::span<float> factors = std::span(scratch_).first(shape_.data);
+    std::ranges::sort(factors);
+    double usual = 1;
+    const double least = factors[exceptions], most = factors[factors.size() - 1 - exceptions];
+    if (least > 1) usual = least;
+    if (most < 1) usual = most;
+    // Of factors that differ by no more than noise, the middle.
+    if (usual != 1 && most / least < 1 + noise) usual = factors[factors.size() / 2];
+    if (usual != 1) stages_.push_back({.stage = stage, .factor = usual, .since = since});
+    for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
+      const Series& series = series_[shape_.group(pipeline, stage)];
+      const double factor = series.factor / usual;
+      if (factor <= 1 + (usual == 1 ? kAlmostOne : noise) || series.factor == 1) continue;
+      workers_.push_back(
+          {.pipeline = pipeline, .stage = stage, .factor = factor, .since = series.since});
     }
   }
-  std::ranges::sort(workers_, std::greater(), &SlowWorker::factor);
-  stages_.clear();
-  for (int stage = 0; stage < shape_.stages; ++stage) {
-    const Spell& spell = of_stages_[static_cast<std::size_t>(stage)];
-    if (spell.standing) stages_.push_back({stage, middle_factor(spell), spell.since});
-  }
-  std::ranges::sort(stages_, std::greater(), &SlowStage::factor);
+  std::ranges::sort(workers_, {}, [](const SlowWorker& one) {
+    return std::tuple(-one.factor, one.stage, one.pipeline);
+  });
+  std::ranges::sort(stages_, {},
+                    [](const SlowStage& one) { return std::pair(-one.factor, one.stage); });
 }
 
 void StragglerDetector::find_random() {
   random_.reset();
-  if (iterations_ < options_.window || !workers_.empty()) return;
-  std::vector<float> factors;
-  std::vector<std::int32_t> groups;
+  if (iterations_ < options_.window) return;
+  std::array<float, 64> factors{};
+  std::array<std::int32_t, 64> groups{};
+  std::size_t late = 0;
   for (std::size_t i = 0; i < latest_.size(); ++i) {
     if (latest_group_[i] < 0) continue;
-    factors.push_back(latest_[i]);
-    groups.push_back(latest_group_[i]);
+    factors[late] = latest_[i];
+    groups[late++] = latest_group_[i];
   }
-  if (static_cast<int>(factors.size()) < options_.needed) return;
-  std::ranges::sort(groups);
-  const auto repeated = std::ranges::unique(groups);
-  random_ = {.median = median(factors),
-             .most = *std::ranges::max_element(factors),
-             .groups = static_cast<int>(groups.size() - repeated.size())};
+  if (static_cast<int>(late) < options_.needed) return;
+  const std::span<std::int32_t> of_groups = std::span(groups).first(late);
+  std::ranges::sort(of_groups);
+  const auto repeated = std::ranges::unique(of_groups);
+  const auto distinct = static_cast<int>(late - repeated.size());
+  if (distinct < std::min(kFewestGroups, shape_.groups())) return;
+  const std::span<float> of_factors = std::span(factors).first(late);
+  random_ = {.median = median(of_factors),
+             .most = *std::ranges::max_element(of_factors),
+             .groups = distinct};
 }
 
 }  // namespace harpe

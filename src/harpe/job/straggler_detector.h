@@ -1,28 +1,33 @@
 #pragma once
 /// \file
-/// Finds what slows a job down, and tells causes apart, from the ranks' own compute times.
+/// How much slower, or faster, each group of ranks is than predicted, and why.
 ///
 /// Input, an iteration at a time: how long the computations of each group (a stage of one pipeline;
-/// its tensor shards run in lock-step) took, over what its plan predicts. Waiting is not in it: a
-/// rank that waits for a slow one is not slow itself.
+/// its tensor shards run in lock-step) took, over what the profile predicts at the clocks they ran
+/// at. Waiting is not in it: a rank that waits for a slow one is not slow itself. The prediction is
+/// the yardstick, however few the pipelines are.
 ///
-/// A group is *late* in an iteration when it lies more than `score` robust standard deviations
-/// (1.4826 MAD over the pipelines, floored) and more than `ratio` above the middle of its stage
-/// over all pipelines (below three pipelines: above its prediction). From the last `window`
-/// iterations:
+/// A group's *factor* is 1 until its times show something else, and then follows them. It changes
+/// when the median of the newest 3 iterations, or of the newest 8, is off by more than `least` and
+/// more than 3.7, respectively 2.4, robust standard deviations of single iterations (5.5 standard
+/// errors of those medians), with the iterations on one side. For one that falls again 2 iterations
+/// suffice; where lateness is random, 3 do not. Single late iterations, however late, change
+/// nothing.
 ///
-///   worker      one group is late in nearly all: a bad chip, a throttling GPU, a noisy neighbour
-///   structural  the middle of a stage is above its prediction in nearly all: the profile is not
-///               true any more, or never was; that is intrinsic, and for a new profile and plan
-///   random      some group is above `ratio` in nearly all, but none stands out time after time:
-///               sequence lengths, garbage collection. No plan for one straggler helps
+/// From the factors of the groups:
 ///
-/// A worker has healed when it was not late in `healed` iterations in a row; a stage likewise.
+///   structural  a stage is off on (nearly) all pipelines: the profile is not true any more, or
+///               never was; that is intrinsic, and for a new profile and plan
+///   worker      a group is slower than its stage: a bad chip, a throttling GPU, a neighbour
+///   random      some group is late in nearly all iterations, but each time another: sequence
+///               lengths, garbage collection. No plan for one straggler helps
+///
 /// Reports that are missing (NaN) say nothing: they count neither for nor against.
 ///
-/// Not thread-safe. `add` is O(groups), without allocation.
+/// Not thread-safe. `add` is O(groups), without allocation unless a factor changes.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -36,20 +41,20 @@ namespace harpe {
 struct SlowWorker {
   int pipeline = 0;
   int stage = 0;
-  double factor = 1;       ///< median over its late iterations, relative to its stage's middle
+  double factor = 1;       ///< over its stage
   std::int64_t since = 0;  ///< the first iteration of the spell
 };
 
-/// A stage that takes longer than predicted on all pipelines.
+/// A stage that takes longer, or (factor below 1) less long, than predicted on all pipelines.
 struct SlowStage {
   int stage = 0;
-  double factor = 1;  ///< median of the stage's middle, relative to the prediction
+  double factor = 1;  ///< over the prediction
   std::int64_t since = 0;
 };
 
 /// Lateness that moves from group to group.
 struct RandomLateness {
-  double median = 1;  ///< of the latest group of each iteration, relative to its stage's middle
+  double median = 1;  ///< of the latest group of each iteration, over its own factor
   double most = 1;
   int groups = 0;  ///< that were late at least once in the window
 };
@@ -57,12 +62,11 @@ struct RandomLateness {
 class StragglerDetector {
  public:
   struct Options {
-    int window = 10;  ///< iterations, at most 32
-    int needed = 8;   ///< late ones among them
-    int healed = 2;   ///< iterations without lateness that end a spell
-    double score = 4;
-    double ratio = 1.05;
-    double least_deviation = 0.01;
+    double least = 0.02;            ///< change of a factor that counts
+    double least_deviation = 2e-3;  ///< of single iterations, relative
+    int window = 10;                ///< iterations that tell random lateness
+    int needed = 8;                 ///< late ones among them
+    double late = 0.03;             ///< above its factor, at least, where lateness is random
   };
 
   explicit StragglerDetector(JobShape shape, Options options);
@@ -71,41 +75,58 @@ class StragglerDetector {
   /// \param relative  compute time over prediction of each group (`JobShape::group`), NaN where
   ///                  nothing was reported. Iterations come in rising order; one that does not is
   ///                  ignored.
-  void add(std::int64_t iteration, std::span<const float> relative);
+  /// \returns  whether a factor has changed
+  bool add(std::int64_t iteration, std::span<const float> relative);
+
+  /// What the group takes over its prediction; 1 where nothing else is known.
+  double factor(std::size_t group) const { return series_[group].factor; }
+  /// Iterations since the factor changed, or since `measure_anew`, that it was measured in, up
+  /// to 8.
+  int known(std::size_t group) const { return series_[group].held; }
+  /// The median of those; the factor where there are none. Finer than the factor.
+  double measured(std::size_t group) const;
+
+  /// Robust relative standard deviation of a single iteration, of all groups.
+  double deviation() const;
 
   /// Worst first.
   std::span<const SlowWorker> workers() const { return workers_; }
   std::span<const SlowStage> stages() const { return stages_; }
   const std::optional<RandomLateness>& random() const { return random_; }
 
-  /// Forgets lateness, such as after a new profile.
+  /// Predictions of a stage are `by` times what they were.
+  void rescale(int stage, double by);
+  /// The group keeps its factor, which is to be measured anew.
+  void measure_anew(std::size_t group) { series_[group].held = series_[group].next = 0; }
+  /// The group's factor is this, until its times show something else.
+  void assume(std::size_t group, double factor);
+  /// Forgets everything, such as after a new profile.
   void reset();
 
  private:
-  /// The last iterations of one series as bits, the newest lowest.
-  struct Spell {
-    std::uint32_t late = 0, known = 0;
-    std::int64_t since = -1;         ///< first late iteration of the current spell
-    bool standing = false;           ///< counted as slow
-    std::array<float, 8> factors{};  ///< of the newest late iterations
+  static constexpr int kHistory = 8;
+  /// The newest iterations of a group since its factor changed.
+  struct Series {
+    std::array<float, kHistory> newest{};
     std::uint8_t next = 0, held = 0;
+    double factor = 1;
+    std::int64_t since = -1;  ///< of the first iteration of the spell
+    std::array<std::int64_t, kHistory> at{};
   };
 
-  void judge(Spell& spell, std::int64_t iteration, float factor, bool late) const;
-  void compare(std::int64_t iteration, std::span<const float> relative);
-  double deviation();
-  static double middle_factor(const Spell& spell);
-  void find_workers();
+  bool judge(Series& series) const;
+  bool moved(const Series& series, int count, double bound, double& level) const;
+  void learn_deviation(std::span<const float> relative);
+  void find_slow();
   void find_random();
 
   JobShape shape_;
   Options options_;
   std::int64_t newest_ = -1;
-  std::vector<Spell> groups_;
-  std::vector<Spell> of_stages_;
-  std::vector<float> factors_, scratch_;
+  std::vector<Series> series_;
+  std::vector<float> scratch_;
   double deviation_ = 0;
-  std::vector<float> latest_;  ///< ring: factor of the latest group of each iteration
+  std::vector<float> latest_;  ///< ring: over its factor, the latest group of each iteration
   std::vector<std::int32_t> latest_group_;
   int iterations_ = 0;
   std::vector<SlowWorker> workers_;

@@ -38,8 +38,8 @@ JobSample::JobSample(const HostedJob& job)
       ranks(job.job.spec().shape.ranks()),
       status(job.job.status()) {
   for (const PipelineState& pipeline : job.job.pipelines()) {
-    if (!pipeline.plan) continue;
-    gap = std::max(gap, job.job.plans()->plans()[*pipeline.plan].gap.value_or(-1));
+    if (!pipeline.planned || pipeline.plan.from != PlanRef::From::kShared) continue;
+    gap = std::max(gap, job.job.plans()->plans()[pipeline.plan.plan].gap.value_or(-1));
   }
 }
 
@@ -70,11 +70,16 @@ void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs)
            [](const JobSample& job) { return job.status.full_speed_time.value; });
   each(metrics, jobs, "energy_joules_total", Type::kCounter, "Energy that its ranks have reported.",
        [](const JobSample& job) { return job.status.energy.value; });
-  // A gauge: iterations may need more than those at the highest clocks did. Its bar of error
-  // belongs here, as energy_saved_error_joules, once `JobStatus` has one.
+  // A gauge: iterations may need more than those at the highest clocks did.
   each(metrics, jobs, "energy_saved_joules", Type::kGauge,
        "Energy saved against the same iterations at the highest clocks.",
        [](const JobSample& job) { return job.status.saved.value; });
+  each(metrics, jobs, "energy_saved_error_joules", Type::kGauge,
+       "Half-width of the 95 % interval of the energy saved.",
+       [](const JobSample& job) { return job.status.saved_error.value; });
+  measured(metrics, jobs, "time_over_allowed_ratio",
+           "Mean of the newest 100 iterations by the plan over what the objective allows.",
+           [](const JobSample& job) { return job.status.time_over_allowed; });
   each(
       metrics, jobs, "plan_gap_ratio", Type::kGauge,
       "How far the plans in force are above the proven least energy, at most.",

@@ -36,6 +36,17 @@ void JobPlanner::plan(const JobPtr& job) {
   start_what_may();
 }
 
+void JobPlanner::plan_straggler(const JobPtr& job, CharacterizeRequest request) {
+  characterizers_.run(job->id, [this, job, spec = job->job.spec(), request = std::move(request)] {
+    std::atomic<double> fraction = 0;
+    const auto made = std::make_shared<const Characterized>(
+        characterize_job(spec, request, fraction, [] { return true; }));
+    work_.post([this, job, made, ticket = request.ticket] {
+      deliver_(job, ticket, made->plans, made->json, false);
+    });
+  });
+}
+
 void JobPlanner::cancel(const JobPtr& job) {
   if (job->work == nullptr) return;
   job->work->wanted = false;
@@ -75,7 +86,7 @@ void JobPlanner::start_first(const Waiting& waiting) {
                                         request = waiting.job->job.characterize_request()] {
     const std::shared_ptr<HostedJob::Work> work = waiting.work;
     auto first = std::make_shared<Characterized>(characterize_job(
-        spec, request, waiting.job->id, work->fraction, [work] { return work->wanted.load(); }));
+        spec, request, work->fraction, [work] { return work->wanted.load(); }));
     work_.post([this, waiting, first] {
       --(waiting.work->large ? large_running_ : small_running_);
       waiting.work->running = false;
@@ -123,7 +134,7 @@ void JobPlanner::search(const Waiting& waiting, std::optional<Frontier> frontier
         const std::shared_ptr<HostedJob::Work> work = waiting.work;
         const auto wanted = [work] { return work->wanted.load(); };
         auto better = std::make_shared<const Characterized>(
-            better_plans(spec, request, waiting.job->id, frontier, *first, work->fraction, wanted));
+            better_plans(spec, request, frontier, *first, work->fraction, wanted));
         work_.post([this, waiting, better] {
           searching_ = false;
           waiting.work->running = false;

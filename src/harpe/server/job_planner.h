@@ -43,6 +43,8 @@ class JobPlanner {
 
   /// Makes plans by `Job::characterize_request`, in place of what was asked for before.
   void plan(const JobPtr& job);
+  /// Makes plans for one straggler's costs, beside those of the job.
+  void plan_straggler(const JobPtr& job, CharacterizeRequest request);
   /// Nothing more is to be done for the job.
   void cancel(const JobPtr& job);
   /// Gives up the search for better plans, if that is what is left.

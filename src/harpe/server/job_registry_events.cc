@@ -51,6 +51,7 @@ void JobRegistry::follow(const JobPtr& job) {
     news = true;
   }
   if (effects.characterize) planner_.plan(job);
+  if (effects.own_plans) planner_.plan_straggler(job, *std::move(effects.own_plans));
   if (job->job.ended()) planner_.cancel(job);
   if (effects.orders) {
     ++counts_.plan_changes;

@@ -140,10 +140,10 @@ TEST(Starts, AnotherShapeTakesOverWithMostOfItsRanksAndKeepsThePlans) {
 }
 
 TEST(Starts, TakingOverAtOnceIsForWhoHoldsTheTokenOfTheJob) {
-  const SigningKey key = *SigningKey::of("0123456789abcdef0123456789abcdef");
-  const TestServer server({.key = key});
+  const auto keys = *TokenKeys::of("0123456789abcdef0123456789abcdef");
+  const TestServer server({.keys = keys});
   const auto bearer = [&](const TokenClaims& claims) {
-    return "Authorization: Bearer " + key.sign(claims) + "\r\n";
+    return "Authorization: Bearer " + keys->sign(claims) + "\r\n";
   };
   const std::string any = bearer({.subject = "a", .scopes = {kJobWrite, kJobRead}});
   const std::string mine = bearer({.subject = "a", .scopes = {kJobWrite, kJobRead}, .job = "j"});
@@ -162,12 +162,12 @@ TEST(Starts, TakingOverAtOnceIsForWhoHoldsTheTokenOfTheJob) {
 }
 
 TEST(Starts, WhoHasNoGoodTokenIsNamedToo) {
-  const SigningKey key = *SigningKey::of("0123456789abcdef0123456789abcdef");
-  const TestServer server({.key = key});
+  const auto keys = *TokenKeys::of("0123456789abcdef0123456789abcdef");
+  const TestServer server({.keys = keys});
   const std::string good = "Authorization: Bearer " +
-                           key.sign({.subject = "a", .scopes = {kJobWrite, kJobRead}}) + "\r\n";
+                           keys->sign({.subject = "a", .scopes = {kJobWrite, kJobRead}}) + "\r\n";
   const std::string expired = "Authorization: Bearer " +
-                              key.sign({.subject = "a", .scopes = {kJobWrite}, .expires = 1000}) +
+                              keys->sign({.subject = "a", .scopes = {kJobWrite}, .expires = 1000}) +
                               "\r\n";
   EXPECT_EQ(server.client().ask("PUT", "/v1/jobs/j", test_specification(), good).status, 201);
   for (int i = 0; i < 3; ++i) {

@@ -390,8 +390,7 @@ TEST(Server, WaitsForARankOfZeusWhoseConnectionEnded) {
 
 TEST(Server, ForgetsListenersThatHaveLeft) {
   ServerLoop loop;
-  JobRegistry registry(loop, system_clock(), nullptr, {.now = [] { return Seconds{0}; }},
-                       [](const std::string&) {});
+  JobRegistry registry(loop, system_clock(), nullptr, {}, [](const std::string&) {});
   JobRegistry::JobPtr job;
   registry.put("j", test_specification(false), [&](Result<JobRegistry::Registered> registered) {
     ASSERT_TRUE(registered.ok());

@@ -1,0 +1,112 @@
+#include "harpe/job/all_max_baseline.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace harpe {
+namespace {
+
+TEST(AllMaxBaseline, IsUnknownUntilItIsMeasured) {
+  AllMaxBaseline baseline(2);
+  EXPECT_FALSE(baseline.has_time());
+  EXPECT_FALSE(baseline.has_energy());
+  baseline.add_time({1.2}, {1});
+  baseline.add_energy(std::vector<double>{100, std::nan("")});
+  EXPECT_TRUE(baseline.has_time());
+  EXPECT_FALSE(baseline.has_energy()) << "one stage measures none";
+  baseline.add_energy(std::vector<double>{std::nan(""), 50});
+  EXPECT_TRUE(baseline.has_energy());
+  EXPECT_EQ(baseline.energy(), Joules{150});
+  EXPECT_EQ(baseline.energy_error(), Joules{150}) << "one value says nothing of its error";
+}
+
+TEST(AllMaxBaseline, IsNotMovedByStallsAndFirstIterations) {
+  AllMaxBaseline baseline(1);
+  for (int i = 0; i < 15; ++i) {
+    const bool odd = i == 0 || i % 3 == 0;
+    baseline.add_time({odd ? 21.0 : 1.05}, {1});
+    baseline.add_energy(std::vector<double>{odd ? 5000.0 : 300.0});
+  }
+  EXPECT_NEAR(baseline.time().value, 1.05, 1e-12);
+  EXPECT_NEAR(baseline.overhead().value, 0.05, 1e-12);
+  EXPECT_EQ(baseline.energy(), Joules{300});
+  EXPECT_LT(baseline.deviation(), 1e-9);
+}
+
+TEST(AllMaxBaseline, FollowsTheNewestFifteen) {
+  AllMaxBaseline baseline(1);
+  for (int i = 0; i < 100; ++i) baseline.add_time({2}, {1.9});
+  for (int i = 0; i < 8; ++i) baseline.add_time({1.4}, {1});
+  EXPECT_EQ(baseline.iterations(), AllMaxBaseline::kNewest);
+  EXPECT_NEAR(baseline.time().value, 1.4, 1e-12);
+  EXPECT_NEAR(baseline.overhead().value, 0.4, 1e-12);
+}
+
+TEST(AllMaxBaseline, OverheadIsOfEachIterationBeyondItsOwnComputations) {
+  AllMaxBaseline baseline(1);
+  // A straggler comes and goes; what is beyond the computations stays.
+  for (const double computing : {1.0, 1.3, 1.0, 1.6, 1.3})
+    baseline.add_time({computing + 0.2}, {computing});
+  EXPECT_NEAR(baseline.overhead().value, 0.2, 1e-12);
+  EXPECT_LT(baseline.deviation(), 1e-9);
+}
+
+TEST(AllMaxBaseline, IsExplainedOnceAProfileIsThere) {
+  AllMaxBaseline baseline(1);
+  for (int i = 0; i < 3; ++i) baseline.add_time({1.2}, {0});
+  baseline.explain({1.1});
+  EXPECT_NEAR(baseline.overhead().value, 0.1, 1e-12);
+  baseline.explain({0.5});
+  EXPECT_NEAR(baseline.overhead().value, 0.1, 1e-12) << "what explains an iteration is known";
+}
+
+TEST(AllMaxBaseline, ItsErrorHoldsTheTruthAboutAsOftenAsItSays) {
+  constexpr std::uint64_t kSeed = 7;
+  SCOPED_TRACE("seed " + std::to_string(kSeed));
+  std::mt19937_64 random(kSeed);
+  std::normal_distribution<double> noise(0, 1);
+  constexpr int kRuns = 4000;
+  int held = 0;
+  double width = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    AllMaxBaseline baseline(4);
+    for (std::size_t i = 0; i < AllMaxBaseline::kNewest; ++i) {
+      std::vector<double> energy;
+      for (int stage = 0; stage < 4; ++stage) energy.push_back(100 + noise(random));
+      baseline.add_energy(energy);
+    }
+    held += std::abs(baseline.energy().value - 400) <= baseline.energy_error().value ? 1 : 0;
+    width += baseline.energy_error().value / kRuns;
+  }
+  // A robust deviation of 15 values is itself uncertain.
+  EXPECT_GT(held, kRuns * 0.92);
+  EXPECT_LT(held, kRuns * 0.99);
+  EXPECT_NEAR(width, 2 * std::sqrt(4) * 1.2533 / std::sqrt(15), 0.2);
+}
+
+TEST(AllMaxBaseline, SurvivesASnapshot) {
+  AllMaxBaseline baseline(2);
+  for (int i = 0; i < 5; ++i) {
+    baseline.add_time({1.2 + 0.01 * i}, {1});
+    baseline.add_energy(std::vector<double>{100.0 + i, 50});
+  }
+  AllMaxBaseline again(2);
+  again.add_time({99}, {1});
+  again.restore(baseline.kept());
+  EXPECT_EQ(again.time(), baseline.time());
+  EXPECT_EQ(again.overhead(), baseline.overhead());
+  EXPECT_EQ(again.deviation(), baseline.deviation());
+  EXPECT_EQ(again.energy(), baseline.energy());
+  EXPECT_EQ(again.energy_error(), baseline.energy_error());
+  again.forget();
+  EXPECT_FALSE(again.has_time());
+  EXPECT_FALSE(again.has_energy());
+}
+
+}  // namespace
+}  // namespace harpe

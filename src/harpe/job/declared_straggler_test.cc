@@ -1,0 +1,127 @@
+// Stragglers that a job is told of, against what its ranks measure.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "harpe/job/pipeline_times.h"
+#include "harpe/job/played_job.h"
+
+namespace harpe {
+namespace {
+
+constexpr int kStages = 4;
+constexpr int kSlow = 2;  // the pipeline that is declared
+
+/// A job at its plan.
+struct Declared : Played {
+  explicit Declared(double noise = 0.001, std::uint64_t seed = 1)
+      : Played(small_spec(4), {.noise = noise, .seed = seed}) {
+    EXPECT_TRUE(training.register_all(job).ok());
+    EXPECT_TRUE(running());
+    settle();
+    training.notices.clear();
+  }
+
+  void slow_down(double factor) {
+    for (int stage = 0; stage < kStages; ++stage) training.slow[{kSlow, stage}] = factor;
+  }
+  void declare(double factor) {
+    ASSERT_TRUE(job.set_straggler({.pipeline = kSlow, .factor = factor}, training.now()).ok());
+  }
+  int warnings(const std::string& part = {}) const {
+    return notices(part, Notice::Level::kWarning);
+  }
+};
+
+TEST(DeclaredStraggler, IsNotDoubtedWhereItIsAsSlowAsDeclared) {
+  const auto noises = HARPE_UNDER_SANITIZERS ? std::vector{0.01} : std::vector{0.002, 0.01, 0.02};
+  const auto factors =
+      HARPE_UNDER_SANITIZERS ? std::vector{1.05, 1.5} : std::vector{1.02, 1.05, 1.1, 1.2, 1.5, 3.0};
+  for (const double noise : noises) {
+    for (const double factor : factors) {
+      SCOPED_TRACE("noise " + std::to_string(noise) + ", factor " + std::to_string(factor));
+      Declared played(noise, static_cast<std::uint64_t>(factor * 1000));
+      played.slow_down(factor);
+      played.declare(factor);
+      EXPECT_NEAR(played.job.status().wait_until / played.job.plans()->plans().front().time, factor,
+                  1e-9)
+          << "the others wait at once";
+      played.training.run(played.job, 120);
+      EXPECT_EQ(played.warnings(), 0);
+      EXPECT_LT(played.slowdown(100), 0.005 + noise);
+    }
+  }
+}
+
+TEST(DeclaredStraggler, IsNotDoubtedWhereOneOfItsStagesIsSlow) {
+  Declared played(0.002);
+  const std::vector<double> factors{1, 1, 1, 1.3};
+  const Pipeline pipeline = *Pipeline::build(played.job.spec().schedule);
+  const PipelineTimes times(pipeline, played.training.truth());
+  played.training.slow[{kSlow, 3}] = 1.3;
+  played.declare(times.at_all_max(factors) / times.at_all_max());
+  played.training.run(played.job, 100);
+  EXPECT_EQ(played.warnings(), 0);
+  EXPECT_LT(played.slowdown(80), 0.005);
+}
+
+TEST(DeclaredStraggler, ThatIsHealthyIsDoubtedOnceAndHoldsUpNoOne) {
+  for (const double factor : {1.1, 1.4}) {
+    Declared played(0.002);
+    played.declare(factor);
+    played.training.run(played.job, 3);
+    EXPECT_EQ(played.warnings(), 0) << "a moment's impression";
+    played.training.run(played.job, 40);
+    EXPECT_EQ(played.warnings("is declared to be"), 1);
+    EXPECT_EQ(played.warnings(), 1);
+    EXPECT_EQ(played.job.phase(), JobPhase::kStraggling) << "it is still declared";
+    EXPECT_LT(played.slowdown(20), 0.005);
+    // Another word, another doubt.
+    played.declare(factor + 0.1);
+    played.training.run(played.job, 40);
+    EXPECT_EQ(played.warnings(), 2);
+    EXPECT_LT(played.slowdown(20), 0.005);
+  }
+}
+
+TEST(DeclaredStraggler, IsBelievedWhereItsCauseLiesOutsideOfComputations) {
+  Declared played(0.002);
+  const double factor = 1.2;
+  // Such as a slow link: the pipeline ends so much later than its computations explain.
+  const Seconds delay = played.job.plans()->plans().front().time * (factor - 1);
+  played.training.delay = [&](int pipeline) { return pipeline == kSlow ? delay : Seconds{0}; };
+  played.declare(factor);
+  played.training.run(played.job, 60);
+  EXPECT_EQ(played.warnings(), 0);
+  EXPECT_LT(played.slowdown(40), 0.005);
+  EXPECT_NEAR(played.job.status().wait_until / played.job.plans()->plans().front().time, factor,
+              0.01);
+  const auto& last = played.training.last();
+  EXPECT_LT(last.energy, last.all_max_energy * 0.9) << "the others need not hurry";
+}
+
+TEST(DeclaredStraggler, ThatIsMuchSlowerIsWaitedForAsLongAsItTakes) {
+  Declared played(0.002);
+  played.slow_down(1.5);
+  played.declare(1.2);
+  played.training.run(played.job, 60);
+  EXPECT_EQ(played.warnings(), 0);
+  EXPECT_LT(played.slowdown(40), 0.005);
+  EXPECT_NEAR(played.job.status().wait_until / played.job.plans()->plans().front().time, 1.5, 0.01);
+}
+
+TEST(DeclaredStraggler, IsForgottenWhenTrainingStartsAgain) {
+  Declared played;
+  played.declare(1.4);
+  played.training.start_again("second", 0);
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  played.training.run(played.job, 20);
+  EXPECT_TRUE(played.job.status().stragglers.empty());
+  EXPECT_EQ(played.notices("declared before training started again"), 1);
+  EXPECT_LT(played.slowdown(10), 0.005);
+}
+
+}  // namespace
+}  // namespace harpe

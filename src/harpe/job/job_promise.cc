@@ -1,0 +1,303 @@
+// What was promised to the user: whether iterations keep it, by the yardstick of all-max.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "harpe/base/statistics.h"
+#include "harpe/base/text.h"
+#include "harpe/job/job_state.h"
+
+namespace harpe {
+namespace {
+
+constexpr double kTolerance = 0.005;  // of the promise, relative
+// A probe costs its energy savings, and no time. The first comes after 100 iterations, then ever
+// more seldom: 4 % of the savings at first, 0.25 % in the end.
+constexpr std::int64_t kProbe = 4, kAlarmProbe = 7;  // iterations; the first of them does not count
+constexpr std::int64_t kFirstPause = 200, kLongestPause = 1600;
+/// Shares by which plans may take slow clocks to be slower than measured, see `reserve`.
+constexpr std::array<double, 6> kReserves = {0, 0.02, 0.05, 0.1, 0.2, 0.35};
+constexpr double kPerLateness = 2;
+constexpr std::int64_t kRollBack = 200;  // iterations at all-max, doubled each time
+constexpr int kMostDoublings = 4;
+constexpr std::size_t kFewest = 20;    // iterations by a plan that say what it takes
+constexpr std::size_t kCompared = 32;  // of them, the newest
+/// Standard errors that make certain; fewer where lateness is seen, which explains it.
+constexpr double kErrors = 3, kErrorsOfLateness = 1;
+constexpr double kMedianLoss = 1.2533;  // standard error of a median over that of a mean
+constexpr double kDoubted = 0.02;       // of the fastest time: declared, but not seen
+constexpr double kUnknownError = 0.01;  // of a baseline of few iterations
+
+std::string percent(double fraction) {
+  return shortest(std::round(fraction * 1000) / 10) + " %";
+}
+
+std::string seconds(Seconds time) {
+  return shortest(std::round(time.value * 1e3) / 1e3) + " s";
+}
+
+}  // namespace
+
+Seconds Job::State::overhead() const {
+  return baseline.has_time() && times ? std::max(Seconds{0}, baseline.overhead()) : Seconds{0};
+}
+
+/// Of an iteration at all-max, by the computations of the slowest pipeline.
+Seconds Job::State::explained_usually() const {
+  Seconds longest = usual_time;
+  for (const WatchedPipeline& one : watched_pipelines)
+    longest = std::max(longest, one.slow.least_time());
+  return longest;
+}
+
+/// Of the newest iteration, had it been at all-max: with what was late in it alone.
+Seconds Job::State::explained_at_all_max() const {
+  return times ? std::max(explained_usually(), late_at_all_max) : Seconds{0};
+}
+
+/// Of an iteration of the machines as they are, without Harpe; 0: not known.
+Seconds Job::State::all_max_time() const {
+  if (!baseline.has_time()) return Seconds{0};
+  return times ? explained_usually() + baseline.overhead() : baseline.time();
+}
+
+/// Relative standard error of it.
+double Job::State::all_max_error() const {
+  const auto count = static_cast<double>(baseline.iterations());
+  const double known = kMedianLoss * baseline.deviation() / std::sqrt(std::max(count, 1.0));
+  const double of_baseline = count < kProbe - 1 ? std::max(known, kUnknownError) : known;
+  double of_slow = 0;
+  for (const WatchedPipeline& one : watched_pipelines) of_slow = std::max(of_slow, one.slow.error);
+  return std::hypot(of_baseline, of_slow);
+}
+
+/// For an iteration that takes `fastest` at all-max, by the objective; 0: it promises nothing that
+/// could be broken.
+Seconds Job::State::allowed(Seconds fastest) const {
+  if (fastest <= Seconds{0}) return Seconds{0};
+  switch (wish.kind) {
+    case Wish::Kind::kSlowdown:
+      return fastest * (1 + wish.value);
+    case Wish::Kind::kDeadline:
+      return std::max(fastest, Seconds{wish.value});
+    case Wish::Kind::kPowerCap:
+    case Wish::Kind::kLeastEnergy:
+      break;
+  }
+  return Seconds{0};
+}
+
+/// An iteration by a plan.
+void Job::State::plan_iteration(const FinishedIteration& iteration, const Deployment& deployment,
+                                Seconds time, Seconds now) {
+  // By orders that are being replaced it keeps to what was known before.
+  if (&deployment != &deployments.back() || review_due) return;
+  const Seconds late = std::max(Seconds{0}, late_at_all_max - explained_usually());
+  const Seconds most = allowed(all_max_time() + late);
+  if (most > Seconds{0} && guard.add(iteration.iteration, time, most)) {
+    if (!std::exchange(told_stalls, true)) {
+      tell(Notice::Level::kInfo, now,
+           "iteration " + std::to_string(iteration.iteration) + " took " + seconds(time) +
+               ": held up outside of computations; plans are not judged by such iterations");
+    }
+    return;
+  }
+  account_savings(iteration, now);
+  watch_energy(iteration, deployment, time);
+  if (probe || most <= Seconds{0}) return;
+  const double errors = detector.random() ? kErrorsOfLateness : PromiseGuard::kErrors;
+  if (const auto broken = guard.broken(all_max_error(), errors)) {
+    begin_probe(true, now,
+                "iterations take " + percent(broken->ratio - 1) +
+                    " longer than promised: all-max for a moment shows what they could take");
+    probe->compared = broken->iterations;
+    return;
+  }
+  if (collector.newest() - calm_since > calm) relax(now);
+}
+
+double Job::State::errors_needed() const {
+  return detector.random() ? kErrorsOfLateness : kErrors;
+}
+
+/// What was broken long ago may hold by now.
+void Job::State::relax(Seconds now) {
+  calm_since = collector.newest();
+  rollbacks = std::max(0, rollbacks - 1);
+  if (reserve == 0) return;
+  const auto* const above = std::ranges::lower_bound(kReserves, reserve);
+  reserve = *std::prev(above);
+  calm = std::min(calm * 2, 16 * kUsualCalm);
+  tell(Notice::Level::kInfo, now,
+       "the promise has been kept for long: plans with less in reserve are made");
+  request_plans(*profile, blocking_power, now);
+}
+
+// --- Probes -------------------------------------------------------------------------------------
+
+void Job::State::probe_when_due(Seconds now) {
+  if (probe || allowed(all_max_time()) <= Seconds{0} || collector.newest() < next_probe) return;
+  if (phase != JobPhase::kRunning && phase != JobPhase::kStraggling) return;
+  if (guard.iterations() < kFewest && next_probe > 0) return;
+  begin_probe(false, now, {});
+}
+
+/// The plan in force goes on after some iterations at all-max.
+void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) {
+  if (probe || deployments.empty() || deployments.back().purpose != StageOrders::Purpose::kPlan ||
+      wish.kind == Wish::Kind::kPowerCap) {  // which all-max could exceed
+    return;
+  }
+  if (!why.empty()) tell(Notice::Level::kInfo, now, why);
+  Deployment plan = deployments.back();
+  const Seconds most = allowed(all_max_time());
+  deploy_full_speed();
+  const Deployment& at_all_max = deployments.back();
+  probe = Probe{.version = at_all_max.version,
+                .until = at_all_max.from + (alarmed ? kAlarmProbe : kProbe),
+                .alarmed = alarmed,
+                .allowed = most,
+                .compared = kCompared,
+                .times = {},
+                .late = {}};
+  deploy(std::move(plan), probe->until);
+}
+
+/// \param time  at all-max; 0: it says nothing
+void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds time, Seconds now) {
+  if (time > Seconds{0} && iteration.groups.front().version == probe->version) {
+    probe->times.push_back(time.value);
+    probe->late.push_back(late_at_all_max.value);
+  }
+  const bool overtaken = deployments.back().version != probe->version + 1;
+  if (!overtaken && iteration.iteration + 1 < probe->until) return;
+  const Probe done = *std::exchange(probe, std::nullopt);
+  if (overtaken) {
+    if (!baseline.has_time()) learn(done);
+    return;
+  }
+  probe_pause = std::clamp(probe_pause * 2, kFirstPause, kLongestPause);
+  next_probe = collector.newest() + probe_pause;
+  if (done.times.size() >= 2) judge(done, now);
+}
+
+/// What the machines do at all-max, against what they were thought to and what the plan takes.
+void Job::State::judge(const Probe& done, Seconds now) {
+  const bool believed = !judge_outside(done, now);
+  const double error = learn(done);
+  // What was waited for in vain is no plan's doing.
+  if (!believed) return guard.reset();
+  const std::optional<PromiseGuard::Mean> by_plan = guard.mean(done.compared);
+  const Seconds most = allowed(all_max_time());
+  if (!by_plan || most <= Seconds{0}) return;
+  const double over = by_plan->ratio * (done.allowed / most) - 1;
+  const double certain = errors_needed() * std::hypot(by_plan->error, error);
+  const bool enough = guard.iterations() >= (done.alarmed ? 1 : kFewest);
+  if (over > kTolerance && over > certain && enough) return broken_promise(over, now);
+  if (done.alarmed) {
+    tell(Notice::Level::kInfo, now,
+         "an iteration at all-max takes " + seconds(all_max_time()) +
+             " by now: the plan is not the cause, and goes on");
+  }
+  guard.reset();
+}
+
+/// The baseline follows: anew where more than computations has changed.
+/// \returns  the relative standard error of what is known of an iteration at all-max
+double Job::State::learn(const Probe& done) {
+  std::vector<double> beyond;
+  for (std::size_t i = 0; i < done.times.size(); ++i)
+    beyond.push_back(done.times[i] - std::max(done.late[i], explained_usually().value));
+  double error = 0;
+  if (baseline.has_time() && !beyond.empty()) {
+    error = std::max(all_max_error(),
+                     baseline.deviation() * kMedianLoss / std::sqrt(done.times.size()));
+    const Seconds moved = Seconds{quantile(beyond, 0.5)} - baseline.overhead();
+    if (std::abs(moved / all_max_time()) > std::max(kTolerance, kErrors * error))
+      baseline.forget_time();
+  }
+  for (std::size_t i = 0; i < beyond.size(); ++i)
+    baseline.add_time({done.times[i]}, {done.times[i] - beyond[i]});
+  return std::max(error, all_max_error());
+}
+
+/// A pipeline that was declared slower than its computations are: whether all wait for it also when
+/// all hurry. \returns  whether the others waited for something else
+bool Job::State::judge_outside(const Probe& done, Seconds now) {
+  const Seconds time{quantile(done.times, 0.5)};
+  const Seconds beyond = baseline.has_time() ? baseline.overhead() : Seconds{0};
+  Seconds computing = usual_time;
+  for (const WatchedPipeline& one : watched_pipelines)
+    computing = std::max(computing, one.slow.fastest);
+  const Seconds fastest = plans->plans().front().time;
+  bool changed = false;
+  for (WatchedPipeline& one : watched_pipelines) {
+    if (one.declared == 1) continue;
+    SlowPipeline& slow = one.slow;
+    const Seconds declared = std::max(Seconds{0}, one.declared_time - slow.fastest);
+    const Seconds seen = std::clamp(time - beyond - computing, Seconds{0}, declared);
+    if (one.outside_seen && std::abs((seen - slow.outside) / fastest) < kTolerance) continue;
+    if (!one.outside_seen && declared - seen > fastest * kDoubted) {
+      tell(Notice::Level::kWarning, now,
+           "pipeline " + std::to_string(slow.pipeline) + " is declared to be " +
+               shortest(one.declared) +
+               " times slower, but with all pipelines at all-max it takes " +
+               shortest(std::round((slow.fastest + seen) / usual_time * 100) / 100) +
+               " times what a healthy one takes: the others wait no longer than that");
+    }
+    const Seconds before =
+        std::exchange(slow.outside, seen > fastest * kTolerance ? seen : Seconds{0});
+    changed = changed || std::abs((slow.outside - before) / fastest) > kTolerance;
+    one.outside_seen = true;
+    review_due = true;
+  }
+  return changed;
+}
+
+/// At all-max the same machines are faster than the objective allows the plan to be.
+void Job::State::broken_promise(double by, Seconds now) {
+  calm_since = collector.newest();
+  guard.reset();
+  // A late instruction delays what follows it too.
+  const double late = detector.random() ? detector.random()->median - 1 : 0;
+  const double least = std::max(by, kPerLateness * late);
+  const auto* next =
+      std::ranges::find_if(kReserves, [&](double one) { return one > reserve && one >= least; });
+  if (next == kReserves.end())
+    return roll_back(now, "iterations take " + percent(by) + " longer than promised");
+  reserve = *next;
+  tell(Notice::Level::kWarning, now,
+       "iterations take " + percent(by) +
+           " longer than at all-max though computations take what is planned: plans that leave " +
+           percent(reserve) + " in reserve are made");
+  request_plans(*profile, blocking_power, now);
+}
+
+/// Nothing better is known than all-max, for a while.
+void Job::State::roll_back(Seconds now, const std::string& why) {
+  hold(kRollBack << std::min(rollbacks, kMostDoublings), now, why);
+  ++rollbacks;
+}
+
+void Job::State::hold(std::int64_t iterations, Seconds now, const std::string& why) {
+  rolled_back = true;
+  retry_at = collector.newest() + iterations;
+  tell(Notice::Level::kWarning, now,
+       why + ": all-max until iteration " + std::to_string(retry_at) +
+           ", or until another objective is set");
+  effects.save = true;
+  deploy_full_speed();
+}
+
+void Job::State::retry_when_due(Seconds now) {
+  if (collector.newest() < retry_at || !profile || blocking_power.empty()) return;
+  rolled_back = false;
+  if (review_stages(now)) return;
+  tell(Notice::Level::kInfo, now, "plans are tried again");
+  request_plans(*profile, blocking_power, now);
+}
+
+}  // namespace harpe

@@ -1,0 +1,24 @@
+#pragma once
+/// \file
+/// The work behind a `CharacterizeRequest`.
+
+#include <functional>
+
+#include "harpe/base/result.h"
+#include "harpe/frontier/frontier.h"
+#include "harpe/job/job.h"
+
+namespace harpe {
+
+/// The frontier of one pipeline of the job, by the profile of the request with its reserve.
+Result<Frontier> characterize(const JobSpec& spec, const Pipeline& pipeline,
+                              const CharacterizeRequest& request, const Progress& progress = {});
+
+/// Plans along it, counted by the profile that the request compares with.
+/// \param most  plans; fewer where the specification or the request says so
+Result<PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& request,
+                             const Frontier& frontier, Effort effort, int most,
+                             const std::function<bool()>& wanted = {},
+                             const Progress& progress = {});
+
+}  // namespace harpe

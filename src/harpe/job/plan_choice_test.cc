@@ -1,0 +1,175 @@
+#include "harpe/job/plan_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/job/pipeline_times.h"
+#include "harpe/profile/synth.h"
+
+namespace harpe {
+namespace {
+
+constexpr int kStages = 4, kPipelines = 5;
+constexpr Seconds kOverhead{0.05};
+
+/// Plans of a job, and what they take where stages are slower than planned.
+class Planned {
+ public:
+  Planned()
+      : schedule_(*one_f_one_b({.stages = kStages, .micro_batches = 6})),
+        pipeline_(*Pipeline::build(schedule_)),
+        profile_(*synthesize({.stages = kStages, .imbalance = 1.3, .noise = 0})),
+        times_(pipeline_, profile_),
+        plans_(table(std::vector<double>(kStages, 1), 30)) {}
+
+  const PlanTable& plans() const { return plans_; }
+  const PipelineTimes& times() const { return times_; }
+
+  PlanTable table(const std::vector<double>& factors, int plans) const {
+    std::vector<InstructionProfile> entries(profile_.entries().begin(), profile_.entries().end());
+    for (InstructionProfile& entry : entries)
+      for (OperatingPoint& point : entry.points) point.time = point.time * factors[entry.stage];
+    const auto frontier =
+        characterize(pipeline_, Profile(std::move(entries)), {.blocking_power = Watts{80}});
+    return *PlanTable::build(*frontier, {.plans = plans, .plan = {.effort = Effort::kQuick}});
+  }
+
+  /// \param settled  measured at all-max
+  SlowPipeline slow(int pipeline, std::vector<double> factors, bool settled = true) const {
+    SlowPipeline one{.pipeline = pipeline, .factors = std::move(factors), .settled = settled};
+    one.fastest = times_.at_all_max(one.factors);
+    return one;
+  }
+
+  /// What a pipeline takes by the choice, delays included.
+  Seconds time(const PlanChoice& choice, int pipeline,
+               const std::vector<SlowPipeline>& slow) const {
+    const auto found = std::ranges::find(slow, pipeline, &SlowPipeline::pipeline);
+    const PlanRef& ref = choice.plan_of[pipeline];
+    const PlanTable& from =
+        ref.from == PlanRef::From::kOwn && found != slow.end() ? *found->own : plans_;
+    const TablePlan& plan =
+        ref.from == PlanRef::From::kAllMax ? plans_.all_max() : from.plans()[ref.plan];
+    if (found == slow.end()) return times_.at(plan);
+    return times_.at(plan, found->factors) + found->outside;
+  }
+
+ private:
+  Schedule schedule_;
+  Pipeline pipeline_;
+  Profile profile_;
+  PipelineTimes times_;
+  PlanTable plans_;
+};
+
+const Planned& planned() {
+  static const Planned kPlanned;
+  return kPlanned;
+}
+
+/// Some pipelines that are slower, or faster, in any way, known to any degree.
+std::vector<SlowPipeline> any_slow(std::mt19937_64& random) {
+  const auto chance = [&](double share) {
+    return std::uniform_real_distribution<double>(0, 1)(random) < share;
+  };
+  std::uniform_real_distribution<double> factor(0.9, 1.8);
+  std::vector<SlowPipeline> slow;
+  for (int pipeline = 0; pipeline < kPipelines; ++pipeline) {
+    if (chance(0.5)) continue;
+    std::vector<double> factors(kStages, chance(0.3) ? factor(random) : 1.0);
+    if (chance(0.5)) factors[random() % kStages] = factor(random);
+    slow.push_back(planned().slow(pipeline, std::move(factors), chance(0.7)));
+    if (chance(0.2)) slow.back().outside = slow.back().fastest * 0.2;
+    slow.back().at_all_max = chance(0.1);
+    if (chance(0.2))
+      slow.back().own = std::make_shared<PlanTable>(planned().table(slow.back().factors, 8));
+  }
+  return slow;
+}
+
+TEST(PlanChoice, NeverMakesAJobSlowerThanItsObjective) {
+  constexpr std::uint64_t kSeed = 20261122;
+  SCOPED_TRACE("seed " + std::to_string(kSeed));
+  std::mt19937_64 random(kSeed);
+  const Seconds all_max = planned().plans().all_max().time;
+  constexpr int kRuns = HARPE_UNDER_SANITIZERS ? 40 : 400;
+  for (int i = 0; i < kRuns; ++i) {
+    SCOPED_TRACE(i);
+    const std::vector<SlowPipeline> slow = any_slow(random);
+    const double slowdown = i % 4 == 0 ? 0.1 : 0;
+    Wish wish{.kind = Wish::Kind::kSlowdown, .value = slowdown};
+    if (i % 4 == 1)
+      wish = {.kind = Wish::Kind::kDeadline, .value = (all_max * 1.05 + kOverhead).value};
+    Seconds allowed = i % 4 == 1 ? all_max * 1.05 : all_max * (1 + slowdown);
+    for (const SlowPipeline& one : slow) allowed = std::max(allowed, one.least_time());
+    const PlanChoice choice = choose_plans(planned().plans(), wish, kOverhead, kPipelines, slow);
+    ASSERT_EQ(choice.plan_of.size(), std::size_t{kPipelines});
+    for (int pipeline = 0; pipeline < kPipelines; ++pipeline)
+      EXPECT_LE(planned().time(choice, pipeline, slow), allowed * (1 + 1e-6)) << pipeline;
+  }
+}
+
+TEST(PlanChoice, HealthyPipelinesTakeAllTheTimeThatTheSlowestLeavesThem) {
+  const std::vector<SlowPipeline> slow = {planned().slow(1, {1, 1, 1, 1.4})};
+  const PlanChoice choice = choose_plans(planned().plans(), {}, kOverhead, kPipelines, slow);
+  EXPECT_EQ(choice.wait_until, slow[0].fastest);
+  const auto next = choice.plan_of[0].plan + 1;
+  EXPECT_LE(planned().plans().plans()[choice.plan_of[0].plan].time, choice.wait_until);
+  ASSERT_LT(next, planned().plans().plans().size());
+  EXPECT_GT(planned().plans().plans()[next].time, choice.wait_until);
+}
+
+TEST(PlanChoice, OneThatIsNotMeasuredYetHurriesAndNoOneWaitsForIt) {
+  const std::vector<SlowPipeline> slow = {planned().slow(2, {1, 1, 1, 1.4}, false)};
+  const PlanChoice choice = choose_plans(planned().plans(), {}, kOverhead, kPipelines, slow);
+  EXPECT_EQ(choice.wait_until, choice.wished);
+  EXPECT_EQ(choice.plan_of[2].from, PlanRef::From::kAllMax);
+  EXPECT_EQ(choice.plan_of[0].from, PlanRef::From::kShared);
+}
+
+TEST(PlanChoice, ASlowStageIsNotTreatedAsASlowPipeline) {
+  // The shared plans leave the slow stage no time that it could do without.
+  std::vector<SlowPipeline> slow = {planned().slow(2, {1.3, 1, 1, 1})};
+  PlanChoice choice = choose_plans(planned().plans(), {}, kOverhead, kPipelines, slow);
+  EXPECT_EQ(choice.plan_of[2].from, PlanRef::From::kAllMax);
+  slow[0].own = std::make_shared<PlanTable>(planned().table(slow[0].factors, 20));
+  choice = choose_plans(planned().plans(), {}, kOverhead, kPipelines, slow);
+  EXPECT_EQ(choice.plan_of[2].from, PlanRef::From::kOwn);
+  // A pipeline that is as slow in all its stages has the same plans, only slower.
+  slow = {planned().slow(2, {1.3, 1.3, 1.3, 1.3})};
+  choice = choose_plans(planned().plans(), {}, kOverhead, kPipelines, slow);
+  EXPECT_EQ(choice.plan_of[2].from, PlanRef::From::kShared);
+  EXPECT_LT(planned().plans().plans()[choice.plan_of[2].plan].energy,
+            planned().plans().all_max().energy);
+}
+
+TEST(PlanChoice, UnderAPowerCapNoOneDrawsMoreToCatchUp) {
+  constexpr std::uint64_t kSeed = 3;
+  SCOPED_TRACE("seed " + std::to_string(kSeed));
+  std::mt19937_64 random(kSeed);
+  const std::vector<TablePlan>& plans = planned().plans().plans();
+  const double least = (plans.back().energy / plans.back().time).value * kPipelines;
+  const double most = (plans.front().energy / plans.front().time).value * kPipelines;
+  std::uniform_real_distribution<double> caps(least, most);
+  constexpr int kRuns = HARPE_UNDER_SANITIZERS ? 20 : 200;
+  for (int i = 0; i < kRuns; ++i) {
+    const Wish wish{.kind = Wish::Kind::kPowerCap, .value = caps(random)};
+    const PlanChoice choice =
+        choose_plans(planned().plans(), wish, kOverhead, kPipelines, any_slow(random));
+    double power = 0;
+    for (const PlanRef& ref : choice.plan_of) {
+      ASSERT_EQ(ref.from, PlanRef::From::kShared);
+      power += (plans[ref.plan].energy / plans[ref.plan].time).value;
+    }
+    EXPECT_LE(power, wish.value * (1 + 1e-9));
+  }
+}
+
+}  // namespace
+}  // namespace harpe
