@@ -311,6 +311,14 @@ class SeveralServers(unittest.TestCase):
         self.assertEqual(status["epoch"], epoch + 1)
         self.assertLess(took, 5 if a.slow else 1)
 
+    def test_what_one_of_them_has_registered_the_others_know_at_once(self):
+        a, b = self.node(), self.node()
+        for number in range(20):
+            job = f"/v1/jobs/j{number}"
+            self.assertEqual(b.ask("GET", job).status, 404)
+            a.good("PUT", job, specification())
+            self.assertEqual(b.ask("GET", job).status, 200)
+
     def test_a_database_that_is_started_again_costs_no_job(self):
         a, b = self.node(), self.node()
         for number in range(3):

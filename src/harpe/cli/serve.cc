@@ -89,7 +89,8 @@ void add_transport_options(CLI::App& app, const std::shared_ptr<ServeArguments>&
            "TCP to serve, or none (default: 127.0.0.1:7787); beyond this machine with TLS and "
            "tokens",
            options.tcp);
-  add_text(app, "--socket", "PATH", "Unix socket to serve, too; its owner's alone without --signing-key", arguments->socket);
+  add_text(app, "--socket", "PATH",
+           "Unix socket to serve, too; its owner's alone without --signing-key", arguments->socket);
   add_text(app, "--tls-certificate", "FILE", "Certificate chain for TCP (PEM)",
            arguments->certificate);
   add_text(app, "--tls-key", "FILE", "Key of the certificate (PEM, mode 600)", arguments->key);

@@ -203,7 +203,7 @@ TEST(Promise, SavingsAreStoredNowAndThenThoughNothingElseHappens) {
   const Joules each = (played.job.status().saved - before) / 5;
   const Result<Job> restored =
       Job::read(played.training.stored, *PlanTable::parse(played.job.plans()->json(), "plans"),
-                   played.training.now());
+                played.training.now());
   ASSERT_TRUE(restored.ok());
   const double lost = (played.job.status().saved - restored->status().saved) / each;
   EXPECT_LE(lost * played.training.last().time.value, 60 + 2 * played.training.last().time.value);

@@ -291,10 +291,10 @@ struct Job::State {
       held;  ///< of each group, the newest iterations in which it was, as bits
   std::int64_t profiling_began = 0, last_profiling = 0;  ///< iterations, of the last one
   Joules saved{}, reported_energy{};
-  double saved_bias = 0;      ///< J: what an error of the baseline makes of it, 95 %
-  double saved_variance = 0;  ///< J^2, of the measurements' half-widths
+  double saved_bias = 0;            ///< J: what an error of the baseline makes of it, 95 %
+  double saved_variance = 0;        ///< J^2, of the measurements' half-widths
   std::int64_t newest_stored = -1;  ///< iteration; of those before the job was stored
-  Seconds saved_stored{};     ///< when a snapshot was last asked for because of it
+  Seconds saved_stored{};           ///< when a snapshot was last asked for because of it
   Seconds created{};
   Seconds taken_up{};  ///< by this server
   bool told_missing = false, told_silent = false, told_no_energy = false, told_not_set = false;

@@ -29,8 +29,8 @@ Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& r
                                std::atomic<double>& fraction, std::function<bool()> wanted) {
   const auto failed = [](Error error) { return Characterized{std::move(error), {}, {}}; };
   constexpr double kShareOfFrontier = 0.5;
-  const Result<Frontier> frontier = frontier_of(
-      spec, request, [&fraction](double done) { fraction = done * kShareOfFrontier; });
+  const Result<Frontier> frontier =
+      frontier_of(spec, request, [&fraction](double done) { fraction = done * kShareOfFrontier; });
   if (!frontier.ok()) return failed(frontier.error());
   const bool is_switching = spec.switch_latency > Seconds{0} || spec.min_dwell > Seconds{0};
   Result<PlanTable> plans = make_plans(

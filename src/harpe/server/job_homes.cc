@@ -79,6 +79,7 @@ struct JobHomes::Asked {
   const HttpRequest request;
   const Reply reply;
   const Handler here;
+  const Instant at;
   std::optional<Instant> deadline = {};  ///< from when its home could first not be asked
   Seconds pause = kFirstPause;
 };
@@ -135,7 +136,6 @@ Status JobHomes::start() {
       if (notice.kind == StoreNotice::Kind::kLookAgain) return forget_all();
       if (notice.own || !notice.text.starts_with(kMoved)) return;
       forget(notice.text.substr(kMoved.size()));
-      unknown_.remove(notice.text.substr(kMoved.size()));
     });
   });
 }
@@ -176,7 +176,8 @@ void JobHomes::relay(const std::string& id, const std::string& url, HttpResponse
 void JobHomes::route(const std::string& id, HttpRequest request, Reply reply, Handler here) {
   // What waits for its answer (GET) is asked for elsewhere if the job moves meanwhile.
   if (request.method != "GET" && is_here(id)) return here(std::move(request), std::move(reply));
-  go(std::make_shared<Asked>(Asked{id, std::move(request), std::move(reply), std::move(here)}));
+  go(std::make_shared<Asked>(
+      Asked{id, std::move(request), std::move(reply), std::move(here), registry_.clock().now()}));
 }
 
 bool JobHomes::is_here(const std::string& id) const {
@@ -193,7 +194,6 @@ void JobHomes::go(const AskedPtr& asked) {
     const bool may_wait = waits_for_other_ranks(asked->request);
     return again(asked, why, may_wait ? options_.patience : kLapse);
   }
-  if (unknown_.contains(asked->id, registry_.clock().now())) return answer_here(asked);
   const auto known = elsewhere_.find(asked->id);
   if (known == elsewhere_.end() || asked->request.forwarded) return look(asked);
   hand_on(asked, known->second);
@@ -212,6 +212,7 @@ void JobHomes::look(const AskedPtr& asked) {
 }
 
 Result<JobHomes::Found> JobHomes::find_home(const std::string& id) {
+  const Instant began = registry_.clock().now();
   const Result<std::optional<JobOwner>> owner = store_.owner(id);
   if (!owner.ok()) return owner.error();
   if (*owner && !(*owner)->own) {
@@ -219,26 +220,25 @@ Result<JobHomes::Found> JobHomes::find_home(const std::string& id) {
     if ((*owner)->url == options_.url) {
       return Error::of(ErrorCode::kUnavailable, "the lease of the server before is not over yet");
     }
-    return Found{.url = (*owner)->url};
+    return Found{.began = began, .url = (*owner)->url};
   }
   const Result<std::optional<JobSummary>> before = store_.summary(id);
   if (!before.ok()) return before.error();
-  if (!*before) return Found{};
+  if (!*before) return Found{.began = began};
   const Result<std::optional<JobClaim>> mine = store_.claim(id);
   if (!mine.ok()) return mine.error();
   if (!*mine) return Error::of(ErrorCode::kUnavailable, "the job is moving to another server");
   // Once more: its last owner may have written until then.
   Result<std::optional<JobSummary>> summary = store_.summary(id);
   if (!summary.ok()) return summary.error();
-  if (!*summary) return Found{};
+  if (!*summary) return Found{.began = began};
   static_cast<void>(store_.notify(std::string(kMoved) + id));
-  return Found{.taken = Taken{**std::move(summary), **mine}};
+  return Found{.began = began, .taken = Taken{**std::move(summary), **mine}};
 }
 
 void JobHomes::move_in(Taken job) {
   const std::string id = job.summary.job;
   forget(id);
-  unknown_.remove(id);
   if (registry_.take_up(std::move(job.summary), job.claim)) log_("job " + id + " has moved here");
 }
 
@@ -254,12 +254,12 @@ void JobHomes::looked(const std::string& id, const Result<Found>& found) {
     forget(id, found->url);
     elsewhere_[id] = found->url;
   }
-  if (found.ok() && found->url.empty() && !found->taken) {
-    unknown_.add(id, registry_.clock().now());
-  }
+  const bool is_unknown = found.ok() && found->url.empty() && !found->taken;
   for (const AskedPtr& asked : waiting) {
     if (!found.ok()) {
       again(asked, found.error().text());
+    } else if (is_unknown && asked->at > found->began) {
+      look(asked);  // another server may have registered it in between
     } else if (found->url.empty()) {
       answer_here(asked);
     } else if (asked->request.forwarded) {

@@ -20,7 +20,6 @@
 #include "harpe/http/http_forwarder.h"
 #include "harpe/http/http_message.h"
 #include "harpe/server/job_registry.h"
-#include "harpe/server/unknown_ids.h"
 #include "harpe/server/worker_pool.h"
 #include "harpe/store/store.h"
 
@@ -70,6 +69,7 @@ class JobHomes {
   };
   /// Where a job is: at a URL, here, or nowhere.
   struct Found {
+    Instant began{};  ///< what was made before is found
     std::string url = {};
     std::optional<Taken> taken = {};
   };
@@ -100,7 +100,6 @@ class JobHomes {
   std::map<std::string, std::string> elsewhere_;  ///< URLs of homes that were found, by job
   std::map<std::string, std::vector<AskedPtr>> looking_;
   std::map<std::string, std::vector<std::weak_ptr<RelayedEvents>>> relayed_;  ///< by job
-  UnknownIds unknown_;
   bool looking_around_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   WorkerPool worker_;  // last: its thread ends before what it works on goes

@@ -85,8 +85,8 @@ void JobPlanner::start_first(const Waiting& waiting) {
   characterizers_.run(waiting.job->id, [this, waiting, spec = waiting.job->job.spec(),
                                         request = waiting.job->job.characterize_request()] {
     const std::shared_ptr<HostedJob::Work> work = waiting.work;
-    auto first = std::make_shared<Characterized>(characterize_job(
-        spec, request, work->fraction, [work] { return work->wanted.load(); }));
+    auto first = std::make_shared<Characterized>(
+        characterize_job(spec, request, work->fraction, [work] { return work->wanted.load(); }));
     work_.post([this, waiting, first] {
       --(waiting.work->large ? large_running_ : small_running_);
       waiting.work->running = false;
