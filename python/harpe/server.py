@@ -141,7 +141,6 @@ class Server:
         except (OSError, http.client.HTTPException) as fault:
             raise _unavailable(self.url, fault) from None
 
-
     def _fresh_token(self) -> str | None:
         if not self._token_file:
             return self._token

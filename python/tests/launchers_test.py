@@ -1,6 +1,6 @@
-"""A week of a training under torchrun: launched, restarted after a failure, launched again under the
-same rendezvous id, and with other nodes. PyTorch's launcher, Harpe's client and server are the real
-ones; what is trained is nothing, on simulated GPUs."""
+"""A week of a training under torchrun: launched, restarted after a failure, launched again under
+the same rendezvous id, and with other nodes. PyTorch's launcher, Harpe's client and server are the
+real ones; what is trained is nothing, on simulated GPUs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,12 @@ class Week:
         # Any other value stumbles over Python 3.11 in PyTorch 1.13.
         command += ["--redirects", "1", "--tee", "1", "--log_dir", "logs", "rank.py"]
         done = subprocess.run(
-            command, cwd=self.folder, env=self.variables, capture_output=True, text=True, timeout=240
+            command,
+            cwd=self.folder,
+            env=self.variables,
+            capture_output=True,
+            text=True,
+            timeout=240,
         )
         assert done.returncode == 0, done.stderr[-3000:]
         return [
