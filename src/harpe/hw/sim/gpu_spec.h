@@ -71,6 +71,8 @@ struct SimulatedGpuSpec {
   bool has_counter = true;
   std::int64_t counter_step_ns = 100'000'000;
   std::int64_t counter_phase_ns = 0;
+  /// Standard deviation of how far each step strays from the regular ones.
+  std::int64_t counter_jitter_ns = 1'000'000;
   std::int64_t sensor_period_ns = 100'000'000, sensor_window_ns = 25'000'000;
   std::int64_t sensor_phase_ns = 0;
   double gain = 1;                     ///< read over true

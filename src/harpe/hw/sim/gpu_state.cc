@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+
+#include "harpe/hw/sim/hashed_random.h"
 
 namespace harpe {
 namespace {
 
+constexpr std::uint64_t kStepJitter = 2;         // after the noise of gpu_readings.cc
+constexpr std::int64_t kMostJitter = 6;          // standard deviations, of `normal`
 constexpr std::int64_t kControlNs = 10'000'000;  // the chip's controller of clocks
 constexpr double kSettledKelvin = 0.005;
 constexpr double kSettledMegahertz = 0.05;
@@ -221,6 +226,29 @@ std::int64_t grid_index(std::int64_t time, std::int64_t phase, std::int64_t peri
   return from >= 0 ? from / period : -((-from + period - 1) / period);
 }
 
+/// When the energy counter makes its step of that number: near to the grid, by chance.
+std::int64_t counter_step_at(const SimulatedGpuSpec& spec, std::int64_t number) {
+  const std::int64_t regular = spec.counter_phase_ns + number * spec.counter_step_ns;
+  if (spec.counter_jitter_ns == 0) return regular;
+  return regular + static_cast<std::int64_t>(
+                       static_cast<double>(spec.counter_jitter_ns) *
+                       normal(mixed(spec.seed, kStepJitter, static_cast<std::uint64_t>(number))));
+}
+
+/// The last step after `begin_ns` and not after `end_ns`, if any.
+std::optional<std::int64_t> counter_step_in(const SimulatedGpuSpec& spec, std::int64_t begin_ns,
+                                            std::int64_t end_ns) {
+  const std::int64_t most = kMostJitter * spec.counter_jitter_ns;
+  std::int64_t number = grid_index(end_ns + most, spec.counter_phase_ns, spec.counter_step_ns);
+  // Steps stay in their order; those surely before need not be looked at.
+  for (; spec.counter_phase_ns + number * spec.counter_step_ns + most > begin_ns; --number) {
+    const std::int64_t at = counter_step_at(spec, number);
+    if (at <= begin_ns) return std::nullopt;
+    if (at <= end_ns) return at;
+  }
+  return std::nullopt;
+}
+
 /// What the sensors saw between the state's time and `end_ns`.
 void take_samples(const SimulatedGpuSpec& spec, const Course& course, double busy_rate,
                   SimulatedGpuState& state, std::int64_t end_ns) {
@@ -235,9 +263,9 @@ void take_samples(const SimulatedGpuSpec& spec, const Course& course, double bus
     state.mark_busy_s[k % kPowerMarks] = state.busy_s + busy_rate * seconds(at - begin_ns);
   }
   state.mark = mark;
-  const std::int64_t step = grid_index(end_ns, spec.counter_phase_ns, spec.counter_step_ns);
-  const std::int64_t step_ns = spec.counter_phase_ns + step * spec.counter_step_ns;
-  if (step_ns > begin_ns) state.counter_j = energy_at(step_ns);
+  if (const auto step_ns = counter_step_in(spec, begin_ns, end_ns)) {
+    state.counter_j = energy_at(*step_ns);
+  }
   const std::int64_t sample = grid_index(end_ns, spec.sensor_phase_ns, spec.sensor_period_ns);
   const std::int64_t sample_ns = spec.sensor_phase_ns + sample * spec.sensor_period_ns;
   if (sample_ns > begin_ns) {

@@ -167,6 +167,10 @@ class GpuReader {
   void read_sensors() {
     boolean("energy_counter", spec_.has_counter);
     milliseconds("counter_step_ms", spec_.counter_step_ns, 1, 10000);
+    spec_.counter_jitter_ns = std::min(spec_.counter_jitter_ns, spec_.counter_step_ns / 100);
+    // Steps stay in their order.
+    milliseconds("counter_jitter_ms", spec_.counter_jitter_ns, 0,
+                 static_cast<double>(spec_.counter_step_ns) * 1e-6 / 20);
     milliseconds("sensor_period_ms", spec_.sensor_period_ns, 1, 10000);
     spec_.sensor_window_ns = std::min(spec_.sensor_window_ns, spec_.sensor_period_ns);
     milliseconds("sensor_window_ms", spec_.sensor_window_ns, 0.1,
