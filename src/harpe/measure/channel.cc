@@ -29,9 +29,9 @@ EstimatorOptions estimator_options(const MonitorOptions& options, const SensorAc
 
 /// Of a device that failed: to its last good reading.
 EnergyEstimate energy_until_fault(const EnergyEstimator& estimator, int window, bool failed,
-                                  Instant end) {
+                                  Instant end, WindowEnd kind) {
   if (!failed || !estimator.newest() || *estimator.newest() >= end) {
-    return estimator.so_far(window, end);
+    return estimator.so_far(window, end, kind);
   }
   EnergyEstimate energy = estimator.so_far(window, *estimator.newest());
   energy.missing = end - *estimator.newest();
@@ -45,6 +45,9 @@ GpuChannel::GpuChannel(Gpu& gpu, const MonitorOptions& options) : gpu_(&gpu), op
   const auto lacks = [](const auto& result) {
     return !result.ok() && result.error().code == ErrorCode::kNotSupported;
   };
+  if (const Result<PowerLimitRange> range = gpu.power_limit_range(); range.ok()) {
+    estimator.highest_power = range->highest;
+  }
   has_counter_ = !lacks(gpu.total_energy());
   has_instant_ = !lacks(gpu.instant_power());
   if (!has_instant_) {
@@ -146,7 +149,7 @@ void GpuChannel::drop(std::uint64_t window) {
   windows_.erase(found);
 }
 
-DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end) const {
+DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end, WindowEnd kind) const {
   const GpuIdentity& identity = gpu_->identity();
   DeviceEnergy result{.kind = DeviceEnergy::Kind::kGpu,
                       .index = identity.index,
@@ -160,7 +163,7 @@ DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end) const {
   const auto found = windows_.find(window);
   if (found == windows_.end()) return result;
   const ChannelWindow& state = found->second;
-  result.energy = energy_until_fault(estimator_, state.energy, fault_.has_value(), end);
+  result.energy = energy_until_fault(estimator_, state.energy, fault_.has_value(), end, kind);
   result.failed_reads = state.failed_reads;
   result.reasons = state.reasons;
   result.throttled_share =
@@ -221,7 +224,8 @@ void CpuChannel::drop(std::uint64_t window) {
   windows_.erase(found);
 }
 
-void CpuChannel::answer(std::uint64_t window, Instant end, std::vector<DeviceEnergy>& into) const {
+void CpuChannel::answer(std::uint64_t window, Instant end, WindowEnd kind,
+                        std::vector<DeviceEnergy>& into) const {
   DeviceEnergy result{.kind = DeviceEnergy::Kind::kCpu,
                       .index = cpu_->index(),
                       .name = cpu_->name(),
@@ -232,14 +236,15 @@ void CpuChannel::answer(std::uint64_t window, Instant end, std::vector<DeviceEne
                       .processes = {}};
   const auto found = windows_.find(window);
   if (found != windows_.end()) {
-    result.energy = energy_until_fault(package_, found->second.energy, fault_.has_value(), end);
+    result.energy =
+        energy_until_fault(package_, found->second.energy, fault_.has_value(), end, kind);
     result.failed_reads = found->second.failed_reads;
   }
   into.push_back(result);
   if (!cpu_->has_dram()) return;
   result.kind = DeviceEnergy::Kind::kDram;
   if (found != windows_.end()) {
-    result.energy = energy_until_fault(dram_, found->second.dram, fault_.has_value(), end);
+    result.energy = energy_until_fault(dram_, found->second.dram, fault_.has_value(), end, kind);
   }
   into.push_back(std::move(result));
 }

@@ -35,8 +35,9 @@ class GpuChannel {
   void read(Clock& clock, bool edge);
   void open(std::uint64_t window, Instant begin);
   void drop(std::uint64_t window);
-  DeviceEnergy answer(std::uint64_t window, Instant end) const;
+  DeviceEnergy answer(std::uint64_t window, Instant end, WindowEnd kind) const;
   EnergyEstimate between(TimeSpan span) const;
+  bool settled(Instant at) const { return fault_.has_value() || estimator_.settled(at); }
   std::vector<CounterEdge> edges(Instant since) const { return estimator_.edges(since); }
   Gpu& gpu() { return *gpu_; }
   const Gpu& gpu() const { return *gpu_; }
@@ -71,7 +72,8 @@ class CpuChannel {
   bool due(Instant now, Seconds interval) const { return now >= last_read_ + interval; }
   void open(std::uint64_t window, Instant begin);
   void drop(std::uint64_t window);
-  void answer(std::uint64_t window, Instant end, std::vector<DeviceEnergy>& into) const;
+  void answer(std::uint64_t window, Instant end, WindowEnd kind,
+              std::vector<DeviceEnergy>& into) const;
 
  private:
   Cpu* cpu_;

@@ -36,7 +36,7 @@ Followed follow(int steps, double jitter, std::mt19937_64& random) {
   for (double time = 0; time < all.back(); time += 0.02 * (0.8 + 0.4 * unit(random))) {
     const auto count = std::upper_bound(all.begin(), all.end(), time) - all.begin();
     const auto step = learner.add(at(time), {0}, {10.0 * static_cast<double>(count)});
-    if (!step) continue;
+    if (!step || count == 0) continue;  // the first reading tells of the step before all others
     followed.edges.push_back(
         {step->time, step->sigma, step->value, 0, step->earliest, step->latest});
     followed.truth.push_back(all[static_cast<std::size_t>(count) - 1]);

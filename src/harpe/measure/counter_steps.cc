@@ -2,26 +2,32 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
-#include <vector>
 
 namespace harpe {
 namespace {
 
-constexpr std::size_t kRemembered = 32;
-constexpr std::size_t kEnough = 8;
-constexpr int kFirstIterations = 10;
-constexpr double kLongestGap = 10;     // periods without a reading
+constexpr double kNarrow = 0.6;      // of the period: brackets whose middle tells the number
+constexpr std::size_t kEnough = 2;   // narrow brackets, for a line of the expected period
+constexpr std::size_t kToLearn = 8;  // for a period that is not the expected one
+constexpr double kLongestGap = 10;   // periods without a reading, over which steps are counted
+constexpr int kIterations = 2, kFirstIterations = 5;
+// Before anything is learnt: how far steps stray, and how well the expected period is known, as
+// shares of the period; and for how many observed steps the former counts.
+constexpr double kUsualJitter = 0.01, kUsualPeriod = 0.02, kLearntPeriod = 0.002;
+constexpr double kUsualCounts = 1;
 constexpr double kLeastJitter = 2e-4;  // s
+constexpr double kIrregular = 0.12;    // jitter as a share of the period: no line
+constexpr std::size_t kEnoughRises = 16;
+constexpr double kSure = 4;  // standard deviations
 
-double uniform_sigma(double width) {
-  return width / std::sqrt(12.0);
+double square(double x) {
+  return x * x;
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
+double uniform_variance(double width) {
+  return width * width / 12;
 }
 
 }  // namespace
@@ -47,8 +53,7 @@ TruncatedNormal truncated_normal(double mean, double sigma, double low, double h
 void CounterSteps::restart() {
   last_.reset();
   brackets_.clear();
-  grid_.reset();
-  regular_ = false;
+  line_.reset();
 }
 
 std::optional<Joules> CounterSteps::last_value() const {
@@ -58,136 +63,227 @@ std::optional<Joules> CounterSteps::last_value() const {
 
 std::optional<CounterStep> CounterSteps::add(Instant time, Seconds spread, Joules value) {
   if (last_ && value < last_->value) restart();
-  if (!last_) {
-    if (brackets_.empty()) origin_ = time;
-    last_ = Reading{time, spread, value};
-    return std::nullopt;
-  }
-  if (value == last_->value) {
+  const bool is_first = !last_;
+  if (is_first) origin_ = time;
+  if (!is_first && value == last_->value) {
     last_->time = time;
     last_->spread = spread;
     return std::nullopt;
   }
   const double high = (time - origin_).value + spread.value;
-  double low = (last_->time - origin_).value - last_->spread.value;
-  const double between_readings = high - low;
-  if (between_readings > kLongestGap * period().value) {  // the count of periods would be a guess
+  const double since_reading =
+      is_first ? period().value : (time - last_->time).value + last_->spread.value + spread.value;
+  if (since_reading > kLongestGap * period().value) {  // the count of periods would be a guess
     brackets_.clear();
-    grid_.reset();
+    line_.reset();
   }
-  low = std::max(low, high - period().value - 2 * spread.value);
-  brackets_.push_back(
-      {.low = std::min(low, high), .high = high, .between_readings = between_readings});
+  const double width = std::min(since_reading, period().value + 2 * spread.value);
+  brackets_.push_back({.low = high - width, .high = high, .value = value.value});
   if (brackets_.size() > kRemembered) brackets_.pop_front();
   last_ = Reading{time, spread, value};
-  return newest_step(time, value);
-}
-
-bool CounterSteps::number_steps() {
-  if (brackets_.size() < kEnough) return false;
-  std::vector<double> distances, gaps;
-  for (std::size_t i = 1; i < brackets_.size(); ++i) {
-    distances.push_back(brackets_[i].middle() - brackets_[i - 1].middle());
-    gaps.push_back(brackets_[i].between_readings);
-  }
-  const double distance = median(distances);
-  if (distance < 1.5 * median(gaps)) return false;
-  const double period = grid_ ? grid_->slope : distance;
-  if (!grid_) {
-    brackets_[0].index = 0;
-    for (std::size_t i = 1; i < brackets_.size(); ++i) {
-      brackets_[i].index = brackets_[i - 1].index +
-                           std::max<std::int64_t>(1, std::llround(distances[i - 1] / period));
-    }
-    return true;
-  }
-  const auto newest = std::prev(brackets_.end());
-  newest->index =
-      std::prev(newest)->index + std::max<std::int64_t>(1, std::llround(distances.back() / period));
-  return true;
-}
-
-/// One step of expectation maximisation: where each step lies in its bracket given the grid, then
-/// the grid that fits those best. What a bracket tells is little where the grid passes through its
-/// middle anyway: readings that keep step with the counter teach nothing, and the variance says so.
-void CounterSteps::improve_grid() {
-  Grid& grid = *grid_;
-  const auto count = static_cast<double>(brackets_.size());
-  const std::int64_t newest = brackets_.back().index;
-  double sum_x = 0, sum_xx = 0, sum_t = 0, sum_xt = 0;
-  double told = 0, told_x = 0, told_xx = 0;
-  std::vector<TruncatedNormal> places;
-  places.reserve(brackets_.size());
-  for (const Bracket& bracket : brackets_) {
-    const TruncatedNormal place =
-        truncated_normal(grid.at(bracket.index), grid.jitter, bracket.low, bracket.high);
-    const auto x = static_cast<double>(bracket.index - newest);
-    sum_x += x;
-    sum_xx += x * x;
-    sum_t += place.mean;
-    sum_xt += x * place.mean;
-    const double square = grid.jitter * grid.jitter;
-    const double information =
-        place.likely() ? std::max(0.0, 1 - place.variance / square) / square : 0;
-    told += information;
-    told_x += (x - 1) * information;
-    told_xx += (x - 1) * (x - 1) * information;
-    places.push_back(place);
-  }
-  const double determinant = count * sum_xx - sum_x * sum_x;
-  grid.slope = (count * sum_xt - sum_x * sum_t) / determinant;
-  grid.phase = (sum_t - grid.slope * sum_x) / count;
-  grid.reference = newest;
-  double stray = 0;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const double offset = places[i].mean - grid.at(brackets_[i].index);
-    stray += offset * offset + places[i].variance;
-  }
-  grid.jitter = std::max(kLeastJitter, std::sqrt(stray / count));
-  const double information = told * told_xx - told_x * told_x;
-  const double wide = brackets_.back().width();
-  grid.variance =
-      information > 0 ? std::min(told_xx / information, wide * wide * 4) : wide * wide * 4;
-  period_ = grid.slope;
-}
-
-CounterStep CounterSteps::newest_step(Instant reading, Joules value) {
-  regular_ = false;
-  const bool numbered = number_steps();
+  fit();
   const Bracket& newest = brackets_.back();
-  CounterStep step{.time = origin_ + Seconds{newest.middle()},
-                   .sigma = {uniform_sigma(newest.width())},
-                   .value = value,
-                   .earliest = origin_ + Seconds{newest.low},
-                   .latest = origin_ + Seconds{newest.high}};
-  if (!numbered) {
-    grid_.reset();
-    next_earliest_ = (reading - origin_).value;
-    return step;
+  const TruncatedNormal placed = place(newest);
+  next_earliest_ = (time - origin_).value;
+  if (line_) {
+    const double next = line_->at(static_cast<double>(newest.index) + 1);
+    next_earliest_ = next - 3 * std::hypot(line_->jitter, std::sqrt(placed.variance));
   }
-  if (grid_) {
-    const double sigma = std::sqrt(grid_->variance + 1.2 * grid_->jitter * grid_->jitter);
-    const TruncatedNormal place =
-        truncated_normal(grid_->at(newest.index), sigma, newest.low, newest.high);
-    step.time = origin_ + Seconds{place.mean};
-    step.sigma = {std::sqrt(place.variance)};
-    regular_ = place.likely();
-    improve_grid();
-  } else {
-    const double distance =
-        (newest.middle() - brackets_.front().middle()) / static_cast<double>(newest.index);
-    grid_ = {.reference = newest.index,
-             .phase = newest.middle(),
-             .slope = distance,
-             .jitter = uniform_sigma(newest.width())};
-    for (int i = 0; i < kFirstIterations; ++i) improve_grid();
+  return CounterStep{.time = origin_ + Seconds{placed.mean},
+                     .sigma = {std::sqrt(placed.variance)},
+                     .value = value,
+                     .earliest = origin_ + Seconds{newest.low},
+                     .latest = origin_ + Seconds{newest.high}};
+}
+
+/// What lies between neighbouring steps mostly: the expected period if all agree with it.
+double CounterSteps::likely_period() const {
+  if (period_) return *period_;
+  std::vector<double> distances;
+  bool as_expected = true;
+  for (std::size_t i = 1; i < brackets_.size(); ++i) {
+    const Bracket &a = brackets_[i - 1], &b = brackets_[i];
+    if (a.width() > kNarrow * expected_.value || b.width() > kNarrow * expected_.value) continue;
+    distances.push_back(b.middle() - a.middle());
+    const double periods = distances.back() / expected_.value;
+    const double off = std::abs(periods - std::max(1.0, std::round(periods))) * expected_.value;
+    as_expected &= off <= (a.width() + b.width()) / 2 + 3 * kUsualJitter * expected_.value;
   }
-  next_earliest_ = grid_->at(newest.index + 1) - 3 * std::hypot(grid_->jitter, step.sigma.value);
-  return step;
+  if (as_expected || distances.size() + 1 < kToLearn) return expected_.value;
+  const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
+  std::ranges::nth_element(distances, middle);
+  return *middle;
+}
+
+/// Numbers the steps as the line has it. A narrow bracket has the number next to its middle; a wide
+/// one that of the last step before its end, which is not sure where the end is near to a step.
+void CounterSteps::count(Line& line) {
+  for (Bracket& bracket : brackets_) {
+    const bool narrow = bracket.width() <= kNarrow * line.slope;
+    const double end = line.center + (bracket.high - line.middle) / line.slope;
+    const double middle = end - bracket.width() / 2 / line.slope;
+    const double number = narrow ? std::round(middle) : std::floor(end);
+    const double sigma = std::sqrt(line.variance(number) + square(line.jitter)) / line.slope;
+    bracket.index = static_cast<std::int64_t>(number);
+    bracket.counted = narrow || std::abs(end - std::round(end)) > kSure * sigma;
+  }
+  for (std::size_t i = 1; i < brackets_.size(); ++i) {
+    if (brackets_[i].index <= brackets_[i - 1].index) brackets_[i].counted = false;
+  }
+}
+
+double CounterSteps::narrowest() const {
+  double width = std::numeric_limits<double>::infinity();
+  for (const Bracket& bracket : brackets_) width = std::min(width, bracket.width());
+  return width;
+}
+
+/// One step towards the most likely line (Newton) and jitter (expectation maximisation): where each
+/// step lies in its bracket given the line, and how much that tells of the line. It is at least
+/// what the bracket's middle does; more where the line passes near one of its ends.
+void CounterSteps::improve(Line& line) const {
+  const double variance = square(line.jitter);
+  // Readings that keep step with the counter tell as much as one: middles then do not scatter.
+  double scatter = 0, counted = 0;
+  for (const Bracket& bracket : brackets_) {
+    if (!bracket.counted) continue;
+    scatter += square(bracket.middle() - line.at(static_cast<double>(bracket.index))) /
+               (uniform_variance(bracket.width()) + variance);
+    counted += 1;
+  }
+  const double scattered = std::min(1.0, (scatter + 1) / (counted + 1));
+  std::vector<TruncatedNormal> places;
+  std::vector<double> told;
+  double weight = 0, sum_x = 0;
+  for (const Bracket& bracket : brackets_) {
+    const auto number = static_cast<double>(bracket.index);
+    places.push_back(truncated_normal(line.at(number), line.jitter, bracket.low, bracket.high));
+    const double by_middle = scattered / (uniform_variance(bracket.width()) + variance);
+    const double by_place =
+        places.back().likely() ? (1 - places.back().variance / variance) / variance : 0;
+    told.push_back(bracket.counted ? std::max(by_middle, by_place) : 0);
+    weight += told.back();
+    sum_x += told.back() * number;
+  }
+  Line better = line;
+  better.center = sum_x / weight;
+  // The period is known a little before.
+  const double known = square((period_ ? kLearntPeriod : kUsualPeriod) * line.slope);
+  double told_slope = 1 / known, pull = 0, pull_slope = (period().value - line.slope) / known;
+  double stray = 0, steps = 0;
+  for (std::size_t i = 0; i < brackets_.size(); ++i) {
+    if (!brackets_[i].counted) continue;
+    const auto number = static_cast<double>(brackets_[i].index);
+    const double x = number - better.center, off = places[i].mean - line.at(number);
+    // Towards a bracket that the line misses, its middle pulls.
+    const double force = places[i].likely() ? off / variance : off * told[i];
+    told_slope += told[i] * x * x;
+    pull += force;
+    pull_slope += force * x;
+    stray += square(off) + places[i].variance;
+    steps += 1;
+  }
+  better.middle = line.at(better.center) + pull / weight;
+  better.slope = line.slope + pull_slope / told_slope;
+  better.middle_variance = 1 / weight;
+  better.slope_variance = 1 / told_slope;
+  const double usual = kUsualCounts * uniform_variance(narrowest());
+  better.jitter = std::max(kLeastJitter, std::sqrt((stray + usual) / (steps + kUsualCounts)));
+  line = better;
+}
+
+void CounterSteps::fit() {
+  const double period = likely_period();
+  const Bracket* narrowest = nullptr;
+  std::size_t narrow = 0;
+  for (const Bracket& bracket : brackets_) {
+    if (bracket.width() > kNarrow * period) continue;
+    narrow += 1;
+    if (narrowest == nullptr || bracket.width() < narrowest->width()) narrowest = &bracket;
+  }
+  const bool had_line = line_.has_value();
+  if (narrow < kEnough) {
+    line_.reset();
+    return;
+  }
+  if (!had_line) {
+    line_ = Line{.center = 0,
+                 .middle = narrowest->middle(),
+                 .slope = period,
+                 .jitter = std::max(kLeastJitter, std::sqrt(uniform_variance(narrowest->width()))),
+                 .middle_variance = uniform_variance(narrowest->width()),
+                 .slope_variance = square(kUsualPeriod * period)};
+  }
+  for (int i = 0; i < (had_line ? kIterations : kFirstIterations); ++i) {
+    count(*line_);
+    improve(*line_);
+  }
+  if (line_->jitter > kIrregular * line_->slope) {
+    line_.reset();
+  } else if (narrow >= kToLearn) {
+    period_ = line_->slope;
+  }
+}
+
+TruncatedNormal CounterSteps::place(const Bracket& bracket) const {
+  if (!line_ || !bracket.counted) {
+    return {.mean = bracket.middle(), .variance = uniform_variance(bracket.width()), .share = 1};
+  }
+  const auto number = static_cast<double>(bracket.index);
+  const double sigma = std::sqrt(line_->variance(number) + square(line_->jitter));
+  return truncated_normal(line_->at(number), sigma, bracket.low, bracket.high);
+}
+
+/// How far steps stray in what they count. Where power is steady, steps that come late count more,
+/// and the next one less: the median of the second differences of what they count tells; unsteady
+/// power makes it seem more. None where too few steps follow each other.
+std::optional<double> CounterSteps::counted_jitter() const {
+  std::vector<double> strays;
+  for (std::size_t i = 3; i < brackets_.size(); ++i) {
+    const Bracket *a = &brackets_[i - 3], *d = &brackets_[i];
+    if (!a->counted || !d->counted || d->index != a->index + 3) continue;
+    const double rise = d->value - a->value;
+    const double bend =
+        d->value - 3 * brackets_[i - 1].value + 3 * brackets_[i - 2].value - a->value;
+    if (rise > 0) strays.push_back(std::abs(bend) / (rise / 3) * period().value);
+  }
+  if (strays.size() < kEnoughRises) return std::nullopt;
+  const auto middle = strays.begin() + static_cast<std::ptrdiff_t>(strays.size() / 2);
+  std::ranges::nth_element(strays, middle);
+  // Half of a normal distribution lies within 0.6745 standard deviations; 1, 3, 3 and 1 steps vary
+  // by sqrt(20) times what one does.
+  return *middle / (0.6745 * std::sqrt(20.0));
+}
+
+std::vector<PlacedStep> CounterSteps::placed() const {
+  std::vector<PlacedStep> steps;
+  steps.reserve(brackets_.size());
+  const std::optional<double> counted = counted_jitter();
+  for (const Bracket& bracket : brackets_) {
+    const TruncatedNormal place = this->place(bracket);
+    PlacedStep step{.time = origin_ + Seconds{place.mean},
+                    .own = {std::sqrt(place.variance)},
+                    .number = static_cast<double>(bracket.index),
+                    .on_line = line_.has_value() && bracket.counted && place.likely()};
+    // What the line errs by is common to all; the rest is the step's own.
+    if (step.on_line) {
+      const double jitter = square(line_->jitter);
+      step.own = {std::sqrt(place.variance * jitter / (jitter + line_->variance(step.number)))};
+      if (counted) step.own = {std::clamp(*counted, kLeastJitter, step.own.value)};
+    }
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+double CounterSteps::common_variance(double number, double other) const {
+  if (!line_) return 0;
+  return line_->middle_variance +
+         (number - line_->center) * (other - line_->center) * line_->slope_variance;
 }
 
 bool CounterSteps::due(Instant now, Seconds interval) const {
-  if (brackets_.size() < kEnough) return true;
+  if (!line_) return true;
   return (now - origin_).value + interval.value >= next_earliest_;
 }
 

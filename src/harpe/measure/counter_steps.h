@@ -2,11 +2,14 @@
 /// \file
 /// When an energy counter stepped. Counters of GPUs stand still for about 100 ms and then jump; a
 /// reader sees only that a jump lies between two of its readings. Where the steps come regularly,
-/// many readings together say far better when: the period and phase that agree with all of them.
+/// many readings together say far better when: they lie on a line over their number, each straying
+/// from it by chance (jitter). The line and the jitter that explain all readings are found by
+/// expectation maximisation; every new reading says better when the steps before it came, too.
 
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <vector>
 
 #include "harpe/base/clock.h"
 #include "harpe/base/units.h"
@@ -22,6 +25,14 @@ struct CounterStep {
   Instant earliest{}, latest{};
 };
 
+/// Where a step lies by all that was read so far.
+struct PlacedStep {
+  Instant time;
+  Seconds own{};      ///< standard deviation that no other step shares
+  double number = 0;  ///< on the line; only where `on_line`
+  bool on_line = false;
+};
+
 /// A normal distribution of which is known that the value lies between two bounds.
 struct TruncatedNormal {
   double mean = 0, variance = 0;
@@ -34,11 +45,14 @@ TruncatedNormal truncated_normal(double mean, double sigma, double low, double h
 /// time; memory is bounded.
 class CounterSteps {
  public:
+  static constexpr std::size_t kRemembered = 40;
+
   /// \param expected  period of the steps where it cannot be learnt because readings are rarer.
   explicit CounterSteps(Seconds expected = {0.1}) : expected_(expected) {}
 
   /// A reading taken somewhere within `time` +- `spread`; times must rise. Returns the newest step
-  /// when there was one since the last reading. A value below the last one starts over (`restart`).
+  /// when there was one since the last reading; the first reading tells of the step before it. A
+  /// value below the last one starts over (`restart`).
   std::optional<CounterStep> add(Instant time, Seconds spread, Joules value);
 
   /// Forgets the last value, so that the next reading begins a new series: after a reset or a wrap.
@@ -53,7 +67,12 @@ class CounterSteps {
   /// As learnt; as expected before.
   Seconds period() const { return {period_.value_or(expected_.value)}; }
   /// Whether the last steps agree with one period and phase.
-  bool regular() const { return regular_; }
+  bool regular() const { return line_.has_value(); }
+
+  /// The newest steps (`kRemembered` at most), oldest first, as far as they belong to one series.
+  std::vector<PlacedStep> placed() const;
+  /// How the places of steps of those two numbers err together, because the line does, s^2.
+  double common_variance(double number, double other) const;
 
  private:
   struct Reading {
@@ -64,34 +83,37 @@ class CounterSteps {
   /// The step lies in (low, high], in seconds since `origin_`.
   struct Bracket {
     double low = 0, high = 0;
-    double between_readings = 0;  ///< may be longer than a period
-    std::int64_t index = 0;       ///< counts periods
+    double value = 0;        ///< J
+    std::int64_t index = 0;  ///< counts periods
+    bool counted = false;    ///< `index` is sure
     double middle() const { return (low + high) / 2; }
     double width() const { return high - low; }
   };
 
-  /// Steps come at `phase` + `slope` * (index - `reference`), each straying by `jitter`.
-  struct Grid {
-    std::int64_t reference = 0;
-    double phase = 0, slope = 0, jitter = 0;  ///< s
-    double variance = 0;                      ///< of the next step's place on the grid, s^2
-    double at(std::int64_t index) const {
-      return phase + slope * static_cast<double>(index - reference);
+  /// Steps come at `middle` + `slope` * (index - `center`), each straying by `jitter`.
+  struct Line {
+    double center = 0, middle = 0, slope = 0, jitter = 0;  ///< s
+    double middle_variance = 0, slope_variance = 0;        ///< s^2
+    double at(double index) const { return middle + slope * (index - center); }
+    double variance(double index) const {
+      return middle_variance + (index - center) * (index - center) * slope_variance;
     }
   };
 
-  CounterStep newest_step(Instant reading, Joules value);
-  /// Numbers the steps; false where readings are too rare to tell them apart.
-  bool number_steps();
-  void improve_grid();
+  double likely_period() const;
+  double narrowest() const;
+  std::optional<double> counted_jitter() const;
+  void fit();
+  void count(Line& line);
+  void improve(Line& line) const;
+  TruncatedNormal place(const Bracket& bracket) const;
 
   Seconds expected_;
   std::optional<Reading> last_;
   Instant origin_;
   std::deque<Bracket> brackets_;
   std::optional<double> period_;
-  std::optional<Grid> grid_;
-  bool regular_ = false;
+  std::optional<Line> line_;
   double next_earliest_ = 0;  ///< the next step comes no earlier, in seconds since `origin_`
 };
 

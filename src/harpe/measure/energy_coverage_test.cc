@@ -69,7 +69,7 @@ class Windows : public testing::TestWithParam<std::tuple<SignalKind, double, dou
 TEST_P(Windows, ErrorBarsHoldTheTruth) {
   const auto [kind, length, late, measuring] = GetParam();
   std::mt19937_64 random(20261121);
-  const int windows = length > 10 ? 200 : 2000;
+  const int windows = length > 10 ? 60 : 300;
   const Score score = measure(kind, length, {.measuring = measuring}, late, windows, random);
   std::printf("%s, %5.2f s, %s, sensor %g s: coverage %.3f, bar %.4f, worst %.4f, bias %+.5f\n",
               kSignalNames[static_cast<int>(kind)], length, late > 0 ? "later" : "at once",
@@ -88,7 +88,7 @@ TEST_P(FirstWindows, ErrorBarsHoldTheTruth) {
   const auto [kind, length, sampling] = GetParam();
   std::mt19937_64 random(20261122);
   std::uniform_real_distribution<double> unit(0, 1);
-  constexpr int kWindows = 1000;
+  constexpr int kWindows = 200;
   Score score;
   for (int i = 0; i < kWindows; ++i) {
     const Signal signal = make_signal(kind, length + 4, random);

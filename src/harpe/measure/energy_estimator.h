@@ -4,17 +4,18 @@
 /// told now and then.
 ///
 /// Model. A GPU's energy counter is right whenever it steps (about every 100 ms) and stale in
-/// between; its power sensor is there at any time, but noisy, and its scale need not agree with the
-/// counter. So energy at an instant is the counter at the step before, plus what power says has
-/// been used since, in the scale that made both agree over the last seconds; where the next step is
-/// known already, what the counter rose by is spread over that step in proportion to power. Without
-/// a counter, power is integrated: linear between samples, held beyond the first and the last.
+/// between; its power sensor is there at any time, but noisy, sees a part of the time, and its
+/// scale need not agree with the counter. Between two steps the sum is known; how it is spread over
+/// the step follows from how power ran before and after it, from samples within, and from where
+/// power may have changed: step_gap.h and power_side.h. So readings from before a window and from
+/// after it make its edges known far better, and a window that is answered at its very end has a
+/// wide bar. Without a counter, power is integrated: linear between samples, held beyond the first
+/// and last.
 ///
 /// The statistical error says how far the answer may be from what a perfect reading of the same
 /// sensors would have said: not knowing just when the counter stepped, noise, and power that
-/// changed between samples. It is checked against how well counter and power agreed in the last
-/// steps and grows where they did not. The sensor's own accuracy is another matter, is no
-/// smaller in longer windows, and is given apart.
+/// changed between readings. The sensor's own accuracy is another matter, is no smaller in longer
+/// windows, and is given apart.
 
 #include <cstdint>
 #include <deque>
@@ -27,8 +28,13 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/units.h"
 #include "harpe/measure/counter_steps.h"
+#include "harpe/measure/explanation.h"
 
 namespace harpe {
+
+struct SpanReading;
+struct StepGap;
+struct StepTime;
 
 /// One look at a device. What could not be read is empty.
 struct EnergySample {
@@ -89,8 +95,13 @@ struct EstimatorOptions {
   Seconds power_window{0};      ///< the power sensor averages over this long; 0: instant
   Seconds longest_interval{1};  ///< samples further apart leave a hole
   Seconds history{120};         ///< of samples kept
+  Watts highest_power{0};       ///< that the device can draw; 0: not known
   SensorAccuracy accuracy{};
 };
+
+/// What the end of a window is: where a program said that something ended, so that power may well
+/// have changed there; or just a moment at which the answer so far was asked for.
+enum class WindowEnd : unsigned char { kOfWork, kLook };
 
 /// Takes samples in order of time; answers for any instants. No threads, no input or output.
 /// Memory is bounded by `history`, however long windows are: what a window opened with `open`
@@ -99,7 +110,7 @@ class EnergyEstimator {
  public:
   explicit EnergyEstimator(EstimatorOptions options = {});
 
-  /// Samples older than the newest are ignored.
+  /// Samples older than the newest are ignored, and a second one of the same instant.
   void add(const EnergySample& sample);
   /// Whether the counter can tell something at `now`; see CounterSteps.
   bool counter_due(Instant now, Seconds interval) const;
@@ -109,6 +120,9 @@ class EnergyEstimator {
   /// Both instants should be within the history; before and after the samples, power is taken as
   /// constant, which the error accounts for.
   EnergyEstimate between(Instant begin, Instant end) const;
+  /// Whether all has been read that makes the energy at that instant known better: two steps of the
+  /// counter that came after it, or one more second.
+  bool settled(Instant at) const;
 
   /// Steps of the counter since then, of the newest 300; oldest first, where all of them together
   /// say that they came (counter_grid.h).
@@ -117,12 +131,8 @@ class EnergyEstimator {
   /// A window of any length, by a handle.
   int open(Instant begin);
   /// Answers without closing; an unknown handle answers nothing (`kNone`).
-  EnergyEstimate so_far(int window, Instant end) const;
+  EnergyEstimate so_far(int window, Instant end, WindowEnd kind = WindowEnd::kLook) const;
   EnergyEstimate close(int window, Instant end);
-
-  /// Energy since the first sample. Never falls from call to call, though what is known of the
-  /// past improves.
-  Joules total(Instant now);
 
  private:
   static constexpr double kNinetyFivePercent = 1.959964;  ///< normal distribution, both sides
@@ -136,6 +146,8 @@ class EnergyEstimator {
     double integral = 0;    ///< J
     double variance = 0;    ///< of `integral`, J^2
     double unobserved = 0;  ///< s
+    double window = 0;      ///< that the sensor looked at up to then, as far as is known, s
+    double blur = 0;        ///< how far off `time` may be, s
   };
   /// What the power integral says at one instant.
   struct PowerIntegral {
@@ -150,20 +162,22 @@ class EnergyEstimator {
     PowerIntegral at{};
     int restarts = 0;
     Instant earliest{}, latest{};
+    double own = 0;            ///< part of `sigma` that no other step shares
+    double line_variance = 0;  ///< of the line that `time` follows, s^2
+    double number = 0;         ///< on that line
+    bool on_line = false;
   };
   /// Energy at one instant, on both axes.
   struct Edge {
     Instant time{};
     PowerIntegral at{};
-    double energy = 0;    ///< on the counter's axis
-    double variance = 0;  ///< of it, as far as it is this edge's own
+    std::vector<Explanation> explanations{};  ///< of the energy on the counter's axis
     double bridged = 0;
     int restarts = 0;
-    std::int64_t knot = -1;  ///< number of the knot before (-1: none)
-    /// Of the step around it, when the next one is known: counter minus power, and its variance.
-    double residual = 0, residual_variance = 0;
-    double inflation = 1;     ///< of variances, as counter and power disagreed lately
-    bool on_counter = false;  ///< `energy` is known
+    std::int64_t knot = -1;          ///< number of the knot before (-1: none)
+    double line_variance = 0;        ///< of the steps' times, s^2
+    std::optional<double> number{};  ///< of the knot before on the line that still holds
+    bool on_counter = false;         ///< `explanations` are there
   };
   struct Window {
     Instant begin;
@@ -173,18 +187,42 @@ class EnergyEstimator {
   void add_power(Instant time, double power);
   void add_counter(const EnergySample& sample);
   void add_knot(const CounterStep& step);
+  void place_knots();
   void compare(const Knot& before, const Knot& after);
   void forget(Instant before);
   PowerIntegral power_at(Instant time) const;
-  Edge edge(Instant time) const;
-  EnergyEstimate difference(const Edge& begin, const Edge& end) const;
   double scale_error() const;
+
+  Edge edge(Instant time, WindowEnd kind) const;
+  double changes_unseen(const PowerIntegral& from, const PowerIntegral& to) const;
+  /// On a counter without a power sensor beside it.
+  Explanation by_counter_alone(const Edge& edge) const;
+  static StepTime step_time(const Knot& knot, double power);
+  struct Chain;
+  Chain chain_around(std::ptrdiff_t first, std::ptrdiff_t last) const;
+  Instant add_steps_beside(StepGap& gap, const Chain& chain, int step, bool left) const;
+  SpanReading sample_reading(const PowerPoint& point, Instant zero) const;
+  void add_samples_beside(StepGap& gap, Instant zero, Instant border, Instant farthest) const;
+  void add_samples_within(StepGap& gap, Instant zero) const;
+  void set_range(StepGap& gap) const;
+  /// Between the knots `first` and `last` + 1, where that is there.
+  StepGap gap_between(std::ptrdiff_t first, std::ptrdiff_t last, Instant until, WindowEnd) const;
+  /// Whether it is known which of the counter's regular steps this was, if they are regular.
+  bool is_placed(const Knot& knot) const { return knot.on_line || !steps_.regular(); }
+  std::ptrdiff_t knot_before(Instant time) const;
+  bool are_close(std::ptrdiff_t first, std::ptrdiff_t last) const;
+  EnergyEstimate difference(const Edge& begin, const Edge& end, WindowEnd kind) const;
+  EnergyEstimate by_power(const Edge& begin, const Edge& end) const;
+  std::vector<Explanation> by_counter(const Edge& begin, const Edge& end, WindowEnd kind) const;
 
   EstimatorOptions options_;
   CounterSteps steps_;
   std::optional<Instant> first_, newest_;
+  std::optional<Instant> counted_;  ///< when the counter was read last
   bool has_power_ = false;
   Instant looked_{};        ///< at power, last
+  double looks_ = 0;        ///< how much is known of that: 0 to 1
+  double repeats_ = 0;      ///< share of looks at which power was what it had been
   bool repeating_ = false;  ///< the sensor measures more seldom than it is looked at
   bool repeated_ = false;   ///< power did not change since the newest point
   std::deque<PowerPoint> points_;
@@ -209,8 +247,6 @@ class EnergyEstimator {
 
   std::map<int, Window> windows_;
   int next_window_ = 0;
-  std::optional<int> total_window_;
-  double reported_total_ = 0;
 };
 
 }  // namespace harpe

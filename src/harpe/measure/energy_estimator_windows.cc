@@ -1,4 +1,4 @@
-// Edges of windows, and the difference of two.
+// Edges of windows, and the energy between two.
 
 #include <algorithm>
 #include <cmath>
@@ -6,6 +6,7 @@
 
 #include "harpe/measure/counter_grid.h"
 #include "harpe/measure/energy_estimator.h"
+#include "harpe/measure/step_gap.h"
 
 namespace harpe {
 namespace {
@@ -15,10 +16,13 @@ constexpr double kHeavyTails = 1.25;
 // Standard error at an edge, as a share of the power over the averaging time.
 constexpr double kHiddenByAverage = 0.1;
 constexpr double kLeastVariance = 1e-6;  // counters count in mJ
-
-double square(double x) {
-  return x * x;
-}
+constexpr double kSteps = 2;             // of the counter after an instant, that tell of it
+constexpr double kLongestSettling = 1;   // s
+constexpr double kHeld = 0.95;           // by error bars
+// Where a window is shorter than two steps, which explanation holds is more opinion than reading:
+// the bar holds what is less likely, too.
+constexpr double kHeldInShort = 0.99;
+constexpr double kUnknownBefore = 0.6;  // relative, of power before the first reading
 
 }  // namespace
 
@@ -35,110 +39,189 @@ std::vector<CounterEdge> EnergyEstimator::edges(Instant since) const {
   return edges;
 }
 
-EnergyEstimator::Edge EnergyEstimator::edge(Instant time) const {
-  Edge edge{.time = time, .at = power_at(time), .restarts = restarts_};
-  if (knots_.empty()) return edge;
-  edge.on_counter = true;
-  const double inflation =
-      has_power_ && compared_ > 3 && expected_ > 0 ? std::max(1.0, disagreement_ / expected_) : 1;
-  edge.inflation = inflation;
-  const auto after = std::ranges::upper_bound(knots_, time, {}, &Knot::time);
+bool EnergyEstimator::settled(Instant at) const {
+  if (!newest_) return false;
+  if ((*newest_ - at).value >= kLongestSettling) return true;
+  int after = 0;
+  for (auto knot = knots_.rbegin(); knot != knots_.rend() && knot->earliest >= at; ++knot) ++after;
+  return after >= kSteps;
+}
+
+/// Whether at most one step came between two instants behind those knots.
+bool EnergyEstimator::are_close(std::ptrdiff_t first, std::ptrdiff_t last) const {
+  int steps = 0;
+  for (std::ptrdiff_t i = last; i > first && steps <= 1; --i) {
+    steps += i == last || is_placed(knots_[static_cast<std::size_t>(i)]) ? 1 : 0;
+  }
+  return steps <= 1;
+}
+
+std::ptrdiff_t EnergyEstimator::knot_before(Instant time) const {
+  const auto after = std::ranges::upper_bound(knots_, time, {}, &Knot::time) - knots_.begin();
+  std::ptrdiff_t before = after - 1;
+  while (before >= 0 && !is_placed(knots_[static_cast<std::size_t>(before)])) --before;
+  return before >= 0 ? before : after - 1;
+}
+
+/// Forward from the step before, backward from the step after; each as good as its step's time and
+/// the power in between.
+Explanation EnergyEstimator::by_counter_alone(const Edge& edge) const {
+  const auto after = std::ranges::upper_bound(knots_, edge.time, {}, &Knot::time);
   if (after == knots_.begin() || after == knots_.end()) {  // beyond the steps that are known
     const Knot& knot = after == knots_.begin() ? knots_.front() : knots_.back();
-    const double integral = edge.at.integral - knot.at.integral;
-    edge.energy = knot.energy + scale_ * integral;
-    edge.variance = inflation * (square(scale_ * edge.at.power * knot.sigma) +
-                                 square(scale_) * std::abs(edge.at.variance - knot.at.variance)) +
-                    square(scale_error() * integral);
-    edge.bridged = knot.bridged;
-    edge.knot = after == knots_.begin()
-                    ? first_knot_ - 1
-                    : first_knot_ + static_cast<std::int64_t>(knots_.size()) - 1;
-    edge.restarts = after == knots_.begin() ? knot.restarts : restarts_;
-    return edge;
+    return {.weight = 1,
+            .energy = knot.energy + scale_ * (edge.at.integral - knot.at.integral),
+            .variance = square(scale_ * edge.at.power * knot.sigma) +
+                        square(scale_) * std::abs(edge.at.variance - knot.at.variance)};
   }
   const Knot& b = *after;
   const Knot& a = *std::prev(after);
-  // Without power the counter alone says how much was used between its two steps.
   const double over = b.at.integral - a.at.integral;
-  const double scale = !has_power_ && over > 0 ? (b.energy - a.energy) / over : scale_;
-  // Forward from the step before, backward from the step after; each as good as its step's time
-  // and the power in between.
+  const double scale = over > 0 ? (b.energy - a.energy) / over : scale_;
   const double total = std::max(b.at.variance - a.at.variance, 0.0);
   const double part = std::clamp(edge.at.variance - a.at.variance, 0.0, total);
   const double forward =
-      inflation * (square(scale * a.at.power * a.sigma) + square(scale) * part) + kLeastVariance;
+      square(scale * a.at.power * a.sigma) + square(scale) * part + kLeastVariance;
   const double backward =
-      inflation * (square(scale * b.at.power * b.sigma) + square(scale) * (total - part)) +
-      kLeastVariance;
-  edge.residual = b.energy - a.energy - scale * over;
-  edge.residual_variance = forward + backward;
-  edge.energy = a.energy + scale * (edge.at.integral - a.at.integral) +
-                edge.residual * forward / (forward + backward);
-  edge.energy = std::clamp(edge.energy, a.energy, b.energy);
-  edge.variance = forward * backward / (forward + backward);
-  const double share = (time - a.time) / (b.time - a.time);
-  edge.bridged = a.bridged + share * (b.bridged - a.bridged);
-  edge.restarts = a.restarts;
-  edge.knot = first_knot_ + (std::prev(after) - knots_.begin());
+      square(scale * b.at.power * b.sigma) + square(scale) * (total - part) + kLeastVariance;
+  const double residual = b.energy - a.energy - scale * over;
+  const double energy = a.energy + scale * (edge.at.integral - a.at.integral) +
+                        residual * forward / (forward + backward);
+  return {.weight = 1,
+          .energy = std::clamp(energy, a.energy, b.energy),
+          .variance = forward * backward / (forward + backward)};
+}
+
+/// Variance of the energy between two instants of which the counter says nothing yet, because power
+/// may have changed between samples as it did of late.
+double EnergyEstimator::changes_unseen(const PowerIntegral& from, const PowerIntegral& to) const {
+  return square(scale_ * (repeating_ ? kHeavyTails : 1)) *
+         std::max(0.0, to.variance - from.variance);
+}
+
+EnergyEstimator::Edge EnergyEstimator::edge(Instant time, WindowEnd kind) const {
+  Edge edge{.time = time, .at = power_at(time), .restarts = restarts_};
+  if (knots_.empty()) return edge;
+  edge.on_counter = true;
+  const std::ptrdiff_t before = knot_before(time);
+  edge.knot = first_knot_ + before;
+  const Knot& knot = knots_[static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, before))];
+  const bool is_last = time >= knots_.back().time;
+  edge.restarts = is_last ? restarts_ : knot.restarts;
+  edge.bridged = knot.bridged;
+  if (!has_power_) {
+    edge.explanations = {by_counter_alone(edge)};
+    return edge;
+  }
+  if (before < 0) {
+    const double used = scale_ * knot.at.power * (knot.time - time).value;
+    edge.explanations = {{.weight = 1,
+                          .energy = knot.energy - used,
+                          .variance = square(kUnknownBefore * used) + kLeastVariance,
+                          .power = scale_ * knot.at.power}};
+    return edge;
+  }
+  edge.line_variance = knot.line_variance;
+  if (knot.on_line &&
+      knots_.size() - static_cast<std::size_t>(before) <= CounterSteps::kRemembered) {
+    edge.number = knot.number;
+  }
+  const StepGap gap = gap_between(before, before, time, kind);
+  edge.explanations = energy_until(gap, (time - knot.time).value);
+  const double unseen = gap.is_open ? changes_unseen(knot.at, edge.at) : 0;
+  for (Explanation& one : edge.explanations) {
+    one.energy += knot.energy;
+    one.variance += unseen;
+  }
   return edge;
 }
 
-EnergyEstimate EnergyEstimator::difference(const Edge& begin, const Edge& end) const {
-  EnergyEstimate result{.time = end.time - begin.time,
-                        .unobserved = {end.at.unobserved - begin.at.unobserved}};
-  double variance = 0;
-  const double power_variance = std::max(0.0, end.at.variance - begin.at.variance);
+/// All ways in which the energy between two edges may have come about.
+std::vector<Explanation> EnergyEstimator::by_counter(const Edge& begin, const Edge& end,
+                                                     WindowEnd kind) const {
+  const std::ptrdiff_t first = begin.knot - first_knot_, last = end.knot - first_knot_;
+  const auto restarts = [&](std::ptrdiff_t i) {
+    return knots_[static_cast<std::size_t>(i)].restarts;
+  };
+  if (has_power_ && first >= 0 && are_close(first, last) && restarts(first) == restarts(last)) {
+    // The same power runs in both edges' steps.
+    const Knot& knot = knots_[static_cast<std::size_t>(first)];
+    const StepGap gap = gap_between(first, last, end.time, kind);
+    std::vector<Explanation> all =
+        energy_within(gap, (begin.time - knot.time).value, (end.time - knot.time).value);
+    const double change = gap.is_open ? 0 : gap.right_level - gap.left_level;
+    const double unseen = gap.is_open ? changes_unseen(begin.at, end.at) : 0;
+    for (Explanation& one : all) one.variance += square(change) * knot.line_variance + unseen;
+    return all;
+  }
+  double together = 0;
+  if (begin.number && end.number) together = steps_.common_variance(*begin.number, *end.number);
+  const double bridged = std::max(0.0, end.bridged - begin.bridged);
+  std::vector<Explanation> all;
+  for (const Explanation& a : begin.explanations) {
+    for (const Explanation& b : end.explanations) {
+      all.push_back(
+          {.weight = a.weight * b.weight,
+           .energy = b.energy - a.energy,
+           .variance = a.variance + b.variance + bridged + square(a.power) * begin.line_variance +
+                       square(b.power) * end.line_variance - 2 * a.power * b.power * together});
+    }
+  }
+  return all;
+}
+
+EnergyEstimate EnergyEstimator::by_power(const Edge& begin, const Edge& end) const {
+  EnergyEstimate result;
+  if (!has_power_) return result;
+  const bool averages = options_.power_window.value > 0;
+  result.energy = {std::max(0.0, end.at.integral - begin.at.integral)};
+  result.source = averages ? EnergySource::kAveragePower : EnergySource::kPower;
+  double variance = std::max(0.0, end.at.variance - begin.at.variance);
+  if (averages) {
+    // What happened within the time that the sensor averages over is hidden, at both edges.
+    variance += square(kHiddenByAverage * options_.power_window.value) *
+                (square(begin.at.power) + square(end.at.power));
+  }
+  result.error = {kNinetyFivePercent * (repeating_ ? kHeavyTails : 1) * std::sqrt(variance)};
+  return result;
+}
+
+EnergyEstimate EnergyEstimator::difference(const Edge& begin, const Edge& end,
+                                           WindowEnd kind) const {
   const bool by_counter = !distrusted_ && begin.on_counter && end.on_counter;
-  // A counter that was not seen to move tells nothing yet, and nothing else does.
-  if (!has_power_ && knots_.size() < 2) return result;
+  EnergyEstimate result;
   if (!by_counter) {
-    result.energy = {end.at.integral - begin.at.integral};
-    variance = power_variance;
-    result.source = !has_power_                       ? EnergySource::kNone
-                    : options_.power_window.value > 0 ? EnergySource::kAveragePower
-                                                      : EnergySource::kPower;
-    if (options_.power_window.value > 0) {
-      // What happened within the time that the sensor averages over is hidden, at both edges.
-      variance += square(kHiddenByAverage * options_.power_window.value) *
-                  (square(begin.at.power) + square(end.at.power));
+    result = by_power(begin, end);
+  } else if (has_power_ || knots_.size() >= 2) {
+    const MeanAndError summary = summary_of(
+        this->by_counter(begin, end, kind),
+        (end.time - begin.time).value < kSteps * steps_.period().value ? kHeldInShort : kHeld);
+    result.energy = {std::max(0.0, summary.mean)};
+    result.error = {summary.error};
+    const bool one_step = begin.knot == end.knot;
+    result.source = !has_power_ ? EnergySource::kCounter
+                    : one_step  ? EnergySource::kPowerInOneStep
+                                : EnergySource::kCounterAndPower;
+    result.restarts = end.restarts - begin.restarts;
+    if (!has_power_) {
+      // Each edge lies somewhere within a step; over a few steps their height is not known well.
+      const double step = scale_ * steps_.period().value;
+      const bool is_short = (end.time - begin.time).value < kShortSpan * steps_.period().value;
+      const double least = kNinetyFivePercent * step / std::sqrt(6.0) * (is_short ? 2 : 1);
+      result.error.value = std::max(result.error.value, least);
     }
-    if (!has_power_) return result;
-  } else if (begin.knot == end.knot) {
-    const double integral = end.at.integral - begin.at.integral;
-    variance = end.inflation * square(scale_) * power_variance + square(scale_error() * integral);
-    double energy = scale_ * integral;
-    if (end.residual_variance > 0) {  // what the whole step was off by, this part's share of it
-      const double share = std::min(1.0, variance / end.residual_variance);
-      energy += share * end.residual;
-      variance *= 1 - share;
-    }
-    result.energy = {energy};
-    result.source = has_power_ ? EnergySource::kPowerInOneStep : EnergySource::kCounter;
-  } else {
-    result.energy = {end.energy - begin.energy};
-    variance = begin.variance + end.variance + std::max(0.0, end.bridged - begin.bridged);
-    result.source = has_power_ ? EnergySource::kCounterAndPower : EnergySource::kCounter;
   }
-  if (!has_power_) {
-    // Each edge lies somewhere within a step; over a few steps their height is not known well.
-    const double step = scale_ * steps_.period().value;
-    const bool is_short = result.time.value < kShortSpan * steps_.period().value;
-    variance = std::max(variance, square(step) / 6 * (is_short ? 4 : 1));
-  }
-  result.energy.value = std::max(0.0, result.energy.value);
-  // Few steps tell little of how well counter and power agree: near to Student's t.
-  const double few = by_counter && has_power_ ? 1 + 1.0 / (compared_ + 1) : 1;
-  result.error = {kNinetyFivePercent * few * (repeating_ ? kHeavyTails : 1) * std::sqrt(variance)};
+  result.time = end.time - begin.time;
+  result.unobserved = {end.at.unobserved - begin.at.unobserved};
   result.sensor_error = result.energy * options_.accuracy.share;
-  if (by_counter) result.restarts = end.restarts - begin.restarts;
   if (has_power_ && compared_ >= 3) result.counter_per_power = scale_;
   return result;
 }
 
 EnergyEstimate EnergyEstimator::between(Instant begin, Instant end) const {
   if (!newest_ || end < begin) return {};
-  return difference(edge(begin), edge(end));
+  return difference(edge(begin, WindowEnd::kOfWork), edge(end, WindowEnd::kOfWork),
+                    WindowEnd::kOfWork);
 }
 
 int EnergyEstimator::open(Instant begin) {
@@ -146,15 +229,15 @@ int EnergyEstimator::open(Instant begin) {
   return next_window_++;
 }
 
-EnergyEstimate EnergyEstimator::so_far(int window, Instant end) const {
+EnergyEstimate EnergyEstimator::so_far(int window, Instant end, WindowEnd kind) const {
   const auto found = windows_.find(window);
   if (found == windows_.end() || !newest_ || end < found->second.begin) return {};
-  return difference(found->second.edge ? *found->second.edge : edge(found->second.begin),
-                    edge(end));
+  const auto& [begin, known] = found->second;
+  return difference(known ? *known : edge(begin, WindowEnd::kOfWork), edge(end, kind), kind);
 }
 
 EnergyEstimate EnergyEstimator::close(int window, Instant end) {
-  const EnergyEstimate result = so_far(window, end);
+  const EnergyEstimate result = so_far(window, end, WindowEnd::kOfWork);
   windows_.erase(window);
   return result;
 }

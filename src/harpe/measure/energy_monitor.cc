@@ -100,6 +100,13 @@ class Monitor final : public EnergyMonitor {
   }
   Result<WindowEnergy> so_far(const std::string& name) override { return answer(name, false, {}); }
 
+  bool settled(Instant at) const override {
+    return std::ranges::all_of(gpus_, [at](const GpuChannel& gpu) {
+      const std::lock_guard lock(gpu.mutex);
+      return gpu.settled(at);
+    });
+  }
+
   Status cancel(const std::string& name) override {
     const auto window = take(name, true);
     if (!window.ok()) return window.error();
@@ -115,8 +122,10 @@ class Monitor final : public EnergyMonitor {
     GpuChannel& gpu = gpus_[position];
     std::vector<EnergyEstimate> answers;
     answers.reserve(spans.size());
-    const std::lock_guard lock(gpu.mutex);
-    for (const TimeSpan& span : spans) answers.push_back(gpu.between(span));
+    for (const TimeSpan& span : spans) {
+      const std::lock_guard lock(gpu.mutex);  // the sampling thread may come between
+      answers.push_back(gpu.between(span));
+    }
     return answers;
   }
 
@@ -212,6 +221,7 @@ class Monitor final : public EnergyMonitor {
     const Instant now = at.value_or(clock_->now());
     const Result<Window> window = take(name, ends);
     if (!window.ok()) return window.error();
+    const WindowEnd kind = ends ? WindowEnd::kOfWork : WindowEnd::kLook;
     WindowEnergy result{.name = name,
                         .started_at = window->started_at,
                         .begin = window->begin,
@@ -221,12 +231,12 @@ class Monitor final : public EnergyMonitor {
     for (GpuChannel& gpu : gpus_) {
       const std::lock_guard lock(gpu.mutex);
       gpu.read(*clock_, true);
-      result.devices.push_back(gpu.answer(window->id, now));
+      result.devices.push_back(gpu.answer(window->id, now, kind));
     }
     for (CpuChannel& cpu : cpus_) {
       const std::lock_guard lock(cpu.mutex);
       cpu.read(*clock_);
-      cpu.answer(window->id, now, result.devices);
+      cpu.answer(window->id, now, kind, result.devices);
     }
     if (ends) drop(window->id);
     return result;

@@ -101,6 +101,10 @@ class EnergyMonitor {
   virtual Result<WindowEnergy> end(const std::string& name, std::optional<Instant> at = {}) = 0;
   /// The same without ending it.
   virtual Result<WindowEnergy> so_far(const std::string& name) = 0;
+  /// Whether all has been read that makes an edge of a window at that instant known better: a
+  /// window that ended then is best ended here once this holds. Devices that fail are not waited
+  /// for. Reads no device.
+  virtual bool settled(Instant at) const = 0;
   /// Forgets a window.
   virtual Status cancel(const std::string& name) = 0;
   /// What one GPU used in spans of the past, from the samples taken so far: reads no device, so
