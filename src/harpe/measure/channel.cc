@@ -1,7 +1,10 @@
 #include "harpe/measure/channel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
+
+#include "harpe/base/text.h"
 
 namespace harpe {
 namespace {
@@ -9,6 +12,7 @@ namespace {
 constexpr Seconds kFirstPatience{0.25}, kMostPatience{30};
 constexpr Seconds kAveragingTime{1};  // of NVML's average power
 constexpr Seconds kRaplStep{0.001};
+constexpr Seconds kLongestCall{5};  // of a driver that is slow, and does not hang
 
 /// A reading's time is its middle: a driver may take long to answer.
 template <class Read>
@@ -40,85 +44,118 @@ EnergyEstimate energy_until_fault(const EnergyEstimator& estimator, int window, 
 
 }  // namespace
 
-GpuChannel::GpuChannel(Gpu& gpu, const MonitorOptions& options) : gpu_(&gpu), options_(&options) {
-  EstimatorOptions estimator = estimator_options(options, options.gpu_accuracy);
+GpuChannel::GpuChannel(Gpu& gpu, const MonitorOptions& options)
+    : gpu_(&gpu),
+      options_(&options),
+      estimator_(estimator_options(options, options.gpu_accuracy)) {}
+
+/// Finds out what the device can tell, at the first reading.
+void GpuChannel::probe() {
   const auto lacks = [](const auto& result) {
     return !result.ok() && result.error().code == ErrorCode::kNotSupported;
   };
-  if (const Result<PowerLimitRange> range = gpu.power_limit_range(); range.ok()) {
-    estimator.highest_power = range->highest;
+  Watts highest{0};
+  Seconds power_window{0};
+  if (const Result<PowerLimitRange> range = gpu_->power_limit_range(); range.ok()) {
+    highest = range->highest;
   }
-  has_counter_ = !lacks(gpu.total_energy());
-  has_instant_ = !lacks(gpu.instant_power());
+  has_counter_ = !lacks(gpu_->total_energy());
+  has_instant_ = !lacks(gpu_->instant_power());
   if (!has_instant_) {
-    has_average_ = !lacks(gpu.average_power());
-    estimator.power_window = kAveragingTime;
+    has_average_ = !lacks(gpu_->average_power());
+    power_window = kAveragingTime;
   }
-  estimator_ = EnergyEstimator(std::move(estimator));
+  const bool whole_module = gpu_->power_scope() == PowerScope::kModule;
+  probed_ = true;
+  const std::lock_guard lock(mutex_);
+  estimator_.describe(power_window, highest);
+  whole_module_ = whole_module;
 }
 
-void GpuChannel::succeeded() {
-  fault_.reset();
-  patience_ = {0};
-}
-
-void GpuChannel::failed(Error error, Instant now) {
-  fault_ = std::move(error);
+/// Takes note of a reading; whether it was one.
+bool GpuChannel::took(const Error* error, Instant now) {
+  if (error == nullptr) return true;
   patience_ = std::clamp(patience_ * 2, kFirstPatience, kMostPatience);
   next_try_ = now + patience_;
+  const std::lock_guard lock(mutex_);
+  fault_ = *error;
   for (auto& [id, window] : windows_) window.failed_reads += 1;
+  return false;
 }
 
-void GpuChannel::read_power(Clock& clock) {
+bool GpuChannel::read_power(Clock& clock) {
   EnergySample sample;
   const Result<Watts> power = timed(
       clock, sample, [&] { return has_instant_ ? gpu_->instant_power() : gpu_->average_power(); });
-  if (!power.ok()) return failed(power.error(), clock.now());
+  if (!power.ok()) return took(&power.error(), clock.now());
   sample.power = *power;
+  const std::lock_guard lock(mutex_);
   estimator_.add(sample);
+  return true;
 }
 
-void GpuChannel::read_counter(Clock& clock) {
+bool GpuChannel::read_counter(Clock& clock) {
   EnergySample sample;
   const Result<Joules> energy = timed(clock, sample, [&] { return gpu_->total_energy(); });
-  if (!energy.ok()) return failed(energy.error(), clock.now());
+  if (!energy.ok()) return took(&energy.error(), clock.now());
   sample.counter = *energy;
+  const std::lock_guard lock(mutex_);
   estimator_.add(sample);
+  return true;
+}
+
+/// Whether a device that failed may be tried again.
+bool GpuChannel::may_try(Instant now) {
+  if (patience_.value == 0 || now >= next_try_) return true;
+  const std::lock_guard lock(mutex_);
+  for (auto& [id, window] : windows_) window.failed_reads += 1;
+  return false;
 }
 
 void GpuChannel::read(Clock& clock, bool edge) {
+  const std::lock_guard driver(driver_mutex_);
   const Instant now = clock.now();
-  if (patience_.value > 0 && now < next_try_) {
-    for (auto& [id, window] : windows_) window.failed_reads += 1;
-    return;
-  }
+  if (!may_try(now)) return;
+  if (!probed_) probe();
   if (!has_counter_ && !has_instant_ && !has_average_) {
+    const std::lock_guard lock(mutex_);
     fault_ = Error::of(ErrorCode::kNotSupported,
                        "this GPU tells neither energy nor power; a newer driver may");
     return;
   }
-  const bool was_failing = patience_.value > 0;
-  const Seconds before = patience_;
-  if (has_instant_ || has_average_) read_power(clock);
-  const Seconds longest{1.3 / options_->rate};
-  const bool still_sound = patience_ == before;
-  if (still_sound && has_counter_ && (edge || estimator_.counter_due(now, longest))) {
-    read_counter(clock);
+  if ((has_instant_ || has_average_) && !read_power(clock)) return;
+  if (has_counter_) {
+    const Seconds longest{1.3 / options_->rate};
+    std::unique_lock lock(mutex_);
+    const bool due = edge || estimator_.counter_due(now, longest);
+    lock.unlock();
+    if (due && !read_counter(clock)) return;
   }
-  if (patience_ == before && (was_failing || fault_)) succeeded();
-  if (patience_.value > 0) return;
-  if (edge || now >= next_reasons_) look_at_reasons(now);
-  if (now >= next_processes_) look_at_processes(now);
+  patience_ = {0};
+  bool followed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    fault_.reset();
+    followed = !windows_.empty();
+  }
+  if (followed && (edge || now >= next_reasons_)) look_at_reasons(now);
+  if (followed && now >= next_processes_) look_at_processes(now);
+}
+
+void GpuChannel::use(const std::function<void(Gpu&)>& use) {
+  const std::lock_guard driver(driver_mutex_);
+  use(*gpu_);
 }
 
 void GpuChannel::look_at_reasons(Instant now) {
   next_reasons_ = now + options_->reasons_interval;
-  if (!has_reasons_ || windows_.empty()) return;
+  if (!has_reasons_) return;
   const Result<EventReasons> reasons = gpu_->event_reasons();
   if (!reasons.ok()) {
     has_reasons_ = reasons.error().code != ErrorCode::kNotSupported;
     return;
   }
+  const std::lock_guard lock(mutex_);
   for (auto& [id, window] : windows_) {
     window.looks += 1;
     window.throttled += reasons->throttled() ? 1 : 0;
@@ -128,42 +165,66 @@ void GpuChannel::look_at_reasons(Instant now) {
 
 void GpuChannel::look_at_processes(Instant now) {
   next_processes_ = now + options_->processes_interval;
-  if (!has_processes_ || windows_.empty()) return;
+  if (!has_processes_) return;
   const Result<std::vector<std::int64_t>> processes = gpu_->processes();
   if (!processes.ok()) {
     has_processes_ = processes.error().code != ErrorCode::kNotSupported;
     return;
   }
+  const std::lock_guard lock(mutex_);
   for (auto& [id, window] : windows_) window.processes.insert(processes->begin(), processes->end());
 }
 
 void GpuChannel::open(std::uint64_t window, Instant begin) {
+  const std::lock_guard lock(mutex_);
   windows_[window] = {
       .begin = begin, .energy = estimator_.open(begin), .reasons = {}, .processes = {}};
 }
 
 void GpuChannel::drop(std::uint64_t window) {
+  const std::lock_guard lock(mutex_);
   const auto found = windows_.find(window);
   if (found == windows_.end()) return;
   estimator_.close(found->second.energy, found->second.begin);
   windows_.erase(found);
 }
 
-DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end, WindowEnd kind) const {
+bool GpuChannel::settled(Instant at) const {
+  const std::lock_guard lock(mutex_);
+  return fault_.has_value() || estimator_.settled(at);
+}
+
+std::vector<CounterEdge> GpuChannel::edges(Instant since) const {
+  const std::lock_guard lock(mutex_);
+  return estimator_.edges(since);
+}
+
+DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end, WindowEnd kind,
+                                std::optional<Seconds> unanswered) const {
   const GpuIdentity& identity = gpu_->identity();
+  const std::lock_guard lock(mutex_);
+  std::optional<Error> fault = fault_;
+  const auto newest = estimator_.newest();
+  // A driver that is slow may answer yet, which a look does not wait for.
+  const Seconds stale = kind == WindowEnd::kLook ? kLongestCall : Seconds{0};
+  if (!fault && unanswered && (!newest || end - *newest > stale)) {
+    fault = Error::of(ErrorCode::kUnavailable,
+                      "its driver has not answered for " +
+                          shortest(std::round(unanswered->value * 10) / 10) + " s");
+  }
   DeviceEnergy result{.kind = DeviceEnergy::Kind::kGpu,
                       .index = identity.index,
                       .name = identity.name,
                       .uuid = identity.uuid,
                       .energy = {},
-                      .fault = fault_,
+                      .fault = fault,
                       .reasons = {},
-                      .whole_module = gpu_->power_scope() == PowerScope::kModule,
+                      .whole_module = whole_module_,
                       .processes = {}};
   const auto found = windows_.find(window);
   if (found == windows_.end()) return result;
   const ChannelWindow& state = found->second;
-  result.energy = energy_until_fault(estimator_, state.energy, fault_.has_value(), end, kind);
+  result.energy = energy_until_fault(estimator_, state.energy, fault.has_value(), end, kind);
   result.failed_reads = state.failed_reads;
   result.reasons = state.reasons;
   result.throttled_share =
@@ -174,6 +235,7 @@ DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end, WindowEnd kin
 }
 
 EnergyEstimate GpuChannel::between(TimeSpan span) const {
+  const std::lock_guard lock(mutex_);
   if (!estimator_.newest()) return {};
   const Instant known = fault_ ? std::min(*estimator_.newest(), span.end) : span.end;
   if (known <= span.begin) return {.missing = span.end - span.begin};

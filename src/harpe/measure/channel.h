@@ -4,6 +4,7 @@
 /// Only for the monitor.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -24,40 +25,49 @@ struct ChannelWindow {
   std::set<std::int64_t> processes;
 };
 
-/// Follows one GPU. Not thread-safe but for `mutex`, which callers hold.
+/// Follows one GPU. Thread-safe; only `read` and `use` wait for the driver, all else answers from
+/// what was read.
 class GpuChannel {
  public:
   GpuChannel(Gpu& gpu, const MonitorOptions& options);
 
-  mutable std::mutex mutex;
-
   /// `edge`: all that matters for the edge of a window, whatever the intervals say.
   void read(Clock& clock, bool edge);
+  void use(const std::function<void(Gpu&)>& use);
   void open(std::uint64_t window, Instant begin);
   void drop(std::uint64_t window);
-  DeviceEnergy answer(std::uint64_t window, Instant end, WindowEnd kind) const;
+  /// \param unanswered  for how long the driver has been called in vain, if it has; what it told up
+  ///   to then counts
+  DeviceEnergy answer(std::uint64_t window, Instant end, WindowEnd kind,
+                      std::optional<Seconds> unanswered) const;
   EnergyEstimate between(TimeSpan span) const;
-  bool settled(Instant at) const { return fault_.has_value() || estimator_.settled(at); }
-  std::vector<CounterEdge> edges(Instant since) const { return estimator_.edges(since); }
-  Gpu& gpu() { return *gpu_; }
-  const Gpu& gpu() const { return *gpu_; }
+  bool settled(Instant at) const;
+  std::vector<CounterEdge> edges(Instant since) const;
+  const GpuIdentity& identity() const { return gpu_->identity(); }
 
  private:
+  void probe();
+  bool may_try(Instant now);
   void look_at_reasons(Instant now);
   void look_at_processes(Instant now);
-  void succeeded();
-  void failed(Error error, Instant now);
-  void read_power(Clock& clock);
-  void read_counter(Clock& clock);
+  bool took(const Error* error, Instant now);
+  bool read_power(Clock& clock);
+  bool read_counter(Clock& clock);
 
   Gpu* gpu_;
   const MonitorOptions* options_;
+
+  std::mutex driver_mutex_;  ///< of calls to the driver, and of what follows; taken first
+  bool probed_ = false;
   bool has_counter_ = true, has_instant_ = true, has_average_ = true;
   bool has_reasons_ = true, has_processes_ = true;
+  Seconds patience_{0};  ///< until the next try after a failure
+  Instant next_try_{}, next_reasons_{}, next_processes_{};
+
+  mutable std::mutex mutex_;  ///< of what follows; never held in a call to the driver
   EnergyEstimator estimator_;
   std::optional<Error> fault_;  ///< of the last reading
-  Seconds patience_{0};         ///< until the next try after a failure
-  Instant next_try_{}, next_reasons_{}, next_processes_{};
+  bool whole_module_ = false;
   std::map<std::uint64_t, ChannelWindow> windows_;
 };
 

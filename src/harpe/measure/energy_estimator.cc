@@ -56,6 +56,11 @@ std::string_view source_name(EnergySource source) {
 EnergyEstimator::EnergyEstimator(EstimatorOptions options)
     : options_(std::move(options)), steps_(options_.counter_step) {}
 
+void EnergyEstimator::describe(Seconds power_window, Watts highest_power) {
+  options_.power_window = power_window;
+  options_.highest_power = highest_power;
+}
+
 bool EnergyEstimator::counter_due(Instant now, Seconds interval) const {
   return steps_.due(now, interval);
 }

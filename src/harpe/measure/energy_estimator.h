@@ -109,6 +109,8 @@ enum class WindowEnd : unsigned char { kOfWork, kLook };
 class EnergyEstimator {
  public:
   explicit EnergyEstimator(EstimatorOptions options = {});
+  /// What of the options is known only once the device has been asked; before the first sample.
+  void describe(Seconds power_window, Watts highest_power);
 
   /// Samples older than the newest are ignored, and a second one of the same instant.
   void add(const EnergySample& sample);

@@ -20,42 +20,67 @@
 namespace harpe {
 namespace {
 
-constexpr double kSpread = 0.25;  // of the moments of sampling, as a share of the interval
+constexpr int kSamplesPerLook = 5;  // in time
+constexpr double kSpread = 0.25;    // of the moments of sampling, as a share of the interval
 
 double wall_time() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();
 }
 
+/// One GPU and the thread that reads it.
+struct Reader {
+  Reader(Gpu& gpu, const MonitorOptions& options, std::uint64_t seed)
+      : channel(gpu, options), random(seed) {}
+
+  GpuChannel channel;
+  std::mt19937_64 random;  ///< of its thread
+  // What follows belongs to the monitor's mutex.
+  std::uint64_t asked = 0, answered = 0;  ///< readings for edges of windows, counted
+  std::uint64_t rounds = 0;
+  bool reading = false, ended = false;
+  std::chrono::steady_clock::time_point since{};  ///< when the reading began, if `reading`
+  std::thread thread;
+};
+
 class Monitor final : public EnergyMonitor {
  public:
   Monitor(std::span<Gpu* const> gpus, std::span<Cpu* const> cpus, MonitorOptions options,
           Clock& clock)
-      : options_(std::move(options)), clock_(&clock), random_(options_.seed) {
+      : options_(std::move(options)), clock_(&clock) {
     std::vector<std::string> seen;
     for (Gpu* gpu : gpus) {
       const std::string& uuid = gpu->identity().uuid;
       if (!uuid.empty() && std::ranges::find(seen, uuid) != seen.end()) continue;
       seen.push_back(uuid);
-      gpus_.emplace_back(*gpu, options_);
+      readers_.emplace_back(*gpu, options_, options_.seed + readers_.size());
     }
     for (Cpu* cpu : cpus) cpus_.emplace_back(*cpu, options_);
     for (CpuChannel& cpu : cpus_) cpu.read(clock);
-    if (options_.sampling_thread) {
-      thread_ = std::thread([this] { run(); });
+    if (!options_.sampling_threads) return;
+    for (std::size_t i = 0; i < readers_.size(); ++i) {
+      readers_[i].thread = std::thread([this, i] { read_gpu(i); });
     }
+    if (!cpus_.empty()) cpu_thread_ = std::thread([this] { read_cpus(); });
   }
 
   ~Monitor() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
+    ask_to_stop();
+    for (Reader& reader : readers_) {
+      if (reader.thread.joinable()) reader.thread.join();
     }
-    wake_.notify_all();
-    if (thread_.joinable()) thread_.join();
+    if (cpu_thread_.joinable()) cpu_thread_.join();
   }
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
+
+  bool stop(Seconds longest) override {
+    ask_to_stop();
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, duration(longest), [&] {
+      return !options_.sampling_threads || std::ranges::all_of(readers_, &Reader::ended);
+    });
+  }
 
   Status begin(const std::string& name, bool restart, std::optional<Instant> at) override {
     std::uint64_t replaced = 0, id = 0;
@@ -76,22 +101,16 @@ class Monitor final : public EnergyMonitor {
     }
     if (replaced != 0) drop(replaced);
     const Instant now = at.value_or(clock_->now());
-    for (GpuChannel& gpu : gpus_) {
-      const std::lock_guard lock(gpu.mutex);
-      gpu.open(id, now);
-      gpu.read(*clock_, true);
-    }
+    for (Reader& reader : readers_) reader.channel.open(id, now);
     for (CpuChannel& cpu : cpus_) {
       const std::lock_guard lock(cpu.mutex);
       cpu.open(id, now);
       cpu.read(*clock_);
     }
-    {
-      const std::lock_guard lock(mutex_);
-      windows_[name].begin = now;
-      windows_[name].ready = true;
-    }
-    wake_.notify_all();
+    (void)read_edges();
+    const std::lock_guard lock(mutex_);
+    windows_[name].begin = now;
+    windows_[name].ready = true;
     return ok_status();
   }
 
@@ -101,10 +120,8 @@ class Monitor final : public EnergyMonitor {
   Result<WindowEnergy> so_far(const std::string& name) override { return answer(name, false, {}); }
 
   bool settled(Instant at) const override {
-    return std::ranges::all_of(gpus_, [at](const GpuChannel& gpu) {
-      const std::lock_guard lock(gpu.mutex);
-      return gpu.settled(at);
-    });
+    return std::ranges::all_of(readers_,
+                               [at](const Reader& reader) { return reader.channel.settled(at); });
   }
 
   Status cancel(const std::string& name) override {
@@ -116,73 +133,83 @@ class Monitor final : public EnergyMonitor {
 
   Result<std::vector<EnergyEstimate>> past(std::size_t position,
                                            std::span<const TimeSpan> spans) override {
-    if (position >= gpus_.size()) {
-      return Error::of(ErrorCode::kNotFound, "the monitor has no GPU " + std::to_string(position));
-    }
-    GpuChannel& gpu = gpus_[position];
+    if (position >= readers_.size()) return no_gpu(position);
     std::vector<EnergyEstimate> answers;
     answers.reserve(spans.size());
     for (const TimeSpan& span : spans) {
-      const std::lock_guard lock(gpu.mutex);  // the sampling thread may come between
-      answers.push_back(gpu.between(span));
+      answers.push_back(readers_[position].channel.between(span));
     }
     return answers;
   }
 
   Result<std::vector<CounterEdge>> counter_edges(std::size_t position,
                                                  Instant since) const override {
-    if (position >= gpus_.size()) {
-      return Error::of(ErrorCode::kNotFound, "the monitor has no GPU " + std::to_string(position));
-    }
-    const GpuChannel& gpu = gpus_[position];
-    const std::lock_guard lock(gpu.mutex);
-    return gpu.edges(since);
+    if (position >= readers_.size()) return no_gpu(position);
+    return readers_[position].channel.edges(since);
   }
 
   std::vector<GpuIdentity> gpus() const override {
     std::vector<GpuIdentity> result;
-    for (const GpuChannel& gpu : gpus_) result.push_back(gpu.gpu().identity());
+    for (const Reader& reader : readers_) result.push_back(reader.channel.identity());
     return result;
   }
 
   void use_gpu(std::size_t position, const std::function<void(Gpu&)>& use) override {
-    GpuChannel& channel = gpus_.at(position);
-    const std::lock_guard lock(channel.mutex);
-    use(channel.gpu());
+    readers_.at(position).channel.use(use);
   }
 
   void poll() override {
-    for (GpuChannel& gpu : gpus_) {
-      const std::lock_guard lock(gpu.mutex);
-      gpu.read(*clock_, false);
-    }
+    for (Reader& reader : readers_) reader.channel.read(*clock_, false);
     poll_cpus(options_.cpu_interval);
     const std::lock_guard lock(mutex_);
-    rounds_ += 1;
+    for (Reader& reader : readers_) reader.rounds += 1;
   }
 
   Seconds sampling_cpu_time() const override {
-    if (!options_.sampling_thread) return {0};
-    clockid_t clock{};
-    timespec time{};
-    auto& thread = const_cast<std::thread&>(thread_);  // NOLINT(*-const-cast): only its handle
-    if (pthread_getcpuclockid(thread.native_handle(), &clock) != 0) return {0};
-    clock_gettime(clock, &time);
-    return {static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9};
+    Seconds sum = cpu_time_of(cpu_thread_);
+    for (const Reader& reader : readers_) sum += cpu_time_of(reader.thread);
+    return sum;
   }
 
   std::uint64_t rounds() const override {
     const std::lock_guard lock(mutex_);
-    return rounds_;
+    std::uint64_t sum = 0;
+    for (const Reader& reader : readers_) sum += reader.rounds;
+    return readers_.empty() ? 0 : sum / readers_.size();
   }
 
  private:
+  using Time = std::chrono::steady_clock;
+
   struct Window {
     std::uint64_t id = 0;
     double started_at = 0;
     Instant begin{};
     bool ready = false;  ///< opened on all devices
   };
+
+  static Time::duration duration(Seconds time) {
+    return std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(time.value));
+  }
+
+  static Error no_gpu(std::size_t position) {
+    return Error::of(ErrorCode::kNotFound, "the monitor has no GPU " + std::to_string(position));
+  }
+
+  static Seconds cpu_time_of(const std::thread& of) {
+    clockid_t clock{};
+    timespec time{};
+    auto& thread = const_cast<std::thread&>(of);  // NOLINT(*-const-cast): only its handle
+    if (!of.joinable() || pthread_getcpuclockid(thread.native_handle(), &clock) != 0) return {0};
+    clock_gettime(clock, &time);
+    return {static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9};
+  }
+
+  void ask_to_stop() {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
 
   void poll_cpus(Seconds interval) {
     for (CpuChannel& cpu : cpus_) {
@@ -207,20 +234,41 @@ class Monitor final : public EnergyMonitor {
   }
 
   void drop(std::uint64_t id) {
-    for (GpuChannel& gpu : gpus_) {
-      const std::lock_guard lock(gpu.mutex);
-      gpu.drop(id);
-    }
+    for (Reader& reader : readers_) reader.channel.drop(id);
     for (CpuChannel& cpu : cpus_) {
       const std::lock_guard lock(cpu.mutex);
       cpu.drop(id);
     }
   }
 
+  /// Has every GPU read once more, and waits for it no longer than the patience. Of each GPU: for
+  /// how long its driver has been called, if it did not answer.
+  std::vector<std::optional<Seconds>> read_edges() {
+    std::vector<std::optional<Seconds>> unanswered(readers_.size());
+    if (!options_.sampling_threads) {
+      for (Reader& reader : readers_) reader.channel.read(*clock_, true);
+      return unanswered;
+    }
+    std::vector<std::uint64_t> tickets;
+    std::unique_lock lock(mutex_);
+    for (Reader& reader : readers_) tickets.push_back(++reader.asked);
+    changed_.notify_all();
+    const auto until = Time::now() + duration(options_.patience);
+    for (std::size_t i = 0; i < readers_.size(); ++i) {
+      const Reader& reader = readers_[i];
+      const auto done = [&] { return reader.answered >= tickets[i] || reader.ended; };
+      if (changed_.wait_until(lock, until, done)) continue;
+      const Time::duration time = reader.reading ? Time::now() - reader.since : Time::duration{0};
+      unanswered[i] = Seconds{std::chrono::duration<double>(time).count()};
+    }
+    return unanswered;
+  }
+
   Result<WindowEnergy> answer(const std::string& name, bool ends, std::optional<Instant> at) {
     const Instant now = at.value_or(clock_->now());
     const Result<Window> window = take(name, ends);
     if (!window.ok()) return window.error();
+    const std::vector<std::optional<Seconds>> unanswered = read_edges();
     const WindowEnd kind = ends ? WindowEnd::kOfWork : WindowEnd::kLook;
     WindowEnergy result{.name = name,
                         .started_at = window->started_at,
@@ -228,10 +276,8 @@ class Monitor final : public EnergyMonitor {
                         .end = now,
                         .time = now - window->begin,
                         .devices = {}};
-    for (GpuChannel& gpu : gpus_) {
-      const std::lock_guard lock(gpu.mutex);
-      gpu.read(*clock_, true);
-      result.devices.push_back(gpu.answer(window->id, now, kind));
+    for (std::size_t i = 0; i < readers_.size(); ++i) {
+      result.devices.push_back(readers_[i].channel.answer(window->id, now, kind, unanswered[i]));
     }
     for (CpuChannel& cpu : cpus_) {
       const std::lock_guard lock(cpu.mutex);
@@ -242,49 +288,81 @@ class Monitor final : public EnergyMonitor {
     return result;
   }
 
-  void run() {
+  /// The thread of one GPU.
+  void read_gpu(std::size_t position) {
+    Reader& reader = readers_[position];
     std::uniform_real_distribution<double> spread(1 - kSpread, 1 + kSpread);
-    auto next = std::chrono::steady_clock::now();
+    auto next = Time::now();
+    auto next_look = next;
+    std::unique_lock lock(mutex_);
     while (true) {
-      bool idle = false;
-      {
-        std::unique_lock lock(mutex_);
-        idle = windows_.empty();
-        if (idle) {
-          const std::chrono::duration<double> wait(options_.idle_cpu_interval.value);
-          wake_.wait_for(lock, wait, [&] { return stopping_ || !windows_.empty(); });
-          next = std::chrono::steady_clock::now();
-        } else {
-          wake_.wait_until(lock, next, [&] { return stopping_; });
-        }
-        if (stopping_) return;
+      const auto asked = [&] { return stopping_ || reader.asked > reader.answered; };
+      if (windows_.empty()) {
+        changed_.wait(lock, [&] { return asked() || !windows_.empty(); });
+        next = Time::now();
+      } else {
+        changed_.wait_until(lock, next, asked);
       }
-      if (idle) {
-        poll_cpus(options_.idle_cpu_interval);
-        continue;
+      if (stopping_) break;
+      const std::uint64_t ticket = reader.asked;
+      const bool edge = ticket > reader.answered;
+      reader.reading = true;
+      reader.since = Time::now();
+      lock.unlock();
+      reader.channel.read(*clock_, edge);
+      lock.lock();
+      reader.answered = ticket;
+      reader.rounds += 1;
+      if (edge) changed_.notify_all();
+      if (options_.look && Time::now() >= next_look) {
+        reader.since = Time::now();
+        lock.unlock();
+        reader.channel.use([&](Gpu& gpu) { options_.look(position, gpu); });
+        lock.lock();
+        // A slow driver is to have time for samples.
+        const auto took = Time::now() - reader.since;
+        next_look =
+            Time::now() + std::max(duration(options_.look_interval), kSamplesPerLook * took);
       }
-      poll();
+      reader.reading = false;
+      if (edge && Time::now() < next) continue;
       // Moments at random: what repeats at the rate of sampling is not always met at the same
       // phase, and readings do not keep step with the counters.
-      const std::chrono::duration<double> step(spread(random_) / options_.rate);
-      next += std::chrono::duration_cast<std::chrono::steady_clock::duration>(step);
-      next = std::max(next, std::chrono::steady_clock::now());
+      next += duration({spread(reader.random) / options_.rate});
+      next = std::max(next, Time::now());
+    }
+    reader.ended = true;
+    changed_.notify_all();
+  }
+
+  /// The thread of all CPUs: counters that the kernel keeps are never slow.
+  void read_cpus() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      const Seconds interval =
+          windows_.empty() ? options_.idle_cpu_interval : options_.cpu_interval;
+      const bool idle = windows_.empty();
+      changed_.wait_for(lock, duration(interval),
+                        [&] { return stopping_ || windows_.empty() != idle; });
+      if (stopping_) return;
+      const Seconds now = windows_.empty() ? options_.idle_cpu_interval : options_.cpu_interval;
+      lock.unlock();
+      poll_cpus(now);
+      lock.lock();
     }
   }
 
-  MonitorOptions options_;
+  const MonitorOptions options_;
   Clock* clock_;
-  std::mt19937_64 random_;  ///< of the sampling thread
-  std::deque<GpuChannel> gpus_;
+  std::deque<Reader> readers_;
   std::deque<CpuChannel> cpus_;
 
   mutable std::mutex mutex_;  ///< of what follows; never held while a device is read
-  std::condition_variable wake_;
+  std::condition_variable changed_;
   std::map<std::string, Window> windows_;
   std::uint64_t last_id_ = 0;
-  std::uint64_t rounds_ = 0;
   bool stopping_ = false;
-  std::thread thread_;
+  std::thread cpu_thread_;
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// Energy of all devices over named windows, which may overlap and nest and be opened and ended
-/// from any thread. One thread samples all devices, only while a window is open: idle GPUs are not
-/// kept awake.
+/// from any thread. Each GPU has a thread that reads it, only while a window is open: idle GPUs are
+/// not kept awake, and one whose driver is slow or hangs spoils no other's figures.
 ///
 ///   auto monitor = harpe::EnergyMonitor::start(gpus, cpus, {}, harpe::system_clock());
 ///   (void)(*monitor)->begin("epoch");
@@ -10,8 +10,10 @@
 ///   auto used = (*monitor)->end("epoch");
 ///
 /// Thread safety: all members may be called from any thread. The devices belong to the monitor as
-/// long as it lives; use them through `use_gpu`. A call waits for a driver call in progress.
-/// Failure: a device that fails or is lost is marked in the results; the others are right.
+/// long as it lives; use them through `use_gpu`. A call waits for drivers no longer than
+/// `MonitorOptions::patience`, for all GPUs together.
+/// Failure: a device that fails, is lost or does not answer is marked in the results; the others
+/// are right.
 
 #include <cstdint>
 #include <functional>
@@ -35,7 +37,12 @@ struct MonitorOptions {
   Seconds reasons_interval{0.2};   ///< between readings of event reasons
   Seconds processes_interval{10};  ///< between looks at who uses a GPU
   Seconds history{120};            ///< of samples kept, for each device
-  bool sampling_thread = true;     ///< false: `poll` is called by hand, as in tests
+  bool sampling_threads = true;    ///< false: `poll` is called by hand, as in tests
+  Seconds patience{1};             ///< that a call waits for drivers
+  /// Called by each GPU's thread at most once a `look_interval`, with its position in `gpus()`:
+  /// other readings of the GPU, which may be slow, too. Not called without threads.
+  std::function<void(std::size_t position, Gpu&)> look{};
+  Seconds look_interval{1};
   SensorAccuracy gpu_accuracy{.share = 0.05,
                               .source =
                                   "NVIDIA states 5 % of the power drawn for Fermi and Kepler "
@@ -84,18 +91,22 @@ struct TimeSpan {
 
 class EnergyMonitor {
  public:
-  /// GPUs given twice (by UUID) are measured once. Reads every device once. The devices and the
-  /// clock must outlive the monitor. Fails on a rate out of range.
+  /// GPUs given twice (by UUID) are measured once. Reads no GPU. The devices and the clock must
+  /// outlive the monitor. Fails on a rate out of range.
   static Result<std::unique_ptr<EnergyMonitor>> start(std::span<Gpu* const> gpus,
                                                       std::span<Cpu* const> cpus,
                                                       MonitorOptions options, Clock& clock);
+  /// Waits for drivers' calls in progress, however long they take; see `stop`.
   virtual ~EnergyMonitor() = default;
+  /// Ends the sampling for good. False: a driver's call still runs after so long, and nothing can
+  /// end it; the process must leave by `_Exit`, and neither this nor the devices be destroyed.
+  virtual bool stop(Seconds longest) = 0;
 
   /// Opens a window. A name that is open already is a fault, or starts over with `restart`.
   /// \param at  when it begins, where that was before this call (`MonitorOptions::history` at most)
   virtual Status begin(const std::string& name, bool restart = false,
                        std::optional<Instant> at = {}) = 0;
-  /// Ends a window; what it used. Takes the time, then reads each device once, so that a short
+  /// Ends a window; what it used. Takes the time, then has each device read once, so that a short
   /// window is as good as its sensors. Unknown names: `kNotFound`.
   /// \param at  when it ended, where that was before this call (as above)
   virtual Result<WindowEnergy> end(const std::string& name, std::optional<Instant> at = {}) = 0;
@@ -121,13 +132,14 @@ class EnergyMonitor {
 
   /// The GPUs measured, in the order given.
   virtual std::vector<GpuIdentity> gpus() const = 0;
+  /// Waits for the driver's call in progress.
   virtual void use_gpu(std::size_t position, const std::function<void(Gpu&)>& use) = 0;
 
   /// One round of sampling.
   virtual void poll() = 0;
-  /// Processor time of the sampling thread since the start; 0 without one.
+  /// Processor time of the sampling threads since the start; 0 without.
   virtual Seconds sampling_cpu_time() const = 0;
-  virtual std::uint64_t rounds() const = 0;  ///< of sampling, since the start
+  virtual std::uint64_t rounds() const = 0;  ///< readings of the devices so far, on average
 };
 
 }  // namespace harpe

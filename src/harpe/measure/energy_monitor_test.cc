@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 class Monitoring : public testing::Test {
  protected:
   EnergyMonitor& start(std::vector<Gpu*> gpus, std::vector<Cpu*> cpus = {}) {
-    options_.sampling_thread = false;
+    options_.sampling_threads = false;
     auto monitor = EnergyMonitor::start(gpus, cpus, options_, clock_);
     EXPECT_TRUE(monitor.ok());
     monitor_ = std::move(*monitor);

@@ -1,8 +1,13 @@
-// Windows opened and ended by many threads while the sampling thread runs.
+// Windows opened and ended by many threads while devices are sampled, and drivers that are slow or
+// hang.
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include "harpe/hw/system_clock.h"
@@ -83,6 +88,83 @@ TEST(MonitoringThreads, GpusAreLeftAloneWhileNoWindowIsOpen) {
   clock.sleep_until(clock.now() + Seconds{0.1});
   monitor->reset();
   EXPECT_EQ(gpu.reads, before);
+}
+
+/// A GPU whose driver takes long for every call, or hangs until it is let go.
+class SlowGpu final : public Gpu {
+ public:
+  SlowGpu(Clock& clock, Seconds each) : clock_(&clock), each_(each) {
+    identity_.index = 1;
+    identity_.uuid = "GPU-slow";
+    identity_.name = "Slow GPU";
+  }
+  const GpuIdentity& identity() const override { return identity_; }
+  Result<Joules> total_energy() override {
+    wait();
+    return Joules{100 * (clock_->now() - Instant{}).value};
+  }
+  Result<Watts> instant_power() override {
+    wait();
+    return Watts{100};
+  }
+  /// Ends all waiting, for good.
+  void let_go() {
+    const std::lock_guard lock(mutex_);
+    free_ = true;
+    freed_.notify_all();
+  }
+
+ private:
+  void wait() {
+    std::unique_lock lock(mutex_);
+    freed_.wait_for(lock, std::chrono::duration<double>(each_.value), [&] { return free_; });
+  }
+  Clock* clock_;
+  Seconds each_;
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  bool free_ = false;
+  GpuIdentity identity_;
+};
+
+TEST(MonitoringThreads, ASlowGpuSpoilsNoOther) {
+  Clock& clock = system_clock();
+  TestGpu sound(clock, 0, 100);
+  SlowGpu slow(clock, {0.2});
+  const std::vector<Gpu*> pointers = {&slow, &sound};
+  auto monitor = EnergyMonitor::start(pointers, {}, {.rate = 100}, clock);
+  ASSERT_TRUE(monitor.ok());
+  ASSERT_TRUE((*monitor)->begin("work").ok());
+  const std::uint64_t before = sound.reads;
+  clock.sleep_until(clock.now() + Seconds{0.6});
+  EXPECT_GT(sound.reads, before + 20) << "it is read at its own rate";
+  const auto used = (*monitor)->end("work");
+  ASSERT_TRUE(used.ok());
+  const EnergyEstimate& energy = used->devices.back().energy;
+  EXPECT_NEAR(energy.energy.value, 100 * used->time.value, std::max(1.0, energy.error.value));
+  EXPECT_LT(energy.error.value, 0.2 * energy.energy.value);
+  slow.let_go();
+}
+
+TEST(MonitoringThreads, AGpuThatHangsIsMarkedAndHoldsNoCall) {
+  Clock& clock = system_clock();
+  TestGpu sound(clock, 0, 100);
+  SlowGpu hung(clock, {600});
+  const std::vector<Gpu*> pointers = {&hung, &sound};
+  const Instant start = clock.now();
+  auto monitor = EnergyMonitor::start(pointers, {}, {.rate = 100, .patience = {0.2}}, clock);
+  ASSERT_TRUE(monitor.ok());
+  ASSERT_TRUE((*monitor)->begin("work").ok());
+  const auto used = (*monitor)->end("work");
+  ASSERT_TRUE(used.ok());
+  EXPECT_LT((clock.now() - start).value, 5);
+  ASSERT_TRUE(used->devices.front().fault);
+  EXPECT_THAT(used->devices.front().fault->text(), ::testing::HasSubstr("has not answered for"));
+  EXPECT_FALSE(used->devices.back().fault);
+  EXPECT_GT(used->devices.back().energy.energy.value, 0);
+  EXPECT_FALSE((*monitor)->stop({0.1})) << "its call still runs";
+  hung.let_go();
+  EXPECT_TRUE((*monitor)->stop({60}));
 }
 
 }  // namespace

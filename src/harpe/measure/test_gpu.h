@@ -2,6 +2,7 @@
 /// \file
 /// A GPU with known power over time, seen through sensors like real ones. For tests.
 
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -34,7 +35,7 @@ class TestGpu final : public Gpu {
   std::optional<Error> failure{};
   EventReasons reasons{};
   std::vector<std::int64_t> users{};
-  std::uint64_t reads = 0;
+  std::atomic<std::uint64_t> reads = 0;
 
   const GpuIdentity& identity() const override { return identity_; }
   GpuIdentity& identity() { return identity_; }
