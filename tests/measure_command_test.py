@@ -109,15 +109,41 @@ gpu = 1
     def test_a_driver_that_hangs_holds_neither_the_command_nor_its_end(self):
         hung = self.faulty("slow_call", 'seconds = 60\ncalls = "reads"')
         begin = time.monotonic()
-        process = subprocess.Popen([HARPE, "run", "--", "sh", "-c", "echo started; sleep 1; exit 3"],
-                                   env=hung, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(4)
-        process.send_signal(signal.SIGTERM)  # no more waiting for the driver
-        out, err = process.communicate(timeout=30)
-        self.assertEqual((process.returncode, out), (3, "started\n"), err)
-        self.assertIn("a driver did not answer", err)
-        self.assertNotIn("there is no GPU", err)
+        done = self.harpe("run", "--", "sh", "-c", "echo started; sleep 1; exit 3", env=hung)
+        self.assertEqual((done.returncode, done.stdout), (3, "started\n"), done.stderr)
+        self.assertIn("has not answered", done.stderr)
+        self.assertNotIn("there is no GPU", done.stderr)
         self.assertLess(time.monotonic() - begin, 20)
+
+    def test_a_gpu_that_is_slow_or_hangs_spoils_no_other(self):
+        for seconds in (0.5, 60):
+            slow = self.simulate(f"slow-{seconds}", f"""
+[[gpu]]
+model = "a40"
+count = 2
+gain = 1.0
+[[fault]]
+kind = "slow_call"
+gpu = 1
+seconds = {seconds}
+calls = "reads"
+""")
+            done, report = self.report("--", "sleep", "2", env=slow)
+            self.assertEqual(done.returncode, 0)
+            sound, other = report["devices"][:2]
+            self.assertLess(abs(sound["measured"]["energy_j"] - 29 * report["time_s"]), 3)
+            self.assertLess(sound["measured"]["error_j"], 3)
+            self.assertIsNone(sound["fault"])
+            self.assertEqual(other["fault"] is not None, seconds == 60, other)
+
+    def test_devices_lists_what_answers_beside_a_gpu_that_hangs(self):
+        hung = self.faulty("slow_call", 'seconds = 60\ncalls = "reads"')
+        begin = time.monotonic()
+        done = self.harpe("devices", "--json", env=hung)
+        self.assertLess(time.monotonic() - begin, 30)
+        sound, other = json.loads(done.stdout)["gpus"]
+        self.assertEqual((sound["state"], other["state"]), ("ok", "no_answer"))
+        self.assertIsNotNone(sound["power"]["instant_w"])
 
     def test_of_a_gpu_that_was_lost_the_report_says_at_least(self):
         lost = self.faulty("gpu_lost", "at_s = 1")
@@ -509,10 +535,13 @@ gain = 1.0
                         '[[fault]]\nkind = "slow_call"\ngpu = 1\nseconds = 60\ncalls = "reads"\n')
         process = subprocess.Popen([HARPE, "monitor"], env=dict(self.bare, HARPE_SIMULATION=str(slow)),
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(3)
+        looks = [process.stdout.readline() for _ in range(3)]
         process.send_signal(signal.SIGINT)
-        self.assertIn("does not answer", process.communicate(timeout=20)[1])
-        self.assertEqual(process.returncode, 128 + signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 0, err)
+        for look in looks:
+            self.assertRegex(look, r"GPU 0\D+\d")
+        self.assertIn("has not answered", out)
 
     def test_times_have_units_and_are_above_nothing(self):
         for wrong in ("0", "0s", "-1", "soon"):

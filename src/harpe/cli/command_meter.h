@@ -14,9 +14,9 @@
 
 namespace harpe {
 
-/// In this order: `prepare`, `begin`, `end`, `used`. Where `used` gives up, a thread waits in a
-/// driver's call that nothing can end: the process must then leave by `_Exit`, and neither this nor
-/// the devices be destroyed.
+/// In this order: `prepare`, `begin`, `end`, `used`. Where `used` gives up, or `hangs` says so, a
+/// thread waits in a driver's call that nothing can end: the process must then leave by `_Exit`,
+/// and neither this nor the devices be destroyed.
 class CommandMeter {
  public:
   /// The devices and the clock must outlive it.
@@ -26,14 +26,19 @@ class CommandMeter {
   CommandMeter(const CommandMeter&) = delete;
   CommandMeter& operator=(const CommandMeter&) = delete;
 
-  /// Reads all devices once; waits for it no longer than that.
+  /// Reads the devices for half a second, so that it is known how they were before the command;
+  /// where there is no GPU, once. Waits for it no longer than that.
   void prepare(Seconds longest);
   /// The command begins, and ends, at the time of these calls.
   void begin();
   void end();
-  /// Waits until all devices were read once more. None: that took `longest`, or `give_up` (asked
-  /// every 50 ms) says so.
+  /// Waits until the devices were read for two more steps of their counters; for those that are
+  /// slow a few seconds, for those that hang no longer. None: that took `longest`, or `give_up`
+  /// (asked every 50 ms) says so.
   std::optional<Result<WindowEnergy>> used(Seconds longest, const std::function<bool()>& give_up);
+
+  /// Whether a driver's call still runs, after `used`.
+  bool hangs() const;
 
   /// The devices before the command began; none where they did not answer in time.
   const std::optional<WindowEnergy>& before() const;

@@ -1,5 +1,11 @@
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
 #include <memory>
+#include <mutex>
+#include <ostream>
+#include <thread>
 #include <utility>
 
 #include "harpe/base/text.h"
@@ -42,7 +48,11 @@ struct GpuView {
   std::optional<bool> persistence_mode;
   std::vector<Control> controls;
   std::optional<Error> lost;  ///< no reading answers any more: what the driver says
+  bool hangs = false;         ///< `lost`, because a call to its driver does not return
 };
+
+// A GPU whose calls take half a second each is read in this time.
+constexpr std::chrono::seconds kLongestReading(10);
 
 /// Whether the device is gone: then nothing else of it is true either.
 std::optional<Error> lost(Gpu& gpu) {
@@ -66,19 +76,21 @@ Control control(const char* name, const Result<T>& has, const Gpu& gpu) {
   return {name, gpu.may_set()};
 }
 
+GpuView lost_view(GpuView view, const Error& error) {
+  view.lost = error;
+  for (const char* name : {"graphics clock", "memory clock", "power limit", "persistence mode"}) {
+    view.controls.push_back({name, error});
+  }
+  view.no_energy = error.text();
+  return view;
+}
+
 GpuView view_of(Gpu& gpu, bool chosen) {
   GpuView view;
   view.identity = gpu.identity();
   view.chosen = chosen;
   view.scope = gpu.power_scope();
-  view.lost = lost(gpu);
-  if (view.lost) {
-    for (const char* name : {"graphics clock", "memory clock", "power limit", "persistence mode"}) {
-      view.controls.push_back({name, *view.lost});
-    }
-    view.no_energy = view.lost->text();
-    return view;
-  }
+  if (const auto error = lost(gpu)) return lost_view(std::move(view), *error);
   auto graphics = gpu.supported_clocks(ClockDomain::kGraphics);
   auto memory = gpu.supported_clocks(ClockDomain::kMemory);
   auto range = gpu.power_limit_range();
@@ -104,6 +116,58 @@ GpuView view_of(Gpu& gpu, bool chosen) {
   view.persistence_mode = value_of(std::move(persistence));
   return view;
 }
+
+/// Reads all GPUs, each in a thread of its own, so that none waits for the driver of another. Of
+/// those that do not answer in time the threads are left behind.
+class Views {
+ public:
+  struct Wanted {
+    Gpu* gpu;
+    bool chosen;
+  };
+
+  static std::vector<GpuView> of(const std::vector<Wanted>& wanted) {
+    const auto views = std::make_shared<Views>(wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      std::thread([views, i, one = wanted[i]] {
+        views->put(i, view_of(*one.gpu, one.chosen));
+      }).detach();
+    }
+    std::unique_lock lock(views->mutex_);
+    views->changed_.wait_for(lock, kLongestReading, [&] { return views->missing_ == 0; });
+    std::vector<GpuView> result;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (views->views_[i]) {
+        result.push_back(*views->views_[i]);
+        continue;
+      }
+      GpuView hung;
+      hung.identity = wanted[i].gpu->identity();
+      hung.chosen = wanted[i].chosen;
+      hung.hangs = true;
+      result.push_back(lost_view(
+          std::move(hung),
+          Error::of(ErrorCode::kUnavailable, "its driver has not answered for " +
+                                                 std::to_string(kLongestReading.count()) + " s")));
+    }
+    return result;
+  }
+
+  explicit Views(std::size_t count) : views_(count), missing_(count) {}
+
+ private:
+  void put(std::size_t position, GpuView view) {
+    const std::lock_guard lock(mutex_);
+    views_[position] = std::move(view);
+    missing_ -= 1;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::optional<GpuView>> views_;
+  std::size_t missing_;
+};
 
 // ---- for people
 
@@ -133,6 +197,7 @@ std::string limit_text(const GpuView& gpu) {
 }
 
 std::string state_text(const GpuView& gpu) {
+  if (gpu.hangs) return "NO ANSWER";
   if (gpu.lost) return "LOST";
   std::string text = gpu.reasons ? gpu.reasons->text() : "-";
   if (gpu.reasons && text.empty()) text = "none";
@@ -191,8 +256,9 @@ std::string controls_text(const std::vector<GpuView>& gpus, int columns) {
       if (control.allowed.ok()) may += (may.empty() ? "" : ", ") + std::string(control.name);
     }
     if (gpu.lost) {
-      lines = wrapped_text("  lost: " + gpu.lost->text(), columns, 4) +
-              wrapped_text("  what to do: " + std::string(kLostAdvice), columns, 4);
+      lines =
+          wrapped_text((gpu.hangs ? "  no answer: " : "  lost: ") + gpu.lost->text(), columns, 4) +
+          wrapped_text("  what to do: " + std::string(kLostAdvice), columns, 4);
     }
     if (!may.empty()) lines += wrapped_text("  may set: " + may, columns, 4);
     std::vector<std::pair<std::string, std::string>> reasons;  // why, controls
@@ -321,7 +387,9 @@ Json gpu_json(const GpuView& gpu) {
           {"backend", identity.backend},
           {"mig", identity.is_mig},
           {"chosen", gpu.chosen},
-          {"state", gpu.lost ? "lost" : "ok"},
+          {"state", gpu.hangs  ? "no_answer"
+                    : gpu.lost ? "lost"
+                               : "ok"},
           {"fault", gpu.lost ? Json(gpu.lost->text()) : Json()},
           {"graphics_clock", clocks_json(gpu.graphics_clock, gpu.graphics_clocks)},
           {"memory_clock", clocks_json(gpu.memory_clock, gpu.memory_clocks)},
@@ -378,15 +446,20 @@ Result<Outcome> run_devices(const DeviceArguments& arguments, Console& console) 
   const Result<GpuChoice> visible =
       arguments.gpus.empty() ? choice : choose_gpus(DeviceArguments{}, *devices);
 
-  std::vector<GpuView> gpus;
+  std::vector<Views::Wanted> wanted;
   for (const auto& gpu : devices->gpus) {
     const bool chosen =
         choice.ok() && std::ranges::find(choice->gpus, gpu->identity().index) != choice->gpus.end();
-    if (chosen || arguments.gpus.empty()) gpus.push_back(view_of(*gpu, chosen));
+    if (chosen || arguments.gpus.empty()) wanted.push_back({gpu.get(), chosen});
   }
+  const std::vector<GpuView> gpus = Views::of(wanted);
   const int columns = console.out_is_terminal ? terminal_size().columns : 0;
-  return Outcome{.text = devices_text(*devices, gpus, visible, columns, console.colour_out),
-                 .json = json_text(devices_json(*devices, gpus, visible))};
+  Outcome outcome{.text = devices_text(*devices, gpus, visible, columns, console.colour_out),
+                  .json = json_text(devices_json(*devices, gpus, visible))};
+  if (std::ranges::none_of(gpus, &GpuView::hangs)) return outcome;
+  // Nothing ends a driver's call: its thread, and what it works with, are left to the kernel.
+  console.out << (console.json ? outcome.json : outcome.text) << std::flush;
+  std::_Exit(0);
 }
 
 }  // namespace

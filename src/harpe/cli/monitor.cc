@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <mutex>
 #include <ostream>
 #include <sstream>
 #include <utility>
@@ -35,6 +37,7 @@ struct MonitorArguments {
 constexpr const char* kWindow = "monitor";
 // Counters step every 100 ms: before, the first look would say nothing.
 constexpr Seconds kFirstLook{0.2};
+constexpr Seconds kLongestStop{2};  // a call that takes longer is not waited for at the end
 
 std::string time_of_day() {
   const std::time_t now = std::time(nullptr);
@@ -45,12 +48,31 @@ std::string time_of_day() {
   return text;
 }
 
+/// What each GPU showed last. Thread-safe.
+class Views {
+ public:
+  explicit Views(std::size_t gpus) : views_(gpus) {}
+  void set(std::size_t position, GpuView view) {
+    const std::lock_guard lock(mutex_);
+    views_[position] = std::move(view);
+  }
+  std::vector<GpuView> get(std::size_t gpus) const {
+    const std::lock_guard lock(mutex_);
+    return {views_.begin(), views_.begin() + static_cast<std::ptrdiff_t>(gpus)};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<GpuView> views_;
+};
+
 class Session {
  public:
   Session(const MonitorArguments& arguments, const ChosenDevices& chosen, EnergyMonitor& monitor,
-          Console& console)
+          const Views& views, Console& console)
       : arguments_(arguments),
         monitor_(monitor),
+        views_(views),
         console_(console),
         simulated_(any_simulated(chosen)),
         in_place_(console.out_is_terminal && !console.json && !arguments.csv) {}
@@ -58,10 +80,7 @@ class Session {
   Result<Look> look_now() {
     Result<WindowEnergy> window = monitor_.so_far(kWindow);
     if (!window.ok()) return std::move(window).error();
-    Look now{.window = *std::move(window), .gpus = {}, .mean = {}};
-    for (std::size_t i = 0; i < monitor_.gpus().size(); ++i) {
-      monitor_.use_gpu(i, [&](Gpu& gpu) { now.gpus.push_back(view_of(gpu)); });
-    }
+    Look now{.window = *std::move(window), .gpus = views_.get(monitor_.gpus().size()), .mean = {}};
     for (std::size_t i = 0; i < now.window.devices.size(); ++i) {
       const EnergyEstimate& energy = now.window.devices[i].energy;
       const Seconds time = now.window.time - time_before_;
@@ -147,6 +166,7 @@ class Session {
 
   const MonitorArguments& arguments_;
   EnergyMonitor& monitor_;
+  const Views& views_;
   Console& console_;
   bool simulated_;
   bool in_place_;  ///< on a terminal the view replaces itself
@@ -177,18 +197,21 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
   }
 
   InterruptScope interrupts;  // before the sampling thread
-  const HangGuard guard("harpe monitor: a driver does not answer: left without a summary");
+  Views views(gpus.size());
   MonitorOptions options;
   // Often enough to see when counters step, and no more: a GPU that is asked all the time does not
   // sleep.
   options.rate = std::clamp(10.0 / arguments.interval.value, 10.0, 50.0);
   options.cpu_interval = {std::clamp(arguments.interval.value, 0.1, 15.0)};
   options.reasons_interval = arguments.interval;
+  options.patience = {std::clamp(arguments.interval.value / 4, 0.05, 0.5)};
+  options.look = [&views](std::size_t position, Gpu& gpu) { views.set(position, view_of(gpu)); };
+  options.look_interval = arguments.interval / 2;
   auto monitor = EnergyMonitor::start(gpus, cpus, options, system_clock());
   if (!monitor.ok()) return std::move(monitor).error();
   if (Status status = (*monitor)->begin(kWindow); !status.ok()) return std::move(status).error();
   for (const std::string& note : chosen->notes) console.err << "note: " << note << '\n';
-  Session session(arguments, *chosen, **monitor, console);
+  Session session(arguments, *chosen, **monitor, views, console);
   if (session.simulated() && !console.json) console.err << kSimulatedRemark << '\n';
 
   Clock& clock = system_clock();
@@ -221,6 +244,12 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
     for (const std::string& line : energy_remarks(*used)) {
       console.out << wrapped_text(line, columns);
     }
+  }
+  if (!(*monitor)->stop(kLongestStop)) {
+    // Nothing ends a driver's call: its thread, and what it works with, are left to the kernel.
+    console.out << std::flush;
+    console.err << std::flush;
+    std::_Exit(0);
   }
   return Outcome{};
 }

@@ -164,7 +164,7 @@ std::string report_json(const RunReport& report) {
 }
 
 /// How long the command waits for the devices to be read before it, and its end for them after.
-constexpr Seconds kLongestStart{0.2}, kLongestEnd{30};
+constexpr Seconds kLongestStart{0.6}, kLongestEnd{30};
 
 /// Processes of others on the GPUs: there before the command began, or still there after it.
 void note_other_processes(const WindowEnergy& before, RunReport& report) {
@@ -267,6 +267,10 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   if (!used->ok()) return std::move(*used).error();
   report.used = **std::move(used);
   if (meter.before()) note_other_processes(*meter.before(), report);
+  if (meter.hangs()) {
+    conclude(arguments, report, console);
+    std::_Exit(report.exit.status);
+  }
   return report;
 }
 
