@@ -22,6 +22,7 @@ constexpr double kHeld = 0.95;           // by error bars
 // Where a window is shorter than two steps, which explanation holds is more opinion than reading:
 // the bar holds what is less likely, too.
 constexpr double kHeldInShort = 0.99;
+constexpr double kSeldom = 0.5;         // of the counter's period, between samples
 constexpr double kUnknownBefore = 0.6;  // relative, of power before the first reading
 
 }  // namespace
@@ -128,7 +129,14 @@ EnergyEstimator::Edge EnergyEstimator::edge(Instant time, WindowEnd kind) const 
   }
   const StepGap gap = gap_between(before, before, time, kind);
   edge.explanations = energy_until(gap, (time - knot.time).value);
-  const double unseen = gap.is_open ? changes_unseen(knot.at, edge.at) : 0;
+  double unseen = gap.is_open ? changes_unseen(knot.at, edge.at) : 0;
+  // Where nothing was read before the first step, or readings are too rare to show power changing
+  // within steps, the sides of a gap promise more than they know.
+  const bool seldom = typical_interval_ > kSeldom * steps_.period().value;
+  if (!gap.is_open && (before == 0 || seldom)) {
+    const auto next = static_cast<std::size_t>(before) + 1;
+    unseen = changes_unseen(knot.at, knots_[next].at);
+  }
   for (Explanation& one : edge.explanations) {
     one.energy += knot.energy;
     one.variance += unseen;
