@@ -130,13 +130,8 @@ EnergyEstimator::Edge EnergyEstimator::edge(Instant time, WindowEnd kind) const 
   const StepGap gap = gap_between(before, before, time, kind);
   edge.explanations = energy_until(gap, (time - knot.time).value);
   double unseen = gap.is_open ? changes_unseen(knot.at, edge.at) : 0;
-  // Where nothing was read before the first step, or readings are too rare to show power changing
-  // within steps, the sides of a gap promise more than they know.
-  const bool seldom = typical_interval_ > kSeldom * steps_.period().value;
-  if (!gap.is_open && (before == 0 || seldom)) {
-    const auto next = static_cast<std::size_t>(before) + 1;
-    unseen = changes_unseen(knot.at, knots_[next].at);
-  }
+  // Where nothing was read before the first step, the sides of a gap promise more than they know.
+  if (!gap.is_open && before == 0) unseen = changes_unseen(knot.at, knots_[1].at);
   for (Explanation& one : edge.explanations) {
     one.energy += knot.energy;
     one.variance += unseen;
