@@ -52,6 +52,17 @@ TruncatedNormal truncated_normal(double mean, double sigma, double low, double h
 
 void CounterSteps::restart() {
   last_.reset();
+  drop_all();
+}
+
+void CounterSteps::learn_period() {
+  if (!period_ || !line_) return;
+  const double sigma = std::max(kLearntPeriod * line_->slope, std::sqrt(line_->slope_variance));
+  learnt_ = {.mean = line_->slope, .sigma = sigma};
+}
+
+void CounterSteps::drop_all() {
+  learn_period();
   brackets_.clear();
   line_.reset();
 }
@@ -74,12 +85,14 @@ std::optional<CounterStep> CounterSteps::add(Instant time, Seconds spread, Joule
   const double since_reading =
       is_first ? period().value : (time - last_->time).value + last_->spread.value + spread.value;
   if (since_reading > kLongestGap * period().value) {  // the count of periods would be a guess
-    brackets_.clear();
-    line_.reset();
+    drop_all();
   }
   const double width = std::min(since_reading, period().value + 2 * spread.value);
   brackets_.push_back({.low = high - width, .high = high, .value = value.value});
-  if (brackets_.size() > kRemembered) brackets_.pop_front();
+  if (brackets_.size() > kRemembered) {
+    learn_period();
+    brackets_.pop_front();
+  }
   last_ = Reading{time, spread, value};
   fit();
   const Bracket& newest = brackets_.back();
@@ -98,7 +111,6 @@ std::optional<CounterStep> CounterSteps::add(Instant time, Seconds spread, Joule
 
 /// What lies between neighbouring steps mostly: the expected period if all agree with it.
 double CounterSteps::likely_period() const {
-  if (period_) return *period_;
   std::vector<double> distances;
   bool as_expected = true;
   for (std::size_t i = 1; i < brackets_.size(); ++i) {
@@ -113,6 +125,30 @@ double CounterSteps::likely_period() const {
   const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
   std::ranges::nth_element(distances, middle);
   return *middle;
+}
+
+/// Brackets that are still there tell of the period themselves: what was learnt from them is no
+/// knowledge beside them.
+CounterSteps::PeriodPrior CounterSteps::period_prior() const {
+  if (learnt_) return *learnt_;
+  const double period = likely_period();
+  return {period, kUsualPeriod * period};
+}
+
+/// Of the variance of steps of which only the brackets are known, how much they share: where
+/// readings keep step with the counter, their middles keep the period, and all err alike. Middles
+/// that err each for itself are off a multiple of the period by as much as each errs.
+double CounterSteps::common_share() const {
+  const double period = this->period().value;
+  double scatter = 0, pairs = 0;
+  for (std::size_t i = 1; i < brackets_.size(); ++i) {
+    const Bracket &a = brackets_[i - 1], &b = brackets_[i];
+    const double distance = b.middle() - a.middle();
+    const double off = distance - period * std::max(1.0, std::round(distance / period));
+    scatter += 2 * square(off) / (uniform_variance(a.width()) + uniform_variance(b.width()));
+    pairs += 1;
+  }
+  return 1 - std::min(1.0, scatter / (pairs + 1));
 }
 
 /// Numbers the steps as the line has it. A narrow bracket has the number next to its middle; a wide
@@ -141,7 +177,7 @@ double CounterSteps::narrowest() const {
 /// One step towards the most likely line (Newton) and jitter (expectation maximisation): where each
 /// step lies in its bracket given the line, and how much that tells of the line. It is at least
 /// what the bracket's middle does; more where the line passes near one of its ends.
-void CounterSteps::improve(Line& line) const {
+void CounterSteps::improve(Line& line, const PeriodPrior& prior) const {
   const double variance = square(line.jitter);
   // Readings that keep step with the counter tell as much as one: middles then do not scatter.
   double scatter = 0, counted = 0;
@@ -167,9 +203,8 @@ void CounterSteps::improve(Line& line) const {
   }
   Line better = line;
   better.center = sum_x / weight;
-  // The period is known a little before.
-  const double known = square((period_ ? kLearntPeriod : kUsualPeriod) * line.slope);
-  double told_slope = 1 / known, pull = 0, pull_slope = (period().value - line.slope) / known;
+  const double known = square(prior.sigma);
+  double told_slope = 1 / known, pull = 0, pull_slope = (prior.mean - line.slope) / known;
   double stray = 0, steps = 0;
   for (std::size_t i = 0; i < brackets_.size(); ++i) {
     if (!brackets_[i].counted) continue;
@@ -193,7 +228,8 @@ void CounterSteps::improve(Line& line) const {
 }
 
 void CounterSteps::fit() {
-  const double period = likely_period();
+  const PeriodPrior prior = period_prior();
+  const double period = period_.value_or(prior.mean);
   const Bracket* narrowest = nullptr;
   std::size_t narrow = 0;
   for (const Bracket& bracket : brackets_) {
@@ -212,11 +248,11 @@ void CounterSteps::fit() {
                  .slope = period,
                  .jitter = std::max(kLeastJitter, std::sqrt(uniform_variance(narrowest->width()))),
                  .middle_variance = uniform_variance(narrowest->width()),
-                 .slope_variance = square(kUsualPeriod * period)};
+                 .slope_variance = square(prior.sigma)};
   }
   for (int i = 0; i < (had_line ? kIterations : kFirstIterations); ++i) {
     count(*line_);
-    improve(*line_);
+    improve(*line_, prior);
   }
   if (line_->jitter > kIrregular * line_->slope) {
     line_.reset();
@@ -259,16 +295,19 @@ std::vector<PlacedStep> CounterSteps::placed() const {
   std::vector<PlacedStep> steps;
   steps.reserve(brackets_.size());
   const std::optional<double> counted = counted_jitter();
+  const double share = line_ ? 0 : common_share();
   for (const Bracket& bracket : brackets_) {
     const TruncatedNormal place = this->place(bracket);
     PlacedStep step{.time = origin_ + Seconds{place.mean},
-                    .own = {std::sqrt(place.variance)},
+                    .own = {std::sqrt((1 - share) * place.variance)},
+                    .common = share * place.variance,
                     .number = static_cast<double>(bracket.index),
                     .on_line = line_.has_value() && bracket.counted && place.likely()};
     // What the line errs by is common to all; the rest is the step's own.
     if (step.on_line) {
       const double jitter = square(line_->jitter);
-      step.own = {std::sqrt(place.variance * jitter / (jitter + line_->variance(step.number)))};
+      step.common = line_->variance(step.number);
+      step.own = {std::sqrt(place.variance * jitter / (jitter + step.common))};
       if (counted) step.own = {std::clamp(*counted, kLeastJitter, step.own.value)};
     }
     steps.push_back(step);

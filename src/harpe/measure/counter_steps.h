@@ -29,6 +29,7 @@ struct CounterStep {
 struct PlacedStep {
   Instant time;
   Seconds own{};      ///< standard deviation that no other step shares
+  double common = 0;  ///< variance that all steps err by together, s^2
   double number = 0;  ///< on the line; only where `on_line`
   bool on_line = false;
 };
@@ -100,12 +101,21 @@ class CounterSteps {
     }
   };
 
+  /// What is known of the period beside the brackets, s.
+  struct PeriodPrior {
+    double mean = 0, sigma = 0;
+  };
+
   double likely_period() const;
+  PeriodPrior period_prior() const;
+  double common_share() const;
+  void learn_period();
+  void drop_all();
   double narrowest() const;
   std::optional<double> counted_jitter() const;
   void fit();
   void count(Line& line);
-  void improve(Line& line) const;
+  void improve(Line& line, const PeriodPrior& known) const;
   TruncatedNormal place(const Bracket& bracket) const;
 
   Seconds expected_;
@@ -113,6 +123,7 @@ class CounterSteps {
   Instant origin_;
   std::deque<Bracket> brackets_;
   std::optional<double> period_;
+  std::optional<PeriodPrior> learnt_;  ///< from brackets that were dropped
   std::optional<Line> line_;
   double next_earliest_ = 0;  ///< the next step comes no earlier, in seconds since `origin_`
 };

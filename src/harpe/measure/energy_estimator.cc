@@ -225,7 +225,7 @@ void EnergyEstimator::place_knots() {
     knot.own = step.own.value;
     knot.number = step.number;
     knot.on_line = step.on_line;
-    knot.line_variance = step.on_line ? steps_.common_variance(step.number, step.number) : 0;
+    knot.line_variance = step.common;
     knot.sigma = std::hypot(knot.own, std::sqrt(knot.line_variance));
   }
 }

@@ -165,7 +165,7 @@ class EnergyEstimator {
     int restarts = 0;
     Instant earliest{}, latest{};
     double own = 0;            ///< part of `sigma` that no other step shares
-    double line_variance = 0;  ///< of the line that `time` follows, s^2
+    double line_variance = 0;  ///< of `time`, that other steps share, s^2
     double number = 0;         ///< on that line
     bool on_line = false;
   };

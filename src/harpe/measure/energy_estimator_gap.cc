@@ -184,7 +184,9 @@ StepGap EnergyEstimator::gap_between(std::ptrdiff_t first, std::ptrdiff_t last, 
   const Instant end = gap.is_open ? std::max(until, *newest_) : chain.knots[chain.last + 1]->time;
   gap.length = std::max((end - zero).value, kInstant);
   gap.prior = {.period = steps_.period().value, .common_scale = scale_error() / scale_};
-  gap.steps.push_back(step_time(*chain.knots[chain.first], 0));
+  // Beside the first step that is known there may be no other to tell the power around it.
+  gap.steps.push_back(
+      step_time(*chain.knots[chain.first], scale_ * chain.knots[chain.first]->at.power));
   int step = 0;
   for (std::size_t i = chain.first; i < chain.last + (gap.is_open ? 0 : 1); ++i) {
     const Knot &a = *chain.knots[i], &b = *chain.knots[i + 1];

@@ -118,7 +118,8 @@ EnergyEstimator::Edge EnergyEstimator::edge(Instant time, WindowEnd kind) const 
     const double used = scale_ * knot.at.power * (knot.time - time).value;
     edge.explanations = {{.weight = 1,
                           .energy = knot.energy - used,
-                          .variance = square(kUnknownBefore * used) + kLeastVariance,
+                          .variance = square(kUnknownBefore * used) +
+                                      square(scale_ * knot.at.power * knot.sigma) + kLeastVariance,
                           .power = scale_ * knot.at.power}};
     return edge;
   }
