@@ -4,11 +4,6 @@
 
 #include <signal.h>
 
-#include <condition_variable>
-#include <mutex>
-#include <string>
-#include <thread>
-
 #include "harpe/base/units.h"
 
 namespace harpe {
@@ -32,26 +27,6 @@ class InterruptScope {
  private:
   sigset_t waited_{}, before_{};
   int signal_ = 0;
-};
-
-/// Ends the process, with a message and the status of the signal, where one that an
-/// `InterruptScope` waits for was not looked at for two seconds: a driver's call holds the thread
-/// that would. For commands that have nothing to put back.
-class HangGuard {
- public:
-  explicit HangGuard(std::string message);
-  ~HangGuard();
-  HangGuard(const HangGuard&) = delete;
-  HangGuard& operator=(const HangGuard&) = delete;
-
- private:
-  void watch();
-
-  const std::string message_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool leaving_ = false;
-  std::thread thread_;
 };
 
 }  // namespace harpe
