@@ -239,7 +239,7 @@ EnergyEstimate GpuChannel::between(TimeSpan span) const {
   if (!estimator_.newest()) return {};
   const Instant known = fault_ ? std::min(*estimator_.newest(), span.end) : span.end;
   if (known <= span.begin) return {.missing = span.end - span.begin};
-  EnergyEstimate energy = estimator_.between(span.begin, known);
+  EnergyEstimate energy = estimator_.quickly_between(span.begin, known);
   energy.missing = span.end - known;
   return energy;
 }

@@ -64,33 +64,67 @@ std::ptrdiff_t EnergyEstimator::knot_before(Instant time) const {
   return before >= 0 ? before : after - 1;
 }
 
+/// Where counter and power disagree by more than their errors explain, these are larger.
+double EnergyEstimator::inflation() const {
+  const bool is_known = has_power_ && compared_ > 3 && expected_ > 0;
+  return is_known ? std::max(1.0, disagreement_ / expected_) : 1;
+}
+
 /// Forward from the step before, backward from the step after; each as good as its step's time and
 /// the power in between.
-Explanation EnergyEstimator::by_counter_alone(const Edge& edge) const {
+Explanation EnergyEstimator::by_neighbours(const Edge& edge) const {
+  const double inflation = this->inflation();
   const auto after = std::ranges::upper_bound(knots_, edge.time, {}, &Knot::time);
   if (after == knots_.begin() || after == knots_.end()) {  // beyond the steps that are known
     const Knot& knot = after == knots_.begin() ? knots_.front() : knots_.back();
-    return {.weight = 1,
-            .energy = knot.energy + scale_ * (edge.at.integral - knot.at.integral),
-            .variance = square(scale_ * edge.at.power * knot.sigma) +
-                        square(scale_) * std::abs(edge.at.variance - knot.at.variance)};
+    const double integral = edge.at.integral - knot.at.integral;
+    return {
+        .weight = 1,
+        .energy = knot.energy + scale_ * integral,
+        .variance = inflation * (square(scale_ * edge.at.power * knot.sigma) +
+                                 square(scale_) * std::abs(edge.at.variance - knot.at.variance)) +
+                    square(scale_error() * integral)};
   }
   const Knot& b = *after;
   const Knot& a = *std::prev(after);
   const double over = b.at.integral - a.at.integral;
-  const double scale = over > 0 ? (b.energy - a.energy) / over : scale_;
+  // Without power the counter alone says how much was used between its two steps.
+  const double scale = !has_power_ && over > 0 ? (b.energy - a.energy) / over : scale_;
   const double total = std::max(b.at.variance - a.at.variance, 0.0);
   const double part = std::clamp(edge.at.variance - a.at.variance, 0.0, total);
   const double forward =
-      square(scale * a.at.power * a.sigma) + square(scale) * part + kLeastVariance;
+      inflation * (square(scale * a.at.power * a.sigma) + square(scale) * part) + kLeastVariance;
   const double backward =
-      square(scale * b.at.power * b.sigma) + square(scale) * (total - part) + kLeastVariance;
+      inflation * (square(scale * b.at.power * b.sigma) + square(scale) * (total - part)) +
+      kLeastVariance;
   const double residual = b.energy - a.energy - scale * over;
   const double energy = a.energy + scale * (edge.at.integral - a.at.integral) +
                         residual * forward / (forward + backward);
   return {.weight = 1,
           .energy = std::clamp(energy, a.energy, b.energy),
           .variance = forward * backward / (forward + backward)};
+}
+
+/// Power integrated within one step of the counter, with its share of what the step is off by.
+Explanation EnergyEstimator::by_one_step(const Edge& begin, const Edge& end) const {
+  const double integral = end.at.integral - begin.at.integral;
+  double energy = scale_ * integral;
+  double variance =
+      inflation() * square(scale_) * std::max(0.0, end.at.variance - begin.at.variance) +
+      square(scale_error() * integral) + kLeastVariance;
+  const auto knot = static_cast<std::size_t>(begin.knot - first_knot_);
+  if (begin.knot >= first_knot_ && knot + 1 < knots_.size()) {
+    const Knot &a = knots_[knot], &b = knots_[knot + 1];
+    const double over = scale_ * (b.at.integral - a.at.integral);
+    const double unsure = inflation() * square(scale_) *
+                              (square(a.at.power * a.sigma) + square(b.at.power * b.sigma) +
+                               std::max(0.0, b.at.variance - a.at.variance)) +
+                          2 * kLeastVariance;
+    const double share = std::min(1.0, variance / unsure);
+    energy += share * (b.energy - a.energy - over);
+    variance *= 1 - share;
+  }
+  return {.weight = 1, .energy = energy, .variance = variance};
 }
 
 /// Variance of the energy between two instants of which the counter says nothing yet, because power
@@ -111,7 +145,7 @@ EnergyEstimator::Edge EnergyEstimator::edge(Instant time, WindowEnd kind) const 
   edge.restarts = is_last ? restarts_ : knot.restarts;
   edge.bridged = knot.bridged;
   if (!has_power_) {
-    edge.explanations = {by_counter_alone(edge)};
+    edge.explanations = {by_neighbours(edge)};
     return edge;
   }
   if (before < 0) {
@@ -219,6 +253,40 @@ EnergyEstimate EnergyEstimator::difference(const Edge& begin, const Edge& end,
   result.unobserved = {end.at.unobserved - begin.at.unobserved};
   result.sensor_error = result.energy * options_.accuracy.share;
   if (has_power_ && compared_ >= 3) result.counter_per_power = scale_;
+  return result;
+}
+
+EnergyEstimate EnergyEstimator::quickly_between(Instant begin, Instant end) const {
+  if (!newest_ || end < begin) return {};
+  if (!has_power_ || distrusted_ || knots_.empty()) return between(begin, end);
+  const auto edge_at = [this](Instant time) {
+    const auto after = std::ranges::upper_bound(knots_, time, {}, &Knot::time) - knots_.begin();
+    const Knot& knot = knots_[static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, after - 1))];
+    return Edge{.time = time,
+                .at = power_at(time),
+                .bridged = knot.bridged,
+                .restarts = after == std::ssize(knots_) ? restarts_ : knot.restarts,
+                .knot = first_knot_ + after - 1};
+  };
+  const Edge a = edge_at(begin), b = edge_at(end);
+  Explanation used;
+  if (a.knot == b.knot) {
+    used = by_one_step(a, b);
+  } else {
+    const Explanation first = by_neighbours(a), last = by_neighbours(b);
+    used = {.energy = last.energy - first.energy,
+            .variance = first.variance + last.variance + std::max(0.0, b.bridged - a.bridged)};
+  }
+  // Few steps tell little of how well counter and power agree: near to Student's t.
+  const double few = 1 + 1.0 / (compared_ + 1);
+  EnergyEstimate result{.time = end - begin, .unobserved = {b.at.unobserved - a.at.unobserved}};
+  result.energy = {std::max(0.0, used.energy)};
+  result.error = {kNinetyFivePercent * few * (repeating_ ? kHeavyTails : 1) *
+                  std::sqrt(std::max(0.0, used.variance))};
+  result.source = a.knot == b.knot ? EnergySource::kPowerInOneStep : EnergySource::kCounterAndPower;
+  result.restarts = b.restarts - a.restarts;
+  result.sensor_error = result.energy * options_.accuracy.share;
+  if (compared_ >= 3) result.counter_per_power = scale_;
   return result;
 }
 

@@ -14,7 +14,8 @@ constexpr double kSteadyPrior = 0.7;
 constexpr double kSwing = 3;      // a swinging manner against a rough one
 constexpr double kCoherence = 5;  // periods of the counter
 constexpr double kSteadyAmplitude = 0.003;
-constexpr double kUnsure = 4;  // variances grow by this over the number of readings
+constexpr double kLargestExponent = 340;  // its square is a double
+constexpr double kUnsure = 4;             // variances grow by this over the number of readings
 constexpr std::array<double, 3> kAmplitudes{0.03, 0.2, 0.7};
 /// The first is steady power; then rough ones, then swinging ones.
 constexpr std::array<PowerKernel, 13> kKernels{{{5, 0},
@@ -86,6 +87,42 @@ double TwiceIntegrated::operator()(double time) const {
          imaginary_ * left * std::sin(swing_ * time) + linear_ * time;
 }
 
+/// exp(-(a - b)) and the angle of a - b are products of what belongs to a and to b alone: a root of
+/// unity and a power for each instant, not for each pair.
+void TwiceIntegrated::of_differences(std::span<const double> times,
+                                     std::span<double> values) const {
+  const std::size_t count = times.size();
+  const double middle = (times.front() + times.back()) / 2;
+  const bool overflows = decay_ * (times.back() - middle) > kLargestExponent;
+  struct Factors {
+    double decay, growth, cosine, sine;
+  };
+  std::vector<Factors> factors;
+  factors.reserve(count);
+  for (const double time : times) {
+    const double away = overflows ? 0 : time - middle;
+    const double decay = std::exp(-decay_ * away);
+    if (swing_ == 0) {
+      factors.push_back({decay, 1 / decay, 1, 0});
+    } else {
+      factors.push_back({decay, 1 / decay, std::cos(swing_ * away), std::sin(swing_ * away)});
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const Factors& a = factors[i];
+    for (std::size_t j = 0; j < i; ++j) {
+      const double time = times[i] - times[j];
+      const Factors& b = factors[j];
+      const double left = a.decay * b.growth;
+      values[i * count + j] = values[j * count + i] =
+          overflows
+              ? (*this)(time)
+              : real_ * (left * (a.cosine * b.cosine + a.sine * b.sine) - 1) -
+                    imaginary_ * left * (a.sine * b.cosine - a.cosine * b.sine) + linear_ * time;
+    }
+  }
+}
+
 SpanCovariance::SpanCovariance(const PowerKernel& kernel, double period,
                                std::span<const double> instants) {
   // Neighbouring spans share their instants: each is worked out once.
@@ -94,16 +131,12 @@ SpanCovariance::SpanCovariance(const PowerKernel& kernel, double period,
   different.erase(std::ranges::unique(different).begin(), different.end());
   count_ = different.size();
   for (const double instant : instants) {
-    index_.push_back(static_cast<std::size_t>(std::ranges::lower_bound(different, instant) -
-                                              different.begin()));
+    index_.push_back(
+        static_cast<std::size_t>(std::ranges::lower_bound(different, instant) - different.begin()));
   }
   values_.resize(count_ * count_);
-  const TwiceIntegrated integrated(kernel, period);
-  for (std::size_t i = 0; i < count_; ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      values_[i * count_ + j] = values_[j * count_ + i] = integrated(different[i] - different[j]);
-    }
-  }
+  if (count_ == 0) return;
+  TwiceIntegrated(kernel, period).of_differences(different, values_);
 }
 
 double log_normal(double off, double variance) {

@@ -38,6 +38,8 @@ class TwiceIntegrated {
   TwiceIntegrated(const PowerKernel& kernel, double period);
   /// The second antiderivative that is 0 and flat at 0.
   double operator()(double time) const;
+  /// Of the differences of all pairs of rising times: a square, row by row.
+  void of_differences(std::span<const double> times, std::span<double> values) const;
 
  private:
   double decay_, swing_, linear_ = 0, real_ = 0, imaginary_ = 0;

@@ -21,6 +21,14 @@ PowerRegression::PowerRegression(std::span<const SpanReading> readings,
     instants_.push_back(reading.span.from);
     instants_.push_back(reading.span.to);
   }
+  for (const SpanReading& a : readings) {
+    for (const SpanReading& b : readings) {
+      double sum = square(prior.deviation) * length(a.span) * length(b.span);
+      if (&a == &b) sum += a.variance;
+      if (a.is_sample && b.is_sample) sum += square(prior.common_scale) * a.energy * b.energy;
+      common_.push_back(sum);
+    }
+  }
   const std::span<const PowerManner> manners = power_manners();
   factors_.resize(manners.size());
   log_densities_.resize(manners.size());
@@ -52,7 +60,7 @@ double PowerRegression::noise_covariance(const EnergySpan& a, const EnergySpan& 
 
 void PowerRegression::factor(std::size_t manner, const SpanCovariance& shape) {
   const PowerManner& how = power_manners()[manner];
-  const double variance = square(how.amplitude * prior_.level), level = square(prior_.deviation);
+  const double variance = square(how.amplitude * prior_.level);
   const std::size_t count = readings_.size();
   Factor& factor = factors_[manner];
   factor.rows.resize(count * count);
@@ -63,11 +71,8 @@ void PowerRegression::factor(std::size_t manner, const SpanCovariance& shape) {
     double* const row = &factor.rows[i * count];
     for (std::size_t j = 0; j <= i; ++j) {
       const SpanReading& b = readings_[j];
-      double sum = level * length(a.span) * length(b.span) +
-                   variance * shape(2 * i, 2 * i + 1, 2 * j, 2 * j + 1) +
+      double sum = common_[i * count + j] + variance * shape(2 * i, 2 * i + 1, 2 * j, 2 * j + 1) +
                    noise_covariance(a.span, b.span, how.jitter);
-      if (i == j) sum += a.variance;
-      if (a.is_sample && b.is_sample) sum += square(prior_.common_scale) * a.energy * b.energy;
       const double* const other = &factor.rows[j * count];
       for (std::size_t k = 0; k < j; ++k) sum -= row[k] * other[k];
       row[j] = i == j ? std::sqrt(std::max(sum, kLeastVariance)) : sum / other[j];

@@ -72,6 +72,7 @@ class PowerRegression {
   std::span<const StepTime> steps_;
   const PowerPrior& prior_;
   std::vector<double> instants_;
+  std::vector<double> common_;  ///< covariances of readings that all manners have, row by row
   std::vector<Factor> factors_;
   std::vector<std::vector<double>> log_densities_;
 };

@@ -25,6 +25,19 @@ double thread_time() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
+/// Processor seconds of what one span of the last seconds used.
+double cost_of_span(harpe::EnergyMonitor& monitor, harpe::Instant now) {
+  constexpr int kRepeats = 100, kSpans = 64;
+  std::vector<harpe::TimeSpan> spans;
+  for (int i = kSpans; i > 0; --i) {
+    const harpe::Instant begin = now + harpe::Seconds{-0.03 * (i + 10)};
+    spans.push_back({begin, begin + harpe::Seconds{0.03}});
+  }
+  const double start = thread_time();
+  for (int i = 0; i < kRepeats; ++i) (void)monitor.past(0, spans);
+  return (thread_time() - start) / kRepeats / kSpans;
+}
+
 /// Processor seconds of one reading of one device (power and counter).
 double cost_of_reading(const std::vector<harpe::Gpu*>& gpus) {
   constexpr int kReadings = 2000;
@@ -82,6 +95,7 @@ int run(int argc, char** argv) {
   const double used = (*monitor)->sampling_cpu_time().value - before;
   const double time = (clock.now() - start).value;
   const auto sampled = static_cast<double>((*monitor)->rounds() - rounds);
+  const double span = cost_of_span(**monitor, clock.now());
   const auto result = (*monitor)->end("bench");
   if (!result.ok()) return 1;
 
@@ -93,6 +107,7 @@ int run(int argc, char** argv) {
               1e6 * used / sampled);
   std::printf("of which at most %.3f %% the devices' own answers (%.2f us each)\n",
               100 * devices / time, 1e6 * reading);
+  std::printf("a span of the past: %.2f us\n", 1e6 * span);
   // The answer must be right, or the time means nothing.
   for (const DeviceEnergy& device : result->devices) {
     if (options.simulation.empty()) {
