@@ -22,7 +22,6 @@ constexpr double kHeld = 0.95;           // by error bars
 // Where a window is shorter than two steps, which explanation holds is more opinion than reading:
 // the bar holds what is less likely, too.
 constexpr double kHeldInShort = 0.99;
-constexpr double kSeldom = 0.5;         // of the counter's period, between samples
 constexpr double kUnknownBefore = 0.6;  // relative, of power before the first reading
 
 }  // namespace

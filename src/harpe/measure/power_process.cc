@@ -61,8 +61,8 @@ std::span<const PowerKernel> power_kernels() {
 }
 
 std::span<const PowerManner> power_manners() {
-  static const std::vector<PowerManner> manners = make_manners();
-  return manners;
+  static const std::vector<PowerManner> kManners = make_manners();
+  return kManners;
 }
 
 double unsure_amplitude(std::size_t manner, std::size_t readings) {
