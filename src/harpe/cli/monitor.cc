@@ -52,9 +52,9 @@ std::string time_of_day() {
 class Views {
  public:
   explicit Views(std::size_t gpus) : views_(gpus) {}
-  void set(std::size_t position, GpuView view) {
+  void set(std::size_t position, const GpuView& view) {
     const std::lock_guard lock(mutex_);
-    views_[position] = std::move(view);
+    views_[position] = view;
   }
   std::vector<GpuView> get(std::size_t gpus) const {
     const std::lock_guard lock(mutex_);

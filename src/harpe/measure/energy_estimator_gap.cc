@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "harpe/measure/energy_estimator.h"
 #include "harpe/measure/step_gap.h"
@@ -136,8 +137,8 @@ void EnergyEstimator::add_samples_beside(StepGap& gap, Instant zero, Instant bor
       if (!consider(*point)) break;
     }
   }
-  std::ranges::stable_sort(side, [left](const SpanReading& a, const SpanReading& b) {
-    return left ? a.span.to > b.span.to : a.span.from < b.span.from;
+  std::ranges::sort(side, {}, [left](const SpanReading& one) {
+    return std::pair(left ? -one.span.to : one.span.from, one.is_sample);
   });
 }
 

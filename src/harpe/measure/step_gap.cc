@@ -221,7 +221,7 @@ void Gap::consider(const Change& change, double prior) {
   double energy = mean(wanted), variance = covariance(wanted, wanted), share_of_rise = 0;
   std::array<Parts, kMostObservations> used;
   std::array<const SpanReading*, kMostObservations> readings{};
-  std::array<std::array<double, kMostObservations>, kMostObservations> factor;
+  std::array<std::array<double, kMostObservations>, kMostObservations> factor{};
   std::array<double, kMostObservations> z{}, w{};
   std::size_t count = 0;
   for (const SpanReading& one : observations_) {
