@@ -23,6 +23,7 @@ namespace harpe {
 namespace {
 
 using ::testing::AnyOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -517,7 +518,8 @@ TEST_F(ClientTest, AGpuThatTheNodeDoesNotHaveIsToldWithWhatWasGiven) {
   given.gpu.reset();
   ::setenv("LOCAL_RANK", "98", 1);
   const auto client = started(given);
-  EXPECT_THAT(notices(), ElementsAre(HasSubstr("LOCAL_RANK is 98")));
+  // What its server answers may be told, too.
+  EXPECT_THAT(notices(), Contains(HasSubstr("LOCAL_RANK is 98")));
   ::unsetenv("LOCAL_RANK");
   ::unsetenv("HARPE_SIMULATION");
 }
