@@ -67,7 +67,8 @@ std::string user_of(const Peer& peer) {
 }
 
 void cut(std::string& text) {
-  if (text.size() > AuditLog::kLongestText) text.replace(AuditLog::kLongestText, text.npos, "...");
+  if (text.size() > AuditLog::kLongestText)
+    text.replace(AuditLog::kLongestText, std::string::npos, "...");
 }
 
 }  // namespace

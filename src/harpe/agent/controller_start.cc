@@ -134,7 +134,7 @@ Status NodeController::begin(Devices devices) {
     if (Status status = open_state(to_restore, devices.gpus.size()); !status) return status;
   }
   // What was left changed is put back before anything else that can fail.
-  const Status logs = open_audit_log();
+  Status logs = open_audit_log();
   start_owners(std::move(devices), to_restore);
   put_back_and_wait(to_restore);
   if (!logs) return logs;

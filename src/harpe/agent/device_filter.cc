@@ -30,7 +30,8 @@ bool number_fits(std::string_view text, std::uint32_t number, bool& right) {
 /// "c 195:0 rwm": whether it lets the device be read and written.
 bool line_allows(std::string_view line, DeviceNumber device, bool& right) {
   const std::size_t first = line.find(' '), last = line.rfind(' '), colon = line.find(':');
-  right = right && first == 1 && last > first && last != line.npos && colon > first && colon < last;
+  right = right && first == 1 && last > first && last != std::string_view::npos && colon > first &&
+          colon < last;
   if (!right) return false;
   const std::string_view major = line.substr(2, colon - 2);
   const std::string_view minor = line.substr(colon + 1, last - colon - 1);
@@ -38,8 +39,8 @@ bool line_allows(std::string_view line, DeviceNumber device, bool& right) {
   right = std::string_view("abc").find(line[0]) != std::string_view::npos;
   const bool major_fits = number_fits(major, device.major, right);
   const bool minor_fits = number_fits(minor, device.minor, right);
-  return line[0] != 'b' && major_fits && minor_fits && access.find('r') != access.npos &&
-         access.find('w') != access.npos;
+  return line[0] != 'b' && major_fits && minor_fits && access.find('r') != std::string_view::npos &&
+         access.find('w') != std::string_view::npos;
 }
 
 // --- Programs of cgroup v2.

@@ -29,10 +29,10 @@ constexpr int kNiceOwner = -10;
 
 GpuOwner::GpuOwner(std::unique_ptr<GpuControl> control, Options options, Counters& counters,
                    Clock& clock, Ears ears)
-    : options_(options),
+    : options_(std::move(options)),
       clock_(clock),
       ears_(std::move(ears)),
-      duties_(std::move(control), options.minimum_dwell, counters, clock, ears_.notice),
+      duties_(std::move(control), options_.minimum_dwell, counters, clock, ears_.notice),
       thread_([this] { run(); }) {}
 
 GpuOwner::~GpuOwner() {

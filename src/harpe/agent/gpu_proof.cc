@@ -68,7 +68,8 @@ Verdict both(Verdict a, Verdict b) {
 
 /// The path of a cgroup below the root of its tree; nullopt for one out of this namespace.
 std::optional<fs::path> below(const fs::path& root, std::string_view path) {
-  if (path.empty() || path[0] != '/' || path.find("/..") != path.npos) return std::nullopt;
+  if (path.empty() || path[0] != '/' || path.find("/..") != std::string_view::npos)
+    return std::nullopt;
   return root / path.substr(1);
 }
 
@@ -135,7 +136,7 @@ std::optional<GpuProver::Cgroups> GpuProver::cgroups_of(const Peer& peer) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
     // "4:devices:/job", "0::/job"
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == line.npos || second == line.npos) return std::nullopt;
+    if (first == std::string_view::npos || second == std::string_view::npos) return std::nullopt;
     const std::string controllers =
         "," + std::string(line.substr(first + 1, second - first - 1)) + ",";
     const std::string_view path = line.substr(second + 1);

@@ -96,7 +96,7 @@ std::string saved(const Json& status) {
 
 /// What a job is at; of one that does not train, that.
 std::string phase(const Json& status) {
-  const std::string activity = text(status, "activity");
+  std::string activity = text(status, "activity");
   if (activity == "ended") return activity;
   std::string name = text(status, "phase");
   auto fraction = number(at(status, "profiling"), "fraction");

@@ -26,7 +26,7 @@ Result<Frontier> frontier_of(const JobSpec& spec, const CharacterizeRequest& req
 }  // namespace
 
 Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& request,
-                               std::atomic<double>& fraction, std::function<bool()> wanted) {
+                               std::atomic<double>& fraction, const std::function<bool()>& wanted) {
   const auto failed = [](Error error) { return Characterized{std::move(error), {}, {}}; };
   constexpr double kShareOfFrontier = 0.5;
   const Result<Frontier> frontier =
@@ -43,7 +43,7 @@ Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& r
 
 Characterized better_plans(const JobSpec& spec, const CharacterizeRequest& request,
                            std::optional<Frontier> frontier, const PlanTable& first,
-                           std::atomic<double>& fraction, std::function<bool()> wanted) {
+                           std::atomic<double>& fraction, const std::function<bool()>& wanted) {
   if (!frontier) {
     Result<Frontier> again = frontier_of(spec, request, {});
     if (!again.ok()) return {std::move(again).error(), {}, {}};

@@ -25,12 +25,12 @@ struct Characterized {
 /// The first plans to be had: close to the best, and hundreds of them in less than a second.
 /// \param fraction  how much is done, from 0 to 1; \param wanted  asked now and then: false ends it
 Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& request,
-                               std::atomic<double>& fraction, std::function<bool()> wanted);
+                               std::atomic<double>& fraction, const std::function<bool()>& wanted);
 
 /// As good as they get, some tens of milliseconds each, and nowhere worse than `first`. \param
 /// frontier  of the same request; none: it is made again
 Characterized better_plans(const JobSpec& spec, const CharacterizeRequest& request,
                            std::optional<Frontier> frontier, const PlanTable& first,
-                           std::atomic<double>& fraction, std::function<bool()> wanted);
+                           std::atomic<double>& fraction, const std::function<bool()>& wanted);
 
 }  // namespace harpe

@@ -140,7 +140,7 @@ void JobRegistry::put(const std::string& id, std::string specification,
 void JobRegistry::put(const IncomingPtr& incoming) {
   const std::string& id = incoming->id;
   if (const auto removal = removals_.find(id); removal != removals_.end()) {
-    removal->second.push_back([this, incoming](const Result<bool>&) { put(incoming); });
+    removal->second.emplace_back([this, incoming](const Result<bool>&) { put(incoming); });
     return;
   }
   const JobPtr known = find(id);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <ranges>
 #include <utility>
 
 namespace harpe {
@@ -226,8 +227,7 @@ void JobSaver::failed(Batch batch, const Error& why) {
   const bool alone = batch.jobs.size() == 1 && batch.changes.summaries.empty();
   if (alone) refuse(batch.jobs.front().first, why);
   // Several at once say nothing about any of them: they come first again, fewer at a time.
-  for (auto one = batch.jobs.rbegin(); one != batch.jobs.rend(); ++one) {
-    const auto& [job, revision] = *one;
+  for (const auto& [job, revision] : std::views::reverse(batch.jobs)) {
     // What waits was done; when it cannot be stored now, that is said, and it is stored later.
     answer(*job, revision,
            Error::of(ErrorCode::kUnavailable,

@@ -14,9 +14,12 @@
 namespace harpe {
 namespace {
 
+Result<HttpQuery> list_query(std::string_view text) {
+  return HttpQuery::parse(text, {"after", "limit", "activity"});
+}
+
 constexpr int kMostLogged = 1000;
 constexpr std::size_t kUsualListed = 1000, kMostListed = 10'000;
-const std::vector<std::string_view> kListQuery = {"after", "limit", "activity"};
 constexpr const char* kJson = "application/json";
 
 /// Writes an answer where it delays no other job.
@@ -88,7 +91,7 @@ Result<std::size_t> limit_of(const HttpQuery& query) {
 }  // namespace
 
 std::size_t most_listed(std::string_view text) {
-  const Result<HttpQuery> query = HttpQuery::parse(text, kListQuery);
+  const Result<HttpQuery> query = list_query(text);
   const Result<std::size_t> limit = query.ok() ? limit_of(*query) : query.error();
   return limit.ok() ? *limit : kUsualListed;
 }
@@ -155,7 +158,7 @@ void give_log(const JobRequest& asked) {
 
 void list_jobs(ServerContext& context, const HttpRequest& request, const Reply& reply,
                const std::optional<std::string>& only_job) {
-  const Result<HttpQuery> query = HttpQuery::parse(request.query, kListQuery);
+  const Result<HttpQuery> query = list_query(request.query);
   if (!query.ok()) return reply(native_error(query.error()));
   const Result<std::set<Activity>> activities = activities_of(*query);
   if (!activities.ok()) return reply(native_error(activities.error()));

@@ -242,7 +242,7 @@ Result<std::int64_t> PostgresStore::prune(const Retention& keep) {
   PostgresTransaction transaction(session_);
   if (Status begun = transaction.begin(); !begun) return begun.error();
   const std::string me = lease_ != nullptr ? lease_->member().server : std::string();
-  const Result<std::int64_t> total = prune_events(session_, keep, me);
+  Result<std::int64_t> total = prune_events(session_, keep, me);
   if (!total) return total;
   if (Status committed = transaction.commit(); !committed) return committed.error();
   return total;

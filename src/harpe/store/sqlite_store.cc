@@ -164,7 +164,7 @@ Result<std::vector<std::string>> SqliteStore::write(const StoreChanges& changes)
   const std::lock_guard lock(mutex_);
   SqliteTransaction transaction(database_);
   if (Status begun = transaction.begin(); !begun) return begun.error();
-  const auto refused = write_changes(database_, changes);
+  auto refused = write_changes(database_, changes);
   if (!refused) return refused.error();
   if (Status committed = transaction.commit(); !committed) return committed.error();
   for (const std::string& notice : changes.notices) notices_.announce(notice);
@@ -248,7 +248,7 @@ Result<std::int64_t> SqliteStore::prune(const Retention& keep) {
   const std::lock_guard lock(mutex_);
   SqliteTransaction transaction(database_);
   if (Status begun = transaction.begin(); !begun) return begun.error();
-  const Result<std::int64_t> total = prune_events(database_, keep);
+  Result<std::int64_t> total = prune_events(database_, keep);
   if (!total) return total;
   if (Status committed = transaction.commit(); !committed) return committed.error();
   return total;
