@@ -102,6 +102,9 @@ TEST_F(ClockListenerTest, OneUserTakesNoMoreThanItsPlaces) {
 
 // A connection that cannot be accepted is reported as long as it waits.
 TEST_F(ClockListenerTest, AShortageOfFilesCostsNoTimeAndOnlyDelays) {
+  // The sanitizer of undefined behaviour needs a pipe to look at memory, and raises a false alarm
+  // without one.
+  if (HARPE_UNDER_SANITIZERS) GTEST_SKIP();
   start();
   const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   rlimit limit{};

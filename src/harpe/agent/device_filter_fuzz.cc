@@ -12,7 +12,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace harpe;
   std::vector<bpf_insn> program(size / sizeof(bpf_insn));
-  std::memcpy(program.data(), data, program.size() * sizeof(bpf_insn));
+  if (!program.empty()) std::memcpy(program.data(), data, program.size() * sizeof(bpf_insn));
   for (const std::uint32_t minor : {0U, 3U}) {
     const DeviceNumber device{195, minor};
     const auto first = program_allows(program, device);

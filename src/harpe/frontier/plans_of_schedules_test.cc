@@ -213,7 +213,7 @@ TEST_P(EverySchedule, IsPlannedAsItsListsRun) {
       }
     }
   }
-  EXPECT_GE(planned, 12);
+  EXPECT_GE(planned, HARPE_UNDER_SANITIZERS ? 6 : 12);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, EverySchedule, testing::ValuesIn(schedule_generators()),

@@ -228,6 +228,9 @@ ChunkedBody::State ChunkedBody::read_line(std::string_view& bytes, std::string& 
   const std::size_t longest = stage_ == Stage::kContentEnd ? kLineEnd : limits_.lines;
   switch (lines_.read(bytes, std::min(room, longest))) {
     case LineReader::State::kNeedMore:
+      if (stage_ == Stage::kContentEnd && !std::string_view("\r\n").starts_with(lines_.begun())) {
+        return fail(400, kChunkTooLong);
+      }
       return State::kNeedMore;
     case LineReader::State::kMalformed:
       return fail(400, "malformed HTTP: a line of the chunked body is wrong");
