@@ -235,7 +235,7 @@ inline std::string test_rank(int data, int stage, const std::string& session = "
 
 /// Waits for a state that comes by itself.
 inline bool eventually(const std::function<bool()>& holds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(180);
   while (std::chrono::steady_clock::now() < end) {
     if (holds()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
