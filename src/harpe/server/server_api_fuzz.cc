@@ -360,13 +360,12 @@ bool is_small(const Request& request) {
 // --- What must hold -----------------------------------------------------------------------------
 
 /// Refuses what a request that was refused changed of the job.
-void check_unharmed(const std::string& before, const HostedJob& job, const Request& request,
-                    int status) {
+void check_unharmed(const std::string& before, const HostedJob& job, const Request& request) {
   json was = json::parse(before), is = json::parse(job.job.snapshot());
   for (json* state : {&was, &is}) {
     state->erase("reports_refused");  // counts just that
-    // A rank that is the job's has been heard of, also where its report is wrong.
-    if (status != 409) state->erase("heard");
+    // A rank that is the job's, or gathers to be, has been heard of, also where it is refused.
+    state->erase("heard");
   }
   require(was == is, "what is refused changes nothing",
           request.method + " " + request.target + "\n" + request.body + "\n" +
@@ -490,7 +489,7 @@ void run(std::string_view input) {
     if (job == nullptr) continue;
     const bool is_refused = answer.answers > 0 && answer.response.status >= 400;
     if (is_refused) {
-      check_unharmed(before, *job, request, answer.response.status);
+      check_unharmed(before, *job, request);
     } else {
       same_ranks = same_ranks && !takes_places(request);
     }
