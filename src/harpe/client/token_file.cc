@@ -1,7 +1,5 @@
 #include "harpe/client/token_file.h"
 
-#include <sys/stat.h>
-
 #include <fstream>
 #include <utility>
 
@@ -9,25 +7,15 @@
 
 namespace harpe {
 
-TokenFile::Stamp TokenFile::stamp() const {
-  struct stat file{};
-  if (::stat(path_.c_str(), &file) != 0) return {};
-  return {.device = file.st_dev,
-          .inode = file.st_ino,
-          .size = file.st_size,
-          .seconds = file.st_mtim.tv_sec,
-          .nanoseconds = file.st_mtim.tv_nsec};
-}
-
 const std::string& TokenFile::current() {
-  if (!path_.empty() && stamp() != seen_) (void)read();
+  if (!path_.empty() && file_stamp(path_) != seen_) (void)read();
   return token_;
 }
 
 Status TokenFile::read() {
   if (path_.empty()) return ok_status();
   // Before the bytes: what is written while they are read is read again.
-  const Stamp at = stamp();
+  const FileStamp at = file_stamp(path_);
   std::ifstream file(path_, std::ios::binary);
   std::string text(kLongest + 1, 0);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

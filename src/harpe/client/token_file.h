@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "harpe/base/file.h"
 #include "harpe/base/result.h"
 
 namespace harpe {
@@ -25,17 +26,9 @@ class TokenFile {
   static constexpr std::size_t kLongest = 64 * 1024;  ///< bytes of the file
 
  private:
-  /// Which file it was, as it was written last.
-  struct Stamp {
-    std::uint64_t device = 0, inode = 0;
-    std::int64_t size = 0, seconds = 0, nanoseconds = 0;
-    friend bool operator==(const Stamp&, const Stamp&) = default;
-  };
-  Stamp stamp() const;
-
   std::string token_;
   std::filesystem::path path_;
-  Stamp seen_;
+  FileStamp seen_;
 };
 
 }  // namespace harpe
