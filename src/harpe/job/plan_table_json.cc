@@ -58,10 +58,14 @@ void put_counted_clocks(std::string& text, const std::vector<Megahertz>& clocks)
   }
 }
 
-void put_plan(std::string& text, const TablePlan& plan) {
+void put_figures(std::string& text, const TablePlan& plan) {
   text += "{\"time_s\":" + shortest(plan.time.value);
   text += ",\"energy_j\":" + shortest(plan.energy.value);
   if (plan.gap) text += ",\"gap\":" + shortest(*plan.gap);
+}
+
+void put_plan(std::string& text, const TablePlan& plan) {
+  put_figures(text, plan);
   text += ",\"compute_time_s\":[";
   put_numbers(text, plan.compute_time, ',');
   text += "],\"compute_energy_j\":[";
@@ -76,9 +80,7 @@ void put_plan(std::string& text, const TablePlan& plan) {
 }
 
 void put_stored_plan(std::string& text, const TablePlan& plan) {
-  text += "{\"time_s\":" + shortest(plan.time.value);
-  text += ",\"energy_j\":" + shortest(plan.energy.value);
-  if (plan.gap) text += ",\"gap\":" + shortest(*plan.gap);
+  put_figures(text, plan);
   text += ",\"compute_time_s\":\"";
   put_numbers(text, plan.compute_time, ' ');
   text += "\",\"compute_energy_j\":\"";
