@@ -26,25 +26,25 @@ JobPlanner::JobPlanner(ServerLoop& loop, int workers, Deliver deliver)
       characterizers_({.threads = static_cast<int>(workers_) + 1, .nice = kNice}),
       improver_({.threads = 1, .nice = kNice}) {}
 
+std::shared_ptr<HostedJob::Work> JobPlanner::work_for(const JobPtr& job, std::uint64_t ticket) {
+  const auto work = std::make_shared<HostedJob::Work>();
+  work->ticket = ticket;
+  work->large = instructions_of(job->job.spec()) >= kLarge;
+  return work;
+}
+
 void JobPlanner::plan(const JobPtr& job) {
   if (job->work != nullptr) job->work->wanted = false;
-  const auto work = std::make_shared<HostedJob::Work>();
-  work->ticket = job->job.characterize_request().ticket;
-  work->large = instructions_of(job->job.spec()) >= kLarge;
+  const auto work = work_for(job, job->job.characterize_request().ticket);
   job->work = work;
   first_.push_back({job, work});
   start_what_may();
 }
 
 void JobPlanner::plan_straggler(const JobPtr& job, CharacterizeRequest request) {
-  characterizers_.run(job->id, [this, job, spec = job->job.spec(), request = std::move(request)] {
-    std::atomic<double> fraction = 0;
-    const auto made = std::make_shared<const Characterized>(
-        characterize_job(spec, request, fraction, [] { return true; }));
-    work_.post([this, job, made, ticket = request.ticket] {
-      deliver_(job, ticket, made->plans, made->json, false);
-    });
-  });
+  const auto work = work_for(job, request.ticket);
+  first_.push_back({job, work, std::move(request)});
+  start_what_may();
 }
 
 void JobPlanner::cancel(const JobPtr& job) {
@@ -82,25 +82,31 @@ void JobPlanner::start_first(const Waiting& waiting) {
   ++(waiting.work->large ? large_running_ : small_running_);
   waiting.work->running = true;
   // The worker has its own copy: the job goes on living on the loop's thread.
-  characterizers_.run(waiting.job->id, [this, waiting, spec = waiting.job->job.spec(),
-                                        request = waiting.job->job.characterize_request()] {
-    const std::shared_ptr<HostedJob::Work> work = waiting.work;
-    auto first = std::make_shared<Characterized>(
-        characterize_job(spec, request, work->fraction, [work] { return work->wanted.load(); }));
-    work_.post([this, waiting, first] {
-      --(waiting.work->large ? large_running_ : small_running_);
-      waiting.work->running = false;
-      ++planned_;
-      deliver_(waiting.job, waiting.work->ticket, first->plans, first->json, first->plans.ok());
-      first_is_done(waiting, first->plans.ok(), std::move(first->frontier));
-      start_what_may();
-    });
-  });
+  characterizers_.run(
+      waiting.job->id,
+      [this, waiting, spec = waiting.job->job.spec(),
+       request = waiting.straggler ? *waiting.straggler : waiting.job->job.characterize_request()] {
+        const std::shared_ptr<HostedJob::Work> work = waiting.work;
+        auto first = std::make_shared<Characterized>(characterize_job(
+            spec, request, work->fraction, [work] { return work->wanted.load(); }));
+        work_.post([this, waiting, first] {
+          --(waiting.work->large ? large_running_ : small_running_);
+          waiting.work->running = false;
+          ++planned_;
+          const bool better_follow = first->plans.ok() && !waiting.straggler;
+          deliver_(waiting.job, waiting.work->ticket, first->plans, first->json, better_follow);
+          if (!waiting.straggler) {
+            first_is_done(waiting, first->plans.ok(), std::move(first->frontier));
+          }
+          start_what_may();
+        });
+      });
 }
 
 void JobPlanner::first_is_done(const Waiting& waiting, bool has_plans,
                                std::optional<Frontier> frontier) {
-  const auto& [job, work] = waiting;
+  const JobPtr& job = waiting.job;
+  const std::shared_ptr<HostedJob::Work>& work = waiting.work;
   if (!has_plans) {
     if (job->work == work) job->work = nullptr;
     return;

@@ -15,6 +15,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "harpe/frontier/frontier.h"
@@ -61,7 +62,10 @@ class JobPlanner {
   struct Waiting {
     JobPtr job;
     std::shared_ptr<HostedJob::Work> work;
+    /// For a straggler; none: for all, by `Job::characterize_request`.
+    std::optional<CharacterizeRequest> straggler = {};
   };
+  static std::shared_ptr<HostedJob::Work> work_for(const JobPtr& job, std::uint64_t ticket);
   void start_what_may();
   bool may_start(const HostedJob::Work& work) const;
   void start_first(const Waiting& waiting);
