@@ -26,7 +26,7 @@ class TokenKeysTest : public ::testing::Test {
   }
   ~TokenKeysTest() override { std::filesystem::remove_all(folder_); }
 
-  /// Beside and renamed, as whoever replaces a secret does.
+  /// Beside and renamed, as tools that replace secrets do.
   static void write(const std::filesystem::path& path, const std::string& text, int mode = 0600) {
     const std::string beside = path.string() + ".new";
     std::ofstream(beside) << text;
