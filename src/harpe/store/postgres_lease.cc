@@ -10,9 +10,6 @@
 namespace harpe {
 namespace {
 
-/// Of a lease that one statement may take: two attempts then fit into what is left of it.
-constexpr double kShareOfStatement = 0.25;
-
 /// 16 letters that no other server has had or will have.
 std::string new_identity() {
   std::random_device random;

@@ -16,6 +16,9 @@
 
 namespace harpe {
 
+/// Of a lease that one statement may take: two attempts then fit into what is left of it.
+inline constexpr double kShareOfStatement = 0.25;
+
 /// A row of `harpe_server`.
 struct ServerRow {
   SeenBeat seen;

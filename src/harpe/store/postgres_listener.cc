@@ -9,13 +9,6 @@
 #include <utility>
 
 namespace harpe {
-namespace {
-
-/// A connection that says nothing is asked whether it is still there so often.
-constexpr int kProbeMilliseconds = 15'000;
-constexpr Seconds kLongestPause = 2_s;
-
-}  // namespace
 
 Result<std::string> notice_channel(PostgresSession& session) {
   // Of the table, so that installations in several schemas of one database do not hear each other.
@@ -59,7 +52,7 @@ void PostgresListener::run() {
     session_.disconnect();
     if (stopping_) return;
     wait(-1, static_cast<int>(pause.value * 1000));
-    pause = std::min(pause * 2, kLongestPause);
+    pause = std::min(pause * 2, kLongestListenerPause);
   }
 }
 
@@ -78,7 +71,7 @@ Status PostgresListener::hear_until_lost() {
       if (stopping_) return ok_status();
       deliver(*notice);
     }
-    if (wait(session_.socket(), kProbeMilliseconds)) {
+    if (wait(session_.socket(), static_cast<int>(kListenerProbe.value * 1000))) {
       if (Status taken = session_.take_in(); !taken) return taken;
     } else if (!stopping_) {
       if (const auto there = session_.query("SELECT 1"); !there) return there.error();

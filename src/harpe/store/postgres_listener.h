@@ -13,6 +13,11 @@
 
 namespace harpe {
 
+/// A connection that says nothing is asked whether it is still there so often.
+inline constexpr Seconds kListenerProbe = 15_s;
+/// Between two attempts to connect; it begins at `StoreOptions::reconnect_pause` and doubles.
+inline constexpr Seconds kLongestListenerPause = 2_s;
+
 class PostgresListener {
  public:
   /// `identity` begins the notices of this store (see PostgresStore).

@@ -14,10 +14,6 @@
 namespace harpe {
 namespace {
 
-/// The server stops a statement that takes too long; where even that does not come, this side gives
-/// up so much later.
-constexpr Seconds kGrace = 2_s;
-
 std::int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
@@ -234,7 +230,7 @@ Status PostgresSession::script(const char* statements, Seconds timeout) {
 
 Result<PostgresRows> PostgresSession::answer(Seconds timeout, bool sent) {
   if (!sent) return lost(PQerrorMessage(connection_.get()));
-  const std::int64_t deadline = after(timeout + kGrace);
+  const std::int64_t deadline = after(timeout + kStatementGrace);
   if (Status rest = send_rest(deadline); !rest) return rest.error();
   std::optional<PostgresRows> last;
   std::optional<Error> error;

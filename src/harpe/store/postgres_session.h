@@ -19,6 +19,10 @@ struct pg_result;
 
 namespace harpe {
 
+/// The database stops a statement that takes longer than the timeout of its session; where even
+/// that does not come, this side gives up so much later.
+inline constexpr Seconds kStatementGrace = 2_s;
+
 /// A parameter of a statement. Texts are referred to, and must outlive the call.
 class PostgresValue {
  public:

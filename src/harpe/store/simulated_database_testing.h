@@ -43,7 +43,7 @@ struct StoreCall {
     kReadOwners,  ///< `owners`, `ownerless`
     kNotify,
     kCheck,
-    kJoin,    ///< of the lease, as are the next three: see `LeaseStep`
+    kJoin,  ///< of the lease, as are the next three: see `LeaseStep`
     kRenew,
     kLook,
     kLeave,   ///< the row of a server that ends in order

@@ -238,8 +238,7 @@ class SimulatedTables {
       jobs_.emplace(job.id, job);
     } else {
       const StoredJob& had = row->second;
-      if (had.revision > job.revision ||
-          (had.revision == job.revision && had.state != job.state)) {
+      if (had.revision > job.revision || (had.revision == job.revision && had.state != job.state)) {
         return false;
       }
       row->second = job;
