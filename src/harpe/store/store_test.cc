@@ -1,4 +1,5 @@
-// What every store does, run over SQLite and over a real PostgreSQL.
+// What every store does, run over SQLite, over a real PostgreSQL, and over the model of one that
+// simulations use: what is here is what that can be trusted in.
 
 #include "harpe/store/store.h"
 
@@ -13,6 +14,7 @@
 #include "harpe/store/postgres_session.h"
 #include "harpe/store/postgres_store.h"
 #include "harpe/store/postgres_testing.h"
+#include "harpe/store/simulated_store_testing.h"
 #include "harpe/store/sqlite_database.h"
 #include "harpe/store/sqlite_store.h"
 #include "harpe/store/store_testing.h"
@@ -27,19 +29,45 @@ using ::testing::SizeIs;
 
 class AnyStore : public ::testing::TestWithParam<std::string> {
  protected:
-  AnyStore()
-      : url_(GetParam() == "sqlite"
-                 ? "sqlite:" + (directory_ / "jobs.db").string()
-                 : PostgresServer::shared().url(PostgresServer::shared().new_database())) {
-    store_ = opened(url_, {.url = "http://me"});
+  AnyStore() {
+    if (GetParam() == "sqlite") url_ = "sqlite:" + (directory_ / "jobs.db").string();
+    if (GetParam() == "postgresql") {
+      url_ = PostgresServer::shared().url(PostgresServer::shared().new_database());
+    }
+    reopen();
   }
 
   /// As a server that starts anew.
   void reopen() {
     store_.reset();
-    store_ = opened(url_, {.url = "http://me"});
+    StoreOptions options{.url = "http://me"};
+    if (GetParam() != "simulated") {
+      store_ = opened(url_, options);
+      return;
+    }
+    options.lease.beat = 0.02_s;  // its thread ends when it next wakes up
+    store_ = opened(SimulatedStore::open(simulated_, options, {.start_thread = [this](auto body) {
+                                           threads_.start(std::move(body));
+                                         }}));
   }
 
+  std::vector<StoredEvent> events_of(const std::string& job) const {
+    return *store_->events(job, 0, 1000);
+  }
+
+  TestDirectory directory_;
+  std::string url_;  ///< empty: simulated
+  SimulatedDatabase simulated_;
+  JoinedThreads threads_;
+  std::unique_ptr<Store> store_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Over, AnyStore, ::testing::Values("sqlite", "postgresql", "simulated"),
+                         [](const auto& over) { return over.param; });
+
+/// Stores whose tables have versions.
+class AnyTables : public AnyStore {
+ protected:
   Result<std::unique_ptr<Store>> open_with(std::span<const Migration> steps) const {
     const StoreUrl url = *StoreUrl::parse(url_);
     return url.kind == StoreUrl::Kind::kSqlite ? open_sqlite_store(url.path, {}, steps)
@@ -69,17 +97,9 @@ class AnyStore : public ::testing::TestWithParam<std::string> {
         "CREATE TABLE harpe_schema (version integer NOT NULL); INSERT INTO harpe_schema VALUES (1)",
         20_s));
   }
-
-  std::vector<StoredEvent> events_of(const std::string& job) const {
-    return *store_->events(job, 0, 1000);
-  }
-
-  TestDirectory directory_;
-  std::string url_;
-  std::unique_ptr<Store> store_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, AnyStore, ::testing::Values("sqlite", "postgresql"),
+INSTANTIATE_TEST_SUITE_P(Over, AnyTables, ::testing::Values("sqlite", "postgresql"),
                          [](const auto& over) { return over.param; });
 
 TEST_P(AnyStore, GivesBackWhatWasSavedByteForByte) {
@@ -435,7 +455,7 @@ constexpr Migration kFurther{"CREATE TABLE further (n INTEGER); INSERT INTO furt
 constexpr Migration kWrong{"CREATE TABLE halfway (n INTEGER); INSERT INTO nowhere VALUES (1);",
                            "CREATE TABLE halfway (n integer); INSERT INTO nowhere VALUES (1);"};
 
-TEST_P(AnyStore, BringsTablesUpToDateOnceAndKeepsWhatIsInThem) {
+TEST_P(AnyTables, BringsTablesUpToDateOnceAndKeepsWhatIsInThem) {
   EXPECT_OK(store_->save({"a", "state", 5, 1}, "plans"));
   store_.reset();
   std::vector<Migration> steps(migrations().begin(), migrations().end());
@@ -450,7 +470,7 @@ TEST_P(AnyStore, BringsTablesUpToDateOnceAndKeepsWhatIsInThem) {
                                          std::to_string(steps.size())));
 }
 
-TEST_P(AnyStore, BringsTheTablesOfTheFirstVersionUpToDate) {
+TEST_P(AnyTables, BringsTheTablesOfTheFirstVersionUpToDate) {
   store_.reset();
   // As one that was never opened: the one here has all steps.
   if (GetParam() == "sqlite") {
@@ -467,7 +487,7 @@ TEST_P(AnyStore, BringsTheTablesOfTheFirstVersionUpToDate) {
   EXPECT_OK(store_->save({"a", "newer", 2, 1}));
 }
 
-TEST_P(AnyStore, LeavesTheTablesAsTheyWereWhereAStepFails) {
+TEST_P(AnyTables, LeavesTheTablesAsTheyWereWhereAStepFails) {
   EXPECT_OK(store_->save({"a", "state", 5, 1}));
   store_.reset();
   std::vector<Migration> steps(migrations().begin(), migrations().end());
@@ -483,9 +503,11 @@ TEST_P(AnyStore, LeavesTheTablesAsTheyWereWhereAStepFails) {
 
 TEST_P(AnyStore, SaysThatItAnswersAndWhatItIs) {
   EXPECT_OK(store_->check());
-  EXPECT_THAT(
-      store_->description(),
-      HasSubstr(GetParam() == "sqlite" ? "SQLite /" : "PostgreSQL postgresql://harpe@/test_"));
+  const std::map<std::string, std::string> descriptions{
+      {"sqlite", "SQLite /"},
+      {"postgresql", "PostgreSQL postgresql://harpe@/test_"},
+      {"simulated", "simulated database"}};
+  EXPECT_THAT(store_->description(), HasSubstr(descriptions.at(GetParam())));
 }
 
 }  // namespace

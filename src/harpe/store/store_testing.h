@@ -9,8 +9,10 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "harpe/store/store.h"
@@ -70,10 +72,31 @@ inline std::vector<std::string> texts_of(const std::vector<StoreNotice>& notices
   return texts;
 }
 
-inline std::unique_ptr<Store> opened(const std::string& url, const StoreOptions& options = {}) {
-  auto store = Store::open(url, options);
+/// Threads that end by themselves; waits for all of them at last.
+class JoinedThreads {
+ public:
+  JoinedThreads() = default;
+  JoinedThreads(const JoinedThreads&) = delete;
+  JoinedThreads& operator=(const JoinedThreads&) = delete;
+  ~JoinedThreads() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void start(std::function<void()> body) {
+    const std::lock_guard lock(mutex_);
+    threads_.emplace_back(std::move(body));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::thread> threads_;
+};
+
+inline std::unique_ptr<Store> opened(Result<std::unique_ptr<Store>> store) {
   EXPECT_TRUE(store) << (store ? "" : store.error().text());
   return store ? *std::move(store) : nullptr;
+}
+inline std::unique_ptr<Store> opened(const std::string& url, const StoreOptions& options = {}) {
+  return opened(Store::open(url, options));
 }
 
 template <class T>
