@@ -85,6 +85,14 @@ class PostgresServer {
     return rows->size() > 0 ? rows->text(0, 0) : "";
   }
 
+  /// Ends the database's side of every connection, as its operator can.
+  void end_all_connections(const std::string& database) {
+    execute(
+        "postgres",
+        "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = '" +
+            database + "'");
+  }
+
   void start() {
     process_ = begin({program("postgres"), "-D", data()});
     for (int attempt = 0; attempt < 1500; ++attempt) {

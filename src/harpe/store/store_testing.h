@@ -72,6 +72,15 @@ inline std::vector<std::string> texts_of(const std::vector<StoreNotice>& notices
   return texts;
 }
 
+/// Calls until it says yes, as a server does that waits for a job to become free.
+inline bool becomes_true(const std::function<bool()>& condition) {
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
 /// Threads that end by themselves; waits for all of them at last.
 class JoinedThreads {
  public:
