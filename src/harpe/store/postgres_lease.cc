@@ -49,8 +49,9 @@ PostgresLease::~PostgresLease() {
     stop_.notify_one();
   }
   if (thread_.joinable()) thread_.join();
-  if (lease_.server().empty() || !session_.is_alive()) return;
+  if (lease_.server().empty()) return;
   // Where this fails the lease runs out by itself.
+  if (!session_.is_alive() && !session_.connect()) return;
   (void)session_.query("DELETE FROM harpe_server WHERE server = $1", {lease_.server()});
 }
 

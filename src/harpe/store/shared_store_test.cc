@@ -7,9 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
-#include <vector>
 
 #include "harpe/store/shared_database_testing.h"
 #include "harpe/store/store_testing.h"
@@ -236,6 +234,15 @@ TEST_P(SharedStore, ConnectionsThatEndCostNoJobWhoeverIsFasterToConnectAgain) {
   EXPECT_FALSE(*second->claim("a"));
   EXPECT_OK(first->save({"a", "state", 1, 1}));
   EXPECT_EQ(*second->owner("a"), others("http://first"));
+}
+
+TEST_P(SharedStore, AServerThatEndsGivesItsJobsUpAlsoWhereItsConnectionsHadEnded) {
+  auto first = server("http://first");
+  const auto second = server("http://second");
+  EXPECT_TRUE(*first->claim("a"));
+  database_->end_all_connections();
+  first.reset();
+  EXPECT_TRUE(*second->claim("a"));
 }
 
 TEST_P(SharedStore, AServersLostConnectionCostsNoJobAndHoldsNothingUp) {

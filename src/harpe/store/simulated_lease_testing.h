@@ -55,8 +55,9 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
     }
     const std::string server = lease_.server();
     lock.unlock();
-    if (server.empty() || !session_.is_alive()) return;
+    if (server.empty()) return;
     // Where this fails the lease runs out by itself.
+    if (!session_.is_alive() && !session_.connect()) return;
     (void)session_.run(StoreCall::Kind::kLeave, [&](SimulatedTables& tables) {
       tables.leave(server);
       return std::monostate();
