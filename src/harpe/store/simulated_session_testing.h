@@ -40,20 +40,82 @@ inline Error process_is_dead() {
   return Error::of(ErrorCode::kUnavailable, "the process of this store was killed");
 }
 
+/// How often is looked for what another thread does: the end of a call, of `hear`.
+inline constexpr Seconds kSimulatedTick{0.001};
+
+/// Callers that wait for each other, in the order they came, by sleeping. Thread-safe.
+class SimulatedQueue {
+ public:
+  explicit SimulatedQueue(Clock& clock) : clock_(clock) {}
+
+  /// From its construction, which waits, to its destruction it is the caller's turn; of a process
+  /// that is dead it waits for nothing, and it is not its turn.
+  class Turn {
+   public:
+    Turn(SimulatedQueue& queue, const StoreProcess& process)
+        : queue_(queue), number_(queue.enter()) {
+      while (!queue_.is_first(number_) && !process.is_dead()) {
+        queue_.clock_.sleep_until(queue_.look_again());
+      }
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() { queue_.leave(number_); }
+
+   private:
+    SimulatedQueue& queue_;
+    const std::uint64_t number_;
+  };
+
+  /// Who has the turn does nothing before then.
+  void busy_until(Instant until) {
+    const std::lock_guard lock(mutex_);
+    busy_until_ = until;
+  }
+
+ private:
+  std::uint64_t enter() {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(++last_);
+    return last_;
+  }
+  bool is_first(std::uint64_t number) const {
+    const std::lock_guard lock(mutex_);
+    return waiting_.front() == number;
+  }
+  Instant look_again() const {
+    const std::lock_guard lock(mutex_);
+    return std::max(busy_until_, clock_.now() + kSimulatedTick);
+  }
+  void leave(std::uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    std::erase(waiting_, number);
+  }
+
+  Clock& clock_;
+  mutable std::mutex mutex_;
+  std::deque<std::uint64_t> waiting_;
+  std::uint64_t last_ = 0;
+  Instant busy_until_;
+};
+
 /// Not thread-safe.
 class SimulatedSession {
  public:
   using Kind = StoreCall::Kind;
 
-  /// `timeout` as that of PostgresSession; what is referred to must outlive this.
+  /// `timeout` as that of PostgresSession; what is referred to must outlive this. \param callers
+  /// who wait for each other to use it; null: it has one user
   SimulatedSession(SimulatedDatabase& database, const StoreProcess& process, Clock& clock,
-                   std::string url, StoreCall::Line line, Seconds timeout)
+                   std::string url, StoreCall::Line line, Seconds timeout,
+                   SimulatedQueue* callers = nullptr)
       : database_(database),
         process_(process),
         clock_(clock),
         url_(std::move(url)),
         line_(line),
-        timeout_(timeout) {}
+        timeout_(timeout),
+        callers_(callers) {}
   SimulatedSession(const SimulatedSession&) = delete;
   SimulatedSession& operator=(const SimulatedSession&) = delete;
 
@@ -164,7 +226,9 @@ class SimulatedSession {
 
   /// Whether the process lives on.
   bool sleep(Seconds time) {
-    clock_.sleep_until(clock_.now() + time);
+    const Instant until = clock_.now() + time;
+    if (callers_ != nullptr) callers_->busy_until(until);
+    clock_.sleep_until(until);
     return !process_.is_dead();
   }
 
@@ -180,56 +244,9 @@ class SimulatedSession {
   const std::string url_;
   const StoreCall::Line line_;
   const Seconds timeout_;
+  SimulatedQueue* const callers_;
   std::optional<std::uint64_t> start_;  ///< of the database, that the connection is to
   bool silent_ = false;
-};
-
-/// How often is looked for what another thread does: the end of a call, of `hear`.
-inline constexpr Seconds kSimulatedTick{0.001};
-
-/// Callers that wait for each other, in the order they came, by sleeping. Thread-safe.
-class SimulatedQueue {
- public:
-  explicit SimulatedQueue(Clock& clock) : clock_(clock) {}
-
-  /// From its construction, which waits, to its destruction it is the caller's turn; of a process
-  /// that is dead it waits for nothing, and it is not its turn.
-  class Turn {
-   public:
-    Turn(SimulatedQueue& queue, const StoreProcess& process)
-        : queue_(queue), number_(queue.enter()) {
-      while (!queue_.is_first(number_) && !process.is_dead()) {
-        queue_.clock_.sleep_until(queue_.clock_.now() + kSimulatedTick);
-      }
-    }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-    ~Turn() { queue_.leave(number_); }
-
-   private:
-    SimulatedQueue& queue_;
-    const std::uint64_t number_;
-  };
-
- private:
-  std::uint64_t enter() {
-    const std::lock_guard lock(mutex_);
-    waiting_.push_back(++last_);
-    return last_;
-  }
-  bool is_first(std::uint64_t number) const {
-    const std::lock_guard lock(mutex_);
-    return waiting_.front() == number;
-  }
-  void leave(std::uint64_t number) {
-    const std::lock_guard lock(mutex_);
-    std::erase(waiting_, number);
-  }
-
-  Clock& clock_;
-  mutable std::mutex mutex_;
-  std::deque<std::uint64_t> waiting_;
-  std::uint64_t last_ = 0;
 };
 
 }  // namespace harpe

@@ -192,7 +192,7 @@ class SimulatedStore final : public Store {
                    : std::make_shared<SimulatedLease>(database, process_, options_)),
         calls_(*options_.clock),
         session_(database, process_, *options_.clock, options_.url, StoreCall::Line::kCalls,
-                 options_.timeout),
+                 options_.timeout, &calls_),
         claims_(session_, lease_.get()),
         listening_(*options_.clock) {}
 
