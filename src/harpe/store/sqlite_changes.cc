@@ -103,11 +103,13 @@ Result<std::vector<std::string>> write_changes(SqliteDatabase& database,
                                                const StoreChanges& changes) {
   std::set<std::string> refused;
   for (const JobSave& save : changes.jobs) {
+    if (refused.contains(save.job.id)) continue;
     const Result<bool> written = write_job(database, save);
     if (!written) return written.error();
     if (!*written) refused.insert(save.job.id);
   }
   for (const JobSummary& summary : changes.summaries) {
+    if (refused.contains(summary.job)) continue;
     const auto written =
         run(database, "UPDATE summary SET text = ?2, heard = ?3, ended = ?4 WHERE job = ?1",
             summary.job, summary.text, summary.heard, summary.ended.value_or(kNotEnded));

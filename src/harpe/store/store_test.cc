@@ -193,6 +193,20 @@ TEST_P(AnyStore, WritesManyChangesOfWhichOldOnesAreLeftOut) {
   EXPECT_THAT(*store_->events("", 0, 10), SizeIs(1));
 }
 
+TEST_P(AnyStore, LeavesAJobThatItRefusesAsItWas) {
+  EXPECT_OK(store_->save({"a", "nine", 9, 1}, "plans of nine"));
+  const JobSummary before = **store_->summary("a");
+  EXPECT_THAT(*store_->write({.jobs = {{{"a", "eight", 8, 1}, std::nullopt},
+                                       {{"a", "ten", 10, 1}, "plans of ten"}},
+                              .events = {},
+                              .notices = {},
+                              .summaries = {{"a", "of eight", 7, 7}}}),
+              ElementsAre("a"));
+  EXPECT_EQ((*store_->job("a"))->state, "nine");
+  EXPECT_EQ(*store_->plans("a"), "plans of nine");
+  EXPECT_EQ(*store_->summary("a"), before);
+}
+
 TEST_P(AnyStore, RefusesATextThatADatabaseCouldNotGiveBackAndWritesNothingOfTheRest) {
   const std::vector<std::string> wrong{
       std::string("a\0b", 3), "\xff",     "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
