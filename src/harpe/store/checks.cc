@@ -63,14 +63,20 @@ Status check_save(const JobSave& save) {
 }
 
 Status check_event(const StoredEvent& event) {
-  if (!event.job.empty()) {
-    if (Status checked = check_job_id(event.job); !checked) return checked;
-  }
+  if (Status checked = check_subject(event.job); !checked) return checked;
   if (!is_storable(event.kind) || !is_storable(event.text)) {
     return refused("an event of " + (event.job.empty() ? "the server" : "job " + event.job));
   }
   if (!is_finite({event.at, event.stored_at.value_or(0)})) {
     return Error::invalid("the time of an event is not a finite number");
+  }
+  return ok_status();
+}
+
+Status check_clock(const ClockMark& mark) {
+  if (!is_storable(mark.boot)) return refused("the machine's start");
+  if (!is_finite({mark.seconds, mark.boot_time, mark.wall})) {
+    return Error::invalid("a time of the store's clock is not a finite number");
   }
   return ok_status();
 }
@@ -100,6 +106,10 @@ Status check_job_id(std::string_view id) {
   return ok_status();
 }
 
+Status check_subject(std::string_view job) {
+  return job.empty() ? ok_status() : check_job_id(job);
+}
+
 Status check_notice(std::string_view text) {
   if (!is_storable(text)) return refused("the notice " + in_quotes(text));
   if (text.size() > kLongestNotice) {
@@ -121,6 +131,17 @@ Status check_changes(const StoreChanges& changes) {
   }
   for (const std::string& notice : changes.notices) {
     if (Status checked = check_notice(notice); !checked) return checked;
+  }
+  return changes.clock ? check_clock(*changes.clock) : ok_status();
+}
+
+Status check_retention(const Retention& keep) {
+  if (!is_finite({keep.since})) {
+    return Error::invalid("the time since when events are kept is not a finite number");
+  }
+  if (keep.most_at_once < 0) return Error::invalid("fewer events than none cannot be deleted");
+  for (const std::string& job : keep.jobs.value_or(std::vector<std::string>())) {
+    if (Status checked = check_subject(job); !checked) return checked;
   }
   return ok_status();
 }

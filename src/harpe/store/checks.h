@@ -19,5 +19,8 @@ bool is_storable(std::string_view text);
 Status check_job_id(std::string_view id);
 Status check_notice(std::string_view text);
 Status check_changes(const StoreChanges& changes);
+Status check_retention(const Retention& keep);
+/// A job, or "" for the server itself.
+Status check_subject(std::string_view job);
 
 }  // namespace harpe

@@ -218,9 +218,7 @@ Status PostgresStore::remove(const std::string& id, std::optional<std::int64_t> 
 
 Result<std::vector<StoredEvent>> PostgresStore::events(const std::string& job, std::int64_t after,
                                                        int limit) {
-  if (!job.empty()) {
-    if (Status checked = check_job_id(job); !checked) return checked.error();
-  }
+  if (Status checked = check_subject(job); !checked) return checked.error();
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there.error();
   const auto rows = session_.query(
@@ -237,6 +235,7 @@ Result<std::vector<StoredEvent>> PostgresStore::events(const std::string& job, s
 }
 
 Result<std::int64_t> PostgresStore::prune(const Retention& keep) {
+  if (Status checked = check_retention(keep); !checked) return checked.error();
   const std::lock_guard lock(mutex_);
   if (Status there = ready(); !there) return there.error();
   PostgresTransaction transaction(session_);

@@ -118,13 +118,12 @@ class SimulatedStore final : public Store {
 
   Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
                                           int limit) override {
-    if (!job.empty()) {
-      if (Status checked = check_job_id(job); !checked) return checked.error();
-    }
+    if (Status checked = check_subject(job); !checked) return checked.error();
     return read([&](const Tables& tables) { return tables.events(job, after, limit); });
   }
 
   Result<std::int64_t> prune(const Retention& keep) override {
+    if (Status checked = check_retention(keep); !checked) return checked.error();
     return call<std::int64_t>([&] {
       const std::string me = lease_ ? lease_->member().server : std::string();
       return session_.run(Kind::kPrune, [&](Tables& tables) { return tables.prune(keep, me); });

@@ -177,6 +177,7 @@ Result<std::vector<StoredJob>> SqliteStore::jobs() {
 }
 
 Result<std::optional<StoredJob>> SqliteStore::job(const std::string& id) {
+  if (Status checked = check_job_id(id); !checked) return checked.error();
   const std::lock_guard lock(mutex_);
   auto found = read_jobs(database_, &id);
   if (!found) return found.error();
@@ -185,6 +186,7 @@ Result<std::optional<StoredJob>> SqliteStore::job(const std::string& id) {
 }
 
 Result<std::optional<std::string>> SqliteStore::plans(const std::string& id) {
+  if (Status checked = check_job_id(id); !checked) return checked.error();
   const std::lock_guard lock(mutex_);
   auto select = database_.prepare("SELECT text FROM plans WHERE job = ?1");
   if (!select) return select.error();
@@ -194,6 +196,7 @@ Result<std::optional<std::string>> SqliteStore::plans(const std::string& id) {
 }
 
 Result<std::map<std::string, std::string>> SqliteStore::parts(const std::string& id) {
+  if (Status checked = check_job_id(id); !checked) return checked.error();
   const std::lock_guard lock(mutex_);
   return read_parts(database_, id);
 }
@@ -204,6 +207,7 @@ Result<std::vector<JobSummary>> SqliteStore::summaries() {
 }
 
 Result<std::optional<JobSummary>> SqliteStore::summary(const std::string& id) {
+  if (Status checked = check_job_id(id); !checked) return checked.error();
   const std::lock_guard lock(mutex_);
   auto found = read_summaries(database_, &id);
   if (!found) return found.error();
@@ -229,6 +233,7 @@ Status SqliteStore::remove(const std::string& id, std::optional<std::int64_t> /*
 
 Result<std::vector<StoredEvent>> SqliteStore::events(const std::string& job, std::int64_t after,
                                                      int limit) {
+  if (Status checked = check_subject(job); !checked) return checked.error();
   const std::lock_guard lock(mutex_);
   auto select = database_.prepare(
       "SELECT sequence, at, kind, text FROM event WHERE job = ?1 AND sequence > ?2 "
@@ -245,6 +250,7 @@ Result<std::vector<StoredEvent>> SqliteStore::events(const std::string& job, std
 }
 
 Result<std::int64_t> SqliteStore::prune(const Retention& keep) {
+  if (Status checked = check_retention(keep); !checked) return checked.error();
   const std::lock_guard lock(mutex_);
   SqliteTransaction transaction(database_);
   if (Status begun = transaction.begin(); !begun) return begun.error();
@@ -268,6 +274,7 @@ Status SqliteStore::release(const std::string& job) {
 }
 
 Result<std::optional<JobOwner>> SqliteStore::owner(const std::string& job) {
+  if (Status checked = check_job_id(job); !checked) return checked.error();
   const std::lock_guard lock(mutex_);
   if (!owned_.contains(job)) return std::optional<JobOwner>();
   return std::optional(JobOwner{.url = url_, .own = true});

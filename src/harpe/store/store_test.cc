@@ -22,6 +22,7 @@
 namespace harpe {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -225,13 +226,35 @@ TEST_P(AnyStore, RefusesATextThatADatabaseCouldNotGiveBackAndWritesNothingOfTheR
     }
     EXPECT_FALSE(store_->save({text, "state", 1, 1}));
     EXPECT_FALSE(store_->claim(text));
+    // Nor is it taken for another one that is there.
+    const std::vector<std::string> errors{
+        error_of(store_->job(text)),
+        error_of(store_->plans(text)),
+        error_of(store_->parts(text)),
+        error_of(store_->summary(text)),
+        error_of(store_->remove(text)),
+        error_of(store_->events(text, 0, 1)),
+        error_of(store_->owner(text)),
+        error_of(store_->prune({.jobs = std::vector{text}})),
+        error_of(store_->write(
+            {.jobs = {}, .events = {}, .notices = {}, .clock = ClockMark{1, text, 1, 1}}))};
+    EXPECT_THAT(errors, Each(HasSubstr("invalid_input: "))) << in_quotes(text);
   }
   EXPECT_FALSE(store_->save({"", "state", 1, 1}));
   EXPECT_FALSE(store_->save({std::string(256, 'x'), "state", 1, 1}));
   EXPECT_FALSE(store_->save({"a", "state", 1, std::numeric_limits<double>::quiet_NaN()}));
   EXPECT_FALSE(store_->append({0, std::numeric_limits<double>::infinity(), "a", "", ""}));
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(error_of(store_->prune({.since = none})), HasSubstr("invalid_input: "));
+  EXPECT_THAT(error_of(store_->prune({.most_at_once = -1})), HasSubstr("invalid_input: "));
+  for (const ClockMark& mark :
+       {ClockMark{none, "", 1, 1}, ClockMark{1, "", none, 1}, ClockMark{1, "", 1, none}}) {
+    EXPECT_THAT(error_of(store_->write({.jobs = {}, .events = {}, .notices = {}, .clock = mark})),
+                HasSubstr("invalid_input: "));
+  }
   EXPECT_THAT(*store_->jobs(), IsEmpty());
   EXPECT_THAT(*store_->events("good", 0, 10), IsEmpty());
+  EXPECT_EQ(*store_->clock(), std::nullopt);
 }
 
 TEST_P(AnyStore, GivesEventsInTheirOrderFromWhereOneLeftOff) {
