@@ -133,7 +133,8 @@ Status remove_job(PostgresSession& session, const std::string& id) {
   for (const char* statement :
        {"DELETE FROM harpe_job WHERE id = $1", "DELETE FROM harpe_plans WHERE job = $1",
         "DELETE FROM harpe_part WHERE job = $1", "DELETE FROM harpe_summary WHERE job = $1",
-        "DELETE FROM harpe_event WHERE job = $1", "DELETE FROM harpe_owner WHERE job = $1"}) {
+        "DELETE FROM harpe_event WHERE job = $1",
+        "UPDATE harpe_owner SET server = '' WHERE job = $1"}) {
     if (const auto done = run(session, statement, {id}); !done) return done.error();
   }
   return ok_status();

@@ -19,7 +19,8 @@ namespace harpe {
 Status write_changes(PostgresSession& session, const StoreChanges& changes,
                      std::set<std::string>& refused);
 
-/// Deletes the job and all that belongs to it, its owner too.
+/// Deletes the job and all that belongs to it. Its owner is released: the row stays, so that one
+/// who claims a job of that name has a higher epoch than all before.
 Status remove_job(PostgresSession& session, const std::string& id);
 
 /// See `Store::prune`. Events of jobs that another server than `server` owns stay. \param server

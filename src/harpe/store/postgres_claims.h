@@ -38,7 +38,7 @@ class PostgresClaims {
   /// \param epoch  of the claim by which it changes it; none: the last one, or no server's
   Result<bool> fence(const std::string& job, std::optional<std::int64_t> epoch);
 
-  /// After the job's row was deleted.
+  /// After the job was removed.
   void forget(const std::string& job) { owned_.erase(job); }
 
  private:

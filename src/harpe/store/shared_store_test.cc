@@ -104,6 +104,23 @@ TEST_P(SharedStore, OnlyTheOwnerChangesAJobAndOnlyByItsLastClaim) {
   EXPECT_THAT(write_by(after->epoch, "from the dead"), ElementsAre("a"));
 }
 
+TEST_P(SharedStore, AJobThatWasRemovedIsClaimedByAHigherEpochThanBefore) {
+  const auto first = server("http://first"), second = server("http://second");
+  const auto before = *first->claim("a");
+  EXPECT_OK(first->save({"a", "first", 1, 1}));
+  EXPECT_OK(first->remove("a", before->epoch));
+  const auto after = *first->claim("a");
+  EXPECT_GT(after->epoch, before->epoch);
+  // What was to be written of the job that was removed is not written into the one of that name.
+  EXPECT_THAT(*first->write({.jobs = {{{"a", "of the dead", 2, 1}, std::nullopt}},
+                             .events = {},
+                             .notices = {},
+                             .epochs = {{"a", before->epoch}}}),
+              ElementsAre("a"));
+  EXPECT_OK(first->remove("a"));
+  EXPECT_GT((*second->claim("a"))->epoch, after->epoch);
+}
+
 TEST_P(SharedStore, PartsSummariesAndEventsAreTheOwnersToo) {
   const auto first = server("http://first"), second = server("http://second");
   const auto mine = *first->claim("a");

@@ -102,7 +102,7 @@ class SimulatedClaims {
            epoch.value_or(had->second.epoch) == owner->epoch;
   }
 
-  /// After the job's row was deleted.
+  /// After the job was removed.
   void forget(const std::string& job) { owned_.erase(job); }
 
  private:

@@ -68,7 +68,7 @@ class SimulatedTables {
     parts_.erase(id);
     summaries_.erase(id);
     std::erase_if(events_, [&](const auto& event) { return event.second.job == id; });
-    owners_.erase(id);
+    if (const auto row = owners_.find(id); row != owners_.end()) row->second.server.clear();
   }
 
   /// See `prune_events` of postgres_changes.h.

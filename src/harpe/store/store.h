@@ -195,7 +195,8 @@ class Store {
   virtual Result<std::int64_t> prune(const Retention& keep) = 0;
 
   /// Makes this store the owner of a job; nothing where another server owns it. Each owner has a
-  /// higher epoch than those before; again by the owner, it is the same. Ownership ends with
+  /// higher epoch than those before, also where the job was removed between; again by the owner, it
+  /// is the same. Ownership ends with
   /// `release`, with `remove`, with this store, and when its lease is over and another server
   /// claims the job (server_lease.h), which may be at once where its process has provably ended on
   /// the same machine. The store refuses changes to a job by all claims but the last (see `write`).
