@@ -59,10 +59,12 @@ class SharedPostgres final : public SharedDatabase {
     return opened(url_, options);
   }
   std::unique_ptr<Store> open_afar(const StoreOptions& options) override {
+    // Not before: it has a thread, and a process that forks should have none.
+    network_ = std::make_unique<BreakingNetwork>(directory_.path(), server_.directory());
     return opened(server_.url(database_, "harpe", directory_.path().string()), options);
   }
-  void break_connections() override { network_.break_connections(); }
-  void let_through(bool yes) override { network_.let_through(yes); }
+  void break_connections() override { network_->break_connections(); }
+  void let_through(bool yes) override { network_->let_through(yes); }
   void end_all_connections() override { server_.end_all_connections(database_); }
   void stop() override { server_.stop(SIGQUIT); }
   void start() override { server_.start(); }
@@ -97,7 +99,7 @@ class SharedPostgres final : public SharedDatabase {
   const std::string database_ = server_.new_database();
   const std::string url_ = server_.url(database_);
   const TestDirectory directory_;
-  BreakingNetwork network_{directory_.path(), server_.directory()};
+  std::unique_ptr<BreakingNetwork> network_;
 };
 
 /// On threads and the clock of the system.

@@ -32,6 +32,7 @@ class SimulatedStores : public ::testing::Test {
   SimulatedStores() {
     database_.on_call = [this](const StoreCall& call) {
       ++calls_[call.kind];
+      if (const auto next = next_.extract(call.kind)) return next.mapped();
       return on_call ? on_call(call) : StoreFault{};
     };
   }
@@ -51,13 +52,7 @@ class SimulatedStores : public ::testing::Test {
   }
 
   /// The next call of that kind goes like that; the others are done at once.
-  void let_next(Kind kind, const StoreFault& fault) {
-    on_call = [this, kind, fault](const StoreCall& call) {
-      if (call.kind != kind) return StoreFault{};
-      on_call = nullptr;
-      return StoreFault(fault);
-    };
-  }
+  void let_next(Kind kind, const StoreFault& fault) { next_.insert_or_assign(kind, fault); }
   void sleep(Seconds time) { clock_.sleep_until(clock_.now() + time); }
   /// How long it takes.
   template <class Body>
@@ -79,6 +74,7 @@ class SimulatedStores : public ::testing::Test {
 
   std::function<StoreFault(const StoreCall&)> on_call;
   std::map<Kind, int> calls_;  ///< how many there were
+  std::map<Kind, StoreFault> next_;
   SimulatedDatabase database_;
   Baton clock_;
 };
