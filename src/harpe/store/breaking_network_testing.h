@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,7 +19,8 @@
 namespace harpe {
 
 /// Between a store and PostgreSQL: can take away the store's side of its connections and leave the
-/// other side open, as a network does that breaks, and let nothing through for a while.
+/// other side open, as a network does that breaks, let nothing through for a while, and let what
+/// stores have sent arrive when they have long given up.
 class BreakingNetwork {
  public:
   BreakingNetwork(const std::filesystem::path& directory, const std::filesystem::path& target)
@@ -38,13 +40,18 @@ class BreakingNetwork {
     for (const auto& [client, server] : pairs_) ::close(client), ::close(server);
     for (const int fd : dead_) ::close(fd);
   }
-  void break_connections() {
-    breaking_ = true;
-    while (breaking_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  void break_connections() { order(breaking_); }
   void let_through(bool yes) { cut_ = !yes; }
+  /// What comes from stores over the connections there are waits here until `deliver`.
+  void hold_back() { order(holding_back_); }
+  void deliver() { order(delivering_); }
 
  private:
+  /// Has the thread do it.
+  static void order(std::atomic<bool>& what) {
+    what = true;
+    while (what) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   static sockaddr_un address_of(const std::filesystem::path& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -52,20 +59,33 @@ class BreakingNetwork {
     return address;
   }
 
+  void follow_orders() {
+    if (breaking_) {
+      for (const auto& [client, server] : pairs_) {
+        ::close(client);
+        dead_.push_back(server);
+      }
+      pairs_.clear();
+      breaking_ = false;
+    }
+    if (holding_back_) {
+      for (const auto& [client, server] : pairs_) held_back_.insert(client);
+      holding_back_ = false;
+    }
+    if (delivering_) {
+      held_back_.clear();
+      delivering_ = false;
+    }
+  }
+
   void run() {
     while (!stopping_) {
-      if (breaking_) {
-        for (const auto& [client, server] : pairs_) {
-          ::close(client);
-          dead_.push_back(server);
-        }
-        pairs_.clear();
-        breaking_ = false;
-      }
+      follow_orders();
       std::vector<pollfd> ready{{listening_, POLLIN, 0}};
       for (const auto& [client, server] : pairs_) {
-        ready.push_back({client, POLLIN, 0});
-        ready.push_back({server, POLLIN, 0});
+        const bool held_back = held_back_.contains(client);  // poll looks at no negative number
+        ready.push_back({held_back ? -1 : client, POLLIN, 0});
+        ready.push_back({held_back ? -1 : server, POLLIN, 0});
       }
       if (cut_) {
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -95,14 +115,16 @@ class BreakingNetwork {
   static bool pass(int from, int to) {
     char buffer[4096];
     const ssize_t size = ::read(from, buffer, sizeof buffer);
-    return size > 0 && ::write(to, buffer, static_cast<std::size_t>(size)) == size;
+    return size > 0 && ::send(to, buffer, static_cast<std::size_t>(size), MSG_NOSIGNAL) == size;
   }
 
   std::filesystem::path target_;
   int listening_ = -1;
   std::vector<std::pair<int, int>> pairs_;  ///< client and server
   std::vector<int> dead_;
-  std::atomic<bool> stopping_ = false, breaking_ = false, cut_ = false;
+  std::set<int> held_back_;  ///< clients
+  std::atomic<bool> stopping_ = false, cut_ = false;
+  std::atomic<bool> breaking_ = false, holding_back_ = false, delivering_ = false;
   std::thread thread_;
 };
 

@@ -25,11 +25,12 @@ Result<std::optional<JobClaim>> PostgresClaims::claim(const std::string& job) {
     claimed.emplace(*std::move(added));
   } else {
     const Row& before = **found;
-    if (before.owned.server == me.server && before.server) {
+    const bool already_mine = before.owned.server == me.server && before.server;
+    if (already_mine && !doubtful_.contains(job)) {
       owned_[job] = before.owned;
       return std::optional(JobClaim{.epoch = before.owned.epoch, .tenure = me.tenure});
     }
-    const Result<bool> free = is_free(before);
+    const Result<bool> free = already_mine ? true : is_free(before);
     if (!free) return free.error();
     if (!*free) return std::optional<JobClaim>();
     mine.epoch = before.owned.epoch + 1;
@@ -37,13 +38,14 @@ Result<std::optional<JobClaim>> PostgresClaims::claim(const std::string& job) {
         "UPDATE harpe_owner SET server = $2, epoch = $3::bigint "
         "WHERE job = $1 AND server = $4 AND epoch = $5::bigint "
         "AND EXISTS (SELECT 1 FROM harpe_server WHERE server = $2) "
-        "AND NOT EXISTS (SELECT 1 FROM harpe_server WHERE server = $4)",
+        "AND ($4 = $2 OR NOT EXISTS (SELECT 1 FROM harpe_server WHERE server = $4))",
         {job, me.server, mine.epoch, before.owned.server, before.owned.epoch});
     if (!replaced) return replaced.error();
     claimed.emplace(*std::move(replaced));
   }
   if (claimed->changed() == 0) return std::optional<JobClaim>();
   owned_[job] = mine;
+  doubtful_.erase(job);
   return std::optional(JobClaim{.epoch = mine.epoch, .tenure = me.tenure});
 }
 
@@ -75,11 +77,12 @@ bool PostgresClaims::is_mine(const Row& row) const {
 Status PostgresClaims::release(const std::string& job) {
   const auto had = owned_.find(job);
   if (had == owned_.end()) return ok_status();
+  doubt(job);
   const auto cleared = session_.query(
       "UPDATE harpe_owner SET server = '' WHERE job = $1 AND server = $2 AND epoch = $3::bigint",
       {job, had->second.server, had->second.epoch});
   if (!cleared) return cleared.error();
-  owned_.erase(had);
+  forget(job);
   return ok_status();
 }
 

@@ -12,6 +12,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,14 @@ class PostgresClaims {
   /// \param epoch  of the claim by which it changes it; none: the last one, or no server's
   Result<bool> fence(const std::string& job, std::optional<std::int64_t> epoch);
 
-  /// After the job was removed.
-  void forget(const std::string& job) { owned_.erase(job); }
+  /// Before a request that gives the job up: until it is answered it may be executed at any time,
+  /// also when it is long thought lost. A claim then raises the epoch, which it does not find.
+  void doubt(const std::string& job) { doubtful_.insert(job); }
+  /// After the job was given up.
+  void forget(const std::string& job) {
+    owned_.erase(job);
+    doubtful_.erase(job);
+  }
 
  private:
   struct Owned {
@@ -59,6 +66,7 @@ class PostgresClaims {
   PostgresSession& session_;
   PostgresLease* lease_;
   std::map<std::string, Owned> owned_;
+  std::set<std::string> doubtful_;
 };
 
 }  // namespace harpe

@@ -210,6 +210,7 @@ Status PostgresStore::remove(const std::string& id, std::optional<std::int64_t> 
     return Error::of(ErrorCode::kConflict,
                      "job " + id + " is another server's: remove it there, or claim it first");
   }
+  claims_.doubt(id);
   if (Status removed = remove_job(session_, id); !removed) return removed;
   if (Status committed = transaction.commit(); !committed) return committed;
   claims_.forget(id);

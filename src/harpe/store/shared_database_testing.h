@@ -40,6 +40,9 @@ class SharedDatabase {
   /// The connections are lost, and only the stores know.
   virtual void break_connections() = 0;
   virtual void let_through(bool yes) = 0;
+  /// What is sent from here on over the connections there are arrives with `deliver`; others pass.
+  virtual void hold_back() = 0;
+  virtual void deliver() = 0;
   virtual void end_all_connections() = 0;
   /// At once, as a crash; it keeps what is committed.
   virtual void stop() = 0;
@@ -61,7 +64,25 @@ class SharedPostgres final : public SharedDatabase {
   std::unique_ptr<Store> open_afar(const StoreOptions& options) override {
     // Not before: it has a thread, and a process that forks should have none.
     network_ = std::make_unique<BreakingNetwork>(directory_.path(), server_.directory());
-    return opened(server_.url(database_, "harpe", directory_.path().string()), options);
+    return opened(
+        server_.url(database_, "harpe", directory_.path().string()) + "&application_name=afar",
+        options);
+  }
+  void hold_back() override {
+    held_back_ = server_.execute("postgres",
+                                 "SELECT string_agg(pid::text, ',') FROM pg_stat_activity WHERE "
+                                 "application_name = 'afar'");
+    network_->hold_back();
+  }
+  void deliver() override {
+    network_->deliver();
+    // The one that its client has given up executes what it was sent, and ends.
+    const auto held = 1 + std::ranges::count(held_back_, ',');
+    EXPECT_TRUE(becomes_true([&] {
+      return std::stoi(server_.execute(
+                 "postgres",
+                 "SELECT count(*) FROM pg_stat_activity WHERE pid IN (" + held_back_ + ")")) < held;
+    }));
   }
   void break_connections() override { network_->break_connections(); }
   void let_through(bool yes) override { network_->let_through(yes); }
@@ -100,6 +121,7 @@ class SharedPostgres final : public SharedDatabase {
   const std::string url_ = server_.url(database_);
   const TestDirectory directory_;
   std::unique_ptr<BreakingNetwork> network_;
+  std::string held_back_;  ///< processes of the database
 };
 
 /// On threads and the clock of the system.
@@ -127,6 +149,11 @@ class SharedSimulation final : public SharedDatabase {
     const std::lock_guard lock(mutex_);
     cut_ = !yes;
   }
+  void hold_back() override {
+    const std::lock_guard lock(mutex_);
+    late_ = {StoreCall::Line::kCalls, StoreCall::Line::kLease};
+  }
+  void deliver() override { database_.execute_late(); }
   void end_all_connections() override { database_.restart(); }
   void stop() override {
     {
@@ -197,12 +224,13 @@ class SharedSimulation final : public SharedDatabase {
     if (stopped_) return {.outcome = Outcome::kRefused};
     if (afar_.empty() || call.url != afar_) return {};
     if (cut_) return {.outcome = Outcome::kLostBefore};
+    if (late_.erase(call.line) == 1) return {.outcome = Outcome::kLate};
     return {.outcome = broken_.erase(call.line) == 1 ? Outcome::kResetBefore : Outcome::kDone};
   }
 
   std::mutex mutex_;  ///< of what follows
   std::string afar_;
-  std::set<StoreCall::Line> broken_;
+  std::set<StoreCall::Line> broken_, late_;
   bool cut_ = false, stopped_ = false;
   SimulatedDatabase database_;
   JoinedThreads threads_;

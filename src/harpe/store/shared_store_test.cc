@@ -300,6 +300,21 @@ TEST_P(SharedStore, AServerWithoutItsDatabaseHoldsNoLeaseBeforeAnotherMayHaveIts
   EXPECT_FALSE(*cut_off->claim("a"));
 }
 
+TEST_P(SharedStore, ARequestThatArrivesLateTakesNoJobFromWhoHasClaimedItAgain) {
+  const auto afar = database_->open_afar(server_options("http://afar"));
+  const auto other = server("http://other");
+  const auto before = *afar->claim("a");
+  database_->hold_back();
+  EXPECT_THAT(error_of(afar->release("a")), HasSubstr("unavailable: "));
+  EXPECT_TRUE(becomes_true([&] { return afar->check().ok(); })) << "over another connection";
+  const auto after = *afar->claim("a");
+  EXPECT_GT(after->epoch, before->epoch);
+  database_->deliver();
+  EXPECT_EQ(*other->claim("a"), std::nullopt);
+  EXPECT_TRUE(afar->lease().held);
+  EXPECT_EQ(*afar->claim("a"), after);
+}
+
 TEST_P(SharedStore, AServerThatNoOtherHasSeenGoKeepsItsJobsHoweverLongItWasCutOff) {
   const LeaseTimes brief{.lease = 0.5_s, .beat = 0.1_s, .margin = 0.1_s};
   const auto store = database_->open_afar(server_options("http://me", brief));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -36,35 +37,39 @@ class SimulatedClaims {
     Owner mine{.server = me.server, .epoch = 1};
     if (*found) {
       const Row& before = **found;
-      if (before.owner.server == me.server && before.server) {
+      const bool already_mine = before.owner.server == me.server && before.server;
+      if (already_mine && !doubtful_.contains(job)) {
         owned_[job] = before.owner;
         return std::optional(JobClaim{.epoch = before.owner.epoch, .tenure = me.tenure});
       }
-      const Result<bool> free = is_free(before);
+      const Result<bool> free = already_mine ? true : is_free(before);
       if (!free) return free.error();
       if (!*free) return std::optional<JobClaim>();
       mine.epoch = before.owner.epoch + 1;
     }
     const Result<bool> claimed =
-        session_.run(StoreCall::Kind::kClaim, [&](SimulatedTables& tables) {
-          return *found ? tables.replace_owner(job, (*found)->owner, mine.server)
-                        : tables.add_owner(job, mine.server);
+        session_.run(StoreCall::Kind::kClaim, [job, found = *found, mine](SimulatedTables& tables) {
+          return found ? tables.replace_owner(job, found->owner, mine.server)
+                       : tables.add_owner(job, mine.server);
         });
     if (!claimed) return claimed.error();
     if (!*claimed) return std::optional<JobClaim>();
     owned_[job] = mine;
+    doubtful_.erase(job);
     return std::optional(JobClaim{.epoch = mine.epoch, .tenure = me.tenure});
   }
 
   Status release(const std::string& job) {
     const auto had = owned_.find(job);
     if (had == owned_.end()) return ok_status();
-    const auto cleared = session_.run(StoreCall::Kind::kRelease, [&](SimulatedTables& tables) {
-      tables.release(job, had->second);
-      return std::monostate();
-    });
+    doubt(job);
+    const auto cleared = session_.run(StoreCall::Kind::kRelease,
+                                      [job, owner = had->second](SimulatedTables& tables) {
+                                        tables.release(job, owner);
+                                        return std::monostate();
+                                      });
     if (!cleared) return cleared.error();
-    owned_.erase(had);
+    forget(job);
     return ok_status();
   }
 
@@ -102,8 +107,14 @@ class SimulatedClaims {
            epoch.value_or(had->second.epoch) == owner->epoch;
   }
 
-  /// After the job was removed.
-  void forget(const std::string& job) { owned_.erase(job); }
+  /// Before a request that gives the job up: until it is answered it may be executed at any time,
+  /// also when it is long thought lost. A claim then raises the epoch, which it does not find.
+  void doubt(const std::string& job) { doubtful_.insert(job); }
+  /// After the job was given up.
+  void forget(const std::string& job) {
+    owned_.erase(job);
+    doubtful_.erase(job);
+  }
 
  private:
   using Owner = SimulatedTables::Owner;
@@ -133,6 +144,7 @@ class SimulatedClaims {
   SimulatedSession& session_;
   SimulatedLease* lease_;
   std::map<std::string, Owner> owned_;
+  std::set<std::string> doubtful_;
 };
 
 }  // namespace harpe

@@ -16,8 +16,10 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "harpe/base/units.h"
 #include "harpe/store/simulated_tables_testing.h"
@@ -55,6 +57,10 @@ struct StoreCall {
   Kind kind = Kind::kRead;
   std::string url;  ///< of the server that asks (`StoreOptions::url`)
 
+  /// Whether it is a single statement that changes something.
+  bool is_single_change() const {
+    return writes() && kind != Kind::kWrite && kind != Kind::kRemoveJob && kind != Kind::kPrune;
+  }
   /// Whether it writes something to the disk.
   bool writes() const {
     switch (kind) {
@@ -83,6 +89,9 @@ struct StoreFault {
     kLostAfter,    ///< executed, but the answer never arrives: the sender cannot know
     kResetBefore,  ///< the connection breaks, and the sender notices; not executed
     kResetAfter,   ///< executed, and then the same: the sender cannot know
+    kLate,         ///< never answered, and executed after its sender has given up: when
+                   ///< `SimulatedDatabase::execute_late` is called. What is no single statement
+                   ///< that writes goes as `kLostAfter`
     kFull,         ///< no space on the disk: what writes is not executed, and told so (`kIo`)
   };
   Outcome outcome = Outcome::kDone;
@@ -110,6 +119,13 @@ class SimulatedDatabase {
     const std::lock_guard lock(mutex_);
     ++starts_;
     tables_.lose_listeners();
+    late_.clear();
+  }
+
+  /// What has been late till now arrives (`StoreFault::Outcome::kLate`), in the order sent.
+  void execute_late() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& statement : std::exchange(late_, {})) statement(tables_);
   }
 
   /// The process of the server with this URL runs no more: from here on, other servers on its
@@ -136,6 +152,12 @@ class SimulatedDatabase {
     return body(tables_);
   }
 
+  /// Keeps a statement until `execute_late`: it must refer to nothing that goes before.
+  void keep_late(std::uint64_t start, std::function<void(SimulatedTables&)> statement) {
+    const std::lock_guard lock(mutex_);
+    if (start == starts_) late_.push_back(std::move(statement));
+  }
+
   /// How often it was started.
   std::uint64_t starts() const {
     const std::lock_guard lock(mutex_);
@@ -155,6 +177,7 @@ class SimulatedDatabase {
  private:
   mutable std::mutex mutex_;  ///< of what follows; never held while a thread sleeps
   SimulatedTables tables_;
+  std::vector<std::function<void(SimulatedTables&)>> late_;
   std::uint64_t starts_ = 1;
   std::uint64_t last_number_ = 0;
 };

@@ -58,7 +58,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
     if (server.empty()) return;
     // Where this fails the lease runs out by itself.
     if (!session_.is_alive() && !session_.connect()) return;
-    (void)session_.run(StoreCall::Kind::kLeave, [&](SimulatedTables& tables) {
+    (void)session_.run(StoreCall::Kind::kLeave, [server](SimulatedTables& tables) {
       tables.leave(server);
       return std::monostate();
     });
@@ -82,8 +82,8 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
       const std::lock_guard lock(mutex_);
       if (!lease_.may_remove(seen, clock_.now())) return false;
     }
-    return session.run(StoreCall::Kind::kRemoveServer, [&](SimulatedTables& tables) {
-      return tables.remove_server(server, seen.beat);
+    return session.run(StoreCall::Kind::kRemoveServer, [seen](SimulatedTables& tables) {
+      return tables.remove_server(seen.server, seen.beat);
     });
   }
 
@@ -141,15 +141,18 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
     using Kind = StoreCall::Kind;
     switch (step.kind) {
       case LeaseStep::Kind::kJoin:
-        return tell(session_.run(Kind::kJoin, [&](SimulatedTables& tables) {
-          tables.join(step.server, {.url = options_.url, .machine = process_.machine});
-          return true;
-        }));
+        return tell(session_.run(
+            Kind::kJoin,
+            [server = step.server, row = Server{.url = options_.url, .machine = process_.machine}](
+                SimulatedTables& tables) {
+              tables.join(server, row);
+              return true;
+            }));
       case LeaseStep::Kind::kRenew:
         return tell(session_.run(
-            Kind::kRenew, [&](SimulatedTables& tables) { return tables.renew(step.server); }));
+            Kind::kRenew, [step](SimulatedTables& tables) { return tables.renew(step.server); }));
       case LeaseStep::Kind::kRemove:
-        return tell(session_.run(Kind::kRemoveServer, [&](SimulatedTables& tables) {
+        return tell(session_.run(Kind::kRemoveServer, [step](SimulatedTables& tables) {
           return tables.remove_server(step.server, step.beat);
         }));
       case LeaseStep::Kind::kLook:

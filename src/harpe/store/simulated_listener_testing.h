@@ -138,6 +138,7 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
         break;
       case Outcome::kLostBefore:
       case Outcome::kLostAfter:
+      case Outcome::kLate:
         session_.fall_silent();
         return true;
       case Outcome::kRefused:

@@ -144,7 +144,8 @@ class SimulatedSession {
   }
 
   /// Has the database execute one statement or transaction: `body`, called with its tables, unless
-  /// a fault forbids it. \returns what `body` returns
+  /// a fault forbids it; of a single change, `body` is a copy of all that it needs (see
+  /// `StoreFault::Outcome::kLate`). \returns what `body` returns
   template <class Body>
   auto run(Kind kind, const Body& body)
       -> Result<decltype(body(std::declval<SimulatedTables&>()))> {
@@ -163,6 +164,7 @@ class SimulatedSession {
     Seconds before{0}, after{0};
     bool executed = true;
     bool full = false;
+    bool late = false;
     std::string lost = {};  ///< why there is no answer; empty: there is one
   };
 
@@ -179,6 +181,11 @@ class SimulatedSession {
         return {.executed = false, .lost = "connection refused"};
       case Outcome::kLostBefore:
         course.before = patience;
+        break;
+      case Outcome::kLate:
+        course.late = call.is_single_change();
+        course.executed = !course.late;
+        course.after = patience;
         break;
       case Outcome::kLostAfter:
         course.after = patience;
@@ -210,6 +217,9 @@ class SimulatedSession {
     std::optional<decltype(body(std::declval<SimulatedTables&>()))> answer;
     const Course course = course_of({.line = line_, .kind = kind, .url = url_}, patience);
     if (!sleep(course.before)) return process_is_dead();
+    if (course.late) {
+      database_.keep_late(*start_, [body](SimulatedTables& tables) { (void)body(tables); });
+    }
     if (course.executed) {
       answer = database_.step(*start_, body);
       if (!answer) return lost("the database was stopped");

@@ -103,8 +103,10 @@ class SimulatedStore final : public Store {
     return call<std::monostate>([&]() -> Status {
       const Result<bool> removed = session_.run(Kind::kRemoveJob, [&](Tables& tables) {
         const bool mine = claims_.fence(tables, id, epoch);
-        if (mine) tables.remove_job(id);
-        return mine;
+        if (!mine) return false;
+        claims_.doubt(id);
+        tables.remove_job(id);
+        return true;
       });
       if (!removed) return removed.error();
       if (!*removed) {

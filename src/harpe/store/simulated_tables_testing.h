@@ -130,11 +130,11 @@ class SimulatedTables {
     return servers_.contains(server) &&
            owners_.try_emplace(job, Owner{.server = server, .epoch = 1}).second;
   }
-  /// Whether the job had still that owner, whose lease is over, and has another one.
+  /// Whether the job had still that owner, which is this server or has no lease, and has this one.
   bool replace_owner(const std::string& job, const Owner& before, const std::string& server) {
     const auto row = owners_.find(job);
     if (row == owners_.end() || row->second != before || !servers_.contains(server) ||
-        servers_.contains(before.server)) {
+        (before.server != server && servers_.contains(before.server))) {
       return false;
     }
     row->second = Owner{.server = server, .epoch = before.epoch + 1};
