@@ -1,14 +1,11 @@
 // Faults and time in the simulated database: each does what it says, to the moment, and the same
 // again. That it behaves as PostgreSQL does is shown by the tests that run over both.
 
-#include <cstdio>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "harpe/base/text.h"
 #include "harpe/store/baton_testing.h"
 #include "harpe/store/simulated_store_testing.h"
 #include "harpe/store/store_testing.h"
@@ -93,6 +90,7 @@ TEST_F(SimulatedStores, EachOutcomeOfACallDoesWhatItSaysInItsTime) {
       {{Outcome::kRefused, 1_s, 1_s}, "unavailable: ", false, 0_s, false},
       {{Outcome::kLostBefore, 1_s, 1_s}, "no answer for 0.5 s", false, kPatience, false},
       {{Outcome::kLostAfter, 1_s, 0_s}, "no answer for 0.5 s", true, kPatience, false},
+      {{Outcome::kLate, 1_s, 0_s}, "no answer for 0.5 s", true, kPatience, false},
       {{Outcome::kResetBefore, 1_s, 0.25_s}, "reset", false, 1.25_s, false},
       {{Outcome::kResetAfter, 1_s, 0.25_s}, "reset", true, 1.25_s, false},
       {{Outcome::kFull, 1_s, 0.25_s}, "io: ", false, 1.25_s, true},
@@ -218,6 +216,26 @@ TEST_F(SimulatedStores, OfTwoThatClaimAtOnceOneGetsTheJob) {
   ASSERT_TRUE(of_second);
   EXPECT_EQ(of_second->epoch, 1);
   EXPECT_EQ(*first->owner("a"), (JobOwner{"http://second", false}));
+}
+
+TEST_F(SimulatedStores, ALateChangeIsMadeWhenItArrivesAndNeverWhereTheDatabaseIsRestarted) {
+  const auto store = server("http://me");
+  EXPECT_TRUE(*store->claim("a"));
+  const auto owner = [this] {
+    return database_.step([](const SimulatedTables& tables) { return tables.owner("a")->server; });
+  };
+  const std::string me = owner();
+  for (const bool restarted : {true, false}) {
+    let_next(Kind::kRelease, {.outcome = Outcome::kLate});
+    EXPECT_NEAR(
+        seconds_of([&] { EXPECT_THAT(error_of(store->release("a")), HasSubstr("no answer")); }),
+        kPatience.value, 1e-6);
+    EXPECT_EQ(owner(), me);
+    if (restarted) database_.restart();
+    database_.execute_late();
+    EXPECT_EQ(owner(), restarted ? me : "");
+    EXPECT_TRUE(store->check().ok() || restarted);
+  }
 }
 
 TEST_F(SimulatedStores, AServerThatIsCutOffHoldsItsLeaseForItsTimeAndLosesItsJobsAfterIt) {
@@ -370,102 +388,6 @@ TEST_F(SimulatedStores, AListenerIsNotCalledOnceItIsGoneAndMaySleep) {
   EXPECT_EQ(ended, 1) << "it waits for what runs";
   sleep(10_s);
   EXPECT_EQ(begun, 1);
-}
-
-/// Three servers that claim and save at random, with faults at random; all that was called and came
-/// of it.
-class RandomLife {
- public:
-  explicit RandomLife(unsigned seed) : random_(seed) {
-    database_.on_call = [this](const StoreCall& call) { return fault_of(call); };
-    for (int i = 0; i < 3; ++i) {
-      clock_.start([this, i] { serve("http://" + std::to_string(i)); });
-    }
-    while (clock_.sleepers() > 0) {
-      clock_.sleep_until(clock_.now() + 7_s);
-      if (chance(0.2)) database_.restart();
-    }
-  }
-
-  const std::string& story() const { return story_; }
-  int saves() const { return saves_; }
-  int claims() const { return claims_; }
-
- private:
-  bool chance(double probability) { return uniform(1) < probability; }
-  double uniform(double most) { return std::uniform_real_distribution<double>(0, most)(random_); }
-  void tell(const std::string& what) {
-    story_ += shortest((clock_.now() - Instant{}).value) + " " + what + "\n";
-  }
-
-  StoreFault fault_of(const StoreCall& call) {
-    StoreFault fault{.before = Seconds{uniform(0.02)}, .after = Seconds{uniform(0.02)}};
-    if (chance(0.05)) fault.outcome = static_cast<Outcome>(random_() % 7);
-    // Now and then one server is cut off for longer than a lease.
-    if (chance(0.002)) cut_[call.url] = clock_.now() + 20_s;
-    if (cut_[call.url] > clock_.now()) fault.outcome = Outcome::kLostBefore;
-    tell(call.url + " calls " + std::to_string(static_cast<int>(call.kind)));
-    return fault;
-  }
-
-  void serve(const std::string& url) {
-    StoreOptions options = kImpatient;
-    options.url = url;
-    options.clock = &clock_;
-    for (int life = 0; life < 3; ++life) {
-      // Shared with the threads of the process, which end later.
-      const auto killed = std::make_shared<bool>(false);
-      auto store = SimulatedStore::open(
-          database_, options,
-          {.start_thread = [this](auto body) { clock_.start(std::move(body)); },
-           .dead = [killed] { return *killed; }});
-      tell(url + " opened: " + (store ? "yes" : store.error().text()));
-      for (int i = 0; store && i < 100; ++i) {
-        work(url, **store);
-        clock_.sleep_until(clock_.now() + Seconds{uniform(0.5)});
-      }
-      *killed = chance(0.5);
-    }
-  }
-
-  void work(const std::string& url, Store& store) {
-    const std::string job = "job " + std::to_string(random_() % 3);
-    const Lease lease = store.lease();
-    const auto claimed = store.claim(job);
-    tell(url + " claims " + job + ": " +
-         (!claimed   ? claimed.error().text()
-          : *claimed ? std::to_string((*claimed)->epoch)
-                     : "no"));
-    if (!claimed || !*claimed || !lease.held) return;
-    ++claims_;
-    // No owner has an older epoch than one before it.
-    EXPECT_GE((*claimed)->epoch, epochs_[job]);
-    epochs_[job] = std::max(epochs_[job], (*claimed)->epoch);
-    const auto saved = store.write({.jobs = {{{job, url, ++revision_, 1.0}, std::nullopt}},
-                                    .events = {{0, 1.0 * revision_, job, "kind", url}},
-                                    .notices = {job},
-                                    .epochs = {{job, (*claimed)->epoch}}});
-    tell(url + " saves: " + (saved ? std::to_string(saved->size()) : saved.error().text()));
-    saves_ += saved && saved->empty();
-  }
-
-  std::mt19937 random_;
-  std::string story_;
-  std::map<std::string, Instant> cut_;
-  std::map<std::string, std::int64_t> epochs_;
-  int revision_ = 0, saves_ = 0, claims_ = 0;
-  SimulatedDatabase database_;
-  Baton clock_;
-};
-
-TEST(SimulatedDatabase, GivesTheSameLifeAgainFromASeed) {
-  const unsigned seed = std::random_device{}();
-  std::printf("seed %u\n", seed);
-  const RandomLife life(seed), again(seed), another(seed + 1);
-  EXPECT_GT(life.saves(), 50);
-  EXPECT_GT(life.claims(), life.saves()) << "some were lost";
-  EXPECT_EQ(life.story(), again.story());
-  EXPECT_NE(life.story(), another.story());
 }
 
 }  // namespace
