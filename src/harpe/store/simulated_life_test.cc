@@ -64,6 +64,9 @@ class RandomLife {
   StoreFault fault_of(const StoreCall& call) {
     StoreFault fault{.before = Seconds{uniform(0.02)}, .after = Seconds{uniform(0.02)}};
     if (chance(0.05)) fault.outcome = static_cast<StoreFault::Outcome>(random_() % 8);
+    if (call.kind == StoreCall::Kind::kRelease && chance(0.1)) {
+      fault.outcome = StoreFault::Outcome::kLate;
+    }
     // At times one server is cut off for longer than a lease.
     if (chance(0.002)) cut_[call.url] = clock_.now() + 20_s;
     if (cut_[call.url] > clock_.now()) fault.outcome = StoreFault::Outcome::kLostBefore;

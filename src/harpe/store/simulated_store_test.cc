@@ -272,6 +272,29 @@ TEST_F(SimulatedStores, AServerThatIsCutOffHoldsItsLeaseForItsTimeAndLosesItsJob
   EXPECT_EQ((*other->claim("a"))->epoch, epoch + 1);
 }
 
+TEST_F(SimulatedStores, AServerThatBeatsWhileItIsBeingRemovedStays) {
+  const auto first = server("http://first"), second = server("http://second");
+  EXPECT_TRUE(*first->claim("a"));
+  bool cut = true;
+  on_call = [&cut](const StoreCall& call) {
+    StoreFault fault;
+    if (call.line == Line::kLease && call.url == "http://first" && cut) {
+      fault.outcome = Outcome::kLostBefore;
+    }
+    if (call.kind == Kind::kRemoveServer) {
+      cut = false;
+      fault.before = 2.4_s;
+    }
+    return fault;
+  };
+  while (cut) sleep(0.1_s);
+  EXPECT_FALSE(first->lease().held);
+  sleep(10_s);
+  EXPECT_TRUE(first->lease().held);
+  EXPECT_EQ(first->lease().tenure, 1U);
+  EXPECT_EQ(*second->owner("a"), (JobOwner{"http://first", false}));
+}
+
 TEST_F(SimulatedStores, AKilledServerDoesNothingMoreAndItsRowStays) {
   bool dead = false;
   auto killed =
