@@ -30,7 +30,7 @@ class SimulatedStores : public ::testing::Test {
     database_.on_call = [this](const StoreCall& call) {
       ++calls_[call.kind];
       if (const auto next = next_.extract(call.kind)) return next.mapped();
-      return on_call ? on_call(call) : StoreFault{};
+      return on_call_ ? on_call_(call) : StoreFault{};
     };
   }
 
@@ -69,7 +69,7 @@ class SimulatedStores : public ::testing::Test {
     return database_.step([](const SimulatedTables& tables) { return tables.servers().size(); });
   }
 
-  std::function<StoreFault(const StoreCall&)> on_call;
+  std::function<StoreFault(const StoreCall&)> on_call_;
   std::map<Kind, int> calls_;  ///< how many there were
   std::map<Kind, StoreFault> next_;
   SimulatedDatabase database_;
@@ -120,7 +120,7 @@ TEST_F(SimulatedStores, AFullDiskIsReadFrom) {
   const auto store = server("http://me");
   EXPECT_TRUE(*store->claim("a"));
   EXPECT_OK(store->save({"a", "state", 1, 1}));
-  on_call = [](const StoreCall&) { return StoreFault{.outcome = Outcome::kFull}; };
+  on_call_ = [](const StoreCall&) { return StoreFault{.outcome = Outcome::kFull}; };
   EXPECT_EQ((*store->job("a"))->state, "state");
   EXPECT_EQ(*store->owner("a"), (JobOwner{"http://me", true}));
   EXPECT_THAT(*store->ownerless(), IsEmpty());
@@ -132,7 +132,7 @@ TEST_F(SimulatedStores, AFullDiskIsReadFrom) {
   }
   sleep(9_s);
   EXPECT_FALSE(store->lease().held) << "a beat is written, too";
-  on_call = nullptr;
+  on_call_ = nullptr;
   sleep(1_s);
   EXPECT_TRUE(store->lease().held);
   EXPECT_EQ(store->lease().tenure, 1);
@@ -153,14 +153,14 @@ TEST_F(SimulatedStores, AStoreIsOpenedOnlyWhereItConnectsAndJoins) {
 TEST_F(SimulatedStores, ADatabaseThatRefusesIsAskedAgainOnceInAWhile) {
   const auto store = server("");
   database_.restart();
-  on_call = [](const StoreCall&) { return StoreFault{.outcome = Outcome::kRefused}; };
+  on_call_ = [](const StoreCall&) { return StoreFault{.outcome = Outcome::kRefused}; };
   calls_.clear();
   for (int i = 0; i < 5; ++i) EXPECT_FALSE(store->check());
   EXPECT_EQ(calls_[Kind::kConnect], 1);
   sleep(kImpatient.reconnect_pause);
   EXPECT_FALSE(store->check());
   EXPECT_EQ(calls_[Kind::kConnect], 2);
-  on_call = nullptr;
+  on_call_ = nullptr;
   sleep(kImpatient.reconnect_pause);
   EXPECT_OK(store->check());
 }
@@ -184,7 +184,7 @@ TEST_F(SimulatedStores, ARestartResetsWhatIsOnItsWayAndKeepsWhatArrived) {
 
 TEST_F(SimulatedStores, CallsOfOneStoreWaitForEachOtherInTheirOrderAndTheLeaseForNone) {
   const auto store = server("http://me");
-  on_call = [](const StoreCall& call) {
+  on_call_ = [](const StoreCall& call) {
     return call.line == Line::kCalls ? StoreFault{.before = 1_s, .after = 1_s} : StoreFault{};
   };
   std::vector<int> order;
@@ -206,7 +206,7 @@ TEST_F(SimulatedStores, CallsOfOneStoreWaitForEachOtherInTheirOrderAndTheLeaseFo
 TEST_F(SimulatedStores, OfTwoThatClaimAtOnceOneGetsTheJob) {
   const auto first = server("http://first"), second = server("http://second");
   // Both read that it has no owner; who is to change that first takes long about it.
-  on_call = [](const StoreCall& call) {
+  on_call_ = [](const StoreCall& call) {
     const bool slow = call.kind == Kind::kClaim && call.url == "http://first";
     return StoreFault{.before = slow ? 1_s : 0.1_s};
   };
@@ -242,7 +242,7 @@ TEST_F(SimulatedStores, AServerThatIsCutOffHoldsItsLeaseForItsTimeAndLosesItsJob
   const auto cut_off = server("http://cut-off"), other = server("http://other");
   const std::int64_t epoch = (*cut_off->claim("a"))->epoch;
   sleep(3_s);
-  on_call = [](const StoreCall& call) {
+  on_call_ = [](const StoreCall& call) {
     return StoreFault{.outcome =
                           call.url == "http://cut-off" ? Outcome::kLostBefore : Outcome::kDone};
   };
@@ -263,7 +263,7 @@ TEST_F(SimulatedStores, AServerThatIsCutOffHoldsItsLeaseForItsTimeAndLosesItsJob
   EXPECT_GT(*free_after, 11 - 2.01);
   EXPECT_LT(*free_after, 11 + 2.11);
   EXPECT_EQ(cut_off->lease().tenure, 1U) << "it cannot know";
-  on_call = nullptr;
+  on_call_ = nullptr;
   sleep(10_s);
   EXPECT_TRUE(cut_off->lease().held);
   EXPECT_EQ(cut_off->lease().tenure, 2U);
@@ -273,10 +273,10 @@ TEST_F(SimulatedStores, AServerThatIsCutOffHoldsItsLeaseForItsTimeAndLosesItsJob
 }
 
 TEST_F(SimulatedStores, AServerThatBeatsWhileItIsBeingRemovedStays) {
+  bool cut = true;
   const auto first = server("http://first"), second = server("http://second");
   EXPECT_TRUE(*first->claim("a"));
-  bool cut = true;
-  on_call = [&cut](const StoreCall& call) {
+  on_call_ = [&cut](const StoreCall& call) {
     StoreFault fault;
     if (call.line == Line::kLease && call.url == "http://first" && cut) {
       fault.outcome = Outcome::kLostBefore;
@@ -307,7 +307,7 @@ TEST_F(SimulatedStores, AKilledServerDoesNothingMoreAndItsRowStays) {
   EXPECT_OK(killed->listen(heard.listener()));
   sleep(1_s);
   // One call is on its way, and one waits for it.
-  on_call = [](const StoreCall& call) {
+  on_call_ = [](const StoreCall& call) {
     return StoreFault{.before = call.kind == Kind::kWrite ? 1_s : 0_s};
   };
   int ended = 0;
@@ -319,7 +319,7 @@ TEST_F(SimulatedStores, AKilledServerDoesNothingMoreAndItsRowStays) {
   }
   sleep(0.5_s);
   dead = true;
-  on_call = [](const StoreCall& call) {
+  on_call_ = [](const StoreCall& call) {
     EXPECT_NE(call.url, "http://killed");
     return StoreFault{};
   };
@@ -346,12 +346,12 @@ TEST_F(SimulatedStores, AKilledServerDoesNothingMoreAndItsRowStays) {
 }
 
 TEST_F(SimulatedStores, NoticesArriveInTheirOrderHoweverLongEachTakes) {
+  std::vector<Seconds> delays{2_s, 0.5_s, 3_s};
   const auto speaker = server(""), store = server("http://me");
   Heard heard;
   EXPECT_OK(store->listen(heard.listener()));
   sleep(1_s);
-  std::vector<Seconds> delays{2_s, 0.5_s, 3_s};
-  on_call = [&delays](const StoreCall& call) {
+  on_call_ = [&delays](const StoreCall& call) {
     if (call.kind != Kind::kNotice) return StoreFault{};
     const StoreFault fault{.before = delays.front()};
     delays.erase(delays.begin());
