@@ -2,6 +2,7 @@
 /// \file
 /// Threads of which exactly one runs at a time, in simulated time.
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
