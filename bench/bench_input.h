@@ -50,7 +50,7 @@ inline Profile stretched(const Profile& profile, int stages, bool unequal) {
       entries.push_back(std::move(copy));
     }
   }
-  return Profile(std::move(entries));
+  return profile.with_entries(std::move(entries));
 }
 
 class Stopwatch {

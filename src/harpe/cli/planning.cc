@@ -48,7 +48,7 @@ class FixedTimes {
     append(InstructionKind::kOptimizer, seconds(job.optimizer, "optimizer"));
   }
 
-  Profile profile() && { return Profile(std::move(entries_), profile_.has_chunks()); }
+  Profile profile() && { return profile_.with_entries(std::move(entries_)); }
 
  private:
   void add_loads(const std::vector<Seconds>& seconds) {

@@ -44,11 +44,11 @@ Outcome list_gpus(Console& console) {
 
 std::string comment(const SynthArguments& arguments) {
   const SynthOptions& options = arguments.options;
-  return "Synthetic profile, not measured: harpe synth --gpu " + arguments.gpu + " --stages " +
-         std::to_string(options.stages) + " --chunks " + std::to_string(options.chunks) +
-         " --forward-time " + shortest(options.forward_seconds) + " --imbalance " +
-         shortest(options.imbalance) + " --noise " + shortest(100 * options.noise) + " --seed " +
-         std::to_string(options.seed) + (options.split_backward ? " --split-backward" : "") +
+  return "harpe synth --gpu " + arguments.gpu + " --stages " + std::to_string(options.stages) +
+         " --chunks " + std::to_string(options.chunks) + " --forward-time " +
+         shortest(options.forward_seconds) + " --imbalance " + shortest(options.imbalance) +
+         " --noise " + shortest(100 * options.noise) + " --seed " + std::to_string(options.seed) +
+         (options.split_backward ? " --split-backward" : "") +
          (options.recompute ? " --recompute" : "");
 }
 

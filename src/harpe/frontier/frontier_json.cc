@@ -53,6 +53,7 @@ std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans)
             ", \"gpus_per_stage\": " + std::to_string(plan.gpus_per_stage) + ",\n";
     text += " \"inputs_digest\": " + json_line(inputs_digest(frontier, plan)) + ",\n";
   }
+  if (frontier.profile().is_synthetic()) text += " \"synthetic\": true,\n";
   text += " \"min_time_s\": " + shortest(frontier.min_time().value) +
           ", \"least_energy_time_s\": " + shortest(frontier.least_energy_time().value) +
           ", \"max_time_s\": " + shortest(frontier.max_time().value) + ",\n";

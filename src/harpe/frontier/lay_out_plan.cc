@@ -12,6 +12,7 @@ Plan lay_out_plan(const Problem& problem, const std::vector<OperatingPoint>& poi
   const Timeline timeline = pipeline.earliest(durations);
   Plan plan{.job = problem.job,
             .schedule = schedule.name,
+            .synthetic = problem.profile.is_synthetic(),
             .stages = schedule.stages,
             .micro_batches = schedule.micro_batches,
             .chunks = schedule.chunks(),

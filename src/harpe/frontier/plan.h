@@ -40,6 +40,7 @@ struct PlannedInstruction {
 struct Plan {
   std::string job = {};
   std::string schedule = {};  ///< name of the schedule
+  bool synthetic = false;     ///< made from a synthetic profile, see `Profile::is_synthetic`
   int stages = 0;
   int micro_batches = 0;
   int chunks = 1;
@@ -69,7 +70,7 @@ struct Plan {
 /// "backward_chunk" and "backward_microbatch", a `send` or `recv` of a gradient "gradient": true, a
 /// part of a whole that goes on "fused_with_next": true.
 /// Left out are "lower_bound_j" when it is not known, "transfers" when there are none, "placement"
-/// when part k stands on stage k % stages, and "copies" when it is 1.
+/// when part k stands on stage k % stages, "copies" when it is 1, and "synthetic" when it is false.
 std::string plan_json(const Plan& plan);
 /// Faults carry line and column. Checks the types, ranges and sizes of everything, but not that the
 /// lists make a pipeline: that is for `schedule_of`.

@@ -98,11 +98,12 @@ class Chooser {
   Faults faults_;
 };
 
-Plan empty_plan(const Pipeline& pipeline, const ClockPlanOptions& options) {
+Plan empty_plan(const Pipeline& pipeline, const Profile& profile, const ClockPlanOptions& options) {
   const Schedule& schedule = pipeline.schedule();
   Plan plan;
   plan.job = options.job;
   plan.schedule = schedule.name;
+  plan.synthetic = profile.is_synthetic();
   plan.stages = schedule.stages;
   plan.micro_batches = schedule.micro_batches;
   plan.chunks = schedule.chunks();
@@ -154,7 +155,7 @@ Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
     durations[i] = i < chosen->size() ? (*chosen)[i].time : nodes[i].transfer_time;
   }
   const Timeline timeline = pipeline.earliest(durations);
-  Plan plan = empty_plan(pipeline, options);
+  Plan plan = empty_plan(pipeline, profile, options);
   Joules effective{0};
   for (std::size_t i = 0; i < chosen->size(); ++i) {
     const PipelineNode& node = nodes[i];
@@ -206,7 +207,7 @@ Profile with_loading(const Profile& profile, const PerStage<Seconds>& load,
       point.energy += blocking_power[entry.stage] * load[entry.stage];
     }
   }
-  return Profile(std::move(entries), profile.has_chunks());
+  return profile.with_entries(std::move(entries));
 }
 
 }  // namespace harpe

@@ -76,15 +76,17 @@ class PlanReader {
  private:
   void read_document(const JsonValue& root) {
     if (root.type != Type::kObject) return add(root, "expected a plan, an object");
-    check_keys(root, {"format", "job", "schedule", "stages", "microbatches", "chunks",
-                      "gpus_per_stage", "blocking_power_w", "transfers", "placement", "copies",
-                      "iteration_time_s", "iteration_energy_j", "lower_bound_j", "instructions"});
+    check_keys(root,
+               {"format", "job", "schedule", "stages", "microbatches", "chunks", "gpus_per_stage",
+                "blocking_power_w", "transfers", "placement", "copies", "synthetic",
+                "iteration_time_s", "iteration_energy_j", "lower_bound_j", "instructions"});
     const JsonValue* format = root.find("format");
     if (format == nullptr || format->string != "harpe.plan/1") {
       return add(format == nullptr ? root : *format, "expected \"format\": \"harpe.plan/1\"");
     }
     plan_.job = string(root, "job");
     plan_.schedule = string(root, "schedule");
+    plan_.synthetic = flag(root, "synthetic");
     plan_.stages = integer(root, "stages", 1, kMaxInstructions);
     plan_.micro_batches = integer(root, "microbatches", 1, kMaxInstructions);
     plan_.chunks = integer(root, "chunks", 1, kMaxInstructions, 1);
@@ -327,6 +329,7 @@ std::string plan_json(const Plan& plan) {
     text += " \"placement\": " +
             list_text(plan.placement, [](int stage) { return std::to_string(stage); }) + ",\n";
   }
+  if (plan.synthetic) text += " \"synthetic\": true,\n";
   if (plan.copies != 1) text += " \"copies\": " + std::to_string(plan.copies) + ",\n";
   text += " \"iteration_time_s\": " + number(plan.iteration_time.value) +
           ", \"iteration_energy_j\": " + number(plan.iteration_energy.value);

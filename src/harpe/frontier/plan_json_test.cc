@@ -20,6 +20,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 void expect_equal(const Plan& a, const Plan& b) {
   EXPECT_EQ(a.job, b.job);
   EXPECT_EQ(a.schedule, b.schedule);
+  EXPECT_EQ(a.synthetic, b.synthetic);
   EXPECT_EQ(a.stages, b.stages);
   EXPECT_EQ(a.micro_batches, b.micro_batches);
   EXPECT_EQ(a.chunks, b.chunks);
@@ -48,6 +49,7 @@ TEST(PlanJson, ReadsBackTheSamePlan) {
 TEST(PlanJson, KeepsWhatOnlySomeInstructionsHave) {
   Plan plan = test_plan();
   plan.copies = 3;
+  plan.synthetic = true;
   plan.transfers.mode = Transfers::Mode::kRendezvous;
   plan.instructions[0].push_back({.kind = InstructionKind::kForwardBackward,
                                   .chunk = 0,
@@ -68,7 +70,7 @@ TEST(PlanJson, KeepsWhatOnlySomeInstructionsHave) {
 TEST(PlanJson, LeavesOutWhatNeedsNoSaying) {
   const std::string text = plan_json(test_plan());
   for (const char* const key :
-       {"lower_bound_j", "transfers", "placement", "copies", "fused_with_next"}) {
+       {"synthetic", "lower_bound_j", "transfers", "placement", "copies", "fused_with_next"}) {
     EXPECT_EQ(text.find(key), std::string::npos) << key;
   }
 }

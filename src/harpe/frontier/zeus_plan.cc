@@ -6,6 +6,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/frontier/plan.h"
+#include "harpe/profile/profile.h"
 
 namespace harpe {
 namespace {
@@ -226,7 +227,8 @@ std::string zeus_plan(const Plan& plan) {
   return text + "]\n# Iteration 0 cost change: 0.0\n# Iteration 0 total cost: " +
          joules(effective * plan.gpus_per_stage) +
          "\n# Iteration 0 total cost with P2P: " + joules(plan.iteration_energy) +
-         "\n# Iteration time: " + shortest(plan.iteration_time.value) + " s\n";
+         "\n# Iteration time: " + shortest(plan.iteration_time.value) + " s\n" +
+         (plan.synthetic ? "# " + std::string(kSyntheticRemark) + "\n" : "");
 }
 
 }  // namespace harpe

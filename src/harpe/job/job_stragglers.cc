@@ -332,7 +332,7 @@ Profile Job::State::with_costs(const StageCosts& costs) const {
       point.energy = point.energy * costs.energy[entry.stage];
     }
   }
-  return Profile(std::move(entries), profile->has_chunks());
+  return profile->with_entries(std::move(entries));
 }
 
 /// The profile follows at once, and plans are made from it.
@@ -354,7 +354,7 @@ void Job::State::rescale(const StageCosts& costs, Seconds now, const std::string
   }
   baseline.forget_energy();
   tell(Notice::Level::kInfo, now, why + ": other plans are made");
-  request_plans(Profile(std::move(entries), profile->has_chunks()), blocking_power, now);
+  request_plans(profile->with_entries(std::move(entries)), blocking_power, now);
 }
 
 // --- Plans for the costs of one pipeline --------------------------------------------------------

@@ -15,7 +15,7 @@ Profile with_reserve(const Profile& profile, double reserve) {
     for (OperatingPoint& point : entry.points)
       if (point.clock != entry.points.back().clock) point.time = point.time * (1 + reserve);
   }
-  return Profile(std::move(entries), profile.has_chunks());
+  return profile.with_entries(std::move(entries));
 }
 
 }  // namespace

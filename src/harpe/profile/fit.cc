@@ -218,7 +218,7 @@ Profile fit_profile(const Profile& profile) {
   for (InstructionProfile& entry : entries) {
     if (!is_fixed_time(entry.kind)) smooth(entry.points);
   }
-  return Profile(std::move(entries), profile.has_chunks());
+  return profile.with_entries(std::move(entries));
 }
 
 }  // namespace harpe

@@ -48,6 +48,12 @@ Profile::Profile(std::vector<InstructionProfile> entries, bool has_chunks)
   }
 }
 
+Profile Profile::with_entries(std::vector<InstructionProfile> entries) const {
+  Profile profile(std::move(entries), has_chunks_);
+  profile.is_synthetic_ = is_synthetic_;
+  return profile;
+}
+
 std::span<const OperatingPoint> Profile::points(int stage, int chunk, InstructionKind kind) const {
   const auto wanted = std::tuple(stage, has_chunks_ ? chunk : 0, kind);
   const auto found =
@@ -58,7 +64,9 @@ std::span<const OperatingPoint> Profile::points(int stage, int chunk, Instructio
 }
 
 std::string profile_csv(const Profile& profile, std::string_view comment) {
-  std::string csv = comment_lines(comment);
+  std::string csv =
+      profile.is_synthetic() ? comment_lines("Synthetic profile, not measured on real GPUs") : "";
+  csv += comment_lines(comment);
   csv += profile.has_chunks() ? "stage,chunk,instruction,frequency,time,energy\n"
                               : "stage,instruction,frequency,time,energy\n";
   for (const InstructionProfile& entry : profile.entries()) {

@@ -38,6 +38,8 @@ class Profile {
   /// `entries` in any order; no two with the same (stage, chunk, kind).
   explicit Profile(std::vector<InstructionProfile> entries, bool has_chunks = false);
   Profile() = default;
+  /// The same profile with other entries: what made it and whether it has chunks stay.
+  Profile with_entries(std::vector<InstructionProfile> entries) const;
 
   std::span<const InstructionProfile> entries() const { return entries_; }
 
@@ -49,22 +51,35 @@ class Profile {
   int stages() const { return stages_; }
   bool has_chunks() const { return has_chunks_; }
 
+  /// Whether it was not measured on real GPUs, but computed from a model or measured on simulated
+  /// ones. Everything made from it says so: `kSyntheticRemark`.
+  bool is_synthetic() const { return is_synthetic_; }
+  void mark_synthetic() { is_synthetic_ = true; }
+
  private:
   std::vector<InstructionProfile> entries_;
   int stages_ = 0;
   bool has_chunks_ = false;
+  bool is_synthetic_ = false;
 };
+
+/// For people, wherever figures of a synthetic profile are shown.
+inline constexpr std::string_view kSyntheticRemark =
+    "Synthetic profile: times and energies come from a model of a GPU, not from measurements of a "
+    "real one.";
 
 /// Reads `stage,instruction,frequency,time,energy` (seconds, joules per GPU, MHz) with optional
 /// columns `chunk,rank,dp_rank,pp_rank,tp_rank` in any order; `#` comments, CRLF and BOM are
 /// accepted. Rows of several ranks for one (stage, chunk, instruction, clock) are averaged: the
 /// longest time, the mean energy per GPU. The same row twice for one rank is a fault. Fixed-time
 /// kinds need one row a stage and may leave `frequency` empty. All faults are reported together,
-/// each with line and column.
+/// each with line and column. A comment line that begins with "Synthetic profile", in upper or
+/// lower case, makes it synthetic.
 Result<Profile> parse_profile(std::string_view text, const std::string& file);
 Result<Profile> read_profile(const std::filesystem::path& path);
 
-/// The CSV of a profile, readable by `parse_profile` without loss.
+/// The CSV of a profile, readable by `parse_profile` without loss. One that is synthetic says so in
+/// its first line.
 std::string profile_csv(const Profile& profile, std::string_view comment = {});
 
 /// Points that no other beats in both time and cost, fastest first: time strictly rising, cost

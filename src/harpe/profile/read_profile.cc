@@ -310,6 +310,19 @@ bool has_right_length(const CsvRow& row, std::size_t expected, bool is_last, Fau
   return false;
 }
 
+bool says_synthetic(std::string_view text) {
+  constexpr std::string_view kMark = "synthetic profile";
+  text = without_byte_order_mark(text);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.starts_with('#')) continue;
+    if (lower(trim(line.substr(1)).substr(0, kMark.size())) == kMark) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<Profile> parse_profile(std::string_view text, const std::string& file) {
@@ -340,7 +353,9 @@ Result<Profile> parse_profile(std::string_view text, const std::string& file) {
   }
   reader.check_stages();
   if (!faults.empty()) return Error::invalid(std::move(faults));
-  return reader.profile();
+  Profile profile = reader.profile();
+  if (says_synthetic(text)) profile.mark_synthetic();
+  return profile;
 }
 
 Result<Profile> read_profile(const std::filesystem::path& path) {

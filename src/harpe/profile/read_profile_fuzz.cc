@@ -33,5 +33,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto again = harpe::parse_profile(harpe::profile_csv(*profile, text), "again.csv");
   if (!again || !equal(*profile, *again)) std::abort();
+  if (profile->is_synthetic() && !again->is_synthetic()) std::abort();
   return 0;
 }

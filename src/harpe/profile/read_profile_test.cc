@@ -91,6 +91,23 @@ TEST(ParseProfile, TheMeanOverRanksStaysWithinWhatWasMeasured) {
   EXPECT_EQ(profile.points(0, 0, InstructionKind::kForward)[0].energy.value, 1e-15);
 }
 
+TEST(ParseProfile, ACommentMakesItSynthetic) {
+  const std::string rows = std::string(kHeader) + kGood;
+  for (const std::string& synthetic :
+       {"# Synthetic profile, not measured: harpe synth --gpu a40\n" + rows,
+        "\xef\xbb\xbf  #SYNTHETIC PROFILE\r\n" + rows,
+        "# of the A100\n" + rows + "# synthetic profile"}) {
+    EXPECT_TRUE(parsed(synthetic).is_synthetic()) << synthetic;
+  }
+  for (const std::string& measured :
+       {rows, "# Measured while it trained on synthetic data, no synthetic profile\n" + rows,
+        "# Synthetic\n" + rows,
+        std::string("stage,instruction,frequency,time,energy,Synthetic "
+                    "profile\n0,forward,1410,0.5,200,1\n")}) {
+    EXPECT_FALSE(parsed(measured).is_synthetic()) << measured;
+  }
+}
+
 TEST(ParseProfile, FixedTimeKindsNeedNoClock) {
   const Profile profile = parsed(std::string(kHeader) + kGood +
                                  "0,load,,0.01,1\n0,send,0,0.02,2\n0,recv,1410,0.03,3\n");

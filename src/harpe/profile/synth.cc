@@ -146,7 +146,9 @@ Result<Profile> synthesize(const SynthOptions& options) {
       }
     }
   }
-  return Profile(std::move(entries), options.chunks > 1);
+  Profile profile(std::move(entries), options.chunks > 1);
+  profile.mark_synthetic();
+  return profile;
 }
 
 }  // namespace harpe

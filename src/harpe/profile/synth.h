@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Profiles from an analytic GPU model (harpe/gpu_model): for trying Harpe without measurements.
-/// Synthetic, and labelled so.
+/// Synthetic, and marked so.
 
 #include <cstdint>
 #include <string_view>

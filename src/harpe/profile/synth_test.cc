@@ -9,11 +9,13 @@
 #include <string>
 
 #include "harpe/base/digest.h"
+#include "harpe/profile/check.h"
 
 namespace harpe {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 const GpuModel& model(std::string_view wanted) {
   const auto& models = gpu_models();
@@ -41,10 +43,10 @@ OperatingPoint fastest(const std::vector<OperatingPoint>& points) {
 TEST(Synthesize, GivesTheSameBytesWithEveryCompiler) {
   const auto profile = synthesize({.split_backward = true, .recompute = true});
   ASSERT_TRUE(profile);
-  EXPECT_EQ(fnv1a(profile_csv(*profile)), 14031085841137555552u);
+  EXPECT_EQ(fnv1a(profile_csv(*profile)), 18026957999905351286u);
   const auto other = synthesize({.gpu = "a100-pcie", .stages = 3, .chunks = 2, .seed = 7});
   ASSERT_TRUE(other);
-  EXPECT_EQ(fnv1a(profile_csv(*other)), 10706894252374031816u);
+  EXPECT_EQ(fnv1a(profile_csv(*other)), 6791095408942621214u);
 }
 
 TEST(Synthesize, OtherSeedsGiveOtherNoise) {
@@ -59,6 +61,22 @@ TEST(Synthesize, IsReadBackWithoutLoss) {
     ASSERT_TRUE(read) << read.error().text();
     EXPECT_EQ(profile_csv(*read), csv);
   }
+}
+
+TEST(Synthesize, SaysSoAndWhateverIsMadeOfItDoes) {
+  const Profile profile = *synthesize({.stages = 2});
+  EXPECT_TRUE(profile.is_synthetic());
+  const std::string csv = profile_csv(profile, "of a test");
+  EXPECT_THAT(csv, StartsWith("# Synthetic profile, not measured on real GPUs\n# of a test\n"));
+  EXPECT_TRUE(parse_profile(csv, "again.csv")->is_synthetic());
+  EXPECT_TRUE(fit_profile(profile).is_synthetic());
+  const auto entries = profile.entries();
+  EXPECT_TRUE(profile.with_entries({entries.begin(), entries.end()}).is_synthetic());
+
+  const Profile measured({entries.begin(), entries.end()});
+  EXPECT_FALSE(measured.is_synthetic());
+  EXPECT_THAT(profile_csv(measured, "of a test"), StartsWith("# of a test\n"));
+  EXPECT_FALSE(fit_profile(measured).is_synthetic());
 }
 
 TEST(Synthesize, ResemblesTheMeasuredA100SxmStages) {
