@@ -6,6 +6,7 @@
 
 #include "command_run.h"
 #include "harpe/base/digest.h"
+#include "harpe/profile/profile.h"
 
 namespace harpe {
 namespace {
@@ -16,6 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class PlanCommand : public CommandTest {
  protected:
@@ -83,6 +85,45 @@ TEST_F(PlanCommand, TheSameInputGivesTheSameBytes) {
   for (const std::string& name : listing("a")) {
     EXPECT_EQ(read("a/" + name), read("b/" + name)) << name;
   }
+}
+
+TEST_F(PlanCommand, WhateverIsMadeOfASyntheticProfileSaysSo) {
+  const std::string remark(kSyntheticRemark);
+  const std::vector<std::string> files = {"plan.json",   "frontier.json", "freqs_pipeline_00000.py",
+                                          "trace.json",  "frontier.svg",  "report.html",
+                                          "pipeline.svg"};
+  const std::vector<std::string> options = {"--load", "1ms", "--fit", "--points", "3", "--out"};
+  const auto with = [&](const char* out) {
+    std::vector<std::string> all = options;
+    all.push_back(path(out));
+    return all;
+  };
+  const auto of_plan = [&](const char* command) {
+    return harpe_says({command, path("synthetic/plan.json"), "--profile", path("profile.csv")});
+  };
+  const auto is_marked = [&](const std::string& name) {
+    const std::string text = read(name);
+    return text.find("\"synthetic\": true") != std::string::npos ||
+           text.find(remark) != std::string::npos;
+  };
+  EXPECT_THAT(plan(with("synthetic")).out, StartsWith(remark));
+  EXPECT_EQ(summary({})["synthetic"], true);
+  for (const std::string& name : files) EXPECT_TRUE(is_marked("synthetic/" + name)) << name;
+  EXPECT_THAT(read("synthetic/profile.csv"), StartsWith("# Synthetic profile"));
+  EXPECT_THAT(of_plan("predict").out, StartsWith(remark));
+  EXPECT_THAT(harpe_says({"verify", path("synthetic/plan.json"), "--profile",
+                          path("synthetic/profile.csv")})
+                  .out,
+              AllOf(StartsWith(remark), HasSubstr("accepted")));
+  EXPECT_THAT(harpe_says({"profile", "check", path("profile.csv")}).out, StartsWith(remark));
+
+  // The same rows as if they had been measured.
+  const std::string csv = read("profile.csv");
+  write("profile.csv", csv.substr(csv.find("stage,")));
+  EXPECT_THAT(plan(with("measured")).out, Not(HasSubstr(remark)));
+  EXPECT_EQ(summary({})["synthetic"], false);
+  for (const std::string& name : files) EXPECT_FALSE(is_marked("measured/" + name)) << name;
+  EXPECT_THAT(harpe_says({"profile", "check", path("profile.csv")}).out, Not(HasSubstr(remark)));
 }
 
 // A profile from integers alone, so that it is the same everywhere.

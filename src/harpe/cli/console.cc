@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "harpe/base/text.h"
+#include "harpe/profile/profile.h"
 
 namespace harpe {
 namespace {
@@ -66,6 +67,10 @@ std::string painted(std::string_view text, Paint paint, bool coloured) {
   if (paint == Paint::kRed) code = "1;31";
   if (paint == Paint::kDim) code = "2";
   return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
+}
+
+std::string synthetic_line(bool is_synthetic, bool coloured) {
+  return is_synthetic ? painted(kSyntheticRemark, Paint::kBold, coloured) + "\n" : std::string();
 }
 
 ProgressBar::ProgressBar(Console& console, std::string label)

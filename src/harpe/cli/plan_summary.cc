@@ -79,7 +79,8 @@ std::string switching_text(const Planned& planned) {
 std::string summary_text(const Frontier& frontier, const PlanJob& job, const Planned& planned,
                          const std::vector<std::string>& notes,
                          const std::vector<std::string>& files, bool coloured) {
-  std::string text = heading(planned.chosen) + "\n\n";
+  std::string text = synthetic_line(planned.chosen.synthetic, coloured);
+  text += heading(planned.chosen) + "\n\n";
   Table table{.rows = {{"", "time s", "slowdown", "energy J", "saving", "power W", "gap"}},
               .marked = 3};
   for (const Figures& f : figures_of(frontier, planned, "chosen (" + goal_text(job.goal) + ")")) {
@@ -108,6 +109,7 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
                          const std::vector<std::string>& files) {
   const Plan& chosen = planned.chosen;
   Json document;
+  document["synthetic"] = chosen.synthetic;
   document["job"] = chosen.job;
   document["schedule"] = chosen.schedule;
   document["stages"] = chosen.stages;

@@ -53,7 +53,9 @@ Result<Outcome> run_predict(const PredictArguments& arguments) {
 
   const double time = found->iteration_time.value;
   const double energy = found->iteration_energy.value;
-  const Json document = {{"iteration_time_s", time},
+  const bool synthetic = plan->synthetic || profile->is_synthetic();
+  const Json document = {{"synthetic", synthetic},
+                         {"iteration_time_s", time},
                          {"iteration_energy_j", energy},
                          {"average_power_w", energy / time},
                          {"planned_time_s", plan->iteration_time.value},
@@ -65,7 +67,8 @@ Result<Outcome> run_predict(const PredictArguments& arguments) {
   };
   add("planned", plan->iteration_time.value, plan->iteration_energy.value);
   add("predicted", time, energy);
-  return Outcome{.text = table.text(false), .json = json_text(document)};
+  return Outcome{.text = synthetic_line(synthetic, false) + table.text(false),
+                 .json = json_text(document)};
 }
 
 }  // namespace

@@ -55,8 +55,9 @@ std::string check_text(const Profile& profile, const ProfileCheck& check, bool c
     }
   }
   for (const std::string& note : check.notes) remarks += note + '\n';
-  return std::to_string(profile.stages()) + " stages, " + std::to_string(profile.entries().size()) +
-         " instructions\n\n" + table.text(coloured) + (remarks.empty() ? "" : "\n" + remarks);
+  return synthetic_line(profile.is_synthetic(), coloured) + std::to_string(profile.stages()) +
+         " stages, " + std::to_string(profile.entries().size()) + " instructions\n\n" +
+         table.text(coloured) + (remarks.empty() ? "" : "\n" + remarks);
 }
 
 Json clocks_json(const std::vector<Megahertz>& clocks) {
@@ -82,7 +83,8 @@ Json check_json(const Profile& profile, const ProfileCheck& check) {
                             {"missing_mhz", clocks_json(entry.missing)},
                             {"suspicious", entry.suspicious}});
   }
-  return {{"stages", profile.stages()},
+  return {{"synthetic", profile.is_synthetic()},
+          {"stages", profile.stages()},
           {"instructions", std::move(instructions)},
           {"notes", check.notes}};
 }

@@ -81,14 +81,17 @@ Result<Outcome> run_verify(const VerifyArguments& arguments, Console& console) {
     return refused;
   }
 
+  const bool synthetic = plan->synthetic || profile->is_synthetic();
   Json document = {{"accepted", true},
+                   {"synthetic", synthetic},
                    {"iteration_time_s", plan->iteration_time.value},
                    {"makespan_s", found.makespan.value},
                    {"iteration_energy_j", found.energy.value},
                    {"lower_bound_j", plan->lower_bound.value},
                    {"gap_percent", gap}};
   document["proven_bound_j"] = found.proven_bound ? Json(found.proven_bound->value) : Json();
-  std::string text = painted("accepted", Paint::kGreen, console.colour_out) + ": " +
+  std::string text = synthetic_line(synthetic, console.colour_out) +
+                     painted("accepted", Paint::kGreen, console.colour_out) + ": " +
                      seconds_text(found.makespan.value) + ", " + grouped(found.energy.value, 1) +
                      " J, gap " + fixed(gap, 4) + " %\n";
   text += found.proven_bound

@@ -35,6 +35,15 @@ TEST(FrontierSvg, MarksWhatMatters) {
   EXPECT_EQ(occurrences(svg, ", gap 0.100 %</title>"), 30);
 }
 
+TEST(FrontierSvg, SaysAtTheTopThatAProfileIsSynthetic) {
+  ReportInput input = make_report({}, 3);
+  EXPECT_THAT(frontier_svg(input), Not(HasSubstr("Synthetic profile")));
+  for (ReportPoint& point : input.points) point.plan.synthetic = true;
+  const std::string svg = frontier_svg(input);
+  EXPECT_EQ(xml_fault(svg), "");
+  EXPECT_LT(svg.find("Synthetic profile"), svg.find("iteration energy"));
+}
+
 TEST(FrontierSvg, KeepsTheChosenLabelOffAComparison) {
   ReportInput input = make_report({}, 30);
   input.chosen = 4;

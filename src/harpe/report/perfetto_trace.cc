@@ -5,6 +5,7 @@
 #include "harpe/report/drawing.h"
 #include "harpe/report/markup.h"
 #include "harpe/report/report.h"
+#include "harpe/report/sentences.h"
 
 namespace harpe::report {
 namespace {
@@ -21,7 +22,8 @@ class TraceWriter {
   explicit TraceWriter(const Plan& plan) : plan_(plan) {}
 
   std::string write() {
-    const std::string process = plan_.job.empty() ? "pipeline" : clean_text(plan_.job);
+    std::string process = plan_.job.empty() ? "pipeline" : clean_text(plan_.job);
+    if (plan_.synthetic) process += " (synthetic profile, not measured)";
     metadata("process_name", 0, {{"name", process}});
     for (int stage = 0; stage < static_cast<int>(plan_.instructions.size()); ++stage) {
       metadata("thread_name", stage, {{"name", concat({"stage ", std::to_string(stage)})}});
@@ -35,10 +37,13 @@ class TraceWriter {
 
  private:
   Json about() const {
-    return {{"schedule", clean_text(plan_.schedule)},
-            {"iteration_time_s", plan_.iteration_time.value},
-            {"iteration_energy_j", plan_.iteration_energy.value},
-            {"gpus_per_stage", plan_.gpus_per_stage}};
+    Json about;
+    if (plan_.synthetic) about["note"] = synthetic_remark(plan_);
+    about.update({{"schedule", clean_text(plan_.schedule)},
+                  {"iteration_time_s", plan_.iteration_time.value},
+                  {"iteration_energy_j", plan_.iteration_energy.value},
+                  {"gpus_per_stage", plan_.gpus_per_stage}});
+    return about;
   }
 
   void event(std::string_view phase, std::string_view name, int stage, std::string_view rest) {

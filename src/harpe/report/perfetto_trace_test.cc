@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "harpe/profile/profile.h"
 #include "harpe/report/report.h"
 #include "harpe/report/test_plans.h"
 
@@ -96,6 +97,17 @@ TEST(PerfettoTrace, NamesProcessAndStagesAndPairsTransfers) {
   EXPECT_EQ(threads, (std::map<int, std::string>{{0, "stage 0"}, {1, "stage 1"}, {2, "stage 2"}}));
   EXPECT_EQ(kinds["b"], 2 * 2 * 7);
   EXPECT_EQ(begun, ended);
+}
+
+TEST(PerfettoTrace, SaysInItsNameThatAProfileIsSynthetic) {
+  Plan plan = plan_with_transfers();
+  const auto trace = [&] { return Json::parse(perfetto_trace(plan)); };
+  const std::string before = trace()["traceEvents"][0]["args"]["name"];
+  EXPECT_FALSE(trace()["otherData"].contains("note"));
+  plan.synthetic = true;
+  EXPECT_EQ(trace()["traceEvents"][0]["args"]["name"],
+            before + " (synthetic profile, not measured)");
+  EXPECT_EQ(trace()["otherData"]["note"], kSyntheticRemark);
 }
 
 TEST(PerfettoTrace, IsTheSameBytesTwice) {

@@ -2,7 +2,8 @@
 /// \file
 /// Pictures and pages of a planned pipeline, for people. Nothing here plans or decides: what is
 /// shown is what the plans say. Every text is complete in itself: no picture or page names another
-/// resource. Same input, same bytes. All text of the input is escaped.
+/// resource. Same input, same bytes. All text of the input is escaped. Figures of a synthetic
+/// profile are said to be so (`kSyntheticRemark`) above them all.
 ///
 /// Thread safety: plain functions of their arguments.
 
@@ -43,8 +44,6 @@ struct ReportInput {
   std::vector<std::pair<std::string, std::string>> facts =
       {};  ///< further rows for the table of figures
   std::vector<ReportComparison> comparisons = {};
-  /// The profile was computed, not measured: the page says so at the top.
-  bool synthetic = false;
 };
 
 /// The frontier with its lower bound, all-max and the chosen point, as one SVG document (light

@@ -108,9 +108,9 @@ std::string whole_page(const ReportInput& input) {
   const std::string subtitle = escape(input.subtitle);
   const std::string pipeline = escape(pipeline_words(input.all_max));
   const std::string synthetic =
-      input.synthetic ? "<p class=\"synthetic\">Synthetic profile: the times and energies below "
-                        "were computed from a model of a GPU, not measured.</p>\n"
-                      : "";
+      chosen.plan.synthetic
+          ? concat({"<p class=\"synthetic\">", synthetic_remark(chosen.plan), "</p>\n"})
+          : "";
   const std::string sentence = escape(headline(input.all_max, chosen));
   const std::string words = escape(explanation(input.all_max, chosen));
   const std::string facts = fact_rows(input);
@@ -118,8 +118,9 @@ std::string whole_page(const ReportInput& input) {
   const std::string transfers = transfer_words(input.all_max);
   const std::string drawn = drawn_words(input, drawn_points(input).size());
   const std::string source =
-      input.synthetic ? "Times and energies come from a synthetic profile, computed by a model."
-                      : "Times and energies of instructions are those of the profile, as given.";
+      chosen.plan.synthetic
+          ? "Times and energies of instructions are those of a synthetic profile: of a model."
+          : "Times and energies of instructions are those of the profile, as given.";
   const std::string still = still_picture(input);
   const std::string data = page_data(input);
   return fill(kPageHtml, {{"title", title},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harpe/profile/profile.h"
 #include "harpe/report/markup.h"
 
 namespace harpe::report {
@@ -35,6 +36,10 @@ std::string saving_words(double saving) {
 Comparison compare(const Plan& all_max, Seconds time, Joules energy) {
   if (!(all_max.iteration_time > Seconds{0}) || !(all_max.iteration_energy > Joules{0})) return {};
   return {time / all_max.iteration_time - 1, 1 - energy / all_max.iteration_energy};
+}
+
+std::string_view synthetic_remark(const Plan& plan) {
+  return plan.synthetic ? kSyntheticRemark : std::string_view();
 }
 
 std::string headline(const Plan& all_max, const ReportPoint& point) {

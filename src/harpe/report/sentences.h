@@ -3,6 +3,7 @@
 /// What a plan means against all-max, in words.
 
 #include <string>
+#include <string_view>
 
 #include "harpe/base/units.h"
 #include "harpe/report/report.h"
@@ -15,6 +16,9 @@ struct Comparison {
   double saving = 0;    ///< 1 - energy / energy of all-max; negative where it needs more
 };
 Comparison compare(const Plan& all_max, Seconds time, Joules energy);
+
+/// `kSyntheticRemark` where the plan is of a synthetic profile, else nothing.
+std::string_view synthetic_remark(const Plan& plan);
 
 /// "Same computation, no slowdown: 13.1 % less energy." A slowdown is never rounded away: any is
 /// at least "less than 0.1 % slower".

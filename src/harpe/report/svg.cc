@@ -12,7 +12,8 @@ constexpr std::string_view kTextStyle =
     "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue','Liberation "
     "Sans',Arial,sans-serif;font-size:12px;fill:#5c5c5c;font-variant-numeric:tabular-nums}"
     ".t{font-size:16px;font-weight:600;fill:#1a1a1a}.k{fill:#1a1a1a}"
-    ".a{fill:#00677f;font-weight:600}.e{text-anchor:end}.m{text-anchor:middle}";
+    ".a{fill:#00677f;font-weight:600}.w{fill:#8c1d18;font-weight:600}.e{text-anchor:end}.m{text-"
+    "anchor:middle}";
 
 }  // namespace
 
@@ -34,6 +35,7 @@ SvgWriter::SvgWriter(double width, double height, std::string_view title, std::s
 }
 
 void SvgWriter::text(double x, double y, std::string_view classes, std::string_view content) {
+  if (content.empty()) return;
   document_ += concat({"<text", attribute("x", coordinate(x)), attribute("y", coordinate(y))});
   if (!classes.empty()) document_ += attribute("class", classes);
   document_ += concat({">", escape(content), "</text>\n"});

@@ -16,7 +16,7 @@ std::string point(double x, double y);
 class SvgWriter {
  public:
   /// `style` is added to the rules for text that all pictures share: .t title, .k strong, .a
-  /// Harpe's own, .e ends at x, .m centred on x.
+  /// Harpe's own, .w a warning, .e ends at x, .m centred on x.
   SvgWriter(double width, double height, std::string_view title, std::string_view style);
 
   /// Content and hover texts are escaped; `attributes` and path data are not.

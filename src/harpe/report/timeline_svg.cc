@@ -7,6 +7,7 @@
 #include "harpe/report/markup.h"
 #include "harpe/report/power_scale.h"
 #include "harpe/report/report.h"
+#include "harpe/report/sentences.h"
 #include "harpe/report/svg.h"
 
 namespace harpe::report {
@@ -15,7 +16,8 @@ namespace {
 constexpr double kWidth = 1200;
 constexpr double kLeft = 72;
 constexpr double kRight = 20;
-constexpr double kTop = 64;
+constexpr double kTop = 64;     ///< of the first row, without a remark above it
+constexpr double kRemark = 18;  ///< room for one
 constexpr double kPlot = kWidth - kLeft - kRight;
 constexpr double kBelow = 34;       ///< room for the time axis
 constexpr double kCharacter = 6.2;  ///< width of one in a block's label
@@ -36,7 +38,8 @@ constexpr std::string_view kHatched = " fill=\"url(#hatch)\"";
 
 struct Rows {
   explicit Rows(const Plan& plan)
-      : count(static_cast<int>(plan.instructions.size())),
+      : first(plan.synthetic ? kTop + kRemark : kTop),
+        count(static_cast<int>(plan.instructions.size())),
         height(count <= 8    ? 32
                : count <= 16 ? 22
                : count <= 32 ? 14
@@ -49,9 +52,10 @@ struct Rows {
       longest = std::max(longest, list.size());
     }
   }
-  double top(int stage) const { return kTop + stage * (height + gap); }
+  double top(int stage) const { return first + stage * (height + gap); }
   double bottom() const { return top(count); }
 
+  double first;  ///< top of the first row
   int count;
   double height;
   double gap;
@@ -79,6 +83,7 @@ class TimelineDrawing {
     svg_.raw(kHatch);
     svg_.text(kLeft, 24, "t", title_of(plan_));
     svg_.text(kLeft, 43, "", subtitle());
+    svg_.text(kLeft, 43 + kRemark, "w", synthetic_remark(plan_));
     legend();
     for (int stage = 0; stage < rows_.count; ++stage) label_row(stage);
     if (static_cast<double>(rows_.longest) > kPlot / kNarrowest ||

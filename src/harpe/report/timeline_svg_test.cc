@@ -42,6 +42,15 @@ TEST(TimelineSvg, DrawsEveryInstructionWithItsFigures) {
   EXPECT_EQ(occurrences(svg, " waits, 80.0 W"), 3);
 }
 
+TEST(TimelineSvg, SaysAboveTheRowsThatAProfileIsSynthetic) {
+  Plan plan = make_plan({.stages = 3, .micro_batches = 5}, full_clock);
+  EXPECT_THAT(timeline_svg(plan), Not(HasSubstr("Synthetic profile")));
+  plan.synthetic = true;
+  const std::string svg = timeline_svg(plan);
+  EXPECT_EQ(xml_fault(svg), "");
+  EXPECT_LT(svg.find("Synthetic profile"), svg.find("stage 0"));
+}
+
 TEST(TimelineSvg, DrawsFixedTimeWorkAndTransfersHatched) {
   TestPipeline pipeline{.stages = 2, .micro_batches = 3, .with_optimizer = true};
   EXPECT_EQ(occurrences(timeline_svg(make_plan(pipeline, full_clock)), "fill=\"url(#hatch)\""), 2);
