@@ -239,6 +239,12 @@ std::string job_view(std::string_view given, bool coloured) {
   std::string view = painted(text(status, "id"), Paint::kBold, coloured);
   if (!text(status, "name").empty()) view += "  " + text(status, "name");
   view += '\n';
+  if (at(status, "synthetic") == true) {
+    view += "  synthetic   " +
+            painted("figures of a synthetic profile or simulated GPUs, not of real ones",
+                    Paint::kBold, coloured) +
+            "\n";
+  }
   view += "  phase       " + phase(status) + "\n";
   if (const std::string ended = time_text(status, "ended_at"); !ended.empty()) {
     view += "  ended       " + ended + ", after it was " + text(status, "phase") + "\n";

@@ -69,6 +69,13 @@ TEST(JobView, ClaimsSavingsOnlyWhereTheyAreCertain) {
   }
 }
 
+TEST(JobView, SaysNearTheTopThatFiguresAreSynthetic) {
+  EXPECT_EQ(job_view(R"({"id": "a", "synthetic": false})", false).find("synthetic"),
+            std::string::npos);
+  const std::string view = job_view(R"({"id": "a", "synthetic": true})", false);
+  EXPECT_LT(view.find("of a synthetic profile or simulated GPUs"), view.find("phase"));
+}
+
 TEST(JobView, NamesCannotMoveTheCursor) {
   const std::string view = job_view(
       "{\"id\": \"a\", \"name\": \"\\u001b[2J\\u0007\\n\", \"phase\": \"running\"}", false);

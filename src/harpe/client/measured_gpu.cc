@@ -65,6 +65,7 @@ Result<MeasuredGpu> MeasuredGpu::find(const RankClientOptions& options) {
   }
   if (!found.index) found.index = gpu->identity().index;
   found.name = gpu->identity().name;
+  found.simulated = gpu->identity().backend == "sim";
   if (auto clocks = gpu->supported_clocks(ClockDomain::kGraphics)) {
     found.clocks = *std::move(clocks);
   }

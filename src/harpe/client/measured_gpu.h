@@ -23,6 +23,7 @@ struct MeasuredGpu {
 
   std::optional<int> index;  ///< in PCI order, as the agent counts
   std::string name;
+  bool simulated = false;
   std::vector<Megahertz> clocks;  ///< that it can be locked to
   Devices devices;                ///< outlive the monitor
   std::unique_ptr<EnergyMonitor> monitor;

@@ -80,6 +80,7 @@ class ActiveClient final : public RankClient {
                                                   .run = options.run,
                                                   .gpu = gpu_.name,
                                                   .clocks = gpu_.clocks,
+                                                  .simulated = gpu_.simulated,
                                                   .take_over = options.take_over},
                                  .patience = options.patience};
     courier_ = std::make_unique<Courier>(

@@ -17,6 +17,7 @@
 #include "harpe/client/client.h"
 #include "harpe/client/client_testing.h"
 #include "harpe/client/scripted_cuda_testing.h"
+#include "harpe/hw/sim/simulation.h"
 #include "harpe/hw/system_clock.h"
 
 namespace harpe {
@@ -144,6 +145,24 @@ TEST_F(ClientTest, ReportsEveryIterationByItself) {
               report.time.value + 1e-9);
   }
   EXPECT_THAT(notices(), IsEmpty());
+}
+
+TEST_F(ClientTest, TellsWhetherItsGpuIsSimulated) {
+  const std::filesystem::path file = directory_.path() / "simulation.toml";
+  std::ofstream(file) << "state_file = \"" << (directory_.path() / "gpus").string()
+                      << "\"\n[[gpu]]\nmodel = \"a100-sxm\"\n";
+  const auto simulation = Simulation::open(file);
+  ASSERT_TRUE(simulation.ok()) << simulation.error().text();
+  const std::unique_ptr<Gpu> simulated = (*simulation)->gpu(0);
+  const auto synthetic = [&] {
+    return server_.with_job<bool>([](auto& job) { return job && job->status().synthetic; });
+  };
+  ASSERT_TRUE(registers(*started()));
+  EXPECT_FALSE(synthetic());
+  RankClientOptions with = options();
+  with.measured = simulated.get();
+  ASSERT_TRUE(registers(*started(with)));
+  EXPECT_TRUE(synthetic());
 }
 
 TEST_F(ClientTest, ReportsWaitForTimesOfTheDeviceAndAreDroppedWithout) {

@@ -349,7 +349,7 @@ const PlanTable* Job::plans() const {
 }
 
 Profile Job::profile() const {
-  if (state_->profiler) return state_->profiler->profile();
+  if (state_->profiler) return state_->measured_profile();
   return state_->profile.value_or(Profile());
 }
 
@@ -419,6 +419,8 @@ JobStatus Job::status() const {
   status.newest_iteration = s.newest_iteration();
   status.version = version();
   status.wish = s.wish;
+  const std::optional<Profile>& known = s.profile ? s.profile : s.spec.profile;
+  status.synthetic = s.ranks.has_simulated() || (known && known->is_synthetic());
   status.stragglers = s.all_stragglers();
   status.random = s.detector.random();
   status.rolled_back = s.rolled_back;

@@ -140,6 +140,7 @@ struct JobStatus {
   std::int64_t newest_iteration = -1;  ///< -1: none reported
   std::uint64_t version = 0;           ///< of the newest orders
   Wish wish;
+  bool synthetic = false;  ///< its profile is, or GPUs are simulated: no figures of real GPUs
   std::optional<ProfilingProgress> profiling;
   std::vector<Straggler> stragglers;
   std::vector<SlowStage> slow_stages;

@@ -354,6 +354,7 @@ Result<RankRegistration> parse_rank_registration(std::string_view text) {
         rank.run = short_text(fields, "run");
         rank.gpu = short_text(fields, "gpu");
         rank.clocks = read_clocks(fields, "clocks_mhz", kMostClocks, 1);
+        rank.simulated = fields.boolean("simulated").value_or(false);
         rank.specification = short_text(fields, "specification");
         rank.incarnation = short_text(fields, "incarnation");
         rank.start = static_cast<std::uint64_t>(fields.integer("start", 0, kMost).value_or(0));
@@ -369,6 +370,7 @@ std::string rank_registration_json(const RankRegistration& rank) {
                {"run", rank.run},
                {"gpu", rank.gpu},
                {"clocks_mhz", clocks_json(rank.clocks)}};
+  if (rank.simulated) json["simulated"] = true;
   if (!rank.specification.empty()) json["specification"] = rank.specification;
   if (!rank.incarnation.empty()) json["incarnation"] = rank.incarnation;
   if (rank.start > 0) json["start"] = rank.start;

@@ -85,10 +85,12 @@ TEST(JobJson, ReportsAndRegistrationsReadBackTheSame) {
                               .session = "abc",
                               .run = "r",
                               .gpu = "NVIDIA A40",
-                              .clocks = {Megahertz{1740}, Megahertz{1725}}};
+                              .clocks = {Megahertz{1740}, Megahertz{1725}},
+                              .simulated = true};
   const auto read = parse_rank_registration(rank_registration_json(rank));
   ASSERT_TRUE(read.ok()) << read.error().text();
   EXPECT_EQ(rank_registration_json(*read), rank_registration_json(rank));
+  EXPECT_TRUE(read->simulated);
 
   IterationReport report;
   report.place = {1, 2, 3};

@@ -29,7 +29,7 @@ Profile at_clocks(const Profile& profile, const RankBook& ranks) {
     entry.points = points_left(entry, ranks);
     entries.push_back(std::move(entry));
   }
-  return Profile(std::move(entries), profile.has_chunks());
+  return profile.with_entries(std::move(entries));
 }
 
 constexpr std::int64_t kFirstProbe = 100;   // iterations after plans have come
@@ -94,7 +94,14 @@ void Job::State::end_profiling(Seconds now) {
   measured = profiler->measured();
   highest_measured = highest_clocks();
   last_profiling = std::max(std::int64_t{0}, collector.newest());
-  request_plans(profiler->profile(), profiler->blocking_power(), now);
+  request_plans(measured_profile(), profiler->blocking_power(), now);
+}
+
+/// What the profiler knows.
+Profile Job::State::measured_profile() const {
+  Profile found = profiler->profile();
+  if (ranks.has_simulated()) found.mark_synthetic();
+  return found;
 }
 
 /// Measuring again takes at most a twentieth of the iterations, beside what changed clocks ask for.

@@ -186,6 +186,7 @@ struct Job::State {
   void start_profiling(const std::vector<int>& stages, Seconds now, const std::string& why);
   void resume_profiling(Seconds now, const std::string& why);
   void end_profiling(Seconds now);
+  Profile measured_profile() const;
   bool may_profile() const;
   std::vector<int> stages_to_measure(const Profile& known) const;
   bool loses_clocks() const;

@@ -95,6 +95,7 @@ std::string job_status_json(const Job& job, const Shown& shown) {
                        {"since", one.since}});
   }
   Json json = {{"name", spec.name},
+               {"synthetic", status.synthetic},
                {"phase", name_of(status.phase)},
                {"data", spec.shape.data},
                {"stages", spec.shape.stages},

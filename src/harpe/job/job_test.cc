@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "harpe/job/job_json.h"
 #include "harpe/job/played_job.h"
 
 namespace harpe {
@@ -368,6 +369,45 @@ TEST(Job, TensorShardsAreSummedInEnergyAndTheSlowestInTime) {
       EXPECT_NEAR(point.time / same->time, 1, 0.005);
       EXPECT_NEAR(point.energy / same->energy, 1, 0.005) << "joules are per GPU";
     }
+}
+
+TEST(Job, SaysThatItsFiguresAreOfSimulatedGpusAlsoAfterARestart) {
+  for (const bool simulated : {false, true}) {
+    Played played(small_spec());
+    for (const Place place : played.training.places()) {
+      RankRegistration rank = played.training.registration(place);
+      rank.simulated = simulated && place == Place{1, 2, 0};
+      ASSERT_TRUE(played.job.register_rank(rank, played.training.now()).ok());
+    }
+    played.training.take_effects_of(played.job);
+    played.training.run(played.job, 3);
+    ASSERT_EQ(played.job.phase(), JobPhase::kProfiling);
+    ASSERT_TRUE(played.restart_server().ok());
+    EXPECT_EQ(played.job.status().synthetic, simulated);
+    EXPECT_EQ(played.job.profile().is_synthetic(), simulated);
+    ASSERT_TRUE(played.running());
+    EXPECT_EQ(played.job.profile().is_synthetic(), simulated) << "what was measured of them";
+    ASSERT_TRUE(played.restart_server().ok());
+    EXPECT_EQ(played.job.profile().is_synthetic(), simulated);
+    EXPECT_EQ(played.job.status().synthetic, simulated);
+  }
+}
+
+TEST(Job, SaysThatTheProfileItWasGivenIsSynthetic) {
+  JobSpec spec = small_spec();
+  spec.profile = truth_of(spec);
+  spec.blocking_power = Watts{80};
+  ASSERT_TRUE(spec.profile->is_synthetic());
+  Played played(spec);
+  EXPECT_TRUE(played.job.status().synthetic) << "before the first rank";
+  EXPECT_TRUE(parse_job_spec(job_spec_json(spec))->profile->is_synthetic());
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  EXPECT_TRUE(played.plans_anew_when_slower(1)) << "its costs are others";
+  EXPECT_TRUE(played.job.profile().is_synthetic());
+  EXPECT_TRUE(played.job.characterize_request().profile.is_synthetic());
+  const std::string status = job_status_json(played.job, [](Seconds at) { return at; });
+  EXPECT_NE(status.find(R"("synthetic":true)"), std::string::npos) << status;
 }
 
 TEST(Job, TellsOnceWhereClocksAreNotSetAndLearnsNothingThere) {

@@ -74,6 +74,7 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
   }
   holder = {.session = registration.session, .gpu = registration.gpu, .heard = now};
   clocks_[place.stage] = std::move(common);
+  has_simulated_ = has_simulated_ || registration.simulated;
   return entered;
 }
 
@@ -156,10 +157,11 @@ bool RankBook::all_silent(Seconds since) const {
 }
 
 void RankBook::restore(std::string run, std::vector<Holder> holders,
-                       std::vector<std::vector<Megahertz>> clocks) {
+                       std::vector<std::vector<Megahertz>> clocks, bool has_simulated) {
   run_ = std::move(run);
   holders_ = std::move(holders);
   clocks_ = std::move(clocks);
+  has_simulated_ = has_simulated;
   registered_ = static_cast<int>(
       std::ranges::count_if(holders_, [](const Holder& h) { return h.registered(); }));
   ended_ = static_cast<int>(

@@ -48,6 +48,8 @@ class RankBook {
   int unheard(Seconds since) const;
   /// Whether no rank that has not ended was heard of since `since`; O(1) while they train.
   bool all_silent(Seconds since) const;
+  /// Whether the GPU of any rank there has been is simulated.
+  bool has_simulated() const { return has_simulated_; }
   /// Clocks that all ranks of the stage have, highest first; empty before the first.
   const std::vector<Megahertz>& clocks(int stage) const { return clocks_[stage]; }
 
@@ -77,7 +79,7 @@ class RankBook {
 
   /// Puts back what a snapshot held.
   void restore(std::string run, std::vector<Holder> holders,
-               std::vector<std::vector<Megahertz>> clocks);
+               std::vector<std::vector<Megahertz>> clocks, bool has_simulated);
 
  private:
   JobShape shape_;
@@ -87,6 +89,7 @@ class RankBook {
   std::vector<Holder> holders_;
   std::vector<std::vector<Megahertz>> clocks_;
   int registered_ = 0, ended_ = 0;
+  bool has_simulated_ = false;
   std::set<std::size_t> changed_parts_;
 };
 

@@ -83,7 +83,9 @@ std::string holders_part(std::size_t part) {
 }
 
 Json ranks_json(const JobShape& shape, const RankBook& ranks) {
-  return {{"run", ranks.run()}, {"clocks_mhz", clock_lists_json(shape, ranks)}};
+  Json json = {{"run", ranks.run()}, {"clocks_mhz", clock_lists_json(shape, ranks)}};
+  if (ranks.has_simulated()) json["simulated"] = true;
+  return json;
 }
 
 std::string holders_text(const RankBook& ranks, std::size_t part) {
@@ -137,7 +139,8 @@ void read_ranks(const JsonValue& object, Faults& faults, const JobShape& shape,
     // Who had been silent by then is not kept: see `RankBook::count_silence_from`.
     holders[i].heard = heard;
   }
-  ranks.restore(std::move(run), std::move(holders), std::move(clocks));
+  ranks.restore(std::move(run), std::move(holders), std::move(clocks),
+                fields.boolean("simulated").value_or(false));
 }
 
 }  // namespace harpe

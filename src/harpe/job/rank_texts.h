@@ -22,7 +22,7 @@ std::string holders_text(const RankBook& ranks, std::size_t part);
 Status read_holders(const std::string& text, std::size_t part,
                     std::vector<RankBook::Holder>& holders);
 
-/// The run, and the clocks of stages.
+/// The run, the clocks of stages, and whether any GPU is simulated.
 nlohmann::ordered_json ranks_json(const JobShape& shape, const RankBook& ranks);
 /// \param holders  as `read_holders` found them; \param is_first_format  they stand in `object`
 /// \param heard  when any of them was heard of last
