@@ -7,11 +7,13 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 40
 NAMES = {"planned": "with its plan", "straggling": "while pipeline 1 straggles", "recovered": "recovered"}
 SHORT = {"planned": "plan", "straggling": "straggler", "recovered": "recovered"}
 
+SIMULATED = "Simulated GPUs: times and energies come from a model of a GPU, not from measurements of a real one."
+
 COLORS = """
 :root { color-scheme: light dark; --text: #1b1f24; --soft: #667079; --line: #d5dae0; --page: #fff; --shade: #eef2f6;
-        --one: #2563a8; --two: #c2571a; --good: #2f7d4f; }
+        --one: #2563a8; --two: #c2571a; --good: #2f7d4f; --warn: #8c1d18; }
 @media (prefers-color-scheme: dark) { :root { --text: #e6e9ed; --soft: #9aa4ae; --line: #3a424b; --page: #14171b;
-        --shade: #20262d; --one: #77aef0; --two: #f0a06a; --good: #7cc99a; } }
+        --shade: #20262d; --one: #77aef0; --two: #f0a06a; --good: #7cc99a; --warn: #ff9a8f; } }
 svg { font: 12px system-ui, sans-serif; } svg text { fill: var(--soft); }
 """
 STYLE = COLORS + """
@@ -25,6 +27,7 @@ th { color: var(--soft); font-weight: 500; }
 svg { width: 100%; height: auto; }
 .key { color: var(--soft); } .saved { font-weight: 600; } .certain { color: var(--good); }
 p.note { color: var(--soft); font-size: .9rem; }
+p.simulated { border-left: 3px solid var(--warn); padding-left: .7rem; color: var(--warn); font-weight: 600; }
 """
 
 
@@ -139,7 +142,8 @@ def picture(result, history, spans):
                   in enumerate([("var(--one)", "pipeline 0"), ("var(--two)", "pipeline 1"), ("var(--text)", "dashed: predicted")]))
     begin, rest = chart.split(">", 1)
     return (f'{begin} xmlns="http://www.w3.org/2000/svg"><style>{COLORS}</style><rect width="100%" height="100%" fill="var(--page)"/>'
-            f"{rest.removesuffix('</svg>')}{key}</svg>\n")
+            f"{rest.removesuffix('</svg>')}{key}"
+            f'<text x="{LEFT}" y="{TOP - 4}" style="fill:var(--warn);font-weight:600">{SIMULATED}</text></svg>\n')
 
 
 def frontier_chart(frontier, result):
@@ -174,10 +178,11 @@ def page(result, history, spans, frontier, notices):
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Harpe at work</title>
 <style>{STYLE}</style></head><body>
 <h1>Harpe at work: from the first iteration to a straggler and back</h1>
+<p class=simulated>{SIMULATED}</p>
 <p>Two pipelines of four stages trained together. Pipeline 0 saved {saved(planned)} of its
 energy with its plan, {pace}, and {saved(straggling)}
 while the other pipeline straggled and it did not need to hurry.</p>
-<p class=note>GPUs are simulated (A100 SXM, clocks take 10 ms to change); agent, server, ranks, sockets and plans are real.
+<p class=note>The GPUs are modelled on A100 SXM whose clocks take 10 ms to change; agent, server, ranks, sockets and plans are real.
 To be quick, profiling here may make training up to twice as long for a while; by default it is 10 % at most.</p>
 <h2>An iteration of pipeline 0, by its GPUs' own counters</h2>
 <table><tr><th></th><th>time, s</th><th>predicted</th><th>energy, J</th><th>predicted</th><th>saved</th><th>slower</th></tr>

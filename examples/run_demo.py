@@ -158,6 +158,7 @@ class Demo:
         control.write_text("stop\n")
         trainer.wait(20)
         result = self.evaluate(moments)
+        result["synthetic"] = self.predictions["planned"]["synthetic"]
         history = {pipeline: self.history(pipeline) for pipeline in range(PIPELINES)}
         spans = {phase: (self.begin_of(moments[phase]), self.begin_of(moments[phase] + length))
                  for phase, length in SPANS.items()}
@@ -325,6 +326,8 @@ def main():
         if arguments.out:
             print(f"Open the report in a browser: {folder / 'report.html'}")
     if arguments.check:
+        if not result["synthetic"]:
+            sys.exit("the job does not say that its GPUs are simulated")
         for phase in ("planned", "straggling", "recovered"):
             one = result[phase]
             for what, within in (("time_s", arguments.within), ("energy_j", arguments.energy_within)):
