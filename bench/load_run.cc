@@ -126,7 +126,7 @@ Status LoadRun::register_all() {
 
 Status LoadRun::subscribe_all() {
   const Time begin = Clock::now();
-  for (int rank = 0; rank < ranks(); ++rank) {
+  for (int rank = 0; rank < ranks() && listens(rank); ++rank) {
     const Result<int> id = open(rank, true);
     if (!id) return id.error();
     Rank& one = ranks_[static_cast<std::size_t>(rank)];
@@ -147,8 +147,8 @@ Status LoadRun::subscribe_all() {
 Status LoadRun::wait_for_plans() {
   const Time begin = Clock::now();
   const auto planned = [](const Rank& rank) {
-    return !rank.orders->orders.empty() &&
-           rank.orders->orders.back().purpose == StageOrders::Purpose::kPlan;
+    return rank.events < 0 || (!rank.orders->orders.empty() &&
+                               rank.orders->orders.back().purpose == StageOrders::Purpose::kPlan);
   };
   while (!std::ranges::all_of(ranks_, planned) && since(begin) < kPatience) connections_.poll(10);
   result_.plan_s = since(begin);
@@ -291,8 +291,10 @@ void LoadRun::finish_change() {
   change_.open = false;
   ++result_.changes;
   result_.ranks_missed += change_.missing;
-  for (const double delay : change_.delay) {
-    if (delay >= 0) result_.delays.push_back(delay);
+  for (std::size_t rank = 0; rank < change_.delay.size(); ++rank) {
+    const bool told = listens(static_cast<int>(rank));
+    if (change_.delay[rank] < 0) continue;
+    (told ? result_.delays : result_.delays_of_others).push_back(change_.delay[rank]);
   }
   if (change_.missing == 0) result_.whole.push_back(std::ranges::max(change_.delay));
 }
@@ -326,6 +328,7 @@ void LoadRun::answered(int id, int status, std::string_view body) {
   Rank& rank = ranks_[static_cast<std::size_t>(number)];
   if (!rank.registered) {
     rank.registered = status == 200;
+    if (rank.registered) got_orders(number, body);
     return;
   }
   ++(status == 200 ? result_.accepted : result_.refused);

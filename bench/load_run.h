@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct LoadOptions {
   Seconds spread{0.05};
   /// That report over one connection, as where a node has a proxy. Each listens on its own.
   int ranks_a_connection = 1;
+  /// So many ranks listen; the others learn of orders by the answers to what they report.
+  int listeners = std::numeric_limits<int>::max();
   std::uint64_t seed = 1;
 };
 
@@ -37,7 +40,8 @@ struct LoadResult {
   int changes = 0, ranks_missed = 0;  ///< ranks that did not get a change within 10 s
   int ranks_behind = 0;               ///< whose newest orders at the end are not the server's
   int connections_lost = 0;
-  std::vector<double> delays;   ///< s from asking for a change to each rank having its orders
+  /// s from asking for a change to each rank having its orders: those that listen, and the others.
+  std::vector<double> delays, delays_of_others;
   std::vector<double> whole;    ///< s until the last rank had them, one a change
   std::vector<double> answers;  ///< s from a report to its answer
   std::string first_fault;
@@ -77,6 +81,7 @@ class LoadRun {
 
   int ranks() const { return options_.shape.data * options_.shape.stages; }
   int stage_of(int rank) const { return rank % options_.shape.stages; }
+  bool listens(int rank) const { return rank < options_.listeners; }
   int pipeline_of(int rank) const { return rank / options_.shape.stages; }
   std::string path(const std::string& rest) const { return "/v1/jobs/load" + rest; }
   static double since(Time begin);

@@ -27,8 +27,9 @@ Status allow_descriptors(std::size_t count);
 class LoadServer {
  public:
   /// Starts `arguments` and waits until it says where it listens ("listening on ADDRESS:PORT").
+  /// \param nice  of its session and process: what the service manager gives a service
   static Result<LoadServer> start(const std::vector<std::string>& arguments,
-                                  const std::filesystem::path& log);
+                                  const std::filesystem::path& log, int nice);
   LoadServer(LoadServer&& other) noexcept;
   LoadServer& operator=(LoadServer&&) = delete;
   /// SIGTERM, and SIGKILL where that does not end it.

@@ -23,6 +23,7 @@ struct Settings {
   std::vector<std::string> more;  ///< arguments of `harpe serve`
   LoadOptions load;
   int ranks = 10'000;
+  int server_nice = 0;
   double most_p99 = 0.5, most_memory_mib = 1024;
 };
 
@@ -67,7 +68,8 @@ int measure(const Settings& settings) {
   // One connection of each rank to listen, and those to report; as many on the server's side.
   const auto ranks = static_cast<std::size_t>(settings.ranks);
   const std::size_t descriptors =
-      ranks + ranks / static_cast<std::size_t>(settings.load.ranks_a_connection) + 150;
+      std::min(ranks, static_cast<std::size_t>(settings.load.listeners)) +
+      ranks / static_cast<std::size_t>(settings.load.ranks_a_connection) + 150;
   if (Status allowed = allow_descriptors(descriptors); !allowed) return failed(allowed.error());
   Result<LoadJob> job = LoadJob::make(settings.load.shape);
   if (!job) return failed(job.error());
@@ -79,7 +81,7 @@ int measure(const Settings& settings) {
   arguments.insert(arguments.end(), settings.more.begin(), settings.more.end());
   int status = 1;
   {
-    Result<LoadServer> server = LoadServer::start(arguments, folder + "/log");
+    Result<LoadServer> server = LoadServer::start(arguments, folder + "/log", settings.server_nice);
     if (!server) return failed(server.error());
     std::printf("%d ranks: %d pipelines of %d stages; iterations of %.2f s, for %.0f s\n",
                 settings.ranks, settings.load.shape.data, settings.load.shape.stages,
@@ -110,6 +112,8 @@ int measure(const Settings& settings) {
         result->changes, result->ranks_missed, result->ranks_behind,
         static_cast<long long>(result->orders_late));
     print_quantiles("from asking for a change to a rank's orders", result->delays);
+    if (!result->delays_of_others.empty())
+      print_quantiles("the same, of ranks that do not listen", result->delays_of_others);
     print_quantiles("until the last rank has them", result->whole);
     print_quantiles("from a report to its answer", result->answers);
     std::printf("server: %.0f MiB at most, %.1f s CPU in %.1f s; ranks: %.1f s CPU\n",
@@ -143,6 +147,13 @@ int main(int argc, char** argv) {
   app.add_option("--ranks-a-connection", load.ranks_a_connection,
                  "ranks that report over one connection (each listens on its own)")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--listeners", load.listeners,
+                 "ranks that listen (default: all); the others learn by answers to their reports")
+      ->check(CLI::Range(1, harpe::kMaxRanks));
+  app.add_option("--server-nice", settings.server_nice,
+                 "precedence of the server on this machine, as root below 0")
+      ->check(CLI::Range(-20, 19))
       ->capture_default_str();
   app.add_option("--seed", load.seed, "of what is random")->capture_default_str();
   app.add_option("--most-p99", settings.most_p99, "seconds that a change may take")
