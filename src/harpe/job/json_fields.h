@@ -3,10 +3,12 @@
 /// Members that several of a job's JSON documents share. Only for `.cc` files.
 
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,7 @@ inline constexpr int kHighestClock = 100'000;  // MHz
 inline constexpr double kLongestTime = 1e9;    // s
 inline constexpr double kMostEnergy = 1e18;    // J
 inline constexpr double kMostPower = 1e12;     // W
+inline constexpr std::size_t kLongestText = 256;
 
 /// Runs `read(fields, faults)` over the members of an object. \param what  it is, for messages
 template <class Read>
@@ -55,6 +58,26 @@ template <class Value>
 Value needed(Fields& fields, std::string_view key, std::optional<Value> value) {
   if (!value && fields.any(key) == nullptr) fields.fault(key, "is missing");
   return std::move(value).value_or(Value{});
+}
+
+/// A text of at most `kLongestText` bytes; empty where there is none.
+inline std::string short_text(Fields& fields, std::string_view key) {
+  std::string text = fields.text(key).value_or("");
+  if (text.size() > kLongestText) {
+    fields.fault(key, "is longer than " + std::to_string(kLongestText) + " bytes");
+  }
+  return text;
+}
+
+/// Members that may be absent: `value` stays what it is then.
+template <class Number>
+void read_count(Fields& fields, std::string_view key, int lowest, int highest, Number& value) {
+  if (const auto given = fields.integer(key, lowest, highest)) value = static_cast<int>(*given);
+}
+
+inline void read_number(Fields& fields, std::string_view key, double lowest, double highest,
+                        double& value) {
+  if (const auto given = fields.number(key, lowest, highest)) value = *given;
 }
 
 /// A list of whole megahertz; a fault where it is none or holds more than `most`.
