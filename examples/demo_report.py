@@ -7,7 +7,7 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 40
 NAMES = {"planned": "with its plan", "straggling": "while pipeline 1 straggles", "recovered": "recovered"}
 SHORT = {"planned": "plan", "straggling": "straggler", "recovered": "recovered"}
 
-SIMULATED = "Simulated GPUs: times and energies come from a model of a GPU, not from measurements of a real one."
+SIMULATED = "Simulated GPUs: times and energies come from a model of a GPU, not from a real one."
 
 COLORS = """
 :root { color-scheme: light dark; --text: #1b1f24; --soft: #667079; --line: #d5dae0; --page: #fff; --shade: #eef2f6;
