@@ -157,6 +157,7 @@ class Rank {
     client.place = harpe::Place{pipeline_, stage_, 0};
     client.clock_socket = options_.agent;
     client.gpu = gpu_;
+    client.patience = {from_environment("TRAINER_PATIENCE_S", client.patience.value)};
     measured_ = simulation_->gpu(gpu_);
     client.measured = measured_.get();
     auto started = harpe::RankClient::start(std::move(client));
@@ -164,13 +165,15 @@ class Rank {
     harpe_ = *std::move(started);
   }
 
+  static double from_environment(const char* name, double otherwise) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? otherwise : std::atof(text);
+  }
+
   /// What a user would write for a job of so short iterations; from the environment, for
   /// experiments.
   static void job_options(harpe::JobSpec& spec) {
-    const auto number = [](const char* name, double otherwise) {
-      const char* text = std::getenv(name);
-      return text == nullptr ? otherwise : std::atof(text);
-    };
+    const auto number = from_environment;
     spec.switch_latency = Seconds{number("TRAINER_SWITCH_LATENCY_S", 0.01)};
     spec.profiling.slowdown_limit = number("TRAINER_SLOWDOWN_LIMIT", 1);
     spec.profiling.warm_up = static_cast<int>(number("TRAINER_WARM_UP", 6));

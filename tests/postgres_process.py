@@ -19,8 +19,9 @@ def program(name):
 
 
 class Postgres:
-    def __init__(self):
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="harpe-postgres-"))
+    def __init__(self, directory=None):
+        """In a directory that is there and empty, or one of its own."""
+        self.directory = pathlib.Path(directory or tempfile.mkdtemp(prefix="harpe-postgres-"))
         self.as_user = {}
         if os.getuid() == 0:
             # PostgreSQL refuses to run as root.
@@ -29,11 +30,17 @@ class Postgres:
             self.as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
         self.process = None
         self.run("initdb", "--pgdata", self.data, "--username=harpe", "--auth=trust", "--no-sync", "--no-instructions",
-                 "--locale=C", "--encoding=UTF8")
+                 "--locale=C", "--encoding=UTF8", "--wal-segsize=1")
+
+    options = {}  # of the server, beside those that `start` has
 
     @property
     def data(self):
         return self.directory / "data"
+
+    @property
+    def log_file(self):
+        return self.directory / "log"
 
     @property
     def url(self):
@@ -52,11 +59,10 @@ class Postgres:
     def start(self):
         # Nothing here must survive a power failure.
         options = {"listen_addresses": "", "unix_socket_directories": self.directory, "fsync": "off",
-                   "full_page_writes": "off", "shared_buffers": "16MB", "max_connections": 40}
+                   "full_page_writes": "off", "shared_buffers": "16MB", "max_connections": 40, **self.options}
         settings = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        self.log = open(self.directory / "log", "ab")
-        self.process = subprocess.Popen([program("postgres"), "-D", self.data, *settings], cwd=self.directory,
-                                        stdout=self.log, stderr=self.log, **self.as_user)
+        self.log = open(self.log_file, "ab")
+        self.process = self.launch([program("postgres"), "-D", self.data, *settings])
         end = time.monotonic() + 60
         while True:
             try:
@@ -65,6 +71,9 @@ class Postgres:
                 if self.process.poll() is not None or time.monotonic() > end:
                     raise
                 time.sleep(0.05)
+
+    def launch(self, command):
+        return subprocess.Popen(command, cwd=self.directory, stdout=self.log, stderr=self.log, **self.as_user)
 
     def stop(self, how=signal.SIGINT):
         """SIGINT: orderly; SIGQUIT: at once, as a crash."""

@@ -4,11 +4,11 @@ keep to docs/openapi.yaml as Harpe's client does, and write down what they were 
 import http.client
 import json
 import queue
-import random
 import threading
 import time
 from collections import Counter
 
+from rank_rules import RankRules
 from server_process import CLOCKS
 
 
@@ -17,14 +17,9 @@ class Rank:
 
     def __init__(self, training, data, stage, address):
         self.training, self.data, self.stage, self.address = training, data, stage, address
-        self.session = f"{random.randrange(1 << 64):016x}"
-        self.place = {"data": data, "stage": stage, "session": self.session}
         self.lock = threading.Lock()
-        self.incarnation, self.start, self.specification = "", 0, ""
-        self.orders = {}  # (epoch, version) -> first iteration
+        self.rules = RankRules(data, stage, training.patience_s)
         self.reports = queue.Queue()
-        self.registered = False
-        self.confirmed = 0  # when the server last said that it governs this rank
         self.refused_old = 0
 
     def ask(self, method, path, body):
@@ -45,58 +40,39 @@ class Rank:
 
     def take(self, document, asked):
         """What any answer or event holds."""
-        if "epoch" not in document:
-            return
         told = time.monotonic()
         with self.lock:
-            if document["incarnation"] != self.incarnation:
-                if "start" not in document:
-                    self.registered = False  # of another life: it has to register again
-                    return
-                self.incarnation, self.orders = document["incarnation"], {}
-            newest = max(self.orders, default=(0, 0))
-            if document["epoch"] < newest[0]:
-                self.refused_old += 1
-                return
-            self.confirmed = told
-            self.training.told(self, asked, told, document)
-            for one in document.get("orders", []):
-                self.orders[document["epoch"], one["version"]] = one["from_iteration"]
+            taken = self.rules.take(document, told)
+            self.refused_old += taken == "older"
+            if taken == "taken":
+                self.training.told(self, asked, told, document)
 
     def register(self):
         job = self.training.job
         put = self.ask("PUT", f"/v1/jobs/{job}", self.training.specification)
         if put is None or put[0] >= 300:
             return False
-        body = {**self.place, "clocks_mhz": CLOCKS, "specification": put[1]["specification"],
-                "incarnation": self.incarnation, "start": self.start, "run": self.training.run}
+        body = self.rules.registration(CLOCKS, put[1]["specification"], self.training.run)
         answer = self.ask("POST", f"/v1/jobs/{job}/ranks", body)
-        if answer is None or answer[0] != 200:
-            return False
-        self.start = answer[1]["start"]
-        self.registered = True
-        return True
+        return answer is not None and answer[0] == 200
 
     def in_force(self, iteration):
         """None: no server governs this rank, and its clocks are free."""
         with self.lock:
-            if time.monotonic() - self.confirmed > self.training.patience_s:
-                return None
-            return max((order for order, begin in self.orders.items() if begin <= iteration), default=(0, 0))
+            return self.rules.in_force(iteration, time.monotonic())
 
     def known(self):
         with self.lock:
-            return max(self.orders, default=(0, 0))
+            return self.rules.known()
 
     def report(self, iteration, order):
-        if not self.registered and not self.register():
+        if not self.rules.registered and not self.register():
             return False
-        epoch, version = self.known()
-        answer = self.ask("POST", f"/v1/jobs/{self.training.job}/reports", {
-            **self.place, "incarnation": self.incarnation, "epoch": epoch, "known": version, "iteration": iteration,
-            "version": order[1] if order else 0, "time_s": 0.05, "energy_j": 10.0})
-        if answer is not None and answer[0] in (404, 409):
-            self.registered = False
+        with self.lock:
+            body = self.rules.report(iteration, order, time_s=0.05, energy_j=10.0)
+        answer = self.ask("POST", f"/v1/jobs/{self.training.job}/reports", body)
+        if answer is not None:
+            self.rules.refused(answer[0])
         return answer is not None and answer[0] == 200
 
     def send_reports(self):
@@ -114,7 +90,7 @@ class Rank:
             try:
                 asked = time.monotonic()
                 connection.request("GET", f"/v1/jobs/{self.training.job}/events?data={self.data}&stage={self.stage}"
-                                          f"&tensor=0&session={self.session}")
+                                          f"&tensor=0&session={self.rules.session}")
                 answer = connection.getresponse()
                 while answer.status == 200 and not self.training.over.is_set():
                     line = answer.readline()
@@ -174,7 +150,7 @@ class Training:
                 iteration = len(self.iterations) - 1
                 order = rank.in_force(iteration)
                 with self.record_lock:
-                    self.iterations[iteration][rank.data, rank.stage] = order and (rank.incarnation, *order)
+                    self.iterations[iteration][rank.data, rank.stage] = order and (rank.rules.incarnation, *order)
                 time.sleep(self.iteration_s)
                 rank.reports.put((iteration, order))
         except threading.BrokenBarrierError:

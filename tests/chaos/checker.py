@@ -1,0 +1,460 @@
+"""Holds a recorded history (history.py) to the invariants of docs/reliability.md, by their numbers there. What is called
+a breach of safety (1, 3, 4, 7, 8, 10, 11) follows from the order of questions and answers alone: an answer was made after
+its question was sent, on one machine's clock. Delays count in 2, 5, 6 and 7 only beyond SLACK_S, which leaves a loaded
+machine its time."""
+
+from collections import Counter, defaultdict
+
+from chaos.programs import PATIENCE_S
+
+SLACK_S = 6.0
+WINDOW = 100  # iterations
+OBJECTIVE_WITHIN = 0.01  # of the time of a window: what measuring and settling may cost (docs/jobs.md)
+MOST_MIB, MOST_THREADS, MOST_FILES = 256, 64, 2500  # of a program, with 200 ranks and some hundred jobs
+
+
+def origin(incarnation):
+    """The same for all specifications that a job has had in one life."""
+    return incarnation.rpartition(".")[0] or incarnation
+
+
+class Breach:
+    def __init__(self, invariant, text, *records):
+        self.invariant, self.text, self.records = invariant, text, records
+
+    def __str__(self):
+        evidence = "".join(f"\n      {record}" for record in self.records)
+        return f"invariant {self.invariant}: {self.text}{evidence}"
+
+
+class Kinds:
+    """Records by their kind, as they came."""
+
+    def __init__(self, records):
+        self.all = defaultdict(list)
+        for record in records:
+            self.all[record["kind"]].append(record)
+
+    def __call__(self, kind, **like):
+        return [record for record in self.all[kind] if all(record.get(name) == value for name, value in like.items())]
+
+    def jobs(self):
+        return sorted({record["job"] for kind in ("command", "iteration", "ask") for record in self.all[kind]})
+
+
+def check(records):
+    kinds = Kinds(records)
+    found = []
+    for invariant in (one_commander, one_version, kept_promises, deleted, delivered, found_clocks, leased, objective, bounded,
+                      rights, claimed, alive):
+        found += invariant(kinds)
+    return found
+
+
+# 1. At most one server commands a job at any time.
+
+def by_life(commands):
+    """(job, incarnation) -> commands, as they were told."""
+    lives = defaultdict(list)
+    for command in commands:
+        lives[command["job"], command["incarnation"]].append(command)
+    return lives
+
+
+def newest_version(command):
+    versions = [order[0] for order in command["orders"]]
+    return max([command.get("version") or 0, *versions])
+
+
+def one_commander(kinds):
+    found = []
+    for (job, _), commands in by_life(kinds("command")).items():
+        said = {}  # (epoch, version) -> the first iteration
+        content = {}  # with the rank -> the orders
+        heard = []  # (told, epoch, version), rising in all three
+        for command in sorted(commands, key=lambda one: one["at"]):
+            epoch, version = command["epoch"], newest_version(command)
+            before = newest_before(heard, command["asked"])
+            if before and epoch < before["epoch"]:
+                found.append(Breach(1, f"{job}: epoch {epoch} was told to one that asked after epoch {before['epoch']} had "
+                                       "been told", before, command))
+            elif before and epoch == before["epoch"] and version < newest_version(before) and version:
+                found.append(Breach(1, f"{job}: version {version} was told to one that asked after version "
+                                       f"{newest_version(before)} of the same epoch had been told", before, command))
+            if not heard or (epoch, version) > (heard[-1]["epoch"], newest_version(heard[-1])):
+                heard.append(command)
+            for one, begin, purpose, clocks in command["orders"]:
+                same = content.setdefault((epoch, one, command["life"], command["rank"]), (begin, purpose, clocks, command))
+                first = said.setdefault((epoch, one), (begin, command))
+                if same[:3] != (begin, purpose, clocks) or first[0] != begin:
+                    found.append(Breach(1, f"{job}: version {one} of epoch {epoch} is two different ones", same[3], first[1],
+                                        command))
+    return found
+
+
+def newest_before(heard, asked):
+    """Of what had been told before a question was sent."""
+    if asked is None:
+        return None
+    low, high = 0, len(heard)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if heard[middle]["at"] < asked else (low, middle)
+    return heard[low - 1] if low else None
+
+
+# 2. All ranks of an iteration run the same version (late ones are counted and bounded).
+
+def is_mixed(iteration):
+    return len({tuple(order) for order in iteration["orders"].values() if order}) > 1
+
+
+def one_version(kinds):
+    """A rank that hears of nothing newer within its patience is free. Those of an iteration that run by different orders
+    can therefore only be so for that long after the newest of them was told for the first time."""
+    found = []
+    first = {}  # (job, incarnation, epoch, version) -> when it was first told
+    for command in kinds("command"):
+        for order in command["orders"]:
+            key = command["job"], command["incarnation"], command["epoch"], order[0]
+            first[key] = min(first.get(key, command["at"]), command["at"])
+    for iteration in kinds("iteration"):
+        if not is_mixed(iteration):
+            continue
+        told = [first.get((iteration["job"], *order), iteration["at"]) for order in iteration["orders"].values() if order]
+        if iteration["at"] - max(told) > PATIENCE_S + SLACK_S:
+            found.append(Breach(2, f"{iteration['job']}: ranks ran iteration {iteration['number']} by different orders, "
+                                   f"{iteration['at'] - max(told):.1f} s after the newest was told", iteration))
+    return found
+
+
+# 3. What was answered 200 is there after any crash.
+
+def kept_promises(kinds):
+    found = []
+    for job in kinds.jobs():
+        asks = sorted(kinds("ask", job=job), key=lambda one: one["asked"])
+        found += lost_jobs(job, asks)
+        found += lost_objectives(job, asks)
+    found += lost_places(kinds)
+    return found
+
+
+def may_have_happened(ask):
+    """A question without an answer, or that a server could not answer for, may still be done at any later time."""
+    return ask["status"] is None or ask["status"] >= 500 or 200 <= ask["status"] < 300
+
+
+def succeeded(ask):
+    return ask["status"] is not None and 200 <= ask["status"] < 300
+
+
+def lost_jobs(job, asks):
+    """There is no job any more, though one was registered before, and none that was to be deleted meanwhile."""
+    found = []
+    for ask in asks:
+        if ask["status"] != 404 or ask["what"] == "delete":
+            continue
+        there = [one for one in asks if succeeded(one) and one["what"] != "delete" and one["at"] < ask["asked"]]
+        if not there:
+            continue
+        last = max(there, key=lambda one: one["at"])
+        if not any(one["what"] == "delete" and may_have_happened(one) and one["asked"] < ask["at"]
+                   and (not succeeded(one) or one["at"] > last["asked"]) for one in asks):
+            found.append(Breach(3, f"{job} was there, nobody deleted it, and it is gone", last, ask))
+    return found
+
+
+def lost_objectives(job, asks):
+    """An objective of which it is known that it was taken up in this life of the job, which was looked at before and after:
+    it stands until another one may have been."""
+    found = []
+    wishes = [one for one in asks if one["what"] == "wish"]
+    reads = [one for one in asks if one["what"] == "read" and succeeded(one)]
+    for read in reads:
+        life = origin(read["document"]["incarnation"])
+        value = read["document"]["wish"].get("slowdown")
+        taken = [one for one in wishes if succeeded(one) and one["at"] < read["asked"] and life_of(one, reads) == life]
+        if not taken:
+            continue
+        last = max(taken, key=lambda one: one["asked"])
+        possible = [last] + [one for one in wishes if one is not last and may_have_happened(one) and one["asked"] < read["at"]
+                             and (not succeeded(one) or one["at"] > last["asked"])]
+        if not any(value is not None and abs(value - one["value"]) < 1e-9 for one in possible):
+            found.append(Breach(3, f"{job}: the objective {last['value']} was taken up and is {value}", last, read))
+    return found
+
+
+def life_of(wish, reads):
+    """In which it was asked for; None where that is not certain."""
+    before = [one for one in reads if one["at"] <= wish["asked"]]
+    after = [one for one in reads if one["asked"] >= wish["at"]]
+    if not before or not after:
+        return None
+    lives = {origin(max(before, key=lambda one: one["at"])["document"]["incarnation"]),
+             origin(min(after, key=lambda one: one["asked"])["document"]["incarnation"])}
+    return lives.pop() if len(lives) == 1 else None
+
+
+def lost_places(kinds):
+    """A rank that was registered is not known any more, in the same life of a job that nobody deleted."""
+    found = []
+    deletes = [one for one in kinds("ask", what="delete") if may_have_happened(one)]
+    starts = defaultdict(list)
+    for one in kinds("training", state="start"):
+        starts[one["job"]].append(one)
+    for refused in kinds("refused", report=True):
+        job = refused["job"]
+        if any(one["job"] == job and one["asked"] < refused["at"] for one in deletes):
+            continue
+        newer = [one for one in starts[job] if one["life"] != refused["life"] and one["at"] < refused["at"]]
+        if refused["status"] == 404 or not newer:
+            found.append(Breach(3, f"{job}: rank {refused['rank']} was registered and is refused", refused))
+    return found
+
+
+# 4. Deleted stays deleted.
+
+def deleted(kinds):
+    found = []
+    for job in kinds.jobs():
+        seen = [(one["at"], one["asked"], origin(one["incarnation"]), one) for one in kinds("command", job=job)]
+        asks = kinds("ask", job=job)
+        seen += [(one["at"], one["asked"], origin(one["document"]["incarnation"]), one) for one in asks
+                 if one["document"].get("incarnation")]
+        for delete in asks:
+            if delete["what"] != "delete" or not succeeded(delete):
+                continue
+            gone = {life for at, _, life, _ in seen if at < delete["asked"]}
+            back = [record for _, asked, life, record in seen if life in gone and asked is not None and asked > delete["at"]]
+            if back:
+                found.append(Breach(4, f"{job} was deleted and is back", delete, back[0]))
+            found += risen(job, delete, asks)
+    return found
+
+
+def risen(job, delete, asks):
+    """It is there, and nobody can have registered it."""
+    if any(one["what"] == "put" and may_have_happened(one) and (not succeeded(one) or one["at"] > delete["asked"])
+           for one in asks) or not any(one["what"] == "put" for one in asks):
+        return []
+    back = [one for one in asks if one["what"] == "read" and succeeded(one) and one["asked"] > delete["at"]]
+    return [Breach(4, f"{job} was deleted and is there again", delete, back[0])] if back else []
+
+
+# 5. Every declared change reaches every living rank or is reported as not delivered.
+
+def changes(kinds):
+    """What was declared and taken up, with when each rank of that start of training first knew of it."""
+    known = defaultdict(list)  # (job, life, rank) -> commands
+    for command in kinds("command"):
+        known[command["job"], command["life"], command["rank"]].append(command)
+    lives = {}
+    for one in kinds("training"):
+        lives.setdefault((one["job"], one["life"]), {})[one["state"]] = one
+    for ask in kinds("ask"):
+        if ask["what"] not in ("straggler", "heal", "wish") or not succeeded(ask):
+            continue
+        for (job, life), times in lives.items():
+            ended = times.get("end", {"at": float("inf")})["at"]
+            if job == ask["job"] and times["start"]["at"] < ask["asked"] < ended:
+                ranks = {rank: commands for (of, at, rank), commands in known.items() if (of, at) == (job, life)}
+                yield ask, life, ended, ranks
+
+
+def learnt(ask, commands):
+    """When a rank first knew of a change, or of another life of the job; None: never."""
+    life = None
+    for command in commands:
+        if command["at"] < ask["asked"]:
+            life = command["incarnation"]
+        if command["taken"] == "taken" and command["orders"] and newest_version(command) >= ask["document"]["version"] or (
+                life and origin(command["incarnation"]) != origin(life)):
+            return max(command["at"], ask["asked"])
+    return None
+
+
+def delivered(kinds):
+    found = []
+    iterations = defaultdict(list)
+    for one in kinds("iteration"):
+        iterations[one["job"], one["life"]].append(one)
+    for ask, life, ended, ranks in changes(kinds):
+        due = ask["at"] + PATIENCE_S + SLACK_S
+        later = next((one for one in iterations[ask["job"], life] if one["at"] >= due), None)
+        if ended < due or later is None:
+            continue
+        lacking = [rank for rank, commands in ranks.items()
+                   if later["orders"].get(rank) and not known_by(ask, commands, later["at"])]
+        if len(lacking) > ask["document"].get("ranks_unheard", 0):
+            found.append(Breach(5, f"{ask['job']}: {ask['what']} was taken up; ranks {lacking[:5]} are governed and do not "
+                                   f"know of it {later['at'] - ask['at']:.1f} s later", ask, later))
+    return found
+
+
+def known_by(ask, commands, at):
+    when = learnt(ask, commands)
+    return when is not None and when <= at
+
+
+# 6. A rank that is not governed runs at the clocks found before.
+
+def found_clocks(kinds):
+    found = []
+    away = {}
+    for record in sorted(kinds("cut") + kinds("gpu"), key=lambda one: one["at"]):
+        node = record["node"]
+        if record["kind"] == "cut":
+            away[node] = record["at"] if record["on"] else None
+        elif away.get(node) is not None and record["begin"] > away[node] + PATIENCE_S + SLACK_S and record["locks"]:
+            for gpu, (lock, before) in enumerate(zip(record["locks"], record["found"], strict=True)):
+                if lock != before:
+                    found.append(Breach(6, f"{node}: GPU {gpu} is locked at {lock}, though its rank is not governed for "
+                                           f"{record['begin'] - away[node]:.1f} s; it was found at {before}", record))
+    return found
+
+
+# 7. No GPU is left changed without a lease.
+
+def leased(kinds):
+    found = []
+    since = {}  # (node, gpu) -> when it was first seen so
+    for record in kinds("gpu"):
+        for gpu, lock in enumerate(record["locks"] or []):
+            key = record["node"], gpu
+            if lock == record["found"][gpu] or gpu in record["leased"]:
+                since.pop(key, None)
+            elif record["at"] - since.setdefault(key, record["at"]) > SLACK_S:
+                found.append(Breach(7, f"{key[0]}: GPU {gpu} is locked at {lock} without a lease", record))
+        if not record["locks"]:
+            since = {key: at for key, at in since.items() if key[0] != record["node"]}
+    for record in kinds("last_gpu"):
+        for gpu, (clock, before) in enumerate(zip(record["clocks"], record["found"], strict=True)):
+            if record["orderly"] and (clock in before) != bool(before):
+                found.append(Breach(7, f"{record['node']}: GPU {gpu} idles at {clock} MHz after its agent ended; it was "
+                                       f"found at {before}", record))
+    return found
+
+
+# 8. Over 100 iterations no job is slower than its objective against all-max of its machines, whatever the stragglers.
+
+def objective(kinds):
+    """Left out are iterations by different orders (2 counts and bounds them) and those within the patience after a machine
+    became well again, since its ranks may hear of that so late."""
+    found = []
+    for job in kinds.jobs():
+        well = [one["at"] for one in kinds("well", job=job)]
+        wishes = [one["value"] for one in kinds("ask", job=job, what="wish") if may_have_happened(one)]
+        allowed = 1 + max(wishes, default=0)
+        counted = [one for one in kinds("iteration", job=job) if not is_mixed(one)
+                   and not any(at - one["time_s"] <= one["at"] < at + PATIENCE_S + SLACK_S for at in well)]
+        for begin in range(0, len(counted) - WINDOW + 1, WINDOW // 10):
+            window = counted[begin:begin + WINDOW]
+            took, may = sum(one["time_s"] for one in window), allowed * sum(one["all_max_s"] for one in window)
+            if took > may * (1 + OBJECTIVE_WITHIN):
+                found.append(Breach(8, f"{job}: {WINDOW} iterations from {window[0]['number']} took {took:.2f} s, "
+                                       f"{100 * (took / may - 1):.1f} % more than they may", window[0], window[-1]))
+                break
+    return found
+
+
+# 9. Work and memory are bounded by declared size.
+
+def bounded(kinds):
+    return [Breach(9, f"{record['program']} held {record['peak_mib']:.0f} MiB, {record['threads']} threads, "
+                      f"{record['files']} files", record)
+            for record in kinds("memory") if record["peak_mib"] > MOST_MIB or record["threads"] > MOST_THREADS
+            or record["files"] > MOST_FILES]
+
+
+# 10. A user without rights cannot slow anyone else's training.
+
+def rights(kinds):
+    return [Breach(10, f"{record['job']}: {record['what']} was answered {record['status']}", record)
+            for record in kinds("intruder") if record["status"] is not None and record["status"] not in (401, 403)
+            and record["status"] < 500]
+
+
+# 11. No joule is claimed outside its bar.
+
+def claimed(kinds):
+    """What is claimed at least is no more than all iterations together can have saved: those that the server did not count
+    make the bound wide, and never wrong."""
+    found = []
+    for job in kinds.jobs():
+        iterations = kinds("iteration", job=job)
+        saved = 0.0
+        place = 0
+        for read in sorted(kinds("ask", job=job, what="read"), key=lambda one: one["at"]):
+            while place < len(iterations) and iterations[place]["at"] < read["at"]:
+                saved += max(0.0, iterations[place]["all_max_j"] - iterations[place]["energy_j"])
+                place += 1
+            document = read["document"]
+            if not succeeded(read) or not document.get("saved_j"):
+                continue
+            least = document["saved_j"] - document["saved_error_j"]
+            if least > saved + 1e-6:
+                found.append(Breach(11, f"{job}: at least {least:.1f} J are said to be saved, of {saved:.1f} J that can be",
+                                    read))
+    return found
+
+
+# Beside them: nothing ends by itself, and everything goes on where faults have ended.
+
+def alive(kinds):
+    found = [Breach("-", f"{record['program']} ended by itself with status {record.get('status')}", record)
+             for record in kinds("program", by_itself=True) if record.get("status", 0) < 0]
+    return found + [Breach("-", record["why"], record) for record in kinds("stuck")]
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def longest_without_word(kinds):
+    """Of any job that trained: seconds in which none of its ranks was told anything."""
+    longest = 0.0
+    for job in {one["job"] for one in kinds("command")}:
+        times = sorted(one["at"] for one in kinds("command", job=job) if one["taken"] == "taken")
+        longest = max([longest, *(later - sooner for sooner, later in zip(times, times[1:]))])
+    return longest
+
+
+def figures(records, found):
+    kinds = Kinds(records)
+    iterations, faults = kinds("iteration"), kinds("fault", on=True)
+    counted = Counter(one["fault"] for one in faults if one["fault"] != "begin")
+    late = [when - ask["asked"] for ask, _, _, ranks in changes(kinds) for commands in ranks.values()
+            if (when := learnt(ask, commands)) is not None]
+    free = sum(order is None for one in iterations for order in one["orders"].values())
+    versions = {(one["job"], one["incarnation"], one["epoch"], order[0]) for one in kinds("command") for order in one["orders"]}
+    epochs = {(one["job"], one["incarnation"], one["epoch"]) for one in kinds("command")}
+    locked = sum(1 for one in kinds("gpu") for lock, before in zip(one["locks"] or [], one["found"] if one["locks"] else [])
+                 if lock != before)
+    parts = [
+        "no invariant broke" if not found else
+        "BROKEN: " + ", ".join(sorted({str(one.invariant) for one in found})),
+        f"{len({one['job'] for one in iterations})} jobs of {sum(last_size(kinds))} light ranks and "
+        f"{len({one['node'] for one in kinds('gpu')})} of 4 real ones",
+        f"{len(iterations)} iterations",
+        f"{sum(map(is_mixed, iterations))} mixed",
+        f"{free} of ranks at free clocks",
+        f"{len(versions)} versions by {len(epochs)} owners",
+        f"{len(late)} deliveries of declared changes, p50 {percentile(late, 0.5):.2f} s, p99 {percentile(late, 0.99):.2f} s",
+        f"longest without a word {longest_without_word(kinds):.1f} s",
+        f"recovered in {sum(one['seconds'] for one in kinds('recovered')):.1f} s",
+        f"{len(kinds('ask'))} questions of users, {len(kinds('intruder'))} without rights",
+        f"GPU readings {sum(len(one['locks'] or []) for one in kinds('gpu'))}, locked {locked}",
+        f"servers at most {max((one['peak_mib'] for one in kinds('memory')), default=0):.0f} MiB",
+        f"{sum(counted.values())} faults ({', '.join(f'{name} {count}' for name, count in sorted(counted.items()))})",
+    ]
+    return "; ".join(parts)
+
+
+def last_size(kinds):
+    """Ranks of each job, at first."""
+    first = {}
+    for one in kinds("training", state="start"):
+        first.setdefault(one["job"], one["ranks"])
+    return first.values()

@@ -1,0 +1,143 @@
+"""Users of the jobs: they declare stragglers, set objectives, look, delete and register, and one without rights tries to.
+What each asked, and what was answered, stands in the history."""
+
+import asyncio
+import random
+import subprocess
+import time
+
+from chaos.programs import INTRUDER_USER
+from chaos.ranks import Connection
+
+KEPT = ("incarnation", "epoch", "wish", "stragglers", "phase", "version", "ranks_unheard", "ranks_registered", "saved_j",
+        "saved_error_j", "orders_late", "factor", "specification", "deleted")
+
+
+class User:
+    def __init__(self, world):
+        self.world = world
+        self.random = random.Random(f"{world.seed} user")
+        self.lookers, self.kept = 0, {}
+        self.value = 0  # no two objectives are the same
+
+    async def ask(self, job, what, method, path, body=None, token=None, value=None, kind="ask", server=None):
+        via = self.random.randrange(len(self.world.servers)) if server is None else server
+        connection = Connection(self.world.network, None, self.world.servers[via].address)
+        asked = time.monotonic()
+        answer = await connection.ask(method, path, self.world.user_token if token is None else token, body)
+        connection.close()
+        status, document = answer or (None, {})
+        message = document.get("error", {}).get("message")
+        self.world.history.add(kind, job=job, what=what, value=value, asked=asked, via=via, status=status, message=message,
+                               document={name: document[name] for name in KEPT if name in document})
+        return answer
+
+    def read(self, job, server=None):
+        return self.ask(job, "read", "GET", f"/v1/jobs/{job}", server=server)
+
+    def put(self, job, specification):
+        return self.ask(job, "put", "PUT", f"/v1/jobs/{job}", specification)
+
+    def delete(self, job):
+        return self.ask(job, "delete", "DELETE", f"/v1/jobs/{job}")
+
+    async def set_wish(self, job):
+        """The incarnation is looked at before and after, so that it is known of which life the objective is."""
+        self.value += 1
+        slowdown = 0.001 + self.value * 1e-6
+        await self.read(job)
+        answer = await self.ask(job, "wish", "PUT", f"/v1/jobs/{job}/wish", {"slowdown": slowdown}, value=slowdown)
+        await self.read(job)
+        return answer
+
+    async def declare(self, training, pipeline, factor):
+        return await self.ask(training.job, "straggler", "PUT", f"/v1/jobs/{training.job}/stragglers/{pipeline}",
+                              {"factor": factor}, value=[pipeline, factor])
+
+    async def heal(self, training, pipeline):
+        return await self.ask(training.job, "heal", "DELETE", f"/v1/jobs/{training.job}/stragglers/{pipeline}",
+                              value=[pipeline])
+
+    async def straggle(self, training, hold_s, declared):
+        """A pipeline of the model is slower for a while: in all of its stages, or in one."""
+        life, pipeline = training.life, self.random.randrange(training.data)
+        factor = round(self.random.uniform(1.1, 1.5), 3)
+        stages = range(training.model.stages) if declared else [self.random.randrange(training.model.stages)]
+        training.factor.update({(pipeline, stage): factor for stage in stages})
+        if declared:
+            await self.declare(training, pipeline, factor)
+        await asyncio.sleep(hold_s)
+        if training.life != life:
+            return  # other machines
+        for stage in stages:
+            training.factor.pop((pipeline, stage), None)
+        self.world.history.add("well", job=training.job)
+        while declared and training.life == life:
+            answer = await self.heal(training, pipeline)
+            if answer is not None and answer[0] < 500:
+                return
+            await asyncio.sleep(0.5)
+
+    async def look(self):
+        """For as long as the run lasts: at jobs that train, and at some that only are registered and deleted."""
+        self.lookers += 1
+        prefix, kept, number = f"kept{self.lookers}.", {}, 0  # jobs of this user alone, so that it asks for one thing at once
+        while True:
+            await asyncio.sleep(0.15)
+            training = self.random.choice(self.world.trainings)
+            choice = self.random.random()
+            if choice < 0.35:
+                await self.read(training.job)
+            elif choice < 0.45:
+                await self.set_wish(training.job)
+            elif choice < 0.6 or not kept:
+                number += 1
+                job = f"{prefix}{number}"
+                kept[job] = training.model.specification(1)
+                await self.put(job, kept[job])
+            elif choice < 0.7:
+                await self.delete(self.random.choice(list(kept)))
+            elif choice < 0.8:
+                await self.set_wish(self.random.choice(list(kept)))
+            elif choice < 0.85:
+                job = self.random.choice(list(kept))
+                await self.put(job, kept[job])
+            else:
+                await self.read(self.random.choice(list(kept)))
+            self.kept.update(kept)
+
+    async def look_at_all(self):
+        """At the end: every job, by every server."""
+        jobs = [training.job for training in self.world.trainings] + self.random.sample(list(self.kept), min(30, len(self.kept)))
+        for job in jobs:
+            for server in range(len(self.world.servers)):
+                await self.read(job, server)
+
+    async def intrude(self):
+        """What a client without rights may think of, at jobs of others and at a node's agent."""
+        training = self.random.choice(self.world.trainings)
+        tokens = {"none": "", "of another job": self.world.tokens.read("other"), "to read": self.world.reader_token,
+                  "that has expired": self.world.expired_token}
+        path = f"/v1/jobs/{training.job}"
+        rank = {"data": 0, "stage": 0, "session": "intruder", "clocks_mhz": [1005]}
+        tries = [("PUT", path + "/wish", {"least_energy": True}), ("PUT", path + "/stragglers/0", {"factor": 3}),
+                 ("DELETE", path, None), ("POST", path + "/ranks", {**rank, "run": "intruder", "take_over": True}),
+                 ("PUT", path, training.model.specification(1)),
+                 ("POST", path + "/reports", {"data": 0, "stage": 0, "session": training.ranks[0].rules.session
+                                              if training.ranks else "s", "iteration": 10**6, "time_s": 1e6})]
+        for name, token in tokens.items():
+            method, where, body = self.random.choice(tries)
+            await self.ask(training.job, f"{method} {where} with token {name}", method, where, body, token=token,
+                           kind="intruder")
+        agent = self.random.choice(self.world.agents)
+        if not agent.runs() or agent.stopped:
+            return
+        tried = await asyncio.create_subprocess_exec(
+            "setpriv", f"--reuid={INTRUDER_USER}", f"--regid={INTRUDER_USER}", "--clear-groups", "--", agent.harpe, "clock",
+            "set", "300", "--gpus", "0", "--socket", agent.socket, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            status = await asyncio.wait_for(tried.wait(), 10)
+        except TimeoutError:
+            tried.kill()
+            return
+        self.world.history.add("intruder", job=agent.name, what="harpe clock set 300", status=200 if status == 0 else 403)

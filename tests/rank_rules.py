@@ -1,0 +1,68 @@
+"""What a training rank keeps to when it talks to the server (docs/openapi.yaml), as Harpe's client does: which orders it
+follows, and until when it is governed. No connections and no threads."""
+
+import random
+
+
+class RankRules:
+    """Of one rank. Times are of one clock, which the caller chooses."""
+
+    def __init__(self, data, stage, patience_s):
+        self.data, self.stage, self.patience_s = data, stage, patience_s
+        self.session = f"{random.randrange(1 << 64):016x}"
+        self.incarnation, self.start = "", 0
+        self.orders = {}  # (epoch, version) -> the orders
+        self.registered = False
+        self.confirmed = float("-inf")  # when the server last said that it governs this rank
+
+    @property
+    def place(self):
+        return {"data": self.data, "stage": self.stage, "session": self.session}
+
+    def take(self, document, told):
+        """What any success or event holds: "other life" of the job, of an "older" epoch than one that was heard of,
+        "taken", or None where it holds no orders."""
+        if "epoch" not in document:
+            return None
+        if document["incarnation"] != self.incarnation:
+            if "start" not in document:
+                self.registered = False  # it has to register again
+                return "other life"
+            self.incarnation, self.orders = document["incarnation"], {}
+        if document["epoch"] < self.known()[0]:
+            return "older"
+        self.confirmed = told
+        if "start" in document:
+            self.start, self.registered = document["start"], True
+        for one in document.get("orders", []):
+            self.orders[document["epoch"], one["version"]] = one
+        return "taken"
+
+    def refused(self, status):
+        """By an answer: the place, or the job, is not known any more."""
+        if status in (401, 403, 404, 409):
+            self.registered = False
+
+    def in_force(self, iteration, now):
+        """(epoch, version), zeros where none hold. None: no server governs this rank, and its clocks are free."""
+        if now - self.confirmed > self.patience_s:
+            return None
+        return max((key for key, one in self.orders.items() if one["from_iteration"] <= iteration), default=(0, 0))
+
+    def known(self):
+        return max(self.orders, default=(0, 0))
+
+    def forget_before(self, iteration):
+        """Orders that newer ones have replaced by then."""
+        holds = max((key for key, one in self.orders.items() if one["from_iteration"] <= iteration), default=(0, 0))
+        for key in [key for key in self.orders if key < holds]:
+            del self.orders[key]
+
+    def registration(self, clocks, specification, run):
+        return {**self.place, "clocks_mhz": clocks, "specification": specification, "incarnation": self.incarnation,
+                "start": self.start, "run": run}
+
+    def report(self, iteration, order, **measured):
+        epoch, version = self.known()
+        return {**self.place, "incarnation": self.incarnation, "epoch": epoch, "known": version, "iteration": iteration,
+                "version": order[1] if order else 0, **measured}
