@@ -62,21 +62,35 @@ class Nemesis:
 
     # Servers.
 
+    async def a_server(self):
+        """Mostly one that owns a job of which ranks train."""
+        if self.random.random() < 0.75:
+            try:
+                owners = await asyncio.to_thread(
+                    self.world.database.execute, "SELECT s.url FROM harpe_owner o JOIN harpe_server s USING (server) "
+                    "WHERE o.job IN ('large', 'medium', 'small', 'tiny') ORDER BY o.job")
+            except RuntimeError:
+                owners = ""  # the database is away
+            found = [server for server in self.world.servers for url in owners.splitlines() if server.address in url]
+            if found:
+                return self.random.choice(found)
+        return self.random.choice(self.world.servers)
+
     async def kill_server(self):
-        server = self.random.choice(self.world.servers)
+        server = await self.a_server()
         self.tell("server killed", True, server=server.name)
         await asyncio.to_thread(server.end)
         await asyncio.sleep(self.some(0, 1.5 * LEASE_S))
         self.world.keep(server)
 
     async def restart_server(self):
-        server = self.random.choice(self.world.servers)
+        server = await self.a_server()
         self.tell("server restarted", True, server=server.name)
         await asyncio.to_thread(server.end, signal.SIGTERM, 20)
         self.world.keep(server)
 
     async def stop_server(self):
-        server = self.random.choice(self.world.servers)
+        server = await self.a_server()
         if not server.runs() or server.stopped:
             return
         self.tell("server stopped", True, server=server.name)
@@ -101,15 +115,16 @@ class Nemesis:
         self.tell(name, False, **where)
 
     async def cut_server_from_database(self):
-        server = self.random.choice(self.world.servers)
+        server = await self.a_server()
         await self.cut("server cut off from the database", [(server.name, "db")], self.some(0.3, 3) * LEASE_S)
 
     async def cut_servers(self):
-        one, other = self.random.sample(self.world.servers, 2)
+        one = await self.a_server()
+        other = self.random.choice([server for server in self.world.servers if server is not one])
         await self.cut("servers cut off from each other", [(one.name, other.name)], self.some(1, 6))
 
     async def isolate_server(self):
-        server = self.random.choice(self.world.servers)
+        server = await self.a_server()
         others = [name for name in self.world.network.number if name != server.name]
         await self.cut("server cut off from all", [(server.name, other) for other in others], self.some(0.5, 3) * LEASE_S)
 

@@ -14,6 +14,7 @@ from rank_rules import RankRules
 ANSWER_S = 3.0
 RETRY_S, LONGEST_RETRY_S = 0.5, 3.0
 MOST_REPORTS = 256
+NOISE = 0.001  # of times and energies, relative
 
 
 class Connection:
@@ -318,7 +319,8 @@ class Training:
             fastest = self.model.rank(stage, [CLOCKS[0]], factors[rank])
             all_max_energy += sum(one[2] for one in fastest.values()) + BLOCKING_W * (
                 at_all_max - sum(one[1] for one in fastest.values()))
-            reports[rank] = {"iteration": self.iteration, "order": orders[rank], "time_s": took, "energy_j": used,
+            reports[rank] = {"iteration": self.iteration, "order": orders[rank], "time_s": took,
+                             "energy_j": used * self.random.gauss(1, NOISE), "energy_error_j": used * NOISE,
                              "instructions": [self.instruction(backward, *one) for backward, one in work.items()]}
         self.world.history.add(
             "iteration", began, job=self.job, life=self.life, number=self.iteration, time_s=took, all_max_s=at_all_max,
@@ -327,6 +329,6 @@ class Training:
         return took, reports
 
     def instruction(self, backward, count, seconds, joules):
-        noise = self.random.gauss(1, 0.001)
+        noise = self.random.gauss(1, NOISE)
         return {"name": "backward" if backward else "forward", "count": count, "time_s": seconds * noise,
-                "energy_j": joules * noise, "energy_error_j": joules * 0.001}
+                "energy_j": joules * noise, "energy_error_j": joules * NOISE}

@@ -19,6 +19,7 @@ SERVERS, NODES, MACHINES = ("s0", "s1", "s2"), ("n0", "n1"), ("r0", "r1", "r2", 
 JOBS = (("large", 16, 6, 4, 1.2), ("medium", 12, 4, 4, 0.8), ("small", 8, 4, 4, 0.5), ("tiny", 8, 2, 4, 0.35))
 GPUS = 4
 USERS = 3
+PAUSE_S = 1.3  # from one fault to the next, in the mean
 TOKEN_S = 12
 RESTART_S = 1.0  # after which a service manager starts a program again that has ended
 
@@ -95,7 +96,7 @@ class World:
                 elif not program.ended_on_purpose and time.monotonic() - ended.setdefault(program, time.monotonic()) > RESTART_S:
                     program.start()
             self.watch_nodes()
-            if not self.database.runs() and not self.database_lock.locked():
+            if self.database.process and not self.database.runs() and not self.database_lock.locked():
                 async with self.database_lock:
                     self.history.add("program", program="database", state="down", by_itself=True)
                     await asyncio.to_thread(self.database.stop, signal.SIGQUIT)
@@ -156,7 +157,8 @@ class World:
     # A run.
 
     async def begin(self):
-        await asyncio.to_thread(self.database.start)
+        async with self.database_lock:
+            await asyncio.to_thread(self.database.start)
         for program in [*self.servers, *self.agents]:
             self.keep(program)
         await self.renew_once()
@@ -203,7 +205,7 @@ class World:
             tasks += users
             began = time.monotonic()
             self.history.add("fault", fault="begin", on=True)
-            await self.nemesis.run(seconds, 1.6)
+            await self.nemesis.run(seconds, PAUSE_S)
             await self.nemesis.settle()
             self.history.add("fault", fault="end", on=False)
             for task in users:
