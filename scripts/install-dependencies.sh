@@ -17,7 +17,7 @@ tests=(
   libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
   man-db python3 python3-venv python3-numpy python3-scipy python3-torch
   chromium coinor-cbc
-  postgresql-15 prometheus
+  iproute2 postgresql-15 prometheus
 )
 
 case "${1:-}" in

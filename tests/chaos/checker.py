@@ -3,12 +3,14 @@ a breach of safety (1, 3, 4, 7, 8, 10, 11) follows from the order of questions a
 its question was sent, on one machine's clock. Delays count in 2, 5, 6 and 7 only beyond SLACK_S, which leaves a loaded
 machine its time."""
 
+import bisect
 from collections import Counter, defaultdict
 
-from chaos.programs import PATIENCE_S
+from chaos.programs import IDLE_MHZ, PATIENCE_S
 
 SLACK_S = 6.0
 WINDOW = 100  # iterations
+LOOK_BACK = 40  # commands of a rank
 OBJECTIVE_WITHIN = 0.01  # of the time of a window: what measuring and settling may cost (docs/jobs.md)
 MOST_MIB, MOST_THREADS, MOST_FILES = 256, 64, 2500  # of a program, with 200 ranks and some hundred jobs
 
@@ -28,18 +30,21 @@ class Breach:
 
 
 class Kinds:
-    """Records by their kind, as they came."""
+    """Records by their kind, and those of one job, as they came."""
 
     def __init__(self, records):
         self.all = defaultdict(list)
+        self.of_job = defaultdict(list)
         for record in records:
             self.all[record["kind"]].append(record)
+            self.of_job[record["kind"], record.get("job")].append(record)
 
     def __call__(self, kind, **like):
-        return [record for record in self.all[kind] if all(record.get(name) == value for name, value in like.items())]
+        records = self.of_job[kind, like.pop("job")] if "job" in like else self.all[kind]
+        return [record for record in records if all(record.get(name) == value for name, value in like.items())]
 
     def jobs(self):
-        return sorted({record["job"] for kind in ("command", "iteration", "ask") for record in self.all[kind]})
+        return sorted({job for kind, job in self.of_job if kind in ("command", "iteration", "ask")})
 
 
 def check(records):
@@ -94,13 +99,8 @@ def one_commander(kinds):
 
 def newest_before(heard, asked):
     """Of what had been told before a question was sent."""
-    if asked is None:
-        return None
-    low, high = 0, len(heard)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if heard[middle]["at"] < asked else (low, middle)
-    return heard[low - 1] if low else None
+    place = bisect.bisect_left(heard, asked, key=lambda one: one["at"])
+    return heard[place - 1] if place else None
 
 
 # 2. All ranks of an iteration run the same version (late ones are counted and bounded).
@@ -169,16 +169,19 @@ def lost_objectives(job, asks):
     """An objective of which it is known that it was taken up in this life of the job, which was looked at before and after:
     it stands until another one may have been."""
     found = []
-    wishes = [one for one in asks if one["what"] == "wish"]
     reads = [one for one in asks if one["what"] == "read" and succeeded(one)]
+    wishes = [one for one in asks if one["what"] == "wish" and may_have_happened(one)]
+    taken_in = defaultdict(list)  # life -> those that were surely taken up in it, as they were asked for
+    for wish in wishes:
+        if succeeded(wish):
+            taken_in[life_of(wish, reads)].append(wish)
     for read in reads:
-        life = origin(read["document"]["incarnation"])
         value = read["document"]["wish"].get("slowdown")
-        taken = [one for one in wishes if succeeded(one) and one["at"] < read["asked"] and life_of(one, reads) == life]
+        taken = [one for one in taken_in[origin(read["document"]["incarnation"])] if one["at"] < read["asked"]]
         if not taken:
             continue
-        last = max(taken, key=lambda one: one["asked"])
-        possible = [last] + [one for one in wishes if one is not last and may_have_happened(one) and one["asked"] < read["at"]
+        last = taken[-1]
+        possible = [last] + [one for one in wishes if one is not last and one["asked"] < read["at"]
                              and (not succeeded(one) or one["at"] > last["asked"])]
         if not any(value is not None and abs(value - one["value"]) < 1e-9 for one in possible):
             found.append(Breach(3, f"{job}: the objective {last['value']} was taken up and is {value}", last, read))
@@ -222,11 +225,14 @@ def deleted(kinds):
         asks = kinds("ask", job=job)
         seen += [(one["at"], one["asked"], origin(one["document"]["incarnation"]), one) for one in asks
                  if one["document"].get("incarnation")]
+        first = {}
+        for at, _, life, _ in seen:
+            first[life] = min(first.get(life, at), at)
         for delete in asks:
             if delete["what"] != "delete" or not succeeded(delete):
                 continue
-            gone = {life for at, _, life, _ in seen if at < delete["asked"]}
-            back = [record for _, asked, life, record in seen if life in gone and asked is not None and asked > delete["at"]]
+            gone = {life for life, at in first.items() if at < delete["asked"]}
+            back = [record for _, asked, life, record in seen if asked > delete["at"] and life in gone]
             if back:
                 found.append(Breach(4, f"{job} was deleted and is back", delete, back[0]))
             found += risen(job, delete, asks)
@@ -245,30 +251,29 @@ def risen(job, delete, asks):
 # 5. Every declared change reaches every living rank or is reported as not delivered.
 
 def changes(kinds):
-    """What was declared and taken up, with when each rank of that start of training first knew of it."""
-    known = defaultdict(list)  # (job, life, rank) -> commands
+    """What was declared and taken up, with what each rank of that start of training was told."""
+    known = defaultdict(lambda: defaultdict(list))  # (job, life) -> rank -> commands
     for command in kinds("command"):
-        known[command["job"], command["life"], command["rank"]].append(command)
-    lives = {}
+        known[command["job"], command["life"]][command["rank"]].append(command)
+    lives = defaultdict(dict)
     for one in kinds("training"):
-        lives.setdefault((one["job"], one["life"]), {})[one["state"]] = one
+        lives[one["job"]].setdefault(one["life"], {})[one["state"]] = one["at"]
     for ask in kinds("ask"):
         if ask["what"] not in ("straggler", "heal", "wish") or not succeeded(ask):
             continue
-        for (job, life), times in lives.items():
-            ended = times.get("end", {"at": float("inf")})["at"]
-            if job == ask["job"] and times["start"]["at"] < ask["asked"] < ended:
-                ranks = {rank: commands for (of, at, rank), commands in known.items() if (of, at) == (job, life)}
-                yield ask, life, ended, ranks
+        for life, times in lives[ask["job"]].items():
+            ended = times.get("end", float("inf"))
+            if times["start"] < ask["asked"] < ended:
+                yield ask, life, ended, known[ask["job"], life]
 
 
 def learnt(ask, commands):
     """When a rank first knew of a change, or of another life of the job; None: never."""
-    life = None
-    for command in commands:
-        if command["at"] < ask["asked"]:
-            life = command["incarnation"]
-        if command["taken"] == "taken" and command["orders"] and newest_version(command) >= ask["document"]["version"] or (
+    begin = bisect.bisect_left(commands, ask["asked"], key=lambda one: one["at"])
+    life = commands[begin - 1]["incarnation"] if begin else None
+    # What it knew already was told by one of the last commands before.
+    for command in commands[max(0, begin - LOOK_BACK):]:
+        if command["taken"] == "taken" and newest_version(command) >= ask["document"]["version"] or (
                 life and origin(command["incarnation"]) != origin(life)):
             return max(command["at"], ask["asked"])
     return None
@@ -330,7 +335,7 @@ def leased(kinds):
             since = {key: at for key, at in since.items() if key[0] != record["node"]}
     for record in kinds("last_gpu"):
         for gpu, (clock, before) in enumerate(zip(record["clocks"], record["found"], strict=True)):
-            if record["orderly"] and (clock in before) != bool(before):
+            if record["orderly"] and clock != (before[0] if before else IDLE_MHZ):
                 found.append(Breach(7, f"{record['node']}: GPU {gpu} idles at {clock} MHz after its agent ended; it was "
                                        f"found at {before}", record))
     return found

@@ -27,7 +27,7 @@ class Nemesis:
                 self.fill_database, self.fill_agent, self.kill_agent, self.stop_agent, self.restart_agent,
                 self.kill_trainer, self.stop_trainer, self.late_token, self.delete_job, self.restart_training,
                 self.change_pipelines, self.stop_rank, self.declare_straggler, self.declare_straggler, self.slow_gpu,
-                self.intrude]
+                self.slow_real_gpus, self.intrude]
 
     async def run(self, seconds, pause_s):
         end = asyncio.get_running_loop().time() + seconds
@@ -274,6 +274,16 @@ class Nemesis:
         training = self.random.choice(self.world.trainings)
         self.tell("GPU slowed", True, job=training.job)
         await self.world.user.straggle(training, self.some(5, 15), False)
+
+    async def slow_real_gpus(self):
+        """Those of a pipeline of a trainer, which the server has to find out by itself."""
+        trainer = self.random.choice(self.world.trainers)
+        self.tell("real GPUs slowed", True, trainer=trainer.name)
+        pipeline, factor = self.random.randrange(2), self.some(1.1, 1.5)
+        trainer.control.write_text(f"slow {pipeline} {factor:.2f}\n")
+        await asyncio.sleep(self.some(5, 15))
+        trainer.control.write_text(f"slow {pipeline} 1\n")
+        self.tell("real GPUs slowed", False, trainer=trainer.name)
 
     async def intrude(self):
         self.tell("attempts without rights", True)

@@ -15,6 +15,7 @@ PORT = 7787
 KEY = "0123456789abcdef0123456789abcdef"
 TRAINER_USER, INTRUDER_USER = 12001, 12002
 FOUND_MHZ = 1200  # to which an administrator has locked GPU 0 of each node
+IDLE_MHZ = 210  # at which GPUs idle that are not locked
 SIMULATION = """state_file = "{folder}/gpus"
 shared_by = "everyone"
 set = "root"
