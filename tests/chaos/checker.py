@@ -4,7 +4,7 @@ its question was sent, on one machine's clock. Delays count in 2, 5, 6 and 7 onl
 machine its time."""
 
 import bisect
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 from chaos.programs import IDLE_MHZ, PATIENCE_S
 
@@ -304,19 +304,26 @@ def known_by(ask, commands, at):
 
 # 6. A rank that is not governed runs at the clocks found before.
 
-def found_clocks(kinds):
-    found = []
-    away = {}
-    for record in sorted(kinds("cut") + kinds("gpu"), key=lambda one: one["at"]):
+def readings_while_away(kinds):
+    """Of GPUs whose rank is surely not governed any more: its server was out of reach for longer than the patience, and what
+    lets clocks go (the rank, the agent) has not stood still of late."""
+    away, moves = {}, {}
+    for record in sorted(kinds("cut") + kinds("held") + kinds("gpu"), key=lambda one: one["at"]):
         node = record["node"]
         if record["kind"] == "cut":
             away[node] = record["at"] if record["on"] else None
-        elif away.get(node) is not None and record["begin"] > away[node] + PATIENCE_S + SLACK_S and record["locks"]:
-            for gpu, (lock, before) in enumerate(zip(record["locks"], record["found"], strict=True)):
-                if lock != before:
-                    found.append(Breach(6, f"{node}: GPU {gpu} is locked at {lock}, though its rank is not governed for "
-                                           f"{record['begin'] - away[node]:.1f} s; it was found at {before}", record))
-    return found
+        elif record["kind"] == "held":
+            moves[node] = float("inf") if record["on"] else record["at"]
+        elif record["locks"] and away.get(node) is not None and (
+                record["begin"] > max(away[node] + PATIENCE_S, moves.get(node, 0)) + SLACK_S):
+            yield record, record["begin"] - away[node]
+
+
+def found_clocks(kinds):
+    return [Breach(6, f"{record['node']}: GPU {gpu} is locked at {lock}, though its rank is not governed for {seconds:.1f} s; "
+                      f"it was found at {before}", record)
+            for record, seconds in readings_while_away(kinds)
+            for gpu, (lock, before) in enumerate(zip(record["locks"], record["found"], strict=True)) if lock != before]
 
 
 # 7. No GPU is left changed without a lease.
@@ -343,10 +350,10 @@ def leased(kinds):
 
 # 8. Over 100 iterations no job is slower than its objective against all-max of its machines, whatever the stragglers.
 
-def objective(kinds):
-    """Left out are iterations by different orders (2 counts and bounds them) and those within the patience after a machine
-    became well again, since its ranks may hear of that so late."""
-    found = []
+def windows(kinds):
+    """Of each job, those of WINDOW iterations: the iterations, what they took, and what they may. Left out are iterations by
+    different orders (2 counts and bounds them) and those within the patience after a machine became well again, since its
+    ranks may hear of that so late."""
     for job in kinds.jobs():
         well = [one["at"] for one in kinds("well", job=job)]
         wishes = [one for one in kinds("ask", job=job, what="wish") if may_have_happened(one)]
@@ -355,12 +362,13 @@ def objective(kinds):
         for begin in range(0, len(counted) - WINDOW + 1, WINDOW // 10):
             window = counted[begin:begin + WINDOW]
             allowed = 1 + loosest(wishes, window[0]["at"] - PATIENCE_S - SLACK_S, window[-1]["at"])
-            took, may = sum(one["time_s"] for one in window), allowed * sum(one["all_max_s"] for one in window)
-            if took > may * (1 + OBJECTIVE_WITHIN):
-                found.append(Breach(8, f"{job}: {WINDOW} iterations from {window[0]['number']} took {took:.2f} s, "
-                                       f"{100 * (took / may - 1):.1f} % more than they may", window[0], window[-1]))
-                break
-    return found
+            yield job, window, sum(one["time_s"] for one in window), allowed * sum(one["all_max_s"] for one in window)
+
+
+def objective(kinds):
+    return [Breach(8, f"{job}: {WINDOW} iterations from {window[0]['number']} took {took:.2f} s, "
+                      f"{100 * (took / may - 1):.1f} % more than they may", window[0], window[-1])
+            for job, window, took, may in windows(kinds) if took > may * (1 + OBJECTIVE_WITHIN)]
 
 
 def loosest(wishes, begin, end):
@@ -390,26 +398,24 @@ def rights(kinds):
 
 # 11. No joule is claimed outside its bar.
 
-def claimed(kinds):
-    """What is claimed at least is no more than all iterations together can have saved: those that the server did not count
-    make the bound wide, and never wrong."""
-    found = []
+def claims(kinds):
+    """Of each job that was looked at: what it says was saved at least, in this life and with its bar, and the most that all
+    iterations so far can have saved. Those that the server did not count make the bound wide, and never wrong."""
     for job in kinds.jobs():
         iterations = kinds("iteration", job=job)
-        saved = 0.0
-        place = 0
+        saved, place = 0.0, 0
         for read in sorted(kinds("ask", job=job, what="read"), key=lambda one: one["at"]):
             while place < len(iterations) and iterations[place]["at"] < read["at"]:
                 saved += max(0.0, iterations[place]["all_max_j"] - iterations[place]["energy_j"])
                 place += 1
             document = read["document"]
-            if not succeeded(read) or not document.get("saved_j"):
-                continue
-            least = document["saved_j"] - document["saved_error_j"]
-            if least > saved + 1e-6:
-                found.append(Breach(11, f"{job}: at least {least:.1f} J are said to be saved, of {saved:.1f} J that can be",
-                                    read))
-    return found
+            if succeeded(read) and document.get("saved_j"):
+                yield job, read, document["saved_j"] - document["saved_error_j"], saved
+
+
+def claimed(kinds):
+    return [Breach(11, f"{job}: at least {least:.1f} J are said to be saved, of {saved:.1f} J that can be", read)
+            for job, read, least, saved in claims(kinds) if least > saved + 1e-6]
 
 
 # Beside them: nothing ends by itself, and everything goes on where faults have ended.
@@ -418,56 +424,3 @@ def alive(kinds):
     found = [Breach("-", f"{record['program']} ended by itself with status {record.get('status')}", record)
              for record in kinds("program", by_itself=True) if record.get("status", 0) < 0]
     return found + [Breach("-", record["why"], record) for record in kinds("stuck")]
-
-
-def percentile(values, share):
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
-
-
-def longest_without_word(kinds):
-    """Of any job that trained: seconds in which none of its ranks was told anything."""
-    longest = 0.0
-    for job in {one["job"] for one in kinds("command")}:
-        times = sorted(one["at"] for one in kinds("command", job=job) if one["taken"] == "taken")
-        longest = max([longest, *(later - sooner for sooner, later in zip(times, times[1:]))])
-    return longest
-
-
-def figures(records, found):
-    kinds = Kinds(records)
-    iterations, faults = kinds("iteration"), kinds("fault", on=True)
-    counted = Counter(one["fault"] for one in faults if one["fault"] != "begin")
-    late = [when - ask["asked"] for ask, _, _, ranks in changes(kinds) for commands in ranks.values()
-            if (when := learnt(ask, commands)) is not None and when > ask["asked"]]  # the others knew that version before
-    free = sum(order is None for one in iterations for order in one["orders"].values())
-    versions = {(one["job"], one["incarnation"], one["epoch"], order[0]) for one in kinds("command") for order in one["orders"]}
-    epochs = {(one["job"], one["incarnation"], one["epoch"]) for one in kinds("command")}
-    locked = sum(1 for one in kinds("gpu") for lock, before in zip(one["locks"] or [], one["found"] if one["locks"] else [])
-                 if lock != before)
-    parts = [
-        "no invariant broke" if not found else
-        "BROKEN: " + ", ".join(sorted({str(one.invariant) for one in found})),
-        f"{len({one['job'] for one in iterations})} jobs of {sum(last_size(kinds))} light ranks and "
-        f"{len({one['node'] for one in kinds('gpu')})} of 4 real ones",
-        f"{len(iterations)} iterations",
-        f"{sum(map(is_mixed, iterations))} mixed",
-        f"{free} of ranks at free clocks",
-        f"{len(versions)} versions by {len(epochs)} owners",
-        f"{len(late)} deliveries of declared changes, p50 {percentile(late, 0.5):.2f} s, p99 {percentile(late, 0.99):.2f} s",
-        f"longest without a word {longest_without_word(kinds):.1f} s",
-        f"recovered in {sum(one['seconds'] for one in kinds('recovered')):.1f} s",
-        f"{len(kinds('ask'))} questions of users, {len(kinds('intruder'))} without rights",
-        f"GPU readings {sum(len(one['locks'] or []) for one in kinds('gpu'))}, locked {locked}",
-        f"servers at most {max((one['peak_mib'] for one in kinds('memory')), default=0):.0f} MiB",
-        f"{sum(counted.values())} faults ({', '.join(f'{name} {count}' for name, count in sorted(counted.items()))})",
-    ]
-    return "; ".join(parts)
-
-
-def last_size(kinds):
-    """Ranks of each job, at first."""
-    first = {}
-    for one in kinds("training", state="start"):
-        first.setdefault(one["job"], one["ranks"])
-    return first.values()

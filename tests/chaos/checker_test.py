@@ -8,6 +8,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from chaos import checker  # noqa: E402
+from chaos.figures import figures  # noqa: E402
 from chaos.model import Model  # noqa: E402
 
 RANKS = ("0.0", "0.1")
@@ -79,7 +80,7 @@ class Checker(unittest.TestCase):
 
     def test_a_good_history_breaks_none(self):
         self.assertEqual(self.broken(), [])
-        self.assertIn("no invariant broke", checker.figures(self.history, []))
+        self.assertIn("no invariant broke", figures(self.history, []))
 
     # 1
 
@@ -108,7 +109,7 @@ class Checker(unittest.TestCase):
     def test_ranks_that_are_late(self):
         self.record("iteration", number=4)["orders"]["0.1"] = ["life", 1, 1]
         self.assertEqual(self.broken(), [])
-        self.assertIn("1 mixed", checker.figures(self.history, []))
+        self.assertIn("1 of them mixed", figures(self.history, []))
 
     # 3
 
@@ -172,6 +173,10 @@ class Checker(unittest.TestCase):
 
     def test_a_rank_without_a_server_that_keeps_its_clocks(self):
         self.assertEqual(self.broken(gpu(10.5 + LATE, [900, 900], lease=True)), ["6"])
+
+    def test_a_rank_without_a_server_that_stands_still(self):
+        self.assertEqual(self.broken({"kind": "held", "at": 11.0, "node": "n0", "on": True},
+                                     gpu(10.5 + LATE, [900, 900], lease=True)), [])
 
     # 7
 

@@ -10,11 +10,13 @@ with `kind` and `at` (seconds of the monotonic clock, which all processes of a m
 | ask | a user asked something of a job: `asked`, `at` of the answer, its status and document; null: none came |
 | intruder | a client without rights asked something |
 | fault | the nemesis did something |
-| cut | a machine or a rank cannot reach any server any more, or (`on` false) can again |
+| cut, held | the real ranks of a node cannot reach their server, or cannot let clocks go since something stands still; or (`on` false) can again |
+| well | a machine of the job that was slower is so no more |
 | gpu | what the agent of a node said of its GPUs and leases; null: it did not answer |
 | last_gpu | what clocks GPUs had after the last agent ended in order |
 | program | a server or an agent: `up`, `down`, `stopped`; `by_itself`: the nemesis did not do that |
 | memory | what a program held |
+| recovered, real ranks recovered | after so many seconds without faults; stuck: that they were not |
 """
 
 import json

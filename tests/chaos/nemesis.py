@@ -7,10 +7,11 @@ import pathlib
 import random
 import signal
 
+from chaos.checker import SLACK_S
 from chaos.programs import LEASE_S, PATIENCE_S
 
 # A node that is cut off for so long must show clocks as they were found, and for some time.
-LONG_CUT_S = PATIENCE_S + 9
+LONG_CUT_S = PATIENCE_S + SLACK_S + 5
 
 
 class Nemesis:
@@ -23,7 +24,7 @@ class Nemesis:
         """Those that are rarer in practice once, those that found most twice."""
         return [self.kill_server, self.kill_server, self.stop_server, self.stop_server, self.restart_server,
                 self.cut_server_from_database, self.cut_server_from_database, self.cut_servers, self.isolate_server,
-                self.cut_ranks, self.cut_ranks, self.cut_node, self.restart_database, self.crash_database,
+                self.cut_ranks, self.cut_ranks, self.restart_database, self.crash_database,
                 self.fill_database, self.fill_agent, self.kill_agent, self.stop_agent, self.restart_agent,
                 self.kill_trainer, self.stop_trainer, self.late_token, self.delete_job, self.restart_training,
                 self.change_pipelines, self.stop_rank, self.declare_straggler, self.declare_straggler, self.slow_gpu,
@@ -35,6 +36,7 @@ class Nemesis:
             if not self.deck:
                 self.deck = self.faults()
                 self.random.shuffle(self.deck)
+                self.deck.append(self.cut_node)  # first, as it is the longest
             fault = self.deck.pop()
             task = asyncio.create_task(self.one(fault))
             self.running.add(task)

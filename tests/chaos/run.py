@@ -10,6 +10,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from chaos import checker  # noqa: E402
+from chaos.figures import figures  # noqa: E402
 from chaos.world import World  # noqa: E402
 
 
@@ -39,7 +40,7 @@ def main():
         trouble = repr(error)
     found = checker.check(world.history.records)
     troubles = [*([trouble] if trouble else []), *world.troubles]
-    print(f"seed {arguments.seed}: {checker.figures(world.history.records, found)}", flush=True)
+    print(f"seed {arguments.seed}: {figures(world.history.records, found)}", flush=True)
     for breach in found:
         print(f"  {breach}")
     for one in troubles:

@@ -19,7 +19,7 @@ class User:
     def __init__(self, world):
         self.world = world
         self.random = random.Random(f"{world.seed} user")
-        self.lookers, self.kept = 0, {}
+        self.looks, self.lookers, self.kept = True, 0, {}
         self.value = 0  # no two objectives are the same
 
     async def ask(self, job, what, method, path, body=None, token=None, value=None, kind="ask", server=None):
@@ -84,7 +84,7 @@ class User:
         """For as long as the run lasts: at jobs that train, and at some that only are registered and deleted."""
         self.lookers += 1
         prefix, kept, number = f"kept{self.lookers}.", {}, 0  # jobs of this user alone, so that it asks for one thing at once
-        while True:
+        while self.looks:
             await asyncio.sleep(0.15)
             training = self.random.choice(self.world.trainings)
             choice = self.random.random()

@@ -46,7 +46,7 @@ class World:
             training.whole = training.data
         self.user, self.nemesis = User(self), Nemesis(self)
         self.kept_up = set()
-        self.unreachable = {}
+        self.nodes = {}
 
     def jobs(self):
         return [training.job for training in self.trainings] + [trainer.name for trainer in self.trainers]
@@ -104,17 +104,16 @@ class World:
             await asyncio.sleep(0.1)
 
     def watch_nodes(self):
-        """Whether the server of a node's trainer can surely not be reached from it."""
+        """Whether the server of a node's trainer can surely not be reached from it, and whether what would let clocks go
+        then stands still."""
         for trainer in self.trainers:
-            server = trainer.server
-            away = (not self.network.reaches(trainer.machine, server.name) or not server.runs() or server.stopped
-                    or not trainer.runs())
-            # What stands still cannot let its clocks go, and what was just started has its whole patience.
-            if trainer.rank_stopped or not trainer.runs() or not server.runs() or trainer.agent.stopped:
-                away = False
-            if away != self.unreachable.get(trainer.name, False):
-                self.unreachable[trainer.name] = away
-                self.history.add("cut", node=trainer.machine, on=away)
+            server, agent = trainer.server, trainer.agent
+            now = {"cut": not self.network.reaches(trainer.machine, server.name) or not server.runs() or server.stopped,
+                   "held": trainer.rank_stopped > 0 or agent.stopped or not agent.runs()}
+            for kind, on in now.items():
+                if on != self.nodes.get((kind, trainer.machine), False):
+                    self.nodes[kind, trainer.machine] = on
+                    self.history.add(kind, node=trainer.machine, on=on)
 
     # What is looked at.
 
@@ -202,14 +201,13 @@ class World:
         try:
             await self.begin()
             users = [asyncio.create_task(self.user.look()) for _ in range(USERS)]
-            tasks += users
             began = time.monotonic()
             self.history.add("fault", fault="begin", on=True)
             await self.nemesis.run(seconds, PAUSE_S)
             await self.nemesis.settle()
             self.history.add("fault", fault="end", on=False)
-            for task in users:
-                task.cancel()
+            self.user.looks = False
+            await asyncio.gather(*users)  # what was asked is to stand in the history with its answer
             await self.recovers()
             await self.user.look_at_all()
             self.history.add("end", seconds=time.monotonic() - began)
@@ -222,7 +220,7 @@ class World:
             await asyncio.to_thread(self.end)
 
     async def recovers(self):
-        """Without faults, every rank is governed again."""
+        """Without faults, every light rank is governed again, and every real one reports."""
         marks = {training: training.iteration for training in self.trainings}
 
         def well():
@@ -240,6 +238,19 @@ class World:
                     for training in self.trainings}
             self.history.add("stuck", why=f"{error}: {free}")
         self.history.add("recovered", seconds=time.monotonic() - begin)
+        before = {}
+        for trainer in self.trainers:
+            while True:
+                answer = await self.user.read(trainer.name)
+                if answer and answer[0] == 200 and answer[1]["ranks_registered"] == GPUS:
+                    reports = answer[1]["reports"]
+                    if reports >= before.setdefault(trainer.name, reports) + 2 * GPUS:
+                        break
+                if time.monotonic() > begin + 90:
+                    self.history.add("stuck", why=f"real ranks of {trainer.name} do not report: {answer}")
+                    break
+                await asyncio.sleep(0.2)
+        self.history.add("real ranks recovered", seconds=time.monotonic() - begin)
 
     def end(self):
         for trainer in self.trainers:
