@@ -161,7 +161,7 @@ def lost_jobs(job, asks):
         last = max(there, key=lambda one: one["at"])
         if not any(one["what"] == "delete" and may_have_happened(one) and one["asked"] < ask["at"]
                    and (not succeeded(one) or one["at"] > last["asked"]) for one in asks):
-            found.append(Breach(3, f"{job} was there, nobody deleted it, and it is gone", last, ask))
+            found.append(Breach(3, f"{job} was there, no user deleted it, and it is gone", last, ask))
     return found
 
 
@@ -200,7 +200,7 @@ def life_of(wish, reads):
 
 
 def lost_places(kinds):
-    """A rank that was registered is not known any more, in the same life of a job that nobody deleted."""
+    """A rank that was registered is not known any more, in the same life of a job that no user deleted."""
     found = []
     deletes = [one for one in kinds("ask", what="delete") if may_have_happened(one)]
     starts = defaultdict(list)
@@ -240,7 +240,7 @@ def deleted(kinds):
 
 
 def risen(job, delete, asks):
-    """It is there, and nobody can have registered it."""
+    """It is there, and no user can have registered it."""
     if any(one["what"] == "put" and may_have_happened(one) and (not succeeded(one) or one["at"] > delete["asked"])
            for one in asks) or not any(one["what"] == "put" for one in asks):
         return []
@@ -359,10 +359,11 @@ def windows(kinds):
         wishes = [one for one in kinds("ask", job=job, what="wish") if may_have_happened(one)]
         counted = [one for one in kinds("iteration", job=job) if not is_mixed(one)
                    and not any(at - one["time_s"] <= one["at"] < at + PATIENCE_S + SLACK_S for at in well)]
+        for one in counted:
+            one["may_s"] = one["all_max_s"] * (1 + loosest(wishes, one["at"] - PATIENCE_S - SLACK_S, one["at"]))
         for begin in range(0, len(counted) - WINDOW + 1, WINDOW // 10):
             window = counted[begin:begin + WINDOW]
-            allowed = 1 + loosest(wishes, window[0]["at"] - PATIENCE_S - SLACK_S, window[-1]["at"])
-            yield job, window, sum(one["time_s"] for one in window), allowed * sum(one["all_max_s"] for one in window)
+            yield job, window, sum(one["time_s"] for one in window), sum(one["may_s"] for one in window)
 
 
 def objective(kinds):

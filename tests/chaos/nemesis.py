@@ -156,7 +156,7 @@ class Nemesis:
             self.tell(name, False)
 
     async def fill_database(self):
-        """It may end by it, as PostgreSQL does where its log has no space: whoever keeps it starts it again."""
+        """PostgreSQL ends where its log has no space, and is then started again."""
         async with self.world.database_lock:
             self.tell("disk of the database full", True)
             await asyncio.to_thread(self.world.database.disk.fill)

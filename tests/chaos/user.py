@@ -12,7 +12,9 @@ from chaos.ranks import Connection
 KEPT = ("incarnation", "epoch", "wish", "stragglers", "phase", "version", "ranks_unheard", "ranks_registered", "saved_j",
         "saved_error_j", "orders_late", "factor", "specification", "deleted")
 
-WISHES = (0.0, 0.0, 0.02, 0.1, 0.3)
+# Of jobs whose iterations are long. Those of short ones make windows of 100 iterations within a minute, and are held to
+# what all-max takes: looser objectives on the way would leave nothing to find.
+WISHES = (0.0, 0.02, 0.1, 0.3)
 
 
 class User:
@@ -46,7 +48,7 @@ class User:
     async def set_wish(self, job):
         """The incarnation is looked at before and after, so that it is known of which life the objective is."""
         self.value += 1
-        slowdown = self.random.choice(WISHES) + self.value * 1e-6
+        slowdown = (self.random.choice(WISHES) if job in ("large", "medium") else 0) + self.value * 1e-6
         await self.read(job)
         answer = await self.ask(job, "wish", "PUT", f"/v1/jobs/{job}/wish", {"slowdown": slowdown}, value=slowdown)
         await self.read(job)
