@@ -1,6 +1,6 @@
-"""Holds a recorded history (history.py) to the invariants of docs/reliability.md, by their numbers there. What is called
-a breach of safety (1, 3, 4, 7, 8, 10, 11) follows from the order of questions and answers alone: an answer was made after
-its question was sent, on one machine's clock. Delays count in 2, 5, 6 and 7 only beyond SLACK_S, which leaves a loaded
+"""Holds a recorded history (history.py) to the invariants of docs/reliability.md, by their numbers there. Breaches of 1, 3,
+4, 10, 11, and of 7 at the end, follow from the order of questions and answers alone: an answer was made after its
+question was sent, on one machine's clock. Delays count in 2, 5, 6, 7 and 8 only beyond SLACK_S, which leaves a loaded
 machine its time."""
 
 import bisect
@@ -50,8 +50,8 @@ class Kinds:
 def check(records):
     kinds = Kinds(records)
     found = []
-    for invariant in (one_commander, one_version, kept_promises, deleted, delivered, found_clocks, leased, objective, bounded,
-                      rights, claimed, alive):
+    for invariant in (one_commander, one_version, kept_promises, deleted, delivered, found_clocks, leased, objective,
+                      bounded, rights, claimed, alive):
         found += invariant(kinds)
     return found
 
@@ -81,19 +81,20 @@ def one_commander(kinds):
             epoch, version = command["epoch"], newest_version(command)
             before = newest_before(heard, command["asked"])
             if before and epoch < before["epoch"]:
-                found.append(Breach(1, f"{job}: epoch {epoch} was told to one that asked after epoch {before['epoch']} had "
-                                       "been told", before, command))
+                found.append(Breach(1, f"{job}: epoch {epoch} was told to one that asked after epoch "
+                                       f"{before['epoch']} had been told", before, command))
             elif before and epoch == before["epoch"] and version < newest_version(before) and version:
                 found.append(Breach(1, f"{job}: version {version} was told to one that asked after version "
                                        f"{newest_version(before)} of the same epoch had been told", before, command))
             if not heard or (epoch, version) > (heard[-1]["epoch"], newest_version(heard[-1])):
                 heard.append(command)
             for one, begin, purpose, clocks in command["orders"]:
-                same = content.setdefault((epoch, one, command["life"], command["rank"]), (begin, purpose, clocks, command))
+                of_rank = epoch, one, command["life"], command["rank"]
+                same = content.setdefault(of_rank, (begin, purpose, clocks, command))
                 first = said.setdefault((epoch, one), (begin, command))
                 if same[:3] != (begin, purpose, clocks) or first[0] != begin:
-                    found.append(Breach(1, f"{job}: version {one} of epoch {epoch} is two different ones", same[3], first[1],
-                                        command))
+                    found.append(Breach(1, f"{job}: version {one} of epoch {epoch} is two different ones", same[3],
+                                        first[1], command))
     return found
 
 
@@ -121,7 +122,8 @@ def one_version(kinds):
     for iteration in kinds("iteration"):
         if not is_mixed(iteration):
             continue
-        told = [first.get((iteration["job"], *order), iteration["at"]) for order in iteration["orders"].values() if order]
+        told = [first.get((iteration["job"], *order), iteration["at"])
+                for order in iteration["orders"].values() if order]
         if iteration["at"] - max(told) > PATIENCE_S + SLACK_S:
             found.append(Breach(2, f"{iteration['job']}: ranks ran iteration {iteration['number']} by different orders, "
                                    f"{iteration['at'] - max(told):.1f} s after the newest was told", iteration))
@@ -320,8 +322,8 @@ def readings_while_away(kinds):
 
 
 def found_clocks(kinds):
-    return [Breach(6, f"{record['node']}: GPU {gpu} is locked at {lock}, though its rank is not governed for {seconds:.1f} s; "
-                      f"it was found at {before}", record)
+    return [Breach(6, f"{record['node']}: GPU {gpu} is locked at {lock}, though its rank is not governed for "
+                      f"{seconds:.1f} s; it was found at {before}", record)
             for record, seconds in readings_while_away(kinds)
             for gpu, (lock, before) in enumerate(zip(record["locks"], record["found"], strict=True)) if lock != before]
 
@@ -343,8 +345,8 @@ def leased(kinds):
     for record in kinds("last_gpu"):
         for gpu, (clock, before) in enumerate(zip(record["clocks"], record["found"], strict=True)):
             if record["orderly"] and clock != (before[0] if before else IDLE_MHZ):
-                found.append(Breach(7, f"{record['node']}: GPU {gpu} idles at {clock} MHz after its agent ended; it was "
-                                       f"found at {before}", record))
+                found.append(Breach(7, f"{record['node']}: GPU {gpu} idles at {clock} MHz after its agent ended; it "
+                                       f"was found at {before}", record))
     return found
 
 

@@ -16,8 +16,8 @@ LATE = checker.PATIENCE_S + checker.SLACK_S + 1
 
 
 def command(at, rank, epoch, version, asked=None, incarnation="life", begin=0, clocks=(1740,)):
-    return {"kind": "command", "at": at, "asked": at - 0.01 if asked is None else asked, "job": "j", "rank": rank, "via": 0,
-            "incarnation": incarnation, "epoch": epoch, "version": version, "taken": "taken", "life": 1,
+    return {"kind": "command", "at": at, "asked": at - 0.01 if asked is None else asked, "job": "j", "rank": rank,
+            "via": 0, "incarnation": incarnation, "epoch": epoch, "version": version, "taken": "taken", "life": 1,
             "orders": [[version, begin, "plan", list(clocks)]]}
 
 
@@ -28,9 +28,10 @@ def iteration(at, number, orders, time_s=1.0):
 
 def ask(at, what, status=200, value=None, job="j", **document):
     if what == "read" and status == 200:
-        document = {"incarnation": "life", "epoch": 1, "wish": {"slowdown": 0}, "saved_j": 0, "saved_error_j": 0} | document
-    return {"kind": "ask", "at": at, "asked": at - 0.01, "job": job, "what": what, "status": status, "value": value, "via": 0,
-            "message": None, "document": document}
+        document = {"incarnation": "life", "epoch": 1, "wish": {"slowdown": 0}, "saved_j": 0, "saved_error_j": 0,
+                    **document}
+    return {"kind": "ask", "at": at, "asked": at - 0.01, "job": job, "what": what, "status": status, "value": value,
+            "via": 0, "message": None, "document": document}
 
 
 def gpu(at, lock, lease=False, begin=None):

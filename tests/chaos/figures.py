@@ -23,17 +23,19 @@ def figures(records, found):
     kinds = checker.Kinds(records)
     iterations, faults = kinds("iteration"), kinds("fault", on=True)
     counted = Counter(one["fault"] for one in faults if one["fault"] != "begin")
-    late = [when - ask["asked"] for ask, _, _, ranks in checker.changes(kinds) for commands in ranks.values()
-            if (when := checker.learnt(ask, commands)) is not None and when > ask["asked"]]  # the others knew that version before
+    learnt = [(ask, checker.learnt(ask, commands)) for ask, _, _, ranks in checker.changes(kinds)
+              for commands in ranks.values()]
+    late = [when - ask["asked"] for ask, when in learnt if when and when > ask["asked"]]  # else it was known before
     free = sum(order is None for one in iterations for order in one["orders"].values())
-    versions = {(one["job"], one["incarnation"], one["epoch"], order[0]) for one in kinds("command") for order in one["orders"]}
+    versions = {(one["job"], one["incarnation"], one["epoch"], order[0])
+                for one in kinds("command") for order in one["orders"]}
     epochs = {(one["job"], one["incarnation"], one["epoch"]) for one in kinds("command")}
-    locked = sum(1 for one in kinds("gpu") for lock, before in zip(one["locks"] or [], one["found"] if one["locks"] else [])
-                 if lock != before)
+    readings = [one for one in kinds("gpu") if one["locks"]]
+    locked = sum(lock != before for one in readings for lock, before in zip(one["locks"], one["found"], strict=True))
     judged = [took / may for _, _, took, may in checker.windows(kinds)]
     highest = max((least / saved for _, _, least, saved in checker.claims(kinds) if saved), default=0)
-    tardy = {(one["job"], one["document"]["incarnation"]): one["document"].get("orders_late", 0) for one in kinds("ask", what="read")
-             if checker.succeeded(one)}
+    reads = [one for one in kinds("ask", what="read") if checker.succeeded(one)]
+    tardy = {(one["job"], one["document"]["incarnation"]): one["document"].get("orders_late", 0) for one in reads}
     parts = [
         "no invariant broke" if not found else
         "BROKEN: " + ", ".join(sorted({str(one.invariant) for one in found})),
@@ -42,14 +44,16 @@ def figures(records, found):
         f"{len(iterations)} iterations of light ranks, {sum(map(checker.is_mixed, iterations))} of them mixed",
         f"{free} times a rank at free clocks",
         f"{len(versions)} versions by {len(epochs)} owners, {sum(tardy.values())} late to some rank",
-        f"{len(late)} deliveries of declared changes, p50 {percentile(late, 0.5):.2f} s, p99 {percentile(late, 0.99):.2f} s",
+        f"{len(late)} deliveries of declared changes, p50 {percentile(late, 0.5):.2f} s, "
+        f"p99 {percentile(late, 0.99):.2f} s",
         f"longest without an owner's word {longest_without_word(kinds):.1f} s",
         f"all governed {sum(one['seconds'] for one in kinds('recovered')):.1f} s after the last fault, real ones reporting "
         f"{sum(one['seconds'] for one in kinds('real ranks recovered')):.1f} s",
-        f"{len(judged)} windows of {checker.WINDOW} iterations, the slowest at {100 * max(judged, default=0):.1f} % of what it may take",
+        f"{len(judged)} windows of {checker.WINDOW} iterations, the slowest at {100 * max(judged, default=0):.1f} % of what "
+        "it may take",
         f"at most {100 * highest:.0f} % of the joules saved were claimed",
         f"{len(kinds('ask'))} questions of users, {len(kinds('intruder'))} without rights",
-        f"{sum(len(one['locks'] or []) for one in kinds('gpu'))} GPU readings, {locked} of them changed, "
+        f"{sum(len(one['locks']) for one in readings)} GPU readings, {locked} of them changed, "
         f"{sum(len(one['locks']) for one, _ in checker.readings_while_away(kinds))} of ranks surely not governed",
         f"programs at most {max((one['peak_mib'] for one in kinds('memory')), default=0):.0f} MiB",
         f"{sum(counted.values())} faults ({', '.join(f'{name} {count}' for name, count in sorted(counted.items()))})",

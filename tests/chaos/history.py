@@ -10,7 +10,8 @@ with `kind` and `at` (seconds of the monotonic clock, which all processes of a m
 | ask | a user asked something of a job: `asked`, `at` of the answer, its status and document; null: none came |
 | intruder | a client without rights asked something |
 | fault | the nemesis did something |
-| cut, held | the real ranks of a node cannot reach their server, or cannot let clocks go since something stands still; or (`on` false) can again |
+| cut | the real ranks of a node cannot reach their server, or (`on` false) can again |
+| held | they cannot let clocks go, since a rank or the agent stands still, or (`on` false) can again |
 | well | a machine of the job that was slower is so no more |
 | gpu | what the agent of a node said of its GPUs and leases; null: it did not answer |
 | last_gpu | what clocks GPUs had after the last agent ended in order |

@@ -128,7 +128,8 @@ class Nemesis:
     async def isolate_server(self):
         server = await self.a_server()
         others = [name for name in self.world.network.number if name != server.name]
-        await self.cut("server cut off from all", [(server.name, other) for other in others], self.some(0.5, 3) * LEASE_S)
+        pairs = [(server.name, other) for other in others]
+        await self.cut("server cut off from all", pairs, self.some(0.5, 3) * LEASE_S)
 
     async def cut_ranks(self):
         machine = self.random.choice(self.world.machines)

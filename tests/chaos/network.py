@@ -39,7 +39,8 @@ class Network:
         ip("link", "set", "bridge", "up")
         for name in names:
             ip("netns", "add", name)
-            ip("link", "add", "to-" + name, "type", "veth", "peer", "name", "eth0", "netns", name, "address", self.mac(name))
+            ip("link", "add", "to-" + name, "type", "veth", "peer", "name", "eth0", "netns", name,
+               "address", self.mac(name))
             ip("link", "set", "to-" + name, "master", "bridge", "up")
             ip("-n", name, "addr", "add", self.address(name) + "/24", "dev", "eth0")
             for device in ("lo", "eth0"):

@@ -5,7 +5,6 @@ import os
 import pathlib
 import signal
 import subprocess
-import time
 
 import postgres_process
 
@@ -45,6 +44,10 @@ def tmpfs(path, size):
     path.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "none", path], check=True)
     return path
+
+
+def as_another(user):
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--"]
 
 
 class FullDisk:
@@ -160,8 +163,8 @@ class Database(postgres_process.Postgres):
         return f"postgresql://harpe@{self.network.address('db')}:5432/postgres"
 
     def launch(self, command):
-        user = ["setpriv", f"--reuid={self.as_user['user']}", f"--regid={self.as_user['group']}", "--clear-groups", "--"]
-        return subprocess.Popen(self.network.command("db", user + command), cwd=self.directory, stdout=self.log,
+        as_user = as_another(self.as_user["user"])
+        return subprocess.Popen(self.network.command("db", as_user + command), cwd=self.directory, stdout=self.log,
                                 stderr=self.log)
 
     def runs(self):
@@ -200,8 +203,8 @@ class Agent(Program):
         self.disk = FullDisk(disk)
         self.socket, self.clock_socket = place / "agent.sock", place / "clock.sock"
         self.state, self.audit = disk / "state.json", disk / "audit.jsonl"
-        subprocess.run([harpe, "clock", "set", str(FOUND_MHZ), "--direct", "--gpus", "0", "--simulate", self.simulation],
-                       check=True, capture_output=True)
+        subprocess.run([harpe, "clock", "set", str(FOUND_MHZ), "--direct", "--gpus", "0",
+                        "--simulate", self.simulation], check=True, capture_output=True)
 
     def found(self, gpu):
         """The lock that was there before."""
@@ -232,7 +235,6 @@ class Trainer(Program):
         os.chown(own, TRAINER_USER, TRAINER_USER)
         self.log = own / "iterations.csv"
         self.run, self.rank_stopped = 0, 0
-        self.last_start = 0
 
     @property
     def environment(self):
@@ -240,13 +242,11 @@ class Trainer(Program):
                 "TRAINER_PATIENCE_S": str(PATIENCE_S), "TRAINER_BLOCKING_W": "80"}
 
     def command(self):
-        return ["setpriv", f"--reuid={TRAINER_USER}", f"--regid={TRAINER_USER}", "--clear-groups", "--", self.trainer,
-                "--simulation", self.agent.simulation, "--data", "2", "--stages", "2", "--micro-batches", "3",
-                "--forward-s", "0.05", "--iterations", "1000000", "--server", f"http://{self.server.address}:{PORT}",
-                "--agent", self.agent.clock_socket, "--job", self.name, "--control", self.control, "--log", self.log]
+        return [*as_another(TRAINER_USER), self.trainer, "--simulation", self.agent.simulation,
+                "--data", "2", "--stages", "2", "--micro-batches", "3", "--forward-s", "0.05", "--iterations", "1000000",
+                "--server", f"http://{self.server.address}:{PORT}", "--agent", self.agent.clock_socket, "--job", self.name, "--control", self.control, "--log", self.log]
 
     def start(self):
         self.run += 1
         self.control.write_text("")
-        self.last_start = time.monotonic()
         super().start()

@@ -14,6 +14,7 @@ from rank_rules import RankRules
 ANSWER_S = 3.0
 RETRY_S, LONGEST_RETRY_S = 0.5, 3.0
 MOST_REPORTS = 256
+FAILURES = (OSError, EOFError, asyncio.LimitOverrunError, TimeoutError, ValueError)  # of a connection
 NOISE = 0.001  # of times and energies, relative
 
 
@@ -62,7 +63,7 @@ class Connection:
             if closes:
                 self.close()
             return status, json.loads(text) if text.startswith((b"{", b"[")) else {}
-        except (OSError, EOFError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, ValueError):
+        except FAILURES:
             self.close()
             return None
 
@@ -183,10 +184,10 @@ class Rank:
                     self.reports.clear()  # measured by orders of another life
             return True
         if status in (404, 409):
-            self.training.world.history.add("refused", job=self.training.job, rank=self.name, asked=asked, status=status,
-                                            report=report is not None, life=self.training.life,
-                                            incarnation=self.rules.incarnation,
-                                            why=document.get("error", {}).get("message", ""))
+            self.training.world.history.add(
+                "refused", job=self.training.job, rank=self.name, asked=asked, status=status, report=report is not None,
+                life=self.training.life, incarnation=self.rules.incarnation,
+                why=document.get("error", {}).get("message", ""))
         self.rules.refused(status)
         self.job_known = self.job_known and status != 404
         if status in (401, 403):
@@ -211,7 +212,7 @@ class Rank:
             connection = self.connection()
             try:
                 failures = 0 if await self.hear(connection) else failures + 1
-            except (OSError, EOFError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, ValueError):
+            except FAILURES:
                 failures += 1
             finally:
                 connection.close()
@@ -308,7 +309,8 @@ class Training:
         factors = {rank: self.factor.get((rank.rules.data, rank.rules.stage), 1.0) for rank in self.ranks}
         pipelines = [self.ranks[data * stages:(data + 1) * stages] for data in range(self.data)]
         took = max(self.model.pipeline_time([(clocks[rank], factors[rank]) for rank in ranks]) for ranks in pipelines)
-        at_all_max = max(self.model.pipeline_time([([CLOCKS[0]], factors[rank]) for rank in ranks]) for ranks in pipelines)
+        at_all_max = max(self.model.pipeline_time([([CLOCKS[0]], factors[rank]) for rank in ranks])
+                         for ranks in pipelines)
         energy = all_max_energy = 0.0
         reports = {}
         for rank in self.ranks:

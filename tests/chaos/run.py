@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from itertools import groupby
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from chaos import checker  # noqa: E402
@@ -41,13 +42,13 @@ def main():
     found = checker.check(world.history.records)
     troubles = [*([trouble] if trouble else []), *world.troubles]
     print(f"seed {arguments.seed}: {figures(world.history.records, found)}", flush=True)
-    for breach in found:
-        print(f"  {breach}")
+    for _, breaches in groupby(found, key=lambda one: one.invariant):
+        first, *others = breaches
+        print(f"  {first}" + (f"\n      and {len(others)} more" if others else ""))
     for one in troubles:
         print(f"  the run itself: {one}")
     if found or troubles or arguments.keep:
-        kept = pathlib.Path(arguments.keep_in if hasattr(arguments, "keep_in") else folder)
-        print(f"  logs and history: {kept}; again: scripts/chaos.sh {arguments.seconds:g} {arguments.seed}")
+        print(f"  logs and history: {folder}; again: scripts/chaos.sh {arguments.seconds:g} {arguments.seed}")
     else:
         subprocess.run(["umount", "--lazy", *(str(path) for path in mounts(folder))], check=False)
         shutil.rmtree(folder, ignore_errors=True)

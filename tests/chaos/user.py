@@ -6,7 +6,7 @@ import random
 import subprocess
 import time
 
-from chaos.programs import INTRUDER_USER
+from chaos.programs import INTRUDER_USER, as_another
 from chaos.ranks import Connection
 
 KEPT = ("incarnation", "epoch", "wish", "stragglers", "phase", "version", "ranks_unheard", "ranks_registered", "saved_j",
@@ -32,8 +32,8 @@ class User:
         connection.close()
         status, document = answer or (None, {})
         message = document.get("error", {}).get("message")
-        self.world.history.add(kind, job=job, what=what, value=value, asked=asked, via=via, status=status, message=message,
-                               document={name: document[name] for name in KEPT if name in document})
+        self.world.history.add(kind, job=job, what=what, value=value, asked=asked, via=via, status=status,
+                               message=message, document={name: document[name] for name in KEPT if name in document})
         return answer
 
     def read(self, job, server=None):
@@ -85,7 +85,8 @@ class User:
     async def look(self):
         """For as long as the run lasts: at jobs that train, and at some that only are registered and deleted."""
         self.lookers += 1
-        prefix, kept, number = f"kept{self.lookers}.", {}, 0  # jobs of this user alone, so that it asks for one thing at once
+        # Jobs of this user alone, so that one thing at once is asked of each.
+        prefix, kept, number = f"kept{self.lookers}.", {}, 0
         while self.looks:
             await asyncio.sleep(0.15)
             training = self.random.choice(self.world.trainings)
@@ -112,7 +113,8 @@ class User:
 
     async def look_at_all(self):
         """At the end: every job, by every server."""
-        jobs = [training.job for training in self.world.trainings] + self.random.sample(list(self.kept), min(30, len(self.kept)))
+        jobs = [training.job for training in self.world.trainings]
+        jobs += self.random.sample(list(self.kept), min(30, len(self.kept)))
         for job in jobs:
             for server in range(len(self.world.servers)):
                 await self.read(job, server)
@@ -137,11 +139,12 @@ class User:
         if not agent.runs() or agent.stopped:
             return
         tried = await asyncio.create_subprocess_exec(
-            "setpriv", f"--reuid={INTRUDER_USER}", f"--regid={INTRUDER_USER}", "--clear-groups", "--", agent.harpe, "clock",
-            "set", "300", "--gpus", "0", "--socket", agent.socket, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            *as_another(INTRUDER_USER), agent.harpe, "clock", "set", "300", "--gpus", "0", "--socket", agent.socket,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             status = await asyncio.wait_for(tried.wait(), 10)
         except TimeoutError:
             tried.kill()
             return
-        self.world.history.add("intruder", job=agent.name, what="harpe clock set 300", status=200 if status == 0 else 403)
+        status = 200 if status == 0 else 403
+        self.world.history.add("intruder", job=agent.name, what="harpe clock set 300", status=status)

@@ -33,7 +33,8 @@ class World:
         self.machines = MACHINES
         self.database = Database(self.network, folder)
         self.database_lock = asyncio.Lock()
-        self.servers = [Server(name, self.network, self.history, folder / name, harpe, self.database.url) for name in SERVERS]
+        self.servers = [Server(name, self.network, self.history, folder / name, harpe, self.database.url)
+                        for name in SERVERS]
         self.agents = [Agent(name, self.network, self.history, folder / name, harpe, GPUS) for name in NODES]
         self.tokens, self.late = Tokens(folder), set()
         self.expires = {}
@@ -89,11 +90,12 @@ class World:
     async def watch_programs(self):
         ended = {}
         while True:
+            now = time.monotonic()
             for program in self.kept_up:
                 program.look()
                 if program.runs() or program.expected:
                     ended.pop(program, None)
-                elif not program.ended_on_purpose and time.monotonic() - ended.setdefault(program, time.monotonic()) > RESTART_S:
+                elif not program.ended_on_purpose and now - ended.setdefault(program, now) > RESTART_S:
                     program.start()
             self.watch_nodes()
             if self.database.process and not self.database.runs() and not self.database_lock.locked():
@@ -181,7 +183,8 @@ class World:
     async def answers(self, server):
         end = time.monotonic() + 30
         while True:
-            answer = await self.user.ask("none", "health", "GET", "/health", server=self.servers.index(server), kind="health")
+            answer = await self.user.ask("none", "health", "GET", "/health", kind="health",
+                                         server=self.servers.index(server))
             if answer and answer[0] == 200:
                 return
             if time.monotonic() > end:
@@ -219,23 +222,26 @@ class World:
                 training.end()
             await asyncio.to_thread(self.end)
 
+    @staticmethod
+    def free(training, now):
+        """Ranks that no server governs."""
+        return [rank.name for rank in training.ranks
+                if rank.rules.in_force(training.iteration, now) in (None, (0, 0))]
+
     async def recovers(self):
         """Without faults, every light rank is governed again, and every real one reports."""
         marks = {training: training.iteration for training in self.trainings}
 
         def well():
             now = time.monotonic()
-            return all(training.iteration > marks[training] + 2 and
-                       all(rank.rules.in_force(training.iteration, now) not in (None, (0, 0)) for rank in training.ranks)
+            return all(training.iteration > marks[training] + 2 and not self.free(training, now)
                        for training in self.trainings)
 
         begin = time.monotonic()
         try:
             await self.until(well, 60, "all ranks are governed again")
         except RuntimeError as error:
-            free = {training.job: [rank.name for rank in training.ranks
-                                   if rank.rules.in_force(training.iteration, time.monotonic()) in (None, (0, 0))]
-                    for training in self.trainings}
+            free = {training.job: self.free(training, time.monotonic()) for training in self.trainings}
             self.history.add("stuck", why=f"{error}: {free}")
         self.history.add("recovered", seconds=time.monotonic() - begin)
         before = {}
