@@ -10,6 +10,7 @@ from chaos.programs import IDLE_MHZ, PATIENCE_S
 
 SLACK_S = 6.0
 WINDOW = 100  # iterations
+LEAD_S = 10.0  # the most by which orders that often came late begin after they were given (docs/jobs.md)
 LOOK_BACK = 40  # commands of a rank
 OBJECTIVE_WITHIN = 0.01  # of the time of a window: what measuring and settling may cost (docs/jobs.md)
 MOST_MIB, MOST_THREADS, MOST_FILES = 256, 64, 2500  # of a program, with 200 ranks and some hundred jobs
@@ -354,13 +355,13 @@ def leased(kinds):
 
 def windows(kinds):
     """Of each job, those of WINDOW iterations: the iterations, what they took, and what they may. Left out are iterations by
-    different orders (2 counts and bounds them) and those within the patience after a machine became well again, since its
-    ranks may hear of that so late."""
+    different orders (2 counts and bounds them) and those after a machine became slower or well again, for as long as its
+    ranks may not hear of it, and as orders may be given ahead."""
     for job in kinds.jobs():
-        well = [one["at"] for one in kinds("well", job=job)]
+        turned = [one["at"] for one in kinds("turned", job=job)]
         wishes = [one for one in kinds("ask", job=job, what="wish") if may_have_happened(one)]
         counted = [one for one in kinds("iteration", job=job) if not is_mixed(one)
-                   and not any(at - one["time_s"] <= one["at"] < at + PATIENCE_S + SLACK_S for at in well)]
+                   and not any(at - one["time_s"] <= one["at"] < at + PATIENCE_S + SLACK_S + LEAD_S for at in turned)]
         for one in counted:
             one["may_s"] = one["all_max_s"] * (1 + loosest(wishes, one["at"] - PATIENCE_S - SLACK_S, one["at"]))
         for begin in range(0, len(counted) - WINDOW + 1, WINDOW // 10):
@@ -404,7 +405,7 @@ def rights(kinds):
 def claims(kinds):
     """Of each job that was looked at: what it says was saved at least, in this life and with its bar, and the most that all
     iterations so far can have saved. Those that the server did not count make the bound wide, and never wrong."""
-    for job in kinds.jobs():
+    for job in sorted({one["job"] for one in kinds("iteration")}):  # of others the energy is not known
         iterations = kinds("iteration", job=job)
         saved, place = 0.0, 0
         for read in sorted(kinds("ask", job=job, what="read"), key=lambda one: one["at"]):

@@ -199,6 +199,14 @@ class Checker(unittest.TestCase):
                 one["time_s"] = 1.12
         self.assertEqual(self.broken(), ["8"])
 
+    def test_a_job_whose_straggler_is_well_again(self):
+        for one in self.history:
+            if one["kind"] == "iteration" and 50 <= one["number"] < 65:
+                one["time_s"] = 2
+        self.assertEqual(self.broken({"kind": "turned", "at": 50.5, "job": "j", "slower": False}), [])
+        self.history.remove(self.record("turned"))
+        self.assertEqual(self.broken(), ["8"])
+
     def test_a_job_that_is_as_slow_as_it_may_be(self):
         for one in self.history:
             if one["kind"] == "iteration":
@@ -220,6 +228,9 @@ class Checker(unittest.TestCase):
 
     def test_joules_that_were_not_saved(self):
         self.assertEqual(self.broken(ask(20.0, "read", wish={"slowdown": 0.1}, saved_j=500.0, saved_error_j=20.0)), ["11"])
+
+    def test_joules_of_a_job_whose_iterations_are_not_known(self):
+        self.assertEqual(self.broken(ask(20.0, "read", job="real", saved_j=500.0, saved_error_j=20.0)), [])
 
     def test_a_program_that_crashes(self):
         self.assertEqual(self.broken({"kind": "program", "at": 8.0, "program": "s1", "state": "down", "by_itself": True,

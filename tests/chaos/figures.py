@@ -11,11 +11,11 @@ def percentile(values, share):
 
 
 def longest_without_word(kinds):
-    """Of any job that trained: seconds in which none of its ranks was told anything."""
-    longest = 0.0
+    """Of any job that trained: seconds in which none of its ranks was told anything, and the job."""
+    longest = 0.0, "none"
     for job in {one["job"] for one in kinds("command")}:
         times = sorted(one["at"] for one in kinds("command", job=job) if one["taken"] == "taken")
-        longest = max([longest, *(later - sooner for sooner, later in zip(times, times[1:]))])
+        longest = max([longest, *((later - sooner, job) for sooner, later in zip(times, times[1:]))])
     return longest
 
 
@@ -32,6 +32,7 @@ def figures(records, found):
     epochs = {(one["job"], one["incarnation"], one["epoch"]) for one in kinds("command")}
     readings = [one for one in kinds("gpu") if one["locks"]]
     locked = sum(lock != before for one in readings for lock, before in zip(one["locks"], one["found"], strict=True))
+    without, silent = longest_without_word(kinds)
     judged = [took / may for _, _, took, may in checker.windows(kinds)]
     highest = max((least / saved for _, _, least, saved in checker.claims(kinds) if saved), default=0)
     reads = [one for one in kinds("ask", what="read") if checker.succeeded(one)]
@@ -46,7 +47,7 @@ def figures(records, found):
         f"{len(versions)} versions by {len(epochs)} owners, {sum(tardy.values())} late to some rank",
         f"{len(late)} deliveries of declared changes, p50 {percentile(late, 0.5):.2f} s, "
         f"p99 {percentile(late, 0.99):.2f} s",
-        f"longest without an owner's word {longest_without_word(kinds):.1f} s",
+        f"longest without an owner's word {without:.1f} s ({silent})",
         f"all governed {sum(one['seconds'] for one in kinds('recovered')):.1f} s after the last fault, real ones reporting "
         f"{sum(one['seconds'] for one in kinds('real ranks recovered')):.1f} s",
         f"{len(judged)} windows of {checker.WINDOW} iterations, the slowest at {100 * max(judged, default=0):.1f} % of what "

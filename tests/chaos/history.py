@@ -12,7 +12,7 @@ with `kind` and `at` (seconds of the monotonic clock, which all processes of a m
 | fault | the nemesis did something |
 | cut | the real ranks of a node cannot reach their server, or (`on` false) can again |
 | held | they cannot let clocks go, since a rank or the agent stands still, or (`on` false) can again |
-| well | a machine of the job that was slower is so no more |
+| turned | a machine of the job has become slower, or (`slower` false) is so no more |
 | gpu | what the agent of a node said of its GPUs and leases; null: it did not answer |
 | last_gpu | what clocks GPUs had after the last agent ended in order |
 | program | a server or an agent: `up`, `down`, `stopped`; `by_itself`: the nemesis did not do that |

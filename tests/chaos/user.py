@@ -68,6 +68,7 @@ class User:
         factor = round(self.random.uniform(1.1, 1.5), 3)
         stages = range(training.model.stages) if declared else [self.random.randrange(training.model.stages)]
         training.factor.update({(pipeline, stage): factor for stage in stages})
+        self.world.history.add("turned", job=training.job, slower=True)
         if declared:
             await self.declare(training, pipeline, factor)
         await asyncio.sleep(hold_s)
@@ -75,7 +76,7 @@ class User:
             return  # other machines
         for stage in stages:
             training.factor.pop((pipeline, stage), None)
-        self.world.history.add("well", job=training.job)
+        self.world.history.add("turned", job=training.job, slower=False)
         while declared and training.life == life:
             answer = await self.heal(training, pipeline)
             if answer is not None and answer[0] < 500:
