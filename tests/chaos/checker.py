@@ -9,6 +9,8 @@ from collections import defaultdict
 from chaos.programs import IDLE_MHZ, PATIENCE_S
 
 SLACK_S = 6.0
+# No job is without a word for so long: faults end before, and another server takes it up after 2.2 s.
+SILENT_S = 30.0
 WINDOW = 100  # iterations
 LEAD_S = 10.0  # the most by which orders that often came late begin after they were given (docs/jobs.md)
 LOOK_BACK = 40  # commands of a rank
@@ -427,4 +429,8 @@ def claimed(kinds):
 def alive(kinds):
     found = [Breach("-", f"{record['program']} ended by itself with status {record.get('status')}", record)
              for record in kinds("program", by_itself=True) if record.get("status", 0) < 0]
+    for job in {one["job"] for one in kinds("command")}:
+        words = [one for one in kinds("command", job=job) if one["taken"] == "taken"]
+        found += [Breach("-", f"{job}: no rank was told anything for {later['at'] - sooner['at']:.1f} s", sooner, later)
+                  for sooner, later in zip(words, words[1:]) if later["at"] - sooner["at"] > SILENT_S]
     return found + [Breach("-", record["why"], record) for record in kinds("stuck")]

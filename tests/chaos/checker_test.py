@@ -49,6 +49,8 @@ def good():
     history += [command(1.3, rank, 1, 2, begin=3) for rank in RANKS]
     history += [ask(40.0, "straggler", value=[0, 1.3], version=1002, ranks_unheard=0)]
     history += [command(40.1, rank, 2, 1002, begin=43) for rank in RANKS]
+    for at in (20.0, *range(50, 131, 20)):
+        history.append({**command(at, "0.0", 2 if at > 40 else 1, 1002 if at > 40 else 2), "orders": []})
     for number in range(130):
         version = [1, 1] if number < 3 else [1, 2] if number < 43 else [2, 1002]
         history.append(iteration(0.5 + number, number, [["life", *version]] * 2))
@@ -235,6 +237,10 @@ class Checker(unittest.TestCase):
     def test_a_program_that_crashes(self):
         self.assertEqual(self.broken({"kind": "program", "at": 8.0, "program": "s1", "state": "down", "by_itself": True,
                                       "status": -11}), ["-"])
+
+    def test_a_job_without_an_owner(self):
+        self.history.remove(self.record("command", at=90))
+        self.assertEqual(self.broken(), ["-"])
 
     def test_training_that_does_not_go_on(self):
         self.assertEqual(self.broken({"kind": "stuck", "at": 140.0, "why": "not all ranks are governed again"}), ["-"])
