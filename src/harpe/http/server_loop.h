@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "harpe/base/units.h"
+#include "harpe/base/loop.h"
 
 namespace boost::asio {
 class io_context;  // NOLINT(readability-identifier-naming)
@@ -15,15 +15,15 @@ class io_context;  // NOLINT(readability-identifier-naming)
 namespace harpe {
 
 /// Everything runs on the thread that calls `run`; `post` and `stop` may be called from any.
-class ServerLoop {
+class ServerLoop final : public Loop {
  public:
   ServerLoop();
-  ~ServerLoop();
+  ~ServerLoop() override;
   ServerLoop(const ServerLoop&) = delete;
   ServerLoop& operator=(const ServerLoop&) = delete;
 
-  void post(std::function<void()> work);
-  void after(Seconds delay, std::function<void()> work);
+  void post(std::function<void()> work) override;
+  void after(Seconds delay, std::function<void()> work) override;
   /// Again and again until the loop ends.
   void every(Seconds period, std::function<void()> work);
   /// Each time one of these signals comes.

@@ -110,14 +110,14 @@ class JobHomes::RelayedEvents final : public EventStream {
   bool is_over_ = false;
 };
 
-JobHomes::JobHomes(ServerLoop& loop, JobRegistry& registry, Store& store, Options options,
+JobHomes::JobHomes(Loop& loop, JobRegistry& registry, Store& store, Options options,
                    std::function<void(const std::string&)> log)
     : loop_(loop),
       registry_(registry),
       store_(store),
       options_(std::move(options)),
       log_(std::move(log)),
-      worker_({.threads = 1}) {}
+      worker_(options_.make_workers({.threads = 1})) {}
 
 JobHomes::~JobHomes() {
   *alive_ = false;
@@ -200,13 +200,13 @@ void JobHomes::go(const AskedPtr& asked) {
 }
 
 void JobHomes::look(const AskedPtr& asked) {
-  if (worker_.waiting(asked->request.client) >= kMostLookUps) {
+  if (worker_->waiting(asked->request.client) >= kMostLookUps) {
     return again(asked, "you ask for too many jobs at once");
   }
   std::vector<AskedPtr>& waiting = looking_[asked->id];
   waiting.push_back(asked);
   if (waiting.size() > 1) return;
-  worker_.run(asked->request.client, [this, id = asked->id] {
+  worker_->run(asked->request.client, [this, id = asked->id] {
     on_loop([this, id, found = find_home(id)] { looked(id, found); });
   });
 }
@@ -280,7 +280,7 @@ void JobHomes::answer_here(const AskedPtr& asked) {
 }
 
 void JobHomes::hand_on(const AskedPtr& asked, const std::string& url) {
-  options_.forwarder.forward(
+  options_.forward(
       url, asked->request, [this, alive = alive_, asked, url](Result<HttpResponse> response) {
         if (response.ok() && response->status != 421) {
           if (*alive) relay(asked->id, url, *response);
@@ -316,7 +316,7 @@ void JobHomes::route_list(HttpRequest request, Reply reply, const Handler& here)
     return here(std::move(request), std::move(reply));
   }
   const std::string client = request.client;
-  worker_.run(client, [this, request = std::move(request), reply = std::move(reply), here]() {
+  worker_->run(client, [this, request = std::move(request), reply = std::move(reply), here]() {
     on_loop([this, request, reply, here, owners = store_.owners()] {
       here(request, [this, alive = alive_, request, reply, owners](const HttpResponse& own) {
         if (own.status != 200 || !*alive) return reply(own);
@@ -331,7 +331,7 @@ void JobHomes::route_list(HttpRequest request, Reply reply, const Handler& here)
         }
         lists->missing += urls.size();
         for (const std::string& url : urls) {
-          options_.forwarder.forward(url, request, [lists, url](const Result<HttpResponse>& list) {
+          options_.forward(url, request, [lists, url](const Result<HttpResponse>& list) {
             lists->take(url, list.ok() ? &*list : nullptr);
           });
         }
@@ -346,7 +346,7 @@ void JobHomes::tick() {
     return std::ranges::all_of(one.second, [](const auto& weak) { return weak.expired(); });
   });
   if (std::exchange(looking_around_, true)) return;
-  worker_.run(kOwnWork, [this] {
+  worker_->run(kOwnWork, [this] {
     const Result<std::vector<std::string>> homeless = store_.ownerless();
     std::vector<Taken> taken;
     for (const std::string& id : homeless.ok() ? *homeless : std::vector<std::string>()) {

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/http/http_forwarder.h"
 #include "harpe/http/http_message.h"
 #include "harpe/server/job_registry.h"
 #include "harpe/server/worker_pool.h"
@@ -29,14 +28,18 @@ namespace harpe {
 class JobHomes {
  public:
   struct Options {
-    std::string url;          ///< where others reach this server
-    HttpForwarder forwarder;  ///< to the others
+    std::string url;  ///< where others reach this server
+    /// Asks another server for what a request asks for: see `HttpForwarder::forward`.
+    std::function<void(const std::string& url, const HttpRequest& request,
+                       std::function<void(Result<HttpResponse>)> answered)>
+        forward;
     /// With a home that cannot be reached, or none.
     Seconds patience = Seconds{10};
+    MakeWorkers make_workers = WorkerPool::make;
   };
 
   /// All must outlive this. Jobs of `registry` are those that have their home here.
-  JobHomes(ServerLoop& loop, JobRegistry& registry, Store& store, Options options,
+  JobHomes(Loop& loop, JobRegistry& registry, Store& store, Options options,
            std::function<void(const std::string&)> log);
   ~JobHomes();
   JobHomes(const JobHomes&) = delete;
@@ -92,7 +95,7 @@ class JobHomes {
   Result<Found> find_home(const std::string& id);
   void on_loop(std::function<void()> work);
 
-  ServerLoop& loop_;
+  Loop& loop_;
   JobRegistry& registry_;
   Store& store_;
   Options options_;
@@ -102,7 +105,7 @@ class JobHomes {
   std::map<std::string, std::vector<std::weak_ptr<RelayedEvents>>> relayed_;  ///< by job
   bool looking_around_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  WorkerPool worker_;  // last: its thread ends before what it works on goes
+  std::unique_ptr<Workers> worker_;  // last: its thread ends before what it works on goes
 };
 
 }  // namespace harpe

@@ -19,12 +19,12 @@ std::optional<Characterization> HostedJob::characterization() const {
   return Characterization{work->ticket, work->running, work->fraction};
 }
 
-JobPlanner::JobPlanner(ServerLoop& loop, int workers, Deliver deliver)
+JobPlanner::JobPlanner(Loop& loop, int workers, const MakeWorkers& make_workers, Deliver deliver)
     : work_(loop),
       workers_(static_cast<std::size_t>(std::max(1, workers))),
       deliver_(std::move(deliver)),
-      characterizers_({.threads = static_cast<int>(workers_) + 1, .nice = kNice}),
-      improver_({.threads = 1, .nice = kNice}) {}
+      characterizers_(make_workers({.threads = static_cast<int>(workers_) + 1, .nice = kNice})),
+      improver_(make_workers({.threads = 1, .nice = kNice})) {}
 
 std::shared_ptr<HostedJob::Work> JobPlanner::work_for(const JobPtr& job, std::uint64_t ticket) {
   const auto work = std::make_shared<HostedJob::Work>();
@@ -82,7 +82,7 @@ void JobPlanner::start_first(const Waiting& waiting) {
   ++(waiting.work->large ? large_running_ : small_running_);
   waiting.work->running = true;
   // The worker has its own copy: the job goes on living on the loop's thread.
-  characterizers_.run(
+  characterizers_->run(
       waiting.job->id,
       [this, waiting, spec = waiting.job->job.spec(),
        request = waiting.straggler ? *waiting.straggler : waiting.job->job.characterize_request()] {
@@ -133,7 +133,7 @@ void JobPlanner::search(const Waiting& waiting, std::optional<Frontier> frontier
   if (waiting.job->job.shared_plans() == nullptr) return cancel(waiting.job);
   searching_ = true;
   waiting.work->running = true;
-  improver_.run(
+  improver_->run(
       waiting.job->id,
       [this, waiting, frontier = std::move(frontier), spec = waiting.job->job.spec(),
        first = waiting.job->job.shared_plans(), request = waiting.job->job.characterize_request()] {

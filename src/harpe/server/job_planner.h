@@ -21,7 +21,7 @@
 #include "harpe/frontier/frontier.h"
 #include "harpe/server/hosted_job.h"
 #include "harpe/server/loop_work.h"
-#include "harpe/server/worker_pool.h"
+#include "harpe/server/workers.h"
 
 namespace harpe {
 
@@ -40,7 +40,7 @@ class JobPlanner {
   using Deliver =
       std::function<void(const JobPtr&, std::uint64_t ticket, const Result<PlanTable>& plans,
                          const std::string& json, bool better_follow)>;
-  JobPlanner(ServerLoop& loop, int workers, Deliver deliver);
+  JobPlanner(Loop& loop, int workers, const MakeWorkers& make_workers, Deliver deliver);
 
   /// Makes plans by `Job::characterize_request`, in place of what was asked for before.
   void plan(const JobPtr& job);
@@ -81,7 +81,7 @@ class JobPlanner {
   bool searching_ = false;
   std::uint64_t planned_ = 0;
   // Last: their threads end before what they work on goes.
-  WorkerPool characterizers_, improver_;
+  std::unique_ptr<Workers> characterizers_, improver_;
 };
 
 }  // namespace harpe

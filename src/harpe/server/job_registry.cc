@@ -32,7 +32,7 @@ std::string JobRegistry::random_incarnation() {
   return text;
 }
 
-JobRegistry::JobRegistry(ServerLoop& loop, Clock& clock, Store* store, Options options,
+JobRegistry::JobRegistry(Loop& loop, Clock& clock, Store* store, Options options,
                          std::function<void(const std::string&)> log)
     : clock_(clock),
       store_(store),
@@ -47,14 +47,15 @@ JobRegistry::JobRegistry(ServerLoop& loop, Clock& clock, Store* store, Options o
               .time = time_,
               .store = store,
               .log = log_,
+              .make_workers = options_.make_workers,
               .summary = [this](const HostedJob& job) { return summary_of(job); },
               .lost = [this](const std::string& id, std::int64_t epoch) { lose(id, epoch); }}),
-      planner_(loop, options_.workers,
+      planner_(loop, options_.workers, options_.make_workers,
                [this](const JobPtr& job, std::uint64_t ticket, const Result<PlanTable>& plans,
                       const std::string& json,
                       bool better_follow) { deliver(job, ticket, plans, json, better_follow); }),
-      readers_({.threads = 3, .for_small = 1}),
-      verifier_({.threads = 1, .nice = 10}) {}
+      readers_(options_.make_workers({.threads = 3, .for_small = 1})),
+      verifier_(options_.make_workers({.threads = 1, .nice = 10})) {}
 
 JobRegistry::~JobRegistry() {
   for (const auto& [id, job] : jobs_) {
@@ -156,17 +157,17 @@ void JobRegistry::put(const IncomingPtr& incoming) {
     work_.post([this, incoming] { take(incoming); });
   };
   if (incoming->body.size() > kSmallBody) {
-    return readers_.run(id, read_and_take, WorkerPool::Size::kLarge);
+    return readers_->run(id, read_and_take, Workers::Size::kLarge);
   }
   incoming->digest = digest_of(incoming->body);
   if (incoming->known.contains(incoming->digest)) {
     incoming->specification = incoming->known.at(incoming->digest);
     return propose(known, incoming);
   }
-  readers_.run(id, [this, incoming, read_and_take] {
+  readers_->run(id, [this, incoming, read_and_take] {
     // A few words can ask for a schedule of a hundred thousand instructions.
     if (declared_instructions(incoming->body) < JobPlanner::kLarge) return read_and_take();
-    readers_.run(incoming->id, read_and_take, WorkerPool::Size::kLarge);
+    readers_->run(incoming->id, read_and_take, Workers::Size::kLarge);
   });
 }
 

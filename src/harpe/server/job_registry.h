@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "harpe/base/clock.h"
+#include "harpe/base/loop.h"
 #include "harpe/base/result.h"
-#include "harpe/http/server_loop.h"
 #include "harpe/job/job.h"
 #include "harpe/server/hosted_job.h"
 #include "harpe/server/job_planner.h"
@@ -56,13 +56,14 @@ class JobRegistry {
     /// Where other servers of the same store reach this one; empty: there are none.
     std::string url = {};
     std::function<std::string()> new_incarnation = random_incarnation;
+    MakeWorkers make_workers = WorkerPool::make;
   };
   /// 16 letters that no other job has had.
   static std::string random_incarnation();
   using JobPtr = harpe::JobPtr;
 
   /// \param store  null: nothing survives; must outlive this
-  JobRegistry(ServerLoop& loop, Clock& clock, Store* store, Options options,
+  JobRegistry(Loop& loop, Clock& clock, Store* store, Options options,
               std::function<void(const std::string&)> log);
   /// Writes what is not stored yet.
   ~JobRegistry();
@@ -235,7 +236,7 @@ class JobRegistry {
   JobSaver saver_;
   // Last: their threads end before what they work on goes.
   JobPlanner planner_;
-  WorkerPool readers_, verifier_;
+  std::unique_ptr<Workers> readers_, verifier_;
 };
 
 /// A job as the store has it, with its parts and plans, as it was when it was stored. From any

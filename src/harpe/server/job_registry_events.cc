@@ -130,7 +130,7 @@ void JobRegistry::log_of(const JobPtr& job, std::int64_t after, int limit,
 
 void JobRegistry::verify_store() {
   if (store_ == nullptr) return;
-  verifier_.run({}, [this] {
+  verifier_->run({}, [this] {
     const Status whole = store_->verify();
     if (whole.ok()) return;
     work_.post([this, why = whole.error().text()] {
@@ -141,7 +141,7 @@ void JobRegistry::verify_store() {
 }
 
 void JobRegistry::aside(const std::string& job, std::function<std::function<void()>()> work) {
-  readers_.run(job, [this, work = std::move(work)] { work_.post(work()); });
+  readers_->run(job, [this, work = std::move(work)] { work_.post(work()); });
 }
 
 }  // namespace harpe

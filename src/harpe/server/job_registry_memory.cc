@@ -31,7 +31,7 @@ void JobRegistry::load(const std::string& id, Loaded done) {
   Stored& stored = found->second;
   stored.waiting.push_back(std::move(done));
   if (std::exchange(stored.loading, true)) return;
-  readers_.run(id, [this, id, claim = stored.claim, at = now()] {
+  readers_->run(id, [this, id, claim = stored.claim, at = now()] {
     Result<JobPtr> job = JobPtr();
     const Result<std::optional<StoredJob>> text = store_->job(id);
     if (!text.ok()) {

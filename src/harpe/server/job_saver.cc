@@ -41,11 +41,11 @@ JobSaver::JobSaver(Parts parts)
     : parts_(std::move(parts)),
       work_(parts_.loop),
       most_at_once_(kMostAtOnce),
-      writer_({.threads = 1}) {}
+      writer_(parts_.make_workers({.threads = 1})) {}
 
 JobSaver::~JobSaver() {
   if (parts_.store == nullptr) return;
-  writer_.finish();
+  writer_->finish();
   if (most_at_once_ < kMostAtOnce) refresh_.clear();
   const auto write = [this](const Batch& batch) {
     if (batch.empty()) return;
@@ -165,7 +165,7 @@ void JobSaver::save() {
   Batch batch = gather();
   if (batch.empty()) return;
   saving_ = true;
-  writer_.run(kInOrder, [this, batch = std::move(batch)]() mutable {
+  writer_->run(kInOrder, [this, batch = std::move(batch)]() mutable {
     Result<std::vector<std::string>> written = parts_.store->write(batch.changes);
     work_.post([this, batch = std::move(batch), written = std::move(written)]() mutable {
       saved(std::move(batch), written);
@@ -276,7 +276,7 @@ void JobSaver::remove(std::vector<Removal> removals, std::function<void(const Re
     return done(removed);
   }
   for (const Removal& one : removals) refresh_.erase(one.job);
-  writer_.run(kInOrder, [this, removals = std::move(removals), done = std::move(done)]() mutable {
+  writer_->run(kInOrder, [this, removals = std::move(removals), done = std::move(done)]() mutable {
     Removed removed;
     for (Removal& one : removals) {
       const Status status = parts_.store->remove(one.job, one.epoch);
@@ -295,7 +295,7 @@ void JobSaver::remove(std::vector<Removal> removals, std::function<void(const Re
 void JobSaver::prune(Retention keep) {
   if (parts_.store == nullptr) return;
   keep.most_at_once = kPrunedAtOnce;
-  writer_.run(kInOrder, [this, keep = std::move(keep)]() mutable {
+  writer_->run(kInOrder, [this, keep = std::move(keep)]() mutable {
     const Result<std::int64_t> pruned = parts_.store->prune(keep);
     work_.post([this, pruned, keep = std::move(keep)]() mutable {
       if (!pruned.ok()) return parts_.log("old events stay: " + pruned.error().text());

@@ -26,7 +26,7 @@
 #include "harpe/server/hosted_job.h"
 #include "harpe/server/loop_work.h"
 #include "harpe/server/service_clock.h"
-#include "harpe/server/worker_pool.h"
+#include "harpe/server/workers.h"
 #include "harpe/store/store.h"
 
 namespace harpe {
@@ -37,11 +37,12 @@ class JobSaver {
     std::uint64_t saves = 0, failures = 0;
   };
   struct Parts {
-    ServerLoop& loop;
+    Loop& loop;
     Clock& clock;
     const ServiceClock& time;
     Store* store;  ///< null: nothing survives, and all calls succeed at once
     std::function<void(const std::string&)> log;
+    const MakeWorkers& make_workers;
     std::function<JobSummary(const HostedJob&)> summary;
     /// The store has this job, by a claim of this epoch, no more: it is another server's, or gone.
     std::function<void(const std::string& id, std::int64_t epoch)> lost;
@@ -117,7 +118,7 @@ class JobSaver {
   int failed_in_a_row_ = 0;   ///< jobs that were saved alone
   Instant retry_at_;
   Counts counts_;
-  WorkerPool writer_;  // last: its thread ends before what it works on goes
+  std::unique_ptr<Workers> writer_;  // last: its thread ends before what it works on goes
 };
 
 /// What is wrong with the store is no fault of the client that meets it: `kUnavailable`.

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "harpe/http/server_loop.h"
+#include "harpe/base/loop.h"
 
 namespace harpe {
 
@@ -14,7 +14,7 @@ namespace harpe {
 /// called from any thread; all else, and the work itself, is on the loop's thread.
 class LoopWork {
  public:
-  explicit LoopWork(ServerLoop& loop) : loop_(loop) {}
+  explicit LoopWork(Loop& loop) : loop_(loop) {}
   ~LoopWork() { *alive_ = false; }
   LoopWork(const LoopWork&) = delete;
   LoopWork& operator=(const LoopWork&) = delete;
@@ -26,7 +26,7 @@ class LoopWork {
   }
 
  private:
-  ServerLoop& loop_;
+  Loop& loop_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

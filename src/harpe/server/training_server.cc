@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harpe/http/forward_token.h"
+#include "harpe/http/http_forwarder.h"
 #include "harpe/http/open_sockets.h"
 #include "harpe/http/reload_secrets.h"
 #include "harpe/http/server_log.h"
@@ -127,7 +128,14 @@ Result<std::unique_ptr<JobHomes>> open_homes(const ServerOptions& options, Serve
   if (!forwarder.ok()) return std::move(forwarder).error();
   auto homes = std::make_unique<JobHomes>(
       loop, registry, store,
-      JobHomes::Options{.url = registry.url(), .forwarder = *std::move(forwarder)}, log);
+      JobHomes::Options{.url = registry.url(),
+                        .forward =
+                            [to_others = std::make_shared<HttpForwarder>(*std::move(forwarder))](
+                                const std::string& url, const HttpRequest& request,
+                                HttpForwarder::Answered answered) {
+                              to_others->forward(url, request, std::move(answered));
+                            }},
+      log);
   if (Status started = homes->start(); !started.ok()) return started.error();
   return homes;
 }

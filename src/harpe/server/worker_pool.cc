@@ -9,6 +9,10 @@
 
 namespace harpe {
 
+std::unique_ptr<Workers> WorkerPool::make(const Options& options) {
+  return std::make_unique<WorkerPool>(options);
+}
+
 WorkerPool::WorkerPool(const Options& options) : nice_(options.nice) {
   const int threads = std::max(1, options.threads);
   for (int i = 0; i < threads; ++i) {
@@ -35,7 +39,6 @@ void WorkerPool::run(const std::string& owner, std::function<void()> work, Size 
     const auto at = owners_.try_emplace(owner).first;
     at->second.pieces.push_back({std::move(work), size});
     if (at->second.pieces.size() == 1 && !at->second.busy) turns_.push_back(at);
-    ++waiting_;
   }
   changed_.notify_all();
 }
@@ -46,20 +49,10 @@ void WorkerPool::finish() {
   stopping_ = true;
 }
 
-std::size_t WorkerPool::waiting() const {
-  const std::lock_guard lock(mutex_);
-  return waiting_;
-}
-
 std::size_t WorkerPool::waiting(const std::string& owner) const {
   const std::lock_guard lock(mutex_);
   const auto found = owners_.find(owner);
   return found == owners_.end() ? 0 : found->second.pieces.size();
-}
-
-std::size_t WorkerPool::running() const {
-  const std::lock_guard lock(mutex_);
-  return running_;
 }
 
 std::deque<WorkerPool::Owners::iterator>::iterator WorkerPool::next(bool only_small) {
@@ -83,13 +76,10 @@ void WorkerPool::serve(bool only_small) {
     std::function<void()> work = std::move(owner->second.pieces.front().work);
     owner->second.pieces.pop_front();
     owner->second.busy = true;
-    --waiting_;
-    ++running_;
     lock.unlock();
     work();
     work = nullptr;
     lock.lock();
-    --running_;
     owner->second.busy = false;
     if (owner->second.pieces.empty()) {
       owners_.erase(owner);
