@@ -64,6 +64,21 @@ def violations(src):
     return found
 
 
+# One that is defined, not only named, in the one namespace of the house.
+TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)(?=[ :{](?!:))[^;{]*\{", re.MULTILINE)
+
+
+def types_defined_twice(src):
+    """Names that stand for two types: a program that links both has undefined behaviour."""
+    where = {}
+    for file in sorted(src.rglob("*.h")):
+        if re.search(r"(^test_|_testing\.h$|_fixture\.h$)", file.name):
+            continue
+        for name in TYPE.findall(file.read_text(encoding="utf-8")):
+            where.setdefault(name, []).append(str(file.relative_to(src)))
+    return {name: files for name, files in where.items() if len(files) > 1}
+
+
 CHECKER = ("verify", "verify_certificate", "planned_schedule", "rules_graph")
 
 
@@ -89,6 +104,9 @@ class Architecture(unittest.TestCase):
     def test_every_room_keeps_to_its_walls(self):
         self.assertEqual(violations(ROOT / "src" / "harpe"), [])
 
+    def test_no_name_stands_for_two_types(self):
+        self.assertEqual(types_defined_twice(ROOT / "src" / "harpe"), {})
+
     def test_the_picture_shows_the_floors_as_they_are(self):
         self.assertEqual(draw_architecture.PICTURE.read_text(), draw_architecture.draw())
 
@@ -101,7 +119,7 @@ class Architecture(unittest.TestCase):
 class Checker(unittest.TestCase):
     """The checker finds what it is there to find."""
 
-    def house(self, files):
+    def house(self, files, find=violations):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         src = pathlib.Path(folder.name)
@@ -109,7 +127,12 @@ class Checker(unittest.TestCase):
         for name, text in files.items():
             (src / name).parent.mkdir(exist_ok=True)
             (src / name).write_text(text)
-        return violations(src)
+        return find(src)
+
+    def test_a_name_of_two_types_is_found(self):
+        files = {"base/a.h": "struct Lease {\n};\nclass Named;\n", "flow/b.h": "class Lease final : public A {\n};\n",
+                 "flow/c.h": "class Named {\n};\n"}
+        self.assertEqual(self.house(files, types_defined_twice), {"Lease": ["base/a.h", "flow/b.h"]})
 
     def test_a_lower_room_may_be_included(self):
         files = {"flow/CMakeLists.txt": "harpe_room(NAME flow ROOMS base TESTS a_test.cc)",

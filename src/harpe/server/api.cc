@@ -87,14 +87,14 @@ bool has_method(const std::string& methods, const std::string& method) {
 ServerApi::ServerApi(JobRegistry& registry, ServerApiOptions options, JobHomes* homes)
     : options_(std::move(options)),
       context_{registry, options_, registry.clock().now(), 0, 0, {}},
-      rate_(options_.requests_per_second),
+      rates_(options_.requests_per_second),
       zeus_(std::make_unique<ZeusRoutes>(registry, options_.schedule_patience)),
       homes_(homes) {}
 
 ServerApi::~ServerApi() = default;
 
 std::optional<HttpResponse> ServerApi::limit_rate(const HttpRequest& request) {
-  const auto wait = rate_.take(request.client, context_.registry.clock().now());
+  const auto wait = rates_.take(request.client, context_.registry.clock().now());
   if (!wait) return std::nullopt;
   ++context_.rate_limited;
   HttpResponse response =

@@ -12,9 +12,9 @@
 
 #include "harpe/http/http_message.h"
 #include "harpe/http/token_keys.h"
+#include "harpe/server/client_rates.h"
 #include "harpe/server/job_homes.h"
 #include "harpe/server/job_registry.h"
-#include "harpe/server/rate_limit.h"
 
 namespace harpe {
 
@@ -80,7 +80,7 @@ class ServerApi {
 
   ServerApiOptions options_;
   ServerContext context_;
-  RateLimit rate_;
+  ClientRates rates_;
   std::unique_ptr<ZeusRoutes> zeus_;
   JobHomes* homes_;
 };

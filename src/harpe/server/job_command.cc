@@ -32,7 +32,7 @@ const JobClaim* JobRegistry::claim_of(const std::string& id) const {
 
 bool JobRegistry::commands(const JobClaim& claim) const {
   if (store_ == nullptr) return true;
-  const Lease lease = store_->lease();
+  const LeaseState lease = store_->lease();
   return lease.held && lease.tenure == claim.tenure;
 }
 
@@ -51,7 +51,7 @@ bool JobRegistry::holds_lease() const {
 
 void JobRegistry::watch_lease() {
   if (store_ == nullptr) return;
-  const Lease before = std::exchange(lease_, store_->lease());
+  const LeaseState before = std::exchange(lease_, store_->lease());
   if (before.held && !lease_.held) {
     log_(
         "the database has not been reached for so long that other servers may have the jobs: "

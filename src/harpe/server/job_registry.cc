@@ -39,7 +39,7 @@ JobRegistry::JobRegistry(Loop& loop, Clock& clock, Store* store, Options options
       options_(std::move(options)),
       log_(std::move(log)),
       time_(options_.clocks, kept_clock(store, log_)),
-      lease_(store == nullptr ? Lease() : store->lease()),
+      lease_(store == nullptr ? LeaseState() : store->lease()),
       refreshed_(clock.now()),
       work_(loop),
       saver_({.loop = loop,

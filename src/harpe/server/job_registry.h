@@ -229,7 +229,7 @@ class JobRegistry {
   std::map<std::string, std::vector<Removing>> removals_;  ///< under way, with who waits for them
   std::size_t memory_ = 0;
   RegistryCounts counts_;
-  Lease lease_;  ///< as it was last looked at
+  LeaseState lease_;  ///< as it was last looked at
   Instant refreshed_;
   std::string damage_;
   LoopWork work_;

@@ -189,7 +189,7 @@ class FilledStore final : public Store {
     return std::optional(JobClaim{.epoch = 1, .tenure = 1});
   }
   Status release(const std::string& /*job*/) override { return ok_status(); }
-  Lease lease() const override { return {.held = true, .tenure = 1}; }
+  LeaseState lease() const override { return {.held = true, .tenure = 1}; }
   Result<std::optional<JobOwner>> owner(const std::string& /*job*/) override {
     return std::optional<JobOwner>();
   }

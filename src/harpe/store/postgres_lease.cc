@@ -61,7 +61,7 @@ Status PostgresLease::start() {
   return ok_status();
 }
 
-Lease PostgresLease::state() const {
+LeaseState PostgresLease::state() const {
   const std::lock_guard lock(mutex_);
   return {.held = lease_.held(clock_.now()), .tenure = lease_.tenure()};
 }

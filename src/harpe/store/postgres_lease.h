@@ -44,7 +44,7 @@ class PostgresLease {
   Status start();
 
   /// See Store.
-  Lease state() const;
+  LeaseState state() const;
   /// Under which name this server claims now.
   struct Member {
     std::string server;  ///< empty: its lease was lost, and it has not joined again yet

@@ -56,7 +56,7 @@ class PostgresStore final : public Store {
   Result<std::int64_t> prune(const Retention& keep) override;
   Result<std::optional<JobClaim>> claim(const std::string& job) override;
   Status release(const std::string& job) override;
-  Lease lease() const override { return lease_ != nullptr ? lease_->state() : Lease(); }
+  LeaseState lease() const override { return lease_ != nullptr ? lease_->state() : LeaseState(); }
   Result<std::optional<JobOwner>> owner(const std::string& job) override;
   Result<std::map<std::string, std::string>> owners() override;
   Result<std::vector<std::string>> ownerless() override;

@@ -65,7 +65,7 @@ class ServerProcess {
     say(good);
     char what = 0;
     while (::read(in, &what, 1) == 1) {
-      const Lease lease = (*store)->lease();
+      const LeaseState lease = (*store)->lease();
       if (what == 'l') say(lease.held && lease.tenure == 1);
       if (what == 's') say((*store)->save({"a", "by the first", 2, 1}).ok());
       if (what != 'q') continue;

@@ -65,7 +65,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
   }
 
   /// See Store. By the clock at this moment.
-  Lease state() const {
+  LeaseState state() const {
     const std::lock_guard lock(mutex_);
     return {.held = lease_.held(clock_.now()), .tenure = lease_.tenure()};
   }

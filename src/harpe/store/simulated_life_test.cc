@@ -50,7 +50,7 @@ class RandomLife {
     bool commands(const std::string& job) const {
       const auto claim = claims.find(job);
       if (store == nullptr || claim == claims.end()) return false;
-      const Lease lease = store->lease();
+      const LeaseState lease = store->lease();
       return lease.held && lease.tenure == claim->second.tenure;
     }
   };

@@ -52,7 +52,7 @@ class SqliteStore final : public Store {
   Result<std::optional<JobClaim>> claim(const std::string& job) override;
   Status release(const std::string& job) override;
   /// The lock of the file is all the lease it needs.
-  Lease lease() const override { return {.held = true, .tenure = 1}; }
+  LeaseState lease() const override { return {.held = true, .tenure = 1}; }
   Result<std::optional<JobOwner>> owner(const std::string& job) override;
   Result<std::map<std::string, std::string>> owners() override;
   Result<std::vector<std::string>> ownerless() override;

@@ -95,12 +95,12 @@ struct StoreChanges {
 /// The right to command a job, and to change it here.
 struct JobClaim {
   std::int64_t epoch = 0;    ///< rises whenever the job gets an owner
-  std::uint64_t tenure = 0;  ///< of the lease under which it holds: see `Lease`
+  std::uint64_t tenure = 0;  ///< of the lease under which it holds: see `LeaseState`
   friend bool operator==(const JobClaim&, const JobClaim&) = default;
 };
 
 /// Whether claims of this store hold.
-struct Lease {
+struct LeaseState {
   bool held = false;         ///< while it is not, another server may have claimed what this one had
   std::uint64_t tenure = 0;  ///< rises when all that was claimed before is lost for good
 };
@@ -207,7 +207,7 @@ class Store {
 
   /// The lease that all claims of this store stand on. Waits for nothing: to be asked before every
   /// answer that commands.
-  virtual Lease lease() const = 0;
+  virtual LeaseState lease() const = 0;
 
   /// The server that owns the job and whose lease is not known to be over.
   virtual Result<std::optional<JobOwner>> owner(const std::string& job) = 0;

@@ -28,11 +28,11 @@ double median_switch_latency(const SimulatedGpuSpec& spec, int from_mhz, int to_
 }
 
 void order_clocks(const SimulatedGpuSpec& spec, SimulatedGpuState& state, ClockDomain domain,
-                  ClockLock lock) {
+                  SimulatedClockLock lock) {
   const int d = domain == ClockDomain::kMemory ? 1 : 0;
   const int highest =
       d == 1 ? spec.memory_clocks.back() : static_cast<int>(spec.gpu.max_clock.value);
-  const auto top = [&](const ClockLock& l) { return l.on ? l.highest : highest; };
+  const auto top = [&](const SimulatedClockLock& l) { return l.on ? l.highest : highest; };
   const double median = median_switch_latency(spec, top(state.lock_asked[d]), top(lock));
   const double spread =
       spec.latency.spread / 2 * normal(mixed(spec.seed, kSwitch, state.switches++));

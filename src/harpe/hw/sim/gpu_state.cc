@@ -52,7 +52,7 @@ double interpolated(const WorkTable& table, const double (&values)[kMaxWorkPoint
 }
 
 double memory_speed(const SimulatedGpuSpec& spec, const SimulatedGpuState& state) {
-  const ClockLock& lock = state.lock_in_force[1];
+  const SimulatedClockLock& lock = state.lock_in_force[1];
   return lock.on ? lock.highest / static_cast<double>(spec.memory_clocks.back()) : 1;
 }
 
@@ -97,7 +97,7 @@ double work_seconds(const SimulatedGpuSpec& spec, const WorkTable& table,
 }
 
 double wanted_clock(const SimulatedGpuSpec& spec, const SimulatedGpuState& state) {
-  const ClockLock& lock = state.lock_in_force[0];
+  const SimulatedClockLock& lock = state.lock_in_force[0];
   if (is_busy(state)) return lock.on ? lock.highest : spec.gpu.max_clock.value;
   return lock.on ? lock.lowest : spec.gpu.min_clock.value;
 }

@@ -31,7 +31,7 @@ struct WorkTable {
   double watts[kMaxWorkPoints] = {};
 };
 
-struct ClockLock {
+struct SimulatedClockLock {
   bool on = false;
   int lowest = 0, highest = 0;
 };
@@ -40,7 +40,7 @@ struct ClockLock {
 struct ClockOrder {
   std::int64_t at_ns = 0;
   ClockDomain domain = ClockDomain::kGraphics;
-  ClockLock lock;
+  SimulatedClockLock lock;
 };
 
 struct SimulatedStream {
@@ -65,7 +65,7 @@ struct SimulatedGpuState {
   // Controls.
   double limit_w = 0;
   bool persistence = true;
-  ClockLock lock_asked[2], lock_in_force[2];  ///< by ClockDomain
+  SimulatedClockLock lock_asked[2], lock_in_force[2];  ///< by ClockDomain
   int orders = 0;
   ClockOrder order[kMaxClockOrders];
 
@@ -101,7 +101,7 @@ std::int64_t predicted_end(const SimulatedGpuSpec& spec, const WorkTable* tables
 
 /// Sends a lock (or its release) on its way to the chip.
 void order_clocks(const SimulatedGpuSpec& spec, SimulatedGpuState& state, ClockDomain domain,
-                  ClockLock lock);
+                  SimulatedClockLock lock);
 /// The latency of one switch between two graphics clocks without the spread from one switch to the
 /// next.
 double median_switch_latency(const SimulatedGpuSpec& spec, int from_mhz, int to_mhz);

@@ -60,7 +60,7 @@ Result<std::vector<Megahertz>> SimulatedGpu::supported_clocks(ClockDomain domain
 Result<std::optional<ClockRange>> SimulatedGpu::locked_clocks(ClockDomain domain) {
   const auto state = core_->read(index_);
   if (!state) return state.error();
-  const ClockLock& lock = state->lock_asked[domain == ClockDomain::kMemory ? 1 : 0];
+  const SimulatedClockLock& lock = state->lock_asked[domain == ClockDomain::kMemory ? 1 : 0];
   if (!lock.on) return std::optional<ClockRange>();
   return std::optional(ClockRange{{lock.lowest}, {lock.highest}});
 }

@@ -213,7 +213,7 @@ Status SimulationCore::write(int gpu, const char* what,
   return answer;
 }
 
-Status SimulationCore::lock_clocks(int gpu, ClockDomain domain, ClockLock lock) {
+Status SimulationCore::lock_clocks(int gpu, ClockDomain domain, SimulatedClockLock lock) {
   if (Status known = check(gpu); !known) return known;
   const SimulatedGpuSpec& here = spec(gpu);
   const bool memory = domain == ClockDomain::kMemory;

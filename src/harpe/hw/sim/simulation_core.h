@@ -42,7 +42,7 @@ class SimulationCore final : public Simulation,
   /// else can; what it answers is the answer. The caller waits as long as the call takes.
   Status write(int gpu, const char* what, const std::function<Status(SimulatedGpuState&)>& change);
 
-  Status lock_clocks(int gpu, ClockDomain domain, ClockLock lock);
+  Status lock_clocks(int gpu, ClockDomain domain, SimulatedClockLock lock);
   Status set_power_limit(int gpu, Watts limit);
   Status set_persistence(int gpu, bool enabled);
 

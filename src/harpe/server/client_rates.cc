@@ -1,10 +1,10 @@
-#include "harpe/server/rate_limit.h"
+#include "harpe/server/client_rates.h"
 
 #include <algorithm>
 
 namespace harpe {
 
-std::optional<Seconds> RateLimit::take(const std::string& client, Instant now) {
+std::optional<Seconds> ClientRates::take(const std::string& client, Instant now) {
   if (per_second_ <= 0) return std::nullopt;
   const double most = std::max(1.0, per_second_);
   const auto [found, is_new] = buckets_.try_emplace(client, Bucket{most, now});
@@ -20,7 +20,7 @@ std::optional<Seconds> RateLimit::take(const std::string& client, Instant now) {
   return Seconds{missing / per_second_};
 }
 
-void RateLimit::forget_full(Instant now) {
+void ClientRates::forget_full(Instant now) {
   std::erase_if(buckets_, [&](const auto& entry) {
     const Bucket& bucket = entry.second;
     return bucket.requests + (now - bucket.filled).value * per_second_ >= per_second_;

@@ -12,10 +12,10 @@
 namespace harpe {
 
 /// Not thread-safe. O(1) a request; buckets that have filled up again are forgotten.
-class RateLimit {
+class ClientRates {
  public:
   /// \param per_second  requests in the long run; as many may come at once. 0: no limit
-  explicit RateLimit(double per_second) : per_second_(per_second) {}
+  explicit ClientRates(double per_second) : per_second_(per_second) {}
 
   /// Counts one request. None: it may be served; else how long the client should wait.
   std::optional<Seconds> take(const std::string& client, Instant now);
