@@ -127,11 +127,14 @@ Status Job::report(const IterationReport& report, Seconds now) {
                      "this rank has registered with another life of the job, which was made anew "
                      "since: it has to register again");
   }
+  const Seconds heard_before =
+      s.spec.shape.holds(report.place) ? s.ranks.holder(report.place).heard : now;
   Status heard = s.ranks.hear(report.place, report.session, now);
   if (!heard) {
     ++s.reports_refused;
     return heard;
   }
+  s.note_silence(report, now - heard_before);
   hear(now);
   const std::int64_t newest = s.collector.newest();
   const Result<IterationCollector::Added> added = s.collector.add(report);

@@ -56,6 +56,8 @@ Result<RankEntry> Job::State::enter(const RankRegistration& registration, Second
     // Another process: whether its clocks are set is seen anew.
     not_set.erase(static_cast<std::size_t>(entered->rank));
     if (not_set.empty()) told_not_set = false;
+  } else {
+    away.insert(static_cast<std::size_t>(entered->rank));  // it registers again: it was cut off
   }
   if (entered->changed || entered->fewer_clocks) effects.save = true;
   if (ranks.complete()) {

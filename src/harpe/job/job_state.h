@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -117,6 +118,8 @@ struct Job::State {
   const Deployment* with_version(std::uint64_t version) const;
   StageOrders orders(const Deployment& deployment, int pipeline, int stage) const;
   void note_delivery(const IterationReport& report, const Deployment& due);
+  /// A rank is heard of after so long.
+  void note_silence(const IterationReport& report, Seconds silence);
 
   // Iterations: job_iterations.cc.
   void finish(const FinishedIteration& iteration, Seconds now);
@@ -263,6 +266,8 @@ struct Job::State {
   Seconds delivery{kUsualDelivery};  ///< that orders may take to all ranks
   std::uint64_t late_version = 0;    ///< orders that came late to some rank
   std::int64_t on_time_since = 0;    ///< iteration since which none came late
+  /// Ranks that could not be told anything for a while, until they run by the orders that hold.
+  std::set<std::size_t> away;
 
   AllMaxBaseline baseline;
   PromiseGuard guard;

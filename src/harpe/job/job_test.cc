@@ -79,6 +79,44 @@ TEST(Job, AllRanksChangeAtTheSameIteration) {
   EXPECT_LE(mixed, 2U);
 }
 
+TEST(Job, OutagesDoNotMakeChangesComeLater) {
+  Played played(small_spec(3));
+  SimulatedTraining& training = played.training;
+  ASSERT_TRUE(training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  double factor = 1.1;
+  const auto change = [&] {
+    factor = 2.5 - factor;  // 1.1 and 1.4, in turns
+    ASSERT_TRUE(played.job.set_straggler({.pipeline = 1, .factor = factor}, training.now()).ok());
+  };
+  const auto ahead = [&] {
+    change();
+    const auto from = played.job.orders(0, 0).back().from_iteration - training.next_iteration();
+    played.settle();
+    return from;
+  };
+  const std::int64_t before = ahead();
+  const Place cut_off{2, 3, 0};
+  for (int outage = 0; outage < 8; ++outage) {
+    const std::int64_t begin = training.next_iteration(), end = begin + 12;
+    training.lost = [=](std::int64_t iteration, Place place) {
+      return place == cut_off && iteration < end;
+    };
+    training.unreached = [&, end](Place place) {
+      return place == cut_off && training.next_iteration() <= end;
+    };
+    for (int i = 0; i < 4; ++i) {
+      change();
+      training.run(played.job, 5);
+    }
+    played.settle();
+  }
+  const std::int64_t late = played.job.status().orders_late;
+  EXPECT_GT(late, 4) << "they are counted";
+  EXPECT_EQ(ahead(), before);
+}
+
 TEST(Job, AToldStragglerSlowsTheOthersExactlyAsFarAsItAllows) {
   Played played(small_spec(4));
   ASSERT_TRUE(played.training.register_all(played.job).ok());
