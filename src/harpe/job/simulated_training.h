@@ -15,12 +15,12 @@
 
 #include "harpe/frontier/frontier.h"
 #include "harpe/job/job.h"
-#include "harpe/job/job_work.h"
 #include "harpe/job/make_plans.h"
+#include "harpe/job/simulated_machines.h"
 
 namespace harpe {
 
-class SimulatedTraining {
+class SimulatedTraining : public SimulatedMachines {
  public:
   struct Options {
     Watts blocking_power{80};
@@ -31,63 +31,30 @@ class SimulatedTraining {
     int characterize_takes = 3;  ///< iterations
     int better_plans_take = 0;   ///< iterations after the first plans; 0: none follow
   };
-  /// What an iteration was.
-  struct Iteration {
-    std::int64_t number = 0;
-    Seconds time{};
-    Joules energy{};  ///< all pipelines
-    std::vector<Joules> of_pipeline;
-    std::vector<std::uint64_t> versions;  ///< by which each rank ran
-    /// The same iteration of the same machines with every instruction at its highest clock.
-    Seconds all_max_time{};
-    Joules all_max_energy{};
-  };
-
   SimulatedTraining(const JobSpec& spec, Profile truth, Options options)
-      : spec_(spec),
-        truth_(std::move(truth)),
+      : SimulatedMachines(spec, std::move(truth),
+                          {.blocking_power = options.blocking_power,
+                           .overhead = options.overhead,
+                           .noise = options.noise,
+                           .seed = options.seed,
+                           .jitter = options.jitter}),
         options_(options),
-        pipeline_(*Pipeline::build(spec.schedule, spec.transfers)),
-        work_(spec.schedule),
-        random_(options.seed),
-        books_(static_cast<std::size_t>(spec.shape.ranks())) {
-    for (const OperatingPoint& point : truth_.entries().front().points)
-      clocks_.push_back(point.clock);
-  }
+        books_(static_cast<std::size_t>(spec.shape.ranks())) {}
 
-  // What may go wrong.
-  std::map<std::pair<int, int>, double> slow;  ///< factor of (pipeline, stage)
-  /// A further factor.
-  std::function<double(std::int64_t, int pipeline, int stage)> slowness = [](std::int64_t, int,
-                                                                             int) { return 1.0; };
-  /// By which a pipeline ends later than its computations explain.
-  std::function<Seconds(int)> delay = [](int) { return Seconds{0}; };
-  /// Clocks that the GPU of (pipeline, stage) is held to, whatever is asked for.
-  std::map<std::pair<int, int>, Megahertz> held;
-  /// By which an iteration is longer outside of computations, such as a checkpoint.
-  std::function<Seconds(std::int64_t)> stall = [](std::int64_t) { return Seconds{0}; };
+  // What may go wrong beside what machines do.
   std::function<bool(std::int64_t, Place)> lost = [](std::int64_t, Place) { return false; };
   /// Whether the orders do not reach a rank after this iteration.
   std::function<bool(Place)> unreached = [](Place) { return false; };
   std::function<void(IterationReport&)> change_report = [](IterationReport&) {};
-  /// Clocks that the GPUs of a stage do not have.
-  std::map<int, std::vector<Megahertz>> lacking;
-
   std::string session(Place place) const {
     return run_ + "-" + std::to_string(spec_.shape.index(place));
   }
   RankRegistration registration(Place place) const {
-    std::vector<Megahertz> clocks = clocks_;
-    if (const auto missing = lacking.find(place.stage); missing != lacking.end()) {
-      std::erase_if(clocks, [&](Megahertz clock) {
-        return std::ranges::find(missing->second, clock) != missing->second.end();
-      });
-    }
     return {.place = place,
             .session = session(place),
             .run = run_,
             .gpu = "simulated",
-            .clocks = std::move(clocks)};
+            .clocks = clocks(place.stage)};
   }
   Status register_all(Job& job) {
     for (const Place place : places()) {
@@ -113,7 +80,6 @@ class SimulatedTraining {
   const Iteration& last() const { return iterations_.back(); }
   std::vector<Notice> notices;
   JobTexts stored;  ///< the newest snapshot that the job has asked for
-  Profile& truth() { return truth_; }
 
   void run(Job& job, int count) {
     for (int i = 0; i < count; ++i) step(job);
@@ -127,14 +93,6 @@ class SimulatedTraining {
     return done();
   }
 
-  std::vector<Place> places() const {
-    std::vector<Place> all;
-    for (int d = 0; d < spec_.shape.data; ++d)
-      for (int s = 0; s < spec_.shape.stages; ++s)
-        for (int t = 0; t < spec_.shape.tensor; ++t) all.push_back({d, s, t});
-    return all;
-  }
-
  private:
   const StageOrders* orders_of(Place place) const {
     const StageOrders* found = nullptr;
@@ -142,82 +100,11 @@ class SimulatedTraining {
       if (orders.from_iteration <= iteration_) found = &orders;
     return found;
   }
-  /// That the GPUs of a stage have.
-  Megahertz highest(int stage) const {
-    return std::ranges::max(registration({0, stage, 0}).clocks);
-  }
-  Megahertz clock_of(Place place, int position) const {
-    const StageOrders* orders = orders_of(place);
-    if (orders == nullptr) return highest(place.stage);
-    return orders->clocks.size() == 1 ? orders->clocks[0] : orders->clocks[position];
-  }
-  Megahertz held_to(int pipeline_number, int stage, Megahertz clock) const {
-    const auto limit = held.find({pipeline_number, stage});
-    return limit == held.end() ? clock : std::min(clock, limit->second);
-  }
-  OperatingPoint cost(const PipelineNode& node, Megahertz clock, int pipeline_number) const {
-    const auto points = truth_.points(node.stage, node.chunk, node.instruction.kind);
-    clock = held_to(pipeline_number, node.stage, clock);
-    OperatingPoint point = *std::ranges::find(points, clock, &OperatingPoint::clock);
-    double factor = slowness(iteration_, pipeline_number, node.stage);
-    if (const auto fixed = slow.find({pipeline_number, node.stage}); fixed != slow.end())
-      factor *= fixed->second;
-    point.time = point.time * factor;
-    point.energy = point.energy * factor;
-    return point;
-  }
-  double noisy() {
-    std::normal_distribution<double> normal(1, options_.noise);
-    return normal(random_);
-  }
-
   /// One iteration of all pipelines, then all reports.
   void step(Job& job) {
-    const JobShape& shape = spec_.shape;
-    Iteration done;
-    done.number = iteration_;
-    const Seconds outside = options_.overhead + stall(iteration_);
-    std::vector<Megahertz> highest_clocks;
-    for (int stage = 0; stage < shape.stages; ++stage) highest_clocks.push_back(highest(stage));
-    std::vector<std::vector<OperatingPoint>> costs;
-    Seconds busy_at_all_max{0};
-    std::normal_distribution<double> jitter(1, options_.jitter);
-    for (int d = 0; d < shape.data; ++d) {
-      std::vector<OperatingPoint>& mine = costs.emplace_back();
-      std::vector<Seconds> durations, at_all_max;
-      for (const PipelineNode& node : pipeline_.nodes()) {
-        if (node.stage < 0) {  // a transfer
-          mine.emplace_back();
-          durations.push_back(node.transfer_time);
-          at_all_max.push_back(node.transfer_time);
-          continue;
-        }
-        const double drawn = options_.jitter > 0 ? jitter(random_) : 1;
-        mine.push_back(cost(node, clock_of({d, node.stage, 0}, node.position), d));
-        mine.back().time = mine.back().time * drawn;
-        durations.push_back(mine.back().time);
-        const OperatingPoint fastest = cost(node, highest_clocks[node.stage], d);
-        at_all_max.push_back(fastest.time * drawn);
-        busy_at_all_max += at_all_max.back();
-        done.all_max_energy += fastest.energy;
-      }
-      const Seconds after = outside + delay(d);
-      done.time = std::max(done.time, pipeline_.earliest(durations).makespan + after);
-      done.all_max_time =
-          std::max(done.all_max_time, pipeline_.earliest(at_all_max).makespan + after);
-    }
-    done.all_max_energy +=
-        options_.blocking_power * (done.all_max_time * shape.data * shape.stages - busy_at_all_max);
-    done.all_max_energy = done.all_max_energy * shape.tensor;
+    auto [done, reports] = play(iteration_, [this](Place place) { return orders_of(place); });
     now_ += done.time;
-    std::vector<IterationReport> reports;
-    for (const Place place : places()) {
-      reports.push_back(report(place, costs[place.data], done.time));
-      done.versions.push_back(reports.back().version);
-      done.energy += reports.back().energy;
-      done.of_pipeline.resize(static_cast<std::size_t>(place.data) + 1);
-      done.of_pipeline[place.data] += reports.back().energy;
-    }
+    for (IterationReport& one : reports) one.session = session(one.place);
     iterations_.push_back(std::move(done));
     std::ranges::shuffle(reports, random_);
     for (IterationReport& one : reports) {
@@ -231,43 +118,6 @@ class SimulatedTraining {
     if (request_ && --request_wait_ <= 0) answer(job);
     if (own_request_ && --own_request_wait_ <= 0) answer_own(job);
     deliver(job);
-  }
-
-  IterationReport report(Place place, const std::vector<OperatingPoint>& costs, Seconds time) {
-    IterationReport report;
-    report.place = place;
-    report.session = session(place);
-    report.iteration = iteration_;
-    report.time = time;
-    const StageOrders* orders = orders_of(place);
-    report.version = orders == nullptr ? 0 : orders->version;
-    for (const WorkItem& item : work_.stage(place.stage))
-      report.instructions.push_back({.kind = item.kind,
-                                     .chunk = item.chunk,
-                                     .count = item.count,
-                                     .time = {},
-                                     .energy = {},
-                                     .energy_error = {}});
-    Seconds busy{0};
-    for (std::size_t i = 0; i < pipeline_.nodes().size(); ++i) {
-      const PipelineNode& node = pipeline_.nodes()[i];
-      if (node.stage != place.stage) continue;
-      const Megahertz asked = clock_of(place, node.position);
-      report.throttled |= held_to(place.data, place.stage, asked) < asked;
-      InstructionTotals& totals =
-          report.instructions[*work_.find(place.stage, node.instruction.kind, node.chunk)];
-      totals.time += costs[i].time;
-      totals.energy += costs[i].energy;
-      busy += costs[i].time;
-    }
-    for (InstructionTotals& totals : report.instructions) {
-      totals.time = totals.time * noisy();
-      totals.energy = totals.energy * noisy();
-      totals.energy_error = totals.energy * options_.noise;
-      report.energy += totals.energy;
-    }
-    report.energy += options_.blocking_power * (time - busy);
-    return report;
   }
 
   void take_effects(Job& job) {
@@ -329,13 +179,7 @@ class SimulatedTraining {
     }
   }
 
-  JobSpec spec_;
-  Profile truth_;
-  Options options_;
-  Pipeline pipeline_;
-  JobWork work_;
-  std::mt19937_64 random_;
-  std::vector<Megahertz> clocks_;
+  const Options options_;
   std::string run_ = "first";
   std::int64_t iteration_ = 0;
   Seconds now_{1.8e9};
