@@ -42,6 +42,7 @@ Profiler::Profiler(JobShape shape, const JobWork& work, std::vector<std::vector<
       measured_(std::move(known)),
       position_(clocks_.size()),
       ended_(clocks_.size()),
+      counted_(static_cast<std::size_t>(shape.groups())),
       samples_(clocks_.size()),
       throttled_(clocks_.size()) {
   measured_.resize(clocks_.size());
@@ -219,6 +220,10 @@ void Profiler::close(int stage) {
   }
   measured.iteration_time = {quantile(samples.iteration_time, 0.5)};  // a stall is no clock's doing
   measured_[stage].push_back(std::move(measured));
+  for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
+    Counted& counted = counted_[shape_.group(pipeline, stage)];
+    if (samples.counts[pipeline] > 0 && counted == Counted::kNot) counted = Counted::kIs;
+  }
   ++position_[stage];
   ended_[stage] = rises_enough(stage) || position_[stage] == clocks_[stage].size();
   clear(stage);
@@ -275,6 +280,7 @@ Profiler::Next Profiler::add(const FinishedIteration& iteration, const std::vect
   if (time > Seconds{0} && !current_.empty()) account(iteration, time);
   if (iteration.iteration < from_ || done()) return Next::kStay;
 
+  if (start_over(left_out)) return Next::kChange;
   ++block_iterations_;
   const std::int64_t dropped = first_block_ ? options_.warm_up : 1;
   for (int stage = 0; stage < shape_.stages; ++stage) {
@@ -304,6 +310,27 @@ Profiler::Next Profiler::add(const FinishedIteration& iteration, const std::vect
   if (!slow || affordable(by_clocks, lead + 1)) return Next::kStay;
   resting_ = true;
   return Next::kChange;
+}
+
+/// A group that is left out from now on is in what was measured so far, at some clocks and not at
+/// others: its stage begins again, once for each group. \returns whether any did
+bool Profiler::start_over(const std::vector<bool>& left_out) {
+  bool any = false;
+  for (std::size_t group = 0; group < left_out.size(); ++group) {
+    const std::size_t stage = group % static_cast<std::size_t>(shape_.stages);
+    if (!left_out[group]) continue;
+    if (samples_[stage].counts[group / static_cast<std::size_t>(shape_.stages)] > 0) {
+      clear(static_cast<int>(stage));
+    }
+    if (counted_[group] != Counted::kIs) continue;
+    counted_[group] = Counted::kWas;
+    measured_[stage].clear();
+    position_[stage] = 0;
+    ended_[stage] = false;
+    clear(static_cast<int>(stage));
+    any = true;
+  }
+  return any;
 }
 
 /// Closes the clock of every stage that knows enough of it. \returns whether there was one

@@ -8,7 +8,7 @@
 /// % intervals of all its instructions are narrow enough, or after `most_iterations_per_clock`; it
 /// ends at the end of its list, or when its effective energy has risen `rises` times in a row.
 /// Stages that have ended, and all stages while slowdown has to be earned back, run their highest
-/// clock.
+/// clock. A stage of which a straggler was measured, before it was known to be one, begins again.
 ///
 /// Ranks are aggregated to one value per GPU: of time the longest over pipelines and tensor shards
 /// (of each its mean), of energy the mean, which is the sum over the number of GPUs.
@@ -110,6 +110,7 @@ class Profiler {
     return position_[stage] < clocks_[stage].size() && !ended_[stage];
   }
   void clear(int stage);
+  bool start_over(const std::vector<bool>& left_out);
   Seconds explained(Seconds time) const;
   void account(const FinishedIteration& iteration, Seconds time);
   void account_waiting(const FinishedIteration& iteration, const std::vector<bool>& left_out,
@@ -133,6 +134,9 @@ class Profiler {
   std::vector<std::vector<MeasuredClock>> measured_;
   std::vector<std::size_t> position_;  ///< of each stage in its clocks
   std::vector<bool> ended_;
+  /// Whether a group is in what was measured; `kWas`: and was left out since.
+  enum class Counted : unsigned char { kNot, kIs, kWas };
+  std::vector<Counted> counted_;
   std::vector<Samples> samples_;
   std::vector<int> throttled_;  ///< iterations at each stage's clock in which a GPU was held back
   std::uint64_t version_ = 0;
