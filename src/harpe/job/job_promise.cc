@@ -18,6 +18,7 @@ constexpr double kTolerance = 0.005;  // of the promise, relative
 // more seldom: 4 % of the savings at first, 0.25 % in the end.
 constexpr std::int64_t kProbe = 4, kAlarmProbe = 7;  // iterations; the first of them does not count
 constexpr std::int64_t kFirstPause = 200, kLongestPause = 1600;
+constexpr std::int64_t kUnknownPause = 20;  // after a probe that showed nothing
 /// Shares by which plans may take slow clocks to be slower than measured, see `reserve`.
 constexpr std::array<double, 6> kReserves = {0, 0.02, 0.05, 0.1, 0.2, 0.35};
 constexpr double kPerLateness = 2;
@@ -74,8 +75,12 @@ double Job::State::all_max_error() const {
   return std::hypot(of_baseline, of_slow);
 }
 
-/// For an iteration that takes `fastest` at all-max, by the objective; 0: it promises nothing that
-/// could be broken.
+/// Whether the objective promises something that could be broken.
+bool Job::State::promises_time() const {
+  return wish.kind == Wish::Kind::kSlowdown || wish.kind == Wish::Kind::kDeadline;
+}
+
+/// For an iteration that takes `fastest` at all-max, by the objective; 0: it promises nothing.
 Seconds Job::State::allowed(Seconds fastest) const {
   if (fastest <= Seconds{0}) return Seconds{0};
   switch (wish.kind) {
@@ -139,9 +144,10 @@ void Job::State::relax(Seconds now) {
 // --- Probes -------------------------------------------------------------------------------------
 
 void Job::State::probe_when_due(Seconds now) {
-  if (probe || allowed(all_max_time()) <= Seconds{0} || collector.newest() < next_probe) return;
+  if (probe || !promises_time() || collector.newest() < next_probe) return;
   if (phase != JobPhase::kRunning && phase != JobPhase::kStraggling) return;
-  if (guard.iterations() < kFewest && next_probe > 0) return;
+  // Where all-max is not known, nothing is compared until it is.
+  if (baseline.has_time() && guard.iterations() < kFewest && next_probe > 0) return;
   begin_probe(false, now, {});
 }
 
@@ -177,11 +183,12 @@ void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds tim
   const Probe done = *std::exchange(probe, std::nullopt);
   if (overtaken) {
     if (!baseline.has_time()) learn(done);
-    return;
+  } else {
+    probe_pause = std::clamp(probe_pause * 2, kFirstPause, kLongestPause);
+    next_probe = collector.newest() + probe_pause;
+    if (done.times.size() >= 2) judge(done, now);
   }
-  probe_pause = std::clamp(probe_pause * 2, kFirstPause, kLongestPause);
-  next_probe = collector.newest() + probe_pause;
-  if (done.times.size() >= 2) judge(done, now);
+  if (!baseline.has_time()) next_probe = collector.newest() + kUnknownPause;
 }
 
 /// What the machines do at all-max, against what they were thought to and what the plan takes.

@@ -170,6 +170,7 @@ struct Job::State {
   Seconds explained_at_all_max() const;
   Seconds all_max_time() const;
   double all_max_error() const;
+  bool promises_time() const;
   Seconds allowed(Seconds fastest) const;
   double errors_needed() const;
   void relax(Seconds now);
