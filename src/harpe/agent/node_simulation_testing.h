@@ -10,6 +10,7 @@
 /// agent, which is then thrown away as it is.
 
 #include <deque>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,7 +30,7 @@ namespace harpe {
 
 class SimulatedNode {
  public:
-  struct Crash {};
+  struct Crash : std::exception {};
 
   SimulatedNode(int gpus, Policy policy, LeaseLimits limits)
       : policy_(std::move(policy)), limits_(limits) {
@@ -81,7 +82,7 @@ class SimulatedNode {
                                                      clock_, [](const std::string&) {}),
                          {}});
       if (left)
-        owners_.back().tasks.push_back([](GpuDuties& duties) { (void)duties.end_lease({}); });
+        owners_.back().tasks.emplace_back([](GpuDuties& duties) { (void)duties.end_lease({}); });
     }
     leases_ = std::make_unique<NodeLeases>(std::move(identities), policy_, limits_, [this] {
       return "lease-" + std::to_string(++last_id_);
@@ -144,7 +145,7 @@ class SimulatedNode {
   /// Queued; `done` hears what came of it.
   void apply(
       const Peer& peer, const std::string& id, int gpu, const Setting& setting,
-      std::function<void(const Result<Applied>&)> done = [](const auto&) {}) {
+      const std::function<void(const Result<Applied>&)>& done = [](const auto&) {}) {
     const auto holder = [this, peer, id, gpu, control = control_of(setting)] {
       leases_->tick(clock_.now());
       (void)perform();
@@ -155,7 +156,7 @@ class SimulatedNode {
       (void)perform();
       return done(now.error());
     }
-    owner(gpu).tasks.push_back([this, holder, setting, done](GpuDuties& duties) {
+    owner(gpu).tasks.emplace_back([this, holder, setting, done](GpuDuties& duties) {
       if (Status ready = duties.ready_to_set(); !ready) return done(std::move(ready).error());
       const auto now = holder();
       if (!now) return done(now.error());
@@ -170,7 +171,7 @@ class SimulatedNode {
     if (!holder) return nullptr;
     auto slot = ClockSlot::make();
     if (!slot) return nullptr;
-    owner(gpu).tasks.push_back(
+    owner(gpu).tasks.emplace_back(
         [slot = *slot, holder = *holder](GpuDuties& duties) { duties.attach(slot, holder); });
     return *slot;
   }
@@ -272,9 +273,8 @@ class SimulatedNode {
     for (const LeaseEffects::Ended& ended : effects.ended) {
       watches_.erase(ended.lease.id);
       for (const int gpu : ended.lease.gpus) {
-        owner(gpu).tasks.push_back([holder = leases_->holder(ended.lease, gpu)](GpuDuties& duties) {
-          (void)duties.end_lease(holder);
-        });
+        owner(gpu).tasks.emplace_back([holder = leases_->holder(ended.lease, gpu)](
+                                          GpuDuties& duties) { (void)duties.end_lease(holder); });
       }
     }
     Status logged = ok_status();

@@ -74,6 +74,8 @@ class ServerSession {
   bool ended() const { return end_told_ || stage_ != Stage::kRunning; }
 
   bool registered() const { return stage_ == Stage::kRunning; }
+  /// The life of the job in which it registered last; empty: it never has.
+  const std::string& incarnation() const { return options_.registration.incarnation; }
   std::uint64_t reports_sent() const { return reports_sent_; }
   std::uint64_t reports_dropped() const { return reports_dropped_; }
 

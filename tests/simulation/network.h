@@ -1,0 +1,132 @@
+#pragma once
+/// \file
+/// HTTP in simulated time: requests, answers and streams of events between processes, with what
+/// networks do to them. Bytes are not simulated: parsing them is tested elsewhere.
+///
+/// A message takes a while. Where the way is cut, it waits, as TCP's does, and arrives when the way
+/// is there again, if its connection still is; both ends only see silence. A connection may break
+/// before a request arrives or before its answer does; its client sees that at once, and cannot
+/// tell which. What is sent over one connection arrives in order.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/http/http_message.h"
+#include "simulation/process.h"
+
+namespace harpe::simulation {
+
+/// What tells an answer that a server hands on from one that it gives.
+inline constexpr const char* kHandedOn = "X-Handed-On";
+
+class Network {
+ public:
+  struct Quality {
+    Seconds soonest{1e-4}, latest{0.02};  ///< of a message
+    double breaks = 0;                    ///< share of requests whose connection breaks
+  };
+
+  /// What a server does with requests, on its loop.
+  using Handler = std::function<void(HttpRequest, Reply)>;
+  /// Sees every answer, and every piece of a stream, at the moment when a server sends it, and
+  /// whether it is another server's, which it hands on.
+  using Watch = std::function<void(const std::string& server, const HttpRequest& request,
+                                   int status, const std::string& bytes, bool handed_on)>;
+
+  Network(Scheduler& scheduler, std::uint64_t seed) : scheduler_(scheduler), random_(seed, "net") {}
+
+  Quality quality;
+  Watch watch;
+
+  /// From here on the process answers at this address; without a handler, nothing does.
+  void serve(const std::string& address, Process* process, Handler handler);
+
+  // The way between two machines, by the names of their processes.
+  void cut(const std::string& a, const std::string& b);
+  void heal(const std::string& a, const std::string& b);
+  void heal_all();
+  bool is_cut(const std::string& a, const std::string& b) const;
+
+  /// What a client hears, on its loop. After the first `answered`, bytes if the answer is a stream;
+  /// `ended` then comes last, unless the client has left.
+  struct Client {
+    std::function<void(Result<HttpResponse>)> answered;
+    std::function<void(std::string)> bytes = [](const std::string&) {};
+    std::function<void(std::string why)> ended = [](const std::string&) {};
+  };
+  class Exchange;
+  using ExchangePtr = std::shared_ptr<Exchange>;
+  /// \param timeout  until the answer, or its head, is there, by the client's clock
+  ExchangePtr ask(Process& client, const std::string& address, HttpRequest request, Seconds timeout,
+                  Client hears);
+
+ private:
+  struct Served {
+    Process* process = nullptr;
+    Handler handler;
+    std::map<std::uint64_t, ExchangePtr> open;  ///< by number: in an order that is the same again
+  };
+  using Way = std::pair<std::string, std::string>;
+  static Way way(const std::string& a, const std::string& b) {
+    return a < b ? Way(a, b) : Way(b, a);
+  }
+  void arrive(const ExchangePtr& exchange);
+  void answer(const ExchangePtr& exchange, HttpResponse response);
+  void drain(const ExchangePtr& exchange);
+  void carry(const std::string& from, const std::string& to, Instant& last,
+             std::function<void()> arrives);
+  void to_client(const ExchangePtr& exchange, std::function<void()> work);
+  void fail(const ExchangePtr& exchange, const std::string& why);
+  void leave(const ExchangePtr& exchange);
+  void close(const ExchangePtr& exchange);
+
+  Scheduler& scheduler_;
+  Random random_;
+  std::uint64_t last_number_ = 0;
+  std::map<std::string, Served> served_;
+  std::set<Way> cut_;
+  std::map<Way, std::vector<std::function<void()>>> held_;
+
+  friend class Exchange;
+};
+
+/// One request with its answer; a connection of its own.
+class Network::Exchange : public std::enable_shared_from_this<Exchange> {
+ public:
+  Exchange(Network& network, std::uint64_t number, Process& client, std::string address,
+           HttpRequest request, Client hears)
+      : network_(network),
+        number_(number),
+        client_(client),
+        address_(std::move(address)),
+        request_(std::move(request)),
+        hears_(std::move(hears)) {}
+  /// The client wants nothing more of it, and hears nothing more.
+  void leave() { network_.leave(shared_from_this()); }
+  bool is_over() const { return over_; }
+
+ private:
+  friend class Network;
+  Network& network_;
+  const std::uint64_t number_;
+  Process& client_;
+  const std::string address_;
+  HttpRequest request_;
+  Client hears_;
+  std::shared_ptr<ClientPresence> presence_;  ///< at the server
+  std::shared_ptr<EventStream> stream_;
+  Instant last_to_server_{}, last_to_client_{};
+  bool arrived_ = false, answered_ = false;
+  bool over_ = false;    ///< for the client
+  bool closed_ = false;  ///< at the server
+  bool draining_ = false, handed_on_ = false;
+};
+
+}  // namespace harpe::simulation

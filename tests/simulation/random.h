@@ -1,0 +1,43 @@
+#pragma once
+/// \file
+/// Chance that is the same on every machine and with every library.
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/units.h"
+
+namespace harpe::simulation {
+
+class Random {
+ public:
+  /// \param purpose  each has numbers of its own: one that draws more changes no other
+  Random(std::uint64_t seed, std::string_view purpose) : engine_(seed) {
+    std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+    for (const char c : purpose) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+    engine_.seed(seed * 0x9E3779B97F4A7C15U + hash);
+  }
+
+  /// From 0, below `n`, which is at least 1.
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
+  /// From 0, below 1.
+  double fraction() { return static_cast<double>(engine_() >> 11) * 0x1.0p-53; }
+  bool chance(double probability) { return fraction() < probability; }
+  double between(double low, double high) { return low + (high - low) * fraction(); }
+  Seconds between(Seconds low, Seconds high) { return Seconds{between(low.value, high.value)}; }
+  /// Evenly in the logarithm: short ones are as likely as long ones.
+  Seconds around(Seconds low, Seconds high);
+  template <class T>
+  const T& one_of(const std::vector<T>& all) {
+    return all[below(all.size())];
+  }
+  std::uint64_t bits() { return engine_(); }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+}  // namespace harpe::simulation
