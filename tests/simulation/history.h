@@ -1,0 +1,120 @@
+#pragma once
+/// \file
+/// What happened in a simulation, as one sees it who looks from outside of all machines; and what
+/// must hold of it (docs/reliability.md). What breaks an invariant ends the simulation at once.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harpe/base/clock.h"
+#include "harpe/base/units.h"
+#include "harpe/http/http_message.h"
+#include "harpe/job/rank_events.h"
+#include "harpe/job/simulated_machines.h"
+#include "harpe/store/simulated_database_testing.h"
+#include "simulation/scheduler.h"
+
+namespace harpe::simulation {
+
+/// By what a rank ran an iteration.
+struct RanBy {
+  std::string incarnation;
+  std::uint64_t epoch = 0, version = 0;
+  friend auto operator<=>(const RanBy&, const RanBy&) = default;
+};
+
+/// An iteration of a job.
+struct PlayedIteration {
+  std::string job;
+  std::int64_t number = 0;
+  Instant began{};
+  std::vector<std::optional<RanBy>> by = {};  ///< one a rank; none: at free clocks
+  Seconds time{}, all_max_time{};
+  Joules energy{}, all_max_energy{};
+  bool is_planned = false;   ///< all ranks ran by orders of a plan
+  bool is_profiled = false;  ///< a rank ran at a clock to be measured
+};
+
+/// What is counted, of one seed or of many.
+struct Figures {
+  std::uint64_t iterations = 0, mixed = 0, free = 0, planned = 0;
+  std::uint64_t requests = 0, faults = 0, moves = 0, deletions = 0, starts = 0;
+  double slowest_window = 0;  ///< time over all-max, of 100 iterations by plans
+  std::uint64_t windows = 0;  ///< of 100 iterations that were compared
+  double longest_mixed = 0;   ///< seconds for which ranks of a job ran by different orders
+  void add(const Figures& other);
+};
+
+class History {
+ public:
+  struct Options {
+    /// From one change of orders reaching the first rank to the last, while nothing is broken.
+    Seconds delivery{45};
+    /// Time of 100 iterations over what the objective allows.
+    double tolerance = 0.005;
+    /// Iterations until a straggler is found and answered.
+    int settling = 20;
+  };
+  History(Scheduler& scheduler, SimulatedDatabase& database, Options options)
+      : scheduler_(scheduler), database_(database), options_(options) {}
+
+  /// Told of every iteration; empty: not.
+  std::function<void(const std::string& line)> trace;
+
+  // What happens.
+  /// A server sends something to a client: of its own, or handed on.
+  void sent(const std::string& server, const HttpRequest& request, int status,
+            const std::string& bytes, bool handed_on);
+  void iteration(PlayedIteration iteration);
+  /// A job was deleted, and its client has heard so.
+  void deleted(const std::string& job, const std::set<std::string>& incarnations);
+  /// What a job says that it has saved, which is checked where its machines have not changed: what
+  /// it was compared with may be of others until it is measured again. \param error  half-width of
+  /// its interval
+  void claimed(const std::string& job, Joules saved, Joules error);
+  /// What training of the job may take longer than all-max, as a fraction, from here on.
+  void set_objective(const std::string& job, double slowdown) { jobs_[job].objective = slowdown; }
+  /// GPUs of the job got slower, or well: that takes some iterations to be found.
+  void machines_changed(const std::string& job) {
+    jobs_[job].settled = 0;
+    jobs_[job].had_other_machines = true;
+  }
+  /// Something is broken from here on, or (false) nothing is any more.
+  void troubled(bool is_troubled);
+  void count_fault() { ++figures_.faults; }
+
+  /// Incarnations of a job that servers have named so far.
+  std::set<std::string> incarnations(const std::string& job) const;
+
+  Figures& figures() { return figures_; }
+
+ private:
+  struct JobHistory {
+    std::set<std::string> incarnations, deleted;
+    std::int64_t newest_epoch = 0;
+    std::optional<Instant> mixed_since;
+    double objective = 0;
+    Joules saved{};  ///< in truth, of iterations that saved anything
+    bool had_other_machines = false;
+    int settled = 0;  ///< iterations since machines changed, or something was broken
+    std::deque<PlayedIteration> window;  ///< the newest in a row that were settled, at most 100
+  };
+  void check_commander(const std::string& server, const std::string& job, std::int64_t epoch);
+  void check_mixed(JobHistory& job, const PlayedIteration& iteration);
+  void check_promise(JobHistory& job, const PlayedIteration& iteration);
+
+  Scheduler& scheduler_;
+  SimulatedDatabase& database_;
+  const Options options_;
+  std::map<std::string, JobHistory> jobs_;
+  std::optional<Instant> calm_since_ = Instant{};
+  Figures figures_;
+};
+
+}  // namespace harpe::simulation

@@ -1,0 +1,157 @@
+#include "simulation/rank.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace harpe::simulation {
+namespace {
+
+// As in the client.
+constexpr Seconds kAnswerTimeout{10}, kSilence{60};
+constexpr Seconds kShortestPause{1e-3};
+
+}  // namespace
+
+Rank::Rank(Process& process, Network& network, std::string address, ServerSessionOptions options,
+           std::size_t instructions)
+    : process_(process),
+      place_(options.registration.place),
+      link_(*this, network, std::move(address)),
+      book_(instructions),
+      session_(std::move(options), link_, process.clock(), listener()) {
+  process_.loop().post([this] { move_on(); });
+}
+
+ServerSession::Listener Rank::listener() {
+  return {.orders =
+              [this](const std::vector<StageOrders>& orders) {
+                for (const StageOrders& one : orders) (void)book_.add(one);
+              },
+          .forget =
+              [this] {
+                book_.clear();
+                forgotten_ = process_.clock().now();
+              },
+          .notice = [](const std::string&) {},
+          .governed = [this](bool governed) { governed_ = governed; }};
+}
+
+std::optional<StageOrders> Rank::in_force(std::int64_t iteration) const {
+  const StageOrders* orders = governed_ ? book_.in_force(iteration) : nullptr;
+  return orders != nullptr ? std::optional(*orders) : std::nullopt;
+}
+
+Seconds Rank::unconfirmed() const {
+  return process_.clock().now() - std::max(heard_, went_on_);
+}
+
+void Rank::report(IterationReport report, Instant began) {
+  if (began < forgotten_) report.version = 0;
+  const std::int64_t iteration = report.iteration;
+  session_.report(std::move(report));
+  book_.forget_before(iteration);
+  move_on();
+}
+
+void Rank::end() {
+  session_.end();
+  move_on();
+}
+
+void Rank::move_on() {
+  session_.tick();
+  const Instant now = process_.clock().now();
+  const Seconds pause = std::max(session_.next() - now, kShortestPause);
+  process_.loop().after(pause, [this, turn = ++turn_] {
+    if (turn == turn_) move_on();
+  });
+}
+
+// --- The way to the server ----------------------------------------------------------------------
+
+struct Rank::Link::Stream {
+  Network::ExchangePtr exchange;
+  std::function<void(std::string_view)> bytes;
+  std::function<void(HttpAnswer)> ended;
+  Instant heard;
+  bool over = false;
+};
+
+HttpRequest Rank::Link::request(const std::string& method, const std::string& target,
+                                std::string body) const {
+  HttpRequest request;
+  request.method = method;
+  const std::size_t query = target.find('?');
+  request.path = target.substr(0, query);
+  if (query != std::string::npos) request.query = target.substr(query + 1);
+  request.body = std::move(body);
+  return request;
+}
+
+void Rank::Link::send(const std::string& method, const std::string& path, std::string body,
+                      std::function<void(HttpAnswer)> done) {
+  network_.ask(rank_.process_, address_, request(method, path, std::move(body)), kAnswerTimeout,
+               {.answered = [this, done = std::move(done)](const Result<HttpResponse>& answer) {
+                 if (answer.ok()) {
+                   if (answer->status < 300) rank_.heard_ = rank_.process_.clock().now();
+                   done({.status = answer->status, .body = answer->body, .failure = {}});
+                 } else {
+                   done({.status = 0, .body = {}, .failure = answer.error().text()});
+                 }
+                 rank_.move_on();
+               }});
+}
+
+void Rank::Link::listen(const std::string& path, std::function<void(std::string_view)> bytes,
+                        std::function<void(HttpAnswer)> ended) {
+  stop_listening();
+  const auto stream = std::make_shared<Stream>();
+  stream->bytes = std::move(bytes);
+  stream->ended = std::move(ended);
+  stream->heard = rank_.process_.clock().now();
+  stream_ = stream;
+  const auto end = [this, stream](HttpAnswer answer) {
+    if (std::exchange(stream->over, true)) return;
+    stream->ended(std::move(answer));
+    rank_.move_on();
+  };
+  stream->exchange = network_.ask(
+      rank_.process_, address_, request("GET", path, {}), kSilence,
+      {.answered =
+           [end](const Result<HttpResponse>& answer) {
+             if (!answer.ok())
+               return end({.status = 0, .body = {}, .failure = answer.error().text()});
+             if (answer->content_type != "text/event-stream") {
+               end({.status = answer->status, .body = answer->body, .failure = {}});
+             }
+           },
+       .bytes =
+           [this, stream](const std::string& text) {
+             if (stream->over) return;
+             stream->heard = rank_.heard_ = rank_.process_.clock().now();
+             stream->bytes(text);
+             rank_.move_on();
+           },
+       .ended =
+           [end](const std::string& why) { end({.status = 200, .body = {}, .failure = why}); }});
+  watch_silence(stream);
+}
+
+void Rank::Link::watch_silence(const std::shared_ptr<Stream>& stream) {
+  const Instant until = stream->heard + kSilence;
+  rank_.process_.loop().after(until - rank_.process_.clock().now(), [this, stream, until] {
+    if (stream->over) return;
+    if (stream->heard + kSilence > until) return watch_silence(stream);
+    stream->exchange->leave();
+    stream->over = true;
+    stream->ended({.status = 0, .body = {}, .failure = "the stream is silent"});
+    rank_.move_on();
+  });
+}
+
+void Rank::Link::stop_listening() {
+  if (stream_ == nullptr || std::exchange(stream_->over, true)) return;
+  stream_->exchange->leave();
+}
+
+}  // namespace harpe::simulation

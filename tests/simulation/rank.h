@@ -1,0 +1,86 @@
+#pragma once
+/// \file
+/// A rank of a training job in simulated time: the client's conversation with its server, and the
+/// orders it follows, over a simulated network. What threads it has in a real process are one here.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "harpe/client/order_book.h"
+#include "harpe/client/server_session.h"
+#include "simulation/network.h"
+#include "simulation/process.h"
+
+namespace harpe::simulation {
+
+class Rank {
+ public:
+  /// \param address  of the server that it was given
+  Rank(Process& process, Network& network, std::string address, ServerSessionOptions options,
+       std::size_t instructions);
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+
+  Process& process() { return process_; }
+  const Process& process() const { return process_; }
+  Place place() const { return place_; }
+  /// By what it runs an iteration that begins now; none: its clocks are free.
+  std::optional<StageOrders> in_force(std::int64_t iteration) const;
+  bool governed() const { return governed_; }
+  /// The life of the job in which it registered.
+  const std::string& incarnation() const { return session_.incarnation(); }
+  const ServerSession& session() const { return session_; }
+  std::uint64_t newest() const { return book_.newest(); }
+
+  /// For how long nothing was heard that confirms that a server governs it, while it ran.
+  Seconds unconfirmed() const;
+  void go_on() { went_on_ = process_.clock().now(); }
+
+  /// An iteration has ended. \param report  of it, by the orders that held
+  void report(IterationReport report, Instant began);
+  /// Training has ended in order.
+  void end();
+
+ private:
+  class Link final : public HttpLink {
+   public:
+    Link(Rank& rank, Network& network, std::string address)
+        : rank_(rank), network_(network), address_(std::move(address)) {}
+    void send(const std::string& method, const std::string& path, std::string body,
+              std::function<void(HttpAnswer)> done) override;
+    void listen(const std::string& path, std::function<void(std::string_view)> bytes,
+                std::function<void(HttpAnswer)> ended) override;
+    void stop_listening() override;
+    bool renew_token() override { return false; }
+    void step(Seconds) override {}
+    void wake() override {}
+
+   private:
+    struct Stream;
+    HttpRequest request(const std::string& method, const std::string& target,
+                        std::string body) const;
+    void watch_silence(const std::shared_ptr<Stream>& stream);
+    Rank& rank_;
+    Network& network_;
+    const std::string address_;
+    std::shared_ptr<Stream> stream_;
+  };
+
+  ServerSession::Listener listener();
+  /// Does what is due, and comes back when something is.
+  void move_on();
+
+  Process& process_;
+  const Place place_;
+  Link link_;
+  OrderBook book_;
+  bool governed_ = false;
+  Instant forgotten_{};
+  Instant heard_{};    ///< a success, or anything on a stream
+  Instant went_on_{};  ///< after it was stopped
+  ServerSession session_;
+  std::uint64_t turn_ = 0;  ///< a timer that was set before does nothing
+};
+
+}  // namespace harpe::simulation

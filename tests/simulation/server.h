@@ -1,0 +1,77 @@
+#pragma once
+/// \file
+/// A server in simulated time: the real registry, homes and API, over a simulated store, network
+/// and loop. Its process can be killed, stopped and started again.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harpe/server/api.h"
+#include "harpe/server/job_homes.h"
+#include "harpe/server/job_registry.h"
+#include "harpe/store/simulated_store_testing.h"
+#include "simulation/network.h"
+#include "simulation/process.h"
+
+namespace harpe::simulation {
+
+class Server {
+ public:
+  struct World {
+    Scheduler& scheduler;
+    Network& network;
+    SimulatedDatabase& database;
+    std::uint64_t seed = 0;
+    std::function<void(const std::string& text)> log;
+  };
+  Server(World world, int number, const MachineTime& machine);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  const std::string& url() const { return url_; }
+  /// Begins as soon as the database lets it, and again after each failure, as a service does.
+  void start();
+  /// kill -9.
+  void kill() { end(true); }
+  /// SIGTERM: writes what is not stored and gives its lease up.
+  void end_in_order() { end(false); }
+  void stop();   ///< SIGSTOP
+  void go_on();  ///< SIGCONT
+
+  bool is_running() const { return life_ != nullptr && life_->up && !life_->process.dead(); }
+  bool is_stopped() const { return life_ != nullptr && life_->process.stopped(); }
+  /// Null where it does not run.
+  JobRegistry* registry() { return is_running() ? life_->registry.get() : nullptr; }
+
+ private:
+  /// From a start to its end.
+  struct Life {
+    Life(Scheduler& scheduler, const std::string& name, const MachineTime& machine,
+         std::uint64_t seed)
+        : process(scheduler, name, machine, seed) {}
+    Process process;
+    std::unique_ptr<Store> store;
+    std::unique_ptr<JobRegistry> registry;
+    std::unique_ptr<JobHomes> homes;
+    std::unique_ptr<ServerApi> api;
+    bool starting = true, up = false, gone = false;
+  };
+  void open(Life& life);
+  bool try_open(Life& life);
+  void serve(Life& life);
+  void end(bool at_once);
+  void take_down(Life& life);
+  static void every(Life& life, Seconds period, const std::function<void()>& work);
+  void forward(Life& life, const std::string& url, const HttpRequest& request,
+               const std::function<void(Result<HttpResponse>)>& answered);
+
+  World world_;
+  const std::string name_, url_;
+  const MachineTime& machine_;
+  Life* life_ = nullptr;
+  std::vector<std::unique_ptr<Life>> lives_;  ///< kept: events of the past refer to them
+};
+
+}  // namespace harpe::simulation

@@ -1,0 +1,196 @@
+#include "simulation/training.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/job/job_json.h"
+#include "simulation/require.h"
+
+namespace harpe::simulation {
+namespace {
+
+/// Between looks whether a process that holds the others up goes on.
+constexpr Seconds kLook{0.1};
+constexpr Seconds kTick{1};
+constexpr Seconds kPatience{30};  ///< of ranks
+
+std::size_t instructions_of_stage(const Schedule& schedule, int stage) {
+  return schedule.lists[static_cast<std::size_t>(stage)].size();
+}
+
+}  // namespace
+
+Training::Training(World world, std::string id, JobSpec spec, const Profile& truth)
+    : world_(std::move(world)),
+      id_(std::move(id)),
+      spec_(std::move(spec)),
+      spec_text_(job_spec_json(spec_)),
+      machines_(spec_, truth, {.overhead = Seconds{0.2}, .seed = world_.seed}) {
+  for (std::size_t i = 0; i < ranks(); ++i) {
+    nodes_.push_back(std::make_unique<Node>(world_.scheduler, rank_name(i)));
+  }
+  tick();
+}
+
+void Training::tick() {
+  for (const auto& node : nodes_) node->tick();
+  world_.scheduler.after(kTick, [this] { tick(); });
+}
+
+std::int64_t Training::process_id(std::size_t index) const {
+  return static_cast<std::int64_t>(start_ * 1000 + index + 1);
+}
+
+std::optional<StageOrders> Training::obeyed(std::size_t index, std::optional<StageOrders> orders) {
+  const auto first = orders ? std::optional(orders->clocks.front()) : std::nullopt;
+  const Node::Clock clock = nodes_[index]->want(process_id(index), first);
+  if (clock.obeyed || !clock.locked) return clock.obeyed ? orders : std::nullopt;
+  // It is as an agent left it that is gone.
+  return StageOrders{.purpose = StageOrders::Purpose::kFullSpeed, .clocks = {*clock.locked}};
+}
+
+Rank* Training::rank(std::size_t index) {
+  return index < ranks_.size() ? ranks_[index].get() : nullptr;
+}
+
+void Training::start(const std::string& run) {
+  ++start_;
+  ending_ = false;
+  ++world_.history.figures().starts;
+  const std::vector<Place> places = machines_.places();
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    processes_.push_back(
+        std::make_unique<Process>(world_.scheduler, rank_name(i), machine_, world_.seed + start_));
+    const std::string session = rank_name(i) + "-" + std::to_string(start_);
+    ServerSessionOptions options{.job = id_,
+                                 .spec = spec_text_,
+                                 .registration = {.place = places[i],
+                                                  .session = session,
+                                                  .run = run,
+                                                  .gpu = "simulated",
+                                                  .clocks = machines_.clocks(places[i].stage)},
+                                 .patience = kPatience};
+    ranks_.push_back(std::make_unique<Rank>(
+        *processes_.back(), world_.network, world_.addresses[i % world_.addresses.size()],
+        std::move(options), instructions_of_stage(spec_.schedule, places[i].stage)));
+  }
+  world_.scheduler.after(Seconds{1}, [this, start = start_] {
+    if (start == start_ && is_running()) begin_iteration();
+  });
+}
+
+bool Training::all_run() const {
+  return std::ranges::all_of(ranks_, [](const auto& rank) {
+    const Process& process = rank->process();
+    return !process.dead() && !process.stopped();
+  });
+}
+
+void Training::begin_iteration() {
+  if (!all_run()) {
+    return world_.scheduler.after(kLook, [this, start = start_] {
+      if (start == start_ && is_running()) begin_iteration();
+    });
+  }
+  std::vector<std::optional<StageOrders>> by;
+  for (const auto& rank : ranks_) {
+    by.push_back(rank->in_force(next_));
+    if (by.back() && rank->unconfirmed() > kPatience + kLook) {
+      broken(
+          "a rank that is not governed runs at the clocks found before: " + rank->process().name() +
+          " runs by orders, unconfirmed for " + shortest(rank->unconfirmed().value) + " s");
+    }
+  }
+  std::vector<std::optional<StageOrders>> obeyed_by;
+  for (std::size_t i = 0; i < by.size(); ++i) obeyed_by.push_back(obeyed(i, by[i]));
+  const Instant began = world_.scheduler.now();
+  PlayedIteration played{.job = id_, .number = next_, .began = began};
+  played.is_planned = true;
+  for (std::size_t i = 0; i < by.size(); ++i) {
+    played.is_planned &= by[i] && by[i]->purpose == StageOrders::Purpose::kPlan;
+    played.is_profiled |= by[i] && by[i]->purpose == StageOrders::Purpose::kProfile;
+    played.by.push_back(
+        by[i] ? std::optional(RanBy{ranks_[i]->incarnation(), by[i]->epoch, by[i]->version})
+              : std::nullopt);
+  }
+  auto [iteration, made] = machines_.play(next_, [&](Place place) {
+    const auto& orders = obeyed_by[spec_.shape.index(place)];
+    return orders ? &*orders : nullptr;
+  });
+  played.time = iteration.time;
+  played.all_max_time = iteration.all_max_time;
+  played.energy = iteration.energy;
+  played.all_max_energy = iteration.all_max_energy;
+  world_.scheduler.after(iteration.time, [this, start = start_, began, played = std::move(played),
+                                          reports = std::move(made)]() mutable {
+    if (start != start_ || !is_running()) return;
+    end_iteration(began, std::move(played), std::move(reports));
+  });
+}
+
+void Training::end_iteration(Instant began, PlayedIteration played,
+                             std::vector<IterationReport> reports) {
+  if (!all_run()) {
+    return world_.scheduler.after(kLook, [this, start = start_, began, played = std::move(played),
+                                          reports = std::move(reports)]() mutable {
+      if (start != start_ || !is_running()) return;
+      end_iteration(began, std::move(played), std::move(reports));
+    });
+  }
+  world_.history.iteration(std::move(played));
+  const Seconds time = world_.scheduler.now() - began;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    Rank& rank = *ranks_[i];
+    IterationReport report = std::move(reports[i]);
+    report.time = time;
+    const Instant began_there = rank.process().clock().now() + (began - world_.scheduler.now());
+    rank.process().loop().post([&rank, report = std::move(report), began_there]() mutable {
+      rank.report(std::move(report), began_there);
+    });
+  }
+  ++next_;
+  if (ending_) {
+    for (const auto& rank : ranks_) {
+      rank->process().loop().post([one = rank.get()] { one->end(); });
+    }
+    // They say so for some seconds, then their processes end.
+    return world_.scheduler.after(Seconds{5}, [this, start = start_] {
+      if (start == start_) kill_all();
+    });
+  }
+  begin_iteration();
+}
+
+void Training::kill_rank(std::size_t index) {
+  if (Rank* const one = rank(index)) {
+    one->process().kill();
+    nodes_[index]->process_ended(process_id(index));
+  }
+}
+
+void Training::stop_rank(std::size_t index) {
+  if (Rank* const one = rank(index)) one->process().stop();
+}
+
+void Training::go_on_rank(std::size_t index) {
+  Rank* const one = rank(index);
+  if (one == nullptr || !one->process().stopped()) return;
+  one->process().go_on();
+  one->go_on();
+}
+
+void Training::kill_all() {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    kill_rank(i);
+    past_.push_back(std::move(ranks_[i]));
+  }
+  ++start_;
+  ranks_.clear();
+}
+
+void Training::end() {
+  ending_ = true;
+}
+
+}  // namespace harpe::simulation

@@ -1,0 +1,79 @@
+#pragma once
+/// \file
+/// A training job in simulated time: ranks on GPUs that train iteration by iteration, together, as
+/// synchronous training does. It is started, killed, started again, and ends.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/job/job_spec.h"
+#include "harpe/job/simulated_machines.h"
+#include "simulation/history.h"
+#include "simulation/node.h"
+#include "simulation/rank.h"
+
+namespace harpe::simulation {
+
+class Training {
+ public:
+  struct World {
+    Scheduler& scheduler;
+    Network& network;
+    History& history;
+    std::vector<std::string> addresses;  ///< of servers: one for each rank, in turns
+    std::uint64_t seed = 0;
+  };
+  Training(World world, std::string id, JobSpec spec, const Profile& truth);
+  Training(const Training&) = delete;
+  Training& operator=(const Training&) = delete;
+
+  const std::string& id() const { return id_; }
+  const JobSpec& spec() const { return spec_; }
+  SimulatedMachines& machines() { return machines_; }
+  std::size_t ranks() const { return static_cast<std::size_t>(spec_.shape.ranks()); }
+  /// Null where it is not running.
+  Rank* rank(std::size_t index);
+  std::string rank_name(std::size_t index) const { return id_ + "-" + std::to_string(index); }
+
+  /// \param run  name of this start of training
+  void start(const std::string& run);
+  bool is_running() const { return !ranks_.empty(); }
+  /// One process: the others hang until all are killed.
+  void kill_rank(std::size_t index);
+  void stop_rank(std::size_t index);
+  void go_on_rank(std::size_t index);
+  void kill_all();
+  /// In order: all ranks say so.
+  void end();
+  /// The machine of a rank.
+  Node& node(std::size_t index) { return *nodes_[index]; }
+
+ private:
+  void begin_iteration();
+  void end_iteration(Instant began, PlayedIteration played, std::vector<IterationReport> reports);
+  bool all_run() const;
+  void tick();
+  /// By what a rank's GPU runs: by orders, or as it is.
+  std::optional<StageOrders> obeyed(std::size_t index, std::optional<StageOrders> orders);
+  std::int64_t process_id(std::size_t index) const;
+
+  World world_;
+  const std::string id_;
+  const JobSpec spec_;
+  const std::string spec_text_;
+  SimulatedMachines machines_;
+  const MachineTime machine_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<Process>> processes_;  ///< kept: events of the past refer to them
+  std::vector<std::unique_ptr<Rank>> past_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::uint64_t start_ = 0;
+  std::int64_t next_ = 0;
+  bool ending_ = false;
+};
+
+}  // namespace harpe::simulation
