@@ -1,0 +1,101 @@
+#pragma once
+/// \file
+/// A whole cluster in simulated time: servers over one database, training jobs, people who change
+/// them, a network, and a nemesis that breaks all of it, as a seed says. The same seed is the same
+/// life, event by event.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "simulation/history.h"
+#include "simulation/network.h"
+#include "simulation/scheduler.h"
+#include "simulation/server.h"
+#include "simulation/training.h"
+
+namespace harpe::simulation {
+
+class Cluster {
+ public:
+  struct Options {
+    std::uint64_t seed = 1;
+    Seconds broken{140};  ///< for which things break
+    Seconds calm{130};    ///< after which all must be well
+    /// Told everything that happens, with its time; empty: not told.
+    std::function<void(const std::string& line)> trace;
+  };
+  explicit Cluster(Options options);
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  /// From the start to the end. What breaks an invariant ends the process: see `broken`.
+  Figures run();
+  std::uint64_t events() const { return scheduler_.events(); }
+
+ private:
+  enum class Database : unsigned char { kWell, kRefuses, kHangs, kFull, kShaky };
+  /// The objective that people asked for.
+  struct Wanted {
+    /// What was acknowledged, where nothing else can be in force.
+    std::optional<double> slowdown;
+    double most = 0;  ///< of all that may be in force
+    int asked = 0;    ///< whose answers are not there yet
+    /// One that was asked for and not answered may be done as late as this.
+    Instant doubt_until{};
+  };
+
+  void note(const std::string& line);
+  void note_jobs();
+  void build();
+  StoreFault fault_of(const StoreCall& call);
+
+  // The nemesis.
+  void break_something();
+  void trouble_server(Random& random);
+  void trouble_database(Random& random);
+  void trouble_network(Random& random);
+  void trouble_training(Random& random);
+  void trouble_machines(Random& random);
+  /// Breaks something, and mends it after a while.
+  void trouble(const std::string& what, Seconds time, const std::function<void()>& breaks,
+               std::function<void()> mends);
+  void restart(Training& training, Seconds after, const std::string& run);
+  void heal_all();
+
+  // People.
+  using Heard = std::function<void(int status, const std::string& body)>;
+  void ask(const std::string& method, const std::string& path, const std::string& body,
+           const Heard& heard, std::optional<std::size_t> server = {});
+  void change_something();
+  void change_objective(Training& training, double slowdown);
+  void remove_job(Training& training);
+  /// Until it is done.
+  void withdraw(const std::string& path);
+
+  void check_end();
+  void check_job(Training& training);
+
+  const Options options_;
+  Scheduler scheduler_;
+  Random random_, noise_;
+  SimulatedDatabase database_;
+  Network network_;
+  History history_;
+  std::vector<MachineTime> machines_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  std::vector<std::unique_ptr<Training>> trainings_;
+  std::map<std::string, Wanted> wanted_;
+  MachineTime desk_;
+  std::unique_ptr<Process> people_;
+  Database database_state_ = Database::kWell;
+  int troubles_ = 0, runs_ = 0;
+  bool is_breaking_ = true;
+};
+
+}  // namespace harpe::simulation

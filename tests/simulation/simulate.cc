@@ -1,0 +1,139 @@
+// Plays seeds of a simulated cluster: docs/reliability.md.
+//
+//   simulate --seeds FIRST COUNT     each in a process of its own, on all cores
+//   simulate --seed N [--trace]      one, with everything that happens
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "simulation/cluster.h"
+#include "simulation/require.h"
+
+namespace harpe::simulation {
+namespace {
+
+struct Total {
+  Figures figures;
+  std::uint64_t events = 0, seeds = 0;
+};
+
+Total play(std::uint64_t seed, bool trace) {
+  Cluster::Options options;
+  options.seed = seed;
+  if (trace) options.trace = [](const std::string& line) { std::puts(line.c_str()); };
+  Cluster cluster(std::move(options));
+  Total total;
+  total.figures = cluster.run();
+  total.events = cluster.events();
+  total.seeds = 1;
+  return total;
+}
+
+void print(const Total& total, double seconds) {
+  const Figures& all = total.figures;
+  std::printf(
+      "%llu seeds, %llu events, %llu requests, %llu faults: %llu iterations (%llu by plans), %llu "
+      "of them mixed, for %.1f s at the longest; %llu ranks at free clocks; %llu moves of jobs, "
+      "%llu deletions, %llu starts of training; %llu times 100 iterations, at most %.2f %% slower "
+      "than their objective; %.1f s\n",
+      static_cast<unsigned long long>(total.seeds), static_cast<unsigned long long>(total.events),
+      static_cast<unsigned long long>(all.requests), static_cast<unsigned long long>(all.faults),
+      static_cast<unsigned long long>(all.iterations), static_cast<unsigned long long>(all.planned),
+      static_cast<unsigned long long>(all.mixed), all.longest_mixed,
+      static_cast<unsigned long long>(all.free), static_cast<unsigned long long>(all.moves),
+      static_cast<unsigned long long>(all.deletions), static_cast<unsigned long long>(all.starts),
+      static_cast<unsigned long long>(all.windows), all.slowest_window * 100, seconds);
+}
+
+/// A seed in a process of its own: it can end in the middle.
+struct Child {
+  pid_t pid = -1;
+  int figures = -1;  ///< to read its figures from
+  std::uint64_t seed = 0;
+};
+
+Child begin(std::uint64_t seed) {
+  int ends[2];
+  if (::pipe(ends) != 0) std::abort();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::close(ends[0]);
+    const Total total = play(seed, false);
+    if (::write(ends[1], &total, sizeof total) != static_cast<ssize_t>(sizeof total)) ::_exit(1);
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  return {pid, ends[0], seed};
+}
+
+int play_all(std::uint64_t first, std::uint64_t count) {
+  const auto began = std::chrono::steady_clock::now();
+  const std::size_t at_once = std::max(1U, std::thread::hardware_concurrency());
+  std::vector<Child> children;
+  Total total;
+  std::vector<std::uint64_t> failed;
+  std::uint64_t next = 0;
+  while (next < count || !children.empty()) {
+    while (next < count && children.size() < at_once) children.push_back(begin(first + next++));
+    int status = 0;
+    const pid_t ended = ::wait(&status);
+    const auto child =
+        std::ranges::find_if(children, [&](const Child& one) { return one.pid == ended; });
+    if (child == children.end()) continue;
+    Total one;
+    const bool whole = ::read(child->figures, &one, sizeof one) == static_cast<ssize_t>(sizeof one);
+    ::close(child->figures);
+    if (status != 0 || !whole) {
+      failed.push_back(child->seed);
+    } else {
+      total.figures.add(one.figures);
+      total.events += one.events;
+      ++total.seeds;
+    }
+    children.erase(child);
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  print(total, took.count());
+  if (failed.empty()) return 0;
+  std::ranges::sort(failed);
+  std::string seeds;
+  for (const std::uint64_t seed : failed) seeds += " " + std::to_string(seed);
+  std::fprintf(stderr, "broken by %zu of %llu seeds:%s\nto see one: simulate --seed %llu --trace\n",
+               failed.size(), static_cast<unsigned long long>(count), seeds.c_str(),
+               static_cast<unsigned long long>(failed.front()));
+  return kBrokenStatus;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  const auto number = [&](std::size_t at) {
+    return std::strtoull(arguments[at].c_str(), nullptr, 10);
+  };
+  if (arguments.size() == 3 && arguments[0] == "--seeds") return play_all(number(1), number(2));
+  const bool traces = arguments.size() == 3 && arguments[2] == "--trace";
+  if ((arguments.size() == 2 || traces) && arguments[0] == "--seed") {
+    const auto began = std::chrono::steady_clock::now();
+    const Total total = play(number(1), traces);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    print(total, took.count());
+    return 0;
+  }
+  std::fputs("usage: simulate --seeds FIRST COUNT | --seed N [--trace]\n", stderr);
+  return 2;
+}
+
+}  // namespace
+}  // namespace harpe::simulation
+
+int main(int argc, char** argv) {
+  return harpe::simulation::run({argv + 1, argv + argc});
+}
