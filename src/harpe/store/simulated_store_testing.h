@@ -139,7 +139,9 @@ class SimulatedStore final : public Store {
   Status release(const std::string& job) override {
     return call<std::monostate>([&] { return claims_.release(job); });
   }
-  LeaseState lease() const override { return lease_ && !process_.is_dead() ? lease_->state() : LeaseState(); }
+  LeaseState lease() const override {
+    return lease_ && !process_.is_dead() ? lease_->state() : LeaseState();
+  }
   Result<std::optional<JobOwner>> owner(const std::string& job) override {
     if (Status checked = check_job_id(job); !checked) return checked.error();
     return call<std::optional<JobOwner>>([&] { return claims_.owner(job); });
