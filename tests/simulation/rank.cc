@@ -70,7 +70,7 @@ void Rank::move_on() {
 // --- The way to the server ----------------------------------------------------------------------
 
 struct Rank::Link::Stream {
-  Network::ExchangePtr exchange;
+  std::weak_ptr<Network::Exchange> exchange;  ///< which owns this
   std::function<void(std::string_view)> bytes;
   std::function<void(HttpAnswer)> ended;
   Instant heard;
@@ -142,7 +142,7 @@ void Rank::Link::watch_silence(const std::shared_ptr<Stream>& stream) {
   rank_.process_.loop().after(until - rank_.process_.clock().now(), [this, stream, until] {
     if (stream->over) return;
     if (stream->heard + kSilence > until) return watch_silence(stream);
-    stream->exchange->leave();
+    if (const auto exchange = stream->exchange.lock()) exchange->leave();
     stream->over = true;
     stream->ended({.status = 0, .body = {}, .failure = "the stream is silent"});
     rank_.move_on();
@@ -151,7 +151,7 @@ void Rank::Link::watch_silence(const std::shared_ptr<Stream>& stream) {
 
 void Rank::Link::stop_listening() {
   if (stream_ == nullptr || std::exchange(stream_->over, true)) return;
-  stream_->exchange->leave();
+  if (const auto exchange = stream_->exchange.lock()) exchange->leave();
 }
 
 }  // namespace harpe::simulation
