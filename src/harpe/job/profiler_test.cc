@@ -87,6 +87,30 @@ ProfilingOptions generous() {
   return options;
 }
 
+/// What a straggler took is in no clock of its stage, whenever it is found to be one.
+TEST(Profiler, MeasuresAStageAnewThatAStragglerWasMeasuredWith) {
+  Bench bench(generous(), {.data = 3, .stages = kStages});
+  const std::size_t slow = bench.shape.group(2, 1);
+  std::vector<bool> left_out(static_cast<std::size_t>(bench.shape.groups()));
+  Profiler::Next next = Profiler::Next::kStay;
+  for (int i = 0; i < 5000 && next != Profiler::Next::kDone; ++i) {
+    FinishedIteration done = bench.iteration();
+    for (std::size_t k = 0; k < 2; ++k)
+      done.item_time[done.item(2, bench.work.first(1) + k)] *= 1.4F;
+    // Found when the stage is at its third clock.
+    left_out[slow] = left_out[slow] || bench.profiler.clocks()[1] == Megahertz{1200};
+    next = bench.profiler.add(done, left_out, 2);
+    ++bench.number;
+    if (next == Profiler::Next::kChange) bench.profiler.begin(++bench.version, bench.number);
+  }
+  ASSERT_EQ(next, Profiler::Next::kDone);
+  const Profile profile = bench.profiler.profile();
+  const auto points = profile.points(1, 0, InstructionKind::kForward);
+  EXPECT_EQ(points.size(), 10U);
+  for (const OperatingPoint& point : points)
+    EXPECT_NEAR(point.time.value, 14.0 / point.clock.value, 1e-6) << point.clock.value;
+}
+
 TEST(Profiler, WalksDownToTheLastClockWhileEnergyFalls) {
   Bench bench(generous());
   EXPECT_GT(bench.run(), 0);
