@@ -53,6 +53,20 @@ void plan(Played& played) {
 
 // --- What plans know nothing of -----------------------------------------------------------------
 
+/// Nothing is learnt of the iterations that measure it first: a rank's reports are lost.
+TEST(JobPromise, AllMaxIsLookedForUntilItIsKnown) {
+  JobSpec spec = small_spec();
+  spec.profile = truth_of(spec);
+  spec.wish.value = 0.1;
+  Played played(spec);
+  played.training.lost = [](std::int64_t iteration, Place place) {
+    return iteration < 14 && place.stage == 1;
+  };
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  played.training.run(played.job, 100);
+  EXPECT_GT(played.job.status().all_max_time, Seconds{0});
+}
+
 TEST(Promise, TransfersThatNoOneToldOfMakeNoJobSlower) {
   for (const Transfers::Mode mode : {Transfers::Mode::kOverlapped, Transfers::Mode::kRendezvous}) {
     for (const double transfer : {0.01, 0.03}) {
