@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "harpe/server/work_queue.h"
+
 namespace harpe::simulation {
 namespace {
 
@@ -87,42 +89,25 @@ void Process::ProcessLoop::after(Seconds delay, std::function<void()> work) {
 class Process::ProcessWorkers final : public Workers {
  public:
   ProcessWorkers(Process& process, const Options& options)
-      : process_(process),
-        threads_(static_cast<std::size_t>(std::max(1, options.threads))),
-        for_small_(static_cast<std::size_t>(options.for_small)) {}
+      : process_(process), threads_(std::max(1, options.threads)), for_small_(options.for_small) {}
   ~ProcessWorkers() override {
     closed_ = true;
-    for (auto& [name, owner] : owners_) owner.pieces.clear();
-    turns_.clear();
+    queue_.clear();
     wait_until([this] { return running_ == 0; });
   }
 
   void run(const std::string& owner, std::function<void()> work, Size size) override {
     if (closed_ || process_.dead()) return;
-    Owner& one = owners_[owner];
-    one.pieces.push_back({std::move(work), size});
-    if (one.pieces.size() == 1 && !one.busy) turns_.push_back(owner);
+    queue_.add(owner, std::move(work), size);
     dispatch();
   }
   void finish() override {
-    wait_until([this] { return owners_.empty() || (process_.dead() && running_ == 0); });
+    wait_until([this] { return queue_.empty() || (process_.dead() && running_ == 0); });
     closed_ = true;
   }
-  std::size_t waiting(const std::string& owner) const override {
-    const auto found = owners_.find(owner);
-    return found == owners_.end() ? 0 : found->second.pieces.size();
-  }
+  std::size_t waiting(const std::string& owner) const override { return queue_.waiting(owner); }
 
  private:
-  struct Piece {
-    std::function<void()> work;
-    Size size;
-  };
-  struct Owner {
-    std::deque<Piece> pieces;
-    bool busy = false;
-  };
-
   template <class Condition>
   void wait_until(const Condition& holds) {
     while (!holds()) process_.scheduler_.sleep_until(process_.scheduler_.now() + kLook);
@@ -130,43 +115,26 @@ class Process::ProcessWorkers final : public Workers {
   void dispatch() {
     while (running_ < threads_ && !closed_ && !process_.dead()) {
       // The last threads take small pieces alone.
-      const bool only_small = running_ + for_small_ >= threads_ && running_ > 0;
-      const auto turn = std::ranges::find_if(turns_, [&](const std::string& name) {
-        return !only_small || owners_.at(name).pieces.front().size == Size::kSmall;
-      });
-      if (turn == turns_.end()) return;
-      const std::string name = std::move(*turn);
-      turns_.erase(turn);
-      Owner& owner = owners_.at(name);
-      owner.busy = true;
+      const bool only_small = running_ > 0 && running_ >= threads_ - for_small_;
+      if (!queue_.has(only_small)) return;
       ++running_;
-      process_.start_thread([this, name, work = std::move(owner.pieces.front().work)]() mutable {
-        serve(name, std::move(work));
-      });
-      owner.pieces.pop_front();
+      process_.start_thread([this, piece = queue_.take(only_small)]() mutable { serve(piece); });
     }
   }
-  void serve(const std::string& name, std::function<void()> work) {
+  void serve(WorkQueue::Piece& piece) {
     process_.clock().sleep_until(process_.clock().now() +
                                  process_.random_.around(kSoonest, kLatest));
-    if (!process_.dead()) work();
-    work = nullptr;
+    if (!process_.dead()) piece.work();
+    piece.work = nullptr;
     --running_;
-    const auto owner = owners_.find(name);
-    owner->second.busy = false;
-    if (owner->second.pieces.empty()) {
-      owners_.erase(owner);
-    } else if (!closed_) {
-      turns_.push_back(name);
-    }
+    queue_.done(piece.owner);
     dispatch();
   }
 
   Process& process_;
-  const std::size_t threads_, for_small_;
-  std::map<std::string, Owner> owners_;
-  std::deque<std::string> turns_;
-  std::size_t running_ = 0;
+  const int threads_, for_small_;
+  WorkQueue queue_;
+  int running_ = 0;
   bool closed_ = false;
 };
 

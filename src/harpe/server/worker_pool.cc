@@ -25,8 +25,7 @@ WorkerPool::~WorkerPool() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    turns_.clear();
-    for (auto& [name, owner] : owners_) owner.pieces.clear();
+    queue_.clear();
   }
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
@@ -36,30 +35,20 @@ void WorkerPool::run(const std::string& owner, std::function<void()> work, Size 
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
-    const auto at = owners_.try_emplace(owner).first;
-    at->second.pieces.push_back({std::move(work), size});
-    if (at->second.pieces.size() == 1 && !at->second.busy) turns_.push_back(at);
+    queue_.add(owner, std::move(work), size);
   }
   changed_.notify_all();
 }
 
 void WorkerPool::finish() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return owners_.empty(); });
+  changed_.wait(lock, [this] { return queue_.empty(); });
   stopping_ = true;
 }
 
 std::size_t WorkerPool::waiting(const std::string& owner) const {
   const std::lock_guard lock(mutex_);
-  const auto found = owners_.find(owner);
-  return found == owners_.end() ? 0 : found->second.pieces.size();
-}
-
-std::deque<WorkerPool::Owners::iterator>::iterator WorkerPool::next(bool only_small) {
-  if (!only_small) return turns_.begin();
-  return std::ranges::find_if(turns_, [](const Owners::iterator& owner) {
-    return owner->second.pieces.front().size == Size::kSmall;
-  });
+  return queue_.waiting(owner);
 }
 
 void WorkerPool::serve(bool only_small) {
@@ -68,24 +57,14 @@ void WorkerPool::serve(bool only_small) {
   }
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return stopping_ || next(only_small) != turns_.end(); });
+    changed_.wait(lock, [&] { return stopping_ || queue_.has(only_small); });
     if (stopping_) return;
-    const auto turn = next(only_small);
-    const Owners::iterator owner = *turn;
-    turns_.erase(turn);
-    std::function<void()> work = std::move(owner->second.pieces.front().work);
-    owner->second.pieces.pop_front();
-    owner->second.busy = true;
+    WorkQueue::Piece piece = queue_.take(only_small);
     lock.unlock();
-    work();
-    work = nullptr;
+    piece.work();
+    piece.work = nullptr;
     lock.lock();
-    owner->second.busy = false;
-    if (owner->second.pieces.empty()) {
-      owners_.erase(owner);
-    } else if (!stopping_) {
-      turns_.push_back(owner);
-    }
+    queue_.done(piece.owner);
     changed_.notify_all();
   }
 }
