@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "harpe/base/scheduler_testing.h"
 #include "simulation/history.h"
 #include "simulation/network.h"
-#include "simulation/scheduler.h"
 #include "simulation/server.h"
 #include "simulation/training.h"
 

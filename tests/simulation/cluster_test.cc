@@ -9,48 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "harpe/base/scheduler_testing.h"
 #include "simulation/history.h"
 #include "simulation/network.h"
 #include "simulation/process.h"
 #include "simulation/require.h"
-#include "simulation/scheduler.h"
 
 namespace harpe::simulation {
 namespace {
 
 using ::testing::ElementsAre;
-
-TEST(Scheduler, EventsAndThreadsTakeTurnsInTheOrderOfTheirTimes) {
-  Scheduler scheduler;
-  std::vector<std::string> seen;
-  scheduler.after(2_s, [&] { seen.emplace_back("event at 2"); });
-  scheduler.start([&] {
-    seen.emplace_back("thread at 0");
-    scheduler.sleep_until(Instant{} + 1_s);
-    seen.emplace_back("thread at 1");
-    scheduler.sleep_until(Instant{} + 2_s);
-    seen.emplace_back("thread at 2");
-  });
-  scheduler.run_until(Instant{} + 3_s);
-  EXPECT_THAT(seen, ElementsAre("thread at 0", "thread at 1", "event at 2", "thread at 2"));
-  EXPECT_EQ(scheduler.now(), Instant{} + 3_s);
-}
-
-TEST(Scheduler, AThreadThatIsWokenForgetsItsTimer) {
-  Scheduler scheduler;
-  std::vector<Instant> woken;
-  Scheduler::Thread* sleeper = nullptr;
-  scheduler.start([&] {
-    sleeper = scheduler.running();
-    scheduler.sleep_until(Instant{} + 5_s);
-    woken.push_back(scheduler.now());
-    scheduler.sleep_until(Instant{} + 9_s);
-    woken.push_back(scheduler.now());
-  });
-  scheduler.after(1_s, [&] { scheduler.wake(*sleeper); });
-  scheduler.run_until(Instant{} + 10_s);
-  EXPECT_THAT(woken, ElementsAre(Instant{} + 1_s, Instant{} + 9_s));
-}
 
 TEST(Process, OneThatIsStoppedDoesNothingUntilItGoesOnAndItsClockDoes) {
   Scheduler scheduler;

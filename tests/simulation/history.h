@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "harpe/base/clock.h"
+#include "harpe/base/scheduler_testing.h"
 #include "harpe/base/units.h"
 #include "harpe/http/http_message.h"
 #include "harpe/job/rank_events.h"
 #include "harpe/job/simulated_machines.h"
 #include "harpe/store/simulated_database_testing.h"
-#include "simulation/scheduler.h"
 
 namespace harpe::simulation {
 
@@ -54,7 +54,8 @@ struct Figures {
 class History {
  public:
   struct Options {
-    /// From one change of orders reaching the first rank to the last, while nothing is broken.
+    /// From the end of all faults until ranks run by the same orders: the patience of ranks, and
+    /// some of the pause before they try to register again.
     Seconds delivery{45};
     /// Time of 100 iterations over what the objective allows.
     double tolerance = 0.005;

@@ -110,7 +110,6 @@ class Network::Exchange : public std::enable_shared_from_this<Exchange> {
         hears_(std::move(hears)) {}
   /// The client wants nothing more of it, and hears nothing more.
   void leave() { network_.leave(shared_from_this()); }
-  bool is_over() const { return over_; }
 
  private:
   friend class Network;

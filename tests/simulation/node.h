@@ -9,7 +9,7 @@
 #include <string>
 
 #include "harpe/agent/node_simulation_testing.h"
-#include "simulation/scheduler.h"
+#include "harpe/base/scheduler_testing.h"
 
 namespace harpe::simulation {
 
@@ -22,7 +22,6 @@ class Node {
   /// kill -9, after so many more calls of the driver and writes to the disk; 0: now.
   void kill_agent(int after_calls);
   void start_agent();
-  bool agent_runs() const { return node_.runs(); }
 
   /// What the GPU does with an instruction.
   struct Clock {

@@ -6,17 +6,15 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "harpe/base/clock.h"
 #include "harpe/base/loop.h"
+#include "harpe/base/scheduler_testing.h"
 #include "harpe/server/workers.h"
 #include "simulation/random.h"
-#include "simulation/scheduler.h"
 
 namespace harpe::simulation {
 
@@ -34,7 +32,6 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   const std::string& name() const { return name_; }
-  Scheduler& scheduler() { return scheduler_; }
   Random& random() { return random_; }
 
   bool dead() const { return dead_; }

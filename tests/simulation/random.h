@@ -15,7 +15,7 @@ namespace harpe::simulation {
 class Random {
  public:
   /// \param purpose  each has numbers of its own: one that draws more changes no other
-  Random(std::uint64_t seed, std::string_view purpose) : engine_(seed) {
+  Random(std::uint64_t seed, std::string_view purpose) {
     std::uint64_t hash = 14695981039346656037U;  // FNV-1a
     for (const char c : purpose) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
     engine_.seed(seed * 0x9E3779B97F4A7C15U + hash);
@@ -34,7 +34,6 @@ class Random {
   const T& one_of(const std::vector<T>& all) {
     return all[below(all.size())];
   }
-  std::uint64_t bits() { return engine_(); }
 
  private:
   std::mt19937_64 engine_;

@@ -15,7 +15,6 @@ constexpr Seconds kShortestPause{1e-3};
 Rank::Rank(Process& process, Network& network, std::string address, ServerSessionOptions options,
            std::size_t instructions)
     : process_(process),
-      place_(options.registration.place),
       link_(*this, network, std::move(address)),
       book_(instructions),
       session_(std::move(options), link_, process.clock(), listener()) {

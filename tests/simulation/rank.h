@@ -24,13 +24,11 @@ class Rank {
 
   Process& process() { return process_; }
   const Process& process() const { return process_; }
-  Place place() const { return place_; }
   /// By what it runs an iteration that begins now; none: its clocks are free.
   std::optional<StageOrders> in_force(std::int64_t iteration) const;
   bool governed() const { return governed_; }
   /// The life of the job in which it registered.
   const std::string& incarnation() const { return session_.incarnation(); }
-  const ServerSession& session() const { return session_; }
   std::uint64_t newest() const { return book_.newest(); }
 
   /// For how long nothing was heard that confirms that a server governs it, while it ran.
@@ -72,7 +70,6 @@ class Rank {
   void move_on();
 
   Process& process_;
-  const Place place_;
   Link link_;
   OrderBook book_;
   bool governed_ = false;

@@ -41,7 +41,6 @@ class Server {
   void go_on();  ///< SIGCONT
 
   bool is_running() const { return life_ != nullptr && life_->up && !life_->process.dead(); }
-  bool is_stopped() const { return life_ != nullptr && life_->process.stopped(); }
   /// Null where it does not run.
   JobRegistry* registry() { return is_running() ? life_->registry.get() : nullptr; }
 

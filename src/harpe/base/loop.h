@@ -15,11 +15,6 @@ class Loop {
   virtual void post(std::function<void()> work) = 0;
   /// Done once `delay` has passed. On the loop's thread.
   virtual void after(Seconds delay, std::function<void()> work) = 0;
-
- protected:
-  Loop() = default;
-  Loop(const Loop&) = default;
-  Loop& operator=(const Loop&) = default;
 };
 
 }  // namespace harpe

@@ -12,8 +12,8 @@
 #include <string>
 #include <utility>
 
+#include "harpe/base/scheduler_testing.h"
 #include "harpe/base/text.h"
-#include "harpe/store/baton_testing.h"
 #include "harpe/store/simulated_store_testing.h"
 
 namespace harpe {
@@ -26,9 +26,9 @@ class RandomLife {
   explicit RandomLife(unsigned seed) : random_(seed) {
     database_.on_call = [this](const StoreCall& call) { return fault_of(call); };
     for (int i = 0; i < 3; ++i) {
-      clock_.start([this, i] { serve("http://" + std::to_string(i)); });
+      scheduler_.start([this, i] { serve("http://" + std::to_string(i)); });
     }
-    while (clock_.sleepers() > 0) {
+    while (!scheduler_.is_idle()) {
       clock_.sleep_until(clock_.now() + Seconds{uniform(7)});
       if (chance(0.1)) database_.restart();
       if (chance(0.5)) database_.execute_late();
@@ -80,7 +80,7 @@ class RandomLife {
     for (int life = 0; life < 3; ++life) {
       const auto dead = std::make_shared<bool>(false);  // asked by threads that end later
       StoreProcess process{
-          .start_thread = [this](auto body) { clock_.start(std::move(body)); },
+          .start_thread = [this](auto body) { scheduler_.start(std::move(body)); },
           .dead = [dead] { return *dead; },
       };
       auto store = SimulatedStore::open(database_, options, std::move(process));
@@ -142,7 +142,8 @@ class RandomLife {
   std::map<std::string, std::pair<std::int64_t, std::string>> owners_;  ///< of jobs, the last
   int revision_ = 0, saves_ = 0, moves_ = 0;
   SimulatedDatabase database_;
-  Baton clock_;
+  Scheduler scheduler_;
+  SchedulerClock clock_{scheduler_};
 };
 
 TEST(SimulatedLife, IsTheSameAgainFromASeed) {

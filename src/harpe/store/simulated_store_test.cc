@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/store/baton_testing.h"
+#include "harpe/base/scheduler_testing.h"
 #include "harpe/store/simulated_store_testing.h"
 #include "harpe/store/store_testing.h"
 
@@ -38,7 +38,7 @@ class SimulatedStores : public ::testing::Test {
     StoreOptions options = kImpatient;
     options.url = url;
     options.clock = &clock_;
-    process.start_thread = [this](auto body) { clock_.start(std::move(body)); };
+    process.start_thread = [this](auto body) { scheduler_.start(std::move(body)); };
     return SimulatedStore::open(database_, options, std::move(process));
   }
   std::unique_ptr<Store> server(const std::string& url, StoreProcess process = {}) {
@@ -73,7 +73,8 @@ class SimulatedStores : public ::testing::Test {
   std::map<Kind, int> calls_;  ///< how many there were
   std::map<Kind, StoreFault> next_;
   SimulatedDatabase database_;
-  Baton clock_;
+  Scheduler scheduler_;
+  SchedulerClock clock_{scheduler_};
 };
 
 TEST_F(SimulatedStores, EachOutcomeOfACallDoesWhatItSaysInItsTime) {
@@ -169,7 +170,7 @@ TEST_F(SimulatedStores, ARestartResetsWhatIsOnItsWayAndKeepsWhatArrived) {
   const auto store = server("");
   const auto save_over_restart = [&](const std::string& id, const StoreFault& fault) {
     let_next(Kind::kWrite, fault);
-    clock_.start([this] {
+    scheduler_.start([this] {
       sleep(1_s);
       database_.restart();
     });
@@ -189,7 +190,7 @@ TEST_F(SimulatedStores, CallsOfOneStoreWaitForEachOtherInTheirOrderAndTheLeaseFo
   };
   std::vector<int> order;
   for (int i = 0; i < 5; ++i) {
-    clock_.start([&, i] {
+    scheduler_.start([&, i] {
       EXPECT_OK(store->save({"job " + std::to_string(i), "state", 1, 1}));
       order.push_back(i);
     });
@@ -211,7 +212,7 @@ TEST_F(SimulatedStores, OfTwoThatClaimAtOnceOneGetsTheJob) {
     return StoreFault{.before = slow ? 1_s : 0.1_s};
   };
   std::optional<JobClaim> of_second;
-  clock_.start([&] { of_second = *second->claim("a"); });
+  scheduler_.start([&] { of_second = *second->claim("a"); });
   EXPECT_EQ(*first->claim("a"), std::nullopt);
   ASSERT_TRUE(of_second);
   EXPECT_EQ(of_second->epoch, 1);
@@ -312,7 +313,7 @@ TEST_F(SimulatedStores, AKilledServerDoesNothingMoreAndItsRowStays) {
   };
   int ended = 0;
   for (int i = 0; i < 2; ++i) {
-    clock_.start([&] {
+    scheduler_.start([&] {
       EXPECT_THAT(error_of(killed->save({"a", "state", 1, 1})), HasSubstr("killed"));
       ++ended;
     });
