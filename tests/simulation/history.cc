@@ -171,7 +171,6 @@ void History::check_promise(JobHistory& job, const PlayedIteration& iteration) {
 /// Reports get lost, so that less may be claimed than there is, but not more.
 void History::claimed(const std::string& job, Joules saved, Joules error) {
   constexpr double kNoise = 0.01;
-  if (jobs_[job].had_other_machines) return;
   const Joules true_savings = jobs_[job].saved;
   if (saved - error > true_savings * (1 + kNoise) + Joules{1}) {
     broken("no joule is claimed outside its bar: " + job + " says " + shortest(saved.value) +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "harpe/base/statistics.h"
 
@@ -18,32 +19,45 @@ void keep(std::deque<Value>& values, const Value& value) {
   if (values.size() > AllMaxBaseline::kNewest) values.pop_front();
 }
 
-double middle(const std::deque<double>& values) {
-  const std::vector<double> all(values.begin(), values.end());
-  return all.empty() ? 0 : quantile(all, 0.5);
+double middle(const std::vector<double>& values) {
+  return values.empty() ? 0 : quantile(values, 0.5);
 }
 
-double robust_deviation(const std::deque<double>& values) {
+double robust_deviation(const std::vector<double>& values) {
   const double center = middle(values);
-  std::deque<double> off;
+  std::vector<double> off;
   for (const double value : values) off.push_back(std::abs(value - center));
   return kToDeviation * middle(off);
 }
 
+/// What is measured beyond what is explained.
+template <class Measured, class Beyond>
+std::vector<double> beyond(const std::deque<Measured>& measured, const Beyond& beyond_of) {
+  std::vector<double> values;
+  values.reserve(measured.size());
+  for (const Measured& one : measured) values.push_back(beyond_of(one));
+  return values;
+}
+
 }  // namespace
 
-void AllMaxBaseline::add_time(Seconds time, Seconds explained) {
-  keep(times_, Time{time, explained});
+void AllMaxBaseline::add_time(Seconds time, Seconds explained, std::vector<Seconds> computing) {
+  if (explained != Seconds{0}) computing.clear();
+  keep(times_, Time{time, explained, std::move(computing)});
 }
 
-void AllMaxBaseline::add_energy(std::span<const double> energy) {
+void AllMaxBaseline::add_energy(std::span<const StageEnergy> stages) {
   for (std::size_t stage = 0; stage < energy_.size(); ++stage)
-    if (std::isfinite(energy[stage])) keep(energy_[stage], energy[stage]);
+    if (std::isfinite(stages[stage].energy)) keep(energy_[stage], stages[stage]);
 }
 
-void AllMaxBaseline::explain(Seconds explained) {
-  for (Time& one : times_)
-    if (one.explained == Seconds{0}) one.explained = explained;
+void AllMaxBaseline::explain(
+    const std::function<Seconds(std::span<const Seconds> computing)>& explained) {
+  for (Time& one : times_) {
+    if (one.explained != Seconds{0}) continue;
+    one.explained = explained(one.computing);
+    one.computing.clear();
+  }
 }
 
 bool AllMaxBaseline::has_energy() const {
@@ -51,69 +65,66 @@ bool AllMaxBaseline::has_energy() const {
 }
 
 Seconds AllMaxBaseline::time() const {
-  std::deque<double> times;
-  for (const Time& one : times_) times.push_back(one.time.value);
-  return {middle(times)};
+  return {middle(beyond(times_, [](const Time& one) { return one.time.value; }))};
 }
 
 Seconds AllMaxBaseline::overhead() const {
-  std::deque<double> beyond;
-  for (const Time& one : times_) beyond.push_back((one.time - one.explained).value);
-  return {middle(beyond)};
+  return {middle(beyond(times_, [](const Time& one) { return (one.time - one.explained).value; }))};
 }
 
 double AllMaxBaseline::deviation() const {
-  std::deque<double> beyond;
-  for (const Time& one : times_) beyond.push_back((one.time - one.explained).value);
-  return times_.empty() ? 0 : robust_deviation(beyond) / time().value;
-}
-
-Joules AllMaxBaseline::energy(int stage) const {
-  return {middle(energy_[static_cast<std::size_t>(stage)])};
+  if (times_.empty()) return 0;
+  return robust_deviation(
+             beyond(times_, [](const Time& one) { return (one.time - one.explained).value; })) /
+         time().value;
 }
 
 Joules AllMaxBaseline::energy() const {
-  Joules sum{0};
-  for (const auto& stage : energy_) sum += Joules{middle(stage)};
-  return sum;
+  double sum = 0;
+  for (const auto& stage : energy_)
+    sum += middle(beyond(stage, [](const StageEnergy& one) { return one.energy; }));
+  return {sum};
 }
 
-Joules AllMaxBaseline::energy_error() const {
+double AllMaxBaseline::unexplained(int stage, const Explained& explained) const {
+  return middle(beyond(energy_[static_cast<std::size_t>(stage)],
+                       [&](const StageEnergy& one) { return one.energy - explained(stage, one); }));
+}
+
+AllMaxBaseline::Unexplained AllMaxBaseline::unexplained(const Explained& explained) const {
+  Unexplained all;
   double variance = 0;
   std::size_t fewest = kNewest;
-  for (const auto& stage : energy_) {
-    if (stage.size() < 2) return energy();
-    fewest = std::min(fewest, stage.size());
-    const double error = kMedianLoss * robust_deviation(stage) / std::sqrt(stage.size());
+  for (std::size_t stage = 0; stage < energy_.size(); ++stage) {
+    const std::vector<double> values = beyond(energy_[stage], [&](const StageEnergy& one) {
+      return one.energy - explained(static_cast<int>(stage), one);
+    });
+    all.energy += middle(values);
+    fewest = std::min(fewest, values.size());
+    const double error = kMedianLoss * robust_deviation(values) / std::sqrt(values.size());
     variance += error * error;
   }
-  return {student_quantile(static_cast<int>(fewest) - 1) * std::sqrt(variance)};
+  // One value says nothing of its error.
+  all.error = fewest < 2 ? energy().value
+                         : student_quantile(static_cast<int>(fewest) - 1) * std::sqrt(variance);
+  return all;
 }
 
 AllMaxBaseline::Kept AllMaxBaseline::kept() const {
-  Kept kept;
-  for (const Time& one : times_) {
-    kept.time.push_back(one.time.value);
-    kept.explained.push_back(one.explained.value);
-  }
+  Kept kept{.times = {times_.begin(), times_.end()}, .energy = {}};
   for (const auto& stage : energy_) kept.energy.emplace_back(stage.begin(), stage.end());
   return kept;
 }
 
 void AllMaxBaseline::restore(const Kept& kept) {
-  forget();
-  for (std::size_t i = 0; i < kept.time.size(); ++i) add_time({kept.time[i]}, {kept.explained[i]});
+  times_.assign(kept.times.begin(), kept.times.end());
   for (std::size_t stage = 0; stage < energy_.size(); ++stage)
-    for (const double energy : kept.energy[stage]) keep(energy_[stage], energy);
-}
-
-void AllMaxBaseline::forget_energy() {
-  for (auto& stage : energy_) stage.clear();
+    energy_[stage].assign(kept.energy[stage].begin(), kept.energy[stage].end());
 }
 
 void AllMaxBaseline::forget() {
   forget_time();
-  forget_energy();
+  for (auto& stage : energy_) stage.clear();
 }
 
 }  // namespace harpe

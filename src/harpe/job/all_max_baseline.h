@@ -3,12 +3,13 @@
 /// What iterations of the machines at hand take with every instruction at its highest clock: what
 /// training would take without Harpe. The yardstick of every promise and every saving.
 ///
-/// Of each such iteration, the time beyond what its computations explain (optimizer, gradient
-/// exchange, data) and the energy are kept; the medians of the newest 15 count, so that stalls and
-/// first iterations do not. Not thread-safe.
+/// Of each such iteration, the time and the energy beyond what its own computations explain
+/// (optimizer, gradient exchange, data) are what stays when a straggler comes or goes. The medians
+/// of the newest 15 count, so that stalls and first iterations do not. Not thread-safe.
 
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -22,14 +23,20 @@ class AllMaxBaseline {
 
   explicit AllMaxBaseline(int stages) : energy_(static_cast<std::size_t>(stages)) {}
 
-  /// \param time      of the iteration
+  /// \param time       of the iteration
   /// \param explained  of it, by its computations: the makespan of its slowest pipeline; 0: unknown
-  void add_time(Seconds time, Seconds explained);
-  /// \param energy  of each stage, mean of the pipelines, all shards; NaN: not measured
-  void add_energy(std::span<const double> energy);
+  /// \param computing  where that is unknown, of each stage's computations where they took longest
+  void add_time(Seconds time, Seconds explained, std::vector<Seconds> computing = {});
+  /// Of a stage, all shards, mean of the pipelines.
+  struct StageEnergy {
+    double energy = 0;    ///< J; NaN: not measured
+    Seconds time{};       ///< of the iteration
+    Seconds computing{};  ///< of it, in computations; 0: not known
+  };
+  void add_energy(std::span<const StageEnergy> stages);
 
-  /// Where `add_time` did not know it yet.
-  void explain(Seconds explained);
+  /// What computations explain, where `add_time` did not know it yet.
+  void explain(const std::function<Seconds(std::span<const Seconds> computing)>& explained);
 
   bool has_time() const { return !times_.empty(); }
   bool has_energy() const;
@@ -39,28 +46,33 @@ class AllMaxBaseline {
   Seconds overhead() const;
   /// Robust relative standard deviation of a single iteration's time.
   double deviation() const;
-  Joules energy(int stage) const;
-  Joules energy() const;  ///< of all stages
-  /// Half-width of the 95 % interval of `energy`.
-  Joules energy_error() const;
+  Joules energy() const;  ///< of all stages of a pipeline
+  /// What computations and waiting explain of a stage's energy.
+  using Explained = std::function<double(int stage, const StageEnergy& iteration)>;
+  struct Unexplained {
+    double energy = 0;  ///< J, of all stages of a pipeline
+    double error = 0;   ///< J, half-width of its 95 % interval
+  };
+  Unexplained unexplained(const Explained& explained) const;
+  double unexplained(int stage, const Explained& explained) const;
 
-  /// What a snapshot keeps: of each iteration the time and what explains it; energies by stage.
+  /// What a snapshot keeps.
+  struct Time {
+    Seconds time, explained;
+    std::vector<Seconds> computing;
+  };
   struct Kept {
-    std::vector<double> time, explained;
-    std::vector<std::vector<double>> energy;
+    std::vector<Time> times;
+    std::vector<std::vector<StageEnergy>> energy;  ///< by stage
   };
   Kept kept() const;
   void restore(const Kept& kept);
   void forget_time() { times_.clear(); }
-  void forget_energy();
   void forget();
 
  private:
-  struct Time {
-    Seconds time, explained;
-  };
   std::deque<Time> times_;
-  std::vector<std::deque<double>> energy_;
+  std::vector<std::deque<StageEnergy>> energy_;
 };
 
 }  // namespace harpe

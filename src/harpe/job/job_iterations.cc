@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kNewestTimes = 5;   // whose median is the time of an iteration
 constexpr int kFewestToCompare = 3;       // pipelines whose middle says what is usual
+constexpr double kAlike = 1.02;           // factors of computations that are no straggler's
 constexpr float kLate = 1.01F;            // over its factor, in a single iteration
 constexpr std::size_t kMostLate = 4;      // pipelines that are looked at: each takes a pass
 constexpr Seconds kNoEnergyPatience{30};  // short instructions take a while to tell apart
@@ -175,15 +176,29 @@ void Job::State::note_energies(const FinishedIteration& iteration, const Deploym
 }
 
 void Job::State::note_all_max(const FinishedIteration& iteration, Seconds time) {
-  // Those of a probe are compared with the others first, see `judge`.
-  if (!probe) baseline.add_time(time, explained_at_all_max());
-  if (!watched_pipelines.empty() || !detector.stages().empty()) return;
-  std::vector<double> energy(static_cast<std::size_t>(spec.shape.stages));
+  std::vector<AllMaxBaseline::StageEnergy> energies;
+  std::vector<Seconds> longest;
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
-    for (int p = 0; p < spec.shape.data; ++p)
-      energy[stage] += iteration.groups[spec.shape.group(p, stage)].energy.value / spec.shape.data;
+    AllMaxBaseline::StageEnergy mean{.energy = 0, .time = time, .computing = {}};
+    std::vector<double> computing;
+    for (int p = 0; p < spec.shape.data; ++p) {
+      mean.energy += iteration.groups[spec.shape.group(p, stage)].energy.value / spec.shape.data;
+      const double one = compute_time(iteration, p, stage);
+      if (std::isfinite(one)) computing.push_back(one);
+    }
+    longest.push_back({computing.empty() ? 0 : std::ranges::max(computing)});
+    for (const double one : computing)
+      mean.computing += Seconds{one / static_cast<double>(computing.size())};
+    energies.push_back(mean);
   }
-  baseline.add_energy(energy);
+  // Those of a probe are compared with the others first, see `judge`.
+  if (!probe) {
+    // By orders from before the profile nothing else says what was late.
+    const bool is_compared = iteration.groups.front().version >= judged_from;
+    const Seconds explained = is_compared ? explained_at_all_max() : explained_by(longest);
+    baseline.add_time(time, times ? explained : Seconds{0}, std::move(longest));
+  }
+  if (detector.stages().empty()) baseline.add_energy(energies);
 }
 
 void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds now) {
@@ -222,32 +237,51 @@ double Job::State::predicted_energy(const TablePlan& plan, int stage, Seconds ti
   return (plan.compute_energy[stage] + waiting).value * spec.shape.tensor;
 }
 
-/// What is measured of a stage at all-max beyond what the profile predicts of it, all shards.
-double Job::State::unexplained_energy(int stage) const {
-  const Joules waiting = blocking_power[stage] * (baseline.time() - fastest_time[stage]);
-  return baseline.energy(stage).value - (fastest_energy[stage] + waiting).value * spec.shape.tensor;
+/// Joules that are predicted of a stage at all-max, all shards, in an iteration of `time`.
+/// \param factor  of what its computations take by the profile
+double Job::State::explained_energy(int stage, Seconds time, double factor) const {
+  const Joules waiting = blocking_power[stage] * (time - fastest_time[stage] * factor);
+  return (fastest_energy[stage] * factor + waiting).value * spec.shape.tensor;
 }
 
-/// Joules of a pipeline in an iteration at all-max that takes `time`.
-double Job::State::baseline_energy(std::span<const double> factors, Seconds time) const {
+/// The same of an iteration that was measured. A straggler may have been in it, known or not. What
+/// is faster than the profile is not corrected: a profile has the times of the slowest.
+AllMaxBaseline::Explained Job::State::explained_energy() const {
+  return [this](int stage, const AllMaxBaseline::StageEnergy& one) {
+    return explained_energy(stage, one.time, std::max(1.0, one.computing / fastest_time[stage]));
+  };
+}
+
+/// The same of a pipeline, whose computations take these factors of what they usually do.
+double Job::State::explained_energy(std::span<const double> factors, Seconds time) const {
   double sum = 0;
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
-    const double factor = factors.empty() ? 1 : factors[stage];
-    const Joules waiting = blocking_power[stage] * (time - fastest_time[stage] * factor);
-    sum += (fastest_energy[stage] * factor + waiting).value * spec.shape.tensor +
-           unexplained_energy(stage);
+    sum += explained_energy(stage, time, factors.empty() ? 1 : factors[stage]);
   }
   return sum;
 }
 
-/// Against the same iteration at all-max, in which healthy pipelines wait for stragglers too.
+/// Whether no stage of it has become faster than it is known to be.
+bool Job::State::is_as_known(const WatchedPipeline& one) const {
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    const float now_takes = relative[spec.shape.group(one.slow.pipeline, stage)];
+    if (now_takes * kAlike < one.slow.factors[stage]) return false;
+  }
+  return true;
+}
+
+/// Against the same iteration at all-max, in which healthy pipelines wait for stragglers too. While
+/// a straggler may have healed, its part of that is not known.
 void Job::State::account_savings(const FinishedIteration& iteration, Seconds now) {
   const Seconds time = all_max_time();
   if (!baseline.has_energy() || time <= Seconds{0}) return;
-  const double healthy = baseline_energy({}, time);
-  double base = healthy * spec.shape.data, predicted = 0;
+  if (!std::ranges::all_of(watched_pipelines, [&](const auto& one) { return is_as_known(one); }))
+    return;
+  const AllMaxBaseline::Unexplained unexplained = baseline.unexplained(explained_energy());
+  const double healthy = explained_energy({}, time);
+  double base = (healthy + unexplained.energy) * spec.shape.data, predicted = 0;
   for (const WatchedPipeline& one : watched_pipelines) {
-    const double more = baseline_energy(one.slow.factors, time) - healthy;
+    const double more = explained_energy(one.slow.factors, time) - healthy;
     base += more;
     predicted += std::abs(more);
   }
@@ -258,7 +292,7 @@ void Job::State::account_savings(const FinishedIteration& iteration, Seconds now
   }
   if (!std::isfinite(base - used)) return;
   saved += Joules{base - used};
-  saved_bias += baseline.energy_error().value * spec.shape.data + kPredictedError * predicted;
+  saved_bias += unexplained.error * spec.shape.data + kPredictedError * predicted;
   saved_variance += variance;
   if (now - saved_stored < kSavingsStored) return;
   saved_stored = now;
@@ -272,11 +306,12 @@ void Job::State::watch_energy(const FinishedIteration& iteration, const Deployme
   if (!watched_pipelines.empty() || !baseline.has_energy()) return;
   std::vector<double> ratios, computed;
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    const double unexplained = baseline.unexplained(stage, explained_energy());
     double used = 0, predicted = 0, in_computations = 0, by_profile = 0;
     for (int p = 0; p < spec.shape.data; ++p) {
       const TablePlan& plan = deployment.plan(p);
       used += iteration.groups[spec.shape.group(p, stage)].energy.value;
-      predicted += predicted_energy(plan, stage, time) + unexplained_energy(stage);
+      predicted += predicted_energy(plan, stage, time) + unexplained;
       in_computations += compute_energy(iteration, p, stage);
       by_profile += plan.compute_energy[stage].value * spec.shape.tensor;
     }

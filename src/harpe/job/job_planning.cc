@@ -242,7 +242,7 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
   }
   plans = std::make_shared<const PlanTable>(std::move(table));
   effects.plans = effects.save = true;
-  baseline.explain(usual_time);
+  baseline.explain([&](std::span<const Seconds> computing) { return explained_by(computing); });
   rolled_back = false;
   const std::int64_t newest = std::max(std::int64_t{0}, collector.newest());
   probe_pause = 0;

@@ -31,6 +31,7 @@ constexpr double kErrors = 3, kErrorsOfLateness = 1;
 constexpr double kMedianLoss = 1.2533;  // standard error of a median over that of a mean
 constexpr double kDoubted = 0.02;       // of the fastest time: declared, but not seen
 constexpr double kUnknownError = 0.01;  // of a baseline of few iterations
+constexpr double kLeastSlow = 1.02;     // factor of computations; less may be noise
 
 std::string percent(double fraction) {
   return shortest(std::round(fraction * 1000) / 10) + " %";
@@ -46,6 +47,17 @@ Seconds Job::State::overhead() const {
   return baseline.has_time() && times ? std::max(Seconds{0}, baseline.overhead()) : Seconds{0};
 }
 
+/// Of an iteration at all-max, by what each stage's computations took where they took longest.
+Seconds Job::State::explained_by(std::span<const Seconds> computing) const {
+  if (!times || computing.empty()) return usual_time;
+  std::vector<double> factors;
+  for (std::size_t stage = 0; stage < computing.size(); ++stage) {
+    const double factor = computing[stage] / fastest_time[stage];
+    factors.push_back(factor > kLeastSlow ? factor : 1);
+  }
+  return times->at_all_max(factors);
+}
+
 /// Of an iteration at all-max, by the computations of the slowest pipeline.
 Seconds Job::State::explained_usually() const {
   Seconds longest = usual_time;
@@ -56,7 +68,7 @@ Seconds Job::State::explained_usually() const {
 
 /// Of the newest iteration, had it been at all-max: with what was late in it alone.
 Seconds Job::State::explained_at_all_max() const {
-  return times ? std::max(explained_usually(), late_at_all_max) : Seconds{0};
+  return std::max(explained_usually(), late_at_all_max);
 }
 
 /// Of an iteration of the machines as they are, without Harpe; 0: not known.

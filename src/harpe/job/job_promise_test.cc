@@ -208,6 +208,64 @@ TEST(Promise, SavingsOutliveTheServerAndAreAsTrueAsTheySay) {
   EXPECT_GE(held, kRuns - 3) << "95 % intervals";
 }
 
+/// Of the iterations that count, what is said to be saved and what is.
+struct Savings {
+  Joules said{}, error{}, truth{};
+};
+Savings saved_in(Played& played, int iterations) {
+  Savings savings;
+  Joules before = played.job.status().saved;
+  const Joules error_before = played.job.status().saved_error;
+  const Joules first = before;
+  for (int i = 0; i < iterations; ++i) {
+    played.training.run(played.job, 1);
+    const Joules now = played.job.status().saved;
+    if (now != before)
+      savings.truth += played.training.last().all_max_energy - played.training.last().energy;
+    before = now;
+  }
+  savings.said = before - first;
+  savings.error = played.job.status().saved_error - error_before;
+  return savings;
+}
+
+TEST(Promise, SavingsKnowAGpuThatWasSlowBeforeAnythingWasMeasured) {
+  for (const bool is_profiled : {true, false}) {
+    for (const int data : {1, 2, 4}) {
+      SCOPED_TRACE((is_profiled ? "profiled, " : "not profiled, ") + std::to_string(data));
+      JobSpec spec = small_spec(data, 2);
+      if (is_profiled) {
+        spec.profile = truth_of(spec);
+        spec.blocking_power = Watts{80};
+      }
+      Played played(spec);
+      played.training.slow[{0, 1}] = 1.4;
+      ASSERT_TRUE(played.training.register_all(played.job).ok());
+      ASSERT_TRUE(played.training.run_until(
+          played.job, [&] { return played.job.status().saved > Joules{0}; }, 2000));
+      const Savings savings = saved_in(played, 150);
+      EXPECT_GT(savings.truth, Joules{0});
+      EXPECT_NEAR(savings.said.value, savings.truth.value,
+                  savings.error.value + 0.01 * savings.truth.value);
+      EXPECT_NEAR(played.job.status().all_max_time / played.training.last().all_max_time, 1, 0.005);
+    }
+  }
+}
+
+/// Between the change and its being known, too.
+TEST(Promise, SavingsFollowGpusThatGetSlowAndWell) {
+  Played played(small_spec(2, 2));
+  plan(played);
+  for (int round = 0; round < 3; ++round) {
+    for (const double factor : {1.4, 1.0}) {
+      SCOPED_TRACE(factor);
+      played.training.slow[{0, 1}] = factor;
+      const Savings savings = saved_in(played, 40);
+      EXPECT_LE(savings.said.value - savings.error.value, savings.truth.value * 1.01);
+    }
+  }
+}
+
 TEST(Promise, SavingsAreStoredNowAndThenThoughNothingElseHappens) {
   Played played(small_spec());
   plan(played);

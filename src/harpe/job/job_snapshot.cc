@@ -144,39 +144,78 @@ std::vector<Straggler> read_stragglers(Fields& parent, std::string_view key, Fau
   return stragglers;
 }
 
-Json baseline_json(const AllMaxBaseline& baseline) {
-  AllMaxBaseline::Kept kept = baseline.kept();
-  Json energy = Json::array();
-  for (const std::vector<double>& stage : kept.energy) energy.push_back(numbers(stage));
-  return {{"time_s", numbers(kept.time)},
-          {"explained_s", numbers(kept.explained)},
-          {"energy_j", std::move(energy)}};
+/// A member of each.
+template <class Item, class Member>
+Json column(const std::vector<Item>& items, Member Item::* member) {
+  Json list = Json::array();
+  for (const Item& item : items) {
+    if constexpr (std::is_arithmetic_v<Member>) {
+      list.push_back(item.*member);
+    } else if constexpr (std::is_same_v<Member, Seconds>) {
+      list.push_back((item.*member).value);
+    } else {
+      list.push_back(numbers(item.*member));
+    }
+  }
+  return list;
 }
 
-std::vector<double> read_numbers(const JsonValue& list, std::size_t most) {
+Json baseline_json(const AllMaxBaseline& baseline) {
+  using Time = AllMaxBaseline::Time;
+  using StageEnergy = AllMaxBaseline::StageEnergy;
+  const AllMaxBaseline::Kept kept = baseline.kept();
+  Json stages = Json::array();
+  for (const std::vector<StageEnergy>& stage : kept.energy) {
+    stages.push_back({{"energy_j", column(stage, &StageEnergy::energy)},
+                      {"time_s", column(stage, &StageEnergy::time)},
+                      {"computing_s", column(stage, &StageEnergy::computing)}});
+  }
+  return {{"time_s", column(kept.times, &Time::time)},
+          {"explained_s", column(kept.times, &Time::explained)},
+          {"computing_s", column(kept.times, &Time::computing)},
+          {"stages", std::move(stages)}};
+}
+
+std::vector<double> numbers_in(const JsonValue& list, std::size_t most) {
   std::vector<double> values;
   for (const JsonValue& item : list.items)
     if (item.type == Type::kNumber && values.size() < most) values.push_back(item.number);
   return values;
 }
 
-void read_baseline(const JsonValue& object, Faults& faults, int stages, AllMaxBaseline& baseline) {
+std::vector<double> read_numbers(Fields& fields, std::string_view key) {
+  const JsonValue* list = fields.any(key);
+  return list == nullptr ? std::vector<double>() : numbers_in(*list, AllMaxBaseline::kNewest);
+}
+
+/// What is not there, as in what an older version left, is measured again.
+void read_baseline(const JsonValue& object, Faults& faults, std::size_t stages,
+                   AllMaxBaseline& baseline) {
   Fields fields(object, "the baseline", faults);
   AllMaxBaseline::Kept kept;
-  const JsonValue* time = fields.any("time_s");
-  const JsonValue* explained = fields.any("explained_s");
-  const JsonValue* energy = fields.any("energy_j");
-  fields.finish();
-  if (time == nullptr || explained == nullptr || energy == nullptr ||
-      time->items.size() != explained->items.size() ||
-      energy->items.size() != static_cast<std::size_t>(stages)) {
-    return fields.fault("time_s", "expected times, what explains them, and energies by stage");
+  const std::vector<double> times = read_numbers(fields, "time_s");
+  const std::vector<double> explained = read_numbers(fields, "explained_s");
+  const JsonValue* computing = fields.any("computing_s");
+  for (std::size_t i = 0; i < std::min(times.size(), explained.size()); ++i) {
+    AllMaxBaseline::Time& one =
+        kept.times.emplace_back(Seconds{times[i]}, Seconds{explained[i]}, std::vector<Seconds>());
+    if (computing == nullptr || i >= computing->items.size()) continue;
+    one.computing = units<Seconds>(numbers_in(computing->items[i], stages));
+    if (one.computing.size() != stages) one.computing.clear();
   }
-  kept.time = read_numbers(*time, AllMaxBaseline::kNewest);
-  kept.explained = read_numbers(*explained, AllMaxBaseline::kNewest);
-  for (const JsonValue& stage : energy->items)
-    kept.energy.push_back(read_numbers(stage, AllMaxBaseline::kNewest));
-  if (kept.time.size() == kept.explained.size()) baseline.restore(kept);
+  for (const JsonValue* item : fields.objects("stages")) {
+    Fields stage(*item, "a stage of the baseline", faults);
+    const std::vector<double> energies = read_numbers(stage, "energy_j");
+    const std::vector<double> of_time = read_numbers(stage, "time_s");
+    const std::vector<double> of_computing = read_numbers(stage, "computing_s");
+    std::vector<AllMaxBaseline::StageEnergy>& mine = kept.energy.emplace_back();
+    for (std::size_t i = 0; i < std::min({energies.size(), of_time.size(), of_computing.size()});
+         ++i) {
+      mine.push_back({energies[i], Seconds{of_time[i]}, Seconds{of_computing[i]}});
+    }
+  }
+  kept.energy.resize(stages);
+  baseline.restore(kept);
 }
 
 Json slow_pipelines_json(const std::vector<WatchedPipeline>& watched) {
@@ -196,7 +235,6 @@ std::vector<std::pair<int, std::vector<double>>> read_slow_pipelines(Fields& par
         static_cast<int>(needed(fields, "pipeline", fields.integer("pipeline", 0, shape.data - 1)));
     std::vector<double> factors =
         read_list(fields, "factors", static_cast<std::size_t>(shape.stages));
-    fields.finish();
     const bool sound = std::ranges::all_of(
         factors, [](double factor) { return factor > 0 && factor <= kMostStragglerFactor; });
     if (!sound) fields.fault("factors", "expected numbers above 0");
@@ -342,7 +380,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   s.iteration_time.value = fields.number("iteration_time_s", 0, kLongestTime).value_or(0);
   s.delivery.value = fields.number("delivery_s", 0, 60).value_or(s.delivery.value);
   if (const JsonValue* baseline = fields.object("baseline"))
-    read_baseline(*baseline, faults, s.spec.shape.stages, s.baseline);
+    read_baseline(*baseline, faults, static_cast<std::size_t>(s.spec.shape.stages), s.baseline);
   read_count(fields, "rollbacks", s.rollbacks);
   s.rolled_back = fields.boolean("rolled_back").value_or(false);
   read_count(fields, "retry_at", s.retry_at);

@@ -132,8 +132,10 @@ struct Job::State {
   void note_energies(const FinishedIteration& iteration, const Deployment& by);
   void note_all_max(const FinishedIteration& iteration, Seconds time);
   void account_savings(const FinishedIteration& iteration, Seconds now);
-  double unexplained_energy(int stage) const;
-  double baseline_energy(std::span<const double> factors, Seconds time) const;
+  double explained_energy(int stage, Seconds time, double factor) const;
+  AllMaxBaseline::Explained explained_energy() const;
+  double explained_energy(std::span<const double> factors, Seconds time) const;
+  bool is_as_known(const WatchedPipeline& one) const;
   void watch_energy(const FinishedIteration& iteration, const Deployment& deployment, Seconds time);
   Seconds predicted_time(const Deployment& deployment) const;
   double predicted_energy(const TablePlan& plan, int stage, Seconds time) const;
@@ -166,6 +168,7 @@ struct Job::State {
   void plan_iteration(const FinishedIteration& iteration, const Deployment& deployment,
                       Seconds time, Seconds now);
   Seconds overhead() const;
+  Seconds explained_by(std::span<const Seconds> computing) const;
   Seconds explained_usually() const;
   Seconds explained_at_all_max() const;
   Seconds all_max_time() const;

@@ -352,7 +352,8 @@ void Job::State::rescale(const StageCosts& costs, Seconds now, const std::string
       unheld.erase(before);
     }
   }
-  baseline.forget_energy();
+  // What explained it was another profile.
+  baseline.forget();
   tell(Notice::Level::kInfo, now, why + ": other plans are made");
   request_plans(profile->with_entries(std::move(entries)), blocking_power, now);
 }
