@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,41 @@ TEST(DeclaredStraggler, ThatIsHealthyIsDoubtedOnceAndHoldsUpNoOne) {
     EXPECT_EQ(played.warnings(), 2);
     EXPECT_LT(played.slowdown(20), 0.005);
   }
+}
+
+TEST(DeclaredStraggler, IsDoubtedAgainWhereAllMaxHasShownNothing) {
+  Declared played(0.002);
+  played.declare(1.4);
+  // A rank cannot report while it would be seen.
+  const std::int64_t until = played.training.next_iteration() + 15;
+  played.training.lost = [&](std::int64_t iteration, Place place) {
+    return iteration < until && place.data == 0 && place.stage == 0;
+  };
+  played.training.run(played.job, 80);
+  EXPECT_EQ(played.warnings("is declared to be"), 1);
+  EXPECT_LT(played.slowdown(20), 0.005);
+}
+
+/// As when a server has lost what it knew: nothing tells the delay from what all iterations take.
+TEST(DeclaredStraggler, IsNotWaitedForWhereAllMaxWasNeverKnownWithoutIt) {
+  JobSpec spec = small_spec(4);
+  spec.profile = truth_of(spec);
+  spec.blocking_power = Watts{80};
+  spec.wish.value = 0.1;
+  Played played(spec, {.overhead = Seconds{0.4}});
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  std::int64_t until = 1000;
+  played.training.lost = [&](std::int64_t iteration, Place place) {
+    return iteration < until && place.data == 0 && place.stage == 0;
+  };
+  ASSERT_TRUE(played.running());
+  ASSERT_TRUE(
+      played.job.set_straggler({.pipeline = kSlow, .factor = 1.3}, played.training.now()).ok());
+  until = played.training.next_iteration() + 3;
+  played.training.run(played.job, 100);
+  EXPECT_LT(played.slowdown(20), 0.105);
+  EXPECT_NEAR(played.job.status().all_max_time / played.training.last().all_max_time, 1, 0.005);
+  EXPECT_NEAR(played.job.status().wait_until / played.job.plans()->plans().front().time, 1.1, 0.01);
 }
 
 TEST(DeclaredStraggler, IsBelievedWhereItsCauseLiesOutsideOfComputations) {

@@ -191,8 +191,9 @@ void Job::State::note_all_max(const FinishedIteration& iteration, Seconds time) 
       mean.computing += Seconds{one / static_cast<double>(computing.size())};
     energies.push_back(mean);
   }
-  // Those of a probe are compared with the others first, see `judge`.
-  if (!probe) {
+  // Those of a probe are compared with the others first, see `judge`. What is declared and not seen
+  // may be in the others, or not.
+  if (!probe && unseen_outside() == nullptr) {
     // By orders from before the profile nothing else says what was late.
     const bool is_compared = iteration.groups.front().version >= judged_from;
     const Seconds explained = is_compared ? explained_at_all_max() : explained_by(longest);

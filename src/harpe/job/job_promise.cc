@@ -58,11 +58,14 @@ Seconds Job::State::explained_by(std::span<const Seconds> computing) const {
   return times->at_all_max(factors);
 }
 
-/// Of an iteration at all-max, by the computations of the slowest pipeline.
+/// Of an iteration at all-max, by the computations of the slowest pipeline, and by what was
+/// declared and seen beyond.
 Seconds Job::State::explained_usually() const {
   Seconds longest = usual_time;
-  for (const WatchedPipeline& one : watched_pipelines)
-    longest = std::max(longest, one.slow.least_time());
+  for (const WatchedPipeline& one : watched_pipelines) {
+    const Seconds outside = one.outside_seen ? one.slow.outside : Seconds{0};
+    longest = std::max(longest, one.slow.fastest + outside);
+  }
   return longest;
 }
 
@@ -71,10 +74,15 @@ Seconds Job::State::explained_at_all_max() const {
   return std::max(explained_usually(), late_at_all_max);
 }
 
-/// Of an iteration of the machines as they are, without Harpe; 0: not known.
+/// Of an iteration of the machines as they are, without Harpe; 0: not known. What is declared is
+/// believed until it is seen.
 Seconds Job::State::all_max_time() const {
   if (!baseline.has_time()) return Seconds{0};
-  return times ? explained_usually() + baseline.overhead() : baseline.time();
+  if (!times) return baseline.time();
+  Seconds longest = usual_time;
+  for (const WatchedPipeline& one : watched_pipelines)
+    longest = std::max(longest, one.slow.least_time());
+  return longest + baseline.overhead();
 }
 
 /// Relative standard error of it.
@@ -156,11 +164,21 @@ void Job::State::relax(Seconds now) {
 // --- Probes -------------------------------------------------------------------------------------
 
 void Job::State::probe_when_due(Seconds now) {
-  if (probe || !promises_time() || collector.newest() < next_probe) return;
+  if (probe || collector.newest() < next_probe) return;
   if (phase != JobPhase::kRunning && phase != JobPhase::kStraggling) return;
   // Where all-max is not known, nothing is compared until it is.
-  if (baseline.has_time() && guard.iterations() < kFewest && next_probe > 0) return;
-  begin_probe(false, now, {});
+  const bool waits_for_more = baseline.has_time() && guard.iterations() < kFewest && next_probe > 0;
+  if (unseen_outside() != nullptr || (promises_time() && !waits_for_more))
+    begin_probe(false, now, {});
+}
+
+/// A pipeline that others wait for because it was declared slower than its computations show, and
+/// that nothing else has shown yet; null: none.
+const WatchedPipeline* Job::State::unseen_outside() const {
+  const auto found = std::ranges::find_if(watched_pipelines, [](const WatchedPipeline& one) {
+    return one.slow.settled && one.slow.outside > Seconds{0} && !one.outside_seen;
+  });
+  return found == watched_pipelines.end() ? nullptr : &*found;
 }
 
 /// The plan in force goes on after some iterations at all-max.
@@ -200,7 +218,9 @@ void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds tim
     next_probe = collector.newest() + probe_pause;
     if (done.times.size() >= 2) judge(done, now);
   }
-  if (!baseline.has_time()) next_probe = collector.newest() + kUnknownPause;
+  // It was cut short, or the reports of its iterations say nothing.
+  if (!baseline.has_time() || unseen_outside() != nullptr)
+    next_probe = collector.newest() + kUnknownPause;
 }
 
 /// What the machines do at all-max, against what they were thought to and what the plan takes.
@@ -244,10 +264,12 @@ double Job::State::learn(const Probe& done) {
 }
 
 /// A pipeline that was declared slower than its computations are: whether all wait for it also when
-/// all hurry. \returns  whether the others waited for something else
+/// all hurry. Where nothing is known from before, its delay is one of all iterations: so they are
+/// never longer than they need be. \returns  whether the others waited for something else
 bool Job::State::judge_outside(const Probe& done, Seconds now) {
   const Seconds time{quantile(done.times, 0.5)};
-  const Seconds beyond = baseline.has_time() ? baseline.overhead() : Seconds{0};
+  const bool is_known = baseline.has_time();
+  const Seconds beyond = is_known ? baseline.overhead() : time;
   Seconds computing = usual_time;
   for (const WatchedPipeline& one : watched_pipelines)
     computing = std::max(computing, one.slow.fastest);
@@ -259,7 +281,11 @@ bool Job::State::judge_outside(const Probe& done, Seconds now) {
     const Seconds declared = std::max(Seconds{0}, one.declared_time - slow.fastest);
     const Seconds seen = std::clamp(time - beyond - computing, Seconds{0}, declared);
     if (one.outside_seen && std::abs((seen - slow.outside) / fastest) < kTolerance) continue;
-    if (!one.outside_seen && declared - seen > fastest * kDoubted) {
+    if (!one.outside_seen && declared > Seconds{0} && !is_known) {
+      tell(Notice::Level::kInfo, now,
+           "nothing was known of all-max before pipeline " + std::to_string(slow.pipeline) +
+               " was declared: the others wait for its computations alone");
+    } else if (!one.outside_seen && declared - seen > fastest * kDoubted) {
       tell(Notice::Level::kWarning, now,
            "pipeline " + std::to_string(slow.pipeline) + " is declared to be " +
                shortest(one.declared) +

@@ -178,6 +178,7 @@ struct Job::State {
   double errors_needed() const;
   void relax(Seconds now);
   void probe_when_due(Seconds now);
+  const WatchedPipeline* unseen_outside() const;
   void begin_probe(bool alarmed, Seconds now, const std::string& why);
   void probe_iteration(const FinishedIteration& iteration, Seconds time, Seconds now);
   void judge(const Probe& done, Seconds now);

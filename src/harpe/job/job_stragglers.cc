@@ -191,12 +191,10 @@ void Job::State::review(Seconds now) {
   if (!detector.workers().empty()) guard.forget_since(detector.workers().front().since);
   deploy_choice(now, why);
   ask_for_own_plans();
-  for (const WatchedPipeline& one : watched_pipelines) {
-    if (one.slow.settled && one.slow.outside > Seconds{0} && !one.outside_seen) {
-      return begin_probe(false, now,
-                         "whether pipeline " + std::to_string(one.slow.pipeline) +
-                             " is as slow as declared is seen at all-max");
-    }
+  if (const WatchedPipeline* one = unseen_outside()) {
+    begin_probe(false, now,
+                "whether pipeline " + std::to_string(one->slow.pipeline) +
+                    " is as slow as declared is seen at all-max");
   }
 }
 
