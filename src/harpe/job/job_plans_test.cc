@@ -105,7 +105,8 @@ TEST(Plans, NoneAreTakenTwiceNorAfterAFailure) {
 TEST(Plans, AProfileThatMovesMeanwhileMakesThemOld) {
   JobSpec spec = small_spec();
   spec.plans = 4;
-  Played played(spec, {.better_plans_take = 60});
+  Played played(spec);
+  played.training.better_plans_take = 60;
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();

@@ -157,7 +157,8 @@ TEST(Job, PlansForAnEarlierStartOfTrainingAreNotTaken) {
 TEST(Job, BetterPlansAreAskedForAgainWhenTheServerStartsAgain) {
   JobSpec spec = small_spec();
   spec.plans = 4;
-  Played played(spec, {.better_plans_take = 20});
+  Played played(spec);
+  played.training.better_plans_take = 20;
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   const std::string first = played.job.plans()->json();

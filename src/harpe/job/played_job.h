@@ -29,10 +29,10 @@ inline Profile truth_of(const JobSpec& spec) {
 
 /// A job with its training.
 struct Played {
-  explicit Played(const JobSpec& spec, SimulatedTraining::Options options = {})
+  explicit Played(const JobSpec& spec, const SimulatedMachines::Options& options = {})
       : Played(spec, spec, options) {}
   /// \param known  what the job is told of the pipeline; \param real  what it is
-  Played(const JobSpec& known, const JobSpec& real, SimulatedTraining::Options options)
+  Played(const JobSpec& known, const JobSpec& real, const SimulatedMachines::Options& options)
       : job(*Job::create(known, Seconds{1.8e9})), training(real, truth_of(real), options) {}
 
   bool running() {

@@ -22,30 +22,18 @@ namespace harpe {
 
 class SimulatedTraining : public SimulatedMachines {
  public:
-  struct Options {
-    Watts blocking_power{80};
-    Seconds overhead{0.05};  ///< of an iteration, outside the pipeline
-    double noise = 0.001;    ///< relative, of times and energies reported
-    std::uint64_t seed = 1;
-    double jitter = 0;           ///< relative, of what single instructions really take
-    int characterize_takes = 3;  ///< iterations
-    int better_plans_take = 0;   ///< iterations after the first plans; 0: none follow
-  };
-  SimulatedTraining(const JobSpec& spec, Profile truth, Options options)
-      : SimulatedMachines(spec, std::move(truth),
-                          {.blocking_power = options.blocking_power,
-                           .overhead = options.overhead,
-                           .noise = options.noise,
-                           .seed = options.seed,
-                           .jitter = options.jitter}),
-        options_(options),
+  SimulatedTraining(const JobSpec& spec, Profile truth, const Options& options)
+      : SimulatedMachines(spec, std::move(truth), options),
         books_(static_cast<std::size_t>(spec.shape.ranks())) {}
+
+  int better_plans_take = 0;  ///< iterations after the first plans; 0: none follow
 
   // What may go wrong beside what machines do.
   std::function<bool(std::int64_t, Place)> lost = [](std::int64_t, Place) { return false; };
   /// Whether the orders do not reach a rank after this iteration.
   std::function<bool(Place)> unreached = [](Place) { return false; };
   std::function<void(IterationReport&)> change_report = [](IterationReport&) {};
+
   std::string session(Place place) const {
     return run_ + "-" + std::to_string(spec_.shape.index(place));
   }
@@ -94,12 +82,15 @@ class SimulatedTraining : public SimulatedMachines {
   }
 
  private:
+  static constexpr int kCharacterizeTakes = 3;  ///< iterations
+
   const StageOrders* orders_of(Place place) const {
     const StageOrders* found = nullptr;
     for (const auto& [version, orders] : books_[spec_.shape.index(place)])
       if (orders.from_iteration <= iteration_) found = &orders;
     return found;
   }
+
   /// One iteration of all pipelines, then all reports.
   void step(Job& job) {
     auto [done, reports] = play(iteration_, [this](Place place) { return orders_of(place); });
@@ -127,11 +118,11 @@ class SimulatedTraining : public SimulatedMachines {
     if (effects.characterize) {
       request_ = std::move(effects.characterize);
       first_plans_.reset();
-      request_wait_ = options_.characterize_takes;
+      request_wait_ = kCharacterizeTakes;
     }
     if (effects.own_plans) {
       own_request_ = std::move(effects.own_plans);
-      own_request_wait_ = options_.characterize_takes;
+      own_request_wait_ = kCharacterizeTakes;
     }
   }
   /// By what the job knows of its pipeline.
@@ -147,7 +138,7 @@ class SimulatedTraining : public SimulatedMachines {
       return job.characterized(request.ticket, frontier.error(), now_);
     }
     PlanTable plans = *make_plans(spec_, request, *frontier, Effort::kQuick, spec_.plans);
-    const bool better_follow = options_.better_plans_take > 0 && !first_plans_;
+    const bool better_follow = better_plans_take > 0 && !first_plans_;
     if (first_plans_) {
       plans = PlanTable::merged(*first_plans_,
                                 *make_plans(spec_, request, *frontier, Effort::kFull, spec_.plans));
@@ -155,7 +146,7 @@ class SimulatedTraining : public SimulatedMachines {
     first_plans_.reset();
     if (better_follow) {
       first_plans_ = plans;
-      request_wait_ = options_.better_plans_take;
+      request_wait_ = better_plans_take;
     } else {
       request_.reset();
     }
@@ -179,7 +170,6 @@ class SimulatedTraining : public SimulatedMachines {
     }
   }
 
-  const Options options_;
   std::string run_ = "first";
   std::int64_t iteration_ = 0;
   Seconds now_{1.8e9};
