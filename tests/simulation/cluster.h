@@ -53,9 +53,9 @@ class Cluster {
   void note(const std::string& line);
   void note_jobs();
   void build();
-  StoreFault fault_of(const StoreCall& call);
 
-  // The nemesis.
+  // What goes wrong: nemesis.cc.
+  StoreFault fault_of(const StoreCall& call);
   void break_something();
   void trouble_server(Random& random);
   void trouble_database(Random& random);
@@ -66,17 +66,16 @@ class Cluster {
   void trouble(const std::string& what, Seconds time, const std::function<void()>& breaks,
                std::function<void()> mends);
   void restart(Training& training, Seconds after, const std::string& run);
+  void start_again(Training& training, Seconds after, const std::string& run);
   void heal_all();
 
-  // People.
+  // People: people.cc.
   using Heard = std::function<void(int status, const std::string& body)>;
   void ask(const std::string& method, const std::string& path, const std::string& body,
            const Heard& heard, std::optional<std::size_t> server = {});
   void change_something();
   void change_objective(Training& training, double slowdown);
   void remove_job(Training& training);
-  /// Until it is done.
-  void withdraw(const std::string& path);
 
   void check_end();
   void check_job(Training& training);

@@ -75,17 +75,12 @@ class History {
   void iteration(PlayedIteration iteration);
   /// A job was deleted, and its client has heard so.
   void deleted(const std::string& job, const std::set<std::string>& incarnations);
-  /// What a job says that it has saved, which is checked where its machines have not changed: what
-  /// it was compared with may be of others until it is measured again. \param error  half-width of
-  /// its interval
+  /// What a job says that it has saved. \param error  half-width of its interval
   void claimed(const std::string& job, Joules saved, Joules error);
   /// What training of the job may take longer than all-max, as a fraction, from here on.
   void set_objective(const std::string& job, double slowdown) { jobs_[job].objective = slowdown; }
-  /// GPUs of the job got slower, or well: that takes some iterations to be found.
-  void machines_changed(const std::string& job) {
-    jobs_[job].settled = 0;
-    jobs_[job].had_other_machines = true;
-  }
+  /// GPUs of the job got slower, or well, or are said to: that takes some iterations to be seen.
+  void machines_changed(const std::string& job) { jobs_[job].settled = 0; }
   /// Something is broken from here on, or (false) nothing is any more.
   void troubled(bool is_troubled);
   void count_fault() { ++figures_.faults; }
@@ -101,8 +96,7 @@ class History {
     std::int64_t newest_epoch = 0;
     std::optional<Instant> mixed_since;
     double objective = 0;
-    Joules saved{};  ///< in truth, of iterations that saved anything
-    bool had_other_machines = false;
+    Joules saved{};   ///< in truth, of iterations that saved anything
     int settled = 0;  ///< iterations since machines changed, or something was broken
     std::deque<PlayedIteration> window;  ///< the newest in a row that were settled, at most 100
   };

@@ -56,7 +56,6 @@ Rank* Training::rank(std::size_t index) {
 
 void Training::start(const std::string& run) {
   ++start_;
-  ending_ = false;
   ++world_.history.figures().starts;
   const std::vector<Place> places = machines_.places();
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -187,10 +186,7 @@ void Training::kill_all() {
   }
   ++start_;
   ranks_.clear();
-}
-
-void Training::end() {
-  ending_ = true;
+  ending_ = false;
 }
 
 }  // namespace harpe::simulation

@@ -47,8 +47,9 @@ class Training {
   void stop_rank(std::size_t index);
   void go_on_rank(std::size_t index);
   void kill_all();
-  /// In order: all ranks say so.
-  void end();
+  /// In order, after this iteration: all ranks say so.
+  void end() { ending_ = true; }
+  bool is_ending() const { return ending_; }
   /// The machine of a rank.
   Node& node(std::size_t index) { return *nodes_[index]; }
 
