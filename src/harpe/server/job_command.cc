@@ -37,12 +37,31 @@ bool JobRegistry::commands(const JobClaim& claim) const {
 }
 
 bool JobRegistry::commands(const HostedJob& job) const {
-  return !job.deleted && !job.moved && commands(job.claim);
+  return !job.deleted && !job.moved && commands(job.claim) && !is_in_doubt(job.id);
 }
 
 bool JobRegistry::commands(const std::string& id) const {
   const JobClaim* const claim = claim_of(id);
-  return claim != nullptr && commands(*claim);
+  return claim != nullptr && commands(*claim) && !is_in_doubt(id);
+}
+
+/// It is being removed, or was to be and the store did not say whether it is: another server may
+/// have registered it again by now. What the store takes by this claim settles it.
+bool JobRegistry::is_in_doubt(const std::string& id) const {
+  if (removals_.contains(id)) return true;
+  const auto doubted = doubted_.find(id);
+  if (doubted == doubted_.end()) return false;
+  const auto job = jobs_.find(id);
+  return job == jobs_.end() || job->second->stored < doubted->second;
+}
+
+void JobRegistry::forget_doubts() {
+  std::erase_if(doubted_, [this](const auto& doubted) {
+    if (claim_of(doubted.first) == nullptr) return true;
+    if (is_in_doubt(doubted.first)) return false;
+    find(doubted.first)->listeners.for_each([](JobListener& listener) { listener.changed(); });
+    return true;
+  });
 }
 
 bool JobRegistry::holds_lease() const {
@@ -51,6 +70,7 @@ bool JobRegistry::holds_lease() const {
 
 void JobRegistry::watch_lease() {
   if (store_ == nullptr) return;
+  forget_doubts();
   const LeaseState before = std::exchange(lease_, store_->lease());
   if (before.held && !lease_.held) {
     log_(

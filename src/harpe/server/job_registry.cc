@@ -1,6 +1,7 @@
 #include "harpe/server/job_registry.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <random>
 #include <utility>
@@ -353,6 +354,9 @@ void JobRegistry::finish_removal(const std::string& id, bool gone, const Status&
   } else if (job != nullptr) {
     job->removing = false;
     save(job);
+    doubted_[id] = job->revision;
+  } else if (holds(id)) {
+    doubted_[id] = std::numeric_limits<std::int64_t>::max();
   }
   const std::vector<Removing> waiting = std::exchange(removals_[id], {});
   removals_.erase(id);

@@ -187,6 +187,8 @@ class JobRegistry {
 
   void add(const JobPtr& job);
   bool commands(const JobClaim& claim) const;
+  bool is_in_doubt(const std::string& id) const;
+  void forget_doubts();
   void let_go(const std::string& id);
   void lose(const std::string& id, std::int64_t epoch);
   static std::optional<ClockMark> kept_clock(Store* store,
@@ -227,6 +229,8 @@ class JobRegistry {
   std::map<std::string, Stored> stored_;
   std::vector<std::string> unsummarised_;
   std::map<std::string, std::vector<Removing>> removals_;  ///< under way, with who waits for them
+  /// Jobs whose removal failed, to the revision which, once stored, shows that they are still there.
+  std::map<std::string, std::int64_t> doubted_;
   std::size_t memory_ = 0;
   RegistryCounts counts_;
   LeaseState lease_;  ///< as it was last looked at

@@ -69,6 +69,10 @@ void JobRegistry::loaded(const std::string& id, const JobClaim& claim, const Res
   (*job)->claim = claim;
   ++counts_.loads;
   add(*job);
+  if (const auto doubted = doubted_.find(id); doubted != doubted_.end()) {
+    save(*job);
+    doubted->second = (*job)->revision;
+  }
   if (!has_summary) saver_.refresh(summary_of(**job), claim.epoch);
   answer(*job);
   unload_idle(kMostIdleLoaded);

@@ -29,8 +29,9 @@ Reply while_commanded(const JobRegistry& registry, const JobPtr& job, bool forwa
     const auto check = [&registry, job, forwarded](HttpResponse& one) {
       if (job->deleted || registry.commands(*job)) return;
       // Another server asks the next one; a client asks again itself.
-      one = native_error(forwarded ? 421 : 503, "unavailable",
-                         "another server has job " + job->id + " now, or may have it; ask again");
+      one = native_error(
+          forwarded ? 421 : 503, "unavailable",
+          "job " + job->id + " is being removed, or at another server, or may be; ask again");
     };
     check(response);
     response.before_sending = check;

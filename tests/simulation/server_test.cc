@@ -1,0 +1,115 @@
+// Two servers over one database, in simulated time, where the database answers late.
+
+#include "simulation/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "simulation/require.h"
+
+namespace harpe::simulation {
+namespace {
+
+constexpr const char* kJob = "/v1/jobs/j";
+constexpr const char* kSpecification =
+    R"({"name":"j","schedule":"1f1b","data":1,"stages":2,"micro_batches":2})";
+
+class TwoServers : public ::testing::Test {
+ protected:
+  TwoServers() {
+    database_.on_call = [this](const StoreCall& call) {
+      using Kind = StoreCall::Kind;
+      if (call.kind == Kind::kRemoveJob) return StoreFault{removal_, 1e-3_s, kLate};
+      return StoreFault{StoreFault::Outcome::kDone,
+                        call.kind == Kind::kWrite ? writes_after_ : 1e-3_s, 1e-3_s};
+    };
+    for (int i = 0; i < 2; ++i) {
+      servers_.push_back(std::make_unique<Server>(
+          Server::World{scheduler_, network_, database_, 1, [](const std::string&) {}}, i,
+          machine_));
+      servers_.back()->start();
+    }
+    run(3_s);
+  }
+  ~TwoServers() override {
+    for (const auto& server : servers_) server->kill();
+    run(60_s);
+  }
+  void run(Seconds time) { scheduler_.run_until(scheduler_.now() + time); }
+  /// \returns  where the status of the answer will be; 0: there is none
+  std::shared_ptr<int> ask(std::size_t server, const std::string& method, const std::string& path,
+                           const std::string& body = {}) {
+    HttpRequest request;
+    request.method = method;
+    request.path = path;
+    request.body = body;
+    const auto status = std::make_shared<int>(0);
+    network_.ask(client_, servers_[server]->url(), std::move(request), 60_s,
+                 {.answered = [status](const Result<HttpResponse>& answer) {
+                   *status = answer.ok() ? answer->status : 0;
+                 }});
+    return status;
+  }
+  int answer(std::size_t server, const std::string& method, const std::string& path,
+             const std::string& body = {}) {
+    const auto status = ask(server, method, path, body);
+    for (int i = 0; i < 200 && *status == 0; ++i) run(0.1_s);
+    return *status;
+  }
+
+  static constexpr Seconds kLate{8};
+  Scheduler scheduler_;
+  SimulatedDatabase database_;
+  Network network_{scheduler_, 1};
+  const MachineTime machine_;
+  Process client_{scheduler_, "client", machine_, 1};
+  std::vector<std::unique_ptr<Server>> servers_;
+  StoreFault::Outcome removal_ = StoreFault::Outcome::kDone;
+  Seconds writes_after_{1e-3};
+};
+
+/// The database has removed it, and the answer to that is on its way: another server may have
+/// registered it again since.
+TEST_F(TwoServers, ThatRemovesAJobDoesNotCommandIt) {
+  ASSERT_EQ(answer(0, "PUT", kJob, kSpecification), 201);
+  const auto removed = ask(0, "DELETE", kJob);
+  run(1_s);
+  EXPECT_EQ(answer(1, "PUT", kJob, kSpecification), 201);
+  const auto seen = ask(0, "GET", kJob);
+  run(1_s);
+  EXPECT_EQ(*removed, 0);
+  EXPECT_NE(*seen, 200);
+  run(kLate);
+  EXPECT_EQ(*removed, 200);
+  EXPECT_EQ(answer(0, "GET", kJob), 200) << "the new one";
+}
+
+/// Nor where the answer is lost, until it is known whether the job is still there.
+TEST_F(TwoServers, ThatMayHaveRemovedAJobDoesNotCommandIt) {
+  for (const bool was_done : {true, false}) {
+    SCOPED_TRACE(was_done);
+    removal_ = was_done ? StoreFault::Outcome::kLostAfter : StoreFault::Outcome::kLostBefore;
+    ASSERT_EQ(answer(0, "PUT", kJob, kSpecification), 201);
+    writes_after_ = 3_s;
+    const auto removed = ask(0, "DELETE", kJob);
+    while (*removed == 0) run(0.1_s);
+    EXPECT_EQ(*removed, 503);
+    const auto seen = ask(0, "GET", kJob);
+    run(2_s);
+    EXPECT_NE(*seen, 200);
+    writes_after_ = 1e-3_s;
+    run(10_s);
+    EXPECT_EQ(answer(0, "GET", kJob), was_done ? 404 : 200);
+    EXPECT_EQ(answer(1, "GET", kJob), was_done ? 404 : 200);
+    removal_ = StoreFault::Outcome::kDone;
+    answer(0, "DELETE", kJob);
+    run(kLate);
+  }
+}
+
+}  // namespace
+}  // namespace harpe::simulation
