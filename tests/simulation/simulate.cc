@@ -3,6 +3,7 @@
 //   simulate --seeds FIRST COUNT     each in a process of its own, on all cores
 //   simulate --seed N [--trace]      one, with everything that happens
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -60,31 +62,51 @@ struct Child {
   pid_t pid = -1;
   int figures = -1;  ///< to read its figures from
   std::uint64_t seed = 0;
+  std::size_t slot = 0;
 };
 
-Child begin(std::uint64_t seed) {
+/// Where a scheduler begins, it stays: so no two begin on one CPU.
+void move_to(std::size_t slot) {
+  cpu_set_t all;
+  if (::sched_getaffinity(0, sizeof all, &all) != 0) return;
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &all) || slot-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    (void)::sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+Child begin(std::uint64_t seed, std::size_t slot) {
   int ends[2];
   if (::pipe(ends) != 0) std::abort();
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::close(ends[0]);
+    move_to(slot);
     const Total total = play(seed, false);
     if (::write(ends[1], &total, sizeof total) != static_cast<ssize_t>(sizeof total)) ::_exit(1);
     ::_exit(0);
   }
   ::close(ends[1]);
-  return {pid, ends[0], seed};
+  return {pid, ends[0], seed, slot};
 }
 
 int play_all(std::uint64_t first, std::uint64_t count) {
   const auto began = std::chrono::steady_clock::now();
-  const std::size_t at_once = std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::size_t> slots(std::max(1U, std::thread::hardware_concurrency()));
+  std::iota(slots.begin(), slots.end(), std::size_t{0});
   std::vector<Child> children;
   Total total;
   std::vector<std::uint64_t> failed;
   std::uint64_t next = 0;
   while (next < count || !children.empty()) {
-    while (next < count && children.size() < at_once) children.push_back(begin(first + next++));
+    while (next < count && !slots.empty()) {
+      children.push_back(begin(first + next++, slots.back()));
+      slots.pop_back();
+    }
     int status = 0;
     const pid_t ended = ::wait(&status);
     const auto child =
@@ -100,6 +122,7 @@ int play_all(std::uint64_t first, std::uint64_t count) {
       total.events += one.events;
       ++total.seeds;
     }
+    slots.push_back(child->slot);
     children.erase(child);
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;

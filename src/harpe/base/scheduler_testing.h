@@ -10,6 +10,8 @@
 ///
 /// The thread that makes a scheduler may sleep by it, too: meanwhile the others have their turns.
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +28,29 @@
 #include "harpe/base/clock.h"
 
 namespace harpe {
+
+/// While it is there, this thread, and those it starts, stay on one CPU. Threads of which one waits
+/// for the other lose most of their time where the next one has to be woken on another CPU that is
+/// busy: a tenth of the time beside other work, and a fifth less alone.
+class OneCpu {
+ public:
+  OneCpu() {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
+    is_set_ = ::sched_getaffinity(0, sizeof before_, &before_) == 0 &&
+              ::sched_setaffinity(0, sizeof one, &one) == 0;
+  }
+  ~OneCpu() {
+    if (is_set_) ::sched_setaffinity(0, sizeof before_, &before_);
+  }
+  OneCpu(const OneCpu&) = delete;
+  OneCpu& operator=(const OneCpu&) = delete;
+
+ private:
+  cpu_set_t before_{};
+  bool is_set_ = false;
+};
 
 class Scheduler {
  public:
@@ -166,6 +191,7 @@ class Scheduler {
     while (!is_over) step();
   }
 
+  const OneCpu cpu_;
   Instant now_{};
   std::uint64_t numbers_ = 0, happened_ = 0;
   std::priority_queue<Event, std::vector<Event>, Later> events_;
