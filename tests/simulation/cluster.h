@@ -46,6 +46,7 @@ class Cluster {
     std::optional<double> slowdown;
     double most = 0;  ///< of all that may be in force
     int asked = 0;    ///< whose answers are not there yet
+    int number = 0;   ///< of the one asked for last
     /// One that was asked for and not answered may be done as late as this.
     Instant doubt_until{};
   };

@@ -65,12 +65,13 @@ void Cluster::change_objective(Training& training, double slowdown) {
   wanted.slowdown.reset();
   wanted.most = std::max(wanted.most, slowdown);
   ++wanted.asked;
+  const int number = ++wanted.number;
   history_.set_objective(training.id(), wanted.most);
   ask("PUT", "/v1/jobs/" + training.id() + "/wish", "{\"slowdown\": " + shortest(slowdown) + "}",
-      [this, &wanted, &training, slowdown, is_clear](int status, const std::string&) {
+      [this, &wanted, &training, slowdown, is_clear, number](int status, const std::string&) {
         --wanted.asked;
         if (status != 200) wanted.doubt_until = scheduler_.now() + kLongestTrouble;
-        if (status != 200 || !is_clear || wanted.asked > 0) return;
+        if (status != 200 || !is_clear || number != wanted.number) return;
         if (scheduler_.now() < wanted.doubt_until) return;  // the job was deleted meanwhile
         wanted.slowdown = wanted.most = slowdown;
         history_.set_objective(training.id(), slowdown);
