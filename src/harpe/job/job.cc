@@ -59,6 +59,7 @@ Job::State::State(JobSpec given, Pipeline built, Seconds now)
       detector(spec.shape),
       drift(spec.shape.stages),
       wish(spec.wish),
+      away(static_cast<std::size_t>(spec.shape.ranks())),
       baseline(spec.shape.stages),
       energy_ratios(static_cast<std::size_t>(spec.shape.stages)),
       held(static_cast<std::size_t>(spec.shape.groups())),

@@ -96,7 +96,7 @@ void Job::State::deploy(Deployment deployment, std::int64_t from) {
 /// A rank that misses an iteration was cut off, or its server was away.
 void Job::State::note_silence(const IterationReport& report, Seconds silence) {
   constexpr double kMissed = 2;
-  if (silence > report.time * kMissed + kUsualDelivery) away.insert(spec.shape.index(report.place));
+  if (silence > report.time * kMissed + kUsualDelivery) away[spec.shape.index(report.place)] = true;
 }
 
 /// Orders that come late to some rank get more time; when none has for long, less again. That ranks
@@ -108,12 +108,12 @@ void Job::State::note_delivery(const IterationReport& report, const Deployment& 
     if (late_version >= due.version) return;
     late_version = due.version;
     ++orders_late;
-    if (away.contains(spec.shape.index(report.place))) return;
+    if (away[spec.shape.index(report.place)]) return;
     on_time_since = report.iteration;
     delivery = std::min(delivery * 1.5, kLongestDelivery);
     return;
   }
-  away.erase(spec.shape.index(report.place));
+  away[spec.shape.index(report.place)] = false;
   if (report.iteration - on_time_since < kOnTime) return;
   on_time_since = report.iteration;
   delivery = std::max(delivery / 1.5, kUsualDelivery);

@@ -439,7 +439,7 @@ void Job::State::go_on(Seconds now) {
   newest_event = now;
   taken_up = now;
   ranks.count_silence_from(now);
-  for (int rank = 0; rank < spec.shape.ranks(); ++rank) away.insert(static_cast<std::size_t>(rank));
+  away.assign(away.size(), true);
   version += kVersionsSkipped;
   if (!ranks.complete()) phase = JobPhase::kRegistering;
   if (plans && profile && !blocking_power.empty()) take_profile(*profile, blocking_power);

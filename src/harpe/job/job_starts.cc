@@ -57,7 +57,7 @@ Result<RankEntry> Job::State::enter(const RankRegistration& registration, Second
     not_set.erase(static_cast<std::size_t>(entered->rank));
     if (not_set.empty()) told_not_set = false;
   } else {
-    away.insert(static_cast<std::size_t>(entered->rank));  // it registers again: it was cut off
+    away[static_cast<std::size_t>(entered->rank)] = true;  // it registers again: it was cut off
   }
   if (entered->changed || entered->fewer_clocks) effects.save = true;
   if (ranks.complete()) {

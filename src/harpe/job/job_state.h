@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -272,7 +271,7 @@ struct Job::State {
   std::uint64_t late_version = 0;    ///< orders that came late to some rank
   std::int64_t on_time_since = 0;    ///< iteration since which none came late
   /// Ranks that could not be told anything for a while, until they run by the orders that hold.
-  std::set<std::size_t> away;
+  std::vector<bool> away;
 
   AllMaxBaseline baseline;
   PromiseGuard guard;
