@@ -175,28 +175,28 @@ def lost_objectives(job, asks):
     it stands until another one may have been."""
     found = []
     reads = [one for one in asks if one["what"] == "read" and succeeded(one)]
-    wishes = [one for one in asks if one["what"] == "wish" and may_have_happened(one)]
+    objectives = [one for one in asks if one["what"] == "objective" and may_have_happened(one)]
     taken_in = defaultdict(list)  # life -> those that were surely taken up in it, as they were asked for
-    for wish in wishes:
-        if succeeded(wish):
-            taken_in[life_of(wish, reads)].append(wish)
+    for one in objectives:
+        if succeeded(one):
+            taken_in[life_of(one, reads)].append(one)
     for read in reads:
         value = read["document"]["wish"].get("slowdown")
         taken = [one for one in taken_in[origin(read["document"]["incarnation"])] if one["at"] < read["asked"]]
         if not taken:
             continue
         last = taken[-1]
-        possible = [last] + [one for one in wishes if one is not last and one["asked"] < read["at"]
+        possible = [last] + [one for one in objectives if one is not last and one["asked"] < read["at"]
                              and (not succeeded(one) or one["at"] > last["asked"])]
         if not any(value is not None and abs(value - one["value"]) < 1e-9 for one in possible):
             found.append(Breach(3, f"{job}: the objective {last['value']} was taken up and is {value}", last, read))
     return found
 
 
-def life_of(wish, reads):
+def life_of(ask, reads):
     """In which it was asked for; None where that is not certain."""
-    before = [one for one in reads if one["at"] <= wish["asked"]]
-    after = [one for one in reads if one["asked"] >= wish["at"]]
+    before = [one for one in reads if one["at"] <= ask["asked"]]
+    after = [one for one in reads if one["asked"] >= ask["at"]]
     if not before or not after:
         return None
     lives = {origin(max(before, key=lambda one: one["at"])["document"]["incarnation"]),
@@ -264,7 +264,7 @@ def changes(kinds):
     for one in kinds("training"):
         lives[one["job"]].setdefault(one["life"], {})[one["state"]] = one["at"]
     for ask in kinds("ask"):
-        if ask["what"] not in ("straggler", "heal", "wish") or not succeeded(ask):
+        if ask["what"] not in ("straggler", "heal", "objective") or not succeeded(ask):
             continue
         for life, times in lives[ask["job"]].items():
             ended = times.get("end", float("inf"))
@@ -361,11 +361,11 @@ def windows(kinds):
     ranks may not hear of it, and as orders may be given ahead."""
     for job in kinds.jobs():
         turned = [one["at"] for one in kinds("turned", job=job)]
-        wishes = [one for one in kinds("ask", job=job, what="wish") if may_have_happened(one)]
+        objectives = [one for one in kinds("ask", job=job, what="objective") if may_have_happened(one)]
         counted = [one for one in kinds("iteration", job=job) if not is_mixed(one)
                    and not any(at - one["time_s"] <= one["at"] < at + PATIENCE_S + SLACK_S + LEAD_S for at in turned)]
         for one in counted:
-            one["may_s"] = one["all_max_s"] * (1 + loosest(wishes, one["at"] - PATIENCE_S - SLACK_S, one["at"]))
+            one["may_s"] = one["all_max_s"] * (1 + loosest(objectives, one["at"] - PATIENCE_S - SLACK_S, one["at"]))
         for begin in range(0, len(counted) - WINDOW + 1, WINDOW // 10):
             window = counted[begin:begin + WINDOW]
             yield job, window, sum(one["time_s"] for one in window), sum(one["may_s"] for one in window)
@@ -377,11 +377,11 @@ def objective(kinds):
             for job, window, took, may in windows(kinds) if took > may * (1 + OBJECTIVE_WITHIN)]
 
 
-def loosest(wishes, begin, end):
+def loosest(objectives, begin, end):
     """The largest slowdown that may have been the objective at any time between."""
-    before = [one for one in wishes if succeeded(one) and one["at"] < begin]
+    before = [one for one in objectives if succeeded(one) and one["at"] < begin]
     last = max(before, key=lambda one: one["asked"], default=None)
-    return max((one["value"] for one in wishes if one["asked"] < end and (
+    return max((one["value"] for one in objectives if one["asked"] < end and (
         one is last or not succeeded(one) or one["at"] >= begin)), default=0)
 
 

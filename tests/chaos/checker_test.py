@@ -44,7 +44,7 @@ def good():
     history = [{"kind": "training", "at": 0.0, "job": "j", "life": 1, "state": "start", "ranks": 2},
                ask(0.1, "put", 201), ask(0.2, "read")]
     history += [command(0.3, rank, 1, 1) for rank in RANKS]
-    history += [ask(1.0, "read"), ask(1.1, "wish", value=0.1, version=2, ranks_unheard=0),
+    history += [ask(1.0, "read"), ask(1.1, "objective", value=0.1, version=2, ranks_unheard=0),
                 ask(1.2, "read", wish={"slowdown": 0.1})]
     history += [command(1.3, rank, 1, 2, begin=3) for rank in RANKS]
     history += [ask(40.0, "straggler", value=[0, 1.3], version=1002, ranks_unheard=0)]
@@ -127,12 +127,12 @@ class Checker(unittest.TestCase):
 
     def test_an_objective_that_comes_back(self):
         self.assertEqual(self.broken(
-            ask(60.0, "read", wish={"slowdown": 0.1}), ask(61.0, "wish", value=0.2, version=1002, ranks_unheard=0),
+            ask(60.0, "read", wish={"slowdown": 0.1}), ask(61.0, "objective", value=0.2, version=1002, ranks_unheard=0),
             ask(62.0, "read", wish={"slowdown": 0.2}), ask(63.0, "read", wish={"slowdown": 0.1}),
-            ask(129.0, "wish", None, value=0.1)), ["3"])
+            ask(129.0, "objective", None, value=0.1)), ["3"])
 
     def test_an_objective_of_which_nothing_was_answered(self):
-        self.assertEqual(self.broken(ask(49.0, "wish", None, value=0.3), ask(50.0, "read", wish={"slowdown": 0.3}),
+        self.assertEqual(self.broken(ask(49.0, "objective", None, value=0.3), ask(50.0, "read", wish={"slowdown": 0.3}),
                                      ask(51.0, "read", wish={"slowdown": 0.1})), [])
 
     def test_a_rank_that_is_forgotten(self):

@@ -45,12 +45,12 @@ class User:
     def delete(self, job):
         return self.ask(job, "delete", "DELETE", f"/v1/jobs/{job}")
 
-    async def set_wish(self, job):
+    async def set_objective(self, job):
         """The incarnation is looked at before and after, so that it is known of which life the objective is."""
         self.value += 1
         slowdown = (self.random.choice(WISHES) if job in ("large", "medium") else 0) + self.value * 1e-6
         await self.read(job)
-        answer = await self.ask(job, "wish", "PUT", f"/v1/jobs/{job}/wish", {"slowdown": slowdown}, value=slowdown)
+        answer = await self.ask(job, "objective", "PUT", f"/v1/jobs/{job}/wish", {"slowdown": slowdown}, value=slowdown)
         await self.read(job)
         return answer
 
@@ -95,7 +95,7 @@ class User:
             if choice < 0.35:
                 await self.read(training.job)
             elif choice < 0.45:
-                await self.set_wish(training.job)
+                await self.set_objective(training.job)
             elif choice < 0.6 or not kept:
                 number += 1
                 job = f"{prefix}{number}"
@@ -104,7 +104,7 @@ class User:
             elif choice < 0.7:
                 await self.delete(self.random.choice(list(kept)))
             elif choice < 0.8:
-                await self.set_wish(self.random.choice(list(kept)))
+                await self.set_objective(self.random.choice(list(kept)))
             elif choice < 0.85:
                 job = self.random.choice(list(kept))
                 await self.put(job, kept[job])

@@ -373,7 +373,7 @@ TEST_F(SimulatedStores, AListenerThatLostItsConnectionLooksAgain) {
   EXPECT_OK(store->listen(heard.listener()));
   sleep(1_s);
   database_.restart();
-  EXPECT_OK(store->notify("nobody listens"));
+  EXPECT_OK(store->notify("no listener"));
   sleep(0.1_s);
   EXPECT_THAT(texts_of(heard.wait_for(2)), ElementsAre("look again", "look again"));
   // With the notice itself.

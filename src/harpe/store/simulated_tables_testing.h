@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// The tables of a PostgreSQL store (migrations.cc) in memory, with the statements that stores send
-/// it (postgres_changes.cc, postgres_claims.cc, postgres_lease.cc), each one call. Whoever calls
-/// them makes them atomic. Not thread-safe. Nothing here depends on anything but what was called.
+/// it (postgres_changes.cc, postgres_claims.cc, postgres_lease.cc), each one call. The caller
+/// makes them atomic. Not thread-safe. Nothing here depends on anything but what was called.
 
 #include <algorithm>
 #include <cstdint>

@@ -391,7 +391,7 @@ TEST_P(AnyStore, HasOneListenerThatMayCallTheStore) {
   EXPECT_THAT(texts_of(after.wait_for(2)), ElementsAre("look again", "saved"));
   EXPECT_OK(store_->listen(nullptr));
   EXPECT_THAT(found, ElementsAre("0", "1"));
-  EXPECT_OK(store_->notify("nobody listens"));
+  EXPECT_OK(store_->notify("no listener"));
   EXPECT_THAT(texts_of(before.wait_for(1)), ElementsAre("look again"));
   EXPECT_THAT(after.wait_for(2), SizeIs(2));
 }
