@@ -7,6 +7,7 @@
 #include "harpe/job/job_json.h"
 #include "harpe/job/job_state.h"
 #include "harpe/job/json_fields.h"
+#include "harpe/job/measurements_json.h"
 #include "harpe/job/rank_texts.h"
 
 namespace harpe {
@@ -23,105 +24,6 @@ constexpr double kLatest = 1e12;  // s since 1970
 /// Ranks may know versions that came after the last snapshot.
 constexpr std::uint64_t kVersionsSkipped = 1000;
 constexpr std::int64_t kNever = kMost;
-
-template <class Unit>
-Json numbers(const std::vector<Unit>& values) {
-  Json list = Json::array();
-  for (const Unit& value : values) {
-    if constexpr (std::is_arithmetic_v<Unit>) {
-      list.push_back(value);
-    } else {
-      list.push_back(value.value);
-    }
-  }
-  return list;
-}
-
-std::vector<double> read_list(Fields& fields, std::string_view key, std::size_t size) {
-  std::vector<double> values;
-  const JsonValue* list = fields.any(key);
-  const bool fits = list != nullptr && list->type == Type::kArray && list->items.size() == size &&
-                    std::ranges::all_of(list->items, [](const JsonValue& item) {
-                      return item.type == Type::kNumber;
-                    });
-  if (!fits) {
-    fields.fault(key, "expected a list of " + std::to_string(size) + " numbers");
-    return std::vector<double>(size);
-  }
-  for (const JsonValue& item : list->items) values.push_back(item.number);
-  return values;
-}
-
-template <class Unit>
-std::vector<Unit> units(const std::vector<double>& values) {
-  std::vector<Unit> result;
-  for (const double value : values) result.push_back({value});
-  return result;
-}
-
-Json measured_json(const std::vector<std::vector<MeasuredClock>>& measured) {
-  Json stages = Json::array();
-  for (const auto& list : measured) {
-    Json clocks = Json::array();
-    for (const MeasuredClock& at : list) {
-      clocks.push_back({{"clock_mhz", at.clock.value},
-                        {"time_s", numbers(at.time)},
-                        {"energy_j", numbers(at.energy)},
-                        {"iteration_time_s", at.iteration_time.value}});
-    }
-    stages.push_back(std::move(clocks));
-  }
-  return stages;
-}
-
-std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value, Faults& faults,
-                                                      const JobWork& work) {
-  std::vector<std::vector<MeasuredClock>> measured(static_cast<std::size_t>(work.stages()));
-  if (value == nullptr) return measured;
-  if (value->type != Type::kArray || value->items.size() != measured.size()) {
-    faults.add(value->line, value->column, "expected what was measured of each stage");
-    return measured;
-  }
-  for (std::size_t stage = 0; stage < measured.size(); ++stage)
-    for (const JsonValue& item : value->items[stage].items) {
-      Fields fields(item, "a measured clock", faults);
-      const std::size_t items = work.stage(static_cast<int>(stage)).size();
-      MeasuredClock at;
-      at.clock.value = static_cast<int>(fields.integer("clock_mhz", 1, kHighestClock).value_or(1));
-      at.time = units<Seconds>(read_list(fields, "time_s", items));
-      at.energy = units<Joules>(read_list(fields, "energy_j", items));
-      at.iteration_time.value = fields.number("iteration_time_s", 0, kLongestTime).value_or(0);
-      measured[stage].push_back(std::move(at));
-    }
-  return measured;
-}
-
-Json kept_json(const Profiler::Kept& kept) {
-  const Profiler::Account& account = kept.account;
-  Json ended = Json::array();
-  for (const bool one : kept.ended) ended.push_back(one ? 1 : 0);
-  return {{"measured", measured_json(kept.measured)},
-          {"ended", std::move(ended)},
-          {"extra_s", account.extra},
-          {"base_s", account.base},
-          {"full_time_s", account.full_time},
-          {"wait_time_s", numbers(account.wait_time)},
-          {"wait_energy_j", numbers(account.wait_energy)}};
-}
-
-Profiler::Kept read_kept(const JsonValue& object, Faults& faults, const JobWork& work) {
-  Fields fields(object, "profiler", faults);
-  const auto stages = static_cast<std::size_t>(work.stages());
-  Profiler::Kept kept;
-  kept.measured = read_measured(fields.any("measured"), faults, work);
-  kept.account.extra = fields.number("extra_s", -kLatest, kLatest).value_or(0);
-  kept.account.base = fields.number("base_s", 0, kLatest).value_or(0);
-  kept.account.full_time = fields.number("full_time_s", 0, kLongestTime).value_or(0);
-  kept.account.wait_time = read_list(fields, "wait_time_s", stages);
-  kept.account.wait_energy = read_list(fields, "wait_energy_j", stages);
-  for (const double one : read_list(fields, "ended", stages)) kept.ended.push_back(one != 0);
-  return kept;
-}
 
 Json straggler_json(const Straggler& straggler) {
   Json json = {{"pipeline", straggler.pipeline}, {"factor", straggler.factor}};
@@ -142,80 +44,6 @@ std::vector<Straggler> read_stragglers(Fields& parent, std::string_view key, Fau
     stragglers.push_back(one);
   }
   return stragglers;
-}
-
-/// A member of each.
-template <class Item, class Member>
-Json column(const std::vector<Item>& items, Member Item::* member) {
-  Json list = Json::array();
-  for (const Item& item : items) {
-    if constexpr (std::is_arithmetic_v<Member>) {
-      list.push_back(item.*member);
-    } else if constexpr (std::is_same_v<Member, Seconds>) {
-      list.push_back((item.*member).value);
-    } else {
-      list.push_back(numbers(item.*member));
-    }
-  }
-  return list;
-}
-
-Json baseline_json(const AllMaxBaseline& baseline) {
-  using Time = AllMaxBaseline::Time;
-  using StageEnergy = AllMaxBaseline::StageEnergy;
-  const AllMaxBaseline::Kept kept = baseline.kept();
-  Json stages = Json::array();
-  for (const std::vector<StageEnergy>& stage : kept.energy) {
-    stages.push_back({{"energy_j", column(stage, &StageEnergy::energy)},
-                      {"time_s", column(stage, &StageEnergy::time)},
-                      {"computing_s", column(stage, &StageEnergy::computing)}});
-  }
-  return {{"time_s", column(kept.times, &Time::time)},
-          {"explained_s", column(kept.times, &Time::explained)},
-          {"computing_s", column(kept.times, &Time::computing)},
-          {"stages", std::move(stages)}};
-}
-
-std::vector<double> numbers_in(const JsonValue& list, std::size_t most) {
-  std::vector<double> values;
-  for (const JsonValue& item : list.items)
-    if (item.type == Type::kNumber && values.size() < most) values.push_back(item.number);
-  return values;
-}
-
-std::vector<double> read_numbers(Fields& fields, std::string_view key) {
-  const JsonValue* list = fields.any(key);
-  return list == nullptr ? std::vector<double>() : numbers_in(*list, AllMaxBaseline::kNewest);
-}
-
-/// What is not there, as in what an older version left, is measured again.
-void read_baseline(const JsonValue& object, Faults& faults, std::size_t stages,
-                   AllMaxBaseline& baseline) {
-  Fields fields(object, "the baseline", faults);
-  AllMaxBaseline::Kept kept;
-  const std::vector<double> times = read_numbers(fields, "time_s");
-  const std::vector<double> explained = read_numbers(fields, "explained_s");
-  const JsonValue* computing = fields.any("computing_s");
-  for (std::size_t i = 0; i < std::min(times.size(), explained.size()); ++i) {
-    AllMaxBaseline::Time& one =
-        kept.times.emplace_back(Seconds{times[i]}, Seconds{explained[i]}, std::vector<Seconds>());
-    if (computing == nullptr || i >= computing->items.size()) continue;
-    one.computing = units<Seconds>(numbers_in(computing->items[i], stages));
-    if (one.computing.size() != stages) one.computing.clear();
-  }
-  for (const JsonValue* item : fields.objects("stages")) {
-    Fields stage(*item, "a stage of the baseline", faults);
-    const std::vector<double> energies = read_numbers(stage, "energy_j");
-    const std::vector<double> of_time = read_numbers(stage, "time_s");
-    const std::vector<double> of_computing = read_numbers(stage, "computing_s");
-    std::vector<AllMaxBaseline::StageEnergy>& mine = kept.energy.emplace_back();
-    for (std::size_t i = 0; i < std::min({energies.size(), of_time.size(), of_computing.size()});
-         ++i) {
-      mine.push_back({energies[i], Seconds{of_time[i]}, Seconds{of_computing[i]}});
-    }
-  }
-  kept.energy.resize(stages);
-  baseline.restore(kept);
 }
 
 Json slow_pipelines_json(const std::vector<WatchedPipeline>& watched) {

@@ -2,6 +2,7 @@
 /// \file
 /// Members that several of a job's JSON documents share. Only for `.cc` files.
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -123,6 +125,42 @@ inline double number_or_null(Fields& fields, std::string_view key, double lowest
   if (value == nullptr || value->type == JsonValue::Type::kNull)
     return std::numeric_limits<double>::quiet_NaN();
   return fields.number(key, lowest, highest).value_or(0);
+}
+
+/// A list of as many numbers as that; a fault where it is none.
+inline std::vector<double> read_list(Fields& fields, std::string_view key, std::size_t size) {
+  std::vector<double> values;
+  const JsonValue* list = fields.any(key);
+  const bool fits =
+      list != nullptr && list->type == JsonValue::Type::kArray && list->items.size() == size &&
+      std::ranges::all_of(
+          list->items, [](const JsonValue& item) { return item.type == JsonValue::Type::kNumber; });
+  if (!fits) {
+    fields.fault(key, "expected a list of " + std::to_string(size) + " numbers");
+    return std::vector<double>(size);
+  }
+  for (const JsonValue& item : list->items) values.push_back(item.number);
+  return values;
+}
+
+template <class Unit>
+std::vector<Unit> units(const std::vector<double>& values) {
+  std::vector<Unit> result;
+  for (const double value : values) result.push_back({value});
+  return result;
+}
+
+template <class Unit>
+nlohmann::ordered_json numbers(const std::vector<Unit>& values) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Unit& value : values) {
+    if constexpr (std::is_arithmetic_v<Unit>) {
+      list.push_back(value);
+    } else {
+      list.push_back(value.value);
+    }
+  }
+  return list;
 }
 
 inline nlohmann::ordered_json null_if_nan(double value) {

@@ -1,0 +1,152 @@
+// What others may know of a job.
+
+#include <cmath>
+#include <utility>
+
+#include "harpe/job/job_state.h"
+
+namespace harpe {
+
+bool Job::asleep() const {
+  return state_->asleep;
+}
+
+Seconds Job::heard() const {
+  return state_->heard;
+}
+
+std::optional<Seconds> Job::ended() const {
+  return state_->ended;
+}
+
+std::shared_ptr<const PlanTable> Job::shared_plans() const {
+  return state_->plans;
+}
+
+CharacterizeRequest Job::characterize_request() const {
+  return {.ticket = state_->plans_ticket,
+          .profile = state_->profile.value_or(Profile()),
+          .blocking_power = state_->blocking_power,
+          .reserve = state_->reserve};
+}
+
+const JobSpec& Job::spec() const {
+  return state_->spec;
+}
+
+JobPhase Job::phase() const {
+  return state_->phase;
+}
+
+std::uint64_t Job::version() const {
+  if (state_->asleep) return state_->version;
+  return state_->deployments.empty() ? 0 : state_->deployments.back().version;
+}
+
+const PlanTable* Job::plans() const {
+  return state_->plans.get();
+}
+
+Profile Job::profile() const {
+  if (state_->profiler) return state_->measured_profile();
+  return state_->profile.value_or(Profile());
+}
+
+std::vector<Place> Job::missing(std::size_t most) const {
+  return state_->ranks.missing(most);
+}
+
+int Job::unheard(Seconds now) const {
+  return state_->ranks.unheard(std::max(now - kUnheard, state_->taken_up));
+}
+
+const std::string& Job::specification() const {
+  return state_->specification;
+}
+
+const std::string& Job::specification_text() const {
+  return state_->specification_text;
+}
+
+const std::string& Job::incarnation() const {
+  return state_->incarnation;
+}
+
+const std::string& Job::run() const {
+  return state_->ranks.run();
+}
+
+const std::string& Job::session(Place place) const {
+  static const std::string kNone;
+  const RankBook::Holder& holder = state_->ranks.holder(place);
+  return holder.ended ? kNone : holder.session;
+}
+
+std::vector<StageOrders> Job::orders(int pipeline, int stage) const {
+  std::vector<StageOrders> orders;
+  for (const Deployment& deployment : state_->deployments)
+    orders.push_back(state_->orders(deployment, pipeline, stage));
+  return orders;
+}
+
+std::vector<PipelineState> Job::pipelines() const {
+  const State& s = *state_;
+  std::vector<PipelineState> states(static_cast<std::size_t>(s.spec.shape.data));
+  for (int pipeline = 0; pipeline < s.spec.shape.data; ++pipeline)
+    states[pipeline].pipeline = pipeline;
+  for (const Straggler& straggler : s.all_stragglers())
+    states[straggler.pipeline].factor = straggler.factor;
+  if (s.deployments.empty() || s.deployments.back().purpose != StageOrders::Purpose::kPlan)
+    return states;
+  const Deployment& newest = s.deployments.back();
+  for (PipelineState& state : states) {
+    state.planned = true;
+    state.plan = newest.choice.plan_of[state.pipeline];
+    const TablePlan& plan = newest.plan(state.pipeline);
+    state.time = plan.time;
+    state.energy = plan.energy;
+  }
+  return states;
+}
+
+JobStatus Job::status() const {
+  const State& s = *state_;
+  JobStatus status;
+  status.phase = s.phase;
+  status.ranks_registered = s.ranks.registered();
+  status.ranks_not_set = s.ranks_not_set();
+  status.newest_iteration = s.newest_iteration();
+  status.version = version();
+  status.wish = s.wish;
+  const std::optional<Profile>& known = s.profile ? s.profile : s.spec.profile;
+  status.synthetic = s.ranks.has_simulated() || (known && known->is_synthetic());
+  status.stragglers = s.all_stragglers();
+  status.random = s.detector.random();
+  status.rolled_back = s.rolled_back;
+  status.iteration_time = s.iteration_time;
+  status.full_speed_time = s.baseline.time();
+  status.full_speed_energy = s.baseline.has_energy() ? s.baseline.energy() : Joules{0};
+  status.all_max_time = s.all_max_time();
+  if (const auto over = s.guard.mean(100)) status.time_over_allowed = over->ratio;
+  status.stalls = s.guard.stalls();
+  status.reserve = s.reserve;
+  status.saved = s.saved;
+  status.energy = s.reported_energy;
+  status.saved_error = {std::hypot(s.saved_bias, std::sqrt(s.saved_variance))};
+  status.reports = s.reports;
+  status.reports_unused = s.reports_unused;
+  status.reports_refused = s.reports_refused;
+  status.orders_late = s.orders_late;
+  status.refused = s.refusals;
+  status.slow_stages.assign(s.detector.stages().begin(), s.detector.stages().end());
+  status.slow_workers.assign(s.detector.workers().begin(), s.detector.workers().end());
+  if (s.profiler) status.profiling = s.profiler->progress(s.lead_after(Seconds{0}));
+  if (!s.deployments.empty() && s.deployments.back().purpose == StageOrders::Purpose::kPlan) {
+    const Deployment& newest = s.deployments.back();
+    status.predicted_time = s.predicted_time(newest);
+    if (s.phase == JobPhase::kStraggling) status.wait_until = newest.choice.wait_until;
+  }
+  return status;
+}
+
+}  // namespace harpe

@@ -1,0 +1,30 @@
+#pragma once
+/// \file
+/// What a job has measured, in its snapshot. Only for `.cc` files.
+
+#include <cstddef>
+#include <vector>
+
+#include "harpe/base/fields.h"
+#include "harpe/base/json.h"
+#include "harpe/base/json_text.h"
+#include "harpe/job/all_max_baseline.h"
+#include "harpe/job/job_work.h"
+#include "harpe/job/profiler.h"
+
+namespace harpe {
+
+nlohmann::ordered_json measured_json(const std::vector<std::vector<MeasuredClock>>& measured);
+std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value, Faults& faults,
+                                                      const JobWork& work);
+
+/// Of profiling that goes on later.
+nlohmann::ordered_json kept_json(const Profiler::Kept& kept);
+Profiler::Kept read_kept(const JsonValue& object, Faults& faults, const JobWork& work);
+
+nlohmann::ordered_json baseline_json(const AllMaxBaseline& baseline);
+/// What is not there, as in what an older version left, is measured again.
+void read_baseline(const JsonValue& object, Faults& faults, std::size_t stages,
+                   AllMaxBaseline& baseline);
+
+}  // namespace harpe
