@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harpe/base/digest.h"
 #include "harpe/base/units.h"
 
 namespace harpe::simulation {
@@ -15,11 +16,8 @@ namespace harpe::simulation {
 class Random {
  public:
   /// \param purpose  each has numbers of its own: one that draws more changes no other
-  Random(std::uint64_t seed, std::string_view purpose) {
-    std::uint64_t hash = 14695981039346656037U;  // FNV-1a
-    for (const char c : purpose) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-    engine_.seed(seed * 0x9E3779B97F4A7C15U + hash);
-  }
+  Random(std::uint64_t seed, std::string_view purpose)
+      : engine_(seed * 0x9E3779B97F4A7C15U + fnv1a(purpose)) {}
 
   /// From 0, below `n`, which is at least 1.
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
