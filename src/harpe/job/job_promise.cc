@@ -18,7 +18,9 @@ constexpr double kTolerance = 0.005;  // of the promise, relative
 // more seldom: 4 % of the savings at first, 0.25 % in the end.
 constexpr std::int64_t kProbe = 4, kAlarmProbe = 7;  // iterations; the first of them does not count
 constexpr std::int64_t kFirstPause = 200, kLongestPause = 1600;
-constexpr std::int64_t kUnknownPause = 20;  // after a probe that showed nothing
+// After a probe that showed nothing, doubled each time.
+constexpr std::int64_t kUnknownPause = 4;
+constexpr int kMostUnknown = 4;  // doublings
 /// Shares by which plans may take slow clocks to be slower than measured, see `reserve`.
 constexpr std::array<double, 6> kReserves = {0, 0.02, 0.05, 0.1, 0.2, 0.35};
 constexpr double kPerLateness = 2;
@@ -218,9 +220,10 @@ void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds tim
     next_probe = collector.newest() + probe_pause;
     if (done.times.size() >= 2) judge(done, now);
   }
-  // It was cut short, or the reports of its iterations say nothing.
-  if (!baseline.has_time() || unseen_outside() != nullptr)
-    next_probe = collector.newest() + kUnknownPause;
+  // Where it was cut short, or the reports of its iterations say nothing, it comes again soon.
+  const bool is_known = baseline.has_time() && unseen_outside() == nullptr;
+  probes_in_vain = is_known ? 0 : std::min(probes_in_vain + 1, kMostUnknown);
+  if (!is_known) next_probe = collector.newest() + (kUnknownPause << (probes_in_vain - 1));
 }
 
 /// What the machines do at all-max, against what they were thought to and what the plan takes.
