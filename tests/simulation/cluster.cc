@@ -162,12 +162,7 @@ void Cluster::check_job(Training& training) {
              (*heard ? std::to_string((*heard)->first) + " " + (*heard)->second : "no answer"));
     }
     const auto status = nlohmann::json::parse((*heard)->second);
-    const Wanted& wanted = wanted_[id];
-    const double slowdown = status["wish"].value("slowdown", -1.0);
-    if (wanted.slowdown && slowdown != *wanted.slowdown) {
-      broken("what was acknowledged is there: the objective of " + id + " is " +
-             shortest(slowdown) + ", not " + shortest(*wanted.slowdown));
-    }
+    check_objective(id, (*heard)->second);
     if (status["phase"] == "registering") {
       broken("a job whose ranks are all there trains: " + id + " waits for " +
              status["ranks_missing"].dump());

@@ -78,6 +78,10 @@ class Cluster {
   void change_objective(Training& training, double slowdown);
   void remove_job(Training& training);
 
+  void look(Training& training);
+  /// What was acknowledged is in force.
+  void check_objective(const std::string& job, const std::string& status);
+
   void check_end();
   void check_job(Training& training);
 

@@ -1,10 +1,12 @@
 // What people ask of a simulated cluster.
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "harpe/base/text.h"
 #include "simulation/cluster.h"
+#include "simulation/require.h"
 
 namespace harpe::simulation {
 namespace {
@@ -32,9 +34,13 @@ void Cluster::ask(const std::string& method, const std::string& path, const std:
 void Cluster::change_something() {
   if (!is_breaking_) return;
   Training& training = *random_.one_of(trainings_);
-  switch (random_.below(8)) {
+  switch (random_.below(10)) {
     case 0:
       remove_job(training);
+      break;
+    case 8:
+    case 9:
+      look(training);
       break;
     case 1:
     case 2:
@@ -75,6 +81,25 @@ void Cluster::change_objective(Training& training, double slowdown) {
         if (scheduler_.now() < wanted.doubt_until) return;  // the job was deleted meanwhile
         wanted.slowdown = wanted.most = slowdown;
         history_.set_objective(training.id(), slowdown);
+      });
+}
+
+void Cluster::check_objective(const std::string& job, const std::string& status) {
+  const std::optional<double> wanted = wanted_[job].slowdown;
+  const double slowdown = nlohmann::json::parse(status)["wish"].value("slowdown", -1.0);
+  if (wanted && slowdown != *wanted) {
+    broken("what was acknowledged is there: the objective of " + job + " is " + shortest(slowdown) +
+           ", not " + shortest(*wanted));
+  }
+}
+
+void Cluster::look(Training& training) {
+  const std::string& id = training.id();
+  const Wanted& wanted = wanted_[id];
+  // Nothing else may be under way, from the question to the answer.
+  ask("GET", "/v1/jobs/" + id, {},
+      [this, &wanted, id, before = wanted.slowdown](int status, const std::string& body) {
+        if (status == 200 && before && wanted.slowdown == before) check_objective(id, body);
       });
 }
 
