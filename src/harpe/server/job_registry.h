@@ -229,7 +229,8 @@ class JobRegistry {
   std::map<std::string, Stored> stored_;
   std::vector<std::string> unsummarised_;
   std::map<std::string, std::vector<Removing>> removals_;  ///< under way, with who waits for them
-  /// Jobs whose removal failed, to the revision which, once stored, shows that they are still there.
+  /// Jobs whose removal failed, to the revision which, once stored, shows that they are still
+  /// there.
   std::map<std::string, std::int64_t> doubted_;
   std::size_t memory_ = 0;
   RegistryCounts counts_;
