@@ -112,6 +112,7 @@ void Cluster::build() {
     Profile truth;
     JobSpec spec = specification(data, stages, random.chance(0.7), options_.seed + i, truth);
     const std::string id = "job-" + std::to_string(i);
+    objectives_.emplace(id, AskedValue(0));
     trainings_.push_back(std::make_unique<Training>(
         Training::World{scheduler_, network_, history_, addresses, options_.seed + i}, id,
         std::move(spec), truth));
@@ -152,6 +153,7 @@ void Cluster::check_end() {
 void Cluster::check_job(Training& training) {
   const std::string& id = training.id();
   for (std::size_t number = 0; number < servers_.size(); ++number) {
+    const Instant asked = scheduler_.now();
     auto heard = std::make_shared<std::optional<std::pair<int, std::string>>>();
     ask(
         "GET", "/v1/jobs/" + id, {},
@@ -162,7 +164,7 @@ void Cluster::check_job(Training& training) {
              (*heard ? std::to_string((*heard)->first) + " " + (*heard)->second : "no answer"));
     }
     const auto status = nlohmann::json::parse((*heard)->second);
-    check_objective(id, (*heard)->second);
+    check_objective(id, (*heard)->second, asked);
     if (status["phase"] == "registering") {
       broken("a job whose ranks are all there trains: " + id + " waits for " +
              status["ranks_missing"].dump());

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harpe/base/scheduler_testing.h"
+#include "simulation/asked_value.h"
 #include "simulation/history.h"
 #include "simulation/network.h"
 #include "simulation/server.h"
@@ -40,17 +41,6 @@ class Cluster {
 
  private:
   enum class Database : unsigned char { kWell, kRefuses, kHangs, kFull, kShaky };
-  /// The objective that people asked for.
-  struct Wanted {
-    /// What was acknowledged, where nothing else can be in force.
-    std::optional<double> slowdown;
-    double most = 0;  ///< of all that may be in force
-    int asked = 0;    ///< whose answers are not there yet
-    int number = 0;   ///< of the one asked for last
-    /// One that was asked for and not answered may be done as late as this.
-    Instant doubt_until{};
-  };
-
   void note(const std::string& line);
   void note_jobs();
   void build();
@@ -75,12 +65,13 @@ class Cluster {
   void ask(const std::string& method, const std::string& path, const std::string& body,
            const Heard& heard, std::optional<std::size_t> server = {});
   void change_something();
-  void change_objective(Training& training, double slowdown);
+  void change_objective(Training& training);
   void remove_job(Training& training);
 
-  void look(Training& training);
-  /// What was acknowledged is in force.
-  void check_objective(const std::string& job, const std::string& status);
+  void look(const Training& training);
+  /// What was acknowledged is in force, in a status that was asked for at that time.
+  void check_objective(const std::string& job, const std::string& status, Instant asked);
+  void answered(const std::string& job, std::size_t number, bool is_done);
 
   void check_end();
   void check_job(Training& training);
@@ -94,7 +85,7 @@ class Cluster {
   std::vector<MachineTime> machines_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::unique_ptr<Training>> trainings_;
-  std::map<std::string, Wanted> wanted_;
+  std::map<std::string, AskedValue> objectives_;  ///< of each job
   MachineTime desk_;
   std::unique_ptr<Process> people_;
   Database database_state_ = Database::kWell;

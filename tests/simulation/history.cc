@@ -145,11 +145,14 @@ void History::check_mixed(JobHistory& job, const PlayedIteration& iteration) {
 
 /// Over 100 iterations no job is slower than its objective. What is not counted: iterations that
 /// measure (which have a limit of their own), those while something is broken, when a job may be
-/// without a server, or has a rank that is, and the first after these and after machines changed.
+/// without a server, or has ranks without one or of several, and the first after these and after
+/// machines changed.
 void History::check_promise(JobHistory& job, const PlayedIteration& iteration) {
   ++job.settled;
-  const bool is_governed = std::ranges::all_of(iteration.by, [](const auto& by) { return !!by; });
-  if (!calm_since_ || iteration.is_profiled || !is_governed) job.settled = 0;
+  const auto& first = iteration.by.front();
+  const bool by_one_server = std::ranges::all_of(
+      iteration.by, [&](const auto& by) { return by && by->epoch == first->epoch; });
+  if (!calm_since_ || iteration.is_profiled || !by_one_server) job.settled = 0;
   if (job.settled < options_.settling) return job.window.clear();
   job.window.push_back(iteration);
   if (job.window.size() > kWindow) job.window.pop_front();

@@ -1,6 +1,5 @@
 // What people ask of a simulated cluster.
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -9,13 +8,6 @@
 #include "simulation/require.h"
 
 namespace harpe::simulation {
-namespace {
-
-/// What is on its way when something breaks may arrive as late as this.
-constexpr Seconds kLongestTrouble{100};
-
-}  // namespace
-
 void Cluster::ask(const std::string& method, const std::string& path, const std::string& body,
                   const Heard& heard, std::optional<std::size_t> server) {
   HttpRequest request;
@@ -45,7 +37,7 @@ void Cluster::change_something() {
     case 1:
     case 2:
     case 3:
-      change_objective(training, random_.one_of(std::vector<double>{0, 0.05, 0.1}));
+      change_objective(training);
       break;
     default: {
       const auto pipeline = random_.below(static_cast<std::size_t>(training.spec().shape.data));
@@ -64,55 +56,48 @@ void Cluster::change_something() {
   scheduler_.after(random_.around(Seconds{0.5}, Seconds{30}), [this] { change_something(); });
 }
 
-void Cluster::change_objective(Training& training, double slowdown) {
-  Wanted& wanted = wanted_[training.id()];
-  // Nothing that was asked for before can still be done after this.
-  const bool is_clear = wanted.asked == 0 && scheduler_.now() >= wanted.doubt_until;
-  wanted.slowdown.reset();
-  wanted.most = std::max(wanted.most, slowdown);
-  ++wanted.asked;
-  const int number = ++wanted.number;
-  history_.set_objective(training.id(), wanted.most);
-  ask("PUT", "/v1/jobs/" + training.id() + "/wish", "{\"slowdown\": " + shortest(slowdown) + "}",
-      [this, &wanted, &training, slowdown, is_clear, number](int status, const std::string&) {
-        --wanted.asked;
-        if (status != 200) wanted.doubt_until = scheduler_.now() + kLongestTrouble;
-        if (status != 200 || !is_clear || number != wanted.number) return;
-        if (scheduler_.now() < wanted.doubt_until) return;  // the job was deleted meanwhile
-        wanted.slowdown = wanted.most = slowdown;
-        history_.set_objective(training.id(), slowdown);
-      });
+void Cluster::change_objective(Training& training) {
+  const std::string& id = training.id();
+  // No two are the same: it is known which one is in force.
+  const double slowdown = random_.between(0, 0.1);
+  const std::size_t number = objectives_.at(id).ask(slowdown, scheduler_.now());
+  history_.set_objective(id, objectives_.at(id).most(scheduler_.now()));
+  ask("PUT", "/v1/jobs/" + id + "/wish", "{\"slowdown\": " + shortest(slowdown) + "}",
+      [this, id, number](int status, const std::string&) { answered(id, number, status == 200); });
 }
 
-void Cluster::check_objective(const std::string& job, const std::string& status) {
-  const std::optional<double> wanted = wanted_[job].slowdown;
+void Cluster::answered(const std::string& job, std::size_t number, bool is_done) {
+  AskedValue& objective = objectives_.at(job);
+  objective.answered(number, is_done, scheduler_.now());
+  history_.set_objective(job, objective.most(scheduler_.now()));
+}
+
+void Cluster::check_objective(const std::string& job, const std::string& status, Instant asked) {
   const double slowdown = nlohmann::json::parse(status)["wish"].value("slowdown", -1.0);
-  if (wanted && slowdown != *wanted) {
+  if (!objectives_.at(job).may_be(slowdown, asked, scheduler_.now())) {
     broken("what was acknowledged is there: the objective of " + job + " is " + shortest(slowdown) +
-           ", not " + shortest(*wanted));
+           ", which another one had replaced");
   }
 }
 
-void Cluster::look(Training& training) {
-  const std::string& id = training.id();
-  const Wanted& wanted = wanted_[id];
-  // Nothing else may be under way, from the question to the answer.
-  ask("GET", "/v1/jobs/" + id, {},
-      [this, &wanted, id, before = wanted.slowdown](int status, const std::string& body) {
-        if (status == 200 && before && wanted.slowdown == before) check_objective(id, body);
+void Cluster::look(const Training& training) {
+  ask("GET", "/v1/jobs/" + training.id(), {},
+      [this, id = training.id(), asked = scheduler_.now()](int status, const std::string& body) {
+        if (status == 200) check_objective(id, body, asked);
       });
 }
 
 void Cluster::remove_job(Training& training) {
-  // What is known of it now; a life that begins meanwhile may stay.
-  Wanted& wanted = wanted_[training.id()];
-  wanted.slowdown.reset();
-  wanted.doubt_until = scheduler_.now() + kLongestTrouble;
-  const std::set<std::string> before = history_.incarnations(training.id());
-  ask("DELETE", "/v1/jobs/" + training.id(), {},
-      [this, &training, before](int status, const std::string&) {
-        if (status == 200 || status == 204) history_.deleted(training.id(), before);
-      });
+  const std::string& id = training.id();
+  // What is known of it now; a life that begins meanwhile may stay, with the objective of all new
+  // ones.
+  const std::set<std::string> before = history_.incarnations(id);
+  const std::size_t number = objectives_.at(id).ask(0, scheduler_.now());
+  ask("DELETE", "/v1/jobs/" + id, {}, [this, id, before, number](int status, const std::string&) {
+    const bool is_done = status == 200 || status == 204;
+    answered(id, number, is_done);
+    if (is_done) history_.deleted(id, before);
+  });
 }
 
 }  // namespace harpe::simulation
