@@ -48,6 +48,7 @@ bool JobRegistry::commands(const std::string& id) const {
 /// It is being removed, or was to be and the store did not say whether it is: another server may
 /// have registered it again by now. What the store takes by this claim settles it.
 bool JobRegistry::is_in_doubt(const std::string& id) const {
+  if (options_.url.empty()) return false;  // there is no other
   if (removals_.contains(id)) return true;
   const auto doubted = doubted_.find(id);
   if (doubted == doubted_.end()) return false;
