@@ -172,6 +172,32 @@ TEST(Promise, AStageThatWasSlowWhileItWasMeasuredIsAskedToBeAsFastAsItIs) {
   }
 }
 
+/// As where a straggler came or went while it was measured, and the server was lost meanwhile.
+TEST(Promise, AStageThatIsSlowAtSomeClocksAloneIsMeasuredAgain) {
+  for (const int data : {1, 2, 4}) {
+    SCOPED_TRACE(data);
+    JobSpec spec = small_spec(data);
+    const Profile truth = truth_of(spec);
+    std::vector<InstructionProfile> entries;
+    for (InstructionProfile entry : truth.entries()) {
+      const OperatingPoint highest = entry.points.back();
+      for (OperatingPoint& point : entry.points)
+        if (entry.stage == 1 && point.clock < highest.clock) point.time = point.time * 0.75;
+      std::erase_if(entry.points, [&](const OperatingPoint& point) {
+        return point.clock < highest.clock && point.time <= highest.time;
+      });
+      entries.push_back(std::move(entry));
+    }
+    spec.profile = truth.with_entries(std::move(entries));
+    spec.blocking_power = Watts{80};
+    Played played(spec);
+    plan(played);
+    played.training.run(played.job, 300);
+    EXPECT_LT(played.slowdown(100), kTolerance);
+    EXPECT_LT(played.training.last().energy, played.training.last().all_max_energy * 0.97);
+  }
+}
+
 // --- Savings ------------------------------------------------------------------------------------
 
 TEST(Promise, SavingsOutliveTheServerAndAreAsTrueAsTheySay) {

@@ -151,6 +151,7 @@ struct Job::State {
   std::vector<double> factors_of(int pipeline) const;
   bool measure(WatchedPipeline& one);
   bool settle_stages(Seconds now, const std::string& why);
+  bool measure_unsteady(Seconds now);
   bool may_rescale(const StageCosts& costs, Seconds now, const std::string& why);
   bool is_held(int pipeline, int stage) const;
   static InstructionProfile held_costs(InstructionProfile entry, double factor);
@@ -296,6 +297,14 @@ struct Job::State {
   std::vector<Rescaling> rescalings;        ///< the last ones
   int holds = 0;                            ///< for these, in a row
   std::optional<std::int64_t> stages_from;  ///< iteration since which slow stages run at all-max
+  std::vector<int> stages_doubted;          ///< because of which
+  /// A stage, of one pipeline or of all, that was found to be slow.
+  struct Finding {
+    std::int64_t iteration = 0;
+    int stage = 0;
+    std::optional<int> pipeline;
+  };
+  std::vector<Finding> findings;  ///< the last ones
   /// Of stages whose GPUs were held to a clock, what they cost before.
   std::map<int, std::vector<InstructionProfile>> unheld;
   std::vector<std::uint8_t>

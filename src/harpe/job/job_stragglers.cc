@@ -26,7 +26,7 @@ constexpr std::int64_t kPause = 20;       // iterations at all-max after a chang
 // Rescaling a profile costs some iterations at all-max.
 constexpr std::int64_t kRescalingsWithin = 500;
 constexpr std::size_t kMostRescalings = 4;
-constexpr int kMostTurns = 2, kMostDoublings = 4;
+constexpr int kMostTurns = 2, kMostDoublings = 4, kMostFindings = 2;
 
 bool differ(Seconds one, Seconds other, double by) {
   return std::abs(one / other - 1) > by;
@@ -119,6 +119,7 @@ void Job::State::settle(const FinishedIteration& iteration) {
     const bool room = watched_pipelines.size() < kMostWatched;
     if (watched(worker.pipeline) == nullptr && room) {
       measure(watch(worker.pipeline));
+      findings.push_back({iteration.iteration, worker.stage, worker.pipeline});
       review_due = true;
     }
   }
@@ -176,7 +177,7 @@ void Job::State::settle_at_all_max(WatchedPipeline& one, std::int64_t iteration)
 /// What the state of stages and pipelines asks for.
 void Job::State::review(Seconds now) {
   if (probe) return;  // all hurry as it is
-  if (review_stages(now)) return;
+  if (review_stages(now) || measure_unsteady(now)) return;
   if (!std::exchange(review_due, false)) return;
   std::string why = "stragglers have healed";
   if (!detector.workers().empty()) {
@@ -235,6 +236,8 @@ bool Job::State::review_stages(Seconds now) {
   }
   if (why.empty()) {
     if (!std::exchange(stages_from, std::nullopt)) return false;
+    for (const int stage : stages_doubted) findings.push_back({collector.newest(), stage, {}});
+    if (measure_unsteady(now)) return true;
     deploy_choice(now, "stages are as planned after all");
     return true;
   }
@@ -254,6 +257,8 @@ bool Job::State::settle_stages(Seconds now, const std::string& why) {
       deploy_full_speed();
     }
     stages_from = deployments.back().from;
+    stages_doubted.clear();
+    for (const SlowStage& slow : detector.stages()) stages_doubted.push_back(slow.stage);
   }
   const bool begins = collector.newest() <= *stages_from;
   const int needed = iterations_to_settle();
@@ -267,6 +272,31 @@ bool Job::State::settle_stages(Seconds now, const std::string& why) {
   }
   // Where groups say nothing, waiting longer does not help.
   return known >= needed || collector.newest() > *stages_from + 3 * needed;
+}
+
+/// What is slow by its plan and well at all-max, again and again, has other costs at the clocks of
+/// the plan than were measured. \returns  whether it is measured again
+bool Job::State::measure_unsteady(Seconds now) {
+  const std::int64_t newest = collector.newest();
+  std::erase_if(findings, [&](const Finding& one) {
+    return one.iteration > newest || one.iteration < newest - kRescalingsWithin;
+  });
+  const auto unsteady = std::ranges::find_if(findings, [&](const Finding& one) {
+    return std::ranges::count_if(findings, [&](const Finding& other) {
+             return other.stage == one.stage && other.pipeline == one.pipeline;
+           }) > kMostFindings;
+  });
+  if (unsteady == findings.end()) return false;
+  const int stage = unsteady->stage;
+  const std::string why =
+      "stage " + std::to_string(stage) + " is slow by its plan and not at all-max, again and again";
+  findings.clear();
+  if (may_profile()) {
+    start_profiling({stage}, now, why);
+  } else {
+    roll_back(now, why);
+  }
+  return true;
 }
 
 /// What keeps moving is waited for at all-max; what is slower at some clocks and faster at others
