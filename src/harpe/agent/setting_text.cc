@@ -1,7 +1,5 @@
 #include "harpe/agent/setting_text.h"
 
-#include <cmath>
-
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -50,7 +48,7 @@ const char* name_of(ClockDomain domain) {
 }
 
 std::string text_of(Watts power) {
-  return shortest(std::round(power.value * 1000) / 1000) + " W";
+  return shortest(power.value, 3) + " W";
 }
 
 std::string text_of(Megahertz clock) {

@@ -67,6 +67,11 @@ std::string shortest(double value) {
   return {buffer, end};
 }
 
+std::string shortest(double value, int decimals) {
+  const double scale = std::pow(10.0, decimals);
+  return shortest(std::round(value * scale) / scale);
+}
+
 std::string grouped(double value, int decimals) {
   if (!std::isfinite(value)) return shortest(value);
   std::string digits(static_cast<std::size_t>(330 + decimals), '\0');  // the largest has 309 digits

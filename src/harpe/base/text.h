@@ -27,6 +27,9 @@ std::optional<std::int64_t> parse_integer(std::string_view text);
 /// shortest form.
 std::string shortest(double value);
 
+/// The same of `value` rounded to so many decimals.
+std::string shortest(double value, int decimals);
+
 /// `value` with `decimals` digits after the point and a space between groups of three digits:
 /// "4 321 574.1".
 std::string grouped(double value, int decimals);

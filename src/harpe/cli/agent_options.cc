@@ -246,8 +246,8 @@ Result<AgentSetup> agent_setup(const AgentOptionValues& values) {
 }
 
 std::string duration_text(Seconds duration) {
-  if (duration.value < 1) return shortest(std::round(duration.value * 1000)) + " ms";
-  if (duration.value < 10) return shortest(std::round(duration.value * 10) / 10) + " s";
+  if (duration.value < 1) return shortest(duration.value * 1000, 0) + " ms";
+  if (duration.value < 10) return shortest(duration.value, 1) + " s";
   const auto seconds = std::llround(duration.value);
   if (seconds < 120) return std::to_string(seconds) + " s";
   if (seconds < 7200) return std::to_string((seconds + 30) / 60) + " min";

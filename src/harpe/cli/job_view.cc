@@ -129,18 +129,16 @@ std::string counted(std::size_t count, const std::string& noun) {
 void add_stragglers(const Json& status, std::string& view) {
   for (const Json& one : at(status, "stragglers")) {
     view += "  straggler   pipeline " + whole(one, "pipeline") + ", " +
-            shortest(std::round(number(one, "factor").value_or(1) * 1000) / 1000) +
-            " times slower, " + (at(one, "detected") == true ? "detected" : "told") + "\n";
+            shortest(number(one, "factor").value_or(1), 3) + " times slower, " +
+            (at(one, "detected") == true ? "detected" : "told") + "\n";
   }
   for (const Json& one : at(status, "slow_stages")) {
     view += "  slow stage  stage " + whole(one, "stage") + " on all pipelines, " +
-            shortest(std::round(number(one, "factor").value_or(1) * 1000) / 1000) +
-            " times slower than predicted\n";
+            shortest(number(one, "factor").value_or(1), 3) + " times slower than predicted\n";
   }
   for (const Json& one : at(status, "slow_workers")) {
     view += "  slow GPUs   stage " + whole(one, "stage") + " of pipeline " +
-            whole(one, "pipeline") + ", " +
-            shortest(std::round(number(one, "factor").value_or(1) * 1000) / 1000) +
+            whole(one, "pipeline") + ", " + shortest(number(one, "factor").value_or(1), 3) +
             " times slower than the stage elsewhere\n";
   }
 }

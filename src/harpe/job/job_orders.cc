@@ -13,7 +13,7 @@ namespace {
 
 /// To a tenth of a millisecond.
 std::string rounded(Seconds time) {
-  return shortest(std::round(time.value * 1e4) / 1e4) + " s";
+  return shortest(time.value, 4) + " s";
 }
 
 /// Whether all ranks do the same by both.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -89,8 +88,7 @@ void Job::State::resume_profiling(Seconds now, const std::string& why) {
 void Job::State::end_profiling(Seconds now) {
   const double slowdown = std::max(0.0, profiler->progress(lead()).slowdown);
   tell(Notice::Level::kInfo, now,
-       "profiling is done; it made training " + shortest(std::round(slowdown * 1000) / 10) +
-           " % longer");
+       "profiling is done; it made training " + shortest(slowdown * 100, 1) + " % longer");
   measured = profiler->measured();
   highest_measured = highest_clocks();
   last_profiling = std::max(std::int64_t{0}, collector.newest());

@@ -36,11 +36,11 @@ constexpr double kUnknownError = 0.01;  // of a baseline of few iterations
 constexpr double kLeastSlow = 1.02;     // factor of computations; less may be noise
 
 std::string percent(double fraction) {
-  return shortest(std::round(fraction * 1000) / 10) + " %";
+  return shortest(fraction * 100, 1) + " %";
 }
 
 std::string seconds(Seconds time) {
-  return shortest(std::round(time.value * 1e3) / 1e3) + " s";
+  return shortest(time.value, 3) + " s";
 }
 
 }  // namespace
@@ -293,7 +293,7 @@ bool Job::State::judge_outside(const Probe& done, Seconds now) {
            "pipeline " + std::to_string(slow.pipeline) + " is declared to be " +
                shortest(one.declared) +
                " times slower, but with all pipelines at all-max it takes " +
-               shortest(std::round((slow.fastest + seen) / usual_time * 100) / 100) +
+               shortest((slow.fastest + seen) / usual_time, 2) +
                " times what a healthy one takes: the others wait no longer than that");
     }
     const Seconds before =

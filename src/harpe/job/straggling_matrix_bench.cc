@@ -7,7 +7,6 @@
 //   --notices   what each job says, too
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -50,7 +49,7 @@ struct Worst {
 };
 
 std::string percent(double fraction) {
-  return shortest(std::round(fraction * 1000) / 10) + " %";
+  return shortest(fraction * 100, 1) + " %";
 }
 
 void print_markdown(const std::string& shape, Straggling straggling, const Worst& worst) {

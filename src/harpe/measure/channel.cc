@@ -1,7 +1,6 @@
 #include "harpe/measure/channel.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "harpe/base/text.h"
@@ -209,8 +208,7 @@ DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end, WindowEnd kin
   const Seconds stale = kind == WindowEnd::kLook ? kLongestCall : Seconds{0};
   if (!fault && unanswered && (!newest || end - *newest > stale)) {
     fault = Error::of(ErrorCode::kUnavailable,
-                      "its driver has not answered for " +
-                          shortest(std::round(unanswered->value * 10) / 10) + " s");
+                      "its driver has not answered for " + shortest(unanswered->value, 1) + " s");
   }
   DeviceEnergy result{.kind = DeviceEnergy::Kind::kGpu,
                       .index = identity.index,

@@ -31,7 +31,7 @@ void AmdGpu::end_energy_check(Instant now) {
   const Joules expected = *power * (now - check_->time);
   const double ratio = (*energy - check_->energy) / expected;
   if (!(ratio > 1 / kMostDisagreement && ratio < kMostDisagreement)) {
-    no_energy_ = "its energy counter counts " + shortest(std::round(ratio * 1000) / 1000) +
+    no_energy_ = "its energy counter counts " + shortest(ratio, 3) +
                  " times what its power says (wrong before ROCm 6.3)";
   }
 }
