@@ -68,15 +68,17 @@ Seconds AllMaxBaseline::time() const {
   return {middle(beyond(times_, [](const Time& one) { return one.time.value; }))};
 }
 
+std::vector<double> AllMaxBaseline::overheads() const {
+  return beyond(times_, [](const Time& one) { return (one.time - one.explained).value; });
+}
+
 Seconds AllMaxBaseline::overhead() const {
-  return {middle(beyond(times_, [](const Time& one) { return (one.time - one.explained).value; }))};
+  return {middle(overheads())};
 }
 
 double AllMaxBaseline::deviation() const {
   if (times_.empty()) return 0;
-  return robust_deviation(
-             beyond(times_, [](const Time& one) { return (one.time - one.explained).value; })) /
-         time().value;
+  return robust_deviation(overheads()) / time().value;
 }
 
 Joules AllMaxBaseline::energy() const {

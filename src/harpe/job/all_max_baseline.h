@@ -71,6 +71,7 @@ class AllMaxBaseline {
   void forget();
 
  private:
+  std::vector<double> overheads() const;  ///< seconds beyond what computations explain
   std::deque<Time> times_;
   std::vector<std::deque<StageEnergy>> energy_;
 };

@@ -149,7 +149,9 @@ void Job::State::started_again(RankBook book, Seconds now) {
   probe.reset();
   warm_from = -1;
   next_probe = probe_pause = calm_since = energy_from = retry_at = 0;
+  probes_in_vain = 0;
   rescalings.clear();
+  findings.clear();
   holds = 0;
   stages_from.reset();
   std::ranges::fill(held, std::uint8_t{0});

@@ -2,6 +2,7 @@
 /// \file
 /// The inside of a job. Only for its `.cc` files.
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
@@ -144,12 +145,20 @@ struct Job::State {
   int iterations_to_settle() const;
   void settle_at_all_max(WatchedPipeline& one, std::int64_t iteration);
   void review(Seconds now);
-  bool review_stages(Seconds now);
   WatchedPipeline* watched(int pipeline);
   WatchedPipeline& watch(int pipeline);
   bool is_slow(int pipeline) const;
   std::vector<double> factors_of(int pipeline) const;
   bool measure(WatchedPipeline& one);
+  void ask_for_own_plans();
+  void take_own_plans(WatchedPipeline& one, Result<PlanTable> table, Seconds now);
+  void declare(const Straggler& straggler);
+  void withdraw(int pipeline);
+  std::vector<SlowPipeline> slow_pipelines() const;
+  std::vector<Straggler> all_stragglers() const;
+
+  // Stages: job_stages.cc.
+  bool review_stages(Seconds now);
   bool settle_stages(Seconds now, const std::string& why);
   bool measure_unsteady(Seconds now);
   bool may_rescale(const StageCosts& costs, Seconds now, const std::string& why);
@@ -157,12 +166,6 @@ struct Job::State {
   static InstructionProfile held_costs(InstructionProfile entry, double factor);
   Profile with_costs(const StageCosts& costs) const;
   void rescale(const StageCosts& costs, Seconds now, const std::string& why);
-  void ask_for_own_plans();
-  void take_own_plans(WatchedPipeline& one, Result<PlanTable> table, Seconds now);
-  void declare(const Straggler& straggler);
-  void withdraw(int pipeline);
-  std::vector<SlowPipeline> slow_pipelines() const;
-  std::vector<Straggler> all_stragglers() const;
 
   // The promise: job_promise.cc.
   void plan_iteration(const FinishedIteration& iteration, const Deployment& deployment,
@@ -330,6 +333,13 @@ struct Job::State {
 
   static constexpr Seconds kUsualDelivery{0.25};
   static constexpr std::int64_t kUsualCalm = 1000;
+  static constexpr std::int64_t kChangesWithin = 500;  ///< iterations: these count together
+
+  /// Iterations at all-max after a change, of which there have been so many.
+  static std::int64_t pause_after(int changes) {
+    constexpr int kMostDoublings = 4;
+    return std::int64_t{20} << std::min(changes, kMostDoublings);
+  }
 };
 
 }  // namespace harpe

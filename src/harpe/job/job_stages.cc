@@ -1,0 +1,215 @@
+// Stages that take, or use, something else than the profile says on all pipelines, and what
+// follows.
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "harpe/base/statistics.h"
+#include "harpe/base/text.h"
+#include "harpe/job/job_state.h"
+
+namespace harpe {
+namespace {
+
+constexpr double kSame = 0.005;  // relative, of energies that are not worth a new plan
+// Rescaling a profile costs some iterations at all-max.
+constexpr std::size_t kMostRescalings = 4;
+constexpr int kMostTurns = 2, kMostFindings = 2;
+
+std::vector<InstructionProfile> profile_entries(const Profile& profile) {
+  return {profile.entries().begin(), profile.entries().end()};
+}
+
+}  // namespace
+
+/// Whether the GPU has been held below the clock asked for in most of the newest iterations.
+bool Job::State::is_held(int pipeline_number, int stage) const {
+  constexpr unsigned kNewest = 0xF;
+  constexpr int kMost = 2;
+  return std::popcount(held[spec.shape.group(pipeline_number, stage)] & kNewest) >= kMost;
+}
+
+/// \returns  whether something is done about stages
+bool Job::State::review_stages(Seconds now) {
+  const auto stages = static_cast<std::size_t>(spec.shape.stages);
+  StageCosts costs{.time = std::vector(stages, 1.0),
+                   .energy = std::vector(stages, 1.0),
+                   .held = std::vector(stages, false)};
+  std::string why;
+  std::int64_t since = collector.newest();
+  for (const SlowStage& slow : detector.stages()) {
+    const std::deque<double>& ratios = energy_ratios[slow.stage];
+    costs.time[slow.stage] = slow.factor;
+    costs.energy[slow.stage] =
+        ratios.empty() ? slow.factor : quantile(std::vector(ratios.begin(), ratios.end()), 0.5);
+    costs.held[slow.stage] = slow.factor > 1 && is_held(0, slow.stage);
+    since = std::min(since, slow.since);
+    if (why.empty())
+      why = "stage " + std::to_string(slow.stage) + " takes " + shortest(slow.factor, 2) +
+            " times as long on all pipelines";
+  }
+  if (detector.stages().empty() && collector.newest() >= energy_from) {
+    for (const DriftWatch::Moved& moved : drift.moved()) {
+      energy_from = collector.newest() + kChangesWithin;
+      if (!(std::abs(moved.factor - 1) > kSame)) continue;
+      costs.energy[moved.stage] = moved.factor;
+      why = "stage " + std::to_string(moved.stage) + " uses " + shortest(moved.factor, 2) +
+            " times the energy";
+    }
+  }
+  if (why.empty()) {
+    if (!std::exchange(stages_from, std::nullopt)) return false;
+    for (const int stage : stages_doubted) findings.push_back({collector.newest(), stage, {}});
+    if (measure_unsteady(now)) return true;
+    deploy_choice(now, "stages are as planned after all");
+    return true;
+  }
+  guard.forget_since(since);
+  if (!detector.stages().empty() && !settle_stages(now, why)) return true;
+  stages_from.reset();
+  if (may_rescale(costs, now, why)) rescale(costs, now, why);
+  return true;
+}
+
+/// What stages take at all-max is what counts: they run at it at once, until it has been measured.
+/// \returns  whether it has
+bool Job::State::settle_stages(Seconds now, const std::string& why) {
+  if (!stages_from) {
+    if (deployments.back().purpose == StageOrders::Purpose::kPlan) {
+      tell(Notice::Level::kInfo, now, why + ": all-max shows what it can do");
+      deploy_full_speed();
+    }
+    stages_from = deployments.back().from;
+    stages_doubted.clear();
+    for (const SlowStage& slow : detector.stages()) stages_doubted.push_back(slow.stage);
+  }
+  const bool begins = collector.newest() <= *stages_from;
+  const int needed = iterations_to_settle();
+  int known = needed;
+  for (const SlowStage& slow : detector.stages()) {
+    for (int p = 0; p < spec.shape.data; ++p) {
+      const std::size_t group = spec.shape.group(p, slow.stage);
+      if (begins) detector.measure_anew(group);
+      known = std::min(known, detector.known(group));
+    }
+  }
+  // Where groups say nothing, waiting longer does not help.
+  return known >= needed || collector.newest() > *stages_from + 3 * needed;
+}
+
+/// What is slow by its plan and well at all-max, again and again, has other costs at the clocks of
+/// the plan than were measured. \returns  whether it is measured again
+bool Job::State::measure_unsteady(Seconds now) {
+  const std::int64_t newest = collector.newest();
+  std::erase_if(findings, [&](const Finding& one) {
+    return one.iteration > newest || one.iteration < newest - kChangesWithin;
+  });
+  const auto unsteady = std::ranges::find_if(findings, [&](const Finding& one) {
+    return std::ranges::count_if(findings, [&](const Finding& other) {
+             return other.stage == one.stage && other.pipeline == one.pipeline;
+           }) > kMostFindings;
+  });
+  if (unsteady == findings.end()) return false;
+  const int stage = unsteady->stage;
+  const std::string why =
+      "stage " + std::to_string(stage) + " is slow by its plan and not at all-max, again and again";
+  findings.clear();
+  if (may_profile()) {
+    start_profiling({stage}, now, why);
+  } else {
+    roll_back(now, why);
+  }
+  return true;
+}
+
+/// What keeps moving is waited for at all-max; what is slower at some clocks and faster at others
+/// is measured again.
+bool Job::State::may_rescale(const StageCosts& costs, Seconds now, const std::string& why) {
+  const std::int64_t newest = collector.newest();
+  std::erase_if(rescalings, [&](const Rescaling& one) {
+    return one.iteration > newest || one.iteration < newest - kChangesWithin;
+  });
+  std::vector<int> both_ways;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    if (costs.time[stage] == 1) continue;
+    rescalings.push_back({.iteration = newest, .stage = stage, .slower = costs.time[stage] > 1});
+    int turns = 0;
+    std::optional<bool> before;
+    for (const Rescaling& one : rescalings) {
+      if (one.stage != stage) continue;
+      turns += before && *before != one.slower ? 1 : 0;
+      before = one.slower;
+    }
+    if (turns > kMostTurns) both_ways.push_back(stage);
+  }
+  if (!both_ways.empty() && may_profile()) {
+    rescalings.clear();
+    start_profiling(both_ways, now, why);
+    return false;
+  }
+  if (rescalings.size() <= kMostRescalings && both_ways.empty()) {
+    holds = 0;
+    return true;
+  }
+  rescalings.clear();
+  hold(pause_after(holds++), now, why + ", again and again");
+  return false;
+}
+
+/// What instructions cost on GPUs that are held to a clock: none is faster than there. Of the
+/// clocks above only the highest is left, so that it shows at once when they are let go.
+InstructionProfile Job::State::held_costs(InstructionProfile entry, double factor) {
+  const Megahertz highest = entry.points.back().clock;
+  const Seconds shortest = entry.points.back().time * factor;
+  std::erase_if(entry.points, [&](const OperatingPoint& point) { return point.time < shortest; });
+  const Joules energy = entry.points.empty() ? Joules{0} : entry.points.back().energy;
+  if (!entry.points.empty() && entry.points.back().clock == highest) return entry;
+  entry.points.push_back({.clock = highest, .time = shortest, .energy = energy});
+  return entry;
+}
+
+/// The profile with other costs: times and energies of all clocks alike, or of held GPUs.
+Profile Job::State::with_costs(const StageCosts& costs) const {
+  std::vector<InstructionProfile> entries = profile_entries(*profile);
+  for (InstructionProfile& entry : entries) {
+    if (is_fixed_time(entry.kind) || entry.points.empty()) continue;
+    const double factor = costs.time[entry.stage];
+    if (costs.held[entry.stage] && entry.points.front().time >= entry.points.back().time * factor) {
+      entry = held_costs(std::move(entry), factor);
+      continue;
+    }
+    for (OperatingPoint& point : entry.points) {
+      point.time = point.time * factor;
+      point.energy = point.energy * costs.energy[entry.stage];
+    }
+  }
+  return profile->with_entries(std::move(entries));
+}
+
+/// The profile follows at once, and plans are made from it.
+void Job::State::rescale(const StageCosts& costs, Seconds now, const std::string& why) {
+  std::vector<InstructionProfile> entries = profile_entries(with_costs(costs));
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    if (costs.time[stage] == 1) continue;
+    detector.rescale(stage, costs.time[stage]);
+    const auto before = unheld.find(stage);
+    if (costs.held[stage] && before == unheld.end()) {
+      for (const InstructionProfile& entry : profile->entries())
+        if (entry.stage == stage) unheld[stage].push_back(entry);
+    } else if (costs.time[stage] < 1 && before != unheld.end()) {
+      // Let go: costs are what they were.
+      std::erase_if(entries, [&](const InstructionProfile& one) { return one.stage == stage; });
+      std::ranges::move(before->second, std::back_inserter(entries));
+      unheld.erase(before);
+    }
+  }
+  // What explained it was another profile.
+  baseline.forget();
+  tell(Notice::Level::kInfo, now, why + ": other plans are made");
+  request_plans(profile->with_entries(std::move(entries)), blocking_power, now);
+}
+
+}  // namespace harpe
