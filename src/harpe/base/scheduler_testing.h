@@ -30,8 +30,8 @@
 namespace harpe {
 
 /// While it is there, this thread, and those it starts, stay on one CPU. Threads of which one waits
-/// for the other lose most of their time where the next one has to be woken on another CPU that is
-/// busy: a tenth of the time beside other work, and a fifth less alone.
+/// for the other lose half of their time, and beside other work nine tenths, where the next one has
+/// to be woken on another CPU.
 class OneCpu {
  public:
   OneCpu() {
