@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <tuple>
 #include <utility>
 
@@ -72,18 +73,22 @@ void StragglerDetector::rescale(int stage, double by) {
   find_slow();
 }
 
-/// How far single iterations usually are from the factors of their groups.
+/// From what single iterations differ by from those before: of few groups, one that is off for long
+/// would pass for noise, and hide in it, if they were compared with their factors.
 void StragglerDetector::learn_deviation(std::span<const float> relative) {
   std::size_t known = 0;
   for (std::size_t group = 0; group < series_.size(); ++group) {
-    if (!std::isfinite(relative[group])) continue;
-    scratch_[known++] = std::abs(relative[group] / static_cast<float>(series_[group].factor) - 1);
+    const Series& series = series_[group];
+    if (!std::isfinite(relative[group]) || series.held == 0) continue;
+    const float before = series.newest[(series.next + kHistory - 1) % kHistory];
+    scratch_[known++] = std::abs(relative[group] - before) / static_cast<float>(series.factor);
   }
   if (known == 0) return;
-  const double now = kToDeviation * median(std::span(scratch_).first(known));
+  const double now = kToDeviation / std::numbers::sqrt2 * median(std::span(scratch_).first(known));
   // A change of all groups at once is no noise.
   const double bounded = deviation_ > 0 ? std::min(now, 3 * deviation_) : std::min(now, 0.02);
-  const double weight = std::max(1.0 / (iterations_ + 1), kForgetting);
+  ++learned_;
+  const double weight = std::max(1.0 / learned_, kForgetting);
   deviation_ += weight * (bounded - deviation_);
 }
 

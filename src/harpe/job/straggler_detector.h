@@ -126,6 +126,7 @@ class StragglerDetector {
   std::vector<Series> series_;
   std::vector<float> scratch_;
   double deviation_ = 0;
+  int learned_ = 0;            ///< iterations that it was learned from
   std::vector<float> latest_;  ///< ring: over its factor, the latest group of each iteration
   std::vector<std::int32_t> latest_group_;
   int iterations_ = 0;

@@ -154,6 +154,20 @@ TEST(StragglerDetector, AWorkerThatGetsWorseIsMeasuredAgain) {
   EXPECT_EQ(cluster.detector().workers()[0].since, 0);
 }
 
+TEST(StragglerDetector, AWorkerThatIsOffForLongIsNoNoise) {
+  constexpr JobShape kOnePipeline{.data = 1, .stages = 2, .tensor = 1};
+  Cluster cluster(kOnePipeline, 0.002);
+  cluster.run(100, healthy);
+  const auto slow = [](std::int64_t, int, int stage) { return stage == 0 ? 1.067 : 1; };
+  for (int i = 0; i < 100; ++i) {
+    cluster.run(1, slow);
+    cluster.detector().measure_anew(0);
+  }
+  EXPECT_LT(cluster.detector().deviation(), 0.004);
+  cluster.run(8, slow);
+  EXPECT_NEAR(cluster.detector().factor(0), 1.067, 0.01);
+}
+
 TEST(StragglerDetector, MissingReportsSayNothing) {
   Cluster cluster({8, 4, 1});
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
