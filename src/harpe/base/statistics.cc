@@ -39,6 +39,13 @@ double quantile(std::span<const double> values, double share) {
   return sorted[below] + (place - std::floor(place)) * (sorted[above] - sorted[below]);
 }
 
+double lower_median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
 double RunningMedian::add(double value) {
   constexpr std::size_t kRemembered = 15;
   if (newest_.size() < kRemembered) {

@@ -22,6 +22,10 @@ double student_quantile(int degrees);
 /// The `share` quantile (0 to 1), linear between values; `values` need not be sorted, not empty.
 double quantile(std::span<const double> values, double share);
 
+/// The median, of an even number of values the lower of the two in the middle: where disturbances
+/// only add, as to times, one of two may be without. 0 without values.
+double lower_median(std::vector<double> values);
+
 /// The median of the newest 15 values: some that are far off move it little.
 class RunningMedian {
  public:

@@ -65,7 +65,7 @@ bool AllMaxBaseline::has_energy() const {
 }
 
 Seconds AllMaxBaseline::time() const {
-  return {middle(beyond(times_, [](const Time& one) { return one.time.value; }))};
+  return {lower_median(beyond(times_, [](const Time& one) { return one.time.value; }))};
 }
 
 std::vector<double> AllMaxBaseline::overheads() const {
@@ -73,7 +73,7 @@ std::vector<double> AllMaxBaseline::overheads() const {
 }
 
 Seconds AllMaxBaseline::overhead() const {
-  return {middle(overheads())};
+  return {lower_median(overheads())};
 }
 
 double AllMaxBaseline::deviation() const {

@@ -53,6 +53,17 @@ TEST(AllMaxBaseline, IsNotMovedByStallsAndFirstIterations) {
   EXPECT_LT(baseline.deviation(), 1e-9);
 }
 
+TEST(AllMaxBaseline, IsNotMovedByTheStallOfTwo) {
+  for (const bool first : {true, false}) {
+    AllMaxBaseline baseline(1);
+    baseline.add_time({first ? 60.0 : 1.05}, {1});
+    baseline.add_time({first ? 1.05 : 60.0}, {1});
+    EXPECT_NEAR(baseline.time().value, 1.05, 1e-12);
+    EXPECT_NEAR(baseline.overhead().value, 0.05, 1e-12);
+    EXPECT_GT(baseline.deviation(), 1) << "nothing is certain by it";
+  }
+}
+
 TEST(AllMaxBaseline, FollowsTheNewestFifteen) {
   AllMaxBaseline baseline(1);
   for (int i = 0; i < 100; ++i) baseline.add_time({2}, {1.9});
