@@ -152,7 +152,7 @@ void ServerSession::send_end() {
 }
 
 void ServerSession::listen() {
-  listening_ = true;
+  listening_ = stream_is_new_ = true;
   stream_ = EventReader();
   const Place place = options_.registration.place;
   link_.listen(
@@ -162,6 +162,8 @@ void ServerSession::listen() {
       [this](std::string_view bytes) {
         if (stage_ != Stage::kRunning) return;
         stream_failures_ = 0;
+        // The server is there again: what has been put off need not wait for its time.
+        if (std::exchange(stream_is_new_, false)) next_try_ = std::min(next_try_, clock_.now());
         // One that is too long ends the stream on its next silence; answers still bring orders.
         (void)stream_.add(bytes, [this](const EventReader::Event& event) { hear(event); });
         if (stage_ == Stage::kRunning) confirmed();

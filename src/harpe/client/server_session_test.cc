@@ -506,5 +506,21 @@ TEST_F(Session, AStreamThatEndsIsOpenedAgain) {
   EXPECT_TRUE(session_->registered()) << "answers bring orders, too";
 }
 
+TEST_F(Session, AStreamThatBringsSomethingShowsThatTheServerIsThereAgain) {
+  run_to_running();
+  session_->report(report(1));
+  link_.stream_ended({0, "", "connection reset"});
+  for (int failure = 0; failure < 8; ++failure) {
+    while (sent().empty()) clock_.advance({1});
+    answer(0);
+  }
+  EXPECT_EQ(sent(), "") << "the report is put off for long";
+  link_.stream_bytes(": hb\n\n");
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
+  answer(0);
+  link_.stream_bytes(": hb\n\n");
+  EXPECT_EQ(sent(), "") << "once for each stream";
+}
+
 }  // namespace
 }  // namespace harpe
