@@ -152,7 +152,8 @@ void History::check_promise(JobHistory& job, const PlayedIteration& iteration) {
   const auto& first = iteration.by.front();
   const bool by_one_server = std::ranges::all_of(
       iteration.by, [&](const auto& by) { return by && by->epoch == first->epoch; });
-  if (!calm_since_ || iteration.is_profiled || !by_one_server) job.settled = 0;
+  const bool is_calm = calm_since_ && iteration.began >= *calm_since_;
+  if (!is_calm || iteration.is_profiled || !by_one_server) job.settled = 0;
   if (job.settled < options_.settling) return job.window.clear();
   job.window.push_back(iteration);
   if (job.window.size() > kWindow) job.window.pop_front();
