@@ -100,6 +100,32 @@ TEST(DeclaredStraggler, IsDoubtedAgainWhereAllMaxHasShownNothing) {
   EXPECT_LT(played.slowdown(20), 0.005);
 }
 
+TEST(DeclaredStraggler, IsNotDelayedOutsideByWhatBecomesSlowWhileAllMaxIsSeen) {
+  for (int after = 6; after < 12; ++after) {
+    SCOPED_TRACE(after);
+    Declared played(0.002);
+    played.declare(1.3);
+    played.training.run(played.job, after);
+    played.training.slow[{kSlow, 1}] = 1.35;
+    played.training.run(played.job, 120);
+    EXPECT_LT(played.slowdown(100), 0.005);
+  }
+}
+
+TEST(DeclaredStraggler, IsFollowedWhereItsOrdersWereMadeWhileAnIterationWasHeldUp) {
+  Declared played(0.002);
+  SimulatedTraining& training = played.training;
+  const std::int64_t held_up = training.next_iteration();
+  training.stall = [=](std::int64_t iteration) { return Seconds{iteration == held_up ? 40.0 : 0}; };
+  const Straggler straggler{.pipeline = kSlow, .factor = 1.3};
+  ASSERT_TRUE(played.job.set_straggler(straggler, training.now() + Seconds{39}).ok());
+  training.slow[{kSlow, 1}] = 1.35;
+  training.run(played.job, 30);
+  EXPECT_FALSE(played.job.status().slow_workers.empty());
+  training.run(played.job, 100);
+  EXPECT_LT(played.slowdown(100), 0.005);
+}
+
 /// As when a server has lost what it knew: nothing tells the delay from what all iterations take.
 TEST(DeclaredStraggler, IsNotWaitedForWhereAllMaxWasNeverKnownWithoutIt) {
   JobSpec spec = small_spec(4);

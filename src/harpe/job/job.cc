@@ -146,7 +146,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
   ++s.reports;
   if (!added->used) ++s.reports_unused;
   if (added->used && std::isfinite(report.energy.value)) s.reported_energy += report.energy;
-  if (s.collector.newest() != newest) s.newest_since = now;
+  if (s.collector.newest() != newest) s.newest_began(report, now);
   if (s.phase == JobPhase::kRegistering) {
     s.collector.take_finished();  // without all ranks they say nothing
     return ok_status();

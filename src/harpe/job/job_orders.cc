@@ -64,6 +64,19 @@ int Job::State::lead_after(Seconds under_way) const {
                  std::clamp(std::ceil((under_way + delivery) / iteration_time), 1.0, kMost));
 }
 
+/// Orders that were made while an iteration was held up are for where the ranks might have been.
+/// Where all that time was spent in it, they are right behind it.
+void Job::State::newest_began(const IterationReport& report, Seconds now) {
+  constexpr double kHeldUp = 3, kAlike = 0.25;
+  constexpr std::int64_t kFar = 3;
+  const Seconds since = now - std::exchange(newest_since, now);
+  if (report.time < iteration_time * kHeldUp || std::abs(report.time / since - 1) > kAlike) return;
+  if (deployments.empty() || deployments.back().from <= next_from() + kFar) return;
+  if (probe) next_probe = collector.newest();  // it comes again
+  probe.reset();
+  deploy(Deployment(deployments.back()));
+}
+
 std::int64_t Job::State::next_from() const {
   return collector.newest() < 0 ? 0 : collector.newest() + lead();
 }
@@ -86,8 +99,9 @@ void Job::State::deploy(Deployment deployment, std::int64_t from) {
             : newest.purpose == StageOrders::Purpose::kFullSpeed;
     if (!at_all_max) {
       one.all_max_from = -1;
-    } else if (one.all_max_from < 0) {
+    } else if (one.all_max_from < 0 || newest.from < one.all_max_from) {
       one.all_max_from = newest.from;
+      one.all_max_begins = true;
     }
   }
   effects.orders = effects.save = true;

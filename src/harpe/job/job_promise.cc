@@ -257,7 +257,7 @@ double Job::State::learn(const Probe& done) {
   if (baseline.has_time() && !beyond.empty()) {
     error = std::max(all_max_error(),
                      baseline.deviation() * kMedianLoss / std::sqrt(done.times.size()));
-    const Seconds moved = Seconds{quantile(beyond, 0.5)} - baseline.overhead();
+    const Seconds moved = Seconds{lower_median(beyond)} - baseline.overhead();
     if (std::abs(moved / all_max_time()) > std::max(kTolerance, kErrors * error))
       baseline.forget_time();
   }
@@ -270,19 +270,23 @@ double Job::State::learn(const Probe& done) {
 /// all hurry. Where nothing is known from before, its delay is one of all iterations: so they are
 /// never longer than they need be. \returns  whether the others waited for something else
 bool Job::State::judge_outside(const Probe& done, Seconds now) {
-  const Seconds time{quantile(done.times, 0.5)};
   const bool is_known = baseline.has_time();
-  const Seconds beyond = is_known ? baseline.overhead() : time;
   Seconds computing = usual_time;
   for (const WatchedPipeline& one : watched_pipelines)
     computing = std::max(computing, one.slow.fastest);
+  // What became slow in these very iterations, too, is their computations' doing.
+  std::vector<double> beyond;
+  for (std::size_t i = 0; i < done.times.size(); ++i)
+    beyond.push_back(done.times[i] - std::max(done.late[i], computing.value));
+  const Seconds outside =
+      is_known ? Seconds{lower_median(beyond)} - baseline.overhead() : Seconds{0};
   const Seconds fastest = plans->plans().front().time;
   bool changed = false;
   for (WatchedPipeline& one : watched_pipelines) {
     if (one.declared == 1) continue;
     SlowPipeline& slow = one.slow;
     const Seconds declared = std::max(Seconds{0}, one.declared_time - slow.fastest);
-    const Seconds seen = std::clamp(time - beyond - computing, Seconds{0}, declared);
+    const Seconds seen = std::clamp(outside, Seconds{0}, declared);
     if (one.outside_seen && std::abs((seen - slow.outside) / fastest) < kTolerance) continue;
     if (!one.outside_seen && declared > Seconds{0} && !is_known) {
       tell(Notice::Level::kInfo, now,

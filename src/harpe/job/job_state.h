@@ -46,6 +46,7 @@ struct WatchedPipeline {
   Seconds declared_time{};    ///< of its iteration, by the plans there were; 0: there were none
   bool outside_seen = false;  ///< `slow.outside` was seen while all pipelines ran at all-max
   std::int64_t all_max_from = -1;  ///< iteration since which it runs at all-max; -1: it does not
+  bool all_max_begins = false;     ///< it is to be measured anew from there on
   std::int64_t not_before = 0;     ///< iteration before which it runs nothing slower
   int changes = 0;                 ///< of its factors while it ran plans made for others
   std::int64_t changed_at = 0;     ///< iteration of the last one
@@ -107,6 +108,7 @@ struct Job::State {
   // Orders: job_orders.cc.
   int lead() const;
   int lead_after(Seconds under_way) const;
+  void newest_began(const IterationReport& report, Seconds now);
   std::int64_t next_from() const;
   void deploy(Deployment deployment) { deploy(std::move(deployment), next_from()); }
   void deploy(Deployment deployment, std::int64_t from);

@@ -145,7 +145,8 @@ int Job::State::iterations_to_settle() const {
 
 void Job::State::settle_at_all_max(WatchedPipeline& one, std::int64_t iteration) {
   SlowPipeline& slow = one.slow;
-  if (iteration <= one.all_max_from) {
+  if (iteration < one.all_max_from) return;
+  if (std::exchange(one.all_max_begins, false)) {
     for (int stage = 0; stage < spec.shape.stages; ++stage)
       detector.measure_anew(spec.shape.group(slow.pipeline, stage));
     return;

@@ -117,6 +117,29 @@ TEST(Job, OutagesDoNotMakeChangesComeLater) {
   EXPECT_EQ(ahead(), before);
 }
 
+TEST(Job, ChangesMadeWhileAnIterationIsHeldUpComeRightBehindIt) {
+  Played played(small_spec(3));
+  SimulatedTraining& training = played.training;
+  ASSERT_TRUE(training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  const auto ahead = [&] {
+    return played.job.orders(0, 0).back().from_iteration - training.next_iteration();
+  };
+  const std::int64_t held_up = training.next_iteration();
+  training.stall = [=](std::int64_t iteration) { return Seconds{iteration == held_up ? 40.0 : 0}; };
+  ASSERT_TRUE(played.job.set_wish({.value = 0.2}, training.now() + Seconds{39}).ok());
+  EXPECT_GT(ahead(), 20) << "the ranks may be anywhere";
+  training.run(played.job, 1);
+  EXPECT_LE(ahead(), 2);
+  // Where the reports were held up, the ranks are where they were thought to be.
+  ASSERT_TRUE(played.job.set_wish({.value = 0}, training.now() + Seconds{39}).ok());
+  const std::int64_t far = ahead();
+  training.run_for(Seconds{40});
+  training.run(played.job, 1);
+  EXPECT_EQ(ahead(), far - 1);
+}
+
 TEST(Job, AToldStragglerSlowsTheOthersExactlyAsFarAsItAllows) {
   Played played(small_spec(4));
   ASSERT_TRUE(played.training.register_all(played.job).ok());
