@@ -84,7 +84,8 @@ bool Job::State::settle_stages(Seconds now, const std::string& why) {
     }
     stages_from = deployments.back().from;
     stages_doubted.clear();
-    for (const SlowStage& slow : detector.stages()) stages_doubted.push_back(slow.stage);
+    for (const SlowStage& slow : detector.stages())
+      if (slow.factor > 1 && !is_held(0, slow.stage)) stages_doubted.push_back(slow.stage);
   }
   const bool begins = collector.newest() <= *stages_from;
   const int needed = iterations_to_settle();
@@ -101,7 +102,7 @@ bool Job::State::settle_stages(Seconds now, const std::string& why) {
 }
 
 /// What is slow by its plan and well at all-max, again and again, has other costs at the clocks of
-/// the plan than were measured. \returns  whether it is measured again
+/// the plan than were measured, unless its GPU was held. \returns  whether it is measured again
 bool Job::State::measure_unsteady(Seconds now) {
   const std::int64_t newest = collector.newest();
   std::erase_if(findings, [&](const Finding& one) {

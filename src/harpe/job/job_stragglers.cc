@@ -105,7 +105,8 @@ void Job::State::settle(const FinishedIteration& iteration) {
     const bool room = watched_pipelines.size() < kMostWatched;
     if (watched(worker.pipeline) == nullptr && room) {
       measure(watch(worker.pipeline));
-      findings.push_back({iteration.iteration, worker.stage, worker.pipeline});
+      if (!is_held(worker.pipeline, worker.stage))
+        findings.push_back({iteration.iteration, worker.stage, worker.pipeline});
       review_due = true;
     }
   }

@@ -22,11 +22,13 @@ std::vector<StragglingCase> cases() {
       all.push_back({.data = 2, .stages = 2, .straggling = straggling, .factor = 1.6});
       continue;
     }
-    for (const double factor : {1.15, 1.6})
+    for (const double factor : {1.05, 1.15, 1.3, 1.6}) {
       all.push_back({.data = 2, .stages = 2, .straggling = straggling, .factor = factor});
+      all.push_back({.data = 1, .stages = 4, .straggling = straggling, .factor = factor});
+    }
     all.push_back(
         {.data = 3, .stages = 4, .straggling = straggling, .factor = 1.3, .declared = true});
-    all.push_back({.data = 1, .stages = 4, .straggling = straggling, .factor = 1.3});
+    all.push_back({.data = 3, .stages = 2, .straggling = straggling, .factor = 1.05});
   }
   return all;
 }
