@@ -32,6 +32,8 @@ TEST(AllMaxBaseline, IsUnknownUntilItIsMeasured) {
   EXPECT_FALSE(baseline.has_energy());
   baseline.add_time({1.2}, {1});
   baseline.add_energy(energies({100, std::nan("")}));
+  EXPECT_FALSE(baseline.has_time()) << "it may have been held up";
+  baseline.add_time({1.2}, {1});
   EXPECT_TRUE(baseline.has_time());
   EXPECT_FALSE(baseline.has_energy()) << "one stage measures none";
   baseline.add_energy(energies({std::nan(""), 50}));

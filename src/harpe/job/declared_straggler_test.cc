@@ -100,6 +100,19 @@ TEST(DeclaredStraggler, IsDoubtedAgainWhereAllMaxHasShownNothing) {
   EXPECT_LT(played.slowdown(20), 0.005);
 }
 
+TEST(DeclaredStraggler, IsDoubtedAsSoonAsReportsThatWereMissingForLongAreThere) {
+  Declared played(0.002);
+  played.declare(1.4);
+  const std::int64_t until = played.training.next_iteration() + 70;
+  played.training.lost = [&](std::int64_t iteration, Place place) {
+    return iteration < until && place.data == 0 && place.stage == 0;
+  };
+  played.training.run(played.job, 70);
+  EXPECT_EQ(played.warnings("is declared to be"), 0);
+  played.training.run(played.job, 12);
+  EXPECT_EQ(played.warnings("is declared to be"), 1);
+}
+
 TEST(DeclaredStraggler, IsNotDelayedOutsideByWhatBecomesSlowWhileAllMaxIsSeen) {
   for (int after = 6; after < 12; ++after) {
     SCOPED_TRACE(after);

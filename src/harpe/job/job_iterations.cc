@@ -12,12 +12,13 @@
 namespace harpe {
 namespace {
 
-constexpr std::size_t kNewestTimes = 5;   // whose median is the time of an iteration
-constexpr int kFewestToCompare = 3;       // pipelines whose middle says what is usual
-constexpr double kAlike = 1.02;           // factors of computations that are no straggler's
-constexpr float kLate = 1.01F;            // over its factor, in a single iteration
-constexpr std::size_t kMostLate = 4;      // pipelines that are looked at: each takes a pass
-constexpr Seconds kNoEnergyPatience{30};  // short instructions take a while to tell apart
+constexpr std::size_t kNewestTimes = 5;       // whose median is the time of an iteration
+constexpr int kFewestToCompare = 3;           // pipelines whose middle says what is usual
+constexpr double kAlike = 1.02;               // factors of computations that are no straggler's
+constexpr std::int64_t kMissingForLong = 10;  // iterations
+constexpr float kLate = 1.01F;                // over its factor, in a single iteration
+constexpr std::size_t kMostLate = 4;          // pipelines that are looked at: each takes a pass
+constexpr Seconds kNoEnergyPatience{30};      // short instructions take a while to tell apart
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr Seconds kSavingsStored{60};  // between snapshots for the savings alone
 /// Of what a straggler's energy at all-max is above a healthy pipeline's: that is predicted.
@@ -57,6 +58,12 @@ void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
   // Clocks change within the first iteration of new orders.
   const Deployment* by =
       whole(iteration, spec.shape) ? with_version(iteration.groups.front().version) : nullptr;
+  if (by != nullptr) {
+    const std::int64_t before = std::exchange(newest_whole, iteration.iteration);
+    // What showed nothing while reports were missing need not wait any more.
+    if (probes_in_vain > 0 && newest_whole - before > kMissingForLong)
+      next_probe = std::min(next_probe, newest_whole);
+  }
   const bool counts =
       by != nullptr && iteration.iteration > by->from && iteration.iteration >= warm_from;
   const bool by_plan = counts && by->purpose == StageOrders::Purpose::kPlan;
@@ -130,16 +137,17 @@ void Job::State::relative_times(const FinishedIteration& iteration) {
 }
 
 /// How long the iteration would have been at all-max, by what its computations took: those that
-/// were late once count as they were.
+/// were later than their pipeline is known to be count as they were.
 void Job::State::find_late() {
   late_at_all_max = Seconds{0};
   if (!times) return;
   std::vector<std::pair<float, int>> late;  // pipelines, by their latest stage
   for (int p = 0; p < spec.shape.data; ++p) {
+    const WatchedPipeline* known = watched(p);
     float most = 1;
     for (int stage = 0; stage < spec.shape.stages; ++stage) {
-      const std::size_t group = spec.shape.group(p, stage);
-      const auto beyond = relative[group] / static_cast<float>(detector.factor(group));
+      const double factor = known == nullptr ? 1 : known->slow.factors[stage];
+      const float beyond = relative[spec.shape.group(p, stage)] / static_cast<float>(factor);
       if (std::isfinite(beyond)) most = std::max(most, beyond);
     }
     if (most > kLate) late.emplace_back(most, p);
