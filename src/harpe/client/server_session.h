@@ -133,7 +133,7 @@ class ServerSession {
   Instant confirmed_;  ///< while governed: the last time
   Instant heard_;      ///< the last success of a request
   bool listening_ = false;
-  bool drop_stream_ = false;  ///< by the next tick: its own callbacks must not end it
+  bool drop_stream_ = false;    ///< by the next tick: its own callbacks must not end it
   bool stream_is_new_ = false;  ///< nothing has come over it
   Instant next_listen_;
   int stream_failures_ = 0;

@@ -86,7 +86,8 @@ class StragglerDetector {
   /// The median of those; the factor where there are none. Finer than the factor.
   double measured(std::size_t group) const;
 
-  /// Robust relative standard deviation of a single iteration, of all groups.
+  /// Robust relative standard deviation of a single iteration, of all groups, by what iterations
+  /// differ by from those before.
   double deviation() const;
 
   /// Worst first.
