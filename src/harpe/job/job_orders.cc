@@ -70,7 +70,8 @@ void Job::State::newest_began(const IterationReport& report, Seconds now) {
   constexpr double kHeldUp = 3, kAlike = 0.25;
   constexpr std::int64_t kFar = 3;
   const Seconds since = now - std::exchange(newest_since, now);
-  if (report.time < iteration_time * kHeldUp || std::abs(report.time / since - 1) > kAlike) return;
+  const bool is_held_up = report.time > iteration_time * kHeldUp;
+  if (!is_held_up || !(std::abs(report.time / since - 1) < kAlike)) return;
   if (deployments.empty() || deployments.back().from <= next_from() + kFar) return;
   if (probe) next_probe = collector.newest();  // it comes again
   probe.reset();
