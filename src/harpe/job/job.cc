@@ -151,6 +151,10 @@ Status Job::report(const IterationReport& report, Seconds now) {
     s.collector.take_finished();  // without all ranks they say nothing
     return ok_status();
   }
+  if (added->moved) {
+    s.detector.counted_anew();
+    s.stages_from.reset();
+  }
   if (added->moved || (s.redeploy && added->used)) s.deploy_again();
   const Deployment* due = s.in_force(report.iteration);
   if (added->used && due != nullptr) s.note_delivery(report, *due);

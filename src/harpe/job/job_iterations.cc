@@ -12,13 +12,13 @@
 namespace harpe {
 namespace {
 
-constexpr std::size_t kNewestTimes = 5;       // whose median is the time of an iteration
-constexpr int kFewestToCompare = 3;           // pipelines whose middle says what is usual
-constexpr double kAlike = 1.02;               // factors of computations that are no straggler's
-constexpr std::int64_t kMissingForLong = 10;  // iterations
-constexpr float kLate = 1.01F;                // over its factor, in a single iteration
-constexpr std::size_t kMostLate = 4;          // pipelines that are looked at: each takes a pass
-constexpr Seconds kNoEnergyPatience{30};      // short instructions take a while to tell apart
+constexpr std::size_t kNewestTimes = 5;  // whose median is the time of an iteration
+constexpr int kFewestToCompare = 3;      // pipelines whose middle says what is usual
+constexpr double kAlike = 1.02;          // factors of computations that are no straggler's
+constexpr std::int64_t kMissingForLong = 10, kWholeAgain = 2;  // iterations
+constexpr float kLate = 1.01F;            // over what is known of it, in a single iteration
+constexpr std::size_t kMostLate = 4;      // pipelines that are looked at: each takes a pass
+constexpr Seconds kNoEnergyPatience{30};  // short instructions take a while to tell apart
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr Seconds kSavingsStored{60};  // between snapshots for the savings alone
 /// Of what a straggler's energy at all-max is above a healthy pipeline's: that is predicted.
@@ -59,10 +59,12 @@ void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
   const Deployment* by =
       whole(iteration, spec.shape) ? with_version(iteration.groups.front().version) : nullptr;
   if (by != nullptr) {
-    const std::int64_t before = std::exchange(newest_whole, iteration.iteration);
+    const std::int64_t missing =
+        iteration.iteration - std::exchange(newest_whole, iteration.iteration) - 1;
+    if (missing != 0) whole_again = missing > kMissingForLong ? iteration.iteration : -1;
     // What showed nothing while reports were missing need not wait any more.
-    if (probes_in_vain > 0 && newest_whole - before > kMissingForLong)
-      next_probe = std::min(next_probe, newest_whole);
+    const bool is_over = whole_again >= 0 && iteration.iteration == whole_again + kWholeAgain;
+    if (is_over && probes_in_vain > 0) next_probe = std::min(next_probe, iteration.iteration);
   }
   const bool counts =
       by != nullptr && iteration.iteration > by->from && iteration.iteration >= warm_from;

@@ -67,15 +67,17 @@ int Job::State::lead_after(Seconds under_way) const {
 /// Orders that were made while an iteration was held up are for where the ranks might have been.
 /// Where all that time was spent in it, they are right behind it.
 void Job::State::newest_began(const IterationReport& report, Seconds now) {
-  constexpr double kHeldUp = 3, kAlike = 0.25;
+  constexpr double kHeldUp = 3;
   constexpr std::int64_t kFar = 3;
   const Seconds since = now - std::exchange(newest_since, now);
   const bool is_held_up = report.time > iteration_time * kHeldUp;
-  if (!is_held_up || !(std::abs(report.time / since - 1) < kAlike)) return;
-  if (deployments.empty() || deployments.back().from <= next_from() + kFar) return;
+  const Seconds otherwise{std::abs((since - report.time).value)};
+  if (!is_held_up || !(otherwise < std::max(delivery, iteration_time))) return;
+  if (profiler || deployments.empty() || deployments.back().from <= next_from() + kFar) return;
   if (probe) next_probe = collector.newest();  // it comes again
   probe.reset();
   deploy(Deployment(deployments.back()));
+  if (stages_from) stages_from = std::min(*stages_from, deployments.back().from);
 }
 
 std::int64_t Job::State::next_from() const {

@@ -62,6 +62,7 @@ void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
   profiling_began = std::max(std::int64_t{0}, collector.newest());
   plans_due = rolled_back = false;
   stages_from.reset();
+  findings.clear();
   unheld.clear();
   std::erase_if(watched_pipelines, [](const auto& one) { return one.declared == 1; });
   baseline.forget();

@@ -150,7 +150,7 @@ void Job::State::started_again(RankBook book, Seconds now) {
   warm_from = -1;
   next_probe = probe_pause = calm_since = energy_from = retry_at = 0;
   probes_in_vain = 0;
-  newest_whole = -1;
+  newest_whole = whole_again = -1;
   rescalings.clear();
   findings.clear();
   holds = 0;

@@ -286,6 +286,7 @@ struct Job::State {
   std::int64_t next_probe = 0, probe_pause = 0;  ///< iterations
   int probes_in_vain = 0;                        ///< in a row
   std::int64_t newest_whole = -1;  ///< iteration that all ranks have reported, by the same orders
+  std::int64_t whole_again = -1;   ///< the first after long without any; -1: it is not that long
   std::int64_t warm_from = -1;     ///< the first iteration that counts; -1: none has ended
   std::int64_t calm_since = 0;     ///< iteration since which the promise was kept
   std::int64_t calm = kUsualCalm;  ///< iterations after which less is reserved

@@ -238,6 +238,7 @@ void Job::State::declare(const Straggler& straggler) {
   WatchedPipeline& one = watch(straggler.pipeline);
   one.declared = straggler.factor;
   one.declared_time = {};
+  probes_in_vain = 0;
   one.outside_seen = false;
   review_due = true;
   if (times) measure(one);

@@ -80,13 +80,14 @@ void StragglerDetector::learn_deviation(std::span<const float> relative) {
   for (std::size_t group = 0; group < series_.size(); ++group) {
     const Series& series = series_[group];
     if (!std::isfinite(relative[group]) || series.held == 0) continue;
-    const float before = series.newest[(series.next + kHistory - 1) % kHistory];
+    // The oldest known: neighbours may be alike for reasons that last some iterations.
+    const float before = series.newest[(series.next + kHistory - series.held) % kHistory];
     scratch_[known++] = std::abs(relative[group] - before) / static_cast<float>(series.factor);
   }
   if (known == 0) return;
   const double now = kToDeviation / std::numbers::sqrt2 * median(std::span(scratch_).first(known));
   // A change of all groups at once is no noise.
-  const double bounded = deviation_ > 0 ? std::min(now, 3 * deviation_) : std::min(now, 0.02);
+  const double bounded = deviation_ > 0 ? std::min(now, 3 * deviation()) : std::min(now, 0.02);
   ++learned_;
   const double weight = std::max(1.0 / learned_, kForgetting);
   deviation_ += weight * (bounded - deviation_);

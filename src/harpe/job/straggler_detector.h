@@ -87,7 +87,7 @@ class StragglerDetector {
   double measured(std::size_t group) const;
 
   /// Robust relative standard deviation of a single iteration, of all groups, by what iterations
-  /// differ by from those before.
+  /// differ by from those up to 8 before.
   double deviation() const;
 
   /// Worst first.
@@ -101,6 +101,8 @@ class StragglerDetector {
   void measure_anew(std::size_t group) { series_[group].held = series_[group].next = 0; }
   /// The group's factor is this, until its times show something else.
   void assume(std::size_t group, double factor);
+  /// Iterations are counted anew; what is known of the groups stays.
+  void counted_anew() { newest_ = -1; }
   /// Forgets everything, such as after a new profile.
   void reset();
 
