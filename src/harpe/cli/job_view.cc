@@ -90,7 +90,7 @@ std::string saved(const Json& status) {
   std::string text = fixed(*joules / unit.joules, unit.decimals) + " ± " +
                      fixed(*error / unit.joules, unit.decimals) + " " + unit.name;
   if (std::abs(*joules) <= *error) text += ", not distinguishable from zero";
-  if (!as_predicted(status)) text += ", measured and predicted disagree";
+  if (!as_predicted(status)) text += " (measured and predicted disagree)";
   return text;
 }
 

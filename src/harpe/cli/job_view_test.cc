@@ -54,8 +54,8 @@ TEST(JobView, ClaimsSavingsOnlyWhereTheyAreCertain) {
         Case{30, 40, 1.0, "30 ± 40 J, not distinguishable from zero", false},
         Case{-30, 40, 1.0, "-30 ± 40 J, not distinguishable from zero", false},
         Case{-500, 40, 1.0, "-500 ± 40 J against", false},
-        Case{500, 40, 1.1, "500 ± 40 J, measured and predicted disagree", false},
-        Case{500, 40, 0.8, "500 ± 40 J, measured and predicted disagree", false}}) {
+        Case{500, 40, 1.1, "500 ± 40 J (measured and predicted disagree)", false},
+        Case{500, 40, 0.8, "500 ± 40 J (measured and predicted disagree)", false}}) {
     const std::string status = R"({"id": "a", "predicted_time_s": 1, "saved_j": )" +
                                std::to_string(one.saved) + R"(, "saved_error_j": )" +
                                std::to_string(one.error) + R"(, "iteration_time_s": )" +
