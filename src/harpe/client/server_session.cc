@@ -17,6 +17,7 @@ constexpr std::size_t kLongestMessage = 300;
 constexpr Seconds kGathering{1}, kLongGathering{5};
 constexpr int kShortGatherings = 60;
 constexpr double kShareOfPatience = 2.0 / 3;
+constexpr Seconds kPauseWhileHeard{5};  // after a failure, where the stream shows the server
 
 bool is_success(const HttpAnswer& answer) {
   return answer.status >= 200 && answer.status < 300;
@@ -162,13 +163,21 @@ void ServerSession::listen() {
       [this](std::string_view bytes) {
         if (stage_ != Stage::kRunning) return;
         stream_failures_ = 0;
-        // The server is there again: what has been put off need not wait for its time.
-        if (std::exchange(stream_is_new_, false)) next_try_ = std::min(next_try_, clock_.now());
+        if (!asking_) hasten();
         // One that is too long ends the stream on its next silence; answers still bring orders.
         (void)stream_.add(bytes, [this](const EventReader::Event& event) { hear(event); });
         if (stage_ == Stage::kRunning) confirmed();
       },
       [this](const HttpAnswer& answer) { stream_ended(answer); });
+}
+
+/// The server is there: what has been put off need not wait for its time. A stream that was there
+/// when a request failed shows less, as where connections break: so that is not at once.
+void ServerSession::hasten() {
+  const Instant now = clock_.now();
+  const bool is_new = std::exchange(stream_is_new_, false);
+  if (!is_new && failures_ == 0) return;
+  next_try_ = std::min(next_try_, is_new ? now : std::max(now, failed_ + kPauseWhileHeard));
 }
 
 void ServerSession::job_answered(const HttpAnswer& answer) {
@@ -338,6 +347,7 @@ void ServerSession::confirmed() {
 
 void ServerSession::failed(const HttpAnswer& answer, const std::string& what) {
   ++failures_;
+  failed_ = clock_.now();
   try_after(pause(failures_));
   notice_once("away", "cannot " + what + ": " + error_message(answer) +
                           "; training goes on, at free clocks after " +

@@ -106,6 +106,7 @@ class ServerSession {
   void answered();
   void confirmed();
   void try_after(Seconds pause) { next_try_ = clock_.now() + pause; }
+  void hasten();
   Seconds unheard() const;
   /// Instead of a success; false: the answer says nothing of the registration.
   bool lost_registration(const HttpAnswer& answer, const std::string& what);
@@ -127,6 +128,7 @@ class ServerSession {
   bool ending_ = false, end_told_ = false;
   Instant next_try_;  ///< of it
   int failures_ = 0;  ///< in a row
+  Instant failed_;    ///< the last of them
   int gathered_ = 0;  ///< times in a row that others of its start were waited for
   bool unauthorized_ = false;
   bool governed_ = false;
@@ -134,7 +136,7 @@ class ServerSession {
   Instant heard_;      ///< the last success of a request
   bool listening_ = false;
   bool drop_stream_ = false;    ///< by the next tick: its own callbacks must not end it
-  bool stream_is_new_ = false;  ///< nothing has come over it
+  bool stream_is_new_ = false;  ///< nothing has come over it that a request could follow
   Instant next_listen_;
   int stream_failures_ = 0;
   EventReader stream_;

@@ -522,5 +522,36 @@ TEST_F(Session, AStreamThatBringsSomethingShowsThatTheServerIsThereAgain) {
   EXPECT_EQ(sent(), "") << "once for each stream";
 }
 
+TEST_F(Session, AStreamThatStaysShowsThatTheServerIsThereButNotAtOnce) {
+  run_to_running();
+  link_.stream_bytes(": hb\n\n");
+  session_->report(report(1));
+  for (int failure = 0; failure < 8; ++failure) {
+    while (sent().empty()) clock_.advance({1});
+    answer(0);
+  }
+  link_.stream_bytes(": hb\n\n");
+  EXPECT_EQ(sent(), "");
+  clock_.advance({4.9});
+  EXPECT_EQ(sent(), "");
+  clock_.advance({0.2});
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
+}
+
+TEST_F(Session, AStreamThatComesBackWhileARequestHangsShowsItBehindThat) {
+  run_to_running();
+  session_->report(report(1));
+  link_.stream_ended({0, "", "connection reset"});
+  for (int failure = 0; failure < 8; ++failure) {
+    while (sent().empty()) clock_.advance({1});
+    if (failure < 7) answer(0);
+  }
+  link_.stream_bytes(": hb\n\n");
+  answer(0);  // it was asked of the server that is gone
+  EXPECT_EQ(sent(), "");
+  link_.stream_bytes(": hb\n\n");
+  EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
+}
+
 }  // namespace
 }  // namespace harpe
