@@ -57,6 +57,28 @@ TEST(Process, WorkersOfOneThatIsKilledEndWithoutAnEffect) {
   EXPECT_EQ(workers, nullptr);
 }
 
+TEST(Process, ThreadsOfOneThatIsKilledWaitForEachOther) {
+  Scheduler scheduler;
+  const MachineTime machine;
+  Process process(scheduler, "p", machine, 1);
+  const auto sleep = [&] { process.clock().sleep_until(process.clock().now() + 10_s); };
+  bool begun = false, first = false, second = false;
+  process.start_thread([&] {
+    sleep();
+    begun = true;
+    sleep();
+    first = true;
+  });
+  process.start_thread([&] {
+    while (!begun) sleep();
+    process.kill();
+    while (!first) sleep();
+    second = true;
+  });
+  scheduler.run_until(Instant{} + 30_s);
+  EXPECT_TRUE(second);
+}
+
 TEST(Network, WhatIsSentOverACutWayArrivesWhenItIsHealedUnlessItsClientHasGivenUp) {
   Scheduler scheduler;
   const MachineTime machine;

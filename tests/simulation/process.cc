@@ -44,6 +44,8 @@ void Process::go_on() {
 }
 
 void Process::sleep_until(Instant until) {
+  // Threads of a process that was killed end one after the other, and wait for each other.
+  if (dead_) return scheduler_.sleep_until(scheduler_.now() + kLook);
   // A sleep is where others may come in between, however short it is.
   bool slept = false;
   while (!dead_ && (!slept || stopped_ || clock_.now() < until)) {

@@ -37,7 +37,7 @@ class Process {
   bool dead() const { return dead_; }
   bool stopped() const { return stopped_; }
   /// From here on nothing of it has any effect. What it holds is to be given up on a thread of the
-  /// scheduler, where what waits returns at once.
+  /// scheduler, where what waits returns after a moment.
   void kill();
   /// Its loop has returned: nothing that was given to it is done any more.
   void end_loop() { is_looping_ = false; }

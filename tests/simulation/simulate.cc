@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,6 +24,8 @@
 
 namespace harpe::simulation {
 namespace {
+
+constexpr unsigned kLongest = 600;  // s of a seed, which takes about one
 
 struct Total {
   Figures figures;
@@ -86,6 +89,7 @@ Child begin(std::uint64_t seed, std::size_t slot) {
   if (pid == 0) {
     ::close(ends[0]);
     move_to(slot);
+    ::alarm(kLongest);
     const Total total = play(seed, false);
     if (::write(ends[1], &total, sizeof total) != static_cast<ssize_t>(sizeof total)) ::_exit(1);
     ::_exit(0);
@@ -116,6 +120,10 @@ int play_all(std::uint64_t first, std::uint64_t count) {
     const bool whole = ::read(child->figures, &one, sizeof one) == static_cast<ssize_t>(sizeof one);
     ::close(child->figures);
     if (status != 0 || !whole) {
+      if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+        std::fprintf(stderr, "seed %llu: not through after %u s\n",
+                     static_cast<unsigned long long>(child->seed), kLongest);
+      }
       failed.push_back(child->seed);
     } else {
       total.figures.add(one.figures);
