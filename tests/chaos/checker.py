@@ -11,6 +11,8 @@ from chaos.programs import IDLE_MHZ, PATIENCE_S
 SLACK_S = 6.0
 # No job is without a word for so long: faults end before, and another server takes it up after 2.2 s.
 SILENT_S = 30.0
+# Something is recorded at least every half second, while this machine runs the harness at all.
+STILL_S = 2.0
 WINDOW = 100  # iterations
 LEAD_S = 10.0  # the most by which orders that often came late begin after they were given (docs/jobs.md)
 LOOK_BACK = 40  # commands of a rank
@@ -38,6 +40,7 @@ class Kinds:
     def __init__(self, records):
         self.all = defaultdict(list)
         self.of_job = defaultdict(list)
+        self.times = sorted(record["at"] for record in records)
         for record in records:
             self.all[record["kind"]].append(record)
             self.of_job[record["kind"], record.get("job")].append(record)
@@ -426,11 +429,21 @@ def claimed(kinds):
 
 # Beside them: nothing ends by itself, and everything goes on where faults have ended.
 
+def held_up(kinds, sooner, later):
+    """Seconds between two records in which the machine ran nothing of this: no process has written a word."""
+    first = bisect.bisect_left(kinds.times, sooner["at"])
+    last = bisect.bisect_right(kinds.times, later["at"])
+    times = kinds.times[first:last]
+    return sum(after - before for before, after in zip(times, times[1:]) if after - before > STILL_S)
+
+
 def alive(kinds):
     found = [Breach("-", f"{record['program']} ended by itself with status {record.get('status')}", record)
              for record in kinds("program", by_itself=True) if record.get("status", 0) < 0]
     for job in {one["job"] for one in kinds("command")}:
         words = [one for one in kinds("command", job=job) if one["taken"] == "taken"]
-        found += [Breach("-", f"{job}: no rank was told anything for {later['at'] - sooner['at']:.1f} s", sooner, later)
-                  for sooner, later in zip(words, words[1:]) if later["at"] - sooner["at"] > SILENT_S]
+        for sooner, later in zip(words, words[1:]):
+            silent = later["at"] - sooner["at"]
+            if silent > SILENT_S and silent - held_up(kinds, sooner, later) > SILENT_S:
+                found.append(Breach("-", f"{job}: no rank was told anything for {silent:.1f} s", sooner, later))
     return found + [Breach("-", record["why"], record) for record in kinds("stuck")]

@@ -242,6 +242,10 @@ class Checker(unittest.TestCase):
         self.history.remove(self.record("command", at=90))
         self.assertEqual(self.broken(), ["-"])
 
+    def test_a_machine_that_stands_still(self):
+        self.history = [one for one in self.history if one["at"] < 91 or one["at"] > 109]
+        self.assertEqual(self.broken(), [])
+
     def test_training_that_does_not_go_on(self):
         self.assertEqual(self.broken({"kind": "stuck", "at": 140.0, "why": "not all ranks are governed again"}), ["-"])
 
