@@ -12,6 +12,9 @@ TEST(Statistics, MeansAndQuantiles) {
   EXPECT_DOUBLE_EQ(quantile(values, 0), 1);
   EXPECT_DOUBLE_EQ(quantile(values, 0.5), 2.5);
   EXPECT_DOUBLE_EQ(quantile(values, 1), 4);
+  EXPECT_EQ(lower_median(values), 2);
+  EXPECT_EQ(lower_median({3, 1, 2}), 2);
+  EXPECT_EQ(lower_median({}), 0);
   const MeanWithError mean = mean_with_error(values);
   EXPECT_DOUBLE_EQ(mean.mean, 2.5);
   EXPECT_NEAR(mean.error, 3.18245 * 1.290994 / 2, 1e-4);  // t of 3 degrees x deviation / sqrt(4)

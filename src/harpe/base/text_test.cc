@@ -47,6 +47,10 @@ TEST(Shortest, ReadsBackAsTheSameNumber) {
   EXPECT_EQ(shortest(0.1), "0.1");
   EXPECT_EQ(shortest(83.64), "83.64");
   EXPECT_EQ(shortest(1410), "1410");
+  EXPECT_EQ(shortest(1.2346, 3), "1.235");
+  EXPECT_EQ(shortest(1.2, 3), "1.2");
+  EXPECT_EQ(shortest(1410.4, 0), "1410");
+  EXPECT_EQ(shortest(-0.26, 1), "-0.3");
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
