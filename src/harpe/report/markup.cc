@@ -155,6 +155,8 @@ Ticks ticks(double low, double high, int count) {
   for (std::int64_t i = first; i <= last && result.values.size() < 100; ++i) {
     result.values.push_back(static_cast<double>(i) * step);
   }
+  // A scale needs two; another range has them at the next smaller step.
+  if (result.values.size() < 2 && count > 1 && count < 100) return ticks(low, high, count + 1);
   result.decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   return result;
 }

@@ -40,7 +40,8 @@ DisplayUnit time_unit(double seconds);
 /// `value` in `unit` with about five significant digits and the unit's name, "374.17 kJ".
 std::string in_unit(double value, const DisplayUnit& unit);
 
-/// Round values between `low` and `high`, about `count` of them, and the decimals they need.
+/// Round values between `low` and `high`, about `count` of them, two at least where `count`
+/// is more than one, and the decimals they need.
 struct Ticks {
   std::vector<double> values;
   int decimals = 0;
