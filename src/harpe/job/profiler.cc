@@ -10,6 +10,8 @@ namespace harpe {
 namespace {
 
 constexpr double kLeastWaiting = 0.02;  // share of the time from which waiting power is believed
+constexpr double kFaster = 0.05;        // than at a higher clock: more than noise and throttling do
+constexpr int kMostAnew = 2;
 
 double square(double value) {
   return value * value;
@@ -42,6 +44,7 @@ Profiler::Profiler(JobShape shape, const JobWork& work, std::vector<std::vector<
       measured_(std::move(known)),
       position_(clocks_.size()),
       ended_(clocks_.size()),
+      anew_(clocks_.size()),
       counted_(static_cast<std::size_t>(shape.groups())),
       samples_(clocks_.size()),
       throttled_(clocks_.size()) {
@@ -202,8 +205,8 @@ bool Profiler::suffices(int stage) const {
   return true;
 }
 
-/// Turns the samples of a stage's clock into what the clock costs, and goes on to the next.
-void Profiler::close(int stage) {
+/// What the samples say of the stage's clock.
+MeasuredClock Profiler::conclude(int stage) const {
   const Samples& samples = samples_[stage];
   const std::size_t items = samples.time.size();
   MeasuredClock measured;
@@ -219,13 +222,38 @@ void Profiler::close(int stage) {
     measured.energy.push_back({std::max(0.0, mean_with_error(samples.energy[k]).mean)});
   }
   measured.iteration_time = {quantile(samples.iteration_time, 0.5)};  // a stall is no clock's doing
+  return measured;
+}
+
+bool Profiler::is_faster_than_above(int stage, const MeasuredClock& measured) const {
+  const std::vector<WorkItem>& work = work_->stage(stage);
+  const auto computing = [&](const MeasuredClock& at) {
+    Seconds sum{0};
+    for (std::size_t k = 0; k < work.size(); ++k) sum += at.time[k] * work[k].count;
+    return sum;
+  };
+  return std::ranges::any_of(measured_[stage], [&](const MeasuredClock& above) {
+    return computing(measured) < computing(above) * (1 - kFaster);
+  });
+}
+
+/// Goes on to the next clock.
+void Profiler::close(int stage, MeasuredClock measured) {
   measured_[stage].push_back(std::move(measured));
+  const Samples& samples = samples_[stage];
   for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
     Counted& counted = counted_[shape_.group(pipeline, stage)];
     if (samples.counts[pipeline] > 0 && counted == Counted::kNot) counted = Counted::kIs;
   }
   ++position_[stage];
   ended_[stage] = rises_enough(stage) || position_[stage] == clocks_[stage].size();
+  clear(stage);
+}
+
+void Profiler::begin_again(int stage) {
+  measured_[stage].clear();
+  position_[stage] = 0;
+  ended_[stage] = false;
   clear(stage);
 }
 
@@ -299,11 +327,11 @@ Profiler::Next Profiler::add(const FinishedIteration& iteration, const std::vect
     resting_ = false;
     return Next::kChange;
   }
-  if (block_iterations_ >= options_.iterations_per_clock + (first_block_ ? options_.warm_up : 0) &&
-      close_finished()) {
-    if (done()) return Next::kDone;
-    resting_ = !affordable(predicted_time(), block);
-    return Next::kChange;
+  if (block_iterations_ >= options_.iterations_per_clock + (first_block_ ? options_.warm_up : 0)) {
+    const Next next = close_finished();
+    if (next == Next::kChange || next == Next::kAnew)
+      resting_ = !affordable(predicted_time(), block);
+    if (next != Next::kStay) return next;
   }
   const Seconds by_clocks = explained(time);
   const bool slow = by_clocks.value > account_.full_time;
@@ -324,35 +352,40 @@ bool Profiler::start_over(const std::vector<bool>& left_out) {
     }
     if (counted_[group] != Counted::kIs) continue;
     counted_[group] = Counted::kWas;
-    measured_[stage].clear();
-    position_[stage] = 0;
-    ended_[stage] = false;
-    clear(static_cast<int>(stage));
+    begin_again(static_cast<int>(stage));
     any = true;
   }
   return any;
 }
 
-/// Closes the clock of every stage that knows enough of it. \returns whether there was one
-bool Profiler::close_finished() {
-  bool closed = false;
+/// Closes the clock of every stage that knows enough of it.
+Profiler::Next Profiler::close_finished() {
+  bool closed = false, anew = false;
   Seconds block_time{0};
   for (int stage = 0; stage < shape_.stages; ++stage) {
     if (!measuring(stage)) continue;
     if (samples_[stage].iterations() > 0 && suffices(stage)) {
-      close(stage);
-      block_time = std::max(block_time, measured_[stage].back().iteration_time);
+      MeasuredClock measured = conclude(stage);
+      block_time = std::max(block_time, measured.iteration_time);
       closed = true;
+      if (anew_[stage] < kMostAnew && is_faster_than_above(stage, measured)) {
+        ++anew_[stage];
+        begin_again(stage);
+        anew = true;
+      } else {
+        close(stage, std::move(measured));
+      }
     } else if (samples_[stage].iterations() == 0 &&
                throttled_[stage] >= options_.most_iterations_per_clock) {
       skip(stage);
       closed = true;
     }
   }
-  if (!closed) return false;
+  if (!closed) return Next::kStay;
   first_block_ = false;
   if (block_time > Seconds{0}) last_block_time_ = block_time;
-  return true;
+  if (done()) return Next::kDone;
+  return anew ? Next::kAnew : Next::kChange;
 }
 
 void Profiler::restore(Kept kept) {

@@ -9,6 +9,8 @@
 /// ends at the end of its list, or when its effective energy has risen `rises` times in a row.
 /// Stages that have ended, and all stages while slowdown has to be earned back, run their highest
 /// clock. A stage of which a straggler was measured, before it was known to be one, begins again.
+/// So does, twice at most, one that takes less time than it did at a higher clock: it was slow
+/// then.
 ///
 /// Ranks are aggregated to one value per GPU: of time the longest over pipelines and tensor shards
 /// (of each its mean), of energy the mean, which is the sum over the number of GPUs.
@@ -59,7 +61,12 @@ class Profiler {
   /// Tells that the current block's clocks hold from `iteration` by the orders `version`.
   void begin(std::uint64_t version, std::int64_t iteration);
 
-  enum class Next : unsigned char { kStay, kChange, kDone };
+  enum class Next : unsigned char {
+    kStay,
+    kChange,  ///< of clocks
+    kAnew,    ///< the same: a stage begins again that was slow for a while
+    kDone,
+  };
   /// Takes an iteration. \param left_out  groups that say nothing about the others, such as
   /// stragglers; \param lead  iterations until a change holds.
   Next add(const FinishedIteration& iteration, const std::vector<bool>& left_out, int lead);
@@ -118,9 +125,12 @@ class Profiler {
   void sample(const FinishedIteration& iteration, const std::vector<bool>& left_out, int stage,
               Seconds time);
   bool suffices(int stage) const;
-  void close(int stage);
+  MeasuredClock conclude(int stage) const;
+  bool is_faster_than_above(int stage, const MeasuredClock& measured) const;
+  void close(int stage, MeasuredClock measured);
+  void begin_again(int stage);
   void skip(int stage);
-  bool close_finished();
+  Next close_finished();
   bool throttled(const FinishedIteration& iteration, int stage) const;
   bool rises_enough(int stage) const;
   Seconds predicted_time() const;
@@ -134,6 +144,7 @@ class Profiler {
   std::vector<std::vector<MeasuredClock>> measured_;
   std::vector<std::size_t> position_;  ///< of each stage in its clocks
   std::vector<bool> ended_;
+  std::vector<int> anew_;  ///< of each stage: how often it was faster than at a higher clock
   /// Whether a group is in what was measured; `kWas`: and was left out since.
   enum class Counted : unsigned char { kNot, kIs, kWas };
   std::vector<Counted> counted_;

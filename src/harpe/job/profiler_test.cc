@@ -62,7 +62,7 @@ struct Bench {
     const Profiler::Next next =
         profiler.add(done, std::vector<bool>(static_cast<std::size_t>(shape.groups())), 2);
     ++number;
-    if (next == Profiler::Next::kChange) profiler.begin(++version, number);
+    if (next != Profiler::Next::kStay) profiler.begin(++version, number);
     return next;
   }
   int run() {
@@ -101,7 +101,7 @@ TEST(Profiler, MeasuresAStageAnewThatAStragglerWasMeasuredWith) {
     left_out[slow] = left_out[slow] || bench.profiler.clocks()[1] == Megahertz{1200};
     next = bench.profiler.add(done, left_out, 2);
     ++bench.number;
-    if (next == Profiler::Next::kChange) bench.profiler.begin(++bench.version, bench.number);
+    if (next != Profiler::Next::kStay) bench.profiler.begin(++bench.version, bench.number);
   }
   ASSERT_EQ(next, Profiler::Next::kDone);
   const Profile profile = bench.profiler.profile();
@@ -109,6 +109,47 @@ TEST(Profiler, MeasuresAStageAnewThatAStragglerWasMeasuredWith) {
   EXPECT_EQ(points.size(), 10U);
   for (const OperatingPoint& point : points)
     EXPECT_NEAR(point.time.value, 14.0 / point.clock.value, 1e-6) << point.clock.value;
+}
+
+/// With one pipeline nothing else shows it.
+TEST(Profiler, MeasuresAStageAnewThatWasSlowForAWhile) {
+  for (const int well_from : {1300, 1100, 500}) {
+    SCOPED_TRACE(well_from);
+    Bench bench(generous());
+    bool is_slow = true;
+    int anew = 0;
+    Profiler::Next next = Profiler::Next::kStay;
+    for (int i = 0; i < 5000 && next != Profiler::Next::kDone; ++i) {
+      is_slow = is_slow && bench.profiler.clocks()[1] > Megahertz{well_from};
+      next = bench.step([&](FinishedIteration& done) {
+        for (std::size_t k = 0; k < 2 && is_slow; ++k)
+          done.item_time[done.item(0, bench.work.first(1) + k)] *= 1.4F;
+      });
+      anew += next == Profiler::Next::kAnew ? 1 : 0;
+    }
+    ASSERT_EQ(next, Profiler::Next::kDone);
+    EXPECT_EQ(anew, 1);
+    const Profile profile = bench.profiler.profile();
+    const auto points = profile.points(1, 0, InstructionKind::kForward);
+    EXPECT_EQ(points.size(), 10U);
+    for (const OperatingPoint& point : points)
+      EXPECT_NEAR(point.time.value, 14.0 / point.clock.value, 1e-6) << point.clock.value;
+  }
+}
+
+TEST(Profiler, MeasuresAStageThatIsNeverTheSameNotForEver) {
+  Bench bench(generous());
+  int anew = 0;
+  Profiler::Next next = Profiler::Next::kStay;
+  for (int i = 0; i < 5000 && next != Profiler::Next::kDone; ++i) {
+    next = bench.step([&](FinishedIteration& done) {
+      for (std::size_t k = 0; k < 2; ++k)
+        done.item_time[done.item(0, bench.work.first(1) + k)] *= i % 40 < 20 ? 1.5F : 1.0F;
+    });
+    anew += next == Profiler::Next::kAnew ? 1 : 0;
+  }
+  EXPECT_EQ(next, Profiler::Next::kDone);
+  EXPECT_EQ(anew, 2);
 }
 
 TEST(Profiler, WalksDownToTheLastClockWhileEnergyFalls) {
