@@ -10,6 +10,7 @@
 #include "harpe/cli/console.h"
 #include "harpe/cli/json_output.h"
 #include "harpe/cli/table.h"
+#include "harpe/job/job_json.h"
 
 namespace harpe {
 namespace {
@@ -130,7 +131,12 @@ void add_stragglers(const Json& status, std::string& view) {
   for (const Json& one : at(status, "stragglers")) {
     view += "  straggler   pipeline " + whole(one, "pipeline") + ", " +
             shortest(number(one, "factor").value_or(1), 3) + " times slower, " +
-            (at(one, "detected") == true ? "detected" : "told") + "\n";
+            (at(one, "detected") == true ? "detected" : "declared");
+    if (const std::string until = time_text(one, "until"); !until.empty())
+      view += " until " + until;
+    if (const auto seen = number(one, "seen"))
+      view += "; at all-max it takes " + shortest(*seen, 2) + " times what a healthy one takes";
+    view += '\n';
   }
   for (const Json& one : at(status, "slow_stages")) {
     view += "  slow stage  stage " + whole(one, "stage") + " on all pipelines, " +
@@ -187,16 +193,8 @@ void add_refused(const Json& status, std::string& view, bool coloured) {
 }  // namespace
 
 std::string wish_text(std::string_view wish) {
-  const Json json = parsed(wish);
-  if (const auto value = number(json, "slowdown")) {
-    return *value == 0 ? "no slower than at full clocks"
-                       : "at most " + shortest(*value * 100) + " % slower than at full clocks";
-  }
-  if (const auto value = number(json, "deadline_s"))
-    return "iterations within " + seconds_text(*value);
-  if (const auto value = number(json, "power_cap_w"))
-    return "at most " + shortest(*value) + " W on average";
-  return "the least energy";
+  const Result<Wish> known = parse_wish(wish);
+  return known ? text_of(*known) : std::string("-");
 }
 
 std::string notice_text(std::string_view answer) {
@@ -269,7 +267,7 @@ std::string job_view(std::string_view given, bool coloured) {
   }
   add_missing(status, view);
   add_refused(status, view, coloured);
-  view += "  wish        " + wish_text(at(status, "wish").dump()) + "\n";
+  view += "  objective   " + wish_text(at(status, "wish").dump()) + "\n";
   add_stragglers(status, view);
   add_plans(status, view);
   const char* const all_max =

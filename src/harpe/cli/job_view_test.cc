@@ -11,7 +11,7 @@ TEST(JobView, ShowsWhereAJobStands) {
           "schedule": "1f1b", "micro_batches": 96, "ranks": 64, "ranks_registered": 62,
           "ranks_missing": [{"data": 3, "stage": 7, "tensor": 0}], "newest_iteration": 120,
           "wish": {"slowdown": 0.05}, "profiling": null,
-          "stragglers": [{"pipeline": 2, "factor": 1.2, "until": null, "detected": true}],
+          "stragglers": [{"pipeline": 2, "factor": 1.2, "until": null, "detected": true, "seen": null}],
           "plans": [{"plan": 0, "pipelines": 1, "time_s": 1.5, "energy_j": 1e5},
                     {"plan": 31, "pipelines": 3, "time_s": 1.8, "energy_j": 8e4}],
           "iteration_time_s": 1.8, "predicted_time_s": 1.79, "full_speed_time_s": 1.5,
@@ -38,6 +38,19 @@ TEST(JobView, ShowsWhatStragglersRun) {
   for (const char* part :
        {"3 on 2 pipelines: ", "all-max on pipeline 1: ", "of its own costs on pipeline 2: ",
         "stage 3 of pipeline 1, 1.31 times slower"}) {
+    EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;
+  }
+}
+
+TEST(JobView, ShowsWhatIsDeclaredBesideWhatIsSeen) {
+  const std::string view = job_view(
+      R"({"id": "a", "stragglers": [
+            {"pipeline": 1, "factor": 1.4, "until": 1800014400, "detected": false, "seen": 1.012},
+            {"pipeline": 2, "factor": 1.2, "until": null, "detected": false, "seen": null}]})",
+      false);
+  for (const char* part : {"pipeline 1, 1.4 times slower, declared until 2027-01-15 ",
+                           "; at all-max it takes 1.01 times what a healthy one takes\n",
+                           "pipeline 2, 1.2 times slower, declared\n"}) {
     EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;
   }
 }

@@ -26,6 +26,8 @@ struct Wish {
   double value = 0;  ///< fraction, seconds or watts; not used by `kLeastEnergy`
   friend bool operator==(const Wish&, const Wish&) = default;
 };
+/// For people: "at most 5 % slower than at all-max".
+std::string text_of(const Wish& wish);
 
 /// How a job measures what its instructions cost while it trains.
 struct ProfilingOptions {

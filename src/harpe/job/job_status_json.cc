@@ -28,7 +28,8 @@ Json stragglers_json(const std::vector<Straggler>& stragglers, const Shown& show
     list.push_back({{"pipeline", one.pipeline},
                     {"factor", one.factor},
                     {"until", one.until ? Json(shown(*one.until).value) : Json(nullptr)},
-                    {"detected", one.detected}});
+                    {"detected", one.detected},
+                    {"seen", one.seen ? Json(*one.seen) : Json(nullptr)}});
   }
   return list;
 }

@@ -21,6 +21,8 @@ struct Straggler {
   double factor = 1;                  ///< its iteration over that of a healthy one; above 1
   std::optional<Seconds> until = {};  ///< since 1970; then it counts as healed
   bool detected = false;              ///< by the job itself
+  /// Of one that is declared: how much slower it is at all-max.
+  std::optional<double> seen = {};
   friend bool operator==(const Straggler&, const Straggler&) = default;
 };
 inline constexpr double kMostStragglerFactor = 1000;
