@@ -5,7 +5,8 @@
 ///
 /// Of each such iteration, the time and the energy beyond what its own computations explain
 /// (optimizer, gradient exchange, data) are what stays when a straggler comes or goes. The medians
-/// of the newest 15 count, so that stalls and first iterations do not. Not thread-safe.
+/// of the newest 15 count, so that stalls and first iterations do not; of an even number of times,
+/// which stalls only lengthen, the lower one in the middle. Not thread-safe.
 
 #include <cstddef>
 #include <deque>

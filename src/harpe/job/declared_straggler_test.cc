@@ -31,6 +31,13 @@ struct Declared : Played {
   void declare(double factor) {
     ASSERT_TRUE(job.set_straggler({.pipeline = kSlow, .factor = factor}, training.now()).ok());
   }
+  /// From here on a rank of another pipeline cannot report for so many iterations.
+  void lose_reports(int iterations) {
+    const std::int64_t until = training.next_iteration() + iterations;
+    training.lost = [=](std::int64_t iteration, Place place) {
+      return iteration < until && place.data == 0 && place.stage == 0;
+    };
+  }
   int warnings(const std::string& part = {}) const {
     return notices(part, Notice::Level::kWarning);
   }
@@ -74,10 +81,12 @@ TEST(DeclaredStraggler, ThatIsHealthyIsDoubtedOnceAndHoldsUpNoOne) {
     played.declare(factor);
     played.training.run(played.job, 3);
     EXPECT_EQ(played.warnings(), 0) << "a moment's impression";
+    EXPECT_EQ(played.job.status().stragglers.front().seen, std::nullopt);
     played.training.run(played.job, 40);
     EXPECT_EQ(played.warnings("is declared to be"), 1);
     EXPECT_EQ(played.warnings(), 1);
     EXPECT_EQ(played.job.phase(), JobPhase::kStraggling) << "it is still declared";
+    EXPECT_NEAR(played.job.status().stragglers.front().seen.value_or(0), 1, 0.02);
     EXPECT_LT(played.slowdown(20), 0.005);
     // Another word, another doubt.
     played.declare(factor + 0.1);
@@ -90,11 +99,7 @@ TEST(DeclaredStraggler, ThatIsHealthyIsDoubtedOnceAndHoldsUpNoOne) {
 TEST(DeclaredStraggler, IsDoubtedAgainWhereAllMaxHasShownNothing) {
   Declared played(0.002);
   played.declare(1.4);
-  // A rank cannot report while it would be seen.
-  const std::int64_t until = played.training.next_iteration() + 15;
-  played.training.lost = [&](std::int64_t iteration, Place place) {
-    return iteration < until && place.data == 0 && place.stage == 0;
-  };
+  played.lose_reports(15);  // while it would be seen
   played.training.run(played.job, 80);
   EXPECT_EQ(played.warnings("is declared to be"), 1);
   EXPECT_LT(played.slowdown(20), 0.005);
@@ -103,10 +108,7 @@ TEST(DeclaredStraggler, IsDoubtedAgainWhereAllMaxHasShownNothing) {
 TEST(DeclaredStraggler, IsDoubtedAsSoonAsReportsThatWereMissingForLongAreThere) {
   Declared played(0.002);
   played.declare(1.4);
-  const std::int64_t until = played.training.next_iteration() + 70;
-  played.training.lost = [&](std::int64_t iteration, Place place) {
-    return iteration < until && place.data == 0 && place.stage == 0;
-  };
+  played.lose_reports(70);
   played.training.run(played.job, 70);
   EXPECT_EQ(played.warnings("is declared to be"), 0);
   played.training.run(played.job, 12);

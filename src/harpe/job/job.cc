@@ -146,7 +146,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
   ++s.reports;
   if (!added->used) ++s.reports_unused;
   if (added->used && std::isfinite(report.energy.value)) s.reported_energy += report.energy;
-  if (s.collector.newest() != newest) s.newest_began(report, now);
+  if (s.collector.newest() != newest) s.note_newest(report, now);
   if (s.phase == JobPhase::kRegistering) {
     s.collector.take_finished();  // without all ranks they say nothing
     return ok_status();
@@ -208,7 +208,7 @@ Status Job::set_straggler(const Straggler& straggler, Seconds now) {
   }
   s.declare(told);
   s.effects.save = true;
-  s.deploy_choice(now, "pipeline " + std::to_string(told.pipeline) + " is told to be " +
+  s.deploy_choice(now, "pipeline " + std::to_string(told.pipeline) + " is declared to be " +
                            shortest(told.factor) + " times slower");
   return ok_status();
 }
@@ -223,7 +223,7 @@ Status Job::clear_straggler(int pipeline, Seconds now) {
   if (std::erase_if(s.told, same) == 0 && s.watched(pipeline) == nullptr) return ok_status();
   s.withdraw(pipeline);
   s.effects.save = true;
-  s.deploy_choice(now, "pipeline " + std::to_string(pipeline) + " is told to be healthy");
+  s.deploy_choice(now, "pipeline " + std::to_string(pipeline) + " is declared to be healthy");
   return ok_status();
 }
 
@@ -239,11 +239,11 @@ Status Job::set_wish(const Wish& wish, Seconds now) {
   }
   if (wish == s.wish && !s.rolled_back) return ok_status();
   s.wish = wish;
-  if (s.phase == JobPhase::kRunning) s.rolled_back = false;
+  if (s.plans) s.rolled_back = false;
   s.rollbacks = 0;
   s.guard.reset();
   s.effects.save = true;
-  s.deploy_choice(now, "the user wishes something else");
+  s.deploy_choice(now, "the objective is " + text_of(wish) + " now");
   return ok_status();
 }
 

@@ -58,14 +58,7 @@ void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
   // Clocks change within the first iteration of new orders.
   const Deployment* by =
       whole(iteration, spec.shape) ? with_version(iteration.groups.front().version) : nullptr;
-  if (by != nullptr) {
-    const std::int64_t missing =
-        iteration.iteration - std::exchange(newest_whole, iteration.iteration) - 1;
-    if (missing != 0) whole_again = missing > kMissingForLong ? iteration.iteration : -1;
-    // What showed nothing while reports were missing need not wait any more.
-    const bool is_over = whole_again >= 0 && iteration.iteration == whole_again + kWholeAgain;
-    if (is_over && probes_in_vain > 0) next_probe = std::min(next_probe, iteration.iteration);
-  }
+  if (by != nullptr) note_whole(iteration.iteration);
   const bool counts =
       by != nullptr && iteration.iteration > by->from && iteration.iteration >= warm_from;
   const bool by_plan = counts && by->purpose == StageOrders::Purpose::kPlan;
@@ -81,6 +74,15 @@ void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
   if (probe) probe_iteration(iteration, at_all_max ? time : Seconds{0}, now);
   review(now);
   probe_when_due(now);
+}
+
+/// An iteration that all ranks have reported. What was looked at in vain while reports were missing
+/// for long need not wait any more; now and then a whole one among others shows nothing.
+void Job::State::note_whole(std::int64_t iteration) {
+  const std::int64_t missing = iteration - std::exchange(newest_whole, iteration) - 1;
+  if (missing != 0) whole_again = missing > kMissingForLong ? iteration : -1;
+  const bool is_over = whole_again >= 0 && iteration == whole_again + kWholeAgain;
+  if (is_over && probes_in_vain > 0) next_probe = std::min(next_probe, iteration);
 }
 
 double Job::State::compute_time(const FinishedIteration& iteration, int pipeline_number,
@@ -222,7 +224,13 @@ void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds n
   for (const SlowWorker& worker : detector.workers()) leave_out(worker.pipeline);
   const Profiler::Next next = profiler->add(iteration, left_out, lead());
   if (next == Profiler::Next::kDone) return end_profiling(now);
-  if (next == Profiler::Next::kChange) deploy_profile();
+  if (next == Profiler::Next::kAnew) {
+    baseline.forget();
+    tell(Notice::Level::kInfo, now,
+         "a stage takes less time than it did at a higher clock: it was slow for a while, and is "
+         "measured anew");
+  }
+  if (next != Profiler::Next::kStay) deploy_profile();
   if (told_no_energy) return;
   const std::vector<int> stages = profiler->without_energy();
   if (stages.empty()) {

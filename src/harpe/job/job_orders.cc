@@ -64,16 +64,25 @@ int Job::State::lead_after(Seconds under_way) const {
                  std::clamp(std::ceil((under_way + delivery) / iteration_time), 1.0, kMost));
 }
 
-/// Orders that were made while an iteration was held up are for where the ranks might have been.
-/// Where all that time was spent in it, they are right behind it.
-void Job::State::newest_began(const IterationReport& report, Seconds now) {
+/// The first report of an iteration. Orders that were made while none came, because an iteration
+/// was held up or reports were, are for where the ranks might have been by then. Where the time
+/// since the one before was spent in it, and not on its way, the ranks are right behind it, and the
+/// orders come sooner. One such report may be chance, unless it is of what was held up.
+void Job::State::note_newest(const IterationReport& report, Seconds now) {
   constexpr double kHeldUp = 3;
+  constexpr int kPrompt = 3;
   constexpr std::int64_t kFar = 3;
   const Seconds since = now - std::exchange(newest_since, now);
   const bool is_held_up = report.time > iteration_time * kHeldUp;
-  const Seconds otherwise{std::abs((since - report.time).value)};
-  if (!is_held_up || !(otherwise < std::max(delivery, iteration_time))) return;
-  if (profiler || deployments.empty() || deployments.back().from <= next_from() + kFar) return;
+  const Seconds elsewhere{std::abs((since - report.time).value)};
+  const bool is_prompt =
+      elsewhere < std::max(delivery, iteration_time) && elsewhere < report.time / 2;
+  prompt_reports = is_prompt ? prompt_reports + 1 : 0;
+  if (!is_prompt || (!is_held_up && prompt_reports < kPrompt)) return;
+  if (profiler || deployments.empty()) return;
+  const Deployment* first = probe ? with_version(probe->version) : nullptr;
+  if (first == nullptr) first = &deployments.back();
+  if (first->from <= next_from() + kFar) return;
   if (probe) next_probe = collector.newest();  // it comes again
   probe.reset();
   deploy(Deployment(deployments.back()));
@@ -94,8 +103,14 @@ void Job::State::deploy(Deployment deployment, std::int64_t from) {
   while (deployments.size() > static_cast<std::size_t>(kMostPending)) deployments.pop_front();
   deployments.push_back(std::move(deployment));
   if (profiler) profiler->begin(version, deployments.back().from);
+  note_all_max_from();
+  effects.orders = effects.save = true;
+}
+
+/// Since when pipelines with costs of their own run at all-max, by the newest orders.
+void Job::State::note_all_max_from() {
+  const Deployment& newest = deployments.back();
   for (WatchedPipeline& one : watched_pipelines) {
-    const Deployment& newest = deployments.back();
     const bool at_all_max =
         newest.purpose == StageOrders::Purpose::kPlan
             ? newest.choice.plan_of[one.slow.pipeline].from == PlanRef::From::kAllMax
@@ -107,7 +122,6 @@ void Job::State::deploy(Deployment deployment, std::int64_t from) {
       one.all_max_begins = true;
     }
   }
-  effects.orders = effects.save = true;
 }
 
 /// A rank that misses an iteration was cut off, or its server was away.
@@ -183,6 +197,7 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
     deployments.back().plans = deployment.plans;
     deployments.back().own = std::move(deployment.own);
     deployments.back().choice = std::move(deployment.choice);
+    note_all_max_from();  // the fastest plan may be just that
     return;
   }
   drift.reset();

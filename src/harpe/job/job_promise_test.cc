@@ -67,6 +67,33 @@ TEST(JobPromise, AllMaxIsLookedForUntilItIsKnown) {
   EXPECT_GT(played.job.status().all_max_time, Seconds{0});
 }
 
+/// A second stage becomes slow while a pipeline is measured at all-max, and all-max is looked at.
+TEST(JobPromise, AllMaxIsNotWhatASecondSlowStageMakesOfIt) {
+  for (const int between : {2, 5, 8}) {
+    SCOPED_TRACE(between);
+    JobSpec spec = small_spec(4);
+    spec.profile = truth_of(spec);
+    Played played(spec, {.noise = 0.006});
+    SimulatedTraining& training = played.training;
+    constexpr std::int64_t kKnown = 30;  // from there on nothing is lost
+    training.lost = [](std::int64_t iteration, Place place) {
+      return iteration < kKnown && place.stage == 1;
+    };
+    ASSERT_TRUE(training.register_all(played.job).ok());
+    training.run(played.job, kKnown - 9);
+    training.slow[{2, 0}] = 1.3;
+    training.run(played.job, between);
+    training.slow[{2, 3}] = 1.25;
+    double worst = 1;
+    for (int i = 0; i < 40; ++i) {
+      training.run(played.job, 1);
+      const Seconds known = played.job.status().all_max_time;
+      if (known > Seconds{0}) worst = std::max(worst, known / training.last().all_max_time);
+    }
+    EXPECT_LT(worst, 1.02);
+  }
+}
+
 TEST(Promise, TransfersThatNoOneToldOfMakeNoJobSlower) {
   for (const Transfers::Mode mode : {Transfers::Mode::kOverlapped, Transfers::Mode::kRendezvous}) {
     for (const double transfer : {0.01, 0.03}) {

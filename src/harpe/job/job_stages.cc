@@ -32,6 +32,16 @@ bool Job::State::is_held(int pipeline_number, int stage) const {
   return std::popcount(held[spec.shape.group(pipeline_number, stage)] & kNewest) >= kMost;
 }
 
+/// Whether what is slow there by the newest orders may be well at all-max: they slow it down, and
+/// it is not held.
+bool Job::State::may_be_unsteady(int pipeline_number, int stage) const {
+  if (deployments.back().purpose != StageOrders::Purpose::kPlan) return false;
+  const std::vector<Megahertz>& clocks = deployments.back().plan(pipeline_number).clocks[stage];
+  const bool is_slowed =
+      std::ranges::any_of(clocks, [&](Megahertz clock) { return clock < highest_known[stage]; });
+  return is_slowed && !is_held(pipeline_number, stage);
+}
+
 /// \returns  whether something is done about stages
 bool Job::State::review_stages(Seconds now) {
   const auto stages = static_cast<std::size_t>(spec.shape.stages);
@@ -78,14 +88,14 @@ bool Job::State::review_stages(Seconds now) {
 /// \returns  whether it has
 bool Job::State::settle_stages(Seconds now, const std::string& why) {
   if (!stages_from) {
+    stages_doubted.clear();
+    for (const SlowStage& slow : detector.stages())
+      if (slow.factor > 1 && may_be_unsteady(0, slow.stage)) stages_doubted.push_back(slow.stage);
     if (deployments.back().purpose == StageOrders::Purpose::kPlan) {
       tell(Notice::Level::kInfo, now, why + ": all-max shows what it can do");
       deploy_full_speed();
     }
     stages_from = deployments.back().from;
-    stages_doubted.clear();
-    for (const SlowStage& slow : detector.stages())
-      if (slow.factor > 1 && !is_held(0, slow.stage)) stages_doubted.push_back(slow.stage);
   }
   const bool begins = collector.newest() <= *stages_from;
   const int needed = iterations_to_settle();

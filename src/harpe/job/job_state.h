@@ -108,10 +108,11 @@ struct Job::State {
   // Orders: job_orders.cc.
   int lead() const;
   int lead_after(Seconds under_way) const;
-  void newest_began(const IterationReport& report, Seconds now);
+  void note_newest(const IterationReport& report, Seconds now);
   std::int64_t next_from() const;
   void deploy(Deployment deployment) { deploy(std::move(deployment), next_from()); }
   void deploy(Deployment deployment, std::int64_t from);
+  void note_all_max_from();
   void deploy_full_speed();
   void deploy_profile();  ///< the clocks of the profiler's current block
   void deploy_choice(Seconds now, const std::string& why);
@@ -127,6 +128,7 @@ struct Job::State {
   void finish(const FinishedIteration& iteration, Seconds now);
   void profile_iteration(const FinishedIteration& iteration, Seconds now);
   void relative_times(const FinishedIteration& iteration);
+  void note_whole(std::int64_t iteration);
   double compute_time(const FinishedIteration& iteration, int pipeline, int stage) const;
   double compute_energy(const FinishedIteration& iteration, int pipeline, int stage) const;
   double predicted_compute(const Deployment& by, int pipeline, int stage) const;
@@ -147,6 +149,7 @@ struct Job::State {
   int iterations_to_settle() const;
   void settle_at_all_max(WatchedPipeline& one, std::int64_t iteration);
   void review(Seconds now);
+  const WatchedPipeline* watched(int pipeline) const;
   WatchedPipeline* watched(int pipeline);
   WatchedPipeline& watch(int pipeline);
   bool is_slow(int pipeline) const;
@@ -165,6 +168,7 @@ struct Job::State {
   bool measure_unsteady(Seconds now);
   bool may_rescale(const StageCosts& costs, Seconds now, const std::string& why);
   bool is_held(int pipeline, int stage) const;
+  bool may_be_unsteady(int pipeline, int stage) const;
   static InstructionProfile held_costs(InstructionProfile entry, double factor);
   Profile with_costs(const StageCosts& costs) const;
   void rescale(const StageCosts& costs, Seconds now, const std::string& why);
@@ -269,10 +273,11 @@ struct Job::State {
   std::vector<Straggler> told;
   std::vector<WatchedPipeline> watched_pipelines;  ///< by pipeline
   Wish wish;
-  std::deque<double> newest_times;   ///< of iterations
-  Seconds iteration_time{};          ///< their median
-  Seconds newest_since{};            ///< when the newest iteration was first reported
-  Seconds newest_event{};            ///< of the newest event
+  std::deque<double> newest_times;  ///< of iterations
+  Seconds iteration_time{};         ///< their median
+  Seconds newest_since{};           ///< when the newest iteration was first reported
+  int prompt_reports = 0;           ///< first ones of iterations that were on their way for no time
+  Seconds newest_event{};           ///< of the newest event
   Seconds delivery{kUsualDelivery};  ///< that orders may take to all ranks
   std::uint64_t late_version = 0;    ///< orders that came late to some rank
   std::int64_t on_time_since = 0;    ///< iteration since which none came late

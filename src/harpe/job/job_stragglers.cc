@@ -41,10 +41,14 @@ void level(std::vector<double>& factors, double noise) {
 
 }  // namespace
 
-WatchedPipeline* Job::State::watched(int pipeline_number) {
+const WatchedPipeline* Job::State::watched(int pipeline_number) const {
   const auto found = std::ranges::find(watched_pipelines, pipeline_number,
                                        [](const auto& one) { return one.slow.pipeline; });
   return found == watched_pipelines.end() ? nullptr : &*found;
+}
+
+WatchedPipeline* Job::State::watched(int pipeline_number) {
+  return const_cast<WatchedPipeline*>(std::as_const(*this).watched(pipeline_number));
 }
 
 WatchedPipeline& Job::State::watch(int pipeline_number) {
@@ -105,7 +109,7 @@ void Job::State::settle(const FinishedIteration& iteration) {
     const bool room = watched_pipelines.size() < kMostWatched;
     if (watched(worker.pipeline) == nullptr && room) {
       measure(watch(worker.pipeline));
-      if (!is_held(worker.pipeline, worker.stage))
+      if (may_be_unsteady(worker.pipeline, worker.stage))
         findings.push_back({iteration.iteration, worker.stage, worker.pipeline});
       review_due = true;
     }
@@ -170,11 +174,13 @@ void Job::State::review(Seconds now) {
   std::string why = "stragglers have healed";
   if (!detector.workers().empty()) {
     const SlowWorker& worst = detector.workers().front();
-    why = "stage " + std::to_string(worst.stage) + " of pipeline " +
-          std::to_string(worst.pipeline) + " takes " + shortest(worst.factor, 2) +
-          " times as long since iteration " + std::to_string(worst.since);
+    const auto stages =
+        std::ranges::count(detector.workers(), worst.pipeline, &SlowWorker::pipeline);
+    why = stages == spec.shape.stages ? "" : "stage " + std::to_string(worst.stage) + " of ";
+    why += "pipeline " + std::to_string(worst.pipeline) + " takes " + shortest(worst.factor, 2) +
+           " times as long since iteration " + std::to_string(worst.since);
   } else if (!watched_pipelines.empty()) {
-    why = "stragglers are as declared";
+    why = "stragglers are declared";
   }
   effects.save = true;
   if (!detector.workers().empty()) guard.forget_since(detector.workers().front().since);
@@ -238,7 +244,6 @@ void Job::State::declare(const Straggler& straggler) {
   WatchedPipeline& one = watch(straggler.pipeline);
   one.declared = straggler.factor;
   one.declared_time = {};
-  probes_in_vain = 0;
   one.outside_seen = false;
   review_due = true;
   if (times) measure(one);
@@ -267,11 +272,16 @@ std::vector<Straggler> Job::State::all_stragglers() const {
   std::vector<Straggler> all = told;
   if (!times) return all;
   const Seconds usual = times->at_all_max();
+  for (Straggler& one : all) {
+    const WatchedPipeline* followed = watched(one.pipeline);
+    const bool is_seen = followed != nullptr && followed->slow.settled &&
+                         (followed->outside_seen || followed->slow.outside == Seconds{0});
+    if (is_seen) one.seen = followed->slow.least_time() / usual;
+  }
   for (const WatchedPipeline& one : watched_pipelines) {
     const double factor = one.slow.fastest / usual;
     if (one.declared == 1 && factor > kLeastFactor)
-      all.push_back(
-          {.pipeline = one.slow.pipeline, .factor = factor, .until = {}, .detected = true});
+      all.push_back({.pipeline = one.slow.pipeline, .factor = factor, .detected = true});
   }
   return all;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 
 #include "harpe/job/job_json.h"
@@ -138,6 +139,88 @@ TEST(Job, ChangesMadeWhileAnIterationIsHeldUpComeRightBehindIt) {
   training.run_for(Seconds{40});
   training.run(played.job, 1);
   EXPECT_EQ(ahead(), far - 1);
+  // Until more reports come as soon as iterations are through.
+  training.run(played.job, 3);
+  EXPECT_LE(ahead(), 2);
+}
+
+TEST(Job, StagesThatAreSeenAtAllMaxAreSeenSoonWhereAReportWasHeldUp) {
+  Played played(small_spec(3));
+  SimulatedTraining& training = played.training;
+  ASSERT_TRUE(training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  for (int pipeline = 0; pipeline < 3; ++pipeline) training.slow[{pipeline, 1}] = 1.25;
+  training.run(played.job, 2);
+  // The third shows it, and its last report comes 40 s late: those that wait for that rank, too.
+  std::optional<IterationReport> late;
+  const std::int64_t third = training.next_iteration();
+  training.change_report = [&](IterationReport& one) {
+    if (one.iteration != third || one.place != Place{2, 3, 0}) return;
+    late = one;
+    one.session = "lost";
+  };
+  training.run(played.job, 1);
+  ASSERT_TRUE(late);
+  ASSERT_TRUE(played.job.report(*late, training.now() + Seconds{39}).ok());
+  EXPECT_GT(played.job.orders(0, 0).back().from_iteration, third + 20);
+  training.stall = [=](std::int64_t iteration) {
+    return Seconds{iteration == third + 1 ? 40.0 : 0};
+  };
+  EXPECT_TRUE(training.run_until(
+      played.job, [&] { return played.job.phase() == JobPhase::kCharacterizing; }, 15));
+}
+
+TEST(Job, SlowStagesAreFoundWhereIterationsAreCountedAnew) {
+  Played played(small_spec(3));
+  SimulatedTraining& training = played.training;
+  ASSERT_TRUE(training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  training.run(played.job, 200);
+  training.start_again("first", 0);  // from a checkpoint, in the same processes
+  played.settle();
+  EXPECT_TRUE(played.plans_anew_when_slower(1));
+  EXPECT_GT(played.notices("stage 1 takes 1.25 times as long"), 0);
+}
+
+TEST(Job, AnotherObjectiveEndsAllMaxAmidStragglersToo) {
+  Played played(small_spec(3));
+  SimulatedTraining& training = played.training;
+  ASSERT_TRUE(training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  ASSERT_TRUE(played.job.set_straggler({.pipeline = 2, .factor = 1.3}, training.now()).ok());
+  double factor = 1;
+  for (int growths = 0; growths < 8 && !played.job.status().rolled_back; ++growths) {
+    factor *= 1.15;
+    for (int pipeline = 0; pipeline < 3; ++pipeline) training.slow[{pipeline, 1}] = factor;
+    training.run(played.job, 20);
+  }
+  ASSERT_TRUE(played.job.status().rolled_back);
+  ASSERT_EQ(played.job.phase(), JobPhase::kStraggling);
+  ASSERT_TRUE(
+      played.job.set_wish({.kind = Wish::Kind::kSlowdown, .value = 0.1}, training.now()).ok());
+  EXPECT_FALSE(played.job.status().rolled_back);
+  EXPECT_EQ(played.job.orders(0, 0).back().purpose, StageOrders::Purpose::kPlan);
+  training.run(played.job, 1);
+  EXPECT_EQ(played.notices("the objective is at most 10 % slower than at all-max now"), 1);
+}
+
+TEST(Job, OthersWaitForAStragglerWhereThereIsOneStage) {
+  Played played(small_spec(4, 1));
+  SimulatedTraining& training = played.training;
+  ASSERT_TRUE(training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  training.slow[{2, 0}] = 1.3;
+  EXPECT_TRUE(training.run_until(
+      played.job, [&] { return played.job.phase() == JobPhase::kStraggling; }, 12));
+  const Joules before = training.last().energy;
+  training.run(played.job, 15);
+  EXPECT_GT(played.job.status().wait_until / played.job.plans()->plans().front().time, 1.27);
+  EXPECT_LT(training.last().energy, before * 0.97);
+  EXPECT_EQ(played.notices(" s: pipeline 2 takes 1.3 times as long"), 1);
+  EXPECT_LT(played.slowdown(20), 0.005);
 }
 
 TEST(Job, AToldStragglerSlowsTheOthersExactlyAsFarAsItAllows) {

@@ -10,9 +10,9 @@
 /// A group's *factor* is 1 until its times show something else, and then follows them. It changes
 /// when the median of the newest 3 iterations, or of the newest 8, is off by more than `least` and
 /// more than 3.7, respectively 2.4, robust standard deviations of single iterations (5.5 standard
-/// errors of those medians), with the iterations on one side. For one that falls again 2 iterations
-/// suffice; where lateness is random, 3 do not. Single late iterations, however late, change
-/// nothing.
+/// errors of those medians where iterations vary independently), with the iterations on one side.
+/// For one that falls again 2 iterations suffice; where lateness is random, 3 do not. Single late
+/// iterations, however late, change nothing.
 ///
 /// From the factors of the groups:
 ///
