@@ -80,7 +80,8 @@ struct StragglingOutcome {
   double worst_ten = 1;            ///< the longest ten in a row of those
   double healed_time = 1;          ///< after it has healed, from the tenth iteration on
   std::int64_t profiled = 0;       ///< iterations spent profiling meanwhile
-  /// Of what plans that know everything would save; none where there is no constant straggling.
+  /// Of what plans that know everything would save; none where that is nothing, or straggling is
+  /// not constant.
   std::optional<double> saved_share;
   double saved = 0;  ///< energy, over that at all-max
 };
@@ -304,7 +305,9 @@ class StragglingRun {
       best += plan->iteration_energy.value;
     }
     best += (kBlocking * kOverhead * (case_.data * case_.stages)).value;
-    outcome.saved_share = outcome.saved / (1 - best * kLast / at_all_max);
+    constexpr double kNothing = 1e-6;
+    const double possible = 1 - best * kLast / at_all_max;
+    if (possible > kNothing) outcome.saved_share = outcome.saved / possible;
   }
 
   StragglingCase case_;

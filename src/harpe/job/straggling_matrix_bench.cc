@@ -23,7 +23,7 @@ namespace harpe {
 namespace {
 
 constexpr double kAllowed = 1.005;
-constexpr std::pair<int, int> kShapes[] = {{1, 4}, {2, 2}, {2, 4}, {3, 2},
+constexpr std::pair<int, int> kShapes[] = {{4, 1}, {1, 4}, {2, 2}, {2, 4}, {3, 2},
                                            {3, 4}, {4, 4}, {8, 4}, {3, 8}};
 constexpr double kFactors[] = {1.05, 1.15, 1.3, 1.6};
 

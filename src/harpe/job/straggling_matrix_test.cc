@@ -29,6 +29,8 @@ std::vector<StragglingCase> cases() {
     all.push_back(
         {.data = 3, .stages = 4, .straggling = straggling, .factor = 1.3, .declared = true});
     all.push_back({.data = 3, .stages = 2, .straggling = straggling, .factor = 1.05});
+    for (const int data : {2, 4})
+      all.push_back({.data = data, .stages = 1, .straggling = straggling, .factor = 1.3});
   }
   return all;
 }
