@@ -236,12 +236,12 @@ Status ClockListener::answer(Connection& connection, const ClockRequest& request
   }
   if (!connection.lease.empty()) return Error::invalid("this connection has its channels already");
   const bool takes = request.kind == ClockRequest::Kind::kTake;
-  LeaseRequest wish;
-  wish.gpus = request.gpus;
-  wish.duration = request.duration;
-  wish.name = request.name;
-  const auto lease =
-      takes ? leases_.take(connection.peer, wish) : leases_.find(connection.peer, request.lease);
+  LeaseRequest lease_request;
+  lease_request.gpus = request.gpus;
+  lease_request.duration = request.duration;
+  lease_request.name = request.name;
+  const auto lease = takes ? leases_.take(connection.peer, lease_request)
+                           : leases_.find(connection.peer, request.lease);
   if (!lease) return lease.error();
   connection.lease = lease->id;
   connection.took_lease = takes;

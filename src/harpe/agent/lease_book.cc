@@ -72,25 +72,25 @@ std::string text_of(const Peer& peer) {
 LeaseBook::LeaseBook(int gpus, std::function<std::string()> new_id)
     : gpus_(gpus), new_id_(std::move(new_id)) {}
 
-Status LeaseBook::check_wish(const Peer& peer, const Wish& wish, const LeaseEntry* of, Instant now,
-                             const std::function<bool(int gpu)>& may_see) const {
-  if (Status status = check_duration(wish.duration); !status) return status;
-  if (wish.gpus.empty()) return Error::invalid("a lease names at least one GPU");
-  if (wish.controls.empty()) return Error::invalid("a lease is for at least one control");
+Status LeaseBook::check_request(const Peer& peer, const Request& request, const LeaseEntry* of,
+                                Instant now, const std::function<bool(int gpu)>& may_see) const {
+  if (Status status = check_duration(request.duration); !status) return status;
+  if (request.gpus.empty()) return Error::invalid("a lease names at least one GPU");
+  if (request.controls.empty()) return Error::invalid("a lease is for at least one control");
   Faults held;
-  for (std::size_t i = 0; i < wish.gpus.size(); ++i) {
-    const int gpu = wish.gpus[i];
+  for (std::size_t i = 0; i < request.gpus.size(); ++i) {
+    const int gpu = request.gpus[i];
     if (gpu < 0 || gpu >= gpus_) {
       return Error::of(ErrorCode::kNotFound,
                        "there is no " + gpu_text(gpu) + "; this node has " + std::to_string(gpus_));
     }
-    const auto before = wish.gpus.begin() + static_cast<std::ptrdiff_t>(i);
-    if (std::find(wish.gpus.begin(), before, gpu) != before) {
+    const auto before = request.gpus.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(request.gpus.begin(), before, gpu) != before) {
       return Error::invalid(gpu_text(gpu) + " is named twice");
     }
     for (const LeaseEntry* other : holders(gpu)) {
       if (other == of) continue;
-      if (same_user(peer, other->holder) && !other->controls.overlaps(wish.controls)) continue;
+      if (same_user(peer, other->holder) && !other->controls.overlaps(request.controls)) continue;
       held.add(held_text(gpu, *other, peer, may_see(gpu), now));
       break;
     }
@@ -105,38 +105,39 @@ void LeaseBook::last(LeaseEntry& lease, Seconds duration, Instant now) {
   *lease.expiry = lease.expires.ns;
 }
 
-Result<LeaseEntry> LeaseBook::take(const Peer& peer, const Wish& wish, Instant now,
+Result<LeaseEntry> LeaseBook::take(const Peer& peer, const Request& request, Instant now,
                                    const std::function<bool(int gpu)>& may_see) {
-  if (Status status = check_wish(peer, wish, nullptr, now, may_see); !status) {
+  if (Status status = check_request(peer, request, nullptr, now, may_see); !status) {
     return std::move(status).error();
   }
   LeaseEntry entry;
   entry.id = new_id_();
   entry.holder = peer;
-  entry.gpus = wish.gpus;
+  entry.gpus = request.gpus;
   std::ranges::sort(entry.gpus);
-  entry.name = wish.name;
+  entry.name = request.name;
   entry.expiry = std::make_shared<std::atomic<std::int64_t>>();
-  last(entry, wish.duration, now);
-  entry.implied = wish.implied;
-  entry.controls = wish.controls;
+  last(entry, request.duration, now);
+  entry.implied = request.implied;
+  entry.controls = request.controls;
   leases_.push_back(entry);
   return entry;
 }
 
-Result<LeaseEntry> LeaseBook::extend(const Peer& peer, const std::string& id, const Wish& wish,
-                                     Instant now, const std::function<bool(int gpu)>& may_see) {
+Result<LeaseEntry> LeaseBook::extend(const Peer& peer, const std::string& id,
+                                     const Request& request, Instant now,
+                                     const std::function<bool(int gpu)>& may_see) {
   if (auto lease = usable(peer, id, now); !lease) return lease;
   LeaseEntry* lease = entry(id);
-  if (Status status = check_wish(peer, wish, lease, now, may_see); !status) {
+  if (Status status = check_request(peer, request, lease, now, may_see); !status) {
     return std::move(status).error();
   }
   std::vector<int> all;
-  std::vector<int> added = wish.gpus;
+  std::vector<int> added = request.gpus;
   std::ranges::sort(added);
   std::ranges::set_union(lease->gpus, added, std::back_inserter(all));
   lease->gpus = std::move(all);
-  last(*lease, wish.duration, now);
+  last(*lease, request.duration, now);
   return *lease;
 }
 

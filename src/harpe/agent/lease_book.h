@@ -51,22 +51,22 @@ class LeaseBook {
   /// \param new_id  makes an identifier that nobody can guess and that was never made before.
   LeaseBook(int gpus, std::function<std::string()> new_id);
 
-  struct Wish {
+  struct Request {
     std::vector<int> gpus;
     Seconds duration;
     std::string name;
     bool implied = false;
     Controls controls = {};
   };
-  /// Grants all GPUs of the wish or none. Fails with `kNotFound` (no such GPU), `kInvalidInput`
+  /// Grants all GPUs of the request or none. Fails with `kNotFound` (no such GPU), `kInvalidInput`
   /// (none, one twice, no control, no duration), `kConflict` (held by somebody else, or a control
   /// of it by this user; names the holder to the user itself and where `may_see(gpu)`). A lease
   /// that is there is never changed.
-  Result<LeaseEntry> take(const Peer& peer, const Wish& wish, Instant now,
+  Result<LeaseEntry> take(const Peer& peer, const Request& request, Instant now,
                           const std::function<bool(int gpu)>& may_see);
-  /// Adds GPUs to a lease, all or none, and renews it. The wish has the lease's controls.
-  Result<LeaseEntry> extend(const Peer& peer, const std::string& id, const Wish& wish, Instant now,
-                            const std::function<bool(int gpu)>& may_see);
+  /// Adds GPUs to a lease, all or none, and renews it. The request has the lease's controls.
+  Result<LeaseEntry> extend(const Peer& peer, const std::string& id, const Request& request,
+                            Instant now, const std::function<bool(int gpu)>& may_see);
   /// What its right stands on from now on.
   void set_proven(const std::string& id, std::map<int, Proofs> proven);
   /// Lasts `duration` from now.
@@ -92,8 +92,8 @@ class LeaseBook {
  private:
   LeaseEntry* entry(const std::string& id);
   static void last(LeaseEntry& lease, Seconds duration, Instant now);
-  Status check_wish(const Peer& peer, const Wish& wish, const LeaseEntry* of, Instant now,
-                    const std::function<bool(int gpu)>& may_see) const;
+  Status check_request(const Peer& peer, const Request& request, const LeaseEntry* of, Instant now,
+                       const std::function<bool(int gpu)>& may_see) const;
 
   int gpus_;
   std::function<std::string()> new_id_;

@@ -90,10 +90,10 @@ TEST(LeaseBook, PeersFromOutsideAreToldApartByTheirTokens) {
   EXPECT_FALSE(same_user(grafana, local));
 }
 
-TEST(LeaseBook, BadWishesGrantNothing) {
+TEST(LeaseBook, BadRequestsGrantNothing) {
   LeaseBook book(2, counter());
-  const auto code = [&](const LeaseBook::Wish& wish) {
-    const auto lease = book.take(user(7), wish, {}, everybody);
+  const auto code = [&](const LeaseBook::Request& request) {
+    const auto lease = book.take(user(7), request, {}, everybody);
     EXPECT_FALSE(lease.ok());
     return lease ? ErrorCode::kInternal : lease.error().code;
   };
@@ -179,27 +179,28 @@ TEST(LeaseBook, DoesWhatAModelOfEachControlDoes) {
         book.remove_expired(at);
         model.expire(now);
         const bool extends = action == 2;
-        std::set<int> wished;
-        for (int i = 1 + upto(2); i > 0; --i) wished.insert(upto(kGpus - 1));
+        std::set<int> requested;
+        for (int i = 1 + upto(2); i > 0; --i) requested.insert(upto(kGpus - 1));
         // A lease that grows has the same controls of each of its GPUs.
         std::set<int> controls = extends ? model.controls_of(id) : std::set<int>();
         if (controls.empty()) {
           for (int i = 1 + upto(3); i > 0; --i) controls.insert(upto(3));
         }
-        LeaseBook::Wish wish{{wished.rbegin(), wished.rend()}, duration, "", false, {}};
-        wish.controls = Controls::none();
+        LeaseBook::Request request{{requested.rbegin(), requested.rend()}, duration, "", false, {}};
+        request.controls = Controls::none();
         for (const int control : controls) {
-          wish.controls.add({kControls[static_cast<std::size_t>(control)]});
+          request.controls.add({kControls[static_cast<std::size_t>(control)]});
         }
-        const bool is_free = std::ranges::all_of(
-            wished, [&](int gpu) { return model.is_free(gpu, controls, uid, extends ? id : ""); });
+        const bool is_free = std::ranges::all_of(requested, [&](int gpu) {
+          return model.is_free(gpu, controls, uid, extends ? id : "");
+        });
         const bool expected = is_free && (!extends || model.usable(uid, id, now));
-        const auto lease = extends ? book.extend(user(uid), id, wish, at, everybody)
-                                   : book.take(user(uid), wish, at, everybody);
+        const auto lease = extends ? book.extend(user(uid), id, request, at, everybody)
+                                   : book.take(user(uid), request, at, everybody);
         ASSERT_EQ(lease.ok(), expected);
         if (!lease) continue;
         ids.push_back(lease->id);
-        for (const int gpu : wished) {
+        for (const int gpu : requested) {
           for (const int control : controls) model.held[{gpu, control}] = {uid, lease->id, until};
         }
         for (auto& [place, holding] : model.held) {

@@ -182,20 +182,20 @@ LeaseEffects NodeLeases::take_effects() {
 
 // --- Events.
 
-Result<LeaseEntry> NodeLeases::grant(const Peer& peer, const LeaseBook::Wish& wish,
+Result<LeaseEntry> NodeLeases::grant(const Peer& peer, const LeaseBook::Request& request,
                                      const Term& term, const ProvenOf& proven, Instant now) {
   const auto may_see = [&](int gpu) {
     if (is_root(peer)) return true;
     const Allowance allowed = right(peer, gpu, proven).allowance;
     return allowed.read || allowed.may_control();
   };
-  const LeaseEntry* known = wish.implied ? book_.implied(peer) : nullptr;
+  const LeaseEntry* known = request.implied ? book_.implied(peer) : nullptr;
   const std::vector<int> before = known == nullptr ? std::vector<int>() : known->gpus;
   if (known == nullptr) {
     if (Status status = check_limits(peer, now); !status) return std::move(status).error();
   }
-  auto lease = known == nullptr ? book_.take(peer, wish, now, may_see)
-                                : book_.extend(peer, known->id, wish, now, may_see);
+  auto lease = known == nullptr ? book_.take(peer, request, now, may_see)
+                                : book_.extend(peer, known->id, request, now, may_see);
   if (!lease) return lease;
   book_.set_proven(lease->id, term.proven);
   lease->proven = term.proven;

@@ -116,7 +116,7 @@ class NodeLeases {
   Result<Term> term(const Peer& peer, const std::vector<int>& gpus, const ProvenOf& proven) const;
   Status check_limits(const Peer& peer, Instant now);
   void count_taken(const Peer& peer, Instant now);
-  Result<LeaseEntry> grant(const Peer& peer, const LeaseBook::Wish& wish, const Term& term,
+  Result<LeaseEntry> grant(const Peer& peer, const LeaseBook::Request& request, const Term& term,
                            const ProvenOf& proven, Instant now);
   Result<LeaseEntry> noted(const Peer& peer, const std::vector<int>& gpus,
                            Result<LeaseEntry> lease);
