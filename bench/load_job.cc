@@ -67,7 +67,7 @@ Result<LoadJob> LoadJob::make(const LoadShape& shape) {
   job.profile_ = scaled(job.profile_, factor);
   job.works_.clear();
   job.makespans_.clear();
-  job.full_speed_ = full();
+  job.all_max_ = full();
   job.blocking_power_ = Watts{83.6};
 
   JobSpec spec;

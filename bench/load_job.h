@@ -21,7 +21,7 @@ struct LoadShape {
   int data = 1250;
   int stages = 8;
   int micro_batches = 8;
-  Seconds iteration{1};  ///< at full clocks
+  Seconds iteration{1};  ///< at all-max
 };
 
 /// What one stage does in one iteration by certain clocks, by a synthetic profile.
@@ -53,10 +53,8 @@ class LoadJob {
 
   /// Reads `{"orders": [...]}` for a stage. Stays valid as long as the job.
   Result<const RankOrders*> orders(std::string_view text, int stage);
-  /// At full clocks, for ranks without orders.
-  const StageWork* full_speed(int stage) const {
-    return full_speed_[static_cast<std::size_t>(stage)];
-  }
+  /// At all-max, for ranks without orders.
+  const StageWork* all_max(int stage) const { return all_max_[static_cast<std::size_t>(stage)]; }
 
   /// Makespan of a pipeline whose stages do this.
   Seconds makespan(const std::vector<const StageWork*>& stages);
@@ -71,7 +69,7 @@ class LoadJob {
   std::vector<Pipeline> pipeline_;  ///< one
   Watts blocking_power_{};
   std::vector<Megahertz> clocks_;
-  std::vector<const StageWork*> full_speed_;
+  std::vector<const StageWork*> all_max_;
   std::unordered_map<std::string, std::unique_ptr<RankOrders>> known_;
   std::unordered_map<std::string, std::unique_ptr<StageWork>> works_;
   std::unordered_map<std::string, Seconds> makespans_;

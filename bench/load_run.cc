@@ -171,7 +171,7 @@ void LoadRun::begin_iteration() {
     for (std::size_t stage = 0; stage < stages.size(); ++stage) {
       const std::size_t rank = static_cast<std::size_t>(pipeline) * stages.size() + stage;
       const int which = under_way_.in_force[rank];
-      stages[stage] = which < 0 ? job_.full_speed(static_cast<int>(stage))
+      stages[stage] = which < 0 ? job_.all_max(static_cast<int>(stage))
                                 : under_way_.by[rank]->work[static_cast<std::size_t>(which)];
     }
     under_way_.length = std::max(
@@ -185,7 +185,7 @@ void LoadRun::send_report(int number) {
   const auto at = static_cast<std::size_t>(number);
   Rank& rank = ranks_[at];
   const int which = ended_.in_force[at];
-  const StageWork* work = which < 0 ? job_.full_speed(stage_of(number))
+  const StageWork* work = which < 0 ? job_.all_max(stage_of(number))
                                     : ended_.by[at]->work[static_cast<std::size_t>(which)];
   const std::uint64_t version =
       which < 0 ? 0 : ended_.by[at]->orders[static_cast<std::size_t>(which)].version;

@@ -155,7 +155,7 @@ def frontier_chart(frontier, result):
     chart = Chart(padded([time for time, _ in shown] + [full[0]]), padded([energy for _, energy in shown] + [full[1]]),
                   "iteration time of a pipeline, s", "iteration energy, J", "The frontier of this job")
     chart.line(shown, "var(--one)")
-    chart.mark(*full, "var(--two)", "all at full clocks", 20)
+    chart.mark(*full, "var(--two)", "all at all-max", 20)
     for time, energy, phase in marks:
         chart.mark(time, energy, "var(--one)", "the plan" if phase == "planned" else "while the other straggles")
     return chart.svg()
@@ -170,7 +170,7 @@ def page(result, history, spans, frontier, notices):
         f"<td>{saved(one)}</td><td>{signed(one['slowdown_percent'])} %</td></tr>"
         for phase in ("planned", "straggling", "recovered") for one in [result[phase]])
     log = "".join(f"<li>{html.escape(text)}</li>" for text in notices)
-    full = result["full_speed"]
+    full = result["all_max"]
     slower = planned["slowdown_percent"]
     same = abs(slower) < max(0.25, planned["slowdown_error_percent"])
     pace = "in the same time" if same else f"{abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
@@ -186,10 +186,10 @@ while the other pipeline straggled and it did not need to hurry.</p>
 To be quick, profiling here may make training up to twice as long for a while; by default it is 10 % at most.</p>
 <h2>An iteration of pipeline 0, by its GPUs' own counters</h2>
 <table><tr><th></th><th>time, s</th><th>predicted</th><th>energy, J</th><th>predicted</th><th>saved</th><th>slower</th></tr>
-<tr><td>at full clocks</td><td>{full['time_s']:.3f}</td><td></td><td>{full['energy_j']:.1f}</td><td></td><td></td><td></td></tr>
+<tr><td>at all-max</td><td>{full['time_s']:.3f}</td><td></td><td>{full['energy_j']:.1f}</td><td></td><td></td><td></td></tr>
 {rows}</table>
-<p class=note>Saved against full clocks, where it would have waited for the straggler, too; ± is the half-width of the 95 %
-interval, of the measurement at full clocks and of this one.</p>
+<p class=note>Saved against all-max, where it would have waited for the straggler, too; ± is the half-width of the 95 %
+interval, of the measurement at all-max and of this one.</p>
 <h2>Energy of an iteration</h2>
 <p class=key><span style="color:var(--one)">&#9632;</span> pipeline 0 &nbsp; <span style="color:var(--two)">&#9632;</span> pipeline 1
 &nbsp; dashed: predicted for pipeline 0. Means of five iterations. Before the plan, the job measures what each clock costs.</p>

@@ -218,9 +218,9 @@ class Demo:
 
     def evaluate(self, moments):
         self.read_iterations()
-        # The first two, in which a trainer warms up, do not count; profiling begins with all at full clocks.
+        # The first two, in which a trainer warms up, do not count; profiling begins with all at all-max.
         full = self.measured(2, 6, 0)
-        result = {"full_speed": {"time_s": full.time_s, "energy_j": full.energy_j}}
+        result = {"all_max": {"time_s": full.time_s, "energy_j": full.energy_j}}
         for phase, length in SPANS.items():
             first = moments[phase]
             found = self.measured(first, first + length, 0)
@@ -233,7 +233,7 @@ class Demo:
             # A pipeline that is done before the slowest one waits for it, and draws what waiting draws.
             waits = max(0.0, entry["predicted_time_s"] - plan["time_s"])
             entry["predicted_energy_j"] = plan["energy_j"] + waits * STAGES * BLOCKING_W
-            # At full clocks it would have waited, too.
+            # At all-max it would have waited, too.
             baseline = full.energy_j + max(0.0, found.time_s - full.time_s) * STAGES * BLOCKING_W
             used = found.energy_j / baseline
             entry["saved_percent"] = 100 * (1 - used)
@@ -283,8 +283,8 @@ def free_port():
 
 
 def table(result):
-    full = result["full_speed"]
-    yield f"Pipeline 0, an iteration, by its GPUs' own counters (at full clocks: {full['time_s']:.3f} s, {full['energy_j']:.0f} J)"
+    full = result["all_max"]
+    yield f"Pipeline 0, an iteration, by its GPUs' own counters (at all-max: {full['time_s']:.3f} s, {full['energy_j']:.0f} J)"
     yield f"{'':12}{'time, s':>9}{'predicted':>11}{'energy, J':>11}{'predicted':>11}{'saved':>14}{'slower':>8}"
     for phase in ("planned", "straggling", "recovered"):
         one = result[phase]

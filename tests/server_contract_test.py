@@ -65,8 +65,8 @@ class Promises(ServerTest):
         for spec in (good, {**good, "schedule": {"ranks": [[{"op": "forward", "stage": 0, "mb": 0}]]}}):
             self.assertTrue(specification.is_valid(spec), spec)
         self.assertEqual(self.ask("PUT", "/v1/jobs/good", good).status, 201)
-        for wrong in ({"micro_batches": None}, {"profile": ""}, {"wish": {"power_cap_w": 2e12}}, {"stages": 4097},
-                      {"wish": {"slowdown": 0, "deadline_s": 1}}, {"data": 0}, {"no": "such"}):
+        for wrong in ({"micro_batches": None}, {"profile": ""}, {"objective": {"power_cap_w": 2e12}}, {"stages": 4097},
+                      {"objective": {"slowdown": 0, "deadline_s": 1}}, {"data": 0}, {"no": "such"}):
             spec = {name: value for name, value in {**good, **wrong}.items() if value is not None}
             self.assertFalse(specification.is_valid(spec), wrong)
             self.assertEqual(self.ask("PUT", "/v1/jobs/wrong", spec).status, 400, wrong)

@@ -80,7 +80,7 @@ class Outage:
         self.assertIn("could not be stored", self.refused_by_store("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.3}))
         self.assertEqual(self.good("GET", "/health")["status"], "degraded")
         self.assertEqual(self.good("GET", "/health")["store"], "failing")
-        self.refused_by_store("PUT", "/v1/jobs/j/wish", {"slowdown": 0.02})
+        self.refused_by_store("PUT", "/v1/jobs/j/objective", {"slowdown": 0.02})
         self.refused_by_store("PUT", "/v1/jobs/k", specification())
         self.refused_by_store("POST", "/v1/jobs/k/ranks", {"stage": 0, "session": "s00", "clocks_mhz": CLOCKS})
         self.refused_by_store("DELETE", "/v1/jobs/gone")
@@ -98,7 +98,7 @@ class Outage:
         # The same again, now promised.
         self.good("PUT", "/v1/jobs/k", specification())
         self.good("POST", "/v1/jobs/k/ranks", {"stage": 0, "session": "s00", "clocks_mhz": CLOCKS})
-        self.good("PUT", "/v1/jobs/j/wish", {"slowdown": 0.02})
+        self.good("PUT", "/v1/jobs/j/objective", {"slowdown": 0.02})
         training.goes_on(3)
         training.end()
         self.assertEqual([one for one in training.refused if not self.shared or one[0] != 503], [])
@@ -108,7 +108,7 @@ class Outage:
 
         self.start()
         after = self.good("GET", "/v1/jobs/j")
-        for same in ("phase", "stragglers", "wish", "ranks_registered"):
+        for same in ("phase", "stragglers", "objective", "ranks_registered"):
             self.assertEqual(after[same], before[same], same)
         self.assertGreaterEqual(after["version"], before["version"])
         self.assertEqual(self.good("GET", "/v1/jobs/k")["ranks_registered"], 1)

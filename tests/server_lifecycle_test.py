@@ -54,7 +54,7 @@ class Deleting(Lifecycle):
         while not deleted.is_set():
             count += 1
             path, body = (f"/stragglers/{number // 2}", {"factor": 1.1 + 0.01 * (count % 20)}) if number % 2 else \
-                ("/wish", {"slowdown": 0.001 * (count % 50)})
+                ("/objective", {"slowdown": 0.001 * (count % 50)})
             connection.request("PUT", f"/v1/jobs/{job}{path}", json.dumps(body))
             answer = connection.getresponse()
             answer.read()
@@ -177,7 +177,7 @@ class Ending(Lifecycle):
         # Who looks on sees what was, and changes nothing.
         log = self.good("GET", "/v1/jobs/silent/log")
         seen = self.good("GET", "/v1/jobs/silent")
-        for same in ("phase", "newest_iteration", "energy_j", "wish", "ranks_registered", "heard_at"):
+        for same in ("phase", "newest_iteration", "energy_j", "objective", "ranks_registered", "heard_at"):
             self.assertEqual(seen[same], before[same], same)
         self.assertEqual(self.good("GET", "/v1/jobs/silent/log"), log)
         self.assertEqual(self.listed()["silent"]["activity"], "ended")
@@ -336,22 +336,22 @@ class Refusing(Lifecycle):
             self.begin(job)
             self.wait_for_phase("running", job)
         self.refuse("bad")
-        answer = self.ask("PUT", "/v1/jobs/bad/wish", {"slowdown": 0.5})
+        answer = self.ask("PUT", "/v1/jobs/bad/objective", {"slowdown": 0.5})
         self.assertEqual(answer.status, 503)
         for number in range(5):
             for job in ("good", "fine"):
-                self.good("PUT", f"/v1/jobs/{job}/wish", {"slowdown": 0.01 * (number + 1)})
+                self.good("PUT", f"/v1/jobs/{job}/objective", {"slowdown": 0.01 * (number + 1)})
         self.wait_for(lambda: self.good("GET", "/health")["refused"] == ["bad"])
         self.assertEqual(self.good("GET", "/health")["status"], "degraded")
         self.assertEqual(self.good("GET", "/health")["store"], "ok")
         self.assertEqual((self.folder / "log").read_text().count("the store refuses job bad"), 1)
         self.assertRegex(self.ask("GET", "/metrics").body.decode(), "(?m)^harpe_server_jobs_refused 1$")
-        self.good("PUT", "/v1/jobs/good/wish", {"slowdown": 0.2})
+        self.good("PUT", "/v1/jobs/good/objective", {"slowdown": 0.2})
         self.accept()
         self.assertEqual(self.stop(), 0)  # what is left is stored at the end
         self.start()
         for job, slowdown in (("good", 0.2), ("fine", 0.05), ("bad", 0.5)):
-            self.assertEqual(self.good("GET", f"/v1/jobs/{job}")["wish"], {"slowdown": slowdown}, job)
+            self.assertEqual(self.good("GET", f"/v1/jobs/{job}")["objective"], {"slowdown": slowdown}, job)
 
 
 class Clocks(Lifecycle):

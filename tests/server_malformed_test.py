@@ -28,7 +28,7 @@ BODIES = (
     ("POST", "/v1/jobs/j/ranks", {"stage": 0, "session": "s00", "clocks_mhz": CLOCKS}),
     ("POST", "/v1/jobs/j/reports", REPORT),
     ("PUT", "/v1/jobs/j/stragglers/0", {"factor": 1.2}),
-    ("PUT", "/v1/jobs/j/wish", {"slowdown": 0.1}),
+    ("PUT", "/v1/jobs/j/objective", {"slowdown": 0.1}),
     ("POST", "/register_job", ZEUS_JOB),
 )
 # Well-formed, and wrong.
@@ -53,8 +53,8 @@ WRONG = (
     ("PUT", "/v1/jobs/j/stragglers/0", {"factor": 1.2, "until": 5}),
     ("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.2}),
     ("PUT", "/v1/jobs/j/stragglers/99999999999999999999", {"factor": 1.2}),
-    ("PUT", "/v1/jobs/j/wish", {"deadline_s": 0.001}),
-    ("PUT", "/v1/jobs/j/wish", {"slowdown": 0.1, "least_energy": True}),
+    ("PUT", "/v1/jobs/j/objective", {"deadline_s": 0.001}),
+    ("PUT", "/v1/jobs/j/objective", {"slowdown": 0.1, "least_energy": True}),
     ("PUT", "/v1/jobs/k", specification(data=262_145)),
     ("PUT", "/v1/jobs/k", specification(micro_batches=10**9)),
     ("PUT", "/v1/jobs/k", specification(profile="stage,instruction\n0,forward\n")),
@@ -75,7 +75,7 @@ WRONG = (
     ("GET", "/v1/jobs/" + "j" * 5000, None),
     ("DELETE", "/v1/jobs/none", None),
     ("POST", "/v1/jobs/j", {}),
-    ("PATCH", "/v1/jobs/j/wish", {}),
+    ("PATCH", "/v1/jobs/j/objective", {}),
 )
 
 
@@ -159,7 +159,7 @@ class Generator:
         return request(method, target, text_of(body)), method, target
 
     def with_a_long_body(self):
-        method, target, limit = self.random.choice([("PUT", "/v1/jobs/j/wish", 64 << 10), ("POST", "/v1/jobs/j/ranks", 64 << 10),
+        method, target, limit = self.random.choice([("PUT", "/v1/jobs/j/objective", 64 << 10), ("POST", "/v1/jobs/j/ranks", 64 << 10),
                                                     ("POST", "/v1/jobs/j/reports", 1 << 20), ("PUT", "/v1/jobs/k", 32 << 20)])
         head = f"{method} {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {limit + 1}\r\n\r\n".encode()
         return head + b" " * self.random.choice([0, 10, 1000]), method, target
@@ -181,7 +181,7 @@ class Generator:
             "no colon", ": no name", "a b: space", "a\x00: zero", "x: a\x00b", " folded: x", "x : y", "Content-Length: x", "Content-Length: -1",
             "Content-Length: 1e3", "Content-Length: 99999999999999999999999", "Content-Length: 5\r\nContent-Length: 6",
             "Content-Length: 5\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 5"])
-        return f"PUT /v1/jobs/j/wish HTTP/1.1\r\nHost: x\r\n{line}\r\n\r\n".encode("latin-1") + b"{}{}{}", None, None
+        return f"PUT /v1/jobs/j/objective HTTP/1.1\r\nHost: x\r\n{line}\r\n\r\n".encode("latin-1") + b"{}{}{}", None, None
 
     def with_headers_without_end(self):
         one = self.random.choice(["x: " + "a" * 17_000 + "\r\n", "x: y\r\n" * 4000, "y" * 17_000])
@@ -190,10 +190,10 @@ class Generator:
     def with_broken_chunks(self):
         chunks = self.random.choice(["x\r\n", "-1\r\n\r\n", "ffffffffffffffffff\r\n", "2\r\n{}x\r\n0\r\n\r\n", "2\r\n{}{}\r\n",
                                      "\r\n", "0x2\r\n{}\r\n0\r\n\r\n", "fffffff\r\n{}"])
-        return ("PUT /v1/jobs/j/wish HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks).encode(), None, None
+        return ("PUT /v1/jobs/j/objective HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks).encode(), None, None
 
     def with_a_body_that_never_comes(self):
-        return request("PUT", "/v1/jobs/j/wish", b"")[:-2].replace(b"Content-Length: 0", b"Content-Length: 500") + b"\r\n{", "", ""
+        return request("PUT", "/v1/jobs/j/objective", b"")[:-2].replace(b"Content-Length: 0", b"Content-Length: 500") + b"\r\n{", "", ""
 
 
 class Raw:

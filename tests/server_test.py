@@ -28,14 +28,14 @@ class Crashes(ServerTest):
         self.wait_for_phase("running")
         plans = self.good("GET", "/v1/jobs/j/plans")
         self.good("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.3})
-        self.good("PUT", "/v1/jobs/j/wish", {"slowdown": 0.02})
+        self.good("PUT", "/v1/jobs/j/objective", {"slowdown": 0.02})
         self.good("PUT", "/v1/jobs/gone", specification())
         self.good("DELETE", "/v1/jobs/gone")
         before = self.good("GET", "/v1/jobs/j")
         self.kill()
         self.start()
         after = self.good("GET", "/v1/jobs/j")
-        for same in ("name", "phase", "ranks_registered", "stragglers", "wish", "data", "stages"):
+        for same in ("name", "phase", "ranks_registered", "stragglers", "objective", "data", "stages"):
             self.assertEqual(after[same], before[same], same)
         self.assertEqual(self.good("GET", "/v1/jobs/j/plans"), plans)
         self.assertEqual(self.ask("GET", "/v1/jobs/gone").status, 404)
@@ -116,18 +116,18 @@ class Commands(ServerTest):
         self.assertEqual(log.returncode, 0, log.stderr)
         self.assertRegex(log.stdout, r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  now straggling$")
 
-    def test_a_wish_that_nobody_can_judge_yet_says_so(self):
+    def test_an_objective_that_cannot_be_judged_yet_says_so(self):
         self.start()
         self.good("PUT", "/v1/jobs/j", specification())
-        for wish, says in ((("--deadline", "1ms"), True), (("--power-cap", "1W"), True), (("--least-energy",), False)):
-            told = self.job("wish", "j", *wish)
+        for objective, says in ((("--deadline", "1ms"), True), (("--power-cap", "1W"), True), (("--least-energy",), False)):
+            told = self.job("objective", "j", *objective)
             self.assertEqual(told.returncode, 0, told.stderr)
             self.assertEqual("note: the job has no plans yet" in told.stdout, says, told.stdout)
-        self.assertIn("notice", self.good("PUT", "/v1/jobs/j/wish", {"deadline_s": 0.001}))
+        self.assertIn("notice", self.good("PUT", "/v1/jobs/j/objective", {"deadline_s": 0.001}))
         self.begin()
         self.wait_for_phase("running")
-        self.assertNotIn("notice", self.good("PUT", "/v1/jobs/j/wish", {"deadline_s": 10}))
-        self.assertEqual(self.ask("PUT", "/v1/jobs/j/wish", {"deadline_s": 0.001}).status, 422)
+        self.assertNotIn("notice", self.good("PUT", "/v1/jobs/j/objective", {"deadline_s": 10}))
+        self.assertEqual(self.ask("PUT", "/v1/jobs/j/objective", {"deadline_s": 0.001}).status, 422)
 
     def test_mistakes_are_named_as_they_were_made(self):
         self.start()
@@ -196,7 +196,7 @@ class Contract(ServerTest):
         ("POST", "/v1/jobs/{job}/end"): {"stage": 0, "session": "s00"},
         ("POST", "/v1/jobs/{job}/reports"): {"stage": 0, "session": "s00", "iteration": 0, "time_s": 0.3},
         ("PUT", "/v1/jobs/{job}/stragglers/{pipeline}"): {"factor": 1.2},
-        ("PUT", "/v1/jobs/{job}/wish"): {"slowdown": 0.1},
+        ("PUT", "/v1/jobs/{job}/objective"): {"slowdown": 0.1},
     }
     STREAM = ("GET", "/v1/jobs/{job}/events")
 

@@ -88,7 +88,7 @@ class Tls(ServerTest):
             trainer.ask("POST", "/v1/jobs/a/ranks", {"stage": stage, "session": f"s{stage}", "clocks_mhz": CLOCKS})
         self.wait_for(lambda: job.status()["phase"] == "running")
         trainer.ask("POST", "/v1/jobs/a/reports", {"stage": 0, "session": "s0", "iteration": 0, "time_s": 0.3})
-        self.assertEqual(job.wish(slowdown=0.1)["wish"], {"slowdown": 0.1})
+        self.assertEqual(job.set_objective(slowdown=0.1)["objective"], {"slowdown": 0.1})
         self.assert_refused(403, trainer.job("b").register, specification())
 
         everybody = self.client(self.token("job-read,job-write"))
@@ -100,7 +100,7 @@ class Tls(ServerTest):
 
         reader = self.client(self.token("job-read"))
         self.assertEqual(reader.job("b").status()["phase"], "registering")
-        self.assert_refused(403, reader.job("b").wish, slowdown=0.1)
+        self.assert_refused(403, reader.job("b").set_objective, slowdown=0.1)
         self.assert_refused(403, reader.job("b").remove)
 
     def test_what_is_no_token_of_this_server_is_refused(self):

@@ -283,7 +283,7 @@ class SeveralServers(unittest.TestCase):
         epoch = b.good("GET", "/v1/jobs/j")["epoch"]
         a.server.send_signal(signal.SIGSTOP)
         self.moves_from(a)
-        b.good("PUT", "/v1/jobs/j/wish", {"slowdown": 0.04})
+        b.good("PUT", "/v1/jobs/j/objective", {"slowdown": 0.04})
         # Who listened through another to the one that hangs is let go, too.
         self.assertNotIn(b"deleted", events.read())
         listening.close()
@@ -293,7 +293,7 @@ class SeveralServers(unittest.TestCase):
         for node in (a, b):
             status = node.good("GET", "/v1/jobs/j")
             self.assertEqual([one["pipeline"] for one in status["stragglers"]], [0])
-            self.assertEqual(status["wish"], {"slowdown": 0.04})
+            self.assertEqual(status["objective"], {"slowdown": 0.04})
             self.assertEqual(status["epoch"], epoch + 1)
         a.wait_for(lambda: "is let go" in a.log())
 

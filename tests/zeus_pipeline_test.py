@@ -107,7 +107,7 @@ class ZeusPipeline(ServerTest):
 
     def test_a_job_of_this_server_is_named(self):
         self.start()
-        self.good("PUT", "/v1/jobs/gpt3-run7", server_process.specification(wish={"slowdown": 0.1}))
+        self.good("PUT", "/v1/jobs/gpt3-run7", server_process.specification(objective={"slowdown": 0.1}))
         self.check(self.train("gpt3-run7"))
         # By the first plan, which a better one may have followed since.
         self.wait_for(lambda: self.good("GET", "/v1/jobs/gpt3-run7")["characterization"] is None)
@@ -122,7 +122,7 @@ class ZeusPipeline(ServerTest):
     def test_a_job_comes_in_the_metadata(self):
         self.start()
         told = self.train(json.dumps({"schedule": "1f1b", "micro_batches": 4, "profile": PROFILE,
-                                      "blocking_power_w": 80, "wish": {"slowdown": 0.1}}))
+                                      "blocking_power_w": 80, "objective": {"slowdown": 0.1}}))
         self.assertIsInstance(told[0], dict, told[0])
         [job] = self.good("GET", "/v1/jobs")["jobs"]
         self.assertRegex(job["id"], r"^\d{4}(-\d\d){5}\+dp1\+pp2\+tp1\+PointSolution$")

@@ -93,7 +93,7 @@ class Client(RankClient):
     """Tells the server what instructions cost, and has this rank's GPU follow the plan.
 
     Made by :func:`start`. Nothing here raises once it is made: without a server or an agent
-    training goes on at full clocks, and a line on standard error says so once.
+    training goes on at all-max, and a line on standard error says so once.
     ``on_instruction_begin`` and its kin cost well under a microsecond and wait for nobody; the
     context managers around them are Python, and cost about one. Use it from one thread at a time.
     """
@@ -164,7 +164,7 @@ def start(**options: Any) -> Client:
     Of the rank: ``server``, ``token`` or ``token_file``, ``ca_file``, ``job``, ``run``,
     ``take_over``, ``place`` (data, stage, tensor), ``clock_socket``, ``gpu``, ``lease_s``,
     ``patience_s``, ``look_ahead_s``. Of the job, the same on all ranks: ``schedule``, ``stages``,
-    ``micro_batches``, ``chunks``, ``data``, ``tensor``, ``wish``, ``profiling`` and the others of
+    ``micro_batches``, ``chunks``, ``data``, ``tensor``, ``objective``, ``profiling`` and the others of
     docs/python.md.
 
     Waits for neither server nor agent. Without a server (``HARPE_SERVER``) the client does nothing.

@@ -8,7 +8,7 @@
 
 A job without a pipeline is one of a single stage: its forward and backward computations are
 instructions, the steps of gradient accumulation micro-batches, an optimizer step an iteration.
-There is no slack inside of it to save energy in; what is saved comes from a wish for less speed, a
+There is no slack inside of it to save energy in; what is saved comes from an objective of less speed, a
 power cap, or from waiting for slower ranks.
 """
 

@@ -42,7 +42,7 @@ SPEC_FIELDS = (
     "min_dwell_s",
     "plans",
     "profiling",
-    "wish",
+    "objective",
     "profile",
 )
 """Of the job, the same on all ranks."""

@@ -38,7 +38,7 @@ class Server:
         server = harpe.Server("http://10.0.0.1:7787")
         for job in server.jobs():
             print(job["id"], job["phase"])
-        server.job("gpt3").wish(slowdown=0.05)
+        server.job("gpt3").set_objective(slowdown=0.05)
 
     Every method asks the server and waits for the answer, ``timeout`` seconds at most; what goes
     wrong is one of the exceptions in ``harpe.errors``. May be used from several threads.
@@ -176,34 +176,41 @@ class Job:
         return self._ask("GET", "")
 
     def remove(self) -> None:
-        """Forgets the job; its ranks go on at full clocks."""
+        """Forgets the job; its ranks go on at all-max."""
         self._ask("DELETE", "")
 
-    def wish(
+    def set_objective(
         self,
         *,
         slowdown: float | None = None,
         deadline_s: float | None = None,
+        straggler_s: float | None = None,
+        straggler_factor: float | None = None,
         power_cap_w: float | None = None,
         least_energy: bool = False,
     ) -> dict[str, Any]:
-        """Which point of the frontier to run at from now on; exactly one of the four.
+        """Which point of the frontier to run at from now on; exactly one of them.
 
-        ``slowdown`` is a fraction (0.05: five percent longer iterations at most), ``deadline_s``
-        seconds an iteration, ``power_cap_w`` average watts of the whole job.
+        ``slowdown`` is a fraction (0.05: at most five percent longer than the fastest possible
+        iteration), ``deadline_s`` seconds an iteration, ``straggler_s`` the seconds of a pipeline
+        that all wait for, ``straggler_factor`` the same in iterations at all-max, ``power_cap_w``
+        average watts of the whole job.
         """
-        wishes: dict[str, Any] = {
+        members: dict[str, Any] = {
             "slowdown": slowdown,
             "deadline_s": deadline_s,
+            "straggler_s": straggler_s,
+            "straggler_factor": straggler_factor,
             "power_cap_w": power_cap_w,
             "least_energy": least_energy or None,
         }
-        given = {name: value for name, value in wishes.items() if value is not None}
+        given = {name: value for name, value in members.items() if value is not None}
         if len(given) != 1:
             raise InvalidInputError(
-                "give exactly one of slowdown, deadline_s, power_cap_w, least_energy=True"
+                "give exactly one of slowdown, deadline_s, straggler_s, straggler_factor, "
+                "power_cap_w, least_energy=True"
             )
-        return self._ask("PUT", "/wish", given)
+        return self._ask("PUT", "/objective", given)
 
     def straggler(
         self,

@@ -132,7 +132,7 @@ def server(house: House) -> harpe.Server:
 
 def next_plan(events: harpe.server.Events, holds: Callable[[list[int]], bool]) -> list[int]:
     """Clocks of the first plan of which that holds: on a busy machine stages take longer for a
-    while, and all run at their highest clocks until other plans are made."""
+    while, and all run at all-max until other plans are made."""
     for event in events:
         if event.kind != "orders":
             continue
@@ -172,8 +172,8 @@ def test_the_server_answers_its_client(server: harpe.Server) -> None:
         server.job("other").register({"schedule": "2f2b", "micro_batches": 2})
     assert [one["id"] for one in server.jobs()] == ["gpt3"]
     assert job.status()["phase"] == "registering"
-    job.wish(slowdown=0.05)
-    assert job.status()["wish"]["slowdown"] == 0.05
+    job.set_objective(slowdown=0.05)
+    assert job.status()["objective"]["slowdown"] == 0.05
     with pytest.raises(harpe.InvalidInputError):
         job.straggler(0, 0.5)
     with pytest.raises(harpe.Error):

@@ -52,7 +52,7 @@ def test_an_unknown_option_is_refused_and_the_known_ones_are_named() -> None:
 @pytest.mark.parametrize("value", [float("nan"), object(), {"x": {1, 2}}])
 def test_what_is_no_json_is_refused(value: Any) -> None:
     with pytest.raises(harpe.InvalidInputError):
-        client_options({}, wish=value)
+        client_options({}, objective=value)
 
 
 def test_paths_are_texts() -> None:

@@ -98,24 +98,24 @@ CALLS: dict[str, tuple[Call, tuple[str, str, Any]]] = {
     "register": (lambda job: job.register({"stages": 2}), ("PUT", "/v1/jobs/gpt3", {"stages": 2})),
     "remove": (lambda job: job.remove(), ("DELETE", "/v1/jobs/gpt3", None)),
     "slowdown": (
-        lambda job: job.wish(slowdown=0.05),
-        ("PUT", "/v1/jobs/gpt3/wish", {"slowdown": 0.05}),
+        lambda job: job.set_objective(slowdown=0.05),
+        ("PUT", "/v1/jobs/gpt3/objective", {"slowdown": 0.05}),
     ),
     "no slowdown": (
-        lambda job: job.wish(slowdown=0),
-        ("PUT", "/v1/jobs/gpt3/wish", {"slowdown": 0}),
+        lambda job: job.set_objective(slowdown=0),
+        ("PUT", "/v1/jobs/gpt3/objective", {"slowdown": 0}),
     ),
     "deadline": (
-        lambda job: job.wish(deadline_s=1.5),
-        ("PUT", "/v1/jobs/gpt3/wish", {"deadline_s": 1.5}),
+        lambda job: job.set_objective(deadline_s=1.5),
+        ("PUT", "/v1/jobs/gpt3/objective", {"deadline_s": 1.5}),
     ),
     "power cap": (
-        lambda job: job.wish(power_cap_w=12000),
-        ("PUT", "/v1/jobs/gpt3/wish", {"power_cap_w": 12000}),
+        lambda job: job.set_objective(power_cap_w=12000),
+        ("PUT", "/v1/jobs/gpt3/objective", {"power_cap_w": 12000}),
     ),
     "least energy": (
-        lambda job: job.wish(least_energy=True),
-        ("PUT", "/v1/jobs/gpt3/wish", {"least_energy": True}),
+        lambda job: job.set_objective(least_energy=True),
+        ("PUT", "/v1/jobs/gpt3/objective", {"least_energy": True}),
     ),
     "straggler": (
         lambda job: job.straggler(1, 1.2),
@@ -185,11 +185,11 @@ def test_what_is_no_id_is_refused(id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wishes", [{}, {"slowdown": 0.1, "deadline_s": 2}, {"least_energy": False}]
+    "members", [{}, {"slowdown": 0.1, "deadline_s": 2}, {"least_energy": False}]
 )
-def test_a_wish_is_one(other: Other, job: harpe.Job, wishes: dict[str, Any]) -> None:
+def test_an_objective_is_one(other: Other, job: harpe.Job, members: dict[str, Any]) -> None:
     with pytest.raises(harpe.InvalidInputError, match="exactly one"):
-        job.wish(**wishes)
+        job.set_objective(**members)
     assert other.asked == []
 
 

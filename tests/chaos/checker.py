@@ -184,7 +184,7 @@ def lost_objectives(job, asks):
         if succeeded(one):
             taken_in[life_of(one, reads)].append(one)
     for read in reads:
-        value = read["document"]["wish"].get("slowdown")
+        value = read["document"]["objective"].get("slowdown")
         taken = [one for one in taken_in[origin(read["document"]["incarnation"])] if one["at"] < read["asked"]]
         if not taken:
             continue

@@ -28,7 +28,7 @@ def iteration(at, number, orders, time_s=1.0):
 
 def ask(at, what, status=200, value=None, job="j", **document):
     if what == "read" and status == 200:
-        document = {"incarnation": "life", "epoch": 1, "wish": {"slowdown": 0}, "saved_j": 0, "saved_error_j": 0,
+        document = {"incarnation": "life", "epoch": 1, "objective": {"slowdown": 0}, "saved_j": 0, "saved_error_j": 0,
                     **document}
     return {"kind": "ask", "at": at, "asked": at - 0.01, "job": job, "what": what, "status": status, "value": value,
             "via": 0, "message": None, "document": document}
@@ -45,7 +45,7 @@ def good():
                ask(0.1, "put", 201), ask(0.2, "read")]
     history += [command(0.3, rank, 1, 1) for rank in RANKS]
     history += [ask(1.0, "read"), ask(1.1, "objective", value=0.1, version=2, ranks_unheard=0),
-                ask(1.2, "read", wish={"slowdown": 0.1})]
+                ask(1.2, "read", objective={"slowdown": 0.1})]
     history += [command(1.3, rank, 1, 2, begin=3) for rank in RANKS]
     history += [ask(40.0, "straggler", value=[0, 1.3], version=1002, ranks_unheard=0)]
     history += [command(40.1, rank, 2, 1002, begin=43) for rank in RANKS]
@@ -54,7 +54,7 @@ def good():
     for number in range(130):
         version = [1, 1] if number < 3 else [1, 2] if number < 43 else [2, 1002]
         history.append(iteration(0.5 + number, number, [["life", *version]] * 2))
-    history += [ask(130.0, "read", wish={"slowdown": 0.1}, saved_j=1000.0, saved_error_j=20.0),
+    history += [ask(130.0, "read", objective={"slowdown": 0.1}, saved_j=1000.0, saved_error_j=20.0),
                 ask(2.0, "put", 201, job="kept"), ask(3.0, "delete", job="kept"), ask(4.0, "read", 404, job="kept")]
     history += [gpu(1.0, [1200, 1200]), gpu(2.0, [900, 900], lease=True), gpu(3.0, [1200, 1200])]
     history += [{"kind": "cut", "at": 10.0, "node": "n0", "on": True}, gpu(11.0, [900, 900], lease=True),
@@ -123,17 +123,17 @@ class Checker(unittest.TestCase):
         self.assertEqual(self.broken(ask(49.0, "delete", None), ask(50.0, "read", 404)), [])
 
     def test_an_objective_that_is_lost(self):
-        self.assertEqual(self.broken(ask(50.0, "read", wish={"slowdown": 0})), ["3"])
+        self.assertEqual(self.broken(ask(50.0, "read", objective={"slowdown": 0})), ["3"])
 
     def test_an_objective_that_comes_back(self):
         self.assertEqual(self.broken(
-            ask(60.0, "read", wish={"slowdown": 0.1}), ask(61.0, "objective", value=0.2, version=1002, ranks_unheard=0),
-            ask(62.0, "read", wish={"slowdown": 0.2}), ask(63.0, "read", wish={"slowdown": 0.1}),
+            ask(60.0, "read", objective={"slowdown": 0.1}), ask(61.0, "objective", value=0.2, version=1002, ranks_unheard=0),
+            ask(62.0, "read", objective={"slowdown": 0.2}), ask(63.0, "read", objective={"slowdown": 0.1}),
             ask(129.0, "objective", None, value=0.1)), ["3"])
 
     def test_an_objective_of_which_nothing_was_answered(self):
-        self.assertEqual(self.broken(ask(49.0, "objective", None, value=0.3), ask(50.0, "read", wish={"slowdown": 0.3}),
-                                     ask(51.0, "read", wish={"slowdown": 0.1})), [])
+        self.assertEqual(self.broken(ask(49.0, "objective", None, value=0.3), ask(50.0, "read", objective={"slowdown": 0.3}),
+                                     ask(51.0, "read", objective={"slowdown": 0.1})), [])
 
     def test_a_rank_that_is_forgotten(self):
         refused = {"kind": "refused", "at": 50.0, "asked": 49.9, "job": "j", "rank": "0.0", "report": True, "life": 1,
@@ -229,7 +229,7 @@ class Checker(unittest.TestCase):
         self.assertEqual(self.broken(), ["10"])
 
     def test_joules_that_were_not_saved(self):
-        self.assertEqual(self.broken(ask(20.0, "read", wish={"slowdown": 0.1}, saved_j=500.0, saved_error_j=20.0)), ["11"])
+        self.assertEqual(self.broken(ask(20.0, "read", objective={"slowdown": 0.1}, saved_j=500.0, saved_error_j=20.0)), ["11"])
 
     def test_joules_of_a_job_whose_iterations_are_not_known(self):
         self.assertEqual(self.broken(ask(20.0, "read", job="real", saved_j=500.0, saved_error_j=20.0)), [])

@@ -9,7 +9,7 @@ import time
 from chaos.programs import INTRUDER_USER, as_another
 from chaos.ranks import Connection
 
-KEPT = ("incarnation", "epoch", "wish", "stragglers", "phase", "version", "ranks_unheard", "ranks_registered", "saved_j",
+KEPT = ("incarnation", "epoch", "objective", "stragglers", "phase", "version", "ranks_unheard", "ranks_registered", "saved_j",
         "saved_error_j", "orders_late", "factor", "specification", "deleted")
 
 # Of jobs whose iterations are long. Those of short ones make windows of 100 iterations within a minute, and are held to
@@ -50,7 +50,7 @@ class User:
         self.value += 1
         slowdown = (self.random.choice(WISHES) if job in ("large", "medium") else 0) + self.value * 1e-6
         await self.read(job)
-        answer = await self.ask(job, "objective", "PUT", f"/v1/jobs/{job}/wish", {"slowdown": slowdown}, value=slowdown)
+        answer = await self.ask(job, "objective", "PUT", f"/v1/jobs/{job}/objective", {"slowdown": slowdown}, value=slowdown)
         await self.read(job)
         return answer
 
@@ -127,7 +127,7 @@ class User:
                   "that has expired": self.world.expired_token}
         path = f"/v1/jobs/{training.job}"
         rank = {"data": 0, "stage": 0, "session": "intruder", "clocks_mhz": [1005]}
-        tries = [("PUT", path + "/wish", {"least_energy": True}), ("PUT", path + "/stragglers/0", {"factor": 3}),
+        tries = [("PUT", path + "/objective", {"least_energy": True}), ("PUT", path + "/stragglers/0", {"factor": 3}),
                  ("DELETE", path, None), ("POST", path + "/ranks", {**rank, "run": "intruder", "take_over": True}),
                  ("PUT", path, training.model.specification(1)),
                  ("POST", path + "/reports", {"data": 0, "stage": 0, "session": training.ranks[0].rules.session

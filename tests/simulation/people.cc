@@ -62,7 +62,7 @@ void Cluster::change_objective(Training& training) {
   const double slowdown = random_.between(0, 0.1);
   const std::size_t number = objectives_.at(id).ask(slowdown, scheduler_.now());
   history_.set_objective(id, objectives_.at(id).most(scheduler_.now()));
-  ask("PUT", "/v1/jobs/" + id + "/wish", "{\"slowdown\": " + shortest(slowdown) + "}",
+  ask("PUT", "/v1/jobs/" + id + "/objective", "{\"slowdown\": " + shortest(slowdown) + "}",
       [this, id, number](int status, const std::string&) { answered(id, number, status == 200); });
 }
 
@@ -73,7 +73,7 @@ void Cluster::answered(const std::string& job, std::size_t number, bool is_done)
 }
 
 void Cluster::check_objective(const std::string& job, const std::string& status, Instant asked) {
-  const double slowdown = nlohmann::json::parse(status)["wish"].value("slowdown", -1.0);
+  const double slowdown = nlohmann::json::parse(status)["objective"].value("slowdown", -1.0);
   if (!objectives_.at(job).may_be(slowdown, asked, scheduler_.now())) {
     broken("what was acknowledged is there: the objective of " + job + " is " + shortest(slowdown) +
            ", which another one had replaced");

@@ -47,7 +47,7 @@ std::optional<StageOrders> Training::obeyed(std::size_t index, std::optional<Sta
   const Node::Clock clock = nodes_[index]->want(process_id(index), first);
   if (clock.obeyed || !clock.locked) return clock.obeyed ? orders : std::nullopt;
   // It is as an agent left it that is gone.
-  return StageOrders{.purpose = StageOrders::Purpose::kFullSpeed, .clocks = {*clock.locked}};
+  return StageOrders{.purpose = StageOrders::Purpose::kAllMax, .clocks = {*clock.locked}};
 }
 
 Rank* Training::rank(std::size_t index) {

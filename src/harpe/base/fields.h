@@ -15,6 +15,10 @@
 
 namespace harpe {
 
+/// What comes from a client has no member that is not known; what is stored may come from a newer
+/// Harpe, of which an older one reads what it knows.
+enum class Unknown : unsigned char { kFault, kIgnored };
+
 /// Reads the members of one object. Each function answers nullopt (or null) where the member is
 /// absent, and adds a fault where it is not what it must be. `finish` adds faults for members that
 /// nobody asked for. Borrows the object and the faults.

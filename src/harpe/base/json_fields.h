@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Members that several of a job's JSON documents share. Only for `.cc` files.
+/// Members that several JSON documents have. Only for `.cc` files: the JSON library is large.
 
 #include <algorithm>
 #include <cmath>
@@ -18,11 +18,10 @@
 #include "harpe/base/json.h"
 #include "harpe/base/json_text.h"
 #include "harpe/base/units.h"
-#include "harpe/job/job_json.h"
-#include "harpe/job/shape.h"
 
 namespace harpe {
 
+// What a number from outside may be at most.
 inline constexpr int kHighestClock = 100'000;  // MHz
 inline constexpr double kLongestTime = 1e9;    // s
 inline constexpr double kMostEnergy = 1e18;    // J
@@ -107,16 +106,6 @@ inline nlohmann::ordered_json clocks_json(const std::vector<Megahertz>& clocks) 
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Megahertz clock : clocks) list.push_back(clock.value);
   return list;
-}
-
-/// "data", "stage", "tensor", 0 where they are absent.
-inline Place read_place(Fields& fields) {
-  constexpr int kMost = 1'000'000;
-  Place place;
-  place.data = static_cast<int>(fields.integer("data", 0, kMost).value_or(0));
-  place.stage = static_cast<int>(fields.integer("stage", 0, kMost).value_or(0));
-  place.tensor = static_cast<int>(fields.integer("tensor", 0, kMost).value_or(0));
-  return place;
 }
 
 /// A number, or null, which is NaN.

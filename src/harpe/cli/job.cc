@@ -6,6 +6,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "harpe/base/text.h"
 #include "harpe/cli/command.h"
@@ -15,6 +16,7 @@
 #include "harpe/cli/json_output.h"
 #include "harpe/cli/options.h"
 #include "harpe/cli/quantity_text.h"
+#include "harpe/objective/objective.h"
 
 namespace harpe {
 namespace {
@@ -29,6 +31,7 @@ struct JobArguments {
   std::optional<Seconds> duration;
   std::optional<double> slowdown;
   std::optional<Seconds> deadline;
+  std::optional<TimeOrFactor> straggler;
   std::optional<Watts> power_cap;
   bool least_energy = false;
   bool all = false;
@@ -182,20 +185,26 @@ Result<Outcome> heal(const JobArguments& arguments) {
       .json = indented(*told)};
 }
 
-Result<Outcome> wish(const JobArguments& arguments) {
-  Json body = Json::object();
-  if (arguments.slowdown) body["slowdown"] = *arguments.slowdown / 100;
-  if (arguments.deadline) body["deadline_s"] = arguments.deadline->value;
-  if (arguments.power_cap) body["power_cap_w"] = arguments.power_cap->value;
-  if (arguments.least_energy) body["least_energy"] = true;
-  if (body.size() != 1) {
-    return Error::invalid(
-        "give exactly one of --slowdown, --deadline, --power-cap, --least-energy");
+Result<Outcome> objective(const JobArguments& arguments) {
+  using Kind = Objective::Kind;
+  std::vector<Objective> given;
+  if (arguments.slowdown) given.push_back({Kind::kSlowdown, *arguments.slowdown / 100});
+  if (arguments.deadline) given.push_back({Kind::kDeadline, arguments.deadline->value});
+  if (const auto& straggler = arguments.straggler) {
+    given.push_back(straggler->time ? Objective{Kind::kStragglerTime, straggler->time->value}
+                                    : Objective{Kind::kStragglerFactor, *straggler->factor});
   }
-  const Result<std::string> told = ask_job(arguments, "PUT", "/wish", body.dump());
-  if (!told.ok()) return told.error();
-  return Outcome{.text = "told: " + wish_text(body.dump()) + "\n" + notice_text(*told),
-                 .json = indented(*told)};
+  if (arguments.power_cap) given.push_back({Kind::kPowerCap, arguments.power_cap->value});
+  if (arguments.least_energy) given.push_back({Kind::kLeastEnergy});
+  if (given.size() != 1) {
+    return Error::invalid(
+        "give exactly one of --slowdown, --deadline, --straggler, --power-cap, --least-energy");
+  }
+  const Result<std::string> response =
+      ask_job(arguments, "PUT", "/objective", objective_json(given.front()));
+  if (!response.ok()) return response.error();
+  return Outcome{.text = "objective: " + text_of(given.front()) + "\n" + notice_text(*response),
+                 .json = indented(*response)};
 }
 
 Result<Outcome> remove_job(const JobArguments& arguments) {
@@ -288,30 +297,33 @@ void add_telling(Commands& commands, CLI::App& job) {
   CLI::App& heal_app =
       commands.add(job, "heal",
                    "tell that a pipeline is healthy again\n"
-                   "All pipelines return to the plan that the job wishes.",
+                   "All pipelines return to the plan of the job's objective.",
                    "harpe job heal gpt3 1", [healed](Console&) { return heal(*healed); });
   add_job_options(heal_app, *healed);
   add_pipeline(heal_app, *healed);
 
-  const auto wished = std::make_shared<JobArguments>();
-  CLI::App& wish_app = commands.add(
-      job, "wish",
+  const auto chosen = std::make_shared<JobArguments>();
+  CLI::App& objective_app = commands.add(
+      job, "objective",
       "choose another point of the frontier\n"
       "Says what the job should do while nobody straggles: no slower than so many percent, within "
       "a deadline, below a power cap, or with the least energy.",
-      "harpe job wish gpt3 --slowdown 5%\n"
-      "harpe job wish gpt3 --power-cap 40kW",
-      [wished](Console&) { return wish(*wished); });
-  add_job_options(wish_app, *wished);
-  add_parsed(wish_app, "--slowdown", "PERCENT",
-             "At most so much longer than at full clocks (0%: no slowdown, as at first)",
-             wished->slowdown, [](std::string_view text) { return parse_percent(text); });
-  add_parsed(wish_app, "--deadline", "TIME", "Iterations of at most this time, such as 1.5s",
-             wished->deadline, [](std::string_view text) { return parse_seconds(text); });
-  add_parsed(wish_app, "--power-cap", "WATTS", "Average power of the whole job, such as 40kW",
-             wished->power_cap, [](std::string_view text) { return parse_watts(text); });
-  wish_app.add_flag("--least-energy", wished->least_energy,
-                    "The least energy, however long it takes");
+      "harpe job objective gpt3 --slowdown 5%\n"
+      "harpe job objective gpt3 --power-cap 40kW",
+      [chosen](Console&) { return objective(*chosen); });
+  add_job_options(objective_app, *chosen);
+  add_parsed(objective_app, "--slowdown", "PERCENT",
+             "At most so much longer than the fastest possible iteration (0%: as at first)",
+             chosen->slowdown, [](std::string_view text) { return parse_percent(text); });
+  add_parsed(objective_app, "--deadline", "TIME", "Iterations of at most this time, such as 1.5s",
+             chosen->deadline, [](std::string_view text) { return parse_seconds(text); });
+  add_parsed(objective_app, "--straggler", "TIME|FACTORx",
+             "Wait for a pipeline that takes this time, or so many times all-max, such as 1.2x",
+             chosen->straggler, [](std::string_view text) { return parse_time_or_factor(text); });
+  add_parsed(objective_app, "--power-cap", "WATTS", "Average power of the whole job, such as 40kW",
+             chosen->power_cap, [](std::string_view text) { return parse_watts(text); });
+  objective_app.add_flag("--least-energy", chosen->least_energy,
+                         "The least energy, however long it takes");
 
   const auto removed = std::make_shared<JobArguments>();
   add_job_options(

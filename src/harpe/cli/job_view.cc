@@ -10,7 +10,7 @@
 #include "harpe/cli/console.h"
 #include "harpe/cli/json_output.h"
 #include "harpe/cli/table.h"
-#include "harpe/job/job_json.h"
+#include "harpe/objective/objective.h"
 
 namespace harpe {
 namespace {
@@ -190,12 +190,12 @@ void add_refused(const Json& status, std::string& view, bool coloured) {
   }
 }
 
-}  // namespace
-
-std::string wish_text(std::string_view wish) {
-  const Result<Wish> known = parse_wish(wish);
+std::string objective_text(const Json& objective) {
+  const Result<Objective> known = parse_objective(objective.dump());
   return known ? text_of(*known) : std::string("-");
 }
+
+}  // namespace
 
 std::string notice_text(std::string_view answer) {
   const Json json = parsed(answer);
@@ -267,18 +267,18 @@ std::string job_view(std::string_view given, bool coloured) {
   }
   add_missing(status, view);
   add_refused(status, view, coloured);
-  view += "  objective   " + wish_text(at(status, "wish").dump()) + "\n";
+  view += "  objective   " + objective_text(at(status, "objective")) + "\n";
   add_stragglers(status, view);
   add_plans(status, view);
   const char* const all_max =
-      number(status, "all_max_time_s") ? "all_max_time_s" : "full_speed_time_s";
+      number(status, "all_max_time_s") ? "all_max_time_s" : "measured_all_max_time_s";
   view += "  iteration   " + seconds(status, "iteration_time_s") + " measured, " +
           seconds(status, "predicted_time_s") + " predicted, " + seconds(status, all_max) +
-          " at full clocks\n";
-  view += "  saved       " +
-          painted(saved(status) + " against full clocks", Paint::kGreen,
-                  coloured && is_claimed(status)) +
-          "\n";
+          " at all-max\n";
+  view +=
+      "  saved       " +
+      painted(saved(status) + " against all-max", Paint::kGreen, coloured && is_claimed(status)) +
+      "\n";
   return view;
 }
 

@@ -17,8 +17,6 @@ std::string job_view(std::string_view status, bool coloured);
 std::string event_line(std::string_view event, std::string_view data, std::string_view time_of_day);
 /// \param log  {"events": [{"at", "kind", "text"}, ...]}; one line each, with local date and time
 std::string log_text(std::string_view log);
-/// {"slowdown": 0.05} as "at most 5 % slower than at all-max".
-std::string wish_text(std::string_view wish);
 /// The "notice" of an answer as a line of its own; empty: it has none.
 std::string notice_text(std::string_view answer);
 

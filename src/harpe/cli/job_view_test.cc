@@ -10,11 +10,11 @@ TEST(JobView, ShowsWhereAJobStands) {
       R"({"id": "gpt3", "name": "GPT-3", "phase": "straggling", "data": 4, "stages": 8, "tensor": 2,
           "schedule": "1f1b", "micro_batches": 96, "ranks": 64, "ranks_registered": 62,
           "ranks_missing": [{"data": 3, "stage": 7, "tensor": 0}], "newest_iteration": 120,
-          "wish": {"slowdown": 0.05}, "profiling": null,
+          "objective": {"slowdown": 0.05}, "profiling": null,
           "stragglers": [{"pipeline": 2, "factor": 1.2, "until": null, "detected": true, "seen": null}],
           "plans": [{"plan": 0, "pipelines": 1, "time_s": 1.5, "energy_j": 1e5},
                     {"plan": 31, "pipelines": 3, "time_s": 1.8, "energy_j": 8e4}],
-          "iteration_time_s": 1.8, "predicted_time_s": 1.79, "full_speed_time_s": 1.5,
+          "iteration_time_s": 1.8, "predicted_time_s": 1.79, "measured_all_max_time_s": 1.5,
           "saved_j": 7.2e6, "refused": [{"who": "pipeline 1, stage 2, run 'x'",
                                          "why": "it is an earlier start", "count": 12, "at": 1}]})",
       false);

@@ -61,7 +61,7 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
     input.points.insert(place, report_point(chosen));
   }
   input.bound = drawn_bound(frontier.points(), 1000);
-  input.facts.emplace_back("Goal", goal_text(job.goal));
+  input.facts.emplace_back("Objective", text_of(job.objective));
   input.facts.emplace_back("Fastest possible", seconds_text(frontier.min_time().value));
   input.facts.emplace_back("Least energy at", seconds_text(frontier.least_energy_time().value));
   input.facts.emplace_back("Clock changes in an iteration", std::to_string(chosen.clock_changes()));

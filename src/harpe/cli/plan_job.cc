@@ -85,19 +85,34 @@ Status set_transfer_mode(PlanJob& job, Values values) {
   return ok_status();
 }
 
+template <class Unit>
+Status set_objective(PlanJob& job, Values values, Objective::Kind kind,
+                     Result<Unit> (*parse)(std::string_view)) {
+  Unit value{};
+  if (Status status = set_parsed(values, value, parse); !status.ok()) return status;
+  job.objective = {kind, value.value};
+  return ok_status();
+}
+
+Status set_slowdown(PlanJob& job, Values values) {
+  double percent = 0;
+  if (Status status = set_parsed(values, percent, parse_percent); !status.ok()) return status;
+  job.objective = {Objective::Kind::kSlowdown, percent / 100};
+  return ok_status();
+}
+
 Status set_straggler(PlanJob& job, Values values) {
-  job.goal.kind = Goal::Kind::kStraggler;
   TimeOrFactor wait;
   if (Status status = set_parsed(values, wait, parse_time_or_factor); !status.ok()) return status;
-  job.goal.time = wait.time;
-  job.goal.factor = wait.factor;
+  job.objective = wait.time ? Objective{Objective::Kind::kStragglerTime, wait.time->value}
+                            : Objective{Objective::Kind::kStragglerFactor, *wait.factor};
   return ok_status();
 }
 
 constexpr int kMaxCount = 1'000'000;
 constexpr std::string_view kInputs = "Pipeline";
 constexpr std::string_view kTimes = "Communication and fixed-time instructions";
-constexpr std::string_view kGoals = "Goal (at most one)";
+constexpr std::string_view kObjectives = "Objective (at most one)";
 constexpr std::string_view kSwitching = "Clock changes";
 constexpr std::string_view kOutputs = "Output";
 
@@ -145,31 +160,26 @@ std::vector<JobKey> make_keys() {
        [](PlanJob& job, Values v) { return set_list(v, job.reduce, parse_seconds); }},
       {"optimizer", "SECONDS[,...]", kTimes, "Optimizer step at the end of each stage, s", false,
        false, [](PlanJob& job, Values v) { return set_list(v, job.optimizer, parse_seconds); }},
-      {"slowdown", "PERCENT", kGoals,
+      {"slowdown", "PERCENT", kObjectives,
        "Take that much longer than the fastest possible iteration, % (default: --slowdown 0)", true,
-       false,
+       false, set_slowdown},
+      {"deadline", "SECONDS", kObjectives, "End the iteration by then, s", true, false,
        [](PlanJob& job, Values v) {
-         job.goal.kind = Goal::Kind::kSlowdown;
-         return set_parsed(v, job.goal.percent, parse_percent);
+         return set_objective(job, v, Objective::Kind::kDeadline, parse_seconds);
        }},
-      {"deadline", "SECONDS", kGoals, "End the iteration by then, s", true, false,
-       [](PlanJob& job, Values v) {
-         job.goal.kind = Goal::Kind::kDeadline;
-         job.goal.time = Seconds{0};
-         return set_parsed(v, *job.goal.time, parse_seconds);
-       }},
-      {"straggler", "SECONDS|FACTORx", kGoals,
+      {"straggler", "SECONDS|FACTORx", kObjectives,
        "Iteration time of a slower pipeline that this one waits for, s, or as a multiple of the "
-       "iteration at maximum clocks, such as 1.2x",
+       "iteration at all-max, such as 1.2x",
        true, false, set_straggler},
-      {"power-cap", "WATTS", kGoals,
+      {"power-cap", "WATTS", kObjectives,
        "Be as fast as an average power of the whole pipeline, W, allows", true, false,
        [](PlanJob& job, Values v) {
-         job.goal.kind = Goal::Kind::kPowerCap;
-         return set_parsed(v, job.goal.power, parse_watts);
+         return set_objective(job, v, Objective::Kind::kPowerCap, parse_watts);
        }},
-      {"least-energy", "", kGoals, "Need the least energy, whatever the time", true, false,
-       [](PlanJob& job, Values) { return job.goal.kind = Goal::Kind::kLeastEnergy, ok_status(); }},
+      {"least-energy", "", kObjectives, "Need the least energy, whatever the time", true, false,
+       [](PlanJob& job, Values) {
+         return job.objective = {Objective::Kind::kLeastEnergy}, ok_status();
+       }},
       {"switch-latency", "SECONDS", kSwitching,
        "Time until a new clock is in force, s; changes are then made only where they pay (default "
        "0)",
@@ -211,11 +221,11 @@ void apply(const JobEntry& entry, PlanJob& job, Error& error) {
   }
 }
 
-/// Goals exclude each other within the file and within the options.
-void check_goals(const std::vector<JobEntry>& entries, Error& error) {
+/// Objectives exclude each other within the file and within the options.
+void check_objectives(const std::vector<JobEntry>& entries, Error& error) {
   const JobEntry* first = nullptr;
   for (const JobEntry& entry : entries) {
-    if (!entry.key->is_goal) continue;
+    if (!entry.key->is_objective) continue;
     if (first == nullptr) {
       first = &entry;
       continue;
@@ -226,7 +236,7 @@ void check_goals(const std::vector<JobEntry>& entries, Error& error) {
                             .column = entry.column,
                             .message = dashes + std::string(entry.key->name) + " and " + dashes +
                                        std::string(first->key->name) +
-                                       " exclude each other: give one goal"});
+                                       " exclude each other: give one objective"});
   }
 }
 
@@ -250,14 +260,14 @@ const std::vector<JobKey>& job_keys() {
 Result<PlanJob> make_job(const std::vector<JobEntry>& file, const std::vector<JobEntry>& options) {
   PlanJob job;
   Error error{ErrorCode::kInvalidInput, {}};
-  check_goals(file, error);
-  check_goals(options, error);
-  const auto is_goal = [](const JobEntry& entry) { return entry.key->is_goal; };
-  const bool goal_replaced = std::ranges::any_of(options, is_goal);
+  check_objectives(file, error);
+  check_objectives(options, error);
+  const auto is_objective = [](const JobEntry& entry) { return entry.key->is_objective; };
+  const bool objective_replaced = std::ranges::any_of(options, is_objective);
   for (const JobEntry& entry : file) {
-    // An option replaces the same key of the file, and any goal every goal.
+    // An option replaces the same key of the file, and any objective every objective.
     const bool replaced =
-        (entry.key->is_goal && goal_replaced) ||
+        (entry.key->is_objective && objective_replaced) ||
         std::ranges::any_of(options, [&](const JobEntry& o) { return o.key == entry.key; });
     if (!replaced) apply(entry, job, error);
   }

@@ -11,25 +11,10 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
+#include "harpe/objective/objective.h"
 #include "harpe/pipeline/pipeline.h"
 
 namespace harpe {
-
-/// Which plan on the frontier is wanted.
-struct Goal {
-  enum class Kind : unsigned char {
-    kSlowdown,     ///< `percent` more time than the fastest possible iteration
-    kDeadline,     ///< end by `time`
-    kStraggler,    ///< wait until `time`, or until `factor` times the all-max iteration
-    kPowerCap,     ///< the fastest plan of at most `power`
-    kLeastEnergy,  ///< the cheapest plan at any time
-  };
-  Kind kind = Kind::kSlowdown;
-  double percent = 0;
-  std::optional<Seconds> time = {};
-  std::optional<double> factor = {};
-  Watts power{0};
-};
 
 /// Lists have one value for all stages (or boundaries), or one for each; empty means none.
 struct PlanJob {
@@ -47,7 +32,7 @@ struct PlanJob {
   Transfers::Mode transfer_mode = Transfers::Mode::kOverlapped;
   std::vector<Seconds> load, reduce, optimizer;
 
-  Goal goal;
+  Objective objective;
   Seconds switch_latency{0};
   Seconds min_dwell{0};
   bool quick = false;
@@ -64,7 +49,7 @@ struct JobKey {
   std::string_view value;  ///< "WATTS[,...]"; empty for a switch
   std::string_view group;
   std::string_view help;
-  bool is_goal;
+  bool is_objective;
   bool is_path;
   /// Puts the values (a switch has none) into the job.
   Status (*set)(PlanJob& job, std::span<const std::string> values);
@@ -85,7 +70,7 @@ struct JobEntry {
 Result<std::vector<JobEntry>> parse_job(std::string_view text, const std::filesystem::path& file);
 
 /// Makes the job of the entries of a file and of options; options win over the file, also where
-/// both name a goal. All faults at once, also missing and contradicting keys.
+/// both name an objective. All faults at once, also missing and contradicting keys.
 Result<PlanJob> make_job(const std::vector<JobEntry>& file, const std::vector<JobEntry>& options);
 
 }  // namespace harpe

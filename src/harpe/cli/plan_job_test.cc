@@ -52,8 +52,8 @@ out = "../plans"
   EXPECT_THAT(job->blocking_power, ElementsAre(Watts{83.64}, Watts{90}));
   EXPECT_THAT(job->transfer_forward, ElementsAre(Seconds{0.003}));
   EXPECT_EQ(job->transfer_mode, Transfers::Mode::kRendezvous);
-  EXPECT_EQ(job->goal.kind, Goal::Kind::kSlowdown);
-  EXPECT_DOUBLE_EQ(job->goal.percent, 5);
+  EXPECT_EQ(job->objective.kind, Objective::Kind::kSlowdown);
+  EXPECT_DOUBLE_EQ(job->objective.value, 0.05);
   EXPECT_TRUE(job->fit);
   EXPECT_FALSE(job->certificate);
 }
@@ -66,13 +66,13 @@ TEST(PlanJob, PathsOfTheFileAreRelativeToItAndAbsoluteOnesStay) {
   EXPECT_TRUE(job->schedule_is_file);
 }
 
-TEST(PlanJob, OptionsWinOverTheFileAndAnyGoalOverAnyOther) {
+TEST(PlanJob, OptionsWinOverTheFileAndAnyObjectiveOverAnyOther) {
   const auto job = job_of("profile = \"p.csv\"\nmicrobatches = 96\ndeadline = 16.5",
                           {option("microbatches", {"12"}), option("straggler", {"1.2x"})});
   ASSERT_TRUE(job.ok()) << job.error().text();
   EXPECT_EQ(job->micro_batches, 12);
-  EXPECT_EQ(job->goal.kind, Goal::Kind::kStraggler);
-  EXPECT_DOUBLE_EQ(*job->goal.factor, 1.2);
+  EXPECT_EQ(job->objective.kind, Objective::Kind::kStragglerFactor);
+  EXPECT_DOUBLE_EQ(job->objective.value, 1.2);
 }
 
 TEST(PlanJob, EveryFaultOfAFileIsNamedWithLineAndColumn) {
@@ -97,7 +97,7 @@ TEST(PlanJob, EveryFaultOfAFileIsNamedWithLineAndColumn) {
                                             HasSubstr("job.toml:3:8: load: '-1' is negative")));
 }
 
-TEST(PlanJob, GoalsExcludeEachOther) {
+TEST(PlanJob, ObjectivesExcludeEachOther) {
   const auto file = job_of("profile = \"p\"\nmicrobatches = 1\ndeadline = 1\nslowdown = 5");
   ASSERT_FALSE(file.ok());
   EXPECT_THAT(file.error().text(), HasSubstr("exclude each other"));

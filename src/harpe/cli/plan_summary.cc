@@ -83,7 +83,8 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
   text += heading(planned.chosen) + "\n\n";
   Table table{.rows = {{"", "time s", "slowdown", "energy J", "saving", "power W", "gap"}},
               .marked = 3};
-  for (const Figures& f : figures_of(frontier, planned, "chosen (" + goal_text(job.goal) + ")")) {
+  for (const Figures& f :
+       figures_of(frontier, planned, "chosen (" + text_of(job.objective) + ")")) {
     table.rows.push_back({f.name, fixed(f.plan.iteration_time.value, 4), percent(f.slowdown, 2),
                           grouped(f.plan.iteration_energy.value, 1), percent(f.saving, 2),
                           grouped(f.power.value, 1), percent(100 * f.plan.gap(), 3)});
@@ -116,7 +117,7 @@ std::string summary_json(const Frontier& frontier, const PlanJob& job, const Pla
   document["microbatches"] = chosen.micro_batches;
   document["chunks"] = chosen.chunks;
   document["gpus_per_stage"] = chosen.gpus_per_stage;
-  document["goal"] = goal_text(job.goal);
+  document["objective"] = text_of(job.objective);
   document["frontier"] = {{"min_time_s", frontier.min_time().value},
                           {"least_energy_time_s", frontier.least_energy_time().value},
                           {"max_time_s", frontier.max_time().value},

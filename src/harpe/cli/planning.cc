@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "harpe/base/text.h"
 #include "harpe/cli/per_stage.h"
+#include "harpe/policy/plan_for.h"
 #include "harpe/profile/check.h"
 #include "harpe/schedule/schedule.h"
 
@@ -128,24 +128,6 @@ PlanOptions options_of(const PlanJob& job) {
           .min_dwell = job.min_dwell};
 }
 
-Result<Plan> plan_for_goal(const Frontier& frontier, const Goal& goal, Seconds fastest,
-                           Seconds all_max_time, const PlanOptions& options) {
-  switch (goal.kind) {
-    case Goal::Kind::kSlowdown:
-      return frontier.plan(fastest * (1 + goal.percent / 100), options);
-    case Goal::Kind::kDeadline:
-      return frontier.plan(*goal.time, options);
-    case Goal::Kind::kStraggler:
-      return frontier.plan_for_straggler(goal.time ? *goal.time : all_max_time * *goal.factor,
-                                         options);
-    case Goal::Kind::kPowerCap:
-      return frontier.plan_for_power_cap(goal.power, options);
-    case Goal::Kind::kLeastEnergy:
-      break;
-  }
-  return frontier.least_energy_plan(options);
-}
-
 /// The plan as it is when it waits until `time`; unchanged where it ends later.
 Plan waiting_until(Plan plan, Seconds time, const Frontier& frontier) {
   if (plan.iteration_time >= time) return plan;
@@ -162,7 +144,7 @@ bool beats(const Plan& a, const Plan& b) {
          (a.iteration_time < b.iteration_time || a.iteration_energy < b.iteration_energy);
 }
 
-/// Searches under late clocks may find at one goal what they missed at another.
+/// Searches under late clocks may find for one objective what they missed for another.
 void drop_beaten(Planned& planned) {
   std::vector<Plan> all = planned.along;
   all.insert(all.end(), {planned.fastest, planned.chosen, planned.least_energy});
@@ -265,23 +247,22 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
     return true;
   };
 
-  const Seconds all_max_time = planned.all_max.iteration_time;
   if (!take(frontier.fastest_plan(options), planned.fastest)) return error;
   const Seconds first = options.switching() ? planned.fastest.iteration_time : frontier.min_time();
-  // The goal comes next: an impossible one should not wait for the rest.
-  if (!take(plan_for_goal(frontier, job.goal, first, all_max_time, options), planned.chosen)) {
+  const ReferenceTimes reference{.fastest = first, .all_max = planned.all_max.iteration_time};
+  // The objective comes next: an impossible one should not wait for the rest.
+  if (!take(plan_for(frontier, job.objective, reference, options), planned.chosen)) {
     return error;
   }
   if (!take(frontier.least_energy_plan(options), planned.least_energy)) return error;
   if (options.switching()) {
     Plan plan;
-    if (!take(plan_for_goal(frontier, job.goal, first, all_max_time, {.effort = options.effort}),
-              plan)) {
+    if (!take(plan_for(frontier, job.objective, reference, {.effort = options.effort}), plan)) {
       return error;
     }
     planned.free_switching = std::move(plan);
   }
-  if (job.goal.kind == Goal::Kind::kStraggler) {
+  if (job.objective.is_straggler()) {
     for (Plan* plan : {&planned.all_max, &planned.fastest, &planned.least_energy})
       *plan = waiting_until(std::move(*plan), planned.chosen.iteration_time, frontier);
   }
@@ -297,25 +278,8 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
       return error;
     }
   }
-  if (options.switching() && job.goal.kind != Goal::Kind::kStraggler) drop_beaten(planned);
+  if (options.switching() && !job.objective.is_straggler()) drop_beaten(planned);
   return planned;
-}
-
-std::string goal_text(const Goal& goal) {
-  switch (goal.kind) {
-    case Goal::Kind::kSlowdown:
-      return goal.percent == 0 ? "no slowdown" : "slowdown " + shortest(goal.percent) + " %";
-    case Goal::Kind::kDeadline:
-      return "deadline " + shortest(goal.time->value) + " s";
-    case Goal::Kind::kStraggler:
-      return "straggler " + (goal.time ? shortest(goal.time->value) + " s"
-                                       : shortest(*goal.factor) + " x all-max");
-    case Goal::Kind::kPowerCap:
-      return "power cap " + shortest(goal.power.value) + " W";
-    case Goal::Kind::kLeastEnergy:
-      break;
-  }
-  return "least energy";
 }
 
 }  // namespace harpe

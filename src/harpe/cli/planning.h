@@ -38,12 +38,9 @@ struct Planned {
   std::vector<Plan> along;  ///< along the frontier, fastest first; may be empty
 };
 
-/// Plans for the job's goal, and `along` evenly spaced plans from T_min to T*. For a straggler, all
-/// but those along the frontier wait for it.
+/// Plans for the job's objective, and `along` evenly spaced plans from T_min to T*. For a
+/// straggler, all but those along the frontier wait for it.
 Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int along,
                            const Progress& progress);
-
-/// A goal in words: "deadline 16.5 s".
-std::string goal_text(const Goal& goal);
 
 }  // namespace harpe

@@ -164,13 +164,13 @@ bool Courier::held_to(const IterationRecord& record) {
   if (orders == nullptr) return false;
   // Where no agent ever was, the GPU runs as fast as it likes.
   if (parts_.clocks == nullptr || !parts_.clocks->ever_connected()) {
-    return orders->purpose == StageOrders::Purpose::kFullSpeed;
+    return orders->purpose == StageOrders::Purpose::kAllMax;
   }
   return parts_.clocks->obeyed_since(record.span.begin);
 }
 
 /// Held back below the clock asked for. A power limit at the highest clock is no such thing: what
-/// the GPU does there is its full speed.
+/// the GPU does there is all-max.
 bool Courier::throttled(const IterationRecord& record) {
   const auto window = parts_.monitor->end(kIteration);
   (void)parts_.monitor->begin(kIteration, true);

@@ -203,7 +203,7 @@ class ActiveClient final : public RankClient {
     if (cursor_.next() < 0 || iteration_ < 0) begin_iteration(iteration_ + 1);
     const InstructionCursor::Taken taken = cursor_.take(kind, chunk, micro_batch);
     if (!taken.expected) note_unexpected(taken.position >= 0);
-    // One that the schedule does not have runs at full clocks, rather than at another one's.
+    // One that the schedule does not have runs at all-max, rather than at another one's.
     want(taken.position >= 0 ? clock_at(taken.position) : free_clock());
     const Megahertz clock = wanted_.clock();
     Megahertz next = next_clock();

@@ -231,7 +231,7 @@ TEST_F(ClientTest, ReportsTellTimesOfTheStreamThatIsFollowed) {
 
 TEST_F(ClientTest, EachInstructionGetsItsOwnClockFromTheIterationOnThatWasOrdered) {
   start_agent();
-  order(R"({"version": 1, "from_iteration": 0, "purpose": "full_speed", "clocks_mhz": [1200]},
+  order(R"({"version": 1, "from_iteration": 0, "purpose": "all_max", "clocks_mhz": [1200]},
            {"version": 2, "from_iteration": 3, "purpose": "plan",
             "clocks_mhz": [1080, 900, 0, 600]})");
   auto client = started();

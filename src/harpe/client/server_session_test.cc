@@ -122,7 +122,7 @@ class Session : public ::testing::Test {
   }
   static std::string version(int number) {
     return R"({"version": )" + std::to_string(number) +
-           R"(, "from_iteration": 0, "purpose": "full_speed", "clocks_mhz": [1740]})";
+           R"(, "from_iteration": 0, "purpose": "all_max", "clocks_mhz": [1740]})";
   }
   void run_to_running() {
     EXPECT_EQ(sent(), "PUT /v1/jobs/gpt3");

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "harpe/job/pipeline_times.h"
 #include "harpe/job/played_job.h"
+#include "harpe/policy/pipeline_times.h"
 
 namespace harpe {
 namespace {
@@ -146,7 +146,7 @@ TEST(DeclaredStraggler, IsNotWaitedForWhereAllMaxWasNeverKnownWithoutIt) {
   JobSpec spec = small_spec(4);
   spec.profile = truth_of(spec);
   spec.blocking_power = Watts{80};
-  spec.wish.value = 0.1;
+  spec.objective.value = 0.1;
   Played played(spec, {.overhead = Seconds{0.4}});
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   std::int64_t until = 1000;

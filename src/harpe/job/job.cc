@@ -58,7 +58,7 @@ Job::State::State(JobSpec given, Pipeline built, Seconds now)
       collector(spec.shape, work),
       detector(spec.shape),
       drift(spec.shape.stages),
-      wish(spec.wish),
+      objective(spec.objective),
       away(static_cast<std::size_t>(spec.shape.ranks())),
       baseline(spec.shape.stages),
       energy_ratios(static_cast<std::size_t>(spec.shape.stages)),
@@ -197,19 +197,20 @@ Status Job::set_straggler(const Straggler& straggler, Seconds now) {
     return Error::invalid("the end of the straggler is past: \"until\" is in seconds since 1970");
   }
   if (straggler.factor == 1) return clear_straggler(straggler.pipeline, now);
-  const auto known = std::ranges::find(s.told, straggler.pipeline, &Straggler::pipeline);
-  Straggler told = straggler;
-  told.detected = false;
-  if (known != s.told.end()) {
-    if (*known == told) return ok_status();
-    *known = told;
+  const auto known =
+      std::ranges::find(s.declared_stragglers, straggler.pipeline, &Straggler::pipeline);
+  Straggler declared = straggler;
+  declared.detected = false;
+  if (known != s.declared_stragglers.end()) {
+    if (*known == declared) return ok_status();
+    *known = declared;
   } else {
-    s.told.push_back(told);
+    s.declared_stragglers.push_back(declared);
   }
-  s.declare(told);
+  s.declare(declared);
   s.effects.save = true;
-  s.deploy_choice(now, "pipeline " + std::to_string(told.pipeline) + " is declared to be " +
-                           shortest(told.factor) + " times slower");
+  s.deploy_choice(now, "pipeline " + std::to_string(declared.pipeline) + " is declared to be " +
+                           shortest(declared.factor) + " times slower");
   return ok_status();
 }
 
@@ -220,30 +221,29 @@ Status Job::clear_straggler(int pipeline, Seconds now) {
     return Error::of(ErrorCode::kNotFound, "the job has no pipeline " + std::to_string(pipeline));
   }
   const auto same = [&](const Straggler& one) { return one.pipeline == pipeline; };
-  if (std::erase_if(s.told, same) == 0 && s.watched(pipeline) == nullptr) return ok_status();
+  if (std::erase_if(s.declared_stragglers, same) == 0 && s.watched(pipeline) == nullptr)
+    return ok_status();
   s.withdraw(pipeline);
   s.effects.save = true;
   s.deploy_choice(now, "pipeline " + std::to_string(pipeline) + " is declared to be healthy");
   return ok_status();
 }
 
-Status Job::set_wish(const Wish& wish, Seconds now) {
+Status Job::set_objective(const Objective& objective, Seconds now) {
   State& s = *state_;
   s.newest_event = now;
-  if (!(wish.value >= 0) || std::isinf(wish.value)) {
-    return Error::invalid("a wish needs a number from 0");
-  }
+  if (!is_valid(objective)) return Error::invalid("the objective's value is out of range");
   if (s.plans) {
-    Status possible = check_wish(*s.plans, wish, s.overhead(), s.spec.shape.data);
+    Status possible = check_objective(*s.plans, objective, s.overhead(), s.spec.shape.data);
     if (!possible) return possible;
   }
-  if (wish == s.wish && !s.rolled_back) return ok_status();
-  s.wish = wish;
+  if (objective == s.objective && !s.rolled_back) return ok_status();
+  s.objective = objective;
   if (s.plans) s.rolled_back = false;
   s.rollbacks = 0;
   s.guard.reset();
   s.effects.save = true;
-  s.deploy_choice(now, "the objective is " + text_of(wish) + " now");
+  s.deploy_choice(now, "the objective is now: " + text_of(objective));
   return ok_status();
 }
 
@@ -267,7 +267,7 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
   if (plans) return s.take_plans(std::move(*plans), now);
   s.phase = JobPhase::kRunning;
   s.tell(Notice::Level::kWarning, now,
-         "no plans could be made, so training goes on at full clocks: " + plans.error().text());
+         "no plans could be made, so training goes on at all-max: " + plans.error().text());
 }
 
 void Job::tick(Seconds now) {
@@ -275,9 +275,9 @@ void Job::tick(Seconds now) {
   s.newest_event = now;
   s.forget_gatherings(now);
   const auto over = [&](const Straggler& one) { return one.until && *one.until <= now; };
-  for (const Straggler& one : s.told)
+  for (const Straggler& one : s.declared_stragglers)
     if (over(one)) s.withdraw(one.pipeline);
-  if (std::erase_if(s.told, over) > 0) {
+  if (std::erase_if(s.declared_stragglers, over) > 0) {
     s.effects.save = true;
     s.deploy_choice(now, "a straggler's time is over");
   }

@@ -36,9 +36,9 @@
 /// Stragglers. A pipeline whose computations take longer than the profile says, at any stage, has
 /// costs of its own. It runs at all-max until they have been measured there, then the plan of least
 /// energy for them. Its least time T_p follows from the whole graph; all pipelines are through by
-/// T' = max(what is wished, max T_p), the healthy ones by the plan of least energy for that
-/// (Perseus, SOSP'24, sections 4 and 5). What is declared of a straggler beyond its computations is
-/// believed until some iterations at all-max show otherwise.
+/// T' = max(the time of the objective, max T_p), the healthy ones by the plan of least energy for
+/// that (Perseus, SOSP'24, sections 4 and 5). What is declared of a straggler beyond its
+/// computations is believed until some iterations at all-max show otherwise.
 ///
 /// Errors go to whoever caused them (`kInvalidInput`, `kConflict`, `kNotFound`) and leave the job
 /// as it was. Not thread-safe. Events of ranks are O(1) amortised (the last report of an iteration
@@ -54,11 +54,11 @@
 
 #include "harpe/base/result.h"
 #include "harpe/job/job_spec.h"
-#include "harpe/job/plan_choice.h"
-#include "harpe/job/plan_table.h"
 #include "harpe/job/profiler.h"
 #include "harpe/job/rank_events.h"
 #include "harpe/job/straggler_detector.h"
+#include "harpe/policy/plan_choice.h"
+#include "harpe/policy/plan_table.h"
 
 namespace harpe {
 
@@ -126,7 +126,7 @@ struct Refusal {
 /// What a pipeline runs by the newest orders.
 struct PipelineState {
   int pipeline = 0;
-  double factor = 1;  ///< of a straggler, told or detected
+  double factor = 1;  ///< of a straggler, declared or detected
   bool planned = false;
   PlanRef plan;    ///< where it is planned
   Seconds time{};  ///< of that plan
@@ -139,7 +139,7 @@ struct JobStatus {
   int ranks_not_set = 0;               ///< ranks whose clocks are not set: no agent, or it refuses
   std::int64_t newest_iteration = -1;  ///< -1: none reported
   std::uint64_t version = 0;           ///< of the newest orders
-  Wish wish;
+  Objective objective;
   bool synthetic = false;  ///< its profile is, or GPUs are simulated: no figures of real GPUs
   std::optional<ProfilingProgress> profiling;
   std::vector<Straggler> stragglers;
@@ -150,15 +150,15 @@ struct JobStatus {
   double reserve = 0;        ///< of the plans, see `CharacterizeRequest`
   Seconds iteration_time{};  ///< running mean of the job's
   Seconds predicted_time{};  ///< of an iteration by the newest plan; 0: none
-  /// Measured at full clocks, of one pipeline; 0: not yet.
-  Seconds full_speed_time{};
-  Joules full_speed_energy{};
+  /// Measured at all-max, of one pipeline; 0: not yet.
+  Seconds measured_all_max_time{};
+  Joules measured_all_max_energy{};
   Seconds
       all_max_time{};  ///< of an iteration of the machines as they are, without Harpe; 0: unknown
   /// Newest iterations by the plan, over what the objective allows them; 0: none yet.
   double time_over_allowed = 0;
   std::int64_t stalls = 0;  ///< iterations held up outside of computations
-  /// Since planning, against the same iterations at full clocks, all pipelines.
+  /// Since planning, against the same iterations at all-max, all pipelines.
   Joules saved{};
   Joules energy{};                  ///< reported by ranks since the job was registered
   Joules saved_error{};             ///< half-width of its 95 % interval
@@ -214,16 +214,16 @@ class Job {
   /// A client that wanted something of this job was refused before the job was asked.
   void refused(const std::string& who, const std::string& why, Seconds now);
   Status set_straggler(const Straggler& straggler, Seconds now);
-  /// Healed, whether told or detected.
+  /// Healed, whether declared or detected.
   Status clear_straggler(int pipeline, Seconds now);
-  Status set_wish(const Wish& wish, Seconds now);
+  Status set_objective(const Objective& objective, Seconds now);
 
   /// The answer to a `CharacterizeRequest`; an old ticket is ignored. \param better_follow  these
   /// are the first plans to be had; a table that is nowhere worse comes by the same ticket. A plan
   /// in force then changes only for a better one.
   void characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds now,
                      bool better_follow = false);
-  /// About once a second: ends what has an end, falls back to full clocks when ranks fall silent.
+  /// About once a second: ends what has an end, falls back to all-max when ranks fall silent.
   void tick(Seconds now);
 
   /// What has gathered since the last call.

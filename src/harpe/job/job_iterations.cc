@@ -220,7 +220,7 @@ void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds n
     for (int stage = 0; stage < spec.shape.stages; ++stage)
       left_out[spec.shape.group(pipeline_number, stage)] = true;
   };
-  for (const Straggler& straggler : told) leave_out(straggler.pipeline);
+  for (const Straggler& straggler : declared_stragglers) leave_out(straggler.pipeline);
   for (const SlowWorker& worker : detector.workers()) leave_out(worker.pipeline);
   const Profiler::Next next = profiler->add(iteration, left_out, lead());
   if (next == Profiler::Next::kDone) return end_profiling(now);

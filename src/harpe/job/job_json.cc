@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "harpe/job/json_fields.h"
+#include "harpe/base/json_fields.h"
 
 namespace harpe {
 namespace {
@@ -13,7 +13,6 @@ using Json = nlohmann::ordered_json;
 using Type = JsonValue::Type;
 
 constexpr int kMostDegree = kMaxRanks;
-constexpr double kLongestWish = 1e6;  // s, and a factor
 
 ProfilingOptions read_profiling(const JsonValue& object, Faults& faults, Unknown unknown) {
   Fields fields(object, "profiling", faults);
@@ -41,27 +40,6 @@ Json profiling_json(const ProfilingOptions& options) {
           {"rises", options.rises},
           {"time_target", options.time_target},
           {"energy_target", options.energy_target}};
-}
-
-/// Exactly one of the four.
-Wish wish_in(Fields& fields) {
-  // Those that are there count, also where their value is refused.
-  std::vector<Wish> given;
-  const auto number = [&](const char* name, Wish::Kind kind, double low, double high) {
-    if (fields.any(name) == nullptr) return;
-    given.push_back({kind, fields.number(name, low, high).value_or(0)});
-  };
-  number("slowdown", Wish::Kind::kSlowdown, 0, kLongestWish);
-  number("deadline_s", Wish::Kind::kDeadline, 1e-6, kLongestWish);
-  number("power_cap_w", Wish::Kind::kPowerCap, 1e-3, kMostPower);
-  if (fields.any("least_energy") != nullptr && fields.boolean("least_energy").value_or(true)) {
-    given.push_back({Wish::Kind::kLeastEnergy, 0});
-  }
-  if (given.size() == 1) return given.front();
-  fields.fault("slowdown",
-               "expected exactly one of \"slowdown\", \"deadline_s\", \"power_cap_w\", "
-               "\"least_energy\": true");
-  return {};
 }
 
 std::vector<Seconds> read_times(Fields& fields, std::string_view key) {
@@ -177,10 +155,10 @@ void read_spec(Fields& fields, Faults& faults, Unknown unknown, JobSpec& spec) {
   read_count(fields, "plans", 1, kMaxPlans, spec.plans);
   if (const JsonValue* profiling = fields.object("profiling"))
     spec.profiling = read_profiling(*profiling, faults, unknown);
-  if (const JsonValue* wish = fields.object("wish")) {
-    Fields wished(*wish, "wish", faults);
-    spec.wish = wish_in(wished);
-    if (unknown == Unknown::kFault) wished.finish();
+  if (const JsonValue* objective = fields.object("objective")) {
+    Fields members(*objective, "objective", faults);
+    spec.objective = read_objective(members);
+    if (unknown == Unknown::kFault) members.finish();
   }
   if (const auto csv = fields.text("profile")) {
     if (csv->size() > kLongestProfile) {
@@ -239,39 +217,11 @@ std::string job_spec_json(const JobSpec& spec) {
                {"switch_latency_s", spec.switch_latency.value},
                {"min_dwell_s", spec.min_dwell.value},
                {"profiling", profiling_json(spec.profiling)},
-               {"wish", Json::parse(wish_json(spec.wish))}});
+               {"objective", Json::parse(objective_json(spec.objective))}});
   if (!spec.transfers.none()) json["transfers"] = transfers_json(spec.transfers);
   if (spec.blocking_power) json["blocking_power_w"] = spec.blocking_power->value;
   if (spec.profile) json["profile"] = profile_csv(*spec.profile);
   return json_line(json);
-}
-
-Result<Wish> read_wish(const JsonValue& object, const std::string& file, Unknown unknown) {
-  Wish wish;
-  Status read = read_object(object, "the wish", file, unknown,
-                            [&](Fields& fields, Faults&) { wish = wish_in(fields); });
-  if (!read) return std::move(read).error();
-  return wish;
-}
-
-Result<Wish> parse_wish(std::string_view text) {
-  const Result<JsonValue> document = parse_json(text, "the wish");
-  if (!document) return document.error();
-  return read_wish(*document, "the wish");
-}
-
-std::string wish_json(const Wish& wish) {
-  switch (wish.kind) {
-    case Wish::Kind::kSlowdown:
-      return json_line({{"slowdown", wish.value}});
-    case Wish::Kind::kDeadline:
-      return json_line({{"deadline_s", wish.value}});
-    case Wish::Kind::kPowerCap:
-      return json_line({{"power_cap_w", wish.value}});
-    case Wish::Kind::kLeastEnergy:
-      break;
-  }
-  return json_line({{"least_energy", true}});
 }
 
 }  // namespace harpe

@@ -9,16 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "harpe/base/fields.h"
 #include "harpe/base/result.h"
 #include "harpe/job/job.h"
 
 namespace harpe {
 
 struct JsonValue;
-
-/// What comes from a client has no member that is not known; what is stored may come from a newer
-/// Harpe, of which an older one reads what it knows.
-enum class Unknown : unsigned char { kFault, kIgnored };
 
 Result<JobSpec> parse_job_spec(std::string_view text, Unknown unknown = Unknown::kFault);
 /// The same as a part of a larger document.
@@ -43,10 +40,6 @@ std::string rank_end_json(const RankEnd& end);
 /// \param now  by the job's clock, to which "for_s" is added; \param wall  the same moment in
 /// seconds since 1970, in which "until" is given
 Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now, Seconds wall);
-Result<Wish> parse_wish(std::string_view text);
-Result<Wish> read_wish(const JsonValue& object, const std::string& file,
-                       Unknown unknown = Unknown::kFault);
-std::string wish_json(const Wish& wish);
 
 std::string orders_json(const std::vector<StageOrders>& orders);
 

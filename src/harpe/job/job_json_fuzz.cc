@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                  [](const harpe::RankAnswer& answer) { return harpe::orders_json(answer.orders); });
       break;
     case 4:
-      round_trip(text, harpe::parse_wish, harpe::wish_json);
+      round_trip(text, harpe::parse_objective, harpe::objective_json);
       break;
     case 5:
       (void)harpe::parse_straggler(text, 0, harpe::Seconds{1000}, harpe::Seconds{1.8e9});

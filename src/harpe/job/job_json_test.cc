@@ -21,24 +21,24 @@ TEST(JobJson, ASpecificationReadsBackTheSame) {
   spec.switch_latency = Seconds{0.01};
   spec.profiling.lowest_clock = Megahertz{800};
   spec.profiling.slowdown_limit = 0.05;
-  spec.wish = {.kind = Wish::Kind::kPowerCap, .value = 1234.5};
+  spec.objective = {.kind = Objective::Kind::kPowerCap, .value = 1234.5};
   spec.profile = *synthesize({.stages = 4, .chunks = 2});
   const std::string text = job_spec_json(spec);
   const auto read = parse_job_spec(text);
   ASSERT_TRUE(read.ok()) << read.error().text();
   EXPECT_EQ(job_spec_json(*read), text);
   EXPECT_EQ(read->shape, spec.shape);
-  EXPECT_EQ(read->wish, spec.wish);
+  EXPECT_EQ(read->objective, spec.objective);
   EXPECT_EQ(read->profiling, spec.profiling);
   EXPECT_EQ(read->schedule.lists, spec.schedule.lists);
 }
 
 TEST(JobJson, ASpecificationMayNameItsSchedule) {
   const auto spec = parse_job_spec(
-      R"({"data": 2, "stages": 4, "schedule": "1f1b", "micro_batches": 8, "wish": {"slowdown": 0.1}})");
+      R"({"data": 2, "stages": 4, "schedule": "1f1b", "micro_batches": 8, "objective": {"slowdown": 0.1}})");
   ASSERT_TRUE(spec.ok()) << spec.error().text();
   EXPECT_EQ(spec->schedule.lists, one_f_one_b({.stages = 4, .micro_batches = 8})->lists);
-  EXPECT_EQ(spec->wish.value, 0.1);
+  EXPECT_EQ(spec->objective.value, 0.1);
 }
 
 TEST(JobJson, EveryFaultOfASpecificationIsNamed) {
@@ -48,7 +48,7 @@ TEST(JobJson, EveryFaultOfASpecificationIsNamed) {
   };
   const std::string several = text_of(
       R"({"data": 0, "stages": 4, "schedule": "1f1b", "micro_batches": 8, "profilin": {},
-          "wish": {"slowdown": 0.1, "deadline_s": 2}})");
+          "objective": {"slowdown": 0.1, "deadline_s": 2}})");
   EXPECT_NE(several.find("data"), std::string::npos);
   EXPECT_NE(several.find("profilin"), std::string::npos);
   EXPECT_NE(several.find("exactly one of"), std::string::npos);
@@ -66,17 +66,18 @@ TEST(JobJson, EveryFaultOfASpecificationIsNamed) {
   EXPECT_NE(text_of("{"), "");
 }
 
-TEST(JobJson, AWishWhoseValueIsWrongHasThatFaultAlone) {
+TEST(JobJson, AnObjectiveWhoseValueIsWrongHasThatFaultAlone) {
   for (const char* text : {R"({"slowdown": "5%"})", R"({"slowdown": -0.1})",
                            R"({"power_cap_w": 0})", R"({"least_energy": 1})"}) {
-    const auto wish = parse_wish(text);
-    ASSERT_FALSE(wish.ok()) << text;
-    EXPECT_EQ(wish.error().faults.size(), 1U) << wish.error().text();
-    EXPECT_EQ(wish.error().text().find("exactly one"), std::string::npos) << wish.error().text();
+    const auto objective = parse_objective(text);
+    ASSERT_FALSE(objective.ok()) << text;
+    EXPECT_EQ(objective.error().faults.size(), 1U) << objective.error().text();
+    EXPECT_EQ(objective.error().text().find("exactly one"), std::string::npos)
+        << objective.error().text();
   }
   for (const char* text :
        {"{}", R"({"least_energy": false})", R"({"slowdown": 0, "deadline_s": 1})"}) {
-    EXPECT_NE(parse_wish(text).error().text().find("exactly one"), std::string::npos) << text;
+    EXPECT_NE(parse_objective(text).error().text().find("exactly one"), std::string::npos) << text;
   }
 }
 

@@ -114,7 +114,7 @@ void Job::State::note_all_max_from() {
     const bool at_all_max =
         newest.purpose == StageOrders::Purpose::kPlan
             ? newest.choice.plan_of[one.slow.pipeline].from == PlanRef::From::kAllMax
-            : newest.purpose == StageOrders::Purpose::kFullSpeed;
+            : newest.purpose == StageOrders::Purpose::kAllMax;
     if (!at_all_max) {
       one.all_max_from = -1;
     } else if (one.all_max_from < 0 || newest.from < one.all_max_from) {
@@ -150,9 +150,9 @@ void Job::State::note_delivery(const IterationReport& report, const Deployment& 
   delivery = std::max(delivery / 1.5, kUsualDelivery);
 }
 
-void Job::State::deploy_full_speed() {
+void Job::State::deploy_all_max() {
   Deployment deployment;
-  deployment.purpose = StageOrders::Purpose::kFullSpeed;
+  deployment.purpose = StageOrders::Purpose::kAllMax;
   deployment.stage_clocks = highest_clocks();
   deploy(std::move(deployment));
 }
@@ -190,7 +190,7 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
   deployment.purpose = StageOrders::Purpose::kPlan;
   deployment.plans = plans;
   const std::vector<SlowPipeline> slow = slow_pipelines();
-  deployment.choice = choose_plans(*plans, wish, overhead(), spec.shape.data, slow);
+  deployment.choice = choose_plans(*plans, objective, overhead(), spec.shape.data, slow);
   for (const SlowPipeline& one : slow)
     if (one.own != nullptr) deployment.own.emplace(one.pipeline, one.own);
   if (!deployments.empty() && same_orders(deployments.back(), deployment)) {
@@ -201,7 +201,7 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
     return;
   }
   drift.reset();
-  std::string text = "plan of " + rounded(deployment.choice.wished);
+  std::string text = "plan of " + rounded(deployment.choice.objective_time);
   if (!stragglers.empty()) text = "plans to wait until " + rounded(deployment.choice.wait_until);
   tell(Notice::Level::kInfo, now, text + ": " + why);
   deploy(std::move(deployment));

@@ -157,9 +157,8 @@ void Job::State::fit_to_clocks(Seconds now) {
     return plan_anew(now);
   }
   const Deployment& newest = deployments.back();
-  if (newest.purpose == StageOrders::Purpose::kFullSpeed &&
-      newest.stage_clocks != highest_clocks()) {
-    deploy_full_speed();
+  if (newest.purpose == StageOrders::Purpose::kAllMax && newest.stage_clocks != highest_clocks()) {
+    deploy_all_max();
   }
 }
 
@@ -200,7 +199,7 @@ void Job::State::request_plans(const Profile& from, std::vector<Watts> waiting, 
   probe.reset();
   stages_from.reset();
   ask_for_plans();
-  deploy_full_speed();
+  deploy_all_max();
 }
 
 void Job::State::ask_for_plans() {
@@ -237,7 +236,7 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
     plans_due = false;
     return tell(Notice::Level::kWarning, now,
                 "the profile lacks an instruction that the schedule runs as one, so the plan has "
-                "another list: training goes on at full clocks");
+                "another list: training goes on at all-max");
   }
   plans = std::make_shared<const PlanTable>(std::move(table));
   effects.plans = effects.save = true;
@@ -247,7 +246,7 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
   probe_pause = 0;
   next_probe = newest + kFirstProbe;
   calm_since = newest;
-  for (const Straggler& one : told) watch(one.pipeline).declared = one.factor;
+  for (const Straggler& one : declared_stragglers) watch(one.pipeline).declared = one.factor;
   for (WatchedPipeline& one : watched_pipelines) {
     one.own_failed = false;
     one.slow.own.reset();
@@ -255,7 +254,8 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
     one.slow.fastest = {};
     measure(one);
   }
-  if (Status possible = check_wish(*plans, wish, overhead(), spec.shape.data); !possible) {
+  if (Status possible = check_objective(*plans, objective, overhead(), spec.shape.data);
+      !possible) {
     tell(Notice::Level::kWarning, now, possible.error().text() + ": the nearest plan is used");
   }
   deploy_choice(now, std::to_string(plans->plans().size()) + " plans are ready");

@@ -72,7 +72,7 @@ TEST(Plans, APlanInForceStaysWhereNoneIsBetter) {
   Planned planned;
   Job& job = planned.job;
   const PlanTable quick = planned.table(Effort::kQuick);
-  // More plans of the same kind: the one that is wished, and the stragglers', are among them.
+  // More plans of the same kind: that of the objective, and the stragglers', are among them.
   const PlanTable more = PlanTable::merged(quick, planned.table(Effort::kQuick, 5));
   job.characterized(planned.ticket, quick, Planned::kNow, true);
   ASSERT_TRUE(job.set_straggler({.pipeline = 1, .factor = 1.1}, Planned::kNow).ok());

@@ -99,22 +99,14 @@ double Job::State::all_max_error() const {
 
 /// Whether the objective promises something that could be broken.
 bool Job::State::promises_time() const {
-  return wish.kind == Wish::Kind::kSlowdown || wish.kind == Wish::Kind::kDeadline;
+  return allowed(Seconds{1}) > Seconds{0};
 }
 
 /// For an iteration that takes `fastest` at all-max, by the objective; 0: it promises nothing.
 Seconds Job::State::allowed(Seconds fastest) const {
   if (fastest <= Seconds{0}) return Seconds{0};
-  switch (wish.kind) {
-    case Wish::Kind::kSlowdown:
-      return fastest * (1 + wish.value);
-    case Wish::Kind::kDeadline:
-      return std::max(fastest, Seconds{wish.value});
-    case Wish::Kind::kPowerCap:
-    case Wish::Kind::kLeastEnergy:
-      break;
-  }
-  return Seconds{0};
+  const auto time = time_of(objective, {.fastest = fastest, .all_max = fastest});
+  return time ? std::max(fastest, *time) : Seconds{0};
 }
 
 /// An iteration by a plan.
@@ -186,13 +178,13 @@ const WatchedPipeline* Job::State::unseen_outside() const {
 /// The plan in force goes on after some iterations at all-max.
 void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) {
   if (probe || deployments.empty() || deployments.back().purpose != StageOrders::Purpose::kPlan ||
-      wish.kind == Wish::Kind::kPowerCap) {  // which all-max could exceed
+      objective.kind == Objective::Kind::kPowerCap) {  // which all-max could exceed
     return;
   }
   if (!why.empty()) tell(Notice::Level::kInfo, now, why);
   Deployment plan = deployments.back();
   const Seconds most = allowed(all_max_time());
-  deploy_full_speed();
+  deploy_all_max();
   const Deployment& at_all_max = deployments.back();
   probe = Probe{.version = at_all_max.version,
                 .until = at_all_max.from + (alarmed ? kAlarmProbe : kProbe),
@@ -341,7 +333,7 @@ void Job::State::hold(std::int64_t iterations, Seconds now, const std::string& w
        why + ": all-max until iteration " + std::to_string(retry_at) +
            ", or until another objective is set");
   effects.save = true;
-  deploy_full_speed();
+  deploy_all_max();
 }
 
 void Job::State::retry_when_due(Seconds now) {

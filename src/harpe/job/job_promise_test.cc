@@ -16,7 +16,7 @@ namespace {
 constexpr double kTolerance = 0.005;
 
 StageOrders::Purpose purpose_of(const Job& job, std::int64_t iteration) {
-  StageOrders::Purpose purpose = StageOrders::Purpose::kFullSpeed;
+  StageOrders::Purpose purpose = StageOrders::Purpose::kAllMax;
   for (const StageOrders& orders : job.orders(0, 0))
     if (orders.from_iteration <= iteration) purpose = orders.purpose;
   return purpose;
@@ -57,7 +57,7 @@ void plan(Played& played) {
 TEST(JobPromise, AllMaxIsLookedForUntilItIsKnown) {
   JobSpec spec = small_spec();
   spec.profile = truth_of(spec);
-  spec.wish.value = 0.1;
+  spec.objective.value = 0.1;
   Played played(spec);
   played.training.lost = [](std::int64_t iteration, Place place) {
     return iteration < 14 && place.stage == 1;
@@ -358,7 +358,8 @@ TEST(Promise, NoProbeExceedsAPowerCap) {
   const double usual = (played.training.last().energy / played.training.last().time).value;
   const double cap = usual * 0.93;
   ASSERT_TRUE(
-      played.job.set_wish({.kind = Wish::Kind::kPowerCap, .value = cap}, played.training.now())
+      played.job
+          .set_objective({.kind = Objective::Kind::kPowerCap, .value = cap}, played.training.now())
           .ok());
   played.settle();
   const auto expect_capped = [&](int iterations) {
@@ -392,7 +393,7 @@ TEST(Promise, DeliveryThatWasSlowOnceIsGivenLessTimeAgain) {
   };
   // \returns  iterations from the newest until a change holds
   const auto change = [&](double slowdown) {
-    EXPECT_TRUE(played.job.set_wish({.value = slowdown}, played.training.now()).ok());
+    EXPECT_TRUE(played.job.set_objective({.value = slowdown}, played.training.now()).ok());
     const std::int64_t ahead =
         played.job.orders(0, 0).back().from_iteration - played.training.next_iteration();
     played.training.run(played.job, 12);

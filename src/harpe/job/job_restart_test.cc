@@ -90,7 +90,7 @@ TEST(Job, TrainingThatStartsAgainGoesOnProfilingWhereItWas) {
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   EXPECT_EQ(played.job.phase(), JobPhase::kProfiling);
   EXPECT_EQ(profiled(played.job), before);
-  // Training warms up at full clocks.
+  // Training warms up at all-max.
   played.training.run(played.job, 1);
   EXPECT_NEAR(played.training.last().time.value, played.training.iterations()[0].time.value, 1e-9);
   ASSERT_TRUE(played.running());

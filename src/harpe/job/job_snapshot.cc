@@ -3,10 +3,10 @@
 #include <string>
 #include <utility>
 
+#include "harpe/base/json_fields.h"
 #include "harpe/base/text.h"
 #include "harpe/job/job_json.h"
 #include "harpe/job/job_state.h"
-#include "harpe/job/json_fields.h"
 #include "harpe/job/measurements_json.h"
 #include "harpe/job/rank_texts.h"
 
@@ -80,8 +80,8 @@ void read_count(Fields& fields, std::string_view key, Number& value) {
 
 std::string Job::snapshot() const {
   const State& s = *state_;
-  Json told = Json::array();
-  for (const Straggler& one : s.told) told.push_back(straggler_json(one));
+  Json declared = Json::array();
+  for (const Straggler& one : s.declared_stragglers) declared.push_back(straggler_json(one));
   Json json = {{"format", kFormat},
                {"incarnation", s.incarnation},
                {"start", s.start},
@@ -90,8 +90,8 @@ std::string Job::snapshot() const {
                {"ranks", ranks_json(s.spec.shape, s.ranks)},
                {"version", s.version},
                {"ticket", s.ticket},
-               {"wish", Json::parse(wish_json(s.wish))},
-               {"told", std::move(told)},
+               {"objective", Json::parse(objective_json(s.objective))},
+               {"declared", std::move(declared)},
                {"slow_pipelines", slow_pipelines_json(s.watched_pipelines)},
                {"iteration_time_s", s.iteration_time.value},
                {"delivery_s", s.delivery.value},
@@ -193,16 +193,11 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   const bool has_plans = fields.boolean("has_plans").value_or(true);
   read_count(fields, "version", s.version);
   read_count(fields, "ticket", s.ticket);
-  if (const JsonValue* wish = fields.object("wish")) {
-    Result<Wish> read = read_wish(*wish, "job", Unknown::kIgnored);
-    if (read) {
-      s.wish = *read;
-    } else {
-      for (const Fault& fault : read.error().faults)
-        faults.add(fault.line, fault.column, fault.message);
-    }
+  if (const JsonValue* objective = fields.object("objective")) {
+    Fields members(*objective, "objective", faults);
+    s.objective = read_objective(members);
   }
-  s.told = read_stragglers(fields, "told", faults, s.spec.shape.data);
+  s.declared_stragglers = read_stragglers(fields, "declared", faults, s.spec.shape.data);
   for (auto& [slow, factors] : read_slow_pipelines(fields, faults, s.spec.shape))
     s.watch(slow).slow.factors = std::move(factors);
   s.iteration_time.value = fields.number("iteration_time_s", 0, kLongestTime).value_or(0);
@@ -271,7 +266,7 @@ void Job::State::go_on(Seconds now) {
   version += kVersionsSkipped;
   if (!ranks.complete()) phase = JobPhase::kRegistering;
   if (plans && profile && !blocking_power.empty()) take_profile(*profile, blocking_power);
-  for (const Straggler& one : told) declare(one);
+  for (const Straggler& one : declared_stragglers) declare(one);
   // What was measured of the slow ones holds until their times show something else.
   for (const WatchedPipeline& one : watched_pipelines) {
     for (int stage = 0; stage < spec.shape.stages; ++stage)
@@ -304,7 +299,7 @@ void Job::State::go_on(Seconds now) {
       if (!plans && plans_due) {
         request_plans(*profile, blocking_power, now);
       } else if (!plans || rolled_back) {
-        deploy_full_speed();
+        deploy_all_max();
       } else {
         deploy_choice(now, "the server has started again");
       }

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/base/text.h"
 #include "harpe/job/job_work.h"
+#include "harpe/policy/plan_table.h"
 
 namespace harpe {
 namespace {
@@ -66,22 +66,6 @@ std::int64_t instructions_of(const JobSpec& spec) {
 int plans_of(const JobSpec& spec) {
   return static_cast<int>(
       std::clamp<std::int64_t>(kMaxPlanCells / cells_of_plan(spec), 1, std::max(1, spec.plans)));
-}
-
-std::string text_of(const Wish& wish) {
-  switch (wish.kind) {
-    case Wish::Kind::kSlowdown:
-      return wish.value == 0
-                 ? "no slower than at all-max"
-                 : "at most " + shortest(wish.value * 100, 4) + " % slower than at all-max";
-    case Wish::Kind::kDeadline:
-      return "iterations within " + shortest(wish.value) + " s";
-    case Wish::Kind::kPowerCap:
-      return "at most " + shortest(wish.value) + " W on average";
-    case Wish::Kind::kLeastEnergy:
-      break;
-  }
-  return "the least energy";
 }
 
 std::size_t memory_of(const JobSpec& spec) {

@@ -9,32 +9,18 @@
 
 #include "harpe/base/units.h"
 #include "harpe/job/shape.h"
+#include "harpe/objective/objective.h"
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/profile/profile.h"
 
 namespace harpe {
 
-/// Which point of the frontier the user wants while nobody straggles.
-struct Wish {
-  enum class Kind : unsigned char {
-    kSlowdown,     ///< at most so much longer than all-max, as a fraction; 0: no slowdown
-    kDeadline,     ///< iterations of at most so many seconds
-    kPowerCap,     ///< average watts of the whole job, all pipelines
-    kLeastEnergy,  ///< the least iteration energy, however long it takes
-  };
-  Kind kind = Kind::kSlowdown;
-  double value = 0;  ///< fraction, seconds or watts; not used by `kLeastEnergy`
-  friend bool operator==(const Wish&, const Wish&) = default;
-};
-/// For people: "at most 5 % slower than at all-max".
-std::string text_of(const Wish& wish);
-
 /// How a job measures what its instructions cost while it trains.
 struct ProfilingOptions {
   /// Profiling may make training so much longer, as a fraction of the time since it began: at no
-  /// moment more. What a slow clock costs is earned by iterations at full clocks.
+  /// moment more. What a slow clock costs is earned by iterations at all-max.
   double slowdown_limit = 0.1;
-  int warm_up = 2;               ///< iterations at the highest clocks before anything counts
+  int warm_up = 2;               ///< iterations at all-max before anything counts
   int iterations_per_clock = 4;  ///< the first is dropped
   int most_iterations_per_clock = 12;
   int most_clocks = 24;         ///< longer lists are thinned evenly, both ends kept
@@ -55,7 +41,7 @@ struct JobSpec {
   Seconds switch_latency{0};  ///< see `PlanOptions`
   Seconds min_dwell{0};
   ProfilingOptions profiling;
-  Wish wish;
+  Objective objective;
   /// A profile known from before: the job plans at once and measures only what has moved.
   std::optional<Profile> profile;
   int plans = 200;  ///< points of the frontier to hold ready, at most: see `plans_of`
@@ -68,8 +54,6 @@ inline constexpr int kMaxStages = 4'096;
 inline constexpr int kMaxChunks = 64;                ///< model parts that one stage holds
 inline constexpr int kMaxJobInstructions = 131'072;  ///< of one pipeline's iteration
 inline constexpr int kMaxPlans = 10'000;
-/// Clocks, and what else there is of each stage, of all plans that are held ready.
-inline constexpr std::int64_t kMaxPlanCells = 10'000'000;
 /// Pipelines x kinds of instructions, with their chunks, of all stages: what an iteration measures.
 inline constexpr std::int64_t kMaxMeasured = 4'000'000;
 inline constexpr std::size_t kLongestProfile = 8 * 1024 * 1024;  ///< bytes

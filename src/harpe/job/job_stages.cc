@@ -93,7 +93,7 @@ bool Job::State::settle_stages(Seconds now, const std::string& why) {
       if (slow.factor > 1 && may_be_unsteady(0, slow.stage)) stages_doubted.push_back(slow.stage);
     if (deployments.back().purpose == StageOrders::Purpose::kPlan) {
       tell(Notice::Level::kInfo, now, why + ": all-max shows what it can do");
-      deploy_full_speed();
+      deploy_all_max();
     }
     stages_from = deployments.back().from;
   }

@@ -118,7 +118,7 @@ void Job::State::ranks_complete(Seconds now) {
   if (plans) {
     if (loses_clocks() || !stages_to_measure(*profile).empty()) return plan_anew(now);
     phase = JobPhase::kRunning;
-    if (rolled_back) return deploy_full_speed();
+    if (rolled_back) return deploy_all_max();
     deploy_choice(now, again);
     // The machines may be others: what they do at all-max comes first.
     return begin_probe(false, now, {});
@@ -159,10 +159,10 @@ void Job::State::started_again(RankBook book, Seconds now) {
   newest_times.clear();
   deployments.clear();
   watched_pipelines.clear();
-  if (!told.empty()) {
+  if (!declared_stragglers.empty()) {
     tell(Notice::Level::kInfo, now,
          "stragglers that were declared before training started again are forgotten");
-    told.clear();
+    declared_stragglers.clear();
   }
   phase = JobPhase::kRegistering;
   told_missing = told_silent = false;

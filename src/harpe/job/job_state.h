@@ -17,11 +17,11 @@
 #include "harpe/job/iteration_collector.h"
 #include "harpe/job/job.h"
 #include "harpe/job/job_work.h"
-#include "harpe/job/pipeline_times.h"
 #include "harpe/job/profiler.h"
 #include "harpe/job/promise_guard.h"
 #include "harpe/job/rank_book.h"
 #include "harpe/job/straggler_detector.h"
+#include "harpe/policy/pipeline_times.h"
 
 namespace harpe {
 
@@ -29,8 +29,8 @@ namespace harpe {
 struct Deployment {
   std::uint64_t version = 0;
   std::int64_t from = 0;
-  StageOrders::Purpose purpose = StageOrders::Purpose::kFullSpeed;
-  std::vector<Megahertz> stage_clocks;     ///< full speed, profile
+  StageOrders::Purpose purpose = StageOrders::Purpose::kAllMax;
+  std::vector<Megahertz> stage_clocks;     ///< all-max, profile
   std::shared_ptr<const PlanTable> plans;  ///< plan
   PlanChoice choice;                       ///< plan
   /// Plan: of the pipelines that run a plan of their own costs.
@@ -113,7 +113,7 @@ struct Job::State {
   void deploy(Deployment deployment) { deploy(std::move(deployment), next_from()); }
   void deploy(Deployment deployment, std::int64_t from);
   void note_all_max_from();
-  void deploy_full_speed();
+  void deploy_all_max();
   void deploy_profile();  ///< the clocks of the profiler's current block
   void deploy_choice(Seconds now, const std::string& why);
   void deploy_again();
@@ -270,9 +270,9 @@ struct Job::State {
   std::uint64_t plans_ticket = 0;      ///< of those for `plans`
   bool redeploy = false;               ///< once it is known where the ranks are
 
-  std::vector<Straggler> told;
+  std::vector<Straggler> declared_stragglers;
   std::vector<WatchedPipeline> watched_pipelines;  ///< by pipeline
-  Wish wish;
+  Objective objective;
   std::deque<double> newest_times;  ///< of iterations
   Seconds iteration_time{};         ///< their median
   Seconds newest_since{};           ///< when the newest iteration was first reported

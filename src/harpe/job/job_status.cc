@@ -117,15 +117,15 @@ JobStatus Job::status() const {
   status.ranks_not_set = s.ranks_not_set();
   status.newest_iteration = s.newest_iteration();
   status.version = version();
-  status.wish = s.wish;
+  status.objective = s.objective;
   const std::optional<Profile>& known = s.profile ? s.profile : s.spec.profile;
   status.synthetic = s.ranks.has_simulated() || (known && known->is_synthetic());
   status.stragglers = s.all_stragglers();
   status.random = s.detector.random();
   status.rolled_back = s.rolled_back;
   status.iteration_time = s.iteration_time;
-  status.full_speed_time = s.baseline.time();
-  status.full_speed_energy = s.baseline.has_energy() ? s.baseline.energy() : Joules{0};
+  status.measured_all_max_time = s.baseline.time();
+  status.measured_all_max_energy = s.baseline.has_energy() ? s.baseline.energy() : Joules{0};
   status.all_max_time = s.all_max_time();
   if (const auto over = s.guard.mean(100)) status.time_over_allowed = over->ratio;
   status.stalls = s.guard.stalls();

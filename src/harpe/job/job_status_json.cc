@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "harpe/base/json_fields.h"
 #include "harpe/job/job_json.h"
-#include "harpe/job/json_fields.h"
 
 namespace harpe {
 namespace {
@@ -110,7 +110,7 @@ std::string job_status_json(const Job& job, const Shown& shown) {
                {"newest_iteration",
                 status.newest_iteration < 0 ? Json(nullptr) : Json(status.newest_iteration)},
                {"version", status.version},
-               {"wish", Json::parse(wish_json(status.wish))},
+               {"objective", Json::parse(objective_json(status.objective))},
                {"profiling", status.profiling ? progress_json(*status.profiling) : Json(nullptr)},
                {"stragglers", stragglers_json(status.stragglers, shown)},
                {"slow_stages", std::move(slow)},
@@ -125,8 +125,8 @@ std::string job_status_json(const Job& job, const Shown& shown) {
                {"plans", plans_json(job)},
                {"iteration_time_s", null_if_zero(status.iteration_time.value)},
                {"predicted_time_s", null_if_zero(status.predicted_time.value)},
-               {"full_speed_time_s", null_if_zero(status.full_speed_time.value)},
-               {"full_speed_energy_j", null_if_zero(status.full_speed_energy.value)},
+               {"measured_all_max_time_s", null_if_zero(status.measured_all_max_time.value)},
+               {"measured_all_max_energy_j", null_if_zero(status.measured_all_max_energy.value)},
                {"wait_until_s", null_if_zero(status.wait_until.value)},
                {"all_max_time_s", null_if_zero(status.all_max_time.value)},
                {"time_over_allowed", null_if_zero(status.time_over_allowed)},

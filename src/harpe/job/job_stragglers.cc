@@ -269,7 +269,7 @@ std::vector<SlowPipeline> Job::State::slow_pipelines() const {
 
 /// What is declared of a pipeline outweighs what was detected.
 std::vector<Straggler> Job::State::all_stragglers() const {
-  std::vector<Straggler> all = told;
+  std::vector<Straggler> all = declared_stragglers;
   if (!times) return all;
   const Seconds usual = times->at_all_max();
   for (Straggler& one : all) {

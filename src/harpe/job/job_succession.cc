@@ -91,7 +91,7 @@ void Job::State::succeed(State& before, Seconds now) {
   proposals = std::move(before.proposals);
   std::erase_if(proposals, [](const Proposal& one) { return one.state == nullptr; });
   refusals = std::move(before.refusals);
-  if (spec.wish == before.spec.wish) wish = before.wish;
+  if (spec.objective == before.spec.objective) objective = before.objective;
 
   std::string kept = "it is measured anew";
   if (same_pipeline(spec, before.spec) && same_given_costs(spec, before.spec)) {

@@ -260,16 +260,18 @@ TEST(Succession, WhatTheStoreHasOfTheRanksBeforeDoesNotSpoilTheNext) {
   EXPECT_EQ(restored->status().ranks_registered, 0);
 }
 
-TEST(Succession, AWishThatPeopleChangedStaysUnlessTheSpecificationSaysAnother) {
+TEST(Succession, AnObjectiveThatPeopleChangedStaysUnlessTheSpecificationSaysAnother) {
   for (const bool says : {false, true}) {
     Planned planned;
-    ASSERT_TRUE(planned.job.set_wish({Wish::Kind::kSlowdown, 0.05}, planned.training.now()).ok());
+    ASSERT_TRUE(
+        planned.job.set_objective({Objective::Kind::kSlowdown, 0.05}, planned.training.now()).ok());
     JobSpec spec = small_spec(3);
-    if (says) spec.wish = {Wish::Kind::kLeastEnergy, 0};
+    if (says) spec.objective = {Objective::Kind::kLeastEnergy, 0};
     planned.propose(spec);
     Next next(planned, spec);
     next.enter_all();
-    EXPECT_EQ(planned.job.status().wish, says ? spec.wish : (Wish{Wish::Kind::kSlowdown, 0.05}));
+    EXPECT_EQ(planned.job.status().objective,
+              says ? spec.objective : (Objective{Objective::Kind::kSlowdown, 0.05}));
   }
 }
 

@@ -129,12 +129,12 @@ TEST(Job, ChangesMadeWhileAnIterationIsHeldUpComeRightBehindIt) {
   };
   const std::int64_t held_up = training.next_iteration();
   training.stall = [=](std::int64_t iteration) { return Seconds{iteration == held_up ? 40.0 : 0}; };
-  ASSERT_TRUE(played.job.set_wish({.value = 0.2}, training.now() + Seconds{39}).ok());
+  ASSERT_TRUE(played.job.set_objective({.value = 0.2}, training.now() + Seconds{39}).ok());
   EXPECT_GT(ahead(), 20) << "the ranks may be anywhere";
   training.run(played.job, 1);
   EXPECT_LE(ahead(), 2);
   // Where the reports were held up, the ranks are where they were thought to be.
-  ASSERT_TRUE(played.job.set_wish({.value = 0}, training.now() + Seconds{39}).ok());
+  ASSERT_TRUE(played.job.set_objective({.value = 0}, training.now() + Seconds{39}).ok());
   const std::int64_t far = ahead();
   training.run_for(Seconds{40});
   training.run(played.job, 1);
@@ -199,11 +199,12 @@ TEST(Job, AnotherObjectiveEndsAllMaxAmidStragglersToo) {
   ASSERT_TRUE(played.job.status().rolled_back);
   ASSERT_EQ(played.job.phase(), JobPhase::kStraggling);
   ASSERT_TRUE(
-      played.job.set_wish({.kind = Wish::Kind::kSlowdown, .value = 0.1}, training.now()).ok());
+      played.job.set_objective({.kind = Objective::Kind::kSlowdown, .value = 0.1}, training.now())
+          .ok());
   EXPECT_FALSE(played.job.status().rolled_back);
   EXPECT_EQ(played.job.orders(0, 0).back().purpose, StageOrders::Purpose::kPlan);
   training.run(played.job, 1);
-  EXPECT_EQ(played.notices("the objective is at most 10 % slower than at all-max now"), 1);
+  EXPECT_EQ(played.notices("the objective is now: slowdown 10 %"), 1);
 }
 
 TEST(Job, OthersWaitForAStragglerWhereThereIsOneStage) {
@@ -347,7 +348,7 @@ TEST(Job, PlansFollowAStageThatBecomesSlower) {
               0.02 * played.training.last().time.value);
 }
 
-TEST(Job, AWishMovesAlongTheFrontier) {
+TEST(Job, AnObjectiveMovesAlongTheFrontier) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
@@ -355,20 +356,20 @@ TEST(Job, AWishMovesAlongTheFrontier) {
   const SimulatedTraining::Iteration before = played.training.last();
   const Seconds now = played.training.now();
   const Seconds deadline = before.time * 1.15;
-  ASSERT_TRUE(played.job.set_wish({Wish::Kind::kDeadline, deadline.value}, now).ok());
+  ASSERT_TRUE(played.job.set_objective({Objective::Kind::kDeadline, deadline.value}, now).ok());
   played.settle();
   EXPECT_LE(played.training.last().time, deadline * 1.005);
   EXPECT_LT(played.training.last().energy, before.energy);
 
   const Watts cap = before.energy / before.time * 0.9;
-  ASSERT_TRUE(played.job.set_wish({Wish::Kind::kPowerCap, cap.value}, now).ok());
+  ASSERT_TRUE(played.job.set_objective({Objective::Kind::kPowerCap, cap.value}, now).ok());
   played.settle();
   EXPECT_LE(played.training.last().energy / played.training.last().time, cap * 1.01);
 
-  const Status impossible = played.job.set_wish({Wish::Kind::kDeadline, 0.01}, now);
+  const Status impossible = played.job.set_objective({Objective::Kind::kDeadline, 0.01}, now);
   ASSERT_FALSE(impossible.ok());
   EXPECT_EQ(impossible.error().code, ErrorCode::kInfeasible);
-  EXPECT_EQ(played.job.status().wish.kind, Wish::Kind::kPowerCap);
+  EXPECT_EQ(played.job.status().objective.kind, Objective::Kind::kPowerCap);
 }
 
 TEST(Job, AGivenProfileIsPlannedWithAtOnce) {
@@ -485,7 +486,7 @@ TEST(Job, IterationsWithoutAllRanksAreForgotten) {
   EXPECT_TRUE(played.job.status().stragglers.empty()) << "what was late before does not count";
 }
 
-TEST(Job, StaysAtFullClocksWithoutEnergies) {
+TEST(Job, StaysAtAllMaxWithoutEnergies) {
   Played played(small_spec());
   played.training.change_report = [](IterationReport& r) {
     for (InstructionTotals& totals : r.instructions) totals.energy.value = std::nan("");

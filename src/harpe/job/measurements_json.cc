@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "harpe/job/json_fields.h"
+#include "harpe/base/json_fields.h"
 
 namespace harpe {
 namespace {
@@ -134,8 +134,9 @@ void read_baseline(const JsonValue& object, Faults& faults, std::size_t stages,
     AllMaxBaseline::Time& one =
         kept.times.emplace_back(Seconds{times[i]}, Seconds{explained[i]}, std::vector<Seconds>());
     if (computing == nullptr || i >= computing->items.size()) continue;
-    one.computing = units<Seconds>(numbers_in(computing->items[i], stages));
-    if (one.computing.size() != stages) one.computing.clear();
+    constexpr std::size_t kMostPipelines = 64;
+    one.computing = units<Seconds>(numbers_in(computing->items[i], kMostPipelines * stages));
+    if (one.computing.size() % stages != 0) one.computing.clear();
   }
   for (const JsonValue* item : fields.objects("stages")) {
     Fields stage(*item, "a stage of the baseline", faults);

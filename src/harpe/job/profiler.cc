@@ -85,7 +85,7 @@ void Profiler::clear(int stage) {
                      .iteration_time = {}};
 }
 
-Seconds Profiler::full_speed_time() const {
+Seconds Profiler::all_max_time() const {
   return {account_.full_time};
 }
 
@@ -107,7 +107,7 @@ Seconds Profiler::explained(Seconds time) const {
   return std::min(time, Seconds{account_.full_time * slower});
 }
 
-/// Slow blocks lose time, full clocks earn it.
+/// Slow blocks lose time, all-max earn it.
 void Profiler::account(const FinishedIteration& iteration, Seconds time) {
   const bool in_block = iteration.iteration >= from_;
   bool full = in_block;
@@ -426,7 +426,7 @@ ProfilingProgress Profiler::progress(int lead) const {
   const double full = account_.full_time;
   progress.slowdown = account_.base > 0 ? account_.extra / account_.base : 0;
 
-  // Clocks to come, each with its slowdown at most, and the full speed that earns it.
+  // Clocks to come, each with its slowdown at most, and the all-max that earns it.
   double iterations = 0, extra = account_.extra;
   const double block = options_.iterations_per_clock + lead - 1;
   double at_clock = 1;

@@ -73,8 +73,8 @@ class Profiler {
 
   ProfilingProgress progress(int lead) const;
   bool done() const;
-  /// Time of an iteration at the highest clocks; 0: not measured yet.
-  Seconds full_speed_time() const;
+  /// Time of an iteration at all-max; 0: not measured yet.
+  Seconds all_max_time() const;
   /// Stages that nobody has told any energy of.
   std::vector<int> without_energy() const;
 
@@ -87,7 +87,7 @@ class Profiler {
   /// Sums over all iterations so far.
   struct Account {
     double extra = 0;  ///< seconds lost to slow clocks
-    double base = 0;   ///< seconds at full clocks of the same iterations
+    double base = 0;   ///< seconds at all-max of the same iterations
     double full_time = 0;
     std::vector<double> wait_time, wait_energy;  ///< of each stage
   };
@@ -100,7 +100,7 @@ class Profiler {
   Kept kept() const { return {account_, measured_, ended_}; }
   /// Goes on from what another profiler of the same job had measured, at the clock after the last
   /// measured one of each stage; a stage whose GPUs do not have that one any more starts over. At
-  /// full clocks first: training has stood still, so that it has to warm up.
+  /// all-max first: training has stood still, so that it has to warm up.
   void restore(Kept kept);
 
  private:

@@ -206,7 +206,7 @@ TEST(Profiler, ClocksThatGpusAreHeldBackFromAreLeftOut) {
   EXPECT_EQ(profile.points(0, 0, InstructionKind::kForward).back().clock, Megahertz{1200});
 }
 
-TEST(Profiler, AnIterationThatSomethingHeldUpDoesNotCountAsFullSpeed) {
+TEST(Profiler, AnIterationThatSomethingHeldUpDoesNotCountAsAllMax) {
   Bench bench({.warm_up = 2, .iterations_per_clock = 8, .most_iterations_per_clock = 8});
   for (int i = 0; i < 10; ++i) {
     bench.step([&](FinishedIteration& done) {
@@ -215,7 +215,7 @@ TEST(Profiler, AnIterationThatSomethingHeldUpDoesNotCountAsFullSpeed) {
     });
   }
   const double usual = 2 * bench.seconds(1400) * 2 * kMicroBatches;
-  EXPECT_NEAR(bench.profiler.full_speed_time().value, usual, 1e-9);
+  EXPECT_NEAR(bench.profiler.all_max_time().value, usual, 1e-9);
 }
 
 TEST(Profiler, GoesOnAfterTheLastMeasuredClock) {
@@ -232,7 +232,7 @@ TEST(Profiler, GoesOnAfterTheLastMeasuredClock) {
   Bench next(generous());
   next.profiler.restore(kept);
   next.profiler.begin(++next.version, next.number);
-  EXPECT_EQ(next.profiler.clocks()[0], Megahertz{1400}) << "full clocks until it is warm";
+  EXPECT_EQ(next.profiler.clocks()[0], Megahertz{1400}) << "all-max until it is warm";
   EXPECT_EQ(next.step(), Profiler::Next::kChange);
   EXPECT_EQ(next.profiler.clocks()[0], Megahertz{900});
   EXPECT_GT(next.run(), 0);

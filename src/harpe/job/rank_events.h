@@ -67,19 +67,19 @@ struct IterationReport {
 /// Clocks for one stage of one pipeline.
 struct StageOrders {
   enum class Purpose : unsigned char {
-    kFullSpeed,  ///< the highest clock throughout
-    kProfile,    ///< one clock throughout, to be measured
-    kPlan,       ///< one clock an instruction
+    kAllMax,   ///< the highest clock throughout
+    kProfile,  ///< one clock throughout, to be measured
+    kPlan,     ///< one clock an instruction
   };
   std::uint64_t version = 0;        ///< rises with every change of the job
   std::uint64_t epoch = 0;          ///< of the server's claim of the job, as it is handed out
   std::int64_t from_iteration = 0;  ///< the first that runs by them, the same on all ranks
-  Purpose purpose = Purpose::kFullSpeed;
+  Purpose purpose = Purpose::kAllMax;
   /// One entry for all instructions, or one each in the order of the stage's list; 0 MHz: as it is.
   std::vector<Megahertz> clocks;
 };
 
-/// "full_speed", "profile" or "plan".
+/// "all_max", "profile" or "plan".
 const char* name_of(StageOrders::Purpose purpose);
 
 }  // namespace harpe

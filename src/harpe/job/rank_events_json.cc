@@ -4,11 +4,21 @@
 #include <optional>
 #include <utility>
 
+#include "harpe/base/json_fields.h"
 #include "harpe/job/job_json.h"
-#include "harpe/job/json_fields.h"
 
 namespace harpe {
 namespace {
+
+/// "data", "stage", "tensor", 0 where they are absent.
+Place read_place(Fields& fields) {
+  constexpr int kMost = 1'000'000;
+  Place place;
+  place.data = static_cast<int>(fields.integer("data", 0, kMost).value_or(0));
+  place.stage = static_cast<int>(fields.integer("stage", 0, kMost).value_or(0));
+  place.tensor = static_cast<int>(fields.integer("tensor", 0, kMost).value_or(0));
+  return place;
+}
 
 using Json = nlohmann::ordered_json;
 using Type = JsonValue::Type;
@@ -44,7 +54,7 @@ StageOrders read_stage_orders(const JsonValue& object, Faults& faults) {
       static_cast<std::uint64_t>(needed(fields, "version", fields.integer("version", 0, kMost)));
   orders.from_iteration =
       needed(fields, "from_iteration", fields.integer("from_iteration", 0, kMost));
-  if (const auto purpose = fields.word("purpose", {"full_speed", "profile", "plan"}))
+  if (const auto purpose = fields.word("purpose", {"all_max", "profile", "plan"}))
     orders.purpose = static_cast<StageOrders::Purpose>(*purpose);
   orders.clocks = read_clocks(fields, "clocks_mhz", kMaxInstructions);
   if (orders.clocks.empty()) fields.fault("clocks_mhz", "expected at least one clock");
@@ -56,8 +66,8 @@ StageOrders read_stage_orders(const JsonValue& object, Faults& faults) {
 
 const char* name_of(StageOrders::Purpose purpose) {
   switch (purpose) {
-    case StageOrders::Purpose::kFullSpeed:
-      return "full_speed";
+    case StageOrders::Purpose::kAllMax:
+      return "all_max";
     case StageOrders::Purpose::kProfile:
       return "profile";
     case StageOrders::Purpose::kPlan:

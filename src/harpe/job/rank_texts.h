@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "harpe/base/json_fields.h"
 #include "harpe/base/result.h"
-#include "harpe/job/json_fields.h"
 #include "harpe/job/rank_book.h"
 
 namespace harpe {

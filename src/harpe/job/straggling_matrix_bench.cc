@@ -27,7 +27,7 @@ constexpr std::pair<int, int> kShapes[] = {{4, 1}, {1, 4}, {2, 2}, {2, 4}, {3, 2
                                            {3, 4}, {4, 4}, {8, 4}, {3, 8}};
 constexpr double kFactors[] = {1.05, 1.15, 1.3, 1.6};
 
-/// Of one shape and kind, over all factors, told and not.
+/// Of one shape and kind, over all factors, declared and not.
 struct Worst {
   int found = 0, cases = 0;
   int found_after = 0;

@@ -1,4 +1,4 @@
-#include "harpe/job/pipeline_times.h"
+#include "harpe/policy/pipeline_times.h"
 
 #include <algorithm>
 #include <map>

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "harpe/base/units.h"
-#include "harpe/job/plan_table.h"
 #include "harpe/pipeline/pipeline.h"
+#include "harpe/policy/plan_table.h"
 #include "harpe/profile/profile.h"
 
 namespace harpe {

@@ -1,8 +1,9 @@
-#include "harpe/job/plan_choice.h"
+#include "harpe/policy/plan_choice.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "harpe/base/text.h"
@@ -16,17 +17,22 @@ std::string rounded_up(double value) {
   return shortest(std::ceil(value * scale) / scale);
 }
 
-std::size_t wished_plan(const PlanTable& plans, const Wish& wish, Seconds overhead, int pipelines) {
-  switch (wish.kind) {
-    case Wish::Kind::kSlowdown:
-      return plans.for_deadline(plans.all_max().time * (1 + wish.value));
-    case Wish::Kind::kDeadline:
-      return plans.for_deadline(Seconds{wish.value} - overhead);
-    case Wish::Kind::kPowerCap:
-      return plans.for_power_cap(Watts{wish.value} / pipelines);
-    case Wish::Kind::kLeastEnergy:
-      break;
-  }
+/// When a pipeline may be through by the objective; nothing where it bounds no time. Times that
+/// are given are of whole iterations.
+std::optional<Seconds> pipeline_time(const PlanTable& plans, const Objective& objective,
+                                     Seconds overhead) {
+  const auto time = time_of(objective, {plans.plans().front().time, plans.all_max().time});
+  const bool is_given = objective.kind == Objective::Kind::kDeadline ||
+                        objective.kind == Objective::Kind::kStragglerTime;
+  return is_given ? *time - overhead : time;
+}
+
+std::size_t objective_plan(const PlanTable& plans, const Objective& objective, Seconds overhead,
+                           int pipelines) {
+  if (const auto time = pipeline_time(plans, objective, overhead))
+    return objective.is_straggler() ? plans.for_waiting_until(*time) : plans.for_deadline(*time);
+  if (objective.kind == Objective::Kind::kPowerCap)
+    return plans.for_power_cap(Watts{objective.value} / pipelines);
   return plans.of_least_energy();
 }
 
@@ -59,21 +65,24 @@ bool is_uniform(const SlowPipeline& slow) {
   return std::ranges::adjacent_find(slow.factors, std::not_equal_to()) == slow.factors.end();
 }
 
-PlanChoice choose_plans(const PlanTable& plans, const Wish& wish, Seconds overhead, int pipelines,
-                        std::span<const SlowPipeline> slow) {
-  const std::size_t wished = wished_plan(plans, wish, overhead, pipelines);
-  const bool capped = wish.kind == Wish::Kind::kPowerCap;
+PlanChoice choose_plans(const PlanTable& plans, const Objective& objective, Seconds overhead,
+                        int pipelines, std::span<const SlowPipeline> slow) {
+  const std::size_t by_objective = objective_plan(plans, objective, overhead, pipelines);
+  const bool capped = objective.kind == Objective::Kind::kPowerCap;
   PlanChoice choice;
-  choice.wished = choice.wait_until = plans.plans()[wished].time;
+  choice.objective_time = choice.wait_until = plans.plans()[by_objective].time;
+  if (objective.is_straggler())
+    choice.wait_until = std::max(choice.wait_until, *pipeline_time(plans, objective, overhead));
   for (const SlowPipeline& one : slow) {
     if (!one.settled && one.outside <= Seconds{0}) continue;
-    const Seconds least = capped ? choice.wished * slowest(one) + one.outside : one.least_time();
+    const Seconds least =
+        capped ? choice.objective_time * slowest(one) + one.outside : one.least_time();
     choice.wait_until = std::max(choice.wait_until, least);
   }
 
-  const bool waits = choice.wait_until > choice.wished;
+  const bool waits = choice.wait_until > choice.objective_time;
   const auto healthy =
-      static_cast<std::uint32_t>(waits ? plans.for_waiting_until(choice.wait_until) : wished);
+      static_cast<std::uint32_t>(waits ? plans.for_waiting_until(choice.wait_until) : by_objective);
   choice.plan_of.assign(static_cast<std::size_t>(pipelines), {PlanRef::From::kShared, healthy});
   for (const SlowPipeline& one : slow) {
     const Seconds until = choice.wait_until - one.outside;
@@ -81,23 +90,24 @@ PlanChoice choose_plans(const PlanTable& plans, const Wish& wish, Seconds overhe
     chosen = plan_of(one, plans, until);
     if (!capped) continue;
     const std::size_t own = plans.for_waiting_until(until / slowest(one));
-    chosen = {PlanRef::From::kShared, static_cast<std::uint32_t>(std::max(own, wished))};
+    chosen = {PlanRef::From::kShared, static_cast<std::uint32_t>(std::max(own, by_objective))};
   }
   return choice;
 }
 
-Status check_wish(const PlanTable& plans, const Wish& wish, Seconds overhead, int pipelines) {
-  if (wish.kind == Wish::Kind::kDeadline) {
+Status check_objective(const PlanTable& plans, const Objective& objective, Seconds overhead,
+                       int pipelines) {
+  if (objective.kind == Objective::Kind::kDeadline) {
     const Seconds possible = plans.plans().front().time + overhead;
-    if (Seconds{wish.value} >= possible) return ok_status();
-    return Error::infeasible("no plan ends within " + shortest(wish.value) +
+    if (Seconds{objective.value} >= possible) return ok_status();
+    return Error::infeasible("no plan ends within " + shortest(objective.value) +
                              " s; the fastest takes " + rounded_up(possible.value) + " s");
   }
-  if (wish.kind == Wish::Kind::kPowerCap) {
+  if (objective.kind == Objective::Kind::kPowerCap) {
     const TablePlan& slowest = plans.plans().back();
     const Watts possible = slowest.energy / slowest.time * pipelines;
-    if (Watts{wish.value} >= possible) return ok_status();
-    return Error::infeasible("no plan draws as little as " + shortest(wish.value) +
+    if (Watts{objective.value} >= possible) return ok_status();
+    return Error::infeasible("no plan draws as little as " + shortest(objective.value) +
                              " W; the least is " + rounded_up(possible.value) + " W");
   }
   return ok_status();

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Which plan each pipeline runs: what the user wishes, and what stragglers allow.
+/// Which plan each pipeline runs: by the objective, and as stragglers allow.
 
 #include <cstdint>
 #include <memory>
@@ -10,12 +10,12 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
-#include "harpe/job/job_spec.h"
-#include "harpe/job/plan_table.h"
+#include "harpe/objective/objective.h"
+#include "harpe/policy/plan_table.h"
 
 namespace harpe {
 
-/// A pipeline that is slower than planned. Told by whoever runs the machines, or detected.
+/// A pipeline that is slower than planned. Declared by those who run the machines, or detected.
 struct Straggler {
   int pipeline = 0;
   double factor = 1;                  ///< its iteration over that of a healthy one; above 1
@@ -60,7 +60,7 @@ struct PlanRef {
 
 struct PlanChoice {
   std::vector<PlanRef> plan_of;  ///< of each pipeline
-  Seconds wished{};              ///< time of the plan without stragglers
+  Seconds objective_time{};      ///< of the plan for the objective alone
   Seconds wait_until{};          ///< T': when the last pipeline is through
   friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
 };
@@ -72,10 +72,11 @@ struct PlanChoice {
 /// \param overhead  time of an iteration outside its pipeline (optimizer, gradient exchange),
 ///                  which deadlines include
 /// O(pipelines + slow pipelines log plans), O(plans) for a power cap.
-PlanChoice choose_plans(const PlanTable& plans, const Wish& wish, Seconds overhead, int pipelines,
-                        std::span<const SlowPipeline> slow);
+PlanChoice choose_plans(const PlanTable& plans, const Objective& objective, Seconds overhead,
+                        int pipelines, std::span<const SlowPipeline> slow);
 
-/// `kInfeasible`, naming what is possible, where no plan does what is wished.
-Status check_wish(const PlanTable& plans, const Wish& wish, Seconds overhead, int pipelines);
+/// `kInfeasible`, naming what is possible, where no plan meets the objective.
+Status check_objective(const PlanTable& plans, const Objective& objective, Seconds overhead,
+                       int pipelines);
 
 }  // namespace harpe

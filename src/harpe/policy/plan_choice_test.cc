@@ -1,4 +1,4 @@
-#include "harpe/job/plan_choice.h"
+#include "harpe/policy/plan_choice.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/job/pipeline_times.h"
+#include "harpe/policy/pipeline_times.h"
 #include "harpe/profile/synth.h"
 
 namespace harpe {
@@ -103,12 +103,13 @@ TEST(PlanChoice, NeverMakesAJobSlowerThanItsObjective) {
     SCOPED_TRACE(i);
     const std::vector<SlowPipeline> slow = any_slow(random);
     const double slowdown = i % 4 == 0 ? 0.1 : 0;
-    Wish wish{.kind = Wish::Kind::kSlowdown, .value = slowdown};
+    Objective objective{.kind = Objective::Kind::kSlowdown, .value = slowdown};
     if (i % 4 == 1)
-      wish = {.kind = Wish::Kind::kDeadline, .value = (all_max * 1.05 + kOverhead).value};
+      objective = {.kind = Objective::Kind::kDeadline, .value = (all_max * 1.05 + kOverhead).value};
     Seconds allowed = i % 4 == 1 ? all_max * 1.05 : all_max * (1 + slowdown);
     for (const SlowPipeline& one : slow) allowed = std::max(allowed, one.least_time());
-    const PlanChoice choice = choose_plans(planned().plans(), wish, kOverhead, kPipelines, slow);
+    const PlanChoice choice =
+        choose_plans(planned().plans(), objective, kOverhead, kPipelines, slow);
     ASSERT_EQ(choice.plan_of.size(), std::size_t{kPipelines});
     for (int pipeline = 0; pipeline < kPipelines; ++pipeline)
       EXPECT_LE(planned().time(choice, pipeline, slow), allowed * (1 + 1e-6)) << pipeline;
@@ -128,7 +129,7 @@ TEST(PlanChoice, HealthyPipelinesTakeAllTheTimeThatTheSlowestLeavesThem) {
 TEST(PlanChoice, OneThatIsNotMeasuredYetHurriesAndNoOneWaitsForIt) {
   const std::vector<SlowPipeline> slow = {planned().slow(2, {1, 1, 1, 1.4}, false)};
   const PlanChoice choice = choose_plans(planned().plans(), {}, kOverhead, kPipelines, slow);
-  EXPECT_EQ(choice.wait_until, choice.wished);
+  EXPECT_EQ(choice.wait_until, choice.objective_time);
   EXPECT_EQ(choice.plan_of[2].from, PlanRef::From::kAllMax);
   EXPECT_EQ(choice.plan_of[0].from, PlanRef::From::kShared);
 }
@@ -159,15 +160,15 @@ TEST(PlanChoice, UnderAPowerCapNoOneDrawsMoreToCatchUp) {
   std::uniform_real_distribution<double> caps(least, most);
   constexpr int kRuns = HARPE_UNDER_SANITIZERS ? 20 : 200;
   for (int i = 0; i < kRuns; ++i) {
-    const Wish wish{.kind = Wish::Kind::kPowerCap, .value = caps(random)};
+    const Objective objective{.kind = Objective::Kind::kPowerCap, .value = caps(random)};
     const PlanChoice choice =
-        choose_plans(planned().plans(), wish, kOverhead, kPipelines, any_slow(random));
+        choose_plans(planned().plans(), objective, kOverhead, kPipelines, any_slow(random));
     double power = 0;
     for (const PlanRef& ref : choice.plan_of) {
       ASSERT_EQ(ref.from, PlanRef::From::kShared);
       power += (plans[ref.plan].energy / plans[ref.plan].time).value;
     }
-    EXPECT_LE(power, wish.value * (1 + 1e-9));
+    EXPECT_LE(power, objective.value * (1 + 1e-9));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "harpe/job/plan_table.h"
+#include "harpe/policy/plan_table.h"
 
 #include <algorithm>
 #include <cmath>

@@ -16,6 +16,9 @@
 
 namespace harpe {
 
+/// Clocks, and what else there is of each stage, of all plans that a table may hold.
+inline constexpr std::int64_t kMaxPlanCells = 10'000'000;
+
 /// One plan, as far as a job needs it. All numbers are of one pipeline, blocking included.
 struct TablePlan {
   Seconds time;   ///< makespan

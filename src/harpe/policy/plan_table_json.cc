@@ -2,10 +2,9 @@
 #include <cmath>
 #include <utility>
 
+#include "harpe/base/json_fields.h"
 #include "harpe/base/text.h"
-#include "harpe/job/job_spec.h"
-#include "harpe/job/json_fields.h"
-#include "harpe/job/plan_table.h"
+#include "harpe/policy/plan_table.h"
 
 namespace harpe {
 namespace {

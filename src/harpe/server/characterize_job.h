@@ -12,7 +12,7 @@
 #include "harpe/frontier/frontier.h"
 #include "harpe/job/job.h"
 #include "harpe/job/job_spec.h"
-#include "harpe/job/plan_table.h"
+#include "harpe/policy/plan_table.h"
 
 namespace harpe {
 

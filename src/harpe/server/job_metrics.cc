@@ -65,14 +65,13 @@ void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs)
            [](const JobSample& job) { return job.status.iteration_time.value; });
   measured(metrics, jobs, "predicted_iteration_time_seconds", "What the plans in force promise.",
            [](const JobSample& job) { return job.status.predicted_time.value; });
-  measured(metrics, jobs, "all_max_iteration_time_seconds",
-           "Time of an iteration at the highest clocks.",
-           [](const JobSample& job) { return job.status.full_speed_time.value; });
+  measured(metrics, jobs, "all_max_iteration_time_seconds", "Time of an iteration at all-max.",
+           [](const JobSample& job) { return job.status.measured_all_max_time.value; });
   each(metrics, jobs, "energy_joules_total", Type::kCounter, "Energy that its ranks have reported.",
        [](const JobSample& job) { return job.status.energy.value; });
-  // A gauge: iterations may need more than those at the highest clocks did.
+  // A gauge: iterations may need more than those at all-max did.
   each(metrics, jobs, "energy_saved_joules", Type::kGauge,
-       "Energy saved against the same iterations at the highest clocks.",
+       "Energy saved against the same iterations at all-max.",
        [](const JobSample& job) { return job.status.saved.value; });
   each(metrics, jobs, "energy_saved_error_joules", Type::kGauge,
        "Half-width of the 95 % interval of the energy saved.",

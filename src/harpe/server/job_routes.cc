@@ -236,14 +236,14 @@ void change_straggler(const JobRequest& asked) {
                                   : OrderedJson()}});
 }
 
-void change_wish(const JobRequest& asked) {
-  const Result<Wish> wish = parse_wish(asked.request.body);
-  if (!wish.ok()) return asked.reply(native_error(wish.error()));
+void change_objective(const JobRequest& asked) {
+  const Result<Objective> objective = parse_objective(asked.request.body);
+  if (!objective.ok()) return asked.reply(native_error(objective.error()));
   const Status changed = asked.context.registry.act(
-      asked.job, [&](Job& job, Seconds now) { return job.set_wish(*wish, now); });
-  OrderedJson document{{"wish", OrderedJson::parse(wish_json(*wish))}};
-  const bool may_be_too_much =
-      wish->kind == Wish::Kind::kDeadline || wish->kind == Wish::Kind::kPowerCap;
+      asked.job, [&](Job& job, Seconds now) { return job.set_objective(*objective, now); });
+  OrderedJson document{{"objective", OrderedJson::parse(objective_json(*objective))}};
+  const bool may_be_too_much = objective->kind == Objective::Kind::kDeadline ||
+                               objective->kind == Objective::Kind::kPowerCap;
   if (may_be_too_much && asked.job->job.plans() == nullptr) {
     document["notice"] =
         "the job has no plans yet, so nobody knows whether one does this: if none does, the "
@@ -270,7 +270,7 @@ constexpr SubRoute kSubRoutes[] = {
     {"/end", "POST", end_rank},
     {"/orders", "GET", give_orders},
     {"/events", "GET", stream_events},
-    {"/wish", "PUT", change_wish},
+    {"/objective", "PUT", change_objective},
     {"/specification", "GET", give_specification},
     {"/profile", "GET", give_profile},
     {"/frontier", "GET", give_frontier},

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Harpe's own routes, /v1/jobs and below: registering, orders, reports, events, stragglers,
-/// wishes, what is known of a job.
+/// objectives, what is known of a job.
 
 #include <optional>
 #include <string>

@@ -89,8 +89,9 @@ TEST(Starts, AJobMadeAnewIsAnotherLifeWhoseVersionsBeginAgain) {
   begin(server, "j");
   ASSERT_TRUE(eventually([&] { return planned(server, "j"); }));
   // More changes than the next life has by itself, however soon its plans are there.
-  for (const char* wish : {R"({"slowdown": 0.3})", R"({"slowdown": 0})", R"({"slowdown": 0.3})"})
-    EXPECT_EQ(server.ask("PUT", "/v1/jobs/j/wish", wish).status, 200);
+  for (const char* objective :
+       {R"({"slowdown": 0.3})", R"({"slowdown": 0})", R"({"slowdown": 0.3})"})
+    EXPECT_EQ(server.ask("PUT", "/v1/jobs/j/objective", objective).status, 200);
   const json before = server.ask("GET", "/v1/jobs/j/orders").json();
   EXPECT_EQ(server.ask("DELETE", "/v1/jobs/j").status, 200);
   begin(server, "j");

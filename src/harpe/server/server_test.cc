@@ -71,9 +71,10 @@ TEST(Server, LeadsAJobWithAProfileToItsPlanAndThroughAStraggler) {
   const json healed = json::parse(listener.event("orders"));
   EXPECT_EQ(healed["orders"].back()["clocks_mhz"], orders["orders"].back()["clocks_mhz"]);
 
-  const TestAnswer wish = server.ask("PUT", "/v1/jobs/gpt3/wish", R"({"least_energy": true})");
-  EXPECT_EQ(wish.status, 200) << wish.body;
-  EXPECT_EQ(server.ask("GET", "/v1/jobs/gpt3").json()["wish"], json({{"least_energy", true}}));
+  const TestAnswer objective =
+      server.ask("PUT", "/v1/jobs/gpt3/objective", R"({"least_energy": true})");
+  EXPECT_EQ(objective.status, 200) << objective.body;
+  EXPECT_EQ(server.ask("GET", "/v1/jobs/gpt3").json()["objective"], json({{"least_energy", true}}));
 }
 
 TEST(Server, TellsWhatIsKnownOfAJob) {
@@ -151,8 +152,8 @@ TEST(Server, AnswersWhatIsWrongToWhoeverSentIt) {
       {"PUT", "/v1/jobs/j/stragglers/0", R"({"factor": 1e9})", 400},
       {"PUT", "/v1/jobs/j/stragglers/9", R"({"factor": 1.1})", 404},
       {"PUT", "/v1/jobs/j/stragglers/x", R"({"factor": 1.1})", 404},
-      {"PUT", "/v1/jobs/j/wish", R"({"slowdown": 0.1, "deadline_s": 1})", 400},
-      {"PUT", "/v1/jobs/j/wish", R"({"deadline_s": 0.001})", 422},
+      {"PUT", "/v1/jobs/j/objective", R"({"slowdown": 0.1, "deadline_s": 1})", 400},
+      {"PUT", "/v1/jobs/j/objective", R"({"deadline_s": 0.001})", 422},
       {"GET", "/v1/jobs/j/log?after=x", "", 400},
       {"GET", "/v1/jobs/j/nothing", "", 404},
       {"GET", "/etc/passwd", "", 404},
@@ -312,7 +313,7 @@ TEST(Server, StoresEventsWithAnyNames) {
     json rank = json::parse(test_rank(0, 0, "other"));
     rank["run"] = std::string("a\0b", 3);
     EXPECT_EQ(server.ask("POST", "/v1/jobs/j/ranks", rank.dump()).status, 409);
-    EXPECT_EQ(server.ask("PUT", "/v1/jobs/j/wish", R"({"slowdown": 0.1})").status, 200);
+    EXPECT_EQ(server.ask("PUT", "/v1/jobs/j/objective", R"({"slowdown": 0.1})").status, 200);
     EXPECT_THAT(server.ask("GET", "/v1/jobs/j/log").body, HasSubstr("a\\\\x00b"));
     EXPECT_EQ(server.ask("GET", "/health").json()["status"], "ok");
   }

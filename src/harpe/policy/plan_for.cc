@@ -1,0 +1,16 @@
+#include "harpe/policy/plan_for.h"
+
+namespace harpe {
+
+Result<Plan> plan_for(const Frontier& frontier, const Objective& objective,
+                      const ReferenceTimes& reference, const PlanOptions& options) {
+  if (const auto time = time_of(objective, reference)) {
+    return objective.is_straggler() ? frontier.plan_for_straggler(*time, options)
+                                    : frontier.plan(*time, options);
+  }
+  if (objective.kind == Objective::Kind::kPowerCap)
+    return frontier.plan_for_power_cap(Watts{objective.value}, options);
+  return frontier.least_energy_plan(options);
+}
+
+}  // namespace harpe
