@@ -26,7 +26,8 @@ class AllMaxBaseline {
 
   /// \param time       of the iteration
   /// \param explained  of it, by its computations: the makespan of its slowest pipeline; 0: unknown
-  /// \param computing  where that is unknown, of each stage's computations where they took longest
+  /// \param computing  where that is unknown, of the computations of each stage of the pipelines
+  ///                   that may be the slowest, one pipeline after the other
   void add_time(Seconds time, Seconds explained, std::vector<Seconds> computing = {});
   /// Of a stage, all shards, mean of the pipelines.
   struct StageEnergy {

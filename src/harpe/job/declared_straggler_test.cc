@@ -96,6 +96,44 @@ TEST(DeclaredStraggler, ThatIsHealthyIsDoubtedOnceAndHoldsUpNoOne) {
   }
 }
 
+TEST(DeclaredStraggler, WhoseDelayIsOlderThanItsDeclarationIsNotSlowedDown) {
+  Played played(small_spec(4), {.noise = 0.002, .seed = 1});
+  const Seconds delay{0.3};
+  played.training.delay = [&](int pipeline) { return pipeline == kSlow ? delay : Seconds{0}; };
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  // Another one takes longer, but ends sooner than the one that is delayed.
+  played.training.slow[{0, 1}] = 1.2;
+  const Seconds usual = played.job.plans()->plans().front().time;
+  ASSERT_TRUE(
+      played.job
+          .set_straggler({.pipeline = kSlow, .factor = 1 + delay / usual}, played.training.now())
+          .ok());
+  played.training.run(played.job, 200);
+  EXPECT_EQ(played.notices("is declared to be", Notice::Level::kWarning), 1)
+      << "all iterations were as long before";
+  EXPECT_LT(played.slowdown(150), 0.005);
+  EXPECT_EQ(played.notices("longer than promised"), 0);
+}
+
+TEST(DeclaredStraggler, ThatIsHealthyIsDoubtedWhereOthersWereSlowBeforeTheProfile) {
+  Played played(small_spec(4), {.noise = 0.002, .seed = 1});
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  played.training.slow[{0, 0}] = 1.45;  // no pipeline is slow at both
+  played.training.slow[{kSlow, 3}] = 1.7;
+  const auto profiles = [&] { return played.job.phase() == JobPhase::kProfiling; };
+  ASSERT_TRUE(played.training.run_until(played.job, profiles, 2000));
+  played.training.run(played.job, 20);
+  ASSERT_TRUE(
+      played.job.set_straggler({.pipeline = kSlow, .factor = 3}, played.training.now()).ok());
+  const auto is_planned = [&] { return played.job.plans() != nullptr; };
+  ASSERT_TRUE(played.training.run_until(played.job, is_planned, 2000));
+  played.training.run(played.job, 60);
+  EXPECT_LT(played.slowdown(40), 0.005);
+  EXPECT_EQ(played.notices("longer than promised"), 0);
+}
+
 TEST(DeclaredStraggler, IsDoubtedAgainWhereAllMaxHasShownNothing) {
   Declared played(0.002);
   played.declare(1.4);

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -187,9 +188,36 @@ void Job::State::note_energies(const FinishedIteration& iteration, const Deploym
   }
 }
 
+/// Seconds in computations of each stage of the pipelines with the latest stages, one pipeline
+/// after the other: one of these is the slowest. 0 where nothing was reported.
+std::vector<Seconds> Job::State::latest_pipelines(const FinishedIteration& iteration) const {
+  constexpr std::size_t kMost = 8;
+  const auto stages = static_cast<std::size_t>(spec.shape.stages);
+  std::vector<std::vector<Seconds>> pipelines(static_cast<std::size_t>(spec.shape.data));
+  std::vector<double> lateness(pipelines.size());
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    double sum = 0;
+    for (std::size_t p = 0; p < pipelines.size(); ++p) {
+      const double time = compute_time(iteration, static_cast<int>(p), static_cast<int>(stage));
+      pipelines[p].push_back({std::isfinite(time) ? time : 0});
+      sum += pipelines[p].back().value;
+    }
+    for (std::size_t p = 0; p < pipelines.size() && sum > 0; ++p)
+      lateness[p] = std::max(lateness[p], pipelines[p].back().value / sum);
+  }
+  std::vector<std::size_t> order(pipelines.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const std::size_t kept = std::min(kMost, order.size());
+  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(kept),
+                            std::greater(), [&](std::size_t p) { return lateness[p]; });
+  std::vector<Seconds> latest;
+  for (std::size_t i = 0; i < kept; ++i)
+    latest.insert(latest.end(), pipelines[order[i]].begin(), pipelines[order[i]].end());
+  return latest;
+}
+
 void Job::State::note_all_max(const FinishedIteration& iteration, Seconds time) {
   std::vector<AllMaxBaseline::StageEnergy> energies;
-  std::vector<Seconds> longest;
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
     AllMaxBaseline::StageEnergy mean{.energy = 0, .time = time, .computing = {}};
     std::vector<double> computing;
@@ -198,7 +226,6 @@ void Job::State::note_all_max(const FinishedIteration& iteration, Seconds time) 
       const double one = compute_time(iteration, p, stage);
       if (std::isfinite(one)) computing.push_back(one);
     }
-    longest.push_back({computing.empty() ? 0 : std::ranges::max(computing)});
     for (const double one : computing)
       mean.computing += Seconds{one / static_cast<double>(computing.size())};
     energies.push_back(mean);
@@ -207,9 +234,11 @@ void Job::State::note_all_max(const FinishedIteration& iteration, Seconds time) 
   // may be in the others, or not.
   if (!probe && unseen_outside() == nullptr) {
     // By orders from before the profile nothing else says what was late.
-    const bool is_compared = iteration.groups.front().version >= judged_from;
-    const Seconds explained = is_compared ? explained_at_all_max() : explained_by(longest);
-    baseline.add_time(time, times ? explained : Seconds{0}, std::move(longest));
+    const bool is_compared = times && iteration.groups.front().version >= judged_from;
+    std::vector<Seconds> latest =
+        is_compared ? std::vector<Seconds>() : latest_pipelines(iteration);
+    const Seconds explained = is_compared ? explained_at_all_max() : explained_by(latest);
+    baseline.add_time(time, times ? explained : Seconds{0}, std::move(latest));
   }
   if (detector.stages().empty()) baseline.add_energy(energies);
 }

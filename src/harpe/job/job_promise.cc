@@ -49,15 +49,20 @@ Seconds Job::State::overhead() const {
   return baseline.has_time() && times ? std::max(Seconds{0}, baseline.overhead()) : Seconds{0};
 }
 
-/// Of an iteration at all-max, by what each stage's computations took where they took longest.
+/// Of an iteration at all-max, by the slowest of these pipelines.
+/// \param computing  seconds of each stage of a pipeline, one pipeline after the other
 Seconds Job::State::explained_by(std::span<const Seconds> computing) const {
   if (!times || computing.empty()) return usual_time;
-  std::vector<double> factors;
-  for (std::size_t stage = 0; stage < computing.size(); ++stage) {
-    const double factor = computing[stage] / fastest_time[stage];
-    factors.push_back(factor > kLeastSlow ? factor : 1);
+  Seconds longest{0};
+  std::vector<double> factors(static_cast<std::size_t>(spec.shape.stages));
+  for (; !computing.empty(); computing = computing.subspan(factors.size())) {
+    for (std::size_t stage = 0; stage < factors.size(); ++stage) {
+      const double factor = computing[stage] / fastest_time[stage];
+      factors[stage] = factor > kLeastSlow ? factor : 1;
+    }
+    longest = std::max(longest, times->at_all_max(factors));
   }
-  return times->at_all_max(factors);
+  return longest;
 }
 
 /// Of an iteration at all-max, by the computations of the slowest pipeline, and by what was
@@ -295,6 +300,7 @@ bool Job::State::judge_outside(const Probe& done, Seconds now) {
     const Seconds before =
         std::exchange(slow.outside, seen > fastest * kTolerance ? seen : Seconds{0});
     changed = changed || std::abs((slow.outside - before) / fastest) > kTolerance;
+    slow.doubted = declared - slow.outside;
     one.outside_seen = true;
     review_due = true;
   }

@@ -128,6 +128,7 @@ struct Job::State {
   void finish(const FinishedIteration& iteration, Seconds now);
   void profile_iteration(const FinishedIteration& iteration, Seconds now);
   void relative_times(const FinishedIteration& iteration);
+  std::vector<Seconds> latest_pipelines(const FinishedIteration& iteration) const;
   void note_whole(std::int64_t iteration);
   double compute_time(const FinishedIteration& iteration, int pipeline, int stage) const;
   double compute_energy(const FinishedIteration& iteration, int pipeline, int stage) const;

@@ -203,13 +203,13 @@ void Job::State::ask_for_own_plans() {
   const Seconds wait_until = deployments.back().choice.wait_until;
   WatchedPipeline* next = nullptr;
   for (WatchedPipeline& one : watched_pipelines) {
-    const Seconds until = wait_until - one.slow.outside;
+    const Seconds until = end_of_computations(one.slow, wait_until, overhead());
     const bool has = one.slow.own != nullptr && !differ(one.own_until, until, kSame);
     if (!one.slow.settled || is_uniform(one.slow) || has || one.own_failed) continue;
     if (next == nullptr || one.slow.least_time() > next->slow.least_time()) next = &one;
   }
   if (next == nullptr) return;
-  next->own_until = wait_until - next->slow.outside;
+  next->own_until = end_of_computations(next->slow, wait_until, overhead());
   next->own_ticket = ++ticket;
   StageCosts costs{.time = next->slow.factors, .energy = next->slow.factors, .held = {}};
   for (int stage = 0; stage < spec.shape.stages; ++stage)
@@ -245,6 +245,7 @@ void Job::State::declare(const Straggler& straggler) {
   one.declared = straggler.factor;
   one.declared_time = {};
   one.outside_seen = false;
+  one.slow.doubted = {};
   review_due = true;
   if (times) measure(one);
 }

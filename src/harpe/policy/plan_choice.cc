@@ -65,6 +65,12 @@ bool is_uniform(const SlowPipeline& slow) {
   return std::ranges::adjacent_find(slow.factors, std::not_equal_to()) == slow.factors.end();
 }
 
+Seconds end_of_computations(const SlowPipeline& slow, Seconds wait_until, Seconds overhead) {
+  const Seconds seen = wait_until - slow.outside;
+  const Seconds hidden = std::clamp(slow.doubted, Seconds{0}, overhead);
+  return std::min(seen, std::max(slow.fastest, seen - hidden));
+}
+
 PlanChoice choose_plans(const PlanTable& plans, const Objective& objective, Seconds overhead,
                         int pipelines, std::span<const SlowPipeline> slow) {
   const std::size_t by_objective = objective_plan(plans, objective, overhead, pipelines);
@@ -85,7 +91,7 @@ PlanChoice choose_plans(const PlanTable& plans, const Objective& objective, Seco
       static_cast<std::uint32_t>(waits ? plans.for_waiting_until(choice.wait_until) : by_objective);
   choice.plan_of.assign(static_cast<std::size_t>(pipelines), {PlanRef::From::kShared, healthy});
   for (const SlowPipeline& one : slow) {
-    const Seconds until = choice.wait_until - one.outside;
+    const Seconds until = end_of_computations(one, choice.wait_until, overhead);
     PlanRef& chosen = choice.plan_of[static_cast<std::size_t>(one.pipeline)];
     chosen = plan_of(one, plans, until);
     if (!capped) continue;

@@ -34,6 +34,9 @@ struct SlowPipeline {
   double error = 0;             ///< relative standard error of a factor
   Seconds fastest{};            ///< its makespan at all-max, from the whole graph
   Seconds outside{};            ///< declared beyond that: a delay that no computation shows
+  /// Declared beyond that, too, but not seen. What all iterations take beyond their computations
+  /// may be this, where the delay is older than its declaration.
+  Seconds doubted{};
   /// The factors were measured at all-max: nothing makes the pipeline faster. Until then it runs at
   /// all-max, and the others wait for what was declared alone.
   bool settled = false;
@@ -45,6 +48,10 @@ struct SlowPipeline {
 
 /// Whether all its stages are as much slower: so is every plan then.
 bool is_uniform(const SlowPipeline& slow);
+
+/// When its computations are to be through, so that it ends by `wait_until` also where as much of
+/// the overhead as is doubted is its own.
+Seconds end_of_computations(const SlowPipeline& slow, Seconds wait_until, Seconds overhead);
 
 /// What a pipeline runs.
 struct PlanRef {
