@@ -199,30 +199,25 @@ Result<std::string> AgentClient::receive_body(std::string_view head) {
 
 Result<JsonValue> AgentClient::ask(const std::string& method, const std::string& path,
                                    const std::string& body) {
-  const Status sent =
-      send_all(method + " " + path + " HTTP/1.1\r\nHost: harpe\r\nContent-Length: " +
-               std::to_string(body.size()) + "\r\n\r\n" + body);
-  if (!sent.ok()) return sent.error();
-  const Result<std::string> head = receive_head();
-  if (!head.ok()) return head.error();
-  const auto status = head->starts_with("HTTP/1.1 ") ? parse_integer(head->substr(9, 3))
-                                                     : std::optional<std::int64_t>();
+  HARPE_TRY(send_all(method + " " + path + " HTTP/1.1\r\nHost: harpe\r\nContent-Length: " +
+                     std::to_string(body.size()) + "\r\n\r\n" + body));
+  const std::string head = HARPE_TRY(receive_head());
+  const auto status = head.starts_with("HTTP/1.1 ") ? parse_integer(head.substr(9, 3))
+                                                    : std::optional<std::int64_t>();
   if (!status) return garbled();
-  const Result<std::string> answer = receive_body(*head);
-  if (!answer.ok()) return answer.error();
-  Result<JsonValue> document = parse_json(*answer, "answer");
+  const std::string answer = HARPE_TRY(receive_body(head));
+  Result<JsonValue> document = parse_json(answer, "answer");
   const auto code = static_cast<int>(*status);
   if (code >= 400 && !(document.ok() && document->find("errors") != nullptr)) {
-    return answered_error(code, *answer, "the agent");
+    return answered_error(code, answer, "the agent");
   }
   if (!document.ok()) return garbled();
   return document;
 }
 
 Result<std::vector<GpuIdentity>> AgentClient::gpus() {
-  const Result<JsonValue> answer = ask("GET", "/v1/gpus");
-  if (!answer.ok()) return answer.error();
-  const JsonValue* list = answer->find("gpus");
+  const JsonValue answer = HARPE_TRY(ask("GET", "/v1/gpus"));
+  const JsonValue* list = answer.find("gpus");
   if (list == nullptr) return garbled();
   std::vector<GpuIdentity> gpus;
   for (const JsonValue& item : list->items) {
@@ -243,9 +238,8 @@ Result<Lease> AgentClient::take(const LeaseRequest& request) {
                   {"ends_with_process", request.ends_with_process},
                   {"name", request.name},
                   {"controls", names_of(request.controls)}};
-  const Result<JsonValue> answer = ask("POST", "/v1/leases", json_line(body));
-  if (!answer.ok()) return answer.error();
-  return lease_of(*answer);
+  const JsonValue answer = HARPE_TRY(ask("POST", "/v1/leases", json_line(body)));
+  return lease_of(answer);
 }
 
 Status AgentClient::renew(const std::string& lease, Seconds duration) {
@@ -260,9 +254,8 @@ Status AgentClient::release(const std::string& lease) {
 }
 
 Result<std::vector<Lease>> AgentClient::leases() {
-  const Result<JsonValue> answer = ask("GET", "/v1/leases");
-  if (!answer.ok()) return answer.error();
-  const JsonValue* list = answer->find("leases");
+  const JsonValue answer = HARPE_TRY(ask("GET", "/v1/leases"));
+  const JsonValue* list = answer.find("leases");
   if (list == nullptr) return garbled();
   std::vector<Lease> leases;
   for (const JsonValue& item : list->items) leases.push_back(lease_of(item));
@@ -270,9 +263,8 @@ Result<std::vector<Lease>> AgentClient::leases() {
 }
 
 Result<std::vector<Lease>> AgentClient::holders(int gpu) {
-  const Result<JsonValue> answer = ask("GET", "/v1/gpus");
-  if (!answer.ok()) return answer.error();
-  const JsonValue* list = answer->find("gpus");
+  const JsonValue answer = HARPE_TRY(ask("GET", "/v1/gpus"));
+  const JsonValue* list = answer.find("gpus");
   if (list == nullptr) return garbled();
   std::vector<Lease> holders;
   for (const JsonValue& item : list->items) {
@@ -284,37 +276,35 @@ Result<std::vector<Lease>> AgentClient::holders(int gpu) {
 }
 
 Result<Applied> AgentClient::apply(const std::string& lease, int gpu, const Setting& setting) {
-  const Result<JsonValue> answer =
-      ask("POST", "/v1/leases/" + lease + "/settings", setting_json(gpu, setting).dump());
-  if (!answer.ok()) return answer.error();
+  const JsonValue answer = HARPE_TRY(
+      ask("POST", "/v1/leases/" + lease + "/settings", setting_json(gpu, setting).dump()));
   const std::string key = std::to_string(gpu);
-  if (const JsonValue* errors = answer->find("errors")) {
+  if (const JsonValue* errors = answer.find("errors")) {
     const JsonValue* error = errors->find(key);
     if (error == nullptr) return garbled();
     return Error::of(answered_code(text_at(*error, "code"), 500), text_at(*error, "message"));
   }
-  const JsonValue* applied = answer->find("applied");
+  const JsonValue* applied = answer.find("applied");
   const JsonValue* own = applied != nullptr ? applied->find(key) : nullptr;
   if (own == nullptr) return garbled();
   return applied_of(*own);
 }
 
 Result<GpuReading> AgentClient::read(int gpu) {
-  const Result<JsonValue> answer = ask("GET", "/v1/gpus/" + std::to_string(gpu));
-  if (!answer.ok()) return answer.error();
+  const JsonValue answer = HARPE_TRY(ask("GET", "/v1/gpus/" + std::to_string(gpu)));
   GpuReading reading;
-  reading.energy = quantity_at<Joules>(*answer, "energy_j");
-  reading.power = quantity_at<Watts>(*answer, "power_w");
-  reading.average_power = quantity_at<Watts>(*answer, "average_power_w");
-  reading.power_limit = quantity_at<Watts>(*answer, "power_limit_w");
-  reading.enforced_power_limit = quantity_at<Watts>(*answer, "enforced_power_limit_w");
-  reading.graphics_clock = quantity_at<Megahertz>(*answer, "graphics_clock_mhz");
-  reading.memory_clock = quantity_at<Megahertz>(*answer, "memory_clock_mhz");
-  reading.temperature = number_at(*answer, "temperature_c");
-  reading.graphics_lock = lock_at(*answer, "locked_clocks_mhz");
-  reading.memory_lock = lock_at(*answer, "locked_memory_clocks_mhz");
-  reading.put_back_pending = text_at(*answer, "put_back_pending");
-  reading.utilisation = number_at(*answer, "utilisation");
+  reading.energy = quantity_at<Joules>(answer, "energy_j");
+  reading.power = quantity_at<Watts>(answer, "power_w");
+  reading.average_power = quantity_at<Watts>(answer, "average_power_w");
+  reading.power_limit = quantity_at<Watts>(answer, "power_limit_w");
+  reading.enforced_power_limit = quantity_at<Watts>(answer, "enforced_power_limit_w");
+  reading.graphics_clock = quantity_at<Megahertz>(answer, "graphics_clock_mhz");
+  reading.memory_clock = quantity_at<Megahertz>(answer, "memory_clock_mhz");
+  reading.temperature = number_at(answer, "temperature_c");
+  reading.graphics_lock = lock_at(answer, "locked_clocks_mhz");
+  reading.memory_lock = lock_at(answer, "locked_memory_clocks_mhz");
+  reading.put_back_pending = text_at(answer, "put_back_pending");
+  reading.utilisation = number_at(answer, "utilisation");
   return reading;
 }
 

@@ -24,7 +24,7 @@ class AuditFile final : public AuditSink {
 
   Status append(std::string_view line) override {
     if (!file_) {
-      if (Status opened = reopen(); !opened) return opened;
+      HARPE_TRY(reopen());
     }
     const std::string text = (torn_ ? "\n" : "") + std::string(line);
     const off_t before = size();
@@ -53,10 +53,9 @@ class AuditFile final : public AuditSink {
 
   Status reopen() override {
     // Readable, so that a line that a killed agent left half written is seen.
-    auto opened = open_trusted(path_, O_RDWR | O_APPEND | O_CREAT, 0640);
-    if (!opened) return std::move(opened).error();
+    auto opened = HARPE_TRY(open_trusted(path_, O_RDWR | O_APPEND | O_CREAT, 0640));
     give_back();
-    file_ = *std::move(opened);
+    file_ = std::move(opened);
     taken_until_ = 0;
     const off_t end = size();
     char last = '\n';

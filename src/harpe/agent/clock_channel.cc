@@ -112,23 +112,22 @@ Result<ClockChannel> ClockChannel::open(const std::filesystem::path& path,
       ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failure("cannot connect to the agent's clock socket " + name, errno);
   }
-  if (Status status = send_text(socket, hello); !status) return std::move(status).error();
-  if (Status status = channel.receive(); !status) return std::move(status).error();
+  HARPE_TRY(send_text(socket, hello));
+  HARPE_TRY(channel.receive());
   return channel;
 }
 
 Status ClockChannel::receive() {
   for (;;) {
-    auto message = receive_message(socket_.get());
-    if (!message) return std::move(message).error();
-    std::string_view text = message->text;
+    auto message = HARPE_TRY(receive_message(socket_.get()));
+    std::string_view text = message.text;
     if (take_word(text, "gpu")) {
       const auto index = parse_integer(text);
-      if (!index || message->descriptors.size() != 1) return unexpected(message->text);
+      if (!index || message.descriptors.size() != 1) return unexpected(message.text);
       struct stat status{};
-      const int file = message->descriptors[0].get();
+      const int file = message.descriptors[0].get();
       if (::fstat(file, &status) != 0 || status.st_size != ClockMemory::kBytes) {
-        return unexpected(message->text);
+        return unexpected(message.text);
       }
       void* memory =
           ::mmap(nullptr, ClockMemory::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -136,13 +135,13 @@ Status ClockChannel::receive() {
       memories_.emplace_back(static_cast<ClockMemory*>(memory));
       if (memories_.back()->magic != ClockMemory::kMagic ||
           memories_.back()->version != ClockMemory::kVersion) {
-        return unexpected(message->text);
+        return unexpected(message.text);
       }
       gpus_.push_back(static_cast<int>(*index));
     } else if (take_word(text, "ready")) {
       const std::size_t space = text.find(' ');
       const auto seconds = parse_number(text.substr(std::min(space, text.size())));
-      if (!seconds) return unexpected(message->text);
+      if (!seconds) return unexpected(message.text);
       lease_ = std::string(text.substr(0, space));
       duration_ = Seconds{*seconds};
       return ok_status();
@@ -203,13 +202,10 @@ bool ClockChannel::connected() const noexcept {
 }
 
 Status ClockChannel::renew(Seconds duration) {
-  if (Status status = send_text(socket_.get(), "renew " + shortest(duration.value)); !status) {
-    return status;
-  }
-  auto message = receive_message(socket_.get());
-  if (!message) return std::move(message).error();
-  std::string_view text = message->text;
-  if (!take_word(text, "renewed")) return unexpected(message->text);
+  HARPE_TRY(send_text(socket_.get(), "renew " + shortest(duration.value)));
+  auto message = HARPE_TRY(receive_message(socket_.get()));
+  std::string_view text = message.text;
+  if (!take_word(text, "renewed")) return unexpected(message.text);
   duration_ = Seconds{parse_number(text).value_or(0)};
   return ok_status();
 }

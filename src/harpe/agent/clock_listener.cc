@@ -141,7 +141,7 @@ Result<std::unique_ptr<ClockListener>> ClockListener::open(EventLoop& loop,
   listener->socket_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int socket = listener->socket_.get();
   if (socket < 0) return failure(path, "cannot make a socket", errno);
-  if (Status status = bind_to(socket, address, path); !status) return std::move(status).error();
+  HARPE_TRY(bind_to(socket, address, path));
   listener->path_ = path;
   constexpr int kBacklog = 128;
   if (::chmod(path.c_str(), mode) != 0 || ::listen(socket, kBacklog) != 0) {
@@ -230,9 +230,9 @@ void ClockListener::hear(int socket) {
 Status ClockListener::answer(Connection& connection, const ClockRequest& request) {
   if (request.kind == ClockRequest::Kind::kRenew) {
     if (connection.lease.empty()) return Error::invalid("no lease was asked for yet");
-    const auto lease = leases_.renew(connection.peer, connection.lease, request.duration);
-    if (!lease) return lease.error();
-    return send_message(connection.socket.get(), "renewed " + shortest(lease->expires_in.value));
+    const auto lease =
+        HARPE_TRY(leases_.renew(connection.peer, connection.lease, request.duration));
+    return send_message(connection.socket.get(), "renewed " + shortest(lease.expires_in.value));
   }
   if (!connection.lease.empty()) return Error::invalid("this connection has its channels already");
   const bool takes = request.kind == ClockRequest::Kind::kTake;
@@ -240,23 +240,19 @@ Status ClockListener::answer(Connection& connection, const ClockRequest& request
   lease_request.gpus = request.gpus;
   lease_request.duration = request.duration;
   lease_request.name = request.name;
-  const auto lease = takes ? leases_.take(connection.peer, lease_request)
-                           : leases_.find(connection.peer, request.lease);
-  if (!lease) return lease.error();
-  connection.lease = lease->id;
+  const auto lease = HARPE_TRY(takes ? leases_.take(connection.peer, lease_request)
+                                     : leases_.find(connection.peer, request.lease));
+  connection.lease = lease.id;
   connection.took_lease = takes;
-  return open_channels(connection, *lease);
+  return open_channels(connection, lease);
 }
 
 Status ClockListener::open_channels(Connection& connection, const Lease& lease) {
   const int socket = connection.socket.get();
   for (const int gpu : lease.gpus) {
-    auto slot = leases_.attach(connection.peer, lease.id, gpu);
-    if (!slot) return std::move(slot).error();
-    const UniqueFd memory = (*slot)->take_memory();
-    if (Status status = send_message(socket, "gpu " + std::to_string(gpu), memory.get()); !status) {
-      return status;
-    }
+    auto slot = HARPE_TRY(leases_.attach(connection.peer, lease.id, gpu));
+    const UniqueFd memory = slot->take_memory();
+    HARPE_TRY(send_message(socket, "gpu " + std::to_string(gpu), memory.get()));
   }
   return send_message(socket, "ready " + lease.id + " " + shortest(lease.expires_in.value));
 }

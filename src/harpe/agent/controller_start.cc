@@ -58,11 +58,9 @@ Status check(const ControllerOptions& options) {
 
 Result<std::unique_ptr<Controller>> Controller::start(Devices devices, Policy policy,
                                                       ControllerOptions options, Clock& clock) {
-  if (Status status = check(options); !status) return std::move(status).error();
+  HARPE_TRY(check(options));
   auto controller = std::make_unique<NodeController>(std::move(policy), std::move(options), clock);
-  if (Status status = controller->begin(std::move(devices)); !status) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(controller->begin(std::move(devices)));
   return std::unique_ptr<Controller>(std::move(controller));
 }
 
@@ -126,12 +124,12 @@ void NodeController::notice_what_stays_changed(const std::vector<int>& hanging) 
 
 Status NodeController::begin(Devices devices) {
   std::vector<SavedGpu> to_restore;
-  if (Status status = loop_.ready(); !status) return status;
+  HARPE_TRY(loop_.ready());
   if (options_.dry_run) {
     notice("dry run: nothing is set, and nothing that a crashed agent left is put back");
   } else {
-    if (Status status = take_locks(devices); !status) return status;
-    if (Status status = open_state(to_restore, devices.gpus.size()); !status) return status;
+    HARPE_TRY(take_locks(devices));
+    HARPE_TRY(open_state(to_restore, devices.gpus.size()));
   }
   // What was left changed is put back before anything else that can fail.
   Status logs = open_audit_log();
@@ -139,7 +137,7 @@ Status NodeController::begin(Devices devices) {
   put_back_and_wait(to_restore);
   if (!logs) return logs;
   notice_unknown_gpus();
-  if (Status status = open_clock_socket(); !status) return status;
+  HARPE_TRY(open_clock_socket());
   loop_.post([this] { keep_house(); });
   loop_thread_ = std::thread([this] { loop_.run(); });
   return ok_status();
@@ -158,22 +156,19 @@ Status NodeController::take_locks(const Devices& devices) {
     return error;
   }
   locks_.push_back(*std::move(state));
-  auto gpus = lock_gpus(devices.gpus);
-  if (!gpus) return std::move(gpus).error();
-  for (UniqueFd& lock : *gpus) locks_.push_back(std::move(lock));
+  auto gpus = HARPE_TRY(lock_gpus(devices.gpus));
+  for (UniqueFd& lock : gpus) locks_.push_back(std::move(lock));
   return ok_status();
 }
 
 Status NodeController::open_state(std::vector<SavedGpu>& to_restore, std::size_t gpus) {
-  auto boot_id = this_boot_id();
-  if (!boot_id) return std::move(boot_id).error();
+  auto boot_id = HARPE_TRY(this_boot_id());
   constexpr std::size_t kLeast = 4096;
-  auto opened = state_.open(
-      make_file_storage(options_.state_file, kLeast + gpus * kStateBytesPerGpu), *boot_id);
-  if (!opened) return std::move(opened).error();
-  for (const std::string& text : opened->notices) notice(text);
-  to_restore = std::move(opened->to_restore);
-  last_stopped_ = opened->stopped;
+  auto opened = HARPE_TRY(state_.open(
+      make_file_storage(options_.state_file, kLeast + gpus * kStateBytesPerGpu), boot_id));
+  for (const std::string& text : opened.notices) notice(text);
+  to_restore = std::move(opened.to_restore);
+  last_stopped_ = opened.stopped;
   if (const std::string trouble = state_.trouble(); !trouble.empty()) {
     notice("the state file cannot be written, and nothing is set until it can: " + trouble);
   }
@@ -182,9 +177,8 @@ Status NodeController::open_state(std::vector<SavedGpu>& to_restore, std::size_t
 
 Status NodeController::open_audit_log() {
   if (options_.audit_log.empty()) return ok_status();
-  auto sink = open_audit_file(options_.audit_log);
-  if (!sink) return std::move(sink).error();
-  audit_.open(*std::move(sink), [this](const std::string& text) { notice(text); });
+  auto sink = HARPE_TRY(open_audit_file(options_.audit_log));
+  audit_.open(std::move(sink), [this](const std::string& text) { notice(text); });
   audit_.flush(clock_.now());
   return ok_status();
 }
@@ -274,8 +268,7 @@ void NodeController::put_back_and_wait(const std::vector<SavedGpu>& to_restore) 
 Status NodeController::open_clock_socket() {
   if (options_.clock_socket.empty()) return ok_status();
   if (options_.clock_socket.has_parent_path()) {
-    Status trusted = check_trusted_directory(options_.clock_socket.parent_path());
-    if (!trusted) return trusted;
+    HARPE_TRY(check_trusted_directory(options_.clock_socket.parent_path()));
   }
   ClockListener::Leases leases;
   leases.may_set_clocks = [this](const Peer& peer) {
@@ -289,13 +282,12 @@ Status NodeController::open_clock_socket() {
   leases.find = [this](const Peer& peer, const std::string& id) -> Result<Lease> {
     const std::lock_guard lock(mutex_);
     tick();
-    const auto entry = leases_->book().usable(peer, id, clock_.now());
-    if (!entry) return entry.error();
-    return view(*entry);
+    const auto entry = HARPE_TRY(leases_->book().usable(peer, id, clock_.now()));
+    return view(entry);
   };
   leases.renew = [this, find = leases.find](const Peer& peer, const std::string& id,
                                             Seconds duration) -> Result<Lease> {
-    if (Status status = renew(peer, id, duration); !status) return std::move(status).error();
+    HARPE_TRY(renew(peer, id, duration));
     return find(peer, id);
   };
   leases.attach = [this](const Peer& peer, const std::string& id,
@@ -305,17 +297,13 @@ Status NodeController::open_clock_socket() {
     // Under the lock, so that the end of the lease is queued after it.
     const std::lock_guard lock(mutex_);
     tick();
-    auto holder = leases_->holder(peer, id, gpu, Control::kClocks, clock_.now());
-    if (!holder) return std::move(holder).error();
-    Status status = owners_[static_cast<std::size_t>(gpu)]->attach(*slot, *std::move(holder));
-    if (!status) return std::move(status).error();
+    auto holder = HARPE_TRY(leases_->holder(peer, id, gpu, Control::kClocks, clock_.now()));
+    HARPE_TRY(owners_[static_cast<std::size_t>(gpu)]->attach(*slot, std::move(holder)));
     return slot;
   };
   leases.end = [this](const std::string& id) { end_lease(id, LeaseEnd::kChannelClosed); };
-  auto listener = ClockListener::open(loop_, options_.clock_socket, options_.clock_socket_mode,
-                                      std::move(leases));
-  if (!listener) return std::move(listener).error();
-  clock_listener_ = *std::move(listener);
+  clock_listener_ = HARPE_TRY(ClockListener::open(loop_, options_.clock_socket,
+                                                  options_.clock_socket_mode, std::move(leases)));
   return ok_status();
 }
 

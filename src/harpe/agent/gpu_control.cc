@@ -84,7 +84,7 @@ Result<Applied> GpuControl::apply(const Holder& holder, const Setting& setting, 
 
 Status GpuControl::log_request(AuditEntry& entry, bool gathered) {
   if (gathered) return settings_.make_room(entry.lease);
-  if (Status flushed = flush_changes(); !flushed) return flushed;
+  HARPE_TRY(flush_changes());
   entry.result = "requested";
   Status logged = services_.audit.write(entry);
   return logged || !services_.audit_required ? ok_status() : std::move(logged);
@@ -106,7 +106,7 @@ Status GpuControl::log_result(AuditEntry& entry, bool gathered, const Status& st
 template <class Save, class Call>
 Status GpuControl::change(AuditEntry entry, Save save, Call call) {
   const bool gathered = !setting_lines_.take(now_);
-  if (Status logged = log_request(entry, gathered); !logged) return logged;
+  HARPE_TRY(log_request(entry, gathered));
   const SavedGpu before = saved_;
   Status status = save();
   if (status) {
@@ -129,13 +129,12 @@ Status GpuControl::check_clocks(const Allowance& allowance, ClockDomain domain, 
   if (!is_within(range, allowed)) {
     return denied(what + " of " + text_of(range) + " on " + name(), text_of(allowed));
   }
-  const auto clocks = supported_clocks(domain);
-  if (!clocks) return clocks.error();
+  const auto clocks = HARPE_TRY(supported_clocks(domain));
   Faults faults;
   for (const Megahertz clock : {range.lowest, range.highest}) {
-    if (std::ranges::binary_search(*clocks, clock)) continue;
+    if (std::ranges::binary_search(clocks, clock)) continue;
     faults.add(text_of(clock) + " is no " + name_of(domain) + " clock of " + name() +
-               "; the nearest is " + text_of(nearest_clock(*clocks, clock)));
+               "; the nearest is " + text_of(nearest_clock(clocks, clock)));
     if (range.lowest == range.highest) break;
   }
   if (!faults.empty()) return Error::invalid(std::move(faults));
@@ -184,9 +183,7 @@ Applied GpuControl::read_back_clocks(ClockDomain domain, std::optional<ClockRang
 
 Result<Applied> GpuControl::lock_clocks(const Holder& holder, ClockDomain domain,
                                         ClockRange range) {
-  if (Status status = check_clocks(holder.allowance, domain, range); !status) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(check_clocks(holder.allowance, domain, range));
   std::optional<ClockRange>& last =
       domain == ClockDomain::kGraphics ? graphics_lock_ : memory_lock_;
   if (services_.dry_run) {
@@ -246,42 +243,37 @@ Applied GpuControl::read_back_limit(Watts before, Watts asked) {
 }
 
 Result<Applied> GpuControl::limit_power(const Holder& holder, Watts limit) {
-  if (Status status = check_limit(holder.allowance, limit); !status) {
-    return std::move(status).error();
-  }
-  const auto before = gpu_->power_limit();
-  if (!before) return before.error();
+  HARPE_TRY(check_limit(holder.allowance, limit));
+  const auto before = HARPE_TRY(gpu_->power_limit());
   if (services_.dry_run) {
-    Applied would{.text =
-                      "would set the power limit " + text_of(*before) + " -> " + text_of(limit)};
+    Applied would{.text = "would set the power limit " + text_of(before) + " -> " + text_of(limit)};
     would.limit = limit;
     return would;
   }
   Status status = change(
-      entry(holder, "power_limit", text_of(*before), text_of(limit)),
+      entry(holder, "power_limit", text_of(before), text_of(limit)),
       [&] { return save_power_limit(holder); }, [&] { return gpu_->set_power_limit(limit); });
   if (!status) return std::move(status).error();
-  return read_back_limit(*before, limit);
+  return read_back_limit(before, limit);
 }
 
 Result<Applied> GpuControl::reset_power_limit(const Holder& holder) {
   if (holder.allowance.power_limits.empty()) {
     return denied("setting the power limit of " + name(), "none");
   }
-  const auto now = gpu_->power_limit();
-  if (!now) return now.error();
-  const Watts before = saved_.power_limit.value_or(*now);
+  const auto now = HARPE_TRY(gpu_->power_limit());
+  const Watts before = saved_.power_limit.value_or(now);
   if (services_.dry_run) {
     Applied would{.text = "would put the power limit back to " + text_of(before)};
     would.limit = before;
     return would;
   }
-  if (!saved_.power_limit) return read_back_limit(*now, *now);
+  if (!saved_.power_limit) return read_back_limit(now, now);
   Status status = change(
-      entry(holder, "power_limit", text_of(*now), text_of(before)), [] { return ok_status(); },
+      entry(holder, "power_limit", text_of(now), text_of(before)), [] { return ok_status(); },
       [&] { return gpu_->set_power_limit(before); });
   if (!status) return std::move(status).error();
-  return read_back_limit(*now, before);
+  return read_back_limit(now, before);
 }
 
 Result<Applied> GpuControl::set_persistence_mode(const Holder& holder, bool enabled) {
@@ -290,10 +282,9 @@ Result<Applied> GpuControl::set_persistence_mode(const Holder& holder, bool enab
     return denied("setting the persistence mode of " + name(), "none");
   }
   if (services_.dry_run) return Applied{.text = "would turn persistence mode " + to};
-  const auto before = gpu_->persistence_mode();
-  if (!before) return before.error();
+  const auto before = HARPE_TRY(gpu_->persistence_mode());
   Status status = change(
-      entry(holder, "persistence_mode", *before ? "on" : "off", to),
+      entry(holder, "persistence_mode", before ? "on" : "off", to),
       [&] { return save_persistence_mode(holder); },
       [&] { return gpu_->set_persistence_mode(enabled); });
   if (!status) return std::move(status).error();

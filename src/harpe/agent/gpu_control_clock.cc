@@ -21,14 +21,11 @@ Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, 
   }
   if (wanted.value == 0) {
     ++clock_calls_;
-    auto reset = reset_clocks(holder, ClockDomain::kGraphics);
-    if (!reset) return std::move(reset).error();
+    HARPE_TRY(reset_clocks(holder, ClockDomain::kGraphics));
     return wanted;
   }
   if (!graphics_clocks_ || !graphics_clocks_->ok()) {
-    if (const auto clocks = supported_clocks(ClockDomain::kGraphics); !clocks) {
-      return clocks.error();
-    }
+    HARPE_TRY(supported_clocks(ClockDomain::kGraphics));
   }
   const Megahertz clock = nearest_clock(**graphics_clocks_, wanted);
   const ClockRange range{clock, clock};
@@ -41,13 +38,9 @@ Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, 
     return Error::of(ErrorCode::kRefused,
                      "dry run: would lock the graphics clock to " + text_of(clock));
   }
-  if (Status status = clock_changes_.make_room(holder.lease); !status) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(clock_changes_.make_room(holder.lease));
   const SavedGpu before = saved_;
-  if (Status status = save_lock(holder, ClockDomain::kGraphics); !status) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(save_lock(holder, ClockDomain::kGraphics));
   const std::string from = clock_changes_.empty() && graphics_lock_ ? text_of(*graphics_lock_) : "";
   graphics_lock_.reset();
   ++clock_calls_;

@@ -53,19 +53,17 @@ Status GpuControl::save_lock(const Holder& holder, ClockDomain domain) {
 
 Status GpuControl::save_power_limit(const Holder& holder) {
   if (saved_.power_limit) return ok_status();
-  const auto before = gpu_->power_limit();
-  if (!before) return before.error();
+  const auto before = HARPE_TRY(gpu_->power_limit());
   SavedGpu saved = saved_;
-  saved.power_limit = *before;
+  saved.power_limit = before;
   return keep(std::move(saved), holder);
 }
 
 Status GpuControl::save_persistence_mode(const Holder& holder) {
   if (saved_.persistence_mode) return ok_status();
-  const auto before = gpu_->persistence_mode();
-  if (!before) return before.error();
+  const auto before = HARPE_TRY(gpu_->persistence_mode());
   SavedGpu saved = saved_;
-  saved.persistence_mode = *before;
+  saved.persistence_mode = before;
   return keep(std::move(saved), holder);
 }
 
@@ -74,9 +72,8 @@ Status GpuControl::save_persistence_mode(const Holder& holder) {
 Status GpuControl::restore_lock(ClockDomain domain, std::optional<SavedLock>& lock) {
   if (!lock) return ok_status();
   (domain == ClockDomain::kGraphics ? graphics_lock_ : memory_lock_).reset();
-  Status status = lock->range ? gpu_->set_locked_clocks(domain, *lock->range)
-                              : gpu_->reset_locked_clocks(domain);
-  if (!status) return status;
+  HARPE_TRY(lock->range ? gpu_->set_locked_clocks(domain, *lock->range)
+                        : gpu_->reset_locked_clocks(domain));
   const auto now = gpu_->locked_clocks(domain);
   if (now && *now != lock->range) {
     return Error::of(ErrorCode::kUnavailable,
@@ -89,12 +86,11 @@ Status GpuControl::restore_lock(ClockDomain domain, std::optional<SavedLock>& lo
 
 Status GpuControl::restore_power_limit() {
   if (!saved_.power_limit) return ok_status();
-  if (Status status = gpu_->set_power_limit(*saved_.power_limit); !status) return status;
-  const auto now = gpu_->power_limit();
-  if (!now) return now.error();
-  if (!same_limit(*now, *saved_.power_limit)) {
+  HARPE_TRY(gpu_->set_power_limit(*saved_.power_limit));
+  const auto now = HARPE_TRY(gpu_->power_limit());
+  if (!same_limit(now, *saved_.power_limit)) {
     return Error::of(ErrorCode::kUnavailable, "the power limit of " + name() + " reads " +
-                                                  text_of(*now) + " after " +
+                                                  text_of(now) + " after " +
                                                   text_of(*saved_.power_limit) + " was put back");
   }
   saved_.power_limit.reset();
@@ -103,10 +99,9 @@ Status GpuControl::restore_power_limit() {
 
 Status GpuControl::restore_persistence_mode() {
   if (!saved_.persistence_mode) return ok_status();
-  if (Status status = gpu_->set_persistence_mode(*saved_.persistence_mode); !status) return status;
-  const auto now = gpu_->persistence_mode();
-  if (!now) return now.error();
-  if (*now != *saved_.persistence_mode) {
+  HARPE_TRY(gpu_->set_persistence_mode(*saved_.persistence_mode));
+  const auto now = HARPE_TRY(gpu_->persistence_mode());
+  if (now != *saved_.persistence_mode) {
     return Error::of(ErrorCode::kUnavailable,
                      "the persistence mode of " + name() + " does not read as it was put back");
   }

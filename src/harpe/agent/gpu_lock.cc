@@ -38,7 +38,7 @@ std::optional<std::int64_t> holder_of(int file) {
 /// The directory of locks of real GPUs is made: agents must not depend on what installed it.
 Status make_lock_directory(const fs::path& directory) {
   if (directory.parent_path() != kRuntimeDirectory) return ok_status();
-  if (Status run = usable_directory(directory.parent_path()); !run) return run;
+  HARPE_TRY(usable_directory(directory.parent_path()));
   if (::mkdir(directory.c_str(), 0755) == 0 || errno == EEXIST) return ok_status();
   return Error::io(directory.string(),
                    "cannot be made, and agents keep out of each other's way "
@@ -71,14 +71,11 @@ Result<std::vector<UniqueFd>> lock_gpus(const std::vector<std::unique_ptr<Gpu>>&
   for (const auto& gpu : gpus) {
     const fs::path file = gpu->owner_lock();
     if (file.empty() || !files.insert(file).second) continue;
-    if (Status made = make_lock_directory(file.parent_path()); !made) {
-      return std::move(made).error();
-    }
+    HARPE_TRY(make_lock_directory(file.parent_path()));
     const GpuIdentity& identity = gpu->identity();
-    auto lock =
-        lock_file(file, "GPU " + std::to_string(identity.index) + " (" + identity.uuid + ")");
-    if (!lock) return std::move(lock).error();
-    locks.push_back(*std::move(lock));
+    auto lock = HARPE_TRY(
+        lock_file(file, "GPU " + std::to_string(identity.index) + " (" + identity.uuid + ")"));
+    locks.push_back(std::move(lock));
   }
   return locks;
 }

@@ -74,7 +74,7 @@ LeaseBook::LeaseBook(int gpus, std::function<std::string()> new_id)
 
 Status LeaseBook::check_request(const Peer& peer, const Request& request, const LeaseEntry* of,
                                 Instant now, const std::function<bool(int gpu)>& may_see) const {
-  if (Status status = check_duration(request.duration); !status) return status;
+  HARPE_TRY(check_duration(request.duration));
   if (request.gpus.empty()) return Error::invalid("a lease names at least one GPU");
   if (request.controls.empty()) return Error::invalid("a lease is for at least one control");
   Faults held;
@@ -107,9 +107,7 @@ void LeaseBook::last(LeaseEntry& lease, Seconds duration, Instant now) {
 
 Result<LeaseEntry> LeaseBook::take(const Peer& peer, const Request& request, Instant now,
                                    const std::function<bool(int gpu)>& may_see) {
-  if (Status status = check_request(peer, request, nullptr, now, may_see); !status) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(check_request(peer, request, nullptr, now, may_see));
   LeaseEntry entry;
   entry.id = new_id_();
   entry.holder = peer;
@@ -127,11 +125,9 @@ Result<LeaseEntry> LeaseBook::take(const Peer& peer, const Request& request, Ins
 Result<LeaseEntry> LeaseBook::extend(const Peer& peer, const std::string& id,
                                      const Request& request, Instant now,
                                      const std::function<bool(int gpu)>& may_see) {
-  if (auto lease = usable(peer, id, now); !lease) return lease;
+  HARPE_TRY(usable(peer, id, now));
   LeaseEntry* lease = entry(id);
-  if (Status status = check_request(peer, request, lease, now, may_see); !status) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(check_request(peer, request, lease, now, may_see));
   std::vector<int> all;
   std::vector<int> added = request.gpus;
   std::ranges::sort(added);
@@ -146,8 +142,8 @@ void LeaseBook::set_proven(const std::string& id, std::map<int, Proofs> proven) 
 }
 
 Status LeaseBook::renew(const Peer& peer, const std::string& id, Seconds duration, Instant now) {
-  if (Status status = check_duration(duration); !status) return status;
-  if (auto lease = usable(peer, id, now); !lease) return std::move(lease).error();
+  HARPE_TRY(check_duration(duration));
+  HARPE_TRY(usable(peer, id, now));
   last(*entry(id), duration, now);
   return ok_status();
 }

@@ -81,9 +81,7 @@ Result<Lease> NodeController::grant(const Peer& peer, bool ends_with_process,
                                     const std::function<Result<LeaseEntry>(Instant)>& event) {
   std::optional<ProcessWatch> process;
   if (ends_with_process && peer.pid > 0) {
-    auto opened = ProcessWatch::open(peer);
-    if (!opened) return std::move(opened).error();
-    process = *std::move(opened);
+    process = HARPE_TRY(ProcessWatch::open(peer));
   }
   const std::lock_guard lock(mutex_);
   tick();

@@ -33,7 +33,7 @@ NodeLeases::ProvenOf NodeController::proven() const {
 }
 
 Status NodeController::check_readable(const Peer& peer, int gpu, bool control_will_do) const {
-  if (Status status = leases_->check_gpu(gpu); !status) return status;
+  HARPE_TRY(leases_->check_gpu(gpu));
   const GpuIdentity& identity = identities_[static_cast<std::size_t>(gpu)];
   // What can be set is no secret to those who may set it at times.
   const Allowance allowed = policy_.allowance(peer, identity, policy_.required(peer, identity));
@@ -136,9 +136,8 @@ void NodeController::apply(const Peer& peer, const std::string& lease, int gpu,
       done,
       [this, peer, lease, gpu, control, setting](GpuControl& gpu_control) -> Result<Applied> {
         // It may have ended while this waited.
-        auto holder = holder_of(peer, lease, gpu, control);
-        if (!holder) return std::move(holder).error();
-        return gpu_control.apply(*holder, setting, clock_.now());
+        auto holder = HARPE_TRY(holder_of(peer, lease, gpu, control));
+        return gpu_control.apply(holder, setting, clock_.now());
       },
       true);
 }

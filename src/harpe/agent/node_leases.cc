@@ -68,7 +68,7 @@ Result<NodeLeases::Term> NodeLeases::term(const Peer& peer, const std::vector<in
                                           const ProvenOf& proven) const {
   Term term{.longest = Seconds{1e9}, .proven = {}};
   for (const int gpu : gpus) {
-    if (Status status = check_gpu(gpu); !status) return std::move(status).error();
+    HARPE_TRY(check_gpu(gpu));
     const Right here = right(peer, gpu, proven);
     const GpuIdentity& identity = gpus_[static_cast<std::size_t>(gpu)];
     const std::string name = "GPU " + std::to_string(gpu);
@@ -114,7 +114,7 @@ void NodeLeases::count_taken(const Peer& peer, Instant now) {
 
 Result<Holder> NodeLeases::holder(const Peer& peer, const std::string& id, int gpu, Control control,
                                   Instant now) const {
-  if (Status status = check_gpu(gpu); !status) return std::move(status).error();
+  HARPE_TRY(check_gpu(gpu));
   const auto lease = book_.usable(peer, id, now);
   if (!lease) return lease.error();
   if (!std::ranges::binary_search(lease->gpus, gpu)) {
@@ -192,7 +192,7 @@ Result<LeaseEntry> NodeLeases::grant(const Peer& peer, const LeaseBook::Request&
   const LeaseEntry* known = request.implied ? book_.implied(peer) : nullptr;
   const std::vector<int> before = known == nullptr ? std::vector<int>() : known->gpus;
   if (known == nullptr) {
-    if (Status status = check_limits(peer, now); !status) return std::move(status).error();
+    HARPE_TRY(check_limits(peer, now));
   }
   auto lease = known == nullptr ? book_.take(peer, request, now, may_see)
                                 : book_.extend(peer, known->id, request, now, may_see);
@@ -243,13 +243,11 @@ Result<LeaseEntry> NodeLeases::take_implied(const Peer& peer, std::vector<int> g
 Status NodeLeases::renew(const Peer& peer, const std::string& id, Seconds duration,
                          const ProvenOf& proven, Instant now) {
   tick(now);
-  const auto lease = book_.usable(peer, id, now);
-  if (!lease) return lease.error();
-  const auto allowed = term(peer, lease->gpus, proven);
-  if (!allowed) return allowed.error();
-  Status status = book_.renew(peer, id, std::min(duration, allowed->longest), now);
+  const auto lease = HARPE_TRY(book_.usable(peer, id, now));
+  const auto allowed = HARPE_TRY(term(peer, lease.gpus, proven));
+  Status status = book_.renew(peer, id, std::min(duration, allowed.longest), now);
   if (!status) return status;
-  book_.set_proven(id, allowed->proven);
+  book_.set_proven(id, allowed.proven);
   effects_.expiry = true;
   return status;
 }

@@ -253,10 +253,9 @@ Policy::Rule Policy::Rule::read(const JsonValue& entry, Faults& faults) {
 }
 
 Result<Policy> Policy::parse(std::string_view text, const std::string& file) {
-  auto root = parse_toml(text, file);
-  if (!root) return std::move(root).error();
+  auto root = HARPE_TRY(parse_toml(text, file));
   Faults faults(file);
-  Fields fields(*root, "the policy", faults);
+  Fields fields(root, "the policy", faults);
   auto rules = std::make_shared<std::vector<Rule>>();
   for (const JsonValue* entry : fields.objects("allow")) {
     rules->push_back(Rule::read(*entry, faults));
@@ -291,9 +290,8 @@ Result<Policy> Policy::read(const fs::path& path) {
     return Error{ErrorCode::kNoPermission, faults.take()};
   }
   constexpr std::size_t kLargest = 1 << 20;
-  auto text = read_trusted(file, kLargest);
-  if (!text) return std::move(text).error();
-  return parse(*text, path.string());
+  auto text = HARPE_TRY(read_trusted(file, kLargest));
+  return parse(text, path.string());
 }
 
 Allowance Policy::allowance(const Peer& peer, const GpuIdentity& gpu, Proofs proven) const {

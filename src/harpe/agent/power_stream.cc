@@ -216,21 +216,20 @@ void PowerStream::close() {
 
 Result<std::shared_ptr<EventStream>> PowerStream::gpus(std::vector<int> gpus, Format format,
                                                        const HttpRequest& request) {
-  auto listener =
-      state_->add(state_->gpu_listeners, format == Format::kZeusd ? state_->zeusd : state_->native,
-                  std::move(gpus), request);
-  if (!listener.ok()) return std::move(listener).error();
+  auto listener = HARPE_TRY(state_->add(state_->gpu_listeners,
+                                        format == Format::kZeusd ? state_->zeusd : state_->native,
+                                        std::move(gpus), request));
   state_->begin_gpus();
-  return std::shared_ptr<EventStream>(*std::move(listener));
+  return std::shared_ptr<EventStream>(std::move(listener));
 }
 
 Result<std::shared_ptr<EventStream>> PowerStream::cpus(std::vector<int> cpus,
                                                        const HttpRequest& request) {
-  auto listener = state_->add(state_->cpu_listeners, state_->cpu_power, std::move(cpus), request);
-  if (!listener.ok()) return std::move(listener).error();
+  auto listener =
+      HARPE_TRY(state_->add(state_->cpu_listeners, state_->cpu_power, std::move(cpus), request));
   state_->cpu_peer = request.peer;
   if (!state_->polling_cpus) state_->poll_cpus();
-  return std::shared_ptr<EventStream>(*std::move(listener));
+  return std::shared_ptr<EventStream>(std::move(listener));
 }
 
 std::size_t PowerStream::listeners() const {

@@ -61,10 +61,9 @@ nlohmann::json json_of(const SavedLock& lock) {
 }  // namespace
 
 Result<SavedState> parse_saved_state(std::string_view text, const std::string& file) {
-  auto root = parse_json(text, file);
-  if (!root) return std::move(root).error();
+  auto root = HARPE_TRY(parse_json(text, file));
   Faults faults(file);
-  Fields fields(*root, "the state", faults);
+  Fields fields(root, "the state", faults);
   SavedState state;
   if (fields.text("format") != kFormat) {
     fields.fault("format", std::string("expected '") + kFormat + "'");
@@ -73,7 +72,7 @@ Result<SavedState> parse_saved_state(std::string_view text, const std::string& f
   if (!boot_id || boot_id->empty()) fields.fault("boot_id", "expected the kernel's boot id");
   state.boot_id = boot_id.value_or("");
   state.stopped = fields.boolean("stopped").value_or(false);
-  if (root->find("gpus") == nullptr) fields.fault("gpus", "expected a list");
+  if (root.find("gpus") == nullptr) fields.fault("gpus", "expected a list");
   for (const JsonValue* value : fields.objects("gpus")) {
     if (state.gpus.size() == kMostGpus) {
       faults.add(value->line, value->column, "no machine has so many GPUs");
@@ -115,9 +114,8 @@ SavedGpu part_of(SavedGpu saved, Controls controls) {
 }
 
 Result<std::string> this_boot_id() {
-  auto text = read_file("/proc/sys/kernel/random/boot_id", 4096);
-  if (!text) return std::move(text).error();
-  return std::string(trim(*text));
+  auto text = HARPE_TRY(read_file("/proc/sys/kernel/random/boot_id", 4096));
+  return std::string(trim(text));
 }
 
 Result<StateFile::Opened> StateFile::open(std::unique_ptr<StateStorage> storage,

@@ -89,8 +89,7 @@ namespace {
 Result<ServerLog> open_log(const std::filesystem::path& path) {
   std::error_code error;
   if (!path.empty() && !std::filesystem::is_character_file(path, error)) {
-    const auto trusted = open_trusted(path, O_WRONLY | O_APPEND | O_CREAT, 0640);
-    if (!trusted.ok()) return trusted.error();
+    HARPE_TRY(open_trusted(path, O_WRONLY | O_APPEND | O_CREAT, 0640));
   }
   return ServerLog::open("harpe agent", path);
 }
@@ -126,7 +125,7 @@ HttpLimits fit_to_files(HttpLimits limits, std::uint64_t files, std::size_t gpus
 
 Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
                  const std::function<void(std::string_view)>& ready) {
-  if (Status right = check_agent_options(options); !right.ok()) return right;
+  HARPE_TRY(check_agent_options(options));
   ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a fault of its write
   const std::uint64_t files = raise_files();
   const std::size_t wanted = options.limits.connections;
@@ -149,9 +148,8 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
   // Clients must find nothing that outlives what it works with: see AgentApi.
   ServerLoop loop;
   options.controller.notice = write_log;
-  Result<std::unique_ptr<Controller>> controller = Controller::start(
-      std::move(devices), policy.ok() ? *policy : Policy(), options.controller, system_clock());
-  if (!controller.ok()) return std::move(controller).error();
+  std::unique_ptr<Controller> controller = HARPE_TRY(Controller::start(
+      std::move(devices), policy.ok() ? *policy : Policy(), options.controller, system_clock()));
   // What a crashed agent left changed is back: from here on a start may fail.
   if (!policy.ok()) return std::move(policy).error();
   if (!log.ok()) return std::move(log).error();
@@ -159,12 +157,11 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
   api.token_keys = *keys;
   if (const auto directory = options.socket.path.parent_path();
       !directory.empty() && std::filesystem::exists(directory)) {
-    if (Status trusted = check_trusted_directory(directory); !trusted.ok()) return trusted;
+    HARPE_TRY(check_trusted_directory(directory));
   }
-  Result<std::vector<OpenSocket>> sockets =
-      open_sockets(options.socket, options.tcp, options.tls.has_value());
-  if (!sockets.ok()) return std::move(sockets).error();
-  for (const OpenSocket& socket : *sockets) {
+  std::vector<OpenSocket> sockets =
+      HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
+  for (const OpenSocket& socket : sockets) {
     if (!socket.is_tcp || !options.signing_key.empty()) continue;
     return Error::invalid("systemd opened a TCP socket, but there is no --signing-key");
   }
@@ -173,7 +170,7 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
     return TransportCounts{transport->connections(), transport->connections_refused(),
                            transport->buffered()};
   };
-  AgentApi agent(**controller, loop, system_clock(), std::move(api));
+  AgentApi agent(*controller, loop, system_clock(), std::move(api));
   HttpServer server(
       loop,
       [&agent](HttpRequest request, Reply reply) {
@@ -182,17 +179,17 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
       options.limits, write_log);
   transport = &server;
   std::vector<std::string> names;
-  for (OpenSocket& socket : *sockets) {
+  for (OpenSocket& socket : sockets) {
     names.push_back(socket.name);
     const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
     const bool needs_token = socket.is_tcp || options.tokens_everywhere;
     if (Status serving = server.serve(std::move(socket.fd), needs_token, tls); !serving.ok()) {
-      remove_socket_files(*sockets);
+      remove_socket_files(sockets);
       return serving;
     }
   }
   const auto reload = [&] { reload_secrets(keys->get(), server, *log); };
-  watch_signals(loop, **controller, *log, options.controller.dry_run, reload);
+  watch_signals(loop, *controller, *log, options.controller.dry_run, reload);
   loop.every(kReloadPeriod, reload);
   if (const auto period = watchdog_period()) {
     loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
@@ -202,10 +199,10 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
   loop.run();
 
   notify_systemd("STOPPING=1");
-  remove_socket_files(*sockets);
+  remove_socket_files(sockets);
   server.close();
   agent.close();
-  controller->reset();
+  controller.reset();
   log->write("stopped");
   return ok_status();
 }

@@ -44,9 +44,8 @@ class FileStorage final : public StateStorage {
     if (::lstat(path_.c_str(), &status) != 0 && errno == ENOENT) {
       return std::optional<std::string>();
     }
-    auto text = read_trusted(path_, kLargest);
-    if (!text) return std::move(text).error();
-    return std::optional(*std::move(text));
+    auto text = HARPE_TRY(read_trusted(path_, kLargest));
+    return std::optional(std::move(text));
   }
 
   Status replace(std::string_view text) override {
@@ -56,7 +55,7 @@ class FileStorage final : public StateStorage {
     }
     std::string padded(text);
     padded.resize(std::max(reserve_, (text.size() + kBlock - 1) / kBlock * kBlock), '\n');
-    if (Status written = write_spare(padded); !written) return written;
+    HARPE_TRY(write_spare(padded));
     if (::renameat2(AT_FDCWD, spare_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) {
       return ok_status();
     }
@@ -96,18 +95,17 @@ class FileStorage final : public StateStorage {
   }
 
   Status write_spare(std::string_view text) const {
-    const auto spare = open_spare(text.size());
-    if (!spare) return spare.error();
+    const auto spare = HARPE_TRY(open_spare(text.size()));
     const off_t size = static_cast<off_t>(text.size());
     while (!text.empty()) {
-      const ssize_t written = ::write(spare->get(), text.data(), text.size());
+      const ssize_t written = ::write(spare.get(), text.data(), text.size());
       if (written < 0 && errno != EINTR) return failure(spare_, "cannot write");
       if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
     }
-    if (::ftruncate(spare->get(), size) != 0 || ::fchmod(spare->get(), S_IRUSR | S_IWUSR) != 0) {
+    if (::ftruncate(spare.get(), size) != 0 || ::fchmod(spare.get(), S_IRUSR | S_IWUSR) != 0) {
       return failure(spare_, "cannot write");
     }
-    if (::fsync(spare->get()) != 0) return failure(spare_, "cannot flush to the disk");
+    if (::fsync(spare.get()) != 0) return failure(spare_, "cannot flush to the disk");
     return ok_status();
   }
 

@@ -103,9 +103,7 @@ Result<UniqueFd> open_trusted(const fs::path& file, int flags, unsigned mode) {
   if (struct stat directory{}; ::stat(directory_of(file).c_str(), &directory) != 0) {
     return failure(file, "cannot open", errno);
   }
-  if (Status trusted = check_trusted_directory(directory_of(file)); !trusted) {
-    return std::move(trusted).error();
-  }
+  HARPE_TRY(check_trusted_directory(directory_of(file)));
   UniqueFd opened(
       ::open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode));
   if (!opened) {
@@ -124,14 +122,13 @@ Result<UniqueFd> open_trusted(const fs::path& file, int flags, unsigned mode) {
 }
 
 Result<std::string> read_trusted(const fs::path& file, std::size_t limit) {
-  auto opened = open_trusted(file, O_RDONLY);
-  if (!opened) return std::move(opened).error();
+  auto opened = HARPE_TRY(open_trusted(file, O_RDONLY));
   std::string content;
   constexpr std::size_t kChunk = 1 << 16;
   for (;;) {
     const std::size_t size = content.size();
     content.resize(size + kChunk);
-    const ssize_t count = ::read(opened->get(), content.data() + size, kChunk);
+    const ssize_t count = ::read(opened.get(), content.data() + size, kChunk);
     if (count < 0 && errno != EINTR) return failure(file, "cannot read", errno);
     content.resize(size + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     if (content.size() > limit) {

@@ -52,9 +52,8 @@ Result<std::optional<std::vector<int>>> optional_indices(const HttpQuery& query,
                                                          const std::string& noun) {
   const auto text = query.find(name);
   if (!text) return std::optional<std::vector<int>>();
-  Result<std::vector<int>> indices = parse_index_list(*text, noun, name);
-  if (!indices.ok()) return std::move(indices).error();
-  return std::optional(*std::move(indices));
+  std::vector<int> indices = HARPE_TRY(parse_index_list(*text, noun, name));
+  return std::optional(std::move(indices));
 }
 
 std::optional<int> first_unknown(const std::vector<int>& indices, std::size_t count) {

@@ -22,30 +22,26 @@ struct WriteRoute {
 };
 
 Result<std::vector<Setting>> power_limit(const HttpQuery& query) {
-  const Result<std::uint32_t> milliwatts = query.number("power_limit_mw");
-  if (!milliwatts.ok()) return milliwatts.error();
+  const std::uint32_t milliwatts = HARPE_TRY(query.number("power_limit_mw"));
   return std::vector<Setting>{
-      {.kind = Setting::Kind::kPowerLimit, .limit = Watts{*milliwatts / 1000.0}}};
+      {.kind = Setting::Kind::kPowerLimit, .limit = Watts{milliwatts / 1000.0}}};
 }
 
 Result<std::vector<Setting>> persistence_mode(const HttpQuery& query) {
-  const Result<bool> enabled = query.boolean("enabled");
-  if (!enabled.ok()) return enabled.error();
-  return std::vector<Setting>{{.kind = Setting::Kind::kPersistenceMode, .enabled = *enabled}};
+  const bool enabled = HARPE_TRY(query.boolean("enabled"));
+  return std::vector<Setting>{{.kind = Setting::Kind::kPersistenceMode, .enabled = enabled}};
 }
 
 template <ClockDomain domain>
 Result<std::vector<Setting>> lock_clocks(const HttpQuery& query) {
-  const Result<std::uint32_t> lowest = query.number("min_clock_mhz");
-  if (!lowest.ok()) return lowest.error();
-  const Result<std::uint32_t> highest = query.number("max_clock_mhz");
-  if (!highest.ok()) return highest.error();
+  const std::uint32_t lowest = HARPE_TRY(query.number("min_clock_mhz"));
+  const std::uint32_t highest = HARPE_TRY(query.number("max_clock_mhz"));
   // No clock is near the largest int; beyond it, any number is as unsupported as any other.
   constexpr std::uint32_t kMost = 1'000'000'000;
   return std::vector<Setting>{{.kind = Setting::Kind::kLockClocks,
                                .domain = domain,
-                               .clocks = {{static_cast<int>(std::min(*lowest, kMost))},
-                                          {static_cast<int>(std::min(*highest, kMost))}}}};
+                               .clocks = {{static_cast<int>(std::min(lowest, kMost))},
+                                          {static_cast<int>(std::min(highest, kMost))}}}};
 }
 
 template <ClockDomain... domains>

@@ -1,6 +1,20 @@
 #include "harpe/base/result.h"
 
+#include <cstdio>
+#include <cstdlib>
+
 namespace harpe {
+
+void end_without_value(const Error& error) {
+  std::fputs(("harpe: the value of a failure was asked for: " + error.text() + "\n").c_str(),
+             stderr);
+  std::abort();
+}
+
+void end_without_error() {
+  std::fputs("harpe: the error of a success was asked for\n", stderr);
+  std::abort();
+}
 
 int exit_status(ErrorCode code) {
   switch (code) {

@@ -2,7 +2,6 @@
 /// \file
 /// Errors as values. No exception leaves a room; a function that can fail returns `Result<T>`.
 
-#include <cassert>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -93,7 +92,13 @@ struct [[nodiscard]] Error {
   std::string text() const;
 };
 
-/// A value or an `Error`. Access to the value without a check is a programming error (asserted).
+/// Says what was asked of a result that it does not have, and ends the program: in every build, for
+/// what would follow is worse.
+[[noreturn]] void end_without_value(const Error& error);
+[[noreturn]] void end_without_error();
+
+/// A value or an `Error`. Ask `ok()` before taking either; taking what is not there ends the
+/// program.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -103,19 +108,30 @@ class [[nodiscard]] Result {
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
 
-  T& value() & { return assert(ok()), *std::get_if<0>(&state_); }
-  const T& value() const& { return assert(ok()), *std::get_if<0>(&state_); }
-  T&& value() && { return assert(ok()), std::move(*std::get_if<0>(&state_)); }
+  T& value() & { return expect_value(), *std::get_if<0>(&state_); }
+  const T& value() const& { return expect_value(), *std::get_if<0>(&state_); }
+  T&& value() && { return expect_value(), std::move(*std::get_if<0>(&state_)); }
+  /// The value itself, moved out.
+  T take() && { return std::move(*this).value(); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  const Error& error() const& { return assert(!ok()), *std::get_if<1>(&state_); }
-  Error&& error() && { return assert(!ok()), std::move(*std::get_if<1>(&state_)); }
+  const Error& error() const& { return expect_error(), *std::get_if<1>(&state_); }
+  Error&& error() && { return expect_error(), std::move(*std::get_if<1>(&state_)); }
 
  private:
+  void expect_value() const {
+    if (!ok()) [[unlikely]]
+      end_without_value(*std::get_if<1>(&state_));
+  }
+  void expect_error() const {
+    if (ok()) [[unlikely]]
+      end_without_error();
+  }
+
   std::variant<T, Error> state_;
 };
 
@@ -124,5 +140,18 @@ using Status = Result<std::monostate>;
 inline Status ok_status() {
   return std::monostate{};
 }
+
+/// The value of a result; where it is an error, the function in which this stands returns the
+/// error.
+///
+///     const Profile profile = HARPE_TRY(read_profile(path));
+///     HARPE_TRY(check(profile));
+#define HARPE_TRY(...)                 \
+  __extension__({                      \
+    auto tried = (__VA_ARGS__);        \
+    if (!tried.ok()) [[unlikely]]      \
+      return std::move(tried).error(); \
+    std::move(tried).take();           \
+  })
 
 }  // namespace harpe

@@ -64,5 +64,34 @@ TEST(Result, HoldsAnError) {
   EXPECT_TRUE(ok_status().ok());
 }
 
+Result<int> half_of(int number) {
+  if (number % 2 != 0) return Error::invalid(std::to_string(number) + " is odd");
+  return number / 2;
+}
+
+Status check_quarter(int number) {
+  const int half = HARPE_TRY(half_of(number));
+  HARPE_TRY(half_of(half));
+  return ok_status();
+}
+
+TEST(Result, IsHandedOnWhereItIsAnError) {
+  EXPECT_TRUE(check_quarter(8).ok());
+  EXPECT_EQ(check_quarter(7).error().text(), "7 is odd");
+  EXPECT_EQ(check_quarter(6).error().text(), "3 is odd");
+}
+
+TEST(Result, TryMovesTheValueOut) {
+  const auto made = []() -> Result<std::unique_ptr<int>> { return std::make_unique<int>(7); };
+  const auto used = [&]() -> Result<int> { return *HARPE_TRY(made()); };
+  EXPECT_EQ(*used(), 7);
+}
+
+TEST(ResultDeath, TakingWhatIsNotThereEndsTheProgramInEveryBuild) {
+  EXPECT_DEATH((void)half_of(3).value(), "the value of a failure was asked for: 3 is odd");
+  EXPECT_DEATH((void)*half_of(5), "5 is odd");
+  EXPECT_DEATH((void)half_of(4).error(), "the error of a success was asked for");
+}
+
 }  // namespace
 }  // namespace harpe

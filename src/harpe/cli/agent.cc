@@ -26,11 +26,8 @@ struct AgentArguments {
 Result<AgentSetup> read_setup(const AgentArguments& arguments) {
   AgentOptionValues values;
   if (!arguments.config.empty()) {
-    const Result<std::string> text = read_trusted(arguments.config, 1U << 20);
-    if (!text.ok()) return text.error();
-    Result<AgentOptionValues> config = parse_agent_config(*text, arguments.config);
-    if (!config.ok()) return std::move(config).error();
-    values = *std::move(config);
+    const std::string text = HARPE_TRY(read_trusted(arguments.config, 1U << 20));
+    values = HARPE_TRY(parse_agent_config(text, arguments.config));
   }
   for (const auto& [name, value] : arguments.values) values[name] = value;
   return agent_setup(values);
@@ -47,37 +44,33 @@ Result<Policy> read_policy(const std::string& path) {
 }
 
 Result<Outcome> run(const AgentArguments& arguments, Console& console) {
-  Result<AgentSetup> setup = read_setup(arguments);
-  if (!setup.ok()) return std::move(setup).error();
+  AgentSetup setup = HARPE_TRY(read_setup(arguments));
   DeviceOptions device_options = DeviceOptions::of_environment();
-  if (!setup->simulation.empty()) device_options.simulation = setup->simulation;
-  if (!device_options.simulation.empty() && !setup->socket_named) {
+  if (!setup.simulation.empty()) device_options.simulation = setup.simulation;
+  if (!device_options.simulation.empty() && !setup.socket_named) {
     return Error::invalid(
         "an agent on simulated GPUs (--simulate, HARPE_SIMULATION) needs a --socket of its own, "
         "such as --socket ./agent.sock: the usual one is for the node's real GPUs");
   }
-  Result<Devices> devices = open_devices(device_options);
-  if (!devices.ok()) return std::move(devices).error();
+  Devices devices = HARPE_TRY(open_devices(device_options));
   const auto say = [&, with_time = !stderr_is_journal()](const std::string& line) {
     console.err << log_line("harpe agent", line, with_time) << std::flush;
   };
-  for (const BackendState& backend : devices->backends) {
+  for (const BackendState& backend : devices.backends) {
     say(backend.name + ": " + backend.detail);
   }
   if (device_options.simulation.empty() && ::geteuid() != 0) {
     say("not running as root: drivers will most likely refuse to set anything; reading works");
   }
   for (const auto& file :
-       {setup->options.controller.audit_log, setup->options.controller.state_file}) {
+       {setup.options.controller.audit_log, setup.options.controller.state_file}) {
     if (!file.has_parent_path()) continue;
-    if (Status there = usable_directory(file.parent_path()); !there.ok()) {
-      return std::move(there).error();
-    }
+    HARPE_TRY(usable_directory(file.parent_path()));
   }
-  setup->options.version = HARPE_VERSION;
-  const std::string how = setup->options.controller.dry_run ? " (dry run: nothing is set)" : "";
+  setup.options.version = HARPE_VERSION;
+  const std::string how = setup.options.controller.dry_run ? " (dry run: nothing is set)" : "";
   const Status served =
-      run_agent(*std::move(devices), read_policy(setup->policy), setup->options,
+      run_agent(std::move(devices), read_policy(setup.policy), setup.options,
                 [&](std::string_view name) { say("listening on " + std::string(name) + how); });
   if (!served.ok()) return served.error();
   return Outcome{.text = "", .json = json_text({{"stopped", true}})};

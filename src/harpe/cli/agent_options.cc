@@ -207,13 +207,12 @@ const std::vector<AgentOptionHelp>& agent_option_table() {
 }
 
 Result<AgentOptionValues> parse_agent_config(std::string_view text, const std::string& file) {
-  const Result<JsonValue> document = parse_toml(text, file);
-  if (!document.ok()) return document.error();
+  const JsonValue document = HARPE_TRY(parse_toml(text, file));
   std::vector<std::string> known;
   for (const AgentOptionHelp& option : agent_option_table()) known.emplace_back(option.name);
   AgentOptionValues values;
   Faults faults(file);
-  for (const auto& [key, value] : document->members) {
+  for (const auto& [key, value] : document.members) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       const auto near = nearest(key, known);
       faults.add(value.key_line, value.key_column,

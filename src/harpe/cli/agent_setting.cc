@@ -97,9 +97,8 @@ class AgentSetting {
 };
 
 Result<std::optional<Lease>> AgentSetting::own_lease(int gpu) {
-  Result<std::vector<Lease>> leases = agent_.leases();
-  if (!leases.ok()) return std::move(leases).error();
-  for (Lease& lease : *leases) {
+  std::vector<Lease> leases = HARPE_TRY(agent_.leases());
+  for (Lease& lease : leases) {
     if (lease.name == kLeaseName && !lease.id.empty() && lease.gpus == std::vector<int>{gpu} &&
         lease.controls == controls_ && lease.uid == static_cast<std::int64_t>(::geteuid())) {
       return std::optional(std::move(lease));
@@ -109,8 +108,7 @@ Result<std::optional<Lease>> AgentSetting::own_lease(int gpu) {
 }
 
 Status AgentSetting::set(int gpu) {
-  const Result<GpuReading> before = agent_.read(gpu);
-  if (!before.ok()) return before.error();
+  const GpuReading before = HARPE_TRY(agent_.read(gpu));
   const Result<std::optional<Lease>> earlier = own_lease(gpu);
   if (!earlier.ok()) return earlier.error();
   std::string lease;
@@ -145,19 +143,17 @@ Status AgentSetting::set(int gpu) {
   has_set_ = true;
   // What was refused does not change how long the earlier setting lasts.
   if (*earlier) {
-    if (Status renewed = agent_.renew(lease, arguments_.duration); !renewed.ok()) return renewed;
+    HARPE_TRY(agent_.renew(lease, arguments_.duration));
   }
   std::optional<ClockRange> range;
   if (is_clock_) range = applied->clocks.value_or(wanted_.setting.clocks);
-  const Result<GpuReading> now = read_after(gpu, range, *before);
-  if (!now.ok()) return now.error();
+  const GpuReading now = HARPE_TRY(read_after(gpu, range, before));
   // The policy may allow less time than was asked for.
-  const Result<std::optional<Lease>> granted = own_lease(gpu);
-  if (!granted.ok()) return granted.error();
-  Seconds lasts = *granted ? (*granted)->expires_in : Seconds{0};
+  const std::optional<Lease> granted = HARPE_TRY(own_lease(gpu));
+  Seconds lasts = granted ? granted->expires_in : Seconds{0};
   const bool cut = lasts < arguments_.duration - 5_s;
   if (!cut) lasts = arguments_.duration;
-  report_.add(gpu, applied->text, *before, *now, range,
+  report_.add(gpu, applied->text, before, now, range,
               {{"honoured", applied->honoured}, {"put_back_in_s", lasts.value}});
   report_.say("put back in " + duration_text(cut ? Seconds{std::ceil(lasts.value)} : lasts) +
               (cut ? ": the policy allows no longer (max_lease_s)" : ""));
@@ -165,25 +161,22 @@ Status AgentSetting::set(int gpu) {
 }
 
 Status AgentSetting::reset(int gpu) {
-  const Result<std::optional<Lease>> lease = own_lease(gpu);
-  if (!lease.ok()) return lease.error();
-  if (!*lease) return say_why_there_is_nothing(gpu);
+  const std::optional<Lease> lease = HARPE_TRY(own_lease(gpu));
+  if (!lease) return say_why_there_is_nothing(gpu);
   const Result<GpuReading> before = agent_.read(gpu);
-  if (Status released = agent_.release((*lease)->id); !released.ok()) return released;
+  HARPE_TRY(agent_.release(lease->id));
   if (!before.ok()) return before.error();
-  const Result<GpuReading> now = read_after(gpu, std::nullopt, *before);
-  if (!now.ok()) return now.error();
+  const GpuReading now = HARPE_TRY(read_after(gpu, std::nullopt, *before));
   report_.add(gpu, "the " + text_of(controls_) + " set from the command line put back", *before,
-              *now);
+              now);
   return ok_status();
 }
 
 /// Who keeps this control of the GPU from being set, for how long, and how that ends sooner.
 Result<std::optional<Error>> AgentSetting::why_held(int gpu) {
-  const Result<std::vector<Lease>> holders = agent_.holders(gpu);
-  if (!holders.ok()) return holders.error();
+  const std::vector<Lease> holders = HARPE_TRY(agent_.holders(gpu));
   const auto self = static_cast<std::int64_t>(::geteuid());
-  for (const Lease& holder : *holders) {
+  for (const Lease& holder : holders) {
     if (holder.uid == self && !holder.controls.overlaps(controls_)) continue;
     std::string text =
         "its " + text_of(holder.controls.overlaps(controls_) ? controls_ : holder.controls);
@@ -219,9 +212,8 @@ Status AgentSetting::say_why_there_is_nothing(int gpu) {
   if (!reading->put_back_pending.empty()) {
     return Error::of(ErrorCode::kUnavailable, reading->put_back_pending);
   }
-  Result<std::optional<Error>> held = why_held(gpu);
-  if (!held.ok()) return std::move(held).error();
-  if (*held) return std::move(held->value());
+  std::optional<Error> held = HARPE_TRY(why_held(gpu));
+  if (held) return std::move(held.value());
   SettingArguments there = arguments_;
   there.direct = true;
   there.devices.gpus = std::to_string(gpu);
@@ -244,20 +236,18 @@ Result<Outcome> set_through_agent(const SettingArguments& arguments, const Wante
                     "socket with --socket, or as root set the driver itself with --direct"});
     return error;
   }
-  const Result<std::vector<GpuIdentity>> known = agent->gpus();
-  if (!known.ok()) return known.error();
-  const Result<GpuChoice> choice =
-      choose_gpus(arguments.devices.gpus, *known, VisibilityVariables::of_environment());
-  if (!choice.ok()) return choice.error();
-  if (choice->gpus.empty()) return Error::of(ErrorCode::kNotFound, "the agent has no such GPU");
+  const std::vector<GpuIdentity> known = HARPE_TRY(agent->gpus());
+  const GpuChoice choice =
+      HARPE_TRY(choose_gpus(arguments.devices.gpus, known, VisibilityVariables::of_environment()));
+  if (choice.gpus.empty()) return Error::of(ErrorCode::kNotFound, "the agent has no such GPU");
   SettingReport report;
-  for (const std::string& note : choice->notes) report.note(note);
+  for (const std::string& note : choice.notes) report.note(note);
   if (!DeviceOptions::of_environment().simulation.empty()) {
     report.note(
         "note: HARPE_SIMULATION does not count here: the agent has its own GPUs, simulated or not");
   }
   AgentSetting setting(*agent, arguments, wanted, report);
-  for (const int gpu : choice->gpus) {
+  for (const int gpu : choice.gpus) {
     Status done = wanted.reset ? setting.reset(gpu) : setting.set(gpu);
     if (!done.ok()) report.add_failure(gpu, std::move(done).error());
   }

@@ -61,10 +61,9 @@ void add_clock_command(Commands& commands) {
       "harpe clock set 1200 --gpus 0,1\n"
       "harpe clock set 900-1410 --gpus all --for 8h",
       [set](Console&) -> Result<Outcome> {
-        const Result<ClockRange> range = parse_clock_range(set->range);
-        if (!range.ok()) return range.error();
+        const ClockRange range = HARPE_TRY(parse_clock_range(set->range));
         return run_setting(set->setting,
-                           {.setting = {.kind = Setting::Kind::kLockClocks, .clocks = *range},
+                           {.setting = {.kind = Setting::Kind::kLockClocks, .clocks = range},
                             .command = kCommand});
       });
   set_app

@@ -240,9 +240,8 @@ void add_completion_command(Commands& commands) {
       "harpe completion bash > ~/.local/share/bash-completion/completions/harpe\n"
       "harpe completion fish > ~/.config/fish/completions/harpe.fish",
       [shell, &commands](Console&) -> Result<Outcome> {
-        auto script = completion_script(commands.root(), *shell);
-        if (!script.ok()) return std::move(script).error();
-        return Outcome{.text = *script, .json = json_text({{"script", *script}})};
+        auto script = HARPE_TRY(completion_script(commands.root(), *shell));
+        return Outcome{.text = script, .json = json_text({{"script", script}})};
       });
   app.add_option("SHELL", *shell, "The shell")
       ->type_name("bash|zsh|fish")

@@ -31,15 +31,13 @@ Result<GpuChoice> choose_gpus(const DeviceArguments& arguments, const Devices& d
 }
 
 Result<ChosenDevices> open_chosen_devices(const DeviceArguments& arguments) {
-  Result<Devices> devices = open_all_devices(arguments);
-  if (!devices.ok()) return std::move(devices).error();
-  Result<GpuChoice> choice = choose_gpus(arguments, *devices);
-  if (!choice.ok()) return std::move(choice).error();
+  Devices devices = HARPE_TRY(open_all_devices(arguments));
+  GpuChoice choice = HARPE_TRY(choose_gpus(arguments, devices));
   // CUDA's order matters to programs that count in it; people look for GPU 0 before GPU 1.
-  if (arguments.gpus.empty()) std::ranges::sort(choice->gpus);
-  return ChosenDevices{.devices = *std::move(devices),
-                       .gpus = std::move(choice->gpus),
-                       .notes = std::move(choice->notes)};
+  if (arguments.gpus.empty()) std::ranges::sort(choice.gpus);
+  return ChosenDevices{.devices = std::move(devices),
+                       .gpus = std::move(choice.gpus),
+                       .notes = std::move(choice.notes)};
 }
 
 std::string no_gpu_text(const Devices& devices) {

@@ -37,9 +37,8 @@ Status apply_directly(Gpu& gpu, const Setting& setting) {
     case Setting::Kind::kPowerLimit:
       return gpu.set_power_limit(setting.limit);
     case Setting::Kind::kResetPowerLimit: {
-      const Result<PowerLimitRange> range = gpu.power_limit_range();
-      if (!range.ok()) return range.error();
-      return gpu.set_power_limit(range->factory);
+      const PowerLimitRange range = HARPE_TRY(gpu.power_limit_range());
+      return gpu.set_power_limit(range.factory);
     }
     case Setting::Kind::kPersistenceMode:
       break;
@@ -50,7 +49,7 @@ Status apply_directly(Gpu& gpu, const Setting& setting) {
 Status set_one(Gpu& gpu, int index, const WantedSetting& wanted, SettingReport& report) {
   const bool is_lock = wanted.setting.kind == Setting::Kind::kLockClocks;
   const GpuReading before = read_directly(gpu);
-  if (Status done = apply_directly(gpu, wanted.setting); !done.ok()) return done;
+  HARPE_TRY(apply_directly(gpu, wanted.setting));
   std::optional<ClockRange> range;
   if (is_lock) range = wanted.setting.clocks;
   const auto read = [&]() -> Result<GpuReading> {
@@ -60,23 +59,20 @@ Status set_one(Gpu& gpu, int index, const WantedSetting& wanted, SettingReport& 
     return reading;
   };
   const bool is_clock = control_of(wanted.setting) == Control::kClocks;
-  const Result<GpuReading> now = is_clock ? read_when_switched(read, range, before) : read();
-  if (!now.ok()) return now.error();
-  report.add(index, wanted.reset ? "reset in the driver" : "set in the driver", before, *now,
-             range);
+  const GpuReading now = HARPE_TRY(is_clock ? read_when_switched(read, range, before) : read());
+  report.add(index, wanted.reset ? "reset in the driver" : "set in the driver", before, now, range);
   return ok_status();
 }
 
 Result<Outcome> set_directly(const SettingArguments& arguments, const WantedSetting& wanted) {
-  Result<ChosenDevices> chosen = open_chosen_devices(arguments.devices);
-  if (!chosen.ok()) return std::move(chosen).error();
-  if (chosen->gpus.empty()) {
-    return Error::of(ErrorCode::kNotFound, "there is no GPU:\n" + no_gpu_text(chosen->devices));
+  ChosenDevices chosen = HARPE_TRY(open_chosen_devices(arguments.devices));
+  if (chosen.gpus.empty()) {
+    return Error::of(ErrorCode::kNotFound, "there is no GPU:\n" + no_gpu_text(chosen.devices));
   }
   SettingReport report;
-  for (const std::string& note : chosen->notes) report.note(note);
-  for (const int index : chosen->gpus) {
-    Gpu& gpu = *chosen->devices.gpus[static_cast<std::size_t>(index)];
+  for (const std::string& note : chosen.notes) report.note(note);
+  for (const int index : chosen.gpus) {
+    Gpu& gpu = *chosen.devices.gpus[static_cast<std::size_t>(index)];
     Status done = set_one(gpu, index, wanted, report);
     if (!done.ok()) report.add_failure(index, std::move(done).error());
   }

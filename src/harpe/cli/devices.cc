@@ -438,24 +438,23 @@ Json devices_json(const Devices& devices, const std::vector<GpuView>& gpus,
 }
 
 Result<Outcome> run_devices(const DeviceArguments& arguments, Console& console) {
-  const Result<Devices> devices = open_all_devices(arguments);
-  if (!devices.ok()) return devices.error();
-  const Result<GpuChoice> choice = choose_gpus(arguments, *devices);
+  const Devices devices = HARPE_TRY(open_all_devices(arguments));
+  const Result<GpuChoice> choice = choose_gpus(arguments, devices);
   // What the environment says wrong is shown; what the user asks for wrongly is refused.
   if (!choice.ok() && !arguments.gpus.empty()) return choice.error();
   const Result<GpuChoice> visible =
-      arguments.gpus.empty() ? choice : choose_gpus(DeviceArguments{}, *devices);
+      arguments.gpus.empty() ? choice : choose_gpus(DeviceArguments{}, devices);
 
   std::vector<Views::Wanted> wanted;
-  for (const auto& gpu : devices->gpus) {
+  for (const auto& gpu : devices.gpus) {
     const bool chosen =
         choice.ok() && std::ranges::find(choice->gpus, gpu->identity().index) != choice->gpus.end();
     if (chosen || arguments.gpus.empty()) wanted.push_back({gpu.get(), chosen});
   }
   const std::vector<GpuView> gpus = Views::of(wanted);
   const int columns = console.out_is_terminal ? terminal_size().columns : 0;
-  Outcome outcome{.text = devices_text(*devices, gpus, visible, columns, console.colour_out),
-                  .json = json_text(devices_json(*devices, gpus, visible))};
+  Outcome outcome{.text = devices_text(devices, gpus, visible, columns, console.colour_out),
+                  .json = json_text(devices_json(devices, gpus, visible))};
   if (std::ranges::none_of(gpus, &GpuView::hangs)) return outcome;
   // Nothing ends a driver's call: its thread, and what it works with, are left to the kernel.
   console.out << (console.json ? outcome.json : outcome.text) << std::flush;

@@ -32,12 +32,11 @@ Result<std::vector<std::string>> parse_scopes(std::string_view text,
 
 Result<std::optional<std::int64_t>> parse_expiry(std::string_view text) {
   if (text == "never" || text == "0") return std::optional<std::int64_t>();
-  const Result<Seconds> duration = parse_seconds(text);
-  if (!duration.ok()) return duration.error();
-  if (duration->value < 1 || duration->value > 1e10) {
+  const Seconds duration = HARPE_TRY(parse_seconds(text));
+  if (duration.value < 1 || duration.value > 1e10) {
     return Error::invalid("a token lasts from a second, or never ends: --expires never");
   }
-  return std::optional(std::time(nullptr) + static_cast<std::int64_t>(duration->value));
+  return std::optional(std::time(nullptr) + static_cast<std::int64_t>(duration.value));
 }
 
 }  // namespace
@@ -48,26 +47,24 @@ Result<Outcome> issue_token(const TokenRequest& arguments,
   if (!keys.ok()) return keys.error();
   const auto scopes = parse_scopes(arguments.scopes, known_scopes);
   if (!scopes.ok()) return scopes.error();
-  const auto expires = parse_expiry(arguments.expires);
-  if (!expires.ok()) return expires.error();
+  const auto expires = HARPE_TRY(parse_expiry(arguments.expires));
   if (trim(arguments.user).empty()) return Error::invalid("a token needs a --user");
-  const Result<std::string> id = new_token_id();
-  if (!id.ok()) return id.error();
+  const std::string id = HARPE_TRY(new_token_id());
   const std::int64_t now = std::time(nullptr);
   const std::string token =
       (*keys)->sign({.subject = arguments.user,
                      .scopes = *scopes,
-                     .expires = *expires,
+                     .expires = expires,
                      .job = arguments.job.empty() ? std::nullopt : std::optional(arguments.job),
-                     .id = *id,
+                     .id = id,
                      .issued = now});
   // No token leaves that would be refused.
   if (const auto accepted = (*keys)->verify(token, now); !accepted.ok()) {
     return Error::invalid("this token would be refused: " + accepted.error().text() +
                           " Give a shorter --user or fewer scopes");
   }
-  Json document{{"token", token}, {"id", *id}, {"user", arguments.user}, {"scopes", *scopes}};
-  document["expires"] = *expires ? Json(**expires) : Json();
+  Json document{{"token", token}, {"id", id}, {"user", arguments.user}, {"scopes", *scopes}};
+  document["expires"] = expires ? Json(*expires) : Json();
   if (!arguments.job.empty()) document["job"] = arguments.job;
   return Outcome{.text = token + "\n", .json = json_text(document)};
 }

@@ -50,10 +50,9 @@ Status check_id(const std::string& id) {
 /// Opens the server and asks for the job's path.
 Result<std::string> ask_job(const JobArguments& arguments, const std::string& method,
                             const std::string& below, std::string body = {}) {
-  if (Status good = check_id(arguments.job); !good.ok()) return std::move(good).error();
-  Result<JobServer> server = JobServer::open(arguments.server);
-  if (!server.ok()) return server.error();
-  return server->ask_text(method, "/v1/jobs/" + arguments.job + below, std::move(body));
+  HARPE_TRY(check_id(arguments.job));
+  JobServer server = HARPE_TRY(JobServer::open(arguments.server));
+  return server.ask_text(method, "/v1/jobs/" + arguments.job + below, std::move(body));
 }
 
 std::string indented(const std::string& json) {
@@ -65,10 +64,9 @@ std::string indented(const std::string& json) {
 Result<Json> ask_for_jobs(JobServer& server, const std::string& activity) {
   Json all = Json::object({{"jobs", Json::array()}});
   for (std::string after;;) {
-    const Result<std::string> answer = server.ask_text(
-        "GET", "/v1/jobs?activity=" + activity + (after.empty() ? "" : "&after=" + after));
-    if (!answer.ok()) return answer.error();
-    const Json page = Json::parse(*answer, nullptr, false);
+    const std::string answer = HARPE_TRY(server.ask_text(
+        "GET", "/v1/jobs?activity=" + activity + (after.empty() ? "" : "&after=" + after)));
+    const Json page = Json::parse(answer, nullptr, false);
     if (!page.is_object() || !page.contains("jobs") || !page["jobs"].is_array()) return all;
     for (const Json& job : page["jobs"]) all["jobs"].push_back(job);
     if (page.contains("unreachable")) all["unreachable"] = page["unreachable"];
@@ -80,10 +78,9 @@ Result<Json> ask_for_jobs(JobServer& server, const std::string& activity) {
 }
 
 Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
-  Result<JobServer> server = JobServer::open(arguments.server);
-  if (!server.ok()) return server.error();
+  JobServer server = HARPE_TRY(JobServer::open(arguments.server));
   const Result<Json> jobs =
-      ask_for_jobs(*server, arguments.all ? "active,idle,ended" : "active,idle");
+      ask_for_jobs(server, arguments.all ? "active,idle,ended" : "active,idle");
   if (!jobs.ok()) return jobs.error();
   const char* none = arguments.all
                          ? "no jobs yet; docs/client.md says how a training script registers one"
@@ -93,9 +90,8 @@ Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
 }
 
 Result<Outcome> show_job(const JobArguments& arguments, Console& console) {
-  const Result<std::string> status = ask_job(arguments, "GET", "");
-  if (!status.ok()) return status.error();
-  return Outcome{.text = job_view(*status, console.colour_out), .json = indented(*status)};
+  const std::string status = HARPE_TRY(ask_job(arguments, "GET", ""));
+  return Outcome{.text = job_view(status, console.colour_out), .json = indented(status)};
 }
 
 std::string time_of_day() {
@@ -109,13 +105,12 @@ std::string time_of_day() {
 /// Until Ctrl-C or the end of the job: what it says, and each change of its phase. Goes on where a
 /// server is started again, or another takes its place.
 Result<Outcome> watch_job(const JobArguments& arguments, Console& console) {
-  if (Status good = check_id(arguments.job); !good.ok()) return std::move(good).error();
+  HARPE_TRY(check_id(arguments.job));
   InterruptScope interrupts;
-  Result<JobServer> server = JobServer::open(arguments.server);
-  if (!server.ok()) return server.error();
+  JobServer server = HARPE_TRY(JobServer::open(arguments.server));
   bool heard = false, lost = false, deleted = false;
   for (;;) {
-    const Status followed = server->follow(
+    const Status followed = server.follow(
         "/v1/jobs/" + arguments.job + "/events",
         [&](std::string_view event, std::string_view data) {
           heard = true;
@@ -139,9 +134,8 @@ Result<Outcome> watch_job(const JobArguments& arguments, Console& console) {
 }
 
 Result<Outcome> show_log(const JobArguments& arguments) {
-  const Result<std::string> log = ask_job(arguments, "GET", "/log");
-  if (!log.ok()) return log.error();
-  return Outcome{.text = log_text(*log), .json = indented(*log)};
+  const std::string log = HARPE_TRY(ask_job(arguments, "GET", "/log"));
+  return Outcome{.text = log_text(log), .json = indented(log)};
 }
 
 /// The number of a pipeline, as part of a path.
@@ -152,8 +146,7 @@ Result<std::string> pipeline_path(const JobArguments& arguments) {
 }
 
 Result<Outcome> tell_straggler(const JobArguments& arguments) {
-  const Result<std::string> path = pipeline_path(arguments);
-  if (!path.ok()) return path.error();
+  const std::string path = HARPE_TRY(pipeline_path(arguments));
   std::string text = arguments.factor;
   if (text.ends_with('x')) text.pop_back();
   const auto factor = parse_number(text);
@@ -168,21 +161,18 @@ Result<Outcome> tell_straggler(const JobArguments& arguments) {
   }
   Json body = {{"factor", *factor}};
   if (arguments.duration) body["for_s"] = arguments.duration->value;
-  const Result<std::string> told = ask_job(arguments, "PUT", *path, body.dump());
-  if (!told.ok()) return told.error();
+  const std::string told = HARPE_TRY(ask_job(arguments, "PUT", path, body.dump()));
   return Outcome{.text = "told: pipeline " + arguments.pipeline + " is " + shortest(*factor) +
-                         " times slower\n" + notice_text(*told),
-                 .json = indented(*told)};
+                         " times slower\n" + notice_text(told),
+                 .json = indented(told)};
 }
 
 Result<Outcome> heal(const JobArguments& arguments) {
-  const Result<std::string> path = pipeline_path(arguments);
-  if (!path.ok()) return path.error();
-  const Result<std::string> told = ask_job(arguments, "DELETE", *path);
-  if (!told.ok()) return told.error();
+  const std::string path = HARPE_TRY(pipeline_path(arguments));
+  const std::string told = HARPE_TRY(ask_job(arguments, "DELETE", path));
   return Outcome{
-      .text = "told: pipeline " + arguments.pipeline + " is healthy\n" + notice_text(*told),
-      .json = indented(*told)};
+      .text = "told: pipeline " + arguments.pipeline + " is healthy\n" + notice_text(told),
+      .json = indented(told)};
 }
 
 Result<Outcome> objective(const JobArguments& arguments) {
@@ -200,17 +190,15 @@ Result<Outcome> objective(const JobArguments& arguments) {
     return Error::invalid(
         "give exactly one of --slowdown, --deadline, --straggler, --power-cap, --least-energy");
   }
-  const Result<std::string> response =
-      ask_job(arguments, "PUT", "/objective", objective_json(given.front()));
-  if (!response.ok()) return response.error();
-  return Outcome{.text = "objective: " + text_of(given.front()) + "\n" + notice_text(*response),
-                 .json = indented(*response)};
+  const std::string response =
+      HARPE_TRY(ask_job(arguments, "PUT", "/objective", objective_json(given.front())));
+  return Outcome{.text = "objective: " + text_of(given.front()) + "\n" + notice_text(response),
+                 .json = indented(response)};
 }
 
 Result<Outcome> remove_job(const JobArguments& arguments) {
-  const Result<std::string> removed = ask_job(arguments, "DELETE", "");
-  if (!removed.ok()) return removed.error();
-  return Outcome{.text = "removed " + arguments.job + "\n", .json = indented(*removed)};
+  const std::string removed = HARPE_TRY(ask_job(arguments, "DELETE", ""));
+  return Outcome{.text = "removed " + arguments.job + "\n", .json = indented(removed)};
 }
 
 /// The options that all have, and the job's id.

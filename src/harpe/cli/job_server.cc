@@ -57,9 +57,8 @@ Result<JobServer> JobServer::open(const ServerArguments& arguments) {
     if (!read) return read.error();
   }
   std::string url = options.server;
-  Result<std::unique_ptr<HttpLink>> link = HttpLink::open(std::move(options));
-  if (!link.ok()) return std::move(link).error();
-  return JobServer(std::move(*link), std::move(url));
+  std::unique_ptr<HttpLink> link = HARPE_TRY(HttpLink::open(std::move(options)));
+  return JobServer(std::move(link), std::move(url));
 }
 
 Result<std::string> JobServer::ask_text(const std::string& method, const std::string& path,
@@ -80,10 +79,9 @@ Error JobServer::silent(const std::string& why) const {
 
 Result<JsonValue> JobServer::ask(const std::string& method, const std::string& path,
                                  std::string body) {
-  const Result<std::string> answer = ask_text(method, path, std::move(body));
-  if (!answer.ok()) return answer.error();
-  if (answer->empty()) return JsonValue();
-  Result<JsonValue> document = parse_json(*answer, "answer");
+  const std::string answer = HARPE_TRY(ask_text(method, path, std::move(body)));
+  if (answer.empty()) return JsonValue();
+  Result<JsonValue> document = parse_json(answer, "answer");
   if (document.ok()) return document;
   return Error::of(ErrorCode::kUnavailable, "what answers at " + url_ + " is not harpe serve");
 }

@@ -31,11 +31,10 @@ void add_limit_command(Commands& commands) {
       "harpe limit set 250 --gpus 0,1\n"
       "harpe limit set 250W --gpus all --for 8h",
       [set](Console&) -> Result<Outcome> {
-        const Result<Watts> watts = parse_watts(set->watts);
-        if (!watts.ok()) return watts.error();
-        return run_setting(set->setting,
-                           {.setting = {.kind = Setting::Kind::kPowerLimit, .limit = *watts},
-                            .command = kCommand});
+        const Watts watts = HARPE_TRY(parse_watts(set->watts));
+        return run_setting(
+            set->setting,
+            {.setting = {.kind = Setting::Kind::kPowerLimit, .limit = watts}, .command = kCommand});
       });
   set_app.add_option("WATTS", set->watts, "Power limit of each GPU, W")
       ->type_name("WATTS")

@@ -14,9 +14,8 @@ void add_man_command(Commands& commands) {
       "harpe man | man -l -\n"
       "harpe man schedule show > harpe-schedule-show.1",
       [words, &commands](Console&) -> Result<Outcome> {
-        const auto command = find_command(commands.root(), *words);
-        if (!command.ok()) return command.error();
-        const std::string page = man_page(**command);
+        const auto command = HARPE_TRY(find_command(commands.root(), *words));
+        const std::string page = man_page(*command);
         return Outcome{.text = page, .json = json_text({{"page", page}})};
       });
   app.add_option("SUBCOMMAND", *words, "The subcommand, such as plan or schedule show")

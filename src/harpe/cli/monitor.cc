@@ -78,9 +78,8 @@ class Session {
         in_place_(console.out_is_terminal && !console.json && !arguments.csv) {}
 
   Result<Look> look_now() {
-    Result<WindowEnergy> window = monitor_.so_far(kWindow);
-    if (!window.ok()) return std::move(window).error();
-    Look now{.window = *std::move(window), .gpus = views_.get(monitor_.gpus().size()), .mean = {}};
+    WindowEnergy window = HARPE_TRY(monitor_.so_far(kWindow));
+    Look now{.window = std::move(window), .gpus = views_.get(monitor_.gpus().size()), .mean = {}};
     for (std::size_t i = 0; i < now.window.devices.size(); ++i) {
       const EnergyEstimate& energy = now.window.devices[i].energy;
       const Seconds time = now.window.time - time_before_;
@@ -180,17 +179,16 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
   if (arguments.csv && console.json) {
     return Error::invalid("--csv and --json exclude each other: take one of them");
   }
-  Result<ChosenDevices> chosen = open_chosen_devices(arguments.devices);
-  if (!chosen.ok()) return std::move(chosen).error();
+  ChosenDevices chosen = HARPE_TRY(open_chosen_devices(arguments.devices));
   std::vector<Gpu*> gpus;
-  for (const int gpu : chosen->gpus) {
-    gpus.push_back(chosen->devices.gpus[static_cast<std::size_t>(gpu)].get());
+  for (const int gpu : chosen.gpus) {
+    gpus.push_back(chosen.devices.gpus[static_cast<std::size_t>(gpu)].get());
   }
   std::vector<Cpu*> cpus;
-  for (const auto& cpu : chosen->devices.cpus) cpus.push_back(cpu.get());
+  for (const auto& cpu : chosen.devices.cpus) cpus.push_back(cpu.get());
   if (gpus.empty() && cpus.empty()) {
     std::string text = "there is no GPU and no CPU energy counter to watch";
-    for (const BackendState& backend : chosen->devices.backends) {
+    for (const BackendState& backend : chosen.devices.backends) {
       text += "\n  " + backend.name + ": " + backend.detail;
     }
     return Error::of(ErrorCode::kUnavailable, text + "\n" + simulation_hint("monitor"));
@@ -207,11 +205,10 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
   options.patience = {std::clamp(arguments.interval.value / 4, 0.05, 0.5)};
   options.look = [&views](std::size_t position, Gpu& gpu) { views.set(position, view_of(gpu)); };
   options.look_interval = arguments.interval / 2;
-  auto monitor = EnergyMonitor::start(gpus, cpus, options, system_clock());
-  if (!monitor.ok()) return std::move(monitor).error();
-  if (Status status = (*monitor)->begin(kWindow); !status.ok()) return std::move(status).error();
-  for (const std::string& note : chosen->notes) console.err << "note: " << note << '\n';
-  Session session(arguments, *chosen, **monitor, views, console);
+  auto monitor = HARPE_TRY(EnergyMonitor::start(gpus, cpus, options, system_clock()));
+  HARPE_TRY(monitor->begin(kWindow));
+  for (const std::string& note : chosen.notes) console.err << "note: " << note << '\n';
+  Session session(arguments, chosen, *monitor, views, console);
   if (session.simulated() && !console.json) console.err << kSimulatedRemark << '\n';
 
   Clock& clock = system_clock();
@@ -224,17 +221,14 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
     const double next = std::min(first.value + round * arguments.interval.value, end);
     used.reset();
     if (interrupts.wait({std::max(0.0, next - (clock.now() - start).value)})) break;
-    Result<Look> look = session.look_now();
-    if (!look.ok()) return look.error();
-    session.show(*look);
-    used = std::move(look->window);
+    Look look = HARPE_TRY(session.look_now());
+    session.show(look);
+    used = std::move(look.window);
     if (!console.out || (arguments.count > 0 && round + 1 >= arguments.count)) break;
     if (next >= end - 1e-9) break;
   }
   if (!used) {
-    Result<WindowEnergy> until_now = (*monitor)->end(kWindow);
-    if (!until_now.ok()) return until_now.error();
-    used = *std::move(until_now);
+    used = HARPE_TRY(monitor->end(kWindow));
   }
   if (!console.json && !arguments.csv) {
     const int columns = console.out_is_terminal ? terminal_size().columns : 0;
@@ -245,7 +239,7 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
       console.out << wrapped_text(line, columns);
     }
   }
-  if (!(*monitor)->stop(kLongestStop)) {
+  if (!monitor->stop(kLongestStop)) {
     // Nothing ends a driver's call: its thread, and what it works with, are left to the kernel.
     console.out << std::flush;
     console.err << std::flush;

@@ -94,9 +94,8 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
   };
   if (job.fit) files.emplace_back("profile.csv", profile_csv(frontier.profile(), "fitted"));
   if (job.certificate) {
-    const Result<Certificate> certificate = frontier.certificate(planned.chosen.iteration_time);
-    if (!certificate.ok()) return certificate.error();
-    files.emplace_back(kCertificate, certificate_json(*certificate));
+    const Certificate certificate = HARPE_TRY(frontier.certificate(planned.chosen.iteration_time));
+    files.emplace_back(kCertificate, certificate_json(certificate));
   }
   return files;
 }
@@ -105,7 +104,7 @@ Result<std::vector<std::string>> write_output_files(const std::filesystem::path&
                                                     const std::vector<OutputFile>& files) {
   std::error_code fault;
   const bool is_new = !std::filesystem::exists(directory, fault);
-  if (Status status = ensure_directory(directory); !status.ok()) return std::move(status).error();
+  HARPE_TRY(ensure_directory(directory));
   // All of them reach the disk beside their places before the first takes its place.
   const std::filesystem::path staging =
       directory / (".harpe-" + std::to_string(static_cast<long>(::getpid())));

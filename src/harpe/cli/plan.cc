@@ -19,29 +19,24 @@ struct PlanArguments {
 Result<PlanJob> read_plan_job(const PlanArguments& arguments) {
   std::vector<JobEntry> entries;
   if (!arguments.job_file.empty()) {
-    const Result<std::string> text = read_file(arguments.job_file);
-    if (!text.ok()) return text.error();
-    Result<std::vector<JobEntry>> parsed = parse_job(*text, arguments.job_file);
-    if (!parsed.ok()) return std::move(parsed).error();
-    entries = *std::move(parsed);
+    const std::string text = HARPE_TRY(read_file(arguments.job_file));
+    entries = HARPE_TRY(parse_job(text, arguments.job_file));
   }
   return make_job(entries, arguments.options);
 }
 
 Result<Outcome> run_plan(const PlanArguments& arguments, Console& console) {
-  const Result<PlanJob> job = read_plan_job(arguments);
-  if (!job.ok()) return job.error();
-  const Result<PlanInputs> inputs = read_inputs(*job);
-  if (!inputs.ok()) return inputs.error();
+  const PlanJob job = HARPE_TRY(read_plan_job(arguments));
+  const PlanInputs inputs = HARPE_TRY(read_inputs(job));
 
-  CharacterizeOptions options{.blocking_power = inputs->blocking_power,
-                              .gpus_per_stage = job->gpus_per_stage,
-                              .job = job->name};
+  CharacterizeOptions options{.blocking_power = inputs.blocking_power,
+                              .gpus_per_stage = job.gpus_per_stage,
+                              .job = job.name};
   Result<Frontier> frontier = Error::internal("not computed");
   {
     ProgressBar bar(console, "frontier");
     options.progress = [&bar](double fraction) { bar.update(fraction); };
-    frontier = characterize(inputs->pipeline, inputs->profile, options);
+    frontier = characterize(inputs.pipeline, inputs.profile, options);
   }
   if (!frontier.ok()) return std::move(frontier).error();
 
@@ -49,21 +44,18 @@ Result<Outcome> run_plan(const PlanArguments& arguments, Console& console) {
   {
     ProgressBar bar(console, "plans");
     const auto progress = [&bar](double fraction) { bar.update(fraction); };
-    planned = make_plans(*frontier, *job, job->out ? job->points : 0, progress);
+    planned = make_plans(*frontier, job, job.out ? job.points : 0, progress);
   }
   if (!planned.ok()) return std::move(planned).error();
 
   std::vector<std::string> written;
-  if (job->out) {
-    const Result<std::vector<OutputFile>> files = make_output_files(*frontier, *job, *planned);
-    if (!files.ok()) return files.error();
-    Result<std::vector<std::string>> paths = write_output_files(*job->out, *files);
-    if (!paths.ok()) return std::move(paths).error();
-    written = *std::move(paths);
+  if (job.out) {
+    const std::vector<OutputFile> files = HARPE_TRY(make_output_files(*frontier, job, *planned));
+    written = HARPE_TRY(write_output_files(*job.out, files));
   }
   return Outcome{
-      .text = summary_text(*frontier, *job, *planned, inputs->notes, written, console.colour_out),
-      .json = summary_json(*frontier, *job, *planned, inputs->notes, written)};
+      .text = summary_text(*frontier, job, *planned, inputs.notes, written, console.colour_out),
+      .json = summary_json(*frontier, job, *planned, inputs.notes, written)};
 }
 
 std::vector<std::string> split_list(const std::string& text) {

@@ -19,10 +19,8 @@ Status expect_one(Values values) {
 
 template <class T>
 Status set_parsed(Values values, T& target, Result<T> (*parse)(std::string_view)) {
-  if (Status status = expect_one(values); !status.ok()) return status;
-  Result<T> value = parse(values.front());
-  if (!value.ok()) return std::move(value).error();
-  target = *value;
+  HARPE_TRY(expect_one(values));
+  target = HARPE_TRY(parse(values.front()));
   return ok_status();
 }
 
@@ -44,15 +42,13 @@ Status set_list(Values values, std::vector<T>& target, Result<T> (*parse)(std::s
 
 template <class T>
 Status set_count(Values values, T& target, int low, int high) {
-  if (Status status = expect_one(values); !status.ok()) return status;
-  const Result<int> value = parse_count(values.front(), low, high);
-  if (!value.ok()) return value.error();
-  target = *value;
+  HARPE_TRY(expect_one(values));
+  target = HARPE_TRY(parse_count(values.front(), low, high));
   return ok_status();
 }
 
 Status set_path(Values values, std::filesystem::path& target) {
-  if (Status status = expect_one(values); !status.ok()) return status;
+  HARPE_TRY(expect_one(values));
   if (values.front().empty()) return Error::invalid("expected a file, found an empty name");
   target = values.front();
   return ok_status();
@@ -64,7 +60,7 @@ bool names_a_generator(std::string_view text) {
 }
 
 Status set_schedule(PlanJob& job, Values values) {
-  if (Status status = expect_one(values); !status.ok()) return status;
+  HARPE_TRY(expect_one(values));
   job.schedule = values.front();
   std::error_code no_file;
   // A name with a dot or slash, or of a file that is there, is a file; generators come first.
@@ -75,7 +71,7 @@ Status set_schedule(PlanJob& job, Values values) {
 }
 
 Status set_transfer_mode(PlanJob& job, Values values) {
-  if (Status status = expect_one(values); !status.ok()) return status;
+  HARPE_TRY(expect_one(values));
   const std::string word = lower(values.front());
   if (word != "overlapped" && word != "rendezvous") {
     return Error::invalid("expected overlapped or rendezvous, found " + in_quotes(values.front()));
@@ -89,21 +85,21 @@ template <class Unit>
 Status set_objective(PlanJob& job, Values values, Objective::Kind kind,
                      Result<Unit> (*parse)(std::string_view)) {
   Unit value{};
-  if (Status status = set_parsed(values, value, parse); !status.ok()) return status;
+  HARPE_TRY(set_parsed(values, value, parse));
   job.objective = {kind, value.value};
   return ok_status();
 }
 
 Status set_slowdown(PlanJob& job, Values values) {
   double percent = 0;
-  if (Status status = set_parsed(values, percent, parse_percent); !status.ok()) return status;
+  HARPE_TRY(set_parsed(values, percent, parse_percent));
   job.objective = {Objective::Kind::kSlowdown, percent / 100};
   return ok_status();
 }
 
 Status set_straggler(PlanJob& job, Values values) {
   TimeOrFactor wait;
-  if (Status status = set_parsed(values, wait, parse_time_or_factor); !status.ok()) return status;
+  HARPE_TRY(set_parsed(values, wait, parse_time_or_factor));
   job.objective = wait.time ? Objective{Objective::Kind::kStragglerTime, wait.time->value}
                             : Objective{Objective::Kind::kStragglerFactor, *wait.factor};
   return ok_status();
@@ -202,8 +198,8 @@ std::vector<JobKey> make_keys() {
       {"certificate", "", kOutputs, "Write certificate.json, which harpe verify checks, too", false,
        false, [](PlanJob& job, Values) { return job.certificate = true, ok_status(); }},
       {"job", "NAME", kOutputs, "Name of the job in plans and reports", false, false,
-       [](PlanJob& job, Values v) {
-         if (Status status = expect_one(v); !status.ok()) return status;
+       [](PlanJob& job, Values v) -> Status {
+         HARPE_TRY(expect_one(v));
          return job.name = v.front(), ok_status();
        }},
   };

@@ -46,13 +46,11 @@ Result<Outcome> run_predict(const PredictArguments& arguments) {
   const Result<Profile> profile = read_profile(arguments.profile);
   if (!plan.ok()) return plan.error();
   if (!profile.ok()) return profile.error();
-  const Result<PredictOptions> options = options_for(*plan, arguments);
-  if (!options.ok()) return options.error();
-  const Result<Prediction> found = predict(*plan, *profile, *options);
-  if (!found.ok()) return found.error();
+  const PredictOptions options = HARPE_TRY(options_for(*plan, arguments));
+  const Prediction found = HARPE_TRY(predict(*plan, *profile, options));
 
-  const double time = found->iteration_time.value;
-  const double energy = found->iteration_energy.value;
+  const double time = found.iteration_time.value;
+  const double energy = found.iteration_energy.value;
   const bool synthetic = plan->synthetic || profile->is_synthetic();
   const Json document = {{"synthetic", synthetic},
                          {"iteration_time_s", time},

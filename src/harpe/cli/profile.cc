@@ -90,11 +90,10 @@ Json check_json(const Profile& profile, const ProfileCheck& check) {
 }
 
 Result<Outcome> run_check(const ProfileArguments& arguments, Console& console) {
-  const Result<Profile> profile = read_profile(arguments.file);
-  if (!profile.ok()) return profile.error();
-  const ProfileCheck check = check_profile(*profile, arguments.options);
-  return Outcome{.text = check_text(*profile, check, console.colour_out),
-                 .json = json_text(check_json(*profile, check))};
+  const Profile profile = HARPE_TRY(read_profile(arguments.file));
+  const ProfileCheck check = check_profile(profile, arguments.options);
+  return Outcome{.text = check_text(profile, check, console.colour_out),
+                 .json = json_text(check_json(profile, check))};
 }
 
 }  // namespace

@@ -44,27 +44,25 @@ Result<double> parse_quantity(std::string_view text, std::span<const Unit> units
 }  // namespace
 
 Result<Seconds> parse_seconds(std::string_view text) {
-  auto value = parse_quantity(text, kTimeUnits, "a time such as 1.5, 250ms, 5min or 8h");
-  if (!value.ok()) return std::move(value).error();
-  return Seconds{*value};
+  auto value = HARPE_TRY(parse_quantity(text, kTimeUnits, "a time such as 1.5, 250ms, 5min or 8h"));
+  return Seconds{value};
 }
 
 Result<std::vector<Seconds>> parse_seconds_list(std::string_view text) {
   std::vector<Seconds> list;
   while (true) {
     const std::size_t comma = text.find(',');
-    const Result<Seconds> value = parse_seconds(text.substr(0, comma));
-    if (!value.ok()) return value.error();
-    list.push_back(*value);
+    const Seconds value = HARPE_TRY(parse_seconds(text.substr(0, comma)));
+    list.push_back(value);
     if (comma == std::string_view::npos) return list;
     text.remove_prefix(comma + 1);
   }
 }
 
 Result<Watts> parse_watts(std::string_view text) {
-  auto value = parse_quantity(text, kPowerUnits, "a power in watts such as 300 or 2.4kW");
-  if (!value.ok()) return std::move(value).error();
-  return Watts{*value};
+  auto value =
+      HARPE_TRY(parse_quantity(text, kPowerUnits, "a power in watts such as 300 or 2.4kW"));
+  return Watts{value};
 }
 
 Result<double> parse_percent(std::string_view text) {
@@ -89,9 +87,9 @@ Result<TimeOrFactor> parse_time_or_factor(std::string_view text) {
     }
     return TimeOrFactor{.time = {}, .factor = factor};
   }
-  auto time = parse_quantity(text, kTimeUnits, "a time such as 16.5s, or a factor such as 1.2x");
-  if (!time.ok()) return std::move(time).error();
-  return TimeOrFactor{.time = Seconds{*time}, .factor = {}};
+  auto time =
+      HARPE_TRY(parse_quantity(text, kTimeUnits, "a time such as 16.5s, or a factor such as 1.2x"));
+  return TimeOrFactor{.time = Seconds{time}, .factor = {}};
 }
 
 }  // namespace harpe

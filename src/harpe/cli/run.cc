@@ -230,14 +230,13 @@ void conclude(const RunArguments& arguments, const RunReport& report, Console& c
 
 Result<RunReport> measure_command(const RunArguments& arguments,
                                   const std::vector<std::string>& command, Console& console) {
-  Result<ChosenDevices> chosen = open_chosen_devices(arguments.devices);
-  if (!chosen.ok()) return std::move(chosen).error();
+  ChosenDevices chosen = HARPE_TRY(open_chosen_devices(arguments.devices));
   std::vector<Gpu*> gpus;
-  for (const int gpu : chosen->gpus) {
-    gpus.push_back(chosen->devices.gpus[static_cast<std::size_t>(gpu)].get());
+  for (const int gpu : chosen.gpus) {
+    gpus.push_back(chosen.devices.gpus[static_cast<std::size_t>(gpu)].get());
   }
   std::vector<Cpu*> cpus;
-  for (const auto& cpu : chosen->devices.cpus) cpus.push_back(cpu.get());
+  for (const auto& cpu : chosen.devices.cpus) cpus.push_back(cpu.get());
 
   ChildRunner runner;  // before any thread, which inherits its signal mask
   CommandMeter meter(std::move(gpus), std::move(cpus), system_clock(), shell_text(command));
@@ -245,9 +244,9 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   RunReport report{.command = command,
                    .exit = {},
                    .used = {},
-                   .notes = chosen->notes,
-                   .backends = chosen->devices.backends,
-                   .simulated = any_simulated(*chosen),
+                   .notes = chosen.notes,
+                   .backends = chosen.devices.backends,
+                   .simulated = any_simulated(chosen),
                    .carbon = arguments.carbon,
                    .embodied = arguments.embodied};
   meter.begin();
@@ -279,10 +278,9 @@ Result<Outcome> run(const RunArguments& arguments, const std::vector<std::string
   if (command.empty()) {
     return Error::invalid("the command is missing: harpe run -- python train.py");
   }
-  const Result<RunReport> report = measure_command(arguments, command, console);
-  if (!report.ok()) return report.error();
-  conclude(arguments, *report, console);
-  return Outcome{.text = {}, .json = {}, .status = report->exit.status};
+  const RunReport report = HARPE_TRY(measure_command(arguments, command, console));
+  conclude(arguments, report, console);
+  return Outcome{.text = {}, .json = {}, .status = report.exit.status};
 }
 
 }  // namespace

@@ -64,22 +64,20 @@ Outcome list_schedules(Console& console) {
 Result<Outcome> run_show(const ScheduleArguments& arguments, Console& console) {
   if (arguments.list) return list_schedules(console);
   if (arguments.source.empty()) return Error::invalid("SCHEDULE is missing");
-  Result<Schedule> schedule = load(arguments);
-  if (!schedule.ok()) return std::move(schedule).error();
-  const Result<Pipeline> pipeline = Pipeline::build(*std::move(schedule));
-  if (!pipeline.ok()) return pipeline.error();
+  Schedule schedule = HARPE_TRY(load(arguments));
+  const Pipeline pipeline = HARPE_TRY(Pipeline::build(std::move(schedule)));
 
-  const Schedule& shown = pipeline->schedule();
-  const UnitTimeline timeline = unit_timeline(*pipeline);
+  const Schedule& shown = pipeline.schedule();
+  const UnitTimeline timeline = unit_timeline(pipeline);
   const int width = arguments.width.value_or(console.width);
   std::string text = shown.name + ": " + std::to_string(shown.stages) + " stages, " +
                      std::to_string(shown.micro_batches) + " micro-batches, " +
                      std::to_string(shown.parts()) + " model parts, " +
-                     std::to_string(pipeline->instructions()) + " instructions\n\n";
-  text += draw_schedule(*pipeline, timeline, width) + '\n';
+                     std::to_string(pipeline.instructions()) + " instructions\n\n";
+  text += draw_schedule(pipeline, timeline, width) + '\n';
   Table table{.rows = {{"stage", "instructions", "busy", "idle", "activations at once"}}};
   Json stages = Json::array();
-  const std::vector<int> peaks = pipeline->peak_activations();
+  const std::vector<int> peaks = pipeline.peak_activations();
   for (int stage = 0; stage < shown.stages; ++stage) {
     const double busy = timeline.busy[stage];
     const double idle = timeline.makespan - busy;
@@ -100,7 +98,7 @@ Result<Outcome> run_show(const ScheduleArguments& arguments, Console& console) {
                          {"stages", shown.stages},
                          {"microbatches", shown.micro_batches},
                          {"chunks", shown.chunks()},
-                         {"instructions", pipeline->instructions()},
+                         {"instructions", pipeline.instructions()},
                          {"placement", shown.placement},
                          {"unit_makespan", timeline.makespan},
                          {"per_stage", std::move(stages)}};
@@ -108,16 +106,13 @@ Result<Outcome> run_show(const ScheduleArguments& arguments, Console& console) {
 }
 
 Result<Outcome> run_convert(const ScheduleArguments& arguments) {
-  const Result<Schedule> schedule = load(arguments);
-  if (!schedule.ok()) return schedule.error();
+  const Schedule schedule = HARPE_TRY(load(arguments));
   const std::string content =
-      arguments.to == "torch" ? torch_csv(*schedule) : schedule_json(*schedule);
+      arguments.to == "torch" ? torch_csv(schedule) : schedule_json(schedule);
   if (arguments.out.empty()) {
     return Outcome{.text = content, .json = json_text({{"schedule", content}})};
   }
-  if (Status status = write_file(arguments.out, content); !status.ok()) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(write_file(arguments.out, content));
   return Outcome{.text = "written: " + arguments.out + "\n",
                  .json = json_text({{"files", {arguments.out}}})};
 }

@@ -54,11 +54,9 @@ class Load {
   }
 
   Status simulate(const std::filesystem::path& file, const std::vector<int>& gpus) {
-    auto simulation = Simulation::open(file);
-    if (!simulation.ok()) return std::move(simulation).error();
-    simulation_ = *std::move(simulation);
+    simulation_ = HARPE_TRY(Simulation::open(file));
     for (const int gpu : gpus) {
-      if (Status status = simulation_->set_load(gpu, kSimulatedLoad); !status.ok()) return status;
+      HARPE_TRY(simulation_->set_load(gpu, kSimulatedLoad));
       loaded_.push_back(gpu);
     }
     return ok_status();
@@ -235,35 +233,31 @@ Json result_json(const std::vector<Measured>& all, bool simulated, bool complete
 
 Result<std::vector<Megahertz>> clocks_for(Gpu& gpu, const SwitchArguments& arguments) {
   if (!arguments.clocks.empty()) return arguments.clocks;
-  auto supported = gpu.supported_clocks(ClockDomain::kGraphics);
-  if (!supported.ok()) return std::move(supported).error();
+  auto supported = HARPE_TRY(gpu.supported_clocks(ClockDomain::kGraphics));
   // Clocks below half of the highest are of no use to training.
-  std::erase_if(*supported, [highest = supported->back().value](Megahertz clock) {
+  std::erase_if(supported, [highest = supported.back().value](Megahertz clock) {
     return 2 * clock.value < highest;
   });
-  return spread_clocks(*supported, kDefaultClocks);
+  return spread_clocks(supported, kDefaultClocks);
 }
 
 Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
                                    const std::vector<std::string>& command, Console& console) {
   InterruptScope interrupts;
-  Result<ChosenDevices> chosen = open_chosen_devices(arguments.devices);
-  if (!chosen.ok()) return std::move(chosen).error();
-  if (chosen->gpus.empty()) {
+  ChosenDevices chosen = HARPE_TRY(open_chosen_devices(arguments.devices));
+  if (chosen.gpus.empty()) {
     return Error::of(ErrorCode::kUnavailable, "there is no GPU to measure\n" +
-                                                  no_gpu_text(chosen->devices) +
+                                                  no_gpu_text(chosen.devices) +
                                                   simulation_hint("switch-latency"));
   }
-  const bool simulated = any_simulated(*chosen);
+  const bool simulated = any_simulated(chosen);
   Load load;
   if (!command.empty()) {
-    if (Status status = load.start(command); !status.ok()) return std::move(status).error();
+    HARPE_TRY(load.start(command));
   } else if (simulated) {
     DeviceOptions options = DeviceOptions::of_environment();
     if (!arguments.devices.simulation.empty()) options.simulation = arguments.devices.simulation;
-    if (Status status = load.simulate(options.simulation, chosen->gpus); !status.ok()) {
-      return std::move(status).error();
-    }
+    HARPE_TRY(load.simulate(options.simulation, chosen.gpus));
   } else {
     console.err << "note: an idle GPU does not show the clock it would run at; give a load: "
                    "harpe switch-latency -- COMMAND\n";
@@ -276,8 +270,8 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
     if (!kept) console.err << "error: GPU " << index << ": " << error.text() << '\n';
     if (!failure) failure = std::move(error);
   };
-  for (const int index : chosen->gpus) {
-    Gpu& gpu = *chosen->devices.gpus[static_cast<std::size_t>(index)];
+  for (const int index : chosen.gpus) {
+    Gpu& gpu = *chosen.devices.gpus[static_cast<std::size_t>(index)];
     const auto clocks = clocks_for(gpu, arguments);
     if (!clocks.ok()) {
       failed(index, clocks.error(), false);
@@ -309,9 +303,7 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
   // With nothing measured there is nothing to keep; what failed was said.
   if (failure && all.empty()) return *std::move(failure);
   if (!arguments.csv.empty()) {
-    if (Status status = write_file(arguments.csv, csv_text(all)); !status.ok()) {
-      return std::move(status).error();
-    }
+    HARPE_TRY(write_file(arguments.csv, csv_text(all)));
   }
   Outcome outcome{.text = {},
                   .json = json_text(result_json(all, simulated, !cancelled && !failure))};
@@ -336,9 +328,8 @@ Result<std::vector<Megahertz>> parse_clocks(std::string_view text) {
   std::vector<Megahertz> clocks;
   while (true) {
     const std::size_t comma = text.find(',');
-    const Result<int> clock = parse_count(text.substr(0, comma), 1, 100'000);
-    if (!clock.ok()) return clock.error();
-    if (std::ranges::find(clocks, Megahertz{*clock}) == clocks.end()) clocks.push_back({*clock});
+    const int clock = HARPE_TRY(parse_count(text.substr(0, comma), 1, 100'000));
+    if (std::ranges::find(clocks, Megahertz{clock}) == clocks.end()) clocks.push_back({clock});
     if (comma == std::string_view::npos) return clocks;
     text.remove_prefix(comma + 1);
   }

@@ -55,15 +55,12 @@ std::string comment(const SynthArguments& arguments) {
 Result<Outcome> run_synth(SynthArguments arguments, Console& console) {
   if (arguments.list) return list_gpus(console);
   arguments.options.gpu = arguments.gpu;
-  const Result<Profile> profile = synthesize(arguments.options);
-  if (!profile.ok()) return profile.error();
-  const std::string csv = profile_csv(*profile, comment(arguments));
+  const Profile profile = HARPE_TRY(synthesize(arguments.options));
+  const std::string csv = profile_csv(profile, comment(arguments));
   if (arguments.out.empty()) {
     return Outcome{.text = csv, .json = json_text({{"profile", csv}})};
   }
-  if (Status status = write_file(arguments.out, csv); !status.ok()) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(write_file(arguments.out, csv));
   return Outcome{.text = "written: " + arguments.out + "\n",
                  .json = json_text({{"files", {arguments.out}}})};
 }
@@ -105,18 +102,16 @@ void add_synth_command(Commands& commands) {
   add_parsed(app, "--forward-time", "SECONDS",
              "Forward of an average stage at maximum clock, s (default 0.05)",
              options.forward_seconds, [](std::string_view text) -> Result<double> {
-               const Result<Seconds> time = parse_seconds(text);
-               if (!time.ok()) return time.error();
-               return time->value;
+               const Seconds time = HARPE_TRY(parse_seconds(text));
+               return time.value;
              });
   add_parsed(app, "--imbalance", "RATIO", "Longest over shortest stage (default 1.1)",
              options.imbalance, parse_imbalance);
   add_parsed(app, "--noise", "PERCENT",
              "Standard deviation of measured time and energy, % (default 0.2)", options.noise,
              [](std::string_view text) -> Result<double> {
-               const Result<double> percent = parse_percent(text);
-               if (!percent.ok()) return percent.error();
-               return *percent / 100;
+               const double percent = HARPE_TRY(parse_percent(text));
+               return percent / 100;
              });
   add_parsed(app, "--seed", "N", "Seed of the noise (default 1)", options.seed, parse_seed);
   app.add_flag("--split-backward", options.split_backward,

@@ -21,20 +21,17 @@ struct VerifyArguments {
 
 Result<std::optional<Certificate>> read_certificate(const std::string& path) {
   if (path.empty()) return std::optional<Certificate>();
-  const Result<std::string> text = read_file(path);
-  if (!text.ok()) return text.error();
-  Result<Certificate> certificate = parse_certificate_json(*text, path);
-  if (!certificate.ok()) return std::move(certificate).error();
-  return std::optional(*std::move(certificate));
+  const std::string text = HARPE_TRY(read_file(path));
+  Certificate certificate = HARPE_TRY(parse_certificate_json(text, path));
+  return std::optional(std::move(certificate));
 }
 
 /// The schedule of a file; nothing where the plan names one that can be generated.
 Result<std::optional<Schedule>> read_given_schedule(const VerifyArguments& arguments,
                                                     const Result<Plan>& plan) {
   if (!arguments.schedule.empty()) {
-    Result<Schedule> schedule = read_schedule(arguments.schedule);
-    if (!schedule.ok()) return std::move(schedule).error();
-    return std::optional(*std::move(schedule));
+    Schedule schedule = HARPE_TRY(read_schedule(arguments.schedule));
+    return std::optional(std::move(schedule));
   }
   const auto is_of_plan = [&](const ScheduleGenerator& g) { return g.name == plan->schedule; };
   if (!plan.ok() || std::ranges::any_of(schedule_generators(), is_of_plan)) {

@@ -38,9 +38,7 @@ harpe::Result<std::unique_ptr<harpe::RankClient>> start(const char* text,
                                                         harpe_client_notice notice, void* context) {
   harpe::RankClientOptions options;
   if (text != nullptr) {
-    auto read = harpe::parse_rank_client_options(text);
-    if (!read) return std::move(read).error();
-    options = *std::move(read);
+    options = HARPE_TRY(harpe::parse_rank_client_options(text));
   }
   if (notice != nullptr) {
     options.notice = [notice, context](const std::string& said) { notice(said.c_str(), context); };

@@ -47,9 +47,8 @@ Result<MeasuredGpu> MeasuredGpu::find(const RankClientOptions& options) {
   found.index = options.gpu;
   Gpu* gpu = options.measured;
   if (gpu == nullptr) {
-    auto devices = open_devices(DeviceOptions::of_environment());
-    if (!devices) return std::move(devices).error();
-    found.devices = *std::move(devices);
+    auto devices = HARPE_TRY(open_devices(DeviceOptions::of_environment()));
+    found.devices = std::move(devices);
     const auto position = choose(options, found.devices);
     if (!position) return found;
     if (*position >= found.devices.gpus.size()) {

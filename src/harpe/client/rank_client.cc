@@ -309,16 +309,13 @@ class ActiveClient final : public RankClient {
 }  // namespace
 
 Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options) {
-  auto complete_options = complete(std::move(options), process_environment());
-  if (!complete_options) return std::move(complete_options).error();
-  options = *std::move(complete_options);
+  options = HARPE_TRY(complete(std::move(options), process_environment()));
   if (!options.notice) options.notice = write_to_standard_error;
   if (options.server.empty()) {
     options.notice("no server is given (HARPE_SERVER): training goes on without Harpe");
     return std::unique_ptr<RankClient>(std::make_unique<IdleClient>());
   }
-  auto cursor = InstructionCursor::make(options.spec.schedule, options.place->stage);
-  if (!cursor) return std::move(cursor).error();
+  auto cursor = HARPE_TRY(InstructionCursor::make(options.spec.schedule, options.place->stage));
   auto link = HttpLink::open({.server = options.server,
                               .token = options.token,
                               .token_file = options.token_file,
@@ -327,11 +324,10 @@ Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options)
   if (const Status read = TokenFile({}, options.token_file).read(); !read) {
     options.notice(read.error().text() + "; it is looked for again");
   }
-  auto gpu = MeasuredGpu::find(options);
-  if (!gpu) return std::move(gpu).error();
+  auto gpu = HARPE_TRY(MeasuredGpu::find(options));
   try {
     return std::unique_ptr<RankClient>(std::make_unique<ActiveClient>(
-        options, *std::move(cursor), *std::move(gpu), *std::move(link)));
+        options, std::move(cursor), std::move(gpu), *std::move(link)));
   } catch (const std::system_error& error) {
     return Error::of(ErrorCode::kUnavailable,
                      std::string("no thread can be started: ") + error.what());

@@ -221,14 +221,13 @@ Result<RankClientOptions> complete(RankClientOptions options, const Environment&
 }
 
 Result<RankClientOptions> parse_rank_client_options(std::string_view text) {
-  auto document = parse_json(text, "options");
-  if (!document) return std::move(document).error();
-  if (document->type != JsonValue::Type::kObject) {
+  auto document = HARPE_TRY(parse_json(text, "options"));
+  if (document.type != JsonValue::Type::kObject) {
     return Error::invalid("options are a JSON object");
   }
   Faults faults("options");
   RankClientOptions options;
-  Fields fields(*document, "the options", faults);
+  Fields fields(document, "the options", faults);
   options.server = fields.text("server").value_or("");
   options.token = fields.text("token").value_or("");
   options.token_file = fields.text("token_file").value_or("");
@@ -252,9 +251,7 @@ Result<RankClientOptions> parse_rank_client_options(std::string_view text) {
   }
   if (const auto ahead = fields.number("look_ahead_s", 0, kLongest)) options.look_ahead = {*ahead};
   if (const JsonValue* spec = fields.object("spec")) {
-    auto read = read_job_spec(*spec, "options");
-    if (!read) return std::move(read).error();
-    options.spec = *std::move(read);
+    options.spec = HARPE_TRY(read_job_spec(*spec, "options"));
   }
   fields.finish();
   if (!faults.empty()) return Error::invalid(std::move(faults));

@@ -181,17 +181,16 @@ class StreamFollower::Follow {
 };
 
 Result<std::unique_ptr<StreamFollower>> StreamFollower::start(Listener listener, Clock& clock) {
-  auto library = StreamLibrary::find();
-  if (!library) return std::move(library).error();
+  auto library = HARPE_TRY(StreamLibrary::find());
   StreamLibrary::Context context;
-  if (const int code = library->context(context)) {
+  if (const int code = library.context(context)) {
     return Error::of(ErrorCode::kUnavailable,
-                     "this thread uses no GPU yet (" + library->words(code) +
+                     "this thread uses no GPU yet (" + library.words(code) +
                          "): follow its stream once the model is on the device");
   }
   try {
-    return std::unique_ptr<StreamFollower>(new StreamFollower(
-        std::make_shared<Shared>(*library, context, std::move(listener), clock)));
+    return std::unique_ptr<StreamFollower>(
+        new StreamFollower(std::make_shared<Shared>(library, context, std::move(listener), clock)));
   } catch (const std::exception& error) {
     return Error::of(ErrorCode::kUnavailable,
                      std::string("the GPU's stream cannot be followed: ") + error.what());

@@ -113,9 +113,8 @@ std::string certificate_json(const Certificate& certificate) {
 }
 
 Result<Certificate> parse_certificate_json(std::string_view text, const std::string& file) {
-  const auto root = parse_json(text, file);
-  if (!root) return root.error();
-  return CertificateReader(file).read(*root);
+  const auto root = HARPE_TRY(parse_json(text, file));
+  return CertificateReader(file).read(root);
 }
 
 }  // namespace harpe

@@ -205,9 +205,8 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
 
 Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,
                               const CharacterizeOptions& options) {
-  Result<Problem> problem = make_problem(pipeline, profile, options);
-  if (!problem) return std::move(problem).error();
-  auto data = std::make_shared<Frontier::Data>(std::move(problem).value());
+  Problem problem = HARPE_TRY(make_problem(pipeline, profile, options));
+  auto data = std::make_shared<Frontier::Data>(std::move(problem));
   const Problem& p = data->problem;
   data->curve = flow::sweep(p.network, {.progress = options.progress});
   data->milestones = find_milestones(data->layout, data->curve.checkpoints);
@@ -229,9 +228,8 @@ Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,
 Result<Frontier> characterize(const Result<Schedule>& schedule, const Profile& profile,
                               const CharacterizeOptions& options) {
   if (!schedule) return schedule.error();
-  Result<Pipeline> pipeline = Pipeline::build(*schedule);
-  if (!pipeline) return std::move(pipeline).error();
-  return characterize(*pipeline, profile, options);
+  Pipeline pipeline = HARPE_TRY(Pipeline::build(*schedule));
+  return characterize(pipeline, profile, options);
 }
 
 Seconds Frontier::min_time() const {
@@ -328,9 +326,8 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
     low = high;
   }
   if (options.switching()) {
-    const Result<Plan> fastest = fastest_plan(options);
-    if (!fastest) return fastest;
-    low = std::max(low, fastest->iteration_time);
+    const Plan fastest = HARPE_TRY(fastest_plan(options));
+    low = std::max(low, fastest.iteration_time);
   }
   // Plans lie a little above the bound: from there on, slower, the first that fits; or one before
   // it, waiting a little.
@@ -339,15 +336,14 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
   Seconds slowest_over{0};
   Seconds deadline = low;
   for (int i = 0; i < kTries; ++i) {
-    Result<Plan> plan = data_->search(deadline, options);
-    if (!plan) return plan;
-    const bool over = plan->iteration_energy / plan->iteration_time > cap;
+    Plan plan = HARPE_TRY(data_->search(deadline, options));
+    const bool over = plan.iteration_energy / plan.iteration_time > cap;
     if (over) {
-      const Joules effective = plan->iteration_energy - waiting * plan->iteration_time;
-      data_->set_iteration_time(*plan, effective / (cap - waiting));
+      const Joules effective = plan.iteration_energy - waiting * plan.iteration_time;
+      data_->set_iteration_time(plan, effective / (cap - waiting));
       slowest_over = std::max(slowest_over, deadline);
     }
-    if (!best || plan->iteration_time < best->iteration_time) best = *std::move(plan);
+    if (!best || plan.iteration_time < best->iteration_time) best = std::move(plan);
     if (i == 0 && !over) break;
     const Seconds middle = (slowest_over + best->iteration_time) / 2;
     if (best->iteration_time - middle < 1e-4 * middle) break;

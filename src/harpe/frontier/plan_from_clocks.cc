@@ -146,20 +146,19 @@ Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
                           std::to_string(pipeline.schedule().stages) + " stages, found " +
                           std::to_string(powers));
   }
-  const auto chosen = Chooser(pipeline, profile, clocks, options.interpolate).choose();
-  if (!chosen) return chosen.error();
+  const auto chosen = HARPE_TRY(Chooser(pipeline, profile, clocks, options.interpolate).choose());
 
   const auto nodes = pipeline.nodes();
   std::vector<Seconds> durations(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    durations[i] = i < chosen->size() ? (*chosen)[i].time : nodes[i].transfer_time;
+    durations[i] = i < chosen.size() ? chosen[i].time : nodes[i].transfer_time;
   }
   const Timeline timeline = pipeline.earliest(durations);
   Plan plan = empty_plan(pipeline, profile, options);
   Joules effective{0};
-  for (std::size_t i = 0; i < chosen->size(); ++i) {
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
     const PipelineNode& node = nodes[i];
-    const OperatingPoint& point = (*chosen)[i];
+    const OperatingPoint& point = chosen[i];
     effective += effective_energy(point, plan.blocking_power[node.stage]);
     const Instruction& instruction = node.instruction;
     const int backward_chunk =

@@ -350,15 +350,13 @@ std::string plan_json(const Plan& plan) {
 }
 
 Result<Plan> parse_plan_json(std::string_view text, const std::string& file) {
-  const auto root = parse_json(text, file);
-  if (!root) return root.error();
-  return PlanReader(file).read(*root);
+  const auto root = HARPE_TRY(parse_json(text, file));
+  return PlanReader(file).read(root);
 }
 
 Result<Plan> read_plan(const std::filesystem::path& path) {
-  const auto text = read_file(path);
-  if (!text) return text.error();
-  return parse_plan_json(*text, path.string());
+  const auto text = HARPE_TRY(read_file(path));
+  return parse_plan_json(text, path.string());
 }
 
 }  // namespace harpe

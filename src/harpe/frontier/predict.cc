@@ -98,16 +98,14 @@ Status check(const Plan& plan, const PredictOptions& options) {
 
 Result<Prediction> predict(const Plan& plan, const Profile& profile,
                            const PredictOptions& options) {
-  auto schedule = schedule_of(plan);
-  if (!schedule) return std::move(schedule).error();
+  auto schedule = HARPE_TRY(schedule_of(plan));
   const auto pipeline =
-      Pipeline::build(*std::move(schedule), options.transfers.value_or(plan.transfers));
-  if (!pipeline) return pipeline.error();
-  if (Status status = check(plan, options); !status) return std::move(status).error();
+      HARPE_TRY(Pipeline::build(std::move(schedule), options.transfers.value_or(plan.transfers)));
+  HARPE_TRY(check(plan, options));
 
   Prediction prediction;
   std::vector<Seconds> durations;
-  durations.reserve(pipeline->nodes().size());
+  durations.reserve(pipeline.nodes().size());
   Joules effective{0};
   Watts blocking{0};
   for (int stage = 0; stage < plan.stages; ++stage) {
@@ -123,10 +121,10 @@ Result<Prediction> predict(const Plan& plan, const Profile& profile,
     prediction.clock_changes += replay.clock_changes();
     blocking += power;
   }
-  for (std::size_t i = durations.size(); i < pipeline->nodes().size(); ++i) {
-    durations.push_back(pipeline->nodes()[i].transfer_time);
+  for (std::size_t i = durations.size(); i < pipeline.nodes().size(); ++i) {
+    durations.push_back(pipeline.nodes()[i].transfer_time);
   }
-  prediction.iteration_time = pipeline->earliest(durations).makespan + options.fixed_extra;
+  prediction.iteration_time = pipeline.earliest(durations).makespan + options.fixed_extra;
   prediction.iteration_energy =
       (effective + blocking * prediction.iteration_time) * plan.gpus_per_stage;
   return prediction;

@@ -374,12 +374,10 @@ Watts Problem::total_blocking_power() const {
 Result<Problem> make_problem(const Pipeline& pipeline, const Profile& profile,
                              const CharacterizeOptions& options) {
   const Schedule& schedule = pipeline.schedule();
-  if (Status status = check_options(options, schedule.stages); !status)
-    return std::move(status).error();
-  Result<Pipeline> split =
-      Pipeline::build(schedule, pipeline.transfers(), SplitByProfile(schedule, profile));
-  if (!split) return std::move(split).error();
-  Problem problem{.pipeline = std::move(split).value(),
+  HARPE_TRY(check_options(options, schedule.stages));
+  Pipeline split =
+      HARPE_TRY(Pipeline::build(schedule, pipeline.transfers(), SplitByProfile(schedule, profile)));
+  Problem problem{.pipeline = std::move(split),
                   .profile = profile,
                   .job = options.job,
                   .blocking_power = {},
@@ -396,8 +394,8 @@ Result<Problem> make_problem(const Pipeline& pipeline, const Profile& profile,
   for (int stage = 0; stage < schedule.stages; ++stage) {
     problem.blocking_power.push_back(options.blocking_power[stage]);
   }
-  if (Status status = assign_tables(problem); !status) return std::move(status).error();
-  if (Status status = check_range(problem); !status) return std::move(status).error();
+  HARPE_TRY(assign_tables(problem));
+  HARPE_TRY(check_range(problem));
   quantise(problem);
   NetworkBuilder(problem).build();
   return problem;

@@ -50,15 +50,13 @@ Result<HttpQuery> HttpQuery::parse(std::string_view query,
     query.remove_prefix(std::min(end + 1, query.size()));
     if (part.empty()) continue;
     const std::size_t equals = std::min(part.find('='), part.size());
-    Result<std::string> name = percent_decoded(part.substr(0, equals));
-    if (!name.ok()) return std::move(name).error();
-    Result<std::string> value = percent_decoded(part.substr(std::min(equals + 1, part.size())));
-    if (!value.ok()) return std::move(value).error();
-    if (std::find(known.begin(), known.end(), *name) == known.end()) {
-      return Error::invalid("unknown query parameter " + in_quotes(*name));
+    std::string name = HARPE_TRY(percent_decoded(part.substr(0, equals)));
+    std::string value = HARPE_TRY(percent_decoded(part.substr(std::min(equals + 1, part.size()))));
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return Error::invalid("unknown query parameter " + in_quotes(name));
     }
-    if (parsed.find(*name)) return Error::invalid("query parameter " + *name + " is there twice");
-    parsed.parameters_.emplace_back(*std::move(name), *std::move(value));
+    if (parsed.find(name)) return Error::invalid("query parameter " + name + " is there twice");
+    parsed.parameters_.emplace_back(std::move(name), std::move(value));
   }
   return parsed;
 }
@@ -77,21 +75,19 @@ Result<std::string> HttpQuery::text(std::string_view name) const {
 }
 
 Result<bool> HttpQuery::boolean(std::string_view name) const {
-  Result<std::string> value = text(name);
-  if (!value.ok()) return std::move(value).error();
-  if (*value == "true") return true;
-  if (*value == "false") return false;
+  std::string value = HARPE_TRY(text(name));
+  if (value == "true") return true;
+  if (value == "false") return false;
   return Error::invalid("query parameter " + std::string(name) + " must be true or false, not " +
-                        in_quotes(*value));
+                        in_quotes(value));
 }
 
 Result<std::uint32_t> HttpQuery::number(std::string_view name) const {
-  Result<std::string> value = text(name);
-  if (!value.ok()) return std::move(value).error();
-  const auto number = all_digits(*value) ? parse_integer(*value) : std::nullopt;
+  std::string value = HARPE_TRY(text(name));
+  const auto number = all_digits(value) ? parse_integer(value) : std::nullopt;
   if (!number || *number > std::numeric_limits<std::uint32_t>::max()) {
     return Error::invalid("query parameter " + std::string(name) +
-                          " must be a whole number below 2^32, not " + in_quotes(*value));
+                          " must be a whole number below 2^32, not " + in_quotes(value));
   }
   return static_cast<std::uint32_t>(*number);
 }

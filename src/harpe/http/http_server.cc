@@ -54,7 +54,7 @@ struct Listener {
 };
 
 Result<std::unique_ptr<asio::ssl::context>> read_context(const TlsFiles& files) {
-  if (Status secret = check_secret_file(files.key); !secret.ok()) return secret.error();
+  HARPE_TRY(check_secret_file(files.key));
   auto context = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
   error_code error;
   SSL_CTX* const settings = context->native_handle();

@@ -19,18 +19,15 @@ Result<std::vector<OpenSocket>> open_sockets(const std::optional<UnixSocketOptio
     sockets.push_back({std::move(fd), "socket of systemd", is_tcp});
   }
   if (sockets.empty() && unix_socket) {
-    Result<UniqueFd> fd = listen_unix(*unix_socket);
-    if (!fd.ok()) return std::move(fd).error();
+    UniqueFd fd = HARPE_TRY(listen_unix(*unix_socket));
     sockets.push_back(
-        {*std::move(fd), unix_socket->path.string(), false, SocketFile(unix_socket->path)});
+        {std::move(fd), unix_socket->path.string(), false, SocketFile(unix_socket->path)});
   }
   if (!tcp.empty()) {
-    const Result<TcpAddress> address = parse_tcp_address(tcp);
-    if (!address.ok()) return address.error();
-    Result<UniqueFd> fd = listen_tcp(*address);
-    if (!fd.ok()) return std::move(fd).error();
-    const std::string name = address->port == 0 ? listening_address(fd->get()) : tcp;
-    sockets.push_back({*std::move(fd), name + (tls ? " (TLS)" : " (without TLS)"), true});
+    const TcpAddress address = HARPE_TRY(parse_tcp_address(tcp));
+    UniqueFd fd = HARPE_TRY(listen_tcp(address));
+    const std::string name = address.port == 0 ? listening_address(fd.get()) : tcp;
+    sockets.push_back({std::move(fd), name + (tls ? " (TLS)" : " (without TLS)"), true});
   }
   return sockets;
 }

@@ -18,7 +18,7 @@ Result<ServerLog> ServerLog::open(std::string who, const std::filesystem::path& 
   ServerLog log;
   log.who_ = std::move(who);
   log.path_ = path;
-  if (Status opened = log.reopen(); !opened.ok()) return std::move(opened).error();
+  HARPE_TRY(log.reopen());
   return log;
 }
 

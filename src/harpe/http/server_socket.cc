@@ -107,22 +107,17 @@ Status usable_directory(const std::filesystem::path& directory) {
 }
 
 Result<UniqueFd> listen_unix(const UnixSocketOptions& options) {
-  Result<sockaddr_un> address = unix_address(options.path);
-  if (!address.ok()) return std::move(address).error();
+  sockaddr_un address = HARPE_TRY(unix_address(options.path));
   if (options.path.has_parent_path()) {
-    if (Status there = usable_directory(options.path.parent_path()); !there.ok()) {
-      return std::move(there).error();
-    }
+    HARPE_TRY(usable_directory(options.path.parent_path()));
   }
-  if (Status cleared = clear_stale_socket(options.path, *address, options.who); !cleared.ok()) {
-    return std::move(cleared).error();
-  }
+  HARPE_TRY(clear_stale_socket(options.path, address, options.who));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return io_error("socket");
   // Nobody but this user may connect before the socket has its owner and mode.
   const mode_t old_mask = ::umask(0177);
   const int bound =
-      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(sockaddr_un));
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(sockaddr_un));
   const int why = errno;
   ::umask(old_mask);
   if (bound != 0) return io_error(options.path, std::strerror(why));

@@ -41,39 +41,32 @@ Result<std::vector<SigningKey>> TokenKeys::parse_keys(std::string_view text) {
     const std::string_view line = trim(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty() && !text.empty()) continue;
-    Result<SigningKey> key = SigningKey::of(line);
-    if (!key.ok()) return std::move(key).error();
+    SigningKey key = HARPE_TRY(SigningKey::of(line));
     if (keys.size() == kMost) {
       return Error::invalid("there are more than " + std::to_string(kMost) + " keys");
     }
-    keys.push_back(*std::move(key));
+    keys.push_back(std::move(key));
   } while (!text.empty());
   return keys;
 }
 
 Result<TokenKeys::Content> TokenKeys::read_content(const TokenFiles& files) {
-  if (Status secret = check_secret_file(files.keys); !secret.ok()) return secret.error();
-  const Result<std::string> text = read_file(files.keys, 64 * 1024);
-  if (!text.ok()) return text.error();
-  Result<std::vector<SigningKey>> keys = parse_keys(*text);
+  HARPE_TRY(check_secret_file(files.keys));
+  const std::string text = HARPE_TRY(read_file(files.keys, 64 * 1024));
+  Result<std::vector<SigningKey>> keys = parse_keys(text);
   if (!keys.ok()) return in_file(keys.error(), files.keys);
   Content content{.keys = *std::move(keys), .revoked = {}};
   if (files.revoked.empty()) return content;
-  if (Status right = check_revoked_file(files.revoked); !right.ok()) return right.error();
-  const Result<std::string> lines = read_file(files.revoked, RevokedTokens::kLongest);
-  if (!lines.ok()) return lines.error();
-  Result<RevokedTokens> revoked = RevokedTokens::parse(*lines, files.revoked.string());
-  if (!revoked.ok()) return revoked.error();
-  content.revoked = *std::move(revoked);
+  HARPE_TRY(check_revoked_file(files.revoked));
+  const std::string lines = HARPE_TRY(read_file(files.revoked, RevokedTokens::kLongest));
+  content.revoked = HARPE_TRY(RevokedTokens::parse(lines, files.revoked.string()));
   return content;
 }
 
 Result<std::shared_ptr<TokenKeys>> TokenKeys::of(std::string_view secrets) {
-  Result<std::vector<SigningKey>> keys = parse_keys(secrets);
-  if (!keys.ok()) return keys.error();
+  std::vector<SigningKey> keys = HARPE_TRY(parse_keys(secrets));
   std::shared_ptr<TokenKeys> made(new TokenKeys);
-  made->content_ =
-      std::make_shared<const Content>(Content{.keys = *std::move(keys), .revoked = {}});
+  made->content_ = std::make_shared<const Content>(Content{.keys = std::move(keys), .revoked = {}});
   return made;
 }
 
@@ -93,9 +86,8 @@ Result<bool> TokenKeys::reload() {
   if (content_ != nullptr && keys == keys_seen_ && revoked == revoked_seen_) return false;
   keys_seen_ = keys;
   revoked_seen_ = revoked;
-  Result<Content> content = read_content(files_);
-  if (!content.ok()) return content.error();
-  content_ = std::make_shared<const Content>(*std::move(content));
+  Content content = HARPE_TRY(read_content(files_));
+  content_ = std::make_shared<const Content>(std::move(content));
   return true;
 }
 

@@ -47,10 +47,9 @@ void put_in_order(std::vector<std::unique_ptr<Gpu>>& gpus) {
 }
 
 Status add_simulation(const fs::path& file, Devices& devices) {
-  Result<std::shared_ptr<Simulation>> simulation = Simulation::open(file);
-  if (!simulation.ok()) return std::move(simulation).error();
-  for (int i = 0; i < (*simulation)->gpus(); ++i) devices.gpus.push_back((*simulation)->gpu(i));
-  devices.cpus = (*simulation)->cpus();
+  std::shared_ptr<Simulation> simulation = HARPE_TRY(Simulation::open(file));
+  for (int i = 0; i < simulation->gpus(); ++i) devices.gpus.push_back(simulation->gpu(i));
+  devices.cpus = simulation->cpus();
   devices.backends.push_back({.name = "sim",
                               .available = true,
                               .detail = "simulated GPUs of " + file.string() +

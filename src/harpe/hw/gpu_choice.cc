@@ -133,9 +133,8 @@ Result<GpuChoice> choose_gpus(std::string_view text, const std::vector<GpuIdenti
                               const VisibilityVariables& variables) {
   text = trim(text);
   if (text.empty()) {
-    Result<VisibleGpus> visible = visible_gpus(gpus, variables);
-    if (!visible.ok()) return std::move(visible).error();
-    return GpuChoice{.gpus = std::move(visible->gpus), .notes = std::move(visible->notes)};
+    VisibleGpus visible = HARPE_TRY(visible_gpus(gpus, variables));
+    return GpuChoice{.gpus = std::move(visible.gpus), .notes = std::move(visible.notes)};
   }
   Chooser chooser(gpus);
   while (true) {

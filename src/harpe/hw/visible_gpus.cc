@@ -134,10 +134,9 @@ Status add_nvidia(std::vector<const GpuIdentity*> gpus, const VisibilityVariable
   gpus = cuda_order(std::move(gpus), variables.cuda_device_order, is_estimate);
   if (variables.cuda_visible_devices) {
     Selection selection("CUDA_VISIBLE_DEVICES", gpus, result);
-    Result<std::vector<const GpuIdentity*>> chosen =
-        selection.select(*variables.cuda_visible_devices);
-    if (!chosen.ok()) return std::move(chosen).error();
-    gpus = *std::move(chosen);
+    std::vector<const GpuIdentity*> chosen =
+        HARPE_TRY(selection.select(*variables.cuda_visible_devices));
+    gpus = std::move(chosen);
     // UUIDs name GPUs in the user's own order.
     is_estimate = is_estimate && !selection.by_uuid();
   }
@@ -161,9 +160,7 @@ Status add_nvidia(std::vector<const GpuIdentity*> gpus, const VisibilityVariable
 Status add_amd(std::vector<const GpuIdentity*> gpus, const VisibilityVariables& variables,
                bool with_nvidia, VisibleGpus& result) {
   const auto narrow = [&](const char* name, const std::string& list) -> Status {
-    auto chosen = Selection(name, gpus, result).select(list);
-    if (!chosen.ok()) return std::move(chosen).error();
-    gpus = *std::move(chosen);
+    gpus = HARPE_TRY(Selection(name, gpus, result).select(list));
     return ok_status();
   };
   Status status = ok_status();
@@ -197,14 +194,10 @@ Result<VisibleGpus> visible_gpus(const std::vector<GpuIdentity>& gpus,
   VisibleGpus result;
   // Without any GPU the variables name nothing that could be wrong.
   if (!nvidia.empty()) {
-    if (Status status = add_nvidia(nvidia, variables, result); !status.ok()) {
-      return std::move(status).error();
-    }
+    HARPE_TRY(add_nvidia(nvidia, variables, result));
   }
   if (!amd.empty()) {
-    if (Status status = add_amd(amd, variables, !nvidia.empty(), result); !status.ok()) {
-      return std::move(status).error();
-    }
+    HARPE_TRY(add_amd(amd, variables, !nvidia.empty(), result));
   }
   return result;
 }

@@ -85,7 +85,7 @@ bool IterationCollector::follow(std::size_t rank, std::int64_t iteration) {
 }
 
 Result<IterationCollector::Added> IterationCollector::add(const IterationReport& report) {
-  if (Status valid = check(report); !valid) return std::move(valid).error();
+  HARPE_TRY(check(report));
   const std::size_t rank = shape_.index(report.place);
   Added added;
   if (newest_ < 0) {

@@ -73,10 +73,9 @@ Job& Job::operator=(Job&&) noexcept = default;
 Job::~Job() = default;
 
 Result<Job> Job::create(JobSpec spec, Seconds now, std::string incarnation) {
-  if (Status valid = validate(spec); !valid) return std::move(valid).error();
-  Result<Pipeline> pipeline = Pipeline::build(spec.schedule, spec.transfers);
-  if (!pipeline) return std::move(pipeline).error();
-  auto state = std::make_unique<State>(std::move(spec), std::move(*pipeline), now);
+  HARPE_TRY(validate(spec));
+  Pipeline pipeline = HARPE_TRY(Pipeline::build(spec.schedule, spec.transfers));
+  auto state = std::make_unique<State>(std::move(spec), std::move(pipeline), now);
   state->specification_text = job_spec_json(state->spec);
   state->specification = hexadecimal(fnv1a(state->specification_text));
   state->incarnation = std::move(incarnation);
@@ -166,7 +165,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
 Status Job::end_rank(const RankEnd& end, Seconds now) {
   State& s = *state_;
   s.newest_event = now;
-  if (Status known = s.ranks.end(end.place, end.session); !known) return known;
+  HARPE_TRY(s.ranks.end(end.place, end.session));
   hear(now);
   s.effects.save = true;
   if (!s.ranks.all_ended() || s.ended) return ok_status();
@@ -234,8 +233,7 @@ Status Job::set_objective(const Objective& objective, Seconds now) {
   s.newest_event = now;
   if (!is_valid(objective)) return Error::invalid("the objective's value is out of range");
   if (s.plans) {
-    Status possible = check_objective(*s.plans, objective, s.overhead(), s.spec.shape.data);
-    if (!possible) return possible;
+    HARPE_TRY(check_objective(*s.plans, objective, s.overhead(), s.spec.shape.data));
   }
   if (objective == s.objective && !s.rolled_back) return ok_status();
   s.objective = objective;

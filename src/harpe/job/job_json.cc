@@ -182,14 +182,13 @@ Result<JobSpec> read_job_spec(const JsonValue& object, const std::string& file, 
     read_spec(fields, faults, unknown, spec);
   });
   if (!read) return std::move(read).error();
-  if (Status valid = validate(spec); !valid) return std::move(valid).error();
+  HARPE_TRY(validate(spec));
   return spec;
 }
 
 Result<JobSpec> parse_job_spec(std::string_view text, Unknown unknown) {
-  const Result<JsonValue> document = parse_json(text, "the job");
-  if (!document) return document.error();
-  return read_job_spec(*document, "the job", unknown);
+  const JsonValue document = HARPE_TRY(parse_json(text, "the job"));
+  return read_job_spec(document, "the job", unknown);
 }
 
 std::int64_t declared_instructions(std::string_view text) {

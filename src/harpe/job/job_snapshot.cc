@@ -145,10 +145,9 @@ JobTexts Job::texts() const {
 }
 
 Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds now) {
-  Result<JsonValue> document = parse_json(texts.state, "job");
-  if (!document) return std::move(document).error();
+  JsonValue document = HARPE_TRY(parse_json(texts.state, "job"));
   Faults faults("job");
-  Fields fields(*document, "the job", faults);
+  Fields fields(document, "the job", faults);
   const std::string format = fields.text("format").value_or("");
   const bool is_first_format = format == kFirstFormat;
   if (!is_first_format && format != kFormat) {
@@ -159,11 +158,10 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   if (is_first_format && spec_json == nullptr) {
     return Error::invalid("job: \"spec\" is missing");
   }
-  Result<JobSpec> spec = is_first_format
-                             ? read_job_spec(*spec_json, "job", Unknown::kIgnored)
-                             : parse_job_spec(texts.parts[kSpecificationPart], Unknown::kIgnored);
-  if (!spec) return std::move(spec).error();
-  Result<Job> job = create(std::move(*spec), now);
+  JobSpec spec = HARPE_TRY(
+      is_first_format ? read_job_spec(*spec_json, "job", Unknown::kIgnored)
+                      : parse_job_spec(texts.parts[kSpecificationPart], Unknown::kIgnored));
+  Result<Job> job = create(std::move(spec), now);
   if (!job) return job;
   State& s = *job->state_;
   s.effects = {};
@@ -178,7 +176,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   for (std::size_t part = 0; part < s.ranks.parts(); ++part) {
     const auto text = texts.parts.find(holders_part(part));
     if (text == texts.parts.end()) continue;
-    if (Status good = read_holders(text->second, part, holders); !good) return good.error();
+    HARPE_TRY(read_holders(text->second, part, holders));
   }
   if (const auto phase = fields.word(
           "phase", {"registering", "profiling", "characterizing", "running", "straggling"}))

@@ -49,25 +49,24 @@ bool Job::State::has_lost_its_place(const RankRegistration& registration) const 
 
 Result<RankEntry> Job::State::enter(const RankRegistration& registration, Seconds now) {
   const bool first = ranks.registered() == 0;
-  const Result<RankBook::Entered> entered = ranks.enter(registration, now);
-  if (!entered) return entered.error();
+  const RankBook::Entered entered = HARPE_TRY(ranks.enter(registration, now));
   if (first) ++start;
-  if (entered->changed) {
+  if (entered.changed) {
     // Another process: whether its clocks are set is seen anew.
-    not_set.erase(static_cast<std::size_t>(entered->rank));
+    not_set.erase(static_cast<std::size_t>(entered.rank));
     if (not_set.empty()) told_not_set = false;
   } else {
-    away[static_cast<std::size_t>(entered->rank)] = true;  // it registers again: it was cut off
+    away[static_cast<std::size_t>(entered.rank)] = true;  // it registers again: it was cut off
   }
-  if (entered->changed || entered->fewer_clocks) effects.save = true;
+  if (entered.changed || entered.fewer_clocks) effects.save = true;
   if (ranks.complete()) {
     if (phase == JobPhase::kRegistering) {
       ranks_complete(now);
-    } else if (entered->fewer_clocks) {
+    } else if (entered.fewer_clocks) {
       fit_to_clocks(now);
     }
   }
-  return RankEntry{.rank = entered->rank, .start = start};
+  return RankEntry{.rank = entered.rank, .start = start};
 }
 
 const Job::State* Job::State::proposed(const std::string& wanted) const {
@@ -238,15 +237,13 @@ Result<RankEntry> Job::gather(const RankRegistration& registration, Seconds now)
                                "), and this process belongs to an earlier start"
                          : text(registration.place) + " was taken by another process");
   }
-  const Result<Gathering*> found = s.gathering_of(registration, now);
-  if (!found) return found.error();
-  Gathering& gathering = **found;
-  const Result<RankBook::Entered> entered = gathering.ranks.enter(registration, now);
-  if (!entered) return entered.error();
+  Gathering* const found = HARPE_TRY(s.gathering_of(registration, now));
+  Gathering& gathering = *found;
+  const RankBook::Entered entered = HARPE_TRY(gathering.ranks.enter(registration, now));
   gathering.heard = now;
   if (!gathering.ranks.is_majority() && !is_over && !registration.take_over) {
     const int present = gathering.ranks.registered(), all = gathering.ranks.shape().ranks();
-    return RankEntry{.rank = entered->rank,
+    return RankEntry{.rank = entered.rank,
                      .gathers = true,
                      .present = present,
                      .all = all,
@@ -270,7 +267,7 @@ Result<RankEntry> Job::gather(const RankRegistration& registration, Seconds now)
     state_->succeed(*before, now);
   }
   state_->started_again(std::move(book), now);
-  return RankEntry{.rank = entered->rank, .start = state_->start};
+  return RankEntry{.rank = entered.rank, .start = state_->start};
 }
 
 Job::Proposed Job::propose(Job next, Seconds now) {

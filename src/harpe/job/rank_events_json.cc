@@ -204,12 +204,11 @@ std::string orders_json(const std::vector<StageOrders>& orders) {
 }
 
 Result<RankAnswer> parse_rank_answer(std::string_view text) {
-  Result<JsonValue> document = parse_json(text, "the answer");
-  if (!document) return std::move(document).error();
+  JsonValue document = HARPE_TRY(parse_json(text, "the answer"));
   Faults faults("the answer");
   RankAnswer answer;
-  const bool is_object = document->type == Type::kObject;
-  const auto member = [&](const char* name) { return is_object ? document->find(name) : nullptr; };
+  const bool is_object = document.type == Type::kObject;
+  const auto member = [&](const char* name) { return is_object ? document.find(name) : nullptr; };
   const auto text_of = [&](const char* name) {
     const JsonValue* value = member(name);
     if (value == nullptr || value->type == Type::kNull) return std::string();
@@ -232,7 +231,7 @@ Result<RankAnswer> parse_rank_answer(std::string_view text) {
   answer.epoch = count_of("epoch");
   answer.start = count_of("start");
   answer.specification = text_of("specification");
-  const JsonValue* list = is_object ? document->find("orders") : &*document;
+  const JsonValue* list = is_object ? document.find("orders") : &document;
   if (list != nullptr && list->type != Type::kArray) {
     faults.add(list->line, list->column, "expected a list of orders");
   } else if (list != nullptr) {

@@ -109,9 +109,8 @@ std::string holders_text(const RankBook& ranks, std::size_t part) {
 
 Status read_holders(const std::string& text, std::size_t part,
                     std::vector<RankBook::Holder>& holders) {
-  const Result<JsonValue> document = parse_json(text, "ranks");
-  if (!document) return document.error();
-  return read_object(*document, "ranks", "ranks", Unknown::kIgnored, [&](Fields& fields, Faults&) {
+  const JsonValue document = HARPE_TRY(parse_json(text, "ranks"));
+  return read_object(document, "ranks", "ranks", Unknown::kIgnored, [&](Fields& fields, Faults&) {
     const auto gpus = fields.texts("gpus").value_or(std::vector<std::string>());
     const JsonValue* list = fields.any("ranks");
     const std::size_t first = part * RankBook::kHoldersOfPart;

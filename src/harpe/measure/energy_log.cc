@@ -79,13 +79,12 @@ Status EnergyLog::append(const WindowEnergy& window) {
   std::string text = energy_log_row(window);
   std::error_code error;
   if (std::filesystem::exists(path_, error) && std::filesystem::file_size(path_, error) > 0) {
-    const Result<std::string> before = read_file(path_);
-    if (!before.ok()) return before.error();
-    if (!before->starts_with(heading)) {
+    const std::string before = HARPE_TRY(read_file(path_));
+    if (!before.starts_with(heading)) {
       return Error::io(path_.string(),
                        "has columns of other devices; give another file, or move this one away");
     }
-    if (!before->ends_with('\n')) text = "\n" + text;  // a row that was cut short
+    if (!before.ends_with('\n')) text = "\n" + text;  // a row that was cut short
   } else {
     text = heading + text;
   }

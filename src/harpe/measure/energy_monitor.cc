@@ -125,9 +125,8 @@ class Monitor final : public EnergyMonitor {
   }
 
   Status cancel(const std::string& name) override {
-    const auto window = take(name, true);
-    if (!window.ok()) return window.error();
-    drop(window->id);
+    const auto window = HARPE_TRY(take(name, true));
+    drop(window.id);
     return ok_status();
   }
 
@@ -266,25 +265,24 @@ class Monitor final : public EnergyMonitor {
 
   Result<WindowEnergy> answer(const std::string& name, bool ends, std::optional<Instant> at) {
     const Instant now = at.value_or(clock_->now());
-    const Result<Window> window = take(name, ends);
-    if (!window.ok()) return window.error();
+    const Window window = HARPE_TRY(take(name, ends));
     const std::vector<std::optional<Seconds>> unanswered = read_edges();
     const WindowEnd kind = ends ? WindowEnd::kOfWork : WindowEnd::kLook;
     WindowEnergy result{.name = name,
-                        .started_at = window->started_at,
-                        .begin = window->begin,
+                        .started_at = window.started_at,
+                        .begin = window.begin,
                         .end = now,
-                        .time = now - window->begin,
+                        .time = now - window.begin,
                         .devices = {}};
     for (std::size_t i = 0; i < readers_.size(); ++i) {
-      result.devices.push_back(readers_[i].channel.answer(window->id, now, kind, unanswered[i]));
+      result.devices.push_back(readers_[i].channel.answer(window.id, now, kind, unanswered[i]));
     }
     for (CpuChannel& cpu : cpus_) {
       const std::lock_guard lock(cpu.mutex);
       cpu.read(*clock_);
-      cpu.answer(window->id, now, kind, result.devices);
+      cpu.answer(window.id, now, kind, result.devices);
     }
-    if (ends) drop(window->id);
+    if (ends) drop(window.id);
     return result;
   }
 

@@ -44,7 +44,7 @@ class Session {
   Result<ShortOperationResult> run() {
     const Instant start = clock_.now();
     ShortOperationResult result;
-    if (Status status = estimate_operation(); !status.ok()) return std::move(status).error();
+    HARPE_TRY(estimate_operation());
     const std::size_t count = std::max<std::size_t>(options_.clocks.size(), 1);
     std::vector<Point> points(count);
     for (std::size_t i = 0; i < options_.clocks.size(); ++i) {
@@ -61,9 +61,8 @@ class Session {
           result.within_budget = false;
           break;
         }
-        const Result<Batch> batch = measure(points[i].cost.clock);
-        if (!batch.ok()) return batch.error();
-        take(*batch, points[i]);
+        const Batch batch = HARPE_TRY(measure(points[i].cost.clock));
+        take(batch, points[i]);
       }
     }
     for (Point& point : points) result.costs.push_back(std::move(point.cost));
@@ -74,9 +73,8 @@ class Session {
  private:
   /// How many operations fit between two looks at the sensors.
   Status estimate_operation() {
-    const Result<OperationSpan> span = operation_(1);
-    if (!span.ok()) return span.error();
-    const double time = std::max(1e-7, (span->end - span->begin).value);
+    const OperationSpan span = HARPE_TRY(operation_(1));
+    const double time = std::max(1e-7, (span.end - span.begin).value);
     chunk_ = std::max(1, static_cast<int>(options_.poll.value / time));
     return ok_status();
   }
@@ -97,7 +95,7 @@ class Session {
     const Instant end = clock_.now() + time;
     while (clock_.now() < end) {
       clock_.sleep_until(std::min(end, clock_.now() + options_.poll));
-      if (Status status = look(); !status.ok()) return status;
+      HARPE_TRY(look());
     }
     return ok_status();
   }
@@ -112,14 +110,13 @@ class Session {
     Repeated repeated;
     bool first = true;
     do {
-      const Result<OperationSpan> span = operation_(chunk_);
-      if (!span.ok()) return span.error();
-      if (first) repeated.span.begin = span->begin;
+      const OperationSpan span = HARPE_TRY(operation_(chunk_));
+      if (first) repeated.span.begin = span.begin;
       first = false;
-      repeated.span.end = span->end;
-      repeated.busy += (span->end - span->begin).value;
+      repeated.span.end = span.end;
+      repeated.busy += (span.end - span.begin).value;
       repeated.operations += chunk_;
-      if (Status status = look(); !status.ok()) return std::move(status).error();
+      HARPE_TRY(look());
     } while (repeated.span.end - repeated.span.begin < time);
     return repeated;
   }
@@ -136,33 +133,30 @@ class Session {
   }
 
   Result<Batch> measure(Megahertz wanted) {
-    if (Status status = rest(options_.rest); !status.ok()) return std::move(status).error();
+    HARPE_TRY(rest(options_.rest));
     if (wanted.value != 0) {
       Status status = gpu_.set_locked_clocks(ClockDomain::kGraphics, {wanted, wanted});
       if (!status.ok()) return std::move(status).error();
     }
     std::uniform_real_distribution<double> unit(0, 1);
     const Seconds phase = options_.counter_step * unit(random_);
-    const auto warm_up = repeat(options_.batch * options_.warm_up + phase);
-    if (!warm_up.ok()) return warm_up.error();
+    HARPE_TRY(repeat(options_.batch * options_.warm_up + phase));
     Batch batch;
     batch.valid = as_told(wanted, batch);
-    const auto repeated = repeat(options_.batch);
-    if (!repeated.ok()) return repeated.error();
+    const auto repeated = HARPE_TRY(repeat(options_.batch));
     batch.valid = as_told(wanted, batch) && batch.valid;
     // Both edges lie between two steps of the counter, amid the same work: whatever power gets
     // wrong about it, it gets wrong at both.
-    const auto after = repeat(options_.counter_step * 1.5);
-    if (!after.ok()) return after.error();
-    const EnergyEstimate used = estimator_.between(repeated->span.begin, repeated->span.end);
+    HARPE_TRY(repeat(options_.counter_step * 1.5));
+    const EnergyEstimate used = estimator_.between(repeated.span.begin, repeated.span.end);
     if (used.source == EnergySource::kNone) {
       return Error::of(ErrorCode::kNotSupported,
                        "this GPU tells neither energy nor instant power: what an operation costs "
                        "cannot be measured on it");
     }
-    batch.operations = repeated->operations;
-    batch.time = repeated->busy / repeated->operations;
-    batch.energy = used.energy.value / repeated->operations;
+    batch.operations = repeated.operations;
+    batch.time = repeated.busy / repeated.operations;
+    batch.energy = used.energy.value / repeated.operations;
     return batch;
   }
 
@@ -234,7 +228,7 @@ Status ClockRestorer::restore() {
 Result<ShortOperationResult> measure_short_operation(Gpu& gpu, const RunOperation& operation,
                                                      const ShortOperationOptions& options,
                                                      Clock& clock) {
-  if (Status status = check(options); !status.ok()) return std::move(status).error();
+  HARPE_TRY(check(options));
   std::optional<ClockRestorer> restorer;
   if (!options.clocks.empty()) restorer.emplace(gpu);
   Result<ShortOperationResult> result = Session(gpu, operation, options, clock).run();

@@ -54,7 +54,7 @@ class Session {
     std::ranges::shuffle(order, random_);
     for (std::size_t done = 0; done < order.size(); ++done) {
       if (!cancelled()) {
-        if (Status status = once(result.switches[order[done]]); !status.ok()) return status;
+        HARPE_TRY(once(result.switches[order[done]]));
       }
       if (cancelled_) {
         result.cancelled = true;
@@ -87,10 +87,9 @@ class Session {
     bool there = false;
     while (!cancelled()) {
       const Instant before = clock_.now();
-      const Result<Megahertz> now = gpu_.clock(ClockDomain::kGraphics);
-      if (!now.ok()) return now.error();
+      const Megahertz now = HARPE_TRY(gpu_.clock(ClockDomain::kGraphics));
       const Instant read = {before.ns + (clock_.now().ns - before.ns) / 2};
-      const bool at_target = std::abs(now->value - target.value) <= options_.tolerance.value;
+      const bool at_target = std::abs(now.value - target.value) <= options_.tolerance.value;
       if (at_target && !there) arrival.by = read;
       if (!at_target) arrival.after = read;
       there = at_target;
@@ -106,41 +105,38 @@ class Session {
   }
 
   Status once(ClockSwitch& pair) {
-    if (Status status = lock(pair.from); !status.ok()) return status;
+    HARPE_TRY(lock(pair.from));
     const Instant asked = clock_.now();
-    const Result<Arrival> ready = await(pair.from, asked, asked + patience());
-    if (!ready.ok()) return ready.error();
+    const Arrival ready = HARPE_TRY(await(pair.from, asked, asked + patience()));
     if (cancelled_) return ok_status();
-    if (!ready->came) {  // something holds the GPU back: this says nothing of the switch
+    if (!ready.came) {  // something holds the GPU back: this says nothing of the switch
       pair.late += 1;
       return ok_status();
     }
     std::uniform_real_distribution<double> moment(0, options_.hold.value);
     clock_.sleep_until(clock_.now() + Seconds{moment(random_)});
     const Instant start = clock_.now();
-    if (Status status = lock(pair.to); !status.ok()) return status;
+    HARPE_TRY(lock(pair.to));
     const Instant returned = clock_.now();
-    const Result<Arrival> arrival = await(pair.to, returned, start + options_.timeout);
-    if (!arrival.ok()) return arrival.error();
+    const Arrival arrival = HARPE_TRY(await(pair.to, returned, start + options_.timeout));
     if (cancelled_) return ok_status();
     pair.calls.push_back(returned - start);
-    if (!arrival->came) {
+    if (!arrival.came) {
       pair.late += 1;
       const Instant now = clock_.now();
-      const Result<Arrival> settled = await(pair.to, now, now + patience());
-      if (!settled.ok()) return settled.error();
+      HARPE_TRY(await(pair.to, now, now + patience()));
       return ok_status();
     }
     // A clock that had come when the call returned came at some moment during the call.
-    const bool during_call = arrival->after == returned;
-    const Instant after = during_call ? start : arrival->after;
-    const Seconds transition = (after - start) + (arrival->by - after) / 2;
+    const bool during_call = arrival.after == returned;
+    const Instant after = during_call ? start : arrival.after;
+    const Seconds transition = (after - start) + (arrival.by - after) / 2;
     if (transition > options_.timeout) {
       pair.late += 1;
       return ok_status();
     }
     pair.transitions.push_back(transition);
-    pair.resolution = std::max(pair.resolution, arrival->by - after);
+    pair.resolution = std::max(pair.resolution, arrival.by - after);
     return ok_status();
   }
 
@@ -189,7 +185,7 @@ int SwitchLatencyResult::repetitions() const {
 
 Result<SwitchLatencyResult> measure_switch_latency(Gpu& gpu, const SwitchLatencyOptions& options,
                                                    Clock& clock) {
-  if (Status status = check(gpu, options); !status.ok()) return std::move(status).error();
+  HARPE_TRY(check(gpu, options));
   SwitchLatencyResult result;
   ClockRestorer restorer(gpu);
   result.knew_before = restorer.knows_before();

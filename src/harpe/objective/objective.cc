@@ -97,10 +97,9 @@ Objective read_objective(Fields& fields) {
 
 Result<Objective> parse_objective(std::string_view text) {
   const std::string what = "the objective";
-  const Result<JsonValue> document = parse_json(text, what);
-  if (!document) return document.error();
+  const JsonValue document = HARPE_TRY(parse_json(text, what));
   Faults faults(what);
-  Fields fields(*document, what, faults);
+  Fields fields(document, what, faults);
   Objective objective;
   if (faults.empty()) {
     objective = read_objective(fields);

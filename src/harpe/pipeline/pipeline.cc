@@ -211,10 +211,8 @@ void merge_duplicates(std::vector<Dependency>& dependencies) {
 }  // namespace
 
 Result<Pipeline> Pipeline::build(Schedule schedule, Transfers transfers, const Split& split) {
-  if (Status status = validate(schedule); !status) return std::move(status).error();
-  if (Status status = validate(transfers, schedule.parts()); !status) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(validate(schedule));
+  HARPE_TRY(validate(transfers, schedule.parts()));
   Pipeline pipeline;
   pipeline.schedule_ = std::move(schedule);
   pipeline.transfers_ = std::move(transfers);
@@ -222,7 +220,7 @@ Result<Pipeline> Pipeline::build(Schedule schedule, Transfers transfers, const S
       .build();
   for (const PipelineNode& node : pipeline.nodes_) pipeline.instructions_ += node.stage >= 0;
   merge_duplicates(pipeline.dependencies_);
-  if (Status status = pipeline.sort(); !status) return std::move(status).error();
+  HARPE_TRY(pipeline.sort());
   return pipeline;
 }
 

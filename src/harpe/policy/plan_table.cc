@@ -59,9 +59,8 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
   table.all_max_ = table_plan(fastest_clocks);
   table.waiting_power_ = waiting_power_of(fastest_clocks);
 
-  const Result<Plan> fastest = frontier.fastest_plan(options.plan);
-  if (!fastest) return fastest.error();
-  std::vector<TablePlan> found{table_plan(*fastest)};
+  const Plan fastest = HARPE_TRY(frontier.fastest_plan(options.plan));
+  std::vector<TablePlan> found{table_plan(fastest)};
   if (const Result<Plan> least = frontier.least_energy_plan(options.plan))
     found.push_back(table_plan(*least));
   const Seconds first = found.front().time;

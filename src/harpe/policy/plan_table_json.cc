@@ -245,10 +245,9 @@ std::string PlanTable::stored_text() const {
 }
 
 Result<PlanTable> PlanTable::parse(std::string_view text, const std::string& file) {
-  Result<JsonValue> document = parse_json(text, file);
-  if (!document) return std::move(document).error();
+  JsonValue document = HARPE_TRY(parse_json(text, file));
   Faults faults(file);
-  Fields fields(*document, "the plan table", faults);
+  Fields fields(document, "the plan table", faults);
   PlanTable table;
   const std::string format = fields.text("format").value_or("");
   std::size_t most_clocks = kMostStored;

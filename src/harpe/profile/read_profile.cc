@@ -359,9 +359,8 @@ Result<Profile> parse_profile(std::string_view text, const std::string& file) {
 }
 
 Result<Profile> read_profile(const std::filesystem::path& path) {
-  Result<std::string> text = read_file(path);
-  if (!text) return std::move(text).error();
-  return parse_profile(*text, path.string());
+  std::string text = HARPE_TRY(read_file(path));
+  return parse_profile(text, path.string());
 }
 
 }  // namespace harpe

@@ -141,36 +141,35 @@ Result<Schedule> early_recompute_one_f_one_b(const ScheduleOptions& options) {
 }
 
 Result<Schedule> interleaved_one_f_one_b(const ScheduleOptions& options) {
-  auto schedule = start_schedule("interleaved-1f1b", options, options.chunks, Placement::kLoop, 2);
-  if (!schedule) return schedule;
+  auto schedule =
+      HARPE_TRY(start_schedule("interleaved-1f1b", options, options.chunks, Placement::kLoop, 2));
   const int group = options.micro_batch_group == 0 ? options.stages : options.micro_batch_group;
   if (group < 1 || options.micro_batches % group != 0) {
     return Error::invalid(
-        schedule->name + ": the number of micro-batches (" + std::to_string(options.micro_batches) +
+        schedule.name + ": the number of micro-batches (" + std::to_string(options.micro_batches) +
         ") must be a multiple of the micro-batches per group (" + std::to_string(group) +
         (options.micro_batch_group == 0 ? ", the number of stages)" : ")"));
   }
   if (group < options.stages) {
     // Smaller groups can wait for each other in a circle.
-    return Error::invalid(schedule->name + ": the micro-batches per group (" +
+    return Error::invalid(schedule.name + ": the micro-batches per group (" +
                           std::to_string(group) + ") must be at least the number of stages (" +
                           std::to_string(options.stages) + ")");
   }
-  return interleave(*std::move(schedule), options, group);
+  return interleave(std::move(schedule), options, group);
 }
 
 Result<Schedule> interleaved_one_f_one_b_torch(const ScheduleOptions& options) {
-  auto schedule =
-      start_schedule("interleaved-1f1b-torch", options, options.chunks, Placement::kLoop, 2);
-  if (!schedule) return schedule;
+  auto schedule = HARPE_TRY(
+      start_schedule("interleaved-1f1b-torch", options, options.chunks, Placement::kLoop, 2));
   const int rounds = std::max(1, options.micro_batches / options.stages);
   if (options.micro_batches % rounds != 0) {
-    return Error::invalid(schedule->name + ": the number of micro-batches (" +
+    return Error::invalid(schedule.name + ": the number of micro-batches (" +
                           std::to_string(options.micro_batches) +
                           ") must be a multiple of the number of rounds (" +
                           std::to_string(rounds) + " = micro-batches / stages, rounded down)");
   }
-  return interleave(*std::move(schedule), options, options.micro_batches / rounds);
+  return interleave(std::move(schedule), options, options.micro_batches / rounds);
 }
 
 Result<Schedule> looped_bfs(const ScheduleOptions& options) {

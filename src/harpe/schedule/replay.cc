@@ -162,10 +162,8 @@ class Player {
 
 Result<Replay> replay(const Schedule& schedule, const Transfers& transfers,
                       const Durations& durations) {
-  if (Status status = validate(schedule); !status) return std::move(status).error();
-  if (Status status = validate(transfers, schedule.parts()); !status) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(validate(schedule));
+  HARPE_TRY(validate(transfers, schedule.parts()));
   const bool fits = std::ranges::equal(durations, schedule.lists, {}, &std::vector<Seconds>::size,
                                        &std::vector<Instruction>::size);
   if (!fits) return Error::invalid("a replay needs a duration for each instruction");

@@ -173,9 +173,8 @@ nlohmann::ordered_json instruction_json(const Instruction& instruction) {
 }  // namespace
 
 Result<Schedule> parse_schedule_json(std::string_view text, const std::string& file) {
-  const auto root = parse_json(text, file);
-  if (!root) return root.error();
-  return read_schedule_json(*root, file);
+  const auto root = HARPE_TRY(parse_json(text, file));
+  return read_schedule_json(root, file);
 }
 
 Result<Schedule> read_schedule_json(const JsonValue& root, const std::string& file) {

@@ -343,14 +343,13 @@ std::string torch_csv(const Schedule& schedule) {
 
 Result<Schedule> read_schedule(const std::filesystem::path& path, TorchDialect dialect,
                                int copies) {
-  const auto text = read_file(path);
-  if (!text) return text.error();
-  const std::string_view content = trim(without_byte_order_mark(*text));
+  const auto text = HARPE_TRY(read_file(path));
+  const std::string_view content = trim(without_byte_order_mark(text));
   const std::string file = path.string();
   if (content.starts_with('{') || content.starts_with('[')) {
-    return parse_schedule_json(*text, file);
+    return parse_schedule_json(text, file);
   }
-  return parse_torch_csv(*text, file, dialect, copies);
+  return parse_torch_csv(text, file, dialect, copies);
 }
 
 }  // namespace harpe

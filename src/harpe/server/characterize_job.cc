@@ -18,9 +18,8 @@ Characterized with_json(PlanTable plans, std::optional<Frontier> frontier) {
 
 Result<Frontier> frontier_of(const JobSpec& spec, const CharacterizeRequest& request,
                              const Progress& progress) {
-  const Result<Pipeline> pipeline = Pipeline::build(spec.schedule, spec.transfers);
-  if (!pipeline.ok()) return pipeline.error();
-  return characterize(spec, *pipeline, request, progress);
+  const Pipeline pipeline = HARPE_TRY(Pipeline::build(spec.schedule, spec.transfers));
+  return characterize(spec, pipeline, request, progress);
 }
 
 }  // namespace

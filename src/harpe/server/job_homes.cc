@@ -222,18 +222,15 @@ Result<JobHomes::Found> JobHomes::find_home(const std::string& id) {
     }
     return Found{.began = began, .url = (*owner)->url};
   }
-  const Result<std::optional<JobSummary>> before = store_.summary(id);
-  if (!before.ok()) return before.error();
-  if (!*before) return Found{.began = began};
-  const Result<std::optional<JobClaim>> mine = store_.claim(id);
-  if (!mine.ok()) return mine.error();
-  if (!*mine) return Error::of(ErrorCode::kUnavailable, "the job is moving to another server");
+  const std::optional<JobSummary> before = HARPE_TRY(store_.summary(id));
+  if (!before) return Found{.began = began};
+  const std::optional<JobClaim> mine = HARPE_TRY(store_.claim(id));
+  if (!mine) return Error::of(ErrorCode::kUnavailable, "the job is moving to another server");
   // Once more: its last owner may have written until then.
-  Result<std::optional<JobSummary>> summary = store_.summary(id);
-  if (!summary.ok()) return summary.error();
-  if (!*summary) return Found{.began = began};
+  std::optional<JobSummary> summary = HARPE_TRY(store_.summary(id));
+  if (!summary) return Found{.began = began};
   static_cast<void>(store_.notify(std::string(kMoved) + id));
-  return Found{.began = began, .taken = Taken{**std::move(summary), **mine}};
+  return Found{.began = began, .taken = Taken{*std::move(summary), *mine}};
 }
 
 void JobHomes::move_in(Taken job) {

@@ -77,13 +77,11 @@ std::optional<ClockMark> JobRegistry::kept_clock(
 
 Status JobRegistry::restore() {
   if (store_ == nullptr) return ok_status();
-  Result<std::vector<JobSummary>> summaries = store_->summaries();
-  if (!summaries.ok()) return summaries.error();
-  for (JobSummary& summary : *summaries) {
-    const Result<std::optional<JobClaim>> claim = store_->claim(summary.job);
-    if (!claim.ok()) return claim.error();
-    if (*claim) {
-      take_up(std::move(summary), **claim);
+  std::vector<JobSummary> summaries = HARPE_TRY(store_->summaries());
+  for (JobSummary& summary : summaries) {
+    const std::optional<JobClaim> claim = HARPE_TRY(store_->claim(summary.job));
+    if (claim) {
+      take_up(std::move(summary), *claim);
     } else {
       log_("job " + summary.job + " is another server's");
     }

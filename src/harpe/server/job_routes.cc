@@ -51,9 +51,8 @@ Result<std::optional<StagePlace>> place_of(const HttpQuery& query, const JobShap
   StagePlace place;
   for (const auto& [name, value] : {std::pair{"data", &place.pipeline}, {"stage", &place.stage}}) {
     if (!query.find(name)) continue;
-    const Result<std::uint32_t> number = query.number(name);
-    if (!number.ok()) return number.error();
-    *value = static_cast<int>(std::min<std::uint32_t>(*number, std::numeric_limits<int>::max()));
+    const std::uint32_t number = HARPE_TRY(query.number(name));
+    *value = static_cast<int>(std::min<std::uint32_t>(number, std::numeric_limits<int>::max()));
   }
   if (place.pipeline >= shape.data || place.stage >= shape.stages) {
     return Error::of(ErrorCode::kNotFound, "the job has " + std::to_string(shape.data) +

@@ -124,19 +124,18 @@ Result<std::unique_ptr<JobHomes>> open_homes(const ServerOptions& options, Serve
       return forward_token(*keys, request.client, std::time(nullptr));
     };
   }
-  Result<HttpForwarder> forwarder = HttpForwarder::create(loop, forwarding);
-  if (!forwarder.ok()) return std::move(forwarder).error();
+  HttpForwarder forwarder = HARPE_TRY(HttpForwarder::create(loop, forwarding));
   auto homes = std::make_unique<JobHomes>(
       loop, registry, store,
       JobHomes::Options{.url = registry.url(),
                         .forward =
-                            [to_others = std::make_shared<HttpForwarder>(*std::move(forwarder))](
+                            [to_others = std::make_shared<HttpForwarder>(std::move(forwarder))](
                                 const std::string& url, const HttpRequest& request,
                                 HttpForwarder::Answered answered) {
                               to_others->forward(url, request, std::move(answered));
                             }},
       log);
-  if (Status started = homes->start(); !started.ok()) return started.error();
+  HARPE_TRY(homes->start());
   return homes;
 }
 
@@ -201,7 +200,7 @@ Status check_server_options(const ServerOptions& options) {
 
 Status run_server(const ServerOptions& options,
                   const std::function<void(std::string_view)>& ready) {
-  if (Status right = check_server_options(options); !right.ok()) return right;
+  HARPE_TRY(check_server_options(options));
   Result<ServerLog> log = ServerLog::open("harpe serve", options.log);
   if (!log.ok()) return std::move(log).error();
   const auto write_log = [&log](const std::string& line) { log->write(line); };
@@ -224,10 +223,9 @@ Status run_server(const ServerOptions& options,
     api_options.token_keys = keys;
   }
   const bool needs_token = keys != nullptr;
-  Result<std::vector<OpenSocket>> sockets =
-      open_sockets(options.socket, options.tcp, options.tls.has_value());
-  if (!sockets.ok()) return std::move(sockets).error();
-  const std::string url = shared ? peer_url(options, *sockets) : std::string();
+  std::vector<OpenSocket> sockets =
+      HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
+  const std::string url = shared ? peer_url(options, sockets) : std::string();
   Result<std::unique_ptr<Store>> store = open_store(options, url, *log);
   if (!store.ok()) return std::move(store).error();
 
@@ -242,10 +240,7 @@ Status run_server(const ServerOptions& options,
                        write_log);
   std::unique_ptr<JobHomes> homes;
   if (shared) {
-    Result<std::unique_ptr<JobHomes>> opened =
-        open_homes(options, loop, registry, **store, keys, write_log);
-    if (!opened.ok()) return std::move(opened).error();
-    homes = *std::move(opened);
+    homes = HARPE_TRY(open_homes(options, loop, registry, **store, keys, write_log));
     log->write("other servers of this database find this one at " + registry.url());
   } else if (Status restored = registry.restore(); !restored.ok()) {
     return restored;
@@ -267,15 +262,13 @@ Status run_server(const ServerOptions& options,
       std::move(limits), write_log);
   transport = &server;
   std::vector<std::string> names;
-  for (OpenSocket& socket : *sockets) {
+  for (OpenSocket& socket : sockets) {
     names.push_back(socket.is_tcp ? url_of(socket, options.tls.has_value()) : socket.name);
     const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
-    if (Status serving = server.serve(std::move(socket.fd), needs_token, tls); !serving.ok()) {
-      return serving;
-    }
+    HARPE_TRY(server.serve(std::move(socket.fd), needs_token, tls));
   }
   const auto reload = [&] { reload_secrets(keys.get(), server, *log); };
-  if (keys == nullptr && std::ranges::any_of(*sockets, &OpenSocket::is_tcp)) {
+  if (keys == nullptr && std::ranges::any_of(sockets, &OpenSocket::is_tcp)) {
     log->write(
         "has no --signing-key: every user of this machine, and everybody else who can connect, may "
         "read, change and delete every job");
@@ -305,7 +298,7 @@ Status run_server(const ServerOptions& options,
   loop.run();
 
   notify_systemd("STOPPING=1");
-  remove_socket_files(*sockets);
+  remove_socket_files(sockets);
   server.close();
   log->write("stopped");
   return ok_status();

@@ -53,8 +53,7 @@ Result<std::string> specification(const ZeusJobInfo& info) {
   OrderedJson object = OrderedJson::object();
   {
     // The strict reader first: it limits nesting and finds names given twice.
-    const Result<JsonValue> strict = parse_json(*info.metadata, "job_metadata");
-    if (!strict.ok()) return strict.error();
+    HARPE_TRY(parse_json(*info.metadata, "job_metadata"));
     object = OrderedJson::parse(*info.metadata, nullptr, false);
     if (!object.is_object()) return Error::invalid("job_metadata is no JSON object");
   }

@@ -40,7 +40,7 @@ bool is_finite(std::initializer_list<double> numbers) {
 }
 
 Status check_summary(const std::string& job, const JobSummary& summary) {
-  if (Status checked = check_job_id(job); !checked) return checked;
+  HARPE_TRY(check_job_id(job));
   if (!is_storable(summary.text)) return refused("the summary of job " + job);
   if (!is_finite({summary.heard, summary.ended.value_or(0)})) {
     return Error::invalid("a time of job " + job + " is not a finite number");
@@ -50,7 +50,7 @@ Status check_summary(const std::string& job, const JobSummary& summary) {
 
 Status check_save(const JobSave& save) {
   const StoredJob& job = save.job;
-  if (Status checked = check_job_id(job.id); !checked) return checked;
+  HARPE_TRY(check_job_id(job.id));
   if (!is_storable(job.state)) return refused("the state of job " + job.id);
   if (save.plans && !is_storable(*save.plans)) return refused("the plans of job " + job.id);
   for (const auto& [name, text] : save.parts) {
@@ -63,7 +63,7 @@ Status check_save(const JobSave& save) {
 }
 
 Status check_event(const StoredEvent& event) {
-  if (Status checked = check_subject(event.job); !checked) return checked;
+  HARPE_TRY(check_subject(event.job));
   if (!is_storable(event.kind) || !is_storable(event.text)) {
     return refused("an event of " + (event.job.empty() ? "the server" : "job " + event.job));
   }
@@ -121,16 +121,16 @@ Status check_notice(std::string_view text) {
 
 Status check_changes(const StoreChanges& changes) {
   for (const JobSave& save : changes.jobs) {
-    if (Status checked = check_save(save); !checked) return checked;
+    HARPE_TRY(check_save(save));
   }
   for (const JobSummary& summary : changes.summaries) {
-    if (Status checked = check_summary(summary.job, summary); !checked) return checked;
+    HARPE_TRY(check_summary(summary.job, summary));
   }
   for (const StoredEvent& event : changes.events) {
-    if (Status checked = check_event(event); !checked) return checked;
+    HARPE_TRY(check_event(event));
   }
   for (const std::string& notice : changes.notices) {
-    if (Status checked = check_notice(notice); !checked) return checked;
+    HARPE_TRY(check_notice(notice));
   }
   return changes.clock ? check_clock(*changes.clock) : ok_status();
 }
@@ -141,7 +141,7 @@ Status check_retention(const Retention& keep) {
   }
   if (keep.most_at_once < 0) return Error::invalid("fewer events than none cannot be deleted");
   for (const std::string& job : keep.jobs.value_or(std::vector<std::string>())) {
-    if (Status checked = check_subject(job); !checked) return checked;
+    HARPE_TRY(check_subject(job));
   }
   return ok_status();
 }

@@ -11,9 +11,8 @@ constexpr double kNotEnded = -1;
 
 Result<std::int64_t> run(PostgresSession& session, const char* statement,
                          std::initializer_list<PostgresValue> values) {
-  const auto done = session.query(statement, values);
-  if (!done) return done.error();
-  return done->changed();
+  const auto done = HARPE_TRY(session.query(statement, values));
+  return done.changed();
 }
 
 Result<std::int64_t> write_state(PostgresSession& session, const JobSave& save) {
@@ -57,10 +56,9 @@ Status write_summary_row(PostgresSession& session, const JobSave& save) {
 
 /// Whether the job was written.
 Result<bool> write_job(PostgresSession& session, const JobSave& save) {
-  const Result<std::int64_t> changed = write_state(session, save);
-  if (!changed) return changed.error();
-  if (*changed == 0) return false;
-  if (Status written = write_summary_row(session, save); !written) return written.error();
+  const std::int64_t changed = HARPE_TRY(write_state(session, save));
+  if (changed == 0) return false;
+  HARPE_TRY(write_summary_row(session, save));
   if (save.plans) {
     const auto plans = run(session,
                            "INSERT INTO harpe_plans (job, text) VALUES ($1, $2) "
@@ -107,9 +105,8 @@ Status write_changes(PostgresSession& session, const StoreChanges& changes,
                      std::set<std::string>& refused) {
   for (const JobSave& save : changes.jobs) {
     if (refused.contains(save.job.id)) continue;
-    const Result<bool> written = write_job(session, save);
-    if (!written) return written.error();
-    if (!*written) refused.insert(save.job.id);
+    const bool written = HARPE_TRY(write_job(session, save));
+    if (!written) refused.insert(save.job.id);
   }
   for (const JobSummary& summary : changes.summaries) {
     if (refused.contains(summary.job)) continue;
@@ -123,7 +120,7 @@ Status write_changes(PostgresSession& session, const StoreChanges& changes,
   }
   for (const StoredEvent& event : changes.events) {
     if (refused.contains(event.job)) continue;
-    if (Status written = write_event(session, event); !written) return written;
+    HARPE_TRY(write_event(session, event));
   }
   if (changes.clock) return write_clock(session, *changes.clock);
   return ok_status();
@@ -211,11 +208,11 @@ Result<std::map<std::string, std::string>> read_parts(PostgresSession& session,
 }
 
 Result<std::optional<ClockMark>> read_clock(PostgresSession& session) {
-  const auto rows = session.query("SELECT seconds, boot, boot_time, wall FROM harpe_clock");
-  if (!rows) return rows.error();
-  if (rows->size() == 0) return std::optional<ClockMark>();
+  const auto rows =
+      HARPE_TRY(session.query("SELECT seconds, boot, boot_time, wall FROM harpe_clock"));
+  if (rows.size() == 0) return std::optional<ClockMark>();
   return std::optional(
-      ClockMark{rows->number(0, 0), rows->text(0, 1), rows->number(0, 2), rows->number(0, 3)});
+      ClockMark{rows.number(0, 0), rows.text(0, 1), rows.number(0, 2), rows.number(0, 3)});
 }
 
 }  // namespace harpe

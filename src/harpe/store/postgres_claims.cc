@@ -11,11 +11,10 @@ Result<std::optional<JobClaim>> PostgresClaims::claim(const std::string& job) {
     return Error::of(ErrorCode::kUnavailable,
                      "this server has lost its lease and has not joined the others again yet");
   }
-  const auto found = row(job);
-  if (!found) return found.error();
+  const auto found = HARPE_TRY(row(job));
   Owned mine{.server = me.server, .epoch = 1};
   std::optional<PostgresRows> claimed;
-  if (!*found) {
+  if (!found) {
     auto added = session_.query(
         "INSERT INTO harpe_owner (job, server, epoch) SELECT $1, $2, 1 "
         "WHERE EXISTS (SELECT 1 FROM harpe_server WHERE server = $2) "
@@ -24,15 +23,14 @@ Result<std::optional<JobClaim>> PostgresClaims::claim(const std::string& job) {
     if (!added) return added.error();
     claimed.emplace(*std::move(added));
   } else {
-    const Row& before = **found;
+    const Row& before = *found;
     const bool already_mine = before.owned.server == me.server && before.server;
     if (already_mine && !doubtful_.contains(job)) {
       owned_[job] = before.owned;
       return std::optional(JobClaim{.epoch = before.owned.epoch, .tenure = me.tenure});
     }
-    const Result<bool> free = already_mine ? true : is_free(before);
-    if (!free) return free.error();
-    if (!*free) return std::optional<JobClaim>();
+    const bool free = HARPE_TRY(already_mine ? true : is_free(before));
+    if (!free) return std::optional<JobClaim>();
     mine.epoch = before.owned.epoch + 1;
     auto replaced = session_.query(
         "UPDATE harpe_owner SET server = $2, epoch = $3::bigint "
@@ -87,33 +85,29 @@ Status PostgresClaims::release(const std::string& job) {
 }
 
 Result<std::optional<JobOwner>> PostgresClaims::owner(const std::string& job) {
-  const auto found = row(job);
-  if (!found) return found.error();
-  if (!*found || !(*found)->server) return std::optional<JobOwner>();
-  const Row& owner = **found;
+  const auto found = HARPE_TRY(row(job));
+  if (!found || !found->server) return std::optional<JobOwner>();
+  const Row& owner = *found;
   if (is_mine(owner)) return std::optional(JobOwner{.url = owner.server->url, .own = true});
-  const Result<bool> free = is_free(owner);
-  if (!free) return free.error();
-  if (*free) return std::optional<JobOwner>();
+  const bool free = HARPE_TRY(is_free(owner));
+  if (free) return std::optional<JobOwner>();
   return std::optional(JobOwner{.url = owner.server->url, .own = false});
 }
 
 Result<std::map<std::string, std::string>> PostgresClaims::owners() {
-  const auto found = session_.query(
-      "SELECT o.job, s.url FROM harpe_owner o JOIN harpe_server s ON s.server = o.server");
-  if (!found) return found.error();
+  const auto found = HARPE_TRY(session_.query(
+      "SELECT o.job, s.url FROM harpe_owner o JOIN harpe_server s ON s.server = o.server"));
   std::map<std::string, std::string> urls;
-  for (int i = 0; i < found->size(); ++i) urls[found->text(i, 0)] = found->text(i, 1);
+  for (int i = 0; i < found.size(); ++i) urls[found.text(i, 0)] = found.text(i, 1);
   return urls;
 }
 
 Result<std::vector<std::string>> PostgresClaims::ownerless() {
-  const auto found = session_.query(
+  const auto found = HARPE_TRY(session_.query(
       "SELECT j.id FROM harpe_job j LEFT JOIN harpe_owner o ON o.job = j.id "
-      "LEFT JOIN harpe_server s ON s.server = o.server WHERE s.server IS NULL ORDER BY j.id");
-  if (!found) return found.error();
+      "LEFT JOIN harpe_server s ON s.server = o.server WHERE s.server IS NULL ORDER BY j.id"));
   std::vector<std::string> ids;
-  for (int i = 0; i < found->size(); ++i) ids.push_back(found->text(i, 0));
+  for (int i = 0; i < found.size(); ++i) ids.push_back(found.text(i, 0));
   return ids;
 }
 

@@ -56,7 +56,7 @@ PostgresLease::~PostgresLease() {
 }
 
 Status PostgresLease::start() {
-  if (Status done = step(); !done) return done;
+  HARPE_TRY(step());
   thread_ = std::thread([this] { run(); });
   return ok_status();
 }
@@ -87,14 +87,14 @@ void PostgresLease::run() {
 
 Status PostgresLease::step() {
   if (!session_.is_alive()) {
-    if (Status connected = session_.connect(); !connected) return connected;
+    HARPE_TRY(session_.connect());
   }
   while (true) {
     std::unique_lock lock(mutex_);
     const std::optional<LeaseStep> next = lease_.next(clock_.now());
     lock.unlock();
     if (!next) return ok_status();
-    if (Status done = execute(*next); !done) return done;
+    HARPE_TRY(execute(*next));
   }
 }
 

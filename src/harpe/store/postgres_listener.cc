@@ -12,9 +12,8 @@ namespace harpe {
 
 Result<std::string> notice_channel(PostgresSession& session) {
   // Of the table, so that installations in several schemas of one database do not hear each other.
-  const auto rows = session.query("SELECT 'harpe_owner'::regclass::oid::bigint");
-  if (!rows) return rows.error();
-  return "harpe_" + std::to_string(rows->integer(0, 0));
+  const auto rows = HARPE_TRY(session.query("SELECT 'harpe_owner'::regclass::oid::bigint"));
+  return "harpe_" + std::to_string(rows.integer(0, 0));
 }
 
 PostgresListener::PostgresListener(const StoreUrl& url, const StoreOptions& options,
@@ -57,11 +56,9 @@ void PostgresListener::run() {
 }
 
 Status PostgresListener::subscribe() {
-  const Result<std::string> channel = notice_channel(session_);
-  if (!channel) return channel.error();
+  const std::string channel = HARPE_TRY(notice_channel(session_));
   // A name cannot be a parameter; this one is made of a number.
-  const auto done = session_.query(("LISTEN " + *channel).c_str());
-  if (!done) return done.error();
+  HARPE_TRY(session_.query(("LISTEN " + channel).c_str()));
   return ok_status();
 }
 
@@ -72,9 +69,9 @@ Status PostgresListener::hear_until_lost() {
       deliver(*notice);
     }
     if (wait(session_.socket(), static_cast<int>(kListenerProbe.value * 1000))) {
-      if (Status taken = session_.take_in(); !taken) return taken;
+      HARPE_TRY(session_.take_in());
     } else if (!stopping_) {
-      if (const auto there = session_.query("SELECT 1"); !there) return there.error();
+      HARPE_TRY(session_.query("SELECT 1"));
     }
   }
   return ok_status();

@@ -12,21 +12,18 @@ constexpr Seconds kStepTimeout = 3600_s;
 
 /// The version of the tables; 0 where there are none. Needs no right to create any.
 Result<std::int64_t> version_of(PostgresSession& session) {
-  const auto table = session.query("SELECT to_regclass('harpe_schema') IS NOT NULL");
-  if (!table) return table.error();
-  if (!table->truth(0, 0)) return std::int64_t{0};
-  const auto version = session.query("SELECT version FROM harpe_schema");
-  if (!version) return version.error();
-  return version->size() == 1 ? version->integer(0, 0) : 0;
+  const auto table = HARPE_TRY(session.query("SELECT to_regclass('harpe_schema') IS NOT NULL"));
+  if (!table.truth(0, 0)) return std::int64_t{0};
+  const auto version = HARPE_TRY(session.query("SELECT version FROM harpe_schema"));
+  return version.size() == 1 ? version.integer(0, 0) : 0;
 }
 
 }  // namespace
 
 Status migrate(PostgresSession& session, std::span<const Migration> steps) {
   PostgresTransaction transaction(session);
-  if (Status begun = transaction.begin(); !begun) return begun;
-  if (Status set = session.script("SET LOCAL statement_timeout = 0", kStepTimeout); !set)
-    return set;
+  HARPE_TRY(transaction.begin());
+  HARPE_TRY(session.script("SET LOCAL statement_timeout = 0", kStepTimeout));
   const auto turn = session.query("SELECT pg_advisory_xact_lock($1::bigint)", {kMigrationLock});
   if (!turn) return turn.error();
   const Result<std::int64_t> version = version_of(session);
@@ -37,12 +34,11 @@ Status migrate(PostgresSession& session, std::span<const Migration> steps) {
   if (static_cast<std::size_t>(*version) == steps.size()) return ok_status();
   if (*version == 0) {
     const char* const table = "CREATE TABLE harpe_schema (version integer NOT NULL)";
-    if (Status done = session.script(table, kStepTimeout); !done) return done;
-    const auto row = session.query("INSERT INTO harpe_schema VALUES (0)");
-    if (!row) return row.error();
+    HARPE_TRY(session.script(table, kStepTimeout));
+    HARPE_TRY(session.query("INSERT INTO harpe_schema VALUES (0)"));
   }
   for (const Migration& step : steps.subspan(static_cast<std::size_t>(*version))) {
-    if (Status done = session.script(step.postgresql, kStepTimeout); !done) return done;
+    HARPE_TRY(session.script(step.postgresql, kStepTimeout));
   }
   const auto set = session.query("UPDATE harpe_schema SET version = $1::integer",
                                  {static_cast<std::int64_t>(steps.size())});

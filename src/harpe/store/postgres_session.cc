@@ -222,16 +222,14 @@ Result<PostgresRows> PostgresSession::query(const char* statement,
 
 Status PostgresSession::script(const char* statements, Seconds timeout) {
   if (!connection_) return lost("there is no connection");
-  const Result<PostgresRows> done =
-      answer(timeout, PQsendQuery(connection_.get(), statements) == 1);
-  if (!done) return done.error();
+  HARPE_TRY(answer(timeout, PQsendQuery(connection_.get(), statements) == 1));
   return ok_status();
 }
 
 Result<PostgresRows> PostgresSession::answer(Seconds timeout, bool sent) {
   if (!sent) return lost(PQerrorMessage(connection_.get()));
   const std::int64_t deadline = after(timeout + kStatementGrace);
-  if (Status rest = send_rest(deadline); !rest) return rest.error();
+  HARPE_TRY(send_rest(deadline));
   std::optional<PostgresRows> last;
   std::optional<Error> error;
   while (true) {
@@ -330,15 +328,13 @@ PostgresTransaction::~PostgresTransaction() {
 }
 
 Status PostgresTransaction::begin() {
-  const auto begun = session_.query("BEGIN");
-  if (!begun) return begun.error();
+  HARPE_TRY(session_.query("BEGIN"));
   return ok_status();
 }
 
 Status PostgresTransaction::commit() {
-  const auto done = session_.query("COMMIT");
-  if (!done) return done.error();
-  if (done->command() != "COMMIT") {
+  const auto done = HARPE_TRY(session_.query("COMMIT"));
+  if (done.command() != "COMMIT") {
     return Error::internal("PostgreSQL rolled a transaction back without saying why");
   }
   return ok_status();

@@ -86,11 +86,9 @@ class PostgresStore final : public Store {
 };
 
 Status PostgresStore::open(std::span<const Migration> steps) {
-  if (Status connected = session_.connect(); !connected) return connected;
-  if (Status done = migrate(session_, steps); !done) return done;
-  Result<std::string> channel = notice_channel(session_);
-  if (!channel) return channel.error();
-  channel_ = *std::move(channel);
+  HARPE_TRY(session_.connect());
+  HARPE_TRY(migrate(session_, steps));
+  channel_ = HARPE_TRY(notice_channel(session_));
   return lease_ != nullptr ? lease_->start() : ok_status();
 }
 
@@ -111,11 +109,11 @@ Status PostgresStore::ready() {
 }
 
 Result<std::vector<std::string>> PostgresStore::write(const StoreChanges& changes) {
-  if (Status checked = check_changes(changes); !checked) return checked.error();
+  HARPE_TRY(check_changes(changes));
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
+  HARPE_TRY(ready());
   PostgresTransaction transaction(session_);
-  if (Status begun = transaction.begin(); !begun) return begun.error();
+  HARPE_TRY(transaction.begin());
 
   std::set<std::string> touched, refused;
   for (const JobSave& save : changes.jobs) touched.insert(save.job.id);
@@ -124,16 +122,15 @@ Result<std::vector<std::string>> PostgresStore::write(const StoreChanges& change
   touched.erase("");
   for (const std::string& id : touched) {  // in order, so that two servers do not wait in a circle
     const auto by = changes.epochs.find(id);
-    const Result<bool> mine =
-        claims_.fence(id, by != changes.epochs.end() ? std::optional(by->second) : std::nullopt);
-    if (!mine) return mine.error();
-    if (!*mine) refused.insert(id);
+    const bool mine = HARPE_TRY(
+        claims_.fence(id, by != changes.epochs.end() ? std::optional(by->second) : std::nullopt));
+    if (!mine) refused.insert(id);
   }
-  if (Status written = write_changes(session_, changes, refused); !written) return written.error();
+  HARPE_TRY(write_changes(session_, changes, refused));
   for (const std::string& notice : changes.notices) {
-    if (Status said = announce(notice); !said) return said.error();
+    HARPE_TRY(announce(notice));
   }
-  if (Status committed = transaction.commit(); !committed) return committed.error();
+  HARPE_TRY(transaction.commit());
   return std::vector<std::string>(refused.begin(), refused.end());
 }
 
@@ -146,82 +143,79 @@ Status PostgresStore::announce(const std::string& text) {
 
 Result<std::vector<StoredJob>> PostgresStore::jobs() {
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
+  HARPE_TRY(ready());
   return read_jobs(session_, nullptr);
 }
 
 Result<std::optional<StoredJob>> PostgresStore::job(const std::string& id) {
-  if (Status checked = check_job_id(id); !checked) return checked.error();
+  HARPE_TRY(check_job_id(id));
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
-  auto found = read_jobs(session_, &id);
-  if (!found) return found.error();
-  if (found->empty()) return std::optional<StoredJob>();
-  return std::optional(std::move(found->front()));
+  HARPE_TRY(ready());
+  auto found = HARPE_TRY(read_jobs(session_, &id));
+  if (found.empty()) return std::optional<StoredJob>();
+  return std::optional(std::move(found.front()));
 }
 
 Result<std::map<std::string, std::string>> PostgresStore::parts(const std::string& id) {
-  if (Status checked = check_job_id(id); !checked) return checked.error();
+  HARPE_TRY(check_job_id(id));
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
+  HARPE_TRY(ready());
   return read_parts(session_, id);
 }
 
 Result<std::vector<JobSummary>> PostgresStore::summaries() {
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
+  HARPE_TRY(ready());
   return read_summaries(session_, nullptr);
 }
 
 Result<std::optional<JobSummary>> PostgresStore::summary(const std::string& id) {
-  if (Status checked = check_job_id(id); !checked) return checked.error();
+  HARPE_TRY(check_job_id(id));
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
-  auto found = read_summaries(session_, &id);
-  if (!found) return found.error();
-  if (found->empty()) return std::optional<JobSummary>();
-  return std::optional(std::move(found->front()));
+  HARPE_TRY(ready());
+  auto found = HARPE_TRY(read_summaries(session_, &id));
+  if (found.empty()) return std::optional<JobSummary>();
+  return std::optional(std::move(found.front()));
 }
 
 Result<std::optional<ClockMark>> PostgresStore::clock() {
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
+  HARPE_TRY(ready());
   return read_clock(session_);
 }
 
 Result<std::optional<std::string>> PostgresStore::plans(const std::string& id) {
-  if (Status checked = check_job_id(id); !checked) return checked.error();
+  HARPE_TRY(check_job_id(id));
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
+  HARPE_TRY(ready());
   const auto rows = session_.query("SELECT text FROM harpe_plans WHERE job = $1", {id});
   if (!rows) return rows.error();
   return rows->size() == 1 ? std::optional(rows->text(0, 0)) : std::nullopt;
 }
 
 Status PostgresStore::remove(const std::string& id, std::optional<std::int64_t> epoch) {
-  if (Status checked = check_job_id(id); !checked) return checked;
+  HARPE_TRY(check_job_id(id));
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there;
+  HARPE_TRY(ready());
   PostgresTransaction transaction(session_);
-  if (Status begun = transaction.begin(); !begun) return begun;
-  const Result<bool> mine = claims_.fence(id, epoch);
-  if (!mine) return mine.error();
-  if (!*mine) {
+  HARPE_TRY(transaction.begin());
+  const bool mine = HARPE_TRY(claims_.fence(id, epoch));
+  if (!mine) {
     return Error::of(ErrorCode::kConflict,
                      "job " + id + " is another server's: remove it there, or claim it first");
   }
   claims_.doubt(id);
-  if (Status removed = remove_job(session_, id); !removed) return removed;
-  if (Status committed = transaction.commit(); !committed) return committed;
+  HARPE_TRY(remove_job(session_, id));
+  HARPE_TRY(transaction.commit());
   claims_.forget(id);
   return ok_status();
 }
 
 Result<std::vector<StoredEvent>> PostgresStore::events(const std::string& job, std::int64_t after,
                                                        int limit) {
-  if (Status checked = check_subject(job); !checked) return checked.error();
+  HARPE_TRY(check_subject(job));
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
+  HARPE_TRY(ready());
   const auto rows = session_.query(
       "SELECT sequence, at, kind, text FROM harpe_event WHERE job = $1 AND sequence > $2::bigint "
       "ORDER BY sequence LIMIT $3::bigint",
@@ -236,54 +230,54 @@ Result<std::vector<StoredEvent>> PostgresStore::events(const std::string& job, s
 }
 
 Result<std::int64_t> PostgresStore::prune(const Retention& keep) {
-  if (Status checked = check_retention(keep); !checked) return checked.error();
+  HARPE_TRY(check_retention(keep));
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
+  HARPE_TRY(ready());
   PostgresTransaction transaction(session_);
-  if (Status begun = transaction.begin(); !begun) return begun.error();
+  HARPE_TRY(transaction.begin());
   const std::string me = lease_ != nullptr ? lease_->member().server : std::string();
   Result<std::int64_t> total = prune_events(session_, keep, me);
   if (!total) return total;
-  if (Status committed = transaction.commit(); !committed) return committed.error();
+  HARPE_TRY(transaction.commit());
   return total;
 }
 
 Result<std::optional<JobClaim>> PostgresStore::claim(const std::string& job) {
-  if (Status checked = check_job_id(job); !checked) return checked.error();
+  HARPE_TRY(check_job_id(job));
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
+  HARPE_TRY(ready());
   return claims_.claim(job);
 }
 
 Status PostgresStore::release(const std::string& job) {
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there;
+  HARPE_TRY(ready());
   return claims_.release(job);
 }
 
 Result<std::optional<JobOwner>> PostgresStore::owner(const std::string& job) {
-  if (Status checked = check_job_id(job); !checked) return checked.error();
+  HARPE_TRY(check_job_id(job));
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
+  HARPE_TRY(ready());
   return claims_.owner(job);
 }
 
 Result<std::map<std::string, std::string>> PostgresStore::owners() {
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
+  HARPE_TRY(ready());
   return claims_.owners();
 }
 
 Result<std::vector<std::string>> PostgresStore::ownerless() {
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there.error();
+  HARPE_TRY(ready());
   return claims_.ownerless();
 }
 
 Status PostgresStore::notify(const std::string& text) {
-  if (Status checked = check_notice(text); !checked) return checked;
+  HARPE_TRY(check_notice(text));
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there;
+  HARPE_TRY(ready());
   return announce(text);
 }
 
@@ -300,8 +294,8 @@ Status PostgresStore::listen(std::function<void(const StoreNotice&)> hear) {
 
 Status PostgresStore::check() {
   const std::lock_guard lock(mutex_);
-  if (Status there = ready(); !there) return there;
-  if (const auto answer = session_.query("SELECT 1"); !answer) return answer.error();
+  HARPE_TRY(ready());
+  HARPE_TRY(session_.query("SELECT 1"));
   return ok_status();
 }
 
@@ -311,7 +305,7 @@ Result<std::unique_ptr<Store>> open_postgres_store(const StoreUrl& url, const St
                                                    std::span<const Migration> steps) {
   if (!is_storable(options.url)) return Error::invalid("the URL of the server is not UTF-8 text");
   auto store = std::make_unique<PostgresStore>(url, options);
-  if (Status opened = store->open(steps); !opened) return opened.error();
+  HARPE_TRY(store->open(steps));
   return std::unique_ptr<Store>(std::move(store));
 }
 

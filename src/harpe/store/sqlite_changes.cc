@@ -13,10 +13,9 @@ constexpr double kNotEnded = -1;
 /// Runs a statement with its parameters; how many rows it changed.
 template <class... Values>
 Result<std::int64_t> run(SqliteDatabase& database, const char* statement, const Values&... values) {
-  auto prepared = database.prepare(statement);
-  if (!prepared) return prepared.error();
-  (prepared->bind(values), ...);
-  return prepared->run();
+  auto prepared = HARPE_TRY(database.prepare(statement));
+  (prepared.bind(values), ...);
+  return prepared.run();
 }
 
 Result<std::int64_t> write_state(SqliteDatabase& database, const JobSave& save) {
@@ -56,23 +55,20 @@ Status write_summary_row(SqliteDatabase& database, const JobSave& save) {
 
 /// Whether the job was written.
 Result<bool> write_job(SqliteDatabase& database, const JobSave& save) {
-  const Result<std::int64_t> changed = write_state(database, save);
-  if (!changed) return changed.error();
-  if (*changed == 0) return false;
-  if (Status written = write_summary_row(database, save); !written) return written.error();
+  const std::int64_t changed = HARPE_TRY(write_state(database, save));
+  if (changed == 0) return false;
+  HARPE_TRY(write_summary_row(database, save));
   if (save.plans) {
-    const auto plans = run(database,
-                           "INSERT INTO plans (job, text) VALUES (?1, ?2) "
-                           "ON CONFLICT (job) DO UPDATE SET text = excluded.text",
-                           save.job.id, *save.plans);
-    if (!plans) return plans.error();
+    HARPE_TRY(run(database,
+                  "INSERT INTO plans (job, text) VALUES (?1, ?2) "
+                  "ON CONFLICT (job) DO UPDATE SET text = excluded.text",
+                  save.job.id, *save.plans));
   }
   for (const auto& [name, text] : save.parts) {
-    const auto part = run(database,
-                          "INSERT INTO part (job, name, text) VALUES (?1, ?2, ?3) "
-                          "ON CONFLICT (job, name) DO UPDATE SET text = excluded.text",
-                          save.job.id, name, text);
-    if (!part) return part.error();
+    HARPE_TRY(run(database,
+                  "INSERT INTO part (job, name, text) VALUES (?1, ?2, ?3) "
+                  "ON CONFLICT (job, name) DO UPDATE SET text = excluded.text",
+                  save.job.id, name, text));
   }
   return true;
 }
@@ -104,24 +100,22 @@ Result<std::vector<std::string>> write_changes(SqliteDatabase& database,
   std::set<std::string> refused;
   for (const JobSave& save : changes.jobs) {
     if (refused.contains(save.job.id)) continue;
-    const Result<bool> written = write_job(database, save);
-    if (!written) return written.error();
-    if (!*written) refused.insert(save.job.id);
+    const bool written = HARPE_TRY(write_job(database, save));
+    if (!written) refused.insert(save.job.id);
   }
   for (const JobSummary& summary : changes.summaries) {
     if (refused.contains(summary.job)) continue;
-    const auto written =
+    const auto written = HARPE_TRY(
         run(database, "UPDATE summary SET text = ?2, heard = ?3, ended = ?4 WHERE job = ?1",
-            summary.job, summary.text, summary.heard, summary.ended.value_or(kNotEnded));
-    if (!written) return written.error();
-    if (*written == 0) refused.insert(summary.job);
+            summary.job, summary.text, summary.heard, summary.ended.value_or(kNotEnded)));
+    if (written == 0) refused.insert(summary.job);
   }
   for (const StoredEvent& event : changes.events) {
     if (refused.contains(event.job)) continue;
-    if (Status written = write_event(database, event); !written) return written.error();
+    HARPE_TRY(write_event(database, event));
   }
   if (changes.clock) {
-    if (Status written = write_clock(database, *changes.clock); !written) return written.error();
+    HARPE_TRY(write_clock(database, *changes.clock));
   }
   return std::vector<std::string>(refused.begin(), refused.end());
 }
@@ -131,7 +125,7 @@ Status remove_job(SqliteDatabase& database, const std::string& id) {
        {"DELETE FROM job WHERE id = ?1", "DELETE FROM plans WHERE job = ?1",
         "DELETE FROM part WHERE job = ?1", "DELETE FROM summary WHERE job = ?1",
         "DELETE FROM event WHERE job = ?1"}) {
-    if (const auto done = run(database, statement, id); !done) return done.error();
+    HARPE_TRY(run(database, statement, id));
   }
   return ok_status();
 }
@@ -145,81 +139,72 @@ Result<std::int64_t> prune_events(SqliteDatabase& database, const Retention& kee
   const std::int64_t most = std::max<std::int64_t>(keep.most_per_job, 0);
   std::vector<std::string> jobs = keep.jobs.value_or(std::vector<std::string>());
   if (!keep.jobs) {
-    auto full = database.prepare("SELECT job FROM event GROUP BY job HAVING count(*) > ?1");
-    if (!full) return full.error();
-    full->bind(most);
+    auto full =
+        HARPE_TRY(database.prepare("SELECT job FROM event GROUP BY job HAVING count(*) > ?1"));
+    full.bind(most);
     for (;;) {
-      const Result<bool> row = full->step();
-      if (!row) return row.error();
-      if (!*row) break;
-      jobs.push_back(full->text(0));
+      const bool row = HARPE_TRY(full.step());
+      if (!row) break;
+      jobs.push_back(full.text(0));
     }
   }
   for (const std::string& job : jobs) {
-    const auto gone = run(database,
-                          "DELETE FROM event WHERE job = ?1 AND sequence <= (SELECT sequence FROM "
-                          "event WHERE job = ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?2)",
-                          job, most);
-    if (!gone) return gone;
-    *total += *gone;
+    const auto gone =
+        HARPE_TRY(run(database,
+                      "DELETE FROM event WHERE job = ?1 AND sequence <= (SELECT sequence FROM "
+                      "event WHERE job = ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?2)",
+                      job, most));
+    *total += gone;
   }
   return total;
 }
 
 Result<std::vector<StoredJob>> read_jobs(SqliteDatabase& database, const std::string* id) {
-  auto select = database.prepare(
+  auto select = HARPE_TRY(database.prepare(
       id == nullptr ? "SELECT id, state, revision, updated FROM job ORDER BY id"
-                    : "SELECT id, state, revision, updated FROM job WHERE id = ?1");
-  if (!select) return select.error();
-  if (id != nullptr) select->bind(*id);
+                    : "SELECT id, state, revision, updated FROM job WHERE id = ?1"));
+  if (id != nullptr) select.bind(*id);
   std::vector<StoredJob> found;
   for (;;) {
-    const Result<bool> row = select->step();
-    if (!row) return row.error();
-    if (!*row) return found;
-    found.push_back({select->text(0), select->text(1), select->integer(2), select->number(3)});
+    const bool row = HARPE_TRY(select.step());
+    if (!row) return found;
+    found.push_back({select.text(0), select.text(1), select.integer(2), select.number(3)});
   }
 }
 
 Result<std::vector<JobSummary>> read_summaries(SqliteDatabase& database, const std::string* id) {
-  auto select = database.prepare(
+  auto select = HARPE_TRY(database.prepare(
       id == nullptr ? "SELECT job, text, heard, ended FROM summary ORDER BY job"
-                    : "SELECT job, text, heard, ended FROM summary WHERE job = ?1");
-  if (!select) return select.error();
-  if (id != nullptr) select->bind(*id);
+                    : "SELECT job, text, heard, ended FROM summary WHERE job = ?1"));
+  if (id != nullptr) select.bind(*id);
   std::vector<JobSummary> found;
   for (;;) {
-    const Result<bool> row = select->step();
-    if (!row) return row.error();
-    if (!*row) return found;
+    const bool row = HARPE_TRY(select.step());
+    if (!row) return found;
     JobSummary& one =
-        found.emplace_back(JobSummary{select->text(0), select->text(1), select->number(2), {}});
-    if (const double ended = select->number(3); ended >= 0) one.ended = ended;
+        found.emplace_back(JobSummary{select.text(0), select.text(1), select.number(2), {}});
+    if (const double ended = select.number(3); ended >= 0) one.ended = ended;
   }
 }
 
 Result<std::map<std::string, std::string>> read_parts(SqliteDatabase& database,
                                                       const std::string& id) {
-  auto select = database.prepare("SELECT name, text FROM part WHERE job = ?1");
-  if (!select) return select.error();
-  select->bind(id);
+  auto select = HARPE_TRY(database.prepare("SELECT name, text FROM part WHERE job = ?1"));
+  select.bind(id);
   std::map<std::string, std::string> parts;
   for (;;) {
-    const Result<bool> row = select->step();
-    if (!row) return row.error();
-    if (!*row) return parts;
-    parts[select->text(0)] = select->text(1);
+    const bool row = HARPE_TRY(select.step());
+    if (!row) return parts;
+    parts[select.text(0)] = select.text(1);
   }
 }
 
 Result<std::optional<ClockMark>> read_clock(SqliteDatabase& database) {
-  auto select = database.prepare("SELECT seconds, boot, boot_time, wall FROM clock");
-  if (!select) return select.error();
-  const Result<bool> row = select->step();
-  if (!row) return row.error();
-  if (!*row) return std::optional<ClockMark>();
+  auto select = HARPE_TRY(database.prepare("SELECT seconds, boot, boot_time, wall FROM clock"));
+  const bool row = HARPE_TRY(select.step());
+  if (!row) return std::optional<ClockMark>();
   return std::optional(
-      ClockMark{select->number(0), select->text(1), select->number(2), select->number(3)});
+      ClockMark{select.number(0), select.text(1), select.number(2), select.number(3)});
 }
 
 }  // namespace harpe

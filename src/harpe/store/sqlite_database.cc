@@ -107,11 +107,9 @@ Result<SqliteStatement> SqliteDatabase::prepare(const char* statement) {
 }
 
 Result<std::string> SqliteDatabase::value(const char* statement) {
-  auto prepared = prepare(statement);
-  if (!prepared) return prepared.error();
-  const Result<bool> row = prepared->step();
-  if (!row) return row.error();
-  return *row ? prepared->text(0) : std::string();
+  auto prepared = HARPE_TRY(prepare(statement));
+  const bool row = HARPE_TRY(prepared.step());
+  return row ? prepared.text(0) : std::string();
 }
 
 bool SqliteDatabase::in_transaction() const {

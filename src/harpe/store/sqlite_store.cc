@@ -87,39 +87,35 @@ Status create_private(const std::string& path) {
 
 Status SqliteStore::open(std::span<const Migration> steps) {
   (void)create_private(database_.path());
-  if (Status opened = database_.open(); !opened) return opened;
-  if (Status checked = check_file(); !checked) return checked;
+  HARPE_TRY(database_.open());
+  HARPE_TRY(check_file());
   // The schema of a file that somebody else wrote must not call functions with side effects.
   for (const char* setting : {"PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON",
                               "PRAGMA temp_store = MEMORY", "PRAGMA synchronous = FULL"}) {
-    if (Status done = database_.run(setting); !done) return done;
+    HARPE_TRY(database_.run(setting));
   }
-  const Result<std::string> mode = database_.value("PRAGMA journal_mode = WAL");
-  if (!mode) return mode.error();
-  if (*mode != "wal") {
+  const std::string mode = HARPE_TRY(database_.value("PRAGMA journal_mode = WAL"));
+  if (mode != "wal") {
     return Error::io(database_.path(),
                      "cannot have a write-ahead log where it is (its file system "
                      "lacks shared memory); put it on a local disk");
   }
-  if (Status migrated = migrate(steps); !migrated) return migrated;
+  HARPE_TRY(migrate(steps));
   return begin_epoch();
 }
 
 Status SqliteStore::begin_epoch() {
-  if (Status raised = database_.run("UPDATE server SET epoch = epoch + 1"); !raised) return raised;
-  const Result<std::string> epoch = database_.value("SELECT epoch FROM server");
-  if (!epoch) return epoch.error();
-  epoch_ = parse_integer(*epoch).value_or(0);
+  HARPE_TRY(database_.run("UPDATE server SET epoch = epoch + 1"));
+  const std::string epoch = HARPE_TRY(database_.value("SELECT epoch FROM server"));
+  epoch_ = parse_integer(epoch).value_or(0);
   return ok_status();
 }
 
 /// Refuses what is damaged or of another program, before anything is changed in it.
 Status SqliteStore::check_file() {
-  const Result<std::string> application = database_.value("PRAGMA application_id");
-  if (!application) return application.error();
-  const Result<std::string> tables = database_.value("SELECT count(*) FROM sqlite_schema");
-  if (!tables) return tables.error();
-  if (*application != kApplicationId && (*tables != "0" || *application != "0")) {
+  const std::string application = HARPE_TRY(database_.value("PRAGMA application_id"));
+  const std::string tables = HARPE_TRY(database_.value("SELECT count(*) FROM sqlite_schema"));
+  if (application != kApplicationId && (tables != "0" || application != "0")) {
     return Error::io(database_.path(), "is the database of another program; name another file");
   }
   std::error_code unknown;
@@ -129,12 +125,11 @@ Status SqliteStore::check_file() {
 }
 
 Status SqliteStore::check_pages(SqliteDatabase& database) const {
-  const Result<std::string> whole = database.value("PRAGMA quick_check(1)");
-  if (!whole) return whole.error();
-  if (*whole != "ok") {
+  const std::string whole = HARPE_TRY(database.value("PRAGMA quick_check(1)"));
+  if (whole != "ok") {
     return Error::io(
         database_.path(),
-        "is damaged: " + *whole +
+        "is damaged: " + whole +
             "; restore a backup, or save what can be read with: sqlite3 FILE .recover");
   }
   return ok_status();
@@ -142,31 +137,30 @@ Status SqliteStore::check_pages(SqliteDatabase& database) const {
 
 Status SqliteStore::migrate(std::span<const Migration> steps) {
   SqliteTransaction transaction(database_);
-  if (Status begun = transaction.begin(); !begun) return begun;
-  const Result<std::string> said = database_.value("PRAGMA user_version");
-  if (!said) return said.error();
-  const std::int64_t version = parse_integer(*said).value_or(0);
+  HARPE_TRY(transaction.begin());
+  const std::string said = HARPE_TRY(database_.value("PRAGMA user_version"));
+  const std::int64_t version = parse_integer(said).value_or(0);
   if (version < 0 || static_cast<std::size_t>(version) > steps.size()) {
     return newer_schema(database_.path(), static_cast<int>(version), steps.size());
   }
   if (static_cast<std::size_t>(version) == steps.size()) return ok_status();
   for (const Migration& step : steps.subspan(static_cast<std::size_t>(version))) {
-    if (Status done = database_.run(step.sqlite); !done) return done;
+    HARPE_TRY(database_.run(step.sqlite));
   }
   const std::string set_version = "PRAGMA user_version = " + std::to_string(steps.size());
-  if (Status done = database_.run(set_version.c_str()); !done) return done;
-  if (Status done = database_.run(kSetApplicationId); !done) return done;
+  HARPE_TRY(database_.run(set_version.c_str()));
+  HARPE_TRY(database_.run(kSetApplicationId));
   return transaction.commit();
 }
 
 Result<std::vector<std::string>> SqliteStore::write(const StoreChanges& changes) {
-  if (Status checked = check_changes(changes); !checked) return checked.error();
+  HARPE_TRY(check_changes(changes));
   const std::lock_guard lock(mutex_);
   SqliteTransaction transaction(database_);
-  if (Status begun = transaction.begin(); !begun) return begun.error();
+  HARPE_TRY(transaction.begin());
   auto refused = write_changes(database_, changes);
   if (!refused) return refused.error();
-  if (Status committed = transaction.commit(); !committed) return committed.error();
+  HARPE_TRY(transaction.commit());
   for (const std::string& notice : changes.notices) notices_.announce(notice);
   return refused;
 }
@@ -177,26 +171,23 @@ Result<std::vector<StoredJob>> SqliteStore::jobs() {
 }
 
 Result<std::optional<StoredJob>> SqliteStore::job(const std::string& id) {
-  if (Status checked = check_job_id(id); !checked) return checked.error();
+  HARPE_TRY(check_job_id(id));
   const std::lock_guard lock(mutex_);
-  auto found = read_jobs(database_, &id);
-  if (!found) return found.error();
-  if (found->empty()) return std::optional<StoredJob>();
-  return std::optional(std::move(found->front()));
+  auto found = HARPE_TRY(read_jobs(database_, &id));
+  if (found.empty()) return std::optional<StoredJob>();
+  return std::optional(std::move(found.front()));
 }
 
 Result<std::optional<std::string>> SqliteStore::plans(const std::string& id) {
-  if (Status checked = check_job_id(id); !checked) return checked.error();
+  HARPE_TRY(check_job_id(id));
   const std::lock_guard lock(mutex_);
-  auto select = database_.prepare("SELECT text FROM plans WHERE job = ?1");
-  if (!select) return select.error();
-  const Result<bool> row = select->bind(id).step();
-  if (!row) return row.error();
-  return *row ? std::optional(select->text(0)) : std::nullopt;
+  auto select = HARPE_TRY(database_.prepare("SELECT text FROM plans WHERE job = ?1"));
+  const bool row = HARPE_TRY(select.bind(id).step());
+  return row ? std::optional(select.text(0)) : std::nullopt;
 }
 
 Result<std::map<std::string, std::string>> SqliteStore::parts(const std::string& id) {
-  if (Status checked = check_job_id(id); !checked) return checked.error();
+  HARPE_TRY(check_job_id(id));
   const std::lock_guard lock(mutex_);
   return read_parts(database_, id);
 }
@@ -207,12 +198,11 @@ Result<std::vector<JobSummary>> SqliteStore::summaries() {
 }
 
 Result<std::optional<JobSummary>> SqliteStore::summary(const std::string& id) {
-  if (Status checked = check_job_id(id); !checked) return checked.error();
+  HARPE_TRY(check_job_id(id));
   const std::lock_guard lock(mutex_);
-  auto found = read_summaries(database_, &id);
-  if (!found) return found.error();
-  if (found->empty()) return std::optional<JobSummary>();
-  return std::optional(std::move(found->front()));
+  auto found = HARPE_TRY(read_summaries(database_, &id));
+  if (found.empty()) return std::optional<JobSummary>();
+  return std::optional(std::move(found.front()));
 }
 
 Result<std::optional<ClockMark>> SqliteStore::clock() {
@@ -221,47 +211,45 @@ Result<std::optional<ClockMark>> SqliteStore::clock() {
 }
 
 Status SqliteStore::remove(const std::string& id, std::optional<std::int64_t> /*epoch*/) {
-  if (Status checked = check_job_id(id); !checked) return checked;
+  HARPE_TRY(check_job_id(id));
   const std::lock_guard lock(mutex_);
   SqliteTransaction transaction(database_);
-  if (Status begun = transaction.begin(); !begun) return begun;
-  if (Status removed = remove_job(database_, id); !removed) return removed;
-  if (Status committed = transaction.commit(); !committed) return committed;
+  HARPE_TRY(transaction.begin());
+  HARPE_TRY(remove_job(database_, id));
+  HARPE_TRY(transaction.commit());
   owned_.erase(id);
   return ok_status();
 }
 
 Result<std::vector<StoredEvent>> SqliteStore::events(const std::string& job, std::int64_t after,
                                                      int limit) {
-  if (Status checked = check_subject(job); !checked) return checked.error();
+  HARPE_TRY(check_subject(job));
   const std::lock_guard lock(mutex_);
-  auto select = database_.prepare(
+  auto select = HARPE_TRY(database_.prepare(
       "SELECT sequence, at, kind, text FROM event WHERE job = ?1 AND sequence > ?2 "
-      "ORDER BY sequence LIMIT ?3");
-  if (!select) return select.error();
-  select->bind(job).bind(after).bind(std::int64_t{std::max(limit, 0)});
+      "ORDER BY sequence LIMIT ?3"));
+  select.bind(job).bind(after).bind(std::int64_t{std::max(limit, 0)});
   std::vector<StoredEvent> found;
   while (true) {
-    const Result<bool> row = select->step();
-    if (!row) return row.error();
-    if (!*row) return found;
-    found.push_back({select->integer(0), select->number(1), job, select->text(2), select->text(3)});
+    const bool row = HARPE_TRY(select.step());
+    if (!row) return found;
+    found.push_back({select.integer(0), select.number(1), job, select.text(2), select.text(3)});
   }
 }
 
 Result<std::int64_t> SqliteStore::prune(const Retention& keep) {
-  if (Status checked = check_retention(keep); !checked) return checked.error();
+  HARPE_TRY(check_retention(keep));
   const std::lock_guard lock(mutex_);
   SqliteTransaction transaction(database_);
-  if (Status begun = transaction.begin(); !begun) return begun.error();
+  HARPE_TRY(transaction.begin());
   Result<std::int64_t> total = prune_events(database_, keep);
   if (!total) return total;
-  if (Status committed = transaction.commit(); !committed) return committed.error();
+  HARPE_TRY(transaction.commit());
   return total;
 }
 
 Result<std::optional<JobClaim>> SqliteStore::claim(const std::string& job) {
-  if (Status checked = check_job_id(job); !checked) return checked.error();
+  HARPE_TRY(check_job_id(job));
   const std::lock_guard lock(mutex_);
   owned_.insert(job);
   return std::optional(JobClaim{.epoch = epoch_, .tenure = lease().tenure});
@@ -274,7 +262,7 @@ Status SqliteStore::release(const std::string& job) {
 }
 
 Result<std::optional<JobOwner>> SqliteStore::owner(const std::string& job) {
-  if (Status checked = check_job_id(job); !checked) return checked.error();
+  HARPE_TRY(check_job_id(job));
   const std::lock_guard lock(mutex_);
   if (!owned_.contains(job)) return std::optional<JobOwner>();
   return std::optional(JobOwner{.url = url_, .own = true});
@@ -289,19 +277,17 @@ Result<std::map<std::string, std::string>> SqliteStore::owners() {
 
 Result<std::vector<std::string>> SqliteStore::ownerless() {
   const std::lock_guard lock(mutex_);
-  auto select = database_.prepare("SELECT id FROM job ORDER BY id");
-  if (!select) return select.error();
+  auto select = HARPE_TRY(database_.prepare("SELECT id FROM job ORDER BY id"));
   std::vector<std::string> ids;
   for (;;) {
-    const Result<bool> row = select->step();
-    if (!row) return row.error();
-    if (!*row) return ids;
-    if (std::string id = select->text(0); !owned_.contains(id)) ids.push_back(std::move(id));
+    const bool row = HARPE_TRY(select.step());
+    if (!row) return ids;
+    if (std::string id = select.text(0); !owned_.contains(id)) ids.push_back(std::move(id));
   }
 }
 
 Status SqliteStore::notify(const std::string& text) {
-  if (Status checked = check_notice(text); !checked) return checked;
+  HARPE_TRY(check_notice(text));
   notices_.announce(text);
   return ok_status();
 }
@@ -313,15 +299,14 @@ Status SqliteStore::listen(std::function<void(const StoreNotice&)> hear) {
 
 Status SqliteStore::check() {
   const std::lock_guard lock(mutex_);
-  const Result<std::string> answer = database_.value("SELECT count(*) FROM sqlite_schema");
-  if (!answer) return answer.error();
+  HARPE_TRY(database_.value("SELECT count(*) FROM sqlite_schema"));
   return ok_status();
 }
 
 Status SqliteStore::verify() {
   // Over a connection of its own: it may take minutes.
   SqliteDatabase database(database_.path(), timeout_);
-  if (Status opened = database.open(); !opened) return opened;
+  HARPE_TRY(database.open());
   return check_pages(database);
 }
 
@@ -330,10 +315,9 @@ Status SqliteStore::verify() {
 Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,
                                                  const StoreOptions& options,
                                                  std::span<const Migration> steps) {
-  Result<OwnerLock> lock = OwnerLock::take(path, options.name);
-  if (!lock) return lock.error();
-  auto store = std::make_unique<SqliteStore>(*std::move(lock), path, options);
-  if (Status opened = store->open(steps); !opened) return opened.error();
+  OwnerLock lock = HARPE_TRY(OwnerLock::take(path, options.name));
+  auto store = std::make_unique<SqliteStore>(std::move(lock), path, options);
+  HARPE_TRY(store->open(steps));
   return std::unique_ptr<Store>(std::move(store));
 }
 

@@ -9,10 +9,9 @@
 namespace harpe {
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& url, const StoreOptions& options) {
-  const Result<StoreUrl> parsed = StoreUrl::parse(url);
-  if (!parsed) return parsed.error();
-  if (parsed->kind == StoreUrl::Kind::kSqlite) return open_sqlite_store(parsed->path, options);
-  return open_postgres_store(*parsed, options);
+  const StoreUrl parsed = HARPE_TRY(StoreUrl::parse(url));
+  if (parsed.kind == StoreUrl::Kind::kSqlite) return open_sqlite_store(parsed.path, options);
+  return open_postgres_store(parsed, options);
 }
 
 Status Store::save(const StoredJob& job, std::optional<std::string> plans) {

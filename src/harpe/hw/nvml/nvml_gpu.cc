@@ -151,9 +151,7 @@ Result<double> NvmlGpu::field(unsigned id, unsigned scope, const std::string& wh
   NvmlFieldValue value;
   value.field = id;
   value.scope = scope;
-  if (Status status = call(what, api().field_values, 1, &value); !status.ok()) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(call(what, api().field_values, 1, &value));
   if (value.result == kNvmlNotSupported || value.result == kNvmlInvalidArgument) {
     return not_supported(what);  // drivers say either of fields they do not know
   }
@@ -166,23 +164,18 @@ Result<double> NvmlGpu::field(unsigned id, unsigned scope, const std::string& wh
 Result<Watts> NvmlGpu::milliwatts(const std::string& what,
                                   int (*function)(NvmlDevice, unsigned*)) const {
   unsigned milliwatts = 0;
-  if (Status status = call(what, function, &milliwatts); !status.ok()) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(call(what, function, &milliwatts));
   return Watts{milliwatts * kMilli};
 }
 
 Result<Joules> NvmlGpu::total_energy() {
   const std::string what = "reading its energy";
   if (has_module_energy_) {
-    const Result<double> millijoules = field(kNvmlFieldEnergy, kNvmlScopeModule, what);
-    if (!millijoules.ok()) return millijoules.error();
-    return Joules{*millijoules * kMilli};
+    const double millijoules = HARPE_TRY(field(kNvmlFieldEnergy, kNvmlScopeModule, what));
+    return Joules{millijoules * kMilli};
   }
   unsigned long long millijoules = 0;
-  if (Status status = call(what, api().total_energy, &millijoules); !status.ok()) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(call(what, api().total_energy, &millijoules));
   return Joules{static_cast<double>(millijoules) * kMilli};
 }
 
@@ -192,19 +185,17 @@ Result<Watts> NvmlGpu::instant_power() {
   if (!has_instant_field_ && scope_ == PowerScope::kGpu) {
     return milliwatts(what, api().power_usage);
   }
-  const Result<double> power =
-      field(has_instant_field_ ? kNvmlFieldPowerInstant : kNvmlFieldPowerAverage, scope, what);
-  if (!power.ok()) return power.error();
-  return Watts{*power * kMilli};
+  const double power = HARPE_TRY(
+      field(has_instant_field_ ? kNvmlFieldPowerInstant : kNvmlFieldPowerAverage, scope, what));
+  return Watts{power * kMilli};
 }
 
 Result<Watts> NvmlGpu::average_power() {
   const std::string what = "reading its average power";
   if (has_average_field_) {
     const unsigned scope = scope_ == PowerScope::kModule ? kNvmlScopeModule : kNvmlScopeGpu;
-    const Result<double> power = field(kNvmlFieldPowerAverage, scope, what);
-    if (!power.ok()) return power.error();
-    return Watts{*power * kMilli};
+    const double power = HARPE_TRY(field(kNvmlFieldPowerAverage, scope, what));
+    return Watts{power * kMilli};
   }
   if (!usage_is_average_ || scope_ == PowerScope::kModule) return not_supported(what);
   return milliwatts(what, api().power_usage);
@@ -212,11 +203,8 @@ Result<Watts> NvmlGpu::average_power() {
 
 Result<Megahertz> NvmlGpu::clock(ClockDomain domain) {
   unsigned megahertz = 0;
-  if (Status status = call(std::string("reading its ") + domain_name(domain), api().clock,
-                           domain_number(domain), &megahertz);
-      !status.ok()) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(call(std::string("reading its ") + domain_name(domain), api().clock,
+                 domain_number(domain), &megahertz));
   return Megahertz{static_cast<int>(megahertz)};
 }
 
@@ -258,14 +246,10 @@ Result<Watts> NvmlGpu::enforced_power_limit() {
 Result<PowerLimitRange> NvmlGpu::power_limit_range() {
   unsigned lowest = 0;
   unsigned highest = 0;
-  if (Status status = call("a power limit", api().power_limit_range, &lowest, &highest);
-      !status.ok()) {
-    return std::move(status).error();
-  }
-  const Result<Watts> factory = milliwatts("a power limit", api().default_power_limit);
-  if (!factory.ok()) return factory.error();
+  HARPE_TRY(call("a power limit", api().power_limit_range, &lowest, &highest));
+  const Watts factory = HARPE_TRY(milliwatts("a power limit", api().default_power_limit));
   return PowerLimitRange{
-      .lowest = Watts{lowest * kMilli}, .highest = Watts{highest * kMilli}, .factory = *factory};
+      .lowest = Watts{lowest * kMilli}, .highest = Watts{highest * kMilli}, .factory = factory};
 }
 
 Result<double> NvmlGpu::temperature() {
@@ -274,45 +258,32 @@ Result<double> NvmlGpu::temperature() {
     return static_cast<double>(newer.temperature);
   }
   unsigned degrees = 0;
-  if (Status status = call("reading its temperature", api().temperature, 0U, &degrees);
-      !status.ok()) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(call("reading its temperature", api().temperature, 0U, &degrees));
   return static_cast<double>(degrees);
 }
 
 Result<double> NvmlGpu::utilisation() {
   NvmlUtilization percent{};
-  if (Status status = call("reading its utilisation", api().utilisation, &percent); !status.ok()) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(call("reading its utilisation", api().utilisation, &percent));
   return percent.gpu / 100.0;
 }
 
 Result<EventReasons> NvmlGpu::event_reasons() {
   unsigned long long bits = 0;
-  if (Status status = call("telling why its clock is low", api().event_reasons, &bits);
-      !status.ok()) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(call("telling why its clock is low", api().event_reasons, &bits));
   return EventReasons{bits};
 }
 
 Result<bool> NvmlGpu::persistence_mode() {
   unsigned enabled = 0;
-  if (Status status = call("persistence mode", api().persistence_mode, &enabled); !status.ok()) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(call("persistence mode", api().persistence_mode, &enabled));
   return enabled != 0;
 }
 
 Result<std::vector<std::int64_t>> NvmlGpu::processes() {
   std::vector<NvmlProcessInfo> found(256);
   auto count = static_cast<unsigned>(found.size());
-  if (Status status = call("listing its processes", api().processes, &count, found.data());
-      !status.ok()) {
-    return std::move(status).error();
-  }
+  HARPE_TRY(call("listing its processes", api().processes, &count, found.data()));
   found.resize(std::min<std::size_t>(count, found.size()));
   std::vector<std::int64_t> ids;
   for (const NvmlProcessInfo& process : found) ids.push_back(process.process);
@@ -320,7 +291,7 @@ Result<std::vector<std::int64_t>> NvmlGpu::processes() {
 }
 
 Status NvmlGpu::may_set() const {
-  if (Status status = Gpu::may_set(); !status.ok()) return status;
+  HARPE_TRY(Gpu::may_set());
   if (has_capability(CAP_SYS_ADMIN)) return ok_status();
   return nvml_->error(kNvmlNoPermission, "setting clocks and limits");
 }
@@ -331,7 +302,7 @@ Status NvmlGpu::set_locked_clocks(ClockDomain domain, ClockRange range) {
     return Error::invalid(what + ": " + std::to_string(range.lowest.value) + ".." +
                           std::to_string(range.highest.value) + " MHz is no range");
   }
-  if (Status status = Gpu::may_set(); !status.ok()) return status;
+  HARPE_TRY(Gpu::may_set());
   return call(
       what,
       domain == ClockDomain::kGraphics ? api().lock_graphics_clocks : api().lock_memory_clocks,
@@ -340,7 +311,7 @@ Status NvmlGpu::set_locked_clocks(ClockDomain domain, ClockRange range) {
 
 Status NvmlGpu::reset_locked_clocks(ClockDomain domain) {
   const std::string what = std::string("resetting its ") + domain_name(domain);
-  if (Status status = Gpu::may_set(); !status.ok()) return status;
+  HARPE_TRY(Gpu::may_set());
   return call(what, domain == ClockDomain::kGraphics ? api().reset_graphics_clocks
                                                      : api().reset_memory_clocks);
 }
@@ -351,7 +322,7 @@ Status NvmlGpu::set_power_limit(Watts limit) {
   if (!(milliwatts >= 0) || milliwatts > std::numeric_limits<unsigned>::max()) {
     return Error::invalid(what + ": out of range");
   }
-  if (Status status = Gpu::may_set(); !status.ok()) return status;
+  HARPE_TRY(Gpu::may_set());
   return call(what, api().set_power_limit, static_cast<unsigned>(milliwatts));
 }
 

@@ -70,13 +70,10 @@ class RaplCpu final : public Cpu {
 
   Result<CpuEnergy> total_energy() override {
     const Instant now = clock_.now();
-    const Result<Joules> package = package_.read(now);
-    if (!package.ok()) return package.error();
-    CpuEnergy energy{.package = *package, .dram = std::nullopt};
+    const Joules package = HARPE_TRY(package_.read(now));
+    CpuEnergy energy{.package = package, .dram = std::nullopt};
     if (dram_) {
-      const Result<Joules> dram = dram_->read(now);
-      if (!dram.ok()) return dram.error();
-      energy.dram = *dram;
+      energy.dram = HARPE_TRY(dram_->read(now));
     }
     return energy;
   }

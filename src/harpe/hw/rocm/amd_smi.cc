@@ -83,9 +83,7 @@ class AmdSmi final : public AmdLibrary {
         api_.bdf == nullptr) {
       return Error::of(ErrorCode::kNotSupported, "this is not AMD SMI, or too old a version");
     }
-    if (Status status = check(api_.init(kInitGpus), "AMD SMI cannot start"); !status.ok()) {
-      return status;
-    }
+    HARPE_TRY(check(api_.init(kInitGpus), "AMD SMI cannot start"));
     started_ = true;
     return find_gpus();
   }
@@ -96,9 +94,7 @@ class AmdSmi final : public AmdLibrary {
   Result<std::string> pci(int gpu) override {
     // function 3 bits, device 5, bus 8, domain 48.
     std::uint64_t bdf = 0;
-    if (Status status = call("the PCI address", api_.bdf, gpu, &bdf); !status.ok()) {
-      return std::move(status).error();
-    }
+    HARPE_TRY(call("the PCI address", api_.bdf, gpu, &bdf));
     return pci_text(bdf >> 16, static_cast<unsigned>(bdf >> 8 & 0xff),
                     static_cast<unsigned>(bdf >> 3 & 0x1f), static_cast<unsigned>(bdf & 7));
   }
@@ -115,11 +111,7 @@ class AmdSmi final : public AmdLibrary {
     std::uint64_t count = 0;
     std::uint64_t timestamp = 0;
     float microjoules = 0;
-    if (Status status =
-            call("reading its energy", api_.energy, gpu, &count, &microjoules, &timestamp);
-        !status.ok()) {
-      return std::move(status).error();
-    }
+    HARPE_TRY(call("reading its energy", api_.energy, gpu, &count, &microjoules, &timestamp));
     return Joules{static_cast<double>(count) * static_cast<double>(microjoules) * 1e-6};
   }
 
@@ -136,15 +128,9 @@ class AmdSmi final : public AmdLibrary {
  private:
   Status find_gpus() {
     std::uint32_t count = 0;
-    if (Status status = check(api_.sockets(&count, nullptr), "the GPUs cannot be counted");
-        !status.ok()) {
-      return status;
-    }
+    HARPE_TRY(check(api_.sockets(&count, nullptr), "the GPUs cannot be counted"));
     std::vector<Handle> sockets(count);
-    if (Status status = check(api_.sockets(&count, sockets.data()), "the GPUs cannot be listed");
-        !status.ok()) {
-      return status;
-    }
+    HARPE_TRY(check(api_.sockets(&count, sockets.data()), "the GPUs cannot be listed"));
     for (const Handle socket : sockets) {
       std::uint32_t processors = 0;
       if (api_.processors(socket, &processors, nullptr) != kSuccess) continue;
@@ -191,7 +177,7 @@ Result<std::shared_ptr<AmdLibrary>> load_amd_smi(const std::string& library) {
   SharedObject object(library);
   if (!object.ok()) return std::shared_ptr<AmdLibrary>{};
   auto smi = std::make_shared<AmdSmi>(std::move(object));
-  if (Status status = smi->start(); !status.ok()) return std::move(status).error();
+  HARPE_TRY(smi->start());
   return std::shared_ptr<AmdLibrary>(std::move(smi));
 }
 

@@ -73,7 +73,7 @@ class RocmSmi final : public AmdLibrary {
     if (api_.init == nullptr || api_.count == nullptr || api_.bdf == nullptr) {
       return Error::of(ErrorCode::kNotSupported, "this is not ROCm SMI, or too old a version");
     }
-    if (Status status = check(api_.init(0), "ROCm SMI cannot start"); !status.ok()) return status;
+    HARPE_TRY(check(api_.init(0), "ROCm SMI cannot start"));
     started_ = true;
     std::uint32_t count = 0;
     Status status = check(api_.count(&count), "the GPUs cannot be counted");
@@ -87,9 +87,7 @@ class RocmSmi final : public AmdLibrary {
   Result<std::string> pci(int gpu) override {
     // domain 32 bits, partition 4, reserved 12, bus 8, device 5, function 3.
     std::uint64_t bdf = 0;
-    if (Status status = call("the PCI address", api_.bdf, gpu, &bdf); !status.ok()) {
-      return std::move(status).error();
-    }
+    HARPE_TRY(call("the PCI address", api_.bdf, gpu, &bdf));
     return pci_text(bdf >> 32, static_cast<unsigned>(bdf >> 8 & 0xff),
                     static_cast<unsigned>(bdf >> 3 & 0x1f), static_cast<unsigned>(bdf & 7));
   }
@@ -104,11 +102,7 @@ class RocmSmi final : public AmdLibrary {
     std::uint64_t count = 0;
     std::uint64_t timestamp = 0;
     float microjoules = 0;
-    if (Status status =
-            call("reading its energy", api_.energy, gpu, &count, &microjoules, &timestamp);
-        !status.ok()) {
-      return std::move(status).error();
-    }
+    HARPE_TRY(call("reading its energy", api_.energy, gpu, &count, &microjoules, &timestamp));
     return Joules{static_cast<double>(count) * static_cast<double>(microjoules) * 1e-6};
   }
 
@@ -154,7 +148,7 @@ Result<std::shared_ptr<AmdLibrary>> load_rocm_smi(const std::string& library) {
   SharedObject object(library);
   if (!object.ok()) return std::shared_ptr<AmdLibrary>{};
   auto smi = std::make_shared<RocmSmi>(std::move(object));
-  if (Status status = smi->start(); !status.ok()) return std::move(status).error();
+  HARPE_TRY(smi->start());
   return std::shared_ptr<AmdLibrary>(std::move(smi));
 }
 

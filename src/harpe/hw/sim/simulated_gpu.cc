@@ -24,9 +24,8 @@ std::filesystem::path SimulatedGpu::owner_lock() const {
 
 template <class T, class Reading>
 Result<T> SimulatedGpu::read(const Reading& reading) {
-  const Result<SimulatedGpuState> state = core_->read(index_);
-  if (!state) return state.error();
-  return T{reading(*state)};
+  const SimulatedGpuState state = HARPE_TRY(core_->read(index_));
+  return T{reading(state)};
 }
 
 Result<Joules> SimulatedGpu::total_energy() {
@@ -51,16 +50,15 @@ Result<Megahertz> SimulatedGpu::clock(ClockDomain domain) {
 }
 
 Result<std::vector<Megahertz>> SimulatedGpu::supported_clocks(ClockDomain domain) {
-  if (const auto state = core_->read(index_); !state) return state.error();
+  HARPE_TRY(core_->read(index_));
   std::vector<Megahertz> clocks;
   for (const int clock : harpe::supported_clocks(spec(), domain)) clocks.push_back({clock});
   return clocks;
 }
 
 Result<std::optional<ClockRange>> SimulatedGpu::locked_clocks(ClockDomain domain) {
-  const auto state = core_->read(index_);
-  if (!state) return state.error();
-  const SimulatedClockLock& lock = state->lock_asked[domain == ClockDomain::kMemory ? 1 : 0];
+  const auto state = HARPE_TRY(core_->read(index_));
+  const SimulatedClockLock& lock = state.lock_asked[domain == ClockDomain::kMemory ? 1 : 0];
   if (!lock.on) return std::optional<ClockRange>();
   return std::optional(ClockRange{{lock.lowest}, {lock.highest}});
 }
@@ -74,7 +72,7 @@ Result<Watts> SimulatedGpu::enforced_power_limit() {
 }
 
 Result<PowerLimitRange> SimulatedGpu::power_limit_range() {
-  if (const auto state = core_->read(index_); !state) return state.error();
+  HARPE_TRY(core_->read(index_));
   return PowerLimitRange{{spec().lowest_limit_w}, {spec().highest_limit_w}, spec().gpu.power_limit};
 }
 
@@ -95,10 +93,9 @@ Result<bool> SimulatedGpu::persistence_mode() {
 }
 
 Result<std::vector<std::int64_t>> SimulatedGpu::processes() {
-  const auto state = core_->read(index_);
-  if (!state) return state.error();
+  const auto state = HARPE_TRY(core_->read(index_));
   std::vector<std::int64_t> processes;
-  for (const int pid : state->process) {
+  for (const int pid : state.process) {
     if (pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM)) processes.push_back(pid);
   }
   return processes;

@@ -36,12 +36,10 @@ std::filesystem::path default_state_file(std::uint64_t digest, bool everyone) {
 
 Result<std::shared_ptr<Simulation>> Simulation::make(std::string_view toml, const std::string& file,
                                                      Clock& clock) {
-  Result<SimulationConfig> config = parse_simulation(toml, file);
-  if (!config) return config.error();
-  auto memory = StateMemory::make_private(initial_states(*config), clock.now().ns);
-  if (!memory) return memory.error();
+  SimulationConfig config = HARPE_TRY(parse_simulation(toml, file));
+  auto memory = HARPE_TRY(StateMemory::make_private(initial_states(config), clock.now().ns));
   return std::shared_ptr<Simulation>(
-      std::make_shared<SimulationCore>(*std::move(config), *std::move(memory), clock));
+      std::make_shared<SimulationCore>(std::move(config), std::move(memory), clock));
 }
 
 Result<std::shared_ptr<SimulationCore>> open_simulation(const std::filesystem::path& path) {
@@ -51,28 +49,25 @@ Result<std::shared_ptr<SimulationCore>> open_simulation(const std::filesystem::p
   if (std::filesystem::is_fifo(path, unknown)) {
     return Error::io(path.string(), "is a pipe; a simulation is described by a file");
   }
-  const Result<std::string> text = read_file(path, kConfigLimit);
-  if (!text) return text.error();
-  Result<SimulationConfig> config = parse_simulation(*text, path.string());
-  if (!config) return config.error();
+  const std::string text = HARPE_TRY(read_file(path, kConfigLimit));
+  SimulationConfig config = HARPE_TRY(parse_simulation(text, path.string()));
   // Files of the same content in two places are two simulations.
   std::error_code ignored;
   const std::string place = std::filesystem::weakly_canonical(path, ignored).string();
-  const std::uint64_t digest = fnv1a(*text, fnv1a(place));
-  const std::filesystem::path file = config->state_file.empty()
-                                         ? default_state_file(digest, config->shared_by_everyone)
-                                         : config->state_file;
+  const std::uint64_t digest = fnv1a(text, fnv1a(place));
+  const std::filesystem::path file = config.state_file.empty()
+                                         ? default_state_file(digest, config.shared_by_everyone)
+                                         : config.state_file;
   auto memory = StateMemory::open_shared(
-      file, initial_states(*config), {digest, system_clock().now().ns}, config->shared_by_everyone);
+      file, initial_states(config), {digest, system_clock().now().ns}, config.shared_by_everyone);
   if (!memory) return memory.error();
-  return std::make_shared<SimulationCore>(*std::move(config), *std::move(memory), system_clock(),
+  return std::make_shared<SimulationCore>(std::move(config), *std::move(memory), system_clock(),
                                           file);
 }
 
 Result<std::shared_ptr<Simulation>> Simulation::open(const std::filesystem::path& config) {
-  Result<std::shared_ptr<SimulationCore>> core = open_simulation(config);
-  if (!core) return core.error();
-  return std::shared_ptr<Simulation>(*std::move(core));
+  std::shared_ptr<SimulationCore> core = HARPE_TRY(open_simulation(config));
+  return std::shared_ptr<Simulation>(std::move(core));
 }
 
 }  // namespace harpe

@@ -342,10 +342,9 @@ void read_cpus(Fields& fields, std::vector<SimulatedCpuSpec>& cpus, Faults& faul
 }  // namespace
 
 Result<SimulationConfig> parse_simulation(std::string_view text, const std::string& file) {
-  Result<JsonValue> document = parse_toml(text, file);
-  if (!document) return document.error();
+  JsonValue document = HARPE_TRY(parse_toml(text, file));
   Faults faults(file);
-  Fields fields(*document, "the simulation", faults);
+  Fields fields(document, "the simulation", faults);
   SimulationConfig config;
   const auto seed = static_cast<std::uint64_t>(
       fields.integer("seed", 0, std::numeric_limits<std::int64_t>::max()).value_or(1));

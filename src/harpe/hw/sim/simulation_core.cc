@@ -161,7 +161,7 @@ Status SimulationCore::check(int gpu) const {
 }
 
 Status SimulationCore::admit(int gpu, const char* what, bool sets) {
-  if (Status known = check(gpu); !known) return known;
+  HARPE_TRY(check(gpu));
   const SimulatedGpuSpec& here = spec(gpu);
   double wait = 0;
   bool lost = false, forbidden = sets && here.only_root_sets && geteuid() != 0;
@@ -197,7 +197,7 @@ Status SimulationCore::admit(int gpu, const char* what, bool sets) {
 }
 
 Result<SimulatedGpuState> SimulationCore::read(int gpu) {
-  if (Status admitted = admit(gpu, "reading", false); !admitted) return admitted.error();
+  HARPE_TRY(admit(gpu, "reading", false));
   SimulatedGpuState seen;
   update(gpu, [&](SimulatedGpuState& state, WorkTable*) { seen = state; });
   return seen;
@@ -205,7 +205,7 @@ Result<SimulatedGpuState> SimulationCore::read(int gpu) {
 
 Status SimulationCore::write(int gpu, const char* what,
                              const std::function<Status(SimulatedGpuState&)>& change) {
-  if (Status admitted = admit(gpu, what, true); !admitted) return admitted;
+  HARPE_TRY(admit(gpu, what, true));
   Status answer = ok_status();
   update(gpu, [&](SimulatedGpuState& state, WorkTable*) { answer = change(state); });
   if (!answer) return answer;
@@ -214,7 +214,7 @@ Status SimulationCore::write(int gpu, const char* what,
 }
 
 Status SimulationCore::lock_clocks(int gpu, ClockDomain domain, SimulatedClockLock lock) {
-  if (Status known = check(gpu); !known) return known;
+  HARPE_TRY(check(gpu));
   const SimulatedGpuSpec& here = spec(gpu);
   const bool memory = domain == ClockDomain::kMemory;
   if (memory && !here.memory_lock) {
@@ -239,7 +239,7 @@ Status SimulationCore::lock_clocks(int gpu, ClockDomain domain, SimulatedClockLo
 }
 
 Status SimulationCore::set_power_limit(int gpu, Watts limit) {
-  if (Status known = check(gpu); !known) return known;
+  HARPE_TRY(check(gpu));
   const SimulatedGpuSpec& here = spec(gpu);
   // Negated, so that a NaN is refused.
   if (!(limit.value >= here.lowest_limit_w && limit.value <= here.highest_limit_w)) {
@@ -268,7 +268,7 @@ Status SimulationCore::set_persistence(int gpu, bool enabled) {
 }
 
 Status SimulationCore::set_load(int gpu, double activity) {
-  if (Status known = check(gpu); !known) return known;
+  HARPE_TRY(check(gpu));
   if (!(activity >= 0 && activity <= 1)) return Error::invalid("a load is from 0 to 1");
   update(gpu, [&](SimulatedGpuState& state, WorkTable*) {
     state.load = activity;
@@ -295,17 +295,16 @@ Result<std::uint64_t> SimulationCore::launch(int gpu, const SimulatedWork& work,
 }
 
 Result<Simulation::Span> SimulationCore::run(int gpu, const SimulatedWork& work) {
-  if (Status known = check(gpu); !known) return known.error();
-  if (Status right = check_work(work); !right) return right.error();
+  HARPE_TRY(check(gpu));
+  HARPE_TRY(check_work(work));
   int stream = -1;
-  const Result<std::uint64_t> ticket = launch(gpu, work, stream);
-  if (!ticket) return ticket.error();
+  const std::uint64_t ticket = HARPE_TRY(launch(gpu, work, stream));
   while (true) {
     std::int64_t begin = 0, end = 0;
     bool done = false, gone = false, lost = false;
     update(gpu, [&](SimulatedGpuState& state, WorkTable* tables) {
       SimulatedStream& mine = state.stream[stream];
-      gone = mine.ticket != *ticket;
+      gone = mine.ticket != ticket;
       lost = is_lost(spec(gpu), state);
       if (lost && !gone) mine.phase = SimulatedStream::Phase::kFree;
       done = !gone && mine.phase == SimulatedStream::Phase::kDone;

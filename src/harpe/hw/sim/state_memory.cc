@@ -95,10 +95,9 @@ Status make_file(const std::filesystem::path& file, const std::vector<SimulatedG
         posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)) != 0) {
       return system_error(file, "cannot make the state of the simulation");
     }
-    const Result<void*> memory = mapped(fd.get(), bytes, file);
-    if (!memory) return memory.error();
-    fill(*memory, initial, origin);
-    munmap(*memory, bytes);
+    void* const memory = HARPE_TRY(mapped(fd.get(), bytes, file));
+    fill(memory, initial, origin);
+    munmap(memory, bytes);
     if (link(name.c_str(), file.c_str()) != 0 && errno != EEXIST) {
       return system_error(file, "cannot make the state of the simulation");
     }
@@ -171,20 +170,18 @@ Result<std::unique_ptr<StateMemory>> StateMemory::open_shared(
     const UniqueFd fd(open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (fd.get() < 0) {
       if (errno != ENOENT) return system_error(file, "cannot open the state of the simulation");
-      Status made = make_file(file, initial, wanted, everyone);
-      if (!made) return made.error();
+      HARPE_TRY(make_file(file, initial, wanted, everyone));
       continue;
     }
     struct stat status{};
     if (fstat(fd.get(), &status) != 0) return system_error(file, "cannot be looked at");
-    if (Status owner = check_owner(status, file, everyone); !owner) return owner.error();
+    HARPE_TRY(check_owner(status, file, everyone));
     Fit found = Fit::kOther;
     if (status.st_size == static_cast<off_t>(bytes)) {
-      const Result<void*> memory = mapped(fd.get(), bytes, file);
-      if (!memory) return memory.error();
-      found = fit(*static_cast<const StateHeader*>(*memory), wanted, initial.size());
-      if (found == Fit::kSame) return std::unique_ptr<StateMemory>(new StateMemory(*memory, bytes));
-      munmap(*memory, bytes);
+      void* const memory = HARPE_TRY(mapped(fd.get(), bytes, file));
+      found = fit(*static_cast<const StateHeader*>(memory), wanted, initial.size());
+      if (found == Fit::kSame) return std::unique_ptr<StateMemory>(new StateMemory(memory, bytes));
+      munmap(memory, bytes);
     }
     if (found == Fit::kOther) {
       return Error::io(file.string(),
