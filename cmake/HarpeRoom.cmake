@@ -45,7 +45,8 @@ endif()
 # Every test with threads: what a build with the thread sanitizer needs.
 add_custom_target(harpe_thread_tests)
 
-# One GoogleTest program; CTest knows its cases by name, so that skipped ones are reported as such.
+# One GoogleTest program. CTest knows its cases by name, so that skipped ones are reported as such, or with
+# HARPE_TEST_PROGRAMS the program as a whole, which starts once. The target harpe_<room>_tests has all of a room.
 #   harpe_test(NAME csv_test ROOM base LABEL fast SOURCES csv_test.cc LIBRARIES harpe_base [TIMEOUT seconds])
 function(harpe_test)
   cmake_parse_arguments(TEST "" "NAME;ROOM;LABEL;TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
@@ -69,8 +70,18 @@ function(harpe_test)
   if(TEST_LABEL STREQUAL "threads")
     add_dependencies(harpe_thread_tests ${TEST_NAME})
   endif()
+  if(NOT TARGET harpe_${TEST_ROOM}_tests)
+    add_custom_target(harpe_${TEST_ROOM}_tests)
+  endif()
+  add_dependencies(harpe_${TEST_ROOM}_tests ${TEST_NAME})
   if(HARPE_LINT)
     return()  # read, not run
+  endif()
+  if(HARPE_TEST_PROGRAMS)
+    set(test ${HARPE_TEST_PREFIX}${TEST_ROOM}/${TEST_NAME})
+    add_test(NAME ${test} COMMAND ${TEST_NAME} --gtest_brief=1)
+    set_tests_properties(${test} PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT})
+    return()
   endif()
   gtest_discover_tests(${TEST_NAME}
     TEST_PREFIX ${HARPE_TEST_PREFIX}${TEST_ROOM}/${TEST_NAME}/

@@ -164,8 +164,8 @@ def start(**options: Any) -> Client:
     Of the rank: ``server``, ``token`` or ``token_file``, ``ca_file``, ``job``, ``run``,
     ``take_over``, ``place`` (data, stage, tensor), ``clock_socket``, ``gpu``, ``lease_s``,
     ``patience_s``, ``look_ahead_s``. Of the job, the same on all ranks: ``schedule``, ``stages``,
-    ``micro_batches``, ``chunks``, ``data``, ``tensor``, ``objective``, ``profiling`` and the others of
-    docs/python.md.
+    ``micro_batches``, ``chunks``, ``data``, ``tensor``, ``objective``, ``profiling`` and the others
+    of docs/python.md.
 
     Waits for neither server nor agent. Without a server (``HARPE_SERVER``) the client does nothing.
     Raises :class:`harpe.InvalidInputError`, and nothing else, where options are wrong.

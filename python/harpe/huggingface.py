@@ -8,8 +8,8 @@
 
 A job without a pipeline is one of a single stage: its forward and backward computations are
 instructions, the steps of gradient accumulation micro-batches, an optimizer step an iteration.
-There is no slack inside of it to save energy in; what is saved comes from an objective of less speed, a
-power cap, or from waiting for slower ranks.
+There is no slack inside of it to save energy in; what is saved comes from an objective of less
+speed, a power cap, or from waiting for slower ranks.
 """
 
 from __future__ import annotations

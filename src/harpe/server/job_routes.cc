@@ -8,6 +8,7 @@
 #include "harpe/base/text.h"
 #include "harpe/http/http_query.h"
 #include "harpe/job/job_json.h"
+#include "harpe/objective/objective.h"
 #include "harpe/server/job_events.h"
 #include "harpe/server/job_summary.h"
 #include "harpe/server/job_views.h"
