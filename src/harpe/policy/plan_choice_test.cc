@@ -116,6 +116,38 @@ TEST(PlanChoice, NeverMakesAJobSlowerThanItsObjective) {
   }
 }
 
+TEST(PlanChoice, AStragglerElsewhereIsWaitedForWithTheLeastEnergy) {
+  const Seconds wait_until = planned().plans().all_max().time * 1.2;
+  for (const Objective& objective :
+       {Objective{Objective::Kind::kStragglerFactor, 1.2},
+        Objective{Objective::Kind::kStragglerTime, (wait_until + kOverhead).value}}) {
+    SCOPED_TRACE(text_of(objective));
+    const PlanChoice choice = choose_plans(planned().plans(), objective, kOverhead, kPipelines, {});
+    EXPECT_NEAR(choice.wait_until.value, wait_until.value, 1e-9);
+    EXPECT_EQ(choice.plan_of.front().plan, planned().plans().for_waiting_until(wait_until));
+    // One of the job's own that takes longer still is waited for as well.
+    const std::vector<SlowPipeline> slow = {planned().slow(1, std::vector<double>(kStages, 1.5))};
+    EXPECT_EQ(choose_plans(planned().plans(), objective, kOverhead, kPipelines, slow).wait_until,
+              slow.front().fastest);
+  }
+}
+
+TEST(PlanChoice, WhatIsDoubtedMayHideInTheOverhead) {
+  SlowPipeline slow = planned().slow(1, {1, 1, 1, 1.2});
+  const Seconds wait_until = slow.fastest * 1.5;
+  const auto end = [&](double doubted, double overhead) {
+    slow.doubted = slow.fastest * doubted;
+    return end_of_computations(slow, wait_until, slow.fastest * overhead) / slow.fastest;
+  };
+  EXPECT_NEAR(end(0, 0.2), 1.5, 1e-9);
+  EXPECT_NEAR(end(0.1, 0), 1.5, 1e-9) << "no overhead that it could hide in";
+  EXPECT_NEAR(end(0.1, 0.2), 1.4, 1e-9);
+  EXPECT_NEAR(end(0.3, 0.2), 1.3, 1e-9);
+  EXPECT_NEAR(end(2, 2), 1, 1e-9) << "no sooner than it can be";
+  slow.outside = slow.fastest * 0.3;
+  EXPECT_NEAR(end(0.1, 0.2), 1.1, 1e-9);
+}
+
 TEST(PlanChoice, HealthyPipelinesTakeAllTheTimeThatTheSlowestLeavesThem) {
   const std::vector<SlowPipeline> slow = {planned().slow(1, {1, 1, 1, 1.4})};
   const PlanChoice choice = choose_plans(planned().plans(), {}, kOverhead, kPipelines, slow);
