@@ -17,14 +17,12 @@ std::string rounded_up(double value) {
   return shortest(std::ceil(value * scale) / scale);
 }
 
-/// When a pipeline may be through by the objective; nothing where it bounds no time. Times that
-/// are given are of whole iterations.
+/// When a pipeline may be through by the objective; nothing where it bounds no time. A deadline is
+/// one of whole iterations; stragglers, like all pipelines, take the overhead on top.
 std::optional<Seconds> pipeline_time(const PlanTable& plans, const Objective& objective,
                                      Seconds overhead) {
   const auto time = time_of(objective, {plans.plans().front().time, plans.all_max().time});
-  const bool is_given = objective.kind == Objective::Kind::kDeadline ||
-                        objective.kind == Objective::Kind::kStragglerTime;
-  return is_given ? *time - overhead : time;
+  return objective.kind == Objective::Kind::kDeadline ? *time - overhead : time;
 }
 
 std::size_t objective_plan(const PlanTable& plans, const Objective& objective, Seconds overhead,
@@ -38,6 +36,14 @@ std::size_t objective_plan(const PlanTable& plans, const Objective& objective, S
 
 double slowest(const SlowPipeline& slow) {
   return slow.factors.empty() ? 1 : *std::ranges::max_element(slow.factors);
+}
+
+/// T_p: at all-max, or by the fastest shared plan where that is faster and fits.
+Seconds least_time(const SlowPipeline& slow, const PlanTable& shared) {
+  constexpr double kSame = 1 - 1e-9;
+  const Seconds by_plan = shared.plans().front().time * slowest(slow);
+  const bool is_faster = is_uniform(slow) && by_plan < slow.fastest * kSame;
+  return (is_faster ? by_plan : slow.fastest) + slow.outside;
 }
 
 /// Of least energy among those that are through by `until`.
@@ -67,7 +73,10 @@ bool is_uniform(const SlowPipeline& slow) {
 
 Seconds end_of_computations(const SlowPipeline& slow, Seconds wait_until, Seconds overhead) {
   const Seconds seen = wait_until - slow.outside;
-  const Seconds hidden = std::clamp(slow.doubted, Seconds{0}, overhead);
+  // In steps: plans are made for this time, and every measurement moves the overhead a little.
+  const Seconds step = slow.fastest * 0.01;
+  const double steps = std::ceil(std::clamp(slow.doubted, Seconds{0}, overhead) / step - 1e-6);
+  const Seconds hidden = std::min(step * steps, std::max(slow.doubted, Seconds{0}));
   return std::min(seen, std::max(slow.fastest, seen - hidden));
 }
 
@@ -82,7 +91,7 @@ PlanChoice choose_plans(const PlanTable& plans, const Objective& objective, Seco
   for (const SlowPipeline& one : slow) {
     if (!one.settled && one.outside <= Seconds{0}) continue;
     const Seconds least =
-        capped ? choice.objective_time * slowest(one) + one.outside : one.least_time();
+        capped ? choice.objective_time * slowest(one) + one.outside : least_time(one, plans);
     choice.wait_until = std::max(choice.wait_until, least);
   }
 
@@ -103,8 +112,16 @@ PlanChoice choose_plans(const PlanTable& plans, const Objective& objective, Seco
 
 Status check_objective(const PlanTable& plans, const Objective& objective, Seconds overhead,
                        int pipelines) {
+  const Seconds fastest = plans.plans().front().time;
+  if (objective.is_straggler()) {
+    const Seconds straggler = *pipeline_time(plans, objective, overhead);
+    if (straggler >= fastest) return ok_status();
+    return Error::infeasible("a straggler that takes " + shortest(straggler.value) +
+                             " s is none: the fastest plan takes " + rounded_up(fastest.value) +
+                             " s");
+  }
   if (objective.kind == Objective::Kind::kDeadline) {
-    const Seconds possible = plans.plans().front().time + overhead;
+    const Seconds possible = fastest + overhead;
     if (Seconds{objective.value} >= possible) return ok_status();
     return Error::infeasible("no plan ends within " + shortest(objective.value) +
                              " s; the fastest takes " + rounded_up(possible.value) + " s");

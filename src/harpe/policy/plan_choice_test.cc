@@ -86,6 +86,7 @@ std::vector<SlowPipeline> any_slow(std::mt19937_64& random) {
     if (chance(0.5)) factors[random() % kStages] = factor(random);
     slow.push_back(planned().slow(pipeline, std::move(factors), chance(0.7)));
     if (chance(0.2)) slow.back().outside = slow.back().fastest * 0.2;
+    if (chance(0.2)) slow.back().doubted = slow.back().fastest * 0.1;
     slow.back().at_all_max = chance(0.1);
     if (chance(0.2))
       slow.back().own = std::make_shared<PlanTable>(planned().table(slow.back().factors, 8));
@@ -97,7 +98,7 @@ TEST(PlanChoice, NeverMakesAJobSlowerThanItsObjective) {
   constexpr std::uint64_t kSeed = 20261122;
   SCOPED_TRACE("seed " + std::to_string(kSeed));
   std::mt19937_64 random(kSeed);
-  const Seconds all_max = planned().plans().all_max().time;
+  const Seconds fastest = planned().plans().plans().front().time;
   constexpr int kRuns = HARPE_UNDER_SANITIZERS ? 40 : 400;
   for (int i = 0; i < kRuns; ++i) {
     SCOPED_TRACE(i);
@@ -105,8 +106,8 @@ TEST(PlanChoice, NeverMakesAJobSlowerThanItsObjective) {
     const double slowdown = i % 4 == 0 ? 0.1 : 0;
     Objective objective{.kind = Objective::Kind::kSlowdown, .value = slowdown};
     if (i % 4 == 1)
-      objective = {.kind = Objective::Kind::kDeadline, .value = (all_max * 1.05 + kOverhead).value};
-    Seconds allowed = i % 4 == 1 ? all_max * 1.05 : all_max * (1 + slowdown);
+      objective = {.kind = Objective::Kind::kDeadline, .value = (fastest * 1.05 + kOverhead).value};
+    Seconds allowed = i % 4 == 1 ? fastest * 1.05 : fastest * (1 + slowdown);
     for (const SlowPipeline& one : slow) allowed = std::max(allowed, one.least_time());
     const PlanChoice choice =
         choose_plans(planned().plans(), objective, kOverhead, kPipelines, slow);
@@ -120,7 +121,7 @@ TEST(PlanChoice, AStragglerElsewhereIsWaitedForWithTheLeastEnergy) {
   const Seconds wait_until = planned().plans().all_max().time * 1.2;
   for (const Objective& objective :
        {Objective{Objective::Kind::kStragglerFactor, 1.2},
-        Objective{Objective::Kind::kStragglerTime, (wait_until + kOverhead).value}}) {
+        Objective{Objective::Kind::kStragglerTime, wait_until.value}}) {
     SCOPED_TRACE(text_of(objective));
     const PlanChoice choice = choose_plans(planned().plans(), objective, kOverhead, kPipelines, {});
     EXPECT_NEAR(choice.wait_until.value, wait_until.value, 1e-9);
@@ -130,6 +131,44 @@ TEST(PlanChoice, AStragglerElsewhereIsWaitedForWithTheLeastEnergy) {
     EXPECT_EQ(choose_plans(planned().plans(), objective, kOverhead, kPipelines, slow).wait_until,
               slow.front().fastest);
   }
+}
+
+TEST(PlanChoice, AStragglerThatIsFasterThanAllPlansIsNone) {
+  for (const Objective& objective : {Objective{Objective::Kind::kStragglerFactor, 0.5},
+                                     Objective{Objective::Kind::kStragglerTime, 0.001}}) {
+    const Status possible = check_objective(planned().plans(), objective, kOverhead, kPipelines);
+    ASSERT_FALSE(possible.ok()) << text_of(objective);
+    EXPECT_EQ(possible.error().code, ErrorCode::kInfeasible);
+  }
+  EXPECT_TRUE(check_objective(planned().plans(), {Objective::Kind::kStragglerFactor, 1.2},
+                              kOverhead, kPipelines)
+                  .ok());
+}
+
+/// Where a lower clock is faster, no one waits for a healthy pipeline at all-max.
+TEST(PlanChoice, SlowdownsAreRelativeToTheFastestIterationNotToAllMax) {
+  std::vector<InstructionProfile> entries;
+  for (int stage = 0; stage < 2; ++stage)
+    for (const auto kind : {InstructionKind::kForward, InstructionKind::kBackward})
+      entries.push_back({.stage = stage,
+                         .chunk = 0,
+                         .kind = kind,
+                         .points = {{Megahertz{1000}, Seconds{1.5}, Joules{100}},
+                                    {Megahertz{1200}, Seconds{1}, Joules{150}},
+                                    {Megahertz{1400}, Seconds{1.1}, Joules{200}}}});
+  const Pipeline pipeline = *Pipeline::build(*one_f_one_b({.stages = 2, .micro_batches = 3}));
+  const auto frontier =
+      characterize(pipeline, Profile(std::move(entries)), {.blocking_power = Watts{80}});
+  ASSERT_TRUE(frontier.ok()) << frontier.error().text();
+  const PlanTable plans = *PlanTable::build(*frontier, {.plans = 10, .plan = {}});
+  const Seconds fastest = plans.plans().front().time;
+  ASSERT_LT(fastest, plans.all_max().time);
+  EXPECT_EQ(choose_plans(plans, {}, kOverhead, 2, {}).objective_time, fastest);
+  const SlowPipeline declared{
+      .pipeline = 1, .factors = {1, 1}, .fastest = plans.all_max().time, .settled = true};
+  const PlanChoice choice = choose_plans(plans, {}, kOverhead, 2, std::vector{declared});
+  EXPECT_EQ(choice.wait_until, fastest);
+  EXPECT_EQ(choice.plan_of[1], (PlanRef{PlanRef::From::kShared, 0}));
 }
 
 TEST(PlanChoice, WhatIsDoubtedMayHideInTheOverhead) {
@@ -142,6 +181,7 @@ TEST(PlanChoice, WhatIsDoubtedMayHideInTheOverhead) {
   EXPECT_NEAR(end(0, 0.2), 1.5, 1e-9);
   EXPECT_NEAR(end(0.1, 0), 1.5, 1e-9) << "no overhead that it could hide in";
   EXPECT_NEAR(end(0.1, 0.2), 1.4, 1e-9);
+  EXPECT_EQ(end(0.5, 0.2001), end(0.5, 0.2004)) << "what is measured anew changes no plan";
   EXPECT_NEAR(end(0.3, 0.2), 1.3, 1e-9);
   EXPECT_NEAR(end(2, 2), 1, 1e-9) << "no sooner than it can be";
   slow.outside = slow.fastest * 0.3;

@@ -242,8 +242,8 @@ void change_objective(const JobRequest& asked) {
   const Status changed = asked.context.registry.act(
       asked.job, [&](Job& job, Seconds now) { return job.set_objective(*objective, now); });
   OrderedJson document{{"objective", OrderedJson::parse(objective_json(*objective))}};
-  const bool may_be_too_much = objective->kind == Objective::Kind::kDeadline ||
-                               objective->kind == Objective::Kind::kPowerCap;
+  const bool may_be_too_much = objective->kind != Objective::Kind::kSlowdown &&
+                               objective->kind != Objective::Kind::kLeastEnergy;
   if (may_be_too_much && asked.job->job.plans() == nullptr) {
     document["notice"] =
         "the job has no plans yet, so nobody knows whether one does this: if none does, the "
