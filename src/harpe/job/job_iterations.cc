@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -188,31 +189,40 @@ void Job::State::note_energies(const FinishedIteration& iteration, const Deploym
   }
 }
 
-/// Seconds in computations of each stage of the pipelines with the latest stages, one pipeline
-/// after the other: one of these is the slowest. 0 where nothing was reported.
+/// Seconds in computations of each stage of the pipelines that may be the slowest, one pipeline
+/// after the other: those with the latest stages, and those that are late in all. 0 where nothing
+/// was reported.
 std::vector<Seconds> Job::State::latest_pipelines(const FinishedIteration& iteration) const {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kOfEach = 2;
   const auto stages = static_cast<std::size_t>(spec.shape.stages);
   std::vector<std::vector<Seconds>> pipelines(static_cast<std::size_t>(spec.shape.data));
-  std::vector<double> lateness(pipelines.size());
+  std::vector<double> latest_stage(pipelines.size()), of_all_stages(pipelines.size());
   for (std::size_t stage = 0; stage < stages; ++stage) {
-    double sum = 0;
+    double sum = 0, known = 0;
     for (std::size_t p = 0; p < pipelines.size(); ++p) {
       const double time = compute_time(iteration, static_cast<int>(p), static_cast<int>(stage));
       pipelines[p].push_back({std::isfinite(time) ? time : 0});
       sum += pipelines[p].back().value;
+      known += pipelines[p].back().value > 0 ? 1 : 0;
     }
-    for (std::size_t p = 0; p < pipelines.size() && sum > 0; ++p)
-      lateness[p] = std::max(lateness[p], pipelines[p].back().value / sum);
+    for (std::size_t p = 0; p < pipelines.size() && sum > 0; ++p) {
+      const double lateness = pipelines[p].back().value / sum * known;
+      latest_stage[p] = std::max(latest_stage[p], lateness);
+      of_all_stages[p] += lateness;
+    }
   }
+  std::vector<Seconds> latest;
   std::vector<std::size_t> order(pipelines.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const std::size_t kept = std::min(kMost, order.size());
-  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(kept),
-                            std::greater(), [&](std::size_t p) { return lateness[p]; });
-  std::vector<Seconds> latest;
-  for (std::size_t i = 0; i < kept; ++i)
-    latest.insert(latest.end(), pipelines[order[i]].begin(), pipelines[order[i]].end());
+  std::set<std::size_t> kept;
+  for (const auto* lateness : {&latest_stage, &of_all_stages}) {
+    const std::size_t most = std::min(kOfEach, order.size());
+    std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(most),
+                              std::greater(), [&](std::size_t p) { return (*lateness)[p]; });
+    kept.insert(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(most));
+  }
+  for (const std::size_t p : kept)
+    latest.insert(latest.end(), pipelines[p].begin(), pipelines[p].end());
   return latest;
 }
 

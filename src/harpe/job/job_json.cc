@@ -155,7 +155,10 @@ void read_spec(Fields& fields, Faults& faults, Unknown unknown, JobSpec& spec) {
   read_count(fields, "plans", 1, kMaxPlans, spec.plans);
   if (const JsonValue* profiling = fields.object("profiling"))
     spec.profiling = read_profiling(*profiling, faults, unknown);
-  if (const JsonValue* objective = fields.object("objective")) {
+  const JsonValue* objective = fields.object("objective");
+  // Of what Harpe 0.1 stored.
+  if (objective == nullptr && unknown == Unknown::kIgnored) objective = fields.object("wish");
+  if (objective != nullptr) {
     Fields members(*objective, "objective", faults);
     spec.objective = read_objective(members);
     if (unknown == Unknown::kFault) members.finish();

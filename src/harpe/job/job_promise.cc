@@ -53,14 +53,15 @@ Seconds Job::State::overhead() const {
 /// \param computing  seconds of each stage of a pipeline, one pipeline after the other
 Seconds Job::State::explained_by(std::span<const Seconds> computing) const {
   if (!times || computing.empty()) return usual_time;
-  Seconds longest{0};
+  Seconds longest = usual_time;
   std::vector<double> factors(static_cast<std::size_t>(spec.shape.stages));
   for (; !computing.empty(); computing = computing.subspan(factors.size())) {
     for (std::size_t stage = 0; stage < factors.size(); ++stage) {
       const double factor = computing[stage] / fastest_time[stage];
       factors[stage] = factor > kLeastSlow ? factor : 1;
     }
-    longest = std::max(longest, times->at_all_max(factors));
+    const bool is_late = std::ranges::any_of(factors, [](double one) { return one > 1; });
+    if (is_late) longest = std::max(longest, times->at_all_max(factors));
   }
   return longest;
 }
@@ -111,7 +112,10 @@ bool Job::State::promises_time() const {
 Seconds Job::State::allowed(Seconds fastest) const {
   if (fastest <= Seconds{0}) return Seconds{0};
   const auto time = time_of(objective, {.fastest = fastest, .all_max = fastest});
-  return time ? std::max(fastest, *time) : Seconds{0};
+  if (!time) return Seconds{0};
+  // A straggler takes the overhead on top, as all pipelines do.
+  const bool adds = objective.kind == Objective::Kind::kStragglerTime;
+  return std::max(fastest, adds ? *time + overhead() : *time);
 }
 
 /// An iteration by a plan.
@@ -284,6 +288,7 @@ bool Job::State::judge_outside(const Probe& done, Seconds now) {
     SlowPipeline& slow = one.slow;
     const Seconds declared = std::max(Seconds{0}, one.declared_time - slow.fastest);
     const Seconds seen = std::clamp(outside, Seconds{0}, declared);
+    slow.doubted = declared - seen;
     if (one.outside_seen && std::abs((seen - slow.outside) / fastest) < kTolerance) continue;
     if (!one.outside_seen && declared > Seconds{0} && !is_known) {
       tell(Notice::Level::kInfo, now,
@@ -300,7 +305,6 @@ bool Job::State::judge_outside(const Probe& done, Seconds now) {
     const Seconds before =
         std::exchange(slow.outside, seen > fastest * kTolerance ? seen : Seconds{0});
     changed = changed || std::abs((slow.outside - before) / fastest) > kTolerance;
-    slow.doubted = declared - slow.outside;
     one.outside_seen = true;
     review_due = true;
   }

@@ -17,6 +17,29 @@ void restart_server(Played& played) {
   ASSERT_TRUE(restarted.ok()) << restarted.error().text();
 }
 
+TEST(Job, ReadsTheWordsThatHarpe01Stored) {
+  Played played(small_spec(3));
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  const Objective objective{Objective::Kind::kSlowdown, 0.07};
+  ASSERT_TRUE(played.job.set_objective(objective, played.training.now()).ok());
+  ASSERT_TRUE(played.job.set_straggler({.pipeline = 1, .factor = 1.2}, played.training.now()).ok());
+  JobTexts texts = played.job.texts();
+  const auto reword = [](std::string& text, const std::string& from, const std::string& to) {
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  };
+  reword(texts.state, "\"objective\":", "\"wish\":");
+  reword(texts.state, "\"declared\":", "\"told\":");
+  reword(texts.parts[kSpecificationPart], "\"objective\":", "\"wish\":");
+  const Result<Job> job = Job::read(texts, {}, played.training.now());
+  ASSERT_TRUE(job.ok()) << job.error().text();
+  EXPECT_EQ(job->status().objective, objective);
+  ASSERT_EQ(job->status().stragglers.size(), 1U);
+  EXPECT_EQ(job->status().stragglers.front().factor, 1.2);
+}
+
 TEST(Job, ReadsSnapshotsWithoutABaseline) {
   for (const char* name : {"registering", "profiling", "running"}) {
     std::ifstream file(

@@ -191,11 +191,15 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   const bool has_plans = fields.boolean("has_plans").value_or(true);
   read_count(fields, "version", s.version);
   read_count(fields, "ticket", s.ticket);
-  if (const JsonValue* objective = fields.object("objective")) {
+  // Harpe 0.1 had other words for the objective and for declared stragglers.
+  const JsonValue* objective = fields.object("objective");
+  if (objective == nullptr) objective = fields.object("wish");
+  if (objective != nullptr) {
     Fields members(*objective, "objective", faults);
     s.objective = read_objective(members);
   }
-  s.declared_stragglers = read_stragglers(fields, "declared", faults, s.spec.shape.data);
+  s.declared_stragglers = read_stragglers(
+      fields, fields.any("declared") != nullptr ? "declared" : "told", faults, s.spec.shape.data);
   for (auto& [slow, factors] : read_slow_pipelines(fields, faults, s.spec.shape))
     s.watch(slow).slow.factors = std::move(factors);
   s.iteration_time.value = fields.number("iteration_time_s", 0, kLongestTime).value_or(0);

@@ -134,7 +134,7 @@ void read_baseline(const JsonValue& object, Faults& faults, std::size_t stages,
     AllMaxBaseline::Time& one =
         kept.times.emplace_back(Seconds{times[i]}, Seconds{explained[i]}, std::vector<Seconds>());
     if (computing == nullptr || i >= computing->items.size()) continue;
-    constexpr std::size_t kMostPipelines = 64;
+    constexpr std::size_t kMostPipelines = 16;
     one.computing = units<Seconds>(numbers_in(computing->items[i], kMostPipelines * stages));
     if (one.computing.size() % stages != 0) one.computing.clear();
   }
