@@ -294,8 +294,10 @@ void add_telling(Commands& commands, CLI::App& job) {
   CLI::App& objective_app = commands.add(
       job, "objective",
       "choose another point of the frontier\n"
-      "Says what the job should do while nobody straggles: no slower than so many percent, within "
-      "a deadline, below a power cap, or with the least energy.",
+      "Says what the job should do: no slower than so many percent, within a deadline, with the "
+      "least energy while a straggler elsewhere is waited for, below a power cap, or with the "
+      "least "
+      "energy at any time.",
       "harpe job objective gpt3 --slowdown 5%\n"
       "harpe job objective gpt3 --power-cap 40kW",
       [chosen](Console&) { return objective(*chosen); });
