@@ -19,8 +19,8 @@ TEST(JobView, ShowsWhereAJobStands) {
                                          "why": "it is an earlier start", "count": 12, "at": 1}]})",
       false);
   for (const char* part :
-       {"gpt3  GPT-3", "straggling", "62/64 registered", "stage 7", "and 1 more",
-        "at most 5 % slower", "pipeline 2, 1.2 times slower, detected",
+       {"gpt3  GPT-3", "straggling", "62/64 registered", "stage 7", "and 1 more", "slowdown 5 %",
+        "pipeline 2, 1.2 times slower, detected",
         "0 on 1 pipeline:", "31 on 3 pipelines:", "2.00 kWh",
         "refused     pipeline 1, stage 2, run 'x': it is an earlier start (12 times)"}) {
     EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;

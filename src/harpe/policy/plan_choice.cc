@@ -38,12 +38,13 @@ double slowest(const SlowPipeline& slow) {
   return slow.factors.empty() ? 1 : *std::ranges::max_element(slow.factors);
 }
 
-/// T_p: at all-max, or by the fastest shared plan where that is faster and fits.
+/// T_p: at all-max, or by the fastest shared plan where that is faster and fits. What is declared
+/// beyond is counted from all-max.
 Seconds least_time(const SlowPipeline& slow, const PlanTable& shared) {
   constexpr double kSame = 1 - 1e-9;
   const Seconds by_plan = shared.plans().front().time * slowest(slow);
-  const bool is_faster = is_uniform(slow) && by_plan < slow.fastest * kSame;
-  return (is_faster ? by_plan : slow.fastest) + slow.outside;
+  const bool fits = is_uniform(slow) && slow.outside <= Seconds{0};
+  return fits && by_plan < slow.fastest * kSame ? by_plan : slow.least_time();
 }
 
 /// Of least energy among those that are through by `until`.
