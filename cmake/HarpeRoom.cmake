@@ -25,8 +25,8 @@ add_library(harpe_options INTERFACE)
 target_compile_options(harpe_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror
                                                -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # A false alarm of GCC 12 on `"text" + std::string` (GCC bug 105651).
-  target_compile_options(harpe_options INTERFACE -Wno-restrict)
+  # False alarms of GCC 12 on `"text" + std::string` (GCC bug 105651).
+  target_compile_options(harpe_options INTERFACE -Wno-restrict -Wno-array-bounds)
 endif()
 target_include_directories(harpe_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 if(HARPE_SANITIZE)
@@ -42,8 +42,28 @@ if(HARPE_COVERAGE)
   target_link_options(harpe_options INTERFACE -fprofile-instr-generate)
 endif()
 
+if(HARPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # What a file keeps to itself, it also keeps where it is included.
+  target_compile_options(harpe_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endif()
+
 # Every test with threads: what a build with the thread sanitizer needs.
 add_custom_target(harpe_thread_tests)
+
+# The precompiled headers of all tests: those of GoogleTest and the standard library, which they all read.
+function(harpe_precompiled_test_headers)
+  if(TARGET harpe_test_headers)
+    return()
+  endif()
+  file(WRITE ${PROJECT_BINARY_DIR}/test_headers.cc "")
+  add_library(harpe_test_headers STATIC ${PROJECT_BINARY_DIR}/test_headers.cc)
+  target_link_libraries(harpe_test_headers PRIVATE harpe_options GTest::gmock)
+  target_compile_features(harpe_test_headers PRIVATE cxx_std_20)
+  target_compile_options(harpe_test_headers PRIVATE ${HARPE_TEST_OPTIMIZATION}
+    $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+  target_precompile_headers(harpe_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <algorithm> <chrono> <filesystem>
+    <fstream> <functional> <map> <memory> <optional> <random> <sstream> <string> <thread> <variant> <vector>)
+endfunction()
 
 # One GoogleTest program. CTest knows its cases by name, so that skipped ones are reported as such, or with
 # HARPE_TEST_PROGRAMS the program as a whole, which starts once. The target harpe_<room>_tests has all of a room.
@@ -67,6 +87,10 @@ function(harpe_test)
   target_compile_definitions(${TEST_NAME} PRIVATE HARPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                   HARPE_UNDER_SANITIZERS=${sanitized})
   target_compile_options(${TEST_NAME} PRIVATE ${HARPE_TEST_OPTIMIZATION})
+  if(HARPE_UNITY)
+    harpe_precompiled_test_headers()
+    target_precompile_headers(${TEST_NAME} REUSE_FROM harpe_test_headers)
+  endif()
   if(TEST_LABEL STREQUAL "threads")
     add_dependencies(harpe_thread_tests ${TEST_NAME})
   endif()
@@ -155,6 +179,7 @@ function(harpe_room)
   set(target harpe_${ROOM_NAME})
   if(ROOM_SOURCES)
     add_library(${target} STATIC ${ROOM_SOURCES})
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ${HARPE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
     set(scope PUBLIC)
     foreach(library ${ROOM_LIBRARIES})
       target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:${library}>)

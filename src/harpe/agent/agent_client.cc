@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// The agent itself gives up on a device after 60 s.
-constexpr timeval kPatience{70, 0};
+constexpr timeval kLongestRequest{70, 0};
 constexpr std::size_t kLongestAnswer = 16U << 20;
 
 Error unavailable(const std::string& why) {
@@ -132,8 +132,8 @@ Result<AgentClient> AgentClient::connect(const std::filesystem::path& socket) {
   std::memcpy(address.sun_path, path.data(), path.size());
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return unavailable(std::strerror(errno));
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &kLongestRequest, sizeof kLongestRequest);
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kLongestRequest, sizeof kLongestRequest);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return Error::of(ErrorCode::kUnavailable,
                      "no agent listens on " + path + " (" + std::strerror(errno) + ")");

@@ -19,7 +19,7 @@ constexpr const char* kTight =
     "are written to space that was reserved for them";
 
 /// The time of day in UTC with microseconds.
-std::string time_text() {
+std::string time_of_day_text() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   std::tm parts{};
@@ -33,7 +33,7 @@ std::string time_text() {
 
 /// All but the result, which comes last.
 nlohmann::ordered_json line_of(const AuditEntry& entry) {
-  nlohmann::ordered_json line = {{"time", time_text()}, {"action", entry.action}};
+  nlohmann::ordered_json line = {{"time", time_of_day_text()}, {"action", entry.action}};
   if (entry.peer.uid >= 0) line["uid"] = entry.peer.uid;
   if (entry.peer.pid > 0) line["pid"] = entry.peer.pid;
   if (!entry.peer.token_subject.empty()) line["token"] = entry.peer.token_subject;
@@ -62,7 +62,7 @@ std::string text_of(nlohmann::ordered_json line, const std::string& result) {
 }
 
 /// By whom refusals are gathered.
-std::string user_of(const Peer& peer) {
+std::string named_user_of(const Peer& peer) {
   return peer.uid >= 0 ? "uid " + std::to_string(peer.uid) : "token " + peer.token_subject;
 }
 
@@ -99,7 +99,7 @@ Status AuditLog::append(const std::string& line, bool must) {
   std::string lines;
   if (missing_ > 0) {
     nlohmann::ordered_json gap = {
-        {"time", time_text()}, {"action", "audit_log"}, {"count", missing_}};
+        {"time", time_of_day_text()}, {"action", "audit_log"}, {"count", missing_}};
     lines = text_of(std::move(gap), "failed: so many lines could not be written");
   }
   lines += line;
@@ -126,7 +126,7 @@ void AuditLog::refuse(AuditEntry entry, Instant now) {
   ++health_.refusals;
   cut(entry.to);
   cut(entry.result);
-  std::string user = user_of(entry.peer);
+  std::string user = named_user_of(entry.peer);
   flush_locked(now, false);
   auto found = gathered_.find(user);
   const bool is_new = found == gathered_.end();

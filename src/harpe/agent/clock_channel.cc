@@ -21,14 +21,14 @@
 namespace harpe {
 namespace {
 
-constexpr std::size_t kLongestMessage = 4096;
+constexpr std::size_t kLongestResponse = 4096;
 constexpr std::size_t kMostDescriptors = 4;  // one is expected
-constexpr timeval kPatience{5, 0};           // an agent that hangs must not hang its clients
+constexpr timeval kLongestWait{5, 0};        // an agent that hangs must not hang its clients
 
 Error failure(const std::string& what, int error) {
   if (error == EAGAIN || error == EWOULDBLOCK) {
     return Error::of(ErrorCode::kUnavailable, what + ": it does not answer within " +
-                                                  std::to_string(kPatience.tv_sec) + " s");
+                                                  std::to_string(kLongestWait.tv_sec) + " s");
   }
   return Error::of(ErrorCode::kUnavailable, what + ": " + std::generic_category().message(error));
 }
@@ -44,7 +44,7 @@ Status send_text(int socket, const std::string& text) {
 }
 
 Result<Message> receive_message(int socket) {
-  std::array<char, kLongestMessage> text{};
+  std::array<char, kLongestResponse> text{};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostDescriptors)> control{};
   iovec part{text.data(), text.size()};
   msghdr header{};
@@ -106,8 +106,8 @@ Result<ClockChannel> ClockChannel::open(const std::filesystem::path& path,
   ClockChannel channel;
   channel.socket_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const int socket = channel.socket_.get();
-  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-  ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &kLongestWait, sizeof kLongestWait);
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &kLongestWait, sizeof kLongestWait);
   if (socket < 0 ||
       ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failure("cannot connect to the agent's clock socket " + name, errno);

@@ -11,7 +11,7 @@
 namespace harpe {
 namespace {
 
-Error failure(const char* what) {
+Error memory_failure(const char* what) {
   return Error::of(ErrorCode::kUnavailable,
                    std::string(what) + ": " + std::generic_category().message(errno));
 }
@@ -24,10 +24,10 @@ Result<std::shared_ptr<ClockSlot>> ClockSlot::make() {
   const int file = slot->memory_file_.get();
   if (file < 0 || ::ftruncate(file, ClockMemory::kBytes) != 0 ||
       ::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return failure("cannot make memory for a clock channel");
+    return memory_failure("cannot make memory for a clock channel");
   }
   void* memory = ::mmap(nullptr, ClockMemory::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (memory == MAP_FAILED) return failure("cannot map memory for a clock channel");
+  if (memory == MAP_FAILED) return memory_failure("cannot map memory for a clock channel");
   slot->memory_ = new (memory) ClockMemory{};
   slot->memory_->magic = ClockMemory::kMagic;
   slot->memory_->version = ClockMemory::kVersion;

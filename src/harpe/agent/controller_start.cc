@@ -18,8 +18,8 @@
 namespace harpe {
 namespace {
 
-constexpr std::chrono::seconds kPatience{10};  ///< with drivers, at the start
-constexpr Seconds kBetweenLooks{2};            ///< at who computes on a GPU
+constexpr std::chrono::seconds kRestorePatience{10};  ///< with drivers, at the start
+constexpr Seconds kBetweenLooks{2};                   ///< at who computes on a GPU
 
 /// 128 random bits in hexadecimal.
 std::string unguessable_id() {
@@ -262,7 +262,7 @@ void NodeController::put_back_and_wait(const std::vector<SavedGpu>& to_restore) 
     });
   }
   std::unique_lock lock(progress->mutex);
-  progress->changed.wait_for(lock, kPatience, [&] { return progress->left == 0; });
+  progress->changed.wait_for(lock, kRestorePatience, [&] { return progress->left == 0; });
 }
 
 Status NodeController::open_clock_socket() {

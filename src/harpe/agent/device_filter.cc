@@ -229,7 +229,7 @@ long bpf(bpf_cmd command, bpf_attr& attributes) {
   return ::syscall(SYS_bpf, command, &attributes, sizeof attributes);
 }
 
-Error failure(const char* what) {
+Error bpf_failure(const char* what) {
   return Error::of(ErrorCode::kUnavailable,
                    std::string(what) + ": " + std::generic_category().message(errno));
 }
@@ -238,7 +238,7 @@ Result<std::vector<bpf_insn>> instructions_of(std::uint32_t id) {
   bpf_attr attributes{};
   attributes.prog_id = id;
   const UniqueFd program(static_cast<int>(bpf(BPF_PROG_GET_FD_BY_ID, attributes)));
-  if (!program) return failure("cannot open a program of the cgroup");
+  if (!program) return bpf_failure("cannot open a program of the cgroup");
   std::vector<bpf_insn> instructions;
   // First how long it is, then all of it.
   for (int turn = 0; turn < 2; ++turn) {
@@ -250,7 +250,7 @@ Result<std::vector<bpf_insn>> instructions_of(std::uint32_t id) {
     attributes.info.info_len = sizeof info;
     attributes.info.info = reinterpret_cast<std::uintptr_t>(&info);
     if (bpf(BPF_OBJ_GET_INFO_BY_FD, attributes) != 0) {
-      return failure("cannot read a program of the cgroup");
+      return bpf_failure("cannot read a program of the cgroup");
     }
     if (turn == 0) instructions.resize(info.xlated_prog_len / sizeof(bpf_insn));
   }
@@ -282,7 +282,7 @@ Result<bool> programs_allow(int cgroup, DeviceNumber device) {
   attributes.query.prog_ids = reinterpret_cast<std::uintptr_t>(ids.data());
   attributes.query.prog_cnt = ids.size();
   if (bpf(BPF_PROG_QUERY, attributes) != 0) {
-    return failure("cannot read which devices the cgroup may use");
+    return bpf_failure("cannot read which devices the cgroup may use");
   }
   for (std::uint32_t i = 0; i < attributes.query.prog_cnt && i < ids.size(); ++i) {
     const auto program = instructions_of(ids[i]);

@@ -9,7 +9,7 @@ namespace {
 constexpr Seconds kFirstRetry{0.1}, kLongestRetry{30};
 /// Between commands that change nothing, and after one that is refused: a client that asks without
 /// end gets no more of a core.
-constexpr Seconds kPauseAfterNothing{0.001}, kPauseAfterRefusal{0.005};
+constexpr Seconds kPauseAfterEarlySwitch{0.001}, kPauseAfterRefusal{0.005};
 
 ClockOutcome outcome_of(ErrorCode code) {
   switch (code) {
@@ -81,7 +81,7 @@ void GpuDuties::serve(ClockSlot::Wanted wanted) {
   const bool called = control_->clock_calls() != before;
   pause(!clock   ? std::max(kPauseAfterRefusal, minimum_dwell_)
         : called ? minimum_dwell_
-                 : kPauseAfterNothing);
+                 : kPauseAfterEarlySwitch);
 }
 
 void GpuDuties::pause(Seconds pause) {

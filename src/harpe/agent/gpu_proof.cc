@@ -20,7 +20,7 @@ namespace harpe {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uint64_t kLargest = 1 << 20;
+constexpr std::uint64_t kLargestCgroupFile = 1 << 20;
 /// A device number that no list names (the largest the kernel has): what may use this may use all.
 constexpr DeviceNumber kUnlisted{0xfff, 0xfffff};
 
@@ -43,7 +43,7 @@ std::optional<UniqueFd> open_same(const fs::path& directory, std::uint64_t inode
 
 Verdict verdict_v1(const fs::path& cgroup, std::uint64_t inode, DeviceNumber device) {
   if (!open_same(cgroup, inode)) return Verdict::kUnknown;
-  const auto list = read_file(cgroup / "devices.list", kLargest);
+  const auto list = read_file(cgroup / "devices.list", kLargestCgroupFile);
   if (!list) return Verdict::kUnknown;
   return verdict(list_allows(*list, device), list_allows(*list, kUnlisted));
 }
@@ -121,7 +121,7 @@ std::optional<GpuProver::Cgroups> GpuProver::cgroups_of(const Peer& peer) {
   const fs::path place = roots_.processes / std::to_string(peer.pid);
   struct stat owner{};
   const bool is_users = ::stat(place.c_str(), &owner) == 0 && owner.st_uid == peer.uid;
-  const auto text = read_file(place / "cgroup", kLargest);
+  const auto text = read_file(place / "cgroup", kLargestCgroupFile);
   // What was read is that process's if it still is there.
   if (!text || start_of_process(peer.pid) != peer.start_ticks) {
     const auto known = known_.find(process);

@@ -6,15 +6,15 @@
 
 #include "harpe/base/fields.h"
 #include "harpe/base/json.h"
+#include "harpe/base/json_fields.h"
 
 namespace harpe {
 namespace {
 
-constexpr double kLongestLease = 365.0 * 24 * 3600;
-constexpr double kMostMegahertz = 100'000;
+constexpr double kLongestDuration = 365.0 * 24 * 3600;
 constexpr double kMostWatts = 100'000;
-constexpr std::size_t kMostGpus = 1024;
-constexpr std::size_t kLongestName = 128;
+constexpr std::size_t kMostLeasedGpus = 1024;
+constexpr std::size_t kLongestLeaseName = 128;
 
 /// Runs `read(fields, faults, object)` over the object in `body`.
 template <class Value, class Read>
@@ -34,7 +34,7 @@ std::vector<int> read_gpus(Fields& fields) {
   std::vector<int> gpus;
   const JsonValue* list = fields.any("gpus");
   if (list == nullptr || list->type != JsonValue::Type::kArray || list->items.empty() ||
-      list->items.size() > kMostGpus) {
+      list->items.size() > kMostLeasedGpus) {
     fields.fault("gpus", "expected a list of GPU indices such as \"gpus\": [0, 1]");
     return gpus;
   }
@@ -51,7 +51,7 @@ std::vector<int> read_gpus(Fields& fields) {
 }
 
 Seconds read_duration(Fields& fields, bool needed) {
-  const auto duration = fields.number("duration_s", 0.001, kLongestLease);
+  const auto duration = fields.number("duration_s", 0.001, kLongestDuration);
   if (!duration && needed && fields.any("duration_s") == nullptr) {
     fields.fault("duration_s", "is missing");
   }
@@ -80,7 +80,7 @@ Controls read_controls(Fields& fields) {
 }
 
 std::optional<Setting> read_clock_lock(Fields& fields, const char* key, ClockDomain domain) {
-  const auto range = fields.range(key, 0, kMostMegahertz);
+  const auto range = fields.range(key, 0, kHighestClock);
   if (!range) return std::nullopt;
   return Setting{.kind = Setting::Kind::kLockClocks,
                  .domain = domain,
@@ -104,8 +104,8 @@ Result<LeaseRequest> parse_lease_body(std::string_view body) {
     request.ends_with_process = fields.boolean("ends_with_process").value_or(true);
     request.controls = read_controls(fields);
     request.name = fields.text("name").value_or("");
-    if (request.name.size() > kLongestName) {
-      fields.fault("name", "a name has at most " + std::to_string(kLongestName) + " bytes");
+    if (request.name.size() > kLongestLeaseName) {
+      fields.fault("name", "a name has at most " + std::to_string(kLongestLeaseName) + " bytes");
     }
     return request;
   });

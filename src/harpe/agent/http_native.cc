@@ -298,7 +298,7 @@ void health(ApiContext& context, const HttpRequest& request, const Reply& reply)
                             {"uptime_s", (context.clock.now() - context.started).value}}));
 }
 
-bool below(const std::string& path, std::string_view root) {
+bool is_below(const std::string& path, std::string_view root) {
   return path == root || (path.starts_with(root) && path[root.size()] == '/');
 }
 
@@ -306,8 +306,8 @@ bool below(const std::string& path, std::string_view root) {
 
 bool handle_native(ApiContext& context, HttpRequest& request, Reply& reply) {
   if (request.path == "/health") return health(context, request, reply), true;
-  if (below(request.path, kLeases)) return handle_leases(context, request, reply), true;
-  if (below(request.path, kGpus)) return handle_gpus(context, request, reply), true;
+  if (is_below(request.path, kLeases)) return handle_leases(context, request, reply), true;
+  if (is_below(request.path, kGpus)) return handle_gpus(context, request, reply), true;
   if (request.path == "/v1/cpus") return read_cpus(context, request, reply), true;
   if (request.path == "/v1/power/stream") return stream_power(context, request, reply), true;
   return false;

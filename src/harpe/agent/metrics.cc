@@ -9,15 +9,15 @@
 namespace harpe {
 namespace {
 
-using Type = MetricsText::Type;
+using MetricType = MetricsText::Type;
 
 /// For the slowest device; scrapers usually wait ten seconds.
-constexpr Seconds kPatience{5};
+constexpr Seconds kScrapePatience{5};
 
 /// One family with a sample for each GPU that tells the value.
 template <class Value>
-void gpu_family(MetricsText& metrics, const NodeMetrics& node, const std::string& name, Type type,
-                const std::string& help, Value value) {
+void gpu_family(MetricsText& metrics, const NodeMetrics& node, const std::string& name,
+                MetricType type, const std::string& help, Value value) {
   metrics.family(name, type, help);
   for (const auto& [gpu, reading] : node.readings) {
     const std::optional<double> number = value(reading);
@@ -34,7 +34,7 @@ std::optional<double> number_of(const std::optional<T>& quantity, double unit = 
 }
 
 void gpu_families(MetricsText& metrics, const NodeMetrics& node) {
-  metrics.family("harpe_gpu_info", Type::kGauge, "A GPU of this node; always 1.");
+  metrics.family("harpe_gpu_info", MetricType::kGauge, "A GPU of this node; always 1.");
   for (const GpuIdentity& gpu : node.gpus) {
     metrics.sample(1, {{"gpu", std::to_string(gpu.index)},
                        {"uuid", gpu.uuid},
@@ -42,34 +42,35 @@ void gpu_families(MetricsText& metrics, const NodeMetrics& node) {
                        {"name", gpu.name},
                        {"backend", gpu.backend}});
   }
-  metrics.family("harpe_gpu_up", Type::kGauge, "Whether the GPU could be read.");
+  metrics.family("harpe_gpu_up", MetricType::kGauge, "Whether the GPU could be read.");
   for (const GpuIdentity& gpu : node.gpus) {
     metrics.sample(node.readings.contains(gpu.index) ? 1 : 0,
                    {{"gpu", std::to_string(gpu.index)}, {"uuid", gpu.uuid}});
   }
-  gpu_family(metrics, node, "harpe_gpu_energy_joules_total", Type::kCounter,
+  gpu_family(metrics, node, "harpe_gpu_energy_joules_total", MetricType::kCounter,
              "Energy that the GPU used since its driver was loaded.",
              [](const GpuReading& r) { return number_of(r.energy); });
-  gpu_family(metrics, node, "harpe_gpu_power_watts", Type::kGauge, "Power now.",
+  gpu_family(metrics, node, "harpe_gpu_power_watts", MetricType::kGauge, "Power now.",
              [](const GpuReading& r) { return number_of(r.power); });
-  gpu_family(metrics, node, "harpe_gpu_average_power_watts", Type::kGauge,
+  gpu_family(metrics, node, "harpe_gpu_average_power_watts", MetricType::kGauge,
              "Power over about the last second.",
              [](const GpuReading& r) { return number_of(r.average_power); });
-  gpu_family(metrics, node, "harpe_gpu_power_limit_watts", Type::kGauge, "Power limit as set.",
-             [](const GpuReading& r) { return number_of(r.power_limit); });
-  gpu_family(metrics, node, "harpe_gpu_enforced_power_limit_watts", Type::kGauge,
+  gpu_family(metrics, node, "harpe_gpu_power_limit_watts", MetricType::kGauge,
+             "Power limit as set.", [](const GpuReading& r) { return number_of(r.power_limit); });
+  gpu_family(metrics, node, "harpe_gpu_enforced_power_limit_watts", MetricType::kGauge,
              "The least of all power limits in force.",
              [](const GpuReading& r) { return number_of(r.enforced_power_limit); });
-  gpu_family(metrics, node, "harpe_gpu_graphics_clock_hertz", Type::kGauge, "Graphics clock now.",
+  gpu_family(metrics, node, "harpe_gpu_graphics_clock_hertz", MetricType::kGauge,
+             "Graphics clock now.",
              [](const GpuReading& r) { return number_of(r.graphics_clock, 1e6); });
-  gpu_family(metrics, node, "harpe_gpu_memory_clock_hertz", Type::kGauge, "Memory clock now.",
+  gpu_family(metrics, node, "harpe_gpu_memory_clock_hertz", MetricType::kGauge, "Memory clock now.",
              [](const GpuReading& r) { return number_of(r.memory_clock, 1e6); });
-  gpu_family(metrics, node, "harpe_gpu_temperature_celsius", Type::kGauge, "Temperature.",
+  gpu_family(metrics, node, "harpe_gpu_temperature_celsius", MetricType::kGauge, "Temperature.",
              [](const GpuReading& r) { return r.temperature; });
-  gpu_family(metrics, node, "harpe_gpu_utilisation_ratio", Type::kGauge,
+  gpu_family(metrics, node, "harpe_gpu_utilisation_ratio", MetricType::kGauge,
              "Share of the last moments with work on the GPU.",
              [](const GpuReading& r) { return r.utilisation; });
-  gpu_family(metrics, node, "harpe_gpu_throttled", Type::kGauge,
+  gpu_family(metrics, node, "harpe_gpu_throttled", MetricType::kGauge,
              "Whether power or heat holds the clock down.",
              [](const GpuReading& r) -> std::optional<double> {
                if (!r.reasons) return std::nullopt;
@@ -78,12 +79,12 @@ void gpu_families(MetricsText& metrics, const NodeMetrics& node) {
 }
 
 void cpu_families(MetricsText& metrics, const NodeMetrics& node) {
-  metrics.family("harpe_cpu_package_energy_joules_total", Type::kCounter,
+  metrics.family("harpe_cpu_package_energy_joules_total", MetricType::kCounter,
                  "Energy of a CPU package since the agent started.");
   for (const auto& [cpu, energy] : node.cpus) {
     metrics.sample(energy.package.value, {{"cpu", std::to_string(cpu)}});
   }
-  metrics.family("harpe_cpu_dram_energy_joules_total", Type::kCounter,
+  metrics.family("harpe_cpu_dram_energy_joules_total", MetricType::kCounter,
                  "Energy of a CPU package's memory since the agent started.");
   for (const auto& [cpu, energy] : node.cpus) {
     if (energy.dram) metrics.sample(energy.dram->value, {{"cpu", std::to_string(cpu)}});
@@ -91,49 +92,51 @@ void cpu_families(MetricsText& metrics, const NodeMetrics& node) {
 }
 
 void agent_families(MetricsText& metrics, const NodeMetrics& node) {
-  const auto one = [&metrics](const std::string& name, Type type, const std::string& help,
+  const auto one = [&metrics](const std::string& name, MetricType type, const std::string& help,
                               double value) {
     metrics.family("harpe_agent_" + name, type, help);
     metrics.sample(value);
   };
   const auto count = [](std::uint64_t number) { return static_cast<double>(number); };
   const Controller::Counts& counts = node.counts;
-  metrics.family("harpe_agent_info", Type::kGauge, "The agent; always 1.");
+  metrics.family("harpe_agent_info", MetricType::kGauge, "The agent; always 1.");
   metrics.sample(1, {{"version", node.version}});
-  one("leases", Type::kGauge, "Leases now.", count(node.leases));
-  one("leases_taken_total", Type::kCounter, "Leases taken.", count(counts.leases_taken));
-  one("leases_expired_total", Type::kCounter, "Leases that ran out.", count(counts.leases_expired));
-  one("leases_lost_with_process_total", Type::kCounter, "Leases whose process ended.",
+  one("leases", MetricType::kGauge, "Leases now.", count(node.leases));
+  one("leases_taken_total", MetricType::kCounter, "Leases taken.", count(counts.leases_taken));
+  one("leases_expired_total", MetricType::kCounter, "Leases that ran out.",
+      count(counts.leases_expired));
+  one("leases_lost_with_process_total", MetricType::kCounter, "Leases whose process ended.",
       count(counts.leases_lost_with_process));
-  one("settings_applied_total", Type::kCounter, "Settings that were made.",
+  one("settings_applied_total", MetricType::kCounter, "Settings that were made.",
       count(counts.settings_applied));
-  one("settings_refused_total", Type::kCounter, "Settings that the policy or a lease forbade.",
-      count(counts.settings_refused));
-  one("settings_failed_total", Type::kCounter, "Settings that a driver refused.",
+  one("settings_refused_total", MetricType::kCounter,
+      "Settings that the policy or a lease forbade.", count(counts.settings_refused));
+  one("settings_failed_total", MetricType::kCounter, "Settings that a driver refused.",
       count(counts.settings_failed));
-  one("clock_commands_total", Type::kCounter, "Clock commands heard on clock channels.",
+  one("clock_commands_total", MetricType::kCounter, "Clock commands heard on clock channels.",
       count(counts.clock_commands));
-  one("clock_commands_coalesced_total", Type::kCounter, "Clock commands that a newer one overtook.",
-      count(counts.clock_commands_coalesced));
-  one("restores_total", Type::kCounter, "Times a GPU was put back as it was.",
+  one("clock_commands_coalesced_total", MetricType::kCounter,
+      "Clock commands that a newer one overtook.", count(counts.clock_commands_coalesced));
+  one("restores_total", MetricType::kCounter, "Times a GPU was put back as it was.",
       count(counts.restores));
-  one("restore_failures_total", Type::kCounter, "Times that failed.",
+  one("restore_failures_total", MetricType::kCounter, "Times that failed.",
       count(counts.restore_failures));
-  one("degraded", Type::kGauge,
+  one("degraded", MetricType::kGauge,
       "Whether something keeps the agent from working (/health says what).",
       node.troubles > 0 ? 1 : 0);
-  one("refusals_total", Type::kCounter,
+  one("refusals_total", MetricType::kCounter,
       "Leases and settings refused, each in the audit log or counted there.",
       count(counts.refusals));
-  one("audit_lines_lost_total", Type::kCounter, "Lines that could not be written to the audit log.",
-      count(counts.audit_lines_lost));
-  one("http_requests_total", Type::kCounter, "HTTP requests.", count(node.requests));
-  one("http_connections", Type::kGauge, "Open connections.", count(node.transport.connections));
-  one("http_connections_refused_total", Type::kCounter, "Connections over a limit.",
+  one("audit_lines_lost_total", MetricType::kCounter,
+      "Lines that could not be written to the audit log.", count(counts.audit_lines_lost));
+  one("http_requests_total", MetricType::kCounter, "HTTP requests.", count(node.requests));
+  one("http_connections", MetricType::kGauge, "Open connections.",
+      count(node.transport.connections));
+  one("http_connections_refused_total", MetricType::kCounter, "Connections over a limit.",
       count(node.transport.connections_refused));
-  one("http_buffered_bytes", Type::kGauge, "Bytes of requests and answers that connections hold.",
-      count(node.transport.buffered));
-  one("power_listeners", Type::kGauge, "Open power streams.", count(node.listeners));
+  one("http_buffered_bytes", MetricType::kGauge,
+      "Bytes of requests and answers that connections hold.", count(node.transport.buffered));
+  one("power_listeners", MetricType::kGauge, "Open power streams.", count(node.listeners));
 }
 
 /// Collects what comes from the threads of many devices, then writes the page.
@@ -211,7 +214,7 @@ void handle_metrics(ApiContext& context, const HttpRequest& request, const Reply
     });
   }
   scrape->done([](NodeMetrics&) {});
-  context.loop.after(kPatience, [scrape] { scrape->give_up(); });
+  context.loop.after(kScrapePatience, [scrape] { scrape->give_up(); });
 }
 
 }  // namespace harpe

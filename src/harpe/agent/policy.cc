@@ -14,6 +14,7 @@
 
 #include "harpe/agent/trusted_file.h"
 #include "harpe/base/fields.h"
+#include "harpe/base/json_fields.h"
 #include "harpe/base/text.h"
 #include "harpe/base/toml.h"
 
@@ -60,7 +61,6 @@ struct Policy::Rule {
 namespace {
 
 using Type = JsonValue::Type;
-constexpr int kHighestClock = 100000;
 constexpr double kHighestLimit = 1e6;
 constexpr double kLongestLease = 30 * 24 * 3600.0;
 constexpr double kUsualLease = 3600;

@@ -7,6 +7,7 @@
 #include "harpe/base/fields.h"
 #include "harpe/base/file.h"
 #include "harpe/base/json.h"
+#include "harpe/base/json_fields.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -14,9 +15,8 @@ namespace {
 
 using Type = JsonValue::Type;
 constexpr const char* kFormat = "harpe.agent-state/1";
-constexpr std::size_t kMostGpus = 1024;
-constexpr int kHighestClock = 100000;
-constexpr double kHighestLimit = 1e6;
+constexpr std::size_t kMostSavedGpus = 1024;
+constexpr double kHighestSavedLimit = 1e6;
 
 std::optional<SavedLock> read_lock(Fields& fields, std::string_view key) {
   const JsonValue* value = fields.any(key);
@@ -36,14 +36,14 @@ std::optional<SavedLock> read_lock(Fields& fields, std::string_view key) {
                               {static_cast<int>(value->items[1].integer)}}};
 }
 
-SavedGpu read_gpu(const JsonValue& value, Faults& faults) {
+SavedGpu read_saved_gpu(const JsonValue& value, Faults& faults) {
   Fields fields(value, "a GPU", faults);
   SavedGpu gpu;
   const auto uuid = fields.text("uuid");
   if (!uuid || uuid->empty()) fields.fault("uuid", "expected the UUID of a GPU");
   gpu.uuid = uuid.value_or("");
   gpu.holder = fields.text("holder").value_or("");
-  if (const auto watts = fields.number("power_limit_w", 0, kHighestLimit)) {
+  if (const auto watts = fields.number("power_limit_w", 0, kHighestSavedLimit)) {
     gpu.power_limit = Watts{*watts};
   }
   gpu.persistence_mode = fields.boolean("persistence_mode");
@@ -74,11 +74,11 @@ Result<SavedState> parse_saved_state(std::string_view text, const std::string& f
   state.stopped = fields.boolean("stopped").value_or(false);
   if (root.find("gpus") == nullptr) fields.fault("gpus", "expected a list");
   for (const JsonValue* value : fields.objects("gpus")) {
-    if (state.gpus.size() == kMostGpus) {
+    if (state.gpus.size() == kMostSavedGpus) {
       faults.add(value->line, value->column, "no machine has so many GPUs");
       break;
     }
-    SavedGpu gpu = read_gpu(*value, faults);
+    SavedGpu gpu = read_saved_gpu(*value, faults);
     if (std::ranges::find(state.gpus, gpu.uuid, &SavedGpu::uuid) != state.gpus.end()) {
       faults.add(value->line, value->column, in_quotes(gpu.uuid) + " is there twice");
     }

@@ -18,7 +18,7 @@ std::string reason_of(int error) {
   return std::generic_category().message(error);
 }
 
-Error failure(const fs::path& path, const char* what, int error) {
+Error file_failure(const fs::path& path, const char* what, int error) {
   const bool shortage = error == ENOSPC || error == EDQUOT || error == EROFS || error == EIO ||
                         error == EMFILE || error == ENFILE || error == ENOMEM;
   return {shortage ? ErrorCode::kUnavailable : ErrorCode::kIo,
@@ -101,7 +101,7 @@ Status check_trusted_directory(const fs::path& directory) {
 
 Result<UniqueFd> open_trusted(const fs::path& file, int flags, unsigned mode) {
   if (struct stat directory{}; ::stat(directory_of(file).c_str(), &directory) != 0) {
-    return failure(file, "cannot open", errno);
+    return file_failure(file, "cannot open", errno);
   }
   HARPE_TRY(check_trusted_directory(directory_of(file)));
   UniqueFd opened(
@@ -110,10 +110,10 @@ Result<UniqueFd> open_trusted(const fs::path& file, int flags, unsigned mode) {
     if (errno == ELOOP) return Error::io(file.string(), "is a link, which is not followed");
     // What a pipe that has no reader answers.
     if (errno == ENXIO) return Error::io(file.string(), "is not a regular file");
-    return failure(file, "cannot open", errno);
+    return file_failure(file, "cannot open", errno);
   }
   struct stat status{};
-  if (::fstat(opened.get(), &status) != 0) return failure(file, "cannot be looked at", errno);
+  if (::fstat(opened.get(), &status) != 0) return file_failure(file, "cannot be looked at", errno);
   if (!S_ISREG(status.st_mode)) return Error::io(file.string(), "is not a regular file");
   if (const std::string reason = why_writable(status, false); !reason.empty()) {
     return Error{ErrorCode::kNoPermission, {{.message = file.string() + " " + reason}}};
@@ -129,7 +129,7 @@ Result<std::string> read_trusted(const fs::path& file, std::size_t limit) {
     const std::size_t size = content.size();
     content.resize(size + kChunk);
     const ssize_t count = ::read(opened.get(), content.data() + size, kChunk);
-    if (count < 0 && errno != EINTR) return failure(file, "cannot read", errno);
+    if (count < 0 && errno != EINTR) return file_failure(file, "cannot read", errno);
     content.resize(size + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     if (content.size() > limit) {
       return Error::io(file.string(), "is over the limit of " + std::to_string(limit) + " bytes");

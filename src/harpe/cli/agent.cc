@@ -78,7 +78,7 @@ Result<Outcome> run(const AgentArguments& arguments, Console& console) {
 
 // --- Tokens -------------------------------------------------------------------------------------
 
-void add_token_command(Commands& commands, CLI::App& agent) {
+void add_agent_token_command(Commands& commands, CLI::App& agent) {
   CLI::App& token = commands.add(agent, "token", "tokens for clients that come over TCP",
                                  "harpe agent token issue --signing-key KEY --user grafana \\\n"
                                  "    --scope gpu-read,cpu-read --expires 7d");
@@ -135,7 +135,7 @@ void add_agent_command(Commands& commands) {
            option.help)
         ->type_name(option.value);
   }
-  add_token_command(commands, app);
+  add_agent_token_command(commands, app);
 }
 
 }  // namespace harpe

@@ -1,5 +1,6 @@
 #include <memory>
 
+#include "harpe/base/json_fields.h"
 #include "harpe/base/text.h"
 #include "harpe/cli/command.h"
 #include "harpe/cli/device_setting.h"
@@ -7,8 +8,6 @@
 
 namespace harpe {
 namespace {
-
-constexpr int kMostMegahertz = 100'000;
 
 struct ClockArguments {
   SettingArguments setting;
@@ -30,7 +29,7 @@ Result<ClockRange> parse_clock_range(const std::string& text) {
   const auto highest =
       dash == std::string::npos ? lowest : parse_clock(std::string_view(text).substr(dash + 1));
   const auto good = [](const std::optional<std::int64_t>& clock) {
-    return clock && *clock > 0 && *clock <= kMostMegahertz;
+    return clock && *clock > 0 && *clock <= kHighestClock;
   };
   if (!good(lowest) || !good(highest)) {
     return Error::invalid(
@@ -43,7 +42,7 @@ Result<ClockRange> parse_clock_range(const std::string& text) {
   return ClockRange{{static_cast<int>(*lowest)}, {static_cast<int>(*highest)}};
 }
 
-constexpr const char* kCommand = "harpe clock";
+constexpr const char* kClockCommand = "harpe clock";
 
 }  // namespace
 
@@ -64,7 +63,7 @@ void add_clock_command(Commands& commands) {
         const ClockRange range = HARPE_TRY(parse_clock_range(set->range));
         return run_setting(set->setting,
                            {.setting = {.kind = Setting::Kind::kLockClocks, .clocks = range},
-                            .command = kCommand});
+                            .command = kClockCommand});
       });
   set_app
       .add_option("MHZ", set->range,
@@ -83,9 +82,9 @@ void add_clock_command(Commands& commands) {
       "harpe clock reset --gpus 0,1\n"
       "harpe clock reset --gpus all --direct",
       [reset](Console&) {
-        return run_setting(
-            reset->setting,
-            {.setting = {.kind = Setting::Kind::kResetClocks}, .reset = true, .command = kCommand});
+        return run_setting(reset->setting, {.setting = {.kind = Setting::Kind::kResetClocks},
+                                            .reset = true,
+                                            .command = kClockCommand});
       });
   add_setting_options(reset_app, reset->setting, true);
 }

@@ -16,11 +16,6 @@ void walk(const CLI::App& command, std::vector<const CLI::App*>& found) {
   for (const CLI::App* sub : subcommands(command)) walk(*sub, found);
 }
 
-std::string brief(const CLI::App& command) {
-  const std::string text = command.get_description();
-  return text.substr(0, text.find('\n'));
-}
-
 /// The first sentence or line of a description, without characters that shells treat specially.
 std::string plain(const std::string& description) {
   std::string text = description.substr(0, description.find('\n'));

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <utility>
 
@@ -67,6 +69,14 @@ std::string painted(std::string_view text, Paint paint, bool coloured) {
   if (paint == Paint::kRed) code = "1;31";
   if (paint == Paint::kDim) code = "2";
   return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
+}
+
+std::string time_of_day() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  std::array<char, 16> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%H:%M:%S", &local)};
 }
 
 std::string synthetic_line(bool is_synthetic, bool coloured) {

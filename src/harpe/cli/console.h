@@ -35,6 +35,9 @@ struct TerminalSize {
 /// else 80 columns.
 TerminalSize terminal_size(int descriptor = 1);
 
+/// "14:03:59", local time.
+std::string time_of_day();
+
 /// `text` in a colour where `coloured`, else as it is.
 std::string painted(std::string_view text, Paint paint, bool coloured);
 

@@ -20,12 +20,6 @@
 namespace harpe {
 namespace {
 
-template <class T>
-std::optional<T> value_of(Result<T> result) {
-  if (!result.ok()) return std::nullopt;
-  return std::move(result).value();
-}
-
 /// One thing that can be set on a GPU, and whether this user may.
 struct Control {
   const char* name;
@@ -119,7 +113,7 @@ GpuView view_of(Gpu& gpu, bool chosen) {
 
 /// Reads all GPUs, each in a thread of its own, so that none waits for the driver of another. Of
 /// those that do not answer in time the threads are left behind.
-class Views {
+class DeviceViews {
  public:
   struct Wanted {
     Gpu* gpu;
@@ -127,7 +121,7 @@ class Views {
   };
 
   static std::vector<GpuView> of(const std::vector<Wanted>& wanted) {
-    const auto views = std::make_shared<Views>(wanted.size());
+    const auto views = std::make_shared<DeviceViews>(wanted.size());
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       std::thread([views, i, one = wanted[i]] {
         views->put(i, view_of(*one.gpu, one.chosen));
@@ -153,7 +147,7 @@ class Views {
     return result;
   }
 
-  explicit Views(std::size_t count) : views_(count), missing_(count) {}
+  explicit DeviceViews(std::size_t count) : views_(count), missing_(count) {}
 
  private:
   void put(std::size_t position, GpuView view) {
@@ -445,13 +439,13 @@ Result<Outcome> run_devices(const DeviceArguments& arguments, Console& console) 
   const Result<GpuChoice> visible =
       arguments.gpus.empty() ? choice : choose_gpus(DeviceArguments{}, devices);
 
-  std::vector<Views::Wanted> wanted;
+  std::vector<DeviceViews::Wanted> wanted;
   for (const auto& gpu : devices.gpus) {
     const bool chosen =
         choice.ok() && std::ranges::find(choice->gpus, gpu->identity().index) != choice->gpus.end();
     if (chosen || arguments.gpus.empty()) wanted.push_back({gpu.get(), chosen});
   }
-  const std::vector<GpuView> gpus = Views::of(wanted);
+  const std::vector<GpuView> gpus = DeviceViews::of(wanted);
   const int columns = console.out_is_terminal ? terminal_size().columns : 0;
   Outcome outcome{.text = devices_text(devices, gpus, visible, columns, console.colour_out),
                   .json = json_text(devices_json(devices, gpus, visible))};

@@ -64,11 +64,6 @@ std::string details(const CLI::App& command) {
   return end == std::string::npos ? "" : std::string(trim(text.substr(end)));
 }
 
-std::string brief(const CLI::App& command) {
-  const std::string text = command.get_description();
-  return text.substr(0, text.find('\n'));
-}
-
 std::string row(const std::string& names, const std::string& description,
                 std::size_t names_width = kNamesWidth) {
   std::string text = "  " + names;
@@ -120,6 +115,11 @@ std::string dashed(std::string name) {
 }
 
 }  // namespace
+
+std::string brief(const CLI::App& command) {
+  const std::string text = command.get_description();
+  return text.substr(0, text.find('\n'));
+}
 
 std::vector<OptionHelp> option_help(const CLI::App& command) {
   std::vector<OptionHelp> result;

@@ -26,6 +26,8 @@ std::vector<OptionHelp> option_help(const CLI::App& command);
 std::vector<const CLI::App*> subcommands(const CLI::App& command);
 /// "harpe schedule show".
 std::string full_name(const CLI::App& command);
+/// The first line of a description.
+std::string brief(const CLI::App& command);
 /// The subcommand of `root` named by words ("schedule", "show"), or a fault that names the nearest.
 Result<const CLI::App*> find_command(const CLI::App& root, const std::vector<std::string>& words);
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -10,6 +9,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/cli/command.h"
+#include "harpe/cli/console.h"
 #include "harpe/cli/interrupt.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/cli/job_view.h"
@@ -92,14 +92,6 @@ Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
 Result<Outcome> show_job(const JobArguments& arguments, Console& console) {
   const std::string status = HARPE_TRY(ask_job(arguments, "GET", ""));
   return Outcome{.text = job_view(status, console.colour_out), .json = indented(status)};
-}
-
-std::string time_of_day() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  ::localtime_r(&now, &local);
-  char text[16];
-  return std::string(text, std::strftime(text, sizeof text, "%H:%M:%S", &local));
 }
 
 /// Until Ctrl-C or the end of the job: what it says, and each change of its phase. Goes on where a
@@ -202,7 +194,7 @@ Result<Outcome> remove_job(const JobArguments& arguments) {
 }
 
 /// The options that all have, and the job's id.
-void add_job_options(CLI::App& app, JobArguments& arguments, bool with_job = true) {
+void add_server_job_options(CLI::App& app, JobArguments& arguments, bool with_job = true) {
   if (with_job) {
     app.add_option("JOB", arguments.job, "Id of the job")
         ->type_name("JOB")
@@ -230,20 +222,21 @@ void add_looking(Commands& commands, CLI::App& job) {
       "harpe job list --all\n"
       "harpe job list --server https://harpe.example:7787",
       [all](Console& console) { return list_jobs(*all, console); });
-  add_job_options(list, *all, false);
+  add_server_job_options(list, *all, false);
   list.add_flag("--all", all->all, "Jobs that have ended, too");
 
   const auto shown = std::make_shared<JobArguments>();
-  add_job_options(commands.add(job, "show",
-                               "show one job\n"
-                               "Shows a job's phase, how long profiling still takes, its "
-                               "stragglers, plans and savings, and which ranks are missing.",
-                               "harpe job show gpt3",
-                               [shown](Console& console) { return show_job(*shown, console); }),
-                  *shown);
+  add_server_job_options(
+      commands.add(job, "show",
+                   "show one job\n"
+                   "Shows a job's phase, how long profiling still takes, its "
+                   "stragglers, plans and savings, and which ranks are missing.",
+                   "harpe job show gpt3",
+                   [shown](Console& console) { return show_job(*shown, console); }),
+      *shown);
 
   const auto watched = std::make_shared<JobArguments>();
-  add_job_options(
+  add_server_job_options(
       commands.add(job, "watch",
                    "follow what happens to a job\n"
                    "Prints a line for each thing that happens, until Ctrl-C or the job is removed. "
@@ -253,7 +246,7 @@ void add_looking(Commands& commands, CLI::App& job) {
       *watched);
 
   const auto logged = std::make_shared<JobArguments>();
-  add_job_options(
+  add_server_job_options(
       commands.add(job, "log",
                    "show what happened to a job\n"
                    "Shows the first 1000 entries of its log: warnings, changes of phase, "
@@ -272,7 +265,7 @@ void add_telling(Commands& commands, CLI::App& job) {
       "harpe job straggler gpt3 1 1.2\n"
       "harpe job straggler gpt3 1 1.2 --for 30min",
       [slow](Console&) { return tell_straggler(*slow); });
-  add_job_options(straggler, *slow);
+  add_server_job_options(straggler, *slow);
   add_pipeline(straggler, *slow);
   straggler.add_option("FACTOR", slow->factor, "How many times longer its iterations take: 1.2")
       ->type_name("FACTOR")
@@ -287,7 +280,7 @@ void add_telling(Commands& commands, CLI::App& job) {
                    "tell that a pipeline is healthy again\n"
                    "All pipelines return to the plan of the job's objective.",
                    "harpe job heal gpt3 1", [healed](Console&) { return heal(*healed); });
-  add_job_options(heal_app, *healed);
+  add_server_job_options(heal_app, *healed);
   add_pipeline(heal_app, *healed);
 
   const auto chosen = std::make_shared<JobArguments>();
@@ -301,7 +294,7 @@ void add_telling(Commands& commands, CLI::App& job) {
       "harpe job objective gpt3 --slowdown 5%\n"
       "harpe job objective gpt3 --power-cap 40kW",
       [chosen](Console&) { return objective(*chosen); });
-  add_job_options(objective_app, *chosen);
+  add_server_job_options(objective_app, *chosen);
   add_parsed(objective_app, "--slowdown", "PERCENT",
              "At most so much longer than the fastest possible iteration (0%: as at first)",
              chosen->slowdown, [](std::string_view text) { return parse_percent(text); });
@@ -316,7 +309,7 @@ void add_telling(Commands& commands, CLI::App& job) {
                          "The least energy, however long it takes");
 
   const auto removed = std::make_shared<JobArguments>();
-  add_job_options(
+  add_server_job_options(
       commands.add(job, "remove",
                    "forget a job\n"
                    "Removes the job with its profile and plans from the server. Ranks "

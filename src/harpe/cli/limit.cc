@@ -13,7 +13,7 @@ struct LimitArguments {
   std::string watts;
 };
 
-constexpr const char* kCommand = "harpe limit";
+constexpr const char* kLimitCommand = "harpe limit";
 
 }  // namespace
 
@@ -32,9 +32,9 @@ void add_limit_command(Commands& commands) {
       "harpe limit set 250W --gpus all --for 8h",
       [set](Console&) -> Result<Outcome> {
         const Watts watts = HARPE_TRY(parse_watts(set->watts));
-        return run_setting(
-            set->setting,
-            {.setting = {.kind = Setting::Kind::kPowerLimit, .limit = watts}, .command = kCommand});
+        return run_setting(set->setting,
+                           {.setting = {.kind = Setting::Kind::kPowerLimit, .limit = watts},
+                            .command = kLimitCommand});
       });
   set_app.add_option("WATTS", set->watts, "Power limit of each GPU, W")
       ->type_name("WATTS")
@@ -53,7 +53,7 @@ void add_limit_command(Commands& commands) {
       [reset](Console&) {
         return run_setting(reset->setting, {.setting = {.kind = Setting::Kind::kResetPowerLimit},
                                             .reset = true,
-                                            .command = kCommand});
+                                            .command = kLimitCommand});
       });
   add_setting_options(reset_app, reset->setting, true);
 }

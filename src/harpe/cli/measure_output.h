@@ -3,7 +3,9 @@
 /// Measured energy for people and as JSON: what `harpe run` and `harpe monitor` have in common.
 /// Only for `.cc` files.
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harpe/cli/device_options.h"
@@ -11,6 +13,13 @@
 #include "harpe/measure/energy_monitor.h"
 
 namespace harpe {
+
+/// The value, or nothing for an error: of readings that a device may not have.
+template <class T>
+std::optional<T> value_of(Result<T> result) {
+  if (!result.ok()) return std::nullopt;
+  return std::move(result).value();
+}
 
 /// Whether the estimate has an error bar: 0 is what nothing can be known by.
 bool error_known(const EnergyEstimate& energy);

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <ostream>
@@ -11,6 +10,7 @@
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/cli/command.h"
+#include "harpe/cli/console.h"
 #include "harpe/cli/device_options.h"
 #include "harpe/cli/fitted_table.h"
 #include "harpe/cli/interrupt.h"
@@ -38,15 +38,6 @@ constexpr const char* kWindow = "monitor";
 // Counters step every 100 ms: before, the first look would say nothing.
 constexpr Seconds kFirstLook{0.2};
 constexpr Seconds kLongestStop{2};  // a call that takes longer is not waited for at the end
-
-std::string time_of_day() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  char text[32];
-  ::localtime_r(&now, &local);
-  std::strftime(text, sizeof text, "%H:%M:%S", &local);
-  return text;
-}
 
 /// What each GPU showed last. Thread-safe.
 class Views {
@@ -256,7 +247,7 @@ Result<Seconds> parse_interval(std::string_view text) {
   return time;
 }
 
-Result<Seconds> parse_duration(std::string_view text) {
+Result<Seconds> parse_time_above_0(std::string_view text) {
   Result<Seconds> time = parse_seconds(text);
   if (time.ok() && time->value <= 0) {
     return Error::invalid("expected a time above 0, found " + in_quotes(text));
@@ -285,7 +276,7 @@ void add_monitor_command(Commands& commands) {
   add_parsed(app, "--count", "N", "End after so many looks", arguments->count,
              [](std::string_view text) { return parse_count(text, 1, 1'000'000'000); });
   add_parsed(app, "--duration", "SECONDS", "End after this long", arguments->duration,
-             parse_duration);
+             parse_time_above_0);
   app.add_flag("--csv", arguments->csv, "Print CSV, one row a device and look");
 }
 

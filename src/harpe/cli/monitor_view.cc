@@ -19,12 +19,6 @@ namespace {
 
 constexpr int kWrappedFault = 100;  // columns, where the terminal does not say how wide it is
 
-template <class T>
-std::optional<T> value_of(Result<T> result) {
-  if (!result.ok()) return std::nullopt;
-  return std::move(result).value();
-}
-
 std::string number(const std::optional<double>& value, int decimals) {
   return value ? fixed(*value, decimals) : "-";
 }

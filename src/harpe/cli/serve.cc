@@ -57,12 +57,8 @@ Result<Outcome> run(const ServeArguments& arguments, Console& console) {
   return Outcome{.text = "", .json = json_text({{"stopped", true}})};
 }
 
-Result<int> parse_count(const std::string& text) {
-  const auto number = parse_integer(text);
-  if (!number || *number < 1 || *number > 1'000'000) {
-    return Error::invalid("expected a number from 1 to 1000000, got " + in_quotes(text));
-  }
-  return static_cast<int>(*number);
+Result<int> parse_up_to_a_million(std::string_view text) {
+  return parse_count(text, 1, 1'000'000);
 }
 
 /// "15min", "30d".
@@ -110,16 +106,16 @@ void add_limit_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arg
   options.workers = std::max(1, cores - 1);
   add_parsed(app, "--workers", "COUNT",
              "Jobs whose plans are made at once (default: one less than cores)", options.workers,
-             parse_count);
+             parse_up_to_a_million);
   add_parsed(app, "--requests-per-second", "COUNT",
              "Most of one user or address; 0: no limit (default: 20000)",
              options.requests_per_second, parse_rate);
   add_parsed(app, "--connections", "COUNT",
              "Most connections at once, of which a rank has two (default: 524288, or as many as "
              "open files allow)",
-             options.limits.connections, parse_count);
+             options.limits.connections, parse_up_to_a_million);
   add_parsed(app, "--connections-per-user", "COUNT", "Most of one user or address (default: 65536)",
-             options.limits.connections_per_user, parse_count);
+             options.limits.connections_per_user, parse_up_to_a_million);
 }
 
 Result<std::size_t> parse_mebibytes(const std::string& text) {
@@ -144,7 +140,7 @@ void add_job_options(CLI::App& app, const std::shared_ptr<ServeArguments>& argum
              options.lifetimes.keep_ended, parse_duration);
   add_parsed(app, "--most-jobs", "COUNT",
              "Jobs kept; where more come, those that ended first go (default: 100000)",
-             options.most_jobs, parse_count);
+             options.most_jobs, parse_up_to_a_million);
   add_parsed(app, "--job-memory", "MIB", "Memory for the jobs that train (default: 4096)",
              options.job_memory, parse_mebibytes);
 }

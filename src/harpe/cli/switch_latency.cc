@@ -28,7 +28,7 @@ namespace harpe {
 namespace {
 
 constexpr int kDefaultClocks = 4;
-constexpr int kSignalled = 128;
+constexpr int kSignalledStatus = 128;
 constexpr double kSimulatedLoad = 0.5;  // busy, and under any power limit at the highest clock
 
 struct SwitchArguments {
@@ -320,7 +320,7 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
   }
   if (cancelled || failure) outcome.text += "Not all repetitions were made.\n";
   if (simulated) outcome.text += std::string(kSimulatedRemark) + "\n";
-  if (interrupts.signal() != 0) outcome.status = kSignalled + interrupts.signal();
+  if (interrupts.signal() != 0) outcome.status = kSignalledStatus + interrupts.signal();
   return outcome;
 }
 

@@ -11,12 +11,12 @@ namespace {
 /// After an iteration has ended, until its energy is looked up: the counter's next step then says
 /// what the last instructions used.
 constexpr Seconds kSettle{0.12};
-constexpr Seconds kFarewell{2};
+constexpr Seconds kShutdownWait{2};
 constexpr Seconds kLongestStep{0.5};
 constexpr std::size_t kMostEnded = 64;
 
 // Windows of the monitor: one keeps it sampling, the other, an iteration long, sees throttling.
-const char* const kTraining = "training";
+const char* const kTrainingWindow = "training";
 const char* const kIteration = "iteration";
 
 }  // namespace
@@ -59,7 +59,7 @@ void Courier::publish(bool governed) {
 void Courier::stop() {
   {
     const std::lock_guard lock(mutex_);
-    if (!std::exchange(stopping_, true)) give_up_ = parts_.clock.now() + kFarewell;
+    if (!std::exchange(stopping_, true)) give_up_ = parts_.clock.now() + kShutdownWait;
   }
   parts_.link->wake();
   if (thread_.joinable()) thread_.join();
@@ -94,7 +94,7 @@ void Courier::say_what_is_to_say() {
 
 void Courier::run() {
   if (parts_.monitor != nullptr) {
-    (void)parts_.monitor->begin(kTraining, true);
+    (void)parts_.monitor->begin(kTrainingWindow, true);
     (void)parts_.monitor->begin(kIteration, true);
   }
   for (;;) {

@@ -23,8 +23,8 @@
 namespace harpe {
 namespace {
 
-constexpr std::size_t kTraining = 0;  // teller of the clock link, reader of the orders
-constexpr Megahertz kFree{0};         // takes the lock off
+constexpr std::size_t kTrainingReader = 0;  // teller of the clock link, reader of the orders
+constexpr Megahertz kFree{0};               // takes the lock off
 /// Of reports for the times of a stream, such as while a device loads its first kernels.
 constexpr Seconds kLongestWait{60};
 
@@ -237,7 +237,7 @@ class ActiveClient final : public RankClient {
   void begin_iteration(std::int64_t iteration) noexcept {
     iteration_ = iteration;
     cursor_.restart();
-    const OrderBook* book = orders_.acquire(kTraining);
+    const OrderBook* book = orders_.acquire(kTrainingReader);
     in_force_ = book == nullptr ? nullptr : book->in_force(iteration);
     following_ = book == nullptr ? nullptr : book->in_force(iteration + 1);
     const std::uint64_t version = in_force_ == nullptr ? 0 : in_force_->version;
@@ -269,7 +269,7 @@ class ActiveClient final : public RankClient {
 
   void want(Megahertz clock) noexcept {
     const auto tell = [this](Megahertz told) {
-      if (clocks_ != nullptr) clocks_->tell(kTraining, told);
+      if (clocks_ != nullptr) clocks_->tell(kTrainingReader, told);
     };
     if (wanted_.step(clock, tell)) count(clock_changes_);
   }

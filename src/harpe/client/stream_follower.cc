@@ -18,9 +18,9 @@ namespace {
 using Event = StreamLibrary::Event;
 
 constexpr std::size_t kMostUnderWay = std::size_t{1} << 14;
-constexpr std::chrono::seconds kFarewell{2};
+constexpr std::chrono::seconds kShutdownWait{2};
 
-struct Told {
+struct RecordedCall {
   StreamCall call;
   Event event = nullptr;  ///< null: there is none to wait for
 };
@@ -36,7 +36,7 @@ struct StreamFollower::Shared {
   Listener listener;
   Clock& clock;
 
-  HandOverRing<Told, kMostUnderWay> told;
+  HandOverRing<RecordedCall, kMostUnderWay> told;
   HandOverRing<Event, 2 * kMostUnderWay> spare;  ///< back to training's thread
   std::atomic<int> calls = 0;                    ///< changes with each, to wait for
   std::atomic<int> fault = 0;                    ///< the first code that was none to go on with
@@ -65,7 +65,7 @@ class StreamFollower::Follow {
   void run() {
     if (const int code = library().use(shared_->context)) shared_->note_fault(code);
     library().disregard_captures();
-    Told told;
+    RecordedCall told;
     for (;;) {
       const int calls = shared_->calls.load(std::memory_order_acquire);
       if (shared_->told.pop(told)) {
@@ -91,7 +91,7 @@ class StreamFollower::Follow {
   const StreamLibrary& library() const { return shared_->library; }
 
   /// False where nobody listens any more.
-  bool follow(const Told& told) {
+  bool follow(const RecordedCall& told) {
     const bool passed = told.event != nullptr && pass(told.event);
     const Instant awake = shared_->clock.now();
     std::int64_t iteration = iteration_;
@@ -206,7 +206,7 @@ StreamFollower::~StreamFollower() {
   bool has_ended = false;
   {
     std::unique_lock lock(shared_->mutex);
-    has_ended = shared_->ended.wait_for(lock, kFarewell, [this] { return shared_->has_ended; });
+    has_ended = shared_->ended.wait_for(lock, kShutdownWait, [this] { return shared_->has_ended; });
     shared_->let_go = true;
   }
   if (has_ended) {
@@ -219,7 +219,7 @@ StreamFollower::~StreamFollower() {
 }
 
 bool StreamFollower::tell(StreamLibrary::Stream stream, const StreamCall& call) noexcept {
-  const Told told{.call = call, .event = mark(stream)};
+  const RecordedCall told{.call = call, .event = mark(stream)};
   const bool taken = shared_->told.push(told);
   if (!taken) unused_ = told.event;
   shared_->wake();

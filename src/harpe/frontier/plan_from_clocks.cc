@@ -6,7 +6,7 @@
 namespace harpe {
 namespace {
 
-std::string describe(int stage, InstructionKind kind) {
+std::string text_of_node(int stage, InstructionKind kind) {
   return "stage " + std::to_string(stage) + " " + std::string(name(kind));
 }
 
@@ -70,7 +70,7 @@ class Chooser {
   OperatingPoint computation(const PipelineNode& node, std::span<const OperatingPoint> points,
                              Megahertz clock) {
     if (const OperatingPoint* point = measured(points, clock)) return *point;
-    const std::string what = describe(node.stage, node.instruction.kind);
+    const std::string what = text_of_node(node.stage, node.instruction.kind);
     if (points.empty()) {
       note_missing("the profile lacks " + what);
       return {};

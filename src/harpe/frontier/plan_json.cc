@@ -8,6 +8,7 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/json.h"
+#include "harpe/base/json_fields.h"
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/frontier/plan.h"
@@ -17,7 +18,6 @@ namespace {
 
 using Type = JsonValue::Type;
 
-constexpr std::int64_t kHighestClock = 100'000;  // MHz
 constexpr std::int64_t kMostGpus = 1'000'000;
 constexpr double kLongest = 1e9;      // s
 constexpr double kMostEnergy = 1e18;  // J

@@ -15,7 +15,7 @@ struct Choice {
 };
 
 /// Lower convex hull of the Pareto-optimal choices, fastest first.
-std::vector<Choice> hull_of(std::vector<Choice> choices) {
+std::vector<Choice> lower_hull_of(std::vector<Choice> choices) {
   std::ranges::sort(choices, [](const Choice& a, const Choice& b) {
     return a.time != b.time ? a.time < b.time : a.cost < b.cost;
   });
@@ -180,7 +180,7 @@ class CertificateVerifier {
     const std::size_t faults_before = faults_.count();
     Joules cost{0};
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const std::vector<Choice> hull = hull_of(choices_[i]);
+      const std::vector<Choice> hull = lower_hull_of(choices_[i]);
       const Seconds time = at(certificate_.end[i]) - at(certificate_.start[i]);
       if (certificate_.start[i] < 0 || time + tolerance < hull.front().time ||
           at(certificate_.end[i]) > certificate_.deadline + tolerance) {

@@ -4,14 +4,13 @@
 #include <cstdint>
 #include <utility>
 
+#include "harpe/base/json_fields.h"
 #include "harpe/base/text.h"
 #include "harpe/frontier/plan.h"
 #include "harpe/profile/profile.h"
 
 namespace harpe {
 namespace {
-
-constexpr std::int64_t kHighestClock = 100'000;  // MHz
 
 /// A Python literal of the few types that plan files have.
 struct Literal {

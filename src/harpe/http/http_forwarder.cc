@@ -29,11 +29,11 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t kMostIdle = 64;  // of one server
-constexpr std::size_t kScratch = 64 * 1024;
+constexpr std::size_t kPeerScratch = 64 * 1024;
 /// Bytes read before others have their turn.
 constexpr std::size_t kInARow = 1024 * 1024;
 /// With what follows, a machine that is lost while nothing is sent is missed after 25 s.
-constexpr Seconds kSilence{10};
+constexpr Seconds kUpstreamSilence{10};
 
 struct Target {
   std::string host, port;
@@ -78,7 +78,7 @@ struct HttpForwarder::State : std::enable_shared_from_this<State> {
         options(std::move(chosen)),
         budget(std::make_shared<ByteBudget>(
             ByteBudget::Limits{.total = options.buffered, .per_client = options.buffered})),
-        scratch(kScratch) {}
+        scratch(kPeerScratch) {}
 
   /// Once, when a server that speaks TLS is first asked: reading the system's certificates takes
   /// time and memory that plain HTTP does without.
@@ -211,7 +211,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   }
 
   void connected() {
-    watch_over(socket_.native_handle(), kSilence);
+    watch_over(socket_.native_handle(), kUpstreamSilence);
     error_code ignored;
     static_cast<void>(socket_.non_blocking(true, ignored));
     ByteStream::Socket socket(std::move(socket_));

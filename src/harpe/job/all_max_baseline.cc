@@ -9,10 +9,6 @@
 namespace harpe {
 namespace {
 
-constexpr double kToDeviation = 1.4826;  // from the median absolute deviation, normal distribution
-/// Of a median over a mean of as many normal values: the square root of pi / 2.
-constexpr double kMedianLoss = 1.2533;
-
 template <class Value>
 void keep(std::deque<Value>& values, const Value& value) {
   values.push_back(value);
@@ -27,7 +23,7 @@ double robust_deviation(const std::vector<double>& values) {
   const double center = middle(values);
   std::vector<double> off;
   for (const double value : values) off.push_back(std::abs(value - center));
-  return kToDeviation * middle(off);
+  return kMadToSigma * middle(off);
 }
 
 /// What is measured beyond what is explained.

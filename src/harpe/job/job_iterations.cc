@@ -21,7 +21,7 @@ constexpr std::int64_t kMissingForLong = 10, kWholeAgain = 2;  // iterations
 constexpr float kLate = 1.01F;            // over what is known of it, in a single iteration
 constexpr std::size_t kMostLate = 4;      // pipelines that are looked at: each takes a pass
 constexpr Seconds kNoEnergyPatience{30};  // short instructions take a while to tell apart
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+constexpr double kUnknownTime = std::numeric_limits<double>::quiet_NaN();
 constexpr Seconds kSavingsStored{60};  // between snapshots for the savings alone
 /// Of what a straggler's energy at all-max is above a healthy pipeline's: that is predicted.
 constexpr double kPredictedError = 0.05;
@@ -112,10 +112,10 @@ double Job::State::compute_energy(const FinishedIteration& iteration, int pipeli
 
 /// What the profile predicts of a group's computations by these orders; NaN where it says nothing.
 double Job::State::predicted_compute(const Deployment& by, int pipeline_number, int stage) const {
-  if (!times || by.version < judged_from) return kUnknown;
+  if (!times || by.version < judged_from) return kUnknownTime;
   if (by.purpose == StageOrders::Purpose::kPlan)
     return by.plan(pipeline_number).compute_time[stage].value;
-  return by.stage_clocks[stage] == highest_known[stage] ? fastest_time[stage].value : kUnknown;
+  return by.stage_clocks[stage] == highest_known[stage] ? fastest_time[stage].value : kUnknownTime;
 }
 
 /// Compute times over what the profile predicts; while there is none, over the middle of the stage.
@@ -127,11 +127,11 @@ void Job::State::relative_times(const FinishedIteration& iteration) {
       const double time = compute_time(iteration, p, stage);
       if (std::isfinite(time)) known.push_back(time);
     }
-    const double middle = known.empty() ? kUnknown : quantile(known, 0.5);
+    const double middle = known.empty() ? kUnknownTime : quantile(known, 0.5);
     for (int p = 0; p < spec.shape.data; ++p) {
       const std::size_t number = spec.shape.group(p, stage);
       const Deployment* by = with_version(iteration.groups[number].version);
-      double predicted = kUnknown;
+      double predicted = kUnknownTime;
       if (by != nullptr && iteration.iteration > by->from) {
         predicted = by->purpose == StageOrders::Purpose::kProfile
                         ? middle

@@ -30,7 +30,6 @@ constexpr std::size_t kFewest = 20;    // iterations by a plan that say what it 
 constexpr std::size_t kCompared = 32;  // of them, the newest
 /// Standard errors that make certain; fewer where lateness is seen, which explains it.
 constexpr double kErrors = 3, kErrorsOfLateness = 1;
-constexpr double kMedianLoss = 1.2533;  // standard error of a median over that of a mean
 constexpr double kDoubted = 0.02;       // of the fastest time: declared, but not seen
 constexpr double kUnknownError = 0.01;  // of a baseline of few iterations
 constexpr double kLeastSlow = 1.02;     // factor of computations; less may be noise

@@ -19,11 +19,11 @@ using Type = JsonValue::Type;
 constexpr const char* kFormat = "harpe.job/2";
 /// Of Harpe 0.1: the specification and all ranks stand in the state.
 constexpr const char* kFirstFormat = "harpe.job/1";
-constexpr std::int64_t kMost = 9'000'000'000'000'000;
+constexpr std::int64_t kLargestNumber = 9'000'000'000'000'000;
 constexpr double kLatest = 1e12;  // s since 1970
 /// Ranks may know versions that came after the last snapshot.
 constexpr std::uint64_t kVersionsSkipped = 1000;
-constexpr std::int64_t kNever = kMost;
+constexpr std::int64_t kNever = kLargestNumber;
 
 Json straggler_json(const Straggler& straggler) {
   Json json = {{"pipeline", straggler.pipeline}, {"factor", straggler.factor}};
@@ -73,7 +73,8 @@ std::vector<std::pair<int, std::vector<double>>> read_slow_pipelines(Fields& par
 
 template <class Number>
 void read_count(Fields& fields, std::string_view key, Number& value) {
-  if (const auto given = fields.integer(key, 0, kMost)) value = static_cast<Number>(*given);
+  if (const auto given = fields.integer(key, 0, kLargestNumber))
+    value = static_cast<Number>(*given);
 }
 
 }  // namespace
@@ -216,7 +217,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   s.saved_bias = fields.number("saved_bias_j", 0, kMostEnergy).value_or(0);
   s.saved_variance = fields.number("saved_variance_j2", 0, kMostEnergy * kMostEnergy).value_or(0);
   s.reported_energy.value = fields.number("energy_j", -kMostEnergy, kMostEnergy).value_or(0);
-  s.newest_stored = fields.integer("newest_iteration", -1, kMost).value_or(-1);
+  s.newest_stored = fields.integer("newest_iteration", -1, kLargestNumber).value_or(-1);
   s.created.value = fields.number("created", 0, kLatest).value_or(now.value);
   if (s.incarnation.empty()) s.incarnation = "since " + shortest(s.created.value);
   read_count(fields, "reports", s.reports);

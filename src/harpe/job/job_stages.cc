@@ -14,7 +14,7 @@
 namespace harpe {
 namespace {
 
-constexpr double kSame = 0.005;  // relative, of energies that are not worth a new plan
+constexpr double kSameEnergy = 0.005;  // relative, of energies that are not worth a new plan
 // Rescaling a profile costs some iterations at all-max.
 constexpr std::size_t kMostRescalings = 4;
 constexpr int kMostTurns = 2, kMostFindings = 2;
@@ -64,7 +64,7 @@ bool Job::State::review_stages(Seconds now) {
   if (detector.stages().empty() && collector.newest() >= energy_from) {
     for (const DriftWatch::Moved& moved : drift.moved()) {
       energy_from = collector.newest() + kChangesWithin;
-      if (!(std::abs(moved.factor - 1) > kSame)) continue;
+      if (!(std::abs(moved.factor - 1) > kSameEnergy)) continue;
       costs.energy[moved.stage] = moved.factor;
       why = "stage " + std::to_string(moved.stage) + " uses " + shortest(moved.factor, 2) +
             " times the energy";

@@ -13,11 +13,12 @@
 namespace harpe {
 namespace {
 
-constexpr double kSame = 0.005;        // relative, of times that are not worth a new plan
+constexpr double kSameTime = 0.005;    // relative, of times that are not worth a new plan
 constexpr double kSameFactor = 0.015;  // the same of factors: they change by 2 % at least
 /// The same in deviations of single iterations: the medians of eight have 0.44 of it.
 constexpr double kSameNoise = 1.5, kSameFactorNoise = 2.5, kMedianNoise = 0.44;
-constexpr double kErrors = 3;             // standard errors by which factors differ that are alike
+constexpr double kErrorsBetweenFactors =
+    3;                                    // standard errors by which factors differ that are alike
 constexpr double kLeastFactor = 1.005;    // of a straggler; below, slack takes it up
 constexpr double kLeastOutside = 0.02;    // of the fastest time: a delay that has to be seen
 constexpr std::size_t kMostWatched = 16;  // pipelines with plans of their own: each takes a search
@@ -83,11 +84,11 @@ bool Job::State::measure(WatchedPipeline& one) {
   const double noise = detector.deviation();
   slow.error = kMedianNoise * noise;
   std::vector<double> factors = factors_of(slow.pipeline);
-  level(factors, kSame + kErrors * slow.error);
+  level(factors, kSameTime + kErrorsBetweenFactors * slow.error);
   const Seconds fastest = times->at_all_max(factors);
   const bool changed =
       slow.fastest <= Seconds{0} ||
-      differ(fastest, slow.fastest, std::max(kSame, kSameNoise * noise)) ||
+      differ(fastest, slow.fastest, std::max(kSameTime, kSameNoise * noise)) ||
       differ(factors, slow.factors, std::max(kSameFactor, kSameFactorNoise * noise));
   if (changed) {
     slow.own.reset();
@@ -204,7 +205,7 @@ void Job::State::ask_for_own_plans() {
   WatchedPipeline* next = nullptr;
   for (WatchedPipeline& one : watched_pipelines) {
     const Seconds until = end_of_computations(one.slow, wait_until, overhead());
-    const bool has = one.slow.own != nullptr && !differ(one.own_until, until, kSame);
+    const bool has = one.slow.own != nullptr && !differ(one.own_until, until, kSameTime);
     if (!one.slow.settled || is_uniform(one.slow) || has || one.own_failed) continue;
     if (next == nullptr || one.slow.least_time() > next->slow.least_time()) next = &one;
   }

@@ -13,10 +13,6 @@ constexpr double kLeastWaiting = 0.02;  // share of the time from which waiting 
 constexpr double kFaster = 0.05;        // than at a higher clock: more than noise and throttling do
 constexpr int kMostAnew = 2;
 
-double square(double value) {
-  return value * value;
-}
-
 /// Both ends and evenly between.
 std::vector<Megahertz> thinned(std::vector<Megahertz> clocks, const ProfilingOptions& options) {
   const auto below =

@@ -12,11 +12,11 @@ namespace {
 
 /// "data", "stage", "tensor", 0 where they are absent.
 Place read_place(Fields& fields) {
-  constexpr int kMost = 1'000'000;
+  constexpr int kHighestRank = 1'000'000;
   Place place;
-  place.data = static_cast<int>(fields.integer("data", 0, kMost).value_or(0));
-  place.stage = static_cast<int>(fields.integer("stage", 0, kMost).value_or(0));
-  place.tensor = static_cast<int>(fields.integer("tensor", 0, kMost).value_or(0));
+  place.data = static_cast<int>(fields.integer("data", 0, kHighestRank).value_or(0));
+  place.stage = static_cast<int>(fields.integer("stage", 0, kHighestRank).value_or(0));
+  place.tensor = static_cast<int>(fields.integer("tensor", 0, kHighestRank).value_or(0));
   return place;
 }
 
@@ -25,7 +25,7 @@ using Type = JsonValue::Type;
 
 constexpr std::size_t kMostClocks = 4096;
 constexpr std::size_t kMostKinds = 4096;
-constexpr std::int64_t kMost = 9'000'000'000'000'000;  // of what is counted
+constexpr std::int64_t kHighestRank = 9'000'000'000'000'000;  // of what is counted
 
 InstructionTotals read_totals(const JsonValue& object, Faults& faults) {
   Fields fields(object, "an instruction", faults);
@@ -50,10 +50,10 @@ InstructionTotals read_totals(const JsonValue& object, Faults& faults) {
 StageOrders read_stage_orders(const JsonValue& object, Faults& faults) {
   Fields fields(object, "orders", faults);
   StageOrders orders;
-  orders.version =
-      static_cast<std::uint64_t>(needed(fields, "version", fields.integer("version", 0, kMost)));
+  orders.version = static_cast<std::uint64_t>(
+      needed(fields, "version", fields.integer("version", 0, kHighestRank)));
   orders.from_iteration =
-      needed(fields, "from_iteration", fields.integer("from_iteration", 0, kMost));
+      needed(fields, "from_iteration", fields.integer("from_iteration", 0, kHighestRank));
   if (const auto purpose = fields.word("purpose", {"all_max", "profile", "plan"}))
     orders.purpose = static_cast<StageOrders::Purpose>(*purpose);
   orders.clocks = read_clocks(fields, "clocks_mhz", kMaxInstructions);
@@ -90,7 +90,8 @@ Result<RankRegistration> parse_rank_registration(std::string_view text) {
         rank.simulated = fields.boolean("simulated").value_or(false);
         rank.specification = short_text(fields, "specification");
         rank.incarnation = short_text(fields, "incarnation");
-        rank.start = static_cast<std::uint64_t>(fields.integer("start", 0, kMost).value_or(0));
+        rank.start =
+            static_cast<std::uint64_t>(fields.integer("start", 0, kHighestRank).value_or(0));
         rank.take_over = fields.boolean("take_over").value_or(false);
       });
 }
@@ -132,12 +133,15 @@ Result<IterationReport> parse_iteration_report(std::string_view text) {
         report.place = read_place(fields);
         report.session = short_text(fields, "session");
         report.incarnation = short_text(fields, "incarnation");
-        report.epoch = static_cast<std::uint64_t>(fields.integer("epoch", 0, kMost).value_or(0));
-        report.iteration = needed(fields, "iteration", fields.integer("iteration", 0, kMost));
+        report.epoch =
+            static_cast<std::uint64_t>(fields.integer("epoch", 0, kHighestRank).value_or(0));
+        report.iteration =
+            needed(fields, "iteration", fields.integer("iteration", 0, kHighestRank));
         report.version =
-            static_cast<std::uint64_t>(fields.integer("version", 0, kMost).value_or(0));
-        report.known = static_cast<std::uint64_t>(
-            fields.integer("known", 0, kMost).value_or(static_cast<std::int64_t>(report.version)));
+            static_cast<std::uint64_t>(fields.integer("version", 0, kHighestRank).value_or(0));
+        report.known =
+            static_cast<std::uint64_t>(fields.integer("known", 0, kHighestRank)
+                                           .value_or(static_cast<std::int64_t>(report.version)));
         report.time.value = needed(fields, "time_s", fields.number("time_s", 1e-9, kLongestTime));
         report.energy.value = number_or_null(fields, "energy_j", -kMostEnergy, kMostEnergy);
         read_number(fields, "energy_error_j", 0, kMostEnergy, report.energy_error.value);
@@ -221,7 +225,7 @@ Result<RankAnswer> parse_rank_answer(std::string_view text) {
   const auto count_of = [&](const char* name) {
     const JsonValue* value = member(name);
     if (value == nullptr || value->type == Type::kNull) return std::uint64_t{0};
-    if (!value->is_integer || value->integer < 0 || value->integer > kMost) {
+    if (!value->is_integer || value->integer < 0 || value->integer > kHighestRank) {
       faults.add(value->line, value->column, std::string(name) + ": expected a count");
       return std::uint64_t{0};
     }

@@ -6,11 +6,12 @@
 #include <tuple>
 #include <utility>
 
+#include "harpe/base/statistics.h"
+
 namespace harpe {
 namespace {
 
-constexpr double kToDeviation = 1.4826;  // from the median absolute deviation, normal distribution
-constexpr double kForgetting = 0.05;     // of the running mean of deviations, an iteration
+constexpr double kForgetting = 0.05;  // of the running mean of deviations, an iteration
 /// The median of 3 (8) normal values has 0.67 (0.44) of their deviation.
 constexpr double kFastBound = 5.5 * 0.67, kSlowBound = 5.5 * 0.44;
 constexpr int kFast = 3, kHealing = 2;
@@ -85,7 +86,7 @@ void StragglerDetector::learn_deviation(std::span<const float> relative) {
     scratch_[known++] = std::abs(relative[group] - before) / static_cast<float>(series.factor);
   }
   if (known == 0) return;
-  const double now = kToDeviation / std::numbers::sqrt2 * median(std::span(scratch_).first(known));
+  const double now = kMadToSigma / std::numbers::sqrt2 * median(std::span(scratch_).first(known));
   // A change of all groups at once is no noise.
   const double bounded = deviation_ > 0 ? std::min(now, 3 * deviation()) : std::min(now, 0.02);
   ++learned_;

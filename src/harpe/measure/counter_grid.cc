@@ -6,6 +6,8 @@
 #include <optional>
 #include <span>
 
+#include "harpe/base/statistics.h"
+
 namespace harpe {
 namespace {
 
@@ -18,10 +20,6 @@ constexpr int kIterations = 4;
 /// Neighbours were placed by much the same readings: so many count as one.
 constexpr double kAlike = 8;
 constexpr double kMedianOfNormal = 0.6745;  // of the absolute value, in standard deviations
-
-double square(double value) {
-  return value * value;
-}
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

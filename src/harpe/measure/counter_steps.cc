@@ -5,26 +5,25 @@
 #include <limits>
 #include <numbers>
 
+#include "harpe/base/statistics.h"
+
 namespace harpe {
 namespace {
 
-constexpr double kNarrow = 0.6;      // of the period: brackets whose middle tells the number
-constexpr std::size_t kEnough = 2;   // narrow brackets, for a line of the expected period
-constexpr std::size_t kToLearn = 8;  // for a period that is not the expected one
-constexpr double kLongestGap = 10;   // periods without a reading, over which steps are counted
-constexpr int kIterations = 2, kFirstIterations = 5;
+constexpr double kNarrow = 0.6;             // of the period: brackets whose middle tells the number
+constexpr std::size_t kEnoughBrackets = 2;  // narrow brackets, for a line of the expected period
+constexpr std::size_t kToLearn = 8;         // for a period that is not the expected one
+constexpr double kLongestCountedGap =
+    10;  // periods without a reading, over which steps are counted
+constexpr int kLineIterations = 2, kFirstIterations = 5;
 // Before anything is learnt: how far steps stray, and how well the expected period is known, as
 // shares of the period; and for how many observed steps the former counts.
-constexpr double kUsualJitter = 0.01, kUsualPeriod = 0.02, kLearntPeriod = 0.002;
+constexpr double kUsualStepJitter = 0.01, kUsualPeriod = 0.02, kLearntPeriod = 0.002;
 constexpr double kUsualCounts = 1;
-constexpr double kLeastJitter = 2e-4;  // s
-constexpr double kIrregular = 0.12;    // jitter as a share of the period: no line
+constexpr double kLeastJitter = 2e-4;     // s
+constexpr double kIrregularSteps = 0.12;  // jitter as a share of the period: no line
 constexpr std::size_t kEnoughRises = 16;
 constexpr double kSure = 4;  // standard deviations
-
-double square(double x) {
-  return x * x;
-}
 
 double uniform_variance(double width) {
   return width * width / 12;
@@ -84,7 +83,8 @@ std::optional<CounterStep> CounterSteps::add(Instant time, Seconds spread, Joule
   const double high = (time - origin_).value + spread.value;
   const double since_reading =
       is_first ? period().value : (time - last_->time).value + last_->spread.value + spread.value;
-  if (since_reading > kLongestGap * period().value) {  // the count of periods would be a guess
+  if (since_reading >
+      kLongestCountedGap * period().value) {  // the count of periods would be a guess
     drop_all();
   }
   const double width = std::min(since_reading, period().value + 2 * spread.value);
@@ -119,7 +119,7 @@ double CounterSteps::likely_period() const {
     distances.push_back(b.middle() - a.middle());
     const double periods = distances.back() / expected_.value;
     const double off = std::abs(periods - std::max(1.0, std::round(periods))) * expected_.value;
-    as_expected &= off <= (a.width() + b.width()) / 2 + 3 * kUsualJitter * expected_.value;
+    as_expected &= off <= (a.width() + b.width()) / 2 + 3 * kUsualStepJitter * expected_.value;
   }
   if (as_expected || distances.size() + 1 < kToLearn) return expected_.value;
   const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
@@ -238,7 +238,7 @@ void CounterSteps::fit() {
     if (narrowest == nullptr || bracket.width() < narrowest->width()) narrowest = &bracket;
   }
   const bool had_line = line_.has_value();
-  if (narrow < kEnough) {
+  if (narrow < kEnoughBrackets) {
     line_.reset();
     return;
   }
@@ -250,11 +250,11 @@ void CounterSteps::fit() {
                  .middle_variance = uniform_variance(narrowest->width()),
                  .slope_variance = square(prior.sigma)};
   }
-  for (int i = 0; i < (had_line ? kIterations : kFirstIterations); ++i) {
+  for (int i = 0; i < (had_line ? kLineIterations : kFirstIterations); ++i) {
     count(*line_);
     improve(*line_, prior);
   }
-  if (line_->jitter > kIrregular * line_->slope) {
+  if (line_->jitter > kIrregularSteps * line_->slope) {
     line_.reset();
   } else if (narrow >= kToLearn) {
     period_ = line_->slope;

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/base/statistics.h"
+
 namespace harpe {
 namespace {
 
@@ -28,10 +30,6 @@ constexpr double kLeastScale = 0.1, kMostScale = 10;
 constexpr int kStepsToDistrust = 20;
 // A rise so much steeper than the power seen is no energy, but a counter that started over.
 constexpr double kImpossible = 10, kImpossibleOffset = 2000;
-
-double square(double x) {
-  return x * x;
-}
 
 }  // namespace
 

@@ -15,10 +15,10 @@ namespace {
 constexpr double kHeavyTails = 1.25;
 // Standard error at an edge, as a share of the power over the averaging time.
 constexpr double kHiddenByAverage = 0.1;
-constexpr double kLeastVariance = 1e-6;  // counters count in mJ
-constexpr double kSteps = 2;             // of the counter after an instant, that tell of it
-constexpr double kLongestSettling = 1;   // s
-constexpr double kHeld = 0.95;           // by error bars
+constexpr double kLeastWindowVariance = 1e-6;  // counters count in mJ
+constexpr double kSteps = 2;                   // of the counter after an instant, that tell of it
+constexpr double kLongestSettling = 1;         // s
+constexpr double kHeld = 0.95;                 // by error bars
 // Where a window is shorter than two steps, which explanation holds is more opinion than reading:
 // the bar holds what is less likely, too.
 constexpr double kHeldInShort = 0.99;
@@ -91,11 +91,11 @@ Explanation EnergyEstimator::by_neighbours(const Edge& edge) const {
   const double scale = !has_power_ && over > 0 ? (b.energy - a.energy) / over : scale_;
   const double total = std::max(b.at.variance - a.at.variance, 0.0);
   const double part = std::clamp(edge.at.variance - a.at.variance, 0.0, total);
-  const double forward =
-      inflation * (square(scale * a.at.power * a.sigma) + square(scale) * part) + kLeastVariance;
+  const double forward = inflation * (square(scale * a.at.power * a.sigma) + square(scale) * part) +
+                         kLeastWindowVariance;
   const double backward =
       inflation * (square(scale * b.at.power * b.sigma) + square(scale) * (total - part)) +
-      kLeastVariance;
+      kLeastWindowVariance;
   const double residual = b.energy - a.energy - scale * over;
   const double energy = a.energy + scale * (edge.at.integral - a.at.integral) +
                         residual * forward / (forward + backward);
@@ -110,7 +110,7 @@ Explanation EnergyEstimator::by_one_step(const Edge& begin, const Edge& end) con
   double energy = scale_ * integral;
   double variance =
       inflation() * square(scale_) * std::max(0.0, end.at.variance - begin.at.variance) +
-      square(scale_error() * integral) + kLeastVariance;
+      square(scale_error() * integral) + kLeastWindowVariance;
   const auto knot = static_cast<std::size_t>(begin.knot - first_knot_);
   if (begin.knot >= first_knot_ && knot + 1 < knots_.size()) {
     const Knot &a = knots_[knot], &b = knots_[knot + 1];
@@ -118,7 +118,7 @@ Explanation EnergyEstimator::by_one_step(const Edge& begin, const Edge& end) con
     const double unsure = inflation() * square(scale_) *
                               (square(a.at.power * a.sigma) + square(b.at.power * b.sigma) +
                                std::max(0.0, b.at.variance - a.at.variance)) +
-                          2 * kLeastVariance;
+                          2 * kLeastWindowVariance;
     const double share = std::min(1.0, variance / unsure);
     energy += share * (b.energy - a.energy - over);
     variance *= 1 - share;
@@ -152,7 +152,8 @@ EnergyEstimator::Edge EnergyEstimator::edge(Instant time, WindowEnd kind) const 
     edge.explanations = {{.weight = 1,
                           .energy = knot.energy - used,
                           .variance = square(kUnknownBefore * used) +
-                                      square(scale_ * knot.at.power * knot.sigma) + kLeastVariance,
+                                      square(scale_ * knot.at.power * knot.sigma) +
+                                      kLeastWindowVariance,
                           .power = scale_ * knot.at.power}};
     return edge;
   }

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harpe/base/statistics.h"
+
 namespace harpe {
 namespace {
 
-constexpr double kUnlikely = 1e-3;  // explanations below are left out
-constexpr double kAlike = 0.5;      // standard deviations between means, to be put together
-
-double square(double x) {
-  return x * x;
-}
+constexpr double kUnlikely = 1e-3;   // explanations below are left out
+constexpr double kAlikeMeans = 0.5;  // standard deviations between means, to be put together
 
 }  // namespace
 
@@ -22,7 +20,7 @@ std::vector<Explanation> simplified(std::vector<Explanation> explanations) {
   for (const Explanation& one : explanations) {
     Explanation* const last = few.empty() ? nullptr : &few.back();
     if (last == nullptr || square(one.energy - last->energy) >
-                               square(kAlike) * std::min(one.variance, last->variance)) {
+                               square(kAlikeMeans) * std::min(one.variance, last->variance)) {
       few.push_back(one);
       continue;
     }

@@ -1,3 +1,4 @@
+#include "harpe/base/statistics.h"
 #pragma once
 /// \file
 /// Manners in which the power of a device runs on: Gaussian processes around an unknown level, and
@@ -63,9 +64,6 @@ class SpanCovariance {
   std::vector<double> values_;
 };
 
-inline double square(double x) {
-  return x * x;
-}
 /// Without the constant.
 double log_normal(double off, double variance);
 /// Of the sum of exponentials.

@@ -7,9 +7,9 @@
 namespace harpe {
 namespace {
 
-constexpr double kHazard = 0.03;      // that a run ends, at each reading
-constexpr double kUnlikely = 2e-3;    // explanations below are left out
-constexpr double kNegligible = 0.01;  // share of a manner within one
+constexpr double kHazard = 0.03;        // that a run ends, at each reading
+constexpr double kUnlikelySide = 2e-3;  // explanations below are left out
+constexpr double kNegligible = 0.01;    // share of a manner within one
 /// Of readings that belong to other runs: noise around a level, as shares of it.
 constexpr std::array<double, 3> kRestNoise{0.004, 0.04, 0.25};
 constexpr double kUsualJitter = 0.01;  // of the period
@@ -143,7 +143,7 @@ SideAnswer energy_beyond(std::span<const SpanReading> readings, std::span<const 
       weight += one.weight;
       chosen.push_back(one);
     }
-    if (weight < kUnlikely) continue;
+    if (weight < kUnlikelySide) continue;
     std::erase_if(chosen, [&](const Component& one) { return one.weight < kNegligible * weight; });
     answer.energies.push_back(average(chosen, regression, targets));
     answer.energies.back().weight = weight;

@@ -30,10 +30,10 @@ struct Point {
   bool ended() const { return cost.done || !cost.remark.empty(); }
 };
 
-class Session {
+class OperationSession {
  public:
-  Session(Gpu& gpu, const RunOperation& operation, const ShortOperationOptions& options,
-          Clock& clock)
+  OperationSession(Gpu& gpu, const RunOperation& operation, const ShortOperationOptions& options,
+                   Clock& clock)
       : gpu_(gpu),
         operation_(operation),
         options_(options),
@@ -231,7 +231,7 @@ Result<ShortOperationResult> measure_short_operation(Gpu& gpu, const RunOperatio
   HARPE_TRY(check(options));
   std::optional<ClockRestorer> restorer;
   if (!options.clocks.empty()) restorer.emplace(gpu);
-  Result<ShortOperationResult> result = Session(gpu, operation, options, clock).run();
+  Result<ShortOperationResult> result = OperationSession(gpu, operation, options, clock).run();
   if (restorer) {
     if (Status status = restorer->restore(); !status.ok() && result.ok()) {
       return std::move(status).error();

@@ -8,15 +8,15 @@ namespace harpe {
 namespace {
 
 constexpr double kCellsPerStep = 12, kFewestCells = 8, kMostCells = 40;
-constexpr double kSame = 1e-7;       // s: instants so near are one
-constexpr double kUnlikely = 1e-3;   // explanations below are left out
-constexpr double kOnset = 0.004;     // s of the change of power that its course may hide
-constexpr double kTwoChanges = 0.5;  // of short windows: power changed twice
+constexpr double kSame = 1e-7;          // s: instants so near are one
+constexpr double kUnlikelyPair = 1e-3;  // explanations below are left out
+constexpr double kOnset = 0.004;        // s of the change of power that its course may hide
+constexpr double kTwoChanges = 0.5;     // of short windows: power changed twice
 /// Of the level in between: amplitude as a share of the mean level, and how long it remembers, s.
 constexpr double kRoughBetween = 0.1, kRoughTime = 0.02;
-constexpr double kLeastVariance = 1e-6;  // counters count in mJ
-constexpr double kAnother = 0.2;         // share of changes beside one that surely was
-constexpr double kNone = 0.25;           // that power runs on through a gap
+constexpr double kLeastPairVariance = 1e-6;  // counters count in mJ
+constexpr double kAnother = 0.2;             // share of changes beside one that surely was
+constexpr double kNone = 0.25;               // that power runs on through a gap
 
 /// Energy between two instants, as parts of what runs on the left, between and on the right: the
 /// left from the border up to each instant, the right from each to the border. -1: the border
@@ -197,7 +197,7 @@ double Gap::covariance(const Parts& a, const Parts& b) const {
 
 /// What two readings have in common beside power: own noise, and the time of steps within the gap.
 double Gap::noise_covariance(const SpanReading& a, const SpanReading& b) const {
-  double sum = &a == &b ? a.variance + kLeastVariance : 0;
+  double sum = &a == &b ? a.variance + kLeastPairVariance : 0;
   const auto inner = [&](int step) { return step > 0 && step != gap_.right_step; };
   const auto variance = [&](int step) {
     const StepTime& time = gap_.steps[static_cast<std::size_t>(step)];
@@ -245,7 +245,8 @@ void Gap::consider(const Change& change, double prior) {
                           change.first >= from && change.first <= to;
       if (sudden) sum += square(kOnset * (gap_.right_level - gap_.left_level));
       for (std::size_t k = 0; k < j; ++k) sum -= factor[count][k] * factor[j][k];
-      factor[count][j] = j == count ? std::sqrt(std::max(sum, kLeastVariance)) : sum / factor[j][j];
+      factor[count][j] =
+          j == count ? std::sqrt(std::max(sum, kLeastPairVariance)) : sum / factor[j][j];
     }
     for (std::size_t k = 0; k < count; ++k) {
       off -= factor[count][k] * z[k];
@@ -262,7 +263,7 @@ void Gap::consider(const Change& change, double prior) {
   }
   found_.push_back(
       {.energy = energy,
-       .variance = std::max(variance, kLeastVariance),
+       .variance = std::max(variance, kLeastPairVariance),
        .power = gap_.left_level + share_of_rise * (gap_.right_level - gap_.left_level)});
   log_weights_.push_back(log_weight);
 }
@@ -293,12 +294,12 @@ void Gap::consider_none() {
   }
   const double most = *std::ranges::max_element(log_weights);
   for (std::size_t i = 0; i < manners.size(); ++i) {
-    if (log_weights[i] < most + std::log(kUnlikely)) continue;
+    if (log_weights[i] < most + std::log(kUnlikelyPair)) continue;
     const auto predicted = regression.predict(i, all, std::span(&wanted, 1)).front();
     found_.push_back(
         {.energy = predicted.mean.front(),
          .variance = std::max(unsure_amplitude(i, readings.size()) * predicted.covariance.front(),
-                              kLeastVariance),
+                              kLeastPairVariance),
          .power = prior.level});
     log_weights_.push_back(log_weights[i]);
   }
@@ -308,7 +309,7 @@ std::vector<Explanation> Gap::explain() {
   const std::vector<Change> all = changes();
   for (const SideEnergy& left : left_answer_.energies) {
     for (const SideEnergy& right : right_answer_.energies) {
-      if (left.weight * right.weight < kUnlikely) continue;
+      if (left.weight * right.weight < kUnlikelyPair) continue;
       left_ = &left;
       right_ = &right;
       for (const Change& change : all) {

@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t kFewestClocks = 5;
 constexpr std::size_t kMostTerms = 7;
 constexpr std::size_t kMostKnots = 48;
-constexpr double kHuber = 1.345;      // 95 % as efficient as least squares on normal noise
-constexpr double kLeastNoise = 1e-6;  // keeps the criterion finite on exact data
+constexpr double kHuber = 1.345;         // 95 % as efficient as least squares on normal noise
+constexpr double kLeastFitNoise = 1e-6;  // keeps the criterion finite on exact data
 constexpr int kReweightings = 5;
 constexpr int kRefinements = 3;
 constexpr int kPatience = 2;
@@ -73,7 +73,7 @@ class RobustFit {
       : x_(x.begin(), x.end()),
         base_(std::move(base)),
         ones_(x.size(), 1.0),
-        noise_(std::max(noise_of(x, y), kLeastNoise)) {
+        noise_(std::max(noise_of(x, y), kLeastFitNoise)) {
     // Relative deviations: every row divided by its measurement.
     for (std::size_t i = 0; i < x_.size(); ++i) scale_.push_back(1 / y[i]);
     for (std::vector<double>& term : base_) {

@@ -5,13 +5,14 @@
 #include <cstddef>
 #include <utility>
 
+#include "harpe/base/statistics.h"
+
 namespace harpe {
 namespace {
 
 constexpr std::size_t kWindow = 7;
 constexpr double kOutlierSigmas = 6;
 constexpr double kWideGap = 3;           // times the median gap
-constexpr double kMadToSigma = 1.4826;   // of a normal distribution
 constexpr double kLeastVariance = 1e-3;  // below it the curve passes through the point by force
 
 /// A point's residual from the local curve, with what its own value weighs in that curve.

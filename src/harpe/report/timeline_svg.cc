@@ -13,12 +13,12 @@
 namespace harpe::report {
 namespace {
 
-constexpr double kWidth = 1200;
-constexpr double kLeft = 72;
-constexpr double kRight = 20;
-constexpr double kTop = 64;     ///< of the first row, without a remark above it
-constexpr double kRemark = 18;  ///< room for one
-constexpr double kPlot = kWidth - kLeft - kRight;
+constexpr double kTimelineWidth = 1200;
+constexpr double kTimelineLeft = 72;
+constexpr double kTimelineRight = 20;
+constexpr double kTimelineTop = 64;  ///< of the first row, without a remark above it
+constexpr double kRemark = 18;       ///< room for one
+constexpr double kPlot = kTimelineWidth - kTimelineLeft - kTimelineRight;
 constexpr double kBelow = 34;       ///< room for the time axis
 constexpr double kCharacter = 6.2;  ///< width of one in a block's label
 /// Blocks narrower than this, on average, or more than this are drawn as columns of average power.
@@ -27,7 +27,7 @@ constexpr std::size_t kMaxBlocks = 12'000;
 /// A plan with more instructions gets no hover texts, which would be most of its bytes.
 constexpr std::size_t kMaxHoverTexts = 4000;
 
-constexpr std::string_view kStyle =
+constexpr std::string_view kTimelineStyle =
     ".l{font-size:10.5px;fill:#222;pointer-events:none}.d{fill:#fff}.n{pointer-events:none}"
     ".axis{stroke:#b9b9b4}";
 constexpr std::string_view kHatch =
@@ -38,7 +38,7 @@ constexpr std::string_view kHatched = " fill=\"url(#hatch)\"";
 
 struct Rows {
   explicit Rows(const Plan& plan)
-      : first(plan.synthetic ? kTop + kRemark : kTop),
+      : first(plan.synthetic ? kTimelineTop + kRemark : kTimelineTop),
         count(static_cast<int>(plan.instructions.size())),
         height(count <= 8    ? 32
                : count <= 16 ? 22
@@ -77,13 +77,13 @@ class TimelineDrawing {
       : plan_(plan),
         scale_({&plan}),
         rows_(plan),
-        svg_(kWidth, rows_.bottom() + kBelow, title_of(plan), kStyle) {}
+        svg_(kTimelineWidth, rows_.bottom() + kBelow, title_of(plan), kTimelineStyle) {}
 
   std::string draw() {
     svg_.raw(kHatch);
-    svg_.text(kLeft, 24, "t", title_of(plan_));
-    svg_.text(kLeft, 43, "", subtitle());
-    svg_.text(kLeft, 43 + kRemark, "w", synthetic_remark(plan_));
+    svg_.text(kTimelineLeft, 24, "t", title_of(plan_));
+    svg_.text(kTimelineLeft, 43, "", subtitle());
+    svg_.text(kTimelineLeft, 43 + kRemark, "w", synthetic_remark(plan_));
     legend();
     for (int stage = 0; stage < rows_.count; ++stage) label_row(stage);
     if (static_cast<double>(rows_.longest) > kPlot / kNarrowest ||
@@ -100,7 +100,7 @@ class TimelineDrawing {
  private:
   double x(Seconds time) const {
     const Seconds span = plan_.iteration_time;
-    return kLeft + (span > Seconds{0} ? time / span * kPlot : 0);
+    return kTimelineLeft + (span > Seconds{0} ? time / span * kPlot : 0);
   }
   void row_part(double from, double to, int stage, std::string_view attributes,
                 std::string_view hover = {}) {
@@ -119,7 +119,7 @@ class TimelineDrawing {
   void legend() {
     constexpr double kStep = 3;
     constexpr double kLength = kStep * PowerScale::kColours;
-    const double left = kWidth - kRight - kLength;
+    const double left = kTimelineWidth - kTimelineRight - kLength;
     for (int i = 0; i < PowerScale::kColours; ++i) {
       svg_.rectangle(left + i * kStep, 14, kStep + 0.2, 10,
                      attribute("fill", PowerScale::colour(i)));
@@ -137,7 +137,7 @@ class TimelineDrawing {
   void label_row(int stage) {
     const int every = rows_.height >= 11 ? 1 : 4;
     if (stage % every != 0) return;
-    svg_.text(kLeft - 10, rows_.top(stage) + rows_.height / 2 + 4, "e", stage_name(stage));
+    svg_.text(kTimelineLeft - 10, rows_.top(stage) + rows_.height / 2 + 4, "e", stage_name(stage));
   }
 
   /// One path for each colour, with lines as wide as a row: the shortest way to write them.
@@ -155,7 +155,7 @@ class TimelineDrawing {
         while (to < kColumns && colour(to) == colour(from)) ++to;
         if (colour(from) >= 0) {
           paths[static_cast<std::size_t>(colour(from))] +=
-              concat({"M", point(kLeft + from, rows_.top(stage) + rows_.height / 2), "h",
+              concat({"M", point(kTimelineLeft + from, rows_.top(stage) + rows_.height / 2), "h",
                       std::to_string(to - from)});
         }
         from = to;
@@ -173,7 +173,7 @@ class TimelineDrawing {
 
   void draw_blocks(int stage) {
     const Watts idle = blocking_power(plan_, stage);
-    row_part(kLeft, x(plan_.iteration_time), stage,
+    row_part(kTimelineLeft, x(plan_.iteration_time), stage,
              attribute("fill", PowerScale::colour(scale_.index(idle))),
              concat({stage_name(stage), " waits, ", fixed(idle.value, 1), " W"}));
     for (const auto& block : plan_.instructions[static_cast<std::size_t>(stage)]) {

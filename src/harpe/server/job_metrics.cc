@@ -1,20 +1,17 @@
 #include "harpe/server/job_metrics.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 
 namespace harpe {
 namespace {
 
-using Type = MetricsText::Type;
-
-constexpr std::array kPhases{JobPhase::kRegistering, JobPhase::kProfiling,
-                             JobPhase::kCharacterizing, JobPhase::kRunning, JobPhase::kStraggling};
+using MetricType = MetricsText::Type;
 
 /// A number of each job. \param known  which jobs have it
 void each(MetricsText& metrics, const std::vector<JobSample>& jobs, const std::string& name,
-          Type type, const std::string& help, const std::function<double(const JobSample&)>& value,
+          MetricType type, const std::string& help,
+          const std::function<double(const JobSample&)>& value,
           const std::function<bool(const JobSample&)>& known = {}) {
   metrics.family("harpe_job_" + name, type, help);
   for (const JobSample& job : jobs) {
@@ -25,7 +22,7 @@ void each(MetricsText& metrics, const std::vector<JobSample>& jobs, const std::s
 /// A time or energy that is 0 where it is not known.
 void measured(MetricsText& metrics, const std::vector<JobSample>& jobs, const std::string& name,
               const std::string& help, const std::function<double(const JobSample&)>& value) {
-  each(metrics, jobs, name, Type::kGauge, help, value,
+  each(metrics, jobs, name, MetricType::kGauge, help, value,
        [&value](const JobSample& job) { return value(job) != 0; });
 }
 
@@ -44,22 +41,22 @@ JobSample::JobSample(const HostedJob& job)
 }
 
 void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs) {
-  metrics.family("harpe_job_info", Type::kGauge, "A job whose training goes on; always 1.");
+  metrics.family("harpe_job_info", MetricType::kGauge, "A job whose training goes on; always 1.");
   for (const JobSample& job : jobs) {
     metrics.sample(1, {{"job_id", job.id}, {"name", job.name}, {"schedule", job.schedule}});
   }
-  metrics.family("harpe_job_phase", Type::kGauge, "1 for the phase that the job is in.");
+  metrics.family("harpe_job_phase", MetricType::kGauge, "1 for the phase that the job is in.");
   for (const JobSample& job : jobs) {
-    for (const JobPhase phase : kPhases) {
+    for (const JobPhase phase : kActivePhases) {
       metrics.sample(job.status.phase == phase ? 1 : 0,
                      {{"job_id", job.id}, {"phase", name_of(phase)}});
     }
   }
-  each(metrics, jobs, "ranks", Type::kGauge, "Ranks that the job has.",
+  each(metrics, jobs, "ranks", MetricType::kGauge, "Ranks that the job has.",
        [](const JobSample& job) { return double(job.ranks); });
-  each(metrics, jobs, "ranks_registered", Type::kGauge, "Ranks that have registered.",
+  each(metrics, jobs, "ranks_registered", MetricType::kGauge, "Ranks that have registered.",
        [](const JobSample& job) { return double(job.status.ranks_registered); });
-  each(metrics, jobs, "stragglers", Type::kGauge, "Pipelines that are stragglers.",
+  each(metrics, jobs, "stragglers", MetricType::kGauge, "Pipelines that are stragglers.",
        [](const JobSample& job) { return static_cast<double>(job.status.stragglers.size()); });
   measured(metrics, jobs, "iteration_time_seconds", "Mean time of the last iterations.",
            [](const JobSample& job) { return job.status.iteration_time.value; });
@@ -67,20 +64,21 @@ void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs)
            [](const JobSample& job) { return job.status.predicted_time.value; });
   measured(metrics, jobs, "all_max_iteration_time_seconds", "Time of an iteration at all-max.",
            [](const JobSample& job) { return job.status.measured_all_max_time.value; });
-  each(metrics, jobs, "energy_joules_total", Type::kCounter, "Energy that its ranks have reported.",
+  each(metrics, jobs, "energy_joules_total", MetricType::kCounter,
+       "Energy that its ranks have reported.",
        [](const JobSample& job) { return job.status.energy.value; });
   // A gauge: iterations may need more than those at all-max did.
-  each(metrics, jobs, "energy_saved_joules", Type::kGauge,
+  each(metrics, jobs, "energy_saved_joules", MetricType::kGauge,
        "Energy saved against the same iterations at all-max.",
        [](const JobSample& job) { return job.status.saved.value; });
-  each(metrics, jobs, "energy_saved_error_joules", Type::kGauge,
+  each(metrics, jobs, "energy_saved_error_joules", MetricType::kGauge,
        "Half-width of the 95 % interval of the energy saved.",
        [](const JobSample& job) { return job.status.saved_error.value; });
   measured(metrics, jobs, "time_over_allowed_ratio",
            "Mean of the newest 100 iterations by the plan over what the objective allows.",
            [](const JobSample& job) { return job.status.time_over_allowed; });
   each(
-      metrics, jobs, "plan_gap_ratio", Type::kGauge,
+      metrics, jobs, "plan_gap_ratio", MetricType::kGauge,
       "How far the plans in force are above the proven least energy, at most.",
       [](const JobSample& job) { return job.gap; },
       [](const JobSample& job) { return job.gap >= 0; });

@@ -2,6 +2,7 @@
 /// \file
 /// What /metrics says of each job whose training goes on.
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -20,6 +21,11 @@ struct JobSample {
   JobStatus status;
   double gap = -1;  ///< the largest of the plans in force; below 0: not known
 };
+
+/// The phases of a job whose training goes on.
+inline constexpr std::array kActivePhases{JobPhase::kRegistering, JobPhase::kProfiling,
+                                          JobPhase::kCharacterizing, JobPhase::kRunning,
+                                          JobPhase::kStraggling};
 
 /// Series of one job carry its id alone; `harpe_job_info` has its names.
 void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs);

@@ -16,7 +16,7 @@ constexpr std::size_t kMostUnsavedEvents = 1000;
 constexpr std::size_t kBatchBytes = 16 * 1024 * 1024;
 /// Tries in a row without success after which the store, not a job, is at fault.
 constexpr int kProbes = 3;
-constexpr std::size_t kMostAtOnce = 1 << 20;
+constexpr std::size_t kMostRowsAtOnce = 1 << 20;
 constexpr std::int64_t kPrunedAtOnce = 20'000;
 const std::string kInOrder;  // all of the writer's work has one owner
 
@@ -40,13 +40,13 @@ Error store_failure(const std::string& what, const Error& why) {
 JobSaver::JobSaver(Parts parts)
     : parts_(std::move(parts)),
       work_(parts_.loop),
-      most_at_once_(kMostAtOnce),
+      most_at_once_(kMostRowsAtOnce),
       writer_(parts_.make_workers({.threads = 1})) {}
 
 JobSaver::~JobSaver() {
   if (parts_.store == nullptr) return;
   writer_->finish();
-  if (most_at_once_ < kMostAtOnce) refresh_.clear();
+  if (most_at_once_ < kMostRowsAtOnce) refresh_.clear();
   const auto write = [this](const Batch& batch) {
     if (batch.empty()) return;
     if (const auto written = parts_.store->write(batch.changes); !written.ok()) {
@@ -149,7 +149,7 @@ JobSaver::Batch JobSaver::gather() {
     gather(job, batch);
     if (batch.changes.jobs.size() > before) bytes += bytes_of(batch.changes.jobs.back());
   }
-  if (most_at_once_ == kMostAtOnce) {
+  if (most_at_once_ == kMostRowsAtOnce) {
     for (auto& [id, refresh] : std::exchange(refresh_, {})) {
       // Of a claim before, it says what was.
       if (batch.changes.epochs.emplace(id, refresh.epoch).first->second != refresh.epoch) continue;
@@ -179,7 +179,7 @@ void JobSaver::saved(Batch batch, const Result<std::vector<std::string>>& writte
   if (!written.ok()) return failed(std::move(batch), written.error());
   if (!std::exchange(works_, true)) parts_.log("the store works again");
   failed_in_a_row_ = 0;
-  most_at_once_ = std::min(kMostAtOnce, most_at_once_ * 2);
+  most_at_once_ = std::min(kMostRowsAtOnce, most_at_once_ * 2);
   for (const std::string& id : *written) parts_.lost(id, batch.changes.epochs.at(id));
   for (const auto& [job, revision] : batch.jobs) {
     const bool is_refused = std::ranges::find(*written, job->id) != written->end();

@@ -12,12 +12,9 @@
 namespace harpe {
 namespace {
 
-using Type = MetricsText::Type;
+using MetricType = MetricsText::Type;
 
-constexpr std::array kPhases{JobPhase::kRegistering, JobPhase::kProfiling,
-                             JobPhase::kCharacterizing, JobPhase::kRunning, JobPhase::kStraggling};
-
-void one(MetricsText& metrics, const std::string& name, Type type, const std::string& help,
+void one(MetricsText& metrics, const std::string& name, MetricType type, const std::string& help,
          double value) {
   metrics.family("harpe_server_" + name, type, help);
   metrics.sample(value);
@@ -29,7 +26,7 @@ double count(std::uint64_t number) {
 
 /// What jobs count themselves is summed up anew each time.
 void job_families(MetricsText& metrics, const JobRegistry& registry) {
-  std::array<std::size_t, kPhases.size()> in_phase{};
+  std::array<std::size_t, kActivePhases.size()> in_phase{};
   std::size_t ranks = 0, listeners = 0, active = 0;
   for (const auto& [id, job] : registry.jobs()) {
     listeners += job->listeners.size();
@@ -38,45 +35,48 @@ void job_families(MetricsText& metrics, const JobRegistry& registry) {
     ++in_phase[static_cast<std::size_t>(job->job.phase())];
     ranks += static_cast<std::size_t>(job->job.status().ranks_registered);
   }
-  metrics.family("harpe_server_jobs", Type::kGauge, "Jobs whose training goes on, by phase.");
-  for (const JobPhase phase : kPhases) {
+  metrics.family("harpe_server_jobs", MetricType::kGauge, "Jobs whose training goes on, by phase.");
+  for (const JobPhase phase : kActivePhases) {
     metrics.sample(count(in_phase[static_cast<std::size_t>(phase)]), {{"phase", name_of(phase)}});
   }
-  metrics.family("harpe_server_jobs_kept", Type::kGauge, "All jobs, by what is heard of them.");
+  metrics.family("harpe_server_jobs_kept", MetricType::kGauge,
+                 "All jobs, by what is heard of them.");
   for (const auto& [activity, number] : registry.activities()) {
     metrics.sample(count(number), {{"activity", name_of(activity)}});
   }
-  one(metrics, "jobs_in_memory", Type::kGauge, "Jobs in memory.", count(registry.jobs().size()));
-  one(metrics, "jobs_memory_bytes", Type::kGauge, "What those take, by their specifications.",
+  one(metrics, "jobs_in_memory", MetricType::kGauge, "Jobs in memory.",
+      count(registry.jobs().size()));
+  one(metrics, "jobs_memory_bytes", MetricType::kGauge, "What those take, by their specifications.",
       count(registry.memory()));
-  one(metrics, "jobs_without_series", Type::kGauge,
+  one(metrics, "jobs_without_series", MetricType::kGauge,
       "Jobs whose training goes on, but for which there is no room here.",
       count(active - std::min(active, kMostJobMetrics)));
-  one(metrics, "ranks", Type::kGauge, "Ranks that have registered with jobs that go on.",
+  one(metrics, "ranks", MetricType::kGauge, "Ranks that have registered with jobs that go on.",
       count(ranks));
-  one(metrics, "listeners", Type::kGauge, "Clients that listen to events.", count(listeners));
+  one(metrics, "listeners", MetricType::kGauge, "Clients that listen to events.", count(listeners));
 }
 
 void planner_families(MetricsText& metrics, const JobRegistry& registry) {
   const JobPlanner& planner = registry.planner();
-  one(metrics, "characterizations_total", Type::kCounter, "Jobs whose plans were made.",
+  one(metrics, "characterizations_total", MetricType::kCounter, "Jobs whose plans were made.",
       count(planner.planned()));
-  one(metrics, "characterizations_running", Type::kGauge, "Plans being made.",
+  one(metrics, "characterizations_running", MetricType::kGauge, "Plans being made.",
       count(planner.running()));
-  one(metrics, "characterizations_waiting", Type::kGauge, "Jobs that wait for a worker.",
+  one(metrics, "characterizations_waiting", MetricType::kGauge, "Jobs that wait for a worker.",
       count(planner.waiting()));
 }
 
 void store_families(MetricsText& metrics, const JobRegistry& registry) {
   const JobSaver::Counts& counts = registry.saver().counts();
-  one(metrics, "saves_total", Type::kCounter, "Transactions of the store.", count(counts.saves));
-  one(metrics, "save_failures_total", Type::kCounter, "Transactions that failed.",
+  one(metrics, "saves_total", MetricType::kCounter, "Transactions of the store.",
+      count(counts.saves));
+  one(metrics, "save_failures_total", MetricType::kCounter, "Transactions that failed.",
       count(counts.failures));
-  one(metrics, "jobs_refused", Type::kGauge, "Jobs that the store refuses.",
+  one(metrics, "jobs_refused", MetricType::kGauge, "Jobs that the store refuses.",
       count(registry.saver().refused().size()));
-  one(metrics, "job_loads_total", Type::kCounter, "Jobs read from the store.",
+  one(metrics, "job_loads_total", MetricType::kCounter, "Jobs read from the store.",
       count(registry.counts().loads));
-  one(metrics, "job_unloads_total", Type::kCounter, "Idle jobs that have left memory.",
+  one(metrics, "job_unloads_total", MetricType::kCounter, "Idle jobs that have left memory.",
       count(registry.counts().unloads));
 }
 
@@ -86,39 +86,40 @@ void handle_server_metrics(ServerContext& context, const Reply& reply) {
   JobRegistry& registry = context.registry;
   const RegistryCounts& counts = registry.counts();
   MetricsText metrics;
-  metrics.family("harpe_server_info", Type::kGauge, "The server; always 1.");
+  metrics.family("harpe_server_info", MetricType::kGauge, "The server; always 1.");
   metrics.sample(1, {{"version", context.options.version}});
-  one(metrics, "uptime_seconds", Type::kGauge, "Time since the start.",
+  one(metrics, "uptime_seconds", MetricType::kGauge, "Time since the start.",
       (registry.clock().now() - context.started).value);
   job_families(metrics, registry);
-  one(metrics, "http_requests_total", Type::kCounter, "HTTP requests.", count(context.requests));
-  metrics.family("harpe_server_http_answers_total", Type::kCounter, "Answers by status.");
+  one(metrics, "http_requests_total", MetricType::kCounter, "HTTP requests.",
+      count(context.requests));
+  metrics.family("harpe_server_http_answers_total", MetricType::kCounter, "Answers by status.");
   for (const auto& [status, number] : context.answers) {
     metrics.sample(count(number), {{"status", std::to_string(status)}});
   }
-  one(metrics, "http_rate_limited_total", Type::kCounter, "Requests refused for being too many.",
-      count(context.rate_limited));
+  one(metrics, "http_rate_limited_total", MetricType::kCounter,
+      "Requests refused for being too many.", count(context.rate_limited));
   if (context.options.transport) {
     const ServerTransport transport = context.options.transport();
-    one(metrics, "http_connections", Type::kGauge, "Open connections.",
+    one(metrics, "http_connections", MetricType::kGauge, "Open connections.",
         count(transport.connections));
-    one(metrics, "http_connections_refused_total", Type::kCounter,
+    one(metrics, "http_connections_refused_total", MetricType::kCounter,
         "Connections refused for being too many.", count(transport.connections_refused));
-    one(metrics, "http_buffered_bytes", Type::kGauge,
+    one(metrics, "http_buffered_bytes", MetricType::kGauge,
         "Bytes of requests and answers that connections hold.", count(transport.buffered));
   }
   planner_families(metrics, registry);
-  one(metrics, "reports_total", Type::kCounter, "Iterations reported by ranks.",
+  one(metrics, "reports_total", MetricType::kCounter, "Iterations reported by ranks.",
       count(counts.reports));
-  one(metrics, "plan_changes_total", Type::kCounter, "Times that orders of a job changed.",
+  one(metrics, "plan_changes_total", MetricType::kCounter, "Times that orders of a job changed.",
       count(counts.plan_changes));
-  one(metrics, "orders_delivered_total", Type::kCounter, "Changed orders handed to listeners.",
-      count(counts.deliveries));
-  one(metrics, "orders_delivery_seconds_total", Type::kCounter,
+  one(metrics, "orders_delivered_total", MetricType::kCounter,
+      "Changed orders handed to listeners.", count(counts.deliveries));
+  one(metrics, "orders_delivery_seconds_total", MetricType::kCounter,
       "Time from decision to hand-over, summed over what was delivered.", counts.delivery_seconds);
-  one(metrics, "orders_delivery_seconds_max", Type::kGauge, "The longest of those times.",
+  one(metrics, "orders_delivery_seconds_max", MetricType::kGauge, "The longest of those times.",
       counts.slowest_delivery);
-  one(metrics, "lease_held", Type::kGauge,
+  one(metrics, "lease_held", MetricType::kGauge,
       "Whether this server may command its jobs: 0 while it cannot reach the database that it "
       "shares.",
       registry.holds_lease() ? 1 : 0);

@@ -7,7 +7,7 @@ namespace harpe {
 namespace {
 
 /// A summary that was never written has no end.
-constexpr double kNotEnded = -1;
+constexpr double kNoEnd = -1;
 
 Result<std::int64_t> run(PostgresSession& session, const char* statement,
                          std::initializer_list<PostgresValue> values) {
@@ -41,16 +41,16 @@ Status write_summary_row(PostgresSession& session, const JobSave& save) {
         run(session,
             "INSERT INTO harpe_summary (job, text, heard, ended) VALUES "
             "($1, '', $2::double precision, $3::double precision) ON CONFLICT (job) DO NOTHING",
-            {job.id, job.updated, kNotEnded});
+            {job.id, job.updated, kNoEnd});
     return there ? ok_status() : Status(there.error());
   }
-  const auto written = run(
-      session,
-      "INSERT INTO harpe_summary (job, text, heard, ended) VALUES "
-      "($1, $2, $3::double precision, $4::double precision) "
-      "ON CONFLICT (job) DO UPDATE SET text = excluded.text, heard = excluded.heard, "
-      "ended = excluded.ended",
-      {job.id, save.summary->text, save.summary->heard, save.summary->ended.value_or(kNotEnded)});
+  const auto written =
+      run(session,
+          "INSERT INTO harpe_summary (job, text, heard, ended) VALUES "
+          "($1, $2, $3::double precision, $4::double precision) "
+          "ON CONFLICT (job) DO UPDATE SET text = excluded.text, heard = excluded.heard, "
+          "ended = excluded.ended",
+          {job.id, save.summary->text, save.summary->heard, save.summary->ended.value_or(kNoEnd)});
   return written ? ok_status() : Status(written.error());
 }
 
@@ -114,7 +114,7 @@ Status write_changes(PostgresSession& session, const StoreChanges& changes,
         run(session,
             "UPDATE harpe_summary SET text = $2, heard = $3::double precision, "
             "ended = $4::double precision WHERE job = $1",
-            {summary.job, summary.text, summary.heard, summary.ended.value_or(kNotEnded)});
+            {summary.job, summary.text, summary.heard, summary.ended.value_or(kNoEnd)});
     if (!written) return written.error();
     if (*written == 0) refused.insert(summary.job);
   }

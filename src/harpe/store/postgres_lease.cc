@@ -10,18 +10,17 @@
 namespace harpe {
 namespace {
 
-/// 16 letters that no other server has had or will have.
-std::string new_identity() {
+/// How it is removed at the beat that was read: one that has come meanwhile keeps it.
+constexpr const char* kRemove = "DELETE FROM harpe_server WHERE server = $1 AND beat = $2::bigint";
+
+}  // namespace
+
+std::string new_store_identity() {
   std::random_device random;
   std::string identity;
   while (identity.size() < 16) identity += static_cast<char>('a' + random() % 26);
   return identity;
 }
-
-/// How it is removed at the beat that was read: one that has come meanwhile keeps it.
-constexpr const char* kRemove = "DELETE FROM harpe_server WHERE server = $1 AND beat = $2::bigint";
-
-}  // namespace
 
 ServerRow read_server(const PostgresRows& rows, int row, int first_column) {
   int column = first_column;
@@ -40,7 +39,7 @@ PostgresLease::PostgresLease(const StoreUrl& url, const StoreOptions& options)
     : options_(options),
       clock_(options.clock != nullptr ? *options.clock : system_clock()),
       session_(url, std::min(options.timeout, options.lease.lease * kShareOfStatement)),
-      lease_(options.lease, new_identity) {}
+      lease_(options.lease, new_store_identity) {}
 
 PostgresLease::~PostgresLease() {
   {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
-#include <random>
 #include <set>
 #include <utility>
 
@@ -19,18 +18,11 @@ namespace harpe {
 namespace {
 
 /// 16 letters that no other store has had or will have: they begin its notices.
-std::string new_identity() {
-  std::random_device random;
-  std::string identity;
-  while (identity.size() < 16) identity += static_cast<char>('a' + random() % 26);
-  return identity;
-}
-
 class PostgresStore final : public Store {
  public:
   PostgresStore(const StoreUrl& url, const StoreOptions& options)
       : options_(options),
-        identity_(new_identity()),
+        identity_(new_store_identity()),
         lease_(options.url.empty() ? nullptr : std::make_unique<PostgresLease>(url, options)),
         session_(url, options.timeout),
         claims_(session_, lease_.get()) {}

@@ -18,7 +18,7 @@ void find(void* library, Function*& function, std::initializer_list<const char*>
   }
 }
 
-NvmlApi find_functions(void* library) {
+NvmlApi find_nvml_functions(void* library) {
   NvmlApi api;
   const auto load = [library](auto*& function, std::initializer_list<const char*> names) {
     find(library, function, names);
@@ -64,7 +64,7 @@ NvmlApi find_functions(void* library) {
   return api;
 }
 
-ErrorCode code_of(int result) {
+ErrorCode code_of_nvml(int result) {
   switch (result) {
     case kNvmlInvalidArgument:
     case kNvmlFrequencyNotSupported:
@@ -109,7 +109,7 @@ const char* remedy(int result) {
 
 }  // namespace
 
-NvmlLibrary::NvmlLibrary(void* handle) : handle_(handle), api_(find_functions(handle)) {}
+NvmlLibrary::NvmlLibrary(void* handle) : handle_(handle), api_(find_nvml_functions(handle)) {}
 
 NvmlLibrary::~NvmlLibrary() {
   if (initialised_ && api_.shutdown != nullptr) api_.shutdown();
@@ -147,7 +147,7 @@ Error NvmlLibrary::error(int result, const std::string& attempted) const {
   std::string message = attempted + ": ";
   message += words == nullptr ? "NVML error " + std::to_string(result) : std::string(words);
   if (const std::string help = remedy(result); !help.empty()) message += "; " + help;
-  return Error::of(code_of(result), std::move(message));
+  return Error::of(code_of_nvml(result), std::move(message));
 }
 
 }  // namespace harpe

@@ -19,7 +19,7 @@ constexpr int kPerformanceAuto = 0;
 
 using Handle = void*;
 
-struct Api {
+struct AmdsmiApi {
   int (*init)(std::uint64_t) = nullptr;
   int (*shut_down)() = nullptr;
   int (*status_text)(int, const char**) = nullptr;
@@ -34,8 +34,8 @@ struct Api {
   int (*set_performance_level)(Handle, int) = nullptr;
 };
 
-Api find_functions(const SharedObject& library) {
-  Api api;
+AmdsmiApi find_amdsmi_functions(const SharedObject& library) {
+  AmdsmiApi api;
   library.find(api.init, "amdsmi_init");
   library.find(api.shut_down, "amdsmi_shut_down");
   library.find(api.status_text, "amdsmi_status_code_to_string");
@@ -71,7 +71,7 @@ ErrorCode code_of(int status) {
 class AmdSmi final : public AmdLibrary {
  public:
   explicit AmdSmi(SharedObject library)
-      : library_(std::move(library)), api_(find_functions(library_)) {}
+      : library_(std::move(library)), api_(find_amdsmi_functions(library_)) {}
   ~AmdSmi() override {
     if (started_ && api_.shut_down != nullptr) api_.shut_down();
   }
@@ -165,7 +165,7 @@ class AmdSmi final : public AmdLibrary {
   }
 
   SharedObject library_;
-  Api api_;
+  AmdsmiApi api_;
   bool started_ = false;
   std::vector<Handle> handles_;
   std::mutex mutex_;

@@ -10,11 +10,11 @@ namespace harpe {
 namespace {
 
 // Values of rsmi_status_t.
-constexpr int kSuccess = 0, kInvalid = 1, kNotSupported = 2, kNoPermission = 4, kOutOfBounds = 7,
-              kNotYetImplemented = 9, kNotFound = 10;
-constexpr int kPerformanceAuto = 0;
+constexpr int kRsmiSuccess = 0, kRsmiInvalid = 1, kRsmiNotSupported = 2, kRsmiNoPermission = 4,
+              kRsmiOutOfBounds = 7, kRsmiNotYetImplemented = 9, kRsmiNotFound = 10;
+constexpr int kRsmiPerformanceAuto = 0;
 
-struct Api {
+struct RsmiApi {
   int (*init)(std::uint64_t) = nullptr;
   int (*shut_down)() = nullptr;
   int (*status_text)(int, const char**) = nullptr;
@@ -27,8 +27,8 @@ struct Api {
   int (*set_performance_level)(std::uint32_t, int) = nullptr;
 };
 
-Api find_functions(const SharedObject& library) {
-  Api api;
+RsmiApi find_rsmi_functions(const SharedObject& library) {
+  RsmiApi api;
   library.find(api.init, "rsmi_init");
   library.find(api.shut_down, "rsmi_shut_down");
   library.find(api.status_text, "rsmi_status_string");
@@ -42,17 +42,17 @@ Api find_functions(const SharedObject& library) {
   return api;
 }
 
-ErrorCode code_of(int status) {
+ErrorCode code_of_rsmi(int status) {
   switch (status) {
-    case kInvalid:
-    case kOutOfBounds:
+    case kRsmiInvalid:
+    case kRsmiOutOfBounds:
       return ErrorCode::kInvalidInput;
-    case kNotSupported:
-    case kNotYetImplemented:
+    case kRsmiNotSupported:
+    case kRsmiNotYetImplemented:
       return ErrorCode::kNotSupported;
-    case kNoPermission:
+    case kRsmiNoPermission:
       return ErrorCode::kNoPermission;
-    case kNotFound:
+    case kRsmiNotFound:
       return ErrorCode::kNotFound;
     default:
       return ErrorCode::kUnavailable;
@@ -62,7 +62,7 @@ ErrorCode code_of(int status) {
 class RocmSmi final : public AmdLibrary {
  public:
   explicit RocmSmi(SharedObject library)
-      : library_(std::move(library)), api_(find_functions(library_)) {}
+      : library_(std::move(library)), api_(find_rsmi_functions(library_)) {}
   ~RocmSmi() override {
     if (started_ && api_.shut_down != nullptr) api_.shut_down();
   }
@@ -113,30 +113,30 @@ class RocmSmi final : public AmdLibrary {
     return call("limiting its clock", api_.set_determinism, gpu, megahertz);
   }
   Status reset_clock(int gpu) override {
-    return call("resetting its clock", api_.set_performance_level, gpu, kPerformanceAuto);
+    return call("resetting its clock", api_.set_performance_level, gpu, kRsmiPerformanceAuto);
   }
 
  private:
   Status check(int status, const std::string& attempted) const {
-    if (status == kSuccess) return ok_status();
+    if (status == kRsmiSuccess) return ok_status();
     const char* words = nullptr;
     if (api_.status_text != nullptr) api_.status_text(status, &words);
     std::string message = attempted + ": ";
     message += words == nullptr ? "ROCm SMI status " + std::to_string(status) : std::string(words);
-    if (status == kNoPermission) message += std::string("; ") + kAmdRemedy;
-    return Error::of(code_of(status), std::move(message));
+    if (status == kRsmiNoPermission) message += std::string("; ") + kAmdRemedy;
+    return Error::of(code_of_rsmi(status), std::move(message));
   }
 
   template <class... Parameters, class... Arguments>
   Status call(const char* what, int (*function)(std::uint32_t, Parameters...), int gpu,
               Arguments... arguments) {
-    if (function == nullptr) return check(kNotSupported, what);
+    if (function == nullptr) return check(kRsmiNotSupported, what);
     const std::scoped_lock lock(mutex_);
     return check(function(static_cast<std::uint32_t>(gpu), arguments...), what);
   }
 
   SharedObject library_;
-  Api api_;
+  RsmiApi api_;
   bool started_ = false;
   int gpus_ = 0;
   std::mutex mutex_;
