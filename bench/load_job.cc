@@ -6,9 +6,9 @@
 
 #include "harpe/base/text.h"
 #include "harpe/frontier/plan_from_clocks.h"
-#include "harpe/job/job_json.h"
 #include "harpe/profile/synth.h"
 #include "harpe/schedule/schedule.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe::bench {
 namespace {
@@ -33,9 +33,9 @@ std::string key_of(int stage, const std::vector<Megahertz>& clocks) {
 
 }  // namespace
 
-int RankOrders::in_force(std::int64_t iteration) const {
-  for (int i = static_cast<int>(orders.size()) - 1; i >= 0; --i) {
-    if (orders[static_cast<std::size_t>(i)].from_iteration <= iteration) return i;
+int RankAssignments::in_force(std::int64_t iteration) const {
+  for (int i = static_cast<int>(assignments.size()) - 1; i >= 0; --i) {
+    if (assignments[static_cast<std::size_t>(i)].from_iteration <= iteration) return i;
   }
   return -1;
 }
@@ -80,17 +80,18 @@ Result<LoadJob> LoadJob::make(const LoadShape& shape) {
   return job;
 }
 
-Result<const RankOrders*> LoadJob::orders(std::string_view text, int stage) {
+Result<const RankAssignments*> LoadJob::assignments(std::string_view text, int stage) {
   std::string key = std::to_string(stage) + std::string(text);
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second.get();
-  Result<RankAnswer> read = parse_rank_answer(text);
+  Result<RankResponse> read = parse_rank_response(text);
   if (!read) return read.error();
-  auto orders = std::make_unique<RankOrders>();
-  orders->orders = std::move(read->orders);
-  std::ranges::sort(orders->orders, {}, &StageOrders::version);
-  for (const StageOrders& one : orders->orders) orders->work.push_back(work(stage, one.clocks));
-  return known_.emplace(std::move(key), std::move(orders)).first->second.get();
+  auto assignments = std::make_unique<RankAssignments>();
+  assignments->assignments = std::move(read->assignments);
+  std::ranges::sort(assignments->assignments, {}, &StageAssignment::version);
+  for (const StageAssignment& one : assignments->assignments)
+    assignments->work.push_back(work(stage, one.clocks));
+  return known_.emplace(std::move(key), std::move(assignments)).first->second.get();
 }
 
 const StageWork* LoadJob::work(int stage, const std::vector<Megahertz>& clocks) {

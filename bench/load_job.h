@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A simulated training job: what its ranks would measure when they obey given orders.
+/// A simulated training job: what its ranks would measure when they obey given assignments.
 
 #include <cstdint>
 #include <memory>
@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/job/job_spec.h"
-#include "harpe/job/rank_events.h"
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/profile/profile.h"
+#include "harpe/wire/job_spec.h"
+#include "harpe/wire/rank_events.h"
 
 namespace harpe::bench {
 
@@ -32,11 +32,11 @@ struct StageWork {
   std::string totals;  ///< "instructions" of a report
 };
 
-/// Orders as one rank got them. Ranks of a stage get the same text, which is read once.
-struct RankOrders {
-  std::vector<StageOrders> orders;  ///< by version
+/// Assignments as one rank got them. Ranks of a stage get the same text, which is read once.
+struct RankAssignments {
+  std::vector<StageAssignment> assignments;  ///< by version
   std::vector<const StageWork*> work;
-  std::uint64_t newest() const { return orders.empty() ? 0 : orders.back().version; }
+  std::uint64_t newest() const { return assignments.empty() ? 0 : assignments.back().version; }
   /// The last that holds in the iteration, or none.
   int in_force(std::int64_t iteration) const;
 };
@@ -51,9 +51,9 @@ class LoadJob {
   const std::vector<Megahertz>& clocks() const { return clocks_; }
   Watts blocking_power() const { return blocking_power_; }
 
-  /// Reads `{"orders": [...]}` for a stage. Stays valid as long as the job.
-  Result<const RankOrders*> orders(std::string_view text, int stage);
-  /// At all-max, for ranks without orders.
+  /// Reads `{"assignments": [...]}` for a stage. Stays valid as long as the job.
+  Result<const RankAssignments*> assignments(std::string_view text, int stage);
+  /// At all-max, for ranks without assignments.
   const StageWork* all_max(int stage) const { return all_max_[static_cast<std::size_t>(stage)]; }
 
   /// Makespan of a pipeline whose stages do this.
@@ -70,7 +70,7 @@ class LoadJob {
   Watts blocking_power_{};
   std::vector<Megahertz> clocks_;
   std::vector<const StageWork*> all_max_;
-  std::unordered_map<std::string, std::unique_ptr<RankOrders>> known_;
+  std::unordered_map<std::string, std::unique_ptr<RankAssignments>> known_;
   std::unordered_map<std::string, std::unique_ptr<StageWork>> works_;
   std::unordered_map<std::string, Seconds> makespans_;
 };

@@ -36,8 +36,8 @@ LoadRun::LoadRun(const LoadOptions& options, LoadJob& job, std::string address, 
                                        std::string_view body) { answered(id, status, body); },
                     .happened =
                         [this](int id, std::string_view event, std::string_view data) {
-                          if (event == "orders")
-                            got_orders(listener_of_[static_cast<std::size_t>(id)], data);
+                          if (event == "assignments")
+                            got_assignments(listener_of_[static_cast<std::size_t>(id)], data);
                         },
                     .lost =
                         [this](int id, const std::string& why) {
@@ -131,24 +131,26 @@ Status LoadRun::subscribe_all() {
     if (!id) return id.error();
     Rank& one = ranks_[static_cast<std::size_t>(rank)];
     one.events = *id;
-    one.orders = nullptr;  // those of its registration, which the stream tells again
+    one.assignments = nullptr;  // those of its registration, which the stream tells again
     connections_.subscribe(*id, path("/events?data=" + std::to_string(pipeline_of(rank)) +
                                      "&stage=" + std::to_string(stage_of(rank))));
     if (rank % kWave == kWave - 1) connections_.poll(1);
   }
-  const auto waiting = [this] { return std::ranges::count(ranks_, nullptr, &Rank::orders); };
+  const auto waiting = [this] { return std::ranges::count(ranks_, nullptr, &Rank::assignments); };
   while (waiting() > 0 && since(begin) < kPatience) connections_.poll(10);
   result_.subscribe_s = since(begin);
   if (waiting() == 0) return ok_status();
-  return Error::of(ErrorCode::kUnavailable,
-                   std::to_string(waiting()) + " ranks hear no orders: " + result_.first_fault);
+  return Error::of(
+      ErrorCode::kUnavailable,
+      std::to_string(waiting()) + " ranks hear no assignments: " + result_.first_fault);
 }
 
 Status LoadRun::wait_for_plans() {
   const Time begin = Clock::now();
   const auto planned = [](const Rank& rank) {
-    return rank.events < 0 || (!rank.orders->orders.empty() &&
-                               rank.orders->orders.back().purpose == StageOrders::Purpose::kPlan);
+    return rank.events < 0 ||
+           (!rank.assignments->assignments.empty() &&
+            rank.assignments->assignments.back().purpose == StageAssignment::Purpose::kPlan);
   };
   while (!std::ranges::all_of(ranks_, planned) && since(begin) < kPatience) connections_.poll(10);
   result_.plan_s = since(begin);
@@ -163,8 +165,8 @@ void LoadRun::begin_iteration() {
   under_way_.number = ended_.number + 1;
   under_way_.factor = factor_;
   for (const Rank& rank : ranks_) {
-    under_way_.by.push_back(rank.orders);
-    under_way_.in_force.push_back(rank.orders->in_force(under_way_.number));
+    under_way_.by.push_back(rank.assignments);
+    under_way_.in_force.push_back(rank.assignments->in_force(under_way_.number));
   }
   std::vector<const StageWork*> stages(static_cast<std::size_t>(options_.shape.stages));
   for (int pipeline = 0; pipeline < options_.shape.data; ++pipeline) {
@@ -188,7 +190,7 @@ void LoadRun::send_report(int number) {
   const StageWork* work = which < 0 ? job_.all_max(stage_of(number))
                                     : ended_.by[at]->work[static_cast<std::size_t>(which)];
   const std::uint64_t version =
-      which < 0 ? 0 : ended_.by[at]->orders[static_cast<std::size_t>(which)].version;
+      which < 0 ? 0 : ended_.by[at]->assignments[static_cast<std::size_t>(which)].version;
   const double factor = ended_.factor[static_cast<std::size_t>(pipeline_of(number))];
   const Seconds busy = work->time * factor;
   const Joules energy = work->energy + job_.blocking_power() * (ended_.length - busy);
@@ -205,10 +207,11 @@ void LoadRun::send_report(int number) {
       "{\"data\":" + std::to_string(pipeline_of(number)) +
           ",\"stage\":" + std::to_string(stage_of(number)) + ",\"tensor\":0,\"session\":\"s" +
           std::to_string(number) + "\",\"iteration\":" + std::to_string(ended_.number) +
-          ",\"version\":" + std::to_string(version) + ",\"known\":" +
-          std::to_string(rank.orders->newest()) + ",\"time_s\":" + shortest(ended_.length.value) +
-          ",\"energy_j\":" + shortest(energy.value) + ",\"energy_error_j\":" +
-          shortest(energy.value * 0.005) + ",\"throttled\":false,\"instructions\":" + totals + "}");
+          ",\"version\":" + std::to_string(version) +
+          ",\"known\":" + std::to_string(rank.assignments->newest()) + ",\"time_s\":" +
+          shortest(ended_.length.value) + ",\"energy_j\":" + shortest(energy.value) +
+          ",\"energy_error_j\":" + shortest(energy.value * 0.005) +
+          ",\"throttled\":false,\"instructions\":" + totals + "}");
 }
 
 /// Ranks end the iteration one after the other within `spread`.
@@ -314,7 +317,7 @@ void LoadRun::answered(int id, int status, std::string_view body) {
       if (change_.delay[i] < 0) ++change_.missing;
     }
     if (change_.version <= change_.before) {
-      fault("a change of a straggler changed no orders");
+      fault("a change of a straggler changed no assignments");
       change_.open = false;
     } else if (change_.missing == 0) {
       finish_change();
@@ -328,25 +331,25 @@ void LoadRun::answered(int id, int status, std::string_view body) {
   Rank& rank = ranks_[static_cast<std::size_t>(number)];
   if (!rank.registered) {
     rank.registered = status == 200;
-    if (rank.registered) got_orders(number, body);
+    if (rank.registered) got_assignments(number, body);
     return;
   }
   ++(status == 200 ? result_.accepted : result_.refused);
   result_.answers.push_back(since(rank.sent));
-  if (body.find("\"orders\"") != std::string_view::npos) got_orders(number, body);
+  if (body.find("\"assignments\"") != std::string_view::npos) got_assignments(number, body);
 }
 
-void LoadRun::got_orders(int number, std::string_view text) {
+void LoadRun::got_assignments(int number, std::string_view text) {
   Rank& rank = ranks_[static_cast<std::size_t>(number)];
-  const auto orders = job_.orders(text, stage_of(number));
-  if (!orders) return fault(orders.error().text());
-  const std::uint64_t before = rank.orders == nullptr ? 0 : rank.orders->newest();
-  if ((*orders)->newest() < before) return;  // an answer that an event has overtaken
-  rank.orders = *orders;
-  for (const StageOrders& one : rank.orders->orders) {
-    if (one.version > before && one.from_iteration <= under_way_.number) ++result_.orders_late;
+  const auto assignments = job_.assignments(text, stage_of(number));
+  if (!assignments) return fault(assignments.error().text());
+  const std::uint64_t before = rank.assignments == nullptr ? 0 : rank.assignments->newest();
+  if ((*assignments)->newest() < before) return;  // an answer that an event has overtaken
+  rank.assignments = *assignments;
+  for (const StageAssignment& one : rank.assignments->assignments) {
+    if (one.version > before && one.from_iteration <= under_way_.number) ++result_.assignments_late;
   }
-  if (rank.orders->newest() > before) note_arrival(number, rank.orders->newest());
+  if (rank.assignments->newest() > before) note_arrival(number, rank.assignments->newest());
 }
 
 Status LoadRun::compare_with_server() {
@@ -359,7 +362,7 @@ Status LoadRun::compare_with_server() {
   result_.counted_by_server = status.value("reports", std::int64_t{0});
   const auto version = status.value("version", std::uint64_t{0});
   const Time begin = Clock::now();
-  const auto behind = [&](const Rank& rank) { return rank.orders->newest() < version; };
+  const auto behind = [&](const Rank& rank) { return rank.assignments->newest() < version; };
   while (std::ranges::any_of(ranks_, behind) && since(begin) < kChangePatience)
     connections_.poll(10);
   result_.ranks_behind = static_cast<int>(std::ranges::count_if(ranks_, behind));

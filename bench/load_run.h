@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Ten thousand simulated ranks against one server: they register, report every iteration, listen
-/// for orders and obey them, while pipelines become stragglers and heal.
+/// for assignments and obey them, while pipelines become stragglers and heal.
 
 #include <chrono>
 #include <cstdint>
@@ -25,7 +25,7 @@ struct LoadOptions {
   Seconds spread{0.05};
   /// That report over one connection, as where a node has a proxy. Each listens on its own.
   int ranks_a_connection = 1;
-  /// So many ranks listen; the others learn of orders by the answers to what they report.
+  /// So many ranks listen; the others learn of assignments by the answers to what they report.
   int listeners = std::numeric_limits<int>::max();
   std::uint64_t seed = 1;
 };
@@ -36,11 +36,13 @@ struct LoadResult {
   std::int64_t iterations = 0;
   std::int64_t sent = 0, accepted = 0, refused = 0;  ///< reports, and what became of them
   std::int64_t counted_by_server = 0;
-  std::int64_t orders_late = 0;  ///< came to a rank after the iteration from which they hold began
+  std::int64_t assignments_late =
+      0;  ///< came to a rank after the iteration from which they hold began
   int changes = 0, ranks_missed = 0;  ///< ranks that did not get a change within 10 s
-  int ranks_behind = 0;               ///< whose newest orders at the end are not the server's
+  int ranks_behind = 0;               ///< whose newest assignments at the end are not the server's
   int connections_lost = 0;
-  /// s from asking for a change to each rank having its orders: those that listen, and the others.
+  /// s from asking for a change to each rank having its assignments: those that listen, and the
+  /// others.
   std::vector<double> delays, delays_of_others;
   std::vector<double> whole;    ///< s until the last rank had them, one a change
   std::vector<double> answers;  ///< s from a report to its answer
@@ -57,7 +59,7 @@ class LoadRun {
   using Time = std::chrono::steady_clock::time_point;
   struct Rank {
     int reports = -1, events = -1;  ///< connections
-    const RankOrders* orders = nullptr;
+    const RankAssignments* assignments = nullptr;
     bool registered = false, behind = false;
     Time sent;  ///< of the report that is not answered
   };
@@ -65,9 +67,9 @@ class LoadRun {
   struct Iteration {
     std::int64_t number = -1;
     Seconds length{};
-    std::vector<const RankOrders*> by;  ///< the orders that each rank has at its start
-    std::vector<int> in_force;          ///< which of them holds
-    std::vector<double> factor;         ///< of each pipeline
+    std::vector<const RankAssignments*> by;  ///< the assignments that each rank has at its start
+    std::vector<int> in_force;               ///< which of them holds
+    std::vector<double> factor;              ///< of each pipeline
   };
   /// A change of a straggler that was asked for.
   struct Change {
@@ -101,7 +103,7 @@ class LoadRun {
   Status compare_with_server();
 
   void answered(int id, int status, std::string_view body);
-  void got_orders(int rank, std::string_view text);
+  void got_assignments(int rank, std::string_view text);
   void note_arrival(int rank, std::uint64_t version);
 
   LoadOptions options_;

@@ -53,7 +53,7 @@ std::vector<std::string> broken_promises(const Settings& settings, const LoadRes
          "the server counted other reports than were sent");
   expect(result.changes > 0 && !result.delays.empty(), "no change was made");
   expect(result.ranks_missed == 0, "a change did not reach every rank");
-  expect(result.ranks_behind == 0, "ranks ended with old orders");
+  expect(result.ranks_behind == 0, "ranks ended with old assignments");
   expect(result.connections_lost == 0, "connections were lost");
   expect(quantile_of(result.delays, 0.99) < settings.most_p99, "changes reach ranks too late");
   expect(use.most_memory_mib < settings.most_memory_mib, "the server needs too much memory");
@@ -107,11 +107,11 @@ int measure(const Settings& settings) {
         static_cast<long long>(result->accepted), static_cast<long long>(result->refused),
         static_cast<long long>(result->counted_by_server));
     std::printf(
-        "%d changes; ranks that missed one: %d; behind at the end: %d; orders that came late: "
+        "%d changes; ranks that missed one: %d; behind at the end: %d; assignments that came late: "
         "%lld\n",
         result->changes, result->ranks_missed, result->ranks_behind,
-        static_cast<long long>(result->orders_late));
-    print_quantiles("from asking for a change to a rank's orders", result->delays);
+        static_cast<long long>(result->assignments_late));
+    print_quantiles("from asking for a change to a rank's assignments", result->delays);
     if (!result->delays_of_others.empty())
       print_quantiles("the same, of ranks that do not listen", result->delays_of_others);
     print_quantiles("until the last rank has them", result->whole);

@@ -3,6 +3,7 @@
 #   harpe_room(NAME flow
 #     SOURCES parametric_cut.cc ...
 #     ROOMS base ...            # rooms on lower floors that it includes
+#     TEST_ROOMS job            # rooms that its tests alone include, on its floor or lower
 #     LIBRARIES ...             # header-only libraries used in its .cc files
 #     TESTS parametric_cut_test.cc ...        # label "fast"
 #     SLOW_TESTS ...                          # label "slow"
@@ -28,6 +29,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # False alarms of GCC 12 on `"text" + std::string` (GCC bug 105651).
   target_compile_options(harpe_options INTERFACE -Wno-restrict -Wno-array-bounds)
 endif()
+# What nothing calls is left out of libharpe_client.so, function by function.
+target_compile_options(harpe_options INTERFACE -ffunction-sections -fdata-sections)
 target_include_directories(harpe_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 if(HARPE_SANITIZE)
   target_compile_options(harpe_options INTERFACE -fsanitize=${HARPE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -175,7 +178,7 @@ function(harpe_position_independent target)
 endfunction()
 
 function(harpe_room)
-  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;ROOMS;LIBRARIES;TESTS;SLOW_TESTS;THREAD_TESTS;BENCHMARKS;FUZZ" ${ARGN})
+  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;ROOMS;TEST_ROOMS;LIBRARIES;TESTS;SLOW_TESTS;THREAD_TESTS;BENCHMARKS;FUZZ" ${ARGN})
   set(target harpe_${ROOM_NAME})
   if(ROOM_SOURCES)
     add_library(${target} STATIC ${ROOM_SOURCES})
@@ -198,31 +201,35 @@ function(harpe_room)
     set_property(GLOBAL APPEND PROPERTY HARPE_INSTALLED_ROOMS ${ROOM_NAME})
   endif()
 
+  set(test_libraries ${ROOM_LIBRARIES})
+  foreach(room ${ROOM_TEST_ROOMS})
+    list(APPEND test_libraries harpe_${room})
+  endforeach()
   foreach(source ${ROOM_TESTS})
     get_filename_component(test ${source} NAME_WE)
-    harpe_test(NAME ${test} ROOM ${ROOM_NAME} LABEL fast SOURCES ${source} LIBRARIES ${target} ${ROOM_LIBRARIES})
+    harpe_test(NAME ${test} ROOM ${ROOM_NAME} LABEL fast SOURCES ${source} LIBRARIES ${target} ${test_libraries})
   endforeach()
   foreach(source ${ROOM_THREAD_TESTS})
     get_filename_component(test ${source} NAME_WE)
-    harpe_test(NAME ${test} ROOM ${ROOM_NAME} LABEL threads SOURCES ${source} LIBRARIES ${target} ${ROOM_LIBRARIES})
+    harpe_test(NAME ${test} ROOM ${ROOM_NAME} LABEL threads SOURCES ${source} LIBRARIES ${target} ${test_libraries})
   endforeach()
   foreach(source ${ROOM_SLOW_TESTS})
     get_filename_component(test ${source} NAME_WE)
     harpe_test(NAME ${test} ROOM ${ROOM_NAME} LABEL slow TIMEOUT 1500 SOURCES ${source}
-               LIBRARIES ${target} ${ROOM_LIBRARIES})
+               LIBRARIES ${target} ${test_libraries})
   endforeach()
 
   if(HARPE_BUILD_BENCHMARKS)
     foreach(source ${ROOM_BENCHMARKS})
       get_filename_component(bench ${source} NAME_WE)
       add_executable(${bench} ${source})
-      target_link_libraries(${bench} PRIVATE ${target} ${ROOM_LIBRARIES})
+      target_link_libraries(${bench} PRIVATE ${target} ${test_libraries})
     endforeach()
   endif()
 
   if(HARPE_FUZZ)
     foreach(source ${ROOM_FUZZ})
-      harpe_fuzz_target(${ROOM_NAME} ${source} ${target} ${ROOM_LIBRARIES})
+      harpe_fuzz_target(${ROOM_NAME} ${source} ${target} ${test_libraries})
     endforeach()
   endif()
 endfunction()

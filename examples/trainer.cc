@@ -9,7 +9,7 @@
 // Stage s of pipeline d computes on GPU d x stages + s of the simulation. `--control`: a file that
 // is read while training runs: "slow PIPELINE FACTOR" (factor 1: well again), "stop". The log has a
 // row for each iteration of each rank: when it began, what the GPU's own counter showed, and the
-// orders that held.
+// assignments that held.
 
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -154,7 +154,7 @@ class Rank {
     client.spec.schedule = schedule_;
     client.spec.name = options_.job;
     job_options(client.spec);
-    client.place = harpe::Place{pipeline_, stage_, 0};
+    client.coordinates = harpe::RankCoordinates{pipeline_, stage_, 0};
     client.clock_socket = options_.agent;
     client.gpu = gpu_;
     client.patience = {from_environment("TRAINER_PATIENCE_S", client.patience.value)};

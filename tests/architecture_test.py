@@ -21,13 +21,13 @@ NOT_CORE = {"hw", "measure"}
 CORE_TOP = 5  # policies and baselines
 
 
-def named_rooms(cmake_text):
-    """The ROOMS of a harpe_room() call."""
+def named_rooms(cmake_text, keyword="ROOMS"):
+    """The ROOMS, or TEST_ROOMS, of a harpe_room() call."""
     call = ROOMS.search(re.sub(r"#.*", "", cmake_text))
     rooms, reading = set(), False
     for word in call.group(1).split() if call else []:
         if word.isupper() or "_" in word and word.replace("_", "").isupper():
-            reading = word == "ROOMS"
+            reading = word == keyword
         elif reading:
             rooms.add(word)
     return rooms
@@ -44,12 +44,17 @@ def violations(src):
             continue
         cmake = folder / "CMakeLists.txt"
         named = named_rooms(cmake.read_text()) if cmake.is_file() else set()
+        in_tests = named_rooms(cmake.read_text(), "TEST_ROOMS") if cmake.is_file() else set()
         for other in sorted(named):
             if floor.get(other, 99) >= floor[room]:
                 found.append(f"{room}/CMakeLists.txt: {other} is not on a lower floor")
+        for other in sorted(in_tests):
+            if floor.get(other, 99) > floor[room]:
+                found.append(f"{room}/CMakeLists.txt: {other} is on a higher floor")
         for file in sorted([*folder.rglob("*.h"), *folder.rglob("*.cc")]):
             where = file.relative_to(src)
             is_product = not re.search(r"_(test|bench|fuzz)\.cc$|(^test_|_testing\.)", file.name)
+            may_include = named if is_product else named | in_tests
             for other, relative, system in INCLUDE.findall(file.read_text(encoding="utf-8")):
                 if relative:
                     found.append(f'{where}: "{relative}" is not included by its full path')
@@ -57,9 +62,9 @@ def violations(src):
                     if is_product and floor[room] <= CORE_TOP and room not in NOT_CORE and system in CORE_MAY_NOT:
                         found.append(f"{where}: <{system}> has no place in the core")
                 elif other != room:
-                    if floor.get(other, 99) >= floor[room]:
+                    if floor.get(other, 99) >= floor[room] and (is_product or other not in in_tests):
                         found.append(f"{where}: includes {other}, which is not on a lower floor")
-                    elif cmake.is_file() and other not in named:
+                    elif cmake.is_file() and other not in may_include:
                         found.append(f"{where}: includes {other}, which ROOMS in {room}/CMakeLists.txt lacks")
     return found
 

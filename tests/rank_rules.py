@@ -1,4 +1,4 @@
-"""What a training rank keeps to when it talks to the server (docs/openapi.yaml), as Harpe's client does: which orders it
+"""What a training rank keeps to when it talks to the server (docs/openapi.yaml), as Harpe's client does: which assignments it
 follows, and until when it is governed. No connections and no threads."""
 
 import random
@@ -11,7 +11,7 @@ class RankRules:
         self.data, self.stage, self.patience_s = data, stage, patience_s
         self.session = f"{random.randrange(1 << 64):016x}"
         self.incarnation, self.start = "", 0
-        self.orders = {}  # (epoch, version) -> the orders
+        self.assignments = {}  # (epoch, version) -> the assignments
         self.registered = False
         self.confirmed = float("-inf")  # when the server last said that it governs this rank
 
@@ -21,21 +21,21 @@ class RankRules:
 
     def take(self, document, told):
         """What any success or event holds: "other life" of the job, of an "older" epoch than one that was heard of,
-        "taken", or None where it holds no orders."""
+        "taken", or None where it holds no assignments."""
         if "epoch" not in document:
             return None
         if document["incarnation"] != self.incarnation:
             if "start" not in document:
                 self.registered = False  # it has to register again
                 return "other life"
-            self.incarnation, self.orders = document["incarnation"], {}
+            self.incarnation, self.assignments = document["incarnation"], {}
         if document["epoch"] < self.known()[0]:
             return "older"
         self.confirmed = told
         if "start" in document:
             self.start, self.registered = document["start"], True
-        for one in document.get("orders", []):
-            self.orders[document["epoch"], one["version"]] = one
+        for one in document.get("assignments", []):
+            self.assignments[document["epoch"], one["version"]] = one
         return "taken"
 
     def refused(self, status):
@@ -47,16 +47,16 @@ class RankRules:
         """(epoch, version), zeros where none hold. None: no server governs this rank, and its clocks are free."""
         if now - self.confirmed > self.patience_s:
             return None
-        return max((key for key, one in self.orders.items() if one["from_iteration"] <= iteration), default=(0, 0))
+        return max((key for key, one in self.assignments.items() if one["from_iteration"] <= iteration), default=(0, 0))
 
     def known(self):
-        return max(self.orders, default=(0, 0))
+        return max(self.assignments, default=(0, 0))
 
     def forget_before(self, iteration):
-        """Orders that newer ones have replaced by then."""
-        holds = max((key for key, one in self.orders.items() if one["from_iteration"] <= iteration), default=(0, 0))
-        for key in [key for key in self.orders if key < holds]:
-            del self.orders[key]
+        """Assignments that newer ones have replaced by then."""
+        holds = max((key for key, one in self.assignments.items() if one["from_iteration"] <= iteration), default=(0, 0))
+        for key in [key for key in self.assignments if key < holds]:
+            del self.assignments[key]
 
     def registration(self, clocks, specification, run):
         return {**self.place, "clocks_mhz": clocks, "specification": specification, "incarnation": self.incarnation,

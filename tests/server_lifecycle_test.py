@@ -155,7 +155,7 @@ class Ending(Lifecycle):
             self.good("POST", "/v1/jobs/j/ranks", {"stage": stage, "session": f"t{stage}", "clocks_mhz": CLOCKS})
         status = self.good("GET", "/v1/jobs/j")
         self.assertEqual((status["activity"], status["phase"], status["ended_at"]), ("active", "running", None))
-        self.assertEqual(self.good("GET", "/v1/jobs/j/orders?data=0&stage=0")["orders"][-1]["purpose"], "plan")
+        self.assertEqual(self.good("GET", "/v1/jobs/j/assignments?data=0&stage=0")["assignments"][-1]["purpose"], "plan")
 
     def test_a_silent_job_leaves_memory_and_comes_back_when_it_is_asked_for(self):
         self.start("--idle-after", "1s")
@@ -307,10 +307,10 @@ class Sizes(Lifecycle):
     def test_the_same_job_in_full_or_by_name_is_the_same(self):
         self.start()
         self.good("PUT", "/v1/jobs/j", specification())
-        orders = ("F0 F1 B0 F2 B1 F3 B2 B3", "F0 B0 F1 B1 F2 B2 F3 B3")
+        assignments = ("F0 F1 B0 F2 B1 F3 B2 B3", "F0 B0 F1 B1 F2 B2 F3 B3")
         full = specification(schedule={"name": "1f1b", "ranks": [
             [{"op": "forward" if one[0] == "F" else "backward", "stage": stage, "mb": int(one[1])} for one in order.split()]
-            for stage, order in enumerate(orders)]})
+            for stage, order in enumerate(assignments)]})
         del full["micro_batches"]
         self.assertEqual(self.ask("PUT", "/v1/jobs/j", full).status, 200)
         self.assertEqual(self.good("GET", "/v1/jobs/j/specification")["schedule"], "1f1b")

@@ -65,9 +65,9 @@ WRONG = (
     ("POST", "/register_job", [0] * 600_000),
     ("POST", "/register_rank/none", {"rank": 0}),
     ("GET", "/schedule/none?rank=0", None),
-    ("GET", "/v1/jobs/j/orders?stage=5", None),
-    ("GET", "/v1/jobs/j/orders?stage=%zz", None),
-    ("GET", "/v1/jobs/j/orders?stage=0&stage=1", None),
+    ("GET", "/v1/jobs/j/assignments?stage=5", None),
+    ("GET", "/v1/jobs/j/assignments?stage=%zz", None),
+    ("GET", "/v1/jobs/j/assignments?stage=0&stage=1", None),
     ("GET", "/v1/jobs/j/events?data=-1", None),
     ("GET", "/v1/jobs/j/log?after=9e9", None),
     ("GET", "/v1/jobs/%00", None),
@@ -241,7 +241,7 @@ class Malformed(ServerTest):
         state = self.good("GET", "/v1/jobs/j")
         for noted in ("reports_refused", "refused", "heard_at"):  # of those who asked for what is wrong
             state.pop(noted)
-        return state, self.good("GET", "/v1/jobs/j/orders?stage=0"), self.good("GET", "/v1/jobs/j/plans")
+        return state, self.good("GET", "/v1/jobs/j/assignments?stage=0"), self.good("GET", "/v1/jobs/j/plans")
 
     def test_a_running_job_is_unharmed(self):
         self.start()
@@ -286,7 +286,7 @@ class Malformed(ServerTest):
             told = self.good("POST", "/v1/jobs/j/reports",
                              {**REPORT, "stage": stage, "session": f"s0{stage}", "version": version, "known": version})
             self.assertEqual(told["version"], version)
-            self.assertNotIn("orders", told)
+            self.assertNotIn("assignments", told)
         self.assertEqual(self.good("GET", "/v1/jobs/j")["newest_iteration"], 1)
 
 

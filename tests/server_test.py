@@ -306,8 +306,8 @@ class Zeus(ServerTest):
             schedule = answer.json()
             self.assertEqual(set(schedule), {"rank", "frequencies"})
             self.assertEqual(schedule["rank"], rank)
-            orders = self.good("GET", f"/v1/jobs/gpt3/orders?data=0&stage={rank}")["orders"][-1]["clocks_mhz"]
-            self.assertEqual([clock for _, clock in schedule["frequencies"]], orders)
+            assignments = self.good("GET", f"/v1/jobs/gpt3/assignments?data=0&stage={rank}")["assignments"][-1]["clocks_mhz"]
+            self.assertEqual([clock for _, clock in schedule["frequencies"]], assignments)
         result = {"rank": 0, "iter_time": [0.3, 0.3], "iter_energy": [40.0, 41.0],
                   "time_breakdown": {"forward": [[0.01] * 4] * 2, "backward": [[0.02] * 4] * 2},
                   "energy_breakdown": {"forward": [[3.0] * 4] * 2, "backward": [[6.0] * 4] * 2}}
@@ -432,7 +432,7 @@ class Zeus(ServerTest):
         for rank in range(2):
             self.rank(job, rank)
         self.schedules(job)
-        self.wait_for_phase("running", "gpt3")  # the orders are the last ones
+        self.wait_for_phase("running", "gpt3")  # the assignments are the last ones
         for _ in range(4):
             for rank, answer in enumerate(self.schedules(job)):
                 self.result(job, rank, answer.json(), iterations=1)

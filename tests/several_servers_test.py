@@ -92,7 +92,7 @@ class SeveralServers(unittest.TestCase):
         listening.request("GET", "/v1/jobs/j/events?data=0&stage=1")
         events = listening.getresponse()
         self.assertEqual(events.headers["Content-Type"], "text/event-stream")
-        self.assertEqual(events.readline(), b"event: orders\n")
+        self.assertEqual(events.readline(), b"event: assignments\n")
         # A straggler told to one is known to all, and to those who listen to another.
         c.good("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.3})
         for line in iter(events.readline, b"event: phase\n"):
@@ -411,7 +411,7 @@ class SeveralServers(unittest.TestCase):
         epochs = training.commanders()
         self.assertEqual(epochs, sorted(epochs))
         self.assertGreaterEqual(len(epochs), 4)
-        # Orders take a moment to all ranks: some iterations for every change. Ranks whose server hangs or is cut off keep
+        # Assignments take a moment to all ranks: some iterations for every change. Ranks whose server hangs or is cut off keep
         # theirs until their patience ends, and no longer.
         declared, patience = 5, int(2 * training.patience_s / training.iteration_s)
         self.assertLessEqual(len(training.mixed()), 4 * (changes + declared) + patience, training.summary())

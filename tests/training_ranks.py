@@ -180,11 +180,11 @@ class Training:
         return faults
 
     def mixed(self):
-        """Iterations whose ranks ran by different orders, those with free clocks left out."""
+        """Iterations whose ranks ran by different assignments, those with free clocks left out."""
         return [number for number, of in enumerate(self.iterations) if len(set(of.values()) - {None}) > 1]
 
     def changes(self):
-        """How often the orders of rank 0.0 changed."""
+        """How often the assignments of rank 0.0 changed."""
         seen = [of[0, 0] for of in self.iterations if of.get((0, 0))]
         return sum(one != other for one, other in zip(seen, seen[1:]))
 

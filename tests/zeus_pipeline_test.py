@@ -115,9 +115,9 @@ class ZeusPipeline(ServerTest):
         told = self.train("gpt3-run7")
         self.check(told)
         for stage, rank in enumerate(told):
-            orders = self.good("GET", f"/v1/jobs/gpt3-run7/orders?data=0&stage={stage}")["orders"][-1]
-            self.assertEqual(orders["purpose"], "plan")
-            self.assertEqual([clock for _, clock in rank["plan"]], orders["clocks_mhz"])
+            assignments = self.good("GET", f"/v1/jobs/gpt3-run7/assignments?data=0&stage={stage}")["assignments"][-1]
+            self.assertEqual(assignments["purpose"], "plan")
+            self.assertEqual([clock for _, clock in rank["plan"]], assignments["clocks_mhz"])
 
     def test_a_job_comes_in_the_metadata(self):
         self.start()

@@ -41,7 +41,7 @@ class Counts(NamedTuple):
     reports_dropped: int
     events_lost: int
     version: int
-    """Of the orders in force; 0: none."""
+    """Of the assignments in force; 0: none."""
 
 
 class _Instruction:

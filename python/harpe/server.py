@@ -18,14 +18,14 @@ from .errors import InvalidInputError, UnavailableError, error_of
 __all__ = ["Event", "Job", "Server"]
 
 _LONGEST_LINE = 64 << 20
-"""Bytes of one line of a stream; orders of long schedules are long."""
+"""Bytes of one line of a stream; assignments of long schedules are long."""
 
 
 class Event(NamedTuple):
     """Something that the server told of its own accord."""
 
     kind: str
-    """"orders", "phase" or "notice"."""
+    """"assignments", "phase" or "notice"."""
     data: dict[str, Any]
 
 
@@ -261,7 +261,7 @@ class Job:
 
         When the server goes away the loop raises :class:`UnavailableError`; ask again.
 
-        With ``data`` and ``stage`` also the orders for that stage of that pipeline. ``timeout`` is
+        With ``data`` and ``stage`` also the assignments for that stage of that pipeline. ``timeout`` is
         how long the server may be silent; it sends a sign of life every 15 seconds::
 
             with job.events() as events:

@@ -134,16 +134,16 @@ def next_plan(events: harpe.server.Events, holds: Callable[[list[int]], bool]) -
     """Clocks of the first plan of which that holds: on a busy machine stages take longer for a
     while, and all run at all-max until other plans are made."""
     for event in events:
-        if event.kind != "orders":
+        if event.kind != "assignments":
             continue
-        newest = event.data["orders"][-1]
+        newest = event.data["assignments"][-1]
         if newest["purpose"] == "plan" and holds(newest["clocks_mhz"]):
             return list(newest["clocks_mhz"])
     raise AssertionError("the events have ended")
 
 
 def has_best_plan(job: harpe.Job) -> bool:
-    """Quick plans run first, and better ones change the orders."""
+    """Quick plans run first, and better ones change the assignments."""
     status = job.status()
     return status["phase"] == "running" and status["characterization"] is None
 
@@ -179,7 +179,7 @@ def test_the_server_answers_its_client(server: harpe.Server) -> None:
     with pytest.raises(harpe.Error):
         job.straggler(7, 1.2)
     with job.events(data=0, stage=0) as events:
-        assert next(iter(events)).kind in ("orders", "phase")
+        assert next(iter(events)).kind in ("assignments", "phase")
     assert isinstance(job.log(), list)
     job.remove()
     with pytest.raises(harpe.NotFoundError):

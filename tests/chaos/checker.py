@@ -14,7 +14,7 @@ SILENT_S = 30.0
 # Something is recorded at least every half second, while this machine runs the harness at all.
 STILL_S = 2.0
 WINDOW = 100  # iterations
-LEAD_S = 10.0  # the most by which orders that often came late begin after they were given (docs/jobs.md)
+LEAD_S = 10.0  # the most by which assignments that often came late begin after they were given (docs/jobs.md)
 LOOK_BACK = 40  # commands of a rank
 OBJECTIVE_WITHIN = 0.01  # of the time of a window: what measuring and settling may cost (docs/jobs.md)
 MOST_MIB, MOST_THREADS, MOST_FILES = 256, 64, 2500  # of a program, with 200 ranks and some hundred jobs
@@ -73,7 +73,7 @@ def by_life(commands):
 
 
 def newest_version(command):
-    versions = [order[0] for order in command["orders"]]
+    versions = [order[0] for order in command["assignments"]]
     return max([command.get("version") or 0, *versions])
 
 
@@ -81,7 +81,7 @@ def one_commander(kinds):
     found = []
     for (job, _), commands in by_life(kinds("command")).items():
         said = {}  # (epoch, version) -> the first iteration
-        content = {}  # with the rank -> the orders
+        content = {}  # with the rank -> the assignments
         heard = []  # (told, epoch, version), rising in all three
         for command in sorted(commands, key=lambda one: one["at"]):
             epoch, version = command["epoch"], newest_version(command)
@@ -94,7 +94,7 @@ def one_commander(kinds):
                                        f"{newest_version(before)} of the same epoch had been told", before, command))
             if not heard or (epoch, version) > (heard[-1]["epoch"], newest_version(heard[-1])):
                 heard.append(command)
-            for one, begin, purpose, clocks in command["orders"]:
+            for one, begin, purpose, clocks in command["assignments"]:
                 of_rank = epoch, one, command["life"], command["rank"]
                 same = content.setdefault(of_rank, (begin, purpose, clocks, command))
                 first = said.setdefault((epoch, one), (begin, command))
@@ -113,25 +113,25 @@ def newest_before(heard, asked):
 # 2. All ranks of an iteration run the same version (late ones are counted and bounded).
 
 def is_mixed(iteration):
-    return len({tuple(order) for order in iteration["orders"].values() if order}) > 1
+    return len({tuple(order) for order in iteration["assignments"].values() if order}) > 1
 
 
 def one_version(kinds):
-    """A rank that hears of nothing newer within its patience is free. Those of an iteration that run by different orders
+    """A rank that hears of nothing newer within its patience is free. Those of an iteration that run by different assignments
     can therefore only be so for that long after the newest of them was told for the first time."""
     found = []
     first = {}  # (job, incarnation, epoch, version) -> when it was first told
     for command in kinds("command"):
-        for order in command["orders"]:
+        for order in command["assignments"]:
             key = command["job"], command["incarnation"], command["epoch"], order[0]
             first[key] = min(first.get(key, command["at"]), command["at"])
     for iteration in kinds("iteration"):
         if not is_mixed(iteration):
             continue
         told = [first.get((iteration["job"], *order), iteration["at"])
-                for order in iteration["orders"].values() if order]
+                for order in iteration["assignments"].values() if order]
         if iteration["at"] - max(told) > PATIENCE_S + SLACK_S:
-            found.append(Breach(2, f"{iteration['job']}: ranks ran iteration {iteration['number']} by different orders, "
+            found.append(Breach(2, f"{iteration['job']}: ranks ran iteration {iteration['number']} by different assignments, "
                                    f"{iteration['at'] - max(told):.1f} s after the newest was told", iteration))
     return found
 
@@ -298,7 +298,7 @@ def delivered(kinds):
         if ended < due or later is None:
             continue
         lacking = [rank for rank, commands in ranks.items()
-                   if later["orders"].get(rank) and not known_by(ask, commands, later["at"])]
+                   if later["assignments"].get(rank) and not known_by(ask, commands, later["at"])]
         if len(lacking) > ask["document"].get("ranks_unheard", 0):
             found.append(Breach(5, f"{ask['job']}: {ask['what']} was taken up; ranks {lacking[:5]} are governed and do not "
                                    f"know of it {later['at'] - ask['at']:.1f} s later", ask, later))
@@ -360,8 +360,8 @@ def leased(kinds):
 
 def windows(kinds):
     """Of each job, those of WINDOW iterations: the iterations, what they took, and what they may. Left out are iterations by
-    different orders (2 counts and bounds them) and those after a machine became slower or well again, for as long as its
-    ranks may not hear of it, and as orders may be given ahead."""
+    different assignments (2 counts and bounds them) and those after a machine became slower or well again, for as long as its
+    ranks may not hear of it, and as assignments may be given ahead."""
     for job in kinds.jobs():
         turned = [one["at"] for one in kinds("turned", job=job)]
         objectives = [one for one in kinds("ask", job=job, what="objective") if may_have_happened(one)]

@@ -18,12 +18,12 @@ LATE = checker.PATIENCE_S + checker.SLACK_S + 1
 def command(at, rank, epoch, version, asked=None, incarnation="life", begin=0, clocks=(1740,)):
     return {"kind": "command", "at": at, "asked": at - 0.01 if asked is None else asked, "job": "j", "rank": rank,
             "via": 0, "incarnation": incarnation, "epoch": epoch, "version": version, "taken": "taken", "life": 1,
-            "orders": [[version, begin, "plan", list(clocks)]]}
+            "assignments": [[version, begin, "plan", list(clocks)]]}
 
 
-def iteration(at, number, orders, time_s=1.0):
+def iteration(at, number, assignments, time_s=1.0):
     return {"kind": "iteration", "at": at, "job": "j", "life": 1, "number": number, "time_s": time_s, "all_max_s": 1.0,
-            "energy_j": 90.0, "all_max_j": 100.0, "orders": dict(zip(RANKS, orders, strict=True))}
+            "energy_j": 90.0, "all_max_j": 100.0, "assignments": dict(zip(RANKS, assignments, strict=True))}
 
 
 def ask(at, what, status=200, value=None, job="j", **document):
@@ -50,7 +50,7 @@ def good():
     history += [ask(40.0, "straggler", value=[0, 1.3], version=1002, ranks_unheard=0)]
     history += [command(40.1, rank, 2, 1002, begin=43) for rank in RANKS]
     for at in (20.0, *range(50, 131, 20)):
-        history.append({**command(at, "0.0", 2 if at > 40 else 1, 1002 if at > 40 else 2), "orders": []})
+        history.append({**command(at, "0.0", 2 if at > 40 else 1, 1002 if at > 40 else 2), "assignments": []})
     for number in range(130):
         version = [1, 1] if number < 3 else [1, 2] if number < 43 else [2, 1002]
         history.append(iteration(0.5 + number, number, [["life", *version]] * 2))
@@ -100,17 +100,17 @@ class Checker(unittest.TestCase):
         self.assertEqual(self.broken(command(41.0, "0.0", 2, 1002, begin=43, clocks=(1005,))), ["1"])
 
     def test_ranks_that_are_to_change_at_different_iterations(self):
-        self.record("command", rank="0.1", version=2)["orders"][0][1] = 4
+        self.record("command", rank="0.1", version=2)["assignments"][0][1] = 4
         self.assertEqual(self.broken(), ["1"])
 
     # 2
 
     def test_ranks_that_run_different_versions_for_too_long(self):
-        self.record("iteration", number=30)["orders"]["0.1"] = ["life", 1, 1]
+        self.record("iteration", number=30)["assignments"]["0.1"] = ["life", 1, 1]
         self.assertEqual(self.broken(), ["2"])
 
     def test_ranks_that_are_late(self):
-        self.record("iteration", number=4)["orders"]["0.1"] = ["life", 1, 1]
+        self.record("iteration", number=4)["assignments"]["0.1"] = ["life", 1, 1]
         self.assertEqual(self.broken(), [])
         self.assertIn("1 of them mixed", figures(self.history, []))
 
@@ -164,7 +164,7 @@ class Checker(unittest.TestCase):
         self.history.remove(self.record("command", rank="0.1", version=1002))
         for one in self.history:
             if one["kind"] == "iteration" and one["number"] >= 43:
-                one["orders"]["0.1"] = ["life", 1, 2]
+                one["assignments"]["0.1"] = ["life", 1, 2]
         self.assertEqual(self.broken(), ["2", "5"])
 
     def test_a_change_that_is_said_not_to_reach_a_rank(self):

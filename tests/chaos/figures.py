@@ -26,9 +26,9 @@ def figures(records, found):
     learnt = [(ask, checker.learnt(ask, commands)) for ask, _, _, ranks in checker.changes(kinds)
               for commands in ranks.values()]
     late = [when - ask["asked"] for ask, when in learnt if when and when > ask["asked"]]  # else it was known before
-    free = sum(order is None for one in iterations for order in one["orders"].values())
+    free = sum(order is None for one in iterations for order in one["assignments"].values())
     versions = {(one["job"], one["incarnation"], one["epoch"], order[0])
-                for one in kinds("command") for order in one["orders"]}
+                for one in kinds("command") for order in one["assignments"]}
     epochs = {(one["job"], one["incarnation"], one["epoch"]) for one in kinds("command")}
     readings = [one for one in kinds("gpu") if one["locks"]]
     locked = sum(lock != before for one in readings for lock, before in zip(one["locks"], one["found"], strict=True))
@@ -36,7 +36,7 @@ def figures(records, found):
     judged = [took / may for _, _, took, may in checker.windows(kinds)]
     highest = max((least / saved for _, _, least, saved in checker.claims(kinds) if saved), default=0)
     reads = [one for one in kinds("ask", what="read") if checker.succeeded(one)]
-    tardy = {(one["job"], one["document"]["incarnation"]): one["document"].get("orders_late", 0) for one in reads}
+    tardy = {(one["job"], one["document"]["incarnation"]): one["document"].get("assignments_late", 0) for one in reads}
     parts = [
         "no invariant broke" if not found else
         "BROKEN: " + ", ".join(sorted({str(one.invariant) for one in found})),

@@ -3,7 +3,7 @@ with `kind` and `at` (seconds of the monotonic clock, which all processes of a m
 
 | kind | says |
 | --- | --- |
-| command | a rank was told orders: `asked` is when its request was sent, or its stream was opened |
+| command | a rank was told assignments: `asked` is when its request was sent, or its stream was opened |
 | iteration | training ran one: what each rank ran by, its time, and that of the same machines at all-max |
 | refused | a server answered a rank 404 or 409 |
 | training | a job's processes: `start` of a new life of them, `end` |

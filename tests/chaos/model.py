@@ -1,5 +1,5 @@
 """What an iteration of the light ranks takes and uses: 1F1B pipelines whose costs are known, so that the same machines at
-all-max can be computed beside what the server's orders make of it."""
+all-max can be computed beside what the server's assignments make of it."""
 
 import functools
 

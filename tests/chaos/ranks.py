@@ -1,4 +1,4 @@
-"""Light ranks: they speak the server's protocol and follow its orders as Harpe's client does, all of them in one event
+"""Light ranks: they speak the server's protocol and follow its assignments as Harpe's client does, all of them in one event
 loop, with sockets of their own machines. What they compute is a model's."""
 
 import asyncio
@@ -116,11 +116,11 @@ class Rank:
         taken = self.rules.take(document, told)
         if taken is None:
             return
-        orders = [[one["version"], one["from_iteration"], one["purpose"], one["clocks_mhz"]]
-                  for one in document.get("orders", [])]
+        assignments = [[one["version"], one["from_iteration"], one["purpose"], one["clocks_mhz"]]
+                  for one in document.get("assignments", [])]
         self.training.world.history.add(
             "command", told, job=self.training.job, rank=self.name, asked=asked, incarnation=document["incarnation"],
-            epoch=document["epoch"], version=document.get("version"), orders=orders, via=self.server, taken=taken,
+            epoch=document["epoch"], version=document.get("version"), assignments=assignments, via=self.server, taken=taken,
             life=self.training.life)
 
     async def talk(self):
@@ -181,7 +181,7 @@ class Rank:
                 before = self.rules.incarnation
                 self.take(document, asked)
                 if self.rules.incarnation != before:
-                    self.reports.clear()  # measured by orders of another life
+                    self.reports.clear()  # measured by assignments of another life
             return True
         if status in (404, 409):
             self.training.world.history.add(
@@ -286,14 +286,14 @@ class Training:
     def clocks(self, rank, order):
         if not order or order == (0, 0):
             return [CLOCKS[0]]
-        clocks = rank.rules.orders[order]["clocks_mhz"]
+        clocks = rank.rules.assignments[order]["clocks_mhz"]
         return [clock or CLOCKS[0] for clock in clocks]
 
     async def train(self):
         while True:
             began = time.monotonic()
-            orders = {rank: rank.rules.in_force(self.iteration, began) for rank in self.ranks}
-            took, reports = self.run_iteration(orders, began)
+            assignments = {rank: rank.rules.in_force(self.iteration, began) for rank in self.ranks}
+            took, reports = self.run_iteration(assignments, began)
             await asyncio.sleep(began + took - time.monotonic())
             for rank in self.ranks:
                 await rank.runs.wait()  # the others wait for it at the gradient exchange
@@ -303,9 +303,9 @@ class Training:
                 rank.rules.forget_before(self.iteration)
             self.iteration += 1
 
-    def run_iteration(self, orders, began):
+    def run_iteration(self, assignments, began):
         stages = self.model.stages
-        clocks = {rank: self.clocks(rank, order) for rank, order in orders.items()}
+        clocks = {rank: self.clocks(rank, order) for rank, order in assignments.items()}
         factors = {rank: self.factor.get((rank.rules.data, rank.rules.stage), 1.0) for rank in self.ranks}
         pipelines = [self.ranks[data * stages:(data + 1) * stages] for data in range(self.data)]
         took = max(self.model.pipeline_time([(clocks[rank], factors[rank]) for rank in ranks]) for ranks in pipelines)
@@ -321,13 +321,13 @@ class Training:
             fastest = self.model.rank(stage, [CLOCKS[0]], factors[rank])
             all_max_energy += sum(one[2] for one in fastest.values()) + BLOCKING_W * (
                 at_all_max - sum(one[1] for one in fastest.values()))
-            reports[rank] = {"iteration": self.iteration, "order": orders[rank], "time_s": took,
+            reports[rank] = {"iteration": self.iteration, "order": assignments[rank], "time_s": took,
                              "energy_j": used * self.random.gauss(1, NOISE), "energy_error_j": used * NOISE,
                              "instructions": [self.instruction(backward, *one) for backward, one in work.items()]}
         self.world.history.add(
             "iteration", began, job=self.job, life=self.life, number=self.iteration, time_s=took, all_max_s=at_all_max,
             energy_j=energy, all_max_j=all_max_energy, slow=max(factors.values()),
-            orders={rank.name: order and [rank.rules.incarnation, *order] for rank, order in orders.items()})
+            assignments={rank.name: order and [rank.rules.incarnation, *order] for rank, order in assignments.items()})
         return took, reports
 
     def instruction(self, backward, count, seconds, joules):

@@ -169,8 +169,8 @@ class World:
             training.begin()
         for trainer in self.trainers:
             self.keep(trainer)
-        await self.until(lambda: all(training.iteration >= 3 and all(rank.rules.orders for rank in training.ranks)
-                                     for training in self.trainings), 60, "all ranks have orders")
+        await self.until(lambda: all(training.iteration >= 3 and all(rank.rules.assignments for rank in training.ranks)
+                                     for training in self.trainings), 60, "all ranks have assignments")
 
     async def renew_once(self):
         self.user_token = await self.issue("--scope", "job-read,job-write", "--expires", "7d")

@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
-#include "harpe/job/job_json.h"
+#include "harpe/job/job_status_json.h"
 #include "harpe/profile/synth.h"
 #include "simulation/require.h"
 
@@ -72,7 +73,7 @@ void Cluster::note_jobs() {
     if (server->registry() == nullptr) continue;
     for (const auto& [id, job] : server->registry()->jobs()) {
       note(server->url() + " has " + id + ": " +
-           job_status_json(job->job, [](Seconds at) { return at; }));
+           json_line(job_status_json(job->job, [](Seconds at) { return at; })));
       for (const LoggedNotice& notice : job->notices) note(id + " told: " + notice.text);
     }
   }
@@ -174,7 +175,7 @@ void Cluster::check_job(Training& training) {
     const auto version = status["version"].get<std::uint64_t>();
     for (std::size_t i = 0; i < training.ranks(); ++i) {
       const Rank& rank = *training.rank(i);
-      // Orders may have changed since it was asked.
+      // Assignments may have changed since it was asked.
       if (!rank.governed() || rank.newest() + 1 < version) {
         broken("every change reaches every rank: " + training.rank_name(i) +
                (rank.governed() ? " is at version " + std::to_string(rank.newest()) + " of " +

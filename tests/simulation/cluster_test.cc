@@ -192,11 +192,11 @@ TEST_F(BrokenHistory, AJobThatWasDeletedAndSpeaksIsSeen) {
               "deleted stays deleted");
 }
 
-TEST_F(BrokenHistory, RanksThatRunByDifferentOrdersForLongAreSeen) {
+TEST_F(BrokenHistory, RanksThatRunByDifferentAssignmentsForLongAreSeen) {
   train(40, 1, 2);
   train(1, 1);
   EXPECT_EXIT(train(60, 1, 2), ::testing::ExitedWithCode(kBrokenStatus),
-              "all ranks run by the same orders");
+              "all ranks run by the same assignments");
   history_.troubled(true);
   train(100, 1, 2);
   history_.troubled(false);

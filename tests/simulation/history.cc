@@ -115,7 +115,8 @@ void History::iteration(PlayedIteration iteration) {
   check_promise(job, iteration);
 }
 
-/// All ranks run by the same orders, but those with free clocks, and while a change is delivered.
+/// All ranks run by the same assignments, but those with free clocks, and while a change is
+/// delivered.
 void History::check_mixed(JobHistory& job, const PlayedIteration& iteration) {
   std::set<RanBy> different;
   for (const auto& by : iteration.by) {
@@ -138,14 +139,14 @@ void History::check_mixed(JobHistory& job, const PlayedIteration& iteration) {
                        std::to_string(by->version)
                  : " free";
     }
-    broken("all ranks run by the same orders: " + iteration.job + ", iteration " +
+    broken("all ranks run by the same assignments: " + iteration.job + ", iteration " +
            std::to_string(iteration.number) + ", for " + shortest(mixed.value) + " s:" + text);
   }
 }
 
 /// Over 100 iterations no job is slower than its objective. What is not counted: iterations that
 /// measure (which have a limit of their own), those while something is broken, or some ranks have
-/// not heard of the newest orders since then, when a job may be without a server, or has ranks
+/// not heard of the newest assignments since then, when a job may be without a server, or has ranks
 /// without one or of several, and the first after these and after machines changed.
 void History::check_promise(JobHistory& job, const PlayedIteration& iteration) {
   ++job.settled;

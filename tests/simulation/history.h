@@ -16,9 +16,9 @@
 #include "harpe/base/scheduler_testing.h"
 #include "harpe/base/units.h"
 #include "harpe/http/http_message.h"
-#include "harpe/job/rank_events.h"
 #include "harpe/job/simulated_machines.h"
 #include "harpe/store/simulated_database_testing.h"
+#include "harpe/wire/rank_events.h"
 
 namespace harpe::simulation {
 
@@ -37,7 +37,7 @@ struct PlayedIteration {
   std::vector<std::optional<RanBy>> by = {};  ///< one a rank; none: at free clocks
   Seconds time{}, all_max_time{};
   Joules energy{}, all_max_energy{};
-  bool is_planned = false;   ///< all ranks ran by orders of a plan
+  bool is_planned = false;   ///< all ranks ran by assignments of a plan
   bool is_profiled = false;  ///< a rank ran at a clock to be measured
 };
 
@@ -47,15 +47,15 @@ struct Figures {
   std::uint64_t requests = 0, faults = 0, moves = 0, deletions = 0, starts = 0;
   double slowest_window = 0;  ///< time over all-max, of 100 iterations by plans
   std::uint64_t windows = 0;  ///< of 100 iterations that were compared
-  double longest_mixed = 0;   ///< seconds for which ranks of a job ran by different orders
+  double longest_mixed = 0;   ///< seconds for which ranks of a job ran by different assignments
   void add(const Figures& other);
 };
 
 class History {
  public:
   struct Options {
-    /// From the end of all faults until ranks run by the same orders: the patience of ranks, and
-    /// some of the pause before they try to register again.
+    /// From the end of all faults until ranks run by the same assignments: the patience of ranks,
+    /// and some of the pause before they try to register again.
     Seconds delivery{45};
     /// Time of 100 iterations over what the objective allows.
     double tolerance = 0.005;

@@ -200,17 +200,19 @@ void Cluster::trouble_machines(Random& random) {
         [&node] { node.start_agent(); });
   }
   const JobShape& shape = training.spec().shape;
-  const std::pair place{static_cast<int>(random.below(static_cast<std::size_t>(shape.data))),
-                        static_cast<int>(random.below(static_cast<std::size_t>(shape.stages)))};
+  const std::pair coordinates{
+      static_cast<int>(random.below(static_cast<std::size_t>(shape.data))),
+      static_cast<int>(random.below(static_cast<std::size_t>(shape.stages)))};
   auto& slow = training.machines().slow;
   history_.count_fault();
-  if (slow.contains(place)) {
-    slow.erase(place);
+  if (slow.contains(coordinates)) {
+    slow.erase(coordinates);
     note("nemesis: GPU of " + training.id() + " well again");
   } else {
-    slow[place] = random.between(1.05, 1.5);
-    note("nemesis: GPU " + std::to_string(place.first) + "." + std::to_string(place.second) +
-         " of " + training.id() + " slower by " + shortest(slow[place]));
+    slow[coordinates] = random.between(1.05, 1.5);
+    note("nemesis: GPU " + std::to_string(coordinates.first) + "." +
+         std::to_string(coordinates.second) + " of " + training.id() + " slower by " +
+         shortest(slow[coordinates]));
   }
   history_.machines_changed(training.id());
 }

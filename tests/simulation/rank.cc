@@ -22,9 +22,9 @@ Rank::Rank(Process& process, Network& network, std::string address, ServerSessio
 }
 
 ServerSession::Listener Rank::listener() {
-  return {.orders =
-              [this](const std::vector<StageOrders>& orders) {
-                for (const StageOrders& one : orders) (void)book_.add(one);
+  return {.assignments =
+              [this](const std::vector<StageAssignment>& assignments) {
+                for (const StageAssignment& one : assignments) (void)book_.add(one);
               },
           .forget =
               [this] {
@@ -35,9 +35,9 @@ ServerSession::Listener Rank::listener() {
           .governed = [this](bool governed) { governed_ = governed; }};
 }
 
-std::optional<StageOrders> Rank::in_force(std::int64_t iteration) const {
-  const StageOrders* orders = governed_ ? book_.in_force(iteration) : nullptr;
-  return orders != nullptr ? std::optional(*orders) : std::nullopt;
+std::optional<StageAssignment> Rank::in_force(std::int64_t iteration) const {
+  const StageAssignment* assignments = governed_ ? book_.in_force(iteration) : nullptr;
+  return assignments != nullptr ? std::optional(*assignments) : std::nullopt;
 }
 
 Seconds Rank::unconfirmed() const {

@@ -1,13 +1,14 @@
 #pragma once
 /// \file
 /// A rank of a training job in simulated time: the client's conversation with its server, and the
-/// orders it follows, over a simulated network. What threads it has in a real process are one here.
+/// assignments it follows, over a simulated network. What threads it has in a real process are one
+/// here.
 
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "harpe/client/order_book.h"
+#include "harpe/client/assignment_book.h"
 #include "harpe/client/server_session.h"
 #include "simulation/network.h"
 #include "simulation/process.h"
@@ -25,7 +26,7 @@ class Rank {
   Process& process() { return process_; }
   const Process& process() const { return process_; }
   /// By what it runs an iteration that begins now; none: its clocks are free.
-  std::optional<StageOrders> in_force(std::int64_t iteration) const;
+  std::optional<StageAssignment> in_force(std::int64_t iteration) const;
   bool governed() const { return governed_; }
   /// The life of the job in which it registered.
   const std::string& incarnation() const { return session_.incarnation(); }
@@ -35,7 +36,7 @@ class Rank {
   Seconds unconfirmed() const;
   void go_on() { went_on_ = process_.clock().now(); }
 
-  /// An iteration has ended. \param report  of it, by the orders that held
+  /// An iteration has ended. \param report  of it, by the assignments that held
   void report(IterationReport report, Instant began);
   /// Training has ended in order.
   void end();
@@ -71,7 +72,7 @@ class Rank {
 
   Process& process_;
   Link link_;
-  OrderBook book_;
+  AssignmentBook book_;
   bool governed_ = false;
   Instant forgotten_{};
   Instant heard_{};    ///< a success, or anything on a stream

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/job/job_json.h"
+#include "harpe/wire/wire.h"
 #include "simulation/require.h"
 
 namespace harpe::simulation {
@@ -42,12 +42,13 @@ std::int64_t Training::process_id(std::size_t index) const {
   return static_cast<std::int64_t>(start_ * 1000 + index + 1);
 }
 
-std::optional<StageOrders> Training::obeyed(std::size_t index, std::optional<StageOrders> orders) {
-  const auto first = orders ? std::optional(orders->clocks.front()) : std::nullopt;
+std::optional<StageAssignment> Training::obeyed(std::size_t index,
+                                                std::optional<StageAssignment> assignments) {
+  const auto first = assignments ? std::optional(assignments->clocks.front()) : std::nullopt;
   const Node::Clock clock = nodes_[index]->want(process_id(index), first);
-  if (clock.obeyed || !clock.locked) return clock.obeyed ? orders : std::nullopt;
+  if (clock.obeyed || !clock.locked) return clock.obeyed ? assignments : std::nullopt;
   // It is as an agent left it that is gone.
-  return StageOrders{.purpose = StageOrders::Purpose::kAllMax, .clocks = {*clock.locked}};
+  return StageAssignment{.purpose = StageAssignment::Purpose::kAllMax, .clocks = {*clock.locked}};
 }
 
 Rank* Training::rank(std::size_t index) {
@@ -57,14 +58,14 @@ Rank* Training::rank(std::size_t index) {
 void Training::start(const std::string& run) {
   ++start_;
   ++world_.history.figures().starts;
-  const std::vector<Place> places = machines_.places();
+  const std::vector<RankCoordinates> places = machines_.places();
   for (std::size_t i = 0; i < places.size(); ++i) {
     processes_.push_back(
         std::make_unique<Process>(world_.scheduler, rank_name(i), machine_, world_.seed + start_));
     const std::string session = rank_name(i) + "-" + std::to_string(start_);
     ServerSessionOptions options{.job = id_,
                                  .spec = spec_text_,
-                                 .registration = {.place = places[i],
+                                 .registration = {.coordinates = places[i],
                                                   .session = session,
                                                   .run = run,
                                                   .gpu = "simulated",
@@ -92,30 +93,30 @@ void Training::begin_iteration() {
       if (start == start_ && is_running()) begin_iteration();
     });
   }
-  std::vector<std::optional<StageOrders>> by;
+  std::vector<std::optional<StageAssignment>> by;
   for (const auto& rank : ranks_) {
     by.push_back(rank->in_force(next_));
     if (by.back() && rank->unconfirmed() > kPatience + kLook) {
       broken(
           "a rank that is not governed runs at the clocks found before: " + rank->process().name() +
-          " runs by orders, unconfirmed for " + shortest(rank->unconfirmed().value) + " s");
+          " runs by assignments, unconfirmed for " + shortest(rank->unconfirmed().value) + " s");
     }
   }
-  std::vector<std::optional<StageOrders>> obeyed_by;
+  std::vector<std::optional<StageAssignment>> obeyed_by;
   for (std::size_t i = 0; i < by.size(); ++i) obeyed_by.push_back(obeyed(i, by[i]));
   const Instant began = world_.scheduler.now();
   PlayedIteration played{.job = id_, .number = next_, .began = began};
   played.is_planned = true;
   for (std::size_t i = 0; i < by.size(); ++i) {
-    played.is_planned &= by[i] && by[i]->purpose == StageOrders::Purpose::kPlan;
-    played.is_profiled |= by[i] && by[i]->purpose == StageOrders::Purpose::kProfile;
+    played.is_planned &= by[i] && by[i]->purpose == StageAssignment::Purpose::kPlan;
+    played.is_profiled |= by[i] && by[i]->purpose == StageAssignment::Purpose::kProfile;
     played.by.push_back(
         by[i] ? std::optional(RanBy{ranks_[i]->incarnation(), by[i]->epoch, by[i]->version})
               : std::nullopt);
   }
-  auto [iteration, made] = machines_.play(next_, [&](Place place) {
-    const auto& orders = obeyed_by[spec_.shape.index(place)];
-    return orders ? &*orders : nullptr;
+  auto [iteration, made] = machines_.play(next_, [&](RankCoordinates coordinates) {
+    const auto& assignments = obeyed_by[spec_.shape.index(coordinates)];
+    return assignments ? &*assignments : nullptr;
   });
   played.time = iteration.time;
   played.all_max_time = iteration.all_max_time;

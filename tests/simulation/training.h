@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "harpe/job/job_spec.h"
 #include "harpe/job/simulated_machines.h"
+#include "harpe/wire/job_spec.h"
 #include "simulation/history.h"
 #include "simulation/node.h"
 #include "simulation/rank.h"
@@ -58,8 +58,9 @@ class Training {
   void end_iteration(Instant began, PlayedIteration played, std::vector<IterationReport> reports);
   bool all_run() const;
   void tick();
-  /// By what a rank's GPU runs: by orders, or as it is.
-  std::optional<StageOrders> obeyed(std::size_t index, std::optional<StageOrders> orders);
+  /// By what a rank's GPU runs: by assignments, or as it is.
+  std::optional<StageAssignment> obeyed(std::size_t index,
+                                        std::optional<StageAssignment> assignments);
   std::int64_t process_id(std::size_t index) const;
 
   World world_;

@@ -19,11 +19,11 @@
 #include <string>
 #include <thread>
 
-#include "harpe/agent/clock_channel.h"
 #include "harpe/agent/controller.h"
 #include "harpe/base/file.h"
 #include "harpe/hw/sim/simulation.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/node_client/clock_channel.h"
 
 namespace harpe {
 namespace {

@@ -35,9 +35,9 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/agent/clock_channel.h"
 #include "harpe/agent/controller.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/node_client/clock_channel.h"
 
 namespace harpe {
 namespace {

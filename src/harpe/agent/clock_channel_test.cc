@@ -1,6 +1,6 @@
 // The cheap path from end to end: a client's write to shared memory to the driver's call.
 
-#include "harpe/agent/clock_channel.h"
+#include "harpe/node_client/clock_channel.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -24,9 +24,9 @@
 
 #include "harpe/agent/clock_listener.h"
 #include "harpe/agent/controller_testing.h"
-#include "harpe/agent/futex.h"
 #include "harpe/agent/gpu_testing.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/node_client/futex.h"
 
 namespace harpe {
 namespace {

@@ -14,11 +14,11 @@
 #include <variant>
 #include <vector>
 
-#include "harpe/agent/clock_slot.h"
 #include "harpe/agent/controller.h"
 #include "harpe/agent/event_loop.h"
 #include "harpe/agent/policy.h"
 #include "harpe/base/result.h"
+#include "harpe/node_client/clock_slot.h"
 
 namespace harpe {
 

@@ -18,11 +18,11 @@
 #include <string>
 #include <vector>
 
-#include "harpe/agent/controls.h"
 #include "harpe/agent/policy.h"
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
 #include "harpe/hw/devices.h"
+#include "harpe/node_client/lease.h"
 
 namespace harpe {
 
@@ -30,70 +30,6 @@ namespace harpe {
 /// that took it returns. Must not block.
 template <class T>
 using Done = std::function<void(Result<T>)>;
-
-struct LeaseRequest {
-  std::vector<int> gpus;          ///< indices; all of them or none are granted
-  Seconds duration{60};           ///< until it must be renewed; at most what the policy allows
-  bool ends_with_process = true;  ///< ends too when the peer's process ends (local peers only)
-  std::string name;               ///< for people: "train.py"
-  Controls controls = {};         ///< of these GPUs; others of the same user may hold the rest
-};
-
-struct Lease {
-  std::string id;  ///< unguessable; whoever knows it and is the same user may use it
-  std::vector<int> gpus;
-  std::int64_t uid = -1;
-  std::int64_t pid = 0;
-  std::string name;
-  Seconds expires_in;
-  Controls controls = {};
-};
-
-/// One setting. `apply` answers what was read back after it was set.
-struct Setting {
-  enum class Kind : unsigned char {
-    kLockClocks,
-    kResetClocks,
-    kPowerLimit,
-    kResetPowerLimit,
-    kPersistenceMode
-  };
-  Kind kind = Kind::kLockClocks;
-  ClockDomain domain = ClockDomain::kGraphics;
-  ClockRange clocks = {};  ///< kLockClocks
-  Watts limit = {};        ///< kPowerLimit
-  bool enabled = false;    ///< kPersistenceMode
-};
-Control control_of(const Setting& setting);
-
-/// The lock on a clock, as far as it is known.
-struct ClockLock {
-  std::optional<ClockRange> range;  ///< none: not locked
-};
-
-/// What a setting led to.
-struct Applied {
-  std::string text = {};                  ///< "power limit 300 W -> 250 W"
-  std::optional<Watts> limit = {};        ///< enforced now
-  std::optional<ClockRange> clocks = {};  ///< asked of the driver, after rounding to supported ones
-  std::optional<Megahertz> clock = {};    ///< read back
-  bool honoured = true;                   ///< false: rounded, or held back by something (text)
-};
-
-/// Newest readings of one GPU, from the thread that owns it. What could not be read is empty.
-/// Locks are what the driver tells, else what this agent has set (NVML tells none).
-struct GpuReading {
-  Instant time;
-  std::optional<Joules> energy;
-  std::optional<Watts> power, average_power, power_limit, enforced_power_limit;
-  std::optional<Megahertz> graphics_clock, memory_clock;
-  std::optional<double> temperature, utilisation;
-  std::optional<EventReasons> reasons;
-  std::optional<bool> persistence_mode;
-  std::optional<ClockLock> graphics_lock = {}, memory_lock = {};
-  /// What an ended lease had set and could not be put back yet, and why; empty: nothing.
-  std::string put_back_pending = {};
-};
 
 /// What one user gets of leases; root takes them as often as it needs.
 struct LeaseLimits {

@@ -12,7 +12,7 @@
 
 #include "harpe/agent/gpu_lock.h"
 #include "harpe/agent/node_controller.h"
-#include "harpe/agent/setting_text.h"
+#include "harpe/agent/policy_text.h"
 #include "harpe/agent/trusted_file.h"
 
 namespace harpe {

@@ -15,10 +15,10 @@
 #include <sstream>
 #include <thread>
 
-#include "harpe/agent/clock_channel.h"
 #include "harpe/agent/controller_fixture.h"
 #include "harpe/agent/process_watch.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/node_client/clock_channel.h"
 
 namespace harpe {
 namespace {

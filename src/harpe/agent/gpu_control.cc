@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "harpe/agent/policy_text.h"
 #include "harpe/agent/setting_checks.h"
-#include "harpe/agent/setting_text.h"
 
 namespace harpe {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "harpe/agent/gpu_control.h"
-#include "harpe/agent/setting_text.h"
+#include "harpe/agent/policy_text.h"
 
 namespace harpe {
 

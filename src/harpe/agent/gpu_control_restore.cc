@@ -4,8 +4,8 @@
 
 #include "harpe/agent/gpu_control.h"
 #include "harpe/agent/lease_book.h"
+#include "harpe/agent/policy_text.h"
 #include "harpe/agent/setting_checks.h"
-#include "harpe/agent/setting_text.h"
 
 namespace harpe {
 

@@ -17,10 +17,10 @@
 #include <optional>
 #include <string>
 
-#include "harpe/agent/clock_slot.h"
 #include "harpe/agent/counters.h"
 #include "harpe/agent/gpu_control.h"
 #include "harpe/base/clock.h"
+#include "harpe/node_client/clock_slot.h"
 
 namespace harpe {
 

@@ -8,7 +8,7 @@
 #include <ctime>
 #include <utility>
 
-#include "harpe/agent/futex.h"
+#include "harpe/node_client/futex.h"
 
 namespace harpe {
 namespace {

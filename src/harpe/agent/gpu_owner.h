@@ -22,10 +22,10 @@
 #include <thread>
 #include <vector>
 
-#include "harpe/agent/clock_slot.h"
 #include "harpe/agent/controller.h"
 #include "harpe/agent/gpu_duties.h"
 #include "harpe/base/clock.h"
+#include "harpe/node_client/clock_slot.h"
 
 namespace harpe {
 

@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "harpe/agent/controls.h"
 #include "harpe/agent/policy.h"
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
+#include "harpe/node_client/controls.h"
 
 namespace harpe {
 

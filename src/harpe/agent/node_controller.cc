@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "harpe/agent/setting_text.h"
+#include "harpe/agent/policy_text.h"
 #include "harpe/hw/system_clock.h"
 
 namespace harpe {

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "harpe/agent/setting_text.h"
+#include "harpe/agent/policy_text.h"
 
 namespace harpe {
 namespace {

@@ -22,11 +22,11 @@
 #include <string_view>
 #include <vector>
 
-#include "harpe/agent/controls.h"
 #include "harpe/agent/state_storage.h"
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/hw/device.h"
+#include "harpe/node_client/controls.h"
 
 namespace harpe {
 

@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "harpe/agent/controller.h"
 #include "harpe/cli/command.h"
 #include "harpe/cli/device_options.h"
+#include "harpe/node_client/lease.h"
 
 namespace harpe {
 

@@ -8,7 +8,7 @@
 #include "harpe/cli/options.h"
 #include "harpe/client/event_reader.h"
 #include "harpe/client/token_file.h"
-#include "harpe/http/answered_error.h"
+#include "harpe/base/answered_error.h"
 
 namespace harpe {
 namespace {

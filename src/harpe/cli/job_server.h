@@ -41,7 +41,7 @@ class JobServer {
   Result<std::string> ask_text(const std::string& method, const std::string& path,
                                std::string body = {});
 
-  /// Hands over each event ("orders", "notice", ...) with its data until `on` returns false or
+  /// Hands over each event ("assignments", "notice", ...) with its data until `on` returns false or
   /// `stop` says so. `kUnavailable` where the stream ends otherwise.
   Status follow(const std::string& path,
                 const std::function<bool(std::string_view event, std::string_view data)>& on,

@@ -105,7 +105,7 @@ TEST(JobView, AnswersThatLackThingsAreShownAsFarAsTheyGo) {
     EXPECT_NE(jobs_table(answer, false, "no jobs yet").find("no jobs yet"), std::string::npos)
         << answer;
   }
-  EXPECT_EQ(event_line("orders", "{}", "12:00:00"), "");
+  EXPECT_EQ(event_line("assignments", "{}", "12:00:00"), "");
 }
 
 TEST(JobView, SaysHowManyRanksAChangeMayNotReach) {

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "harpe/agent/setting_text.h"
 #include "harpe/base/text.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/node_client/setting_text.h"
 
 namespace harpe {
 namespace {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "harpe/agent/controller.h"
 #include "harpe/cli/command.h"
 #include "harpe/cli/json_output.h"
+#include "harpe/node_client/lease.h"
 
 namespace harpe {
 

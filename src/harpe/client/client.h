@@ -41,7 +41,7 @@ class RankClient {
     std::uint64_t unknown = 0;        ///< that the schedule does not have
     std::uint64_t reports_sent = 0, reports_dropped = 0;
     std::uint64_t events_lost = 0;
-    std::uint64_t version = 0;  ///< of the orders in force; 0: none
+    std::uint64_t version = 0;  ///< of the assignments in force; 0: none
   };
 
   /// Completes the options from the environment and starts the threads; waits for neither server

@@ -19,7 +19,7 @@
 #include "harpe/http/http_server.h"
 #include "harpe/http/server_socket.h"
 #include "harpe/job/job.h"
-#include "harpe/job/job_json.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 
@@ -147,10 +147,10 @@ class TestServer {
                                                             : 400;
     return json(status, R"({"error": {"code": "x", "message": "refused"}})");
   }
-  std::string orders(int pipeline, int stage, std::uint64_t start = 0) const {
-    return "{\"version\": " + std::to_string(job_->version()) + ", \"incarnation\": \"" +
-           job_->incarnation() + "\", \"epoch\": 1, \"start\": " + std::to_string(start) +
-           ", \"orders\": " + orders_json(job_->orders(pipeline, stage)) + "}";
+  std::string assignments(int pipeline, int stage, std::uint64_t start = 0) const {
+    const RankResponse response{
+        .version = job_->version(), .incarnation = job_->incarnation(), .epoch = 1, .start = start};
+    return rank_response_json(response, assignments_json(job_->assignments(pipeline, stage)));
   }
 
   HttpResponse answer(const HttpRequest& request) {
@@ -188,7 +188,8 @@ class TestServer {
       auto rank = job_->register_rank(*registration, now());
       if (!rank) return refused(rank.error());
       if (rank->gathers) return json(409, R"({"error": {"code": "gathering", "message": "w"}})");
-      return json(200, orders(registration->place.data, registration->place.stage, rank->start));
+      return json(200, assignments(registration->coordinates.data, registration->coordinates.stage,
+                                   rank->start));
     }
     if (request.path.ends_with("/end")) {
       auto end = parse_rank_end(request.body);
@@ -201,7 +202,7 @@ class TestServer {
     reports_.push_back(*report);
     if (Status taken = job_->report(*report, now()); !taken) return refused(taken.error());
     settle();
-    return json(200, orders(report->place.data, report->place.stage));
+    return json(200, assignments(report->coordinates.data, report->coordinates.stage));
   }
 
   /// Does what the job wants done outside.
@@ -209,11 +210,12 @@ class TestServer {
     while (job_) {
       JobEffects effects = job_->take_effects();
       for (const Notice& notice : effects.notices) notices_.push_back(notice.text);
-      if (effects.orders) {
+      if (effects.assignments) {
         for (const auto& weak : streams_) {
           const auto stream = weak.lock();
           if (!stream) continue;
-          stream->put("event: orders\ndata: " + orders(stream->pipeline, stream->stage) + "\n\n");
+          stream->put("event: assignments\ndata: " + assignments(stream->pipeline, stream->stage) +
+                      "\n\n");
         }
       }
       if (!effects.characterize) return;

@@ -9,10 +9,10 @@
 #include <optional>
 #include <string>
 
-#include "harpe/agent/clock_channel.h"
 #include "harpe/base/clock.h"
 #include "harpe/client/handoff.h"
 #include "harpe/client/wanted_clock.h"
+#include "harpe/node_client/clock_channel.h"
 
 namespace harpe {
 

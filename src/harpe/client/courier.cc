@@ -23,16 +23,16 @@ const char* const kIteration = "iteration";
 
 Courier::Courier(Parts parts, ServerSessionOptions options, std::size_t instructions)
     : parts_(std::move(parts)),
-      place_(options.registration.place),
+      place_(options.registration.coordinates),
       book_(instructions),
       session_(std::move(options), *parts_.link, parts_.clock, listener()) {
   thread_ = std::thread([this] { run(); });
 }
 
 ServerSession::Listener Courier::listener() {
-  return {.orders =
-              [this](const std::vector<StageOrders>& orders) {
-                for (const StageOrders& one : orders) {
+  return {.assignments =
+              [this](const std::vector<StageAssignment>& assignments) {
+                for (const StageAssignment& one : assignments) {
                   const Status added = book_.add(one);
                   if (!added && !std::exchange(told_refused_, true)) {
                     parts_.notice(added.error().text());
@@ -52,8 +52,9 @@ ServerSession::Listener Courier::listener() {
 
 void Courier::publish(bool governed) {
   governed_ = governed;
-  parts_.orders.publish(governed ? std::make_unique<const OrderBook>(book_)
-                                 : std::make_unique<const OrderBook>(book_.instructions()));
+  parts_.assignments.publish(governed
+                                 ? std::make_unique<const AssignmentBook>(book_)
+                                 : std::make_unique<const AssignmentBook>(book_.instructions()));
 }
 
 void Courier::stop() {
@@ -160,11 +161,11 @@ std::optional<IterationRecord> Courier::take_ended(Instant now) {
 }
 
 bool Courier::held_to(const IterationRecord& record) {
-  const StageOrders* orders = book_.of_version(record.version);
-  if (orders == nullptr) return false;
+  const StageAssignment* assignments = book_.of_version(record.version);
+  if (assignments == nullptr) return false;
   // Where no agent ever was, the GPU runs as fast as it likes.
   if (parts_.clocks == nullptr || !parts_.clocks->ever_connected()) {
-    return orders->purpose == StageOrders::Purpose::kAllMax;
+    return assignments->purpose == StageAssignment::Purpose::kAllMax;
   }
   return parts_.clocks->obeyed_since(record.span.begin);
 }

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// The thread that talks to the server and to the agent: reports up, orders down, leases renewed.
+/// The thread that talks to the server and to the agent: reports up, assignments down, leases
+/// renewed.
 
 #include <atomic>
 #include <deque>
@@ -12,19 +13,19 @@
 #include <thread>
 #include <vector>
 
+#include "harpe/client/assignment_book.h"
 #include "harpe/client/clock_link.h"
 #include "harpe/client/handoff.h"
 #include "harpe/client/http_link.h"
 #include "harpe/client/iteration_log.h"
-#include "harpe/client/order_book.h"
 #include "harpe/client/power_split.h"
 #include "harpe/client/server_session.h"
 #include "harpe/measure/energy_monitor.h"
 
 namespace harpe {
 
-/// Orders as training looks them up: the newest snapshot.
-using PublishedOrders = Handoff<const OrderBook, 1>;
+/// Assignments as training looks them up: the newest snapshot.
+using PublishedAssignments = Handoff<const AssignmentBook, 1>;
 
 class Courier {
  public:
@@ -33,7 +34,7 @@ class Courier {
     ClockLink* clocks = nullptr;       ///< null: none are set
     EnergyMonitor* monitor = nullptr;  ///< of one GPU; null: energy is not measured
     Megahertz highest{};               ///< clock of that GPU; 0: not known
-    PublishedOrders& orders;
+    PublishedAssignments& assignments;
     Clock& clock;
     std::function<void(const std::string&)> notice;
   };
@@ -79,9 +80,10 @@ class Courier {
   bool is_done(Instant now);
 
   Parts parts_;
-  Place place_;
-  OrderBook book_;
-  Instant forgotten_{};  ///< iterations that began before may have run by orders of another job
+  RankCoordinates place_;
+  AssignmentBook book_;
+  Instant
+      forgotten_{};  ///< iterations that began before may have run by assignments of another job
   bool governed_ = false;
   PowerSplit split_;
   ServerSession session_;

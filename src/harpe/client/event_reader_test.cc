@@ -30,8 +30,8 @@ Events read(const std::vector<std::string>& pieces) {
 }
 
 TEST(EventReader, ReadsNamesAndDataUnderAnyLineEnd) {
-  EXPECT_THAT(read({"event: orders\ndata: {\"a\": 1}\n\n"}),
-              ElementsAre(Pair("orders", "{\"a\": 1}")));
+  EXPECT_THAT(read({"event: assignments\ndata: {\"a\": 1}\n\n"}),
+              ElementsAre(Pair("assignments", "{\"a\": 1}")));
   EXPECT_THAT(read({"data:one\r\ndata: two\r\n\r\n"}), ElementsAre(Pair("message", "one\ntwo")));
   EXPECT_THAT(read({"event: a\rdata: 1\r\rdata: 2\r\r"}),
               ElementsAre(Pair("a", "1"), Pair("message", "2")));
@@ -53,7 +53,8 @@ TEST(EventReader, PiecesMakeNoDifference) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   const std::string whole =
-      "\xef\xbb\xbf: hello\r\nevent: orders\r\ndata: {}\r\n\r\nevent: phase\ndata: a\ndata: b\n\n"
+      "\xef\xbb\xbf: hello\r\nevent: assignments\r\ndata: {}\r\n\r\nevent: phase\ndata: a\ndata: "
+      "b\n\n"
       "data: c\r\rdata: d\n\n";
   const Events expected = read({whole});
   ASSERT_EQ(expected.size(), 4);

@@ -14,7 +14,7 @@ namespace harpe {
 
 struct RankEvent {
   enum class Kind : std::uint8_t {
-    kIterationBegin,  ///< `number`: the iteration; `version`: of the orders that hold in it
+    kIterationBegin,  ///< `number`: the iteration; `version`: of the assignments that hold in it
     kIterationEnd,
     kInstructionBegin,  ///< `number`: position in the stage's list, -1 where it is not in it
     kInstructionEnd,

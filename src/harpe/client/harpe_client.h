@@ -113,7 +113,7 @@ typedef struct harpe_client_counts {
   uint64_t unknown;       /**< that the schedule does not have */
   uint64_t reports_sent, reports_dropped;
   uint64_t events_lost;
-  uint64_t version; /**< of the orders in force; 0: none */
+  uint64_t version; /**< of the assignments in force; 0: none */
 } harpe_client_counts;
 /** \param size  sizeof(harpe_client_counts) of the caller: no more is written */
 void harpe_client_get_counts(const harpe_client* client, harpe_client_counts* counts, size_t size);

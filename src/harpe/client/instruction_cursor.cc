@@ -29,11 +29,11 @@ Result<InstructionCursor> InstructionCursor::make(const Schedule& schedule, int 
   for (std::size_t i = 0; i < cursor.entries_.size(); ++i) {
     const Entry& entry = cursor.entries_[i];
     if (entry.micro_batch < 0) continue;
-    const std::size_t place =
+    const std::size_t position =
         (static_cast<std::size_t>(entry.kind) * cursor.chunks_ + entry.chunk) *
             cursor.micro_batches_ +
         entry.micro_batch;
-    cursor.index_[place] = static_cast<std::int32_t>(i);
+    cursor.index_[position] = static_cast<std::int32_t>(i);
   }
   cursor.restart();
   return cursor;

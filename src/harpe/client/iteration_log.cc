@@ -81,10 +81,10 @@ bool IterationLog::replace_times(IterationRecord& record, std::span<const TimeSp
   return true;
 }
 
-IterationReport make_report(const IterationRecord& record, Place place,
+IterationReport make_report(const IterationRecord& record, RankCoordinates coordinates,
                             const SpanEnergies& energies) {
   IterationReport report;
-  report.place = place;
+  report.coordinates = coordinates;
   report.iteration = record.iteration;
   report.version = record.version;
   report.time = record.span.end - record.span.begin;

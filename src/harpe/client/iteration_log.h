@@ -10,9 +10,9 @@
 
 #include "harpe/base/clock.h"
 #include "harpe/client/event_ring.h"
-#include "harpe/job/rank_events.h"
 #include "harpe/measure/energy_estimator.h"
 #include "harpe/measure/energy_monitor.h"
+#include "harpe/wire/rank_events.h"
 
 namespace harpe {
 
@@ -27,7 +27,7 @@ struct TimedInstruction {
 /// One iteration of this rank: from its begin to the begin of the next.
 struct IterationRecord {
   std::int64_t iteration = 0;
-  std::uint64_t version = 0;  ///< of the orders that held when it began; 0: none
+  std::uint64_t version = 0;  ///< of the assignments that held when it began; 0: none
   TimeSpan span;
   std::vector<TimedInstruction> instructions;
   /// Something was lost on the way, or instructions overlapped: not to be reported.
@@ -61,7 +61,7 @@ using SpanEnergies = std::function<std::vector<EnergyEstimate>(std::span<const T
 
 /// The report of an iteration without its `session`. The iteration is one more span behind those of
 /// its instructions. Errors of spans are added as independent ones.
-IterationReport make_report(const IterationRecord& record, Place place,
+IterationReport make_report(const IterationRecord& record, RankCoordinates coordinates,
                             const SpanEnergies& energies);
 
 }  // namespace harpe

@@ -61,7 +61,7 @@ TEST_F(Log, AnIterationGoesToTheBeginOfTheNext) {
   ASSERT_TRUE(ended);
   EXPECT_FALSE(ended->damaged);
   const IterationReport report = make_report(*ended, {1, 2, 3}, constant_power);
-  EXPECT_EQ(report.place, (Place{1, 2, 3}));
+  EXPECT_EQ(report.coordinates, (RankCoordinates{1, 2, 3}));
   EXPECT_EQ(report.iteration, 12);
   EXPECT_EQ(report.version, 3);
   EXPECT_DOUBLE_EQ(report.time.value, 6);

@@ -11,8 +11,8 @@
 //   at the calls      told when training puts the work into the device's queue
 //   on the device     following the queue (RankClient::follow_stream), and asking ahead
 // Beside it stands the plan: what the same instructions take and use if each runs at its clock
-// throughout. The agent, its channel and the server's orders are real; the GPU is simulated, its
-// queue is what looks like CUDA's driver (scripted_cuda.cc), and what is told of the GPU is the
+// throughout. The agent, its channel and the server's assignments are real; the GPU is simulated,
+// its queue is what looks like CUDA's driver (scripted_cuda.cc), and what is told of the GPU is the
 // simulation's truth. Exits with 1 if asking ahead is no better than asking at the start, or
 // following the queue no better than not.
 
@@ -29,7 +29,6 @@
 #include <thread>
 #include <vector>
 
-#include "harpe/agent/clock_channel.h"
 #include "harpe/agent/controller_testing.h"
 #include "harpe/client/client.h"
 #include "harpe/client/client_testing.h"
@@ -37,6 +36,7 @@
 #include "harpe/hw/devices.h"
 #include "harpe/hw/sim/simulation.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/node_client/clock_channel.h"
 
 namespace harpe {
 namespace {
@@ -125,11 +125,12 @@ struct Bench {
     }
     server.answer_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
       if (request.path.ends_with("/events")) return std::nullopt;
-      return HttpResponse{.status = 200,
-                          .content_type = "application/json",
-                          .body = R"({"orders": [{"version": 1, "from_iteration": 0, "purpose": )"
-                                  R"("plan", "clocks_mhz": [)" +
-                                  clocks + "]}]}"};
+      return HttpResponse{
+          .status = 200,
+          .content_type = "application/json",
+          .body = R"({"assignments": [{"version": 1, "from_iteration": 0, "purpose": )"
+                  R"("plan", "clocks_mhz": [)" +
+                  clocks + "]}]}"};
     });
     std::optional<ClockChannel> channel;
     std::unique_ptr<RankClient> client;

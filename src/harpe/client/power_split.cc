@@ -13,7 +13,7 @@ constexpr double kRelativeNoise = 0.002;  // of the energy of an interval, besid
 // Standard deviations of what is expected, as shares of the power.
 constexpr double kWeak = 3;            // nothing is known
 constexpr double kAlike = 0.25;        // between computations at one clock
-constexpr double kWaitingAlike = 0.1;  // between waiting under these orders and those before
+constexpr double kWaitingAlike = 0.1;  // between waiting under these assignments and those before
 constexpr double kShort = 0.3;         // s: spans that some steps of a counter lie in
 constexpr double kGood = 0.2;          // relative error
 constexpr std::size_t kSize = PowerSplit::kMostClasses;
@@ -58,8 +58,8 @@ bool invert(std::vector<double>& matrix, std::size_t n) {
 }  // namespace
 
 std::size_t PowerSplit::index(const Class& of) {
-  const auto [place, added] = classes_.try_emplace(of, classes_.size());
-  return place->second;
+  const auto [known, added] = classes_.try_emplace(of, classes_.size());
+  return known->second;
 }
 
 void PowerSplit::add(const IterationRecord& record, std::span<const CounterEdge> edges) {

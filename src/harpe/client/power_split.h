@@ -11,8 +11,8 @@
 /// A class is a kind and chunk at one clock, and waiting is one more. Steps and iterations are out
 /// of step with each other, so that some iterations tell the classes apart: least squares, where
 /// computations at one clock are expected to draw about alike, and waiting about what it drew under
-/// the orders before. The error bar comes from the residuals. Instants of steps are known to some
-/// milliseconds, which is the noise.
+/// the assignments before. The error bar comes from the residuals. Instants of steps are known to
+/// some milliseconds, which is the noise.
 
 #include <cstddef>
 #include <map>
@@ -22,16 +22,16 @@
 #include <vector>
 
 #include "harpe/client/iteration_log.h"
-#include "harpe/job/rank_events.h"
 #include "harpe/measure/energy_estimator.h"
+#include "harpe/wire/rank_events.h"
 
 namespace harpe {
 
 /// Not thread-safe. `add` is O(edges x instructions between + classes^2), `refine` O(classes^3).
 class PowerSplit {
  public:
-  /// Takes an iteration and the counter's edges in it. Iterations of other orders start over, and
-  /// the first of them is left out: its clocks were still changing.
+  /// Takes an iteration and the counter's edges in it. Iterations of other assignments start over,
+  /// and the first of them is left out: its clocks were still changing.
   void add(const IterationRecord& record, std::span<const CounterEdge> edges);
 
   /// Puts what is known of this iteration's instructions in place of worse estimates: those without
@@ -55,9 +55,10 @@ class PowerSplit {
   void expect(std::vector<double>& matrix, std::vector<double>& right) const;
 
   std::optional<std::uint64_t> version_;
-  std::optional<Instant> seen_;           ///< the last edge that was used
-  std::vector<TimedInstruction> before_;  ///< of the iteration before, where it is of these orders
-  std::optional<double> waiting_;         ///< watts, under the orders before
+  std::optional<Instant> seen_;  ///< the last edge that was used
+  std::vector<TimedInstruction>
+      before_;                     ///< of the iteration before, where it is of these assignments
+  std::optional<double> waiting_;  ///< watts, under the assignments before
   std::map<Class, std::size_t> classes_;
   bool too_many_ = false;
   // Sums over intervals, weighted by what is known of each.

@@ -143,7 +143,7 @@ TEST(PowerSplit, BetterEstimatesOfLongInstructionsAreLeftAlone) {
   EXPECT_NE(report.instructions[1].energy, 33_J) << "62 ms, between steps of 100 ms";
 }
 
-TEST(PowerSplit, SaysNothingOfTooLittleOrOfOtherOrders) {
+TEST(PowerSplit, SaysNothingOfTooLittleOrOfOtherAssignments) {
   Rank rank({400, 350, 84}, 5);
   PowerSplit split;
   IterationRecord record = rank.iteration(0);
@@ -159,7 +159,7 @@ TEST(PowerSplit, SaysNothingOfTooLittleOrOfOtherOrders) {
   split.add(record, rank.edges(record.span));
   report = unknown(record);
   split.refine(record, report);
-  EXPECT_TRUE(std::isnan(report.instructions[0].energy.value)) << "other orders";
+  EXPECT_TRUE(std::isnan(report.instructions[0].energy.value)) << "other assignments";
 }
 
 TEST(PowerSplit, ThousandsOfClassesAreNotToldApart) {

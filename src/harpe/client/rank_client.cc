@@ -18,12 +18,12 @@
 #include "harpe/client/token_file.h"
 #include "harpe/client/wanted_clock.h"
 #include "harpe/hw/system_clock.h"
-#include "harpe/job/job_json.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {
 
-constexpr std::size_t kTrainingReader = 0;  // teller of the clock link, reader of the orders
+constexpr std::size_t kTrainingReader = 0;  // teller of the clock link, reader of the assignments
 constexpr Megahertz kFree{0};               // takes the lock off
 /// Of reports for the times of a stream, such as while a device loads its first kernels.
 constexpr Seconds kLongestWait{60};
@@ -75,7 +75,7 @@ class ActiveClient final : public RankClient {
     }
     ServerSessionOptions session{.job = options.job,
                                  .spec = job_spec_json(options.spec),
-                                 .registration = {.place = *options.place,
+                                 .registration = {.coordinates = *options.coordinates,
                                                   .session = random_session(),
                                                   .run = options.run,
                                                   .gpu = gpu_.name,
@@ -88,7 +88,7 @@ class ActiveClient final : public RankClient {
                        .clocks = clocks_.get(),
                        .monitor = gpu_.monitor.get(),
                        .highest = gpu_.clocks.empty() ? Megahertz{} : std::ranges::max(gpu_.clocks),
-                       .orders = orders_,
+                       .assignments = assignments_,
                        .clock = clock,
                        .notice = notice_},
         std::move(session), cursor_.instructions());
@@ -237,7 +237,7 @@ class ActiveClient final : public RankClient {
   void begin_iteration(std::int64_t iteration) noexcept {
     iteration_ = iteration;
     cursor_.restart();
-    const OrderBook* book = orders_.acquire(kTrainingReader);
+    const AssignmentBook* book = assignments_.acquire(kTrainingReader);
     in_force_ = book == nullptr ? nullptr : book->in_force(iteration);
     following_ = book == nullptr ? nullptr : book->in_force(iteration + 1);
     const std::uint64_t version = in_force_ == nullptr ? 0 : in_force_->version;
@@ -250,14 +250,14 @@ class ActiveClient final : public RankClient {
     want(clock_at(cursor_.first()));
   }
 
-  static Megahertz clock_of(const StageOrders& orders, int position) noexcept {
-    const Megahertz clock = orders.clocks[static_cast<std::size_t>(position)];
+  static Megahertz clock_of(const StageAssignment& assignments, int position) noexcept {
+    const Megahertz clock = assignments.clocks[static_cast<std::size_t>(position)];
     return clock.value == 0 ? WantedClock::kAsItIs : clock;
   }
   Megahertz clock_at(int position) const noexcept {
     return in_force_ == nullptr ? free_clock() : clock_of(*in_force_, position);
   }
-  /// Without orders: no lock, unless there never was one.
+  /// Without assignments: no lock, unless there never was one.
   Megahertz free_clock() const noexcept {
     return wanted_.clock() == WantedClock::kAsItIs ? WantedClock::kAsItIs : kFree;
   }
@@ -289,13 +289,13 @@ class ActiveClient final : public RankClient {
   MeasuredGpu gpu_;
   EventRing ring_;
   WantedClock wanted_;
-  PublishedOrders orders_;
+  PublishedAssignments assignments_;
   std::unique_ptr<ClockLink> clocks_;
 
   // Of training's thread, or the follower's.
   std::int64_t iteration_ = -1;
-  const StageOrders* in_force_ = nullptr;   ///< held by `orders_`
-  const StageOrders* following_ = nullptr;  ///< in the next iteration, as far as is known
+  const StageAssignment* in_force_ = nullptr;   ///< held by `assignments_`
+  const StageAssignment* following_ = nullptr;  ///< in the next iteration, as far as is known
   bool told_unexpected_ = false;
   std::atomic<std::uint64_t> iterations_ = 0, instructions_ = 0, clock_changes_ = 0;
   std::atomic<std::uint64_t> unexpected_ = 0, unknown_ = 0, version_ = 0, lost_ = 0;
@@ -315,7 +315,8 @@ Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options)
     options.notice("no server is given (HARPE_SERVER): training goes on without Harpe");
     return std::unique_ptr<RankClient>(std::make_unique<IdleClient>());
   }
-  auto cursor = HARPE_TRY(InstructionCursor::make(options.spec.schedule, options.place->stage));
+  auto cursor =
+      HARPE_TRY(InstructionCursor::make(options.spec.schedule, options.coordinates->stage));
   auto link = HttpLink::open({.server = options.server,
                               .token = options.token,
                               .token_file = options.token_file,

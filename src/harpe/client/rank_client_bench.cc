@@ -3,9 +3,9 @@
 //   rank_client_bench [iterations] [change]
 //
 // A rank runs a schedule of one stage with nothing between the calls but a pause, with a real
-// server's orders, a real agent's clock channel, and the client's threads at work. Unless `change`
-// is said, all instructions have one clock, as while profiling and for most of a plan's neighbours;
-// with it the clock changes at every instruction, and with it the agent is woken.
+// server's assignments, a real agent's clock channel, and the client's threads at work. Unless
+// `change` is said, all instructions have one clock, as while profiling and for most of a plan's
+// neighbours; with it the clock changes at every instruction, and with it the agent is woken.
 //
 // It checks that every instruction arrived in a report and that each change was asked for once.
 // Beside it, in the same run: a bare call through a pointer, and reading the clock twice, which is
@@ -84,7 +84,7 @@ int run(int iterations, bool change) {
     std::string body = "{}";
     if (request.path.ends_with("/ranks")) {
       body =
-          R"({"orders": [{"version": 1, "from_iteration": 0, "purpose": "plan", "clocks_mhz": [)" +
+          R"({"assignments": [{"version": 1, "from_iteration": 0, "purpose": "plan", "clocks_mhz": [)" +
           clocks + "]}]}";
     } else if (const auto report = parse_iteration_report(request.body)) {
       ++reports;

@@ -1,7 +1,6 @@
 #include "harpe/client/rank_client_options.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <limits>
 #include <utility>
@@ -10,13 +9,12 @@
 #include "harpe/base/file.h"
 #include "harpe/base/json.h"
 #include "harpe/base/text.h"
-#include "harpe/job/job_json.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {
 
 constexpr double kLongest = 86400;
-constexpr std::size_t kLongestId = 128;
 
 /// Reads variables, and keeps faults.
 class Variables {
@@ -100,18 +98,18 @@ void complete_spec(JobSpec& spec, const Variables& variables, Faults& faults) {
 
 /// RANK counts the ranks of a job in an order that frameworks choose: the first of the three runs
 /// fastest. Harpe's own is tensor,stage,data; Megatron's default tensor,data,stage.
-std::optional<Place> place_of_rank(int rank, const JobShape& shape, std::string_view order,
-                                   Faults& faults) {
-  Place place;
+std::optional<RankCoordinates> coordinates_of_rank(int rank, const JobShape& shape,
+                                                   std::string_view order, Faults& faults) {
+  RankCoordinates coordinates;
   struct Part {
     std::string_view name;
     int size;
     int* into;
     bool used = false;
   };
-  Part parts[] = {{"data", shape.data, &place.data},
-                  {"stage", shape.stages, &place.stage},
-                  {"tensor", shape.tensor, &place.tensor}};
+  Part parts[] = {{"data", shape.data, &coordinates.data},
+                  {"stage", shape.stages, &coordinates.stage},
+                  {"tensor", shape.tensor, &coordinates.tensor}};
   int left = rank;
   std::string_view rest = order;
   for (int i = 0; i < 3; ++i) {
@@ -135,21 +133,21 @@ std::optional<Place> place_of_rank(int rank, const JobShape& shape, std::string_
                std::to_string(shape.tensor) + "): more pipelines are told as data, or HARPE_DATA");
     return std::nullopt;
   }
-  return place;
+  return coordinates;
 }
 
-void complete_place(RankClientOptions& options, const Variables& variables, Faults& faults) {
-  if (options.place) return;
+void complete_coordinates(RankClientOptions& options, const Variables& variables, Faults& faults) {
+  if (options.coordinates) return;
   const auto data = variables.integer("HARPE_DATA_RANK", 0);
   const auto stage = variables.integer("HARPE_STAGE_RANK", 0);
   const auto tensor = variables.integer("HARPE_TENSOR_RANK", 0);
   if (data || stage || tensor) {
-    options.place = {data.value_or(0), stage.value_or(0), tensor.value_or(0)};
+    options.coordinates = {data.value_or(0), stage.value_or(0), tensor.value_or(0)};
   } else if (const auto rank = variables.integer("RANK", 0)) {
     const std::string order = variables.text("HARPE_RANK_ORDER").value_or("tensor,stage,data");
-    options.place = place_of_rank(*rank, options.spec.shape, order, faults);
+    options.coordinates = coordinates_of_rank(*rank, options.spec.shape, order, faults);
   } else if (options.spec.shape.ranks() == 1) {
-    options.place = Place{};
+    options.coordinates = RankCoordinates{};
   } else {
     faults.add(
         "this rank's place is not given: give a place, or HARPE_DATA_RANK, "
@@ -186,13 +184,9 @@ Result<RankClientOptions> complete(RankClientOptions options, const Environment&
   if (!options.gpu) options.gpu = variables.integer("HARPE_GPU", 0);
   if (!options.look_ahead) options.look_ahead = variables.seconds("HARPE_LOOK_AHEAD_S");
 
-  const auto is_allowed = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-' ||
-           c == '+';
-  };
   if (options.job.empty()) {
     faults.add("the job has no id: give one, or HARPE_JOB");
-  } else if (options.job.size() > kLongestId || !std::ranges::all_of(options.job, is_allowed)) {
+  } else if (!is_job_id(options.job)) {
     faults.add("a job's id has up to 128 letters, digits and any of ._-+, not " +
                in_quotes(options.job));
   }
@@ -201,12 +195,12 @@ Result<RankClientOptions> complete(RankClientOptions options, const Environment&
     if (options.spec.name.empty()) options.spec.name = options.job;
     if (const Status valid = validate(options.spec); !valid) add_all(faults, valid.error());
   }
-  if (faults.empty()) complete_place(options, variables, faults);
-  if (faults.empty() && !options.spec.shape.holds(*options.place)) {
+  if (faults.empty()) complete_coordinates(options, variables, faults);
+  if (faults.empty() && !options.spec.shape.holds(*options.coordinates)) {
     const JobShape& shape = options.spec.shape;
-    faults.add("data " + std::to_string(options.place->data) + ", stage " +
-               std::to_string(options.place->stage) + ", tensor " +
-               std::to_string(options.place->tensor) + " is no place of a job of " +
+    faults.add("data " + std::to_string(options.coordinates->data) + ", stage " +
+               std::to_string(options.coordinates->stage) + ", tensor " +
+               std::to_string(options.coordinates->tensor) + " is no place of a job of " +
                std::to_string(shape.data) + " x " + std::to_string(shape.stages) + " x " +
                std::to_string(shape.tensor));
   }
@@ -241,8 +235,8 @@ Result<RankClientOptions> parse_rank_client_options(std::string_view text) {
   const auto stage = fields.integer("stage", 0, kMost);
   const auto tensor = fields.integer("tensor", 0, kMost);
   if (data || stage || tensor) {
-    options.place = {static_cast<int>(data.value_or(0)), static_cast<int>(stage.value_or(0)),
-                     static_cast<int>(tensor.value_or(0))};
+    options.coordinates = {static_cast<int>(data.value_or(0)), static_cast<int>(stage.value_or(0)),
+                           static_cast<int>(tensor.value_or(0))};
   }
   if (const auto gpu = fields.integer("gpu", 0, kMost)) options.gpu = static_cast<int>(*gpu);
   if (const auto lease = fields.number("lease_s", 1, kLongest)) options.lease = {*lease};

@@ -11,8 +11,8 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/hw/device.h"
-#include "harpe/job/job_spec.h"
-#include "harpe/job/shape.h"
+#include "harpe/wire/job_shape.h"
+#include "harpe/wire/job_spec.h"
 
 namespace harpe {
 
@@ -26,8 +26,8 @@ struct RankClientOptions {
   std::filesystem::path ca_file;  ///< certificates to trust in place of the system's
   std::string job;                ///< id: [A-Za-z0-9._+-]{1,128}, the same on all ranks
   JobSpec spec;                   ///< the same on all ranks
-  std::optional<Place> place;     ///< of this rank
-  std::string run;                ///< this start of training, the same on all ranks; may be empty
+  std::optional<RankCoordinates> coordinates;  ///< of this rank
+  std::string run;  ///< this start of training, the same on all ranks; may be empty
   /// This start takes the job's places over without waiting until most of its ranks are there. On a
   /// server with tokens, one that is for this job alone may.
   bool take_over = false;

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!options) return 0;
   const auto whole = harpe::complete(*std::move(options), [](const char*) { return nullptr; });
   if (!whole || whole->server.empty()) return 0;
-  if (!whole->place || !whole->spec.shape.holds(*whole->place)) std::abort();
+  if (!whole->coordinates || !whole->spec.shape.holds(*whole->coordinates)) std::abort();
   if (whole->job.empty() || whole->job.find('/') != std::string::npos) std::abort();
   return 0;
 }

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <map>
 
-#include "harpe/job/job_json.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {
@@ -41,7 +41,7 @@ TEST(RankClientOptions, TheEnvironmentSuffices) {
   ASSERT_TRUE(options.ok()) << options.error().text();
   EXPECT_EQ(options->spec.schedule.stages, 4);
   EXPECT_EQ(options->spec.schedule.micro_batches, 8);
-  EXPECT_EQ(*options->place, (Place{1, 2, 0}));
+  EXPECT_EQ(*options->coordinates, (RankCoordinates{1, 2, 0}));
   EXPECT_EQ(*options->clock_socket, "/run/harpe/clock.sock");
   EXPECT_EQ(options->spec.name, "gpt3-7");
 }
@@ -68,23 +68,24 @@ TEST(RankClientOptions, ATokenMayStandInAFile) {
 TEST(RankClientOptions, WhatTheProgramGivesGoesFirst) {
   RankClientOptions given;
   given.job = "mine";
-  given.place = Place{0, 3, 0};
+  given.coordinates = RankCoordinates{0, 3, 0};
   given.clock_socket = "";
   const auto options = completed(with(kEnough, {{"HARPE_CLOCK_SOCKET", "/tmp/x"}}), given);
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->job, "mine");
-  EXPECT_EQ(options->place->stage, 3);
+  EXPECT_EQ(options->coordinates->stage, 3);
   EXPECT_EQ(*options->clock_socket, "");
 }
 
 TEST(RankClientOptions, RanksAreCountedAsTheFrameworkCountsThem) {
   const Variables job = with(kEnough, {{"HARPE_TENSOR", "2"}, {"RANK", "13"}});
   // 13 of 2 x 4 x 2: tensor 1, then 6 of stages and pipelines.
-  EXPECT_EQ(*completed(job)->place, (Place{1, 2, 1}));
-  EXPECT_EQ(*completed(with(job, {{"HARPE_RANK_ORDER", "tensor,data,stage"}}))->place,
-            (Place{0, 3, 1}));
-  EXPECT_EQ(*completed(with(job, {{"HARPE_DATA_RANK", "1"}, {"HARPE_STAGE_RANK", "3"}}))->place,
-            (Place{1, 3, 0}));
+  EXPECT_EQ(*completed(job)->coordinates, (RankCoordinates{1, 2, 1}));
+  EXPECT_EQ(*completed(with(job, {{"HARPE_RANK_ORDER", "tensor,data,stage"}}))->coordinates,
+            (RankCoordinates{0, 3, 1}));
+  EXPECT_EQ(
+      *completed(with(job, {{"HARPE_DATA_RANK", "1"}, {"HARPE_STAGE_RANK", "3"}}))->coordinates,
+      (RankCoordinates{1, 3, 0}));
   EXPECT_FALSE(completed(with(job, {{"RANK", "16"}})).ok());
   EXPECT_FALSE(completed(with(job, {{"HARPE_RANK_ORDER", "tensor,data,data"}})).ok());
   EXPECT_FALSE(completed(with(job, {{"HARPE_RANK_ORDER", "tensor"}})).ok());
@@ -129,7 +130,7 @@ TEST(RankClientOptions, AreReadFromJson) {
           "clock_socket": "", "look_ahead_s": 0.007})");
   ASSERT_TRUE(options.ok()) << options.error().text();
   EXPECT_EQ(options->spec.schedule.lists.size(), 2);
-  EXPECT_EQ(options->place->stage, 1);
+  EXPECT_EQ(options->coordinates->stage, 1);
   EXPECT_EQ(*options->gpu, 3);
   EXPECT_DOUBLE_EQ(options->look_ahead->value, 0.007);
   for (const char* wrong : {"", "[]", R"({"sever": "http://x"})", R"({"stage": -1})",

@@ -103,15 +103,15 @@ class ClientTest : public ::testing::Test {
   bool registers(RankClient& client) {
     return comes_true([&] { return client.registered(); });
   }
-  /// Answers registrations and reports with these orders, and nothing else.
-  void order(const std::string& orders) {
-    server_.answer_by([orders](const HttpRequest& request) -> std::optional<HttpResponse> {
+  /// Answers registrations and reports with these assignments, and nothing else.
+  void order(const std::string& assignments) {
+    server_.answer_by([assignments](const HttpRequest& request) -> std::optional<HttpResponse> {
       if (request.path.ends_with("/events")) {
         return HttpResponse{.status = 200, .content_type = "text/event-stream"};
       }
       return HttpResponse{.status = 200,
                           .content_type = "application/json",
-                          .body = "{\"orders\": [" + orders + "]}"};
+                          .body = "{\"assignments\": [" + assignments + "]}"};
     });
   }
 
@@ -329,7 +329,7 @@ TEST_F(ClientTest, AnInstructionOutOfOrderGetsItsOwnClockAndIsToldOnce) {
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("another order")));
 }
 
-TEST_F(ClientTest, OrdersDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) {
+TEST_F(ClientTest, AssignmentsDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) {
   start_agent();
   std::mutex mutex;
   std::vector<IterationReport> reports;
@@ -343,7 +343,7 @@ TEST_F(ClientTest, OrdersDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) {
     const std::string version = clocks.starts_with("1080") ? "1" : "2";
     return HttpResponse{.status = 200,
                         .content_type = "application/json",
-                        .body = "{\"orders\": [{\"version\": " + version +
+                        .body = "{\"assignments\": [{\"version\": " + version +
                                 ", \"from_iteration\": 0, \"purpose\": \"plan\", "
                                 "\"clocks_mhz\": [" +
                                 clocks + "]}]}"};
@@ -437,7 +437,7 @@ TEST_F(ClientTest, ATokenThatExpiresSetsTheClockFreeUntilItsFileHoldsAnother) {
     }
     return HttpResponse{.status = 200,
                         .content_type = "application/json",
-                        .body = R"({"orders": [{"version": 1, "from_iteration": 0,
+                        .body = R"({"assignments": [{"version": 1, "from_iteration": 0,
                                                 "purpose": "plan", "clocks_mhz": [900]}]})"};
   });
   RankClientOptions given = options();
@@ -496,10 +496,10 @@ TEST_F(ClientTest, AServerThatNeverAnswersHoldsNothingUp) {
 TEST_F(ClientTest, AnswersThatMeanNothingChangeNothing) {
   start_agent();
   const char* const wrong_length =
-      R"({"orders": [{"version": 1, "from_iteration": 0, "purpose": "plan", )"
+      R"({"assignments": [{"version": 1, "from_iteration": 0, "purpose": "plan", )"
       R"("clocks_mhz": [900, 900, 900]}]})";
-  for (const char* body :
-       {"", "null", "[]", "{\"orders\": 7}", "{\"orders\": [{\"version\": -1}]}", wrong_length}) {
+  for (const char* body : {"", "null", "[]", "{\"assignments\": 7}",
+                           "{\"assignments\": [{\"version\": -1}]}", wrong_length}) {
     server_.answer_by([body](const HttpRequest&) -> std::optional<HttpResponse> {
       return HttpResponse{.status = 200, .content_type = "x", .body = body};
     });

@@ -1,4 +1,4 @@
-// Whatever a server sends: events in pieces, and orders and errors out of them.
+// Whatever a server sends: events in pieces, and assignments and errors out of them.
 
 #include <cstdint>
 #include <cstdlib>
@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/client/assignment_book.h"
 #include "harpe/client/event_reader.h"
-#include "harpe/client/order_book.h"
 #include "harpe/client/server_session.h"
-#include "harpe/job/job_json.h"
+#include "harpe/wire/wire.h"
 
 namespace {
 
@@ -29,20 +29,21 @@ Events read(std::string_view text, std::size_t piece) {
   return events;
 }
 
-void check_orders(const std::string& text) {
-  const auto answer = harpe::parse_rank_answer(text);
+void check_assignments(const std::string& text) {
+  const auto answer = harpe::parse_rank_response(text);
   if (!answer) return;
   // What was read is written and read back the same.
-  const auto again = harpe::parse_rank_answer(harpe::orders_json(answer->orders));
-  if (!again || again->orders.size() != answer->orders.size()) std::abort();
-  harpe::OrderBook book(4);
-  for (const harpe::StageOrders& one : answer->orders) {
+  const auto again = harpe::parse_rank_response(
+      harpe::rank_response_json(*answer, harpe::assignments_json(answer->assignments)));
+  if (!again || again->assignments.size() != answer->assignments.size()) std::abort();
+  harpe::AssignmentBook book(4);
+  for (const harpe::StageAssignment& one : answer->assignments) {
     if (!book.add(one)) continue;
-    const harpe::StageOrders* kept = book.of_version(one.version);
+    const harpe::StageAssignment* kept = book.of_version(one.version);
     if (kept != nullptr && kept->clocks.size() != 4) std::abort();
   }
   for (const std::int64_t iteration : {INT64_MIN, std::int64_t{0}, INT64_MAX}) {
-    const harpe::StageOrders* holds = book.in_force(iteration);
+    const harpe::StageAssignment* holds = book.in_force(iteration);
     if (holds != nullptr && holds->from_iteration > iteration) std::abort();
   }
 }
@@ -53,8 +54,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data), size);
   const Events whole = read(text, text.size() + 1);
   if (read(text, 1) != whole || read(text, 7) != whole) std::abort();
-  for (const auto& [name, event] : whole) check_orders(event);
-  check_orders(text);
+  for (const auto& [name, event] : whole) check_assignments(event);
+  check_assignments(text);
   const std::string message = harpe::error_message({400, text, {}});
   if (message.empty() || message.find('\n') != std::string::npos) std::abort();
   return 0;

@@ -7,7 +7,7 @@
 
 #include "harpe/base/json.h"
 #include "harpe/base/text.h"
-#include "harpe/job/job_json.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {
@@ -143,7 +143,8 @@ void ServerSession::send_report() {
 
 void ServerSession::send_end() {
   asking_ = true;
-  const RankEnd end{.place = options_.registration.place, .session = options_.registration.session};
+  const RankEnd end{.coordinates = options_.registration.coordinates,
+                    .session = options_.registration.session};
   link_.send("POST", job_path() + "/end", rank_end_json(end), [this](const HttpAnswer& answer) {
     asking_ = false;
     if (is_outage(answer)) return failed(answer, "say that training has ended");
@@ -155,16 +156,17 @@ void ServerSession::send_end() {
 void ServerSession::listen() {
   listening_ = stream_is_new_ = true;
   stream_ = EventReader();
-  const Place place = options_.registration.place;
+  const RankCoordinates coordinates = options_.registration.coordinates;
   link_.listen(
-      job_path() + "/events?data=" + std::to_string(place.data) +
-          "&stage=" + std::to_string(place.stage) + "&tensor=" + std::to_string(place.tensor) +
+      job_path() + "/events?data=" + std::to_string(coordinates.data) + "&stage=" +
+          std::to_string(coordinates.stage) + "&tensor=" + std::to_string(coordinates.tensor) +
           "&session=" + options_.registration.session,
       [this](std::string_view bytes) {
         if (stage_ != Stage::kRunning) return;
         stream_failures_ = 0;
         if (!asking_) hasten();
-        // One that is too long ends the stream on its next silence; answers still bring orders.
+        // One that is too long ends the stream on its next silence; answers still bring
+        // assignments.
         (void)stream_.add(bytes, [this](const EventReader::Event& event) { hear(event); });
         if (stage_ == Stage::kRunning) confirmed();
       },
@@ -188,7 +190,7 @@ void ServerSession::job_answered(const HttpAnswer& answer) {
     unauthorized_ = answer.status == 401 || answer.status == 403;
     return refused(answer, "the job cannot be registered");
   }
-  if (const auto read = parse_rank_answer(answer.body); read && !read->specification.empty()) {
+  if (const auto read = parse_rank_response(answer.body); read && !read->specification.empty()) {
     options_.registration.specification = read->specification;
   }
   stage_ = Stage::kRank;
@@ -212,13 +214,14 @@ void ServerSession::rank_answered(const HttpAnswer& answer) {
   told_.erase("refused");
   stage_ = Stage::kRunning;
   heard_ = clock_.now();
-  const auto read = parse_rank_answer(answer.body);
+  const auto read = parse_rank_response(answer.body);
   if (!read) {
-    notice_once("orders", "the server sent orders that cannot be read: " + read.error().text());
+    notice_once("assignments",
+                "the server sent assignments that cannot be read: " + read.error().text());
   } else {
     RankRegistration& mine = options_.registration;
     if (read->incarnation != mine.incarnation) {
-      // What was measured by orders of another life says nothing of this one's.
+      // What was measured by assignments of another life says nothing of this one's.
       known_ = known_epoch_ = 0;
       reports_dropped_ += reports_.size();
       reports_.clear();
@@ -226,7 +229,7 @@ void ServerSession::rank_answered(const HttpAnswer& answer) {
     }
     mine.incarnation = read->incarnation;
     mine.start = read->start;
-    take_orders(*read);
+    take_assignments(*read);
   }
   confirmed();
   tick();
@@ -274,29 +277,30 @@ void ServerSession::stream_ended(const HttpAnswer& answer) {
 }
 
 void ServerSession::hear(const EventReader::Event& event) {
-  if (event.name == "orders" && stage_ == Stage::kRunning) (void)take(event.data);
+  if (event.name == "assignments" && stage_ == Stage::kRunning) (void)take(event.data);
 }
 
 bool ServerSession::take(const std::string& text) {
-  const auto answer = parse_rank_answer(text);
+  const auto answer = parse_rank_response(text);
   if (!answer) {
-    notice_once("orders", "the server sent orders that cannot be read: " + answer.error().text());
+    notice_once("assignments",
+                "the server sent assignments that cannot be read: " + answer.error().text());
     return true;
   }
   if (!answer->incarnation.empty() && answer->incarnation != options_.registration.incarnation) {
     begin_again(Stage::kRank);
     return false;
   }
-  take_orders(*answer);
+  take_assignments(*answer);
   return true;
 }
 
-void ServerSession::take_orders(const RankAnswer& answer) {
-  if (answer.orders.empty() || answer.epoch < known_epoch_) return;
+void ServerSession::take_assignments(const RankResponse& answer) {
+  if (answer.assignments.empty() || answer.epoch < known_epoch_) return;
   if (answer.epoch > known_epoch_) known_ = 0;
   known_epoch_ = answer.epoch;
-  for (const StageOrders& one : answer.orders) known_ = std::max(known_, one.version);
-  listener_.orders(answer.orders);
+  for (const StageAssignment& one : answer.assignments) known_ = std::max(known_, one.version);
+  listener_.assignments(answer.assignments);
 }
 
 bool ServerSession::lost_registration(const HttpAnswer& answer, const std::string& what) {

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// What a rank and its server tell each other: the job is registered, then the rank; reports go
-/// up, orders come down by answers and by a stream of events. Whatever fails is tried again, ever
-/// more seldom, for as long as training runs.
+/// up, assignments come down by answers and by a stream of events. Whatever fails is tried again,
+/// ever more seldom, for as long as training runs.
 ///
 ///   job -> rank -> running
 ///    ^       |        |      the server does not know the job (404), the place was lost (409), the
@@ -31,8 +31,8 @@
 #include "harpe/base/clock.h"
 #include "harpe/client/event_reader.h"
 #include "harpe/client/http_link.h"
-#include "harpe/job/job_json.h"
-#include "harpe/job/rank_events.h"
+#include "harpe/wire/rank_events.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 
@@ -48,8 +48,8 @@ struct ServerSessionOptions {
 class ServerSession {
  public:
   struct Listener {
-    std::function<void(const std::vector<StageOrders>&)> orders;
-    /// The job is another one than that of all orders so far: they hold no more.
+    std::function<void(const std::vector<StageAssignment>&)> assignments;
+    /// The job is another one than that of all assignments so far: they hold no more.
     std::function<void()> forget;
     std::function<void(const std::string&)> notice;
     /// Clocks are the server's, or (false) free: nothing has confirmed that for `patience`.
@@ -101,7 +101,7 @@ class ServerSession {
 
   /// What an answer or an event holds for this rank; false: it is of another life of the job.
   bool take(const std::string& text);
-  void take_orders(const RankAnswer& answer);
+  void take_assignments(const RankResponse& answer);
   void begin_again(Stage stage);
   void answered();
   void confirmed();
@@ -142,7 +142,7 @@ class ServerSession {
   EventReader stream_;
   std::deque<IterationReport> reports_;
   std::optional<IterationReport> sending_;
-  std::uint64_t known_ = 0, known_epoch_ = 0;  ///< of the newest orders
+  std::uint64_t known_ = 0, known_epoch_ = 0;  ///< of the newest assignments
   std::uint64_t reports_sent_ = 0, reports_dropped_ = 0;
   std::set<std::string> told_;
 };

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/job/job_json.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {
@@ -59,8 +59,11 @@ class Session : public ::testing::Test {
   Session() {
     options_.job = "gpt3";
     options_.spec = "{\"spec\": 1}";
-    options_.registration = {
-        .place = {1, 2, 0}, .session = "me", .run = "", .gpu = "A40", .clocks = {{1740}, {1725}}};
+    options_.registration = {.coordinates = {1, 2, 0},
+                             .session = "me",
+                             .run = "",
+                             .gpu = "A40",
+                             .clocks = {{1740}, {1725}}};
     options_.patience = 30_s;
     begin();
   }
@@ -73,9 +76,9 @@ class Session : public ::testing::Test {
     session_ = std::make_unique<ServerSession>(
         options_, link_, clock_,
         ServerSession::Listener{
-            .orders =
-                [this](const std::vector<StageOrders>& orders) {
-                  for (const StageOrders& one : orders) versions_.push_back(one.version);
+            .assignments =
+                [this](const std::vector<StageAssignment>& assignments) {
+                  for (const StageAssignment& one : assignments) versions_.push_back(one.version);
                 },
             .forget =
                 [this] {
@@ -116,9 +119,10 @@ class Session : public ::testing::Test {
     }
     return lines;
   }
-  static std::string life(const std::string& incarnation, int epoch, const std::string& orders) {
+  static std::string life(const std::string& incarnation, int epoch,
+                          const std::string& assignments) {
     return R"({"rank": 6, "start": 1, "incarnation": ")" + incarnation + R"(", "epoch": )" +
-           std::to_string(epoch) + R"(, "orders": [)" + orders + "]}";
+           std::to_string(epoch) + R"(, "assignments": [)" + assignments + "]}";
   }
   static std::string version(int number) {
     return R"({"version": )" + std::to_string(number) +
@@ -128,18 +132,18 @@ class Session : public ::testing::Test {
     EXPECT_EQ(sent(), "PUT /v1/jobs/gpt3");
     answer(201, R"({"job": "gpt3"})");
     EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
-    answer(200, R"({"rank": 6, "orders": []})");
+    answer(200, R"({"rank": 6, "assignments": []})");
     EXPECT_TRUE(session_->registered());
   }
   static IterationReport report(std::int64_t iteration) {
     IterationReport report;
-    report.place = {1, 2, 0};
+    report.coordinates = {1, 2, 0};
     report.iteration = iteration;
     report.time = 1_s;
     return report;
   }
-  static std::string orders(int version) {
-    return R"({"version": 9, "orders": [{"version": )" + std::to_string(version) +
+  static std::string assignments(int version) {
+    return R"({"version": 9, "assignments": [{"version": )" + std::to_string(version) +
            R"(, "from_iteration": 3, "purpose": "plan", "clocks_mhz": [900]}]})";
   }
 
@@ -153,7 +157,7 @@ class Session : public ::testing::Test {
   std::unique_ptr<ServerSession> session_;
 };
 
-TEST_F(Session, RegistersReportsAndHearsOrdersBothWays) {
+TEST_F(Session, RegistersReportsAndHearsAssignmentsBothWays) {
   EXPECT_EQ(sent(), "PUT /v1/jobs/gpt3");
   EXPECT_EQ(link_.requests[0].body, options_.spec);
   answer(200);
@@ -161,8 +165,8 @@ TEST_F(Session, RegistersReportsAndHearsOrdersBothWays) {
   const auto registration = parse_rank_registration(link_.requests[0].body);
   ASSERT_TRUE(registration.ok());
   EXPECT_EQ(registration->session, "me");
-  EXPECT_EQ(registration->place, (Place{1, 2, 0}));
-  answer(200, orders(1));
+  EXPECT_EQ(registration->coordinates, (RankCoordinates{1, 2, 0}));
+  answer(200, assignments(1));
   EXPECT_EQ(link_.stream_path, "/v1/jobs/gpt3/events?data=1&stage=2&tensor=0&session=me");
   EXPECT_EQ(sent(), "");
   session_->report(report(0));
@@ -172,12 +176,13 @@ TEST_F(Session, RegistersReportsAndHearsOrdersBothWays) {
   ASSERT_TRUE(sent_report.ok()) << sent_report.error().text();
   EXPECT_EQ(sent_report->session, "me");
   EXPECT_EQ(sent_report->known, 1);
-  answer(200, orders(4));
+  answer(200, assignments(4));
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
   EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->known, 4);
   answer(200, R"({"version": 4})");
   EXPECT_EQ(sent(), "");
-  link_.stream_bytes("event: orders\ndata: " + orders(5) + "\n\nevent: phase\ndata: {}\n\n");
+  link_.stream_bytes("event: assignments\ndata: " + assignments(5) +
+                     "\n\nevent: phase\ndata: {}\n\n");
   EXPECT_THAT(versions_, ElementsAre(1, 4, 5));
   EXPECT_THAT(governed_, ElementsAre(true));
   EXPECT_THAT(notices_, IsEmpty());
@@ -216,7 +221,7 @@ TEST_F(Session, ClocksAreSetFreeWhenTheServerStaysAwayAndTakenAgain) {
   EXPECT_THAT(notices_, SizeIs(1));
   while (sent().empty()) pass(1);
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports") << "what was measured is not lost";
-  answer(200, orders(8));
+  answer(200, assignments(8));
   EXPECT_THAT(governed_, ElementsAre(true, false, true));
   EXPECT_THAT(versions_, ElementsAre(8));
   // And a short outage changes nothing.
@@ -317,7 +322,7 @@ TEST_F(Session, RegistersAgainWhereAnAnswerOrAnEventIsOfAnotherLife) {
     answer(200, life("first", 1, version(1)));
     versions_.clear();
     if (by_event) {
-      link_.stream_bytes("event: orders\ndata: " + life("second", 1, version(7)) + "\n\n");
+      link_.stream_bytes("event: assignments\ndata: " + life("second", 1, version(7)) + "\n\n");
     } else {
       session_->report(report(0));
       sent();
@@ -333,14 +338,14 @@ TEST_F(Session, RegistersAgainWhereAnAnswerOrAnEventIsOfAnotherLife) {
   }
 }
 
-TEST_F(Session, OrdersOfAServerThatHadTheJobBeforeAreNotTaken) {
+TEST_F(Session, AssignmentsOfAServerThatHadTheJobBeforeAreNotTaken) {
   sent();
   answer(200);
   sent();
   answer(200, life("one", 4, version(1007)));
-  link_.stream_bytes("event: orders\ndata: " + life("one", 3, version(8)) + "\n\n");
+  link_.stream_bytes("event: assignments\ndata: " + life("one", 3, version(8)) + "\n\n");
   EXPECT_THAT(versions_, ElementsAre(1007));
-  link_.stream_bytes("event: orders\ndata: " + life("one", 5, version(2008)) + "\n\n");
+  link_.stream_bytes("event: assignments\ndata: " + life("one", 5, version(2008)) + "\n\n");
   EXPECT_THAT(versions_, ElementsAre(1007, 2008));
   session_->report(report(0));
   sent();
@@ -503,7 +508,7 @@ TEST_F(Session, AStreamThatEndsIsOpenedAgain) {
     link_.stream_ended({403, "", ""});
   }
   EXPECT_THAT(notices_, SizeIs(1));
-  EXPECT_TRUE(session_->registered()) << "answers bring orders, too";
+  EXPECT_TRUE(session_->registered()) << "answers bring assignments, too";
 }
 
 TEST_F(Session, AStreamThatBringsSomethingShowsThatTheServerIsThereAgain) {

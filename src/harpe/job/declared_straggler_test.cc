@@ -34,8 +34,8 @@ struct Declared : Played {
   /// From here on a rank of another pipeline cannot report for so many iterations.
   void lose_reports(int iterations) {
     const std::int64_t until = training.next_iteration() + iterations;
-    training.lost = [=](std::int64_t iteration, Place place) {
-      return iteration < until && place.data == 0 && place.stage == 0;
+    training.lost = [=](std::int64_t iteration, RankCoordinates coordinates) {
+      return iteration < until && coordinates.data == 0 && coordinates.stage == 0;
     };
   }
   int warnings(const std::string& part = {}) const {
@@ -165,7 +165,7 @@ TEST(DeclaredStraggler, IsNotDelayedOutsideByWhatBecomesSlowWhileAllMaxIsSeen) {
   }
 }
 
-TEST(DeclaredStraggler, IsFollowedWhereItsOrdersWereMadeWhileAnIterationWasHeldUp) {
+TEST(DeclaredStraggler, IsFollowedWhereItsAssignmentsWereMadeWhileAnIterationWasHeldUp) {
   Declared played(0.002);
   SimulatedTraining& training = played.training;
   const std::int64_t held_up = training.next_iteration();
@@ -188,8 +188,8 @@ TEST(DeclaredStraggler, IsNotWaitedForWhereAllMaxWasNeverKnownWithoutIt) {
   Played played(spec, {.overhead = Seconds{0.4}});
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   std::int64_t until = 1000;
-  played.training.lost = [&](std::int64_t iteration, Place place) {
-    return iteration < until && place.data == 0 && place.stage == 0;
+  played.training.lost = [&](std::int64_t iteration, RankCoordinates coordinates) {
+    return iteration < until && coordinates.data == 0 && coordinates.stage == 0;
   };
   ASSERT_TRUE(played.running());
   ASSERT_TRUE(

@@ -17,7 +17,7 @@ constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
 
-IterationCollector::IterationCollector(JobShape shape, const JobWork& work)
+IterationCollector::IterationCollector(JobShape shape, const ScheduleWork& work)
     : shape_(shape), work_(&work), astray_(static_cast<std::size_t>(shape.ranks()), -1) {}
 
 void IterationCollector::reset() {
@@ -29,7 +29,7 @@ void IterationCollector::reset() {
 }
 
 Status IterationCollector::check(const IterationReport& report) const {
-  const int stage = report.place.stage;
+  const int stage = report.coordinates.stage;
   for (const InstructionTotals& totals : report.instructions) {
     if (is_fixed_time(totals.kind)) continue;
     const auto item = work_->find(stage, totals.kind, totals.chunk);
@@ -39,29 +39,31 @@ Status IterationCollector::check(const IterationReport& report) const {
       return other.kind == totals.kind && other.chunk == totals.chunk;
     };
     if (std::ranges::count_if(report.instructions, same) > 1) {
-      return Error::invalid(text(report.place) + ": " + what + " is there twice");
+      return Error::invalid(text(report.coordinates) + ": " + what + " is there twice");
     }
     if (!item) {
-      return Error::invalid(text(report.place) + ": the schedule has no " + what + " on stage " +
-                            std::to_string(stage));
+      return Error::invalid(text(report.coordinates) + ": the schedule has no " + what +
+                            " on stage " + std::to_string(stage));
     }
     const int most = work_->stage(stage)[*item].count;
     if (totals.count < 1 || totals.count > most) {
-      return Error::invalid(text(report.place) + ": " + std::to_string(totals.count) +
+      return Error::invalid(text(report.coordinates) + ": " + std::to_string(totals.count) +
                             " instructions " + what + ", the schedule has " + std::to_string(most) +
                             " on stage " + std::to_string(stage));
     }
     if (!(totals.time >= Seconds{0}) || std::isinf(totals.time.value) ||
         std::isinf(totals.energy.value) || !(totals.energy_error >= Joules{0})) {
-      return Error::invalid(text(report.place) + ": time or energy of " + what + " is no number");
+      return Error::invalid(text(report.coordinates) + ": time or energy of " + what +
+                            " is no number");
     }
   }
   if (!(report.time > Seconds{0}) || std::isinf(report.time.value) ||
       std::isinf(report.energy.value) || !(report.energy_error >= Joules{0})) {
-    return Error::invalid(text(report.place) + ": time or energy of the iteration is no number");
+    return Error::invalid(text(report.coordinates) +
+                          ": time or energy of the iteration is no number");
   }
   if (report.iteration < 0) {
-    return Error::invalid(text(report.place) + ": iterations count from 0");
+    return Error::invalid(text(report.coordinates) + ": iterations count from 0");
   }
   return ok_status();
 }
@@ -86,7 +88,7 @@ bool IterationCollector::follow(std::size_t rank, std::int64_t iteration) {
 
 Result<IterationCollector::Added> IterationCollector::add(const IterationReport& report) {
   HARPE_TRY(check(report));
-  const std::size_t rank = shape_.index(report.place);
+  const std::size_t rank = shape_.index(report.coordinates);
   Added added;
   if (newest_ < 0) {
     newest_ = report.iteration;
@@ -112,9 +114,9 @@ Result<IterationCollector::Added> IterationCollector::add(const IterationReport&
 }
 
 IterationCollector::Open& IterationCollector::open(std::int64_t iteration) {
-  const auto place = std::ranges::lower_bound(open_, iteration, {},
+  const auto found = std::ranges::lower_bound(open_, iteration, {},
                                               [](const Open& o) { return o.content.iteration; });
-  if (place != open_.end() && place->content.iteration == iteration) return *place;
+  if (found != open_.end() && found->content.iteration == iteration) return *found;
   Open fresh;
   fresh.content.iteration = iteration;
   fresh.content.items = work_->items();
@@ -124,12 +126,12 @@ IterationCollector::Open& IterationCollector::open(std::int64_t iteration) {
   fresh.content.item_energy.assign(numbers, kUnknown);
   fresh.content.item_error.assign(numbers, 0);
   fresh.reported.resize(static_cast<std::size_t>(shape_.ranks()));
-  return *open_.insert(place, std::move(fresh));
+  return *open_.insert(found, std::move(fresh));
 }
 
 void IterationCollector::put(Open& slot, const IterationReport& report) {
-  const int stage = report.place.stage;
-  GroupIteration& group = slot.content.groups[shape_.group(report.place.data, stage)];
+  const int stage = report.coordinates.stage;
+  GroupIteration& group = slot.content.groups[shape_.group(report.coordinates.data, stage)];
   const bool first = group.ranks++ == 0;
   if (first) group.version = report.version;
   group.same_version = group.same_version && group.version == report.version;
@@ -139,8 +141,9 @@ void IterationCollector::put(Open& slot, const IterationReport& report) {
   group.energy_error = {std::hypot(group.energy_error.value, report.energy_error.value)};
   for (const InstructionTotals& totals : report.instructions) {
     if (is_fixed_time(totals.kind)) continue;
-    const std::size_t at = slot.content.item(
-        report.place.data, work_->first(stage) + *work_->find(stage, totals.kind, totals.chunk));
+    const std::size_t at =
+        slot.content.item(report.coordinates.data,
+                          work_->first(stage) + *work_->find(stage, totals.kind, totals.chunk));
     const auto time = static_cast<float>(totals.time.value / totals.count);
     const auto energy = static_cast<float>(totals.energy.value / totals.count);
     const auto error = static_cast<float>(totals.energy_error.value / totals.count);

@@ -18,17 +18,17 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/job/job_work.h"
-#include "harpe/job/rank_events.h"
+#include "harpe/schedule/schedule_work.h"
+#include "harpe/wire/rank_events.h"
 
 namespace harpe {
 
 /// One stage of one pipeline in one iteration.
 struct GroupIteration {
   int ranks = 0;              ///< that reported
-  bool same_version = true;   ///< all by the same orders
+  bool same_version = true;   ///< all by the same assignments
   bool throttled = false;     ///< any of them
-  std::uint64_t version = 0;  ///< of the orders
+  std::uint64_t version = 0;  ///< of the assignments
   Seconds time{};             ///< of the iteration, longest of the shards
   Joules energy{};            ///< of all shards, waiting included; NaN where one is not known
   Joules energy_error{};      ///< half-width of its 95 % interval
@@ -49,7 +49,7 @@ struct FinishedIteration {
 
 class IterationCollector {
  public:
-  IterationCollector(JobShape shape, const JobWork& work);
+  IterationCollector(JobShape shape, const ScheduleWork& work);
 
   struct Added {
     bool used = false;   ///< false: repeated, late, or far from all others
@@ -79,7 +79,7 @@ class IterationCollector {
   void finish_until(std::int64_t iteration);
 
   JobShape shape_;
-  const JobWork* work_;
+  const ScheduleWork* work_;
   std::vector<Open> open_;  ///< by rising iteration
   std::vector<FinishedIteration> finished_;
   std::int64_t newest_ = -1;

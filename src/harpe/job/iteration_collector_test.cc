@@ -14,13 +14,13 @@ constexpr JobShape kShape{.data = 3, .stages = 2, .tensor = 2};
 
 struct Collected {
   Schedule schedule = *one_f_one_b({.stages = 2, .micro_batches = 4});
-  JobWork work{schedule};
+  ScheduleWork work{schedule};
   IterationCollector collector{kShape, work};
 };
 
 IterationReport report_of(int rank, std::int64_t iteration) {
   IterationReport report;
-  report.place = {rank / 4, rank / 2 % 2, rank % 2};
+  report.coordinates = {rank / 4, rank / 2 % 2, rank % 2};
   report.iteration = iteration;
   report.version = 1;
   report.time = Seconds{1 + 0.001 * rank};

@@ -7,8 +7,8 @@
 
 #include "harpe/base/digest.h"
 #include "harpe/base/text.h"
-#include "harpe/job/job_json.h"
 #include "harpe/job/job_state.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {
@@ -24,9 +24,10 @@ std::string hexadecimal(std::uint64_t number) {
   return text;
 }
 
-std::string list_of(const std::vector<Place>& places, std::size_t all) {
+std::string list_of(const std::vector<RankCoordinates>& places, std::size_t all) {
   std::string list;
-  for (const Place place : places) list += (list.empty() ? "" : "; ") + text(place);
+  for (const RankCoordinates coordinates : places)
+    list += (list.empty() ? "" : "; ") + text(coordinates);
   if (all > places.size()) list += "; and " + std::to_string(all - places.size()) + " more";
   return list;
 }
@@ -94,10 +95,10 @@ std::vector<Megahertz> Job::State::highest_clocks() const {
   return clocks;
 }
 
-/// A rank that has the orders and says that they did not hold.
+/// A rank that has the assignments and says that they did not hold.
 void Job::State::note_whether_set(const IterationReport& report, const Deployment* due,
                                   Seconds now) {
-  const std::size_t rank = spec.shape.index(report.place);
+  const std::size_t rank = spec.shape.index(report.coordinates);
   if (report.version != 0) {
     if (not_set.erase(rank) > 0 && not_set.empty() && std::exchange(told_not_set, false)) {
       tell(Notice::Level::kInfo, now, "all ranks set their clocks again");
@@ -107,8 +108,8 @@ void Job::State::note_whether_set(const IterationReport& report, const Deploymen
   if (due == nullptr || report.known < due->version) return;
   if (++not_set[rank] != kNotSetReports || std::exchange(told_not_set, true)) return;
   tell(Notice::Level::kWarning, now,
-       "clocks are not set at stage " + std::to_string(report.place.stage) + " of pipeline " +
-           std::to_string(report.place.data) +
+       "clocks are not set at stage " + std::to_string(report.coordinates.stage) + " of pipeline " +
+           std::to_string(report.coordinates.data) +
            ": no agent is there, or it refuses them (standard error of its rank says which); "
            "nothing is learnt from such iterations");
 }
@@ -128,8 +129,8 @@ Status Job::report(const IterationReport& report, Seconds now) {
                      "since: it has to register again");
   }
   const Seconds heard_before =
-      s.spec.shape.holds(report.place) ? s.ranks.holder(report.place).heard : now;
-  Status heard = s.ranks.hear(report.place, report.session, now);
+      s.spec.shape.holds(report.coordinates) ? s.ranks.holder(report.coordinates).heard : now;
+  Status heard = s.ranks.hear(report.coordinates, report.session, now);
   if (!heard) {
     ++s.reports_refused;
     return heard;
@@ -165,7 +166,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
 Status Job::end_rank(const RankEnd& end, Seconds now) {
   State& s = *state_;
   s.newest_event = now;
-  HARPE_TRY(s.ranks.end(end.place, end.session));
+  HARPE_TRY(s.ranks.end(end.coordinates, end.session));
   hear(now);
   s.effects.save = true;
   if (!s.ranks.all_ended() || s.ended) return ok_status();
@@ -292,7 +293,7 @@ void Job::tick(Seconds now) {
   }
   if (s.collector.newest() < 0) return;
   const Seconds patience = std::max(kSilence, s.iteration_time * kSilentIterations);
-  const std::vector<Place> silent = s.ranks.silent(now - patience, kPlacesTold);
+  const std::vector<RankCoordinates> silent = s.ranks.silent(now - patience, kPlacesTold);
   if (silent.empty()) {
     s.told_silent = false;
     return;

@@ -4,7 +4,7 @@
 ///
 ///   registering -> profiling -> characterizing -> running <-> straggling
 ///
-/// A state machine without input or output: events go in, orders for ranks and effects for the
+/// A state machine without input or output: events go in, assignments for ranks and effects for the
 /// server come out, so that a life can be replayed. Nothing here reads a clock: `now` is in seconds
 /// of a clock that rises evenly, also while no server runs; its zero, and clocks of ranks, do not
 /// matter.
@@ -13,8 +13,8 @@
 /// `go_on`, from when all its ranks have the whole time of silence to be heard again. All ranks
 /// that have ended in order end it; one that registers afterwards begins another start of training.
 ///
-/// Orders. Every change of clocks is a new version, with the iteration from which it holds on all
-/// ranks of all pipelines. Ranks report an iteration when it has ended; in synchronous training
+/// Assignments. Every change of clocks is a new version, with the iteration from which it holds on
+/// all ranks of all pipelines. Ranks report an iteration when it has ended; in synchronous training
 /// none is then more than one ahead, so a change holds from two after the newest reported one, or
 /// later where delivery takes longer than an iteration.
 ///
@@ -53,12 +53,12 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/job/job_spec.h"
 #include "harpe/job/profiler.h"
-#include "harpe/job/rank_events.h"
 #include "harpe/job/straggler_detector.h"
 #include "harpe/policy/plan_choice.h"
 #include "harpe/policy/plan_table.h"
+#include "harpe/wire/job_spec.h"
+#include "harpe/wire/rank_events.h"
 
 namespace harpe {
 
@@ -98,7 +98,7 @@ struct Notice {
 struct JobEffects {
   std::optional<CharacterizeRequest> characterize;
   std::optional<CharacterizeRequest> own_plans;  ///< for one straggler, beside `characterize`
-  bool orders = false;                           ///< there are new ones: ranks should be told
+  bool assignments = false;                      ///< there are new ones: ranks should be told
   bool save = false;   ///< `snapshot` holds something that must not be lost
   bool plans = false;  ///< `plans()` is new
   std::vector<Notice> notices;
@@ -123,7 +123,7 @@ struct Refusal {
   Seconds at{};  ///< the last one
 };
 
-/// What a pipeline runs by the newest orders.
+/// What a pipeline runs by the newest assignments.
 struct PipelineState {
   int pipeline = 0;
   double factor = 1;  ///< of a straggler, declared or detected
@@ -138,7 +138,7 @@ struct JobStatus {
   int ranks_registered = 0;
   int ranks_not_set = 0;               ///< ranks whose clocks are not set: no agent, or it refuses
   std::int64_t newest_iteration = -1;  ///< -1: none reported
-  std::uint64_t version = 0;           ///< of the newest orders
+  std::uint64_t version = 0;           ///< of the newest assignments
   Objective objective;
   bool synthetic = false;  ///< its profile is, or GPUs are simulated: no figures of real GPUs
   std::optional<ProfilingProgress> profiling;
@@ -166,8 +166,8 @@ struct JobStatus {
   std::int64_t reports = 0;         ///< accepted
   std::int64_t reports_unused = 0;  ///< of those, repeated, late, or far from all others
   std::int64_t reports_refused = 0;
-  std::int64_t orders_late = 0;  ///< versions that did not reach all ranks in time
-  std::vector<Refusal> refused;  ///< lately, at most `Job::kMostRefusals`
+  std::int64_t assignments_late = 0;  ///< versions that did not reach all ranks in time
+  std::vector<Refusal> refused;       ///< lately, at most `Job::kMostRefusals`
 };
 
 /// A job as texts, each of which changes at another time: its state with everything that happens,
@@ -234,13 +234,13 @@ class Job {
   JobPhase phase() const;
   JobStatus status() const;
   std::vector<PipelineState> pipelines() const;
-  /// The orders in force and those to come, oldest first, at most `kMostPending` + 1.
-  std::vector<StageOrders> orders(int pipeline, int stage) const;
-  std::uint64_t version() const;   ///< of the newest orders
+  /// The assignments in force and those to come, oldest first, at most `kMostPending` + 1.
+  std::vector<StageAssignment> assignments(int pipeline, int stage) const;
+  std::uint64_t version() const;   ///< of the newest assignments
   const PlanTable* plans() const;  ///< null before the first characterization
   /// What is known of the costs of instructions so far; may be empty.
   Profile profile() const;
-  std::vector<Place> missing(std::size_t most) const;  ///< places that no rank holds
+  std::vector<RankCoordinates> missing(std::size_t most) const;  ///< places that no rank holds
   /// Ranks that hold places and have not been heard of for `kUnheard`, or since this server took
   /// the job up: it is not known whether they hear of a change. O(ranks).
   int unheard(Seconds now) const;
@@ -249,7 +249,8 @@ class Job {
   const std::string& specification_text() const;  ///< as `job_spec_json` writes it
   const std::string& incarnation() const;         ///< this life of the job
   const std::string& run() const;                 ///< the start of training whose ranks hold places
-  const std::string& session(Place place) const;  ///< that holds it; empty: none does
+  const std::string& session(
+      RankCoordinates coordinates) const;  ///< that holds it; empty: none does
   Seconds heard() const;  ///< when any rank was heard of last; if never, its creation
   std::optional<Seconds> ended() const;  ///< when all ranks had ended in order; none: they have not
   std::shared_ptr<const PlanTable> shared_plans() const;

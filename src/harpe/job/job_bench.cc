@@ -58,7 +58,7 @@ int run(int ranks) {
   for (int data = 0; data < spec.shape.data; ++data)
     for (int stage = 0; stage < kStages; ++stage) {
       const std::string session = std::to_string(data * kStages + stage);
-      if (!job.register_rank({.place = {data, stage, 0},
+      if (!job.register_rank({.coordinates = {data, stage, 0},
                               .session = session,
                               .run = {},
                               .gpu = {},
@@ -90,7 +90,7 @@ int run(int ranks) {
     start = Time::now();
     for (int data = 0; data < spec.shape.data; ++data)
       for (int stage = 0; stage < kStages; ++stage) {
-        report.place = {data, stage, 0};
+        report.coordinates = {data, stage, 0};
         report.session = std::to_string(data * kStages + stage);
         report.instructions = as_predicted(plan, stage);
         if (!job.report(report, kNow)) return EXIT_FAILURE;

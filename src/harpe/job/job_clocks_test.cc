@@ -18,8 +18,8 @@ constexpr int kStage = 1;
 std::set<Megahertz> ordered(const Job& job) {
   std::set<Megahertz> clocks;
   for (int pipeline = 0; pipeline < job.spec().shape.data; ++pipeline)
-    for (const StageOrders& orders : job.orders(pipeline, kStage))
-      clocks.insert(orders.clocks.begin(), orders.clocks.end());
+    for (const StageAssignment& assignments : job.assignments(pipeline, kStage))
+      clocks.insert(assignments.clocks.begin(), assignments.clocks.end());
   return clocks;
 }
 
@@ -106,9 +106,9 @@ TEST(Clocks, AProfileOfOtherGpusIsMeasuredInstead) {
   for (const OperatingPoint& point : spec.profile->entries()[0].points)
     played.training.lacking[kStage].push_back(point.clock);
   const std::vector<Megahertz> other{Megahertz{1111}, Megahertz{999}};
-  for (const Place place : played.training.places()) {
-    RankRegistration rank = played.training.registration(place);
-    if (place.stage == kStage) rank.clocks = other;
+  for (const RankCoordinates coordinates : played.training.places()) {
+    RankRegistration rank = played.training.registration(coordinates);
+    if (coordinates.stage == kStage) rank.clocks = other;
     ASSERT_TRUE(played.job.register_rank(rank, played.training.now()).ok());
   }
   EXPECT_EQ(played.job.phase(), JobPhase::kProfiling);
@@ -132,13 +132,13 @@ TEST(Clocks, ThatAreLostWhileProfilingAreNotMeasured) {
   Played played(small_spec());
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.training.run_until(
-      played.job, [&] { return played.job.orders(0, kStage).back().clocks[0] < Megahertz{1300}; },
-      500));
-  const Megahertz lost = played.job.orders(0, kStage).back().clocks[0];
+      played.job,
+      [&] { return played.job.assignments(0, kStage).back().clocks[0] < Megahertz{1300}; }, 500));
+  const Megahertz lost = played.job.assignments(0, kStage).back().clocks[0];
   played.training.lacking[kStage] = {lost};
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   for (int i = 0; i < 500 && played.job.plans() == nullptr; ++i) {
-    ASSERT_NE(played.job.orders(0, kStage).back().clocks[0], lost);
+    ASSERT_NE(played.job.assignments(0, kStage).back().clocks[0], lost);
     played.training.run(played.job, 1);
   }
   ASSERT_TRUE(played.running());

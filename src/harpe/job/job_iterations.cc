@@ -32,7 +32,7 @@ Seconds longest(const FinishedIteration& iteration) {
   return time;
 }
 
-/// Whether every rank has reported, all by the same orders.
+/// Whether every rank has reported, all by the same assignments.
 bool whole(const FinishedIteration& iteration, const JobShape& shape) {
   return std::ranges::all_of(iteration.groups, [&](const GroupIteration& group) {
     return group.ranks == shape.tensor && group.same_version && group.version != 0 &&
@@ -57,13 +57,13 @@ void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
   relative_times(iteration);
   detector.add(iteration.iteration, relative);
   find_late();
-  // Clocks change within the first iteration of new orders.
+  // Clocks change within the first iteration of new assignments.
   const Deployment* by =
       whole(iteration, spec.shape) ? with_version(iteration.groups.front().version) : nullptr;
   if (by != nullptr) note_whole(iteration.iteration);
   const bool counts =
       by != nullptr && iteration.iteration > by->from && iteration.iteration >= warm_from;
-  const bool by_plan = counts && by->purpose == StageOrders::Purpose::kPlan;
+  const bool by_plan = counts && by->purpose == StageAssignment::Purpose::kPlan;
   const bool at_all_max = counts && !by_plan && by->stage_clocks == highest_clocks();
   if (by_plan || at_all_max) note_energies(iteration, *by);
   if (at_all_max) note_all_max(iteration, time);
@@ -110,10 +110,11 @@ double Job::State::compute_energy(const FinishedIteration& iteration, int pipeli
   return energy;
 }
 
-/// What the profile predicts of a group's computations by these orders; NaN where it says nothing.
+/// What the profile predicts of a group's computations by these assignments; NaN where it says
+/// nothing.
 double Job::State::predicted_compute(const Deployment& by, int pipeline_number, int stage) const {
   if (!times || by.version < judged_from) return kUnknownTime;
-  if (by.purpose == StageOrders::Purpose::kPlan)
+  if (by.purpose == StageAssignment::Purpose::kPlan)
     return by.plan(pipeline_number).compute_time[stage].value;
   return by.stage_clocks[stage] == highest_known[stage] ? fastest_time[stage].value : kUnknownTime;
 }
@@ -133,7 +134,7 @@ void Job::State::relative_times(const FinishedIteration& iteration) {
       const Deployment* by = with_version(iteration.groups[number].version);
       double predicted = kUnknownTime;
       if (by != nullptr && iteration.iteration > by->from) {
-        predicted = by->purpose == StageOrders::Purpose::kProfile
+        predicted = by->purpose == StageAssignment::Purpose::kProfile
                         ? middle
                         : predicted_compute(*by, p, stage);
       }
@@ -178,7 +179,7 @@ void Job::State::note_energies(const FinishedIteration& iteration, const Deploym
     double used = 0, predicted = 0;
     for (int p = 0; p < spec.shape.data; ++p) {
       used += compute_energy(iteration, p, stage);
-      const Joules energy = by.purpose == StageOrders::Purpose::kPlan
+      const Joules energy = by.purpose == StageAssignment::Purpose::kPlan
                                 ? by.plan(p).compute_energy[stage]
                                 : fastest_energy[stage];
       predicted += energy.value * spec.shape.tensor;
@@ -243,7 +244,7 @@ void Job::State::note_all_max(const FinishedIteration& iteration, Seconds time) 
   // Those of a probe are compared with the others first, see `judge`. What is declared and not seen
   // may be in the others, or not.
   if (!probe && unseen_outside() == nullptr) {
-    // By orders from before the profile nothing else says what was late.
+    // By assignments from before the profile nothing else says what was late.
     const bool is_compared = times && iteration.groups.front().version >= judged_from;
     std::vector<Seconds> latest =
         is_compared ? std::vector<Seconds>() : latest_pipelines(iteration);

@@ -146,7 +146,7 @@ void Job::State::plan_anew(Seconds now) {
 
 /// The GPUs of a stage have fewer clocks in common than they had.
 void Job::State::fit_to_clocks(Seconds now) {
-  // Orders that hold until then are not sent to GPUs that lack their clocks.
+  // Assignments that hold until then are not sent to GPUs that lack their clocks.
   if (profiler) {
     deployments.clear();
     interrupted = profiler->kept();
@@ -157,7 +157,8 @@ void Job::State::fit_to_clocks(Seconds now) {
     return plan_anew(now);
   }
   const Deployment& newest = deployments.back();
-  if (newest.purpose == StageOrders::Purpose::kAllMax && newest.stage_clocks != highest_clocks()) {
+  if (newest.purpose == StageAssignment::Purpose::kAllMax &&
+      newest.stage_clocks != highest_clocks()) {
     deploy_all_max();
   }
 }

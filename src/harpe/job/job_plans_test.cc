@@ -14,8 +14,8 @@ namespace {
 struct Planned {
   Planned() : spec(spec_of()), job(*Job::create(spec, kNow)) {
     const SimulatedTraining training(spec, *spec.profile, {});
-    for (const Place place : training.places())
-      EXPECT_TRUE(job.register_rank(training.registration(place), kNow).ok());
+    for (const RankCoordinates coordinates : training.places())
+      EXPECT_TRUE(job.register_rank(training.registration(coordinates), kNow).ok());
     ticket = job.take_effects().characterize->ticket;
   }
 
@@ -30,11 +30,11 @@ struct Planned {
         characterize(spec.schedule, *spec.profile, {.blocking_power = *spec.blocking_power});
     return *PlanTable::build(*frontier, {.plans = plans, .plan = {.effort = effort}});
   }
-  std::string orders() const {
+  std::string assignments() const {
     std::string text;
     for (int pipeline = 0; pipeline < 3; ++pipeline) {
       for (int stage = 0; stage < 4; ++stage) {
-        const std::vector<StageOrders> all = job.orders(pipeline, stage);
+        const std::vector<StageAssignment> all = job.assignments(pipeline, stage);
         for (const Megahertz clock : all.back().clocks) text += std::to_string(clock.value) + " ";
       }
     }
@@ -62,7 +62,7 @@ TEST(Plans, QuickOnesAreRunUntilBetterOnesCome) {
   const JobEffects effects = job.take_effects();
   EXPECT_EQ(job.phase(), JobPhase::kRunning);
   EXPECT_TRUE(effects.plans);
-  EXPECT_TRUE(effects.orders);
+  EXPECT_TRUE(effects.assignments);
   EXPECT_EQ(job.version(), version + 1);
   EXPECT_LT(job.pipelines()[0].energy, energy);
   EXPECT_EQ(job.plans()->json(), best.json());
@@ -77,14 +77,14 @@ TEST(Plans, APlanInForceStaysWhereNoneIsBetter) {
   job.characterized(planned.ticket, quick, Planned::kNow, true);
   ASSERT_TRUE(job.set_straggler({.pipeline = 1, .factor = 1.1}, Planned::kNow).ok());
   const std::uint64_t version = job.version();
-  const std::string orders = planned.orders();
+  const std::string assignments = planned.assignments();
   (void)job.take_effects();
 
   job.characterized(planned.ticket, more, Planned::kNow);
   EXPECT_EQ(job.phase(), JobPhase::kStraggling);
   EXPECT_EQ(job.version(), version);
-  EXPECT_EQ(planned.orders(), orders);
-  EXPECT_FALSE(job.take_effects().orders);
+  EXPECT_EQ(planned.assignments(), assignments);
+  EXPECT_FALSE(job.take_effects().assignments);
   for (const PipelineState& state : job.pipelines())
     EXPECT_TRUE(state.plan.from == PlanRef::From::kAllMax ||
                 job.plans()->plans()[state.plan.plan].time == state.time)

@@ -120,7 +120,7 @@ Seconds Job::State::allowed(Seconds fastest) const {
 /// An iteration by a plan.
 void Job::State::plan_iteration(const FinishedIteration& iteration, const Deployment& deployment,
                                 Seconds time, Seconds now) {
-  // By orders that are being replaced it keeps to what was known before.
+  // By assignments that are being replaced it keeps to what was known before.
   if (&deployment != &deployments.back() || review_due) return;
   const Seconds late = std::max(Seconds{0}, late_at_all_max - explained_usually());
   const Seconds most = allowed(all_max_time() + late);
@@ -185,7 +185,8 @@ const WatchedPipeline* Job::State::unseen_outside() const {
 
 /// The plan in force goes on after some iterations at all-max.
 void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) {
-  if (probe || deployments.empty() || deployments.back().purpose != StageOrders::Purpose::kPlan ||
+  if (probe || deployments.empty() ||
+      deployments.back().purpose != StageAssignment::Purpose::kPlan ||
       objective.kind == Objective::Kind::kPowerCap) {  // which all-max could exceed
     return;
   }

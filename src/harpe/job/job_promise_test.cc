@@ -15,14 +15,14 @@ namespace {
 
 constexpr double kTolerance = 0.005;
 
-StageOrders::Purpose purpose_of(const Job& job, std::int64_t iteration) {
-  StageOrders::Purpose purpose = StageOrders::Purpose::kAllMax;
-  for (const StageOrders& orders : job.orders(0, 0))
-    if (orders.from_iteration <= iteration) purpose = orders.purpose;
+StageAssignment::Purpose purpose_of(const Job& job, std::int64_t iteration) {
+  StageAssignment::Purpose purpose = StageAssignment::Purpose::kAllMax;
+  for (const StageAssignment& assignments : job.assignments(0, 0))
+    if (assignments.from_iteration <= iteration) purpose = assignments.purpose;
   return purpose;
 }
 
-/// Iterations by the purpose of their orders.
+/// Iterations by the purpose of their assignments.
 struct Spent {
   int profiling = 0, planned = 0, at_all_max = 0, all = 0;
 };
@@ -30,10 +30,10 @@ Spent run(Played& played, int iterations) {
   Spent spent;
   for (int i = 0; i < iterations; ++i) {
     switch (purpose_of(played.job, played.training.next_iteration())) {
-      case StageOrders::Purpose::kProfile:
+      case StageAssignment::Purpose::kProfile:
         ++spent.profiling;
         break;
-      case StageOrders::Purpose::kPlan:
+      case StageAssignment::Purpose::kPlan:
         ++spent.planned;
         break;
       default:
@@ -59,8 +59,8 @@ TEST(JobPromise, AllMaxIsLookedForUntilItIsKnown) {
   spec.profile = truth_of(spec);
   spec.objective.value = 0.1;
   Played played(spec);
-  played.training.lost = [](std::int64_t iteration, Place place) {
-    return iteration < 14 && place.stage == 1;
+  played.training.lost = [](std::int64_t iteration, RankCoordinates coordinates) {
+    return iteration < 14 && coordinates.stage == 1;
   };
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   played.training.run(played.job, 100);
@@ -76,8 +76,8 @@ TEST(JobPromise, AllMaxIsNotWhatASecondSlowStageMakesOfIt) {
     Played played(spec, {.noise = 0.006});
     SimulatedTraining& training = played.training;
     constexpr std::int64_t kKnown = 30;  // from there on nothing is lost
-    training.lost = [](std::int64_t iteration, Place place) {
-      return iteration < kKnown && place.stage == 1;
+    training.lost = [](std::int64_t iteration, RankCoordinates coordinates) {
+      return iteration < kKnown && coordinates.stage == 1;
     };
     ASSERT_TRUE(training.register_all(played.job).ok());
     training.run(played.job, kKnown - 9);
@@ -388,14 +388,14 @@ TEST(Promise, DeliveryThatWasSlowOnceIsGivenLessTimeAgain) {
   Played played(small_spec(3));
   plan(played);
   bool late = true;
-  played.training.unreached = [&](Place place) {
-    return late && place.data == 1 && played.training.next_iteration() % 5 != 0;
+  played.training.unreached = [&](RankCoordinates coordinates) {
+    return late && coordinates.data == 1 && played.training.next_iteration() % 5 != 0;
   };
   // \returns  iterations from the newest until a change holds
   const auto change = [&](double slowdown) {
     EXPECT_TRUE(played.job.set_objective({.value = slowdown}, played.training.now()).ok());
     const std::int64_t ahead =
-        played.job.orders(0, 0).back().from_iteration - played.training.next_iteration();
+        played.job.assignments(0, 0).back().from_iteration - played.training.next_iteration();
     played.training.run(played.job, 12);
     return ahead;
   };
@@ -403,7 +403,7 @@ TEST(Promise, DeliveryThatWasSlowOnceIsGivenLessTimeAgain) {
   std::int64_t ahead = 0;
   for (int i = 0; i < 10; ++i) ahead = change(i % 2 == 0 ? 0 : 0.2);
   EXPECT_GE(ahead, 3);
-  EXPECT_GT(played.job.status().orders_late, 2);
+  EXPECT_GT(played.job.status().assignments_late, 2);
   late = false;
   played.training.run(played.job, 2000);
   EXPECT_EQ(change(0), 1);

@@ -52,11 +52,12 @@ TEST(Job, ReadsSnapshotsWithoutABaseline) {
 
 /// All ranks but the last.
 void register_most(Played& played) {
-  std::vector<Place> places = played.training.places();
+  std::vector<RankCoordinates> places = played.training.places();
   places.pop_back();
-  for (const Place place : places) {
+  for (const RankCoordinates coordinates : places) {
     ASSERT_TRUE(
-        played.job.register_rank(played.training.registration(place), played.training.now()).ok());
+        played.job.register_rank(played.training.registration(coordinates), played.training.now())
+            .ok());
   }
 }
 
@@ -161,8 +162,8 @@ TEST(Job, PlansForAnEarlierStartOfTrainingAreNotTaken) {
   Job job = *Job::create(spec, Seconds{1000});
   SimulatedTraining training(spec, *spec.profile, {});
   const auto request = [&] {
-    for (const Place place : training.places())
-      EXPECT_TRUE(job.register_rank(training.registration(place), Seconds{1000}).ok());
+    for (const RankCoordinates coordinates : training.places())
+      EXPECT_TRUE(job.register_rank(training.registration(coordinates), Seconds{1000}).ok());
     const std::optional<CharacterizeRequest> asked = job.take_effects().characterize;
     EXPECT_TRUE(asked.has_value());
     return asked ? asked->ticket : 0;

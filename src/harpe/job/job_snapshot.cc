@@ -5,10 +5,10 @@
 
 #include "harpe/base/json_fields.h"
 #include "harpe/base/text.h"
-#include "harpe/job/job_json.h"
 #include "harpe/job/job_state.h"
 #include "harpe/job/measurements_json.h"
 #include "harpe/job/rank_texts.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {
@@ -113,7 +113,7 @@ std::string Job::snapshot() const {
                {"reports", s.reports},
                {"reports_unused", s.reports_unused},
                {"reports_refused", s.reports_refused},
-               {"orders_late", s.orders_late}};
+               {"assignments_late", s.assignments_late}};
   if (s.ended) json["ended"] = s.ended->value;
   if (s.profile) json["profile"] = profile_csv(*s.profile);
   if (!s.blocking_power.empty()) json["blocking_power_w"] = numbers(s.blocking_power);
@@ -223,7 +223,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   read_count(fields, "reports", s.reports);
   read_count(fields, "reports_unused", s.reports_unused);
   read_count(fields, "reports_refused", s.reports_refused);
-  read_count(fields, "orders_late", s.orders_late);
+  read_count(fields, "assignments_late", s.assignments_late);
   if (const auto csv = fields.text("profile")) {
     Result<Profile> profile = parse_profile(*csv, "profile");
     if (!profile) {
@@ -311,7 +311,7 @@ void Job::State::go_on(Seconds now) {
   }
   // It is not known where the ranks are: nobody changes anything before the first report tells.
   redeploy = true;
-  effects.orders = false;
+  effects.assignments = false;
   if (!deployments.empty()) deployments.back().from = kNever;
 }
 

@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   job->tick(kNow + harpe::Seconds{1});
   (void)job->take_effects();
   (void)job->status();
-  for (int stage = 0; stage < job->spec().shape.stages; ++stage) (void)job->orders(0, stage);
+  for (int stage = 0; stage < job->spec().shape.stages; ++stage) (void)job->assignments(0, stage);
   if (!harpe::Job::read(job->texts(), {}, kNow).ok()) std::abort();
   return 0;
 }

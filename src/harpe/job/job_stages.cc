@@ -32,10 +32,10 @@ bool Job::State::is_held(int pipeline_number, int stage) const {
   return std::popcount(held[spec.shape.group(pipeline_number, stage)] & kNewest) >= kMost;
 }
 
-/// Whether what is slow there by the newest orders may be well at all-max: they slow it down, and
-/// it is not held.
+/// Whether what is slow there by the newest assignments may be well at all-max: they slow it down,
+/// and it is not held.
 bool Job::State::may_be_unsteady(int pipeline_number, int stage) const {
-  if (deployments.back().purpose != StageOrders::Purpose::kPlan) return false;
+  if (deployments.back().purpose != StageAssignment::Purpose::kPlan) return false;
   const std::vector<Megahertz>& clocks = deployments.back().plan(pipeline_number).clocks[stage];
   const bool is_slowed =
       std::ranges::any_of(clocks, [&](Megahertz clock) { return clock < highest_known[stage]; });
@@ -91,7 +91,7 @@ bool Job::State::settle_stages(Seconds now, const std::string& why) {
     stages_doubted.clear();
     for (const SlowStage& slow : detector.stages())
       if (slow.factor > 1 && may_be_unsteady(0, slow.stage)) stages_doubted.push_back(slow.stage);
-    if (deployments.back().purpose == StageOrders::Purpose::kPlan) {
+    if (deployments.back().purpose == StageAssignment::Purpose::kPlan) {
       tell(Notice::Level::kInfo, now, why + ": all-max shows what it can do");
       deploy_all_max();
     }

@@ -20,7 +20,7 @@ std::string quoted(const std::string& run) {
 }
 
 std::string name_of(const RankRegistration& registration) {
-  return text(registration.place) + " (run " + quoted(registration.run) + ")";
+  return text(registration.coordinates) + " (run " + quoted(registration.run) + ")";
 }
 
 /// What two lives of a job have in common whose specification has changed between.
@@ -34,11 +34,11 @@ std::string_view origin(std::string_view incarnation) {
 bool Job::State::is_of_this_start(const RankRegistration& registration, Seconds now) const {
   const std::string& spec_of_rank = registration.specification;
   if (!spec_of_rank.empty() && spec_of_rank != specification) return false;
-  if (!spec.shape.holds(registration.place) || ranks.registered() == 0) return true;
+  if (!spec.shape.holds(registration.coordinates) || ranks.registered() == 0) return true;
   if (ranks.all_ended()) return false;
-  if (ranks.holder(registration.place).session == registration.session) return true;
+  if (ranks.holder(registration.coordinates).session == registration.session) return true;
   return registration.run == ranks.run() &&
-         ranks.is_free(registration.place, registration.session, now);
+         ranks.is_free(registration.coordinates, registration.session, now);
 }
 
 /// Whether it held a place once that others hold now: of an earlier start, or its own.
@@ -235,7 +235,7 @@ Result<RankEntry> Job::gather(const RankRegistration& registration, Seconds now)
                      registration.start < s.start
                          ? "training has been started again since (run " + quoted(s.ranks.run()) +
                                "), and this process belongs to an earlier start"
-                         : text(registration.place) + " was taken by another process");
+                         : text(registration.coordinates) + " was taken by another process");
   }
   Gathering* const found = HARPE_TRY(s.gathering_of(registration, now));
   Gathering& gathering = *found;

@@ -24,27 +24,28 @@ class Starts : public ::testing::Test {
   }
 
   /// A process of another start of training, without what it learns by registering.
-  RankRegistration fresh(Place place, const std::string& run, const std::string& session) const {
-    RankRegistration rank = training_.registration(place);
+  RankRegistration fresh(RankCoordinates coordinates, const std::string& run,
+                         const std::string& session) const {
+    RankRegistration rank = training_.registration(coordinates);
     rank.run = run;
-    rank.session = session + std::to_string(place.data) + std::to_string(place.stage);
+    rank.session = session + std::to_string(coordinates.data) + std::to_string(coordinates.stage);
     return rank;
   }
   Result<RankEntry> enter(const RankRegistration& rank) {
     return job_.register_rank(rank, training_.now());
   }
-  bool holds(Place place, const std::string& session) const {
-    return job_.session(place) == session;
+  bool holds(RankCoordinates coordinates, const std::string& session) const {
+    return job_.session(coordinates) == session;
   }
   /// Whether all places are held by those of this start that SimulatedTraining plays.
   bool is_undisturbed() const {
-    return std::ranges::all_of(training_.places(), [&](Place place) {
-      return job_.session(place) == training_.session(place);
+    return std::ranges::all_of(training_.places(), [&](RankCoordinates coordinates) {
+      return job_.session(coordinates) == training_.session(coordinates);
     });
   }
   /// Ranks of Harpe's client say where they were, when they register again.
-  RankRegistration again(Place place, const RankEntry& entry) const {
-    RankRegistration rank = training_.registration(place);
+  RankRegistration again(RankCoordinates coordinates, const RankEntry& entry) const {
+    RankRegistration rank = training_.registration(coordinates);
     rank.incarnation = job_.incarnation();
     rank.start = entry.start;
     return rank;
@@ -99,8 +100,8 @@ TEST_F(Starts, AWholeNodeOfStraysChangesNothing) {
 TEST_F(Starts, MoreThanHalfOfAnotherRunTakeOverAtOnceAndThoseThatWaitedHoldTheirPlaces) {
   training_.start_again("second", 0);
   int gathering = 0;
-  for (const Place place : training_.places())
-    gathering += enter(training_.registration(place))->gathers;
+  for (const RankCoordinates coordinates : training_.places())
+    gathering += enter(training_.registration(coordinates))->gathers;
   EXPECT_EQ(gathering, 4);
   EXPECT_TRUE(is_undisturbed());
   EXPECT_EQ(job_.run(), "second");
@@ -111,13 +112,13 @@ TEST_F(Starts, MoreThanHalfOfAnotherRunTakeOverAtOnceAndThoseThatWaitedHoldTheir
 
 TEST_F(Starts, OtherProcessesUnderTheSameRunNameTakeOverToo) {
   // As torchrun does with a fixed rendezvous id, and as a script without any HARPE_RUN.
-  for (const Place place : training_.places()) {
-    RankRegistration rank = training_.registration(place);
+  for (const RankCoordinates coordinates : training_.places()) {
+    RankRegistration rank = training_.registration(coordinates);
     rank.session = "new " + rank.session;
     EXPECT_TRUE(enter(rank).ok());
   }
-  for (const Place place : training_.places())
-    EXPECT_TRUE(holds(place, "new " + training_.session(place)));
+  for (const RankCoordinates coordinates : training_.places())
+    EXPECT_TRUE(holds(coordinates, "new " + training_.session(coordinates)));
   EXPECT_EQ(job_.phase(), JobPhase::kRunning);
 }
 
@@ -125,8 +126,8 @@ TEST_F(Starts, ARunNameThatWasThereBeforeMayComeAgain) {
   // Launch, elastic restart, launch again: "r.0", "r.1", "r.0".
   for (const std::string session : {"first launch", "restart", "second launch"}) {
     const std::string run = session == "restart" ? "r.1" : "r.0";
-    for (const Place place : training_.places())
-      EXPECT_TRUE(enter(fresh(place, run, session)).ok());
+    for (const RankCoordinates coordinates : training_.places())
+      EXPECT_TRUE(enter(fresh(coordinates, run, session)).ok());
     EXPECT_EQ(job_.run(), run);
     EXPECT_TRUE(holds({0, 0, 0}, session + "00"));
     EXPECT_EQ(job_.phase(), JobPhase::kRunning);
@@ -135,9 +136,10 @@ TEST_F(Starts, ARunNameThatWasThereBeforeMayComeAgain) {
 
 TEST_F(Starts, ThoseWhoWereReplacedDoNotComeBackWhileOthersTrain) {
   std::vector<RankEntry> old;
-  for (const Place place : training_.places()) old.push_back(*enter(training_.registration(place)));
-  for (const Place place : training_.places()) {
-    ASSERT_TRUE(enter(fresh(place, "second", "other")).ok());
+  for (const RankCoordinates coordinates : training_.places())
+    old.push_back(*enter(training_.registration(coordinates)));
+  for (const RankCoordinates coordinates : training_.places()) {
+    ASSERT_TRUE(enter(fresh(coordinates, "second", "other")).ok());
   }
   // All of them try, and they are as many.
   for (std::size_t i = 0; i < old.size(); ++i) {
@@ -175,7 +177,9 @@ TEST_F(Starts, AProcessThatIsStartedAgainAloneGetsItsPlaceOnceTheOneBeforeIsSile
   RankRegistration rank = training_.registration({0, 1, 0});
   rank.session = "started again";
   EXPECT_TRUE(enter(rank)->gathers);
-  training_.lost = [](std::int64_t, Place place) { return place == Place{0, 1, 0}; };
+  training_.lost = [](std::int64_t, RankCoordinates coordinates) {
+    return coordinates == RankCoordinates{0, 1, 0};
+  };
   EXPECT_TRUE(training_.run_until(job_, [&] { return enter(rank)->start > 0; }, 1000));
   EXPECT_TRUE(holds({0, 1, 0}, "started again"));
   EXPECT_EQ(refusal("pipeline 0, stage 1"), nullptr) << "it is refused no more";
@@ -222,10 +226,10 @@ TEST_F(Starts, RanksThatAChangeMayNotReachAreCounted) {
   job_.go_on(later);
   EXPECT_EQ(job_.unheard(later), 8);
   training_.run_for(Seconds{2});
-  training_.lost = [](std::int64_t, Place place) { return place.data == 1; };
+  training_.lost = [](std::int64_t, RankCoordinates coordinates) { return coordinates.data == 1; };
   training_.run(job_, 1);
   EXPECT_EQ(job_.unheard(training_.now()), 4);
-  training_.lost = [](std::int64_t, Place) { return false; };
+  training_.lost = [](std::int64_t, RankCoordinates) { return false; };
   training_.run(job_, 1);
   EXPECT_EQ(job_.unheard(training_.now()), 0);
   EXPECT_EQ(job_.unheard(training_.now() + Job::kUnheard + Seconds{1}), 8);
@@ -245,19 +249,20 @@ TEST_F(Starts, ARestartOfTheServerMakesNoRankSilent) {
 
 TEST_F(Starts, WhereAllRanksHaveEndedTheNextStartTakesOverWithItsFirst) {
   const std::uint64_t before = enter(training_.registration({0, 0, 0}))->start;
-  const std::vector<Place> places = training_.places();
-  for (const Place place : places) {
+  const std::vector<RankCoordinates> places = training_.places();
+  for (const RankCoordinates coordinates : places) {
     EXPECT_FALSE(job_.ended().has_value());
     EXPECT_TRUE(enter(fresh({0, 0, 0}, "second", "early"))->gathers) << "some still train";
-    EXPECT_TRUE(job_.end_rank({place, training_.session(place)}, training_.now()).ok());
-    EXPECT_EQ(job_.session(place), "");
+    EXPECT_TRUE(job_.end_rank({coordinates, training_.session(coordinates)}, training_.now()).ok());
+    EXPECT_EQ(job_.session(coordinates), "");
   }
   EXPECT_TRUE(job_.ended().has_value());
-  EXPECT_EQ(job_.unheard(training_.now() + Seconds{100}), 0) << "those that ended need no orders";
+  EXPECT_EQ(job_.unheard(training_.now() + Seconds{100}), 0)
+      << "those that ended need no assignments";
   // Under the same name, too: a fixed rendezvous id.
-  for (const Place place : places) {
+  for (const RankCoordinates coordinates : places) {
     const Result<RankEntry> entered =
-        enter(fresh(place, training_.registration(place).run, "next"));
+        enter(fresh(coordinates, training_.registration(coordinates).run, "next"));
     ASSERT_TRUE(entered.ok()) << entered.error().text();
     EXPECT_FALSE(entered->gathers);
     EXPECT_EQ(entered->start, before + 1);

@@ -16,20 +16,20 @@
 #include "harpe/job/drift_watch.h"
 #include "harpe/job/iteration_collector.h"
 #include "harpe/job/job.h"
-#include "harpe/job/job_work.h"
 #include "harpe/job/profiler.h"
 #include "harpe/job/promise_guard.h"
 #include "harpe/job/rank_book.h"
 #include "harpe/job/straggler_detector.h"
 #include "harpe/policy/pipeline_times.h"
+#include "harpe/schedule/schedule_work.h"
 
 namespace harpe {
 
-/// One version of the orders of all ranks.
+/// One version of the assignments of all ranks.
 struct Deployment {
   std::uint64_t version = 0;
   std::int64_t from = 0;
-  StageOrders::Purpose purpose = StageOrders::Purpose::kAllMax;
+  StageAssignment::Purpose purpose = StageAssignment::Purpose::kAllMax;
   std::vector<Megahertz> stage_clocks;     ///< all-max, profile
   std::shared_ptr<const PlanTable> plans;  ///< plan
   PlanChoice choice;                       ///< plan
@@ -64,7 +64,7 @@ struct StageCosts {
 
 /// Some iterations at all-max amid a plan, to see what the machines do without it.
 struct Probe {
-  std::uint64_t version = 0;  ///< of the orders for it; those after it bring the plan back
+  std::uint64_t version = 0;  ///< of the assignments for it; those after it bring the plan back
   std::int64_t until = 0;     ///< iteration from which the plan holds again
   bool alarmed = false;       ///< the promise seems broken; else it was due
   Seconds allowed{};          ///< for an iteration, before
@@ -105,7 +105,7 @@ struct Job::State {
     return collector.newest() >= 0 ? collector.newest() : newest_stored;
   }
 
-  // Orders: job_orders.cc.
+  // Assignments: job_assignments.cc.
   int lead() const;
   int lead_after(Seconds under_way) const;
   void note_newest(const IterationReport& report, Seconds now);
@@ -119,7 +119,7 @@ struct Job::State {
   void deploy_again();
   const Deployment* in_force(std::int64_t iteration) const;
   const Deployment* with_version(std::uint64_t version) const;
-  StageOrders orders(const Deployment& deployment, int pipeline, int stage) const;
+  StageAssignment assignments(const Deployment& deployment, int pipeline, int stage) const;
   void note_delivery(const IterationReport& report, const Deployment& due);
   /// A rank is heard of after so long.
   void note_silence(const IterationReport& report, Seconds silence);
@@ -225,7 +225,7 @@ struct Job::State {
 
   JobSpec spec;
   Pipeline pipeline;
-  JobWork work;
+  ScheduleWork work;
   std::string specification;          ///< digest of `specification_text`
   std::string specification_text;     ///< as `job_spec_json` writes it
   bool specification_changed = true;  ///< it is to be stored
@@ -279,10 +279,11 @@ struct Job::State {
   Seconds newest_since{};           ///< when the newest iteration was first reported
   int prompt_reports = 0;           ///< first ones of iterations that were on their way for no time
   Seconds newest_event{};           ///< of the newest event
-  Seconds delivery{kUsualDelivery};  ///< that orders may take to all ranks
-  std::uint64_t late_version = 0;    ///< orders that came late to some rank
+  Seconds delivery{kUsualDelivery};  ///< that assignments may take to all ranks
+  std::uint64_t late_version = 0;    ///< assignments that came late to some rank
   std::int64_t on_time_since = 0;    ///< iteration since which none came late
-  /// Ranks that could not be told anything for a while, until they run by the orders that hold.
+  /// Ranks that could not be told anything for a while, until they run by the assignments that
+  /// hold.
   std::vector<bool> away;
 
   AllMaxBaseline baseline;
@@ -291,7 +292,8 @@ struct Job::State {
   bool review_due = false;                       ///< pipelines are others than decided upon
   std::int64_t next_probe = 0, probe_pause = 0;  ///< iterations
   int probes_in_vain = 0;                        ///< in a row
-  std::int64_t newest_whole = -1;  ///< iteration that all ranks have reported, by the same orders
+  std::int64_t newest_whole =
+      -1;  ///< iteration that all ranks have reported, by the same assignments
   std::int64_t whole_again = -1;   ///< the first after long without any; -1: it is not that long
   std::int64_t warm_from = -1;     ///< the first iteration that counts; -1: none has ended
   std::int64_t calm_since = 0;     ///< iteration since which the promise was kept
@@ -334,7 +336,7 @@ struct Job::State {
   bool told_stalls = false;
   std::optional<Seconds> no_energy_since;
   std::map<std::size_t, int> not_set;  ///< reports in a row of ranks whose clocks were not set
-  std::int64_t reports = 0, reports_unused = 0, reports_refused = 0, orders_late = 0;
+  std::int64_t reports = 0, reports_unused = 0, reports_refused = 0, assignments_late = 0;
 
   JobEffects effects;
   std::vector<float> relative;  ///< scratch: of each group

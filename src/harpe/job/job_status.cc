@@ -52,7 +52,7 @@ Profile Job::profile() const {
   return state_->profile.value_or(Profile());
 }
 
-std::vector<Place> Job::missing(std::size_t most) const {
+std::vector<RankCoordinates> Job::missing(std::size_t most) const {
   return state_->ranks.missing(most);
 }
 
@@ -76,17 +76,17 @@ const std::string& Job::run() const {
   return state_->ranks.run();
 }
 
-const std::string& Job::session(Place place) const {
+const std::string& Job::session(RankCoordinates coordinates) const {
   static const std::string kNone;
-  const RankBook::Holder& holder = state_->ranks.holder(place);
+  const RankBook::Holder& holder = state_->ranks.holder(coordinates);
   return holder.ended ? kNone : holder.session;
 }
 
-std::vector<StageOrders> Job::orders(int pipeline, int stage) const {
-  std::vector<StageOrders> orders;
+std::vector<StageAssignment> Job::assignments(int pipeline, int stage) const {
+  std::vector<StageAssignment> assignments;
   for (const Deployment& deployment : state_->deployments)
-    orders.push_back(state_->orders(deployment, pipeline, stage));
-  return orders;
+    assignments.push_back(state_->assignments(deployment, pipeline, stage));
+  return assignments;
 }
 
 std::vector<PipelineState> Job::pipelines() const {
@@ -96,7 +96,7 @@ std::vector<PipelineState> Job::pipelines() const {
     states[pipeline].pipeline = pipeline;
   for (const Straggler& straggler : s.all_stragglers())
     states[straggler.pipeline].factor = straggler.factor;
-  if (s.deployments.empty() || s.deployments.back().purpose != StageOrders::Purpose::kPlan)
+  if (s.deployments.empty() || s.deployments.back().purpose != StageAssignment::Purpose::kPlan)
     return states;
   const Deployment& newest = s.deployments.back();
   for (PipelineState& state : states) {
@@ -136,12 +136,12 @@ JobStatus Job::status() const {
   status.reports = s.reports;
   status.reports_unused = s.reports_unused;
   status.reports_refused = s.reports_refused;
-  status.orders_late = s.orders_late;
+  status.assignments_late = s.assignments_late;
   status.refused = s.refusals;
   status.slow_stages.assign(s.detector.stages().begin(), s.detector.stages().end());
   status.slow_workers.assign(s.detector.workers().begin(), s.detector.workers().end());
   if (s.profiler) status.profiling = s.profiler->progress(s.lead_after(Seconds{0}));
-  if (!s.deployments.empty() && s.deployments.back().purpose == StageOrders::Purpose::kPlan) {
+  if (!s.deployments.empty() && s.deployments.back().purpose == StageAssignment::Purpose::kPlan) {
     const Deployment& newest = s.deployments.back();
     status.predicted_time = s.predicted_time(newest);
     if (s.phase == JobPhase::kStraggling) status.wait_until = newest.choice.wait_until;

@@ -1,7 +1,8 @@
+#include "harpe/job/job_status_json.h"
+
 #include <algorithm>
 
 #include "harpe/base/json_fields.h"
-#include "harpe/job/job_json.h"
 
 namespace harpe {
 namespace {
@@ -78,12 +79,13 @@ Json plans_json(const Job& job) {
 
 }  // namespace
 
-std::string job_status_json(const Job& job, const Shown& shown) {
+Json job_status_json(const Job& job, const Shown& shown) {
   const JobStatus status = job.status();
   const JobSpec& spec = job.spec();
   Json missing = Json::array();
-  for (const Place place : job.missing(kMissingShown))
-    missing.push_back({{"data", place.data}, {"stage", place.stage}, {"tensor", place.tensor}});
+  for (const RankCoordinates coordinates : job.missing(kMissingShown))
+    missing.push_back(
+        {{"data", coordinates.data}, {"stage", coordinates.stage}, {"tensor", coordinates.tensor}});
   Json slow = Json::array();
   for (const SlowStage& stage : status.slow_stages)
     slow.push_back({{"stage", stage.stage}, {"factor", stage.factor}, {"since", stage.since}});
@@ -95,51 +97,64 @@ std::string job_status_json(const Job& job, const Shown& shown) {
                        {"factor", one.factor},
                        {"since", one.since}});
   }
-  Json json = {{"name", spec.name},
-               {"synthetic", status.synthetic},
-               {"phase", name_of(status.phase)},
-               {"data", spec.shape.data},
-               {"stages", spec.shape.stages},
-               {"tensor", spec.shape.tensor},
-               {"schedule", spec.schedule.name},
-               {"micro_batches", spec.schedule.micro_batches},
-               {"ranks", spec.shape.ranks()},
-               {"ranks_registered", status.ranks_registered},
-               {"ranks_missing", std::move(missing)},
-               {"ranks_not_set", status.ranks_not_set},
-               {"newest_iteration",
-                status.newest_iteration < 0 ? Json(nullptr) : Json(status.newest_iteration)},
-               {"version", status.version},
-               {"objective", Json::parse(objective_json(status.objective))},
-               {"profiling", status.profiling ? progress_json(*status.profiling) : Json(nullptr)},
-               {"stragglers", stragglers_json(status.stragglers, shown)},
-               {"slow_stages", std::move(slow)},
-               {"slow_workers", std::move(workers)},
-               {"random_lateness", status.random ? Json({{"median", status.random->median},
-                                                         {"most", status.random->most},
-                                                         {"groups", status.random->groups}})
-                                                 : Json(nullptr)},
-               {"rolled_back", status.rolled_back},
-               {"reserve", status.reserve},
-               {"stalls", status.stalls},
-               {"plans", plans_json(job)},
-               {"iteration_time_s", null_if_zero(status.iteration_time.value)},
-               {"predicted_time_s", null_if_zero(status.predicted_time.value)},
-               {"measured_all_max_time_s", null_if_zero(status.measured_all_max_time.value)},
-               {"measured_all_max_energy_j", null_if_zero(status.measured_all_max_energy.value)},
-               {"wait_until_s", null_if_zero(status.wait_until.value)},
-               {"all_max_time_s", null_if_zero(status.all_max_time.value)},
-               {"time_over_allowed", null_if_zero(status.time_over_allowed)},
-               {"saved_j", status.saved.value},
-               {"saved_error_j", status.saved_error.value},
-               {"energy_j", status.energy.value},
-               {"reports", status.reports},
-               {"reports_unused", status.reports_unused},
-               {"reports_refused", status.reports_refused},
-               {"orders_late", status.orders_late},
-               {"incarnation", job.incarnation()},
-               {"refused", refusals_json(status.refused, shown)}};
-  return json_line(json);
+  return {{"name", spec.name},
+          {"synthetic", status.synthetic},
+          {"phase", name_of(status.phase)},
+          {"data", spec.shape.data},
+          {"stages", spec.shape.stages},
+          {"tensor", spec.shape.tensor},
+          {"schedule", spec.schedule.name},
+          {"micro_batches", spec.schedule.micro_batches},
+          {"ranks", spec.shape.ranks()},
+          {"ranks_registered", status.ranks_registered},
+          {"ranks_missing", std::move(missing)},
+          {"ranks_not_set", status.ranks_not_set},
+          {"newest_iteration",
+           status.newest_iteration < 0 ? Json(nullptr) : Json(status.newest_iteration)},
+          {"version", status.version},
+          {"objective", Json::parse(objective_json(status.objective))},
+          {"profiling", status.profiling ? progress_json(*status.profiling) : Json(nullptr)},
+          {"stragglers", stragglers_json(status.stragglers, shown)},
+          {"slow_stages", std::move(slow)},
+          {"slow_workers", std::move(workers)},
+          {"random_lateness", status.random ? Json({{"median", status.random->median},
+                                                    {"most", status.random->most},
+                                                    {"groups", status.random->groups}})
+                                            : Json(nullptr)},
+          {"rolled_back", status.rolled_back},
+          {"reserve", status.reserve},
+          {"stalls", status.stalls},
+          {"plans", plans_json(job)},
+          {"iteration_time_s", null_if_zero(status.iteration_time.value)},
+          {"predicted_time_s", null_if_zero(status.predicted_time.value)},
+          {"measured_all_max_time_s", null_if_zero(status.measured_all_max_time.value)},
+          {"measured_all_max_energy_j", null_if_zero(status.measured_all_max_energy.value)},
+          {"wait_until_s", null_if_zero(status.wait_until.value)},
+          {"all_max_time_s", null_if_zero(status.all_max_time.value)},
+          {"time_over_allowed", null_if_zero(status.time_over_allowed)},
+          {"saved_j", status.saved.value},
+          {"saved_error_j", status.saved_error.value},
+          {"energy_j", status.energy.value},
+          {"reports", status.reports},
+          {"reports_unused", status.reports_unused},
+          {"reports_refused", status.reports_refused},
+          {"assignments_late", status.assignments_late},
+          {"incarnation", job.incarnation()},
+          {"refused", refusals_json(status.refused, shown)}};
+}
+
+Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now, Seconds wall) {
+  return read_document<Straggler>(
+      text, "the straggler", [&](Fields& fields, Faults&, Straggler& straggler) {
+        straggler.pipeline = pipeline;
+        straggler.factor =
+            needed(fields, "factor", fields.number("factor", 1, kMostStragglerFactor));
+        const auto until = fields.number("until", 0, 1e11);
+        const auto duration = fields.number("for_s", 0, kLongestTime);
+        if (until && duration) fields.fault("for_s", "give either \"until\" or \"for_s\"");
+        if (until) straggler.until = now + (Seconds{*until} - wall);
+        if (duration) straggler.until = now + Seconds{*duration};
+      });
 }
 
 }  // namespace harpe

@@ -57,9 +57,9 @@ WatchedPipeline& Job::State::watch(int pipeline_number) {
   WatchedPipeline fresh;
   fresh.slow.pipeline = pipeline_number;
   fresh.slow.factors.assign(static_cast<std::size_t>(spec.shape.stages), 1.0);
-  const auto place = std::ranges::lower_bound(watched_pipelines, pipeline_number, {},
-                                              [](const auto& one) { return one.slow.pipeline; });
-  return *watched_pipelines.insert(place, std::move(fresh));
+  const auto position = std::ranges::lower_bound(watched_pipelines, pipeline_number, {},
+                                                 [](const auto& one) { return one.slow.pipeline; });
+  return *watched_pipelines.insert(position, std::move(fresh));
 }
 
 /// Of each stage's computations, as far as that is known.
@@ -198,7 +198,7 @@ void Job::State::review(Seconds now) {
 
 /// For one pipeline at a time, the slowest first.
 void Job::State::ask_for_own_plans() {
-  if (deployments.empty() || deployments.back().purpose != StageOrders::Purpose::kPlan) return;
+  if (deployments.empty() || deployments.back().purpose != StageAssignment::Purpose::kPlan) return;
   if (std::ranges::any_of(watched_pipelines, [](const auto& one) { return one.own_ticket != 0; }))
     return;
   const Seconds wait_until = deployments.back().choice.wait_until;

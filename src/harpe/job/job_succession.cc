@@ -86,7 +86,7 @@ void Job::State::succeed(State& before, Seconds now) {
   reports = before.reports;
   reports_unused = before.reports_unused;
   reports_refused = before.reports_refused;
-  orders_late = before.orders_late;
+  assignments_late = before.assignments_late;
   gatherings = std::move(before.gatherings);
   proposals = std::move(before.proposals);
   std::erase_if(proposals, [](const Proposal& one) { return one.state == nullptr; });

@@ -35,13 +35,14 @@ class Next {
     training.start_again("next", 0);
     training.run_for(before.training.now() - training.now());
   }
-  Result<RankEntry> enter(Place place) {
-    RankRegistration rank = training.registration(place);
+  Result<RankEntry> enter(RankCoordinates coordinates) {
+    RankRegistration rank = training.registration(coordinates);
     rank.specification = Job::create(spec_, Seconds{1})->specification();
     return job.register_rank(rank, training.now());
   }
   void enter_all() {
-    for (const Place place : training.places()) EXPECT_TRUE(enter(place).ok());
+    for (const RankCoordinates coordinates : training.places())
+      EXPECT_TRUE(enter(coordinates).ok());
     training.take_effects_of(job);
   }
 
@@ -80,8 +81,8 @@ TEST(Succession, AnotherSpecificationWaitsForMoreThanHalfOfItsRanks) {
   EXPECT_EQ(planned.propose(spec), Job::Proposed::kGathers);
   Next next(planned, spec);
   int gathering = 0;
-  for (const Place place : next.training.places()) {
-    const bool waits = next.enter(place)->gathers;
+  for (const RankCoordinates coordinates : next.training.places()) {
+    const bool waits = next.enter(coordinates)->gathers;
     gathering += waits;
     EXPECT_EQ(planned.job.spec().shape.data, waits ? 2 : 3);
   }
@@ -110,8 +111,8 @@ TEST(Succession, WhatWasNotProposedIsAskedForFirst) {
 TEST(Succession, RanksOfTheShapeBeforeDoNotTakeTheJobBack) {
   Planned planned;
   std::vector<RankRegistration> old;
-  for (const Place place : planned.training.places()) {
-    old.push_back(planned.training.registration(place));
+  for (const RankCoordinates coordinates : planned.training.places()) {
+    old.push_back(planned.training.registration(coordinates));
     old.back().incarnation = planned.job.incarnation();
     old.back().specification = planned.job.specification();
     old.back().start = planned.job.register_rank(old.back(), planned.training.now())->start;
@@ -183,7 +184,8 @@ TEST(Succession, OtherInstructionsAreMeasuredAnew) {
   spec.schedule = *zb_h1({.stages = 4, .micro_batches = 6});
   planned.propose(spec);
   Next next(planned, spec);
-  for (const Place place : next.training.places()) EXPECT_TRUE(next.enter(place).ok());
+  for (const RankCoordinates coordinates : next.training.places())
+    EXPECT_TRUE(next.enter(coordinates).ok());
   EXPECT_EQ(planned.job.phase(), JobPhase::kProfiling);
   EXPECT_EQ(profiled_stages(planned.job), 0U);
   EXPECT_EQ(planned.job.plans(), nullptr);
@@ -194,7 +196,8 @@ TEST(Succession, OtherStagesAreMeasuredAnew) {
   const JobSpec spec = small_spec(2, 3);
   planned.propose(spec);
   Next next(planned, spec);
-  for (const Place place : next.training.places()) EXPECT_TRUE(next.enter(place).ok());
+  for (const RankCoordinates coordinates : next.training.places())
+    EXPECT_TRUE(next.enter(coordinates).ok());
   EXPECT_EQ(planned.job.phase(), JobPhase::kProfiling);
   EXPECT_EQ(profiled_stages(planned.job), 0U);
 }
@@ -209,7 +212,8 @@ TEST(Succession, OnlyStagesWithOtherInstructionsAreMeasuredAnew) {
   ASSERT_TRUE(validate(spec).ok()) << validate(spec).error().text();
   planned.propose(spec);
   Next next(planned, spec);
-  for (const Place place : next.training.places()) EXPECT_TRUE(next.enter(place).ok());
+  for (const RankCoordinates coordinates : next.training.places())
+    EXPECT_TRUE(next.enter(coordinates).ok());
   EXPECT_EQ(planned.job.phase(), JobPhase::kProfiling);
   EXPECT_EQ(profiled_stages(planned.job), 3U);
 }

@@ -5,8 +5,9 @@
 #include <optional>
 #include <set>
 
-#include "harpe/job/job_json.h"
+#include "harpe/job/job_status_json.h"
 #include "harpe/job/played_job.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {
@@ -65,9 +66,9 @@ TEST(Job, BlockingPowerIsMeasured) {
 TEST(Job, AllRanksChangeAtTheSameIteration) {
   JobSpec spec = small_spec(3);
   Played played(spec);
-  // Some ranks hear of orders an iteration later.
-  played.training.unreached = [&](Place place) {
-    return (place.data + place.stage + played.training.next_iteration()) % 2 == 1;
+  // Some ranks hear of assignments an iteration later.
+  played.training.unreached = [&](RankCoordinates coordinates) {
+    return (coordinates.data + coordinates.stage + played.training.next_iteration()) % 2 == 1;
   };
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
@@ -93,19 +94,20 @@ TEST(Job, OutagesDoNotMakeChangesComeLater) {
   };
   const auto ahead = [&] {
     change();
-    const auto from = played.job.orders(0, 0).back().from_iteration - training.next_iteration();
+    const auto from =
+        played.job.assignments(0, 0).back().from_iteration - training.next_iteration();
     played.settle();
     return from;
   };
   const std::int64_t before = ahead();
-  const Place cut_off{2, 3, 0};
+  const RankCoordinates cut_off{2, 3, 0};
   for (int outage = 0; outage < 8; ++outage) {
     const std::int64_t begin = training.next_iteration(), end = begin + 12;
-    training.lost = [=](std::int64_t iteration, Place place) {
-      return place == cut_off && iteration < end;
+    training.lost = [=](std::int64_t iteration, RankCoordinates coordinates) {
+      return coordinates == cut_off && iteration < end;
     };
-    training.unreached = [&, end](Place place) {
-      return place == cut_off && training.next_iteration() <= end;
+    training.unreached = [&, end](RankCoordinates coordinates) {
+      return coordinates == cut_off && training.next_iteration() <= end;
     };
     for (int i = 0; i < 4; ++i) {
       change();
@@ -113,7 +115,7 @@ TEST(Job, OutagesDoNotMakeChangesComeLater) {
     }
     played.settle();
   }
-  const std::int64_t late = played.job.status().orders_late;
+  const std::int64_t late = played.job.status().assignments_late;
   EXPECT_GT(late, 4) << "they are counted";
   EXPECT_EQ(ahead(), before);
 }
@@ -125,7 +127,7 @@ TEST(Job, ChangesMadeWhileAnIterationIsHeldUpComeRightBehindIt) {
   ASSERT_TRUE(played.running());
   played.settle();
   const auto ahead = [&] {
-    return played.job.orders(0, 0).back().from_iteration - training.next_iteration();
+    return played.job.assignments(0, 0).back().from_iteration - training.next_iteration();
   };
   const std::int64_t held_up = training.next_iteration();
   training.stall = [=](std::int64_t iteration) { return Seconds{iteration == held_up ? 40.0 : 0}; };
@@ -156,14 +158,14 @@ TEST(Job, StagesThatAreSeenAtAllMaxAreSeenSoonWhereAReportWasHeldUp) {
   std::optional<IterationReport> late;
   const std::int64_t third = training.next_iteration();
   training.change_report = [&](IterationReport& one) {
-    if (one.iteration != third || one.place != Place{2, 3, 0}) return;
+    if (one.iteration != third || one.coordinates != RankCoordinates{2, 3, 0}) return;
     late = one;
     one.session = "lost";
   };
   training.run(played.job, 1);
   ASSERT_TRUE(late);
   ASSERT_TRUE(played.job.report(*late, training.now() + Seconds{39}).ok());
-  EXPECT_GT(played.job.orders(0, 0).back().from_iteration, third + 20);
+  EXPECT_GT(played.job.assignments(0, 0).back().from_iteration, third + 20);
   training.stall = [=](std::int64_t iteration) {
     return Seconds{iteration == third + 1 ? 40.0 : 0};
   };
@@ -202,7 +204,7 @@ TEST(Job, AnotherObjectiveEndsAllMaxAmidStragglersToo) {
       played.job.set_objective({.kind = Objective::Kind::kSlowdown, .value = 0.1}, training.now())
           .ok());
   EXPECT_FALSE(played.job.status().rolled_back);
-  EXPECT_EQ(played.job.orders(0, 0).back().purpose, StageOrders::Purpose::kPlan);
+  EXPECT_EQ(played.job.assignments(0, 0).back().purpose, StageAssignment::Purpose::kPlan);
   training.run(played.job, 1);
   EXPECT_EQ(played.notices("the objective is now: slowdown 10 %"), 1);
 }
@@ -236,7 +238,7 @@ TEST(Job, AToldStragglerSlowsTheOthersExactlyAsFarAsItAllows) {
   ASSERT_TRUE(played.job.set_straggler({.pipeline = 2, .factor = 1.2}, played.training.now()).ok());
   EXPECT_EQ(played.job.phase(), JobPhase::kStraggling);
   // The ranks are in iteration `told_at`; the next one runs by the new plan.
-  EXPECT_EQ(played.job.orders(0, 0).back().from_iteration, told_at + 1);
+  EXPECT_EQ(played.job.assignments(0, 0).back().from_iteration, told_at + 1);
   played.settle();
   const SimulatedTraining::Iteration straggling = played.training.last();
   const Seconds overhead{0.05};
@@ -387,7 +389,9 @@ TEST(Job, RanksThatDieDoNotStopTheOthers) {
   Played played(small_spec(3));
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   played.training.run(played.job, 10);
-  played.training.lost = [](std::int64_t, Place place) { return place == Place{1, 2, 0}; };
+  played.training.lost = [](std::int64_t, RankCoordinates coordinates) {
+    return coordinates == RankCoordinates{1, 2, 0};
+  };
   ASSERT_TRUE(played.running());
   bool told = false;
   for (const Notice& notice : played.training.notices)
@@ -402,7 +406,7 @@ TEST(Job, GarbageHarmsNobody) {
   const Seconds now = training.now();
   const auto good = [&] {
     IterationReport report;
-    report.place = {0, 0, 0};
+    report.coordinates = {0, 0, 0};
     report.session = training.session({0, 0, 0});
     report.time = Seconds{1};
     report.energy = Joules{100};
@@ -413,8 +417,8 @@ TEST(Job, GarbageHarmsNobody) {
     spoil(report);
     return !played.job.report(report, now).ok();
   };
-  EXPECT_TRUE(refused([](auto& r) { r.place.stage = 4; }));
-  EXPECT_TRUE(refused([](auto& r) { r.place.data = -1; }));
+  EXPECT_TRUE(refused([](auto& r) { r.coordinates.stage = 4; }));
+  EXPECT_TRUE(refused([](auto& r) { r.coordinates.data = -1; }));
   EXPECT_TRUE(refused([](auto& r) { r.session = "other"; }));
   EXPECT_TRUE(refused([](auto& r) { r.time = Seconds{std::nan("")}; }));
   EXPECT_TRUE(refused([](auto& r) { r.time = Seconds{-1}; }));
@@ -435,7 +439,8 @@ TEST(Job, GarbageHarmsNobody) {
           .ok());
   // One rank that is far ahead of all others counts for nothing.
   played.training.change_report = [](IterationReport& r) {
-    if (r.place == Place{1, 3, 0} && r.iteration % 2 == 1) r.iteration += 1'000'000'000;
+    if (r.coordinates == RankCoordinates{1, 3, 0} && r.iteration % 2 == 1)
+      r.iteration += 1'000'000'000;
   };
   ASSERT_TRUE(played.running());
   played.settle();
@@ -472,11 +477,12 @@ TEST(Job, RanksThatNeverComeAreNamed) {
 
 TEST(Job, IterationsWithoutAllRanksAreForgotten) {
   Played played(small_spec(4));
-  const std::vector<Place> places = played.training.places();
-  for (const Place place : places) {
-    if (place == places.back()) continue;
+  const std::vector<RankCoordinates> places = played.training.places();
+  for (const RankCoordinates coordinates : places) {
+    if (coordinates == places.back()) continue;
     ASSERT_TRUE(
-        played.job.register_rank(played.training.registration(place), played.training.now()).ok());
+        played.job.register_rank(played.training.registration(coordinates), played.training.now())
+            .ok());
   }
   played.training.slow[{1, 2}] = 1.5;
   played.training.run(played.job, 30);
@@ -519,9 +525,9 @@ TEST(Job, TensorShardsAreSummedInEnergyAndTheSlowestInTime) {
 TEST(Job, SaysThatItsFiguresAreOfSimulatedGpusAlsoAfterARestart) {
   for (const bool simulated : {false, true}) {
     Played played(small_spec());
-    for (const Place place : played.training.places()) {
-      RankRegistration rank = played.training.registration(place);
-      rank.simulated = simulated && place == Place{1, 2, 0};
+    for (const RankCoordinates coordinates : played.training.places()) {
+      RankRegistration rank = played.training.registration(coordinates);
+      rank.simulated = simulated && coordinates == RankCoordinates{1, 2, 0};
       ASSERT_TRUE(played.job.register_rank(rank, played.training.now()).ok());
     }
     played.training.take_effects_of(played.job);
@@ -551,8 +557,8 @@ TEST(Job, SaysThatTheProfileItWasGivenIsSynthetic) {
   EXPECT_TRUE(played.plans_anew_when_slower(1)) << "its costs are others";
   EXPECT_TRUE(played.job.profile().is_synthetic());
   EXPECT_TRUE(played.job.characterize_request().profile.is_synthetic());
-  const std::string status = job_status_json(played.job, [](Seconds at) { return at; });
-  EXPECT_NE(status.find(R"("synthetic":true)"), std::string::npos) << status;
+  const auto status = job_status_json(played.job, [](Seconds at) { return at; });
+  EXPECT_EQ(status["synthetic"], true) << status;
 }
 
 TEST(Job, TellsOnceWhereClocksAreNotSetAndLearnsNothingThere) {
@@ -564,7 +570,7 @@ TEST(Job, TellsOnceWhereClocksAreNotSetAndLearnsNothingThere) {
   const std::size_t before = played.training.notices.size();
   played.training.change_report = [&](IterationReport& report) {
     report.known = played.job.status().version;
-    if (report.place.stage != 2) return;
+    if (report.coordinates.stage != 2) return;
     report.version = 0;
     for (InstructionTotals& total : report.instructions) total.time = total.time * 2;
   };
@@ -590,7 +596,7 @@ TEST(Job, TellsAgainWhereClocksAreNotSetAfterANewStart) {
   };
   played.training.change_report = [&](IterationReport& report) {
     report.known = played.job.status().version;
-    if (report.place.stage == 2) report.version = 0;
+    if (report.coordinates.stage == 2) report.version = 0;
   };
   for (int start = 1; start <= 2; ++start) {
     if (start == 2) played.training.start_again("second", 0);

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/job/job_size.h"
+
 namespace harpe {
 namespace {
 

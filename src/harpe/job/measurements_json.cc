@@ -59,7 +59,7 @@ Json measured_json(const std::vector<std::vector<MeasuredClock>>& measured) {
 }
 
 std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value, Faults& faults,
-                                                      const JobWork& work) {
+                                                      const ScheduleWork& work) {
   std::vector<std::vector<MeasuredClock>> measured(static_cast<std::size_t>(work.stages()));
   if (value == nullptr) return measured;
   if (value->type != Type::kArray || value->items.size() != measured.size()) {
@@ -93,7 +93,7 @@ Json kept_json(const Profiler::Kept& kept) {
           {"wait_energy_j", numbers(account.wait_energy)}};
 }
 
-Profiler::Kept read_kept(const JsonValue& object, Faults& faults, const JobWork& work) {
+Profiler::Kept read_kept(const JsonValue& object, Faults& faults, const ScheduleWork& work) {
   Fields fields(object, "profiler", faults);
   const auto stages = static_cast<std::size_t>(work.stages());
   Profiler::Kept kept;

@@ -9,18 +9,18 @@
 #include "harpe/base/json.h"
 #include "harpe/base/json_text.h"
 #include "harpe/job/all_max_baseline.h"
-#include "harpe/job/job_work.h"
 #include "harpe/job/profiler.h"
+#include "harpe/schedule/schedule_work.h"
 
 namespace harpe {
 
 nlohmann::ordered_json measured_json(const std::vector<std::vector<MeasuredClock>>& measured);
 std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value, Faults& faults,
-                                                      const JobWork& work);
+                                                      const ScheduleWork& work);
 
 /// Of profiling that goes on later.
 nlohmann::ordered_json kept_json(const Profiler::Kept& kept);
-Profiler::Kept read_kept(const JsonValue& object, Faults& faults, const JobWork& work);
+Profiler::Kept read_kept(const JsonValue& object, Faults& faults, const ScheduleWork& work);
 
 nlohmann::ordered_json baseline_json(const AllMaxBaseline& baseline);
 /// What is not there, as in what an older version left, is measured again.

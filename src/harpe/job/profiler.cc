@@ -29,8 +29,9 @@ std::vector<Megahertz> thinned(std::vector<Megahertz> clocks, const ProfilingOpt
 
 }  // namespace
 
-Profiler::Profiler(JobShape shape, const JobWork& work, std::vector<std::vector<Megahertz>> clocks,
-                   const ProfilingOptions& options, std::optional<Watts> blocking_power,
+Profiler::Profiler(JobShape shape, const ScheduleWork& work,
+                   std::vector<std::vector<Megahertz>> clocks, const ProfilingOptions& options,
+                   std::optional<Watts> blocking_power,
                    std::vector<std::vector<MeasuredClock>> known)
     : shape_(shape),
       work_(&work),

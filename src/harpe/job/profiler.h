@@ -27,8 +27,8 @@
 
 #include "harpe/base/statistics.h"
 #include "harpe/job/iteration_collector.h"
-#include "harpe/job/job_spec.h"
-#include "harpe/job/job_work.h"
+#include "harpe/schedule/schedule_work.h"
+#include "harpe/wire/job_spec.h"
 
 namespace harpe {
 
@@ -52,13 +52,13 @@ class Profiler {
  public:
   /// \param clocks  of each stage, highest first, not empty. A stage in `known` is not measured
   ///                again: it keeps what is there.
-  Profiler(JobShape shape, const JobWork& work, std::vector<std::vector<Megahertz>> clocks,
+  Profiler(JobShape shape, const ScheduleWork& work, std::vector<std::vector<Megahertz>> clocks,
            const ProfilingOptions& options, std::optional<Watts> blocking_power,
            std::vector<std::vector<MeasuredClock>> known = {});
 
   /// The clock of each stage in the current block.
   std::vector<Megahertz> clocks() const;
-  /// Tells that the current block's clocks hold from `iteration` by the orders `version`.
+  /// Tells that the current block's clocks hold from `iteration` by the assignments `version`.
   void begin(std::uint64_t version, std::int64_t iteration);
 
   enum class Next : unsigned char {
@@ -137,7 +137,7 @@ class Profiler {
   bool affordable(Seconds time, double iterations) const;
 
   JobShape shape_;
-  const JobWork* work_;
+  const ScheduleWork* work_;
   std::vector<std::vector<Megahertz>> clocks_;
   ProfilingOptions options_;
   std::optional<Watts> given_blocking_power_;

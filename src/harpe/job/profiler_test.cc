@@ -75,7 +75,7 @@ struct Bench {
   std::function<double(int)> joules = [](int clock) { return 0.01 * clock / 5; };
   JobShape shape;
   Schedule schedule = *one_f_one_b({.stages = kStages, .micro_batches = kMicroBatches});
-  JobWork work{schedule};
+  ScheduleWork work{schedule};
   Profiler profiler;
   std::uint64_t version = 1;
   std::int64_t number = 0;
@@ -260,7 +260,7 @@ TEST(Profiler, IsDoneWhereTheLastClockOfAShorterListIsKnown) {
   EXPECT_TRUE(shorter.done());
 }
 
-TEST(Profiler, IterationsByOtherOrdersCountForNothing) {
+TEST(Profiler, IterationsByOtherAssignmentsCountForNothing) {
   Bench bench(generous());
   for (int i = 0; i < 60; ++i) {
     ASSERT_EQ(bench.step([](FinishedIteration& done) {

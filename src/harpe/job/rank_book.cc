@@ -16,9 +16,9 @@ std::vector<Megahertz> falling(std::vector<Megahertz> clocks) {
 
 }  // namespace
 
-std::string text(Place place) {
-  return "pipeline " + std::to_string(place.data) + ", stage " + std::to_string(place.stage) +
-         ", tensor shard " + std::to_string(place.tensor);
+std::string text(RankCoordinates coordinates) {
+  return "pipeline " + std::to_string(coordinates.data) + ", stage " +
+         std::to_string(coordinates.stage) + ", tensor shard " + std::to_string(coordinates.tensor);
 }
 
 RankBook::RankBook(JobShape shape, Seconds silence)
@@ -28,9 +28,9 @@ RankBook::RankBook(JobShape shape, Seconds silence)
       clocks_(static_cast<std::size_t>(shape.stages)) {}
 
 Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, Seconds now) {
-  const Place place = registration.place;
-  if (!shape_.holds(place)) {
-    return Error::invalid("the job has no " + text(place) + ": it has " +
+  const RankCoordinates coordinates = registration.coordinates;
+  if (!shape_.holds(coordinates)) {
+    return Error::invalid("the job has no " + text(coordinates) + ": it has " +
                           std::to_string(shape_.data) + " pipelines of " +
                           std::to_string(shape_.stages) + " stages of " +
                           std::to_string(shape_.tensor) + " tensor shards");
@@ -38,19 +38,19 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
   if (registration.session.empty()) return Error::invalid("a rank needs a session");
   const std::vector<Megahertz> clocks = falling(registration.clocks);
   if (clocks.empty()) {
-    return Error::invalid(text(place) + ": no clocks that its GPU could be locked to");
+    return Error::invalid(text(coordinates) + ": no clocks that its GPU could be locked to");
   }
 
-  Entered entered{.rank = static_cast<int>(shape_.index(place))};
-  Holder& holder = holders_[shape_.index(place)];
-  if (!is_free(place, registration.session, now)) {
+  Entered entered{.rank = static_cast<int>(shape_.index(coordinates))};
+  Holder& holder = holders_[shape_.index(coordinates)];
+  if (!is_free(coordinates, registration.session, now)) {
     return Error::of(ErrorCode::kConflict,
-                     text(place) + " is held by another process, heard of less than " +
+                     text(coordinates) + " is held by another process, heard of less than " +
                          std::to_string(static_cast<int>(silence_.value)) + " s ago");
   }
 
   // Everything is checked before anything changes.
-  std::vector<Megahertz> common = clocks_[place.stage];
+  std::vector<Megahertz> common = clocks_[coordinates.stage];
   if (common.empty()) {
     common = clocks;
   } else {
@@ -59,53 +59,53 @@ Result<RankBook::Entered> RankBook::enter(const RankRegistration& registration, 
     });
   }
   if (common.empty()) {
-    return Error::invalid(text(place) +
+    return Error::invalid(text(coordinates) +
                           ": its GPU has no clock in common with the other GPUs of stage " +
-                          std::to_string(place.stage));
+                          std::to_string(coordinates.stage));
   }
 
   if (registered_ == 0) run_ = registration.run;
   entered.changed = holder.session != registration.session || holder.ended;
-  entered.fewer_clocks = common.size() < clocks_[place.stage].size();
+  entered.fewer_clocks = common.size() < clocks_[coordinates.stage].size();
   if (!holder.registered()) ++registered_;
   if (holder.ended) --ended_;
   if (entered.changed || holder.gpu != registration.gpu) {
-    changed_parts_.insert(shape_.index(place) / kHoldersOfPart);
+    changed_parts_.insert(shape_.index(coordinates) / kHoldersOfPart);
   }
   holder = {.session = registration.session, .gpu = registration.gpu, .heard = now};
-  clocks_[place.stage] = std::move(common);
+  clocks_[coordinates.stage] = std::move(common);
   has_simulated_ = has_simulated_ || registration.simulated;
   return entered;
 }
 
-bool RankBook::is_free(Place place, const std::string& session, Seconds now) const {
-  const Holder& one = holder(place);
+bool RankBook::is_free(RankCoordinates coordinates, const std::string& session, Seconds now) const {
+  const Holder& one = holder(coordinates);
   return !one.registered() || one.ended || one.session == session ||
          now - std::max(one.heard, listening_since_) >= silence_;
 }
 
-Status RankBook::hear(Place place, const std::string& session, Seconds now) {
-  if (!shape_.holds(place)) return Error::invalid("the job has no " + text(place));
-  Holder& holder = holders_[shape_.index(place)];
+Status RankBook::hear(RankCoordinates coordinates, const std::string& session, Seconds now) {
+  if (!shape_.holds(coordinates)) return Error::invalid("the job has no " + text(coordinates));
+  Holder& holder = holders_[shape_.index(coordinates)];
   if (!holder.registered()) {
-    return Error::of(ErrorCode::kConflict, text(place) + " has not registered");
+    return Error::of(ErrorCode::kConflict, text(coordinates) + " has not registered");
   }
   if (holder.session != session) {
-    return Error::of(ErrorCode::kConflict, text(place) + " is held by another process");
+    return Error::of(ErrorCode::kConflict, text(coordinates) + " is held by another process");
   }
   holder.heard = std::max(holder.heard, now);
   return ok_status();
 }
 
-Status RankBook::end(Place place, const std::string& session) {
-  if (!shape_.holds(place)) return Error::invalid("the job has no " + text(place));
-  Holder& holder = holders_[shape_.index(place)];
+Status RankBook::end(RankCoordinates coordinates, const std::string& session) {
+  if (!shape_.holds(coordinates)) return Error::invalid("the job has no " + text(coordinates));
+  Holder& holder = holders_[shape_.index(coordinates)];
   if (holder.session != session || session.empty()) {
-    return Error::of(ErrorCode::kConflict, text(place) + " is not held by this process");
+    return Error::of(ErrorCode::kConflict, text(coordinates) + " is not held by this process");
   }
   if (std::exchange(holder.ended, true)) return ok_status();
   ++ended_;
-  changed_parts_.insert(shape_.index(place) / kHoldersOfPart);
+  changed_parts_.insert(shape_.index(coordinates) / kHoldersOfPart);
   return ok_status();
 }
 
@@ -117,29 +117,29 @@ void RankBook::all_parts_changed() {
   for (std::size_t part = 0; part < parts(); ++part) changed_parts_.insert(part);
 }
 
-std::vector<Place> RankBook::missing(std::size_t most) const {
-  std::vector<Place> places;
+std::vector<RankCoordinates> RankBook::missing(std::size_t most) const {
+  std::vector<RankCoordinates> places;
   for (int data = 0; data < shape_.data; ++data)
     for (int stage = 0; stage < shape_.stages; ++stage)
       for (int tensor = 0; tensor < shape_.tensor; ++tensor) {
-        const Place place{data, stage, tensor};
-        if (holder(place).registered()) continue;
+        const RankCoordinates coordinates{data, stage, tensor};
+        if (holder(coordinates).registered()) continue;
         if (places.size() == most) return places;
-        places.push_back(place);
+        places.push_back(coordinates);
       }
   return places;
 }
 
-std::vector<Place> RankBook::silent(Seconds since, std::size_t most) const {
-  std::vector<Place> places;
+std::vector<RankCoordinates> RankBook::silent(Seconds since, std::size_t most) const {
+  std::vector<RankCoordinates> places;
   for (int data = 0; data < shape_.data; ++data)
     for (int stage = 0; stage < shape_.stages; ++stage)
       for (int tensor = 0; tensor < shape_.tensor; ++tensor) {
-        const Place place{data, stage, tensor};
-        const Holder& rank = holder(place);
+        const RankCoordinates coordinates{data, stage, tensor};
+        const Holder& rank = holder(coordinates);
         if (!rank.registered() || rank.ended || rank.heard >= since) continue;
         if (places.size() == most) return places;
-        places.push_back(place);
+        places.push_back(coordinates);
       }
   return places;
 }

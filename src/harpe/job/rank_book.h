@@ -10,7 +10,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
-#include "harpe/job/rank_events.h"
+#include "harpe/wire/rank_events.h"
 
 namespace harpe {
 
@@ -29,10 +29,10 @@ class RankBook {
   Result<Entered> enter(const RankRegistration& registration, Seconds now);
 
   /// Whether this session holds the place; notes that it has been heard of.
-  Status hear(Place place, const std::string& session, Seconds now);
+  Status hear(RankCoordinates coordinates, const std::string& session, Seconds now);
   /// The training of the place's rank has ended in order: the place is free. The same again is
   /// harmless.
-  Status end(Place place, const std::string& session);
+  Status end(RankCoordinates coordinates, const std::string& session);
 
   const JobShape& shape() const { return shape_; }
   int registered() const { return registered_; }
@@ -41,9 +41,9 @@ class RankBook {
   /// Whether all ranks that there were have ended in order.
   bool all_ended() const { return registered_ > 0 && ended_ == registered_; }
   /// Places without a rank, `most` of them.
-  std::vector<Place> missing(std::size_t most) const;
+  std::vector<RankCoordinates> missing(std::size_t most) const;
   /// Places whose rank has not been heard of since `since`, `most` of them.
-  std::vector<Place> silent(Seconds since, std::size_t most) const;
+  std::vector<RankCoordinates> silent(Seconds since, std::size_t most) const;
   /// How many ranks that have not ended were not heard of since `since`.
   int unheard(Seconds since) const;
   /// Whether no rank that has not ended was heard of since `since`; O(1) while they train.
@@ -61,9 +61,11 @@ class RankBook {
     bool ended = false;  ///< in order
     bool registered() const { return !session.empty(); }
   };
-  const Holder& holder(Place place) const { return holders_[shape_.index(place)]; }
+  const Holder& holder(RankCoordinates coordinates) const {
+    return holders_[shape_.index(coordinates)];
+  }
   /// Whether the place is free for `session` now: it holds it, or none does that is heard of.
-  bool is_free(Place place, const std::string& session, Seconds now) const;
+  bool is_free(RankCoordinates coordinates, const std::string& session, Seconds now) const;
   const std::string& run() const { return run_; }
   /// Before, ranks could not be heard of: all of them have the whole time of silence from `now` on.
   void count_silence_from(Seconds now) { listening_since_ = now; }
@@ -94,6 +96,6 @@ class RankBook {
 };
 
 /// "pipeline 0, stage 1, tensor shard 2".
-std::string text(Place place);
+std::string text(RankCoordinates coordinates);
 
 }  // namespace harpe

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "harpe/job/job.h"
-#include "harpe/job/job_work.h"
+#include "harpe/schedule/schedule_work.h"
 
 namespace harpe {
 
@@ -73,19 +73,19 @@ class SimulatedMachines {
     }
     return clocks;
   }
-  std::vector<Place> places() const {
-    std::vector<Place> all;
+  std::vector<RankCoordinates> places() const {
+    std::vector<RankCoordinates> all;
     for (int d = 0; d < spec_.shape.data; ++d)
       for (int s = 0; s < spec_.shape.stages; ++s)
         for (int t = 0; t < spec_.shape.tensor; ++t) all.push_back({d, s, t});
     return all;
   }
 
-  /// By which orders a rank runs; null: by none, at its highest clock.
-  using OrdersOf = std::function<const StageOrders*(Place)>;
+  /// By which assignments a rank runs; null: by none, at its highest clock.
+  using AssignmentsOf = std::function<const StageAssignment*(RankCoordinates)>;
   /// An iteration, with a report of each rank, in the order of `places`.
   std::pair<Iteration, std::vector<IterationReport>> play(std::int64_t iteration,
-                                                          const OrdersOf& orders_of) {
+                                                          const AssignmentsOf& assignments_of) {
     const JobShape& shape = spec_.shape;
     Iteration done;
     done.number = iteration;
@@ -106,9 +106,9 @@ class SimulatedMachines {
           continue;
         }
         const double drawn = options_.jitter > 0 ? jitter(random_) : 1;
-        mine.push_back(
-            cost(iteration, node,
-                 clock_of({d, node.stage, 0}, orders_of({d, node.stage, 0}), node.position), d));
+        mine.push_back(cost(
+            iteration, node,
+            clock_of({d, node.stage, 0}, assignments_of({d, node.stage, 0}), node.position), d));
         mine.back().time = mine.back().time * drawn;
         durations.push_back(mine.back().time);
         const OperatingPoint fastest = cost(iteration, node, highest_clocks[node.stage], d);
@@ -125,13 +125,14 @@ class SimulatedMachines {
         options_.blocking_power * (done.all_max_time * shape.data * shape.stages - busy_at_all_max);
     done.all_max_energy = done.all_max_energy * shape.tensor;
     std::vector<IterationReport> reports;
-    for (const Place place : places()) {
-      const StageOrders* orders = orders_of(place);
-      reports.push_back(report(iteration, place, orders, costs[place.data], done.time));
+    for (const RankCoordinates coordinates : places()) {
+      const StageAssignment* assignments = assignments_of(coordinates);
+      reports.push_back(
+          report(iteration, coordinates, assignments, costs[coordinates.data], done.time));
       done.versions.push_back(reports.back().version);
       done.energy += reports.back().energy;
-      done.of_pipeline.resize(static_cast<std::size_t>(place.data) + 1);
-      done.of_pipeline[place.data] += reports.back().energy;
+      done.of_pipeline.resize(static_cast<std::size_t>(coordinates.data) + 1);
+      done.of_pipeline[coordinates.data] += reports.back().energy;
     }
     return {std::move(done), std::move(reports)};
   }
@@ -142,9 +143,10 @@ class SimulatedMachines {
 
  private:
   Megahertz highest(int stage) const { return std::ranges::max(clocks(stage)); }
-  Megahertz clock_of(Place place, const StageOrders* orders, int position) const {
-    if (orders == nullptr) return highest(place.stage);
-    return orders->clocks.size() == 1 ? orders->clocks[0] : orders->clocks[position];
+  Megahertz clock_of(RankCoordinates coordinates, const StageAssignment* assignments,
+                     int position) const {
+    if (assignments == nullptr) return highest(coordinates.stage);
+    return assignments->clocks.size() == 1 ? assignments->clocks[0] : assignments->clocks[position];
   }
   Megahertz held_to(int pipeline_number, int stage, Megahertz clock) const {
     const auto limit = held.find({pipeline_number, stage});
@@ -167,14 +169,15 @@ class SimulatedMachines {
     return normal(random_);
   }
 
-  IterationReport report(std::int64_t iteration, Place place, const StageOrders* orders,
+  IterationReport report(std::int64_t iteration, RankCoordinates coordinates,
+                         const StageAssignment* assignments,
                          const std::vector<OperatingPoint>& costs, Seconds time) {
     IterationReport report;
-    report.place = place;
+    report.coordinates = coordinates;
     report.iteration = iteration;
     report.time = time;
-    report.version = orders == nullptr ? 0 : orders->version;
-    for (const WorkItem& item : work_.stage(place.stage))
+    report.version = assignments == nullptr ? 0 : assignments->version;
+    for (const WorkItem& item : work_.stage(coordinates.stage))
       report.instructions.push_back({.kind = item.kind,
                                      .chunk = item.chunk,
                                      .count = item.count,
@@ -184,11 +187,11 @@ class SimulatedMachines {
     Seconds busy{0};
     for (std::size_t i = 0; i < pipeline_.nodes().size(); ++i) {
       const PipelineNode& node = pipeline_.nodes()[i];
-      if (node.stage != place.stage) continue;
-      const Megahertz asked = clock_of(place, orders, node.position);
-      report.throttled |= held_to(place.data, place.stage, asked) < asked;
+      if (node.stage != coordinates.stage) continue;
+      const Megahertz asked = clock_of(coordinates, assignments, node.position);
+      report.throttled |= held_to(coordinates.data, coordinates.stage, asked) < asked;
       InstructionTotals& totals =
-          report.instructions[*work_.find(place.stage, node.instruction.kind, node.chunk)];
+          report.instructions[*work_.find(coordinates.stage, node.instruction.kind, node.chunk)];
       totals.time += costs[i].time;
       totals.energy += costs[i].energy;
       busy += costs[i].time;
@@ -206,7 +209,7 @@ class SimulatedMachines {
   Profile truth_;
   Options options_;
   Pipeline pipeline_;
-  JobWork work_;
+  ScheduleWork work_;
   std::vector<Megahertz> clocks_;
 };
 

@@ -29,24 +29,26 @@ class SimulatedTraining : public SimulatedMachines {
   int better_plans_take = 0;  ///< iterations after the first plans; 0: none follow
 
   // What may go wrong beside what machines do.
-  std::function<bool(std::int64_t, Place)> lost = [](std::int64_t, Place) { return false; };
-  /// Whether the orders do not reach a rank after this iteration.
-  std::function<bool(Place)> unreached = [](Place) { return false; };
+  std::function<bool(std::int64_t, RankCoordinates)> lost = [](std::int64_t, RankCoordinates) {
+    return false;
+  };
+  /// Whether the assignments do not reach a rank after this iteration.
+  std::function<bool(RankCoordinates)> unreached = [](RankCoordinates) { return false; };
   std::function<void(IterationReport&)> change_report = [](IterationReport&) {};
 
-  std::string session(Place place) const {
-    return run_ + "-" + std::to_string(spec_.shape.index(place));
+  std::string session(RankCoordinates coordinates) const {
+    return run_ + "-" + std::to_string(spec_.shape.index(coordinates));
   }
-  RankRegistration registration(Place place) const {
-    return {.place = place,
-            .session = session(place),
+  RankRegistration registration(RankCoordinates coordinates) const {
+    return {.coordinates = coordinates,
+            .session = session(coordinates),
             .run = run_,
             .gpu = "simulated",
-            .clocks = clocks(place.stage)};
+            .clocks = clocks(coordinates.stage)};
   }
   Status register_all(Job& job) {
-    for (const Place place : places()) {
-      if (Result<RankEntry> rank = job.register_rank(registration(place), now_); !rank)
+    for (const RankCoordinates coordinates : places()) {
+      if (Result<RankEntry> rank = job.register_rank(registration(coordinates), now_); !rank)
         return rank.error();
     }
     take_effects(job);
@@ -84,22 +86,23 @@ class SimulatedTraining : public SimulatedMachines {
  private:
   static constexpr int kCharacterizeTakes = 3;  ///< iterations
 
-  const StageOrders* orders_of(Place place) const {
-    const StageOrders* found = nullptr;
-    for (const auto& [version, orders] : books_[spec_.shape.index(place)])
-      if (orders.from_iteration <= iteration_) found = &orders;
+  const StageAssignment* assignments_of(RankCoordinates coordinates) const {
+    const StageAssignment* found = nullptr;
+    for (const auto& [version, assignments] : books_[spec_.shape.index(coordinates)])
+      if (assignments.from_iteration <= iteration_) found = &assignments;
     return found;
   }
 
   /// One iteration of all pipelines, then all reports.
   void step(Job& job) {
-    auto [done, reports] = play(iteration_, [this](Place place) { return orders_of(place); });
+    auto [done, reports] = play(
+        iteration_, [this](RankCoordinates coordinates) { return assignments_of(coordinates); });
     now_ += done.time;
-    for (IterationReport& one : reports) one.session = session(one.place);
+    for (IterationReport& one : reports) one.session = session(one.coordinates);
     iterations_.push_back(std::move(done));
     std::ranges::shuffle(reports, random_);
     for (IterationReport& one : reports) {
-      if (lost(iteration_, one.place)) continue;
+      if (lost(iteration_, one.coordinates)) continue;
       change_report(one);
       (void)job.report(one, now_);
     }
@@ -163,17 +166,17 @@ class SimulatedTraining : public SimulatedMachines {
     take_effects(job);
   }
   void deliver(const Job& job) {
-    for (const Place place : places()) {
-      if (unreached(place)) continue;
-      for (StageOrders& orders : job.orders(place.data, place.stage))
-        books_[spec_.shape.index(place)][orders.version] = std::move(orders);
+    for (const RankCoordinates coordinates : places()) {
+      if (unreached(coordinates)) continue;
+      for (StageAssignment& assignments : job.assignments(coordinates.data, coordinates.stage))
+        books_[spec_.shape.index(coordinates)][assignments.version] = std::move(assignments);
     }
   }
 
   std::string run_ = "first";
   std::int64_t iteration_ = 0;
   Seconds now_{1.8e9};
-  std::vector<std::map<std::uint64_t, StageOrders>> books_;  ///< of each rank, by version
+  std::vector<std::map<std::uint64_t, StageAssignment>> books_;  ///< of each rank, by version
   std::optional<CharacterizeRequest> request_;
   std::optional<CharacterizeRequest> own_request_;
   int request_wait_ = 0, own_request_wait_ = 0;

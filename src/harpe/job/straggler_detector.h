@@ -33,7 +33,7 @@
 #include <span>
 #include <vector>
 
-#include "harpe/job/shape.h"
+#include "harpe/wire/job_shape.h"
 
 namespace harpe {
 

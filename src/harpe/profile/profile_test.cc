@@ -29,7 +29,7 @@ void expect_equal(const Profile& a, const Profile& b) {
   }
 }
 
-TEST(Profile, OrdersEntriesByStageChunkAndKindAndPointsByClock) {
+TEST(Profile, AssignmentsEntriesByStageChunkAndKindAndPointsByClock) {
   const Profile profile({{2, 0, InstructionKind::kForward, {point(1410, 1, 1)}},
                          {0, 1, InstructionKind::kForward, {point(1410, 1, 1)}},
                          {0, 0, InstructionKind::kBackward, {point(1410, 1, 1)}},

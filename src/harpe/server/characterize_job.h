@@ -11,8 +11,8 @@
 #include "harpe/base/result.h"
 #include "harpe/frontier/frontier.h"
 #include "harpe/job/job.h"
-#include "harpe/job/job_spec.h"
 #include "harpe/policy/plan_table.h"
+#include "harpe/wire/job_spec.h"
 
 namespace harpe {
 

@@ -108,18 +108,18 @@ struct HostedJob {
   std::deque<LoggedNotice> notices;  ///< the newest
   std::int64_t newest_notice = 0;
   JobPhase told_phase = JobPhase::kRegistering;
-  Instant orders_at;  ///< when the newest orders were made
-  /// Orders that were written already, by stage: most pipelines have the same.
-  struct OrdersTexts {
+  Instant assignments_at;  ///< when the newest assignments were made
+  /// Assignments that were written already, by stage: most pipelines have the same.
+  struct AssignmentsTexts {
     std::uint64_t version = 0;
     struct One {
       int stage;
-      std::vector<StageOrders> orders;
+      std::vector<StageAssignment> assignments;
       std::string text;
     };
     std::vector<One> texts;
     std::size_t bytes = 0;
-  } orders_texts;
+  } assignments_texts;
   JobListeners listeners;
   std::string summary;        ///< as it was stored; while the job is asleep
   std::string specification;  ///< `Job::specification` of which is

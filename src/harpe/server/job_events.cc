@@ -12,18 +12,11 @@ namespace {
 
 constexpr Seconds kHeartbeat{15};
 
-template <class Number>
-void append_number(std::string& text, Number number) {
-  std::array<char, 24> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number);
-  text.append(digits.data(), end.ptr);
-}
-
 std::string event(const char* name, const std::string& data) {
   return std::string("event: ") + name + "\ndata: " + data + "\n\n";
 }
 
-bool is_same(const StageOrders& a, const StageOrders& b) {
+bool is_same(const StageAssignment& a, const StageAssignment& b) {
   return a.version == b.version && a.from_iteration == b.from_iteration && a.purpose == b.purpose &&
          a.clocks == b.clocks;
 }
@@ -49,12 +42,13 @@ class JobEvents final : public EventStream, public JobListener {
     std::string text;
     // Its end is told; of what another server may say otherwise by now, nothing is.
     if (!job_->deleted && !is_governed()) return text;
-    if (listener_.place && !job_->deleted && job_->job.version() != version_) {
+    if (listener_.coordinates && !job_->deleted && job_->job.version() != version_) {
       // Not for those there when it began.
       if (version_ != 0) registry_.count_delivery(*job_);
       version_ = job_->job.version();
-      text += event("orders", "{" + life_text(*job_) +
-                                  ",\"orders\":" + orders_text(*job_, *listener_.place) + "}");
+      text +=
+          event("assignments", rank_response_json(rank_response(*job_),
+                                                  assignments_text(*job_, *listener_.coordinates)));
     }
     const char* phase = job_->deleted ? "deleted" : name_of(job_->job.phase());
     if (phase != phase_) {
@@ -81,7 +75,7 @@ class JobEvents final : public EventStream, public JobListener {
   }
 
   Interest interest() const override {
-    return listener_.place ? Interest::kRank : Interest::kLooks;
+    return listener_.coordinates ? Interest::kRank : Interest::kLooks;
   }
 
   void ticked() override {
@@ -95,8 +89,8 @@ class JobEvents final : public EventStream, public JobListener {
   bool is_governed() const {
     if (job_->is_over() || !registry_.commands(*job_)) return false;
     if (job_->job.incarnation() != incarnation_) return false;
-    if (!listener_.place || listener_.session.empty()) return true;
-    const auto [pipeline, stage] = *listener_.place;
+    if (!listener_.coordinates || listener_.session.empty()) return true;
+    const auto [pipeline, stage] = *listener_.coordinates;
     return job_->job.session({pipeline, stage, listener_.tensor}) == listener_.session;
   }
 
@@ -114,45 +108,29 @@ class JobEvents final : public EventStream, public JobListener {
 
 }  // namespace
 
-std::string orders_text(const std::vector<StageOrders>& orders) {
-  std::string text = "[";
-  for (const StageOrders& one : orders) {
-    if (text.size() > 1) text += ',';
-    text += "{\"version\":";
-    append_number(text, one.version);
-    text += ",\"from_iteration\":";
-    append_number(text, one.from_iteration);
-    text.append(",\"purpose\":\"").append(name_of(one.purpose)).append("\",\"clocks_mhz\":[");
-    for (std::size_t i = 0; i < one.clocks.size(); ++i) {
-      if (i > 0) text += ',';
-      append_number(text, one.clocks[i].value);
-    }
-    text += "]}";
-  }
-  return text + ']';
-}
-
-std::string orders_text(HostedJob& job, StagePlace place) {
+std::string assignments_text(HostedJob& job, StageCoordinates coordinates) {
   constexpr std::size_t kMostBytes = 4 * 1024 * 1024;
-  HostedJob::OrdersTexts& known = job.orders_texts;
+  HostedJob::AssignmentsTexts& known = job.assignments_texts;
   if (known.version != job.job.version() || known.bytes > kMostBytes) {
     known = {.version = job.job.version(), .texts = {}};
   }
-  std::vector<StageOrders> orders = job.job.orders(place.pipeline, place.stage);
+  std::vector<StageAssignment> assignments =
+      job.job.assignments(coordinates.pipeline, coordinates.stage);
   for (const auto& one : known.texts) {
-    if (one.stage == place.stage && std::ranges::equal(one.orders, orders, is_same)) {
+    if (one.stage == coordinates.stage &&
+        std::ranges::equal(one.assignments, assignments, is_same)) {
       return one.text;
     }
   }
-  std::string text = orders_text(orders);
+  std::string text = assignments_json(assignments);
   known.bytes += text.size();
-  known.texts.push_back({place.stage, std::move(orders), text});
+  known.texts.push_back({coordinates.stage, std::move(assignments), text});
   return text;
 }
 
-std::string life_text(const HostedJob& job) {
-  return "\"incarnation\":" + json_line(job.job.incarnation()) +
-         ",\"epoch\":" + std::to_string(job.claim.epoch);
+RankResponse rank_response(const HostedJob& job) {
+  return {.incarnation = job.job.incarnation(),
+          .epoch = static_cast<std::uint64_t>(job.claim.epoch)};
 }
 
 std::shared_ptr<EventStream> job_events(JobRegistry& registry, const JobRegistry::JobPtr& job,

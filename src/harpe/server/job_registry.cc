@@ -6,9 +6,10 @@
 #include <random>
 #include <utility>
 
-#include "harpe/job/job_json.h"
+#include "harpe/job/job_size.h"
 #include "harpe/server/digest.h"
 #include "harpe/server/job_summary.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {

@@ -39,7 +39,7 @@ namespace harpe {
 struct RegistryCounts {
   std::uint64_t reports = 0, plan_changes = 0;
   std::uint64_t loads = 0, unloads = 0;  ///< of jobs, from the store and out of memory
-  std::uint64_t deliveries = 0;          ///< orders handed to clients that listen
+  std::uint64_t deliveries = 0;          ///< assignments handed to clients that listen
   double delivery_seconds = 0;           ///< sum over them, from decision to hand-over
   double slowest_delivery = 0;           ///< seconds
 };

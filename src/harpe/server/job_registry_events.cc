@@ -53,12 +53,12 @@ void JobRegistry::follow(const JobPtr& job) {
   if (effects.characterize) planner_.plan(job);
   if (effects.own_plans) planner_.plan_straggler(job, *std::move(effects.own_plans));
   if (job->job.ended()) planner_.cancel(job);
-  if (effects.orders) {
+  if (effects.assignments) {
     ++counts_.plan_changes;
-    job->orders_at = clock_.now();
+    job->assignments_at = clock_.now();
   }
   if (effects.save || effects.plans) save(job);
-  if (!news && !effects.orders) return;
+  if (!news && !effects.assignments) return;
   job->listeners.for_each([](JobListener& listener) { listener.changed(); });
 }
 
@@ -74,7 +74,7 @@ void JobRegistry::deliver(const JobPtr& job, std::uint64_t ticket, const Result<
 }
 
 void JobRegistry::count_delivery(const HostedJob& job) {
-  const double seconds = (clock_.now() - job.orders_at).value;
+  const double seconds = (clock_.now() - job.assignments_at).value;
   ++counts_.deliveries;
   counts_.delivery_seconds += seconds;
   counts_.slowest_delivery = std::max(counts_.slowest_delivery, seconds);

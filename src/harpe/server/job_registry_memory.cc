@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "harpe/job/job_size.h"
 #include "harpe/server/job_registry.h"
 #include "harpe/server/job_summary.h"
 

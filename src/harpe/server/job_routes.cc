@@ -7,16 +7,16 @@
 
 #include "harpe/base/text.h"
 #include "harpe/http/http_query.h"
-#include "harpe/job/job_json.h"
+#include "harpe/job/job_status_json.h"
 #include "harpe/objective/objective.h"
 #include "harpe/server/job_events.h"
 #include "harpe/server/job_summary.h"
 #include "harpe/server/job_views.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {
 
-constexpr std::size_t kLongestId = 128;
 /// Bytes of a specification that a status shows.
 constexpr std::size_t kLongestShown = 64 * 1024;
 constexpr std::string_view kStragglers = "/stragglers/";
@@ -47,20 +47,22 @@ std::optional<int> small_number(std::string_view text) {
 }
 
 /// "data" and "stage" of a query; none: not asked for. What the job does not have is a fault.
-Result<std::optional<StagePlace>> place_of(const HttpQuery& query, const JobShape& shape) {
-  if (!query.find("data") && !query.find("stage")) return std::optional<StagePlace>();
-  StagePlace place;
-  for (const auto& [name, value] : {std::pair{"data", &place.pipeline}, {"stage", &place.stage}}) {
+Result<std::optional<StageCoordinates>> coordinates_of(const HttpQuery& query,
+                                                       const JobShape& shape) {
+  if (!query.find("data") && !query.find("stage")) return std::optional<StageCoordinates>();
+  StageCoordinates coordinates;
+  for (const auto& [name, value] :
+       {std::pair{"data", &coordinates.pipeline}, {"stage", &coordinates.stage}}) {
     if (!query.find(name)) continue;
     const std::uint32_t number = HARPE_TRY(query.number(name));
     *value = static_cast<int>(std::min<std::uint32_t>(number, std::numeric_limits<int>::max()));
   }
-  if (place.pipeline >= shape.data || place.stage >= shape.stages) {
+  if (coordinates.pipeline >= shape.data || coordinates.stage >= shape.stages) {
     return Error::of(ErrorCode::kNotFound, "the job has " + std::to_string(shape.data) +
                                                " pipelines of " + std::to_string(shape.stages) +
                                                " stages, counted from 0");
   }
-  return std::optional(place);
+  return std::optional(coordinates);
 }
 
 // --- Registering --------------------------------------------------------------------------------
@@ -118,16 +120,18 @@ void register_rank(const JobRequest& asked) {
         409, "gathering", entry->why + " (" + std::to_string(entry->present) + " are there)"));
   }
   registry.when_stored(asked.job, [reply = asked.reply, job = asked.job, entry = *entry,
-                                   place = rank->place, session = rank->session,
+                                   coordinates = rank->coordinates, session = rank->session,
                                    life = asked.job->job.incarnation()](const Status& stored) {
     if (!stored.ok()) return reply(native_error(stored.error()));
-    if (job->job.incarnation() != life || job->job.session(place) != session) {
+    if (job->job.incarnation() != life || job->job.session(coordinates) != session) {
       return reply(native_error(409, "conflict", "the place was taken meanwhile"));
     }
+    RankResponse response = rank_response(*job);
+    response.rank = entry.rank;
+    response.start = entry.start;
     reply(json_text_response(
-        200, "{\"rank\":" + std::to_string(entry.rank) + "," + life_text(*job) +
-                 ",\"start\":" + std::to_string(entry.start) +
-                 ",\"orders\":" + orders_text(*job, {place.data, place.stage}) + "}"));
+        200, rank_response_json(response,
+                                assignments_text(*job, {coordinates.data, coordinates.stage}))));
   });
 }
 
@@ -155,22 +159,25 @@ void take_report(const JobRequest& asked) {
       registry.act(asked.job, [&](Job& job, Seconds now) { return job.report(*report, now); });
   if (!taken.ok()) return asked.reply(job_error(taken.error()));
   const Job& job = asked.job->job;
-  std::string text = "{\"version\":" + std::to_string(job.version()) + "," + life_text(*asked.job);
-  const auto epoch = static_cast<std::uint64_t>(asked.job->claim.epoch);
-  if (job.version() > report->known || (report->epoch != 0 && report->epoch != epoch)) {
-    text += ",\"orders\":" + orders_text(*asked.job, {report->place.data, report->place.stage});
+  RankResponse response = rank_response(*asked.job);
+  response.version = job.version();
+  std::string assignments;
+  if (job.version() > report->known || (report->epoch != 0 && report->epoch != response.epoch)) {
+    assignments =
+        assignments_text(*asked.job, {report->coordinates.data, report->coordinates.stage});
   }
-  asked.reply(json_text_response(200, text + "}"));
+  asked.reply(json_text_response(200, rank_response_json(response, assignments)));
 }
 
-void give_orders(const JobRequest& asked) {
+void give_assignments(const JobRequest& asked) {
   const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"data", "stage"});
   if (!query.ok()) return asked.reply(native_error(query.error()));
-  const Result<std::optional<StagePlace>> place = place_of(*query, asked.job->job.spec().shape);
-  if (!place.ok()) return asked.reply(native_error(place.error()));
-  const StagePlace at = place->value_or(StagePlace());
+  const Result<std::optional<StageCoordinates>> coordinates =
+      coordinates_of(*query, asked.job->job.spec().shape);
+  if (!coordinates.ok()) return asked.reply(native_error(coordinates.error()));
+  const StageCoordinates at = coordinates->value_or(StageCoordinates());
   asked.reply(json_text_response(
-      200, "{" + life_text(*asked.job) + ",\"orders\":" + orders_text(*asked.job, at) + "}"));
+      200, rank_response_json(rank_response(*asked.job), assignments_text(*asked.job, at))));
 }
 
 void stream_events(const JobRequest& asked) {
@@ -178,23 +185,25 @@ void stream_events(const JobRequest& asked) {
       HttpQuery::parse(asked.request.query, {"data", "stage", "tensor", "session"});
   if (!query.ok()) return asked.reply(native_error(query.error()));
   const Job& job = asked.job->job;
-  const Result<std::optional<StagePlace>> place = place_of(*query, job.spec().shape);
-  if (!place.ok()) return asked.reply(native_error(place.error()));
-  EventListener listener{.place = *place};
+  const Result<std::optional<StageCoordinates>> coordinates =
+      coordinates_of(*query, job.spec().shape);
+  if (!coordinates.ok()) return asked.reply(native_error(coordinates.error()));
+  EventListener listener{.coordinates = *coordinates};
   if (const auto session = query->find("session")) {
     const Result<std::uint32_t> tensor =
         query->find("tensor") ? query->number("tensor") : Result<std::uint32_t>(0U);
     if (!tensor.ok()) return asked.reply(native_error(tensor.error()));
-    const StagePlace at = place->value_or(StagePlace());
-    const Place rank{.data = at.pipeline,
-                     .stage = at.stage,
-                     .tensor = static_cast<int>(std::min<std::uint32_t>(*tensor, kMaxRanks))};
+    const StageCoordinates at = coordinates->value_or(StageCoordinates());
+    const RankCoordinates rank{
+        .data = at.pipeline,
+        .stage = at.stage,
+        .tensor = static_cast<int>(std::min<std::uint32_t>(*tensor, kMaxRanks))};
     if (!job.spec().shape.holds(rank) || job.session(rank) != *session) {
       return asked.reply(native_error(409, "conflict", "this session does not hold the place"));
     }
-    listener = {.place = at, .tensor = rank.tensor, .session = std::string(*session)};
+    listener = {.coordinates = at, .tensor = rank.tensor, .session = std::string(*session)};
   }
-  if (listener.place) asked.context.registry.wake(asked.job);
+  if (listener.coordinates) asked.context.registry.wake(asked.job);
   asked.reply({.content_type = "text/event-stream",
                .headers = {{"Cache-Control", "no-cache"}},
                .stream = job_events(asked.context.registry, asked.job, std::move(listener))});
@@ -268,7 +277,7 @@ constexpr SubRoute kSubRoutes[] = {
     {"/ranks", "POST", register_rank},
     {"/reports", "POST", take_report},
     {"/end", "POST", end_rank},
-    {"/orders", "GET", give_orders},
+    {"/assignments", "GET", give_assignments},
     {"/events", "GET", stream_events},
     {"/objective", "PUT", change_objective},
     {"/specification", "GET", give_specification},
@@ -311,15 +320,6 @@ std::optional<std::string> job_of_path(std::string_view path) {
   return path_part(path.substr(0, path.find('/')));
 }
 
-bool is_job_id(std::string_view id) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-' || c == '+';
-  };
-  return !id.empty() && id.size() <= kLongestId && std::ranges::all_of(id, allowed) && id != "." &&
-         id != "..";
-}
-
 std::string methods_of_jobs(std::string_view path) {
   if (path == kJobsPath) return "GET";
   if (!job_of_path(path)) return {};
@@ -335,16 +335,17 @@ bool needs_job_in_memory(const HttpRequest& request) {
 }
 
 std::string status_text(const JobRegistry& registry, const HostedJob& job) {
-  std::string text = "{\"id\":" + json_line(OrderedJson(job.id)) +
-                     ",\"epoch\":" + std::to_string(job.claim.epoch) +
-                     ",\"characterization\":" + characterization_text(job);
   const ServiceClock& time = registry.time();
-  text += "," + activity_text(registry.activity(job), job.job.heard(), job.job.ended(), time);
-  text += "," + job_status_json(job.job, [&time](Seconds at) { return time.shown(at); }).substr(1);
-  text.pop_back();
+  OrderedJson document{{"id", job.id}, {"epoch", job.claim.epoch}};
+  document["characterization"] = OrderedJson::parse(characterization_text(job));
+  const Activity activity = registry.activity(job);
+  document.update(OrderedJson::parse(
+      "{" + activity_text(activity, job.job.heard(), job.job.ended(), time) + "}"));
+  document.update(job_status_json(job.job, [&time](Seconds at) { return time.shown(at); }));
   const std::string& specification = job.job.specification_text();
-  const bool is_shown = specification.size() <= kLongestShown;
-  return text + ",\"spec\":" + (is_shown ? specification : "null") + "}";
+  document["spec"] =
+      specification.size() <= kLongestShown ? OrderedJson::parse(specification) : OrderedJson();
+  return json_line(document);
 }
 
 bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& reply,

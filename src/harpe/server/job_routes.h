@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Harpe's own routes, /v1/jobs and below: registering, orders, reports, events, stragglers,
+/// Harpe's own routes, /v1/jobs and below: registering, assignments, reports, events, stragglers,
 /// objectives, what is known of a job.
 
 #include <optional>
@@ -16,9 +16,6 @@ inline constexpr std::string_view kJobsPath = "/v1/jobs";
 
 /// The part of /v1/jobs/{id}/... that names the job, without escapes; none for other paths.
 std::optional<std::string> job_of_path(std::string_view path);
-
-/// Letters, digits and `._-+`, from 1 to 128, but not "." and "..".
-bool is_job_id(std::string_view id);
 
 /// One part of a path, without escapes; a broken one is left as it is.
 std::string path_part(std::string_view part);

@@ -1,6 +1,6 @@
 // Requests to the routes of a server that holds a running job. Whatever comes, each is answered
-// once, as docs/openapi.yaml says; what is refused changes nothing; and the job goes on: its orders
-// hold clocks that its ranks named, and its ranks' reports are taken.
+// once, as docs/openapi.yaml says; what is refused changes nothing; and the job goes on: its
+// assignments hold clocks that its ranks named, and its ranks' reports are taken.
 //
 // The input: one character for the start (digits, see `Start`), a line end, then requests with an
 // empty line between them. A request is a line "METHOD TARGET AUTHORIZATION" and lines of body; the
@@ -386,11 +386,11 @@ void check_answer(const Request& request, const HttpResponse& response) {
   require(body.contains("error") || body.contains("detail"), "a refusal says why", asked);
 }
 
-void check_orders(const HostedJob& hosted) {
+void check_assignments(const HostedJob& hosted) {
   for (int stage = 0; stage < kStages; ++stage) {
-    for (const StageOrders& orders : hosted.job.orders(0, stage)) {
-      require(orders.version <= hosted.job.version(), "no orders are newer than the job");
-      for (const Megahertz clock : orders.clocks) {
+    for (const StageAssignment& assignments : hosted.job.assignments(0, stage)) {
+      require(assignments.version <= hosted.job.version(), "no assignments are newer than the job");
+      for (const Megahertz clock : assignments.clocks) {
         require(clock.value == 0 || std::ranges::find(kClocks, clock.value) != kClocks.end(),
                 "a rank is told clocks that it named");
       }
@@ -493,7 +493,7 @@ void run(std::string_view input) {
     } else {
       same_ranks = same_ranks && !takes_places(request);
     }
-    if (same_ranks) check_orders(*job);
+    if (same_ranks) check_assignments(*job);
     require(job->job.version() >= version, "versions rise");
     server.second_passes();
   }

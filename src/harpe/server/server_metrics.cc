@@ -111,13 +111,13 @@ void handle_server_metrics(ServerContext& context, const Reply& reply) {
   planner_families(metrics, registry);
   one(metrics, "reports_total", MetricType::kCounter, "Iterations reported by ranks.",
       count(counts.reports));
-  one(metrics, "plan_changes_total", MetricType::kCounter, "Times that orders of a job changed.",
-      count(counts.plan_changes));
-  one(metrics, "orders_delivered_total", MetricType::kCounter,
-      "Changed orders handed to listeners.", count(counts.deliveries));
-  one(metrics, "orders_delivery_seconds_total", MetricType::kCounter,
+  one(metrics, "plan_changes_total", MetricType::kCounter,
+      "Times that assignments of a job changed.", count(counts.plan_changes));
+  one(metrics, "assignments_delivered_total", MetricType::kCounter,
+      "Changed assignments handed to listeners.", count(counts.deliveries));
+  one(metrics, "assignment_delivery_seconds_total", MetricType::kCounter,
       "Time from decision to hand-over, summed over what was delivered.", counts.delivery_seconds);
-  one(metrics, "orders_delivery_seconds_max", MetricType::kGauge, "The longest of those times.",
+  one(metrics, "assignment_delivery_seconds_max", MetricType::kGauge, "The longest of those times.",
       counts.slowest_delivery);
   one(metrics, "lease_held", MetricType::kGauge,
       "Whether this server may command its jobs: 0 while it cannot reach the database that it "

@@ -72,7 +72,7 @@ TEST(Starts, MostRanksOfAnotherStartTakeOverAndStreamsOfTheOneBeforeEnd) {
   // Those who waited hold their places: the same again.
   const json again = server.ask("POST", "/v1/jobs/j/ranks", rank_of(0, 0, "second", "new")).json();
   EXPECT_EQ(again["start"], 2);
-  EXPECT_EQ(again["orders"].back()["purpose"], "plan");
+  EXPECT_EQ(again["assignments"].back()["purpose"], "plan");
   EXPECT_EQ(server.ask("PUT", "/v1/jobs/j/stragglers/1", R"({"factor": 1.2})").status, 200);
   while (looking_on.event("phase") != R"({"phase":"straggling"})") {
   }
@@ -92,12 +92,12 @@ TEST(Starts, AJobMadeAnewIsAnotherLifeWhoseVersionsBeginAgain) {
   for (const char* objective :
        {R"({"slowdown": 0.3})", R"({"slowdown": 0})", R"({"slowdown": 0.3})"})
     EXPECT_EQ(server.ask("PUT", "/v1/jobs/j/objective", objective).status, 200);
-  const json before = server.ask("GET", "/v1/jobs/j/orders").json();
+  const json before = server.ask("GET", "/v1/jobs/j/assignments").json();
   EXPECT_EQ(server.ask("DELETE", "/v1/jobs/j").status, 200);
   begin(server, "j");
   const json after = server.ask("POST", "/v1/jobs/j/ranks", test_rank(0, 0)).json();
   EXPECT_NE(after["incarnation"], before["incarnation"]);
-  EXPECT_LT(after["orders"].back()["version"], before["orders"].back()["version"]);
+  EXPECT_LT(after["assignments"].back()["version"], before["assignments"].back()["version"]);
   json report = {
       {"session", "s00"}, {"iteration", 7}, {"time_s", 1}, {"incarnation", before["incarnation"]}};
   EXPECT_EQ(server.ask("POST", "/v1/jobs/j/reports", report.dump()).status, 409);

@@ -49,13 +49,14 @@ class Ranks {
   double slowness = 1;
 
  private:
-  /// What a stage does in this iteration, by the newest orders that hold.
+  /// What a stage does in this iteration, by the newest assignments that hold.
   json work(int pipeline, int stage, std::vector<Seconds>& durations) const {
-    const std::string place =
+    const std::string coordinates =
         "data=" + std::to_string(pipeline) + "&stage=" + std::to_string(stage);
-    const json orders = server_.ask("GET", "/v1/jobs/j/orders?" + place).json()["orders"];
+    const json assignments =
+        server_.ask("GET", "/v1/jobs/j/assignments?" + coordinates).json()["assignments"];
     json held;
-    for (const json& one : orders) {
+    for (const json& one : assignments) {
       if (one["from_iteration"] <= iteration_) held = one;
     }
     const auto& list = schedule_.lists[stage];

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <set>
 
-#include "harpe/job/job_json.h"
 #include "harpe/server/job_events.h"
 #include "harpe/server/server_testing.h"
 #include "harpe/store/store.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {
@@ -40,36 +40,39 @@ TEST(Server, LeadsAJobWithAProfileToItsPlanAndThroughAStraggler) {
   ASSERT_TRUE(eventually([&] { return planned(server, "gpt3"); }));
 
   // The plan comes by the event, by asking, and by the answer to a report: the same.
-  const json asked = server.ask("GET", "/v1/jobs/gpt3/orders?data=0&stage=0").json();
-  EXPECT_EQ(asked["orders"].back()["purpose"], "plan");
-  json orders;
-  while (orders != asked) {
-    const std::string data = listener.event("orders");
+  const json asked = server.ask("GET", "/v1/jobs/gpt3/assignments?data=0&stage=0").json();
+  EXPECT_EQ(asked["assignments"].back()["purpose"], "plan");
+  json assignments;
+  while (assignments != asked) {
+    const std::string data = listener.event("assignments");
     ASSERT_FALSE(data.empty());
-    orders = json::parse(data);
+    assignments = json::parse(data);
   }
-  const std::uint64_t version = orders["orders"].back()["version"];
-  EXPECT_EQ(orders["orders"].back()["clocks_mhz"].size(), 8);
+  const std::uint64_t version = assignments["assignments"].back()["version"];
+  EXPECT_EQ(assignments["assignments"].back()["clocks_mhz"].size(), 8);
   TestAnswer told = server.ask("POST", "/v1/jobs/gpt3/reports", report(0, 0, 0, 0).dump());
   ASSERT_EQ(told.status, 200) << told.body;
   EXPECT_EQ(told.json()["version"], version);
-  EXPECT_EQ(told.json()["orders"], orders["orders"]);
+  EXPECT_EQ(told.json()["assignments"], assignments["assignments"]);
   // What is known is not told again.
   json known = report(0, 1, 0, 0);
   known["known"] = version;
-  EXPECT_FALSE(server.ask("POST", "/v1/jobs/gpt3/reports", known.dump()).json().contains("orders"));
+  EXPECT_FALSE(
+      server.ask("POST", "/v1/jobs/gpt3/reports", known.dump()).json().contains("assignments"));
 
   // Pipeline 1 is slow: pipeline 0 gets another plan.
   const TestAnswer slow = server.ask("PUT", "/v1/jobs/gpt3/stragglers/1", R"({"factor": 1.4})");
   ASSERT_EQ(slow.status, 200) << slow.body;
   EXPECT_EQ(slow.json()["phase"], "straggling");
-  const json slower = json::parse(listener.event("orders"));
-  EXPECT_GT(slower["orders"].back()["version"], version);
-  EXPECT_NE(slower["orders"].back()["clocks_mhz"], orders["orders"].back()["clocks_mhz"]);
+  const json slower = json::parse(listener.event("assignments"));
+  EXPECT_GT(slower["assignments"].back()["version"], version);
+  EXPECT_NE(slower["assignments"].back()["clocks_mhz"],
+            assignments["assignments"].back()["clocks_mhz"]);
   EXPECT_EQ(server.ask("GET", "/v1/jobs/gpt3").json()["stragglers"][0]["factor"], 1.4);
   EXPECT_EQ(server.ask("DELETE", "/v1/jobs/gpt3/stragglers/1").json()["phase"], "running");
-  const json healed = json::parse(listener.event("orders"));
-  EXPECT_EQ(healed["orders"].back()["clocks_mhz"], orders["orders"].back()["clocks_mhz"]);
+  const json healed = json::parse(listener.event("assignments"));
+  EXPECT_EQ(healed["assignments"].back()["clocks_mhz"],
+            assignments["assignments"].back()["clocks_mhz"]);
 
   const TestAnswer objective =
       server.ask("PUT", "/v1/jobs/gpt3/objective", R"({"least_energy": true})");
@@ -144,9 +147,9 @@ TEST(Server, AnswersWhatIsWrongToWhoeverSentIt) {
       {"POST", "/v1/jobs/j/ranks", R"({"data": 7, "session": "x", "clocks_mhz": [1]})", 422},
       {"POST", "/v1/jobs/j/reports", R"({"session": "s00", "iteration": 1, "time_s": NaN})", 400},
       {"POST", "/v1/jobs/j/reports", R"({"session": "x", "iteration": 1, "time_s": 1})", 409},
-      {"GET", "/v1/jobs/j/orders?data=9", "", 404},
-      {"GET", "/v1/jobs/j/orders?stage=-1", "", 400},
-      {"GET", "/v1/jobs/j/orders?rank=1", "", 400},
+      {"GET", "/v1/jobs/j/assignments?data=9", "", 404},
+      {"GET", "/v1/jobs/j/assignments?stage=-1", "", 400},
+      {"GET", "/v1/jobs/j/assignments?rank=1", "", 400},
       {"GET", "/v1/jobs/j/events?data=0&stage=2", "", 404},
       {"PUT", "/v1/jobs/j/stragglers/0", R"({"factor": 0.5})", 400},
       {"PUT", "/v1/jobs/j/stragglers/0", R"({"factor": 1e9})", 400},
@@ -412,19 +415,6 @@ TEST(Server, SaysWhereAJobHasMoreRanksThanItHasConnectionsFor) {
   EXPECT_THAT(told.json()["notice"].get<std::string>(),
               AllOf(HasSubstr("has 4 ranks"), HasSubstr("connections for 3")));
   EXPECT_FALSE(large.ask("PUT", "/v1/jobs/j", test_specification()).json().contains("notice"));
-}
-
-TEST(Server, WritesOrdersAsTheJobsWriterDoes) {
-  const std::vector<StageOrders> orders{{.version = 7,
-                                         .from_iteration = 12,
-                                         .purpose = StageOrders::Purpose::kPlan,
-                                         .clocks = {{1410}, {0}, {900}}},
-                                        {.version = 8,
-                                         .from_iteration = 15,
-                                         .purpose = StageOrders::Purpose::kProfile,
-                                         .clocks = {{1410}}}};
-  EXPECT_EQ(orders_text(orders), orders_json(orders));
-  EXPECT_EQ(orders_text({}), "[]");
 }
 
 }  // namespace

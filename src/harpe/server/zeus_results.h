@@ -5,8 +5,8 @@
 #include <cstddef>
 
 #include "harpe/base/result.h"
-#include "harpe/job/rank_events.h"
 #include "harpe/server/zeus_requests.h"
+#include "harpe/wire/rank_events.h"
 
 namespace harpe {
 

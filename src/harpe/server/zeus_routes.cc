@@ -9,10 +9,10 @@
 #include "harpe/base/text.h"
 #include "harpe/http/http_answers.h"
 #include "harpe/http/http_query.h"
-#include "harpe/job/job_json.h"
 #include "harpe/server/job_routes.h"
 #include "harpe/server/zeus_results.h"
 #include "harpe/server/zeus_training.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {
@@ -24,7 +24,8 @@ constexpr const char* kWhatToGive =
     "job_metadata must say which plan to use: the id of a job of this server (PUT /v1/jobs/ID), or "
     "a JSON object such as {\"schedule\": \"1f1b\", \"micro_batches\": 8}; docs/server.md";
 
-/// Iterations left out when new orders are handed out. More look like ranks that have gone astray.
+/// Iterations left out when new assignments are handed out. More look like ranks that have gone
+/// astray.
 constexpr std::int64_t kMostLeftOut = 2;
 
 /// Below which an id stands, and with which method.
@@ -85,11 +86,13 @@ HttpResponse not_registered(int rank) {
                              "training again");
 }
 
-std::string schedule_text(const Job& job, int rank, Place place, const StageOrders& orders) {
+std::string schedule_text(const Job& job, int rank, RankCoordinates coordinates,
+                          const StageAssignment& assignments) {
   std::string text = "{\"rank\":" + std::to_string(rank) + ",\"frequencies\":[";
-  const auto& list = job.spec().schedule.lists[place.stage];
+  const auto& list = job.spec().schedule.lists[coordinates.stage];
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const Megahertz clock = orders.clocks.size() == 1 ? orders.clocks[0] : orders.clocks[i];
+    const Megahertz clock =
+        assignments.clocks.size() == 1 ? assignments.clocks[0] : assignments.clocks[i];
     text.append(i == 0 ? "[\"" : ",[\"").append(name(list[i].kind)).append("\",");
     text += std::to_string(clock.value) + "]";
   }
@@ -101,7 +104,7 @@ std::string schedule_text(const Job& job, int rank, Place place, const StageOrde
 /// One training as Zeus's clients see it.
 struct ZeusRoutes::ZeusJob : JobListener {
   struct Rank {
-    Place place;
+    RankCoordinates coordinates;
     Reply asked;               ///< of one that waits for its schedule
     std::uint64_t asking = 0;  ///< which of its requests that is
   };
@@ -147,20 +150,21 @@ struct ZeusRoutes::ZeusJob : JobListener {
                    std::to_string(theirs.stages) + " stages of " + std::to_string(theirs.tensor) +
                    " tensor shards, other degrees than this training"));
     }
-    const auto orders = job.orders(0, 0);
-    if (job.phase() == JobPhase::kCharacterizing || orders.empty()) return;
-    if (!takes_part && orders.back().purpose != StageOrders::Purpose::kPlan) return;
-    version = orders.back().version;
-    // After the farthest rank; those that come before the orders hold would count for less.
+    const auto assignments = job.assignments(0, 0);
+    if (job.phase() == JobPhase::kCharacterizing || assignments.empty()) return;
+    if (!takes_part && assignments.back().purpose != StageAssignment::Purpose::kPlan) return;
+    version = assignments.back().version;
+    // After the farthest rank; those that come before the assignments hold would count for less.
     if (!reported.empty()) next_iteration += *std::ranges::max_element(reported);
-    next_iteration =
-        std::clamp(orders.back().from_iteration, next_iteration, next_iteration + kMostLeftOut);
+    next_iteration = std::clamp(assignments.back().from_iteration, next_iteration,
+                                next_iteration + kMostLeftOut);
     reported.assign(ranks.size(), 0);
     for (auto& [number, rank] : ranks) {
-      const StageOrders newest = job.orders(rank.place.data, rank.place.stage).back();
+      const StageAssignment newest =
+          job.assignments(rank.coordinates.data, rank.coordinates.stage).back();
       std::exchange(rank.asked, nullptr)(
           {.content_type = "application/json",
-           .body = schedule_text(job, number, rank.place, newest),
+           .body = schedule_text(job, number, rank.coordinates, newest),
            .before_sending = [&registry = registry, one = native](HttpResponse& response) {
              if (registry.commands(*one)) return;
              response = zeus_error(503, "another server has job " + one->id + " now; ask again");
@@ -251,11 +255,11 @@ ZeusRoutes::ZeusJobPtr ZeusRoutes::recover(const std::string& id) {
   const std::string native_id = job_of_zeus_training(id);
   const JobRegistry::JobPtr native = registry_.find(native_id);
   if (native == nullptr || !names_degrees(id, native->job.spec().shape)) return nullptr;
-  const std::map<int, Place> ranks = ranks_of_zeus_training(native->job, id);
+  const std::map<int, RankCoordinates> ranks = ranks_of_zeus_training(native->job, id);
   if (ranks.empty() && native_id != id) return nullptr;
   const JobShape shape = native->job.spec().shape;
   auto job = std::make_shared<ZeusJob>(registry_, id, shape);
-  for (const auto& [rank, place] : ranks) job->ranks[rank].place = place;
+  for (const auto& [rank, coordinates] : ranks) job->ranks[rank].coordinates = coordinates;
   job->reported.assign(static_cast<std::size_t>(shape.ranks()), 0);
   job->decided = !ranks.empty();
   job->native = native;
@@ -308,8 +312,9 @@ void ZeusRoutes::register_rank(const ZeusJobPtr& job, const HttpRequest& request
   auto read = read_zeus_rank(request.body);
   if (auto* refused = std::get_if<HttpResponse>(&read)) return reply(std::move(*refused));
   const ZeusRankInfo& info = std::get<ZeusRankInfo>(read);
-  const Place place{.data = info.dp_rank, .stage = info.pp_rank, .tensor = info.tp_rank};
-  if (info.rank >= job->shape.ranks() || !job->shape.holds(place)) {
+  const RankCoordinates coordinates{
+      .data = info.dp_rank, .stage = info.pp_rank, .tensor = info.tp_rank};
+  if (info.rank >= job->shape.ranks() || !job->shape.holds(coordinates)) {
     return reply(zeus_error(400, "the job has no such rank: its degrees are dp " +
                                      std::to_string(job->shape.data) + ", pp " +
                                      std::to_string(job->shape.stages) + ", tp " +
@@ -326,7 +331,7 @@ void ZeusRoutes::register_rank(const ZeusJobPtr& job, const HttpRequest& request
   if (native != nullptr && job->takes_part) {
     // A training has just been begun by its first rank: none of it is astray.
     const Result<RankEntry> entered = registry_.act(native, [&](Job& one, Seconds now) {
-      return one.register_rank({.place = place,
+      return one.register_rank({.coordinates = coordinates,
                                 .session = zeus_session(job->id, info.rank),
                                 .run = job->id,
                                 .gpu = {},
@@ -338,7 +343,7 @@ void ZeusRoutes::register_rank(const ZeusJobPtr& job, const HttpRequest& request
       return reply(zeus_error(http_status(entered.error().code), entered.error().text()));
     }
   }
-  job->ranks[info.rank].place = place;
+  job->ranks[info.rank].coordinates = coordinates;
   if (native == nullptr) return reply(json_response(200, nullptr));
   registry_.when_stored(native, [reply](const Status& stored) {
     reply(stored.ok() ? json_response(200, nullptr) : zeus_error(503, stored.error().text()));
@@ -393,7 +398,7 @@ void ZeusRoutes::take_result(const ZeusJobPtr& job, const HttpRequest& request,
   }
   for (std::size_t i = 0; i < result.iteration_time.size(); ++i) {
     IterationReport report = report_of_zeus_result(result, i);
-    report.place = rank->second.place;
+    report.coordinates = rank->second.coordinates;
     report.session = zeus_session(job->id, result.rank);
     report.iteration = job->next_iteration + job->reported[result.rank];
     report.version = report.known = job->version;

@@ -42,19 +42,20 @@ std::string zeus_session(const std::string& training, int rank) {
   return session_start(training) + std::to_string(rank);
 }
 
-std::map<int, Place> ranks_of_zeus_training(const Job& job, const std::string& training) {
-  std::map<int, Place> ranks;
+std::map<int, RankCoordinates> ranks_of_zeus_training(const Job& job, const std::string& training) {
+  std::map<int, RankCoordinates> ranks;
   if (job.run() != training) return ranks;
   const JobShape& shape = job.spec().shape;
   const std::string start = session_start(training);
   for (int data = 0; data < shape.data; ++data) {
     for (int stage = 0; stage < shape.stages; ++stage) {
       for (int tensor = 0; tensor < shape.tensor; ++tensor) {
-        const Place place{.data = data, .stage = stage, .tensor = tensor};
-        const std::string& session = job.session(place);
+        const RankCoordinates coordinates{.data = data, .stage = stage, .tensor = tensor};
+        const std::string& session = job.session(coordinates);
         if (!session.starts_with(start)) continue;
         const auto rank = parse_integer(std::string_view(session).substr(start.size()));
-        if (rank && *rank >= 0 && *rank < shape.ranks()) ranks[static_cast<int>(*rank)] = place;
+        if (rank && *rank >= 0 && *rank < shape.ranks())
+          ranks[static_cast<int>(*rank)] = coordinates;
       }
     }
   }

@@ -28,6 +28,6 @@ bool names_degrees(const std::string& id, const JobShape& shape);
 std::string zeus_session(const std::string& training, int rank);
 
 /// The ranks of this training that hold places of the job. O(ranks), O(1) if there are none.
-std::map<int, Place> ranks_of_zeus_training(const Job& job, const std::string& training);
+std::map<int, RankCoordinates> ranks_of_zeus_training(const Job& job, const std::string& training);
 
 }  // namespace harpe

@@ -59,7 +59,7 @@ class BreakingNetwork {
     return address;
   }
 
-  void follow_orders() {
+  void follow_assignments() {
     if (breaking_) {
       for (const auto& [client, server] : pairs_) {
         ::close(client);
@@ -80,7 +80,7 @@ class BreakingNetwork {
 
   void run() {
     while (!stopping_) {
-      follow_orders();
+      follow_assignments();
       std::vector<pollfd> ready{{listening_, POLLIN, 0}};
       for (const auto& [client, server] : pairs_) {
         const bool held_back = held_back_.contains(client);  // poll looks at no negative number

@@ -37,11 +37,11 @@ void order_clocks(const SimulatedGpuSpec& spec, SimulatedGpuState& state, ClockD
   const double spread =
       spec.latency.spread / 2 * normal(mixed(spec.seed, kSwitch, state.switches++));
   state.lock_asked[d] = lock;
-  // The chip takes orders one after the other; when too many wait, the last gives way.
-  if (state.orders == kMaxClockOrders) --state.orders;
+  // The chip takes assignments one after the other; when too many wait, the last gives way.
+  if (state.assignments == kMaxClockOrders) --state.assignments;
   std::int64_t at = state.time_ns + static_cast<std::int64_t>(median * std::exp(spread) * 1e9);
-  if (state.orders > 0) at = std::max(at, state.order[state.orders - 1].at_ns);
-  state.order[state.orders++] = {at, domain, lock};
+  if (state.assignments > 0) at = std::max(at, state.order[state.assignments - 1].at_ns);
+  state.order[state.assignments++] = {at, domain, lock};
 }
 
 }  // namespace harpe

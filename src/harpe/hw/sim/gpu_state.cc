@@ -185,14 +185,14 @@ Cap wanted_cap(const SimulatedGpuSpec& spec, const WorkTable* tables,
   return cap;
 }
 
-void take_orders(SimulatedGpuState& state) {
+void take_assignments(SimulatedGpuState& state) {
   int due = 0;
-  while (due < state.orders && state.order[due].at_ns <= state.time_ns) {
+  while (due < state.assignments && state.order[due].at_ns <= state.time_ns) {
     const ClockOrder& order = state.order[due++];
     state.lock_in_force[order.domain == ClockDomain::kMemory ? 1 : 0] = order.lock;
   }
-  std::copy(state.order + due, state.order + state.orders, state.order);
-  state.orders -= due;
+  std::copy(state.order + due, state.order + state.assignments, state.order);
+  state.assignments -= due;
 }
 
 /// The course of temperature and energy from one moment on, while clock and load stay.
@@ -346,7 +346,7 @@ void advance_once(const SimulatedGpuSpec& spec, const WorkTable* tables, Simulat
       state.counter_base_j = state.counter_j = state.energy_j;
     }
   }
-  take_orders(state);
+  take_assignments(state);
   const bool ticks = state.time_ns % kControlNs == 0 || control_ns != kControlNs;
   if (ticks) watch_heat(spec, state);
   const Cap target = wanted_cap(spec, tables, state, state.temperature_c);
@@ -359,7 +359,7 @@ void advance_once(const SimulatedGpuSpec& spec, const WorkTable* tables, Simulat
   if (!is_steady(spec, tables, state, course, target.clock)) {
     end = std::min(end, (state.time_ns / control_ns + 1) * control_ns);
   }
-  if (state.orders > 0) end = std::min(end, state.order[0].at_ns);
+  if (state.assignments > 0) end = std::min(end, state.order[0].at_ns);
   const int running = running_streams(state);
   double whole[kMaxStreams] = {};
   for (int i = 0; i < kMaxStreams; ++i) {
@@ -411,7 +411,7 @@ SimulatedGpuState initial_state(const SimulatedGpuSpec& spec) {
 }
 
 void settle(const SimulatedGpuSpec& spec, const WorkTable* tables, SimulatedGpuState& state) {
-  take_orders(state);
+  take_assignments(state);
   run_at_cap(spec, state, [&] { return wanted_cap(spec, tables, state, state.temperature_c); });
 }
 

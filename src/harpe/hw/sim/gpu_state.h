@@ -66,7 +66,7 @@ struct SimulatedGpuState {
   double limit_w = 0;
   bool persistence = true;
   SimulatedClockLock lock_asked[2], lock_in_force[2];  ///< by ClockDomain
-  int orders = 0;
+  int assignments = 0;
   ClockOrder order[kMaxClockOrders];
 
   // Load.

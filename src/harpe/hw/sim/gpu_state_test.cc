@@ -289,7 +289,7 @@ TEST(ClockSwitch, ComesIntoForceAfterItsLatencyInOrder) {
   EXPECT_EQ(visible_clock(spec, bench.state, ClockDomain::kGraphics), 1410);
   bench.lock(1200, 1200);
   bool saw_900 = false;
-  while (bench.state.orders > 0) {
+  while (bench.state.assignments > 0) {
     bench.to(bench.state.time_ns + kMs / 10);
     saw_900 |= visible_clock(spec, bench.state, ClockDomain::kGraphics) == 900;
   }
@@ -316,7 +316,7 @@ TEST(ClockSwitch, LatencyDependsOnTheTargetMostAndSomeAreSlow) {
   EXPECT_NEAR(slow_pairs / pairs, spec.latency.slow_pair_share, 0.005);
 }
 
-TEST(ClockSwitch, ManyOrdersAtOnceEndAtTheLast) {
+TEST(ClockSwitch, ManyAssignmentsAtOnceEndAtTheLast) {
   Bench bench(exact("a100-sxm"));
   bench.load(0.5);
   for (int i = 0; i < 30; ++i) bench.lock(210, 900 + 15 * i);

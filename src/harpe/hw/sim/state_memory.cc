@@ -143,7 +143,7 @@ void remove_if_still(int fd, const struct stat& opened, const std::filesystem::p
 void keep_in_bounds(SimulatedGpuState& state, WorkTable* tables) {
   constexpr std::int64_t kLongestNs = std::int64_t{1} << 61;  // 70 years
   state.time_ns = std::clamp<std::int64_t>(state.time_ns, 0, kLongestNs);
-  state.orders = std::clamp(state.orders, 0, kMaxClockOrders);
+  state.assignments = std::clamp(state.assignments, 0, kMaxClockOrders);
   state.mark = std::max<std::int64_t>(state.mark, -1);
   for (int i = 0; i < kMaxStreams; ++i) {
     tables[i].points = std::clamp(tables[i].points, 0, kMaxWorkPoints);

@@ -19,9 +19,9 @@ struct WorkItem {
 };
 
 /// The work items of all stages; those of stage s are numbered from `first(s)`.
-class JobWork {
+class ScheduleWork {
  public:
-  explicit JobWork(const Schedule& schedule) {
+  explicit ScheduleWork(const Schedule& schedule) {
     for (const std::vector<Instruction>& list : schedule.lists) {
       first_.push_back(items_);
       std::vector<WorkItem>& work = stages_.emplace_back();

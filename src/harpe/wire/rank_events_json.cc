@@ -1,23 +1,26 @@
-// What a job is told while it trains, and what its ranks are told, as JSON both ways.
+// What ranks tell their job, and what they are told, as JSON both ways.
 
+#include <array>
+#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "harpe/base/json_fields.h"
-#include "harpe/job/job_json.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {
 
 /// "data", "stage", "tensor", 0 where they are absent.
-Place read_place(Fields& fields) {
-  constexpr int kHighestRank = 1'000'000;
-  Place place;
-  place.data = static_cast<int>(fields.integer("data", 0, kHighestRank).value_or(0));
-  place.stage = static_cast<int>(fields.integer("stage", 0, kHighestRank).value_or(0));
-  place.tensor = static_cast<int>(fields.integer("tensor", 0, kHighestRank).value_or(0));
-  return place;
+RankCoordinates read_coordinates(Fields& fields) {
+  constexpr int kHighestCoordinate = 1'000'000;
+  RankCoordinates coordinates;
+  coordinates.data = static_cast<int>(fields.integer("data", 0, kHighestCoordinate).value_or(0));
+  coordinates.stage = static_cast<int>(fields.integer("stage", 0, kHighestCoordinate).value_or(0));
+  coordinates.tensor =
+      static_cast<int>(fields.integer("tensor", 0, kHighestCoordinate).value_or(0));
+  return coordinates;
 }
 
 using Json = nlohmann::ordered_json;
@@ -25,7 +28,13 @@ using Type = JsonValue::Type;
 
 constexpr std::size_t kMostClocks = 4096;
 constexpr std::size_t kMostKinds = 4096;
-constexpr std::int64_t kHighestRank = 9'000'000'000'000'000;  // of what is counted
+constexpr std::int64_t kLargestCount = 9'000'000'000'000'000;  // of what is counted
+
+void append_number(std::string& text, std::uint64_t number) {
+  std::array<char, 24> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+  text.append(digits.data(), end.ptr);
+}
 
 InstructionTotals read_totals(const JsonValue& object, Faults& faults) {
   Fields fields(object, "an instruction", faults);
@@ -47,30 +56,30 @@ InstructionTotals read_totals(const JsonValue& object, Faults& faults) {
   return totals;
 }
 
-StageOrders read_stage_orders(const JsonValue& object, Faults& faults) {
-  Fields fields(object, "orders", faults);
-  StageOrders orders;
-  orders.version = static_cast<std::uint64_t>(
-      needed(fields, "version", fields.integer("version", 0, kHighestRank)));
-  orders.from_iteration =
-      needed(fields, "from_iteration", fields.integer("from_iteration", 0, kHighestRank));
+StageAssignment read_stage_assignment(const JsonValue& object, Faults& faults) {
+  Fields fields(object, "assignments", faults);
+  StageAssignment assignments;
+  assignments.version = static_cast<std::uint64_t>(
+      needed(fields, "version", fields.integer("version", 0, kLargestCount)));
+  assignments.from_iteration =
+      needed(fields, "from_iteration", fields.integer("from_iteration", 0, kLargestCount));
   if (const auto purpose = fields.word("purpose", {"all_max", "profile", "plan"}))
-    orders.purpose = static_cast<StageOrders::Purpose>(*purpose);
-  orders.clocks = read_clocks(fields, "clocks_mhz", kMaxInstructions);
-  if (orders.clocks.empty()) fields.fault("clocks_mhz", "expected at least one clock");
+    assignments.purpose = static_cast<StageAssignment::Purpose>(*purpose);
+  assignments.clocks = read_clocks(fields, "clocks_mhz", kMaxInstructions);
+  if (assignments.clocks.empty()) fields.fault("clocks_mhz", "expected at least one clock");
   fields.finish();
-  return orders;
+  return assignments;
 }
 
 }  // namespace
 
-const char* name_of(StageOrders::Purpose purpose) {
+const char* name_of(StageAssignment::Purpose purpose) {
   switch (purpose) {
-    case StageOrders::Purpose::kAllMax:
+    case StageAssignment::Purpose::kAllMax:
       return "all_max";
-    case StageOrders::Purpose::kProfile:
+    case StageAssignment::Purpose::kProfile:
       return "profile";
-    case StageOrders::Purpose::kPlan:
+    case StageAssignment::Purpose::kPlan:
       return "plan";
   }
   return "";
@@ -79,7 +88,7 @@ const char* name_of(StageOrders::Purpose purpose) {
 Result<RankRegistration> parse_rank_registration(std::string_view text) {
   return read_document<RankRegistration>(
       text, "the rank", [](Fields& fields, Faults&, RankRegistration& rank) {
-        rank.place = read_place(fields);
+        rank.coordinates = read_coordinates(fields);
         rank.session = short_text(fields, "session");
         if (rank.session.empty()) {
           fields.fault("session", "expected some text that only this process uses");
@@ -91,15 +100,15 @@ Result<RankRegistration> parse_rank_registration(std::string_view text) {
         rank.specification = short_text(fields, "specification");
         rank.incarnation = short_text(fields, "incarnation");
         rank.start =
-            static_cast<std::uint64_t>(fields.integer("start", 0, kHighestRank).value_or(0));
+            static_cast<std::uint64_t>(fields.integer("start", 0, kLargestCount).value_or(0));
         rank.take_over = fields.boolean("take_over").value_or(false);
       });
 }
 
 std::string rank_registration_json(const RankRegistration& rank) {
-  Json json = {{"data", rank.place.data},
-               {"stage", rank.place.stage},
-               {"tensor", rank.place.tensor},
+  Json json = {{"data", rank.coordinates.data},
+               {"stage", rank.coordinates.stage},
+               {"tensor", rank.coordinates.tensor},
                {"session", rank.session},
                {"run", rank.run},
                {"gpu", rank.gpu},
@@ -114,33 +123,33 @@ std::string rank_registration_json(const RankRegistration& rank) {
 
 Result<RankEnd> parse_rank_end(std::string_view text) {
   return read_document<RankEnd>(text, "the rank", [](Fields& fields, Faults&, RankEnd& end) {
-    end.place = read_place(fields);
+    end.coordinates = read_coordinates(fields);
     end.session = short_text(fields, "session");
     if (end.session.empty()) fields.fault("session", "expected that of the rank");
   });
 }
 
 std::string rank_end_json(const RankEnd& end) {
-  return json_line({{"data", end.place.data},
-                    {"stage", end.place.stage},
-                    {"tensor", end.place.tensor},
+  return json_line({{"data", end.coordinates.data},
+                    {"stage", end.coordinates.stage},
+                    {"tensor", end.coordinates.tensor},
                     {"session", end.session}});
 }
 
 Result<IterationReport> parse_iteration_report(std::string_view text) {
   return read_document<IterationReport>(
       text, "the report", [](Fields& fields, Faults& faults, IterationReport& report) {
-        report.place = read_place(fields);
+        report.coordinates = read_coordinates(fields);
         report.session = short_text(fields, "session");
         report.incarnation = short_text(fields, "incarnation");
         report.epoch =
-            static_cast<std::uint64_t>(fields.integer("epoch", 0, kHighestRank).value_or(0));
+            static_cast<std::uint64_t>(fields.integer("epoch", 0, kLargestCount).value_or(0));
         report.iteration =
-            needed(fields, "iteration", fields.integer("iteration", 0, kHighestRank));
+            needed(fields, "iteration", fields.integer("iteration", 0, kLargestCount));
         report.version =
-            static_cast<std::uint64_t>(fields.integer("version", 0, kHighestRank).value_or(0));
+            static_cast<std::uint64_t>(fields.integer("version", 0, kLargestCount).value_or(0));
         report.known =
-            static_cast<std::uint64_t>(fields.integer("known", 0, kHighestRank)
+            static_cast<std::uint64_t>(fields.integer("known", 0, kLargestCount)
                                            .value_or(static_cast<std::int64_t>(report.version)));
         report.time.value = needed(fields, "time_s", fields.number("time_s", 1e-9, kLongestTime));
         report.energy.value = number_or_null(fields, "energy_j", -kMostEnergy, kMostEnergy);
@@ -165,9 +174,9 @@ std::string iteration_report_json(const IterationReport& report) {
                             {"energy_j", null_if_nan(totals.energy.value)},
                             {"energy_error_j", totals.energy_error.value}});
   }
-  Json json = {{"data", report.place.data},
-               {"stage", report.place.stage},
-               {"tensor", report.place.tensor},
+  Json json = {{"data", report.coordinates.data},
+               {"stage", report.coordinates.stage},
+               {"tensor", report.coordinates.tensor},
                {"session", report.session},
                {"iteration", report.iteration},
                {"version", report.version},
@@ -182,37 +191,50 @@ std::string iteration_report_json(const IterationReport& report) {
   return json_line(json);
 }
 
-Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now, Seconds wall) {
-  return read_document<Straggler>(
-      text, "the straggler", [&](Fields& fields, Faults&, Straggler& straggler) {
-        straggler.pipeline = pipeline;
-        straggler.factor =
-            needed(fields, "factor", fields.number("factor", 1, kMostStragglerFactor));
-        const auto until = fields.number("until", 0, 1e11);
-        const auto duration = fields.number("for_s", 0, kLongestTime);
-        if (until && duration) fields.fault("for_s", "give either \"until\" or \"for_s\"");
-        if (until) straggler.until = now + (Seconds{*until} - wall);
-        if (duration) straggler.until = now + Seconds{*duration};
-      });
-}
-
-std::string orders_json(const std::vector<StageOrders>& orders) {
-  Json list = Json::array();
-  for (const StageOrders& one : orders) {
-    list.push_back({{"version", one.version},
-                    {"from_iteration", one.from_iteration},
-                    {"purpose", name_of(one.purpose)},
-                    {"clocks_mhz", clocks_json(one.clocks)}});
+std::string assignments_json(const std::vector<StageAssignment>& assignments) {
+  // By hand: a server writes them to tens of thousands of ranks at a time, some with a clock for
+  // each of thousands of instructions.
+  std::string text = "[";
+  for (const StageAssignment& one : assignments) {
+    if (text.size() > 1) text += ',';
+    text += "{\"version\":";
+    append_number(text, one.version);
+    text += ",\"from_iteration\":";
+    append_number(text, static_cast<std::uint64_t>(one.from_iteration));
+    text.append(",\"purpose\":\"").append(name_of(one.purpose)).append("\",\"clocks_mhz\":[");
+    for (std::size_t i = 0; i < one.clocks.size(); ++i) {
+      if (i > 0) text += ',';
+      append_number(text, static_cast<std::uint64_t>(one.clocks[i].value));
+    }
+    text += "]}";
   }
-  return json_line(list);
+  return text + ']';
 }
 
-Result<RankAnswer> parse_rank_answer(std::string_view text) {
-  JsonValue document = HARPE_TRY(parse_json(text, "the answer"));
-  Faults faults("the answer");
-  RankAnswer answer;
-  const bool is_object = document.type == Type::kObject;
-  const auto member = [&](const char* name) { return is_object ? document.find(name) : nullptr; };
+std::string rank_response_json(const RankResponse& response, std::string_view assignments) {
+  std::string text = "{";
+  const auto member = [&text](std::string_view name, std::string_view value) {
+    if (text.size() > 1) text += ',';
+    text.append("\"").append(name).append("\":").append(value);
+  };
+  if (response.rank) member("rank", std::to_string(*response.rank));
+  if (response.version > 0) member("version", std::to_string(response.version));
+  if (!response.incarnation.empty()) member("incarnation", json_line(Json(response.incarnation)));
+  if (response.epoch > 0) member("epoch", std::to_string(response.epoch));
+  if (response.start > 0) member("start", std::to_string(response.start));
+  if (!response.specification.empty()) {
+    member("specification", json_line(Json(response.specification)));
+  }
+  if (!assignments.empty()) member("assignments", assignments);
+  return text + '}';
+}
+
+Result<RankResponse> parse_rank_response(std::string_view text) {
+  JsonValue document = HARPE_TRY(parse_json(text, "the response"));
+  Faults faults("the response");
+  RankResponse response;
+  if (document.type != Type::kObject) return Error::invalid("the response: expected an object");
+  const auto member = [&](const char* name) { return document.find(name); };
   const auto text_of = [&](const char* name) {
     const JsonValue* value = member(name);
     if (value == nullptr || value->type == Type::kNull) return std::string();
@@ -225,27 +247,32 @@ Result<RankAnswer> parse_rank_answer(std::string_view text) {
   const auto count_of = [&](const char* name) {
     const JsonValue* value = member(name);
     if (value == nullptr || value->type == Type::kNull) return std::uint64_t{0};
-    if (!value->is_integer || value->integer < 0 || value->integer > kHighestRank) {
+    if (!value->is_integer || value->integer < 0 || value->integer > kLargestCount) {
       faults.add(value->line, value->column, std::string(name) + ": expected a count");
       return std::uint64_t{0};
     }
     return static_cast<std::uint64_t>(value->integer);
   };
-  answer.incarnation = text_of("incarnation");
-  answer.epoch = count_of("epoch");
-  answer.start = count_of("start");
-  answer.specification = text_of("specification");
-  const JsonValue* list = is_object ? document.find("orders") : &document;
+  if (const JsonValue* rank = member("rank");
+      rank != nullptr && rank->is_integer && rank->integer >= 0 && rank->integer < kMaxRanks) {
+    response.rank = static_cast<int>(rank->integer);
+  }
+  response.version = count_of("version");
+  response.incarnation = text_of("incarnation");
+  response.epoch = count_of("epoch");
+  response.start = count_of("start");
+  response.specification = text_of("specification");
+  const JsonValue* list = member("assignments");
   if (list != nullptr && list->type != Type::kArray) {
-    faults.add(list->line, list->column, "expected a list of orders");
+    faults.add(list->line, list->column, "expected a list of assignments");
   } else if (list != nullptr) {
     for (const JsonValue& item : list->items) {
-      answer.orders.push_back(read_stage_orders(item, faults));
-      answer.orders.back().epoch = answer.epoch;
+      response.assignments.push_back(read_stage_assignment(item, faults));
+      response.assignments.back().epoch = response.epoch;
     }
   }
   if (!faults.empty()) return Error::invalid(std::move(faults));
-  return answer;
+  return response;
 }
 
 }  // namespace harpe

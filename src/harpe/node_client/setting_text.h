@@ -5,9 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/agent/controller.h"
-#include "harpe/agent/policy.h"
-#include "harpe/agent/saved_state.h"
+#include "harpe/node_client/lease.h"
 
 namespace harpe {
 
@@ -18,9 +16,5 @@ std::string text_of(Megahertz clock);               ///< "1410 MHz"
 std::string text_of(ClockRange range);              ///< "900 to 1410 MHz", "900 MHz"
 std::string text_of(const ClockLock& lock);         ///< "900 MHz", "not locked"
 std::string text_of(const Setting& setting);        ///< "graphics clocks 900 MHz"
-std::string text_of(const SavedGpu& saved);  ///< "power limit 300 W, graphics clocks not locked"
-/// "900 to 1410 MHz or 1500 MHz"; "none".
-std::string text_of(const std::vector<ClockRange>& ranges);
-std::string text_of(const std::vector<Allowance::WattRange>& ranges);
 
 }  // namespace harpe

@@ -1,4 +1,4 @@
-#include "harpe/agent/clock_slot.h"
+#include "harpe/node_client/clock_slot.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

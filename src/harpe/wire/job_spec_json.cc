@@ -1,10 +1,9 @@
-#include "harpe/job/job_json.h"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {

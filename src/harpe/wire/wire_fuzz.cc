@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "harpe/job/job_json.h"
+#include "harpe/wire/wire.h"
 
 namespace {
 
@@ -28,7 +28,7 @@ void round_trip(std::string_view text, Read read, Write write) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 7) {
+  switch (data[0] % 6) {
     case 0:
       round_trip(
           text, [](std::string_view given) { return harpe::parse_job_spec(given); },
@@ -42,14 +42,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       round_trip(text, harpe::parse_iteration_report, harpe::iteration_report_json);
       break;
     case 3:
-      round_trip(text, harpe::parse_rank_answer,
-                 [](const harpe::RankAnswer& answer) { return harpe::orders_json(answer.orders); });
+      round_trip(text, harpe::parse_rank_response, [](const harpe::RankResponse& response) {
+        return harpe::rank_response_json(response, harpe::assignments_json(response.assignments));
+      });
       break;
     case 4:
       round_trip(text, harpe::parse_objective, harpe::objective_json);
-      break;
-    case 5:
-      (void)harpe::parse_straggler(text, 0, harpe::Seconds{1000}, harpe::Seconds{1.8e9});
       break;
     default:
       round_trip(text, harpe::parse_rank_end, harpe::rank_end_json);

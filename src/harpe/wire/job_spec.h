@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "harpe/base/units.h"
-#include "harpe/job/shape.h"
 #include "harpe/objective/objective.h"
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/profile/profile.h"
+#include "harpe/wire/job_shape.h"
 
 namespace harpe {
 
@@ -58,12 +59,11 @@ inline constexpr int kMaxPlans = 10'000;
 inline constexpr std::int64_t kMaxMeasured = 4'000'000;
 inline constexpr std::size_t kLongestProfile = 8 * 1024 * 1024;  ///< bytes
 
+/// Whether a job may be called so: 1 to 128 letters, digits or any of ._-+, and neither "." nor
+/// "..".
+bool is_job_id(std::string_view id);
+
 std::int64_t instructions_of(const JobSpec& spec);
-/// How many plans are held ready: fewer than `JobSpec::plans` where they are so long that
-/// `kMaxPlanCells` says so.
-int plans_of(const JobSpec& spec);
-/// Bytes that the job takes in memory while it trains, about, once it has its plans.
-std::size_t memory_of(const JobSpec& spec);
 
 /// Every violated rule is one fault: degrees of at least 1, nothing above the limits, a schedule of
 /// `shape.stages` stages that is valid, numbers in range.

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "harpe/agent/controller.h"
 #include "harpe/base/json.h"
 #include "harpe/base/result.h"
 #include "harpe/base/unique_fd.h"
+#include "harpe/node_client/lease.h"
 
 namespace harpe {
 

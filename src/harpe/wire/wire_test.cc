@@ -1,4 +1,4 @@
-#include "harpe/job/job_json.h"
+#include "harpe/wire/wire.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace harpe {
 namespace {
 
-TEST(JobJson, ASpecificationReadsBackTheSame) {
+TEST(Wire, ASpecificationReadsBackTheSame) {
   JobSpec spec;
   spec.name = "gpt \"3\" \xff";
   spec.shape = {.data = 3, .stages = 4, .tensor = 2};
@@ -33,7 +33,7 @@ TEST(JobJson, ASpecificationReadsBackTheSame) {
   EXPECT_EQ(read->schedule.lists, spec.schedule.lists);
 }
 
-TEST(JobJson, ASpecificationMayNameItsSchedule) {
+TEST(Wire, ASpecificationMayNameItsSchedule) {
   const auto spec = parse_job_spec(
       R"({"data": 2, "stages": 4, "schedule": "1f1b", "micro_batches": 8, "objective": {"slowdown": 0.1}})");
   ASSERT_TRUE(spec.ok()) << spec.error().text();
@@ -41,7 +41,7 @@ TEST(JobJson, ASpecificationMayNameItsSchedule) {
   EXPECT_EQ(spec->objective.value, 0.1);
 }
 
-TEST(JobJson, EveryFaultOfASpecificationIsNamed) {
+TEST(Wire, EveryFaultOfASpecificationIsNamed) {
   const auto text_of = [](const std::string& json) {
     const auto spec = parse_job_spec(json);
     return spec.ok() ? std::string() : spec.error().text();
@@ -66,7 +66,7 @@ TEST(JobJson, EveryFaultOfASpecificationIsNamed) {
   EXPECT_NE(text_of("{"), "");
 }
 
-TEST(JobJson, AnObjectiveWhoseValueIsWrongHasThatFaultAlone) {
+TEST(Wire, AnObjectiveWhoseValueIsWrongHasThatFaultAlone) {
   for (const char* text : {R"({"slowdown": "5%"})", R"({"slowdown": -0.1})",
                            R"({"power_cap_w": 0})", R"({"least_energy": 1})"}) {
     const auto objective = parse_objective(text);
@@ -81,8 +81,8 @@ TEST(JobJson, AnObjectiveWhoseValueIsWrongHasThatFaultAlone) {
   }
 }
 
-TEST(JobJson, ReportsAndRegistrationsReadBackTheSame) {
-  const RankRegistration rank{.place = {1, 2, 3},
+TEST(Wire, ReportsAndRegistrationsReadBackTheSame) {
+  const RankRegistration rank{.coordinates = {1, 2, 3},
                               .session = "abc",
                               .run = "r",
                               .gpu = "NVIDIA A40",
@@ -94,7 +94,7 @@ TEST(JobJson, ReportsAndRegistrationsReadBackTheSame) {
   EXPECT_TRUE(read->simulated);
 
   IterationReport report;
-  report.place = {1, 2, 3};
+  report.coordinates = {1, 2, 3};
   report.session = "abc";
   report.iteration = 12;
   report.version = 3;
@@ -131,36 +131,21 @@ TEST(JobJson, ReportsAndRegistrationsReadBackTheSame) {
   }
 }
 
-TEST(JobJson, OrdersReadBackTheSame) {
-  const std::vector<StageOrders> orders = {{.version = 4,
-                                            .from_iteration = 17,
-                                            .purpose = StageOrders::Purpose::kProfile,
-                                            .clocks = {Megahertz{1200}}},
-                                           {.version = 5,
-                                            .from_iteration = 19,
-                                            .purpose = StageOrders::Purpose::kPlan,
-                                            .clocks = {Megahertz{1200}, Megahertz{0}}}};
-  const auto read = parse_rank_answer(orders_json(orders));
+TEST(Wire, AssignmentsReadBackTheSame) {
+  const std::vector<StageAssignment> assignments = {{.version = 4,
+                                                     .from_iteration = 17,
+                                                     .purpose = StageAssignment::Purpose::kProfile,
+                                                     .clocks = {Megahertz{1200}}},
+                                                    {.version = 5,
+                                                     .from_iteration = 19,
+                                                     .purpose = StageAssignment::Purpose::kPlan,
+                                                     .clocks = {Megahertz{1200}, Megahertz{0}}}};
+  const auto read = parse_rank_response(rank_response_json({}, assignments_json(assignments)));
   ASSERT_TRUE(read.ok()) << read.error().text();
-  EXPECT_EQ(orders_json(read->orders), orders_json(orders));
-  EXPECT_FALSE(
-      parse_rank_answer(R"([{"version": 1, "from_iteration": 0, "clocks_mhz": []}])").ok());
-}
-
-TEST(JobJson, AStragglerHasAFactorAndMayEnd) {
-  // The job's clock is none of people's.
-  const auto straggler =
-      parse_straggler(R"({"factor": 1.2, "for_s": 60})", 3, Seconds{1000}, Seconds{1.8e9});
-  ASSERT_TRUE(straggler.ok()) << straggler.error().text();
-  EXPECT_EQ(straggler->pipeline, 3);
-  EXPECT_EQ(straggler->until, Seconds{1060});
-  const auto until =
-      parse_straggler(R"({"factor": 1.2, "until": 1800000060})", 3, Seconds{1000}, Seconds{1.8e9});
-  EXPECT_EQ(until->until, Seconds{1060});
-  for (const char* bad : {R"({})", R"({"factor": 0.9})", R"({"factor": 1e9})",
-                          R"({"factor": null})", R"({"factor": 1.2, "until": 5, "for_s": 5})"}) {
-    EXPECT_FALSE(parse_straggler(bad, 0, Seconds{0}, Seconds{0}).ok()) << bad;
-  }
+  EXPECT_EQ(assignments_json(read->assignments), assignments_json(assignments));
+  EXPECT_FALSE(parse_rank_response(
+                   R"({"assignments": [{"version": 1, "from_iteration": 0, "clocks_mhz": []}]})")
+                   .ok());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "harpe/agent/agent_client.h"
+#include "harpe/node_client/agent_client.h"
 
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -12,7 +12,7 @@
 
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
-#include "harpe/http/answered_error.h"
+#include "harpe/base/answered_error.h"
 
 namespace harpe {
 namespace {

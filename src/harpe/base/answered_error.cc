@@ -1,4 +1,4 @@
-#include "harpe/http/answered_error.h"
+#include "harpe/base/answered_error.h"
 
 #include "harpe/base/text.h"
 

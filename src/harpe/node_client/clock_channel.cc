@@ -1,4 +1,4 @@
-#include "harpe/agent/clock_channel.h"
+#include "harpe/node_client/clock_channel.h"
 
 #include <sched.h>
 #include <sys/mman.h>
@@ -15,8 +15,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "harpe/agent/futex.h"
 #include "harpe/base/text.h"
+#include "harpe/node_client/futex.h"
 
 namespace harpe {
 namespace {

@@ -1,4 +1,4 @@
-#include "harpe/agent/controls.h"
+#include "harpe/node_client/controls.h"
 
 #include <array>
 

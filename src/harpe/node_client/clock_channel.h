@@ -21,9 +21,9 @@
 #include <string>
 #include <vector>
 
-#include "harpe/agent/clock_slot.h"
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
+#include "harpe/node_client/clock_slot.h"
 
 namespace harpe {
 

@@ -8,11 +8,11 @@
 namespace harpe {
 
 /// Where a rank stands: which replica (pipeline), which stage of it, which tensor shard.
-struct Place {
+struct RankCoordinates {
   int data = 0;
   int stage = 0;
   int tensor = 0;
-  friend auto operator<=>(const Place&, const Place&) = default;
+  friend auto operator<=>(const RankCoordinates&, const RankCoordinates&) = default;
 };
 
 /// Degrees of parallelism. Harpe's own order of ranks, whatever the framework's: tensor shards of a
@@ -25,12 +25,13 @@ struct JobShape {
   int ranks() const { return data * stages * tensor; }
   /// Groups of ranks that run the same instructions in lock-step: a stage of one pipeline.
   int groups() const { return data * stages; }
-  bool holds(Place place) const {
-    return place.data >= 0 && place.data < data && place.stage >= 0 && place.stage < stages &&
-           place.tensor >= 0 && place.tensor < tensor;
+  bool holds(RankCoordinates coordinates) const {
+    return coordinates.data >= 0 && coordinates.data < data && coordinates.stage >= 0 &&
+           coordinates.stage < stages && coordinates.tensor >= 0 && coordinates.tensor < tensor;
   }
-  std::size_t index(Place place) const {
-    return (static_cast<std::size_t>(place.data) * stages + place.stage) * tensor + place.tensor;
+  std::size_t index(RankCoordinates coordinates) const {
+    return (static_cast<std::size_t>(coordinates.data) * stages + coordinates.stage) * tensor +
+           coordinates.tensor;
   }
   std::size_t group(int pipeline, int stage) const {
     return static_cast<std::size_t>(pipeline) * stages + stage;

@@ -1,4 +1,4 @@
-#include "harpe/agent/futex.h"
+#include "harpe/node_client/futex.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -1,22 +1,14 @@
-#include "harpe/job/job_spec.h"
+#include "harpe/wire/job_spec.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "harpe/job/job_work.h"
-#include "harpe/policy/plan_table.h"
+#include "harpe/schedule/schedule_work.h"
 
 namespace harpe {
 namespace {
-
-/// Doubles and lists of a stage in a plan, in clocks.
-constexpr std::int64_t kCellsOfStage = 64;
-
-// Measured: resident memory of servers with many jobs, docs/performance.md.
-constexpr std::size_t kBytesOfJob = 48 * 1024, kBytesOfInstruction = 256, kBytesOfRank = 192;
-constexpr std::size_t kBytesOfCell = 4, kBytesOfMeasured = 3 * 4 * 4;
 
 std::string over(std::int64_t value, const std::string& what, std::int64_t most) {
   return std::to_string(value) + " " + what + ", more than the " + std::to_string(most) +
@@ -32,11 +24,6 @@ int most_parts(const Schedule& schedule) {
   return parts.empty() ? 0 : std::ranges::max(parts);
 }
 
-/// What one plan holds: a clock for each instruction, and some numbers for each stage.
-std::int64_t cells_of_plan(const JobSpec& spec) {
-  return std::max<std::int64_t>(1, instructions_of(spec) + kCellsOfStage * spec.shape.stages);
-}
-
 void check_size(const JobSpec& spec, Faults& faults) {
   const std::int64_t instructions = instructions_of(spec);
   if (instructions > kMaxJobInstructions) {
@@ -50,34 +37,27 @@ void check_size(const JobSpec& spec, Faults& faults) {
 /// Of a schedule that is valid.
 void check_measured(const JobSpec& spec, Faults& faults) {
   const std::int64_t measured =
-      static_cast<std::int64_t>(JobWork(spec.schedule).items()) * spec.shape.data;
+      static_cast<std::int64_t>(ScheduleWork(spec.schedule).items()) * spec.shape.data;
   if (measured <= kMaxMeasured) return;
   faults.add(over(measured, "kinds of instructions over all pipelines and stages", kMaxMeasured));
 }
 
 }  // namespace
 
+bool is_job_id(std::string_view id) {
+  constexpr std::size_t kLongest = 128;
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-' || c == '+';
+  };
+  return !id.empty() && id.size() <= kLongest && std::ranges::all_of(id, allowed) && id != "." &&
+         id != "..";
+}
+
 std::int64_t instructions_of(const JobSpec& spec) {
   std::int64_t count = 0;
   for (const auto& list : spec.schedule.lists) count += static_cast<std::int64_t>(list.size());
   return count;
-}
-
-int plans_of(const JobSpec& spec) {
-  return static_cast<int>(
-      std::clamp<std::int64_t>(kMaxPlanCells / cells_of_plan(spec), 1, std::max(1, spec.plans)));
-}
-
-std::size_t memory_of(const JobSpec& spec) {
-  const auto instructions = static_cast<std::size_t>(instructions_of(spec));
-  const auto cells = static_cast<std::size_t>(cells_of_plan(spec));
-  const auto points = spec.profile ? spec.profile->entries().size() : 0;
-  return kBytesOfJob + instructions * kBytesOfInstruction +
-         static_cast<std::size_t>(plans_of(spec)) * cells * kBytesOfCell +
-         static_cast<std::size_t>(spec.shape.ranks()) * kBytesOfRank +
-         JobWork(spec.schedule).items() * static_cast<std::size_t>(spec.shape.data) *
-             kBytesOfMeasured +
-         points * 1024;
 }
 
 Status validate(const JobSpec& spec) {

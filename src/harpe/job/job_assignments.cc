@@ -17,7 +17,7 @@ std::string rounded(Seconds time) {
 }
 
 /// Whether all ranks do the same by both.
-bool same_orders(const Deployment& one, const Deployment& other) {
+bool same_assignments(const Deployment& one, const Deployment& other) {
   if (one.purpose != other.purpose) return false;
   if (one.choice.plan_of.size() != other.choice.plan_of.size()) return false;
   // Most pipelines run the same plan.
@@ -50,8 +50,9 @@ const TablePlan& Deployment::plan(int pipeline) const {
   return plans->plans()[chosen.plan];
 }
 
-/// Iterations from the newest reported one to the first that can run by new orders on all ranks:
-/// the one after it is under way, and a later one must begin no sooner than orders arrive.
+/// Iterations from the newest reported one to the first that can run by new assignments on all
+/// ranks: the one after it is under way, and a later one must begin no sooner than assignments
+/// arrive.
 int Job::State::lead() const {
   return lead_after(std::max(Seconds{0}, newest_event - newest_since));
 }
@@ -64,10 +65,11 @@ int Job::State::lead_after(Seconds under_way) const {
                  std::clamp(std::ceil((under_way + delivery) / iteration_time), 1.0, kMost));
 }
 
-/// The first report of an iteration. Orders that were made while none came, because an iteration
-/// was held up or reports were, are for where the ranks might have been by then. Where the time
-/// since the one before was spent in it, and not on its way, the ranks are right behind it, and the
-/// orders come sooner. One such report may be chance, unless it is of what was held up.
+/// The first report of an iteration. Assignments that were made while none came, because an
+/// iteration was held up or reports were, are for where the ranks might have been by then. Where
+/// the time since the one before was spent in it, and not on its way, the ranks are right behind
+/// it, and the assignments come sooner. One such report may be chance, unless it is of what was
+/// held up.
 void Job::State::note_newest(const IterationReport& report, Seconds now) {
   constexpr double kHeldUp = 3;
   constexpr int kPrompt = 3;
@@ -104,17 +106,17 @@ void Job::State::deploy(Deployment deployment, std::int64_t from) {
   deployments.push_back(std::move(deployment));
   if (profiler) profiler->begin(version, deployments.back().from);
   note_all_max_from();
-  effects.orders = effects.save = true;
+  effects.assignments = effects.save = true;
 }
 
-/// Since when pipelines with costs of their own run at all-max, by the newest orders.
+/// Since when pipelines with costs of their own run at all-max, by the newest assignments.
 void Job::State::note_all_max_from() {
   const Deployment& newest = deployments.back();
   for (WatchedPipeline& one : watched_pipelines) {
     const bool at_all_max =
-        newest.purpose == StageOrders::Purpose::kPlan
+        newest.purpose == StageAssignment::Purpose::kPlan
             ? newest.choice.plan_of[one.slow.pipeline].from == PlanRef::From::kAllMax
-            : newest.purpose == StageOrders::Purpose::kAllMax;
+            : newest.purpose == StageAssignment::Purpose::kAllMax;
     if (!at_all_max) {
       one.all_max_from = -1;
     } else if (one.all_max_from < 0 || newest.from < one.all_max_from) {
@@ -127,24 +129,25 @@ void Job::State::note_all_max_from() {
 /// A rank that misses an iteration was cut off, or its server was away.
 void Job::State::note_silence(const IterationReport& report, Seconds silence) {
   constexpr double kMissed = 2;
-  if (silence > report.time * kMissed + kUsualDelivery) away[spec.shape.index(report.place)] = true;
+  if (silence > report.time * kMissed + kUsualDelivery)
+    away[spec.shape.index(report.coordinates)] = true;
 }
 
-/// Orders that come late to some rank get more time; when none has for long, less again. That ranks
-/// could not be reached says nothing of how long those take that can: more time would only make
-/// the job answer later.
+/// Assignments that come late to some rank get more time; when none has for long, less again. That
+/// ranks could not be reached says nothing of how long those take that can: more time would only
+/// make the job answer later.
 void Job::State::note_delivery(const IterationReport& report, const Deployment& due) {
   if (due.from <= 0) return;
   if (report.version < due.version) {
     if (late_version >= due.version) return;
     late_version = due.version;
-    ++orders_late;
-    if (away[spec.shape.index(report.place)]) return;
+    ++assignments_late;
+    if (away[spec.shape.index(report.coordinates)]) return;
     on_time_since = report.iteration;
     delivery = std::min(delivery * 1.5, kLongestDelivery);
     return;
   }
-  away[spec.shape.index(report.place)] = false;
+  away[spec.shape.index(report.coordinates)] = false;
   if (report.iteration - on_time_since < kOnTime) return;
   on_time_since = report.iteration;
   delivery = std::max(delivery / 1.5, kUsualDelivery);
@@ -152,14 +155,14 @@ void Job::State::note_delivery(const IterationReport& report, const Deployment& 
 
 void Job::State::deploy_all_max() {
   Deployment deployment;
-  deployment.purpose = StageOrders::Purpose::kAllMax;
+  deployment.purpose = StageAssignment::Purpose::kAllMax;
   deployment.stage_clocks = highest_clocks();
   deploy(std::move(deployment));
 }
 
 void Job::State::deploy_profile() {
   Deployment deployment;
-  deployment.purpose = StageOrders::Purpose::kProfile;
+  deployment.purpose = StageAssignment::Purpose::kProfile;
   deployment.stage_clocks = profiler->clocks();
   deploy(std::move(deployment));
 }
@@ -187,13 +190,13 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
   const std::vector<Straggler> stragglers = all_stragglers();
   phase = stragglers.empty() ? JobPhase::kRunning : JobPhase::kStraggling;
   Deployment deployment;
-  deployment.purpose = StageOrders::Purpose::kPlan;
+  deployment.purpose = StageAssignment::Purpose::kPlan;
   deployment.plans = plans;
   const std::vector<SlowPipeline> slow = slow_pipelines();
   deployment.choice = choose_plans(*plans, objective, overhead(), spec.shape.data, slow);
   for (const SlowPipeline& one : slow)
     if (one.own != nullptr) deployment.own.emplace(one.pipeline, one.own);
-  if (!deployments.empty() && same_orders(deployments.back(), deployment)) {
+  if (!deployments.empty() && same_assignments(deployments.back(), deployment)) {
     deployments.back().plans = deployment.plans;
     deployments.back().own = std::move(deployment.own);
     deployments.back().choice = std::move(deployment.choice);
@@ -219,17 +222,18 @@ const Deployment* Job::State::with_version(std::uint64_t wanted) const {
   return found == deployments.end() ? nullptr : &*found;
 }
 
-StageOrders Job::State::orders(const Deployment& deployment, int pipeline_number, int stage) const {
-  StageOrders orders{.version = deployment.version,
-                     .from_iteration = deployment.from,
-                     .purpose = deployment.purpose,
-                     .clocks = {}};
-  if (deployment.purpose == StageOrders::Purpose::kPlan) {
-    orders.clocks = deployment.plan(pipeline_number).clocks[stage];
+StageAssignment Job::State::assignments(const Deployment& deployment, int pipeline_number,
+                                        int stage) const {
+  StageAssignment assignments{.version = deployment.version,
+                              .from_iteration = deployment.from,
+                              .purpose = deployment.purpose,
+                              .clocks = {}};
+  if (deployment.purpose == StageAssignment::Purpose::kPlan) {
+    assignments.clocks = deployment.plan(pipeline_number).clocks[stage];
   } else {
-    orders.clocks = {deployment.stage_clocks[stage]};
+    assignments.clocks = {deployment.stage_clocks[stage]};
   }
-  return orders;
+  return assignments;
 }
 
 }  // namespace harpe

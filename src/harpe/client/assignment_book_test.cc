@@ -1,6 +1,7 @@
-// Which orders hold when, against a plain reading of the rule over everything that was ever sent.
+// Which assignments hold when, against a plain reading of the rule over everything that was ever
+// sent.
 
-#include "harpe/client/order_book.h"
+#include "harpe/client/assignment_book.h"
 
 #include <gtest/gtest.h>
 
@@ -10,28 +11,28 @@
 namespace harpe {
 namespace {
 
-using Purpose = StageOrders::Purpose;
+using Purpose = StageAssignment::Purpose;
 
-StageOrders orders(std::uint64_t version, std::int64_t from, int clock) {
+StageAssignment assignments(std::uint64_t version, std::int64_t from, int clock) {
   return {
       .version = version, .from_iteration = from, .purpose = Purpose::kPlan, .clocks = {{clock}}};
 }
 
-StageOrders of_epoch(std::uint64_t epoch, StageOrders orders) {
-  orders.epoch = epoch;
-  return orders;
+StageAssignment of_epoch(std::uint64_t epoch, StageAssignment assignments) {
+  assignments.epoch = epoch;
+  return assignments;
 }
 
-TEST(OrderBook, SwitchesExactlyAtTheIteration) {
-  OrderBook book(3);
+TEST(AssignmentBook, SwitchesExactlyAtTheIteration) {
+  AssignmentBook book(3);
   EXPECT_EQ(book.in_force(0), nullptr);
-  ASSERT_TRUE(book.add(orders(1, 0, 1410)).ok());
-  ASSERT_TRUE(book.add(orders(2, 7, 1200)).ok());
+  ASSERT_TRUE(book.add(assignments(1, 0, 1410)).ok());
+  ASSERT_TRUE(book.add(assignments(2, 7, 1200)).ok());
   EXPECT_EQ(book.in_force(6)->clocks, std::vector<Megahertz>(3, {1410}));
   EXPECT_EQ(book.in_force(7)->clocks, std::vector<Megahertz>(3, {1200}));
 }
 
-TEST(OrderBook, AgreesWithTheRuleWhateverOrderOrdersComeIn) {
+TEST(AssignmentBook, AgreesWithTheRuleWhateverOrderAssignmentsComeIn) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
@@ -40,68 +41,68 @@ TEST(OrderBook, AgreesWithTheRuleWhateverOrderOrdersComeIn) {
   };
   for (int round = 0; round < 500; ++round) {
     // As a server sends them: versions rise, and mostly the iterations from which they hold.
-    std::vector<StageOrders> sent;
+    std::vector<StageAssignment> sent;
     std::int64_t from = 0;
     for (int version = 1; version <= 12; ++version) {
       from = std::max<std::int64_t>(0, from + pick(-3, 5));
-      sent.push_back(orders(static_cast<std::uint64_t>(version), from, 100 * version));
+      sent.push_back(assignments(static_cast<std::uint64_t>(version), from, 100 * version));
     }
     const auto rule = [&](std::int64_t iteration) {
       std::uint64_t holds = 0;
-      for (const StageOrders& one : sent) {
+      for (const StageAssignment& one : sent) {
         if (one.from_iteration <= iteration) holds = std::max(holds, one.version);
       }
       return holds;
     };
-    std::vector<StageOrders> arriving = sent;
+    std::vector<StageAssignment> arriving = sent;
     arriving.push_back(sent[static_cast<std::size_t>(pick(0, 11))]);
     std::ranges::shuffle(arriving, random);
-    OrderBook book(2);
-    for (const StageOrders& one : arriving) ASSERT_TRUE(book.add(one).ok());
+    AssignmentBook book(2);
+    for (const StageAssignment& one : arriving) ASSERT_TRUE(book.add(one).ok());
     std::int64_t now = 0;
     for (std::int64_t iteration = 0; iteration < 60; iteration += pick(0, 3)) {
       now = std::max(now, iteration);
       book.forget_before(now);
       for (std::int64_t later = now; later < now + 8; ++later) {
-        const StageOrders* holds = book.in_force(later);
+        const StageAssignment* holds = book.in_force(later);
         ASSERT_EQ(holds == nullptr ? 0 : holds->version, rule(later)) << "iteration " << later;
       }
     }
   }
 }
 
-TEST(OrderBook, TakesNothingFromAServerThatHadTheJobBefore) {
-  OrderBook book(1);
-  ASSERT_TRUE(book.add(of_epoch(3, orders(7, 0, 1410))).ok());
-  ASSERT_TRUE(book.add(of_epoch(4, orders(1007, 12, 1200))).ok());
-  ASSERT_TRUE(book.add(of_epoch(3, orders(8, 10, 600))).ok());
+TEST(AssignmentBook, TakesNothingFromAServerThatHadTheJobBefore) {
+  AssignmentBook book(1);
+  ASSERT_TRUE(book.add(of_epoch(3, assignments(7, 0, 1410))).ok());
+  ASSERT_TRUE(book.add(of_epoch(4, assignments(1007, 12, 1200))).ok());
+  ASSERT_TRUE(book.add(of_epoch(3, assignments(8, 10, 600))).ok());
   EXPECT_EQ(book.size(), 2) << "left out";
   EXPECT_EQ(book.in_force(11)->version, 7) << "until the new server's hold";
   EXPECT_EQ(book.in_force(12)->version, 1007);
   // A newer epoch counts, also where its versions were given before.
-  ASSERT_TRUE(book.add(of_epoch(5, orders(9, 14, 900))).ok());
+  ASSERT_TRUE(book.add(of_epoch(5, assignments(9, 14, 900))).ok());
   EXPECT_EQ(book.in_force(14)->version, 9);
   EXPECT_EQ(book.newest(), 9);
 }
 
-TEST(OrderBook, RefusesWhatDoesNotFitTheStage) {
-  OrderBook book(3);
-  StageOrders two = orders(1, 0, 900);
+TEST(AssignmentBook, RefusesWhatDoesNotFitTheStage) {
+  AssignmentBook book(3);
+  StageAssignment two = assignments(1, 0, 900);
   two.clocks.assign(2, {900});
   EXPECT_FALSE(book.add(two).ok());
-  EXPECT_FALSE(book.add(orders(0, 0, 900)).ok());
-  EXPECT_FALSE(book.add(orders(1, 0, -5)).ok());
+  EXPECT_FALSE(book.add(assignments(0, 0, 900)).ok());
+  EXPECT_FALSE(book.add(assignments(1, 0, -5)).ok());
   two.clocks.clear();
   EXPECT_FALSE(book.add(two).ok());
   EXPECT_EQ(book.size(), 0);
 }
 
-TEST(OrderBook, KeepsTheNewestOfTooMany) {
-  OrderBook book(1);
+TEST(AssignmentBook, KeepsTheNewestOfTooMany) {
+  AssignmentBook book(1);
   for (int i = 1; i <= 1000; ++i) {
-    ASSERT_TRUE(book.add(orders(static_cast<std::uint64_t>(i), 2000 - i, 900)).ok());
+    ASSERT_TRUE(book.add(assignments(static_cast<std::uint64_t>(i), 2000 - i, 900)).ok());
   }
-  EXPECT_EQ(book.size(), OrderBook::kMostOrders);
+  EXPECT_EQ(book.size(), AssignmentBook::kMostAssignments);
   EXPECT_EQ(book.newest(), 1000);
   EXPECT_EQ(book.of_version(1000)->from_iteration, 1000);
   EXPECT_EQ(book.of_version(1), nullptr);

@@ -8,13 +8,13 @@
 
 #include "harpe/base/units.h"
 #include "harpe/instruction/instruction.h"
-#include "harpe/job/shape.h"
+#include "harpe/wire/job_shape.h"
 
 namespace harpe {
 
 /// A rank announces itself. The same again is harmless.
 struct RankRegistration {
-  Place place;
+  RankCoordinates coordinates;
   /// Chosen at random by the process: tells a retry from a second process that claims the place.
   std::string session;
   /// The start of training that this process belongs to, the same on all its ranks. May be empty.
@@ -34,7 +34,7 @@ struct RankRegistration {
 
 /// A rank says that its training has ended as it should.
 struct RankEnd {
-  Place place;
+  RankCoordinates coordinates;
   std::string session;  ///< that holds the place
 };
 
@@ -50,22 +50,23 @@ struct InstructionTotals {
 
 /// One iteration of one rank.
 struct IterationReport {
-  Place place;
+  RankCoordinates coordinates;
   std::string session;
   std::string incarnation = {};  ///< the life of the job in which it registered; empty: not told
-  std::uint64_t epoch = 0;       ///< of the newest orders that the rank has; 0: not told
+  std::uint64_t epoch = 0;       ///< of the newest assignments that the rank has; 0: not told
   std::int64_t iteration = 0;    ///< counted from 0 at the start of training, alike on all ranks
-  std::uint64_t version = 0;  ///< of the orders that held during the whole iteration; 0: none did
-  std::uint64_t known = 0;    ///< the newest orders that the rank has
-  Seconds time{};             ///< from its start to the start of the next
-  Joules energy{};            ///< of this rank's GPU; NaN where it was not measured
-  Joules energy_error{};      ///< half-width of its 95 % interval
-  bool throttled = false;     ///< the GPU was held back below the clock asked for
+  std::uint64_t version =
+      0;  ///< of the assignments that held during the whole iteration; 0: none did
+  std::uint64_t known = 0;  ///< the newest assignments that the rank has
+  Seconds time{};           ///< from its start to the start of the next
+  Joules energy{};          ///< of this rank's GPU; NaN where it was not measured
+  Joules energy_error{};    ///< half-width of its 95 % interval
+  bool throttled = false;   ///< the GPU was held back below the clock asked for
   std::vector<InstructionTotals> instructions;
 };
 
 /// Clocks for one stage of one pipeline.
-struct StageOrders {
+struct StageAssignment {
   enum class Purpose : unsigned char {
     kAllMax,   ///< the highest clock throughout
     kProfile,  ///< one clock throughout, to be measured
@@ -80,6 +81,6 @@ struct StageOrders {
 };
 
 /// "all_max", "profile" or "plan".
-const char* name_of(StageOrders::Purpose purpose);
+const char* name_of(StageAssignment::Purpose purpose);
 
 }  // namespace harpe
