@@ -250,9 +250,8 @@ Result<LoadAnswer> ask_once(const std::string& address, int port, std::string_vi
              why = reason;
              ended = true;
            }});
-  const Result<int> id = one.open(0);
-  if (!id) return id.error();
-  one.ask(*id, method, path, body);
+  const int id = HARPE_TRY(one.open(0));
+  one.ask(id, method, path, body);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!answer && !ended && std::chrono::steady_clock::now() < deadline) one.poll(100);
   if (!answer) {

@@ -43,15 +43,11 @@ int RankAssignments::in_force(std::int64_t iteration) const {
 Result<LoadJob> LoadJob::make(const LoadShape& shape) {
   LoadJob job;
   job.shape_ = shape;
-  Result<Schedule> schedule =
-      one_f_one_b({.stages = shape.stages, .micro_batches = shape.micro_batches});
-  if (!schedule) return schedule.error();
-  Result<Pipeline> pipeline = Pipeline::build(*schedule);
-  if (!pipeline) return pipeline.error();
-  job.pipeline_.push_back(*std::move(pipeline));
-  Result<Profile> profile = synthesize({.stages = shape.stages});
-  if (!profile) return profile.error();
-  job.profile_ = *std::move(profile);
+  Schedule schedule =
+      HARPE_TRY(one_f_one_b({.stages = shape.stages, .micro_batches = shape.micro_batches}));
+  Pipeline pipeline = HARPE_TRY(Pipeline::build(schedule));
+  job.pipeline_.push_back(std::move(pipeline));
+  job.profile_ = HARPE_TRY(synthesize({.stages = shape.stages}));
   for (const OperatingPoint& point : job.profile_.entries().front().points) {
     job.clocks_.push_back(point.clock);
   }
@@ -73,7 +69,7 @@ Result<LoadJob> LoadJob::make(const LoadShape& shape) {
   JobSpec spec;
   spec.name = "load";
   spec.shape = {.data = shape.data, .stages = shape.stages, .tensor = 1};
-  spec.schedule = *std::move(schedule);
+  spec.schedule = std::move(schedule);
   spec.blocking_power = job.blocking_power_;
   spec.profile = job.profile_;
   job.spec_json_ = job_spec_json(spec);
@@ -84,10 +80,9 @@ Result<const RankAssignments*> LoadJob::assignments(std::string_view text, int s
   std::string key = std::to_string(stage) + std::string(text);
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second.get();
-  Result<RankResponse> read = parse_rank_response(text);
-  if (!read) return read.error();
+  RankResponse read = HARPE_TRY(parse_rank_response(text));
   auto assignments = std::make_unique<RankAssignments>();
-  assignments->assignments = std::move(read->assignments);
+  assignments->assignments = std::move(read.assignments);
   std::ranges::sort(assignments->assignments, {}, &StageAssignment::version);
   for (const StageAssignment& one : assignments->assignments)
     assignments->work.push_back(work(stage, one.clocks));

@@ -61,11 +61,11 @@ void LoadRun::fault(const std::string& why) {
 }
 
 Result<LoadResult> LoadRun::run() {
-  if (Status done = register_all(); !done) return done.error();
-  if (Status done = subscribe_all(); !done) return done.error();
-  if (Status done = wait_for_plans(); !done) return done.error();
+  HARPE_TRY(register_all());
+  HARPE_TRY(subscribe_all());
+  HARPE_TRY(wait_for_plans());
   train();
-  if (Status done = compare_with_server(); !done) return done.error();
+  HARPE_TRY(compare_with_server());
   return std::move(result_);
 }
 
@@ -73,7 +73,7 @@ Result<LoadResult> LoadRun::run() {
 
 Result<int> LoadRun::open(int rank, bool listens) {
   const Result<int> id = connections_.open(rank / kRanksANode);
-  if (!id) return id;
+  if (!id.ok()) return id;
   listener_of_.push_back(listens ? rank : -1);
   asked_by_.emplace_back();
   return id;
@@ -88,14 +88,11 @@ void LoadRun::ask(int rank, const std::string& rest, const std::string& body) {
 
 Status LoadRun::register_all() {
   const Time begin = Clock::now();
-  const auto created = ask_once(address_, port_, "PUT", path(""), job_.spec_json());
-  if (!created) return created.error();
-  if (created->status != 201) {
-    return Error::of(ErrorCode::kUnavailable, "the job is not registered: " + created->body);
+  const auto created = HARPE_TRY(ask_once(address_, port_, "PUT", path(""), job_.spec_json()));
+  if (created.status != 201) {
+    return Error::of(ErrorCode::kUnavailable, "the job is not registered: " + created.body);
   }
-  const Result<int> people = open(0, false);
-  if (!people) return people.error();
-  people_ = *people;
+  people_ = HARPE_TRY(open(0, false));
   std::string clocks;
   for (const Megahertz clock : job_.clocks()) {
     clocks += (clocks.empty() ? "" : ",") + std::to_string(clock.value);
@@ -103,9 +100,7 @@ Status LoadRun::register_all() {
   for (int rank = 0; rank < ranks(); ++rank) {
     Rank& one = ranks_[static_cast<std::size_t>(rank)];
     if (rank % options_.ranks_a_connection == 0) {
-      const Result<int> id = open(rank, false);
-      if (!id) return id.error();
-      one.reports = *id;
+      one.reports = HARPE_TRY(open(rank, false));
     } else {
       one.reports = ranks_[static_cast<std::size_t>(rank - 1)].reports;
     }
@@ -127,13 +122,12 @@ Status LoadRun::register_all() {
 Status LoadRun::subscribe_all() {
   const Time begin = Clock::now();
   for (int rank = 0; rank < ranks() && listens(rank); ++rank) {
-    const Result<int> id = open(rank, true);
-    if (!id) return id.error();
+    const int id = HARPE_TRY(open(rank, true));
     Rank& one = ranks_[static_cast<std::size_t>(rank)];
-    one.events = *id;
+    one.events = id;
     one.assignments = nullptr;  // those of its registration, which the stream tells again
-    connections_.subscribe(*id, path("/events?data=" + std::to_string(pipeline_of(rank)) +
-                                     "&stage=" + std::to_string(stage_of(rank))));
+    connections_.subscribe(id, path("/events?data=" + std::to_string(pipeline_of(rank)) +
+                                    "&stage=" + std::to_string(stage_of(rank))));
     if (rank % kWave == kWave - 1) connections_.poll(1);
   }
   const auto waiting = [this] { return std::ranges::count(ranks_, nullptr, &Rank::assignments); };
@@ -342,7 +336,7 @@ void LoadRun::answered(int id, int status, std::string_view body) {
 void LoadRun::got_assignments(int number, std::string_view text) {
   Rank& rank = ranks_[static_cast<std::size_t>(number)];
   const auto assignments = job_.assignments(text, stage_of(number));
-  if (!assignments) return fault(assignments.error().text());
+  if (!assignments.ok()) return fault(assignments.error().text());
   const std::uint64_t before = rank.assignments == nullptr ? 0 : rank.assignments->newest();
   if ((*assignments)->newest() < before) return;  // an answer that an event has overtaken
   rank.assignments = *assignments;
@@ -353,11 +347,10 @@ void LoadRun::got_assignments(int number, std::string_view text) {
 }
 
 Status LoadRun::compare_with_server() {
-  const auto answer = ask_once(address_, port_, "GET", path(""), "");
-  if (!answer) return answer.error();
-  const Json status = Json::parse(answer->body, nullptr, false);
-  if (answer->status != 200 || !status.is_object()) {
-    return Error::of(ErrorCode::kUnavailable, "the job's status: " + answer->body);
+  const auto answer = HARPE_TRY(ask_once(address_, port_, "GET", path(""), ""));
+  const Json status = Json::parse(answer.body, nullptr, false);
+  if (answer.status != 200 || !status.is_object()) {
+    return Error::of(ErrorCode::kUnavailable, "the job's status: " + answer.body);
   }
   result_.counted_by_server = status.value("reports", std::int64_t{0});
   const auto version = status.value("version", std::uint64_t{0});

@@ -40,11 +40,11 @@ void take_precedence(int nice) {
 ProcessUse use_of(pid_t process) {
   const std::string folder = "/proc/" + std::to_string(process);
   ProcessUse use;
-  if (const auto status = read_file(folder + "/status")) {
+  if (const auto status = read_file(folder + "/status"); status.ok()) {
     use.memory_mib = status_mib(*status, "VmRSS");
     use.most_memory_mib = status_mib(*status, "VmHWM");
   }
-  if (const auto stat = read_file(folder + "/stat")) {
+  if (const auto stat = read_file(folder + "/stat"); stat.ok()) {
     // After the name, which may hold anything, in brackets: fields 14 and 15 are clock ticks.
     std::istringstream fields(stat->substr(stat->rfind(')') + 1));
     std::string field;
@@ -92,7 +92,7 @@ Result<LoadServer> LoadServer::start(const std::vector<std::string>& arguments,
   for (int attempt = 0; attempt < 1500; ++attempt) {
     const auto said = read_file(log);
     std::smatch found;
-    if (said && std::regex_search(*said, found, url)) {
+    if (said.ok() && std::regex_search(*said, found, url)) {
       server.address_ = found[1] == "0.0.0.0" ? "127.0.0.1" : found[1].str();
       server.port_ = std::stoi(found[2]);
       return server;
@@ -100,7 +100,7 @@ Result<LoadServer> LoadServer::start(const std::vector<std::string>& arguments,
     if (::waitpid(server.process_, nullptr, WNOHANG) == server.process_) {
       server.process_ = -1;
       return Error::of(ErrorCode::kUnavailable,
-                       arguments[0] + " ended: " + (said ? *said : std::string()));
+                       arguments[0] + " ended: " + (said.ok() ? *said : std::string()));
     }
     pause_ms(20);
   }

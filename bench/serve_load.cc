@@ -70,9 +70,10 @@ int measure(const Settings& settings) {
   const std::size_t descriptors =
       std::min(ranks, static_cast<std::size_t>(settings.load.listeners)) +
       ranks / static_cast<std::size_t>(settings.load.ranks_a_connection) + 150;
-  if (Status allowed = allow_descriptors(descriptors); !allowed) return failed(allowed.error());
+  if (Status allowed = allow_descriptors(descriptors); !allowed.ok())
+    return failed(allowed.error());
   Result<LoadJob> job = LoadJob::make(settings.load.shape);
-  if (!job) return failed(job.error());
+  if (!job.ok()) return failed(job.error());
 
   std::string folder = (std::filesystem::temp_directory_path() / "harpe-load-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) return failed(Error::io(folder, "cannot create"));
@@ -82,7 +83,7 @@ int measure(const Settings& settings) {
   int status = 1;
   {
     Result<LoadServer> server = LoadServer::start(arguments, folder + "/log", settings.server_nice);
-    if (!server) return failed(server.error());
+    if (!server.ok()) return failed(server.error());
     std::printf("%d ranks: %d pipelines of %d stages; iterations of %.2f s, for %.0f s\n",
                 settings.ranks, settings.load.shape.data, settings.load.shape.stages,
                 settings.load.shape.iteration.value, settings.load.train.value);
@@ -93,7 +94,7 @@ int measure(const Settings& settings) {
     const double wall =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const ProcessUse use = use_of(server->process()), own = use_of(::getpid());
-    if (!result) {
+    if (!result.ok()) {
       std::fprintf(stderr, "%s\n(the server's log: %s/log)\n", result.error().text().c_str(),
                    folder.c_str());
       return 1;

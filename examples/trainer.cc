@@ -115,10 +115,10 @@ class Rank {
         shared_(shared) {
     auto schedule =
         harpe::one_f_one_b({.stages = options.stages, .micro_batches = options.micro_batches});
-    if (!schedule) fail(schedule.error().text());
+    if (!schedule.ok()) fail(schedule.error().text());
     schedule_ = *std::move(schedule);
     auto simulation = harpe::Simulation::open(options.simulation);
-    if (!simulation) fail(simulation.error().text());
+    if (!simulation.ok()) fail(simulation.error().text());
     simulation_ = *std::move(simulation);
     counter_ = simulation_->gpu(gpu_);
   }
@@ -161,7 +161,7 @@ class Rank {
     measured_ = simulation_->gpu(gpu_);
     client.measured = measured_.get();
     auto started = harpe::RankClient::start(std::move(client));
-    if (!started) fail(started.error().text());
+    if (!started.ok()) fail(started.error().text());
     harpe_ = *std::move(started);
   }
 
@@ -193,7 +193,7 @@ class Rank {
     if (harpe_) harpe_->on_instruction_begin(kind, 0, micro_batch);  // Harpe
     const auto span = simulation_->run(gpu_, work);
     if (harpe_) harpe_->on_instruction_end();  // Harpe
-    if (!span) fail(span.error().text());
+    if (!span.ok()) fail(span.error().text());
     device_times_.push_back({span->begin, span->end});
   }
 
@@ -257,7 +257,7 @@ class Rank {
         harpe_ ? harpe_->counts() : harpe::RankClient::Counts();
     log_ << pipeline_ << ',' << stage_ << ',' << iteration << ','
          << std::to_string(static_cast<double>(truth.time.ns) * 1e-9) << ','
-         << (energy ? std::to_string(energy->value) : "") << ','
+         << (energy.ok() ? std::to_string(energy->value) : "") << ','
          << std::to_string(truth.energy.value) << ',' << counts.version << ','
          << counts.clock_changes << ',' << counts.asked_ahead << ',' << slowness(iteration) << '\n';
   }

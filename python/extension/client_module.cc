@@ -160,10 +160,10 @@ int initialize(PyObject* self, PyObject* arguments, PyObject* keywords) {
   std::optional<Error> error;
   Py_BEGIN_ALLOW_THREADS  // NOLINT
       auto options = parse_rank_client_options({text, static_cast<std::size_t>(size)});
-  if (options) {
+  if (options.ok()) {
     options->notice = [notices = held->notices](const std::string& line) { notices->add(line); };
     auto client = RankClient::start(*std::move(options));
-    if (client) {
+    if (client.ok()) {
       held->client = *std::move(client);
     } else {
       error = client.error();
@@ -301,7 +301,7 @@ PyObject* follow_stream(PyObject* self, PyObject* argument) {
     if (PyLong_Check(argument) == 0 || PyErr_Occurred() != nullptr) {
       PyErr_Clear();
       refused = "a stream is a number, or one of torch's, not " + text_of(argument);
-    } else if (Status followed = client->follow_stream(stream); followed) {
+    } else if (Status followed = client->follow_stream(stream); followed.ok()) {
       return none();
     } else {
       refused = followed.error().text();

@@ -22,9 +22,7 @@ class Workbench {
   Result<std::shared_ptr<SimulationCore>> core() {
     const std::lock_guard lock(mutex_);
     if (!core_) {
-      Result<std::shared_ptr<SimulationCore>> opened = open_named_simulation();
-      if (!opened) return opened.error();
-      core_ = *std::move(opened);
+      core_ = HARPE_TRY(open_named_simulation());
     }
     return core_;
   }
@@ -33,9 +31,8 @@ class Workbench {
     const std::lock_guard lock(mutex_);
     auto known = profiles_.find(file);
     if (known == profiles_.end()) {
-      Result<Profile> read = read_profile(file);
-      if (!read) return read.error();
-      known = profiles_.emplace(file, *std::move(read)).first;
+      Profile read = HARPE_TRY(read_profile(file));
+      known = profiles_.emplace(file, std::move(read)).first;
     }
     const auto kind = instruction_kind(instruction);
     SimulatedWork work;
@@ -70,16 +67,16 @@ template <class Call>
 int with_simulation(const Call& call) noexcept {
   return guarded([&]() -> int {
     const auto core = Workbench::instance().core();
-    if (!core) return answer(core.error());
+    if (!core.ok()) return answer(core.error());
     const auto result = call(**core);
-    return result ? NVML_SUCCESS : answer(result.error());
+    return result.ok() ? NVML_SUCCESS : answer(result.error());
   });
 }
 
 Result<Simulation::Span> run(SimulationCore& core, int gpu, const SimulatedWork& work,
                              harpe_sim_span* span) {
   Result<Simulation::Span> ran = core.run(gpu, work);
-  if (ran && span != nullptr) {
+  if (ran.ok() && span != nullptr) {
     span->begin = static_cast<double>(ran->begin.ns) * 1e-9;
     span->end = static_cast<double>(ran->end.ns) * 1e-9;
   }
@@ -117,7 +114,7 @@ int harpe_sim_set_load(int gpu, double activity) {
 
 int harpe_sim_run(int gpu, double seconds, double memory_bound, harpe_sim_span* span) {
   return harpe::with_simulation([&](SimulationCore& core) -> Result<harpe::Simulation::Span> {
-    if (Status known = harpe::check_gpu(core, gpu); !known) return known.error();
+    HARPE_TRY(harpe::check_gpu(core, gpu));
     // Negated, so that a NaN is refused.
     if (!(memory_bound >= 0 && memory_bound <= 1)) {
       return Error::invalid("the memory-bound share is from 0 to 1");
@@ -132,15 +129,14 @@ int harpe_sim_run_profile(int gpu, const char* profile, int stage, const char* i
     if (profile == nullptr || instruction == nullptr) {
       return Error::invalid("the profile and the instruction must be named");
     }
-    const auto work = harpe::Workbench::instance().work(profile, stage, instruction);
-    if (!work) return work.error();
-    return harpe::run(core, gpu, *work, span);
+    const auto work = HARPE_TRY(harpe::Workbench::instance().work(profile, stage, instruction));
+    return harpe::run(core, gpu, work, span);
   });
 }
 
 int harpe_sim_truth(int gpu, harpe_sim_truth_t* truth) {
   return harpe::with_simulation([&](SimulationCore& core) -> Status {
-    if (Status known = harpe::check_gpu(core, gpu); !known) return known;
+    if (Status known = harpe::check_gpu(core, gpu); !known.ok()) return known;
     if (truth == nullptr) return Error::invalid("truth is null");
     const harpe::SimulatedTruth now = core.truth(gpu);
     *truth = {.time = static_cast<double>(now.time.ns) * 1e-9,

@@ -60,7 +60,7 @@ template <class Info, class Fill>
 nvmlReturn_t fill_info(nvmlDevice_t device, Info* info, const Fill& fill) {
   return with_device(device, [&](SimulationCore& core, int gpu) -> nvmlReturn_t {
     if (info == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    if (const auto state = core.read(gpu); !state) return code_of(state.error());
+    if (const auto state = core.read(gpu); !state.ok()) return code_of(state.error());
     return fill(core.spec(gpu), *info);
   });
 }

@@ -17,7 +17,7 @@ nvmlReturn_t NvmlLibrary::start() {
   const std::lock_guard lock(mutex_);
   if (users_ == 0) {
     Result<std::shared_ptr<SimulationCore>> opened = open_named_simulation();
-    if (!opened) {
+    if (!opened.ok()) {
       std::fprintf(stderr, "simulated libnvidia-ml: %s\n", opened.error().text().c_str());
       return opened.error().code == ErrorCode::kUnavailable ? NVML_ERROR_DRIVER_NOT_LOADED
                                                             : code_of(opened.error());

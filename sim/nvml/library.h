@@ -42,7 +42,7 @@ Result<std::shared_ptr<SimulationCore>> open_named_simulation();
 
 nvmlReturn_t code_of(const Error& error);
 inline nvmlReturn_t code_of(const Status& status) {
-  return status ? NVML_SUCCESS : code_of(status.error());
+  return status.ok() ? NVML_SUCCESS : code_of(status.error());
 }
 
 template <class Call>
@@ -80,7 +80,7 @@ nvmlReturn_t read_into(nvmlDevice_t device, T* place, const Reading& reading) no
   return with_device(device, [&](SimulationCore& core, int gpu) -> nvmlReturn_t {
     if (place == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     const Result<SimulatedGpuState> state = core.read(gpu);
-    if (!state) return code_of(state.error());
+    if (!state.ok()) return code_of(state.error());
     *place = static_cast<T>(reading(core.spec(gpu), *state));
     return NVML_SUCCESS;
   });

@@ -50,7 +50,7 @@ nvmlReturn_t list(nvmlDevice_t device, bool compute, unsigned int* count, Info* 
   return with_device(device, [&](SimulationCore& core, int gpu) -> nvmlReturn_t {
     if (count == nullptr || (infos == nullptr && *count > 0)) return NVML_ERROR_INVALID_ARGUMENT;
     const Result<SimulatedGpuState> state = core.read(gpu);
-    if (!state) return code_of(state.error());
+    if (!state.ok()) return code_of(state.error());
     const std::vector<unsigned int> pids = compute ? users(*state) : std::vector<unsigned int>();
     const auto number = static_cast<unsigned int>(pids.size());
     const bool fits = *count >= number;
@@ -65,7 +65,7 @@ template <class Fill>
 nvmlReturn_t memory_info(nvmlDevice_t device, const Fill& fill) {
   return with_device(device, [&](SimulationCore& core, int gpu) -> nvmlReturn_t {
     const Result<SimulatedGpuState> state = core.read(gpu);
-    if (!state) return code_of(state.error());
+    if (!state.ok()) return code_of(state.error());
     fill(core.spec(gpu).memory_bytes, used_memory(*state));
     return NVML_SUCCESS;
   });

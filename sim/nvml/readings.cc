@@ -147,7 +147,7 @@ nvmlReturn_t nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t device, unsigned in
                                                 unsigned int* mhz) {
   return with_device(device, [&](SimulationCore& core, int gpu) -> nvmlReturn_t {
     if (count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    if (const auto state = core.read(gpu); !state) return harpe::code_of(state.error());
+    if (const auto state = core.read(gpu); !state.ok()) return harpe::code_of(state.error());
     return harpe::copy_clocks(core.spec(gpu).memory_clocks, count, mhz);
   });
 }
@@ -155,7 +155,7 @@ nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t device, unsigned 
                                                   unsigned int* count, unsigned int* mhz) {
   return with_device(device, [&](SimulationCore& core, int gpu) -> nvmlReturn_t {
     if (count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    if (const auto state = core.read(gpu); !state) return harpe::code_of(state.error());
+    if (const auto state = core.read(gpu); !state.ok()) return harpe::code_of(state.error());
     const auto& memory = core.spec(gpu).memory_clocks;
     if (std::find(memory.begin(), memory.end(), static_cast<int>(memory_mhz)) == memory.end()) {
       return NVML_ERROR_NOT_FOUND;
@@ -235,7 +235,7 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldV
   return with_device(device, [&](SimulationCore& core, int gpu) -> nvmlReturn_t {
     if (count <= 0 || values == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     const harpe::Result<SimulatedGpuState> state = core.read(gpu);
-    if (!state) return harpe::code_of(state.error());
+    if (!state.ok()) return harpe::code_of(state.error());
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
     for (int i = 0; i < count; ++i) {

@@ -88,7 +88,7 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char* name, unsigned int
   return with_library([&](harpe::SimulationCore&) -> nvmlReturn_t {
     if (name == nullptr || length == 0) return NVML_ERROR_INVALID_ARGUMENT;
     const auto line = harpe::read_file("/proc/" + std::to_string(pid) + "/cmdline", 1 << 20);
-    if (!line) return NVML_ERROR_NOT_FOUND;
+    if (!line.ok()) return NVML_ERROR_NOT_FOUND;
     // As NVML does, what does not fit is cut.
     const std::string_view first = std::string_view(*line).substr(0, line->find('\0'));
     return copy_text(first.substr(0, length - 1), name, length);

@@ -95,12 +95,12 @@ Node::Clock Node::want(std::int64_t process, std::optional<Megahertz> clock) {
       request.gpus = {0};
       request.duration = kLease;
       request.ends_with_process = true;
-      if (const auto lease = node_.take(peer(process), request)) {
+      if (const auto lease = node_.take(peer(process), request); lease.ok()) {
         lease_ = lease->id;
         renewed_ = now;
       }
     } else if (now - renewed_ >= kLease / 3) {
-      if (!node_.renew(peer(process), lease_, kLease)) return lease_.clear();
+      if (!node_.renew(peer(process), lease_, kLease).ok()) return lease_.clear();
       renewed_ = now;
     }
   });

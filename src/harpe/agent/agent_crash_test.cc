@@ -75,7 +75,8 @@ class AgentCrash : public ::testing::Test {
     options_.leases = {.per_user = 64, .per_second = 1e6, .at_once = 1e6};
     EXPECT_TRUE(write_file(directory_ / "sim.toml",
                            "state_file = \"" + (directory_ / "gpus").string() +
-                               "\"\n[[gpu]]\nmodel = \"a100-sxm\"\ncount = 2\ncall_ms = 0.1\n"));
+                               "\"\n[[gpu]]\nmodel = \"a100-sxm\"\ncount = 2\ncall_ms = 0.1\n")
+                    .ok());
     simulation_ = *Simulation::open(directory_ / "sim.toml");
     for (int i = 0; i < kGpus; ++i) gpus_[static_cast<std::size_t>(i)] = simulation_->gpu(i);
   }
@@ -92,7 +93,7 @@ class AgentCrash : public ::testing::Test {
                                     "persistence_mode = true\n",
                                 "policy.toml");
     auto controller = Controller::start(std::move(devices), *policy, options_, system_clock());
-    if (!controller) {
+    if (!controller.ok()) {
       std::fprintf(stderr, "%s\n", controller.error().text().c_str());
       ::_exit(1);
     }
@@ -109,7 +110,7 @@ class AgentCrash : public ::testing::Test {
     peer.uid = ::getuid();
     for (;;) {
       const auto lease = controller.take(peer, {{1}, 60_s, false, "use"});
-      if (!lease) continue;
+      if (!lease.ok()) continue;
       for (int i = 1 + upto(5); i > 0; --i) {
         Setting setting;
         const int kind = upto(3);
@@ -153,7 +154,7 @@ class AgentCrash : public ::testing::Test {
     std::uniform_int_distribution<int> clock(210, 1410), count(1, 40);
     for (;;) {
       auto channel = ClockChannel::take(options_.clock_socket, {0}, 60_s, "client");
-      if (!channel) {
+      if (!channel.ok()) {
         pause_for(200);
         continue;
       }

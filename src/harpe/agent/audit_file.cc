@@ -46,7 +46,7 @@ class AuditFile final : public AuditSink {
   }
 
   bool has_room() override {
-    if (!file_ && !reopen()) return false;
+    if (!file_ && !reopen().ok()) return false;
     take_space(size());
     return has_room_;
   }
@@ -104,7 +104,7 @@ class AuditFile final : public AuditSink {
 Result<std::unique_ptr<AuditSink>> open_audit_file(const std::filesystem::path& path) {
   auto file = std::make_unique<AuditFile>(path);
   const Status opened = file->reopen();
-  if (!opened && opened.error().code != ErrorCode::kUnavailable) return opened.error();
+  if (!opened.ok() && opened.error().code != ErrorCode::kUnavailable) return opened.error();
   return std::unique_ptr<AuditSink>(std::move(file));
 }
 

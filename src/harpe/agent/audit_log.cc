@@ -104,7 +104,7 @@ Status AuditLog::append(const std::string& line, bool must) {
   }
   lines += line;
   Status status = lines.empty() ? ok_status() : sink_->append(lines);
-  if (status) {
+  if (status.ok()) {
     missing_ = 0;
     set_trouble(sink_->has_room() ? "" : kTight, false);
     return status;

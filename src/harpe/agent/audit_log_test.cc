@@ -27,7 +27,7 @@ using ::testing::SizeIs;
 JsonValue parsed(const std::string& line) {
   auto value = parse_json(line, "audit");
   EXPECT_TRUE(value.ok()) << line;
-  return value ? *std::move(value) : JsonValue();
+  return value.ok() ? *std::move(value) : JsonValue();
 }
 
 AuditEntry refusal_of(std::int64_t uid, const std::string& why = "no") {
@@ -51,16 +51,15 @@ class AuditLogTest : public ::testing::Test {
     for (std::string line; std::getline(file, line);) {
       auto value = parse_json(line, path.string());
       EXPECT_TRUE(value.ok()) << line;
-      if (value) found.push_back(*std::move(value));
+      if (value.ok()) found.push_back(*std::move(value));
     }
     return found;
   }
 
   /// Opens the file and lets the log write to it.
   Status opened(AuditLog& log) const {
-    auto sink = open_audit_file(path_);
-    if (!sink) return std::move(sink).error();
-    log.open(*std::move(sink));
+    auto sink = HARPE_TRY(open_audit_file(path_));
+    log.open(std::move(sink));
     return ok_status();
   }
 

@@ -147,7 +147,7 @@ void bind_to_cpu(int cpu) {
   Shared::Client& mine = shared.clients[static_cast<std::size_t>(index)];
   while (shared.go == 0) sleep_until_ns(now_ns() + 1'000'000);
   auto channel = ClockChannel::take(socket, {index}, 600_s, "bench");
-  if (!channel) {
+  if (!channel.ok()) {
     std::fprintf(stderr, "client %d: %s\n", index, channel.error().text().c_str());
     mine.finished = 2;
     ::_exit(1);
@@ -257,7 +257,7 @@ int run(const Settings& settings) {
                                   "]\ngpus = '*'\nclocks_mhz = [1, 4096]\n",
                               "bench");
   auto controller = Controller::start(std::move(devices), *policy, options, system_clock());
-  if (!controller) {
+  if (!controller.ok()) {
     std::fprintf(stderr, "%s\n", controller.error().text().c_str());
     shared.go = shared.leave = 1;
     return 1;

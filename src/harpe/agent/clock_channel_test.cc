@@ -55,7 +55,7 @@ class ClockChannelTest : public ::testing::Test {
   }
   ClockChannel taken(const std::vector<int>& gpus = {0}) {
     auto channel = ClockChannel::take(options_.clock_socket, gpus, 60_s, "test");
-    EXPECT_TRUE(channel.ok()) << (channel ? "" : channel.error().text());
+    EXPECT_TRUE(channel.ok()) << (channel.ok() ? "" : channel.error().text());
     return *std::move(channel);
   }
   std::optional<int> locked() const {
@@ -118,7 +118,7 @@ TEST_F(ClockChannelTest, TheLeaseEndsWithItsClientHoweverItDies) {
     char word = 0;
     if (::read(ready[0], &word, 1) != 1) ::_exit(1);
     auto channel = ClockChannel::take(options_.clock_socket, {0}, 60_s, "child");
-    if (!channel) ::_exit(1);
+    if (!channel.ok()) ::_exit(1);
     const std::uint32_t sequence = channel->set(0, {900});
     while (channel->served(0).sequence != sequence) ::usleep(100);
     if (::write(done[1], &word, 1) != 1) ::_exit(1);
@@ -390,7 +390,7 @@ TEST_F(ClockChannelTest, AnotherUserGetsNoChannelOfAKnownLease) {
     if (size <= 0 || ::setgid(54321) != 0 || ::setuid(54321) != 0) ::_exit(3);
     const auto joined = ClockChannel::join(options_.clock_socket,
                                            std::string(id.data(), static_cast<std::size_t>(size)));
-    if (joined) ::_exit(1);
+    if (joined.ok()) ::_exit(1);
     ::_exit(joined.error().text().find("no such lease") == std::string::npos ? 2 : 0);
   }
   start();

@@ -172,7 +172,7 @@ void ClockListener::accept() {
     return;
   }
   auto peer = peer_of_socket(socket.get());
-  if (!peer) return;
+  if (!peer.ok()) return;
   if (const std::string reason = refusal(*peer); !reason.empty()) {
     (void)send_message(socket.get(), "error " + reason);
     return;
@@ -221,8 +221,8 @@ void ClockListener::hear(int socket) {
   Connection& connection = connections_.at(socket);
   const auto request =
       parse_clock_request(std::string_view(text.data(), static_cast<std::size_t>(size)));
-  const Status status = request ? answer(connection, *request) : Status(request.error());
-  if (status) return;
+  const Status status = request.ok() ? answer(connection, *request) : Status(request.error());
+  if (status.ok()) return;
   (void)send_message(socket, "error " + status.error().text());
   close(socket);
 }

@@ -10,7 +10,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using Kind = harpe::ClockRequest::Kind;
   const auto request = harpe::parse_clock_request({reinterpret_cast<const char*>(data), size});
-  if (!request) {
+  if (!request.ok()) {
     if (request.error().faults.empty()) std::abort();
     return 0;
   }

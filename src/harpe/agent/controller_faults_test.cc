@@ -30,7 +30,7 @@ class ControllerFaults : public ControllerTest {
     for (std::string text; std::getline(file, text);) {
       auto line = parse_json(text, "audit");
       EXPECT_TRUE(line.ok()) << text;
-      if (line) lines.push_back(*std::move(line));
+      if (line.ok()) lines.push_back(*std::move(line));
     }
     return lines;
   }
@@ -205,7 +205,7 @@ TEST_F(ControllerFaults, AUserWhoMaySetCannotFillItEither) {
   std::string refusal;
   for (int i = 0; i < 1000; ++i) {
     const auto lease = controller_->take(user(kAlice), {{0}, 10_s, true, ""});
-    if (lease) {
+    if (lease.ok()) {
       ++taken_leases;
       ASSERT_TRUE(release(kAlice, lease->id).ok());
     } else {

@@ -63,14 +63,14 @@ class ControllerTest : public ::testing::Test {
   Controller& start(const std::string& policy = kPolicy) {
     controller_.reset();
     auto made = make(policy);
-    EXPECT_TRUE(made.ok()) << (made ? "" : made.error().text());
+    EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().text());
     controller_ = *std::move(made);
     return *controller_;
   }
   Lease taken(std::int64_t uid, std::vector<int> gpus, Seconds duration = 60_s) {
     auto lease = controller_->take(user(uid), {std::move(gpus), duration, true, "train.py"});
-    EXPECT_TRUE(lease.ok()) << (lease ? "" : lease.error().text());
-    return lease ? *lease : Lease{};
+    EXPECT_TRUE(lease.ok()) << (lease.ok() ? "" : lease.error().text());
+    return lease.ok() ? *lease : Lease{};
   }
   Result<Applied> apply(std::int64_t uid, const std::string& lease, int gpu,
                         const Setting& setting) {

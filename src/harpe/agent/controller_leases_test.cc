@@ -27,8 +27,8 @@ class ControllerLeases : public ControllerTest {
   Lease taken_for(Controls controls, Seconds duration) {
     auto lease =
         controller_->take(user(kAlice), {{0}, duration, false, "harpe command line", controls});
-    EXPECT_TRUE(lease.ok()) << (lease ? "" : lease.error().text());
-    return lease ? *lease : Lease{};
+    EXPECT_TRUE(lease.ok()) << (lease.ok() ? "" : lease.error().text());
+    return lease.ok() ? *lease : Lease{};
   }
   std::string file(const std::filesystem::path& path) const {
     std::ostringstream text;

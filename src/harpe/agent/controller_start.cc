@@ -135,7 +135,7 @@ Status NodeController::begin(Devices devices) {
   Status logs = open_audit_log();
   start_owners(std::move(devices), to_restore);
   put_back_and_wait(to_restore);
-  if (!logs) return logs;
+  if (!logs.ok()) return logs;
   notice_unknown_gpus();
   HARPE_TRY(open_clock_socket());
   loop_.post([this] { keep_house(); });
@@ -147,7 +147,7 @@ Status NodeController::begin(Devices devices) {
 Status NodeController::take_locks(const Devices& devices) {
   auto state = lock_file(options_.state_file.string() + ".lock",
                          "the state file " + options_.state_file.string());
-  if (!state) {
+  if (!state.ok()) {
     Error error = std::move(state).error();
     if (error.code == ErrorCode::kIo) {
       error.faults.push_back(
@@ -212,7 +212,7 @@ void NodeController::start_owners(Devices devices, const std::vector<SavedGpu>& 
             [this](const std::string& text) { notice(text); },
             [this, i](const Result<std::vector<std::int64_t>>& processes) {
               prover_->computing(static_cast<int>(i),
-                                 processes ? std::optional(*processes) : std::nullopt,
+                                 processes.ok() ? std::optional(*processes) : std::nullopt,
                                  clock_.now());
             }}));
   }
@@ -293,7 +293,7 @@ Status NodeController::open_clock_socket() {
   leases.attach = [this](const Peer& peer, const std::string& id,
                          int gpu) -> Result<std::shared_ptr<ClockSlot>> {
     auto slot = ClockSlot::make();
-    if (!slot) return slot;
+    if (!slot.ok()) return slot;
     // Under the lock, so that the end of the lease is queued after it.
     const std::lock_guard lock(mutex_);
     tick();

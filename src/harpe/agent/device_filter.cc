@@ -285,9 +285,8 @@ Result<bool> programs_allow(int cgroup, DeviceNumber device) {
     return bpf_failure("cannot read which devices the cgroup may use");
   }
   for (std::uint32_t i = 0; i < attributes.query.prog_cnt && i < ids.size(); ++i) {
-    const auto program = instructions_of(ids[i]);
-    if (!program) return program.error();
-    const auto allowed = program_allows(*program, device);
+    const auto program = HARPE_TRY(instructions_of(ids[i]));
+    const auto allowed = program_allows(program, device);
     if (!allowed) {
       return Error::of(ErrorCode::kNotSupported,
                        "a program of the cgroup does more than to compare device numbers");

@@ -44,7 +44,7 @@ std::optional<Instant> GatheredChanges::due() const {
 Status GatheredChanges::flush() {
   if (empty()) return ok_status();
   Status status = log_.write(line_);
-  if (status || !required_) {
+  if (status.ok() || !required_) {
     line_ = {};
     return ok_status();
   }

@@ -61,7 +61,7 @@ Result<Applied> GpuControl::apply(const Holder& holder, const Setting& setting, 
       applied = set_persistence_mode(holder, setting.enabled);
       break;
   }
-  if (applied) {
+  if (applied.ok()) {
     ++services_.counters.settings_applied;
     if (services_.dry_run) {
       AuditEntry line = entry(holder, action_of(setting), "", text_of(setting));
@@ -87,11 +87,11 @@ Status GpuControl::log_request(AuditEntry& entry, bool gathered) {
   HARPE_TRY(flush_changes());
   entry.result = "requested";
   Status logged = services_.audit.write(entry);
-  return logged || !services_.audit_required ? ok_status() : std::move(logged);
+  return logged.ok() || !services_.audit_required ? ok_status() : std::move(logged);
 }
 
 Status GpuControl::log_result(AuditEntry& entry, bool gathered, const Status& status) {
-  entry.result = status ? "applied" : "failed: " + status.error().text();
+  entry.result = status.ok() ? "applied" : "failed: " + status.error().text();
   if (gathered) {
     std::string what = entry.action + " " + entry.to + ": " + entry.result;
     AuditEntry line{
@@ -100,7 +100,7 @@ Status GpuControl::log_result(AuditEntry& entry, bool gathered, const Status& st
     return ok_status();
   }
   Status logged = services_.audit.write(entry);
-  return logged || !services_.audit_required ? ok_status() : std::move(logged);
+  return logged.ok() || !services_.audit_required ? ok_status() : std::move(logged);
 }
 
 template <class Save, class Call>
@@ -109,12 +109,12 @@ Status GpuControl::change(AuditEntry entry, Save save, Call call) {
   HARPE_TRY(log_request(entry, gathered));
   const SavedGpu before = saved_;
   Status status = save();
-  if (status) {
+  if (status.ok()) {
     status = seen_from_agent(call(), name());
-    if (!status) forget_unless_changed(status.error().code, before);
+    if (!status.ok()) forget_unless_changed(status.error().code, before);
   }
   Status logged = log_result(entry, gathered, status);
-  return status ? logged : status;
+  return status.ok() ? logged : status;
 }
 
 // --- What is allowed and supported.
@@ -149,12 +149,10 @@ Status GpuControl::check_limit(const Allowance& allowance, Watts limit) {
     return denied("a power limit of " + text_of(limit) + " on " + name(),
                   text_of(allowance.power_limits));
   }
-  const auto range = gpu_->power_limit_range();
-  if (!range) return range.error();
-  if (limit < range->lowest || limit > range->highest) {
+  const auto range = HARPE_TRY(gpu_->power_limit_range());
+  if (limit < range.lowest || limit > range.highest) {
     return Error::invalid("a power limit of " + text_of(limit) + " is out of the range of " +
-                          name() + ", " + text_of(range->lowest) + " to " +
-                          text_of(range->highest));
+                          name() + ", " + text_of(range.lowest) + " to " + text_of(range.highest));
   }
   return ok_status();
 }
@@ -166,15 +164,15 @@ Applied GpuControl::read_back_clocks(ClockDomain domain, std::optional<ClockRang
   applied.clocks = range;
   applied.text = std::string(name_of(domain)) + " clocks " +
                  (range ? "locked to " + text_of(*range) : "as before the lease");
-  if (const auto clock = gpu_->clock(domain)) applied.clock = *clock;
+  if (const auto clock = gpu_->clock(domain); clock.ok()) applied.clock = *clock;
   const auto lock = gpu_->locked_clocks(domain);
-  if (range && lock && *lock != *range) {
+  if (range && lock.ok() && *lock != *range) {
     applied.honoured = false;
     applied.text += "; the driver made that " + (*lock ? text_of(**lock) : std::string("no lock"));
     applied.clocks = *lock;
   }
   const auto reasons = gpu_->event_reasons();
-  if (range && reasons && reasons->throttled()) {
+  if (range && reasons.ok() && reasons->throttled()) {
     applied.honoured = false;
     applied.text += "; held back by " + reasons->text();
   }
@@ -199,10 +197,10 @@ Result<Applied> GpuControl::lock_clocks(const Holder& holder, ClockDomain domain
       [&] {
         last.reset();
         Status set = gpu_->set_locked_clocks(domain, range);
-        if (set) last = range;
+        if (set.ok()) last = range;
         return set;
       });
-  if (!status) return std::move(status).error();
+  if (!status.ok()) return std::move(status).error();
   return read_back_clocks(domain, range);
 }
 
@@ -220,7 +218,7 @@ Result<Applied> GpuControl::reset_clocks(const Holder& holder, ClockDomain domai
   Status status = change(
       entry(holder, action_of(domain), "", "as before"), [] { return ok_status(); },
       [&] { return restore_lock(domain, before); });
-  if (!status) return std::move(status).error();
+  if (!status.ok()) return std::move(status).error();
   return read_back_clocks(domain, std::nullopt);
 }
 
@@ -228,14 +226,14 @@ Applied GpuControl::read_back_limit(Watts before, Watts asked) {
   Applied applied;
   const auto set = gpu_->power_limit();
   const auto enforced = gpu_->enforced_power_limit();
-  const Watts now = set ? *set : asked;
+  const Watts now = set.ok() ? *set : asked;
   applied.text = "power limit " + text_of(before) + " -> " + text_of(now);
   if (!same_limit(now, asked)) {
     applied.honoured = false;
     applied.text += " (asked for " + text_of(asked) + ", which the driver changed)";
   }
-  applied.limit = enforced ? *enforced : now;
-  if (enforced && *enforced < now && !same_limit(now, *enforced)) {
+  applied.limit = enforced.ok() ? *enforced : now;
+  if (enforced.ok() && *enforced < now && !same_limit(now, *enforced)) {
     applied.honoured = false;
     applied.text += "; something else holds it to " + text_of(*enforced);
   }
@@ -253,7 +251,7 @@ Result<Applied> GpuControl::limit_power(const Holder& holder, Watts limit) {
   Status status = change(
       entry(holder, "power_limit", text_of(before), text_of(limit)),
       [&] { return save_power_limit(holder); }, [&] { return gpu_->set_power_limit(limit); });
-  if (!status) return std::move(status).error();
+  if (!status.ok()) return std::move(status).error();
   return read_back_limit(before, limit);
 }
 
@@ -272,7 +270,7 @@ Result<Applied> GpuControl::reset_power_limit(const Holder& holder) {
   Status status = change(
       entry(holder, "power_limit", text_of(now), text_of(before)), [] { return ok_status(); },
       [&] { return gpu_->set_power_limit(before); });
-  if (!status) return std::move(status).error();
+  if (!status.ok()) return std::move(status).error();
   return read_back_limit(now, before);
 }
 
@@ -287,10 +285,10 @@ Result<Applied> GpuControl::set_persistence_mode(const Holder& holder, bool enab
       entry(holder, "persistence_mode", before ? "on" : "off", to),
       [&] { return save_persistence_mode(holder); },
       [&] { return gpu_->set_persistence_mode(enabled); });
-  if (!status) return std::move(status).error();
+  if (!status.ok()) return std::move(status).error();
   const auto now = gpu_->persistence_mode();
   Applied applied{.text = "persistence mode " + to};
-  if (now && *now != enabled) {
+  if (now.ok() && *now != enabled) {
     applied.honoured = false;
     applied.text += ", but it reads otherwise";
   }

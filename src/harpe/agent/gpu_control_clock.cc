@@ -45,7 +45,7 @@ Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, 
   graphics_lock_.reset();
   ++clock_calls_;
   Status set = seen_from_agent(gpu_->set_locked_clocks(ClockDomain::kGraphics, range), name());
-  if (!set) {
+  if (!set.ok()) {
     forget_unless_changed(set.error().code, before);
     if (!last_clock_failure_ || *last_clock_failure_ + kBetweenFailures <= now) {
       last_clock_failure_ = now;
@@ -70,7 +70,7 @@ std::optional<Instant> GpuControl::changes_due() const {
 Status GpuControl::flush_changes() {
   Status clocks = clock_changes_.flush();
   Status settings = settings_.flush();
-  return clocks ? settings : clocks;
+  return clocks.ok() ? settings : clocks;
 }
 
 }  // namespace harpe

@@ -17,7 +17,7 @@ struct Reader {
 
   template <class T>
   std::optional<T> operator()(Result<T> result) {
-    if (result) {
+    if (result.ok()) {
       any = true;
       return *std::move(result);
     }
@@ -39,7 +39,7 @@ GpuReading GpuControl::read_power(Instant now) {
 
 std::optional<ClockLock> GpuControl::known_lock(ClockDomain domain) {
   const auto told = gpu_->locked_clocks(domain);
-  if (told) return ClockLock{*told};
+  if (told.ok()) return ClockLock{*told};
   const auto& own = domain == ClockDomain::kGraphics ? graphics_lock_ : memory_lock_;
   if (own && told.error().code == ErrorCode::kNotSupported) return ClockLock{own};
   return std::nullopt;

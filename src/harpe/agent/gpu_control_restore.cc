@@ -19,7 +19,7 @@ void GpuControl::forget_unless_changed(ErrorCode code, const SavedGpu& before) {
   const bool was_kept = !before.empty();
   Status status =
       was_kept ? services_.state.put(before) : services_.state.take_out(identity().uuid);
-  if (!status) return;  // then it is put back needlessly
+  if (!status.ok()) return;  // then it is put back needlessly
   saved_ = before;
   kept_ = was_kept;
 }
@@ -29,7 +29,7 @@ Status GpuControl::keep(SavedGpu saved, const Holder& holder) {
   // The subject of a token may be long, and the file has its space taken beforehand.
   saved.holder = text_of(holder.peer).substr(0, kLongestHolder);
   Status status = services_.state.put(saved);
-  if (status) {
+  if (status.ok()) {
     saved_ = std::move(saved);
     kept_ = true;
   }
@@ -41,7 +41,7 @@ Status GpuControl::save_lock(const Holder& holder, ClockDomain domain) {
   if (graphics ? saved_.graphics.has_value() : saved_.memory.has_value()) return ok_status();
   SavedLock before;
   const auto lock = gpu_->locked_clocks(domain);
-  if (lock) {
+  if (lock.ok()) {
     before.range = *lock;
   } else if (lock.error().code != ErrorCode::kNotSupported) {
     return lock.error();
@@ -75,7 +75,7 @@ Status GpuControl::restore_lock(ClockDomain domain, std::optional<SavedLock>& lo
   HARPE_TRY(lock->range ? gpu_->set_locked_clocks(domain, *lock->range)
                         : gpu_->reset_locked_clocks(domain));
   const auto now = gpu_->locked_clocks(domain);
-  if (now && *now != lock->range) {
+  if (now.ok() && *now != lock->range) {
     return Error::of(ErrorCode::kUnavailable,
                      std::string(name_of(domain)) + " clocks of " + name() +
                          " do not read as before after they were put back");
@@ -126,7 +126,7 @@ Status GpuControl::restore(const Holder& holder) {
   // Each is tried whatever became of the others; persistence mode last, as settings may need it.
   const auto tried = [&](Control control, const Status& restored) {
     const Status status = seen_from_agent(restored, name());
-    if (status) return due_.remove(control);
+    if (status.ok()) return due_.remove(control);
     code = status.error().code;
     // A GPU that is lost says the same of everything.
     if (status.error().text() != said) faults.add(said = status.error().text());
@@ -141,19 +141,19 @@ Status GpuControl::restore(const Holder& holder) {
   if (due_.has(Control::kPersistenceMode) && faults.empty()) {
     tried(Control::kPersistenceMode, restore_persistence_mode());
   }
-  if (Status kept = keep_what_is_left(); !kept) {
+  if (Status kept = keep_what_is_left(); !kept.ok()) {
     code = kept.error().code;
     faults.add(kept.error().text());
   }
   AuditEntry line = entry(holder, "restore", "", text_of(wanted));
   Status status = ok_status();
   if (!faults.empty()) status = Error{code, faults.take()};
-  const std::string failure = status ? "" : status.error().text();
-  line.result = status ? "applied" : "failed: " + failure;
+  const std::string failure = status.ok() ? "" : status.error().text();
+  line.result = status.ok() ? "applied" : "failed: " + failure;
   // A try that fails as the one before did says nothing more.
-  if (status || failure != last_failure_) (void)services_.audit.write(line);
+  if (status.ok() || failure != last_failure_) (void)services_.audit.write(line);
   last_failure_ = failure;
-  ++(status ? services_.counters.restores : services_.counters.restore_failures);
+  ++(status.ok() ? services_.counters.restores : services_.counters.restore_failures);
   return status;
 }
 
@@ -162,7 +162,7 @@ Status GpuControl::keep_what_is_left() {
   Status status =
       saved_.empty() ? services_.state.take_out(identity().uuid) : services_.state.put(saved_);
   // While it cannot be written, it names too much: that is tried again, too.
-  kept_ = !saved_.empty() || !status;
+  kept_ = !saved_.empty() || !status.ok();
   return status;
 }
 

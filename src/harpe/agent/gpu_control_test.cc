@@ -75,7 +75,7 @@ class GpuControlTest : public ::testing::Test {
   std::string refusal(const Setting& setting) {
     const auto applied = control_->apply(holder_, setting, now_);
     EXPECT_FALSE(applied.ok());
-    return applied ? "" : applied.error().text();
+    return applied.ok() ? "" : applied.error().text();
   }
 
   fs::path directory_;

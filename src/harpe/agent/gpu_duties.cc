@@ -68,20 +68,22 @@ bool GpuDuties::serve_clock() {
 void GpuDuties::serve(ClockSlot::Wanted wanted) {
   const std::uint64_t before = control_->clock_calls();
   Status ready = ready_to_set();
-  Result<Megahertz> clock = ready ? control_->set_clock(slot_holder_, wanted.clock, clock_.now())
-                                  : Result<Megahertz>(std::move(ready).error());
+  Result<Megahertz> clock = ready.ok()
+                                ? control_->set_clock(slot_holder_, wanted.clock, clock_.now())
+                                : Result<Megahertz>(std::move(ready).error());
   // Sequences are the client's word: believed for counting only, and not far.
   constexpr std::uint32_t kBelieved = 1000;
   const std::uint32_t skipped = wanted.sequence - last_sequence_ - 1;
   if (skipped < kBelieved) counters_.clock_commands_coalesced += skipped;
   ++counters_.clock_commands;
   last_sequence_ = wanted.sequence;
-  slot_->serve(wanted.sequence, clock ? ClockOutcome::kApplied : outcome_of(clock.error().code),
-               clock ? *clock : wanted.clock);
+  slot_->serve(wanted.sequence,
+               clock.ok() ? ClockOutcome::kApplied : outcome_of(clock.error().code),
+               clock.ok() ? *clock : wanted.clock);
   const bool called = control_->clock_calls() != before;
-  pause(!clock   ? std::max(kPauseAfterRefusal, minimum_dwell_)
-        : called ? minimum_dwell_
-                 : kPauseAfterEarlySwitch);
+  pause(!clock.ok() ? std::max(kPauseAfterRefusal, minimum_dwell_)
+        : called    ? minimum_dwell_
+                    : kPauseAfterEarlySwitch);
 }
 
 void GpuDuties::pause(Seconds pause) {
@@ -106,8 +108,8 @@ Status GpuDuties::put_back(const Holder& holder) {
   to_put_back_ = holder;
   last_try_ = clock_.now();
   Status status = control_->restore(holder);
-  could_not_put_back_ = !status;
-  if (status) {
+  could_not_put_back_ = !status.ok();
+  if (status.ok()) {
     if (next_retry_) notice_(control_->name() + " was put back at last");
     next_retry_.reset();
     retry_pause_ = {};
@@ -126,7 +128,7 @@ Status GpuDuties::put_back(const Holder& holder) {
 std::optional<Instant> GpuDuties::put_all_back() {
   // Also what is no lease's any more: nothing else will put it back before the next start.
   to_put_back_.controls = {};
-  if (!control_->changed() || put_back(to_put_back_)) return std::nullopt;
+  if (!control_->changed() || put_back(to_put_back_).ok()) return std::nullopt;
   return next_retry_;
 }
 

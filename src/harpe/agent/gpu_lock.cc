@@ -50,7 +50,7 @@ Status make_lock_directory(const fs::path& directory) {
 
 Result<UniqueFd> lock_file(const fs::path& file, const std::string& what) {
   auto opened = open_trusted(file, O_RDWR | O_CREAT);
-  if (!opened) return opened;
+  if (!opened.ok()) return opened;
   if (::flock(opened->get(), LOCK_EX | LOCK_NB) != 0) {
     const auto holder = holder_of(opened->get());
     return Error::of(

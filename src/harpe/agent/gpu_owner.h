@@ -141,7 +141,7 @@ void GpuOwner::ask(const Done<T>& done, std::function<Result<T>(GpuControl&)> wo
     } else if (sets) {
       ready = duties_.ready_to_set();
     }
-    Result<T> result = ready ? work(duties_.control()) : Result<T>(std::move(ready).error());
+    Result<T> result = ready.ok() ? work(duties_.control()) : Result<T>(std::move(ready).error());
     speak([&] { done(std::move(result)); });
   };
   if (!(sets ? post(task) : post_read(task))) done(too_much_waits());

@@ -44,7 +44,7 @@ std::optional<UniqueFd> open_same(const fs::path& directory, std::uint64_t inode
 Verdict verdict_v1(const fs::path& cgroup, std::uint64_t inode, DeviceNumber device) {
   if (!open_same(cgroup, inode)) return Verdict::kUnknown;
   const auto list = read_file(cgroup / "devices.list", kLargestCgroupFile);
-  if (!list) return Verdict::kUnknown;
+  if (!list.ok()) return Verdict::kUnknown;
   return verdict(list_allows(*list, device), list_allows(*list, kUnlisted));
 }
 
@@ -53,7 +53,7 @@ Verdict verdict_v2(const fs::path& cgroup, std::uint64_t inode, DeviceNumber dev
   if (!directory) return Verdict::kUnknown;
   const auto ask = [&](DeviceNumber which) -> std::optional<bool> {
     const auto allowed = programs_allow(directory->get(), which);
-    return allowed ? std::optional(*allowed) : std::nullopt;
+    return allowed.ok() ? std::optional(*allowed) : std::nullopt;
   };
   return verdict(ask(device), ask(kUnlisted));
 }
@@ -123,7 +123,7 @@ std::optional<GpuProver::Cgroups> GpuProver::cgroups_of(const Peer& peer) {
   const bool is_users = ::stat(place.c_str(), &owner) == 0 && owner.st_uid == peer.uid;
   const auto text = read_file(place / "cgroup", kLargestCgroupFile);
   // What was read is that process's if it still is there.
-  if (!text || start_of_process(peer.pid) != peer.start_ticks) {
+  if (!text.ok() || start_of_process(peer.pid) != peer.start_ticks) {
     const auto known = known_.find(process);
     return known == known_.end() ? std::nullopt : std::optional(known->second);
   }

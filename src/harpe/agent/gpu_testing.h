@@ -143,13 +143,13 @@ class TestGpu {
     }
     template <class Get>
     auto read(const char* call, Get get) -> Result<decltype(get(std::declval<State&>()))> {
-      if (Status status = enter(call); !status) return std::move(status).error();
+      HARPE_TRY(enter(call));
       const std::lock_guard lock(gpu_.mutex_);
       return get(gpu_.state_);
     }
     template <class Set>
     Status write(const char* call, Set set) {
-      if (Status status = enter(call); !status) return status;
+      if (Status status = enter(call); !status.ok()) return status;
       const std::lock_guard lock(gpu_.mutex_);
       set(gpu_.state_);
       return ok_status();

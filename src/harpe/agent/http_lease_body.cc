@@ -19,12 +19,11 @@ constexpr std::size_t kLongestLeaseName = 128;
 /// Runs `read(fields, faults, object)` over the object in `body`.
 template <class Value, class Read>
 Result<Value> read_body(std::string_view body, Read read) {
-  Result<JsonValue> document = parse_json(body.empty() ? "{}" : body, "body");
-  if (!document.ok()) return std::move(document).error();
-  if (document->type != JsonValue::Type::kObject) return Error::invalid("body: expected an object");
+  JsonValue document = HARPE_TRY(parse_json(body.empty() ? "{}" : body, "body"));
+  if (document.type != JsonValue::Type::kObject) return Error::invalid("body: expected an object");
   Faults faults("body");
-  Fields fields(*document, "the body", faults);
-  Value value = read(fields, faults, *document);
+  Fields fields(document, "the body", faults);
+  Value value = read(fields, faults, document);
   fields.finish();
   if (!faults.empty()) return Error::invalid(std::move(faults));
   return value;

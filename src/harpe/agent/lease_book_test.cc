@@ -95,7 +95,7 @@ TEST(LeaseBook, BadRequestsGrantNothing) {
   const auto code = [&](const LeaseBook::Request& request) {
     const auto lease = book.take(user(7), request, {}, everybody);
     EXPECT_FALSE(lease.ok());
-    return lease ? ErrorCode::kInternal : lease.error().code;
+    return lease.ok() ? ErrorCode::kInternal : lease.error().code;
   };
   EXPECT_EQ(code({{}, 60_s, ""}), ErrorCode::kInvalidInput);
   EXPECT_EQ(code({{0, 0}, 60_s, ""}), ErrorCode::kInvalidInput);
@@ -198,7 +198,7 @@ TEST(LeaseBook, DoesWhatAModelOfEachControlDoes) {
         const auto lease = extends ? book.extend(user(uid), id, request, at, everybody)
                                    : book.take(user(uid), request, at, everybody);
         ASSERT_EQ(lease.ok(), expected);
-        if (!lease) continue;
+        if (!lease.ok()) continue;
         ids.push_back(lease->id);
         for (const int gpu : requested) {
           for (const int control : controls) model.held[{gpu, control}] = {uid, lease->id, until};

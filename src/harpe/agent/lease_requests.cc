@@ -34,7 +34,7 @@ void NodeController::put_back(const LeaseEntry& lease, const Done<std::monostate
   const auto one_done = [ending](const Status& status) {
     {
       const std::lock_guard lock(ending->mutex);
-      if (!status) ending->faults.add(status.error().text());
+      if (!status.ok()) ending->faults.add(status.error().text());
     }
     if (--ending->left != 0 || !ending->done) return;
     if (ending->faults.empty()) return ending->done(ok_status());
@@ -60,13 +60,13 @@ Status NodeController::perform(const Done<std::monostate>& done) {
   for (AuditEntry& entry : effects.log) {
     // In a dry run leases are granted, but nothing is set under them or put back.
     if (options_.dry_run) entry.result = "would apply";
-    if (Status status = audit_.write(entry); !status) logged = std::move(status);
+    if (Status status = audit_.write(entry); !status.ok()) logged = std::move(status);
   }
   for (AuditEntry& entry : effects.refused) audit_.refuse(std::move(entry), clock_.now());
-  if (!effects.ended.empty() || effects.expiry || !effects.refused.empty() || !logged) {
+  if (!effects.ended.empty() || effects.expiry || !effects.refused.empty() || !logged.ok()) {
     call_house_keeper();
   }
-  return logged || policy_.goes_on_without_audit() ? ok_status() : std::move(logged);
+  return logged.ok() || policy_.goes_on_without_audit() ? ok_status() : std::move(logged);
 }
 
 void NodeController::tick() {
@@ -87,8 +87,8 @@ Result<Lease> NodeController::grant(const Peer& peer, bool ends_with_process,
   tick();
   const auto lease = event(clock_.now());
   Status logged = perform();
-  if (!lease) return lease.error();
-  if (!logged) {
+  if (!lease.ok()) return lease.error();
+  if (!logged.ok()) {
     leases_->end(lease->id, LeaseEnd::kNotLogged, clock_.now());
     (void)perform();
     return std::move(logged).error();
@@ -123,7 +123,7 @@ void NodeController::release(const Peer& peer, const std::string& lease,
     released = leases_->release(peer, lease, clock_.now());
     (void)perform(done);
   }
-  if (!released) done(std::move(released));
+  if (!released.ok()) done(std::move(released));
 }
 
 void NodeController::end_lease(const std::string& lease, LeaseEnd why) {
@@ -135,7 +135,7 @@ void NodeController::end_lease(const std::string& lease, LeaseEnd why) {
 // --- Views.
 
 std::vector<Lease> NodeController::holders(const Peer& peer, int gpu) {
-  if (peer.uid != 0 && !check_readable(peer, gpu, true)) return {};
+  if (peer.uid != 0 && !check_readable(peer, gpu, true).ok()) return {};
   const std::lock_guard lock(mutex_);
   tick();
   std::vector<Lease> seen;

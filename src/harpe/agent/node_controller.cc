@@ -125,7 +125,7 @@ void NodeController::keep_house() {
 void NodeController::apply(const Peer& peer, const std::string& lease, int gpu,
                            const Setting& setting, Done<Applied> done) {
   const Control control = control_of(setting);
-  if (auto holder = holder_of(peer, lease, gpu, control); !holder) {
+  if (auto holder = holder_of(peer, lease, gpu, control); !holder.ok()) {
     ++counters_.settings_refused;
     const std::lock_guard lock(mutex_);
     leases_->refused(peer, lease, text_of(setting), holder.error());
@@ -143,14 +143,14 @@ void NodeController::apply(const Peer& peer, const std::string& lease, int gpu,
 }
 
 void NodeController::read(const Peer& peer, int gpu, Done<GpuReading> done) {
-  if (Status status = check_readable(peer, gpu, false); !status) {
+  if (Status status = check_readable(peer, gpu, false); !status.ok()) {
     return done(std::move(status).error());
   }
   owners_[static_cast<std::size_t>(gpu)]->read(std::move(done));
 }
 
 void NodeController::power_limit_range(const Peer& peer, int gpu, Done<PowerLimitRange> done) {
-  if (Status status = check_readable(peer, gpu, true); !status) {
+  if (Status status = check_readable(peer, gpu, true); !status.ok()) {
     return done(std::move(status).error());
   }
   owners_[static_cast<std::size_t>(gpu)]->ask<PowerLimitRange>(
@@ -159,7 +159,7 @@ void NodeController::power_limit_range(const Peer& peer, int gpu, Done<PowerLimi
 
 void NodeController::supported_clocks(const Peer& peer, int gpu, ClockDomain domain,
                                       Done<std::vector<Megahertz>> done) {
-  if (Status status = check_readable(peer, gpu, true); !status) {
+  if (Status status = check_readable(peer, gpu, true); !status.ok()) {
     return done(std::move(status).error());
   }
   owners_[static_cast<std::size_t>(gpu)]->ask<std::vector<Megahertz>>(

@@ -115,17 +115,16 @@ void NodeLeases::count_taken(const Peer& peer, Instant now) {
 Result<Holder> NodeLeases::holder(const Peer& peer, const std::string& id, int gpu, Control control,
                                   Instant now) const {
   HARPE_TRY(check_gpu(gpu));
-  const auto lease = book_.usable(peer, id, now);
-  if (!lease) return lease.error();
-  if (!std::ranges::binary_search(lease->gpus, gpu)) {
-    return Error::of(ErrorCode::kConflict, "the lease holds " + list_of(lease->gpus) +
-                                               ", not GPU " + std::to_string(gpu));
+  const auto lease = HARPE_TRY(book_.usable(peer, id, now));
+  if (!std::ranges::binary_search(lease.gpus, gpu)) {
+    return Error::of(ErrorCode::kConflict,
+                     "the lease holds " + list_of(lease.gpus) + ", not GPU " + std::to_string(gpu));
   }
-  if (!lease->controls.has(control)) {
-    return Error::of(ErrorCode::kConflict, "the lease is for " + text_of(lease->controls) +
+  if (!lease.controls.has(control)) {
+    return Error::of(ErrorCode::kConflict, "the lease is for " + text_of(lease.controls) +
                                                ", not for " + text_of(Controls{control}));
   }
-  Holder found = holder(*lease, gpu);
+  Holder found = holder(lease, gpu);
   found.peer.pid = peer.pid;
   return found;
 }
@@ -156,7 +155,7 @@ AuditEntry NodeLeases::line(const Peer& peer, const char* action, const std::str
 
 Result<LeaseEntry> NodeLeases::noted(const Peer& peer, const std::vector<int>& gpus,
                                      Result<LeaseEntry> lease) {
-  if (!lease) {
+  if (!lease.ok()) {
     effects_.refused.push_back(line(peer, "take", "", gpus, "refused: " + lease.error().text()));
   }
   return lease;
@@ -196,7 +195,7 @@ Result<LeaseEntry> NodeLeases::grant(const Peer& peer, const LeaseBook::Request&
   }
   auto lease = known == nullptr ? book_.take(peer, request, now, may_see)
                                 : book_.extend(peer, known->id, request, now, may_see);
-  if (!lease) return lease;
+  if (!lease.ok()) return lease;
   book_.set_proven(lease->id, term.proven);
   lease->proven = term.proven;
   effects_.expiry = true;
@@ -217,7 +216,7 @@ Result<LeaseEntry> NodeLeases::take(const Peer& peer, const LeaseRequest& reques
                                     const ProvenOf& proven, Instant now) {
   tick(now);
   const auto allowed = term(peer, request.gpus, proven);
-  if (!allowed) return noted(peer, request.gpus, allowed.error());
+  if (!allowed.ok()) return noted(peer, request.gpus, allowed.error());
   const Seconds duration = std::min(request.duration, allowed->longest);
   return noted(peer, request.gpus,
                grant(peer, {request.gpus, duration, request.name, false, request.controls},
@@ -235,7 +234,7 @@ Result<LeaseEntry> NodeLeases::take_implied(const Peer& peer, std::vector<int> g
   }
   // A GPU that is added does not make the others stay longer than the policy allows them.
   const auto allowed = term(peer, all, proven);
-  if (!allowed) return noted(peer, gpus, allowed.error());
+  if (!allowed.ok()) return noted(peer, gpus, allowed.error());
   return noted(peer, gpus,
                grant(peer, {gpus, allowed->longest, "implied", true}, *allowed, proven, now));
 }
@@ -246,7 +245,7 @@ Status NodeLeases::renew(const Peer& peer, const std::string& id, Seconds durati
   const auto lease = HARPE_TRY(book_.usable(peer, id, now));
   const auto allowed = HARPE_TRY(term(peer, lease.gpus, proven));
   Status status = book_.renew(peer, id, std::min(duration, allowed.longest), now);
-  if (!status) return status;
+  if (!status.ok()) return status;
   book_.set_proven(id, allowed.proven);
   effects_.expiry = true;
   return status;
@@ -255,7 +254,7 @@ Status NodeLeases::renew(const Peer& peer, const std::string& id, Seconds durati
 Status NodeLeases::release(const Peer& peer, const std::string& id, Instant now) {
   tick(now);
   const auto lease = book_.usable(peer, id, now);
-  if (!lease && (!is_root(peer) || book_.find(id) == nullptr)) return lease.error();
+  if (!lease.ok() && (!is_root(peer) || book_.find(id) == nullptr)) return lease.error();
   end(id, LeaseEnd::kReleased, now);
   return ok_status();
 }

@@ -274,7 +274,7 @@ class Life {
       default:
         node_.apply(peer, some_lease(), upto(kGpus - 1), some_setting(),
                     [this, peer](const Result<Applied>& result) {
-                      if (result) ++applied;
+                      if (result.ok()) ++applied;
                       note(peer, result.ok());
                     });
     }

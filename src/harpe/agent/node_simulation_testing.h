@@ -113,12 +113,12 @@ class SimulatedNode {
 
   Result<LeaseEntry> take(const Peer& peer, const LeaseRequest& request) {
     auto lease = leases_->take(peer, request, proofs(), clock_.now());
-    if (lease && request.ends_with_process) watches_[lease->id] = peer.pid;
+    if (lease.ok() && request.ends_with_process) watches_[lease->id] = peer.pid;
     return granted(std::move(lease));
   }
   Result<LeaseEntry> take_implied(const Peer& peer, const std::vector<int>& gpus) {
     auto lease = leases_->take_implied(peer, gpus, proofs(), clock_.now());
-    if (lease) watches_[lease->id] = peer.pid;
+    if (lease.ok()) watches_[lease->id] = peer.pid;
     return granted(std::move(lease));
   }
   Status renew(const Peer& peer, const std::string& id, Seconds duration) {
@@ -151,15 +151,15 @@ class SimulatedNode {
       (void)perform();
       return leases_->holder(peer, id, gpu, control, clock_.now());
     };
-    if (const auto now = holder(); !now) {
+    if (const auto now = holder(); !now.ok()) {
       leases_->refused(peer, id, "setting", now.error());
       (void)perform();
       return done(now.error());
     }
     owner(gpu).tasks.emplace_back([this, holder, setting, done](GpuDuties& duties) {
-      if (Status ready = duties.ready_to_set(); !ready) return done(std::move(ready).error());
+      if (Status ready = duties.ready_to_set(); !ready.ok()) return done(std::move(ready).error());
       const auto now = holder();
-      if (!now) return done(now.error());
+      if (!now.ok()) return done(now.error());
       done(duties.control().apply(*now, setting, clock_.now()));
     });
   }
@@ -168,9 +168,9 @@ class SimulatedNode {
     leases_->tick(clock_.now());
     (void)perform();
     auto holder = leases_->holder(peer, id, gpu, Control::kClocks, clock_.now());
-    if (!holder) return nullptr;
+    if (!holder.ok()) return nullptr;
     auto slot = ClockSlot::make();
-    if (!slot) return nullptr;
+    if (!slot.ok()) return nullptr;
     owner(gpu).tasks.emplace_back(
         [slot = *slot, holder = *holder](GpuDuties& duties) { duties.attach(slot, holder); });
     return *slot;
@@ -263,7 +263,7 @@ class SimulatedNode {
   }
   Result<LeaseEntry> granted(Result<LeaseEntry> lease) {
     Status logged = perform();
-    if (!lease || logged) return lease;
+    if (!lease.ok() || logged.ok()) return lease;
     leases_->end(lease->id, LeaseEnd::kNotLogged, clock_.now());
     (void)perform();
     return std::move(logged).error();
@@ -279,10 +279,10 @@ class SimulatedNode {
     }
     Status logged = ok_status();
     for (const AuditEntry& entry : effects.log) {
-      if (Status status = audit_->write(entry); !status) logged = std::move(status);
+      if (Status status = audit_->write(entry); !status.ok()) logged = std::move(status);
     }
     for (AuditEntry& entry : effects.refused) audit_->refuse(std::move(entry), clock_.now());
-    return logged || policy_.goes_on_without_audit() ? ok_status() : std::move(logged);
+    return logged.ok() || policy_.goes_on_without_audit() ? ok_status() : std::move(logged);
   }
 
   const Policy policy_;

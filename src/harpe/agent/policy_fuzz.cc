@@ -10,7 +10,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto policy =
       harpe::Policy::parse({reinterpret_cast<const char*>(data), size}, "policy.toml");
-  if (!policy) {
+  if (!policy.ok()) {
     if (policy.error().faults.empty()) std::abort();
     return 0;
   }

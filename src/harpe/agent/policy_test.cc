@@ -45,13 +45,13 @@ Peer token(std::string subject, std::vector<std::string> scopes) {
 
 Policy parsed(const std::string& text) {
   auto policy = Policy::parse(text, "policy.toml");
-  EXPECT_TRUE(policy.ok()) << (policy ? "" : policy.error().text());
-  return policy ? *policy : Policy();
+  EXPECT_TRUE(policy.ok()) << (policy.ok() ? "" : policy.error().text());
+  return policy.ok() ? *policy : Policy();
 }
 
 std::string faults(const std::string& text) {
   const auto policy = Policy::parse(text, "policy.toml");
-  return policy ? "" : policy.error().text();
+  return policy.ok() ? "" : policy.error().text();
 }
 
 bool allows_nothing(const Allowance& allowance) {
@@ -253,7 +253,7 @@ TEST(Policy, WhatCannotBeProvenIsAFault) {
   const auto fault = [](const std::string& more) {
     const auto policy =
         Policy::parse("[[allow]]\ngpus = '*'\nclocks_mhz = [900, 1410]\n" + more, "p");
-    return policy ? "none" : policy.error().text();
+    return policy.ok() ? "none" : policy.error().text();
   };
   EXPECT_EQ(fault("users = [1]\nrequires = 'device'\n"), "none");
   EXPECT_THAT(fault("users = [1]\nrequires = ['cuda']\n"), HasSubstr("neither"));
@@ -284,7 +284,7 @@ class PolicyFile : public ::testing::Test {
 
   std::string fault() const {
     const auto policy = Policy::read(path_);
-    return policy ? "" : policy.error().text();
+    return policy.ok() ? "" : policy.error().text();
   }
 
   fs::path directory_, path_;

@@ -125,14 +125,13 @@ Result<StateFile::Opened> StateFile::open(std::unique_ptr<StateStorage> storage,
   state_ = {boot_id, {}};
   Opened opened;
   const auto text = storage_->load();
-  auto found = !text   ? Result<SavedState>(text.error())
-               : *text ? parse_saved_state(**text, storage_->name())
-                       : Result<SavedState>(state_);
-  if (!found) {
-    const auto kept = storage_->set_aside();
-    if (!kept) return kept.error();
+  auto found = !text.ok() ? Result<SavedState>(text.error())
+               : *text    ? parse_saved_state(**text, storage_->name())
+                          : Result<SavedState>(state_);
+  if (!found.ok()) {
+    const auto kept = HARPE_TRY(storage_->set_aside());
     opened.notices.push_back(
-        "the state file " + storage_->name() + " cannot be used and was kept as " + *kept + ": " +
+        "the state file " + storage_->name() + " cannot be used and was kept as " + kept + ": " +
         found.error().text() +
         "; GPUs that a crashed agent left changed, if any, were not put back: compare them with "
         "that file (harpe devices), then harpe clock reset, harpe limit reset");
@@ -160,7 +159,7 @@ Status StateFile::put(const SavedGpu& gpu) {
     state_.gpus.push_back(gpu);
   }
   Status status = write();
-  if (!status) state_ = before;
+  if (!status.ok()) state_ = before;
   return status;
 }
 
@@ -171,7 +170,7 @@ Status StateFile::take_out(const std::string& uuid) {
     return ok_status();
   }
   Status status = write();
-  if (!status) state_ = before;
+  if (!status.ok()) state_ = before;
   return status;
 }
 
@@ -195,7 +194,7 @@ std::string StateFile::trouble() const {
 
 Status StateFile::write() {
   Status status = storage_->replace(text_of(state_));
-  trouble_ = status ? "" : status.error().text();
+  trouble_ = status.ok() ? "" : status.error().text();
   return status;
 }
 

@@ -9,11 +9,11 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto state =
       harpe::parse_saved_state({reinterpret_cast<const char*>(data), size}, "state.json");
-  if (!state) {
+  if (!state.ok()) {
     if (state.error().faults.empty()) std::abort();
     return 0;
   }
   const auto again = harpe::parse_saved_state(harpe::text_of(*state), "again.json");
-  if (!again || *again != *state) std::abort();
+  if (!again.ok() || *again != *state) std::abort();
   return 0;
 }

@@ -42,8 +42,8 @@ class StateFileTest : public ::testing::Test {
   StateFile::Opened open(const std::string& boot = "boot-1") {
     file_ = std::make_unique<StateFile>();
     auto opened = file_->open(make_file_storage(path_, kReserve), boot);
-    EXPECT_TRUE(opened.ok()) << (opened ? "" : opened.error().text());
-    return opened ? *opened : StateFile::Opened();
+    EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().text());
+    return opened.ok() ? *opened : StateFile::Opened();
   }
   std::string content() const {
     std::ostringstream text;
@@ -151,7 +151,7 @@ TEST(StateFileOnAFullDisk, GoesOnInTheSpaceItTook) {
     auto found = file.open(make_file_storage(disk->path() / "state.json", kReserve), "boot");
     EXPECT_TRUE(found.ok());
     EXPECT_EQ(file.trouble(), "");
-    return found ? *found : StateFile::Opened();
+    return found.ok() ? *found : StateFile::Opened();
   };
   StateFile file;
   opened(file);

@@ -46,7 +46,7 @@ Error denied(const std::string& what, const std::string& allowed) {
 }
 
 Status seen_from_agent(Status status, const std::string& gpu) {
-  if (status || status.error().code != ErrorCode::kNoPermission) return status;
+  if (status.ok() || status.error().code != ErrorCode::kNoPermission) return status;
   return Error::of(ErrorCode::kNoPermission,
                    "the driver does not let the agent set " + gpu +
                        ": the administrator has to run it as root with CAP_SYS_ADMIN, as its unit "

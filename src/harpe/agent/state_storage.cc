@@ -83,12 +83,12 @@ class FileStorage final : public StateStorage {
   /// The second file, with space for so many bytes.
   Result<UniqueFd> open_spare(std::size_t bytes) const {
     auto spare = open_trusted(spare_, O_WRONLY | O_CREAT);
-    if (!spare) {
+    if (!spare.ok()) {
       // Whatever lies there is not the agent's.
       ::unlink(spare_.c_str());
       spare = open_trusted(spare_, O_WRONLY | O_CREAT | O_EXCL);
     }
-    if (!spare) return spare;
+    if (!spare.ok()) return spare;
     const bool taken = ::fallocate(spare->get(), 0, 0, static_cast<off_t>(bytes)) == 0;
     if (!taken && errno != EOPNOTSUPP) return failure(spare_, "cannot take space");
     return spare;

@@ -45,12 +45,11 @@ Status read_object(const JsonValue& object, const std::string& what, const std::
 /// Parses a document and runs `read(fields, faults, value)` over its members.
 template <class Value, class Read>
 Result<Value> read_document(std::string_view text, const std::string& what, Read read) {
-  const Result<JsonValue> document = parse_json(text, what);
-  if (!document) return document.error();
+  const JsonValue document = HARPE_TRY(parse_json(text, what));
   Value value{};
-  Status done = read_object(*document, what, what, Unknown::kFault,
+  Status done = read_object(document, what, what, Unknown::kFault,
                             [&](Fields& fields, Faults& faults) { read(fields, faults, value); });
-  if (!done) return std::move(done).error();
+  if (!done.ok()) return std::move(done).error();
   return value;
 }
 

@@ -64,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto value = harpe::parse_json(text, "f");
   const auto expected = nlohmann::json::parse(text, nullptr, false);
-  if (!value) {
+  if (!value.ok()) {
     const auto& faults = value.error().faults;
     require(faults.size() == 1 && faults[0].line >= 1 && faults[0].column >= 1);
     return 0;

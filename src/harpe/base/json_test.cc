@@ -12,7 +12,7 @@ using Type = JsonValue::Type;
 
 JsonValue parse(std::string_view text) {
   auto value = parse_json(text, "f");
-  if (!value) {
+  if (!value.ok()) {
     ADD_FAILURE() << value.error().text();
     return {};
   }
@@ -21,7 +21,7 @@ JsonValue parse(std::string_view text) {
 
 std::string fault(std::string_view text) {
   const auto value = parse_json(text, "f");
-  return value ? "" : value.error().text();
+  return value.ok() ? "" : value.error().text();
 }
 
 void expect_at(const JsonValue& value, int line, int column) {

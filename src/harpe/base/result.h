@@ -98,7 +98,8 @@ struct [[nodiscard]] Error {
 [[noreturn]] void end_without_error();
 
 /// A value or an `Error`. Ask `ok()` before taking either; taking what is not there ends the
-/// program.
+/// program. A result is no condition by itself: `if (found)` would not say whether it asks for
+/// success or, of a `Result<bool>`, for the value.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -106,7 +107,6 @@ class [[nodiscard]] Result {
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(*-explicit-*)
 
   bool ok() const { return state_.index() == 0; }
-  explicit operator bool() const { return ok(); }
 
   T& value() & { return expect_value(), *std::get_if<0>(&state_); }
   const T& value() const& { return expect_value(), *std::get_if<0>(&state_); }

@@ -109,11 +109,10 @@ Result<std::optional<Lease>> AgentSetting::own_lease(int gpu) {
 
 Status AgentSetting::set(int gpu) {
   const GpuReading before = HARPE_TRY(agent_.read(gpu));
-  const Result<std::optional<Lease>> earlier = own_lease(gpu);
-  if (!earlier.ok()) return earlier.error();
+  const std::optional<Lease> earlier = HARPE_TRY(own_lease(gpu));
   std::string lease;
-  if (*earlier) {
-    lease = (*earlier)->id;
+  if (earlier) {
+    lease = earlier->id;
   } else {
     const Result<Lease> taken = agent_.take({.gpus = {gpu},
                                              .duration = arguments_.duration,
@@ -132,17 +131,17 @@ Status AgentSetting::set(int gpu) {
   const Result<Applied> applied = agent_.apply(lease, gpu, wanted_.setting);
   if (!applied.ok()) {
     // Nothing was set under a new lease: nobody should have to wait for its end.
-    if (!*earlier) static_cast<void>(agent_.release(lease).ok());
+    if (!earlier) static_cast<void>(agent_.release(lease).ok());
     return applied.error();
   }
   if (applied->text.starts_with("would ")) {
-    if (!*earlier) static_cast<void>(agent_.release(lease).ok());
+    if (!earlier) static_cast<void>(agent_.release(lease).ok());
     report_.add_nothing(gpu, applied->text, "; the agent makes a dry run: nothing is set");
     return ok_status();
   }
   has_set_ = true;
   // What was refused does not change how long the earlier setting lasts.
-  if (*earlier) {
+  if (earlier) {
     HARPE_TRY(agent_.renew(lease, arguments_.duration));
   }
   std::optional<ClockRange> range;
@@ -186,13 +185,12 @@ Result<std::optional<Error>> AgentSetting::why_held(int gpu) {
     const bool own = holder.uid == self;
     if (own) text += "; that is you";
     if (own || self == 0) {
-      const Result<std::vector<Lease>> leases = agent_.leases();
-      if (!leases.ok()) return leases.error();
-      const auto same = std::ranges::find_if(*leases, [&](const Lease& lease) {
+      const std::vector<Lease> leases = HARPE_TRY(agent_.leases());
+      const auto same = std::ranges::find_if(leases, [&](const Lease& lease) {
         return lease.uid == holder.uid && lease.pid == holder.pid && lease.name == holder.name &&
                lease.controls == holder.controls && std::ranges::count(lease.gpus, gpu) != 0;
       });
-      if (same != leases->end()) {
+      if (same != leases.end()) {
         text += ": end it with: curl " +
                 shell_text({"--unix-socket", socket_of(arguments_), "-X", "DELETE",
                             "http://localhost/v1/leases/" + same->id});

@@ -43,27 +43,25 @@ Result<std::optional<std::int64_t>> parse_expiry(std::string_view text) {
 
 Result<Outcome> issue_token(const TokenRequest& arguments,
                             const std::vector<std::string>& known_scopes) {
-  const Result<std::shared_ptr<TokenKeys>> keys = TokenKeys::read({.keys = arguments.key});
-  if (!keys.ok()) return keys.error();
-  const auto scopes = parse_scopes(arguments.scopes, known_scopes);
-  if (!scopes.ok()) return scopes.error();
+  const std::shared_ptr<TokenKeys> keys = HARPE_TRY(TokenKeys::read({.keys = arguments.key}));
+  const auto scopes = HARPE_TRY(parse_scopes(arguments.scopes, known_scopes));
   const auto expires = HARPE_TRY(parse_expiry(arguments.expires));
   if (trim(arguments.user).empty()) return Error::invalid("a token needs a --user");
   const std::string id = HARPE_TRY(new_token_id());
   const std::int64_t now = std::time(nullptr);
   const std::string token =
-      (*keys)->sign({.subject = arguments.user,
-                     .scopes = *scopes,
-                     .expires = expires,
-                     .job = arguments.job.empty() ? std::nullopt : std::optional(arguments.job),
-                     .id = id,
-                     .issued = now});
+      keys->sign({.subject = arguments.user,
+                  .scopes = scopes,
+                  .expires = expires,
+                  .job = arguments.job.empty() ? std::nullopt : std::optional(arguments.job),
+                  .id = id,
+                  .issued = now});
   // No token leaves that would be refused.
-  if (const auto accepted = (*keys)->verify(token, now); !accepted.ok()) {
+  if (const auto accepted = keys->verify(token, now); !accepted.ok()) {
     return Error::invalid("this token would be refused: " + accepted.error().text() +
                           " Give a shorter --user or fewer scopes");
   }
-  Json document{{"token", token}, {"id", id}, {"user", arguments.user}, {"scopes", *scopes}};
+  Json document{{"token", token}, {"id", id}, {"user", arguments.user}, {"scopes", scopes}};
   document["expires"] = expires ? Json(*expires) : Json();
   if (!arguments.job.empty()) document["job"] = arguments.job;
   return Outcome{.text = token + "\n", .json = json_text(document)};

@@ -79,14 +79,13 @@ Result<Json> ask_for_jobs(JobServer& server, const std::string& activity) {
 
 Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
-  const Result<Json> jobs =
-      ask_for_jobs(server, arguments.all ? "active,idle,ended" : "active,idle");
-  if (!jobs.ok()) return jobs.error();
+  const Json jobs =
+      HARPE_TRY(ask_for_jobs(server, arguments.all ? "active,idle,ended" : "active,idle"));
   const char* none = arguments.all
                          ? "no jobs yet; docs/client.md says how a training script registers one"
                          : "no jobs but those that may have ended: see --all";
-  return Outcome{.text = jobs_table(jobs->dump(), console.colour_out, none),
-                 .json = json_text(*jobs)};
+  return Outcome{.text = jobs_table(jobs.dump(), console.colour_out, none),
+                 .json = json_text(jobs)};
 }
 
 Result<Outcome> show_job(const JobArguments& arguments, Console& console) {

@@ -5,10 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "harpe/base/answered_error.h"
 #include "harpe/cli/options.h"
 #include "harpe/client/event_reader.h"
 #include "harpe/client/token_file.h"
-#include "harpe/base/answered_error.h"
 
 namespace harpe {
 namespace {
@@ -53,8 +53,7 @@ Result<JobServer> JobServer::open(const ServerArguments& arguments) {
   if (options.token.empty()) {
     // Who watches for long is shown a token that was renewed meanwhile.
     options.token_file = given_or_variable(arguments.token_file, "HARPE_TOKEN_FILE");
-    const Status read = TokenFile({}, options.token_file).read();
-    if (!read) return read.error();
+    HARPE_TRY(TokenFile({}, options.token_file).read());
   }
   std::string url = options.server;
   std::unique_ptr<HttpLink> link = HARPE_TRY(HttpLink::open(std::move(options)));

@@ -192,7 +192,7 @@ void add_refused(const Json& status, std::string& view, bool coloured) {
 
 std::string objective_text(const Json& objective) {
   const Result<Objective> known = parse_objective(objective.dump());
-  return known ? text_of(*known) : std::string("-");
+  return known.ok() ? text_of(*known) : std::string("-");
 }
 
 }  // namespace

@@ -18,9 +18,8 @@ JobEntry option(std::string_view name, std::vector<std::string> values) {
 }
 
 Result<PlanJob> job_of(std::string_view toml, const std::vector<JobEntry>& options = {}) {
-  auto entries = parse_job(toml, "jobs/job.toml");
-  if (!entries.ok()) return entries.error();
-  return make_job(*entries, options);
+  auto entries = HARPE_TRY(parse_job(toml, "jobs/job.toml"));
+  return make_job(entries, options);
 }
 
 std::vector<std::string> faults_of(const Error& error) {

@@ -58,13 +58,13 @@ class TestServer {
   }
   void up() {
     auto listening = listen_tcp(*parse_tcp_address(address_));
-    if (!listening) std::abort();
+    if (!listening.ok()) std::abort();
     address_ = listening_address(listening->get());
     loop_ = std::make_unique<ServerLoop>();
     server_ = std::make_unique<HttpServer>(
         *loop_, [this](const HttpRequest& request, const Reply& reply) { reply(answer(request)); },
         limits_, [](const std::string&) {});
-    if (!server_->serve(*std::move(listening), false)) std::abort();
+    if (!server_->serve(*std::move(listening), false).ok()) std::abort();
     loop_->every(Seconds{0.2}, [this] {
       const std::lock_guard lock(mutex_);
       if (job_) job_->tick(now());
@@ -167,10 +167,10 @@ class TestServer {
   HttpResponse answer_of_job(const HttpRequest& request) {
     if (request.method == "PUT") {
       auto spec = parse_job_spec(request.body);
-      if (!spec) return refused(spec.error());
+      if (!spec.ok()) return refused(spec.error());
       if (job_) return json(200, "{}");
       auto job = Job::create(*std::move(spec), now(), "life" + std::to_string(++lives_));
-      if (!job) return refused(job.error());
+      if (!job.ok()) return refused(job.error());
       job_.emplace(*std::move(job));
       return json(201, "{}");
     }
@@ -184,23 +184,23 @@ class TestServer {
     }
     if (request.path.ends_with("/ranks")) {
       auto registration = parse_rank_registration(request.body);
-      if (!registration) return refused(registration.error());
+      if (!registration.ok()) return refused(registration.error());
       auto rank = job_->register_rank(*registration, now());
-      if (!rank) return refused(rank.error());
+      if (!rank.ok()) return refused(rank.error());
       if (rank->gathers) return json(409, R"({"error": {"code": "gathering", "message": "w"}})");
       return json(200, assignments(registration->coordinates.data, registration->coordinates.stage,
                                    rank->start));
     }
     if (request.path.ends_with("/end")) {
       auto end = parse_rank_end(request.body);
-      if (!end) return refused(end.error());
-      if (Status ended = job_->end_rank(*end, now()); !ended) return refused(ended.error());
+      if (!end.ok()) return refused(end.error());
+      if (Status ended = job_->end_rank(*end, now()); !ended.ok()) return refused(ended.error());
       return json(200, "{}");
     }
     auto report = parse_iteration_report(request.body);
-    if (!report) return refused(report.error());
+    if (!report.ok()) return refused(report.error());
     reports_.push_back(*report);
-    if (Status taken = job_->report(*report, now()); !taken) return refused(taken.error());
+    if (Status taken = job_->report(*report, now()); !taken.ok()) return refused(taken.error());
     settle();
     return json(200, assignments(report->coordinates.data, report->coordinates.stage));
   }
@@ -225,10 +225,9 @@ class TestServer {
   }
   Result<PlanTable> plans(const CharacterizeRequest& request) const {
     const JobSpec& spec = job_->spec();
-    auto frontier = characterize(spec.schedule, request.profile,
-                                 {.blocking_power = request.blocking_power.front()});
-    if (!frontier) return std::move(frontier).error();
-    return PlanTable::build(*frontier, {.plans = spec.plans, .plan = {}});
+    auto frontier = HARPE_TRY(characterize(spec.schedule, request.profile,
+                                           {.blocking_power = request.blocking_power.front()}));
+    return PlanTable::build(frontier, {.plans = spec.plans, .plan = {}});
   }
 
   std::string address_ = "127.0.0.1:0";

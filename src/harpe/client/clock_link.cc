@@ -49,13 +49,13 @@ void ClockLink::tick() {
   if (clock_.now() < next_) return;
   ClockChannel* channel = channels_.newest();
   if (channel == nullptr) return connect();
-  if (Status status = channel->renew(options_.lease); !status) return lost(status.error());
+  if (Status status = channel->renew(options_.lease); !status.ok()) return lost(status.error());
   next_ = clock_.now() + options_.lease / 3;
 }
 
 void ClockLink::connect() {
   auto channel = ClockChannel::take(options_.socket, {options_.gpu}, options_.lease, options_.name);
-  if (!channel) return lost(channel.error());
+  if (!channel.ok()) return lost(channel.error());
   if (std::exchange(told_away_, false)) notice_("the agent sets clocks again");
   failures_ = 0;
   ever_connected_ = true;

@@ -34,7 +34,7 @@ ServerSession::Listener Courier::listener() {
               [this](const std::vector<StageAssignment>& assignments) {
                 for (const StageAssignment& one : assignments) {
                   const Status added = book_.add(one);
-                  if (!added && !std::exchange(told_refused_, true)) {
+                  if (!added.ok() && !std::exchange(told_refused_, true)) {
                     parts_.notice(added.error().text());
                   }
                 }
@@ -175,7 +175,7 @@ bool Courier::held_to(const IterationRecord& record) {
 bool Courier::throttled(const IterationRecord& record) {
   const auto window = parts_.monitor->end(kIteration);
   (void)parts_.monitor->begin(kIteration, true);
-  if (!window || window->devices.empty()) return false;
+  if (!window.ok() || window->devices.empty()) return false;
   const EventReasons reasons = window->devices.front().reasons;
   if (!reasons.throttled()) return false;
   if (EventReasons{reasons.bits & ~EventReasons::kPowerCap}.throttled()) return true;
@@ -189,11 +189,12 @@ IterationReport Courier::report_of(const IterationRecord& record) {
   IterationReport report = make_report(record, place_, [&](std::span<const TimeSpan> spans) {
     if (parts_.monitor == nullptr) return std::vector<EnergyEstimate>();
     auto energies = parts_.monitor->past(0, spans);
-    return energies ? *std::move(energies) : std::vector<EnergyEstimate>();
+    return energies.ok() ? *std::move(energies) : std::vector<EnergyEstimate>();
   });
   if (parts_.monitor == nullptr) return report;
   report.throttled = throttled(record);
-  if (const auto edges = parts_.monitor->counter_edges(0, record.span.begin + Seconds{-1})) {
+  if (const auto edges = parts_.monitor->counter_edges(0, record.span.begin + Seconds{-1});
+      edges.ok()) {
     split_.add(record, *edges);
     split_.refine(record, report);
   }
@@ -202,7 +203,7 @@ IterationReport Courier::report_of(const IterationRecord& record) {
 
 /// Clocks that come too early save nothing, and nobody would notice.
 void Courier::tell_of_streams() {
-  if (!by_calls_ || std::exchange(told_calls_, true) || !StreamLibrary::find()) return;
+  if (!by_calls_ || std::exchange(told_calls_, true) || !StreamLibrary::find().ok()) return;
   parts_.notice(
       "this process uses a GPU's library, but clocks follow training's calls: where those only put "
       "work into a stream, say which one (follow_stream), or clocks come too early");

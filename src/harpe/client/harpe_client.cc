@@ -59,7 +59,7 @@ harpe_client* harpe_client_start(const char* options, harpe_client_notice notice
   try {
     say("", error, error_size);
     auto client = start(options, notice, context);
-    if (client) return new harpe_client{*std::move(client)};
+    if (client.ok()) return new harpe_client{*std::move(client)};
     say(client.error().text(), error, error_size);
   } catch (const std::exception& failure) {
     say(failure.what(), error, error_size);
@@ -85,7 +85,7 @@ int harpe_client_follow_stream(harpe_client* client, void* stream, char* error, 
   say("", error, error_size);
   if (client == nullptr) return 0;
   const harpe::Status followed = client->client->follow_stream(stream);
-  if (followed) return 0;
+  if (followed.ok()) return 0;
   say(followed.error().text(), error, error_size);
   return -1;
 }

@@ -74,7 +74,7 @@ struct Bench {
                            "slow_pair_share = 0\nidle_power_w = 83.64\nleakage = 0.0\nswitch_ms = "
                         << switch_ms << "\n";
     auto opened = Simulation::open(file);
-    if (!opened) return false;
+    if (!opened.ok()) return false;
     simulation = *std::move(opened);
     Devices devices;
     devices.gpus.push_back(simulation->gpu(0));
@@ -84,7 +84,7 @@ struct Bench {
                                     "]\ngpus = '*'\nclocks_mhz = [210, 1410]\n",
                                 "bench");
     auto made = Controller::start(std::move(devices), *policy, agent, system_clock());
-    if (!made) return false;
+    if (!made.ok()) return false;
     controller = *std::move(made);
     forward = simulation->model_work(0, kForwardTime, kMemoryBound);
     backward = simulation->model_work(0, kBackwardTime, kMemoryBound);
@@ -136,7 +136,7 @@ struct Bench {
     std::unique_ptr<RankClient> client;
     if (asking == Asking::kAtItsStart) {
       auto taken = ClockChannel::take(agent.clock_socket, {0}, Seconds{60}, "bench");
-      if (!taken) std::abort();
+      if (!taken.ok()) std::abort();
       channel = *std::move(taken);
     } else {
       RankClientOptions options;
@@ -148,13 +148,13 @@ struct Bench {
       options.notice = [](const std::string&) {};  // that the stream is not followed, on purpose
       options.look_ahead = Seconds{asking == Asking::kAtTheLastEnd ? 0 : 0.0007 * switch_ms};
       auto started = RankClient::start(options);
-      if (!started) std::abort();
+      if (!started.ok()) std::abort();
       client = *std::move(started);
       if (!comes_true([&] { return client->registered(); })) std::abort();
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     const bool runs_ahead = asking == Asking::kAtTheCalls || asking == Asking::kOnTheDevice;
-    if (asking == Asking::kOnTheDevice && !client->follow_stream(nullptr)) std::abort();
+    if (asking == Asking::kOnTheDevice && !client->follow_stream(nullptr).ok()) std::abort();
     Outcome outcome;
     SimulatedTruth begin{};
     // What the device does, when it gets there.
@@ -183,7 +183,7 @@ struct Bench {
             outcome.at_clock += simulation->truth(0).clock == clock ? 1 : 0;
           }
           const auto span = simulation->run(0, is_forward ? forward : backward);
-          if (!span) std::abort();
+          if (!span.ok()) std::abort();
           if (iteration >= kWarmUp) outcome.wrong += wrong_time(is_forward, *span);
         });
         if (client) client->on_instruction_end();

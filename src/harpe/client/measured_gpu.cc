@@ -19,7 +19,7 @@ std::optional<std::size_t> choose(const RankClientOptions& options, const Device
   identities.reserve(gpus.size());
   for (const auto& gpu : gpus) identities.push_back(gpu->identity());
   const auto visible = visible_gpus(identities, VisibilityVariables::of_environment());
-  if (!visible) {
+  if (!visible.ok()) {
     options.notice(visible.error().text() + "; this rank's energy is not measured");
     return std::nullopt;
   }
@@ -65,13 +65,12 @@ Result<MeasuredGpu> MeasuredGpu::find(const RankClientOptions& options) {
   if (!found.index) found.index = gpu->identity().index;
   found.name = gpu->identity().name;
   found.simulated = gpu->identity().backend == "sim";
-  if (auto clocks = gpu->supported_clocks(ClockDomain::kGraphics)) {
+  if (auto clocks = gpu->supported_clocks(ClockDomain::kGraphics); clocks.ok()) {
     found.clocks = *std::move(clocks);
   }
   const std::array<Gpu*, 1> one{gpu};
-  auto monitor = EnergyMonitor::start(one, {}, {.reasons_interval = Seconds{0.1}}, system_clock());
-  if (!monitor) return std::move(monitor).error();
-  found.monitor = *std::move(monitor);
+  found.monitor =
+      HARPE_TRY(EnergyMonitor::start(one, {}, {.reasons_interval = Seconds{0.1}}, system_clock()));
   return found;
 }
 

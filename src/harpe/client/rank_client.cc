@@ -139,7 +139,7 @@ class ActiveClient final : public RankClient {
                            std::span<const TimeSpan> times) { on_device_times(iteration, times); },
            .notice = notice_},
           system_clock());
-      if (!follower) return std::move(follower).error();
+      if (!follower.ok()) return std::move(follower).error();
       await_device_times(kLongestWait);
       follower_ = *std::move(follower);
     }
@@ -317,18 +317,17 @@ Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options)
   }
   auto cursor =
       HARPE_TRY(InstructionCursor::make(options.spec.schedule, options.coordinates->stage));
-  auto link = HttpLink::open({.server = options.server,
-                              .token = options.token,
-                              .token_file = options.token_file,
-                              .ca_file = options.ca_file});
-  if (!link) return std::move(link).error();
-  if (const Status read = TokenFile({}, options.token_file).read(); !read) {
+  auto link = HARPE_TRY(HttpLink::open({.server = options.server,
+                                        .token = options.token,
+                                        .token_file = options.token_file,
+                                        .ca_file = options.ca_file}));
+  if (const Status read = TokenFile({}, options.token_file).read(); !read.ok()) {
     options.notice(read.error().text() + "; it is looked for again");
   }
   auto gpu = HARPE_TRY(MeasuredGpu::find(options));
   try {
     return std::unique_ptr<RankClient>(std::make_unique<ActiveClient>(
-        options, std::move(cursor), std::move(gpu), *std::move(link)));
+        options, std::move(cursor), std::move(gpu), std::move(link)));
   } catch (const std::system_error& error) {
     return Error::of(ErrorCode::kUnavailable,
                      std::string("no thread can be started: ") + error.what());

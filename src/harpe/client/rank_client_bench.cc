@@ -70,7 +70,7 @@ int run(int iterations, bool change) {
                                   "]\ngpus = '*'\nclocks_mhz = [300, 1410]\n",
                               "bench");
   auto controller = Controller::start(std::move(devices), *policy, agent, system_clock());
-  if (!controller) return 2;
+  if (!controller.ok()) return 2;
 
   JobSpec spec;
   spec.schedule = *one_f_one_b({.stages = 1, .micro_batches = kMicroBatches});
@@ -86,7 +86,7 @@ int run(int iterations, bool change) {
       body =
           R"({"assignments": [{"version": 1, "from_iteration": 0, "purpose": "plan", "clocks_mhz": [)" +
           clocks + "]}]}";
-    } else if (const auto report = parse_iteration_report(request.body)) {
+    } else if (const auto report = parse_iteration_report(request.body); report.ok()) {
       ++reports;
       for (const InstructionTotals& totals : report->instructions) reported += totals.count;
     }
@@ -101,7 +101,7 @@ int run(int iterations, bool change) {
   options.measured = device.get();
   options.notice = [](const std::string& text) { std::printf("notice: %s\n", text.c_str()); };
   auto client = RankClient::start(options);
-  if (!client || !comes_true([&] { return (*client)->registered(); })) return 2;
+  if (!client.ok() || !comes_true([&] { return (*client)->registered(); })) return 2;
 
   std::vector<double> begins, ends, bare, stamps;
   const auto calls = static_cast<std::size_t>(iterations) * 2 * kMicroBatches;

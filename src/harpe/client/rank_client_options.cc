@@ -69,9 +69,9 @@ void complete_spec(JobSpec& spec, const Variables& variables, Faults& faults) {
   if (!spec.schedule.lists.empty()) return;
   if (const auto file = variables.text("HARPE_JOB_FILE")) {
     const auto text = read_file(*file);
-    if (!text) return add_all(faults, text.error());
+    if (!text.ok()) return add_all(faults, text.error());
     auto read = parse_job_spec(*text);
-    if (!read) return add_all(faults, read.error());
+    if (!read.ok()) return add_all(faults, read.error());
     spec = *std::move(read);
     return;
   }
@@ -89,7 +89,7 @@ void complete_spec(JobSpec& spec, const Variables& variables, Faults& faults) {
       *name, {.stages = spec.shape.stages,
               .micro_batches = variables.integer("HARPE_MICRO_BATCHES", 1).value_or(1),
               .chunks = variables.integer("HARPE_CHUNKS", 1).value_or(2)});
-  if (!schedule) return add_all(faults, schedule.error());
+  if (!schedule.ok()) return add_all(faults, schedule.error());
   spec.schedule = *std::move(schedule);
   if (const auto latency = variables.seconds("HARPE_SWITCH_LATENCY_S")) {
     spec.switch_latency = *latency;
@@ -193,7 +193,7 @@ Result<RankClientOptions> complete(RankClientOptions options, const Environment&
   complete_spec(options.spec, variables, faults);
   if (faults.empty()) {
     if (options.spec.name.empty()) options.spec.name = options.job;
-    if (const Status valid = validate(options.spec); !valid) add_all(faults, valid.error());
+    if (const Status valid = validate(options.spec); !valid.ok()) add_all(faults, valid.error());
   }
   if (faults.empty()) complete_coordinates(options, variables, faults);
   if (faults.empty() && !options.spec.shape.holds(*options.coordinates)) {

@@ -69,8 +69,8 @@ class ClientTest : public ::testing::Test {
   }
   std::unique_ptr<RankClient> started(RankClientOptions options) {
     auto client = RankClient::start(std::move(options));
-    EXPECT_TRUE(client.ok()) << (client ? "" : client.error().text());
-    return client ? *std::move(client) : nullptr;
+    EXPECT_TRUE(client.ok()) << (client.ok() ? "" : client.error().text());
+    return client.ok() ? *std::move(client) : nullptr;
   }
   std::unique_ptr<RankClient> started() { return started(options()); }
   /// Without what is said wherever the library of an earlier test is still loaded.

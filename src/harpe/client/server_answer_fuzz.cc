@@ -24,21 +24,21 @@ Events read(std::string_view text, std::size_t piece) {
         reader.add(text.substr(at, piece), [&](const harpe::EventReader::Event& event) {
           events.emplace_back(event.name, event.data);
         });
-    if (!status) break;
+    if (!status.ok()) break;
   }
   return events;
 }
 
 void check_assignments(const std::string& text) {
   const auto answer = harpe::parse_rank_response(text);
-  if (!answer) return;
+  if (!answer.ok()) return;
   // What was read is written and read back the same.
   const auto again = harpe::parse_rank_response(
       harpe::rank_response_json(*answer, harpe::assignments_json(answer->assignments)));
-  if (!again || again->assignments.size() != answer->assignments.size()) std::abort();
+  if (!again.ok() || again->assignments.size() != answer->assignments.size()) std::abort();
   harpe::AssignmentBook book(4);
   for (const harpe::StageAssignment& one : answer->assignments) {
-    if (!book.add(one)) continue;
+    if (!book.add(one).ok()) continue;
     const harpe::StageAssignment* kept = book.of_version(one.version);
     if (kept != nullptr && kept->clocks.size() != 4) std::abort();
   }

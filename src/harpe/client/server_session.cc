@@ -31,7 +31,7 @@ bool is_outage(const HttpAnswer& answer) {
 /// The code of an error answer; empty where it has none.
 std::string error_code(const HttpAnswer& answer) {
   const auto document = parse_json(answer.body, "the answer");
-  if (!document) return {};
+  if (!document.ok()) return {};
   const JsonValue* error = document->find("error");
   const JsonValue* code = error == nullptr ? nullptr : error->find("code");
   return code == nullptr ? std::string() : code->string;
@@ -42,7 +42,7 @@ std::string error_code(const HttpAnswer& answer) {
 std::string error_message(const HttpAnswer& answer) {
   if (answer.status == 0) return answer.failure;
   std::string message;
-  if (const auto document = parse_json(answer.body, "the answer")) {
+  if (const auto document = parse_json(answer.body, "the answer"); document.ok()) {
     const JsonValue* error = document->find("error");
     const JsonValue* text = error == nullptr ? nullptr : error->find("message");
     if (text != nullptr) message = text->string;
@@ -190,7 +190,8 @@ void ServerSession::job_answered(const HttpAnswer& answer) {
     unauthorized_ = answer.status == 401 || answer.status == 403;
     return refused(answer, "the job cannot be registered");
   }
-  if (const auto read = parse_rank_response(answer.body); read && !read->specification.empty()) {
+  if (const auto read = parse_rank_response(answer.body);
+      read.ok() && !read->specification.empty()) {
     options_.registration.specification = read->specification;
   }
   stage_ = Stage::kRank;
@@ -215,7 +216,7 @@ void ServerSession::rank_answered(const HttpAnswer& answer) {
   stage_ = Stage::kRunning;
   heard_ = clock_.now();
   const auto read = parse_rank_response(answer.body);
-  if (!read) {
+  if (!read.ok()) {
     notice_once("assignments",
                 "the server sent assignments that cannot be read: " + read.error().text());
   } else {
@@ -282,7 +283,7 @@ void ServerSession::hear(const EventReader::Event& event) {
 
 bool ServerSession::take(const std::string& text) {
   const auto answer = parse_rank_response(text);
-  if (!answer) {
+  if (!answer.ok()) {
     notice_once("assignments",
                 "the server sent assignments that cannot be read: " + answer.error().text());
     return true;

@@ -94,8 +94,8 @@ class Heard {
 
 std::unique_ptr<StreamFollower> start(Heard& heard, Clock& clock = system_clock()) {
   auto follower = StreamFollower::start(heard.listener(), clock);
-  EXPECT_TRUE(follower.ok()) << (follower ? "" : follower.error().text());
-  return follower ? *std::move(follower) : nullptr;
+  EXPECT_TRUE(follower.ok()) << (follower.ok() ? "" : follower.error().text());
+  return follower.ok() ? *std::move(follower) : nullptr;
 }
 
 // Comes first: once the library is there, it stays.

@@ -227,7 +227,7 @@ Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,
 
 Result<Frontier> characterize(const Result<Schedule>& schedule, const Profile& profile,
                               const CharacterizeOptions& options) {
-  if (!schedule) return schedule.error();
+  if (!schedule.ok()) return schedule.error();
   Pipeline pipeline = HARPE_TRY(Pipeline::build(*schedule));
   return characterize(pipeline, profile, options);
 }
@@ -301,7 +301,7 @@ Result<Plan> Frontier::plan_for_straggler(Seconds wait_until, const PlanOptions&
                              " s");
   }
   Result<Plan> plan = data_->search(std::min(wait_until, max_time()), options);
-  if (plan) data_->set_iteration_time(*plan, std::max(plan->iteration_time, wait_until));
+  if (plan.ok()) data_->set_iteration_time(*plan, std::max(plan->iteration_time, wait_until));
   return plan;
 }
 

@@ -20,7 +20,7 @@ void require(bool condition) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto plan = harpe::parse_plan_json(text, "f");
-  if (!plan) {
+  if (!plan.ok()) {
     require(!plan.error().faults.empty());
     return 0;
   }

@@ -113,7 +113,7 @@ TEST(PlanJson, PointsAtAllFaultsAtOnce) {
   text = replaced(text, "\"start_s\": ", "\"start_s\": -");
   text = replaced(text, "\"gpus_per_stage\": 2", "\"gpus_per_stage\": 0");
   const auto plan = parse_plan_json(text, "plan.json");
-  ASSERT_FALSE(plan);
+  ASSERT_FALSE(plan.ok());
   EXPECT_THAT(
       plan.error().text(),
       AllOf(HasSubstr(
@@ -158,7 +158,7 @@ TEST(PlanJson, RefusesEveryTruncation) {
   const std::string text = plan_json(test_plan());
   for (std::size_t size = 0; size + 2 < text.size(); size += 37) {
     const auto plan = parse_plan_json(std::string_view(text).substr(0, size), "plan");
-    ASSERT_FALSE(plan) << size;
+    ASSERT_FALSE(plan.ok()) << size;
     EXPECT_THAT(plan.error().faults[0].text(), StartsWith("plan:")) << size;
   }
 }

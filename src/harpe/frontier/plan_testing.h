@@ -28,14 +28,14 @@ inline std::filesystem::path reference_data(std::string_view folder) {
 /// The value; where there is none, the test fails with the message.
 template <class T>
 T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().text());
+  if (!result.ok()) throw std::runtime_error(result.error().text());
   return *std::move(result);
 }
 
 /// The messages of a failure; "" for success.
 template <class T>
 std::string faults_of(const Result<T>& result) {
-  return result ? "" : result.error().text();
+  return result.ok() ? "" : result.error().text();
 }
 
 inline constexpr int kTestClocks[] = {900, 1050, 1200, 1350};

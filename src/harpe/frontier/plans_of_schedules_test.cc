@@ -198,7 +198,7 @@ TEST_P(EverySchedule, IsPlannedAsItsListsRun) {
   for (ScheduleOptions sizes : kSizes) {
     sizes.chunks = 1 + sizes.stages % 3;
     const auto schedule = GetParam().make(sizes);
-    if (!schedule || (HARPE_UNDER_SANITIZERS && sizes.micro_batches > 6)) continue;
+    if (!schedule.ok() || (HARPE_UNDER_SANITIZERS && sizes.micro_batches > 6)) continue;
     for (const Rows rows : {Rows::kParts, Rows::kWholes}) {
       for (const int mode : {0, 1, 2}) {
         SCOPED_TRACE(testing::Message() << "seed " << ++seed << ", " << sizes.stages << " x "

@@ -29,9 +29,9 @@ class Verifier {
  private:
   void check(const Result<Schedule>& schedule, const Certificate* certificate) {
     if (!check_shape()) return;
-    if (!schedule) return add_all(schedule.error());
-    if (Status valid = validate(*schedule); !valid) return add_all(valid.error());
-    if (Status valid = validate(plan_.transfers, schedule->parts()); !valid) {
+    if (!schedule.ok()) return add_all(schedule.error());
+    if (Status valid = validate(*schedule); !valid.ok()) return add_all(valid.error());
+    if (Status valid = validate(plan_.transfers, schedule->parts()); !valid.ok()) {
       return add_all(valid.error());
     }
     const auto planned = line_up(plan_, *schedule, faults_);
@@ -127,7 +127,7 @@ class Verifier {
       }
     }
     const auto replayed = replay(planned.schedule, plan_.transfers, durations);
-    if (!replayed) return add_all(replayed.error()), false;
+    if (!replayed.ok()) return add_all(replayed.error()), false;
     found_.makespan = replayed->makespan;
     return true;
   }

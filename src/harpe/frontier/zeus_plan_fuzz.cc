@@ -9,7 +9,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto stages = harpe::parse_zeus_plan(text, "f");
-  if (!stages) {
+  if (!stages.ok()) {
     if (stages.error().faults.empty()) std::abort();
     return 0;
   }
@@ -26,6 +26,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     plain += "],";
   }
   const auto again = harpe::parse_zeus_plan(plain + "]", "f");
-  if (!again || *again != *stages) std::abort();
+  if (!again.ok() || *again != *stages) std::abort();
   return 0;
 }

@@ -33,7 +33,7 @@ class Front {
     const auto hand_on = [this](const HttpRequest& request, const Reply& reply) {
       if (!forwarder_) {
         Result<HttpForwarder> made = HttpForwarder::create(server_->loop(), options_);
-        ASSERT_TRUE(made) << made.error().text();
+        ASSERT_TRUE(made.ok()) << made.error().text();
         forwarder_.emplace(*std::move(made));
       }
       forwarder_->forward(to_, request, [reply](Result<HttpResponse> answer) {
@@ -179,7 +179,7 @@ TEST(HttpForwarder, ReadsTheSystemsCertificatesForServersThatSpeakTlsAlone) {
 
 TEST(HttpForwarder, RefusesAnAnswerThatIsNoHttp) {
   Result<UniqueFd> socket = listen_tcp({.host = "127.0.0.1", .port = 0, .loopback = true});
-  ASSERT_TRUE(socket);
+  ASSERT_TRUE(socket.ok());
   const Front front("http://" + listening_address(socket->get()));
   LocalClient client(front.port());
   client.send("GET /v1/jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");

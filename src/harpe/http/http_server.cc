@@ -217,7 +217,7 @@ Status HttpServer::serve(UniqueFd listening, bool needs_token, const TlsFiles* t
   const auto listener = std::make_shared<Listener>(state_->context, listening.release());
   listener->needs_token = needs_token;
   if (tls != nullptr) listener->files = *tls;
-  if (Result<bool> loaded = listener->load(); !loaded.ok()) return loaded.error();
+  HARPE_TRY(listener->load());
   state_->listeners.push_back(listener);
   state_->wait(listener);
   return ok_status();

@@ -39,11 +39,11 @@ class LocalServer {
         scheme_(options.certificate == nullptr ? "http" : "https") {
     Result<UniqueFd> socket =
         listen_tcp({.host = "127.0.0.1", .port = options.port, .loopback = true});
-    EXPECT_TRUE(socket) << (socket ? "" : socket.error().text());
+    EXPECT_TRUE(socket.ok()) << (socket.ok() ? "" : socket.error().text());
     address_ = listening_address(socket->get());
     const std::optional<TlsFiles> tls =
         options.certificate != nullptr ? std::optional(options.certificate->files()) : std::nullopt;
-    EXPECT_TRUE(server_.serve(*std::move(socket), false, tls ? &*tls : nullptr));
+    EXPECT_TRUE(server_.serve(*std::move(socket), false, tls ? &*tls : nullptr).ok());
     thread_ = std::thread([this] { loop_.run(); });
   }
   LocalServer(const LocalServer&) = delete;

@@ -44,7 +44,7 @@ std::uint64_t start_of_peer(int socket, std::int64_t pid) {
 std::optional<std::uint64_t> start_of_process(std::int64_t pid) {
   if (pid <= 0) return std::nullopt;
   const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat", 1 << 16);
-  if (!stat) return std::nullopt;
+  if (!stat.ok()) return std::nullopt;
   // The second field is the program's name in parentheses, which may hold anything.
   const std::size_t name_end = stat->rfind(')');
   if (name_end == std::string::npos) return std::nullopt;

@@ -73,7 +73,7 @@ Result<std::shared_ptr<TokenKeys>> TokenKeys::of(std::string_view secrets) {
 Result<std::shared_ptr<TokenKeys>> TokenKeys::read(TokenFiles files) {
   std::shared_ptr<TokenKeys> made(new TokenKeys);
   made->files_ = std::move(files);
-  if (Result<bool> loaded = made->reload(); !loaded.ok()) return loaded.error();
+  HARPE_TRY(made->reload());
   return made;
 }
 

@@ -44,7 +44,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                              .cuda_device_order = lines[2],
                                              .hip_visible_devices = lines[3],
                                              .rocr_visible_devices = lines[4]};
-  if (const auto visible = harpe::visible_gpus(gpus, variables)) check(visible->gpus, 6);
+  if (const auto visible = harpe::visible_gpus(gpus, variables); visible.ok())
+    check(visible->gpus, 6);
   const auto choice = harpe::choose_gpus(lines[0], gpus, variables);
   if (choice.ok()) check(choice->gpus, 6);
   if (!choice.ok() && choice.error().faults.empty()) std::abort();

@@ -131,7 +131,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
   const Seconds heard_before =
       s.spec.shape.holds(report.coordinates) ? s.ranks.holder(report.coordinates).heard : now;
   Status heard = s.ranks.hear(report.coordinates, report.session, now);
-  if (!heard) {
+  if (!heard.ok()) {
     ++s.reports_refused;
     return heard;
   }
@@ -139,7 +139,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
   hear(now);
   const std::int64_t newest = s.collector.newest();
   const Result<IterationCollector::Added> added = s.collector.add(report);
-  if (!added) {
+  if (!added.ok()) {
     ++s.reports_refused;
     return added.error();
   }
@@ -260,10 +260,10 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
   s.effects.save = true;
   s.plans_due = plans.ok() && better_follow;
   if (!first) {
-    if (plans) s.improve_plans(std::move(*plans), now);
+    if (plans.ok()) s.improve_plans(std::move(*plans), now);
     return;
   }
-  if (plans) return s.take_plans(std::move(*plans), now);
+  if (plans.ok()) return s.take_plans(std::move(*plans), now);
   s.phase = JobPhase::kRunning;
   s.tell(Notice::Level::kWarning, now,
          "no plans could be made, so training goes on at all-max: " + plans.error().text());

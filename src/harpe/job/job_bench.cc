@@ -63,7 +63,8 @@ int run(int ranks) {
                               .run = {},
                               .gpu = {},
                               .clocks = clocks},
-                             kNow)) {
+                             kNow)
+               .ok()) {
         return EXIT_FAILURE;
       }
     }
@@ -93,7 +94,7 @@ int run(int ranks) {
         report.coordinates = {data, stage, 0};
         report.session = std::to_string(data * kStages + stage);
         report.instructions = as_predicted(plan, stage);
-        if (!job.report(report, kNow)) return EXIT_FAILURE;
+        if (!job.report(report, kNow).ok()) return EXIT_FAILURE;
       }
     reports.push_back(microseconds(start) / spec.shape.ranks());
   }
@@ -102,7 +103,7 @@ int run(int ranks) {
   for (int i = 0; i < 1000; ++i) {
     const double factor = 1.05 + 0.0005 * i;
     start = Time::now();
-    if (!job.set_straggler({.pipeline = i % 10, .factor = factor}, kNow)) return EXIT_FAILURE;
+    if (!job.set_straggler({.pipeline = i % 10, .factor = factor}, kNow).ok()) return EXIT_FAILURE;
     decisions.push_back(microseconds(start));
     if (job.pipelines()[i % 10].plan.from != PlanRef::From::kAllMax) return EXIT_FAILURE;
   }

@@ -256,7 +256,7 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
     measure(one);
   }
   if (Status possible = check_objective(*plans, objective, overhead(), spec.shape.data);
-      !possible) {
+      !possible.ok()) {
     tell(Notice::Level::kWarning, now, possible.error().text() + ": the nearest plan is used");
   }
   deploy_choice(now, std::to_string(plans->plans().size()) + " plans are ready");

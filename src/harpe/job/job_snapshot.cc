@@ -163,7 +163,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
       is_first_format ? read_job_spec(*spec_json, "job", Unknown::kIgnored)
                       : parse_job_spec(texts.parts[kSpecificationPart], Unknown::kIgnored));
   Result<Job> job = create(std::move(spec), now);
-  if (!job) return job;
+  if (!job.ok()) return job;
   State& s = *job->state_;
   s.effects = {};
   s.asleep = true;
@@ -226,7 +226,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   read_count(fields, "assignments_late", s.assignments_late);
   if (const auto csv = fields.text("profile")) {
     Result<Profile> profile = parse_profile(*csv, "profile");
-    if (!profile) {
+    if (!profile.ok()) {
       fields.fault("profile", profile.error().text());
     } else if (profile->stages() > s.spec.shape.stages) {
       fields.fault("profile", "it has more stages than the job");

@@ -214,9 +214,9 @@ Result<RankEntry> Job::register_rank(const RankRegistration& registration, Secon
                                 : gather(registration, now);
   State& s = *state_;  // another one, where it took over with another specification
   const std::string who = name_of(registration);
-  if (entry) hear(now);
-  if (entry && !entry->gathers) s.ended.reset();
-  if (!entry) {
+  if (entry.ok()) hear(now);
+  if (entry.ok() && !entry->gathers) s.ended.reset();
+  if (!entry.ok()) {
     s.refuse(who, entry.error().text(), now, true);
   } else if (entry->gathers) {
     s.refuse(who, entry->why, now, false);  // all of them together were told of

@@ -225,7 +225,7 @@ void Job::State::ask_for_own_plans() {
 
 void Job::State::take_own_plans(WatchedPipeline& one, Result<PlanTable> table, Seconds now) {
   one.own_ticket = 0;
-  one.own_failed = !table || !fits(*table);
+  one.own_failed = !table.ok() || !fits(*table);
   // Of costs that are others by now.
   const bool current = one.slow.settled;
   if (!one.own_failed && current) {

@@ -44,7 +44,7 @@ Result<PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& req
                                                        .min_dwell = spec.min_dwell},
                                               .wanted = wanted},
                                              progress);
-  if (plans && (request.reserve > 0 || request.compare_with))
+  if (plans.ok() && (request.reserve > 0 || request.compare_with))
     plans->recount(spec.schedule, request.compare_with.value_or(request.profile));
   return plans;
 }

@@ -54,16 +54,13 @@ struct Played {
   Status restart_server() {
     std::optional<PlanTable> plans;
     if (job.plans() != nullptr) {
-      Result<PlanTable> read = PlanTable::parse(job.plans()->stored_text(), "plans");
-      if (!read) return read.error();
-      plans = std::move(*read);
+      plans = HARPE_TRY(PlanTable::parse(job.plans()->stored_text(), "plans"));
     }
-    Result<Job> restored = Job::read(job.texts(), std::move(plans), training.now());
-    if (!restored) return restored.error();
-    if (!restored->asleep() || restored->phase() != job.phase())
+    Job restored = HARPE_TRY(Job::read(job.texts(), std::move(plans), training.now()));
+    if (!restored.asleep() || restored.phase() != job.phase())
       return Error::invalid("a job that was read is not as it was stored");
-    restored->go_on(training.now());
-    job = std::move(*restored);
+    restored.go_on(training.now());
+    job = std::move(restored);
     return ok_status();
   }
   /// A stage takes a quarter longer on all pipelines. \return  whether other plans are made

@@ -48,8 +48,7 @@ class SimulatedTraining : public SimulatedMachines {
   }
   Status register_all(Job& job) {
     for (const RankCoordinates coordinates : places()) {
-      if (Result<RankEntry> rank = job.register_rank(registration(coordinates), now_); !rank)
-        return rank.error();
+      HARPE_TRY(job.register_rank(registration(coordinates), now_));
     }
     take_effects(job);
     return ok_status();
@@ -136,7 +135,7 @@ class SimulatedTraining : public SimulatedMachines {
   void answer(Job& job) {
     const CharacterizeRequest request = *request_;
     const Result<Frontier> frontier = frontier_of(job, request);
-    if (!frontier) {
+    if (!frontier.ok()) {
       request_.reset();
       return job.characterized(request.ticket, frontier.error(), now_);
     }
@@ -160,8 +159,8 @@ class SimulatedTraining : public SimulatedMachines {
     const CharacterizeRequest request = *std::exchange(own_request_, std::nullopt);
     const Result<Frontier> frontier = frontier_of(job, request);
     Result<PlanTable> plans =
-        frontier ? make_plans(spec_, request, *frontier, Effort::kQuick, spec_.plans)
-                 : Result<PlanTable>(frontier.error());
+        frontier.ok() ? make_plans(spec_, request, *frontier, Effort::kQuick, spec_.plans)
+                      : Result<PlanTable>(frontier.error());
     job.characterized(request.ticket, std::move(plans), now_);
     take_effects(job);
   }

@@ -135,8 +135,7 @@ class OperationSession {
   Result<Batch> measure(Megahertz wanted) {
     HARPE_TRY(rest(options_.rest));
     if (wanted.value != 0) {
-      Status status = gpu_.set_locked_clocks(ClockDomain::kGraphics, {wanted, wanted});
-      if (!status.ok()) return std::move(status).error();
+      HARPE_TRY(gpu_.set_locked_clocks(ClockDomain::kGraphics, {wanted, wanted}));
     }
     std::uniform_real_distribution<double> unit(0, 1);
     const Seconds phase = options_.counter_step * unit(random_);

@@ -150,9 +150,8 @@ TEST(ShortOperation, CostsOnASimulatedGpuAreTrue) {
   const RunOperation operation = [&](int count) -> Result<OperationSpan> {
     OperationSpan span{.begin = clock.now(), .end = {}};
     for (int i = 0; i < count; ++i) {
-      const auto ran = (*simulation)->run(0, work);
-      if (!ran.ok()) return ran.error();
-      span.end = ran->end;
+      const auto ran = HARPE_TRY((*simulation)->run(0, work));
+      span.end = ran.end;
     }
     return span;
   };

@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "harpe/base/answered_error.h"
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
-#include "harpe/base/answered_error.h"
 
 namespace harpe {
 namespace {

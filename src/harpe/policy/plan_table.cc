@@ -61,7 +61,7 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
 
   const Plan fastest = HARPE_TRY(frontier.fastest_plan(options.plan));
   std::vector<TablePlan> found{table_plan(fastest)};
-  if (const Result<Plan> least = frontier.least_energy_plan(options.plan))
+  if (const Result<Plan> least = frontier.least_energy_plan(options.plan); least.ok())
     found.push_back(table_plan(*least));
   const Seconds first = found.front().time;
   const Seconds last = std::max(first, frontier.max_time());
@@ -75,7 +75,7 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
       return Error::of(ErrorCode::kUnavailable, "the plans are not wanted any more");
     if (progress) progress(static_cast<double>(i) / static_cast<double>(times.size()));
     // Late clocks may rule out times next to the shortest; the table then has one plan less.
-    if (const Result<Plan> plan = frontier.plan_for_straggler(times[i], options.plan))
+    if (const Result<Plan> plan = frontier.plan_for_straggler(times[i], options.plan); plan.ok())
       found.push_back(table_plan(*plan));
   }
 

@@ -166,7 +166,7 @@ TEST(CheckProfile, UnderstandsThePublishedProfiles) {
   const std::filesystem::path data = root / "data" / "sosp24" / "emulation";
   if (!std::filesystem::exists(data)) GTEST_SKIP() << data << " is missing";
   const auto bloom = read_profile(data / "bloom-176b_a100-sxm.csv");
-  ASSERT_TRUE(bloom);
+  ASSERT_TRUE(bloom.ok());
   const ProfileCheck found = check_profile(*bloom, {{83.64}});
   EXPECT_EQ(found.instructions[0].fastest, 1395_MHz);
   EXPECT_THAT(found.instructions[0].suspicious,

@@ -140,7 +140,7 @@ TEST(ProfileCsv, IsReadBackWithoutLoss) {
     }
     const Profile profile(entries, has_chunks);
     const auto read = parse_profile(profile_csv(profile, "seeded\nby \"hand\""), "p.csv");
-    ASSERT_TRUE(read) << read.error().text();
+    ASSERT_TRUE(read.ok()) << read.error().text();
     expect_equal(profile, *read);
   }
 }

@@ -27,12 +27,12 @@ bool equal(const harpe::Profile& a, const harpe::Profile& b) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto profile = harpe::parse_profile(text, "input.csv");
-  if (!profile) {
+  if (!profile.ok()) {
     if (profile.error().faults.empty()) std::abort();
     return 0;
   }
   const auto again = harpe::parse_profile(harpe::profile_csv(*profile, text), "again.csv");
-  if (!again || !equal(*profile, *again)) std::abort();
+  if (!again.ok() || !equal(*profile, *again)) std::abort();
   if (profile->is_synthetic() && !again->is_synthetic()) std::abort();
   return 0;
 }

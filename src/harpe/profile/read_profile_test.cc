@@ -18,15 +18,15 @@ constexpr const char* kGood = "0,forward,1410,0.5,200\n";
 
 std::vector<Fault> faults_of(const std::string& text) {
   const auto profile = parse_profile(text, "p.csv");
-  if (profile) return {};
+  if (profile.ok()) return {};
   EXPECT_EQ(profile.error().code, ErrorCode::kInvalidInput);
   return profile.error().faults;
 }
 
 Profile parsed(const std::string& text) {
   const auto profile = parse_profile(text, "p.csv");
-  EXPECT_TRUE(profile) << (profile ? "" : profile.error().text());
-  return profile ? *profile : Profile();
+  EXPECT_TRUE(profile.ok()) << (profile.ok() ? "" : profile.error().text());
+  return profile.ok() ? *profile : Profile();
 }
 
 /// One fault, at `line:column`, whose message contains `message`.
@@ -301,7 +301,7 @@ TEST(ParseProfile, CountsTheFaultsThatItLeavesOut) {
 
 TEST(ReadProfile, NamesTheFileThatCannotBeRead) {
   const auto profile = read_profile("/no/such/profile.csv");
-  ASSERT_FALSE(profile);
+  ASSERT_FALSE(profile.ok());
   EXPECT_EQ(profile.error().code, ErrorCode::kIo);
   EXPECT_THAT(profile.error().text(), HasSubstr("/no/such/profile.csv"));
 }
@@ -338,7 +338,7 @@ TEST(ReadProfile, ReadsThePublishedProfiles) {
   for (const auto& expected : files) {
     SCOPED_TRACE(expected.file);
     const auto profile = read_profile(data / expected.file);
-    ASSERT_TRUE(profile) << profile.error().text();
+    ASSERT_TRUE(profile.ok()) << profile.error().text();
     EXPECT_EQ(profile->stages(), expected.stages);
     EXPECT_EQ(profile->entries().size(), static_cast<std::size_t>(2 * expected.stages));
     EXPECT_EQ(points_in(*profile), expected.points);

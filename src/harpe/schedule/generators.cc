@@ -16,7 +16,7 @@ template <class AppendBackward>
 Result<Schedule> one_f_one_b_order(std::string_view name, const ScheduleOptions& options,
                                    int instructions_each, AppendBackward append_backward) {
   auto schedule = start_schedule(name, options, 1, Placement::kLoop, instructions_each);
-  if (!schedule) return schedule;
+  if (!schedule.ok()) return schedule;
   const int p = options.stages;
   const int m = options.micro_batches;
   for (int r = 0; r < p; ++r) {
@@ -105,7 +105,7 @@ Result<Schedule> start_schedule(std::string_view name, const ScheduleOptions& op
 
 Result<Schedule> gpipe(const ScheduleOptions& options) {
   auto schedule = start_schedule("gpipe", options, 1, Placement::kLoop, 2);
-  if (!schedule) return schedule;
+  if (!schedule.ok()) return schedule;
   for (int r = 0; r < options.stages; ++r) {
     ListBuilder list(schedule->lists[r]);
     for (int k = 0; k < options.micro_batches; ++k) list.forward(r, k);
@@ -174,7 +174,7 @@ Result<Schedule> interleaved_one_f_one_b_torch(const ScheduleOptions& options) {
 
 Result<Schedule> looped_bfs(const ScheduleOptions& options) {
   auto schedule = start_schedule("looped-bfs", options, options.chunks, Placement::kLoop, 2);
-  if (!schedule) return schedule;
+  if (!schedule.ok()) return schedule;
   const int p = options.stages;
   const int m = options.micro_batches;
   for (int r = 0; r < p; ++r) {

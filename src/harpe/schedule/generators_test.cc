@@ -24,7 +24,7 @@ void for_all_sizes(const ScheduleGenerator& generator, Visit visit) {
            ++chunks) {
         const ScheduleOptions options{.stages = p, .micro_batches = m, .chunks = chunks};
         const auto schedule = generator.make(options);
-        if (!schedule) continue;
+        if (!schedule.ok()) continue;
         SCOPED_TRACE(testing::Message()
                      << generator.name << " p" << p << " m" << m << " v" << chunks);
         visit(*schedule, options);

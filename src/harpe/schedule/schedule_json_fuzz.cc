@@ -17,7 +17,7 @@ void require(bool condition) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto schedule = harpe::parse_schedule_json(text, "f");
-  if (!schedule) {
+  if (!schedule.ok()) {
     require(!schedule.error().faults.empty());
     return 0;
   }

@@ -33,7 +33,7 @@ inline std::filesystem::path reference_schedules() {
 /// A value that must be there.
 template <class T>
 T must(Result<T> result) {
-  if (!result) {
+  if (!result.ok()) {
     ADD_FAILURE() << result.error().text();
     return {};
   }
@@ -43,7 +43,7 @@ T must(Result<T> result) {
 /// The messages of a failure; "" for success.
 template <class T>
 std::string faults_of(const Result<T>& result) {
-  return result ? "" : result.error().text();
+  return result.ok() ? "" : result.error().text();
 }
 
 /// When the last instruction ends without transfers; nothing if the lists wait for each other in a
@@ -56,7 +56,7 @@ inline std::optional<double> makespan(const Schedule& schedule,
     for (const Instruction& i : list) of_stage.push_back({duration(i)});
   }
   const auto played = replay(schedule, {}, durations);
-  if (!played) return std::nullopt;
+  if (!played.ok()) return std::nullopt;
   return played->makespan.value;
 }
 

@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const auto dialect : {TorchDialect::kDetect, TorchDialect::kNew, TorchDialect::kOld}) {
     const auto schedule = harpe::parse_torch_csv(text, "f", dialect);
-    if (!schedule) {
+    if (!schedule.ok()) {
       require(!schedule.error().faults.empty());
       continue;
     }

@@ -36,7 +36,7 @@ TEST(TorchCsv, RoundTripsEveryGenerator) {
     for (int p = 1; p <= 8; ++p) {
       for (int m = 1; m <= 17; ++m) {
         const auto schedule = generator.make({.stages = p, .micro_batches = m});
-        if (!schedule) continue;
+        if (!schedule.ok()) continue;
         const std::string text = torch_csv(*schedule);
         for (const TorchDialect dialect : {TorchDialect::kDetect, TorchDialect::kNew}) {
           const Schedule read = must(parse_torch_csv(text, "f", dialect));

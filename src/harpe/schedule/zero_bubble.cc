@@ -127,7 +127,7 @@ class DualPipeList {
 
 Result<Schedule> zb_h1(const ScheduleOptions& options) {
   auto schedule = start_schedule("zb-h1", options, 1, Placement::kLoop, 3);
-  if (!schedule) return schedule;
+  if (!schedule.ok()) return schedule;
   const int p = options.stages;
   const int m = options.micro_batches;
   for (int r = 0; r < p; ++r) {
@@ -147,7 +147,7 @@ Result<Schedule> zb_h1(const ScheduleOptions& options) {
 
 Result<Schedule> zb_h2(const ScheduleOptions& options) {
   auto schedule = start_schedule("zb-h2", options, 1, Placement::kLoop, 3);
-  if (!schedule) return schedule;
+  if (!schedule.ok()) return schedule;
   const int p = options.stages;
   const int m = options.micro_batches;
   for (int r = 0; r < p; ++r) {
@@ -172,7 +172,7 @@ Result<Schedule> zb_h2(const ScheduleOptions& options) {
 
 Result<Schedule> zb_v(const ScheduleOptions& options) {
   auto schedule = start_schedule("zb-v", options, 2, Placement::kV, 3);
-  if (!schedule) return schedule;
+  if (!schedule.ok()) return schedule;
   const int p = options.stages;
   const int m = options.micro_batches;
   const int forwards = std::max(2 * p - 1, m);
@@ -208,7 +208,7 @@ Result<Schedule> zb_v(const ScheduleOptions& options) {
 
 Result<Schedule> dual_pipe_v(const ScheduleOptions& options) {
   auto schedule = start_schedule("dualpipev", options, 2, Placement::kV, 3);
-  if (!schedule) return schedule;
+  if (!schedule.ok()) return schedule;
   const int p = options.stages;
   if (options.micro_batches < 2 * p) {
     return Error::invalid("dualpipev: " + std::to_string(p) + " stages need at least " +

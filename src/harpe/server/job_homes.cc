@@ -213,14 +213,13 @@ void JobHomes::look(const AskedPtr& asked) {
 
 Result<JobHomes::Found> JobHomes::find_home(const std::string& id) {
   const Instant began = registry_.clock().now();
-  const Result<std::optional<JobOwner>> owner = store_.owner(id);
-  if (!owner.ok()) return owner.error();
-  if (*owner && !(*owner)->own) {
+  const std::optional<JobOwner> owner = HARPE_TRY(store_.owner(id));
+  if (owner && !owner->own) {
     // One that was here before, and may be still, as far as can be known yet.
-    if ((*owner)->url == options_.url) {
+    if (owner->url == options_.url) {
       return Error::of(ErrorCode::kUnavailable, "the lease of the server before is not over yet");
     }
-    return Found{.began = began, .url = (*owner)->url};
+    return Found{.began = began, .url = owner->url};
   }
   const std::optional<JobSummary> before = HARPE_TRY(store_.summary(id));
   if (!before) return Found{.began = began};

@@ -177,12 +177,11 @@ Result<JobPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds no
   }
   const Result<std::optional<JobSummary>> summary = store.summary(stored.id);
   if (!summary.ok()) return store_failure("the job cannot be read now", summary.error());
-  Result<Job> job = Job::read({.state = stored.state,
-                               .parts = *std::move(parts),
-                               .heard = Seconds{*summary ? (*summary)->heard : 0}},
-                              std::move(plans), now);
-  if (!job.ok()) return std::move(job).error();
-  auto hosted = std::make_shared<HostedJob>(stored.id, *std::move(job));
+  Job job = HARPE_TRY(Job::read({.state = stored.state,
+                                 .parts = *std::move(parts),
+                                 .heard = Seconds{*summary ? (*summary)->heard : 0}},
+                                std::move(plans), now));
+  auto hosted = std::make_shared<HostedJob>(stored.id, std::move(job));
   hosted->revision = hosted->stored = stored.revision;
   hosted->in_store = true;
   return hosted;

@@ -80,12 +80,11 @@ Result<std::set<Activity>> activities_of(const HttpQuery& query) {
 
 Result<std::size_t> limit_of(const HttpQuery& query) {
   if (!query.find("limit")) return kUsualListed;
-  const Result<std::uint32_t> number = query.number("limit");
-  if (!number.ok()) return number.error();
-  if (*number < 1 || *number > kMostListed) {
+  const std::uint32_t number = HARPE_TRY(query.number("limit"));
+  if (number < 1 || number > kMostListed) {
     return Error::invalid("limit is a number from 1 to 10000");
   }
-  return std::size_t{*number};
+  return std::size_t{number};
 }
 
 }  // namespace

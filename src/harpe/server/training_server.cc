@@ -213,10 +213,8 @@ Status run_server(const ServerOptions& options,
                                .schedule_patience = options.schedule_patience};
   std::shared_ptr<TokenKeys> keys;
   if (!options.signing_key.empty()) {
-    Result<std::shared_ptr<TokenKeys>> read =
-        TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens});
-    if (!read.ok()) return std::move(read).error();
-    keys = *std::move(read);
+    keys = HARPE_TRY(
+        TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens}));
     limits.origin_of = [keys](const HttpRequest& head) {
       return forwarded_client(*keys, head.forward_token, std::time(nullptr));
     };
@@ -226,12 +224,11 @@ Status run_server(const ServerOptions& options,
   std::vector<OpenSocket> sockets =
       HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
   const std::string url = shared ? peer_url(options, sockets) : std::string();
-  Result<std::unique_ptr<Store>> store = open_store(options, url, *log);
-  if (!store.ok()) return std::move(store).error();
+  std::unique_ptr<Store> store = HARPE_TRY(open_store(options, url, *log));
 
   // What posts to the loop goes before it, what clients reach after them.
   ServerLoop loop;
-  JobRegistry registry(loop, system_clock(), store->get(),
+  JobRegistry registry(loop, system_clock(), store.get(),
                        {.workers = options.workers,
                         .most_jobs = options.most_jobs,
                         .most_memory = options.job_memory,
@@ -240,7 +237,7 @@ Status run_server(const ServerOptions& options,
                        write_log);
   std::unique_ptr<JobHomes> homes;
   if (shared) {
-    homes = HARPE_TRY(open_homes(options, loop, registry, **store, keys, write_log));
+    homes = HARPE_TRY(open_homes(options, loop, registry, *store, keys, write_log));
     log->write("other servers of this database find this one at " + registry.url());
   } else if (Status restored = registry.restore(); !restored.ok()) {
     return restored;

@@ -42,7 +42,7 @@ Status write_summary_row(PostgresSession& session, const JobSave& save) {
             "INSERT INTO harpe_summary (job, text, heard, ended) VALUES "
             "($1, '', $2::double precision, $3::double precision) ON CONFLICT (job) DO NOTHING",
             {job.id, job.updated, kNoEnd});
-    return there ? ok_status() : Status(there.error());
+    return there.ok() ? ok_status() : Status(there.error());
   }
   const auto written =
       run(session,
@@ -51,7 +51,7 @@ Status write_summary_row(PostgresSession& session, const JobSave& save) {
           "ON CONFLICT (job) DO UPDATE SET text = excluded.text, heard = excluded.heard, "
           "ended = excluded.ended",
           {job.id, save.summary->text, save.summary->heard, save.summary->ended.value_or(kNoEnd)});
-  return written ? ok_status() : Status(written.error());
+  return written.ok() ? ok_status() : Status(written.error());
 }
 
 /// Whether the job was written.
@@ -60,18 +60,16 @@ Result<bool> write_job(PostgresSession& session, const JobSave& save) {
   if (changed == 0) return false;
   HARPE_TRY(write_summary_row(session, save));
   if (save.plans) {
-    const auto plans = run(session,
-                           "INSERT INTO harpe_plans (job, text) VALUES ($1, $2) "
-                           "ON CONFLICT (job) DO UPDATE SET text = excluded.text",
-                           {save.job.id, *save.plans});
-    if (!plans) return plans.error();
+    HARPE_TRY(run(session,
+                  "INSERT INTO harpe_plans (job, text) VALUES ($1, $2) "
+                  "ON CONFLICT (job) DO UPDATE SET text = excluded.text",
+                  {save.job.id, *save.plans}));
   }
   for (const auto& [name, text] : save.parts) {
-    const auto part = run(session,
-                          "INSERT INTO harpe_part (job, name, text) VALUES ($1, $2, $3) "
-                          "ON CONFLICT (job, name) DO UPDATE SET text = excluded.text",
-                          {save.job.id, name, text});
-    if (!part) return part.error();
+    HARPE_TRY(run(session,
+                  "INSERT INTO harpe_part (job, name, text) VALUES ($1, $2, $3) "
+                  "ON CONFLICT (job, name) DO UPDATE SET text = excluded.text",
+                  {save.job.id, name, text}));
   }
   return true;
 }
@@ -84,7 +82,7 @@ Status write_event(PostgresSession& session, const StoredEvent& event) {
           "(SELECT 1 FROM harpe_event WHERE job = $1 AND at = $2::double precision AND kind = $3 "
           "AND text = $4)",
           {event.job, event.at, event.kind, event.text, event.stored_at.value_or(event.at)});
-  return written ? ok_status() : Status(written.error());
+  return written.ok() ? ok_status() : Status(written.error());
 }
 
 Status write_clock(PostgresSession& session, const ClockMark& mark) {
@@ -96,7 +94,7 @@ Status write_clock(PostgresSession& session, const ClockMark& mark) {
           "boot_time = excluded.boot_time, wall = excluded.wall "
           "WHERE c.seconds < excluded.seconds",
           {mark.seconds, mark.boot, mark.boot_time, mark.wall});
-  return written ? ok_status() : Status(written.error());
+  return written.ok() ? ok_status() : Status(written.error());
 }
 
 }  // namespace
@@ -111,12 +109,11 @@ Status write_changes(PostgresSession& session, const StoreChanges& changes,
   for (const JobSummary& summary : changes.summaries) {
     if (refused.contains(summary.job)) continue;
     const auto written =
-        run(session,
-            "UPDATE harpe_summary SET text = $2, heard = $3::double precision, "
-            "ended = $4::double precision WHERE job = $1",
-            {summary.job, summary.text, summary.heard, summary.ended.value_or(kNoEnd)});
-    if (!written) return written.error();
-    if (*written == 0) refused.insert(summary.job);
+        HARPE_TRY(run(session,
+                      "UPDATE harpe_summary SET text = $2, heard = $3::double precision, "
+                      "ended = $4::double precision WHERE job = $1",
+                      {summary.job, summary.text, summary.heard, summary.ended.value_or(kNoEnd)}));
+    if (written == 0) refused.insert(summary.job);
   }
   for (const StoredEvent& event : changes.events) {
     if (refused.contains(event.job)) continue;
@@ -132,7 +129,7 @@ Status remove_job(PostgresSession& session, const std::string& id) {
         "DELETE FROM harpe_part WHERE job = $1", "DELETE FROM harpe_summary WHERE job = $1",
         "DELETE FROM harpe_event WHERE job = $1",
         "UPDATE harpe_owner SET server = '' WHERE job = $1"}) {
-    if (const auto done = run(session, statement, {id}); !done) return done.error();
+    HARPE_TRY(run(session, statement, {id}));
   }
   return ok_status();
 }
@@ -146,14 +143,13 @@ Result<std::int64_t> prune_events(PostgresSession& session, const Retention& kee
           "WHERE o.job = e.job AND o.server NOT IN ('', $3)) "
           "ORDER BY e.stored_at LIMIT $2::bigint)",
           {keep.since, keep.most_at_once, server});
-  if (!total) return total;
+  if (!total.ok()) return total;
   const std::int64_t most = std::max<std::int64_t>(keep.most_per_job, 0);
   std::vector<std::string> jobs = keep.jobs.value_or(std::vector<std::string>());
   if (!keep.jobs) {
-    const auto full = session.query(
-        "SELECT job FROM harpe_event GROUP BY job HAVING count(*) > $1::bigint", {most});
-    if (!full) return full.error();
-    for (int i = 0; i < full->size(); ++i) jobs.push_back(full->text(i, 0));
+    const auto full = HARPE_TRY(session.query(
+        "SELECT job FROM harpe_event GROUP BY job HAVING count(*) > $1::bigint", {most}));
+    for (int i = 0; i < full.size(); ++i) jobs.push_back(full.text(i, 0));
   }
   for (const std::string& job : jobs) {
     const auto gone =
@@ -162,48 +158,46 @@ Result<std::int64_t> prune_events(PostgresSession& session, const Retention& kee
             "harpe_event WHERE job = $1 ORDER BY sequence DESC LIMIT 1 OFFSET $2::bigint) "
             "AND NOT EXISTS (SELECT 1 FROM harpe_owner WHERE job = $1 AND server NOT IN ('', $3))",
             {job, most, server});
-    if (!gone) return gone;
+    if (!gone.ok()) return gone;
     *total += *gone;
   }
   return total;
 }
 
 Result<std::vector<StoredJob>> read_jobs(PostgresSession& session, const std::string* id) {
-  const auto rows =
+  const auto rows = HARPE_TRY(
       id == nullptr
           ? session.query("SELECT id, state, revision, updated FROM harpe_job ORDER BY id")
           : session.query("SELECT id, state, revision, updated FROM harpe_job WHERE id = $1",
-                          {*id});
-  if (!rows) return rows.error();
+                          {*id}));
   std::vector<StoredJob> found;
-  for (int i = 0; i < rows->size(); ++i) {
-    found.push_back({rows->text(i, 0), rows->text(i, 1), rows->integer(i, 2), rows->number(i, 3)});
+  for (int i = 0; i < rows.size(); ++i) {
+    found.push_back({rows.text(i, 0), rows.text(i, 1), rows.integer(i, 2), rows.number(i, 3)});
   }
   return found;
 }
 
 Result<std::vector<JobSummary>> read_summaries(PostgresSession& session, const std::string* id) {
-  const auto rows =
+  const auto rows = HARPE_TRY(
       id == nullptr
           ? session.query("SELECT job, text, heard, ended FROM harpe_summary ORDER BY job")
           : session.query("SELECT job, text, heard, ended FROM harpe_summary WHERE job = $1",
-                          {*id});
-  if (!rows) return rows.error();
+                          {*id}));
   std::vector<JobSummary> found;
-  for (int i = 0; i < rows->size(); ++i) {
+  for (int i = 0; i < rows.size(); ++i) {
     JobSummary& one =
-        found.emplace_back(JobSummary{rows->text(i, 0), rows->text(i, 1), rows->number(i, 2), {}});
-    if (const double ended = rows->number(i, 3); ended >= 0) one.ended = ended;
+        found.emplace_back(JobSummary{rows.text(i, 0), rows.text(i, 1), rows.number(i, 2), {}});
+    if (const double ended = rows.number(i, 3); ended >= 0) one.ended = ended;
   }
   return found;
 }
 
 Result<std::map<std::string, std::string>> read_parts(PostgresSession& session,
                                                       const std::string& id) {
-  const auto rows = session.query("SELECT name, text FROM harpe_part WHERE job = $1", {id});
-  if (!rows) return rows.error();
+  const auto rows =
+      HARPE_TRY(session.query("SELECT name, text FROM harpe_part WHERE job = $1", {id}));
   std::map<std::string, std::string> parts;
-  for (int i = 0; i < rows->size(); ++i) parts[rows->text(i, 0)] = rows->text(i, 1);
+  for (int i = 0; i < rows.size(); ++i) parts[rows.text(i, 0)] = rows.text(i, 1);
   return parts;
 }
 

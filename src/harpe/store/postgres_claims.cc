@@ -15,13 +15,12 @@ Result<std::optional<JobClaim>> PostgresClaims::claim(const std::string& job) {
   Owned mine{.server = me.server, .epoch = 1};
   std::optional<PostgresRows> claimed;
   if (!found) {
-    auto added = session_.query(
-        "INSERT INTO harpe_owner (job, server, epoch) SELECT $1, $2, 1 "
-        "WHERE EXISTS (SELECT 1 FROM harpe_server WHERE server = $2) "
-        "ON CONFLICT (job) DO NOTHING",
-        {job, me.server});
-    if (!added) return added.error();
-    claimed.emplace(*std::move(added));
+    auto added =
+        HARPE_TRY(session_.query("INSERT INTO harpe_owner (job, server, epoch) SELECT $1, $2, 1 "
+                                 "WHERE EXISTS (SELECT 1 FROM harpe_server WHERE server = $2) "
+                                 "ON CONFLICT (job) DO NOTHING",
+                                 {job, me.server}));
+    claimed.emplace(std::move(added));
   } else {
     const Row& before = *found;
     const bool already_mine = before.owned.server == me.server && before.server;
@@ -32,14 +31,13 @@ Result<std::optional<JobClaim>> PostgresClaims::claim(const std::string& job) {
     const bool free = HARPE_TRY(already_mine ? true : is_free(before));
     if (!free) return std::optional<JobClaim>();
     mine.epoch = before.owned.epoch + 1;
-    auto replaced = session_.query(
-        "UPDATE harpe_owner SET server = $2, epoch = $3::bigint "
-        "WHERE job = $1 AND server = $4 AND epoch = $5::bigint "
-        "AND EXISTS (SELECT 1 FROM harpe_server WHERE server = $2) "
-        "AND ($4 = $2 OR NOT EXISTS (SELECT 1 FROM harpe_server WHERE server = $4))",
-        {job, me.server, mine.epoch, before.owned.server, before.owned.epoch});
-    if (!replaced) return replaced.error();
-    claimed.emplace(*std::move(replaced));
+    auto replaced = HARPE_TRY(
+        session_.query("UPDATE harpe_owner SET server = $2, epoch = $3::bigint "
+                       "WHERE job = $1 AND server = $4 AND epoch = $5::bigint "
+                       "AND EXISTS (SELECT 1 FROM harpe_server WHERE server = $2) "
+                       "AND ($4 = $2 OR NOT EXISTS (SELECT 1 FROM harpe_server WHERE server = $4))",
+                       {job, me.server, mine.epoch, before.owned.server, before.owned.epoch}));
+    claimed.emplace(std::move(replaced));
   }
   if (claimed->changed() == 0) return std::optional<JobClaim>();
   owned_[job] = mine;
@@ -58,11 +56,10 @@ Result<std::optional<PostgresClaims::Row>> PostgresClaims::row(const std::string
   const std::string statement =
       std::string("SELECT o.server, o.epoch, ") + kServerColumns +
       " FROM harpe_owner o LEFT JOIN harpe_server s ON s.server = o.server WHERE o.job = $1";
-  const auto found = session_.query(statement.c_str(), {job});
-  if (!found) return found.error();
-  if (found->size() == 0) return std::optional<Row>();
-  Row row{.owned = {found->text(0, 0), found->integer(0, 1)}, .server = {}};
-  if (ServerRow server = read_server(*found, 0, 2); !server.seen.server.empty()) {
+  const auto found = HARPE_TRY(session_.query(statement.c_str(), {job}));
+  if (found.size() == 0) return std::optional<Row>();
+  Row row{.owned = {found.text(0, 0), found.integer(0, 1)}, .server = {}};
+  if (ServerRow server = read_server(found, 0, 2); !server.seen.server.empty()) {
     row.server = std::move(server);
   }
   return std::optional(std::move(row));
@@ -76,10 +73,9 @@ Status PostgresClaims::release(const std::string& job) {
   const auto had = owned_.find(job);
   if (had == owned_.end()) return ok_status();
   doubt(job);
-  const auto cleared = session_.query(
+  HARPE_TRY(session_.query(
       "UPDATE harpe_owner SET server = '' WHERE job = $1 AND server = $2 AND epoch = $3::bigint",
-      {job, had->second.server, had->second.epoch});
-  if (!cleared) return cleared.error();
+      {job, had->second.server, had->second.epoch}));
   forget(job);
   return ok_status();
 }
@@ -112,13 +108,12 @@ Result<std::vector<std::string>> PostgresClaims::ownerless() {
 }
 
 Result<bool> PostgresClaims::fence(const std::string& job, std::optional<std::int64_t> epoch) {
-  const auto found =
-      session_.query("SELECT server, epoch FROM harpe_owner WHERE job = $1 FOR SHARE", {job});
-  if (!found) return found.error();
-  if (found->size() == 0 || found->text(0, 0).empty()) return !epoch.has_value();
+  const auto found = HARPE_TRY(
+      session_.query("SELECT server, epoch FROM harpe_owner WHERE job = $1 FOR SHARE", {job}));
+  if (found.size() == 0 || found.text(0, 0).empty()) return !epoch.has_value();
   const auto had = owned_.find(job);
-  return had != owned_.end() && had->second.server == found->text(0, 0) &&
-         epoch.value_or(had->second.epoch) == found->integer(0, 1);
+  return had != owned_.end() && had->second.server == found.text(0, 0) &&
+         epoch.value_or(had->second.epoch) == found.integer(0, 1);
 }
 
 }  // namespace harpe

@@ -50,7 +50,7 @@ PostgresLease::~PostgresLease() {
   if (thread_.joinable()) thread_.join();
   if (lease_.server().empty()) return;
   // Where this fails the lease runs out by itself.
-  if (!session_.is_alive() && !session_.connect()) return;
+  if (!session_.is_alive() && !session_.connect().ok()) return;
   (void)session_.query("DELETE FROM harpe_server WHERE server = $1", {lease_.server()});
 }
 
@@ -118,7 +118,7 @@ Status PostgresLease::execute(const LeaseStep& step) {
 
 Status PostgresLease::tell(const Result<PostgresRows>& written) {
   const std::lock_guard lock(mutex_);
-  if (!written) {
+  if (!written.ok()) {
     lease_.failed();
     return written.error();
   }
@@ -130,7 +130,7 @@ Status PostgresLease::look(const std::string& me) {
   const std::string statement =
       std::string("SELECT ") + kServerColumns + " FROM harpe_server s WHERE s.server <> $1";
   const auto rows = session_.query(statement.c_str(), {me});
-  if (!rows) return tell(rows);
+  if (!rows.ok()) return tell(rows);
   std::vector<SeenBeat> seen;
   for (int i = 0; i < rows->size(); ++i) {
     const ServerRow row = read_server(*rows, i);
@@ -149,9 +149,8 @@ Result<bool> PostgresLease::remove_if_over(PostgresSession& session, const Serve
     const std::lock_guard lock(mutex_);
     if (!lease_.may_remove(seen, clock_.now())) return false;
   }
-  const auto removed = session.query(kRemove, {seen.server, seen.beat});
-  if (!removed) return removed.error();
-  return removed->changed() == 1;
+  const auto removed = HARPE_TRY(session.query(kRemove, {seen.server, seen.beat}));
+  return removed.changed() == 1;
 }
 
 }  // namespace harpe

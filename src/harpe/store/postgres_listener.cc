@@ -41,8 +41,8 @@ void PostgresListener::run() {
   Seconds pause = pause_;
   while (!stopping_) {
     Status heard = session_.connect();
-    if (heard) heard = subscribe();
-    if (heard) {
+    if (heard.ok()) heard = subscribe();
+    if (heard.ok()) {
       pause = pause_;
       // Announced while there was no connection, and gone: only a look at the tables tells.
       hear_({StoreNotice::Kind::kLookAgain, "", false});

@@ -24,25 +24,22 @@ Status migrate(PostgresSession& session, std::span<const Migration> steps) {
   PostgresTransaction transaction(session);
   HARPE_TRY(transaction.begin());
   HARPE_TRY(session.script("SET LOCAL statement_timeout = 0", kStepTimeout));
-  const auto turn = session.query("SELECT pg_advisory_xact_lock($1::bigint)", {kMigrationLock});
-  if (!turn) return turn.error();
-  const Result<std::int64_t> version = version_of(session);
-  if (!version) return version.error();
-  if (*version < 0 || static_cast<std::size_t>(*version) > steps.size()) {
-    return newer_schema(session.url().text(), static_cast<int>(*version), steps.size());
+  HARPE_TRY(session.query("SELECT pg_advisory_xact_lock($1::bigint)", {kMigrationLock}));
+  const std::int64_t version = HARPE_TRY(version_of(session));
+  if (version < 0 || static_cast<std::size_t>(version) > steps.size()) {
+    return newer_schema(session.url().text(), static_cast<int>(version), steps.size());
   }
-  if (static_cast<std::size_t>(*version) == steps.size()) return ok_status();
-  if (*version == 0) {
+  if (static_cast<std::size_t>(version) == steps.size()) return ok_status();
+  if (version == 0) {
     const char* const table = "CREATE TABLE harpe_schema (version integer NOT NULL)";
     HARPE_TRY(session.script(table, kStepTimeout));
     HARPE_TRY(session.query("INSERT INTO harpe_schema VALUES (0)"));
   }
-  for (const Migration& step : steps.subspan(static_cast<std::size_t>(*version))) {
+  for (const Migration& step : steps.subspan(static_cast<std::size_t>(version))) {
     HARPE_TRY(session.script(step.postgresql, kStepTimeout));
   }
-  const auto set = session.query("UPDATE harpe_schema SET version = $1::integer",
-                                 {static_cast<std::int64_t>(steps.size())});
-  if (!set) return set.error();
+  HARPE_TRY(session.query("UPDATE harpe_schema SET version = $1::integer",
+                          {static_cast<std::int64_t>(steps.size())}));
   return transaction.commit();
 }
 

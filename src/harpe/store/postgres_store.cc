@@ -92,7 +92,7 @@ Status PostgresStore::ready() {
     return failed_->second;
   }
   Status done = session_.connect();
-  if (!done) {
+  if (!done.ok()) {
     failed_.emplace(std::chrono::steady_clock::now(), done.error());
     return done;
   }
@@ -128,8 +128,7 @@ Result<std::vector<std::string>> PostgresStore::write(const StoreChanges& change
 
 Status PostgresStore::announce(const std::string& text) {
   const std::string payload = identity_ + text;
-  const auto said = session_.query("SELECT pg_notify($1, $2)", {channel_, payload});
-  if (!said) return said.error();
+  HARPE_TRY(session_.query("SELECT pg_notify($1, $2)", {channel_, payload}));
   return ok_status();
 }
 
@@ -180,9 +179,8 @@ Result<std::optional<std::string>> PostgresStore::plans(const std::string& id) {
   HARPE_TRY(check_job_id(id));
   const std::lock_guard lock(mutex_);
   HARPE_TRY(ready());
-  const auto rows = session_.query("SELECT text FROM harpe_plans WHERE job = $1", {id});
-  if (!rows) return rows.error();
-  return rows->size() == 1 ? std::optional(rows->text(0, 0)) : std::nullopt;
+  const auto rows = HARPE_TRY(session_.query("SELECT text FROM harpe_plans WHERE job = $1", {id}));
+  return rows.size() == 1 ? std::optional(rows.text(0, 0)) : std::nullopt;
 }
 
 Status PostgresStore::remove(const std::string& id, std::optional<std::int64_t> epoch) {
@@ -208,15 +206,13 @@ Result<std::vector<StoredEvent>> PostgresStore::events(const std::string& job, s
   HARPE_TRY(check_subject(job));
   const std::lock_guard lock(mutex_);
   HARPE_TRY(ready());
-  const auto rows = session_.query(
+  const auto rows = HARPE_TRY(session_.query(
       "SELECT sequence, at, kind, text FROM harpe_event WHERE job = $1 AND sequence > $2::bigint "
       "ORDER BY sequence LIMIT $3::bigint",
-      {job, after, std::int64_t{std::max(limit, 0)}});
-  if (!rows) return rows.error();
+      {job, after, std::int64_t{std::max(limit, 0)}}));
   std::vector<StoredEvent> found;
-  for (int i = 0; i < rows->size(); ++i) {
-    found.push_back(
-        {rows->integer(i, 0), rows->number(i, 1), job, rows->text(i, 2), rows->text(i, 3)});
+  for (int i = 0; i < rows.size(); ++i) {
+    found.push_back({rows.integer(i, 0), rows.number(i, 1), job, rows.text(i, 2), rows.text(i, 3)});
   }
   return found;
 }
@@ -229,7 +225,7 @@ Result<std::int64_t> PostgresStore::prune(const Retention& keep) {
   HARPE_TRY(transaction.begin());
   const std::string me = lease_ != nullptr ? lease_->member().server : std::string();
   Result<std::int64_t> total = prune_events(session_, keep, me);
-  if (!total) return total;
+  if (!total.ok()) return total;
   HARPE_TRY(transaction.commit());
   return total;
 }

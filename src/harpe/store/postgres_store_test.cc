@@ -107,7 +107,7 @@ TEST_F(Postgres, ServersThatStartAtOnceMakeTheTablesOnce) {
   for (int i = 0; i < 6; ++i) {
     threads.emplace_back([this, i] {
       const auto store = Store::open(url_);
-      ASSERT_TRUE(store) << store.error().text();
+      ASSERT_TRUE(store.ok()) << store.error().text();
       EXPECT_OK((*store)->save({"job " + std::to_string(i), "state", 1, 1}));
     });
   }
@@ -180,7 +180,7 @@ TEST_F(Postgres, AFailedChangeLeavesNothingOfItself) {
       store->write({.jobs = {{{"a", "after", 2, 1}, "plans"}},
                     .events = {{0, 1, "a", "kind", "good"}, {0, 1, "a", "kind", "refused"}},
                     .notices = {"never"}});
-  EXPECT_FALSE(written);
+  EXPECT_FALSE(written.ok());
   EXPECT_EQ((*store->job("a"))->state, "before");
   EXPECT_EQ(*store->plans("a"), std::nullopt);
   EXPECT_THAT(*store->events("a", 0, 10), IsEmpty());

@@ -79,9 +79,9 @@ class PostgresServer {
   /// Runs statements as the owner of everything; the first value of the answer.
   std::string execute(const std::string& database, const std::string& statement) {
     PostgresSession session(*StoreUrl::parse(url(database)), 20_s);
-    if (Status connected = session.connect(); !connected) fail(connected.error().text());
+    if (Status connected = session.connect(); !connected.ok()) fail(connected.error().text());
     const auto rows = session.query(statement.c_str());
-    if (!rows) fail(rows.error().text());
+    if (!rows.ok()) fail(rows.error().text());
     return rows->size() > 0 ? rows->text(0, 0) : "";
   }
 
@@ -97,7 +97,7 @@ class PostgresServer {
     process_ = begin({program("postgres"), "-D", data()});
     for (int attempt = 0; attempt < 1500; ++attempt) {
       PostgresSession session(*StoreUrl::parse(url("postgres")), 5_s);
-      if (session.connect()) return;
+      if (session.connect().ok()) return;
       if (::waitpid(process_, nullptr, WNOHANG) == process_) {
         process_ = -1;
         break;
@@ -120,7 +120,7 @@ class PostgresServer {
   [[noreturn]] void fail(const std::string& why) const {
     const auto log = read_file(directory_ / "log");
     if (process_ <= 0) remove_files();
-    throw std::runtime_error(why + "\n" + (log ? *log : std::string()));
+    throw std::runtime_error(why + "\n" + (log.ok() ? *log : std::string()));
   }
 
   void remove_files() const {

@@ -57,7 +57,8 @@ class ServerProcess {
   [[noreturn]] static void serve(const std::string& database, const StoreOptions& options, int in,
                                  int out) {
     auto store = Store::open(database, options);
-    const bool good = store && *(*store)->claim("a") && (*store)->save({"a", "saved", 1, 1});
+    const bool good =
+        store.ok() && *(*store)->claim("a") && (*store)->save({"a", "saved", 1, 1}).ok();
     const auto say = [out](bool yes) {
       const char word = yes ? 'y' : 'n';
       if (::write(out, &word, 1) != 1) ::_exit(1);

@@ -33,7 +33,7 @@ class SimulatedClaims {
                        "this server has lost its lease and has not joined the others again yet");
     }
     const auto found = row(job);
-    if (!found) return found.error();
+    if (!found.ok()) return found.error();
     Owner mine{.server = me.server, .epoch = 1};
     if (*found) {
       const Row& before = **found;
@@ -42,9 +42,8 @@ class SimulatedClaims {
         owned_[job] = before.owner;
         return std::optional(JobClaim{.epoch = before.owner.epoch, .tenure = me.tenure});
       }
-      const Result<bool> free = already_mine ? true : is_free(before);
-      if (!free) return free.error();
-      if (!*free) return std::optional<JobClaim>();
+      const bool free = HARPE_TRY(already_mine ? true : is_free(before));
+      if (!free) return std::optional<JobClaim>();
       mine.epoch = before.owner.epoch + 1;
     }
     const Result<bool> claimed =
@@ -52,7 +51,7 @@ class SimulatedClaims {
           return found ? tables.replace_owner(job, found->owner, mine.server)
                        : tables.add_owner(job, mine.server);
         });
-    if (!claimed) return claimed.error();
+    if (!claimed.ok()) return claimed.error();
     if (!*claimed) return std::optional<JobClaim>();
     owned_[job] = mine;
     doubtful_.erase(job);
@@ -68,22 +67,20 @@ class SimulatedClaims {
                                         tables.release(job, owner);
                                         return std::monostate();
                                       });
-    if (!cleared) return cleared.error();
+    if (!cleared.ok()) return cleared.error();
     forget(job);
     return ok_status();
   }
 
   Result<std::optional<JobOwner>> owner(const std::string& job) {
-    const auto found = row(job);
-    if (!found) return found.error();
-    if (!*found || !(*found)->server) return std::optional<JobOwner>();
-    const Row& owner = **found;
+    const auto found = HARPE_TRY(row(job));
+    if (!found || !found->server) return std::optional<JobOwner>();
+    const Row& owner = *found;
     if (lease_ != nullptr && owner.owner.server == lease_->member().server) {
       return std::optional(JobOwner{.url = owner.server->url, .own = true});
     }
-    const Result<bool> free = is_free(owner);
-    if (!free) return free.error();
-    if (*free) return std::optional<JobOwner>();
+    const bool free = HARPE_TRY(is_free(owner));
+    if (free) return std::optional<JobOwner>();
     return std::optional(JobOwner{.url = owner.server->url, .own = false});
   }
 

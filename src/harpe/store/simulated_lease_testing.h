@@ -39,7 +39,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
 
   /// Joins the servers of the database. Call once.
   Status start() {
-    if (Status done = step(); !done) return done;
+    if (Status done = step(); !done.ok()) return done;
     process_.start_thread([self = shared_from_this()] { self->run(); });
     return ok_status();
   }
@@ -57,7 +57,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
     lock.unlock();
     if (server.empty()) return;
     // Where this fails the lease runs out by itself.
-    if (!session_.is_alive() && !session_.connect()) return;
+    if (!session_.is_alive() && !session_.connect().ok()) return;
     (void)session_.run(StoreCall::Kind::kLeave, [server](SimulatedTables& tables) {
       tables.leave(server);
       return std::monostate();
@@ -126,14 +126,14 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
   /// Does what is to be done now.
   Status step() {
     if (!session_.is_alive()) {
-      if (Status connected = session_.connect(); !connected) return connected;
+      if (Status connected = session_.connect(); !connected.ok()) return connected;
     }
     while (true) {
       std::unique_lock lock(mutex_);
       const std::optional<LeaseStep> next = lease_.next(clock_.now());
       lock.unlock();
       if (!next) return ok_status();
-      if (Status done = execute(*next); !done) return done;
+      if (Status done = execute(*next); !done.ok()) return done;
     }
   }
 
@@ -163,7 +163,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
 
   Status tell(const Result<bool>& written) {
     const std::lock_guard lock(mutex_);
-    if (!written) {
+    if (!written.ok()) {
       lease_.failed();
       return written.error();
     }
@@ -174,7 +174,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
   Status look(const std::string& me) {
     const auto rows = session_.run(StoreCall::Kind::kLook,
                                    [](SimulatedTables& tables) { return tables.servers(); });
-    if (!rows) return tell(rows.error());
+    if (!rows.ok()) return tell(rows.error());
     std::vector<SeenBeat> seen;
     for (const auto& [server, row] : *rows) {
       if (server != me) seen.push_back(seen_of(server, row));

@@ -84,9 +84,9 @@ class RandomLife {
           .dead = [dead] { return *dead; },
       };
       auto store = SimulatedStore::open(database_, options, std::move(process));
-      tell(url + " opens: " + (store ? "yes" : store.error().text()));
-      if (store) beliefs_[url].store = store->get();
-      for (int i = 0; store && i < 100; ++i) {
+      tell(url + " opens: " + (store.ok() ? "yes" : store.error().text()));
+      if (store.ok()) beliefs_[url].store = store->get();
+      for (int i = 0; store.ok() && i < 100; ++i) {
         work(url, **store);
         clock_.sleep_until(clock_.now() + Seconds{uniform(0.5)});
       }
@@ -105,7 +105,7 @@ class RandomLife {
       return;
     }
     const auto claimed = store.claim(job);
-    if (!claimed || !*claimed) {
+    if (!claimed.ok() || !*claimed) {
       mine.erase(job);
       tell(url + " does not get " + job);
       return;
@@ -118,8 +118,8 @@ class RandomLife {
                                     .events = {{0, 1.0 * revision_, job, "kind", url}},
                                     .notices = {job},
                                     .epochs = {{job, epoch}}});
-    tell(url + " saves: " + (saved ? std::to_string(saved->size()) : saved.error().text()));
-    saves_ += saved && saved->empty() ? 1 : 0;
+    tell(url + " saves: " + (saved.ok() ? std::to_string(saved->size()) : saved.error().text()));
+    saves_ += saved.ok() && saved->empty() ? 1 : 0;
   }
 
   void check(const std::string& url, const std::string& job, std::int64_t epoch) {

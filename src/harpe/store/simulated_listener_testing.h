@@ -62,8 +62,8 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
     Seconds pause = options_.reconnect_pause;
     while (goes_on()) {
       Status heard = session_.connect();
-      if (heard) heard = subscribe();
-      if (heard) {
+      if (heard.ok()) heard = subscribe();
+      if (heard.ok()) {
         pause = options_.reconnect_pause;
         // Announced while there was no connection, and gone: only a look at the tables tells.
         tell({StoreNotice::Kind::kLookAgain, "", false});
@@ -82,7 +82,7 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
       tables.listen(number_);
       return std::monostate();
     });
-    return done ? ok_status() : Status(done.error());
+    return done.ok() ? ok_status() : Status(done.error());
   }
 
   void unlisten() {
@@ -117,7 +117,8 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
       }
       if (breaks && underway.empty()) return;
       if (clock_.now() - last_sign >= kListenerProbe) {
-        if (!session_.run(StoreCall::Kind::kProbe, [](SimulatedTables&) { return true; })) return;
+        if (!session_.run(StoreCall::Kind::kProbe, [](SimulatedTables&) { return true; }).ok())
+          return;
         last_sign = clock_.now();
       }
       Instant wake = clock_.now() + database_.listener_pause;

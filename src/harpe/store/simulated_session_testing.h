@@ -128,7 +128,7 @@ class SimulatedSession {
     const Seconds patience{std::max(2.0, std::ceil(timeout_.value))};
     const auto connected =
         send(Kind::kConnect, patience, [](SimulatedTables&) { return std::monostate(); });
-    return connected ? ok_status() : Status(connected.error());
+    return connected.ok() ? ok_status() : Status(connected.error());
   }
 
   void disconnect() {

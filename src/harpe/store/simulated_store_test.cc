@@ -146,9 +146,9 @@ TEST_F(SimulatedStores, AStoreIsOpenedOnlyWhereItConnectsAndJoins) {
     EXPECT_EQ(servers(), 0U);
   }
   let_next(Kind::kJoin, {.outcome = Outcome::kLostAfter});
-  EXPECT_FALSE(open("http://me"));
+  EXPECT_FALSE(open("http://me").ok());
   EXPECT_EQ(servers(), 1U) << "it cannot know that it joined";
-  EXPECT_TRUE(open("http://me"));
+  EXPECT_TRUE(open("http://me").ok());
 }
 
 TEST_F(SimulatedStores, ADatabaseThatRefusesIsAskedAgainOnceInAWhile) {
@@ -156,10 +156,10 @@ TEST_F(SimulatedStores, ADatabaseThatRefusesIsAskedAgainOnceInAWhile) {
   database_.restart();
   on_call_ = [](const StoreCall&) { return StoreFault{.outcome = Outcome::kRefused}; };
   calls_.clear();
-  for (int i = 0; i < 5; ++i) EXPECT_FALSE(store->check());
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(store->check().ok());
   EXPECT_EQ(calls_[Kind::kConnect], 1);
   sleep(kImpatient.reconnect_pause);
-  EXPECT_FALSE(store->check());
+  EXPECT_FALSE(store->check().ok());
   EXPECT_EQ(calls_[Kind::kConnect], 2);
   on_call_ = nullptr;
   sleep(kImpatient.reconnect_pause);
@@ -326,9 +326,9 @@ TEST_F(SimulatedStores, AKilledServerDoesNothingMoreAndItsRowStays) {
   };
   EXPECT_EQ(seconds_of([&] {
               EXPECT_THAT(error_of(killed->jobs()), HasSubstr("killed"));
-              EXPECT_FALSE(killed->claim("a"));
-              EXPECT_FALSE(killed->notify("text"));
-              EXPECT_FALSE(killed->listen(nullptr));
+              EXPECT_FALSE(killed->claim("a").ok());
+              EXPECT_FALSE(killed->notify("text").ok());
+              EXPECT_FALSE(killed->listen(nullptr).ok());
               EXPECT_FALSE(killed->lease().held);
             }),
             0);

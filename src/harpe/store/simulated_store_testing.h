@@ -49,7 +49,7 @@ class SimulatedStore final : public Store {
     if (complete.clock == nullptr) complete.clock = &system_clock();
     std::unique_ptr<SimulatedStore> store(
         new SimulatedStore(database, complete, std::move(process)));
-    if (Status opened = store->open(); !opened) return opened.error();
+    HARPE_TRY(store->open());
     return std::unique_ptr<Store>(std::move(store));
   }
 
@@ -61,7 +61,7 @@ class SimulatedStore final : public Store {
   }
 
   Result<std::vector<std::string>> write(const StoreChanges& changes) override {
-    if (Status checked = check_changes(changes); !checked) return checked.error();
+    HARPE_TRY(check_changes(changes));
     return call<std::vector<std::string>>([&] {
       return session_.run(Kind::kWrite, [&](Tables& tables) {
         std::set<std::string> refused = fenced(tables, changes);
@@ -76,22 +76,22 @@ class SimulatedStore final : public Store {
     return read([](const Tables& tables) { return tables.jobs(); });
   }
   Result<std::optional<StoredJob>> job(const std::string& id) override {
-    if (Status checked = check_job_id(id); !checked) return checked.error();
+    HARPE_TRY(check_job_id(id));
     return read([&](const Tables& tables) { return tables.job(id); });
   }
   Result<std::optional<std::string>> plans(const std::string& id) override {
-    if (Status checked = check_job_id(id); !checked) return checked.error();
+    HARPE_TRY(check_job_id(id));
     return read([&](const Tables& tables) { return tables.plans(id); });
   }
   Result<std::map<std::string, std::string>> parts(const std::string& id) override {
-    if (Status checked = check_job_id(id); !checked) return checked.error();
+    HARPE_TRY(check_job_id(id));
     return read([&](const Tables& tables) { return tables.parts(id); });
   }
   Result<std::vector<JobSummary>> summaries() override {
     return read([](const Tables& tables) { return tables.summaries(); });
   }
   Result<std::optional<JobSummary>> summary(const std::string& id) override {
-    if (Status checked = check_job_id(id); !checked) return checked.error();
+    HARPE_TRY(check_job_id(id));
     return read([&](const Tables& tables) { return tables.summary(id); });
   }
   Result<std::optional<ClockMark>> clock() override {
@@ -99,7 +99,7 @@ class SimulatedStore final : public Store {
   }
 
   Status remove(const std::string& id, std::optional<std::int64_t> epoch) override {
-    if (Status checked = check_job_id(id); !checked) return checked;
+    if (Status checked = check_job_id(id); !checked.ok()) return checked;
     return call<std::monostate>([&]() -> Status {
       const Result<bool> removed = session_.run(Kind::kRemoveJob, [&](Tables& tables) {
         const bool mine = claims_.fence(tables, id, epoch);
@@ -108,7 +108,7 @@ class SimulatedStore final : public Store {
         tables.remove_job(id);
         return true;
       });
-      if (!removed) return removed.error();
+      if (!removed.ok()) return removed.error();
       if (!*removed) {
         return Error::of(ErrorCode::kConflict,
                          "job " + id + " is another server's: remove it there, or claim it first");
@@ -120,12 +120,12 @@ class SimulatedStore final : public Store {
 
   Result<std::vector<StoredEvent>> events(const std::string& job, std::int64_t after,
                                           int limit) override {
-    if (Status checked = check_subject(job); !checked) return checked.error();
+    HARPE_TRY(check_subject(job));
     return read([&](const Tables& tables) { return tables.events(job, after, limit); });
   }
 
   Result<std::int64_t> prune(const Retention& keep) override {
-    if (Status checked = check_retention(keep); !checked) return checked.error();
+    HARPE_TRY(check_retention(keep));
     return call<std::int64_t>([&] {
       const std::string me = lease_ ? lease_->member().server : std::string();
       return session_.run(Kind::kPrune, [&](Tables& tables) { return tables.prune(keep, me); });
@@ -133,7 +133,7 @@ class SimulatedStore final : public Store {
   }
 
   Result<std::optional<JobClaim>> claim(const std::string& job) override {
-    if (Status checked = check_job_id(job); !checked) return checked.error();
+    HARPE_TRY(check_job_id(job));
     return call<std::optional<JobClaim>>([&] { return claims_.claim(job); });
   }
   Status release(const std::string& job) override {
@@ -143,7 +143,7 @@ class SimulatedStore final : public Store {
     return lease_ && !process_.is_dead() ? lease_->state() : LeaseState();
   }
   Result<std::optional<JobOwner>> owner(const std::string& job) override {
-    if (Status checked = check_job_id(job); !checked) return checked.error();
+    HARPE_TRY(check_job_id(job));
     return call<std::optional<JobOwner>>([&] { return claims_.owner(job); });
   }
   Result<std::map<std::string, std::string>> owners() override {
@@ -154,7 +154,7 @@ class SimulatedStore final : public Store {
   }
 
   Status notify(const std::string& text) override {
-    if (Status checked = check_notice(text); !checked) return checked;
+    if (Status checked = check_notice(text); !checked.ok()) return checked;
     return call<std::monostate>([&] {
       return session_.run(Kind::kNotify, [&](Tables& tables) {
         tables.announce(number_, {text});
@@ -200,9 +200,9 @@ class SimulatedStore final : public Store {
         listening_(*options_.clock) {}
 
   Status open() {
-    if (Status connected = session_.connect(); !connected) return connected;
+    if (Status connected = session_.connect(); !connected.ok()) return connected;
     const auto opened = session_.run(Kind::kOpen, [](Tables&) { return std::monostate(); });
-    if (!opened) return opened.error();
+    if (!opened.ok()) return opened.error();
     return lease_ ? lease_->start() : ok_status();
   }
 
@@ -212,7 +212,7 @@ class SimulatedStore final : public Store {
     Clock& clock = *options_.clock;
     if (failed_ && clock.now() - failed_->first < options_.reconnect_pause) return failed_->second;
     Status done = session_.connect();
-    if (!done) {
+    if (!done.ok()) {
       failed_.emplace(clock.now(), done.error());
       return done;
     }
@@ -225,7 +225,7 @@ class SimulatedStore final : public Store {
   Result<Value> call(const Body& body) {
     const SimulatedQueue::Turn turn(calls_, process_);
     if (process_.is_dead()) return process_is_dead();
-    if (Status there = ready(); !there) return there.error();
+    HARPE_TRY(ready());
     return body();
   }
 

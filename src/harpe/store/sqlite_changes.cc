@@ -42,7 +42,7 @@ Status write_summary_row(SqliteDatabase& database, const JobSave& save) {
                            "INSERT INTO summary (job, text, heard, ended) "
                            "VALUES (?1, '', ?2, ?3) ON CONFLICT (job) DO NOTHING",
                            job.id, job.updated, kNotEnded);
-    return there ? ok_status() : Status(there.error());
+    return there.ok() ? ok_status() : Status(there.error());
   }
   const auto written =
       run(database,
@@ -50,7 +50,7 @@ Status write_summary_row(SqliteDatabase& database, const JobSave& save) {
           "ON CONFLICT (job) DO UPDATE SET text = excluded.text, heard = excluded.heard, "
           "ended = excluded.ended",
           job.id, save.summary->text, save.summary->heard, save.summary->ended.value_or(kNotEnded));
-  return written ? ok_status() : Status(written.error());
+  return written.ok() ? ok_status() : Status(written.error());
 }
 
 /// Whether the job was written.
@@ -79,7 +79,7 @@ Status write_event(SqliteDatabase& database, const StoredEvent& event) {
           "INSERT INTO event (job, at, kind, text, stored_at) SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT "
           "EXISTS (SELECT 1 FROM event WHERE job = ?1 AND at = ?2 AND kind = ?3 AND text = ?4)",
           event.job, event.at, event.kind, event.text, event.stored_at.value_or(event.at));
-  return written ? ok_status() : Status(written.error());
+  return written.ok() ? ok_status() : Status(written.error());
 }
 
 Status write_clock(SqliteDatabase& database, const ClockMark& mark) {
@@ -90,7 +90,7 @@ Status write_clock(SqliteDatabase& database, const ClockMark& mark) {
           "boot_time = excluded.boot_time, wall = excluded.wall "
           "WHERE clock.seconds < excluded.seconds",
           mark.seconds, mark.boot, mark.boot_time, mark.wall);
-  return written ? ok_status() : Status(written.error());
+  return written.ok() ? ok_status() : Status(written.error());
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ Result<std::int64_t> prune_events(SqliteDatabase& database, const Retention& kee
                                    "DELETE FROM event WHERE sequence IN (SELECT sequence FROM "
                                    "event WHERE stored_at < ?1 ORDER BY stored_at LIMIT ?2)",
                                    keep.since, keep.most_at_once);
-  if (!total) return total;
+  if (!total.ok()) return total;
   const std::int64_t most = std::max<std::int64_t>(keep.most_per_job, 0);
   std::vector<std::string> jobs = keep.jobs.value_or(std::vector<std::string>());
   if (!keep.jobs) {

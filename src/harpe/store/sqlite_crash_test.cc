@@ -40,11 +40,11 @@ StoreChanges changes_of(std::int64_t revision) {
 [[noreturn]] void write_until_killed(const std::string& url, int says) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const auto store = Store::open(url);
-  if (!store) ::_exit(1);
+  if (!store.ok()) ::_exit(1);
   const auto first = (*store)->job(kJobs[0]);
-  for (std::int64_t revision = first && *first ? (*first)->revision : 0;;) {
+  for (std::int64_t revision = first.ok() && *first ? (*first)->revision : 0;;) {
     const auto refused = (*store)->write(changes_of(++revision));
-    if (!refused || !refused->empty()) ::_exit(1);
+    if (!refused.ok() || !refused->empty()) ::_exit(1);
     if (::write(says, &revision, sizeof revision) != sizeof revision) ::_exit(1);
   }
 }
@@ -81,7 +81,7 @@ TEST(SqliteCrash, LosesNothingThatWasAcknowledgedAndLeavesNothingHalfWritten) {
     const auto store = opened(url);
     ASSERT_NE(store, nullptr);
     const auto jobs = store->jobs();
-    ASSERT_TRUE(jobs) << jobs.error().text();
+    ASSERT_TRUE(jobs.ok()) << jobs.error().text();
     if (jobs->empty()) {
       ASSERT_EQ(last, 0) << "round " << round;
       continue;
@@ -97,7 +97,7 @@ TEST(SqliteCrash, LosesNothingThatWasAcknowledgedAndLeavesNothingHalfWritten) {
       ASSERT_EQ(job.state, text) << "round " << round;
       ASSERT_EQ(*store->plans(job.id), "plans" + text) << "round " << round;
       const auto events = store->events(job.id, 0, 1'000'000);
-      ASSERT_TRUE(events);
+      ASSERT_TRUE(events.ok());
       ASSERT_EQ(events->size(), static_cast<std::size_t>(revision)) << "round " << round;
       ASSERT_EQ(events->back().text, std::to_string(revision)) << "round " << round;
     }

@@ -63,7 +63,7 @@ double SqliteStatement::number(int column) const {
 Result<std::int64_t> SqliteStatement::run() {
   while (true) {
     const Result<bool> row = step();
-    if (!row) {
+    if (!row.ok()) {
       sqlite3_reset(statement_.get());
       return row.error();
     }

@@ -159,7 +159,7 @@ Result<std::vector<std::string>> SqliteStore::write(const StoreChanges& changes)
   SqliteTransaction transaction(database_);
   HARPE_TRY(transaction.begin());
   auto refused = write_changes(database_, changes);
-  if (!refused) return refused.error();
+  if (!refused.ok()) return refused.error();
   HARPE_TRY(transaction.commit());
   for (const std::string& notice : changes.notices) notices_.announce(notice);
   return refused;
@@ -243,7 +243,7 @@ Result<std::int64_t> SqliteStore::prune(const Retention& keep) {
   SqliteTransaction transaction(database_);
   HARPE_TRY(transaction.begin());
   Result<std::int64_t> total = prune_events(database_, keep);
-  if (!total) return total;
+  if (!total.ok()) return total;
   HARPE_TRY(transaction.commit());
   return total;
 }

@@ -75,7 +75,7 @@ TEST_F(SqliteFile, HasOneServerAtATimeAndSaysWhichOne) {
   // The refused one must not have freed the locks of the first one.
   EXPECT_OK(first->save({"a", "state", 2, 1}));
   first.reset();
-  EXPECT_TRUE(Store::open(url()));
+  EXPECT_TRUE(Store::open(url()).ok());
 }
 
 TEST_F(SqliteFile, IsFreeAgainWhenItsServerIsKilled) {
@@ -85,7 +85,7 @@ TEST_F(SqliteFile, IsFreeAgainWhenItsServerIsKilled) {
   if (server == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const auto store = Store::open(url());
-    const char word = store && (*store)->save({"a", "state", 1, 1}) ? 'y' : 'n';
+    const char word = store.ok() && (*store)->save({"a", "state", 1, 1}).ok() ? 'y' : 'n';
     if (::write(ready[1], &word, 1) != 1) ::_exit(1);
     while (true) ::pause();
   }
@@ -109,7 +109,7 @@ TEST_F(SqliteFile, OfAnotherProgramIsRefusedAndLeftAsItIs) {
 
 TEST_F(SqliteFile, ThatIsNoDatabaseIsRefusedAndLeftAsItIs) {
   const std::string text(5000, 'x');
-  ASSERT_TRUE(write_file(path_, text));
+  ASSERT_TRUE(write_file(path_, text).ok());
   EXPECT_THAT(error_of(Store::open(url())),
               AllOf(HasSubstr("io: " + path_.string()), HasSubstr("no SQLite database")));
   EXPECT_EQ(content(), text);
@@ -139,10 +139,10 @@ TEST_F(SqliteFile, ThatIsDamagedIsToldClearlyOrGivesWhatWasSaved) {
       const std::size_t page = std::uniform_int_distribution<std::size_t>(0, pages - 1)(random);
       for (std::size_t i = 0; i < 4096; ++i) damaged[page * 4096 + i] = static_cast<char>(random());
     }
-    ASSERT_TRUE(write_file(path_, damaged));
+    ASSERT_TRUE(write_file(path_, damaged).ok());
     fs::remove(path_.string() + "-wal");
     const auto store = Store::open(url());
-    if (!store) {
+    if (!store.ok()) {
       ++told;
       EXPECT_THAT(error_of(store),
                   AllOf(HasSubstr("io: " + path_.string()), HasSubstr("restore a backup")));
@@ -158,7 +158,7 @@ TEST_F(SqliteFile, WithoutADirectoryOrWithOneForAFileSaysSo) {
   EXPECT_THAT(error_of(Store::open("sqlite:" + (directory_ / "no/jobs.db").string())),
               HasSubstr("its directory does not exist"));
   fs::create_directory(path_);
-  EXPECT_FALSE(Store::open(url()));
+  EXPECT_FALSE(Store::open(url()).ok());
 }
 
 TEST_F(SqliteFile, ThatItsUserMayNotWriteSaysSo) {
@@ -169,7 +169,7 @@ TEST_F(SqliteFile, ThatItsUserMayNotWriteSaysSo) {
   if (child == 0) {
     if (::getuid() == 0 && ::setuid(65534) != 0) ::_exit(2);
     const auto store = Store::open(url());
-    ::_exit(!store && store.error().code == ErrorCode::kNoPermission ? 0 : 1);
+    ::_exit(!store.ok() && store.error().code == ErrorCode::kNoPermission ? 0 : 1);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -226,7 +226,7 @@ TEST_F(SqliteFile, OnAFullDiskSaysSoKeepsWhatItHasAndGoesOnWhenThereIsSpace) {
       written = store->write(all_of(2));
       EXPECT_EQ(store->jobs()->size(), 1U);
     }
-    ASSERT_FALSE(written);
+    ASSERT_FALSE(written.ok());
     EXPECT_THAT(error_of(written),
                 AllOf(HasSubstr("io: " + path_.string()), HasSubstr("no space left")));
     EXPECT_EQ(**store->job("first"), (StoredJob{"first", "state", 1, 1}));
@@ -235,7 +235,7 @@ TEST_F(SqliteFile, OnAFullDiskSaysSoKeepsWhatItHasAndGoesOnWhenThereIsSpace) {
     EXPECT_THAT(*store->events("first", 0, 10), IsEmpty());
   }
   const auto written = store->write(all_of(3));
-  EXPECT_TRUE(written) << error_of(written);
+  EXPECT_TRUE(written.ok()) << error_of(written);
   EXPECT_EQ((*store->job("second"))->revision, 3);
 }
 

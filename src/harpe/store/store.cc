@@ -15,18 +15,17 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& url, const StoreOp
 }
 
 Status Store::save(const StoredJob& job, std::optional<std::string> plans) {
-  const auto refused = write({.jobs = {{job, std::move(plans)}}, .events = {}, .notices = {}});
-  if (!refused) return refused.error();
-  if (refused->empty()) return ok_status();
+  const auto refused =
+      HARPE_TRY(write({.jobs = {{job, std::move(plans)}}, .events = {}, .notices = {}}));
+  if (refused.empty()) return ok_status();
   return Error::of(ErrorCode::kConflict, "job " + job.id +
                                              " was changed by another server since: revision " +
                                              std::to_string(job.revision) + " is not saved");
 }
 
 Status Store::append(const StoredEvent& event) {
-  const auto refused = write({.jobs = {}, .events = {event}, .notices = {}});
-  if (!refused) return refused.error();
-  if (refused->empty()) return ok_status();
+  const auto refused = HARPE_TRY(write({.jobs = {}, .events = {event}, .notices = {}}));
+  if (refused.empty()) return ok_status();
   return Error::of(ErrorCode::kConflict, "job " + event.job + " is another server's");
 }
 

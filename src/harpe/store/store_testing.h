@@ -101,8 +101,8 @@ class JoinedThreads {
 };
 
 inline std::unique_ptr<Store> opened(Result<std::unique_ptr<Store>> store) {
-  EXPECT_TRUE(store) << (store ? "" : store.error().text());
-  return store ? *std::move(store) : nullptr;
+  EXPECT_TRUE(store.ok()) << (store.ok() ? "" : store.error().text());
+  return store.ok() ? *std::move(store) : nullptr;
 }
 inline std::unique_ptr<Store> opened(const std::string& url, const StoreOptions& options = {}) {
   return opened(Store::open(url, options));
@@ -110,14 +110,14 @@ inline std::unique_ptr<Store> opened(const std::string& url, const StoreOptions&
 
 template <class T>
 std::string error_of(const Result<T>& result) {
-  return result ? "no error"
-                : std::string(name_of(result.error().code)) + ": " + result.error().text();
+  return result.ok() ? "no error"
+                     : std::string(name_of(result.error().code)) + ": " + result.error().text();
 }
 
-#define EXPECT_OK(expression)                     \
-  do {                                            \
-    const auto& done = (expression);              \
-    EXPECT_TRUE(done) << ::harpe::error_of(done); \
+#define EXPECT_OK(expression)                          \
+  do {                                                 \
+    const auto& done = (expression);                   \
+    EXPECT_TRUE(done.ok()) << ::harpe::error_of(done); \
   } while (false)
 
 }  // namespace harpe

@@ -11,15 +11,15 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   const auto url = harpe::StoreUrl::parse(text);
-  if (!url) {
+  if (!url.ok()) {
     if (url.error().faults.empty() || url.error().code != harpe::ErrorCode::kInvalidInput)
       std::abort();
     return 0;
   }
   const auto again = harpe::StoreUrl::parse(url->text_with_password());
-  if (!again || *again != *url) std::abort();
+  if (!again.ok() || *again != *url) std::abort();
   const auto shown = harpe::StoreUrl::parse(url->text());
-  if (!shown || shown->password != (url->password.empty() ? "" : "***")) std::abort();
+  if (!shown.ok() || shown->password != (url->password.empty() ? "" : "***")) std::abort();
   harpe::StoreUrl other = *url;
   other.password = url->password.empty() ? "" : "another";
   if (other.text() != url->text()) std::abort();

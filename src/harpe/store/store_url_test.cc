@@ -14,12 +14,12 @@ using ::testing::Not;
 
 std::string faults_of(const std::string& text) {
   const auto url = StoreUrl::parse(text);
-  return url ? "read as " + url->text() : url.error().text();
+  return url.ok() ? "read as " + url->text() : url.error().text();
 }
 
 TEST(StoreUrl, NamesASqliteFile) {
   const auto url = StoreUrl::parse("sqlite:/var/lib/harpe/jobs 1.db");
-  ASSERT_TRUE(url);
+  ASSERT_TRUE(url.ok());
   EXPECT_EQ(url->kind, StoreUrl::Kind::kSqlite);
   EXPECT_EQ(url->path, "/var/lib/harpe/jobs 1.db");
   EXPECT_EQ(StoreUrl::parse("sqlite:jobs.db")->path, "jobs.db");
@@ -29,7 +29,7 @@ TEST(StoreUrl, NamesAPostgresqlDatabase) {
   const auto url = StoreUrl::parse(
       "postgresql://har%20pe:s%3Ae%40c@db1:5433,[2001:db8::1],%2Frun%2Fpg/jo%2Fbs?sslmode=require&"
       "schema=training");
-  ASSERT_TRUE(url) << url.error().text();
+  ASSERT_TRUE(url.ok()) << url.error().text();
   EXPECT_EQ(url->kind, StoreUrl::Kind::kPostgresql);
   EXPECT_EQ(url->user, "har pe");
   EXPECT_EQ(url->password, "s:e@c");
@@ -44,7 +44,7 @@ TEST(StoreUrl, NamesAPostgresqlDatabase) {
 
 TEST(StoreUrl, LeavesToTheLibraryWhatIsNotSaid) {
   const auto url = StoreUrl::parse("postgres:///");
-  ASSERT_TRUE(url) << url.error().text();
+  ASSERT_TRUE(url.ok()) << url.error().text();
   EXPECT_TRUE(url->hosts.empty());
   EXPECT_TRUE(url->user.empty());
   EXPECT_TRUE(url->database.empty());
@@ -88,7 +88,7 @@ TEST(StoreUrl, SaysWhatIsWrongAndWhatToWrite) {
 
 TEST(StoreUrl, SaysAllFaultsAtOnce) {
   const auto url = StoreUrl::parse("postgresql://h:99999/a/b?x=1");
-  ASSERT_FALSE(url);
+  ASSERT_FALSE(url.ok());
   EXPECT_EQ(url.error().faults.size(), 3U);
   EXPECT_EQ(url.error().code, ErrorCode::kInvalidInput);
 }
@@ -133,7 +133,7 @@ TEST(StoreUrl, ReadsBackWhateverItWrites) {
     url.database = word();
     url.parameters.emplace_back("passfile", word());
     const auto read = StoreUrl::parse(url.text_with_password());
-    ASSERT_TRUE(read) << url.text_with_password() << "\n" << read.error().text();
+    ASSERT_TRUE(read.ok()) << url.text_with_password() << "\n" << read.error().text();
     EXPECT_EQ(*read, url) << url.text_with_password();
   }
 }

@@ -75,7 +75,7 @@ Status validate(const JobSpec& spec) {
   }
   if (faults.empty()) check_size(spec, faults);
   if (!faults.empty()) return Error::invalid(std::move(faults));
-  if (Status valid = validate(spec.schedule); !valid) {
+  if (Status valid = validate(spec.schedule); !valid.ok()) {
     for (const Fault& fault : valid.error().faults) faults.add(fault.message);
   }
   if (faults.empty()) check_measured(spec, faults);

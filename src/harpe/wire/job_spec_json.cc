@@ -94,7 +94,7 @@ void read_schedule(Fields& fields, Faults& faults, JobSpec& spec) {
   };
   if (given->type != Type::kString) {
     Result<Schedule> schedule = read_schedule_json(*given, "schedule");
-    if (!schedule) return add_all(schedule.error());
+    if (!schedule.ok()) return add_all(schedule.error());
     spec.schedule = std::move(*schedule);
     return;
   }
@@ -114,7 +114,7 @@ void read_schedule(Fields& fields, Faults& faults, JobSpec& spec) {
                             std::to_string(kMaxJobInstructions) + " that a job may have");
   }
   Result<Schedule> schedule = make_schedule(given->string, options);
-  if (!schedule) return add_all(schedule.error());
+  if (!schedule.ok()) return add_all(schedule.error());
   spec.schedule = std::move(*schedule);
 }
 
@@ -128,7 +128,7 @@ void put_schedule(const Schedule& schedule, Json& json) {
   if (generator != all.end() &&
       most_instructions(schedule.name, options) <= 2 * kMaxJobInstructions) {
     const Result<Schedule> made = generator->make(options);
-    if (made && made->placement == schedule.placement && made->copies == schedule.copies &&
+    if (made.ok() && made->placement == schedule.placement && made->copies == schedule.copies &&
         made->lists == schedule.lists) {
       json["schedule"] = schedule.name;
       json["micro_batches"] = schedule.micro_batches;
@@ -168,7 +168,7 @@ void read_spec(Fields& fields, Faults& faults, Unknown unknown, JobSpec& spec) {
                                          " bytes that it may have");
     }
     Result<Profile> profile = parse_profile(*csv, "profile");
-    if (profile) {
+    if (profile.ok()) {
       spec.profile = std::move(*profile);
     } else {
       fields.fault("profile", profile.error().text());
@@ -183,7 +183,7 @@ Result<JobSpec> read_job_spec(const JsonValue& object, const std::string& file, 
   Status read = read_object(object, "the job", file, unknown, [&](Fields& fields, Faults& faults) {
     read_spec(fields, faults, unknown, spec);
   });
-  if (!read) return std::move(read).error();
+  if (!read.ok()) return std::move(read).error();
   HARPE_TRY(validate(spec));
   return spec;
 }
@@ -195,7 +195,7 @@ Result<JobSpec> parse_job_spec(std::string_view text, Unknown unknown) {
 
 std::int64_t declared_instructions(std::string_view text) {
   const Result<JsonValue> document = parse_json(text, "the job");
-  if (!document || document->type != Type::kObject) return 0;
+  if (!document.ok() || document->type != Type::kObject) return 0;
   const JsonValue* schedule = document->find("schedule");
   if (schedule == nullptr || schedule->type != Type::kString) return 0;
   const auto size_of = [&](std::string_view key, int usual) {

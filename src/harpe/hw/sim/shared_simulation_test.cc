@@ -34,13 +34,14 @@ class SharedSimulation : public testing::Test {
   void configure(const std::string& more) {
     ASSERT_TRUE(write_file(config(), more + "state_file = \"" + state().string() +
                                          "\"\n[[gpu]]\nmodel = \"a100-sxm\"\ncount = 2\n"
-                                         "call_ms = 0\nswitch_ms = 0\n"));
+                                         "call_ms = 0\nswitch_ms = 0\n")
+                    .ok());
   }
   std::filesystem::path config() const { return folder_ / "sim.toml"; }
   std::filesystem::path state() const { return folder_ / "state"; }
   std::shared_ptr<Simulation> opened() const {
     auto simulation = Simulation::open(config());
-    EXPECT_TRUE(simulation) << simulation.error().text();
+    EXPECT_TRUE(simulation.ok()) << simulation.error().text();
     return *simulation;
   }
 
@@ -63,8 +64,8 @@ TEST_F(SharedSimulation, ShowsEveryProcessTheSameGpus) {
   const auto here = opened();
   const pid_t child = in_process([&] {
     const auto there = opened();
-    if (!there->gpu(1)->set_power_limit(300_W)) _exit(1);
-    if (!there->set_load(0, 1)) _exit(2);
+    if (!there->gpu(1)->set_power_limit(300_W).ok()) _exit(1);
+    if (!there->set_load(0, 1).ok()) _exit(2);
   });
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -151,11 +152,11 @@ TEST_F(SharedSimulation, TwoWorksOnOneGpuTakeTwiceAsLong) {
   const auto here = opened();
   const SimulatedWork work{{{1410_MHz, 0.2_s, 300_W}}};
   const pid_t child = in_process([&] {
-    if (!opened()->run(0, work)) _exit(1);
+    if (!opened()->run(0, work).ok()) _exit(1);
   });
   while (here->truth(0).power.value < 250) usleep(1000);
   const auto span = here->run(0, work);
-  ASSERT_TRUE(span);
+  ASSERT_TRUE(span.ok());
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
@@ -179,18 +180,18 @@ TEST_F(SharedSimulation, RefusesTheStateOfAnotherConfigurationAndWhatIsNoState) 
   opened();
   configure("seed = 9\n");
   const auto other = Simulation::open(config());
-  ASSERT_FALSE(other);
+  ASSERT_FALSE(other.ok());
   EXPECT_THAT(other.error().text(), HasSubstr("remove it when nobody uses it"));
-  ASSERT_TRUE(write_file(state(), "no state"));
-  EXPECT_FALSE(Simulation::open(config()));
+  ASSERT_TRUE(write_file(state(), "no state").ok());
+  EXPECT_FALSE(Simulation::open(config()).ok());
   std::filesystem::remove(state());
   std::filesystem::create_symlink("elsewhere", state());
-  EXPECT_FALSE(Simulation::open(config()));
+  EXPECT_FALSE(Simulation::open(config()).ok());
 }
 
 TEST_F(SharedSimulation, SaysWhichFileIsMissingOrWrong) {
   EXPECT_THAT(Simulation::open("/nowhere/sim.toml").error().text(), HasSubstr("/nowhere/sim.toml"));
-  ASSERT_TRUE(write_file(config(), "[[gpu]]\nmodel = 3\n"));
+  ASSERT_TRUE(write_file(config(), "[[gpu]]\nmodel = 3\n").ok());
   EXPECT_THAT(Simulation::open(config()).error().text(), HasSubstr("sim.toml:2:"));
 }
 

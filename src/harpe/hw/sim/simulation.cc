@@ -58,10 +58,9 @@ Result<std::shared_ptr<SimulationCore>> open_simulation(const std::filesystem::p
   const std::filesystem::path file = config.state_file.empty()
                                          ? default_state_file(digest, config.shared_by_everyone)
                                          : config.state_file;
-  auto memory = StateMemory::open_shared(
-      file, initial_states(config), {digest, system_clock().now().ns}, config.shared_by_everyone);
-  if (!memory) return memory.error();
-  return std::make_shared<SimulationCore>(std::move(config), *std::move(memory), system_clock(),
+  auto memory = HARPE_TRY(StateMemory::open_shared(
+      file, initial_states(config), {digest, system_clock().now().ns}, config.shared_by_everyone));
+  return std::make_shared<SimulationCore>(std::move(config), std::move(memory), system_clock(),
                                           file);
 }
 

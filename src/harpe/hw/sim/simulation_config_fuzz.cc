@@ -12,16 +12,16 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto config = harpe::parse_simulation(text, "sim.toml");
-  if (!config) {
+  if (!config.ok()) {
     if (config.error().faults.empty()) std::abort();
     return 0;
   }
   harpe::ManualClock clock;
   const auto simulation = harpe::Simulation::make(text, "sim.toml", clock);
-  if (!simulation) std::abort();
+  if (!simulation.ok()) std::abort();
   const int last = (*simulation)->gpus() - 1;
   const auto gpu = (*simulation)->gpu(last);
-  if (!(*simulation)->set_load(last, 1)) std::abort();
+  if (!(*simulation)->set_load(last, 1).ok()) std::abort();
   clock.advance(harpe::Seconds{20});
   const double before = (*simulation)->truth(last).energy.value;
   clock.advance(harpe::Seconds{3600});
@@ -31,6 +31,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::abort();
   }
   const auto power = gpu->instant_power();
-  if (power && !std::isfinite(power->value)) std::abort();
+  if (power.ok() && !std::isfinite(power->value)) std::abort();
   return 0;
 }

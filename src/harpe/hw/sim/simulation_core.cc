@@ -208,7 +208,7 @@ Status SimulationCore::write(int gpu, const char* what,
   HARPE_TRY(admit(gpu, what, true));
   Status answer = ok_status();
   update(gpu, [&](SimulatedGpuState& state, WorkTable*) { answer = change(state); });
-  if (!answer) return answer;
+  if (!answer.ok()) return answer;
   clock_.sleep_until(clock_.now() + Seconds{spec(gpu).latency.call_s});
   return answer;
 }
@@ -327,7 +327,7 @@ Result<Simulation::Span> SimulationCore::run(int gpu, const SimulatedWork& work)
 
 SimulatedTruth SimulationCore::truth(int gpu) {
   SimulatedTruth truth;
-  if (!check(gpu)) return truth;
+  if (!check(gpu).ok()) return truth;
   update(gpu, [&](SimulatedGpuState& state, WorkTable* tables) {
     truth.time = {memory_->epoch_ns() + state.time_ns};
     truth.energy = {state.energy_j};

@@ -44,7 +44,7 @@ std::size_t bytes_for(std::size_t gpus) {
 void write_boot(char (&boot)[48]) {
   std::memset(boot, 0, sizeof boot);
   const Result<std::string> id = read_file("/proc/sys/kernel/random/boot_id", 4096);
-  if (id) trim(*id).copy(boot, sizeof boot - 1);
+  if (id.ok()) trim(*id).copy(boot, sizeof boot - 1);
 }
 
 GpuCell* cells(void* memory) {
