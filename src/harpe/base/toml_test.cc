@@ -62,7 +62,18 @@ TEST(Toml, RefusesWhatTomlDoes) {
                            "a = \"\x01\"",
                            "[]",
                            "[a.]",
-                           "a = {,}"}) {
+                           "a = {,}",
+                           "[ = 1",
+                           "[[[a]]]",
+                           "\u3001 = 1",
+                           "a = [\u3000]",
+                           "a\u00a0= 1",
+                           "a = 1\"\u3001\"",
+                           "a = \"\"\"\\\n\u3001\"\"\"",
+                           "a = [}",
+                           "a = [1, }]",
+                           "a = {]",
+                           "a = 0x10"}) {
     EXPECT_FALSE(parse_toml(text, "a.toml").ok()) << text;
   }
 }
@@ -88,6 +99,25 @@ TEST(Toml, NestsNoDeeperThanItSays) {
   std::string tables = "a = ";
   for (int i = 0; i < 100'000; ++i) tables += "{a = ";
   EXPECT_FALSE(parse_toml(tables, "f").ok());
+}
+
+TEST(Toml, DotsOfKeysNestNoDeeperThanItSays) {
+  const auto repeated = [](int count, std::string_view text) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += text;
+    return all;
+  };
+  EXPECT_TRUE(parse_toml(repeated(60, "a.") + "b = 1.5", "f").ok());
+  EXPECT_TRUE(parse_toml("[" + repeated(60, "a.") + "b]", "f").ok());
+  EXPECT_TRUE(parse_toml("a = [" + repeated(1000, "1.5, {b.c = '....'},") + "]", "f").ok());
+  for (const char* before : {"", "[", "[[", "z = {", "z = [{", "z = [1,\n{y.x = '', "}) {
+    for (const char* segment : {"a.", "\"=.\".", "'[' . "}) {
+      for (const char* after : {"b = 1", "b]", "b]]", "b = 1}", "b = 1}]"}) {
+        const auto deep = parse_toml(before + repeated(100'000, segment) + after, "f");
+        EXPECT_FALSE(deep.ok()) << before << segment << after;
+      }
+    }
+  }
 }
 
 TEST(Fields, ReadWhatIsThereAndLeaveOutWhatIsNot) {
