@@ -1,5 +1,5 @@
-// Whatever a URL says: what is read reads back as the same, what is not has a fault that says why,
-// and the text for messages holds no password.
+// Whatever a URL says: what is read reads back as the same, by Harpe and by libpq, what is not has
+// a fault that says why, and the text for messages holds no password.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "harpe/store/store_url.h"
+#include "harpe/store/store_url_testing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
@@ -20,6 +21,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!again.ok() || *again != *url) std::abort();
   const auto shown = harpe::StoreUrl::parse(url->text());
   if (!shown.ok() || shown->password != (url->password.empty() ? "" : "***")) std::abort();
+  const harpe::StoreUrl known = harpe::known_to_libpq(*url);
+  if (url->kind == harpe::StoreUrl::Kind::kPostgresql &&
+      harpe::read_by_libpq(known.text_with_password()) != harpe::expected_of_libpq(known)) {
+    std::abort();
+  }
   harpe::StoreUrl other = *url;
   other.password = url->password.empty() ? "" : "another";
   if (other.text() != url->text()) std::abort();

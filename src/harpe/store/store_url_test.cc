@@ -6,6 +6,8 @@
 #include <random>
 #include <string>
 
+#include "harpe/store/store_url_testing.h"
+
 namespace harpe {
 namespace {
 
@@ -107,7 +109,7 @@ TEST(StoreUrl, NoFaultShowsAPassword) {
   }
 }
 
-TEST(StoreUrl, ReadsBackWhateverItWrites) {
+TEST(StoreUrl, ReadsBackWhateverItWritesAsLibpqDoes) {
   const unsigned seed = std::random_device{}();
   std::printf("seed %u\n", seed);
   std::mt19937 random(seed);
@@ -135,6 +137,7 @@ TEST(StoreUrl, ReadsBackWhateverItWrites) {
     const auto read = StoreUrl::parse(url.text_with_password());
     ASSERT_TRUE(read.ok()) << url.text_with_password() << "\n" << read.error().text();
     EXPECT_EQ(*read, url) << url.text_with_password();
+    EXPECT_EQ(read_by_libpq(url.text_with_password()), expected_of_libpq(url));
   }
 }
 
