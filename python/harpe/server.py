@@ -261,8 +261,8 @@ class Job:
 
         When the server goes away the loop raises :class:`UnavailableError`; ask again.
 
-        With ``data`` and ``stage`` also the assignments for that stage of that pipeline. ``timeout`` is
-        how long the server may be silent; it sends a sign of life every 15 seconds::
+        With ``data`` and ``stage`` also the assignments for that stage of that pipeline.
+        ``timeout`` is how long the server may be silent; it sends a sign of life every 15 seconds::
 
             with job.events() as events:
                 for event in events:

@@ -336,7 +336,9 @@ words = st.text(
 data = st.dictionaries(words, st.one_of(st.integers(), words, st.none()), max_size=3)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["assignments", "phase", "notice"]), data)), st.booleans())
+@given(
+    st.lists(st.tuples(st.sampled_from(["assignments", "phase", "notice"]), data)), st.booleans()
+)
 def test_events_come_as_they_were_sent(sent: list[tuple[str, Any]], spaces: bool) -> None:
     space = " " if spaces else ""
     text = ": hello\n\n"
