@@ -25,10 +25,6 @@ def read_floors(path=ROOT / "src" / "harpe" / "floors.txt"):
     return rooms
 
 
-def is_built(room):
-    return (ROOT / "src" / "harpe" / room / "CMakeLists.txt").is_file()
-
-
 def wrap(text, width):
     lines = [""]
     for word in text.split():
@@ -51,11 +47,6 @@ def draw():
         f'<rect width="{WIDTH}" height="{height}" rx="12" fill="#f6f8fa"/>',
         f'<text x="{MARGIN}" y="30" font-size="17" font-weight="600" fill="#1f2328">'
         "A room includes only rooms on lower floors</text>",
-        f'<rect x="{WIDTH - 268}" y="17" width="18" height="16" rx="3" fill="#dbe9ff" stroke="#2f6fde"/>',
-        f'<text x="{WIDTH - 244}" y="30" font-size="13" fill="#1f2328">built</text>',
-        f'<rect x="{WIDTH - 178}" y="17" width="18" height="16" rx="3" fill="#ffffff" stroke="#8c959f"'
-        ' stroke-dasharray="4 3"/>',
-        f'<text x="{WIDTH - 154}" y="30" font-size="13" fill="#1f2328">planned</text>',
     ]
     for row, floor in enumerate(floors):
         top = HEADER + row * (FLOOR_HEIGHT + GAP)
@@ -67,9 +58,8 @@ def draw():
         width = (WIDTH - MARGIN - left - GAP - (len(here) - 1) * GAP) / len(here)
         for column, (room, knows) in enumerate(here):
             x = left + column * (width + GAP)
-            paint = ('fill="#dbe9ff" stroke="#2f6fde"' if is_built(room)
-                     else 'fill="#ffffff" stroke="#8c959f" stroke-dasharray="4 3"')
-            out.append(f'<rect x="{x:.0f}" y="{top + 8}" width="{width:.0f}" height="{FLOOR_HEIGHT - 16}" rx="6" {paint}/>')
+            out.append(f'<rect x="{x:.0f}" y="{top + 8}" width="{width:.0f}" height="{FLOOR_HEIGHT - 16}" rx="6"'
+                       ' fill="#dbe9ff" stroke="#2f6fde"/>')
             out.append(f'<text x="{x + 12:.0f}" y="{top + 27}" font-size="14" font-weight="600" fill="#1f2328">{room}</text>')
             for number, line in enumerate(wrap(knows, int((width - 20) / 6.0))[:2]):
                 out.append(f'<text x="{x + 12:.0f}" y="{top + 43 + 14 * number}" font-size="11.5" fill="#424a53">'

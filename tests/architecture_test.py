@@ -65,7 +65,8 @@ def violations(src):
                     if floor.get(other, 99) >= floor[room] and (is_product or other not in in_tests):
                         found.append(f"{where}: includes {other}, which is not on a lower floor")
                     elif cmake.is_file() and other not in may_include:
-                        found.append(f"{where}: includes {other}, which ROOMS in {room}/CMakeLists.txt lacks")
+                        lists = "ROOMS" if is_product else "ROOMS or TEST_ROOMS"
+                        found.append(f"{where}: includes {other}, which {lists} in {room}/CMakeLists.txt lacks")
     return found
 
 
@@ -160,6 +161,18 @@ class Checker(unittest.TestCase):
                  "pipeline/a.cc": '#include "harpe/base/x.h"\n'}
         self.assertEqual(self.house(files),
                          ["pipeline/a.cc: includes base, which ROOMS in pipeline/CMakeLists.txt lacks"])
+
+    def test_tests_may_include_more_but_nothing_above(self):
+        cmake = "harpe_room(NAME flow ROOMS base TEST_ROOMS profile)"
+        include = '#include "harpe/profile/p.h"\n'
+        self.assertEqual(self.house({"flow/CMakeLists.txt": cmake, "flow/a_test.cc": include}), [])
+        self.assertEqual(self.house({"flow/CMakeLists.txt": cmake, "flow/a.cc": include}),
+                         ["flow/a.cc: includes profile, which is not on a lower floor"])
+        self.assertEqual(self.house({"flow/CMakeLists.txt": "harpe_room(NAME flow TEST_ROOMS pipeline)"}),
+                         ["flow/CMakeLists.txt: pipeline is on a higher floor"])
+        self.assertEqual(self.house({"flow/CMakeLists.txt": "harpe_room(NAME flow)",
+                                     "flow/a_test.cc": '#include "harpe/base/x.h"\n'}),
+                         ["flow/a_test.cc: includes base, which ROOMS or TEST_ROOMS in flow/CMakeLists.txt lacks"])
 
     def test_an_unknown_room_is_found(self):
         self.assertEqual(self.house({"cellar/a.cc": ""}), ["cellar: has no floor in floors.txt"])

@@ -62,7 +62,7 @@ class RankRules:
         return {**self.place, "clocks_mhz": clocks, "specification": specification, "incarnation": self.incarnation,
                 "start": self.start, "run": run}
 
-    def report(self, iteration, order, **measured):
+    def report(self, iteration, assignment, **measured):
         epoch, version = self.known()
         return {**self.place, "incarnation": self.incarnation, "epoch": epoch, "known": version, "iteration": iteration,
-                "version": order[1] if order else 0, **measured}
+                "version": assignment[1] if assignment else 0, **measured}

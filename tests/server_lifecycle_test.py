@@ -307,10 +307,10 @@ class Sizes(Lifecycle):
     def test_the_same_job_in_full_or_by_name_is_the_same(self):
         self.start()
         self.good("PUT", "/v1/jobs/j", specification())
-        assignments = ("F0 F1 B0 F2 B1 F3 B2 B3", "F0 B0 F1 B1 F2 B2 F3 B3")
+        orders = ("F0 F1 B0 F2 B1 F3 B2 B3", "F0 B0 F1 B1 F2 B2 F3 B3")
         full = specification(schedule={"name": "1f1b", "ranks": [
             [{"op": "forward" if one[0] == "F" else "backward", "stage": stage, "mb": int(one[1])} for one in order.split()]
-            for stage, order in enumerate(assignments)]})
+            for stage, order in enumerate(orders)]})
         del full["micro_batches"]
         self.assertEqual(self.ask("PUT", "/v1/jobs/j", full).status, 200)
         self.assertEqual(self.good("GET", "/v1/jobs/j/specification")["schedule"], "1f1b")

@@ -65,11 +65,11 @@ class Rank:
         with self.lock:
             return self.rules.known()
 
-    def report(self, iteration, order):
+    def report(self, iteration, assignment):
         if not self.rules.registered and not self.register():
             return False
         with self.lock:
-            body = self.rules.report(iteration, order, time_s=0.05, energy_j=10.0)
+            body = self.rules.report(iteration, assignment, time_s=0.05, energy_j=10.0)
         answer = self.ask("POST", f"/v1/jobs/{self.training.job}/reports", body)
         if answer is not None:
             self.rules.refused(answer[0])
@@ -148,11 +148,11 @@ class Training:
             while not self.over.is_set():
                 self.barrier.wait(60)
                 iteration = len(self.iterations) - 1
-                order = rank.in_force(iteration)
+                assignment = rank.in_force(iteration)
                 with self.record_lock:
-                    self.iterations[iteration][rank.data, rank.stage] = order and (rank.rules.incarnation, *order)
+                    self.iterations[iteration][rank.data, rank.stage] = assignment and (rank.rules.incarnation, *assignment)
                 time.sleep(self.iteration_s)
-                rank.reports.put((iteration, order))
+                rank.reports.put((iteration, assignment))
         except threading.BrokenBarrierError:
             pass
 
@@ -190,7 +190,7 @@ class Training:
 
     def free(self):
         """Iterations of ranks with free clocks."""
-        return sum(order is None for of in self.iterations for order in of.values())
+        return sum(assignment is None for of in self.iterations for assignment in of.values())
 
     def summary(self):
         epochs = Counter(epoch for _, _, epoch, _ in self.commands)

@@ -73,7 +73,7 @@ def by_life(commands):
 
 
 def newest_version(command):
-    versions = [order[0] for order in command["assignments"]]
+    versions = [assignment[0] for assignment in command["assignments"]]
     return max([command.get("version") or 0, *versions])
 
 
@@ -113,7 +113,7 @@ def newest_before(heard, asked):
 # 2. All ranks of an iteration run the same version (late ones are counted and bounded).
 
 def is_mixed(iteration):
-    return len({tuple(order) for order in iteration["assignments"].values() if order}) > 1
+    return len({tuple(assignment) for assignment in iteration["assignments"].values() if assignment}) > 1
 
 
 def one_version(kinds):
@@ -122,14 +122,14 @@ def one_version(kinds):
     found = []
     first = {}  # (job, incarnation, epoch, version) -> when it was first told
     for command in kinds("command"):
-        for order in command["assignments"]:
-            key = command["job"], command["incarnation"], command["epoch"], order[0]
+        for assignment in command["assignments"]:
+            key = command["job"], command["incarnation"], command["epoch"], assignment[0]
             first[key] = min(first.get(key, command["at"]), command["at"])
     for iteration in kinds("iteration"):
         if not is_mixed(iteration):
             continue
-        told = [first.get((iteration["job"], *order), iteration["at"])
-                for order in iteration["assignments"].values() if order]
+        told = [first.get((iteration["job"], *assignment), iteration["at"])
+                for assignment in iteration["assignments"].values() if assignment]
         if iteration["at"] - max(told) > PATIENCE_S + SLACK_S:
             found.append(Breach(2, f"{iteration['job']}: ranks ran iteration {iteration['number']} by different assignments, "
                                    f"{iteration['at'] - max(told):.1f} s after the newest was told", iteration))

@@ -26,9 +26,9 @@ def figures(records, found):
     learnt = [(ask, checker.learnt(ask, commands)) for ask, _, _, ranks in checker.changes(kinds)
               for commands in ranks.values()]
     late = [when - ask["asked"] for ask, when in learnt if when and when > ask["asked"]]  # else it was known before
-    free = sum(order is None for one in iterations for order in one["assignments"].values())
-    versions = {(one["job"], one["incarnation"], one["epoch"], order[0])
-                for one in kinds("command") for order in one["assignments"]}
+    free = sum(assignment is None for one in iterations for assignment in one["assignments"].values())
+    versions = {(one["job"], one["incarnation"], one["epoch"], assignment[0])
+                for one in kinds("command") for assignment in one["assignments"]}
     epochs = {(one["job"], one["incarnation"], one["epoch"]) for one in kinds("command")}
     readings = [one for one in kinds("gpu") if one["locks"]]
     locked = sum(lock != before for one in readings for lock, before in zip(one["locks"], one["found"], strict=True))

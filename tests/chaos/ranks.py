@@ -283,10 +283,10 @@ class Training:
     def first_server(self, rank):
         return (rank.rules.data + rank.rules.stage) % len(self.world.servers)
 
-    def clocks(self, rank, order):
-        if not order or order == (0, 0):
+    def clocks(self, rank, assignment):
+        if not assignment or assignment == (0, 0):
             return [CLOCKS[0]]
-        clocks = rank.rules.assignments[order]["clocks_mhz"]
+        clocks = rank.rules.assignments[assignment]["clocks_mhz"]
         return [clock or CLOCKS[0] for clock in clocks]
 
     async def train(self):
@@ -305,7 +305,7 @@ class Training:
 
     def run_iteration(self, assignments, began):
         stages = self.model.stages
-        clocks = {rank: self.clocks(rank, order) for rank, order in assignments.items()}
+        clocks = {rank: self.clocks(rank, assignment) for rank, assignment in assignments.items()}
         factors = {rank: self.factor.get((rank.rules.data, rank.rules.stage), 1.0) for rank in self.ranks}
         pipelines = [self.ranks[data * stages:(data + 1) * stages] for data in range(self.data)]
         took = max(self.model.pipeline_time([(clocks[rank], factors[rank]) for rank in ranks]) for ranks in pipelines)
@@ -321,13 +321,14 @@ class Training:
             fastest = self.model.rank(stage, [CLOCKS[0]], factors[rank])
             all_max_energy += sum(one[2] for one in fastest.values()) + BLOCKING_W * (
                 at_all_max - sum(one[1] for one in fastest.values()))
-            reports[rank] = {"iteration": self.iteration, "order": assignments[rank], "time_s": took,
+            reports[rank] = {"iteration": self.iteration, "assignment": assignments[rank], "time_s": took,
                              "energy_j": used * self.random.gauss(1, NOISE), "energy_error_j": used * NOISE,
                              "instructions": [self.instruction(backward, *one) for backward, one in work.items()]}
         self.world.history.add(
             "iteration", began, job=self.job, life=self.life, number=self.iteration, time_s=took, all_max_s=at_all_max,
             energy_j=energy, all_max_j=all_max_energy, slow=max(factors.values()),
-            assignments={rank.name: order and [rank.rules.incarnation, *order] for rank, order in assignments.items()})
+            assignments={rank.name: assignment and [rank.rules.incarnation, *assignment]
+                         for rank, assignment in assignments.items()})
         return took, reports
 
     def instruction(self, backward, count, seconds, joules):

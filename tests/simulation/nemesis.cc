@@ -200,19 +200,17 @@ void Cluster::trouble_machines(Random& random) {
         [&node] { node.start_agent(); });
   }
   const JobShape& shape = training.spec().shape;
-  const std::pair coordinates{
-      static_cast<int>(random.below(static_cast<std::size_t>(shape.data))),
-      static_cast<int>(random.below(static_cast<std::size_t>(shape.stages)))};
+  const std::pair group{static_cast<int>(random.below(static_cast<std::size_t>(shape.data))),
+                        static_cast<int>(random.below(static_cast<std::size_t>(shape.stages)))};
   auto& slow = training.machines().slow;
   history_.count_fault();
-  if (slow.contains(coordinates)) {
-    slow.erase(coordinates);
+  if (slow.contains(group)) {
+    slow.erase(group);
     note("nemesis: GPU of " + training.id() + " well again");
   } else {
-    slow[coordinates] = random.between(1.05, 1.5);
-    note("nemesis: GPU " + std::to_string(coordinates.first) + "." +
-         std::to_string(coordinates.second) + " of " + training.id() + " slower by " +
-         shortest(slow[coordinates]));
+    slow[group] = random.between(1.05, 1.5);
+    note("nemesis: GPU " + std::to_string(group.first) + "." + std::to_string(group.second) +
+         " of " + training.id() + " slower by " + shortest(slow[group]));
   }
   history_.machines_changed(training.id());
 }

@@ -14,8 +14,7 @@ inline double square(double x) {
 
 /// From the median absolute deviation to the standard deviation, of a normal distribution.
 inline constexpr double kMadToSigma = 1.4826;
-/// Standard error of a median over that of a mean of as many normal values: the square root of pi
-/// / 2.
+/// Standard error of a median over that of a mean of as many normal values: sqrt(pi / 2).
 inline constexpr double kMedianLoss = 1.2533;
 
 /// Mean of independent values, and the half-width of its 95 % interval (Student's t). Infinite for

@@ -1,7 +1,6 @@
 #include "harpe/cli/monitor_view.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "harpe/base/text.h"
 #include "harpe/cli/fitted_table.h"

@@ -5,24 +5,24 @@
 
 namespace harpe {
 
-Status AssignmentBook::add(const StageAssignment& assignments) {
-  if (assignments.version == 0) return Error::invalid("assignments of version 0 mean none");
-  if (assignments.clocks.size() != 1 && assignments.clocks.size() != instructions_) {
-    return Error::invalid("assignments of version " + std::to_string(assignments.version) +
-                          " have " + std::to_string(assignments.clocks.size()) +
+Status AssignmentBook::add(const StageAssignment& assignment) {
+  if (assignment.version == 0) return Error::invalid("an assignment of version 0 means none");
+  if (assignment.clocks.size() != 1 && assignment.clocks.size() != instructions_) {
+    return Error::invalid("an assignment of version " + std::to_string(assignment.version) +
+                          " has " + std::to_string(assignment.clocks.size()) +
                           " clocks; this stage has " + std::to_string(instructions_) +
                           " instructions. Does this rank follow the schedule of its job?");
   }
-  if (std::ranges::any_of(assignments.clocks, [](Megahertz clock) { return clock.value < 0; })) {
-    return Error::invalid("assignments of version " + std::to_string(assignments.version) +
-                          " have a negative clock");
+  if (std::ranges::any_of(assignment.clocks, [](Megahertz clock) { return clock.value < 0; })) {
+    return Error::invalid("an assignment of version " + std::to_string(assignment.version) +
+                          " has a negative clock");
   }
-  if (!assignments_.empty() && assignments.epoch < assignments_.back().epoch) return ok_status();
+  if (!assignments_.empty() && assignment.epoch < assignments_.back().epoch) return ok_status();
   const auto age = [](const StageAssignment& one) { return std::pair(one.epoch, one.version); };
-  const auto position = std::ranges::lower_bound(assignments_, age(assignments), {}, age);
-  if (position != assignments_.end() && age(*position) == age(assignments)) return ok_status();
-  const auto added = assignments_.insert(position, assignments);
-  if (added->clocks.size() == 1) added->clocks.assign(instructions_, assignments.clocks.front());
+  const auto position = std::ranges::lower_bound(assignments_, age(assignment), {}, age);
+  if (position != assignments_.end() && age(*position) == age(assignment)) return ok_status();
+  const auto added = assignments_.insert(position, assignment);
+  if (added->clocks.size() == 1) added->clocks.assign(instructions_, assignment.clocks.front());
   // The oldest is what the newest are to replace: it goes first.
   if (assignments_.size() > kMostAssignments) assignments_.erase(assignments_.begin());
   return ok_status();

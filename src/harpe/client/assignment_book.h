@@ -27,7 +27,7 @@ class AssignmentBook {
   /// Takes assignments in any order, the same again too; those of an older epoch than one that was
   /// heard of are left out. Refuses, unchanged, those whose clocks are neither one for all nor one
   /// an instruction, or negative.
-  Status add(const StageAssignment& assignments);
+  Status add(const StageAssignment& assignment);
 
   /// Forgets what cannot hold in this iteration or a later one.
   void forget_before(std::int64_t iteration);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "harpe/base/statistics.h"
+
 namespace harpe {
 namespace {
 
@@ -17,10 +19,6 @@ constexpr double kWaitingAlike = 0.1;  // between waiting under these assignment
 constexpr double kShort = 0.3;         // s: spans that some steps of a counter lie in
 constexpr double kGood = 0.2;          // relative error
 constexpr std::size_t kSize = PowerSplit::kMostClasses;
-
-double square(double value) {
-  return value * value;
-}
 
 double overlap(const TimeSpan& span, Instant begin, Instant end) {
   return std::max(0.0, (std::min(span.end, end) - std::max(span.begin, begin)).value);

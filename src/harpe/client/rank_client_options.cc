@@ -187,8 +187,9 @@ Result<RankClientOptions> complete(RankClientOptions options, const Environment&
   if (options.job.empty()) {
     faults.add("the job has no id: give one, or HARPE_JOB");
   } else if (!is_job_id(options.job)) {
-    faults.add("a job's id has up to 128 letters, digits and any of ._-+, not " +
-               in_quotes(options.job));
+    faults.add(
+        "a job's id has up to 128 letters, digits and any of ._-+, and is neither . nor .., not " +
+        in_quotes(options.job));
   }
   complete_spec(options.spec, variables, faults);
   if (faults.empty()) {

@@ -32,6 +32,7 @@ TEST(Job, ReadsTheWordsThatHarpe01Stored) {
   };
   reword(texts.state, "\"objective\":", "\"wish\":");
   reword(texts.state, "\"declared\":", "\"told\":");
+  reword(texts.state, "\"assignments_late\":", "\"orders_late\":");
   reword(texts.parts[kSpecificationPart], "\"objective\":", "\"wish\":");
   const Result<Job> job = Job::read(texts, {}, played.training.now());
   ASSERT_TRUE(job.ok()) << job.error().text();

@@ -223,7 +223,8 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   read_count(fields, "reports", s.reports);
   read_count(fields, "reports_unused", s.reports_unused);
   read_count(fields, "reports_refused", s.reports_refused);
-  read_count(fields, "assignments_late", s.assignments_late);
+  read_count(fields, fields.any("assignments_late") != nullptr ? "assignments_late" : "orders_late",
+             s.assignments_late);
   if (const auto csv = fields.text("profile")) {
     Result<Profile> profile = parse_profile(*csv, "profile");
     if (!profile.ok()) {

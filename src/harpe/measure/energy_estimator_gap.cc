@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "harpe/base/statistics.h"
 #include "harpe/measure/energy_estimator.h"
 #include "harpe/measure/step_gap.h"
 

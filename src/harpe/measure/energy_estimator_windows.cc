@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "harpe/base/statistics.h"
 #include "harpe/measure/counter_grid.h"
 #include "harpe/measure/energy_estimator.h"
 #include "harpe/measure/step_gap.h"

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "harpe/base/statistics.h"
+
 namespace harpe {
 namespace {
 

@@ -1,4 +1,3 @@
-#include "harpe/base/statistics.h"
 #pragma once
 /// \file
 /// Manners in which the power of a device runs on: Gaussian processes around an unknown level, and

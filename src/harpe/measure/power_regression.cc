@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harpe/base/statistics.h"
+
 namespace harpe {
 namespace {
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "harpe/base/statistics.h"
+
 namespace harpe {
 namespace {
 

@@ -33,7 +33,7 @@ struct Lease {
   Controls controls = {};
 };
 
-/// One setting. `apply` answers what was read back after it was set.
+/// One setting. The agent answers what was read back after it was set (`Applied`).
 struct Setting {
   enum class Kind : unsigned char {
     kLockClocks,

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Settings in words, for answers and the audit log.
+/// Settings in words.
 
 #include <string>
 #include <vector>

@@ -1,8 +1,6 @@
 #include "harpe/server/job_events.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <utility>
 
 #include "harpe/http/http_answers.h"

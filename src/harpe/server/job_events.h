@@ -35,9 +35,10 @@ struct EventListener {
 std::shared_ptr<EventStream> job_events(JobRegistry& registry, const JobRegistry::JobPtr& job,
                                         EventListener listener);
 
-/// Those of a stage of a pipeline, now, as `assignments_json` writes them. The job must have it.
+/// The assignments of a stage of a pipeline, now, as `assignments_json` writes them. The job must
+/// have the stage.
 std::string assignments_text(HostedJob& job, StageCoordinates coordinates);
-/// By which life of the job, and which claim, what is answered holds.
+/// Says by which life of the job, and by which claim, an answer holds.
 RankResponse rank_response(const HostedJob& job);
 
 }  // namespace harpe

@@ -51,10 +51,10 @@ class Ranks {
  private:
   /// What a stage does in this iteration, by the newest assignments that hold.
   json work(int pipeline, int stage, std::vector<Seconds>& durations) const {
-    const std::string coordinates =
+    const std::string query =
         "data=" + std::to_string(pipeline) + "&stage=" + std::to_string(stage);
     const json assignments =
-        server_.ask("GET", "/v1/jobs/j/assignments?" + coordinates).json()["assignments"];
+        server_.ask("GET", "/v1/jobs/j/assignments?" + query).json()["assignments"];
     json held;
     for (const json& one : assignments) {
       if (one["from_iteration"] <= iteration_) held = one;

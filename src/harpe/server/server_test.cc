@@ -9,7 +9,6 @@
 #include "harpe/server/job_events.h"
 #include "harpe/server/server_testing.h"
 #include "harpe/store/store.h"
-#include "harpe/wire/wire.h"
 
 namespace harpe {
 namespace {

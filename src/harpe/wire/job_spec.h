@@ -45,7 +45,7 @@ struct JobSpec {
   Objective objective;
   /// A profile known from before: the job plans at once and measures only what has moved.
   std::optional<Profile> profile;
-  int plans = 200;  ///< points of the frontier to hold ready, at most: see `plans_of`
+  int plans = 200;  ///< points of the frontier to hold ready; a server holds fewer of long ones
 };
 
 // More than the largest machines have: what a single request may make a server hold, and do, is

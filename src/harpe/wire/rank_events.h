@@ -74,7 +74,7 @@ struct StageAssignment {
   };
   std::uint64_t version = 0;        ///< rises with every change of the job
   std::uint64_t epoch = 0;          ///< of the server's claim of the job, as it is handed out
-  std::int64_t from_iteration = 0;  ///< the first that runs by them, the same on all ranks
+  std::int64_t from_iteration = 0;  ///< the first that runs by it, the same on all ranks
   Purpose purpose = Purpose::kAllMax;
   /// One entry for all instructions, or one each in the order of the stage's list; 0 MHz: as it is.
   std::vector<Megahertz> clocks;

@@ -57,18 +57,18 @@ InstructionTotals read_totals(const JsonValue& object, Faults& faults) {
 }
 
 StageAssignment read_stage_assignment(const JsonValue& object, Faults& faults) {
-  Fields fields(object, "assignments", faults);
-  StageAssignment assignments;
-  assignments.version = static_cast<std::uint64_t>(
+  Fields fields(object, "an assignment", faults);
+  StageAssignment assignment;
+  assignment.version = static_cast<std::uint64_t>(
       needed(fields, "version", fields.integer("version", 0, kLargestCount)));
-  assignments.from_iteration =
+  assignment.from_iteration =
       needed(fields, "from_iteration", fields.integer("from_iteration", 0, kLargestCount));
   if (const auto purpose = fields.word("purpose", {"all_max", "profile", "plan"}))
-    assignments.purpose = static_cast<StageAssignment::Purpose>(*purpose);
-  assignments.clocks = read_clocks(fields, "clocks_mhz", kMaxInstructions);
-  if (assignments.clocks.empty()) fields.fault("clocks_mhz", "expected at least one clock");
+    assignment.purpose = static_cast<StageAssignment::Purpose>(*purpose);
+  assignment.clocks = read_clocks(fields, "clocks_mhz", kMaxInstructions);
+  if (assignment.clocks.empty()) fields.fault("clocks_mhz", "expected at least one clock");
   fields.finish();
-  return assignments;
+  return assignment;
 }
 
 }  // namespace
@@ -218,7 +218,7 @@ std::string rank_response_json(const RankResponse& response, std::string_view as
     text.append("\"").append(name).append("\":").append(value);
   };
   if (response.rank) member("rank", std::to_string(*response.rank));
-  if (response.version > 0) member("version", std::to_string(response.version));
+  if (response.version) member("version", std::to_string(*response.version));
   if (!response.incarnation.empty()) member("incarnation", json_line(Json(response.incarnation)));
   if (response.epoch > 0) member("epoch", std::to_string(response.epoch));
   if (response.start > 0) member("start", std::to_string(response.start));
@@ -253,11 +253,14 @@ Result<RankResponse> parse_rank_response(std::string_view text) {
     }
     return static_cast<std::uint64_t>(value->integer);
   };
-  if (const JsonValue* rank = member("rank");
-      rank != nullptr && rank->is_integer && rank->integer >= 0 && rank->integer < kMaxRanks) {
-    response.rank = static_cast<int>(rank->integer);
+  if (const JsonValue* rank = member("rank"); rank != nullptr) {
+    if (!rank->is_integer || rank->integer < 0 || rank->integer >= kMaxRanks) {
+      faults.add(rank->line, rank->column, "rank: expected a number from 0");
+    } else {
+      response.rank = static_cast<int>(rank->integer);
+    }
   }
-  response.version = count_of("version");
+  if (member("version") != nullptr) response.version = count_of("version");
   response.incarnation = text_of("incarnation");
   response.epoch = count_of("epoch");
   response.start = count_of("start");

@@ -47,10 +47,11 @@ std::string rank_end_json(const RankEnd& end);
 /// response, and by which life and start of the job they hold.
 struct RankResponse {
   std::optional<int> rank = {};  ///< its number among those of the job
-  std::uint64_t version = 0;     ///< of the job's newest assignments; 0: not told
-  std::string incarnation = {};  ///< empty: not told
-  std::uint64_t epoch = 0;       ///< 0: not told
-  std::uint64_t start = 0;  ///< of training in which the rank holds its coordinates; 0: not told
+  /// Of the job's newest assignments; 0: there are none yet.
+  std::optional<std::uint64_t> version = {};
+  std::string incarnation = {};    ///< empty: not told
+  std::uint64_t epoch = 0;         ///< 0: not told
+  std::uint64_t start = 0;         ///< of training in which the rank holds its place; 0: not told
   std::string specification = {};  ///< digest of the one that was registered; empty: not told
   std::vector<StageAssignment> assignments = {};
 };

@@ -148,5 +148,30 @@ TEST(Wire, AssignmentsReadBackTheSame) {
                    .ok());
 }
 
+TEST(Wire, AResponseReadsBackTheSame) {
+  const RankResponse response{.rank = 3,
+                              .version = 0,
+                              .incarnation = "a\"b",
+                              .epoch = 7,
+                              .start = 2,
+                              .specification = "d1"};
+  const std::string text = rank_response_json(response, assignments_json({}));
+  EXPECT_EQ(text, R"({"rank":3,"version":0,"incarnation":"a\"b","epoch":7,"start":2,)"
+                  R"("specification":"d1","assignments":[]})");
+  const auto read = parse_rank_response(text);
+  ASSERT_TRUE(read.ok()) << read.error().text();
+  EXPECT_EQ(read->rank, 3);
+  EXPECT_EQ(read->version, 0U);
+  EXPECT_EQ(read->incarnation, response.incarnation);
+  EXPECT_EQ(read->epoch, response.epoch);
+  EXPECT_EQ(read->start, response.start);
+  EXPECT_EQ(read->specification, response.specification);
+  EXPECT_EQ(rank_response_json({}, ""), "{}") << "what is not told is left out";
+  for (const char* wrong : {R"([])", R"({"rank": -1})", R"({"rank": "x"})", R"({"version": -1})",
+                            R"({"epoch": 0.5})", R"({"assignments": {}})"}) {
+    EXPECT_FALSE(parse_rank_response(wrong).ok()) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace harpe
