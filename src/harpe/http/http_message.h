@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/http/peer.h"
+#include "harpe/service/peer.h"
 
 namespace harpe {
 

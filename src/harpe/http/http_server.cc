@@ -15,9 +15,9 @@
 
 #include "harpe/base/file.h"
 #include "harpe/http/http_connection.h"
-#include "harpe/http/peer.h"
 #include "harpe/http/server_socket.h"
-#include "harpe/http/token.h"
+#include "harpe/service/peer.h"
+#include "harpe/service/token.h"
 
 namespace harpe {
 

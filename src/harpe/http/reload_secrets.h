@@ -3,8 +3,8 @@
 /// Keys, revoked tokens and certificates follow their files while a server runs.
 
 #include "harpe/http/http_server.h"
-#include "harpe/http/server_log.h"
-#include "harpe/http/token_keys.h"
+#include "harpe/service/server_log.h"
+#include "harpe/service/token_keys.h"
 
 namespace harpe {
 

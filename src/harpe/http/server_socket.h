@@ -11,7 +11,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/unique_fd.h"
-#include "harpe/http/peer.h"
+#include "harpe/service/peer.h"
 
 namespace harpe {
 

@@ -1,4 +1,4 @@
-#include "harpe/http/token.h"
+#include "harpe/service/token.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -1,4 +1,4 @@
-#include "harpe/http/revoked_tokens.h"
+#include "harpe/service/revoked_tokens.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

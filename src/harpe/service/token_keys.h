@@ -16,8 +16,8 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/result.h"
-#include "harpe/http/revoked_tokens.h"
-#include "harpe/http/token.h"
+#include "harpe/service/revoked_tokens.h"
+#include "harpe/service/token.h"
 
 namespace harpe {
 

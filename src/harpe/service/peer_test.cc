@@ -1,4 +1,4 @@
-#include "harpe/http/peer.h"
+#include "harpe/service/peer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

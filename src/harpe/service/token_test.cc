@@ -1,11 +1,11 @@
-#include "harpe/http/token.h"
+#include "harpe/service/token.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "harpe/http/forward_token.h"
+#include "harpe/service/forward_token.h"
 
 namespace harpe {
 namespace {

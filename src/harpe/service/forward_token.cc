@@ -1,4 +1,4 @@
-#include "harpe/http/forward_token.h"
+#include "harpe/service/forward_token.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "harpe/http/revoked_tokens.h"
+#include "harpe/service/revoked_tokens.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "harpe/http/metrics_text.h"
+#include "harpe/service/metrics_text.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "harpe/http/peer.h"
+#include "harpe/service/peer.h"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "harpe/http/token.h"
+#include "harpe/service/token.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "harpe/http/server_notify.h"
+#include "harpe/service/server_notify.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,4 +1,4 @@
-#include "harpe/http/token_keys.h"
+#include "harpe/service/token_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "harpe/http/server_log.h"
+#include "harpe/service/server_log.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

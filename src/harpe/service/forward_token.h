@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "harpe/http/token_keys.h"
+#include "harpe/service/token_keys.h"
 
 namespace harpe {
 

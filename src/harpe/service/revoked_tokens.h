@@ -19,7 +19,7 @@
 #include <string_view>
 
 #include "harpe/base/result.h"
-#include "harpe/http/token.h"
+#include "harpe/service/token.h"
 
 namespace harpe {
 
