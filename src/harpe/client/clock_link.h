@@ -10,7 +10,7 @@
 #include <string>
 
 #include "harpe/base/clock.h"
-#include "harpe/client/handoff.h"
+#include "harpe/client/latest_snapshot.h"
 #include "harpe/client/wanted_clock.h"
 #include "harpe/node_client/clock_channel.h"
 
@@ -19,7 +19,7 @@ namespace harpe {
 struct ClockLinkOptions {
   std::filesystem::path socket;
   int gpu = 0;        ///< as the agent counts them
-  Seconds lease{60};  ///< after which an agent puts back the clock of a rank that has gone
+  Seconds lease{60};  ///< after which an agent restores the clock of a rank that has gone
   std::string name;   ///< of the lease, for people
   Seconds first_retry{0.5}, longest_retry{30};
 };
@@ -59,7 +59,7 @@ class ClockLink {
   WantedClock& wanted_;
   Clock& clock_;
   std::function<void(const std::string&)> notice_;
-  Handoff<ClockChannel, kTellers> channels_;
+  LatestSnapshot<ClockChannel, kTellers> channels_;
   Instant next_;
   int failures_ = 0;
   bool told_away_ = false;

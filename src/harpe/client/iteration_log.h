@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "harpe/base/clock.h"
-#include "harpe/client/event_ring.h"
+#include "harpe/client/rank_event.h"
 #include "harpe/measure/energy_estimator.h"
 #include "harpe/measure/energy_monitor.h"
 #include "harpe/wire/rank_events.h"

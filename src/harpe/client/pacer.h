@@ -11,9 +11,9 @@
 
 #include "harpe/base/clock.h"
 #include "harpe/client/clock_link.h"
-#include "harpe/client/event_ring.h"
 #include "harpe/client/iteration_log.h"
 #include "harpe/client/look_ahead.h"
+#include "harpe/client/rank_event.h"
 #include "harpe/client/wanted_clock.h"
 
 namespace harpe {
@@ -24,7 +24,7 @@ namespace harpe {
 class Pacer {
  public:
   struct Parts {
-    EventRing& ring;
+    RankEventQueue& ring;
     WantedClock& wanted;
     ClockLink* clocks = nullptr;  ///< null: none are set
     Clock& clock;

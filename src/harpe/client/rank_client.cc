@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "harpe/client/client.h"
-#include "harpe/client/courier.h"
-#include "harpe/client/event_ring.h"
 #include "harpe/client/instruction_cursor.h"
 #include "harpe/client/measured_gpu.h"
 #include "harpe/client/pacer.h"
+#include "harpe/client/rank_event.h"
+#include "harpe/client/reporter.h"
 #include "harpe/client/stream_follower.h"
 #include "harpe/client/token_file.h"
 #include "harpe/client/wanted_clock.h"
@@ -83,27 +83,28 @@ class ActiveClient final : public RankClient {
                                                   .simulated = gpu_.simulated,
                                                   .take_over = options.take_over},
                                  .patience = options.patience};
-    courier_ = std::make_unique<Courier>(
-        Courier::Parts{.link = std::move(link),
-                       .clocks = clocks_.get(),
-                       .monitor = gpu_.monitor.get(),
-                       .highest = gpu_.clocks.empty() ? Megahertz{} : std::ranges::max(gpu_.clocks),
-                       .assignments = assignments_,
-                       .clock = clock,
-                       .notice = notice_},
+    reporter_ = std::make_unique<Reporter>(
+        Reporter::Parts{
+            .link = std::move(link),
+            .clocks = clocks_.get(),
+            .monitor = gpu_.monitor.get(),
+            .highest = gpu_.clocks.empty() ? Megahertz{} : std::ranges::max(gpu_.clocks),
+            .assignments = assignments_,
+            .clock = clock,
+            .notice = notice_},
         std::move(session), cursor_.instructions());
     const Seconds ahead =
         options.look_ahead.value_or(kShareOfLatency * options.spec.switch_latency);
     pacer_ = std::make_unique<Pacer>(
         Pacer::Parts{.ring = ring_, .wanted = wanted_, .clocks = clocks_.get(), .clock = clock},
         Pacer::Options{.instructions = cursor_.instructions(), .look_ahead = ahead},
-        [this](IterationRecord record) { courier_->ended(std::move(record)); });
+        [this](IterationRecord record) { reporter_->ended(std::move(record)); });
   }
 
   ~ActiveClient() override {
     follower_.reset();
     pacer_->stop();
-    courier_->stop();
+    reporter_->stop();
   }
   ActiveClient(const ActiveClient&) = delete;
   ActiveClient& operator=(const ActiveClient&) = delete;
@@ -147,11 +148,11 @@ class ActiveClient final : public RankClient {
     return ok_status();
   }
 
-  void await_device_times(Seconds most) noexcept override { courier_->await_device_times(most); }
+  void await_device_times(Seconds most) noexcept override { reporter_->await_device_times(most); }
 
   void on_device_times(std::int64_t iteration, std::span<const TimeSpan> times) noexcept override {
     try {
-      courier_->device_times(iteration, {times.begin(), times.end()});
+      reporter_->device_times(iteration, {times.begin(), times.end()});
     } catch (const std::bad_alloc&) {
       lost_.fetch_add(1, std::memory_order_relaxed);
     }
@@ -164,12 +165,12 @@ class ActiveClient final : public RankClient {
             .asked_ahead = pacer_->asked_ahead(),
             .unexpected = unexpected_.load(std::memory_order_relaxed),
             .unknown = unknown_.load(std::memory_order_relaxed),
-            .reports_sent = courier_->reports_sent(),
-            .reports_dropped = courier_->reports_dropped(),
+            .reports_sent = reporter_->reports_sent(),
+            .reports_dropped = reporter_->reports_dropped(),
             .events_lost = ring_.lost() + lost_.load(std::memory_order_relaxed),
             .version = version_.load(std::memory_order_relaxed)};
   }
-  bool registered() const noexcept override { return courier_->registered(); }
+  bool registered() const noexcept override { return reporter_->registered(); }
 
  private:
   using Told = RankEvent::Kind;
@@ -277,17 +278,17 @@ class ActiveClient final : public RankClient {
   void note_unexpected(bool is_known) noexcept {
     count(is_known ? unexpected_ : unknown_);
     if (std::exchange(told_unexpected_, true)) return;
-    courier_->say(is_known
-                      ? "training runs instructions in another order than its schedule says; each "
-                        "gets the clock of its own entry, but the plan is made for the schedule"
-                      : "training runs an instruction that its schedule does not have; it gets no "
-                        "clock of the plan");
+    reporter_->say(is_known
+                       ? "training runs instructions in another order than its schedule says; each "
+                         "gets the clock of its own entry, but the plan is made for the schedule"
+                       : "training runs an instruction that its schedule does not have; it gets no "
+                         "clock of the plan");
   }
 
   std::function<void(const std::string&)> notice_;
   InstructionCursor cursor_;
   MeasuredGpu gpu_;
-  EventRing ring_;
+  RankEventQueue ring_;
   WantedClock wanted_;
   PublishedAssignments assignments_;
   std::unique_ptr<ClockLink> clocks_;
@@ -300,7 +301,7 @@ class ActiveClient final : public RankClient {
   std::atomic<std::uint64_t> iterations_ = 0, instructions_ = 0, clock_changes_ = 0;
   std::atomic<std::uint64_t> unexpected_ = 0, unknown_ = 0, version_ = 0, lost_ = 0;
 
-  std::unique_ptr<Courier> courier_;
+  std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Pacer> pacer_;              ///< uses all of the above
   void* stream_ = nullptr;                    ///< of training's thread
   std::unique_ptr<StreamFollower> follower_;  ///< last: it uses all of the above

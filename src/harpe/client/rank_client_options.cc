@@ -150,7 +150,7 @@ void complete_coordinates(RankClientOptions& options, const Variables& variables
     options.coordinates = RankCoordinates{};
   } else {
     faults.add(
-        "this rank's place is not given: give a place, or HARPE_DATA_RANK, "
+        "this rank's coordinates are not given: give them, or HARPE_DATA_RANK, "
         "HARPE_STAGE_RANK and HARPE_TENSOR_RANK, or RANK");
   }
 }
@@ -201,7 +201,7 @@ Result<RankClientOptions> complete(RankClientOptions options, const Environment&
     const JobShape& shape = options.spec.shape;
     faults.add("data " + std::to_string(options.coordinates->data) + ", stage " +
                std::to_string(options.coordinates->stage) + ", tensor " +
-               std::to_string(options.coordinates->tensor) + " is no place of a job of " +
+               std::to_string(options.coordinates->tensor) + " is no rank of a job of " +
                std::to_string(shape.data) + " x " + std::to_string(shape.stages) + " x " +
                std::to_string(shape.tensor));
   }

@@ -18,7 +18,7 @@ namespace {
 using Event = StreamLibrary::Event;
 
 constexpr std::size_t kMostUnderWay = std::size_t{1} << 14;
-constexpr std::chrono::seconds kShutdownWait{2};
+constexpr std::chrono::seconds kStopWait{2};
 
 struct RecordedCall {
   StreamCall call;
@@ -36,10 +36,10 @@ struct StreamFollower::Shared {
   Listener listener;
   Clock& clock;
 
-  HandOverRing<RecordedCall, kMostUnderWay> told;
-  HandOverRing<Event, 2 * kMostUnderWay> spare;  ///< back to training's thread
-  std::atomic<int> calls = 0;                    ///< changes with each, to wait for
-  std::atomic<int> fault = 0;                    ///< the first code that was none to go on with
+  SpscQueue<RecordedCall, kMostUnderWay> told;
+  SpscQueue<Event, 2 * kMostUnderWay> spare;  ///< back to training's thread
+  std::atomic<int> calls = 0;                 ///< changes with each, to wait for
+  std::atomic<int> fault = 0;                 ///< the first code that was none to go on with
   std::atomic<bool> stopping = false;
 
   std::mutex mutex;  ///< held while the listener is called
@@ -206,7 +206,7 @@ StreamFollower::~StreamFollower() {
   bool has_ended = false;
   {
     std::unique_lock lock(shared_->mutex);
-    has_ended = shared_->ended.wait_for(lock, kShutdownWait, [this] { return shared_->has_ended; });
+    has_ended = shared_->ended.wait_for(lock, kStopWait, [this] { return shared_->has_ended; });
     shared_->let_go = true;
   }
   if (has_ended) {

@@ -18,7 +18,7 @@
 
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
-#include "harpe/client/event_ring.h"
+#include "harpe/client/rank_event.h"
 #include "harpe/client/stream_library.h"
 #include "harpe/measure/energy_monitor.h"
 

@@ -13,7 +13,7 @@ namespace harpe {
 /// A ring for one thread that writes and one that reads. Neither waits, allocates or calls the
 /// system. A full ring loses what is written, and counts it.
 template <class T, std::size_t Capacity>
-class HandOverRing {
+class SpscQueue {
  public:
   static constexpr std::size_t kCapacity = Capacity;
 

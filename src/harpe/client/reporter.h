@@ -15,9 +15,9 @@
 
 #include "harpe/client/assignment_book.h"
 #include "harpe/client/clock_link.h"
-#include "harpe/client/handoff.h"
 #include "harpe/client/http_link.h"
 #include "harpe/client/iteration_log.h"
+#include "harpe/client/latest_snapshot.h"
 #include "harpe/client/power_split.h"
 #include "harpe/client/server_session.h"
 #include "harpe/measure/energy_monitor.h"
@@ -25,9 +25,9 @@
 namespace harpe {
 
 /// Assignments as training looks them up: the newest snapshot.
-using PublishedAssignments = Handoff<const AssignmentBook, 1>;
+using PublishedAssignments = LatestSnapshot<const AssignmentBook, 1>;
 
-class Courier {
+class Reporter {
  public:
   struct Parts {
     std::unique_ptr<HttpLink> link;
@@ -39,14 +39,14 @@ class Courier {
     std::function<void(const std::string&)> notice;
   };
 
-  Courier(Parts parts, ServerSessionOptions options, std::size_t instructions);
-  ~Courier() { stop(); }
-  Courier(const Courier&) = delete;
-  Courier& operator=(const Courier&) = delete;
+  Reporter(Parts parts, ServerSessionOptions options, std::size_t instructions);
+  ~Reporter() { stop(); }
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
 
   // From any thread.
   void ended(IterationRecord record);
-  /// Has the courier's own thread say something, which must last; the newest where several come.
+  /// Has the reporter's own thread say something, which must last; the newest where several come.
   void say(const char* notice) noexcept { to_say_ = notice; }
   /// Reports of iterations wait so long for times on the device, and are dropped without.
   void await_device_times(Seconds most);

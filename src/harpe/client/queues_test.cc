@@ -7,15 +7,15 @@
 #include <random>
 #include <thread>
 
-#include "harpe/client/event_ring.h"
-#include "harpe/client/handoff.h"
+#include "harpe/client/latest_snapshot.h"
+#include "harpe/client/rank_event.h"
 #include "harpe/client/wanted_clock.h"
 
 namespace harpe {
 namespace {
 
-TEST(EventRing, EverythingArrivesInOrderOrIsCountedAsLost) {
-  EventRing ring;
+TEST(RankEventQueue, EverythingArrivesInOrderOrIsCountedAsLost) {
+  RankEventQueue ring;
   constexpr std::int64_t kEvents = 400'000;
   std::atomic<bool> done = false;
   std::thread writer([&] {
@@ -43,9 +43,9 @@ TEST(EventRing, EverythingArrivesInOrderOrIsCountedAsLost) {
   EXPECT_EQ(count + static_cast<std::int64_t>(ring.lost()), kEvents);
 }
 
-TEST(EventRing, AFullRingLosesTheNewAndKeepsTheOld) {
-  EventRing ring;
-  for (std::size_t i = 0; i < EventRing::kCapacity; ++i) {
+TEST(RankEventQueue, AFullRingLosesTheNewAndKeepsTheOld) {
+  RankEventQueue ring;
+  for (std::size_t i = 0; i < RankEventQueue::kCapacity; ++i) {
     ASSERT_TRUE(ring.push({.number = static_cast<std::int64_t>(i)}));
   }
   EXPECT_FALSE(ring.push({}));
@@ -69,35 +69,35 @@ struct Watched {
   std::atomic<int>& living;
 };
 
-TEST(Handoff, ReadersSeeTheNewestAndNothingIsDestroyedUnderThem) {
+TEST(LatestSnapshot, ReadersSeeTheNewestAndNothingIsDestroyedUnderThem) {
   std::atomic<int> living = 0;
   {
-    Handoff<Watched, 2> handoff;
-    EXPECT_EQ(handoff.acquire(0), nullptr);
+    LatestSnapshot<Watched, 2> latest_snapshot;
+    EXPECT_EQ(latest_snapshot.acquire(0), nullptr);
     std::atomic<bool> done = false;
     const auto read = [&](std::size_t reader) {
       int last = 0;
       while (!done) {
-        Watched* watched = handoff.acquire(reader);
+        Watched* watched = latest_snapshot.acquire(reader);
         if (watched == nullptr) continue;
         for (int i = 0; i < 20; ++i) ASSERT_TRUE(watched->alive);
         ASSERT_GE(watched->number, last);
         last = watched->number;
       }
-      handoff.release(reader);
+      latest_snapshot.release(reader);
     };
     std::thread first(read, 0), second(read, 1);
     for (int i = 1; i <= 20'000; ++i) {
-      handoff.publish(std::make_unique<Watched>(i, living));
-      ASSERT_LE(handoff.owned(), 5) << "the newest, and what readers hold or just held";
+      latest_snapshot.publish(std::make_unique<Watched>(i, living));
+      ASSERT_LE(latest_snapshot.owned(), 5) << "the newest, and what readers hold or just held";
     }
     done = true;
     first.join();
     second.join();
-    EXPECT_EQ(handoff.acquire(0)->number, 20'000);
-    handoff.release(0);
-    handoff.publish(nullptr);
-    EXPECT_EQ(handoff.owned(), 0);
+    EXPECT_EQ(latest_snapshot.acquire(0)->number, 20'000);
+    latest_snapshot.release(0);
+    latest_snapshot.publish(nullptr);
+    EXPECT_EQ(latest_snapshot.owned(), 0);
   }
   EXPECT_EQ(living, 0);
 }

@@ -7,7 +7,7 @@
 
 #include "harpe/base/clock.h"
 #include "harpe/base/units.h"
-#include "harpe/client/hand_over_ring.h"
+#include "harpe/client/spsc_queue.h"
 #include "harpe/instruction/instruction.h"
 
 namespace harpe {
@@ -30,6 +30,6 @@ struct RankEvent {
 };
 
 /// From training's thread to the pacer's.
-using EventRing = HandOverRing<RankEvent, std::size_t{1} << 14>;
+using RankEventQueue = SpscQueue<RankEvent, std::size_t{1} << 14>;
 
 }  // namespace harpe

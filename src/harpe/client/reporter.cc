@@ -1,4 +1,4 @@
-#include "harpe/client/courier.h"
+#include "harpe/client/reporter.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,7 +21,7 @@ const char* const kIteration = "iteration";
 
 }  // namespace
 
-Courier::Courier(Parts parts, ServerSessionOptions options, std::size_t instructions)
+Reporter::Reporter(Parts parts, ServerSessionOptions options, std::size_t instructions)
     : parts_(std::move(parts)),
       place_(options.registration.coordinates),
       book_(instructions),
@@ -29,7 +29,7 @@ Courier::Courier(Parts parts, ServerSessionOptions options, std::size_t instruct
   thread_ = std::thread([this] { run(); });
 }
 
-ServerSession::Listener Courier::listener() {
+ServerSession::Listener Reporter::listener() {
   return {.assignments =
               [this](const std::vector<StageAssignment>& assignments) {
                 for (const StageAssignment& one : assignments) {
@@ -50,14 +50,14 @@ ServerSession::Listener Courier::listener() {
           .governed = [this](bool governed) { publish(governed); }};
 }
 
-void Courier::publish(bool governed) {
+void Reporter::publish(bool governed) {
   governed_ = governed;
   parts_.assignments.publish(governed
                                  ? std::make_unique<const AssignmentBook>(book_)
                                  : std::make_unique<const AssignmentBook>(book_.instructions()));
 }
 
-void Courier::stop() {
+void Reporter::stop() {
   {
     const std::lock_guard lock(mutex_);
     if (!std::exchange(stopping_, true)) give_up_ = parts_.clock.now() + kShutdownWait;
@@ -66,7 +66,7 @@ void Courier::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Courier::ended(IterationRecord record) {
+void Reporter::ended(IterationRecord record) {
   {
     const std::lock_guard lock(mutex_);
     if (ended_.size() >= kMostEnded) ended_.pop_front();
@@ -75,12 +75,12 @@ void Courier::ended(IterationRecord record) {
   parts_.link->wake();
 }
 
-void Courier::await_device_times(Seconds most) {
+void Reporter::await_device_times(Seconds most) {
   const std::lock_guard lock(mutex_);
   await_times_ = most;
 }
 
-void Courier::device_times(std::int64_t iteration, std::vector<TimeSpan> times) {
+void Reporter::device_times(std::int64_t iteration, std::vector<TimeSpan> times) {
   {
     const std::lock_guard lock(mutex_);
     if (device_times_.size() >= kMostEnded) device_times_.pop_front();
@@ -89,11 +89,11 @@ void Courier::device_times(std::int64_t iteration, std::vector<TimeSpan> times) 
   parts_.link->wake();
 }
 
-void Courier::say_what_is_to_say() {
+void Reporter::say_what_is_to_say() {
   if (const char* notice = to_say_.exchange(nullptr)) parts_.notice(notice);
 }
 
-void Courier::run() {
+void Reporter::run() {
   if (parts_.monitor != nullptr) {
     (void)parts_.monitor->begin(kTrainingWindow, true);
     (void)parts_.monitor->begin(kIteration, true);
@@ -112,7 +112,7 @@ void Courier::run() {
   }
 }
 
-bool Courier::is_done(Instant now) {
+bool Reporter::is_done(Instant now) {
   const std::lock_guard lock(mutex_);
   if (!stopping_) return false;
   if (ended_.empty()) session_.end();  // behind all that is to be reported
@@ -120,7 +120,7 @@ bool Courier::is_done(Instant now) {
   return sent || !session_.registered() || now >= give_up_;
 }
 
-Instant Courier::next(Instant now) {
+Instant Reporter::next(Instant now) {
   Instant next = session_.next();
   if (parts_.clocks != nullptr) next = std::min(next, parts_.clocks->next());
   const std::lock_guard lock(mutex_);
@@ -129,19 +129,19 @@ Instant Courier::next(Instant now) {
   return next;
 }
 
-void Courier::report_ended(Instant now) {
+void Reporter::report_ended(Instant now) {
   while (auto record = take_ended(now)) report(*std::move(record));
 }
 
 /// When a report is made; `mutex_` is held.
-Instant Courier::due(const IterationRecord& record) const {
+Instant Reporter::due(const IterationRecord& record) const {
   // Once this iteration's times are there, or later ones', there is nothing to wait for.
   const bool waits = await_times_.value > 0 &&
                      (device_times_.empty() || device_times_.back().iteration < record.iteration);
   return record.span.end + (waits ? std::max(kSettle, await_times_) : kSettle);
 }
 
-std::optional<IterationRecord> Courier::take_ended(Instant now) {
+std::optional<IterationRecord> Reporter::take_ended(Instant now) {
   const std::lock_guard lock(mutex_);
   if (ended_.empty() || now < due(ended_.front())) return std::nullopt;
   IterationRecord record = std::move(ended_.front());
@@ -160,7 +160,7 @@ std::optional<IterationRecord> Courier::take_ended(Instant now) {
   return record;
 }
 
-bool Courier::held_to(const IterationRecord& record) {
+bool Reporter::held_to(const IterationRecord& record) {
   const StageAssignment* assignments = book_.of_version(record.version);
   if (assignments == nullptr) return false;
   // Where no agent ever was, the GPU runs as fast as it likes.
@@ -172,7 +172,7 @@ bool Courier::held_to(const IterationRecord& record) {
 
 /// Held back below the clock asked for. A power limit at the highest clock is no such thing: what
 /// the GPU does there is all-max.
-bool Courier::throttled(const IterationRecord& record) {
+bool Reporter::throttled(const IterationRecord& record) {
   const auto window = parts_.monitor->end(kIteration);
   (void)parts_.monitor->begin(kIteration, true);
   if (!window.ok() || window->devices.empty()) return false;
@@ -185,7 +185,7 @@ bool Courier::throttled(const IterationRecord& record) {
   return std::ranges::none_of(record.instructions, at_highest);
 }
 
-IterationReport Courier::report_of(const IterationRecord& record) {
+IterationReport Reporter::report_of(const IterationRecord& record) {
   IterationReport report = make_report(record, place_, [&](std::span<const TimeSpan> spans) {
     if (parts_.monitor == nullptr) return std::vector<EnergyEstimate>();
     auto energies = parts_.monitor->past(0, spans);
@@ -202,14 +202,14 @@ IterationReport Courier::report_of(const IterationRecord& record) {
 }
 
 /// Clocks that come too early save nothing, and nobody would notice.
-void Courier::tell_of_streams() {
+void Reporter::tell_of_streams() {
   if (!by_calls_ || std::exchange(told_calls_, true) || !StreamLibrary::find().ok()) return;
   parts_.notice(
       "this process uses a GPU's library, but clocks follow training's calls: where those only put "
       "work into a stream, say which one (follow_stream), or clocks come too early");
 }
 
-void Courier::report(const IterationRecord& record) {
+void Reporter::report(const IterationRecord& record) {
   tell_of_streams();
   if (!record.damaged) {
     IterationReport report = report_of(record);

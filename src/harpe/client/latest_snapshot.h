@@ -16,13 +16,13 @@
 namespace harpe {
 
 template <class T, std::size_t Readers>
-class Handoff {
+class LatestSnapshot {
  public:
-  Handoff() = default;
-  Handoff(const Handoff&) = delete;
-  Handoff& operator=(const Handoff&) = delete;
+  LatestSnapshot() = default;
+  LatestSnapshot(const LatestSnapshot&) = delete;
+  LatestSnapshot& operator=(const LatestSnapshot&) = delete;
   /// No reader may hold anything any more.
-  ~Handoff() = default;
+  ~LatestSnapshot() = default;
 
   /// The newest, which stays valid until this reader acquires again or releases; null: none yet.
   T* acquire(std::size_t reader) noexcept {
