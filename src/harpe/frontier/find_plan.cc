@@ -26,7 +26,7 @@ std::vector<Milestone> lower_hull(std::vector<Milestone> milestones) {
 
 }  // namespace
 
-std::vector<Milestone> find_milestones(const PlanLayout& layout,
+std::vector<Milestone> find_milestones(const SearchOrder& layout,
                                        std::span<const flow::State> relaxed,
                                        std::span<const Milestone> known) {
   std::vector<Milestone> found(known.begin(), known.end());
@@ -38,11 +38,11 @@ std::vector<Milestone> find_milestones(const PlanLayout& layout,
   return lower_hull(std::move(found));
 }
 
-int passes(const PlanLayout& layout, std::int64_t work, std::int64_t least, std::int64_t most) {
+int passes(const SearchOrder& layout, std::int64_t work, std::int64_t least, std::int64_t most) {
   return static_cast<int>(std::clamp(work / layout.problem().network.nodes, least, most));
 }
 
-Assignment find_plan(const PlanLayout& layout, const SearchStart& start, Effort effort) {
+Assignment find_plan(const SearchOrder& layout, const SearchStart& start, Effort effort) {
   PlanSearch search(layout, start.deadline);
   search.decode(start.relaxed, effort == Effort::kQuick ? 6 : passes(layout, 200'000, 20, 2000));
   const std::vector<Milestone> milestones = find_milestones(layout, start.around, start.milestones);

@@ -12,7 +12,7 @@ namespace harpe {
 
 /// Assignments on the lower convex hull of known ones and of those decoded from some relaxed
 /// optima, fastest first.
-std::vector<Milestone> find_milestones(const PlanLayout& layout,
+std::vector<Milestone> find_milestones(const SearchOrder& layout,
                                        std::span<const flow::State> relaxed,
                                        std::span<const Milestone> known = {});
 
@@ -25,10 +25,10 @@ struct SearchStart {
 };
 
 /// The assignment for a deadline, with the effort asked for.
-Assignment find_plan(const PlanLayout& layout, const SearchStart& start, Effort effort);
+Assignment find_plan(const SearchOrder& layout, const SearchStart& start, Effort effort);
 
 /// How often to do something that costs as much as a pass along the pipeline, so that it takes
 /// about the same time for every size, within limits.
-int passes(const PlanLayout& layout, std::int64_t work, std::int64_t least, std::int64_t most);
+int passes(const SearchOrder& layout, std::int64_t work, std::int64_t least, std::int64_t most);
 
 }  // namespace harpe

@@ -6,8 +6,8 @@
 
 #include "harpe/base/text.h"
 #include "harpe/flow/sweep.h"
+#include "harpe/frontier/earliest_plan.h"
 #include "harpe/frontier/find_plan.h"
-#include "harpe/frontier/lay_out_plan.h"
 #include "harpe/frontier/problem.h"
 #include "harpe/frontier/switching.h"
 
@@ -37,7 +37,7 @@ struct Frontier::Data {
   }
 
   Problem problem;
-  PlanLayout layout;
+  SearchOrder layout;
   flow::CostCurve curve;
   std::vector<Milestone> milestones;  ///< on the way from the fastest to the slowest plan
   std::vector<Joules> cost_at;        ///< of each breakpoint: effective energy above the least
@@ -110,7 +110,7 @@ flow::State Frontier::Data::relaxed(Seconds time) const {
 
 Plan Frontier::Data::plan_of(const std::vector<OperatingPoint>& points,
                              const std::vector<LateChange>& late) const {
-  Plan plan = lay_out_plan(problem, points, late);
+  Plan plan = earliest_plan(problem, points, late);
   set_iteration_time(plan, plan.iteration_time);
   return plan;
 }
@@ -269,7 +269,7 @@ std::size_t Frontier::memory_bytes() const {
   for (const Milestone& m : data_->milestones) milestones += m.choice.size() * sizeof(int);
   return sizeof(Data) + data_->curve.memory_bytes() + milestones +
          data_->cost_at.size() * sizeof(Joules) +
-         network.arcs.size() * (sizeof(flow::Arc) + 2 * sizeof(PlanLayout::Arc)) +
+         network.arcs.size() * (sizeof(flow::Arc) + 2 * sizeof(SearchOrder::Arc)) +
          static_cast<std::size_t>(network.nodes) * 3 * sizeof(std::int32_t) +
          data_->problem.pipeline.nodes().size() * sizeof(PipelineNode) +
          data_->problem.pipeline.dependencies().size() * sizeof(Dependency);

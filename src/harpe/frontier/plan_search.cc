@@ -15,7 +15,7 @@ int last_within(std::span<const std::int64_t> times, std::int64_t room) {
 
 }  // namespace
 
-PlanSearch::PlanSearch(const PlanLayout& layout, std::int64_t deadline)
+PlanSearch::PlanSearch(const SearchOrder& layout, std::int64_t deadline)
     : layout_(layout),
       problem_(layout.problem()),
       deadline_(deadline / 4 * 4),  // all times are multiples of 4, so that halves are whole

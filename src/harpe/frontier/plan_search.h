@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harpe/flow/binary_cut.h"
-#include "harpe/frontier/plan_layout.h"
+#include "harpe/frontier/search_order.h"
 
 namespace harpe {
 
@@ -34,7 +34,7 @@ struct Milestone {
 class PlanSearch {
  public:
   /// \param deadline  picoseconds, not below the makespan of the fastest options.
-  PlanSearch(const PlanLayout& layout, std::int64_t deadline);
+  PlanSearch(const SearchOrder& layout, std::int64_t deadline);
 
   /// Tries `trials` decodings of a relaxed optimum at or before the deadline and keeps the best
   /// assignment so far.
@@ -91,7 +91,7 @@ class PlanSearch {
   void set_earliest(const Assignment& choice, std::vector<std::int64_t>& time) const;
   int cheapest_within(std::int32_t table, std::int64_t time) const;
 
-  const PlanLayout& layout_;
+  const SearchOrder& layout_;
   const Problem& problem_;
   std::int64_t deadline_;
   std::uint64_t random_state_ = 0x9e3779b97f4a7c15ULL;

@@ -7,7 +7,7 @@
 
 namespace harpe {
 
-SwitchingSearch::SwitchingSearch(const PlanLayout& layout, Seconds latency, Seconds min_dwell)
+SwitchingSearch::SwitchingSearch(const SearchOrder& layout, Seconds latency, Seconds min_dwell)
     : layout_(layout),
       problem_(layout.problem()),
       latency_(latency),
@@ -211,7 +211,7 @@ void SwitchingSearch::repair(PointChoices& choices, std::int64_t deadline) {
     const std::int64_t end = makespan(choices);
     if (end >= 0 && end <= deadline) return;
     const auto late = changes(choices);
-    const auto length = [&](const PlanLayout::Arc& arc) {
+    const auto length = [&](const SearchOrder::Arc& arc) {
       return arc.node < 0 ? arc.lag : choice(choices, arc.node).time + late[arc.node].time;
     };
     std::fill(latest_.begin(), latest_.end(), deadline);

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "harpe/frontier/plan_layout.h"
+#include "harpe/frontier/search_order.h"
 
 namespace harpe {
 
@@ -30,7 +30,7 @@ using PointChoices = std::vector<int>;
 /// Searches choices under late clock changes. Deterministic.
 class SwitchingSearch {
  public:
-  SwitchingSearch(const PlanLayout& layout, Seconds latency, Seconds min_dwell);
+  SwitchingSearch(const SearchOrder& layout, Seconds latency, Seconds min_dwell);
 
   /// The makespan (picoseconds), late changes included; negative where a stage changes its clock
   /// twice within the minimum dwell.
@@ -85,7 +85,7 @@ class SwitchingSearch {
   template <class Accept>
   void search(PointChoices& choices, int moves, const Accept& accept);
 
-  const PlanLayout& layout_;
+  const SearchOrder& layout_;
   const Problem& problem_;
   Seconds latency_;
   std::int64_t min_dwell_;

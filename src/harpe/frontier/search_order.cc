@@ -1,10 +1,10 @@
-#include "harpe/frontier/plan_layout.h"
+#include "harpe/frontier/search_order.h"
 
 #include <cmath>
 
 namespace harpe {
 
-PlanLayout::PlanLayout(const Problem& problem) : problem_(problem) {
+SearchOrder::SearchOrder(const Problem& problem) : problem_(problem) {
   const flow::Network& network = problem.network;
   const std::size_t arcs = network.arcs.size();
   std::vector<std::int32_t> node_of(arcs, -1);

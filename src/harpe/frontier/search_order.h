@@ -14,7 +14,7 @@ namespace harpe {
 using Assignment = std::vector<int>;
 
 /// A problem laid out for passes along the pipeline and against it. Refers to the problem.
-class PlanLayout {
+class SearchOrder {
  public:
   /// An arc of the network, seen from one end.
   struct Arc {
@@ -25,7 +25,7 @@ class PlanLayout {
     std::int32_t table;
   };
 
-  explicit PlanLayout(const Problem& problem);
+  explicit SearchOrder(const Problem& problem);
 
   const Problem& problem() const { return problem_; }
   /// All events (network nodes), each after everything it waits for.

@@ -1,8 +1,8 @@
-#include "harpe/frontier/lay_out_plan.h"
+#include "harpe/frontier/earliest_plan.h"
 
 namespace harpe {
-Plan lay_out_plan(const Problem& problem, const std::vector<OperatingPoint>& points,
-                  const std::vector<LateChange>& late) {
+Plan earliest_plan(const Problem& problem, const std::vector<OperatingPoint>& points,
+                   const std::vector<LateChange>& late) {
   const Pipeline& pipeline = problem.pipeline;
   const Schedule& schedule = pipeline.schedule();
   std::vector<Seconds> durations;
