@@ -1,5 +1,5 @@
 // Kills the agent a thousand times at random points, while clients take leases and set clocks and
-// limits on simulated GPUs that all processes share. Whatever the next agent finds, it puts back.
+// limits on simulated GPUs that all processes share. Whatever the next agent finds, it restores.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -338,13 +338,13 @@ TEST_F(ClockChannelTest, NothingWrittenToTheMemoryLeadsOutOfThePolicy) {
     const std::uint64_t garbage = random();
     const std::uint64_t plausible = random() % 2000;
     wanted->store(i % 2 == 0 ? garbage : (garbage & ~0xffffffffULL) | plausible);
-    // All other words as well, the agent's own included, and the bell, rung at random.
+    // All other words as well, the agent's own included, and the doorbell, rung at random.
     for (std::size_t word = 9; word < 32; ++word) {
       reinterpret_cast<std::atomic<std::uint64_t>*>(memory)[word] = random();
     }
-    auto& bell = *(reinterpret_cast<std::atomic<std::uint32_t>*>(memory) + 34);
-    if (i % 3 == 0) bell = static_cast<std::uint32_t>(random() % 2);
-    if (i % 2 == 0) futex_wake(bell);
+    auto& doorbell = *(reinterpret_cast<std::atomic<std::uint32_t>*>(memory) + 34);
+    if (i % 3 == 0) doorbell = static_cast<std::uint32_t>(random() % 2);
+    if (i % 2 == 0) futex_wake(doorbell);
     const auto lock = gpu_.state().graphics;
     ASSERT_TRUE(!lock || (lock->lowest >= 300_MHz && lock->highest <= 1200_MHz));
   }
@@ -363,11 +363,11 @@ TEST_F(ClockChannelTest, AClientThatSilencesItsBellDelaysNothingElse) {
       nullptr, ClockMemory::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, client.descriptor, 0));
   ASSERT_NE(memory, MAP_FAILED);
   memory->wanted = std::uint64_t{1} << 32 | 600;
-  futex_wake(memory->bell);
+  futex_wake(memory->doorbell);
   ASSERT_TRUE(eventually([&] { return locked() == 600; }));
   std::atomic<bool> leave = false;
   std::thread silencer([&] {
-    while (!leave) memory->bell = memory->bell == 0 ? 2 : 0;
+    while (!leave) memory->doorbell = memory->doorbell == 0 ? 2 : 0;
   });
   std::promise<void> released;
   controller_->release(peer_, lease, [&](const auto&) { released.set_value(); });

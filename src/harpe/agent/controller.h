@@ -4,7 +4,7 @@
 ///
 /// One thread owns the driver of each GPU; everything that touches a GPU is queued to it, so a slow
 /// driver call delays that GPU alone and never a caller. Before the first change under a lease the
-/// state of the GPU is written to the state file (saved_state.h); it is put back on release,
+/// state of the GPU is written to the state file (saved_state.h); it is restored on release,
 /// expiry, death of the client, stop, and at the next start after a crash. Leases do not survive
 /// the agent.
 ///
@@ -46,7 +46,7 @@ struct ControllerOptions {
   bool dry_run = false;               ///< nothing is set; answers say what would be
   Seconds minimum_dwell{0.02};        ///< between two clock changes of one GPU
   Seconds poll{0.05};                 ///< of power, only while somebody listens
-  Seconds longest_farewell{10};       ///< how long stopping tries to put back what a GPU refuses
+  Seconds longest_shutdown{10};       ///< how long stopping tries to restore what a GPU refuses
   /// How much longer a driver's call may take then; one that hangs is left to itself.
   Seconds longest_hang{5};
   /// Hears each notice as it comes, from any thread; must not block. Empty: nobody.
@@ -62,20 +62,20 @@ struct ControllerOptions {
 
 class Controller {
  public:
-  /// Puts back whatever the last agent left changed, then serves; waits for slow drivers up to 10
+  /// Restores whatever the last agent left changed, then serves; waits for slow drivers up to 10
   /// s, after which it goes on in the background. The policy is checked on every request.
   static Result<std::unique_ptr<Controller>> start(Devices devices, Policy policy,
                                                    ControllerOptions options, Clock& clock);
-  /// Ends all leases and puts everything back. What a GPU refuses for `longest_farewell` is left to
+  /// Ends all leases and puts everything back. What a GPU refuses for `longest_shutdown` is left to
   /// the next start, and noticed. Where a driver's call hangs beyond `longest_hang` after that, its
   /// thread and what it works with are left behind (devices and clock must then outlive it).
   virtual ~Controller() = default;
 
   /// What an operator should know: about the state file found at the start, and of everything that
-  /// could not be put back. Newest last, a hundred at most.
+  /// could not be restored. Newest last, a hundred at most.
   virtual std::vector<std::string> notices() const = 0;
   /// What keeps the agent from working as it should now, and is told to everybody: what cannot be
-  /// written, which GPUs could not be put back. Empty: nothing.
+  /// written, which GPUs could not be restored. Empty: nothing.
   virtual std::vector<std::string> troubles() const = 0;
   /// Opens the audit log anew, after it was rotated.
   virtual Status reopen_audit_log() = 0;
@@ -102,7 +102,7 @@ class Controller {
                      Done<Applied> done) = 0;
 
   /// Reads one GPU now. A GPU that tells nothing at all is an error: the driver's, with what is
-  /// still to be put back.
+  /// still to be restored.
   virtual void read(const Peer& peer, int gpu, Done<GpuReading> done) = 0;
   virtual void power_limit_range(const Peer& peer, int gpu, Done<PowerLimitRange> done) = 0;
   virtual void supported_clocks(const Peer& peer, int gpu, ClockDomain domain,

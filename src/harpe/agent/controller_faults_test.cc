@@ -57,10 +57,10 @@ TEST_F(ControllerFaults, PutsBackWhatACrashedAgentLeftThoughNothingCanBeWritten)
   start();
   EXPECT_EQ(gpu(0).state(), TestGpu::State());
   EXPECT_THAT(controller_->troubles(), ElementsAre(HasSubstr("the state file cannot be written"),
-                                                   HasSubstr("GPU 0 could not be put back yet")))
+                                                   HasSubstr("GPU 0 could not be restored yet")))
       << "as far as the file tells the next agent";
   const Lease lease = taken(kAlice, {1});
-  EXPECT_FALSE(apply(kAlice, lease.id, 1, limit(200)).ok()) << "it could not be put back";
+  EXPECT_FALSE(apply(kAlice, lease.id, 1, limit(200)).ok()) << "it could not be restored";
   EXPECT_EQ(gpu(1).state(), TestGpu::State());
   fs::remove(spare);
   test_clock_.advance(1_s);
@@ -92,7 +92,7 @@ TEST_F(ControllerFaults, GoesOnWithAStateFileOnAFullDisk) {
   EXPECT_THAT(controller_->troubles(), IsEmpty()) << "the next agent has the space, too";
 }
 
-// What a full audit log means: nothing is granted or changed, everything is put back, and it is
+// What a full audit log means: nothing is granted or changed, everything is restored, and it is
 // said where operators look; the policy may let control go on.
 TEST_F(ControllerFaults, AFullAuditLogStopsControlButNotPuttingBack) {
   const auto disk = SmallDisk::make(4 << 20);

@@ -111,7 +111,7 @@ TEST_F(ControllerLeases, AReadingOfALostGpuIsAnErrorThatNamesWhatIsLeft) {
   ASSERT_FALSE(release(kAlice, lease.id).ok());
   const auto pending = read();
   ASSERT_TRUE(pending.ok());
-  EXPECT_THAT(pending->put_back_pending, HasSubstr("power limit 275 W (GPU lost)"));
+  EXPECT_THAT(pending->restore_pending, HasSubstr("power limit 275 W (GPU lost)"));
   *broken = false;
   broken = break_calls(0, "");
   const auto lost = read();
@@ -121,13 +121,13 @@ TEST_F(ControllerLeases, AReadingOfALostGpuIsAnErrorThatNamesWhatIsLeft) {
   *broken = false;
   EXPECT_TRUE(eventually([&] {
     const auto now = read();
-    return now.ok() && now->put_back_pending.empty() && now->power_limit == 275_W;
+    return now.ok() && now->restore_pending.empty() && now->power_limit == 275_W;
   }));
 }
 
 TEST_F(ControllerLeases, WhatAStoppedAgentCouldNotPutBackIsSaidAndDoneByTheNext) {
   clock_ = &system_clock();
-  options_.longest_farewell = 0.3_s;
+  options_.longest_shutdown = 0.3_s;
   std::mutex mutex;
   std::vector<std::string> heard;
   options_.notice = [&](const std::string& text) {
@@ -141,7 +141,7 @@ TEST_F(ControllerLeases, WhatAStoppedAgentCouldNotPutBackIsSaidAndDoneByTheNext)
   const auto broken = break_calls(1, "set_power_limit");
   controller_.reset();
   EXPECT_EQ(gpu(0).state(), TestGpu::State());
-  EXPECT_THAT(heard, Contains(HasSubstr("GPU 1 stays changed; it could not be put back. Before it "
+  EXPECT_THAT(heard, Contains(HasSubstr("GPU 1 stays changed; it could not be restored. Before it "
                                         "had: power limit 275 W. The agent puts that back at its "
                                         "next start")));
   EXPECT_THAT(heard, Not(Contains(HasSubstr("GPU 0"))));
@@ -154,7 +154,7 @@ TEST_F(ControllerLeases, WhatAStoppedAgentCouldNotPutBackIsSaidAndDoneByTheNext)
 
 TEST_F(ControllerLeases, ADriverThatHangsDoesNotKeepTheAgentFromStopping) {
   clock_ = &system_clock();
-  options_.longest_farewell = 0.1_s;
+  options_.longest_shutdown = 0.1_s;
   options_.longest_hang = 0.1_s;
   std::vector<std::string> heard;
   options_.notice = [&](const std::string& text) { heard.push_back(text); };
@@ -176,7 +176,7 @@ TEST_F(ControllerLeases, ADriverThatHangsDoesNotKeepTheAgentFromStopping) {
   const auto state_file = options_.state_file;
   // Would wait for ever; what the hanging call works with is left behind.
   controller_.reset();
-  EXPECT_EQ(gpu(1).state(), TestGpu::State()) << "the other GPU is put back";
+  EXPECT_EQ(gpu(1).state(), TestGpu::State()) << "the other GPU is restored";
   EXPECT_THAT(heard, Contains(HasSubstr("GPU 0 stays changed, as a call of its driver does not "
                                         "return. Before it had: power limit 275 W")));
   EXPECT_THAT(file(state_file), HasSubstr("\"power_limit_w\": 275"));

@@ -90,8 +90,8 @@ bool NodeController::end() {
     (void)perform();
   }
   // All at once, so that slow drivers are waited for together.
-  for (const auto& owner : owners_) owner->begin_farewell();
-  const Seconds patience = options_.longest_farewell + options_.longest_hang;
+  for (const auto& owner : owners_) owner->begin_shutdown();
+  const Seconds patience = options_.longest_shutdown + options_.longest_hang;
   const auto until = std::chrono::steady_clock::now() +
                      std::chrono::nanoseconds(static_cast<std::int64_t>(patience.value * 1e9));
   std::vector<int> hanging;
@@ -113,7 +113,7 @@ void NodeController::notice_what_stays_changed(const std::vector<int>& hanging) 
     const std::string name = "GPU " + std::to_string(i);
     if (saved) {
       notice(name + " stays changed" +
-             (hangs ? ", as a call of its driver does not return" : "; it could not be put back") +
+             (hangs ? ", as a call of its driver does not return" : "; it could not be restored") +
              ". Before it had: " + text_of(*saved) +
              ". The agent puts that back at its next start, unless the machine is restarted first");
     } else if (hangs) {
@@ -126,15 +126,15 @@ Status NodeController::begin(Devices devices) {
   std::vector<SavedGpu> to_restore;
   HARPE_TRY(loop_.ready());
   if (options_.dry_run) {
-    notice("dry run: nothing is set, and nothing that a crashed agent left is put back");
+    notice("dry run: nothing is set, and nothing that a crashed agent left is restored");
   } else {
     HARPE_TRY(take_locks(devices));
     HARPE_TRY(open_state(to_restore, devices.gpus.size()));
   }
-  // What was left changed is put back before anything else that can fail.
+  // What was left changed is restored before anything else that can fail.
   Status logs = open_audit_log();
   start_owners(std::move(devices), to_restore);
-  put_back_and_wait(to_restore);
+  restore_and_wait(to_restore);
   if (!logs.ok()) return logs;
   notice_unknown_gpus();
   HARPE_TRY(open_clock_socket());
@@ -203,11 +203,11 @@ void NodeController::start_owners(Devices devices, const std::vector<SavedGpu>& 
     options.poll = options_.poll;
     options.prompt = options_.prompt_owners;
     options.cpus = options_.owner_cpus;
-    options.longest_farewell = options_.longest_farewell;
+    options.longest_shutdown = options_.longest_shutdown;
     if (policy_.required().has(Proof::kComputing)) options.look_at_processes = kBetweenLooks;
     owners_.push_back(std::make_unique<GpuOwner>(
         std::move(control), options, counters_, clock_,
-        GpuOwner::Ears{
+        GpuOwner::Observers{
             [this, i](const GpuReading& reading) { heard(static_cast<int>(i), reading); },
             [this](const std::string& text) { notice(text); },
             [this, i](const Result<std::vector<std::int64_t>>& processes) {
@@ -230,7 +230,7 @@ void NodeController::notice_unknown_gpus() {
          "; what it allows for them allows nothing here");
 }
 
-void NodeController::put_back_and_wait(const std::vector<SavedGpu>& to_restore) {
+void NodeController::restore_and_wait(const std::vector<SavedGpu>& to_restore) {
   struct Progress {
     std::mutex mutex;
     std::condition_variable changed;
@@ -241,15 +241,15 @@ void NodeController::put_back_and_wait(const std::vector<SavedGpu>& to_restore) 
     const auto found = std::ranges::find(identities_, saved.uuid, &GpuIdentity::uuid);
     if (found == identities_.end()) {
       notice(saved.uuid + " is not here now, and was left changed by " +
-             (last_stopped_ ? "the last agent, which could not put it back before it stopped"
+             (last_stopped_ ? "the last agent, which could not restore it before it stopped"
                             : "a crashed agent") +
-             " (before: " + text_of(saved) + "); it is put back when the agent starts with it");
+             " (before: " + text_of(saved) + "); it is restored when the agent starts with it");
       continue;
     }
-    notice(
-        std::string(last_stopped_ ? "putting back what the last agent could not before it stopped"
-                                  : "putting back what a crashed agent left changed") +
-        " for " + saved.holder + " on GPU " + std::to_string(found->index) + ": " + text_of(saved));
+    notice(std::string(last_stopped_ ? "restoring what the last agent could not before it stopped"
+                                     : "restoring what a crashed agent left changed") +
+           " for " + saved.holder + " on GPU " + std::to_string(found->index) + ": " +
+           text_of(saved));
     {
       const std::lock_guard lock(progress->mutex);
       ++progress->left;

@@ -264,7 +264,7 @@ TEST_F(ControllerTest, WhatCannotBePutBackIsTriedAgainAndNothingIsSetBefore) {
   start();
   const Lease lease = taken(kAlice, {0});
   ASSERT_TRUE(apply(kAlice, lease.id, 0, limit(200)).ok());
-  // Outlives this test: everything is put back once more when the controller ends.
+  // Outlives this test: everything is restored once more when the controller ends.
   const auto broken = std::make_shared<std::atomic<bool>>(true);
   gpu(0).before([broken](const std::string& call) -> Status {
     if (*broken && call == "set_power_limit") return Error::of(ErrorCode::kUnavailable, "GPU lost");
@@ -273,7 +273,7 @@ TEST_F(ControllerTest, WhatCannotBePutBackIsTriedAgainAndNothingIsSetBefore) {
   const Status released = release(kAlice, lease.id);
   ASSERT_FALSE(released.ok());
   EXPECT_THAT(released.error().text(),
-              HasSubstr("GPU lost; it is tried again, to put back: power limit 275 W"));
+              HasSubstr("GPU lost; it is tried again, to restore: power limit 275 W"));
   const Lease next = taken(kBob, {0});
   const auto refused = apply(kBob, next.id, 0, limit(300));
   ASSERT_FALSE(refused.ok());
@@ -283,7 +283,7 @@ TEST_F(ControllerTest, WhatCannotBePutBackIsTriedAgainAndNothingIsSetBefore) {
   EXPECT_TRUE(apply(kBob, next.id, 0, limit(300)).ok());
   EXPECT_GE(controller_->counts().restore_failures, 1);
   EXPECT_THAT(controller_->notices(),
-              ElementsAre(HasSubstr("GPU 0 could not be put back"), HasSubstr("put back at last")));
+              ElementsAre(HasSubstr("GPU 0 could not be restored"), HasSubstr("restored at last")));
 }
 
 TEST_F(ControllerTest, StoppingPutsEverythingBack) {

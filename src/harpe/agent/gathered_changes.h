@@ -27,7 +27,7 @@ class GatheredChanges {
   std::optional<Instant> due() const;
   /// What cannot be written stays, and is due again after as long.
   Status flush();
-  /// What could not be written is given up: the GPU is put back.
+  /// What could not be written is given up: the GPU is restored.
   void drop() { line_ = {}; }
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Setting one GPU so that it can be put back: checked against what is allowed and what the GPU
+/// Setting one GPU so that it can be restored: checked against what is allowed and what the GPU
 /// supports, saved before the first change, read back after each, written to the audit log.
 ///
 /// Belongs to the thread that owns the GPU's driver; not thread-safe. Calls take as long as the
@@ -31,7 +31,7 @@ struct Holder {
   Peer peer;
   std::string lease;
   Allowance allowance;  ///< on this GPU
-  Controls controls;    ///< what is put back when the lease ends
+  Controls controls;    ///< what is restored when the lease ends
   /// When it ends (lease_book.h); null: it has ended, or never does.
   std::shared_ptr<const std::atomic<std::int64_t>> expiry = {};
 
@@ -85,10 +85,10 @@ class GpuControl {
   }
   /// Whether something may have been changed and is not back.
   bool changed() const { return kept_; }
-  /// Puts back what may have been changed of the holder's controls, and what earlier calls could
-  /// not, and verifies it. What fails stays to be put back by another call.
+  /// Restores what may have been changed of the holder's controls, and what earlier calls could
+  /// not, and verifies it. What fails stays to be restored by another call.
   Status restore(const Holder& holder);
-  /// What is to be put back and could not be yet, with the reason; empty: nothing.
+  /// What is to be restored and could not be yet, with the reason; empty: nothing.
   std::string pending_text() const;
   /// What that is: "power limit 300 W".
   std::string due_text() const;
@@ -136,7 +136,7 @@ class GpuControl {
   Services services_;
   SavedGpu saved_;     ///< what was there before
   bool kept_ = false;  ///< it is in the state file
-  /// Of leases that have ended: not back yet. Nothing else is put back.
+  /// Of leases that have ended: not back yet. Nothing else is restored.
   Controls due_ = Controls::none();
   std::string last_failure_;  ///< why not
   std::optional<Result<std::vector<Megahertz>>> graphics_clocks_, memory_clocks_;

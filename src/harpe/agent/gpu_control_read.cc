@@ -60,7 +60,7 @@ Result<GpuReading> GpuControl::read(Instant now) {
   reading.utilisation = value(gpu_->utilisation());
   reading.reasons = value(gpu_->event_reasons());
   reading.persistence_mode = value(gpu_->persistence_mode());
-  reading.put_back_pending = pending_text();
+  reading.restore_pending = pending_text();
   if (!value.any && value.first) {
     std::string text = name() + " does not answer: " + value.first->text();
     if (const SavedGpu due = part_of(saved_, due_); !due.empty()) {
@@ -80,7 +80,7 @@ std::string GpuControl::due_text() const {
 std::string GpuControl::pending_text() const {
   const std::string due = due_text();
   if (due.empty()) return {};
-  std::string text = "could not be put back yet, and is tried again: " + due;
+  std::string text = "could not be restored yet, and is tried again: " + due;
   if (!last_failure_.empty()) text += " (" + last_failure_ + ")";
   return text;
 }

@@ -19,7 +19,7 @@ void GpuControl::forget_unless_changed(ErrorCode code, const SavedGpu& before) {
   const bool was_kept = !before.empty();
   Status status =
       was_kept ? services_.state.put(before) : services_.state.take_out(identity().uuid);
-  if (!status.ok()) return;  // then it is put back needlessly
+  if (!status.ok()) return;  // then it is restored needlessly
   saved_ = before;
   kept_ = was_kept;
 }
@@ -67,7 +67,7 @@ Status GpuControl::save_persistence_mode(const Holder& holder) {
   return keep(std::move(saved), holder);
 }
 
-// --- Putting back.
+// --- Restoring.
 
 Status GpuControl::restore_lock(ClockDomain domain, std::optional<SavedLock>& lock) {
   if (!lock) return ok_status();
@@ -78,7 +78,7 @@ Status GpuControl::restore_lock(ClockDomain domain, std::optional<SavedLock>& lo
   if (now.ok() && *now != lock->range) {
     return Error::of(ErrorCode::kUnavailable,
                      std::string(name_of(domain)) + " clocks of " + name() +
-                         " do not read as before after they were put back");
+                         " do not read as before after they were restored");
   }
   lock.reset();
   return ok_status();
@@ -91,7 +91,7 @@ Status GpuControl::restore_power_limit() {
   if (!same_limit(now, *saved_.power_limit)) {
     return Error::of(ErrorCode::kUnavailable, "the power limit of " + name() + " reads " +
                                                   text_of(now) + " after " +
-                                                  text_of(*saved_.power_limit) + " was put back");
+                                                  text_of(*saved_.power_limit) + " was restored");
   }
   saved_.power_limit.reset();
   return ok_status();
@@ -103,14 +103,14 @@ Status GpuControl::restore_persistence_mode() {
   const auto now = HARPE_TRY(gpu_->persistence_mode());
   if (now != *saved_.persistence_mode) {
     return Error::of(ErrorCode::kUnavailable,
-                     "the persistence mode of " + name() + " does not read as it was put back");
+                     "the persistence mode of " + name() + " does not read as it was restored");
   }
   saved_.persistence_mode.reset();
   return ok_status();
 }
 
 Status GpuControl::restore(const Holder& holder) {
-  // A log that fails must not keep a GPU from being put back.
+  // A log that fails must not keep a GPU from being restored.
   (void)flush_changes();
   clock_changes_.drop();
   settings_.drop();
@@ -157,7 +157,7 @@ Status GpuControl::restore(const Holder& holder) {
   return status;
 }
 
-/// Brings the state file in step after something was put back.
+/// Brings the state file in step after something was restored.
 Status GpuControl::keep_what_is_left() {
   Status status =
       saved_.empty() ? services_.state.take_out(identity().uuid) : services_.state.put(saved_);

@@ -54,7 +54,7 @@ void GpuDuties::drop_slot() {
 
 bool GpuDuties::serve_clock() {
   if (!has_slot()) return false;
-  // What it had set is put back by who ends the lease; here nothing more is taken from it.
+  // What it had set is restored by who ends the lease; here nothing more is taken from it.
   if (slot_holder_.has_ended(clock_.now())) {
     drop_slot();
     return false;
@@ -90,34 +90,34 @@ void GpuDuties::pause(Seconds pause) {
   next_command_ = std::max(next_command_, clock_.now() + pause);
 }
 
-// --- Putting back.
+// --- Restoring.
 
 Status GpuDuties::end_lease(const Holder& holder) {
   if (slot_ != nullptr && slot_holder_.lease == holder.lease) drop_slot();
-  return put_back(holder);
+  return restore(holder);
 }
 
 Status GpuDuties::ready_to_set() {
   if (!next_retry_) return ok_status();
   // A client that asks often does not make it tried more often.
   if (clock_.now() < last_try_ + kFirstRetry) return *last_failure_;
-  return put_back(to_put_back_);
+  return restore(to_restore_);
 }
 
-Status GpuDuties::put_back(const Holder& holder) {
-  to_put_back_ = holder;
+Status GpuDuties::restore(const Holder& holder) {
+  to_restore_ = holder;
   last_try_ = clock_.now();
   Status status = control_->restore(holder);
-  could_not_put_back_ = !status.ok();
+  could_not_restore_ = !status.ok();
   if (status.ok()) {
-    if (next_retry_) notice_(control_->name() + " was put back at last");
+    if (next_retry_) notice_(control_->name() + " was restored at last");
     next_retry_.reset();
     retry_pause_ = {};
     return status;
   }
   if (!next_retry_) {
     notice_(control_->name() +
-            " could not be put back and is tried again: " + status.error().text());
+            " could not be restored and is tried again: " + status.error().text());
   }
   last_failure_ = status.error();
   retry_pause_ = std::clamp(retry_pause_ * 2, kFirstRetry, kLongestRetry);
@@ -126,9 +126,9 @@ Status GpuDuties::put_back(const Holder& holder) {
 }
 
 std::optional<Instant> GpuDuties::put_all_back() {
-  // Also what is no lease's any more: nothing else will put it back before the next start.
-  to_put_back_.controls = {};
-  if (!control_->changed() || put_back(to_put_back_).ok()) return std::nullopt;
+  // Also what is no lease's any more: nothing else will restore it before the next start.
+  to_restore_.controls = {};
+  if (!control_->changed() || restore(to_restore_).ok()) return std::nullopt;
   return next_retry_;
 }
 
@@ -136,7 +136,7 @@ std::optional<Instant> GpuDuties::put_all_back() {
 
 void GpuDuties::serve_due() {
   const Instant now = clock_.now();
-  if (next_retry_ && *next_retry_ <= now) (void)put_back(to_put_back_);
+  if (next_retry_ && *next_retry_ <= now) (void)restore(to_restore_);
   if (const auto due = control_->changes_due(); due && *due <= now) {
     // The audit log says why; what cannot be written is tried again.
     (void)control_->flush_changes();

@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// What is done with one GPU whatever is asked of it: clock commands of its channel, putting back
+/// What is done with one GPU whatever is asked of it: clock commands of its channel, restoring
 /// what ended leases had set, the audit log's gathered lines, polling. No threads; time is that of
 /// the clock given.
 ///
 /// Clock commands are served at most once a minimum dwell; the newest in between waits and is never
-/// lost. Where putting back failed it is tried again with growing pauses (0.1 s to 30 s), and
+/// lost. Where restoring failed it is tried again with growing pauses (0.1 s to 30 s), and
 /// nothing is set before it succeeded.
 ///
 /// Not thread-safe but where it says so: belongs to the thread that owns the GPU's driver
@@ -34,7 +34,7 @@ class GpuDuties {
 
   /// Commands of this slot are served from now on, in place of those of any other.
   void attach(std::shared_ptr<ClockSlot> slot, Holder holder);
-  /// Takes no more from the channel of that lease and puts back what it had set.
+  /// Takes no more from the channel of that lease and restores what it had set.
   Status end_lease(const Holder& holder);
   /// Takes no more from any channel.
   void drop_slot();
@@ -43,7 +43,7 @@ class GpuDuties {
   bool serve_clock();
   /// So long no command is served; after wake-ups for nothing.
   void pause(Seconds pause);
-  /// What is due: retries of putting back, gathered lines.
+  /// What is due: retries of restoring, gathered lines.
   void serve_due();
   /// When something of that, or a command that waits, comes due; nullopt: never.
   std::optional<Instant> next_due() const;
@@ -59,13 +59,13 @@ class GpuDuties {
   /// Tries to put everything back, of whichever lease. \return when to try again; nullopt: all is
   /// back.
   std::optional<Instant> put_all_back();
-  /// Whether something of an ended lease could not be put back yet. From any thread.
-  bool could_not_put_back() const { return could_not_put_back_; }
+  /// Whether something of an ended lease could not be restored yet. From any thread.
+  bool could_not_restore() const { return could_not_restore_; }
 
  private:
   bool has_slot() const { return slot_ != nullptr && !slot_->closed(); }
   void serve(ClockSlot::Wanted wanted);
-  Status put_back(const Holder& holder);
+  Status restore(const Holder& holder);
 
   std::unique_ptr<GpuControl> control_;
   const Seconds minimum_dwell_;
@@ -77,12 +77,12 @@ class GpuDuties {
   Holder slot_holder_;
   std::uint32_t last_sequence_ = 0;
   Instant next_command_;               ///< no clock command is served before
-  Holder to_put_back_;                 ///< whose changes
+  Holder to_restore_;                  ///< whose changes
   std::optional<Instant> next_retry_;  ///< when it failed
   std::optional<Error> last_failure_;
   Instant last_try_;
   Seconds retry_pause_{0};
-  std::atomic<bool> could_not_put_back_ = false;
+  std::atomic<bool> could_not_restore_ = false;
 };
 
 }  // namespace harpe

@@ -21,26 +21,26 @@ constexpr Seconds kLongestReadersWait{1};
 /// After so many rings without a command: a client that rings without end gets no more of a core.
 constexpr Seconds kPauseAfterNothing{0.001};
 constexpr int kWakesForNothing = 8;
-/// A client may silence its bell; whatever else comes is not kept from the owner for longer.
+/// A client may silence its doorbell; whatever else comes is not kept from the owner for longer.
 constexpr Seconds kLongestTrust{0.1};
 constexpr int kNiceOwner = -10;
 
 }  // namespace
 
 GpuOwner::GpuOwner(std::unique_ptr<GpuControl> control, Options options, Counters& counters,
-                   Clock& clock, Ears ears)
+                   Clock& clock, Observers observers)
     : options_(std::move(options)),
       clock_(clock),
-      ears_(std::move(ears)),
-      duties_(std::move(control), options_.minimum_dwell, counters, clock, ears_.notice),
+      observers_(std::move(observers)),
+      duties_(std::move(control), options_.minimum_dwell, counters, clock, observers_.notice),
       thread_([this] { run(); }) {}
 
 GpuOwner::~GpuOwner() {
-  begin_farewell();
+  begin_shutdown();
   if (thread_.joinable()) thread_.join();
 }
 
-void GpuOwner::begin_farewell() {
+void GpuOwner::begin_shutdown() {
   stopping_ = true;
   wake();
 }
@@ -57,12 +57,12 @@ bool GpuOwner::join_until(std::chrono::steady_clock::time_point until) {
 }
 
 void GpuOwner::wake() {
-  const auto ring = [](std::atomic<std::uint32_t>& bell) {
-    if (bell.exchange(0) != 0) futex_wake(bell);
+  const auto ring = [](std::atomic<std::uint32_t>& doorbell) {
+    if (doorbell.exchange(0) != 0) futex_wake(doorbell);
   };
-  ring(bell_);
+  ring(doorbell_);
   const std::lock_guard lock(mutex_);
-  if (slot_ != nullptr) ring(slot_->bell());
+  if (slot_ != nullptr) ring(slot_->doorbell());
 }
 
 Error GpuOwner::stops() {
@@ -135,7 +135,7 @@ void GpuOwner::end_lease(const Holder& holder, Done<std::monostate> done) {
         if (!status.ok()) {
           const std::string due = duties_.control().due_text();
           status = Error::of(status.error().code, status.error().text() + "; it is tried again" +
-                                                      (due.empty() ? "" : ", to put back: " + due));
+                                                      (due.empty() ? "" : ", to restore: " + due));
         }
         speak([&] { done(status); });
       },
@@ -173,7 +173,7 @@ void GpuOwner::run() {
     if (for_nothing >= kWakesForNothing) duties_.pause(kPauseAfterNothing);
     for_nothing = wait() ? for_nothing + 1 : 0;
   }
-  say_farewell();
+  shut_down();
   end_.set_value();
 }
 
@@ -243,11 +243,11 @@ void GpuOwner::serve_readers() {
 void GpuOwner::poll() {
   const Instant now = clock_.now();
   if (listening_ && next_poll_ <= now) {
-    ears_.heard(duties_.control().read_power(now));
+    observers_.heard(duties_.control().read_power(now));
     next_poll_ = std::max(next_poll_ + options_.poll, now);
   }
   if (options_.look_at_processes > Seconds{0} && next_look_ <= now) {
-    ears_.processes(duties_.control().processes());
+    observers_.processes(duties_.control().processes());
     next_look_ = clock_.now() + options_.look_at_processes;
   }
 }
@@ -265,11 +265,11 @@ bool GpuOwner::wait() {
   const Instant begin = clock_.now();
   // Nobody is heard before the next command may be served: then the newest is looked at anyway.
   const bool listens = duties_.listens();
-  std::atomic<std::uint32_t>& bell = listens ? slot_->bell() : bell_;
-  bell = 1;
+  std::atomic<std::uint32_t>& doorbell = listens ? slot_->doorbell() : doorbell_;
+  doorbell = 1;
   std::optional<Instant> until = next_due();
   if (listens) until = std::min(until.value_or(begin + kLongestTrust), begin + kLongestTrust);
-  // Nobody rings for what came before the bell was set.
+  // Nobody rings for what came before the doorbell was set.
   const bool reads = has_reads_ && next_read_ <= begin;
   const bool came = has_tasks_ || stopping_ || reads || (listens && duties_.has_command());
   bool woken = true;
@@ -277,17 +277,17 @@ bool GpuOwner::wait() {
     const std::int64_t ns = until ? std::max<std::int64_t>(0, until->ns - begin.ns) : 0;
     const timespec timeout{static_cast<time_t>(ns / 1'000'000'000),
                            static_cast<long>(ns % 1'000'000'000)};
-    woken = futex_wait(bell, 1, until ? &timeout : nullptr);
+    woken = futex_wait(doorbell, 1, until ? &timeout : nullptr);
   }
-  bell = 0;
+  doorbell = 0;
   return woken;
 }
 
-void GpuOwner::say_farewell() {
+void GpuOwner::shut_down() {
   while (has_reads_) serve_readers();
   duties_.drop_slot();
   slot_changed();
-  const Instant until = clock_.now() + options_.longest_farewell;
+  const Instant until = clock_.now() + options_.longest_shutdown;
   while (const auto again = duties_.put_all_back()) {
     if (*again > until) break;
     clock_.sleep_until(*again);

@@ -36,11 +36,11 @@ class GpuOwner {
     Seconds poll{0.05};
     bool prompt = true;            ///< `ControllerOptions::prompt_owners`
     std::vector<int> cpus = {};    ///< `ControllerOptions::owner_cpus`
-    Seconds longest_farewell{10};  ///< how long putting back is tried when the thread ends
+    Seconds longest_shutdown{10};  ///< how long restoring is tried when the thread ends
     Seconds look_at_processes{0};  ///< between looks at who computes on it; 0: none
   };
   /// How the owner speaks up. Called on its thread.
-  struct Ears {
+  struct Observers {
     std::function<void(const GpuReading&)> heard;    ///< every `poll` while somebody listens
     std::function<void(const std::string&)> notice;  ///< what an operator should know
     /// Who computes on the GPU.
@@ -48,20 +48,20 @@ class GpuOwner {
   };
 
   GpuOwner(std::unique_ptr<GpuControl> control, Options options, Counters& counters, Clock& clock,
-           Ears ears);
+           Observers observers);
   GpuOwner(const GpuOwner&) = delete;
   GpuOwner& operator=(const GpuOwner&) = delete;
   /// Refuses what is queued, puts everything back, and ends the thread.
   ~GpuOwner();
   /// Begins what the destructor does, without waiting for it.
-  void begin_farewell();
+  void begin_shutdown();
   /// Waits for the end that was begun. False where a driver's call still hangs: then the thread is
   /// left behind, nobody is answered any more, and neither this nor what was given to it may ever
   /// be destroyed.
   bool join_until(std::chrono::steady_clock::time_point until);
 
   /// Queues work that sets the GPU (`sets`) or reads from it. An error is the answer at once where
-  /// too much waits already, or at its turn where the GPU could not be put back yet.
+  /// too much waits already, or at its turn where the GPU could not be restored yet.
   template <class T>
   void ask(const Done<T>& done, std::function<Result<T>(GpuControl&)> work, bool sets = false);
   /// One reading for all who wait for one.
@@ -73,8 +73,8 @@ class GpuOwner {
   void end_lease(const Holder& holder, Done<std::monostate> done);
 
   void set_listening(bool listening);
-  /// Whether something of an ended lease is still to be put back; from any thread.
-  bool could_not_put_back() const { return duties_.could_not_put_back(); }
+  /// Whether something of an ended lease is still to be restored; from any thread.
+  bool could_not_restore() const { return duties_.could_not_restore(); }
 
  private:
   using Task = std::function<void()>;
@@ -100,19 +100,20 @@ class GpuOwner {
   void keep_to_cpus();
   void follow(int cpu);
   void poll();
-  void say_farewell();
+  void shut_down();
   std::optional<Instant> next_due() const;
   bool wait();
   void slot_changed();
 
   const Options options_;
   Clock& clock_;
-  const Ears ears_;
-  GpuDuties duties_;                     ///< the thread's alone
-  std::atomic<std::uint32_t> bell_ = 0;  ///< 1 while the thread sleeps; it may wait for the slot's
+  const Observers observers_;
+  GpuDuties duties_;  ///< the thread's alone
+  std::atomic<std::uint32_t> doorbell_ =
+      0;  ///< 1 while the thread sleeps; it may wait for the slot's
 
   std::mutex mutex_;                 ///< of the queue, and of `slot_`
-  std::shared_ptr<ClockSlot> slot_;  ///< whose bell wakes the thread
+  std::shared_ptr<ClockSlot> slot_;  ///< whose doorbell wakes the thread
   std::deque<Task> tasks_;
   std::deque<Task> reads_;
   std::vector<Done<GpuReading>> readers_;

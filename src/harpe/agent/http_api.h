@@ -14,7 +14,7 @@
 #include "harpe/agent/power_stream.h"
 #include "harpe/http/http_message.h"
 #include "harpe/http/server_loop.h"
-#include "harpe/http/token_keys.h"
+#include "harpe/service/token_keys.h"
 
 namespace harpe {
 

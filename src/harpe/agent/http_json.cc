@@ -41,8 +41,8 @@ OrderedJson reading_json(int gpu, const GpuReading& reading) {
       reading.persistence_mode ? OrderedJson(*reading.persistence_mode) : OrderedJson();
   json["locked_clocks_mhz"] = lock_json(reading.graphics_lock);
   json["locked_memory_clocks_mhz"] = lock_json(reading.memory_lock);
-  json["put_back_pending"] =
-      reading.put_back_pending.empty() ? OrderedJson() : OrderedJson(reading.put_back_pending);
+  json["restore_pending"] =
+      reading.restore_pending.empty() ? OrderedJson() : OrderedJson(reading.restore_pending);
   return json;
 }
 

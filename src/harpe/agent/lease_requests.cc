@@ -21,7 +21,7 @@ Lease NodeController::view(const LeaseEntry& lease) const {
 
 // --- Effects.
 
-void NodeController::put_back(const LeaseEntry& lease, const Done<std::monostate>& done) {
+void NodeController::restore(const LeaseEntry& lease, const Done<std::monostate>& done) {
   struct Ending {
     std::atomic<std::size_t> left;
     std::mutex mutex;
@@ -49,7 +49,7 @@ Status NodeController::perform(const Done<std::monostate>& done) {
   LeaseEffects effects = leases_->take_effects();
   for (const LeaseEffects::Ended& ended : effects.ended) {
     // A release ends one lease; no client waits for others that end with it.
-    put_back(ended.lease, ended.why == LeaseEnd::kReleased ? done : nullptr);
+    restore(ended.lease, ended.why == LeaseEnd::kReleased ? done : nullptr);
     if (ended.why == LeaseEnd::kExpired) ++counters_.leases_expired;
     if (ended.why == LeaseEnd::kProcessEnded || ended.why == LeaseEnd::kChannelClosed) {
       ++counters_.leases_lost_with_process;
@@ -58,7 +58,7 @@ Status NodeController::perform(const Done<std::monostate>& done) {
   counters_.leases_taken += static_cast<std::uint64_t>(effects.taken);
   Status logged = ok_status();
   for (AuditEntry& entry : effects.log) {
-    // In a dry run leases are granted, but nothing is set under them or put back.
+    // In a dry run leases are granted, but nothing is set under them or restored.
     if (options_.dry_run) entry.result = "would apply";
     if (Status status = audit_.write(entry); !status.ok()) logged = std::move(status);
   }

@@ -117,7 +117,7 @@ void agent_families(MetricsText& metrics, const NodeMetrics& node) {
       count(counts.clock_commands));
   one("clock_commands_coalesced_total", MetricType::kCounter,
       "Clock commands that a newer one overtook.", count(counts.clock_commands_coalesced));
-  one("restores_total", MetricType::kCounter, "Times a GPU was put back as it was.",
+  one("restores_total", MetricType::kCounter, "Times a GPU was restored as it was.",
       count(counts.restores));
   one("restore_failures_total", MetricType::kCounter, "Times that failed.",
       count(counts.restore_failures));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "harpe/agent/http_api.h"
-#include "harpe/http/metrics_text.h"
+#include "harpe/service/metrics_text.h"
 
 namespace harpe {
 

@@ -244,8 +244,8 @@ std::vector<std::string> NodeController::troubles() const {
     troubles.push_back("the state file cannot be written, and nothing more is set: " + state);
   }
   for (std::size_t i = 0; i < owners_.size(); ++i) {
-    if (owners_[i]->could_not_put_back()) {
-      troubles.push_back("GPU " + std::to_string(i) + " could not be put back yet");
+    if (owners_[i]->could_not_restore()) {
+      troubles.push_back("GPU " + std::to_string(i) + " could not be restored yet");
     }
   }
   return troubles;

@@ -39,7 +39,7 @@ class NodeController final : public Controller {
   /// Leaves everything behind where a driver's call hangs: its thread still works with it.
   static void operator delete(NodeController* controller, std::destroying_delete_t how);
   static void* operator new(std::size_t size);
-  /// Opens files, starts threads, puts back what is left. Once, before all else.
+  /// Opens files, starts threads, restores what is left. Once, before all else.
   Status begin(Devices devices);
 
   std::vector<std::string> notices() const override;
@@ -76,7 +76,7 @@ class NodeController final : public Controller {
   Status open_audit_log();
   void start_owners(Devices devices, const std::vector<SavedGpu>& to_restore);
   void notice_unknown_gpus();
-  void put_back_and_wait(const std::vector<SavedGpu>& to_restore);
+  void restore_and_wait(const std::vector<SavedGpu>& to_restore);
   void notice_what_stays_changed(const std::vector<int>& hanging);
   Status open_clock_socket();
 
@@ -91,7 +91,7 @@ class NodeController final : public Controller {
   /// Does what events ask for. Fails where something could not be written to the audit log that has
   /// to be. `done` once everything of the leases that ended is back.
   Status perform(const Done<std::monostate>& done = nullptr);
-  void put_back(const LeaseEntry& lease, const Done<std::monostate>& done);
+  void restore(const LeaseEntry& lease, const Done<std::monostate>& done);
   void tick();
 
   // Without it.

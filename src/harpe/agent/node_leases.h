@@ -5,7 +5,7 @@
 ///
 /// Invariants: those of the book (lease_book.h); a lease is only ever for what the policy allows
 /// its holder to set; every lease that is granted ends in exactly one `Ended`, whose controls are
-/// put back on each of its GPUs before a later lease sets anything there.
+/// restored on each of its GPUs before a later lease sets anything there.
 ///
 /// Limits: a user holds at most `LeaseLimits::per_user` leases and takes so many a second, so that
 /// neither the book nor the audit log grows without end. Root is exempt from the rate.
@@ -46,7 +46,7 @@ struct LeaseEffects {
     LeaseEntry lease;
     LeaseEnd why = LeaseEnd::kReleased;
   };
-  std::vector<Ended> ended;         ///< to be put back
+  std::vector<Ended> ended;         ///< to be restored
   std::vector<AuditEntry> log;      ///< to be written
   std::vector<AuditEntry> refused;  ///< to be gathered
   int taken = 0;                    ///< new leases

@@ -167,7 +167,7 @@ class Life {
 
   // --- Events.
 
-  /// The controller waits for the first try at putting back before it serves; it may crash again
+  /// The controller waits for the first try at restoring before it serves; it may crash again
   /// in it.
   void start() {
     for (;;) {
@@ -382,7 +382,7 @@ class Life {
         users.insert(lease->holder.uid);
       }
       EXPECT_LE(users.size(), 1U);
-      if (node_.waits(gpu) || node_.could_not_put_back(gpu)) continue;
+      if (node_.waits(gpu) || node_.could_not_restore(gpu)) continue;
       const TestGpu::State& found = found_[static_cast<std::size_t>(gpu)];
       const TestGpu::State now = node_.gpu(gpu).state();
       const std::string where = "GPU " + std::to_string(gpu);
@@ -449,7 +449,7 @@ TEST(NodeLife, LeavesNoGpuChangedWithoutALeaseWhateverHappens) {
   }
   std::printf(
       "%d lives from seed %u: %d crashes, %d things granted, %d applied, %d refused, "
-      "%d GPUs put back at a start\n",
+      "%d GPUs restored at a start\n",
       lives, first, crashes, granted, applied, refused, restarts);
   if (given != nullptr) return;
   EXPECT_GT(crashes, lives) << "not tried where it matters";

@@ -201,8 +201,8 @@ class SimulatedNode {
   const NodeLeases& leases() const { return *leases_; }
   AuditLog& audit() { return *audit_; }
   bool waits(int gpu) const { return !owners_[static_cast<std::size_t>(gpu)].tasks.empty(); }
-  bool could_not_put_back(int gpu) const {
-    return owners_[static_cast<std::size_t>(gpu)].duties->could_not_put_back();
+  bool could_not_restore(int gpu) const {
+    return owners_[static_cast<std::size_t>(gpu)].duties->could_not_restore();
   }
 
  private:

@@ -34,8 +34,8 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
-#include "harpe/http/peer.h"
 #include "harpe/hw/device.h"
+#include "harpe/service/peer.h"
 
 namespace harpe {
 

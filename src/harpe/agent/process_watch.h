@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "harpe/base/result.h"
-#include "harpe/http/peer.h"
+#include "harpe/service/peer.h"
 
 namespace harpe {
 

@@ -133,7 +133,7 @@ Result<StateFile::Opened> StateFile::open(std::unique_ptr<StateStorage> storage,
     opened.notices.push_back(
         "the state file " + storage_->name() + " cannot be used and was kept as " + kept + ": " +
         found.error().text() +
-        "; GPUs that a crashed agent left changed, if any, were not put back: compare them with "
+        "; GPUs that a crashed agent left changed, if any, were not restored: compare them with "
         "that file (harpe devices), then harpe clock reset, harpe limit reset");
   } else if (found->boot_id == boot_id) {
     opened.stopped = found->stopped;
@@ -142,9 +142,9 @@ Result<StateFile::Opened> StateFile::open(std::unique_ptr<StateStorage> storage,
   } else if (!found->gpus.empty()) {
     opened.notices.push_back("the machine was restarted since " + storage_->name() +
                              " was written: its drivers have forgotten what had been set on " +
-                             std::to_string(found->gpus.size()) + " GPUs; nothing to put back");
+                             std::to_string(found->gpus.size()) + " GPUs; nothing to restore");
   }
-  // Where it cannot be written, what is to be put back is put back all the same.
+  // Where it cannot be written, what is to be restored is restored all the same.
   (void)write();
   return opened;
 }

@@ -2,9 +2,9 @@
 /// \file
 /// What GPUs were set to before the agent changed them, in a file that outlives a crash.
 ///
-/// An entry is written before the first change of its kind and taken out after everything is put
-/// back, so that whatever is in the file may have been changed, and nothing else has been. The file
-/// is replaced as a whole (state_storage.h): a crash leaves the old one or the new one.
+/// An entry is written before the first change of its kind and taken out after everything is
+/// restored, so that whatever is in the file may have been changed, and nothing else has been. The
+/// file is replaced as a whole (state_storage.h): a crash leaves the old one or the new one.
 ///
 /// JSON, format "harpe.agent-state/1":
 ///   {"format": "harpe.agent-state/1", "boot_id": "...", "stopped": true,
@@ -78,13 +78,13 @@ class StateFile {
     std::vector<std::string> notices;  ///< what an operator should know
   };
   /// Reads and takes over the file:
-  /// * none: nothing to put back;
-  /// * of this boot: its entries are to be put back, and stay in the file until they are;
-  /// * of an earlier boot: the driver has forgotten what was set, so nothing is put back; noticed;
+  /// * none: nothing to restore;
+  /// * of this boot: its entries are to be restored, and stay in the file until they are;
+  /// * of an earlier boot: the driver has forgotten what was set, so nothing is restored; noticed;
   /// * damaged, or writable by others: moved aside (`.damaged-N`). What was changed is not known,
   ///   so nothing is changed either: a guess could undo what an administrator set. Noticed, with
   ///   the remedy.
-  /// What is to be put back does not depend on whether the file can be written: see `trouble`.
+  /// What is to be restored does not depend on whether the file can be written: see `trouble`.
   /// Fails only where a damaged file cannot be moved aside.
   Result<Opened> open(std::unique_ptr<StateStorage> storage, const std::string& boot_id);
 

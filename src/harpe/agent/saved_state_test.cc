@@ -81,7 +81,7 @@ TEST_F(StateFileTest, TheNextAgentGetsWhatWasNotTakenOut) {
   ASSERT_THAT(next.to_restore, SizeIs(1));
   EXPECT_EQ(next.to_restore[0], more);
   EXPECT_THAT(next.notices, IsEmpty());
-  EXPECT_THAT(open().to_restore, SizeIs(1)) << "until it was put back";
+  EXPECT_THAT(open().to_restore, SizeIs(1)) << "until it was restored";
 }
 
 TEST_F(StateFileTest, AfterARestartOfTheMachineNothingIsPutBack) {
@@ -143,7 +143,7 @@ TEST_F(StateFileTest, APipeInItsPlaceIsMovedAside) {
 }
 
 // A full disk must keep an agent neither from saving what it changes nor from forgetting what it
-// put back, also not the next agent.
+// restored, also not the next agent.
 TEST(StateFileOnAFullDisk, GoesOnInTheSpaceItTook) {
   const auto disk = SmallDisk::make(256 << 10);
   if (disk == nullptr) GTEST_SKIP() << "no disk can be mounted here";

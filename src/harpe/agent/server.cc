@@ -14,9 +14,9 @@
 #include "harpe/base/text.h"
 #include "harpe/http/open_sockets.h"
 #include "harpe/http/reload_secrets.h"
-#include "harpe/http/server_log.h"
-#include "harpe/http/server_notify.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/service/server_log.h"
+#include "harpe/service/server_notify.h"
 
 namespace harpe {
 namespace {

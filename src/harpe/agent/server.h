@@ -43,7 +43,7 @@ std::size_t files_beside_connections(std::size_t gpus);
 /// rest of the agent, and those of one user leave a quarter to others.
 HttpLimits fit_to_files(HttpLimits limits, std::uint64_t files, std::size_t gpus);
 
-/// Puts back what a crashed agent left changed, before anything else that can fail: a policy that
+/// Restores what a crashed agent left changed, before anything else that can fail: a policy that
 /// cannot be read, a log, a socket. Then serves until SIGTERM or SIGINT, and puts everything back.
 /// SIGHUP opens the logs anew. \param ready  called once, when all sockets listen, with what they
 /// are.

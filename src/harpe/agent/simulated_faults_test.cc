@@ -34,7 +34,7 @@ class SimulatedFaults : public ::testing::Test {
                                       "policy.toml");
     ControllerOptions options = directory_.options();
     options.prompt_owners = false;
-    options.longest_farewell = 0.2_s;
+    options.longest_shutdown = 0.2_s;
     before_ = *simulation_->gpu(0)->power_limit();
     auto made = Controller::start(std::move(devices), *policy, options, system_clock());
     ASSERT_TRUE(made.ok()) << made.error().text();

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Where the state file's text is kept: replaced as a whole or not at all, and in space that was
-/// taken beforehand, so that a full disk keeps nothing from being saved or put back.
+/// taken beforehand, so that a full disk keeps nothing from being saved or restored.
 
 #include <cstddef>
 #include <filesystem>

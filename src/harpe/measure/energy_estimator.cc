@@ -140,18 +140,23 @@ void EnergyEstimator::add_power(Instant time, double power) {
     if (interval > kLongestRepeat && changes_.size() < kFewChanges) {
       next.variance += square(interval * kUnknownBetween * (power + last.power) / 2);
     }
-    typical_interval_ += (interval - typical_interval_) / 16;
-    changes_.push_back(std::abs(change));
-    if (changes_.size() > kChanges) changes_.pop_front();
-    wander_ += (square(change) - wander_) / static_cast<double>(changes_.size());
-    if (points_.size() % 8 == 0 || changes_.size() < 16) {
-      std::vector<double> sorted(changes_.begin(), changes_.end());
-      const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-      std::ranges::nth_element(sorted, middle);
-      noise_ = *middle / 0.954;  // the median change is 0.6745 * sqrt(2) standard deviations
-    }
+    note_change(change, interval);
   }
   points_.push_back(next);
+}
+
+/// Learns from two samples how much power wanders, and how noisy they are.
+void EnergyEstimator::note_change(double change, double interval) {
+  typical_interval_ += (interval - typical_interval_) / 16;
+  changes_.push_back(std::abs(change));
+  if (changes_.size() > kChanges) changes_.pop_front();
+  wander_ += (square(change) - wander_) / static_cast<double>(changes_.size());
+  if (points_.size() % 8 == 0 || changes_.size() < 16) {
+    std::vector<double> sorted(changes_.begin(), changes_.end());
+    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+    std::ranges::nth_element(sorted, middle);
+    noise_ = *middle / 0.954;  // the median change is 0.6745 * sqrt(2) standard deviations
+  }
 }
 
 EnergyEstimator::PowerIntegral EnergyEstimator::power_at(Instant time) const {

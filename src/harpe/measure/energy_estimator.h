@@ -191,6 +191,7 @@ class EnergyEstimator {
   };
 
   void add_power(Instant time, double power);
+  void note_change(double change, double interval);
   void add_counter(const EnergySample& sample);
   void add_knot(const CounterStep& step);
   void place_knots();

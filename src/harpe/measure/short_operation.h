@@ -64,7 +64,7 @@ struct ShortOperationResult {
   bool within_budget = true;
 };
 
-/// Locks and unlocks clocks of `gpu`; puts back the lock that was there, if the driver tells it.
+/// Locks and unlocks clocks of `gpu`; restores the lock that was there, if the driver tells it.
 /// Fails on options out of range, where clocks may not be set, and on faults of the device or the
 /// operation. Nobody else may use the device meanwhile.
 Result<ShortOperationResult> measure_short_operation(Gpu& gpu, const RunOperation& operation,

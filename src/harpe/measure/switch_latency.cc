@@ -194,7 +194,7 @@ Result<SwitchLatencyResult> measure_switch_latency(Gpu& gpu, const SwitchLatency
   result.restored = restored.ok();
   if (!measured.ok()) result.failure = std::move(measured).error();
   if (!restored.ok()) {
-    const std::string text = "the clocks could not be put back: " + restored.error().text();
+    const std::string text = "the clocks could not be restored: " + restored.error().text();
     if (!result.failure) result.failure = Error{restored.error().code, {}};
     result.failure->faults.push_back({.message = text});
   }

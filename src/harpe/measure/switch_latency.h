@@ -55,7 +55,7 @@ struct ClockSwitch {
 struct SwitchLatencyResult {
   std::vector<ClockSwitch> switches;  ///< from the first clock to all others, and so on
   bool cancelled = false;
-  /// What ended it early, such as a GPU that is lost, or kept the lock before from being put back:
+  /// What ended it early, such as a GPU that is lost, or kept the lock before from being restored:
   /// what was measured until then is here.
   std::optional<Error> failure;
   bool restored = true;      ///< the lock before is back
@@ -64,7 +64,7 @@ struct SwitchLatencyResult {
   int repetitions() const;  ///< made, of all pairs
 };
 
-/// Locks clocks of `gpu` and puts back what was there before, whatever happens. Fails on fewer than
+/// Locks clocks of `gpu` and restores what was there before, whatever happens. Fails on fewer than
 /// two clocks, clocks that the GPU does not have (naming the nearest), where clocks may not be set,
 /// and on a fault of the device before anything was measured.
 Result<SwitchLatencyResult> measure_switch_latency(Gpu& gpu, const SwitchLatencyOptions& options,

@@ -134,7 +134,7 @@ TEST_F(SwitchLatencies, WhatWasMeasuredBeforeAGpuIsLostIsKept) {
   ASSERT_TRUE(result.ok()) << result.error().text();
   ASSERT_TRUE(result->failure.has_value());
   EXPECT_EQ(result->failure->code, ErrorCode::kUnavailable);
-  EXPECT_THAT(result->failure->text(), HasSubstr("could not be put back"));
+  EXPECT_THAT(result->failure->text(), HasSubstr("could not be restored"));
   EXPECT_FALSE(result->restored);
   EXPECT_FALSE(result->cancelled);
   EXPECT_GT(result->repetitions(), 5);

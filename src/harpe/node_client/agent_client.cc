@@ -303,7 +303,7 @@ Result<GpuReading> AgentClient::read(int gpu) {
   reading.temperature = number_at(answer, "temperature_c");
   reading.graphics_lock = lock_at(answer, "locked_clocks_mhz");
   reading.memory_lock = lock_at(answer, "locked_memory_clocks_mhz");
-  reading.put_back_pending = text_at(answer, "put_back_pending");
+  reading.restore_pending = text_at(answer, "restore_pending");
   reading.utilisation = number_at(answer, "utilisation");
   return reading;
 }

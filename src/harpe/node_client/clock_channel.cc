@@ -175,7 +175,7 @@ std::uint32_t ClockChannel::set(std::size_t position, Megahertz clock) noexcept 
     if (sequence == 0) sequence = 1;
     wanted = std::uint64_t{sequence} << 32 | static_cast<std::uint32_t>(clock.value);
   } while (!memory.wanted.compare_exchange_weak(before, wanted));
-  if (memory.bell.exchange(0) != 0) futex_wake(memory.bell);
+  if (memory.doorbell.exchange(0) != 0) futex_wake(memory.doorbell);
   return sequence;
 }
 

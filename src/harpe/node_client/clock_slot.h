@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// Memory that one client of the agent and the thread that owns one GPU share: the newest clock
-/// that the client wants, what became of it, and a bell by which the client wakes the owner when it
-/// sleeps.
+/// that the client wants, what became of it, and a doorbell by which the client wakes the owner
+/// when it sleeps.
 ///
 /// The layout is plain, so that clients need not be C++ (all words in the machine's byte order):
 ///
@@ -15,14 +15,14 @@
 ///       72      4  client      the CPU that the command was given on (sched_getcpu), a hint that
 ///                              counts only where the agent's options name that CPU
 ///      128      8  agent       sequence << 32 | outcome << 24 | MHz of the last command served
-///      136      4  both        the bell, a futex: 1 while the owner sleeps
+///      136      4  both        the doorbell, a futex: 1 while the owner sleeps
 ///      140      4  agent       how many commands were served and not applied
 ///
-/// A client writes `wanted`, then exchanges the bell's word for 0, both sequentially consistent.
-/// Where the word was 1 it wakes who waits for it (FUTEX_WAKE, one, not private).
+/// A client writes `wanted`, then exchanges the doorbell's word for 0, both sequentially
+/// consistent. Where the word was 1 it wakes who waits for it (FUTEX_WAKE, one, not private).
 ///
 /// The agent believes nothing it finds in the memory: a wanted clock is checked against what the
-/// lease allows, what the agent writes it does not read again, and it never waits for the bell
+/// lease allows, what the agent writes it does not read again, and it never waits for the doorbell
 /// alone for long. The memory cannot be shrunk under it (sealed).
 
 #include <atomic>
@@ -56,11 +56,11 @@ struct ClockMemory {
   alignas(64) std::atomic<std::uint64_t> wanted;
   std::atomic<std::uint32_t> cpu;
   alignas(64) std::atomic<std::uint64_t> served;
-  std::atomic<std::uint32_t> bell;
+  std::atomic<std::uint32_t> doorbell;
   std::atomic<std::uint32_t> refused;
 };
 static_assert(offsetof(ClockMemory, wanted) == 64 && offsetof(ClockMemory, cpu) == 72);
-static_assert(offsetof(ClockMemory, served) == 128 && offsetof(ClockMemory, bell) == 136);
+static_assert(offsetof(ClockMemory, served) == 128 && offsetof(ClockMemory, doorbell) == 136);
 static_assert(offsetof(ClockMemory, refused) == 140);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -79,7 +79,7 @@ class ClockSlot {
   Wanted wanted() const;
   int cpu() const { return static_cast<int>(memory_->cpu.load(std::memory_order_relaxed)); }
   void serve(std::uint32_t sequence, ClockOutcome outcome, Megahertz clock);
-  std::atomic<std::uint32_t>& bell() { return memory_->bell; }
+  std::atomic<std::uint32_t>& doorbell() { return memory_->doorbell; }
 
   /// From any thread: no command is taken from this slot any more.
   void close() { closed_ = true; }

@@ -11,7 +11,7 @@
 
 namespace harpe {
 
-/// One thing that can be set and is put back by itself.
+/// One thing that can be set and is restored by itself.
 enum class Control : unsigned char { kClocks, kMemoryClocks, kPowerLimit, kPersistenceMode };
 
 /// A set of them. All unless said otherwise.

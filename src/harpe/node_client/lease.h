@@ -75,8 +75,8 @@ struct GpuReading {
   std::optional<EventReasons> reasons;
   std::optional<bool> persistence_mode;
   std::optional<ClockLock> graphics_lock = {}, memory_lock = {};
-  /// What an ended lease had set and could not be put back yet, and why; empty: nothing.
-  std::string put_back_pending = {};
+  /// What an ended lease had set and could not be restored yet, and why; empty: nothing.
+  std::string restore_pending = {};
 };
 
 }  // namespace harpe
