@@ -84,12 +84,12 @@ bool has_method(const std::string& methods, const std::string& method) {
 
 }  // namespace
 
-ServerApi::ServerApi(JobRegistry& registry, ServerApiOptions options, JobHomes* homes)
+ServerApi::ServerApi(JobRegistry& registry, ServerApiOptions options, JobOwners* owners)
     : options_(std::move(options)),
       context_{registry, options_, registry.clock().now(), 0, 0, {}},
       rates_(options_.requests_per_second),
       zeus_(std::make_unique<ZeusRoutes>(registry, options_.schedule_patience)),
-      homes_(homes) {}
+      owners_(owners) {}
 
 ServerApi::~ServerApi() = default;
 
@@ -168,16 +168,16 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
     return counted(error_at(request.path, 413, "invalid_input",
                             "the body has more than " + std::to_string(most) + " values"));
   }
-  JobHomes::Handler here = [this, only_job](HttpRequest asked, const Reply& answered) {
+  JobOwners::Handler here = [this, only_job](HttpRequest asked, const Reply& answered) {
     answer(std::move(asked), answered, only_job);
   };
-  if (homes_ == nullptr) return here(std::move(request), std::move(counted));
+  if (owners_ == nullptr) return here(std::move(request), std::move(counted));
   if (request.path == kJobsPath) {
-    return homes_->route_list(std::move(request), std::move(counted), here);
+    return owners_->route_list(std::move(request), std::move(counted), here);
   }
   std::optional<std::string> job = job_of(request);
   if (!job || !is_job_id(*job)) return here(std::move(request), std::move(counted));
-  homes_->route(*job, std::move(request), std::move(counted), std::move(here));
+  owners_->route(*job, std::move(request), std::move(counted), std::move(here));
 }
 
 void ServerApi::answer(HttpRequest request, const Reply& reply,

@@ -11,10 +11,10 @@
 #include <string>
 
 #include "harpe/http/http_message.h"
-#include "harpe/http/token_keys.h"
 #include "harpe/server/client_rates.h"
-#include "harpe/server/job_homes.h"
+#include "harpe/server/job_owners.h"
 #include "harpe/server/job_registry.h"
+#include "harpe/service/token_keys.h"
 
 namespace harpe {
 
@@ -54,8 +54,8 @@ class ZeusRoutes;
 /// answered later.
 class ServerApi {
  public:
-  /// \param homes  null: no other server shares the jobs; must outlive this
-  ServerApi(JobRegistry& registry, ServerApiOptions options, JobHomes* homes = nullptr);
+  /// \param owners  null: no other server shares the jobs; must outlive this
+  ServerApi(JobRegistry& registry, ServerApiOptions options, JobOwners* owners = nullptr);
   ~ServerApi();
 
   void handle(HttpRequest request, Reply reply);
@@ -82,7 +82,7 @@ class ServerApi {
   ServerContext context_;
   ClientRates rates_;
   std::unique_ptr<ZeusRoutes> zeus_;
-  JobHomes* homes_;
+  JobOwners* owners_;
 };
 
 /// How many bytes the body of a request may have: specifications and profiles are large.

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "harpe/http/metrics_text.h"
 #include "harpe/server/hosted_job.h"
+#include "harpe/service/metrics_text.h"
 
 namespace harpe {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "harpe/http/http_answers.h"
-#include "harpe/http/metrics_text.h"
 #include "harpe/server/job_metrics.h"
+#include "harpe/service/metrics_text.h"
 
 namespace harpe {
 namespace {

@@ -9,19 +9,19 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/http/forward_token.h"
 #include "harpe/http/http_forwarder.h"
 #include "harpe/http/open_sockets.h"
 #include "harpe/http/reload_secrets.h"
-#include "harpe/http/server_log.h"
 #include "harpe/http/server_loop.h"
-#include "harpe/http/server_notify.h"
-#include "harpe/http/token.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/server/api.h"
-#include "harpe/server/job_homes.h"
+#include "harpe/server/job_owners.h"
 #include "harpe/server/job_registry.h"
 #include "harpe/server/zeus_routes.h"
+#include "harpe/service/forward_token.h"
+#include "harpe/service/server_log.h"
+#include "harpe/service/server_notify.h"
+#include "harpe/service/token.h"
 #include "harpe/store/store.h"
 #include "harpe/store/store_url.h"
 
@@ -112,10 +112,10 @@ std::string peer_url(const ServerOptions& options, const std::vector<OpenSocket>
 }
 
 /// Null where no other server shares the store.
-Result<std::unique_ptr<JobHomes>> open_homes(const ServerOptions& options, ServerLoop& loop,
-                                             JobRegistry& registry, Store& store,
-                                             const std::shared_ptr<TokenKeys>& keys,
-                                             const std::function<void(const std::string&)>& log) {
+Result<std::unique_ptr<JobOwners>> open_owners(const ServerOptions& options, ServerLoop& loop,
+                                               JobRegistry& registry, Store& store,
+                                               const std::shared_ptr<TokenKeys>& keys,
+                                               const std::function<void(const std::string&)>& log) {
   HttpForwarder::Options forwarding{.timeout = kPeerTimeout,
                                     .trusted = options.peer_certificates,
                                     .may_wait = waits_for_other_ranks};
@@ -125,18 +125,18 @@ Result<std::unique_ptr<JobHomes>> open_homes(const ServerOptions& options, Serve
     };
   }
   HttpForwarder forwarder = HARPE_TRY(HttpForwarder::create(loop, forwarding));
-  auto homes = std::make_unique<JobHomes>(
+  auto owners = std::make_unique<JobOwners>(
       loop, registry, store,
-      JobHomes::Options{.url = registry.url(),
-                        .forward =
-                            [to_others = std::make_shared<HttpForwarder>(std::move(forwarder))](
-                                const std::string& url, const HttpRequest& request,
-                                HttpForwarder::Answered answered) {
-                              to_others->forward(url, request, std::move(answered));
-                            }},
+      JobOwners::Options{.url = registry.url(),
+                         .forward =
+                             [to_others = std::make_shared<HttpForwarder>(std::move(forwarder))](
+                                 const std::string& url, const HttpRequest& request,
+                                 HttpForwarder::Answered answered) {
+                               to_others->forward(url, request, std::move(answered));
+                             }},
       log);
-  HARPE_TRY(homes->start());
-  return homes;
+  HARPE_TRY(owners->start());
+  return owners;
 }
 
 }  // namespace
@@ -235,9 +235,9 @@ Status run_server(const ServerOptions& options,
                         .lifetimes = options.lifetimes,
                         .url = url},
                        write_log);
-  std::unique_ptr<JobHomes> homes;
+  std::unique_ptr<JobOwners> owners;
   if (shared) {
-    homes = HARPE_TRY(open_homes(options, loop, registry, *store, keys, write_log));
+    owners = HARPE_TRY(open_owners(options, loop, registry, *store, keys, write_log));
     log->write("other servers of this database find this one at " + registry.url());
   } else if (Status restored = registry.restore(); !restored.ok()) {
     return restored;
@@ -249,7 +249,7 @@ Status run_server(const ServerOptions& options,
     return ServerTransport{transport->connections(), transport->connections_refused(),
                            transport->buffered()};
   };
-  ServerApi api(registry, std::move(api_options), homes.get());
+  ServerApi api(registry, std::move(api_options), owners.get());
   limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
   HttpServer server(
       loop,
@@ -276,9 +276,9 @@ Status run_server(const ServerOptions& options,
     registry.tick();
     api.tick();
   });
-  if (homes != nullptr) {
-    homes->tick();
-    loop.every(kLookAround, [&homes] { homes->tick(); });
+  if (owners != nullptr) {
+    owners->tick();
+    loop.every(kLookAround, [&owners] { owners->tick(); });
     loop.every(kLookAtLease, [&registry] { registry.watch_lease(); });
   }
   // Those that are kept for a short time are soon gone, too.

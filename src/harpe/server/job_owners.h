@@ -2,10 +2,10 @@
 /// \file
 /// Which server has a job, where several servers share a database.
 ///
-/// A job is at one server, its home, which owns it in the store; every other server hands requests
+/// A job belongs to one server, its owner by the store; every other server hands requests
 /// for it on to there, so that any of them can be asked. When its server ends, however it ends, the
-/// job is taken up by the first one that is asked for it, or that looks for jobs without a home.
-/// Requests that meet a home that has just gone wait until the job has another; so do those that
+/// job is taken up by the first one that is asked for it, or that looks for jobs without an owner.
+/// Requests that meet an owner that has just gone wait until the job has another; so do those that
 /// meet one whose lease is over, until it is known who has the job.
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 namespace harpe {
 
 /// On the loop's thread.
-class JobHomes {
+class JobOwners {
  public:
   struct Options {
     std::string url;  ///< where others reach this server
@@ -33,32 +33,32 @@ class JobHomes {
     std::function<void(const std::string& url, const HttpRequest& request,
                        std::function<void(Result<HttpResponse>)> answered)>
         forward;
-    /// With a home that cannot be reached, or none.
+    /// With an owner that cannot be reached, or none.
     Seconds patience = Seconds{10};
     MakeWorkers make_workers = WorkerPool::make;
   };
 
-  /// All must outlive this. Jobs of `registry` are those that have their home here.
-  JobHomes(Loop& loop, JobRegistry& registry, Store& store, Options options,
-           std::function<void(const std::string&)> log);
-  ~JobHomes();
-  JobHomes(const JobHomes&) = delete;
-  JobHomes& operator=(const JobHomes&) = delete;
+  /// All must outlive this. Jobs of `registry` are those that this server owns.
+  JobOwners(Loop& loop, JobRegistry& registry, Store& store, Options options,
+            std::function<void(const std::string&)> log);
+  ~JobOwners();
+  JobOwners(const JobOwners&) = delete;
+  JobOwners& operator=(const JobOwners&) = delete;
 
   /// Hears of moves from now on.
   Status start();
 
   /// Answers a request here.
   using Handler = std::function<void(HttpRequest, Reply)>;
-  /// Lets `here` answer where the job has its home here, or is nowhere; hands the request on where
-  /// it is elsewhere. `here` may be called again with the same request if it answers 421.
+  /// Lets `here` answer where this server owns the job, or no server does; hands the request on
+  /// where it is elsewhere. `here` may be called again with the same request if it answers 421.
   void route(const std::string& id, HttpRequest request, Reply reply, Handler here);
 
   /// Answers a request for a list, {"jobs": [...]}, that `here` answers for this server, with the
   /// jobs of all servers, and what did not answer (servers, or the database) under "unreachable".
   void route_list(HttpRequest request, Reply reply, const Handler& here);
 
-  /// Looks for jobs that have no home any more. Call every few seconds.
+  /// Looks for jobs that have no owner any more. Call every few seconds.
   void tick();
 
  private:
@@ -92,7 +92,7 @@ class JobHomes {
   void forget(const std::string& id, const std::string& url = {});
   void forget_all();
   /// On the worker's thread.
-  Result<Found> find_home(const std::string& id);
+  Result<Found> find_owner(const std::string& id);
   void on_loop(std::function<void()> work);
 
   Loop& loop_;
@@ -100,7 +100,7 @@ class JobHomes {
   Store& store_;
   Options options_;
   std::function<void(const std::string&)> log_;
-  std::map<std::string, std::string> elsewhere_;  ///< URLs of homes that were found, by job
+  std::map<std::string, std::string> elsewhere_;  ///< URLs of owners that were found, by job
   std::map<std::string, std::vector<AskedPtr>> looking_;
   std::map<std::string, std::vector<std::weak_ptr<RelayedEvents>>> relayed_;  ///< by job
   bool looking_around_ = false;

@@ -1,4 +1,4 @@
-#include "harpe/server/job_homes.h"
+#include "harpe/server/job_owners.h"
 
 #include <algorithm>
 #include <iterator>
@@ -73,19 +73,19 @@ struct Lists {
 
 }  // namespace
 
-/// One request on its way to the home of its job.
-struct JobHomes::Asked {
+/// One request on its way to the owner of its job.
+struct JobOwners::Asked {
   const std::string id;
   const HttpRequest request;
   const Reply reply;
   const Handler here;
   const Instant at;
-  std::optional<Instant> deadline = {};  ///< from when its home could first not be asked
+  std::optional<Instant> deadline = {};  ///< from when its owner could first not be asked
   Seconds pause = kFirstPause;
 };
 
-/// Events of a job from its home, until that is another one: a server that is stopped ends none.
-class JobHomes::RelayedEvents final : public EventStream {
+/// Events of a job from its owner, until that is another one: a server that is stopped ends none.
+class JobOwners::RelayedEvents final : public EventStream {
  public:
   RelayedEvents(std::shared_ptr<EventStream> events, std::string url)
       : events_(std::move(events)), url_(std::move(url)) {}
@@ -110,8 +110,8 @@ class JobHomes::RelayedEvents final : public EventStream {
   bool is_over_ = false;
 };
 
-JobHomes::JobHomes(Loop& loop, JobRegistry& registry, Store& store, Options options,
-                   std::function<void(const std::string&)> log)
+JobOwners::JobOwners(Loop& loop, JobRegistry& registry, Store& store, Options options,
+                     std::function<void(const std::string&)> log)
     : loop_(loop),
       registry_(registry),
       store_(store),
@@ -119,18 +119,18 @@ JobHomes::JobHomes(Loop& loop, JobRegistry& registry, Store& store, Options opti
       log_(std::move(log)),
       worker_(options_.make_workers({.threads = 1})) {}
 
-JobHomes::~JobHomes() {
+JobOwners::~JobOwners() {
   *alive_ = false;
   static_cast<void>(store_.listen({}));
 }
 
-void JobHomes::on_loop(std::function<void()> work) {
+void JobOwners::on_loop(std::function<void()> work) {
   loop_.post([alive = alive_, work = std::move(work)] {
     if (*alive) work();
   });
 }
 
-Status JobHomes::start() {
+Status JobOwners::start() {
   return store_.listen([this](const StoreNotice& notice) {
     on_loop([this, notice] {
       if (notice.kind == StoreNotice::Kind::kLookAgain) return forget_all();
@@ -140,7 +140,7 @@ Status JobHomes::start() {
   });
 }
 
-void JobHomes::forget(const std::string& id, const std::string& url) {
+void JobOwners::forget(const std::string& id, const std::string& url) {
   const auto known = elsewhere_.find(id);
   if (known != elsewhere_.end() && known->second != url) elsewhere_.erase(known);
   const auto relayed = relayed_.find(id);
@@ -155,7 +155,7 @@ void JobHomes::forget(const std::string& id, const std::string& url) {
 }
 
 /// Moves may have been missed.
-void JobHomes::forget_all() {
+void JobOwners::forget_all() {
   elsewhere_.clear();
   for (const auto& [id, streams] : std::exchange(relayed_, {})) {
     for (const auto& weak : streams) {
@@ -164,7 +164,7 @@ void JobHomes::forget_all() {
   }
 }
 
-void JobHomes::relay(const std::string& id, const std::string& url, HttpResponse& response) {
+void JobOwners::relay(const std::string& id, const std::string& url, HttpResponse& response) {
   if (response.stream == nullptr) return;
   const auto relayed = std::make_shared<RelayedEvents>(std::move(response.stream), url);
   std::vector<std::weak_ptr<RelayedEvents>>& all = relayed_[id];
@@ -173,18 +173,18 @@ void JobHomes::relay(const std::string& id, const std::string& url, HttpResponse
   response.stream = relayed;
 }
 
-void JobHomes::route(const std::string& id, HttpRequest request, Reply reply, Handler here) {
+void JobOwners::route(const std::string& id, HttpRequest request, Reply reply, Handler here) {
   // What waits for its answer (GET) is asked for elsewhere if the job moves meanwhile.
   if (request.method != "GET" && is_here(id)) return here(std::move(request), std::move(reply));
   go(std::make_shared<Asked>(
       Asked{id, std::move(request), std::move(reply), std::move(here), registry_.clock().now()}));
 }
 
-bool JobHomes::is_here(const std::string& id) const {
+bool JobOwners::is_here(const std::string& id) const {
   return registry_.commands(id);
 }
 
-void JobHomes::go(const AskedPtr& asked) {
+void JobOwners::go(const AskedPtr& asked) {
   if (is_here(asked->id)) return answer_here(asked);
   // Whether another server has it by now, only the database knows: one that was stopped for a
   // while has asked it in a moment, one that is cut off may not for long.
@@ -199,7 +199,7 @@ void JobHomes::go(const AskedPtr& asked) {
   hand_on(asked, known->second);
 }
 
-void JobHomes::look(const AskedPtr& asked) {
+void JobOwners::look(const AskedPtr& asked) {
   if (worker_->waiting(asked->request.client) >= kMostLookUps) {
     return again(asked, "you ask for too many jobs at once");
   }
@@ -207,11 +207,11 @@ void JobHomes::look(const AskedPtr& asked) {
   waiting.push_back(asked);
   if (waiting.size() > 1) return;
   worker_->run(asked->request.client, [this, id = asked->id] {
-    on_loop([this, id, found = find_home(id)] { looked(id, found); });
+    on_loop([this, id, found = find_owner(id)] { looked(id, found); });
   });
 }
 
-Result<JobHomes::Found> JobHomes::find_home(const std::string& id) {
+Result<JobOwners::Found> JobOwners::find_owner(const std::string& id) {
   const Instant began = registry_.clock().now();
   const std::optional<JobOwner> owner = HARPE_TRY(store_.owner(id));
   if (owner && !owner->own) {
@@ -232,17 +232,17 @@ Result<JobHomes::Found> JobHomes::find_home(const std::string& id) {
   return Found{.began = began, .taken = Taken{*std::move(summary), *mine}};
 }
 
-void JobHomes::move_in(Taken job) {
+void JobOwners::move_in(Taken job) {
   const std::string id = job.summary.job;
   forget(id);
   if (registry_.take_up(std::move(job.summary), job.claim)) log_("job " + id + " has moved here");
 }
 
-void JobHomes::again(const AskedPtr& asked, const std::string& why) {
+void JobOwners::again(const AskedPtr& asked, const std::string& why) {
   again(asked, why, options_.patience);
 }
 
-void JobHomes::looked(const std::string& id, const Result<Found>& found) {
+void JobOwners::looked(const std::string& id, const Result<Found>& found) {
   std::vector<AskedPtr> waiting = std::move(looking_[id]);
   looking_.erase(id);
   if (found.ok() && found->taken) move_in(*found->taken);
@@ -267,7 +267,7 @@ void JobHomes::looked(const std::string& id, const Result<Found>& found) {
   }
 }
 
-void JobHomes::answer_here(const AskedPtr& asked) {
+void JobOwners::answer_here(const AskedPtr& asked) {
   asked->here(asked->request, [this, alive = alive_, asked](HttpResponse response) {
     const bool is_here = response.status != 421 || asked->request.forwarded;
     if (is_here || !*alive) return asked->reply(std::move(response));
@@ -275,7 +275,7 @@ void JobHomes::answer_here(const AskedPtr& asked) {
   });
 }
 
-void JobHomes::hand_on(const AskedPtr& asked, const std::string& url) {
+void JobOwners::hand_on(const AskedPtr& asked, const std::string& url) {
   options_.forward(
       url, asked->request, [this, alive = alive_, asked, url](Result<HttpResponse> response) {
         if (response.ok() && response->status != 421) {
@@ -289,7 +289,7 @@ void JobHomes::hand_on(const AskedPtr& asked, const std::string& url) {
       });
 }
 
-void JobHomes::again(const AskedPtr& asked, const std::string& why, Seconds patience) {
+void JobOwners::again(const AskedPtr& asked, const std::string& why, Seconds patience) {
   if (asked->request.presence != nullptr && asked->request.presence->has_left()) return;
   const Instant now = registry_.clock().now();
   if (!asked->deadline) asked->deadline = now + patience;
@@ -307,7 +307,7 @@ void JobHomes::again(const AskedPtr& asked, const std::string& why, Seconds pati
 
 // --- All jobs -----------------------------------------------------------------------------------
 
-void JobHomes::route_list(HttpRequest request, Reply reply, const Handler& here) {
+void JobOwners::route_list(HttpRequest request, Reply reply, const Handler& here) {
   if (request.forwarded || request.method != "GET") {
     return here(std::move(request), std::move(reply));
   }
@@ -337,7 +337,7 @@ void JobHomes::route_list(HttpRequest request, Reply reply, const Handler& here)
   });
 }
 
-void JobHomes::tick() {
+void JobOwners::tick() {
   std::erase_if(relayed_, [](const auto& one) {
     return std::ranges::all_of(one.second, [](const auto& weak) { return weak.expired(); });
   });
@@ -347,7 +347,7 @@ void JobHomes::tick() {
     std::vector<Taken> taken;
     for (const std::string& id : homeless.ok() ? *homeless : std::vector<std::string>()) {
       if (taken.size() == kMostAtOnce) break;
-      if (auto home = find_home(id); home.ok() && home->taken) taken.push_back(*home->taken);
+      if (auto owner = find_owner(id); owner.ok() && owner->taken) taken.push_back(*owner->taken);
     }
     on_loop([this, taken = std::move(taken)] {
       looking_around_ = false;
