@@ -145,6 +145,71 @@ JobTexts Job::texts() const {
   return texts;
 }
 
+/// What people have asked for and declared.
+void Job::State::read_wanted(Fields& fields, Faults& faults) {
+  // Harpe 0.1 had other words for the objective and for declared stragglers.
+  const JsonValue* wanted = fields.object("objective");
+  if (wanted == nullptr) wanted = fields.object("wish");
+  if (wanted != nullptr) {
+    Fields members(*wanted, "objective", faults);
+    objective = read_objective(members);
+  }
+  declared_stragglers = read_stragglers(
+      fields, fields.any("declared") != nullptr ? "declared" : "told", faults, spec.shape.data);
+  for (auto& [slow, factors] : read_slow_pipelines(fields, faults, spec.shape))
+    watch(slow).slow.factors = std::move(factors);
+}
+
+/// What has become of plans, and what was counted.
+void Job::State::read_history(Fields& fields, Seconds now) {
+  read_count(fields, "rollbacks", rollbacks);
+  rolled_back = fields.boolean("rolled_back").value_or(false);
+  read_count(fields, "retry_at", retry_at);
+  reserve = fields.number("reserve", 0, 1).value_or(0);
+  read_count(fields, "profiling_began", profiling_began);
+  read_count(fields, "last_profiling", last_profiling);
+  saved.value = fields.number("saved_j", -kMostEnergy, kMostEnergy).value_or(0);
+  saved_bias = fields.number("saved_bias_j", 0, kMostEnergy).value_or(0);
+  saved_variance = fields.number("saved_variance_j2", 0, kMostEnergy * kMostEnergy).value_or(0);
+  reported_energy.value = fields.number("energy_j", -kMostEnergy, kMostEnergy).value_or(0);
+  newest_stored = fields.integer("newest_iteration", -1, kLargestNumber).value_or(-1);
+  created.value = fields.number("created", 0, kLatest).value_or(now.value);
+  if (incarnation.empty()) incarnation = "since " + shortest(created.value);
+  read_count(fields, "reports", reports);
+  read_count(fields, "reports_unused", reports_unused);
+  read_count(fields, "reports_refused", reports_refused);
+  read_count(fields, fields.any("assignments_late") != nullptr ? "assignments_late" : "orders_late",
+             assignments_late);
+}
+
+/// What is known of the costs of instructions.
+void Job::State::read_costs(Fields& fields, Faults& faults) {
+  if (const auto csv = fields.text("profile")) {
+    Result<Profile> read = parse_profile(*csv, "profile");
+    if (!read.ok()) {
+      fields.fault("profile", read.error().text());
+    } else if (read->stages() > spec.shape.stages) {
+      fields.fault("profile", "it has more stages than the job");
+    } else {
+      profile = std::move(*read);
+    }
+  }
+  if (fields.any("blocking_power_w") != nullptr) {
+    blocking_power = units<Watts>(
+        read_list(fields, "blocking_power_w", static_cast<std::size_t>(spec.shape.stages)));
+  }
+  if (const JsonValue* list = fields.any("measured")) measured = read_measured(list, faults, work);
+  if (fields.any("highest_measured_mhz") != nullptr) {
+    highest_measured =
+        read_clocks(fields, "highest_measured_mhz", static_cast<std::size_t>(spec.shape.stages));
+    if (highest_measured.size() != static_cast<std::size_t>(spec.shape.stages))
+      fields.fault("highest_measured_mhz", "expected one for each stage");
+  }
+  plans_due = fields.boolean("plans_due").value_or(false) && profile && !blocking_power.empty();
+  if (const JsonValue* kept = fields.object("profiler"))
+    interrupted = read_kept(*kept, faults, work);
+}
+
 Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds now) {
   JsonValue document = HARPE_TRY(parse_json(texts.state, "job"));
   Faults faults("job");
@@ -192,65 +257,13 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   const bool has_plans = fields.boolean("has_plans").value_or(true);
   read_count(fields, "version", s.version);
   read_count(fields, "ticket", s.ticket);
-  // Harpe 0.1 had other words for the objective and for declared stragglers.
-  const JsonValue* objective = fields.object("objective");
-  if (objective == nullptr) objective = fields.object("wish");
-  if (objective != nullptr) {
-    Fields members(*objective, "objective", faults);
-    s.objective = read_objective(members);
-  }
-  s.declared_stragglers = read_stragglers(
-      fields, fields.any("declared") != nullptr ? "declared" : "told", faults, s.spec.shape.data);
-  for (auto& [slow, factors] : read_slow_pipelines(fields, faults, s.spec.shape))
-    s.watch(slow).slow.factors = std::move(factors);
+  s.read_wanted(fields, faults);
   s.iteration_time.value = fields.number("iteration_time_s", 0, kLongestTime).value_or(0);
   s.delivery.value = fields.number("delivery_s", 0, 60).value_or(s.delivery.value);
   if (const JsonValue* baseline = fields.object("baseline"))
     read_baseline(*baseline, faults, static_cast<std::size_t>(s.spec.shape.stages), s.baseline);
-  read_count(fields, "rollbacks", s.rollbacks);
-  s.rolled_back = fields.boolean("rolled_back").value_or(false);
-  read_count(fields, "retry_at", s.retry_at);
-  s.reserve = fields.number("reserve", 0, 1).value_or(0);
-  read_count(fields, "profiling_began", s.profiling_began);
-  read_count(fields, "last_profiling", s.last_profiling);
-  s.saved.value = fields.number("saved_j", -kMostEnergy, kMostEnergy).value_or(0);
-  s.saved_bias = fields.number("saved_bias_j", 0, kMostEnergy).value_or(0);
-  s.saved_variance = fields.number("saved_variance_j2", 0, kMostEnergy * kMostEnergy).value_or(0);
-  s.reported_energy.value = fields.number("energy_j", -kMostEnergy, kMostEnergy).value_or(0);
-  s.newest_stored = fields.integer("newest_iteration", -1, kLargestNumber).value_or(-1);
-  s.created.value = fields.number("created", 0, kLatest).value_or(now.value);
-  if (s.incarnation.empty()) s.incarnation = "since " + shortest(s.created.value);
-  read_count(fields, "reports", s.reports);
-  read_count(fields, "reports_unused", s.reports_unused);
-  read_count(fields, "reports_refused", s.reports_refused);
-  read_count(fields, fields.any("assignments_late") != nullptr ? "assignments_late" : "orders_late",
-             s.assignments_late);
-  if (const auto csv = fields.text("profile")) {
-    Result<Profile> profile = parse_profile(*csv, "profile");
-    if (!profile.ok()) {
-      fields.fault("profile", profile.error().text());
-    } else if (profile->stages() > s.spec.shape.stages) {
-      fields.fault("profile", "it has more stages than the job");
-    } else {
-      s.profile = std::move(*profile);
-    }
-  }
-  if (fields.any("blocking_power_w") != nullptr) {
-    s.blocking_power = units<Watts>(
-        read_list(fields, "blocking_power_w", static_cast<std::size_t>(s.spec.shape.stages)));
-  }
-  if (const JsonValue* measured = fields.any("measured"))
-    s.measured = read_measured(measured, faults, s.work);
-  if (fields.any("highest_measured_mhz") != nullptr) {
-    s.highest_measured =
-        read_clocks(fields, "highest_measured_mhz", static_cast<std::size_t>(s.spec.shape.stages));
-    if (s.highest_measured.size() != static_cast<std::size_t>(s.spec.shape.stages))
-      fields.fault("highest_measured_mhz", "expected one for each stage");
-  }
-  s.plans_due =
-      fields.boolean("plans_due").value_or(false) && s.profile && !s.blocking_power.empty();
-  if (const JsonValue* kept = fields.object("profiler"))
-    s.interrupted = read_kept(*kept, faults, s.work);
+  s.read_history(fields, now);
+  s.read_costs(fields, faults);
   if (!faults.empty()) return Error::invalid(std::move(faults));
   if (plans && has_plans && !s.blocking_power.empty() && s.fits(*plans))
     s.plans = std::make_shared<const PlanTable>(std::move(*plans));

@@ -218,7 +218,11 @@ struct Job::State {
   void take_plans(PlanTable table, Seconds now);
   void improve_plans(PlanTable table, Seconds now);
 
-  void go_on(Seconds now);  ///< job_snapshot.cc
+  // As it was stored: job_snapshot.cc.
+  void read_wanted(Fields& fields, Faults& faults);
+  void read_history(Fields& fields, Seconds now);
+  void read_costs(Fields& fields, Faults& faults);
+  void go_on(Seconds now);
   void note_whether_set(const IterationReport& report, const Deployment* due, Seconds now);
   int ranks_not_set() const;
   void tell(Notice::Level level, Seconds now, std::string text);

@@ -77,18 +77,22 @@ Json plans_json(const Job& job) {
   return list;
 }
 
-}  // namespace
-
-Json job_status_json(const Job& job, const Shown& shown) {
-  const JobStatus status = job.status();
-  const JobSpec& spec = job.spec();
+Json missing_json(const Job& job) {
   Json missing = Json::array();
   for (const RankCoordinates coordinates : job.missing(kMissingShown))
     missing.push_back(
         {{"data", coordinates.data}, {"stage", coordinates.stage}, {"tensor", coordinates.tensor}});
+  return missing;
+}
+
+Json slow_stages_json(const JobStatus& status) {
   Json slow = Json::array();
   for (const SlowStage& stage : status.slow_stages)
     slow.push_back({{"stage", stage.stage}, {"factor", stage.factor}, {"since", stage.since}});
+  return slow;
+}
+
+Json slow_workers_json(const JobStatus& status) {
   Json workers = Json::array();
   for (const SlowWorker& one : status.slow_workers) {
     if (workers.size() == kWorkersShown) break;
@@ -97,6 +101,14 @@ Json job_status_json(const Job& job, const Shown& shown) {
                        {"factor", one.factor},
                        {"since", one.since}});
   }
+  return workers;
+}
+
+}  // namespace
+
+Json job_status_json(const Job& job, const Shown& shown) {
+  const JobStatus status = job.status();
+  const JobSpec& spec = job.spec();
   return {{"name", spec.name},
           {"synthetic", status.synthetic},
           {"phase", name_of(status.phase)},
@@ -107,7 +119,7 @@ Json job_status_json(const Job& job, const Shown& shown) {
           {"micro_batches", spec.schedule.micro_batches},
           {"ranks", spec.shape.ranks()},
           {"ranks_registered", status.ranks_registered},
-          {"ranks_missing", std::move(missing)},
+          {"ranks_missing", missing_json(job)},
           {"ranks_not_set", status.ranks_not_set},
           {"newest_iteration",
            status.newest_iteration < 0 ? Json(nullptr) : Json(status.newest_iteration)},
@@ -115,8 +127,8 @@ Json job_status_json(const Job& job, const Shown& shown) {
           {"objective", Json::parse(objective_json(status.objective))},
           {"profiling", status.profiling ? progress_json(*status.profiling) : Json(nullptr)},
           {"stragglers", stragglers_json(status.stragglers, shown)},
-          {"slow_stages", std::move(slow)},
-          {"slow_workers", std::move(workers)},
+          {"slow_stages", slow_stages_json(status)},
+          {"slow_workers", slow_workers_json(status)},
           {"random_lateness", status.random ? Json({{"median", status.random->median},
                                                     {"most", status.random->most},
                                                     {"groups", status.random->groups}})

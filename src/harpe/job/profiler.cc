@@ -9,8 +9,7 @@
 namespace harpe {
 namespace {
 
-constexpr double kLeastWaiting = 0.02;  // share of the time from which waiting power is believed
-constexpr double kFaster = 0.05;        // than at a higher clock: more than noise and throttling do
+constexpr double kFaster = 0.05;  // than at a higher clock: more than noise and throttling do
 constexpr int kMostAnew = 2;
 
 /// Both ends and evenly between.
@@ -263,7 +262,7 @@ void Profiler::skip(int stage) {
 
 bool Profiler::rises_enough(int stage) const {
   const std::vector<MeasuredClock>& measured = measured_[stage];
-  const auto needed = static_cast<std::size_t>(options_.rises);
+  const auto needed = static_cast<std::size_t>(options_.max_consecutive_increases);
   if (measured.size() <= needed) return false;
   const Watts waiting = blocking_power()[stage];
   const std::vector<WorkItem>& work = work_->stage(stage);
@@ -407,89 +406,6 @@ void Profiler::restore(Kept kept) {
   }
   resting_ = account_.full_time > 0;
   if (resting_) full_times_.add(account_.full_time);
-}
-
-ProfilingProgress Profiler::progress(int lead) const {
-  ProfilingProgress progress;
-  std::size_t all = 0, measured = 0, left = 0;
-  for (int stage = 0; stage < shape_.stages; ++stage) {
-    const std::size_t clocks = clocks_[stage].size();
-    const std::size_t at = ended_[stage] ? clocks : position_[stage];
-    all += clocks;
-    measured += at;
-    left = std::max(left, clocks - at);
-  }
-  progress.fraction = all == 0 ? 1 : static_cast<double>(measured) / static_cast<double>(all);
-  const double full = account_.full_time;
-  progress.slowdown = account_.base > 0 ? account_.extra / account_.base : 0;
-
-  // Clocks to come, each with its slowdown at most, and the all-max that earns it.
-  double iterations = 0, extra = account_.extra;
-  const double block = options_.iterations_per_clock + lead - 1;
-  double at_clock = 1;
-  for (std::size_t next = 0; next < left; ++next) {
-    for (int stage = 0; stage < shape_.stages; ++stage) {
-      const std::size_t at = position_[stage] + next;
-      if (ended_[stage] || at >= clocks_[stage].size()) continue;
-      at_clock = std::max(at_clock,
-                          static_cast<double>(clocks_[stage][0].value) / clocks_[stage][at].value);
-    }
-    iterations += block;
-    extra += block * full * (at_clock - 1);
-  }
-  if (full > 0 && options_.slowdown_limit > 0) {
-    const double earned = extra / options_.slowdown_limit - account_.base;
-    iterations = std::max(iterations, earned / full);
-  }
-  progress.iterations_left = static_cast<int>(std::min(1e9, std::ceil(iterations)));
-  progress.time_left = {std::max(0.0, iterations * full + extra - account_.extra)};
-  return progress;
-}
-
-std::vector<int> Profiler::without_energy() const {
-  std::vector<int> stages;
-  for (int stage = 0; stage < shape_.stages; ++stage)
-    if (measuring(stage) && !resting_ && samples_[stage].iterations() == 0 &&
-        block_iterations_ > 2 * options_.iterations_per_clock + options_.warm_up) {
-      stages.push_back(stage);
-    }
-  return stages;
-}
-
-Profile Profiler::profile() const {
-  std::vector<InstructionProfile> entries;
-  bool chunks = false;
-  for (int stage = 0; stage < shape_.stages; ++stage) {
-    const std::vector<WorkItem>& work = work_->stage(stage);
-    for (std::size_t k = 0; k < work.size(); ++k) {
-      chunks = chunks || work[k].chunk > 0;
-      InstructionProfile entry{
-          .stage = stage, .chunk = work[k].chunk, .kind = work[k].kind, .points = {}};
-      for (const MeasuredClock& at : measured_[stage])
-        entry.points.push_back({.clock = at.clock, .time = at.time[k], .energy = at.energy[k]});
-      std::ranges::sort(entry.points, {}, &OperatingPoint::clock);
-      if (!entry.points.empty()) entries.push_back(std::move(entry));
-    }
-  }
-  return Profile(std::move(entries), chunks);
-}
-
-std::vector<Watts> Profiler::blocking_power() const {
-  const auto stages = static_cast<std::size_t>(shape_.stages);
-  if (given_blocking_power_) return std::vector(stages, *given_blocking_power_);
-  const double all = account_.base * shape_.data * shape_.tensor;
-  std::vector<Watts> powers(stages, Watts{-1});
-  std::vector<double> known;
-  for (std::size_t stage = 0; stage < stages; ++stage) {
-    const double time = account_.wait_time[stage];
-    if (time <= kLeastWaiting * all || time <= 0) continue;
-    powers[stage] = {std::max(0.0, account_.wait_energy[stage] / time)};
-    known.push_back(powers[stage].value);
-  }
-  const Watts middle{known.empty() ? 0 : quantile(known, 0.5)};
-  for (Watts& power : powers)
-    if (power < Watts{0}) power = middle;
-  return powers;
 }
 
 }  // namespace harpe

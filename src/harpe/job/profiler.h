@@ -6,11 +6,11 @@
 /// measures one clock of every stage. A block is some iterations with one clock a stage. The first
 /// iteration after a change is dropped, and so is every throttled one. A stage goes on when the 95
 /// % intervals of all its instructions are narrow enough, or after `most_iterations_per_clock`; it
-/// ends at the end of its list, or when its effective energy has risen `rises` times in a row.
-/// Stages that have ended, and all stages while slowdown has to be earned back, run their highest
-/// clock. A stage of which a straggler was measured, before it was known to be one, begins again.
-/// So does, twice at most, one that takes less time than it did at a higher clock: it was slow
-/// then.
+/// ends at the end of its list, or when its effective energy has risen `max_consecutive_increases`
+/// times in a row. Stages that have ended, and all stages while slowdown has to be earned back, run
+/// their highest clock. A stage of which a straggler was measured, before it was known to be one,
+/// begins again. So does, twice at most, one that takes less time than it did at a higher clock: it
+/// was slow then.
 ///
 /// Ranks are aggregated to one value per GPU: of time the longest over pipelines and tensor shards
 /// (of each its mean), of energy the mean, which is the sum over the number of GPUs.

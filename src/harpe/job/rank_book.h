@@ -79,7 +79,7 @@ class RankBook {
   /// What is stored is of other ranks.
   void all_parts_changed();
 
-  /// Puts back what a snapshot held.
+  /// Restores what a snapshot held.
   void restore(std::string run, std::vector<Holder> holders,
                std::vector<std::vector<Megahertz>> clocks, bool has_simulated);
 

@@ -24,11 +24,11 @@ struct ProfilingOptions {
   int warm_up = 2;               ///< iterations at all-max before anything counts
   int iterations_per_clock = 4;  ///< the first is dropped
   int most_iterations_per_clock = 12;
-  int most_clocks = 24;         ///< longer lists are thinned evenly, both ends kept
-  Megahertz lowest_clock = {};  ///< none below is tried
-  int rises = 5;                ///< of effective energy in a row that end a stage's sweep
-  double time_target = 0.01;    ///< half-width of the 95 % interval that suffices, relative
-  double energy_target = 0.02;  ///< the same of energy
+  int most_clocks = 24;               ///< longer lists are thinned evenly, both ends kept
+  Megahertz lowest_clock = {};        ///< none below is tried
+  int max_consecutive_increases = 5;  ///< of effective energy in a row that end a stage's sweep
+  double time_target = 0.01;          ///< half-width of the 95 % interval that suffices, relative
+  double energy_target = 0.02;        ///< the same of energy
   friend bool operator==(const ProfilingOptions&, const ProfilingOptions&) = default;
 };
 

@@ -22,7 +22,10 @@ ProfilingOptions read_profiling(const JsonValue& object, Faults& faults, Unknown
   read_count(fields, "most_iterations_per_clock", 2, 100'000, options.most_iterations_per_clock);
   read_count(fields, "most_clocks", 2, 4096, options.most_clocks);
   read_count(fields, "lowest_clock_mhz", 0, kHighestClock, options.lowest_clock.value);
-  read_count(fields, "rises", 1, 4096, options.rises);
+  read_count(fields, "max_consecutive_increases", 1, 4096, options.max_consecutive_increases);
+  // Of what Harpe 0.1 stored.
+  if (unknown == Unknown::kIgnored)
+    read_count(fields, "rises", 1, 4096, options.max_consecutive_increases);
   read_number(fields, "time_target", 0, 10, options.time_target);
   read_number(fields, "energy_target", 0, 10, options.energy_target);
   if (unknown == Unknown::kFault) fields.finish();
@@ -36,7 +39,7 @@ Json profiling_json(const ProfilingOptions& options) {
           {"most_iterations_per_clock", options.most_iterations_per_clock},
           {"most_clocks", options.most_clocks},
           {"lowest_clock_mhz", options.lowest_clock.value},
-          {"rises", options.rises},
+          {"max_consecutive_increases", options.max_consecutive_increases},
           {"time_target", options.time_target},
           {"energy_target", options.energy_target}};
 }
