@@ -162,7 +162,7 @@ def start(**options: Any) -> Client:
     """Begins, with what is given, and Harpe's and the launcher's variables for the rest.
 
     Of the rank: ``server``, ``token`` or ``token_file``, ``ca_file``, ``job``, ``run``,
-    ``take_over``, ``place`` (data, stage, tensor), ``clock_socket``, ``gpu``, ``lease_s``,
+    ``take_over``, ``coordinates`` (data, stage, tensor), ``clock_socket``, ``gpu``, ``lease_s``,
     ``patience_s``, ``look_ahead_s``. Of the job, the same on all ranks: ``schedule``, ``stages``,
     ``micro_batches``, ``chunks``, ``data``, ``tensor``, ``objective``, ``profiling`` and the others
     of docs/python.md.

@@ -72,14 +72,14 @@ def _chunk(*_: Any, phase: int | None = None, **__: Any) -> int:
 
 
 def job_fields(engine: Any) -> dict[str, Any]:
-    """The fields of the job that an engine tells, and this rank's place."""
+    """The fields of the job that an engine tells, and this rank's coordinates."""
     stages = int(engine.num_stages)
     grid = engine.grid
     fields: dict[str, Any] = {
         "stages": stages,
         "data": int(grid.data_parallel_size),
         "tensor": int(grid.model_parallel_size),
-        "place": (
+        "coordinates": (
             int(grid.get_data_parallel_id()),
             int(engine.stage_id),
             int(grid.get_slice_parallel_rank()) if int(grid.model_parallel_size) > 1 else 0,

@@ -91,11 +91,15 @@ def _training_step(trainer: Any, steps: Steps) -> Any:
 
 
 def _job_fields(arguments: Any) -> dict[str, Any]:
-    """The fields of the job that the trainer's arguments tell, and this rank's place."""
+    """The fields of the job that the trainer's arguments tell, and this rank's coordinates."""
     return {
         "stages": 1,
         "data": max(1, int(getattr(arguments, "world_size", 1))),
-        "place": (int(getattr(arguments, "process_index", os.environ.get("RANK", "0"))), 0, 0),
+        "coordinates": (
+            int(getattr(arguments, "process_index", os.environ.get("RANK", "0"))),
+            0,
+            0,
+        ),
         "schedule": "1f1b",
         "micro_batches": max(1, int(arguments.gradient_accumulation_steps)),
     }

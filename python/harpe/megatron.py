@@ -193,7 +193,7 @@ class Attached:
             "stages": stages,
             "data": int(state.get_data_parallel_world_size()),
             "tensor": tensor * context,
-            "place": (
+            "coordinates": (
                 int(state.get_data_parallel_rank()),
                 int(state.get_pipeline_model_parallel_rank()),
                 shard,

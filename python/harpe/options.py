@@ -19,7 +19,7 @@ CLIENT_OPTIONS = (
     "job",
     "run",
     "take_over",
-    "place",
+    "coordinates",
     "clock_socket",
     "gpu",
     "lease_s",
@@ -47,7 +47,7 @@ SPEC_FIELDS = (
 )
 """Of the job, the same on all ranks."""
 
-Place = Sequence[int] | Mapping[str, int]
+RankCoordinates = Sequence[int] | Mapping[str, int]
 
 
 def launched_job(environment: Mapping[str, str]) -> str | None:
@@ -80,16 +80,20 @@ def _id_of(text: str) -> str:
     return allowed[:128]
 
 
-def _place(place: Place) -> dict[str, int]:
+def _coordinates(coordinates: RankCoordinates) -> dict[str, int]:
     names = ("data", "stage", "tensor")
-    if isinstance(place, Mapping):
-        unknown = sorted(set(place) - set(names))
+    if isinstance(coordinates, Mapping):
+        unknown = sorted(set(coordinates) - set(names))
         if unknown:
-            raise InvalidInputError(f"a place has data, stage and tensor, and no {unknown[0]!r}")
-        return {name: int(place.get(name, 0)) for name in names}
-    numbers = [int(number) for number in place]
+            raise InvalidInputError(
+                f"rank coordinates have data, stage and tensor, and no {unknown[0]!r}"
+            )
+        return {name: int(coordinates.get(name, 0)) for name in names}
+    numbers = [int(number) for number in coordinates]
     if len(numbers) != 3:
-        raise InvalidInputError(f"a place is (data, stage, tensor), not {tuple(place)!r}")
+        raise InvalidInputError(
+            f"rank coordinates are (data, stage, tensor), not {tuple(coordinates)!r}"
+        )
     return dict(zip(names, numbers, strict=True))
 
 
@@ -113,8 +117,8 @@ def client_options(environment: Mapping[str, str] | None = None, **given: Any) -
             raise InvalidInputError(f"there is no option {name!r}; there are {known}")
         if value is None:
             continue
-        if name == "place":
-            options.update(_place(value))
+        if name == "coordinates":
+            options.update(_coordinates(value))
         elif name in SPEC_FIELDS:
             spec[name] = _plain(value)
         else:

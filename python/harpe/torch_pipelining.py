@@ -32,7 +32,7 @@ from .hooks import (
 )
 from .streams import recorder_for
 
-__all__ = ["Attached", "attach", "job_fields", "place_of"]
+__all__ = ["Attached", "attach", "coordinates_of", "job_fields"]
 
 KIND_OF_ACTION = {
     "FORWARD": "forward",
@@ -63,7 +63,7 @@ def attach(
     :param client: one that has been started; made from ``options`` (those of :func:`harpe.start`,
         which go before what the schedule says) where there is none
     :param mesh: the ``DeviceMesh`` of the whole job with names of its dimensions, from which this
-        rank's place is taken; without it ranks beyond one pipeline count as data parallel
+        rank's coordinates are taken; without it ranks beyond one pipeline count as data parallel
     :param device: where the stages compute; that of their parameters where it is not given
 
     Call it once the schedule is complete: custom functions that are registered afterwards are not
@@ -74,7 +74,7 @@ def attach(
     client, owns_client = client_for(
         client,
         options,
-        lambda: {**job_fields(schedule, overlapped=overlapped), **place_of(schedule, mesh)},
+        lambda: {**job_fields(schedule, overlapped=overlapped), **coordinates_of(schedule, mesh)},
     )
     steps = Steps(recorder_for(client, device or getattr(stages[0], "device", None)))
     undo = Undo()
@@ -152,19 +152,19 @@ def _placement(lists: list[list[dict[str, Any]]]) -> list[int]:
     return [rank_of[part] for part in sorted(rank_of)]
 
 
-def place_of(schedule: Any, mesh: Any = None) -> dict[str, Any]:
-    """Degrees of parallelism and this rank's place, from the mesh, or from the pipeline's group."""
+def coordinates_of(schedule: Any, mesh: Any = None) -> dict[str, Any]:
+    """Degrees of parallelism and this rank's coordinates, from the mesh, or from the pipeline's group."""
     if mesh is not None:
-        return _place_in_mesh(mesh)
+        return _coordinates_in_mesh(mesh)
     first = _stages(schedule)[0]
     stage, pipeline = int(first.group_rank), int(first.group_size)
     ranks, world = _group_ranks(first)
     if len(ranks) != pipeline or pipeline == world:
-        return {"place": (0, stage, 0)}
+        return {"coordinates": (0, stage, 0)}
     stride = ranks[1] - ranks[0] if pipeline > 1 else 1
     base = ranks[0]
     data = base // (stride * pipeline) * stride + base % stride
-    return {"data": world // pipeline, "place": (data, stage, 0)}
+    return {"data": world // pipeline, "coordinates": (data, stage, 0)}
 
 
 def _group_ranks(stage: Any) -> tuple[list[int], int]:
@@ -178,7 +178,7 @@ def _group_ranks(stage: Any) -> tuple[list[int], int]:
         return [], int(stage.group_size)
 
 
-def _place_in_mesh(mesh: Any) -> dict[str, Any]:
+def _coordinates_in_mesh(mesh: Any) -> dict[str, Any]:
     names = mesh.mesh_dim_names
     coordinate = mesh.get_coordinate()
     if not names or coordinate is None:
@@ -197,7 +197,7 @@ def _place_in_mesh(mesh: Any) -> dict[str, Any]:
     return {
         "data": sizes["data"],
         "tensor": sizes["tensor"],
-        "place": (at["data"], at["stages"], at["tensor"]),
+        "coordinates": (at["data"], at["stages"], at["tensor"]),
     }
 
 

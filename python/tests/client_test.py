@@ -183,10 +183,12 @@ def test_what_is_wrong_is_told_without_places_in_json_that_nobody_wrote() -> Non
     ]
 
 
-@pytest.mark.parametrize("place", [(0, 2, 0), (1, 0, 0), (0, 0, 1)])
-def test_a_place_outside_of_the_job_is_refused(start: Start, place: tuple[int, int, int]) -> None:
-    with pytest.raises(harpe.InvalidInputError, match="no place of a job"):
-        start(place=place)
+@pytest.mark.parametrize("coordinates", [(0, 2, 0), (1, 0, 0), (0, 0, 1)])
+def test_a_place_outside_of_the_job_is_refused(
+    start: Start, coordinates: tuple[int, int, int]
+) -> None:
+    with pytest.raises(harpe.InvalidInputError, match="no rank of a job"):
+        start(coordinates=coordinates)
 
 
 def test_the_environment_says_what_arguments_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +240,7 @@ def test_clients_go_when_nobody_holds_them(start: Start) -> None:
                 schedule="1f1b",
                 stages=2,
                 micro_batches=4,
-                place=(0, 0, 0),
+                coordinates=(0, 0, 0),
             )
         )
     gc.collect()

@@ -35,7 +35,7 @@ def start() -> Iterator[Callable[..., Any]]:
             "schedule": "1f1b",
             "stages": 2,
             "micro_batches": 4,
-            "place": (0, 0, 0),
+            "coordinates": (0, 0, 0),
             "clock_socket": "",
         }
         client = harpe.start(**{**defaults, **options})

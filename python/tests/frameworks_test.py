@@ -223,7 +223,7 @@ def test_plain_schedules_go_by_their_names() -> None:
         "schedule": "1f1b",
         "micro_batches": 8,
     }
-    assert harpe.torch_pipelining.place_of(schedule) == {"place": (0, 2, 0)}
+    assert harpe.torch_pipelining.coordinates_of(schedule) == {"coordinates": (0, 2, 0)}
 
 
 def test_a_schedule_without_an_order_and_what_is_no_schedule_are_refused() -> None:
@@ -254,10 +254,10 @@ class Mesh:
 def test_a_mesh_says_the_place() -> None:
     schedule = Schedule1F1B([Stage(1, 2, 1, 2)], 8, None)
     mesh = Mesh((1, 2, 0, 1, 1), pp=2, dp_replicate=3, dp_shard=2, cp=2, tp=4)
-    assert harpe.torch_pipelining.place_of(schedule, mesh) == {
+    assert harpe.torch_pipelining.coordinates_of(schedule, mesh) == {
         "data": 6,
         "tensor": 8,
-        "place": (4, 1, 5),
+        "coordinates": (4, 1, 5),
     }
 
 
@@ -408,7 +408,7 @@ def test_interleaved_lists_have_everything_once_and_in_order(
     client = harpe.start(
         **OPTIONS,
         stages=stages,
-        place=(0, 0, 0),
+        coordinates=(0, 0, 0),
         schedule={"ranks": lists, "placement": [p % stages for p in range(chunks * stages)]},
     )
     client.close()

@@ -15,7 +15,7 @@ import harpe
 from harpe.options import CLIENT_OPTIONS, SPEC_FIELDS, client_options, launched_job, launched_run
 
 values = st.one_of(st.text(max_size=20), st.integers(-10, 10), st.floats(0, 10), st.booleans())
-names = st.sampled_from([name for name in CLIENT_OPTIONS + SPEC_FIELDS if name != "place"])
+names = st.sampled_from([name for name in CLIENT_OPTIONS + SPEC_FIELDS if name != "coordinates"])
 
 
 def told(environment: dict[str, str] | None = None, **options: Any) -> dict[str, Any]:
@@ -33,15 +33,20 @@ def test_what_is_given_is_told_as_it_is_and_where_it_belongs(options: dict[str, 
 
 
 @given(st.tuples(*[st.integers(0, 99)] * 3))
-def test_a_place_is_three_numbers_or_their_names(place: tuple[int, int, int]) -> None:
-    names = dict(zip(("data", "stage", "tensor"), place, strict=True))
-    assert told(place=place) == told(place=list(place)) == told(place=names) == names
+def test_a_place_is_three_numbers_or_their_names(coordinates: tuple[int, int, int]) -> None:
+    names = dict(zip(("data", "stage", "tensor"), coordinates, strict=True))
+    assert (
+        told(coordinates=coordinates)
+        == told(coordinates=list(coordinates))
+        == told(coordinates=names)
+        == names
+    )
 
 
-@pytest.mark.parametrize("place", [(1, 2), (1, 2, 3, 4), {"pipeline": 1}])
-def test_other_places_are_refused(place: Any) -> None:
+@pytest.mark.parametrize("coordinates", [(1, 2), (1, 2, 3, 4), {"pipeline": 1}])
+def test_other_places_are_refused(coordinates: Any) -> None:
     with pytest.raises(harpe.InvalidInputError):
-        client_options({}, place=place)
+        client_options({}, coordinates=coordinates)
 
 
 def test_an_unknown_option_is_refused_and_the_known_ones_are_named() -> None:
