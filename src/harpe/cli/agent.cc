@@ -11,9 +11,9 @@
 #include "harpe/cli/issue_token.h"
 #include "harpe/cli/json_output.h"
 #include "harpe/cli/options.h"
-#include "harpe/http/server_log.h"
 #include "harpe/http/server_socket.h"
 #include "harpe/hw/devices.h"
+#include "harpe/service/server_log.h"
 
 namespace harpe {
 namespace {
@@ -112,7 +112,7 @@ void add_agent_command(Commands& commands) {
       commands.root(), "agent",
       "let unprivileged jobs set clocks and power limits, safely\n"
       "The one privileged daemon of a node. It listens on a Unix socket, does for each user only "
-      "what its policy file allows, and puts back what was there before when a lease ends, a "
+      "what its policy file allows, and restores what was there before when a lease ends, a "
       "client dies, or the agent itself stops or crashes. Zeus's client works with it unchanged "
       "(ZEUSD_SOCK_PATH).",
       "harpe agent --policy /etc/harpe/agent.toml\n"

@@ -187,7 +187,7 @@ const std::vector<AgentOptionHelp>& agent_option_table() {
       {"revoked-tokens", "FILE", "Tokens that are refused before they expire"},
       {"tokens-everywhere", "", "Ask for a token on the Unix socket, too"},
       {"enable", "GROUPS", "API groups: gpu-control,gpu-read,cpu-read (default: all)"},
-      {"state-file", "FILE", "What to put back after a crash (default: beside the socket)"},
+      {"state-file", "FILE", "What to restore after a crash (default: beside the socket)"},
       {"audit-log", "FILE",
        "Every change, as JSON lines (default: /var/log/harpe/agent-audit.jsonl, or beside a socket "
        "elsewhere)"},

@@ -153,8 +153,8 @@ Status AgentSetting::set(int gpu) {
   const bool cut = lasts < arguments_.duration - 5_s;
   if (!cut) lasts = arguments_.duration;
   report_.add(gpu, applied->text, before, now, range,
-              {{"honoured", applied->honoured}, {"put_back_in_s", lasts.value}});
-  report_.say("put back in " + duration_text(cut ? Seconds{std::ceil(lasts.value)} : lasts) +
+              {{"honoured", applied->honoured}, {"restored_in_s", lasts.value}});
+  report_.say("restored in " + duration_text(cut ? Seconds{std::ceil(lasts.value)} : lasts) +
               (cut ? ": the policy allows no longer (max_lease_s)" : ""));
   return ok_status();
 }
@@ -166,7 +166,7 @@ Status AgentSetting::reset(int gpu) {
   HARPE_TRY(agent_.release(lease->id));
   if (!before.ok()) return before.error();
   const GpuReading now = HARPE_TRY(read_after(gpu, std::nullopt, *before));
-  report_.add(gpu, "the " + text_of(controls_) + " set from the command line put back", *before,
+  report_.add(gpu, "the " + text_of(controls_) + " set from the command line restored", *before,
               now);
   return ok_status();
 }
@@ -205,10 +205,10 @@ Result<std::optional<Error>> AgentSetting::why_held(int gpu) {
 
 Status AgentSetting::say_why_there_is_nothing(int gpu) {
   const Result<GpuReading> reading = agent_.read(gpu);
-  // A GPU that is lost says itself what is still to be put back.
+  // A GPU that is lost says itself what is still to be restored.
   if (!reading.ok()) return reading.error();
-  if (!reading->put_back_pending.empty()) {
-    return Error::of(ErrorCode::kUnavailable, reading->put_back_pending);
+  if (!reading->restore_pending.empty()) {
+    return Error::of(ErrorCode::kUnavailable, reading->restore_pending);
   }
   std::optional<Error> held = HARPE_TRY(why_held(gpu));
   if (held) return std::move(held.value());
@@ -250,7 +250,7 @@ Result<Outcome> set_through_agent(const SettingArguments& arguments, const Wante
     if (!done.ok()) report.add_failure(gpu, std::move(done).error());
   }
   if (!wanted.reset && setting.has_set()) {
-    report.close_with("put back sooner with: " + undo_command(arguments, wanted));
+    report.close_with("restore sooner with: " + undo_command(arguments, wanted));
   }
   return report.outcome();
 }

@@ -55,7 +55,7 @@ void add_clock_command(Commands& commands) {
       clock, "set",
       "lock the graphics clock\n"
       "Asks the agent to keep the graphics clock of the GPUs at one clock, or within a range, "
-      "for some time; then it puts back what was there before. Says what was before and what is "
+      "for some time; then it restores what was there before. Says what was before and what is "
       "in force now. A power limit (harpe limit) has its own time and is not touched.",
       "harpe clock set 1200 --gpus 0,1\n"
       "harpe clock set 900-1410 --gpus all --for 8h",
@@ -77,7 +77,7 @@ void add_clock_command(Commands& commands) {
   CLI::App& reset_app = commands.add(
       clock, "reset",
       "put the clocks back now\n"
-      "Ends what `harpe clock set` asked for on the GPUs; the agent puts back what was there "
+      "Ends what `harpe clock set` asked for on the GPUs; the agent restores what was there "
       "before. With --direct, root removes any lock from the driver.",
       "harpe clock reset --gpus 0,1\n"
       "harpe clock reset --gpus all --direct",

@@ -96,7 +96,7 @@ void add_setting_options(CLI::App& app, SettingArguments& arguments, bool reset)
            arguments.socket);
   if (!reset) {
     add_parsed(app, "--for", "DURATION",
-               "How long, such as 30min or 8h, before the agent puts back what was there "
+               "How long, such as 30min or 8h, before the agent restores what was there "
                "(default: 1h; at most what its policy allows)",
                arguments.duration, [](std::string_view text) { return parse_seconds(text); });
   }

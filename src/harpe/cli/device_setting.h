@@ -18,10 +18,10 @@ struct SettingArguments {
   bool direct = false;
 };
 
-/// What is to be set, or put back.
+/// What is to be set, or restored.
 struct WantedSetting {
   Setting setting;      ///< what to apply; for a reset, what `--direct` applies
-  bool reset = false;   ///< put back what the command line has set of this control
+  bool reset = false;   ///< restore what the command line has set of this control
   std::string command;  ///< "harpe clock"
 };
 

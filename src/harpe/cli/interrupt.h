@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Waiting that Ctrl-C ends, for commands that have something to say or to put back at their end.
+/// Waiting that Ctrl-C ends, for commands that have something to say or to restore at their end.
 
 #include <signal.h>
 

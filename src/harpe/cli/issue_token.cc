@@ -7,7 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/cli/json_output.h"
 #include "harpe/cli/quantity_text.h"
-#include "harpe/http/token_keys.h"
+#include "harpe/service/token_keys.h"
 
 namespace harpe {
 namespace {

@@ -152,18 +152,18 @@ Result<Outcome> tell_straggler(const JobArguments& arguments) {
   }
   Json body = {{"factor", *factor}};
   if (arguments.duration) body["for_s"] = arguments.duration->value;
-  const std::string told = HARPE_TRY(ask_job(arguments, "PUT", path, body.dump()));
-  return Outcome{.text = "told: pipeline " + arguments.pipeline + " is " + shortest(*factor) +
-                         " times slower\n" + notice_text(told),
-                 .json = indented(told)};
+  const std::string response = HARPE_TRY(ask_job(arguments, "PUT", path, body.dump()));
+  return Outcome{.text = "declared: pipeline " + arguments.pipeline + " is " + shortest(*factor) +
+                         " times slower\n" + notice_text(response),
+                 .json = indented(response)};
 }
 
 Result<Outcome> heal(const JobArguments& arguments) {
   const std::string path = HARPE_TRY(pipeline_path(arguments));
-  const std::string told = HARPE_TRY(ask_job(arguments, "DELETE", path));
+  const std::string response = HARPE_TRY(ask_job(arguments, "DELETE", path));
   return Outcome{
-      .text = "told: pipeline " + arguments.pipeline + " is healthy\n" + notice_text(told),
-      .json = indented(told)};
+      .text = "declared: pipeline " + arguments.pipeline + " is healthy\n" + notice_text(response),
+      .json = indented(response)};
 }
 
 Result<Outcome> objective(const JobArguments& arguments) {
@@ -306,7 +306,9 @@ void add_telling(Commands& commands, CLI::App& job) {
              chosen->power_cap, [](std::string_view text) { return parse_watts(text); });
   objective_app.add_flag("--least-energy", chosen->least_energy,
                          "The least energy, however long it takes");
+}
 
+void add_remove(Commands& commands, CLI::App& job) {
   const auto removed = std::make_shared<JobArguments>();
   add_server_job_options(
       commands.add(job, "remove",
@@ -327,6 +329,7 @@ void add_job_command(Commands& commands) {
                    "harpe job straggler gpt3 1 1.2");
   add_looking(commands, job);
   add_telling(commands, job);
+  add_remove(commands, job);
 }
 
 }  // namespace harpe

@@ -25,7 +25,7 @@ void add_limit_command(Commands& commands) {
   CLI::App& set_app = commands.add(
       limit, "set",
       "set the power limit\n"
-      "Asks the agent to limit the power of the GPUs for some time; then it puts back what was "
+      "Asks the agent to limit the power of the GPUs for some time; then it restores what was "
       "there before. Says what was before and what is in force now. Locked clocks (harpe clock) "
       "have their own time and are not touched.",
       "harpe limit set 250 --gpus 0,1\n"
@@ -46,7 +46,7 @@ void add_limit_command(Commands& commands) {
   CLI::App& reset_app = commands.add(
       limit, "reset",
       "put the power limit back now\n"
-      "Ends what `harpe limit set` asked for on the GPUs; the agent puts back what was there "
+      "Ends what `harpe limit set` asked for on the GPUs; the agent restores what was there "
       "before. With --direct, root sets the limit the GPU came with.",
       "harpe limit reset --gpus 0,1\n"
       "harpe limit reset --gpus all --direct",

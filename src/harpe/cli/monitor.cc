@@ -166,6 +166,28 @@ class Session {
   Seconds time_before_{0};
 };
 
+/// \param views  must outlive the monitor
+MonitorOptions options_of(const MonitorArguments& arguments, Views& views) {
+  MonitorOptions options;
+  // Often enough to see when counters step, and no more: a GPU that is asked all the time does not
+  // sleep.
+  options.rate = std::clamp(10.0 / arguments.interval.value, 10.0, 50.0);
+  options.cpu_interval = {std::clamp(arguments.interval.value, 0.1, 15.0)};
+  options.reasons_interval = arguments.interval;
+  options.patience = {std::clamp(arguments.interval.value / 4, 0.05, 0.5)};
+  options.look = [&views](std::size_t position, Gpu& gpu) { views.set(position, view_of(gpu)); };
+  options.look_interval = arguments.interval / 2;
+  return options;
+}
+
+Error nothing_to_watch(const Devices& devices) {
+  std::string text = "there is no GPU and no CPU energy counter to watch";
+  for (const BackendState& backend : devices.backends) {
+    text += "\n  " + backend.name + ": " + backend.detail;
+  }
+  return Error::of(ErrorCode::kUnavailable, text + "\n" + simulation_hint("monitor"));
+}
+
 Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console) {
   if (arguments.csv && console.json) {
     return Error::invalid("--csv and --json exclude each other: take one of them");
@@ -177,26 +199,12 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
   }
   std::vector<Cpu*> cpus;
   for (const auto& cpu : chosen.devices.cpus) cpus.push_back(cpu.get());
-  if (gpus.empty() && cpus.empty()) {
-    std::string text = "there is no GPU and no CPU energy counter to watch";
-    for (const BackendState& backend : chosen.devices.backends) {
-      text += "\n  " + backend.name + ": " + backend.detail;
-    }
-    return Error::of(ErrorCode::kUnavailable, text + "\n" + simulation_hint("monitor"));
-  }
+  if (gpus.empty() && cpus.empty()) return nothing_to_watch(chosen.devices);
 
   InterruptScope interrupts;  // before the sampling thread
   Views views(gpus.size());
-  MonitorOptions options;
-  // Often enough to see when counters step, and no more: a GPU that is asked all the time does not
-  // sleep.
-  options.rate = std::clamp(10.0 / arguments.interval.value, 10.0, 50.0);
-  options.cpu_interval = {std::clamp(arguments.interval.value, 0.1, 15.0)};
-  options.reasons_interval = arguments.interval;
-  options.patience = {std::clamp(arguments.interval.value / 4, 0.05, 0.5)};
-  options.look = [&views](std::size_t position, Gpu& gpu) { views.set(position, view_of(gpu)); };
-  options.look_interval = arguments.interval / 2;
-  auto monitor = HARPE_TRY(EnergyMonitor::start(gpus, cpus, options, system_clock()));
+  auto monitor =
+      HARPE_TRY(EnergyMonitor::start(gpus, cpus, options_of(arguments, views), system_clock()));
   HARPE_TRY(monitor->begin(kWindow));
   for (const std::string& note : chosen.notes) console.err << "note: " << note << '\n';
   Session session(arguments, chosen, *monitor, views, console);

@@ -166,6 +166,43 @@ void drop_beaten(Planned& planned) {
   }
 }
 
+/// What the user may not have meant.
+std::vector<std::string> notes_on(const PlanJob& job, const Schedule& schedule,
+                                  const Profile& profile) {
+  std::vector<std::string> notes;
+  if (schedule.stages < profile.stages()) {
+    notes.push_back("the profile has " + std::to_string(profile.stages()) +
+                    " stages, of which the schedule uses " + std::to_string(schedule.stages));
+  }
+  if (job.blocking_power.empty()) {
+    notes.emplace_back(
+        "no --blocking-power given: waiting GPUs are counted with 0 W, though they draw tens of "
+        "watts");
+  }
+  if (schedule.chunks() > 1 && !profile.has_chunks()) {
+    notes.push_back("the profile has no column 'chunk': each of the " +
+                    std::to_string(schedule.chunks()) +
+                    " chunks of a stage is counted with the rows of the whole stage");
+  }
+  return notes;
+}
+
+Transfers transfers_of(const PlanJob& job, const Schedule& schedule, Faults& faults) {
+  const int boundaries = schedule.parts() - 1;
+  const std::string what = "boundaries between model parts";
+  Transfers transfers;
+  transfers.mode = job.transfer_mode;
+  transfers.forward = per_stage(job.transfer_forward, boundaries, "transfer-forward", what, faults);
+  transfers.backward =
+      per_stage(job.transfer_backward, boundaries, "transfer-backward", what, faults);
+  if (!transfers.none()) {
+    // A direction that was not given takes no time.
+    transfers.forward.resize(boundaries);
+    transfers.backward.resize(boundaries);
+  }
+  return transfers;
+}
+
 }  // namespace
 
 Result<PlanInputs> read_inputs(const PlanJob& job) {
@@ -179,21 +216,7 @@ Result<PlanInputs> read_inputs(const PlanJob& job) {
   if (!schedule.ok()) add_all(schedule.error(), error);
   if (!error.faults.empty()) return error;
 
-  std::vector<std::string> notes;
-  if (schedule->stages < profile->stages()) {
-    notes.push_back("the profile has " + std::to_string(profile->stages()) +
-                    " stages, of which the schedule uses " + std::to_string(schedule->stages));
-  }
-  if (job.blocking_power.empty()) {
-    notes.emplace_back(
-        "no --blocking-power given: waiting GPUs are counted with 0 W, though they draw tens of "
-        "watts");
-  }
-  if (schedule->chunks() > 1 && !profile->has_chunks()) {
-    notes.push_back("the profile has no column 'chunk': each of the " +
-                    std::to_string(schedule->chunks()) +
-                    " chunks of a stage is counted with the rows of the whole stage");
-  }
+  std::vector<std::string> notes = notes_on(job, *schedule, *profile);
   if (job.fit) {
     profile = fit_profile(*profile);
     notes.emplace_back(
@@ -204,18 +227,7 @@ Result<PlanInputs> read_inputs(const PlanJob& job) {
   std::vector<Watts> blocking_power =
       per_stage(job.blocking_power, schedule->stages, "blocking-power", "stages", faults);
   if (blocking_power.empty()) blocking_power.assign(schedule->stages, Watts{0});
-  const int boundaries = schedule->parts() - 1;
-  const std::string what = "boundaries between model parts";
-  Transfers transfers;
-  transfers.mode = job.transfer_mode;
-  transfers.forward = per_stage(job.transfer_forward, boundaries, "transfer-forward", what, faults);
-  transfers.backward =
-      per_stage(job.transfer_backward, boundaries, "transfer-backward", what, faults);
-  if (!transfers.none()) {
-    // A direction that was not given takes no time.
-    transfers.forward.resize(boundaries);
-    transfers.backward.resize(boundaries);
-  }
+  Transfers transfers = transfers_of(job, *schedule, faults);
   Profile complete = FixedTimes(job, blocking_power, *schedule, *profile, faults).profile();
   if (!faults.empty()) return Error::invalid(std::move(faults));
   Result<Pipeline> pipeline = Pipeline::build(*std::move(schedule), std::move(transfers));

@@ -10,9 +10,9 @@
 #include "harpe/cli/json_output.h"
 #include "harpe/cli/options.h"
 #include "harpe/cli/quantity_text.h"
-#include "harpe/http/server_log.h"
 #include "harpe/server/api.h"
 #include "harpe/server/training_server.h"
+#include "harpe/service/server_log.h"
 
 namespace harpe {
 namespace {

@@ -27,7 +27,7 @@ Result<GpuReading> read_when_switched(const ReadGpu& read, const std::optional<C
 class SettingReport {
  public:
   void note(const std::string& text);
-  /// A GPU that was set or put back. \param range  the clocks asked for; none: no clocks were
+  /// A GPU that was set or restored. \param range  the clocks asked for; none: no clocks were
   void add(int gpu, const std::string& what, const GpuReading& before, const GpuReading& now,
            const std::optional<ClockRange>& range = std::nullopt, const Json& extra = Json());
   /// A GPU that nothing was done to. \param why  for people alone

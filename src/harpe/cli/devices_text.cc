@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/cli/device_options.h"
+#include "harpe/cli/device_view.h"
+#include "harpe/cli/fitted_table.h"
+#include "harpe/cli/measure_output.h"
+#include "harpe/cli/table.h"
+
+namespace harpe {
+namespace {
+
+constexpr const char* kLostAdvice =
+    "take the node out of service, look for Xid in the kernel log (dmesg | grep -i xid), try "
+    "nvidia-smi --gpu-reset -i GPU once nothing uses it, else restart the machine; a GPU that is "
+    "lost again is to be replaced";
+
+/// "1410 of 210..1980": the value and what it can be.
+std::string of_range(const std::string& now, const std::string& lowest,
+                     const std::string& highest) {
+  return now + " of " + lowest + ".." + highest;
+}
+
+std::string clock_text(const std::optional<Megahertz>& now,
+                       const std::optional<std::vector<Megahertz>>& clocks) {
+  std::string value = now ? std::to_string(now->value) : "-";
+  if (!clocks || clocks->empty()) return value;
+  return of_range(value, std::to_string(clocks->front().value),
+                  std::to_string(clocks->back().value));
+}
+
+std::string watts_text(const std::optional<Watts>& power, int decimals = 0) {
+  return power ? fixed(power->value, decimals) : "-";
+}
+
+std::string limit_text(const DeviceView& gpu) {
+  const auto limit = gpu.enforced_limit ? gpu.enforced_limit : gpu.limit;
+  if (!gpu.limit_range) return watts_text(limit);
+  return of_range(watts_text(limit), watts_text(gpu.limit_range->lowest),
+                  watts_text(gpu.limit_range->highest));
+}
+
+std::string state_text(const DeviceView& gpu) {
+  if (gpu.hangs) return "NO ANSWER";
+  if (gpu.lost) return "LOST";
+  std::string text = gpu.reasons ? gpu.reasons->text() : "-";
+  if (gpu.reasons && text.empty()) text = "none";
+  return text;
+}
+
+std::string gpus_text(const std::vector<DeviceView>& gpus, int columns, bool coloured) {
+  FittedTable table{
+      .columns = {{.heading = "GPU", .left = true},
+                  {.heading = "name", .left = true, .rank = 1, .narrowest = 10},
+                  {.heading = "PCI", .left = true, .rank = 8},
+                  {.heading = "UUID", .left = true, .rank = 5},
+                  {.heading = "clock MHz", .left = true, .rank = 2},
+                  {.heading = "power W", .left = true, .rank = 6},
+                  {.heading = "limit W", .left = true, .rank = 3},
+                  {.heading = "energy", .left = true, .rank = 7},
+                  {.heading = "persistence", .left = true, .rank = 9},
+                  {.heading = "held back by", .left = true, .rank = 4, .narrowest = 12}}};
+  for (const DeviceView& gpu : gpus) {
+    const GpuIdentity& identity = gpu.identity;
+    // The beginning tells GPUs apart and is short enough to type.
+    std::string uuid = identity.uuid.substr(0, 12);
+    if (uuid.size() < identity.uuid.size()) uuid += "...";
+    const std::string persistence =
+        gpu.persistence_mode ? *gpu.persistence_mode ? "on" : "off" : "-";
+    const std::string name = columns > 0 ? short_device_name(identity.name) : identity.name;
+    const std::vector<std::string> cells = {
+        std::to_string(identity.index),
+        (identity.is_mig ? "(MIG) " : "") + name,
+        identity.pci,
+        uuid,
+        clock_text(gpu.graphics_clock, gpu.graphics_clocks),
+        watts_text(gpu.instant_power, 1) + (gpu.scope == PowerScope::kModule ? " (module)" : ""),
+        limit_text(gpu),
+        gpu.lost     ? "-"
+        : gpu.energy ? "yes"
+                     : "no",
+        persistence,
+        state_text(gpu)};
+    for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back(cells[i]);
+  }
+  std::string text = table.text(columns, coloured);
+  if (text.find("persistence") == std::string::npos) {
+    text += "Wider terminals, and --json, show more of each, such as its UUID.\n";
+  }
+  return text;
+}
+
+/// Controls of all GPUs, those that are alike said once.
+std::string controls_text(const std::vector<DeviceView>& gpus, int columns) {
+  std::string text;
+  std::vector<std::pair<std::string, std::string>> said;  // what, "0, 1"
+  for (const DeviceView& gpu : gpus) {
+    std::string may, lines;
+    for (const DeviceControl& control : gpu.controls) {
+      if (control.allowed.ok()) may += (may.empty() ? "" : ", ") + std::string(control.name);
+    }
+    if (gpu.lost) {
+      lines =
+          wrapped_text((gpu.hangs ? "  no answer: " : "  lost: ") + gpu.lost->text(), columns, 4) +
+          wrapped_text("  what to do: " + std::string(kLostAdvice), columns, 4);
+    }
+    if (!may.empty()) lines += wrapped_text("  may set: " + may, columns, 4);
+    std::vector<std::pair<std::string, std::string>> reasons;  // why, controls
+    for (const DeviceControl& control : gpu.controls) {
+      if (control.allowed.ok() || gpu.lost) continue;
+      const std::string why = control.allowed.error().text();
+      const auto same = std::ranges::find(reasons, why, [](const auto& r) { return r.first; });
+      if (same == reasons.end()) {
+        reasons.emplace_back(why, control.name);
+      } else {
+        same->second += std::string(", ") + control.name;
+      }
+    }
+    for (const auto& [why, names] : reasons) {
+      lines += wrapped_text("  not " + names + ": " + why, columns, 4);
+    }
+    if (!gpu.energy && !gpu.lost) {
+      lines += wrapped_text("  no energy: " + gpu.no_energy, columns, 4);
+    }
+    const std::string index = std::to_string(gpu.identity.index);
+    const auto same = std::ranges::find(said, lines, [](const auto& s) { return s.first; });
+    if (same == said.end()) {
+      said.emplace_back(lines, index);
+    } else {
+      same->second += ", " + index;
+    }
+  }
+  for (const auto& [lines, indices] : said) {
+    text += (indices.find(',') == std::string::npos ? "GPU " : "GPUs ") + indices + "\n" + lines;
+  }
+  return text;
+}
+
+std::string visible_text(const Result<GpuChoice>& visible, int columns) {
+  if (!visible.ok()) return "Programs started here: " + visible.error().text() + "\n";
+  std::string text = "Programs started here use ";
+  if (visible->gpus.empty()) {
+    text += "no GPU";
+  } else {
+    text += visible->gpus.size() == 1 ? "GPU " : "GPUs ";
+    for (std::size_t i = 0; i < visible->gpus.size(); ++i) {
+      text += (i == 0 ? "" : ", ") + std::to_string(visible->gpus[i]);
+    }
+  }
+  text += ".\n";
+  for (const std::string& note : visible->notes) text += wrapped_text("  " + note, columns, 4);
+  return text;
+}
+
+std::string cpus_text(const Devices& devices) {
+  std::string text;
+  for (const auto& cpu : devices.cpus) {
+    const Result<CpuEnergy> energy = cpu->total_energy();
+    text += "CPU " + std::to_string(cpu->index()) + "  " + cpu->name() +
+            (cpu->has_dram() ? ", memory metered too" : ", memory not metered") +
+            (energy.ok() ? "" : "; cannot be read: " + energy.error().text()) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string devices_text(const Devices& devices, const std::vector<DeviceView>& gpus,
+                         const Result<GpuChoice>& visible, int columns, bool coloured) {
+  std::string text;
+  if (gpus.empty()) {
+    text = "No GPU here.\n";
+  } else {
+    text = gpus_text(gpus, columns, coloured) + "\n" + controls_text(gpus, columns) + "\n" +
+           visible_text(visible, columns);
+  }
+  text += "\n" + (devices.cpus.empty() ? std::string("No CPU energy here.\n") : cpus_text(devices));
+  text += '\n';
+  for (const BackendState& backend : devices.backends) {
+    text += wrapped_text(
+        backend.name + ": " + (backend.available ? "" : "not available: ") + backend.detail,
+        columns);
+  }
+  if (gpus.empty()) {
+    text += "\nA missing driver is no fault.\n" + simulation_hint("devices");
+  }
+  return text;
+}
+
+}  // namespace harpe
