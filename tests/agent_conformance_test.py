@@ -268,7 +268,7 @@ class Crashes(AgentTest):
         self.assertEqual(self.left(), 1)
 
     def left(self):
-        """How many GPUs the state file has to be put back."""
+        """How many GPUs the state file has to be restored."""
         return len(json.loads((self.folder / "agent-state.json").read_text())["gpus"])
 
     def test_a_start_that_fails_puts_back_first(self):

@@ -4,6 +4,7 @@ CMakeLists.txt names every room it includes, and the rooms of the core keep to w
 
 import pathlib
 import re
+import statistics
 import sys
 import tempfile
 import unittest
@@ -97,6 +98,57 @@ def included_from(src, files):
                 found.add(name)
                 to_read.append(src / name)
     return found
+
+
+MEDIAN_LINES, MOST_LINES, MOST_LINES_OF_A_FUNCTION = 100, 450, 60
+TABLES = {"make_keys", "catalogue"}  # functions that hold little but a table
+
+
+def product_files(src):
+    files = [file for ending in ("*.h", "*.cc") for file in src.rglob(ending)]
+    return sorted(file for file in files
+                  if not re.search(r"_(test|bench|fuzz)\.cc$|(^test_|^scripted_|_testing\.|_fixture\.)", file.name))
+
+
+NO_FUNCTION = re.compile(r"\s*(struct|class|enum|union|namespace|extern|if|for|while|switch|do|else|try|catch|//|#|\})")
+
+
+def long_functions(text):
+    """(name, lines) of functions that are longer than the bar. As clang-format leaves them: each ends with a brace below
+    the first line of its head."""
+    found, lines = [], text.split("\n")
+    for end, line in enumerate(lines):
+        indent = {"}": "", "  }": "  "}.get(line)
+        if indent is None:
+            continue
+        begin = end - 1
+        while begin > 0 and not re.match(indent + r"[^\s#]", lines[begin]):
+            begin -= 1
+        if end - begin + 1 > MOST_LINES_OF_A_FUNCTION and not NO_FUNCTION.match(lines[begin]):
+            name = re.search(r"(~?\w+)\(", lines[begin])
+            found.append((name[1] if name else lines[begin].strip(), end - begin + 1))
+    return found
+
+
+class Size(unittest.TestCase):
+    """A file, and a function, that one can hold in mind."""
+
+    def test_files_are_short(self):
+        lines = {file: len(file.read_text().splitlines()) for file in product_files(ROOT / "src" / "harpe")}
+        print(f"{len(lines)} files of the product, median {statistics.median(lines.values()):.0f} lines, "
+              f"longest {max(lines.values())}")
+        self.assertLessEqual(statistics.median(lines.values()), MEDIAN_LINES)
+        self.assertEqual({str(file): count for file, count in lines.items() if count > MOST_LINES}, {})
+
+    def test_functions_are_short(self):
+        found = {f"{file.name}: {name}": count for file in product_files(ROOT / "src" / "harpe")
+                 for name, count in long_functions(file.read_text()) if name not in TABLES}
+        self.assertEqual(found, {})
+
+    def test_a_long_function_is_found(self):
+        body = "".join(f"  step({i});\n" for i in range(60))
+        self.assertEqual(long_functions(f"int run(int a) {{\n{body}}}\n\nvoid f() {{\n  g();\n}}\n"), [("run", 62)])
+        self.assertEqual(long_functions(f"int run(int a,\n        int b) {{\n{body}}}\n"), [("run", 63)])
 
 
 class Architecture(unittest.TestCase):

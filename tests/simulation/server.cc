@@ -106,9 +106,9 @@ bool Server::try_open(Life& life) {
               },
           .make_workers = process.make_workers()},
       log);
-  life.homes = std::make_unique<JobHomes>(
+  life.owners = std::make_unique<JobOwners>(
       process.loop(), *life.registry, *life.store,
-      JobHomes::Options{
+      JobOwners::Options{
           .url = url_,
           .forward =
               [this, &life](const std::string& url, const HttpRequest& request,
@@ -117,8 +117,8 @@ bool Server::try_open(Life& life) {
               },
           .make_workers = process.make_workers()},
       log);
-  if (life.homes->start().ok()) return true;
-  life.homes.reset();
+  if (life.owners->start().ok()) return true;
+  life.owners.reset();
   life.registry.reset();
   life.store.reset();
   return false;
@@ -134,7 +134,7 @@ void Server::every(Life& life, Seconds period, const std::function<void()>& work
 
 void Server::serve(Life& life) {
   life.api = std::make_unique<ServerApi>(*life.registry, ServerApiOptions{.version = "simulated"},
-                                         life.homes.get());
+                                         life.owners.get());
   life.up = true;
   world_.network.serve(url_, &life.process, [&life](HttpRequest request, Reply reply) {
     if (life.up) life.api->handle(std::move(request), std::move(reply));
@@ -144,9 +144,9 @@ void Server::serve(Life& life) {
     life.api->tick();
   });
   life.process.loop().post([&life] {
-    if (life.up) life.homes->tick();
+    if (life.up) life.owners->tick();
   });
-  every(life, kLookAround, [&life] { life.homes->tick(); });
+  every(life, kLookAround, [&life] { life.owners->tick(); });
   every(life, kLookAtLease, [&life] { life.registry->watch_lease(); });
   every(life, kPrunePeriod, [&life] { life.registry->prune(kEventsKept); });
   life.registry->verify_store();
@@ -168,7 +168,7 @@ void Server::end(bool at_once) {
 void Server::take_down(Life& life) {
   life.up = false;
   life.api.reset();
-  life.homes.reset();
+  life.owners.reset();
   life.registry.reset();
   life.store.reset();
   life.process.kill();

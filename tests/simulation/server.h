@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A server in simulated time: the real registry, homes and API, over a simulated store, network
+/// A server in simulated time: the real registry, owners and API, over a simulated store, network
 /// and loop. Its process can be killed, stopped and started again.
 
 #include <functional>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "harpe/server/api.h"
-#include "harpe/server/job_homes.h"
+#include "harpe/server/job_owners.h"
 #include "harpe/server/job_registry.h"
 #include "harpe/store/simulated_store_testing.h"
 #include "simulation/network.h"
@@ -53,7 +53,7 @@ class Server {
     Process process;
     std::unique_ptr<Store> store;
     std::unique_ptr<JobRegistry> registry;
-    std::unique_ptr<JobHomes> homes;
+    std::unique_ptr<JobOwners> owners;
     std::unique_ptr<ServerApi> api;
     bool starting = true, up = false, gone = false;
   };
