@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <utility>
 
@@ -241,6 +243,78 @@ Result<std::vector<Megahertz>> clocks_for(Gpu& gpu, const SwitchArguments& argum
   return spread_clocks(supported, kDefaultClocks);
 }
 
+/// Starts what keeps the GPUs busy: the user's command, or, on simulated ones, a load.
+Status start_load(const SwitchArguments& arguments, const std::vector<std::string>& command,
+                  const ChosenDevices& chosen, Console& console, Load& load) {
+  if (!command.empty()) return load.start(command);
+  if (any_simulated(chosen)) {
+    DeviceOptions options = DeviceOptions::of_environment();
+    if (!arguments.devices.simulation.empty()) options.simulation = arguments.devices.simulation;
+    return load.simulate(options.simulation, chosen.gpus);
+  }
+  console.err << "note: an idle GPU does not show the clock it would run at; give a load: "
+                 "harpe switch-latency -- COMMAND\n";
+  return ok_status();
+}
+
+/// What was measured of all GPUs that could be.
+struct AllMeasured {
+  std::vector<Measured> gpus;
+  bool cancelled = false;
+  std::optional<Error> failure;  ///< of the first GPU that failed; those after it are measured, too
+};
+
+AllMeasured measure_all(const SwitchArguments& arguments, const ChosenDevices& chosen,
+                        const std::function<bool()>& cancelled, Console& console) {
+  AllMeasured all;
+  const auto failed = [&](int index, Error error, bool is_said = false) {
+    if (!is_said) console.err << "error: GPU " << index << ": " << error.text() << '\n';
+    if (!all.failure) all.failure = std::move(error);
+  };
+  for (const int index : chosen.gpus) {
+    Gpu& gpu = *chosen.devices.gpus[static_cast<std::size_t>(index)];
+    const auto clocks = clocks_for(gpu, arguments);
+    if (!clocks.ok()) {
+      failed(index, clocks.error());
+      continue;
+    }
+    ProgressBar bar(console, "GPU " + std::to_string(index));
+    SwitchLatencyOptions options{.clocks = *clocks,
+                                 .repeats = arguments.repeats,
+                                 .timeout = arguments.timeout,
+                                 .cancelled = cancelled,
+                                 .progress = [&](double share) { bar.update(share); }};
+    auto result = measure_switch_latency(gpu, options, system_clock());
+    if (!result.ok()) {
+      failed(index, std::move(result).error());
+      continue;
+    }
+    const auto pairs = static_cast<int>(result->switches.size());
+    all.gpus.push_back(
+        {.gpu = gpu.identity(), .result = *std::move(result), .wanted = pairs * arguments.repeats});
+    const Measured& measured = all.gpus.back();
+    if (measured.result.failure) {
+      console.err << "error: " << failure_text(measured) << '\n';
+      failed(index, *measured.result.failure, true);
+    }
+    all.cancelled = measured.result.cancelled;
+    if (all.cancelled) break;
+  }
+  return all;
+}
+
+std::string switches_text(const SwitchArguments& arguments, const AllMeasured& all, bool coloured) {
+  std::string text;
+  for (const Measured& measured : all.gpus) {
+    text += matrix_text(measured, arguments.timeout, coloured);
+    if (!measured.result.knew_before && measured.result.restored) {
+      text += "The driver does not tell which lock was there before: no lock is left.\n";
+    }
+  }
+  if (all.cancelled || all.failure) text += "Not all repetitions were made.\n";
+  return text;
+}
+
 Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
                                    const std::vector<std::string>& command, Console& console) {
   InterruptScope interrupts;
@@ -252,74 +326,23 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
   }
   const bool simulated = any_simulated(chosen);
   Load load;
-  if (!command.empty()) {
-    HARPE_TRY(load.start(command));
-  } else if (simulated) {
-    DeviceOptions options = DeviceOptions::of_environment();
-    if (!arguments.devices.simulation.empty()) options.simulation = arguments.devices.simulation;
-    HARPE_TRY(load.simulate(options.simulation, chosen.gpus));
-  } else {
-    console.err << "note: an idle GPU does not show the clock it would run at; give a load: "
-                   "harpe switch-latency -- COMMAND\n";
-  }
-
-  std::vector<Measured> all;
-  bool cancelled = false;
-  std::optional<Error> failure;  // of the first GPU that failed; those after it are measured, too
-  const auto failed = [&](int index, Error error, bool kept) {
-    if (!kept) console.err << "error: GPU " << index << ": " << error.text() << '\n';
-    if (!failure) failure = std::move(error);
-  };
-  for (const int index : chosen.gpus) {
-    Gpu& gpu = *chosen.devices.gpus[static_cast<std::size_t>(index)];
-    const auto clocks = clocks_for(gpu, arguments);
-    if (!clocks.ok()) {
-      failed(index, clocks.error(), false);
-      continue;
-    }
-    ProgressBar bar(console, "GPU " + std::to_string(index));
-    SwitchLatencyOptions options{
-        .clocks = *clocks,
-        .repeats = arguments.repeats,
-        .timeout = arguments.timeout,
-        .cancelled = [&] { return interrupts.interrupted() || !load.runs(); },
-        .progress = [&](double share) { bar.update(share); }};
-    auto result = measure_switch_latency(gpu, options, system_clock());
-    if (!result.ok()) {
-      failed(index, std::move(result).error(), false);
-      continue;
-    }
-    const auto pairs = static_cast<int>(result->switches.size());
-    all.push_back(
-        {.gpu = gpu.identity(), .result = *std::move(result), .wanted = pairs * arguments.repeats});
-    const Measured& measured = all.back();
-    cancelled = measured.result.cancelled;
-    if (measured.result.failure) {
-      console.err << "error: " << failure_text(measured) << '\n';
-      failed(index, *measured.result.failure, true);
-    }
-    if (cancelled) break;
-  }
+  HARPE_TRY(start_load(arguments, command, chosen, console, load));
+  const AllMeasured all = measure_all(
+      arguments, chosen, [&] { return interrupts.interrupted() || !load.runs(); }, console);
   // With nothing measured there is nothing to keep; what failed was said.
-  if (failure && all.empty()) return *std::move(failure);
+  if (all.failure && all.gpus.empty()) return *all.failure;
   if (!arguments.csv.empty()) {
-    HARPE_TRY(write_file(arguments.csv, csv_text(all)));
+    HARPE_TRY(write_file(arguments.csv, csv_text(all.gpus)));
   }
-  Outcome outcome{.text = {},
-                  .json = json_text(result_json(all, simulated, !cancelled && !failure))};
-  if (failure) outcome.status = exit_status(failure->code);
-  for (const Measured& measured : all) {
-    outcome.text += matrix_text(measured, arguments.timeout, console.colour_out);
-    if (!measured.result.knew_before && measured.result.restored) {
-      outcome.text += "The driver does not tell which lock was there before: no lock is left.\n";
-    }
-  }
-  if (cancelled && load.ended()) {
+  const bool complete = !all.cancelled && !all.failure;
+  Outcome outcome{.text = switches_text(arguments, all, console.colour_out),
+                  .json = json_text(result_json(all.gpus, simulated, complete))};
+  if (simulated) outcome.text += std::string(kSimulatedRemark) + "\n";
+  if (all.failure) outcome.status = exit_status(all.failure->code);
+  if (all.cancelled && load.ended()) {
     console.err << "error: the load ended before the measurement did\n";
     outcome.status = 1;
   }
-  if (cancelled || failure) outcome.text += "Not all repetitions were made.\n";
-  if (simulated) outcome.text += std::string(kSimulatedRemark) + "\n";
   if (interrupts.signal() != 0) outcome.status = kSignalledStatus + interrupts.signal();
   return outcome;
 }

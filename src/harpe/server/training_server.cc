@@ -198,87 +198,67 @@ Status check_server_options(const ServerOptions& options) {
   return ok_status();
 }
 
-Status run_server(const ServerOptions& options,
-                  const std::function<void(std::string_view)>& ready) {
-  HARPE_TRY(check_server_options(options));
-  Result<ServerLog> log = ServerLog::open("harpe serve", options.log);
-  if (!log.ok()) return std::move(log).error();
-  const auto write_log = [&log](const std::string& line) { log->write(line); };
-  const bool shared = shares_store(options);
+namespace {
+
+/// Null without `--signing-key`.
+Result<std::shared_ptr<TokenKeys>> open_keys(const ServerOptions& options) {
+  if (options.signing_key.empty()) return std::shared_ptr<TokenKeys>();
+  return TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens});
+}
+
+HttpLimits limits_of(const ServerOptions& options, const std::shared_ptr<TokenKeys>& keys,
+                     ServerLog& log) {
   HttpLimits limits = options.limits;
-  fit_connections(limits, shared, *log);
-  ServerApiOptions api_options{.requests_per_second = options.requests_per_second,
-                               .version = options.version,
-                               .most_ranks = limits.connections / kConnectionsOfARank,
-                               .schedule_patience = options.schedule_patience};
-  std::shared_ptr<TokenKeys> keys;
-  if (!options.signing_key.empty()) {
-    keys = HARPE_TRY(
-        TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens}));
+  fit_connections(limits, shares_store(options), log);
+  if (keys != nullptr) {
     limits.origin_of = [keys](const HttpRequest& head) {
       return forwarded_client(*keys, head.forward_token, std::time(nullptr));
     };
-    api_options.token_keys = keys;
   }
-  const bool needs_token = keys != nullptr;
-  std::vector<OpenSocket> sockets =
-      HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
-  const std::string url = shared ? peer_url(options, sockets) : std::string();
-  std::unique_ptr<Store> store = HARPE_TRY(open_store(options, url, *log));
+  return limits;
+}
 
-  // What posts to the loop goes before it, what clients reach after them.
-  ServerLoop loop;
-  JobRegistry registry(loop, system_clock(), store.get(),
-                       {.workers = options.workers,
-                        .most_jobs = options.most_jobs,
-                        .most_memory = options.job_memory,
-                        .lifetimes = options.lifetimes,
-                        .url = url},
-                       write_log);
-  std::unique_ptr<JobOwners> owners;
-  if (shared) {
-    owners = HARPE_TRY(open_owners(options, loop, registry, *store, keys, write_log));
-    log->write("other servers of this database find this one at " + registry.url());
-  } else if (Status restored = registry.restore(); !restored.ok()) {
-    return restored;
-  } else if (registry.job_count() > 0) {
-    log->write("the store has " + std::to_string(registry.job_count()) + " jobs");
+/// Takes over the jobs of the store, or shares them with its other servers.
+/// \returns  null where the store is this server's alone
+Result<std::unique_ptr<JobOwners>> take_jobs(const ServerOptions& options, ServerLoop& loop,
+                                             JobRegistry& registry, Store& store,
+                                             const std::shared_ptr<TokenKeys>& keys,
+                                             ServerLog& log) {
+  if (shares_store(options)) {
+    auto owners = HARPE_TRY(open_owners(options, loop, registry, store, keys,
+                                        [&log](const std::string& line) { log.write(line); }));
+    log.write("other servers of this database find this one at " + registry.url());
+    return owners;
   }
-  HttpServer* transport = nullptr;
-  api_options.transport = [&transport] {
-    return ServerTransport{transport->connections(), transport->connections_refused(),
-                           transport->buffered()};
-  };
-  ServerApi api(registry, std::move(api_options), owners.get());
-  limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
-  HttpServer server(
-      loop,
-      [&api](HttpRequest request, Reply reply) {
-        api.handle(std::move(request), std::move(reply));
-      },
-      std::move(limits), write_log);
-  transport = &server;
+  HARPE_TRY(registry.restore());
+  if (registry.job_count() > 0) {
+    log.write("the store has " + std::to_string(registry.job_count()) + " jobs");
+  }
+  return std::unique_ptr<JobOwners>();
+}
+
+/// \returns  what the sockets are called
+Result<std::vector<std::string>> serve_sockets(HttpServer& server, std::vector<OpenSocket>& sockets,
+                                               const ServerOptions& options) {
   std::vector<std::string> names;
   for (OpenSocket& socket : sockets) {
     names.push_back(socket.is_tcp ? url_of(socket, options.tls.has_value()) : socket.name);
     const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
-    HARPE_TRY(server.serve(std::move(socket.fd), needs_token, tls));
+    HARPE_TRY(server.serve(std::move(socket.fd), !options.signing_key.empty(), tls));
   }
-  const auto reload = [&] { reload_secrets(keys.get(), server, *log); };
-  if (keys == nullptr && std::ranges::any_of(sockets, &OpenSocket::is_tcp)) {
-    log->write(
-        "has no --signing-key: every user of this machine, and everybody else who can connect, may "
-        "read, change and delete every job");
-  }
-  watch_signals(loop, *log, reload);
-  loop.every(kReloadPeriod, reload);
+  return names;
+}
+
+/// What is done again and again while the server runs.
+void add_duties(const ServerOptions& options, ServerLoop& loop, JobRegistry& registry,
+                ServerApi& api, JobOwners* owners) {
   loop.every(kTick, [&registry, &api] {
     registry.tick();
     api.tick();
   });
   if (owners != nullptr) {
     owners->tick();
-    loop.every(kLookAround, [&owners] { owners->tick(); });
+    loop.every(kLookAround, [owners] { owners->tick(); });
     loop.every(kLookAtLease, [&registry] { registry.watch_lease(); });
   }
   // Those that are kept for a short time are soon gone, too.
@@ -290,6 +270,62 @@ Status run_server(const ServerOptions& options,
   if (const auto period = watchdog_period()) {
     loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
   }
+}
+
+}  // namespace
+
+Status run_server(const ServerOptions& options,
+                  const std::function<void(std::string_view)>& ready) {
+  HARPE_TRY(check_server_options(options));
+  ServerLog log = HARPE_TRY(ServerLog::open("harpe serve", options.log));
+  const auto write_log = [&log](const std::string& line) { log.write(line); };
+  const std::shared_ptr<TokenKeys> keys = HARPE_TRY(open_keys(options));
+  HttpLimits limits = limits_of(options, keys, log);
+  std::vector<OpenSocket> sockets =
+      HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
+  const std::string url = shares_store(options) ? peer_url(options, sockets) : std::string();
+  const std::unique_ptr<Store> store = HARPE_TRY(open_store(options, url, log));
+
+  // What posts to the loop goes before it, what clients reach after them.
+  ServerLoop loop;
+  JobRegistry registry(loop, system_clock(), store.get(),
+                       {.workers = options.workers,
+                        .most_jobs = options.most_jobs,
+                        .most_memory = options.job_memory,
+                        .lifetimes = options.lifetimes,
+                        .url = url},
+                       write_log);
+  const std::unique_ptr<JobOwners> owners =
+      HARPE_TRY(take_jobs(options, loop, registry, *store, keys, log));
+  HttpServer* transport = nullptr;
+  const auto counts = [&transport] {
+    return ServerTransport{transport->connections(), transport->connections_refused(),
+                           transport->buffered()};
+  };
+  ServerApi api(registry,
+                {.token_keys = keys,
+                 .requests_per_second = options.requests_per_second,
+                 .version = options.version,
+                 .most_ranks = limits.connections / kConnectionsOfARank,
+                 .transport = counts,
+                 .schedule_patience = options.schedule_patience},
+                owners.get());
+  limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
+  const auto handle = [&api](HttpRequest request, Reply reply) {
+    api.handle(std::move(request), std::move(reply));
+  };
+  HttpServer server(loop, handle, std::move(limits), write_log);
+  transport = &server;
+  const std::vector<std::string> names = HARPE_TRY(serve_sockets(server, sockets, options));
+  if (keys == nullptr && std::ranges::any_of(sockets, &OpenSocket::is_tcp)) {
+    log.write(
+        "has no --signing-key: every user of this machine, and all others who can connect, may "
+        "read, change and delete every job");
+  }
+  const auto reload = [&] { reload_secrets(keys.get(), server, log); };
+  watch_signals(loop, log, reload);
+  loop.every(kReloadPeriod, reload);
+  add_duties(options, loop, registry, api, owners.get());
   notify_systemd("READY=1");
   for (const std::string& name : names) ready(name);
   loop.run();
@@ -297,7 +333,7 @@ Status run_server(const ServerOptions& options,
   notify_systemd("STOPPING=1");
   remove_socket_files(sockets);
   server.close();
-  log->write("stopped");
+  log.write("stopped");
   return ok_status();
 }
 

@@ -88,15 +88,13 @@ HttpResponse not_registered(int rank) {
 
 std::string schedule_text(const Job& job, int rank, RankCoordinates coordinates,
                           const StageAssignment& assignments) {
-  std::string text = "{\"rank\":" + std::to_string(rank) + ",\"frequencies\":[";
   const auto& list = job.spec().schedule.lists[coordinates.stage];
+  OrderedJson frequencies = OrderedJson::array();
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const Megahertz clock =
-        assignments.clocks.size() == 1 ? assignments.clocks[0] : assignments.clocks[i];
-    text.append(i == 0 ? "[\"" : ",[\"").append(name(list[i].kind)).append("\",");
-    text += std::to_string(clock.value) + "]";
+    const std::size_t clock = assignments.clocks.size() == 1 ? 0 : i;
+    frequencies.push_back({name(list[i].kind), assignments.clocks[clock].value});
   }
-  return text + "]}";
+  return json_line({{"rank", rank}, {"frequencies", std::move(frequencies)}});
 }
 
 }  // namespace
