@@ -30,6 +30,44 @@ MeanWithError mean_with_error(std::span<const double> values) {
   return result;
 }
 
+MeanWithError mean_with_error(std::span<const double> values, std::span<const double> errors) {
+  constexpr double kNinetyFivePercent = 1.959964;
+  constexpr double kLeastError = 1e-4;  // relative: no value is known better
+  const MeanWithError plain = mean_with_error(values);
+  const double least = square(kLeastError * plain.mean);
+  if (values.size() < 2 || least == 0) return plain;
+  std::vector<double> weights;
+  double sum = 0, squares = 0, mean = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    weights.push_back(1 / (square(errors[i] / kNinetyFivePercent) + least));
+    sum += weights[i];
+    squares += square(weights[i]);
+    mean += weights[i] * values[i];
+  }
+  mean /= sum;
+  const auto degrees = static_cast<double>(values.size() - 1);
+  double scatter = -degrees;
+  for (std::size_t i = 0; i < values.size(); ++i) scatter += weights[i] * square(values[i] - mean);
+  const double beyond = std::max(0.0, scatter / (sum - squares / sum));
+
+  double weight = 0, known = 0;
+  MeanWithError result;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    weights[i] = 1 / (1 / weights[i] + beyond);
+    weight += weights[i];
+    result.mean += weights[i] * values[i];
+    known += square(weights[i] * errors[i]);
+  }
+  result.mean /= weight;
+  scatter = 0;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    scatter += weights[i] * square(values[i] - result.mean);
+  const double student = student_quantile(static_cast<int>(degrees));
+  result.error =
+      std::hypot(student * std::sqrt(scatter / degrees / weight), std::sqrt(known) / weight);
+  return result;
+}
+
 double quantile(std::span<const double> values, double share) {
   std::vector<double> sorted(values.begin(), values.end());
   std::ranges::sort(sorted);

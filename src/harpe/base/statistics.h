@@ -25,6 +25,11 @@ struct MeanWithError {
 };
 MeanWithError mean_with_error(std::span<const double> values);
 
+/// The same of values that are known unequally well: weighted by inverse variance, with what they
+/// scatter beyond their errors added to the variance of each (DerSimonian and Laird 1986).
+/// \param errors  half-widths of the values' 95 % intervals, the same length; 0: exact
+MeanWithError mean_with_error(std::span<const double> values, std::span<const double> errors);
+
 /// Two-sided 95 % quantile of Student's t for `degrees` of freedom, at least 1.
 double student_quantile(int degrees);
 

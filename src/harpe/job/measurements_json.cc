@@ -90,7 +90,8 @@ Json kept_json(const Profiler::Kept& kept) {
           {"base_s", account.base},
           {"full_time_s", account.full_time},
           {"wait_time_s", numbers(account.wait_time)},
-          {"wait_energy_j", numbers(account.wait_energy)}};
+          {"wait_energy_j", numbers(account.wait_energy)},
+          {"wait_weight", numbers(account.wait_weight)}};
 }
 
 Profiler::Kept read_kept(const JsonValue& object, Faults& faults, const ScheduleWork& work) {
@@ -103,6 +104,10 @@ Profiler::Kept read_kept(const JsonValue& object, Faults& faults, const Schedule
   kept.account.full_time = fields.number("full_time_s", 0, kLongestTime).value_or(0);
   kept.account.wait_time = read_list(fields, "wait_time_s", stages);
   kept.account.wait_energy = read_list(fields, "wait_energy_j", stages);
+  // Harpe 0.1 stored none: what it measured gives way to the next iteration.
+  kept.account.wait_weight = fields.any("wait_weight") != nullptr
+                                 ? read_list(fields, "wait_weight", stages)
+                                 : std::vector<double>(stages);
   for (const double one : read_list(fields, "ended", stages)) kept.ended.push_back(one != 0);
   return kept;
 }

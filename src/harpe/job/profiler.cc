@@ -9,7 +9,8 @@
 namespace harpe {
 namespace {
 
-constexpr double kFaster = 0.05;  // than at a higher clock: more than noise and throttling do
+constexpr double kLeastError = 0.01;  // of an iteration's energy: waiting is known no better
+constexpr double kFaster = 0.05;      // than at a higher clock: more than noise and throttling do
 constexpr int kMostAnew = 2;
 
 /// Both ends and evenly between.
@@ -47,6 +48,7 @@ Profiler::Profiler(JobShape shape, const ScheduleWork& work,
   measured_.resize(clocks_.size());
   account_.wait_time.resize(clocks_.size());
   account_.wait_energy.resize(clocks_.size());
+  account_.wait_weight.resize(clocks_.size());
   for (std::size_t stage = 0; stage < clocks_.size(); ++stage) {
     ended_[stage] = !measured_[stage].empty();
     clocks_[stage] = thinned(std::move(clocks_[stage]), options_);
@@ -75,7 +77,7 @@ void Profiler::clear(int stage) {
   const std::size_t items = work_->stage(stage).size();
   samples_[stage] = {.time = std::vector<std::vector<double>>(items),
                      .energy = std::vector<std::vector<double>>(items),
-                     .error_squared = std::vector<double>(items),
+                     .error = std::vector<std::vector<double>>(items),
                      .sum_time = std::vector<double>(items * shape_.data),
                      .counts = std::vector<int>(shape_.data),
                      .iteration_time = {}};
@@ -128,14 +130,24 @@ void Profiler::account_waiting(const FinishedIteration& iteration,
     if (left_out[number] || group.ranks < shape_.tensor || group.throttled) continue;
     double time = group.time.value;
     double energy = group.energy.value;
+    double variance = square(group.energy_error.value) + square(kLeastError * energy);
     for (std::size_t k = 0; k < work.size(); ++k) {
       const std::size_t at = iteration.item(pipeline, work_->first(stage) + k);
       time -= double{iteration.item_time[at]} * work[k].count;
       energy -= double{iteration.item_energy[at]} * work[k].count;
+      variance += square(double{iteration.item_error[at]} * work[k].count);
     }
-    if (!std::isfinite(time) || !std::isfinite(energy)) continue;
-    account_.wait_time[stage] += time * shape_.tensor;
-    account_.wait_energy[stage] += energy;
+    time *= shape_.tensor;
+    if (!std::isfinite(time) || !std::isfinite(energy) || !(variance > 0)) continue;
+    // Least squares of energy = power x time.
+    double &total = account_.wait_time[stage], &weight = account_.wait_weight[stage];
+    if (!(total > 0)) weight = 0;  // by noise: no power is known
+    const double power = total > 0 ? account_.wait_energy[stage] / total : 0;
+    total += time;
+    weight += square(time) / variance;
+    const double better =
+        weight > 0 ? power + (energy - power * time) * time / variance / weight : power;
+    account_.wait_energy[stage] = better * total;
   }
 }
 
@@ -173,7 +185,7 @@ void Profiler::sample(const FinishedIteration& iteration, const std::vector<bool
   for (std::size_t k = 0; k < items; ++k) {
     samples.time[k].push_back(sum_time[k] / groups);
     samples.energy[k].push_back(sum_energy[k] / groups);
-    samples.error_squared[k] += sum_error[k] / square(groups);
+    samples.error[k].push_back(std::sqrt(sum_error[k]) / groups);
   }
   samples.iteration_time.push_back(time.value);
 }
@@ -191,10 +203,9 @@ bool Profiler::suffices(int stage) const {
   if (count + 1 < static_cast<std::size_t>(options_.iterations_per_clock)) return false;
   for (std::size_t k = 0; k < samples.time.size(); ++k) {
     const MeanWithError time = mean_with_error(samples.time[k]);
-    const MeanWithError energy = mean_with_error(samples.energy[k]);
-    const double sensor = std::sqrt(samples.error_squared[k]) / static_cast<double>(count);
+    const MeanWithError energy = mean_with_error(samples.energy[k], samples.error[k]);
     if (time.error > options_.time_target * time.mean ||
-        std::hypot(energy.error, sensor) > options_.energy_target * std::abs(energy.mean)) {
+        energy.error > options_.energy_target * std::abs(energy.mean)) {
       return false;
     }
   }
@@ -215,7 +226,8 @@ MeasuredClock Profiler::conclude(int stage) const {
           std::max(longest, samples.sum_time[pipeline * items + k] / samples.counts[pipeline]);
     }
     measured.time.push_back({longest});
-    measured.energy.push_back({std::max(0.0, mean_with_error(samples.energy[k]).mean)});
+    const MeanWithError energy = mean_with_error(samples.energy[k], samples.error[k]);
+    measured.energy.push_back({std::max(0.0, energy.mean)});
   }
   measured.iteration_time = {quantile(samples.iteration_time, 0.5)};  // a stall is no clock's doing
   return measured;

@@ -18,6 +18,9 @@
 /// Blocking power is what a GPU draws outside its computations: (energy of the iteration - energy
 /// of the computations) / (time of the iteration - time of the computations).
 ///
+/// Energies and blocking power are means over iterations, weighted by inverse variance: right after
+/// a change power sensors alone tell computations from the waiting beside them, and blur the two.
+///
 /// Not thread-safe; no clock of its own.
 
 #include <cstdint>
@@ -89,7 +92,8 @@ class Profiler {
     double extra = 0;  ///< seconds lost to slow clocks
     double base = 0;   ///< seconds at all-max of the same iterations
     double full_time = 0;
-    std::vector<double> wait_time, wait_energy;  ///< of each stage
+    // Of each stage. The energy is that of the mean power, in which `wait_weight` counts.
+    std::vector<double> wait_time, wait_energy, wait_weight;
   };
   /// What a profiler leaves to the one that goes on with its work. One entry a stage.
   struct Kept {
@@ -107,7 +111,7 @@ class Profiler {
   /// Samples of a stage's current clock.
   struct Samples {
     std::vector<std::vector<double>> time, energy;  ///< of each item, one value an iteration
-    std::vector<double> error_squared;              ///< of each item's energies, summed
+    std::vector<std::vector<double>> error;         ///< of each of those energies
     std::vector<double> sum_time;  ///< of each (pipeline, item), over the iterations
     std::vector<int> counts;       ///< of each pipeline: iterations in `sum_time`
     std::vector<double> iteration_time;

@@ -287,6 +287,32 @@ TEST(Profiler, NoisyClocksGetMoreIterations) {
   EXPECT_LT(many, 5000);
 }
 
+/// Until the counter has stepped often enough since a change, energy is known from power sensors
+/// alone: computations seem to draw a third less, and the waiting beside them that much more.
+TEST(Profiler, IterationsThatAreKnownPoorlyBiasNeitherEnergyNorBlockingPower) {
+  Bench bench(generous(), {.data = 2, .stages = kStages});
+  std::int64_t changed = 0;
+  Profiler::Next next = Profiler::Next::kStay;
+  for (int i = 0; i < 5000 && next != Profiler::Next::kDone; ++i) {
+    next = bench.step([&](FinishedIteration& done) {
+      const bool is_poor = bench.number < changed + 3;
+      for (std::size_t at = 0; at < done.item_energy.size(); ++at) {
+        const float truth = done.item_energy[at];
+        if (is_poor) done.item_energy[at] *= 0.67F;
+        done.item_error[at] = truth * (is_poor ? 0.4F : 0.01F);
+      }
+    });
+    if (next != Profiler::Next::kStay) changed = bench.number;
+  }
+  ASSERT_EQ(next, Profiler::Next::kDone);
+  const Profile profile = bench.profiler.profile();
+  for (const OperatingPoint& point : profile.points(1, 0, InstructionKind::kForward)) {
+    const double truth = bench.joules(point.clock.value);
+    EXPECT_NEAR(point.energy.value, truth, 0.002 * truth) << point.clock.value;
+  }
+  EXPECT_NEAR(bench.profiler.blocking_power()[0].value, kWaiting, 0.01 * kWaiting);
+}
+
 TEST(Profiler, OfPipelinesTheLongestTimeCountsAndStragglersAreLeftOut) {
   Bench bench(generous(), {.data = 3, .stages = kStages});
   const auto uneven = [&](FinishedIteration& done) {
