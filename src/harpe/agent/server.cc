@@ -123,38 +123,10 @@ HttpLimits fit_to_files(HttpLimits limits, std::uint64_t files, std::size_t gpus
   return limits;
 }
 
-Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
-                 const std::function<void(std::string_view)>& ready) {
-  HARPE_TRY(check_agent_options(options));
-  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a fault of its write
-  const std::uint64_t files = raise_files();
-  const std::size_t wanted = options.limits.connections;
-  options.limits = fit_to_files(options.limits, files, devices.gpus.size());
-  ApiOptions api = api_options(options, devices);
-  Result<std::shared_ptr<TokenKeys>> keys = std::shared_ptr<TokenKeys>();
-  if (!options.signing_key.empty()) {
-    keys = TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens});
-  }
-  Result<ServerLog> log = open_log(options.log);
-  Result<ServerLog> otherwise = ServerLog::open("harpe agent", {});
-  const auto write_log = [&used = log.ok() ? *log : *otherwise](const std::string& line) {
-    used.write(line);
-  };
-  if (options.limits.connections < wanted) {
-    write_log("holds " + std::to_string(options.limits.connections) +
-              " connections at once: more need more open files than the " + std::to_string(files) +
-              " that this process may have (ulimit -Hn, LimitNOFILE)");
-  }
-  // Clients must find nothing that outlives what it works with: see AgentApi.
-  ServerLoop loop;
-  options.controller.notice = write_log;
-  std::unique_ptr<Controller> controller = HARPE_TRY(Controller::start(
-      std::move(devices), policy.ok() ? *policy : Policy(), options.controller, system_clock()));
-  // What a crashed agent left changed is back: from here on a start may fail.
-  if (!policy.ok()) return std::move(policy).error();
-  if (!log.ok()) return std::move(log).error();
-  if (!keys.ok()) return std::move(keys).error();
-  api.token_keys = *keys;
+namespace {
+
+/// Where the sockets lie and who may connect is checked first.
+Result<std::vector<OpenSocket>> open_checked_sockets(const AgentOptions& options) {
   if (const auto directory = options.socket.path.parent_path();
       !directory.empty() && std::filesystem::exists(directory)) {
     HARPE_TRY(check_trusted_directory(directory));
@@ -165,6 +137,62 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
     if (!socket.is_tcp || !options.signing_key.empty()) continue;
     return Error::invalid("systemd opened a TCP socket, but there is no --signing-key");
   }
+  return sockets;
+}
+
+/// \returns  what the sockets are called
+Result<std::vector<std::string>> serve_sockets(HttpServer& server, std::vector<OpenSocket>& sockets,
+                                               const AgentOptions& options) {
+  std::vector<std::string> names;
+  for (OpenSocket& socket : sockets) {
+    names.push_back(socket.name);
+    const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
+    const bool needs_token = socket.is_tcp || options.tokens_everywhere;
+    if (Status serving = server.serve(std::move(socket.fd), needs_token, tls); !serving.ok()) {
+      remove_socket_files(sockets);
+      return std::move(serving).error();
+    }
+  }
+  return names;
+}
+
+/// As many connections as open files allow.
+void fit_limits(AgentOptions& options, std::size_t gpus,
+                const std::function<void(const std::string&)>& write_log) {
+  const std::uint64_t files = raise_files();
+  const std::size_t wanted = options.limits.connections;
+  options.limits = fit_to_files(options.limits, files, gpus);
+  if (options.limits.connections >= wanted) return;
+  write_log("holds " + std::to_string(options.limits.connections) +
+            " connections at once: more need more open files than the " + std::to_string(files) +
+            " that this process may have (ulimit -Hn, LimitNOFILE)");
+}
+
+}  // namespace
+
+Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
+                 const std::function<void(std::string_view)>& ready) {
+  HARPE_TRY(check_agent_options(options));
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a fault of its write
+  const Result<std::shared_ptr<TokenKeys>> keys =
+      TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens});
+  Result<ServerLog> log = open_log(options.log);
+  Result<ServerLog> otherwise = ServerLog::open("harpe agent", {});
+  const auto write_log = [&used = log.ok() ? *log : *otherwise](const std::string& line) {
+    used.write(line);
+  };
+  fit_limits(options, devices.gpus.size(), write_log);
+  ApiOptions api = api_options(options, devices);
+  // Clients must find nothing that outlives what it works with: see AgentApi.
+  ServerLoop loop;
+  options.controller.notice = write_log;
+  std::unique_ptr<Controller> controller = HARPE_TRY(Controller::start(
+      std::move(devices), policy.ok() ? *policy : Policy(), options.controller, system_clock()));
+  // What a crashed agent left changed is back: from here on a start may fail.
+  if (!policy.ok()) return std::move(policy).error();
+  if (!log.ok()) return std::move(log).error();
+  api.token_keys = HARPE_TRY(keys);
+  std::vector<OpenSocket> sockets = HARPE_TRY(open_checked_sockets(options));
   HttpServer* transport = nullptr;
   api.transport = [&transport] {
     return TransportCounts{transport->connections(), transport->connections_refused(),
@@ -178,16 +206,7 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
       },
       options.limits, write_log);
   transport = &server;
-  std::vector<std::string> names;
-  for (OpenSocket& socket : sockets) {
-    names.push_back(socket.name);
-    const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
-    const bool needs_token = socket.is_tcp || options.tokens_everywhere;
-    if (Status serving = server.serve(std::move(socket.fd), needs_token, tls); !serving.ok()) {
-      remove_socket_files(sockets);
-      return serving;
-    }
-  }
+  const std::vector<std::string> names = HARPE_TRY(serve_sockets(server, sockets, options));
   const auto reload = [&] { reload_secrets(keys->get(), server, *log); };
   watch_signals(loop, *controller, *log, options.controller.dry_run, reload);
   loop.every(kReloadPeriod, reload);

@@ -44,6 +44,7 @@ Result<std::optional<std::int64_t>> parse_expiry(std::string_view text) {
 Result<Outcome> issue_token(const TokenRequest& arguments,
                             const std::vector<std::string>& known_scopes) {
   const std::shared_ptr<TokenKeys> keys = HARPE_TRY(TokenKeys::read({.keys = arguments.key}));
+  if (keys == nullptr) return Error::invalid("a token needs a --signing-key");
   const auto scopes = HARPE_TRY(parse_scopes(arguments.scopes, known_scopes));
   const auto expires = HARPE_TRY(parse_expiry(arguments.expires));
   if (trim(arguments.user).empty()) return Error::invalid("a token needs a --user");

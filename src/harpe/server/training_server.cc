@@ -200,12 +200,6 @@ Status check_server_options(const ServerOptions& options) {
 
 namespace {
 
-/// Null without `--signing-key`.
-Result<std::shared_ptr<TokenKeys>> open_keys(const ServerOptions& options) {
-  if (options.signing_key.empty()) return std::shared_ptr<TokenKeys>();
-  return TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens});
-}
-
 HttpLimits limits_of(const ServerOptions& options, const std::shared_ptr<TokenKeys>& keys,
                      ServerLog& log) {
   HttpLimits limits = options.limits;
@@ -239,12 +233,17 @@ Result<std::unique_ptr<JobOwners>> take_jobs(const ServerOptions& options, Serve
 
 /// \returns  what the sockets are called
 Result<std::vector<std::string>> serve_sockets(HttpServer& server, std::vector<OpenSocket>& sockets,
-                                               const ServerOptions& options) {
+                                               const ServerOptions& options, ServerLog& log) {
   std::vector<std::string> names;
   for (OpenSocket& socket : sockets) {
     names.push_back(socket.is_tcp ? url_of(socket, options.tls.has_value()) : socket.name);
     const TlsFiles* tls = socket.is_tcp && options.tls ? &*options.tls : nullptr;
     HARPE_TRY(server.serve(std::move(socket.fd), !options.signing_key.empty(), tls));
+  }
+  if (options.signing_key.empty() && std::ranges::any_of(sockets, &OpenSocket::is_tcp)) {
+    log.write(
+        "has no --signing-key: every user of this machine, and all others who can connect, may "
+        "read, change and delete every job");
   }
   return names;
 }
@@ -279,7 +278,8 @@ Status run_server(const ServerOptions& options,
   HARPE_TRY(check_server_options(options));
   ServerLog log = HARPE_TRY(ServerLog::open("harpe serve", options.log));
   const auto write_log = [&log](const std::string& line) { log.write(line); };
-  const std::shared_ptr<TokenKeys> keys = HARPE_TRY(open_keys(options));
+  const std::shared_ptr<TokenKeys> keys =
+      HARPE_TRY(TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens}));
   HttpLimits limits = limits_of(options, keys, log);
   std::vector<OpenSocket> sockets =
       HARPE_TRY(open_sockets(options.socket, options.tcp, options.tls.has_value()));
@@ -314,12 +314,7 @@ Status run_server(const ServerOptions& options,
   const auto handle = [&](HttpRequest asked, Reply reply) { api.handle(std::move(asked), reply); };
   HttpServer server(loop, handle, std::move(limits), write_log);
   transport = &server;
-  const std::vector<std::string> names = HARPE_TRY(serve_sockets(server, sockets, options));
-  if (keys == nullptr && std::ranges::any_of(sockets, &OpenSocket::is_tcp)) {
-    log.write(
-        "has no --signing-key: every user of this machine, and all others who can connect, may "
-        "read, change and delete every job");
-  }
+  const std::vector<std::string> names = HARPE_TRY(serve_sockets(server, sockets, options, log));
   const auto reload = [&] { reload_secrets(keys.get(), server, log); };
   watch_signals(loop, log, reload);
   loop.every(kReloadPeriod, reload);

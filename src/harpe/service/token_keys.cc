@@ -71,6 +71,7 @@ Result<std::shared_ptr<TokenKeys>> TokenKeys::of(std::string_view secrets) {
 }
 
 Result<std::shared_ptr<TokenKeys>> TokenKeys::read(TokenFiles files) {
+  if (files.keys.empty()) return std::shared_ptr<TokenKeys>();
   std::shared_ptr<TokenKeys> made(new TokenKeys);
   made->files_ = std::move(files);
   HARPE_TRY(made->reload());

@@ -34,6 +34,7 @@ class TokenKeys {
 
   /// \param secrets  as in a key file
   static Result<std::shared_ptr<TokenKeys>> of(std::string_view secrets);
+  /// Null where no key file is named.
   static Result<std::shared_ptr<TokenKeys>> read(TokenFiles files);
 
   /// Reads what was written since. On a fault all is as it was, and is tried again when the files
