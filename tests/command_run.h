@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/cli/command.h"
+#include "harpe/cli/cli.h"
 
 namespace harpe {
 
@@ -26,7 +26,7 @@ struct Said {
 inline Said harpe_says(const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
   Console console{.out = out, .err = err};
-  const int status = run_command(arguments, console);
+  const int status = run_harpe(arguments, console);
   return {.status = status, .out = out.str(), .err = err.str()};
 }
 

@@ -10,7 +10,7 @@
 #include "harpe/base/json.h"
 #include "harpe/base/text.h"
 #include "harpe/base/toml.h"
-#include "harpe/cli/quantity_text.h"
+#include "harpe/command/quantity_text.h"
 
 namespace harpe {
 namespace {
@@ -242,17 +242,6 @@ Result<AgentSetup> agent_setup(const AgentOptionValues& values) {
   }
   if (!faults.empty()) return Error::invalid(std::move(faults));
   return setup;
-}
-
-std::string duration_text(Seconds duration) {
-  if (duration.value < 1) return shortest(duration.value * 1000, 0) + " ms";
-  if (duration.value < 10) return shortest(duration.value, 1) + " s";
-  const auto seconds = std::llround(duration.value);
-  if (seconds < 120) return std::to_string(seconds) + " s";
-  if (seconds < 7200) return std::to_string((seconds + 30) / 60) + " min";
-  const auto minutes = (seconds + 30) / 60;
-  return std::to_string(minutes / 60) + " h" +
-         (minutes % 60 == 0 ? "" : " " + std::to_string(minutes % 60) + " min");
 }
 
 }  // namespace harpe

@@ -10,7 +10,6 @@
 
 #include "harpe/agent/server.h"
 #include "harpe/base/result.h"
-#include "harpe/base/units.h"
 
 namespace harpe {
 
@@ -35,8 +34,5 @@ struct AgentSetup {
 };
 /// Reads the values; what is not given has its default. All faults at once.
 Result<AgentSetup> agent_setup(const AgentOptionValues& values);
-
-/// "10 min", "2 h 30 min".
-std::string duration_text(Seconds duration);
 
 }  // namespace harpe

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/agent_options.h"
 #include "harpe/cli/device_setting.h"
 #include "harpe/cli/setting_report.h"
 #include "harpe/cli/shell_words.h"
+#include "harpe/command/quantity_text.h"
 #include "harpe/hw/gpu_choice.h"
 #include "harpe/node_client/agent_client.h"
 #include "harpe/node_client/setting_text.h"

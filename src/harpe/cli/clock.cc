@@ -2,9 +2,9 @@
 
 #include "harpe/base/json_fields.h"
 #include "harpe/base/text.h"
-#include "harpe/cli/command.h"
+#include "harpe/cli/cli.h"
 #include "harpe/cli/device_setting.h"
-#include "harpe/cli/options.h"
+#include "harpe/command/options.h"
 
 namespace harpe {
 namespace {

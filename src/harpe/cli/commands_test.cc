@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "harpe/cli/command.h"
+#include "harpe/cli/cli.h"
 
 namespace harpe {
 namespace {
@@ -27,7 +27,7 @@ struct Said {
 Said harpe(const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
   Console console{.out = out, .err = err};
-  const int status = run_command(arguments, console);
+  const int status = run_harpe(arguments, console);
   return {.status = status, .out = out.str(), .err = err.str()};
 }
 
@@ -193,7 +193,7 @@ TEST(Commands, ColoursAppearOnlyOnATerminal) {
   EXPECT_THAT(harpe({"plan"}).err, Not(HasSubstr("\x1b")));
   std::ostringstream out, err;
   Console console{.out = out, .err = err, .colour_out = true, .colour_err = true};
-  EXPECT_EQ(run_command({"plan"}, console), 2);
+  EXPECT_EQ(run_harpe({"plan"}, console), 2);
   EXPECT_THAT(err.str(), HasSubstr("\x1b[1;31merror:\x1b[0m"));
 }
 

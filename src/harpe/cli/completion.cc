@@ -2,8 +2,9 @@
 #include <algorithm>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/help.h"
-#include "harpe/cli/json_output.h"
+#include "harpe/cli/cli.h"
+#include "harpe/command/help.h"
+#include "harpe/command/json_output.h"
 #include "harpe/profile/synth.h"
 #include "harpe/schedule/schedule.h"
 
@@ -25,6 +26,25 @@ std::string plain(const std::string& description) {
   });
   std::replace(text.begin(), text.end(), ':', ',');
   return text;
+}
+
+/// Values that can be completed for an option with this value name; empty where anything goes.
+std::vector<std::string> value_choices(std::string_view value_name) {
+  std::vector<std::string> choices;
+  if (value_name.starts_with("SCHEDULE")) {
+    for (const ScheduleGenerator& generator : schedule_generators()) {
+      choices.emplace_back(generator.name);
+    }
+  } else if (value_name == "GPU") {
+    for (const GpuModel& gpu : gpu_models()) choices.emplace_back(gpu.name);
+  } else if (value_name.find('|') != std::string_view::npos) {
+    while (!value_name.empty()) {
+      const std::size_t bar = std::min(value_name.find('|'), value_name.size());
+      choices.emplace_back(value_name.substr(0, bar));
+      value_name.remove_prefix(std::min(bar + 1, value_name.size()));
+    }
+  }
+  return choices;
 }
 
 bool takes_file(std::string_view value) {
@@ -199,32 +219,14 @@ std::string fish_script(const CLI::App& root) {
   return text;
 }
 
-}  // namespace
-
-std::vector<std::string> value_choices(std::string_view value_name) {
-  std::vector<std::string> choices;
-  if (value_name.starts_with("SCHEDULE")) {
-    for (const ScheduleGenerator& generator : schedule_generators()) {
-      choices.emplace_back(generator.name);
-    }
-  } else if (value_name == "GPU") {
-    for (const GpuModel& gpu : gpu_models()) choices.emplace_back(gpu.name);
-  } else if (value_name.find('|') != std::string_view::npos) {
-    while (!value_name.empty()) {
-      const std::size_t bar = std::min(value_name.find('|'), value_name.size());
-      choices.emplace_back(value_name.substr(0, bar));
-      value_name.remove_prefix(std::min(bar + 1, value_name.size()));
-    }
-  }
-  return choices;
-}
-
 Result<std::string> completion_script(const CLI::App& root, std::string_view shell) {
   if (shell == "bash") return bash_script(root);
   if (shell == "zsh") return zsh_script(root);
   if (shell == "fish") return fish_script(root);
   return Error::invalid("expected bash, zsh or fish, found " + in_quotes(shell));
 }
+
+}  // namespace
 
 void add_completion_command(Commands& commands) {
   const auto shell = std::make_shared<std::string>();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "harpe/cli/options.h"
+#include "harpe/command/options.h"
 
 namespace harpe {
 

@@ -3,11 +3,10 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/cli/agent_options.h"
-#include "harpe/cli/options.h"
-#include "harpe/cli/quantity_text.h"
 #include "harpe/cli/setting_report.h"
 #include "harpe/cli/shell_words.h"
+#include "harpe/command/options.h"
+#include "harpe/command/quantity_text.h"
 #include "harpe/node_client/setting_text.h"
 
 namespace harpe {

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "harpe/cli/command.h"
 #include "harpe/cli/device_options.h"
+#include "harpe/command/command.h"
 #include "harpe/node_client/lease.h"
 
 namespace harpe {

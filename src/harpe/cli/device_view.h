@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/cli/json_output.h"
+#include "harpe/command/json_output.h"
 #include "harpe/hw/devices.h"
 #include "harpe/hw/gpu_choice.h"
 

@@ -3,11 +3,11 @@
 #include <memory>
 #include <ostream>
 
-#include "harpe/cli/command.h"
-#include "harpe/cli/console.h"
+#include "harpe/cli/cli.h"
 #include "harpe/cli/device_options.h"
 #include "harpe/cli/device_view.h"
-#include "harpe/cli/options.h"
+#include "harpe/command/console.h"
+#include "harpe/command/options.h"
 
 namespace harpe {
 namespace {

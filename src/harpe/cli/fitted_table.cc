@@ -4,7 +4,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "harpe/cli/console.h"
+#include "harpe/command/console.h"
 
 namespace harpe {
 namespace {

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/command.h"
-#include "harpe/cli/console.h"
+#include "harpe/cli/cli.h"
 #include "harpe/cli/interrupt.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/cli/job_view.h"
-#include "harpe/cli/json_output.h"
-#include "harpe/cli/options.h"
-#include "harpe/cli/quantity_text.h"
+#include "harpe/command/console.h"
+#include "harpe/command/json_output.h"
+#include "harpe/command/options.h"
+#include "harpe/command/quantity_text.h"
 #include "harpe/objective/objective.h"
 
 namespace harpe {

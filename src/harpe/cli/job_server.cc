@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "harpe/base/answered_error.h"
-#include "harpe/cli/options.h"
 #include "harpe/client/event_reader.h"
 #include "harpe/client/token_file.h"
+#include "harpe/command/options.h"
 
 namespace harpe {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/console.h"
-#include "harpe/cli/json_output.h"
 #include "harpe/cli/table.h"
+#include "harpe/command/console.h"
+#include "harpe/command/json_output.h"
 #include "harpe/objective/objective.h"
 
 namespace harpe {

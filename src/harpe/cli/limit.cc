@@ -1,9 +1,9 @@
 #include <memory>
 
-#include "harpe/cli/command.h"
+#include "harpe/cli/cli.h"
 #include "harpe/cli/device_setting.h"
-#include "harpe/cli/options.h"
-#include "harpe/cli/quantity_text.h"
+#include "harpe/command/options.h"
+#include "harpe/command/quantity_text.h"
 
 namespace harpe {
 namespace {

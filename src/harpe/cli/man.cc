@@ -1,7 +1,8 @@
 #include <CLI/CLI.hpp>
 
-#include "harpe/cli/help.h"
-#include "harpe/cli/json_output.h"
+#include "harpe/cli/cli.h"
+#include "harpe/command/help.h"
+#include "harpe/command/json_output.h"
 
 namespace harpe {
 

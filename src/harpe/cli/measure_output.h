@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "harpe/cli/device_options.h"
-#include "harpe/cli/json_output.h"
+#include "harpe/command/json_output.h"
 #include "harpe/measure/energy_monitor.h"
 
 namespace harpe {

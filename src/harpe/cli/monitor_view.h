@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/cli/json_output.h"
+#include "harpe/command/json_output.h"
 #include "harpe/measure/energy_monitor.h"
 
 namespace harpe {

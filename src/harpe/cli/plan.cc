@@ -1,11 +1,11 @@
 #include <memory>
 
 #include "harpe/base/file.h"
-#include "harpe/cli/command.h"
-#include "harpe/cli/options.h"
+#include "harpe/cli/cli.h"
 #include "harpe/cli/plan_job.h"
 #include "harpe/cli/plan_output.h"
 #include "harpe/cli/planning.h"
+#include "harpe/command/options.h"
 
 namespace harpe {
 namespace {

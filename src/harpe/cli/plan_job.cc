@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/quantity_text.h"
+#include "harpe/command/quantity_text.h"
 #include "harpe/schedule/schedule.h"
 
 namespace harpe {

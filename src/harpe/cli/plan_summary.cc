@@ -1,10 +1,11 @@
 #include <algorithm>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/console.h"
-#include "harpe/cli/json_output.h"
 #include "harpe/cli/plan_output.h"
+#include "harpe/cli/synthetic_line.h"
 #include "harpe/cli/table.h"
+#include "harpe/command/console.h"
+#include "harpe/command/json_output.h"
 
 namespace harpe {
 namespace {

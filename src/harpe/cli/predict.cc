@@ -3,12 +3,13 @@
 #include <memory>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/command.h"
-#include "harpe/cli/json_output.h"
-#include "harpe/cli/options.h"
+#include "harpe/cli/cli.h"
 #include "harpe/cli/per_stage.h"
-#include "harpe/cli/quantity_text.h"
+#include "harpe/cli/synthetic_line.h"
 #include "harpe/cli/table.h"
+#include "harpe/command/json_output.h"
+#include "harpe/command/options.h"
+#include "harpe/command/quantity_text.h"
 
 namespace harpe {
 namespace {

@@ -2,11 +2,12 @@
 
 #include <memory>
 
-#include "harpe/cli/command.h"
-#include "harpe/cli/json_output.h"
-#include "harpe/cli/options.h"
-#include "harpe/cli/quantity_text.h"
+#include "harpe/cli/cli.h"
+#include "harpe/cli/synthetic_line.h"
 #include "harpe/cli/table.h"
+#include "harpe/command/json_output.h"
+#include "harpe/command/options.h"
+#include "harpe/command/quantity_text.h"
 #include "harpe/profile/check.h"
 
 namespace harpe {

@@ -12,15 +12,15 @@
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/intensity.h"
-#include "harpe/cli/command.h"
+#include "harpe/cli/cli.h"
 #include "harpe/cli/command_meter.h"
 #include "harpe/cli/device_options.h"
 #include "harpe/cli/fitted_table.h"
 #include "harpe/cli/measure_output.h"
-#include "harpe/cli/options.h"
 #include "harpe/cli/run_child.h"
 #include "harpe/cli/shell_words.h"
 #include "harpe/cli/table.h"
+#include "harpe/command/options.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/measure/energy_log.h"
 #include "harpe/measure/energy_monitor.h"
@@ -304,6 +304,7 @@ void add_run_command(Commands& commands) {
         return run(*arguments, commands.following_command(), console);
       });
   commands.let_command_follow(app, "The command to run and its arguments");
+  commands.leave_output_to_command(app);
   add_device_options(app, arguments->devices);
   add_parsed(app, "--carbon", "ZONE|G_PER_KWH",
              "Add the CO2 equivalent: a country's code (DE, US, WORLD: yearly mean), or g/kWh",

@@ -5,12 +5,12 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
-#include "harpe/cli/command.h"
-#include "harpe/cli/json_output.h"
-#include "harpe/cli/options.h"
-#include "harpe/cli/quantity_text.h"
+#include "harpe/cli/cli.h"
 #include "harpe/cli/schedule_drawing.h"
 #include "harpe/cli/table.h"
+#include "harpe/command/json_output.h"
+#include "harpe/command/options.h"
+#include "harpe/command/quantity_text.h"
 #include "harpe/pipeline/pipeline.h"
 
 namespace harpe {

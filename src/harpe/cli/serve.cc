@@ -5,11 +5,11 @@
 #include <thread>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/command.h"
-#include "harpe/cli/issue_token.h"
-#include "harpe/cli/json_output.h"
-#include "harpe/cli/options.h"
-#include "harpe/cli/quantity_text.h"
+#include "harpe/cli/cli.h"
+#include "harpe/command/issue_token.h"
+#include "harpe/command/json_output.h"
+#include "harpe/command/options.h"
+#include "harpe/command/quantity_text.h"
 #include "harpe/server/api.h"
 #include "harpe/server/training_server.h"
 #include "harpe/service/server_log.h"

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "harpe/cli/command.h"
-#include "harpe/cli/json_output.h"
+#include "harpe/command/command.h"
+#include "harpe/command/json_output.h"
 #include "harpe/node_client/lease.h"
 
 namespace harpe {

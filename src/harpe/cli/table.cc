@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/console.h"
+#include "harpe/command/console.h"
 
 namespace harpe {
 namespace {

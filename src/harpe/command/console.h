@@ -41,9 +41,6 @@ std::string time_of_day();
 /// `text` in a colour where `coloured`, else as it is.
 std::string painted(std::string_view text, Paint paint, bool coloured);
 
-/// `kSyntheticRemark` as the first line of what shows such figures; nothing for others.
-std::string synthetic_line(bool is_synthetic, bool coloured);
-
 /// A bar on standard error for work that takes over a second. Writes nothing before, nothing when
 /// standard error is no terminal, and wipes itself at the end.
 class ProgressBar {

@@ -1,12 +1,12 @@
-#include "harpe/cli/issue_token.h"
+#include "harpe/command/issue_token.h"
 
 #include <algorithm>
 #include <ctime>
 #include <optional>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/json_output.h"
-#include "harpe/cli/quantity_text.h"
+#include "harpe/command/json_output.h"
+#include "harpe/command/quantity_text.h"
 #include "harpe/service/token_keys.h"
 
 namespace harpe {

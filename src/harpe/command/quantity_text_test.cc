@@ -1,4 +1,4 @@
-#include "harpe/cli/quantity_text.h"
+#include "harpe/command/quantity_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,9 +4,9 @@
 #include <ostream>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/command.h"
-#include "harpe/cli/help.h"
-#include "harpe/cli/json_output.h"
+#include "harpe/command/command.h"
+#include "harpe/command/help.h"
+#include "harpe/command/json_output.h"
 
 namespace harpe {
 namespace {
@@ -62,7 +62,7 @@ std::optional<int> parse(Commands& commands, const std::vector<std::string>& arg
     console.out << help_text(commands.chosen());
     return 0;
   } catch (const CLI::CallForVersion&) {
-    console.out << "harpe " HARPE_VERSION "\n";
+    console.out << commands.root().get_name() << " " HARPE_VERSION "\n";
     return 0;
   } catch (const CLI::ExtrasError&) {
     const CLI::App& command = commands.chosen();
@@ -88,40 +88,12 @@ std::string error_json(const Error& error) {
   return json_text({{"error", {{"code", name_of(error.code)}, {"faults", std::move(faults)}}}});
 }
 
-Commands::Commands() : root_(std::make_unique<CLI::App>()) {
-  root_->name("harpe");
-  root_->description(
-      "certified energy plans for pipeline-parallel training\n"
-      "Harpe sets the clock of every computation of a training pipeline so that the iteration "
-      "needs "
-      "the least energy at the time you choose, and proves how good that is. It changes neither "
-      "the "
-      "model nor its hyper-parameters: it only sets GPU clocks.");
-  root_->footer(
-      "harpe synth --out profile.csv\n"
-      "harpe plan --profile profile.csv --microbatches 96 --blocking-power 83.64 \\\n"
-      "    --out plan\n"
-      "harpe verify plan/plan.json --profile profile.csv");
-  root_->set_help_flag("-h,--help", "Show this help")->group(kGeneral);
-  root_->set_version_flag("--version", "harpe " HARPE_VERSION, "Show the version")->group(kGeneral);
-  root_->require_subcommand(0, 1);
-  add_plan_command(*this);
-  add_schedule_command(*this);
-  add_verify_command(*this);
-  add_profile_command(*this);
-  add_predict_command(*this);
-  add_synth_command(*this);
-  add_devices_command(*this);
-  add_run_command(*this);
-  add_monitor_command(*this);
-  add_switch_latency_command(*this);
-  add_agent_command(*this);
-  add_serve_command(*this);
-  add_clock_command(*this);
-  add_limit_command(*this);
-  add_job_command(*this);
-  add_completion_command(*this);
-  add_man_command(*this);
+Commands::Commands(const std::string& name, const std::string& description,
+                   const std::string& examples, Action action)
+    : root_(std::make_unique<CLI::App>(description, name)) {
+  describe(*root_, examples, std::move(action));
+  root_->set_version_flag("--version", name + " " HARPE_VERSION, "Show the version")
+      ->group(kGeneral);
 }
 
 Commands::~Commands() = default;
@@ -129,19 +101,23 @@ Commands::~Commands() = default;
 CLI::App& Commands::add(CLI::App& parent, const std::string& name, const std::string& description,
                         const std::string& examples, Action action) {
   CLI::App& app = *parent.add_subcommand(name, description);
+  describe(app, examples, std::move(action));
+  return app;
+}
+
+void Commands::describe(CLI::App& app, const std::string& examples, Action action) {
   app.footer(examples);
   app.set_help_flag("-h,--help", "Show this help")->group(kGeneral);
   app.option_defaults()->group("Options");
-  if (action) {
-    // Looked for before parsing, so that faults of the command line come as JSON, too.
-    app.add_flag_callback(
-           "--json", [] {}, "Print the result, or what is wrong, as JSON on standard output")
-        ->group(kGeneral);
-    actions_.emplace_back(&app, std::move(action));
-  } else {
+  if (!action) {
     app.require_subcommand(0, 1);
+    return;
   }
-  return app;
+  // Looked for before parsing, so that faults of the command line come as JSON, too.
+  app.add_flag_callback(
+         "--json", [] {}, "Print the result, or what is wrong, as JSON on standard output")
+      ->group(kGeneral);
+  actions_.emplace_back(&app, std::move(action));
 }
 
 CLI::App& Commands::chosen() {
@@ -159,12 +135,12 @@ Action Commands::action(const CLI::App& command) const {
 
 void Commands::let_command_follow(CLI::App& app, const std::string& help) {
   with_command_.push_back(app.get_name());
-  const std::string name = app.get_name();
+  const std::string program = root_->get_name(), name = app.get_name();
   app.add_option_function<std::vector<std::string>>(
          "COMMAND",
-         [name](const std::vector<std::string>& words) {
-           throw CLI::ValidationError("COMMAND", "write -- before the command: harpe " + name +
-                                                     " -- " + words.front() + " ...");
+         [program, name](const std::vector<std::string>& words) {
+           throw CLI::ValidationError("COMMAND", "write -- before the command: " + program + " " +
+                                                     name + " -- " + words.front() + " ...");
          },
          help)
       ->type_name("-- COMMAND [ARGUMENT]...")
@@ -181,7 +157,16 @@ void Commands::take_following_command(std::vector<std::string>& arguments) {
   arguments.erase(dashes, arguments.end());
 }
 
-int run_command(const std::vector<std::string>& given, Console& console) {
+void Commands::leave_output_to_command(const CLI::App& app) {
+  output_left_.push_back(app.get_name());
+}
+
+bool Commands::leaves_output(const std::vector<std::string>& arguments) const {
+  return !arguments.empty() &&
+         std::ranges::find(output_left_, arguments.front()) != output_left_.end();
+}
+
+int run_program(const MakeCommands& make, const std::vector<std::string>& given, Console& console) {
   std::vector<std::string> arguments = given;
   if (!arguments.empty() && arguments.front() == "help") {  // harpe help plan: harpe plan --help
     arguments.erase(arguments.begin());
@@ -191,9 +176,10 @@ int run_command(const std::vector<std::string>& given, Console& console) {
     return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   };
   console.json = wants_json();
-  console.out_is_others = !arguments.empty() && arguments.front() == "run";
   try {
-    Commands commands;
+    const std::unique_ptr<Commands> made = make();
+    Commands& commands = *made;
+    console.out_is_others = commands.leaves_output(arguments);
     commands.take_following_command(arguments);
     console.json = wants_json();
     if (const auto status = parse(commands, arguments, console)) return *status;

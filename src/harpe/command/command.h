@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How a subcommand is described and run.
+/// How the command line of a program is described, read and answered.
 
 #include <functional>
 #include <memory>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/cli/console.h"
+#include "harpe/command/console.h"
 
 namespace CLI {
 class App;
@@ -28,10 +28,12 @@ struct Outcome {
 /// Runs a subcommand whose options have been read.
 using Action = std::function<Result<Outcome>(Console&)>;
 
-/// The command line: the root command with its subcommands, and what runs for each.
+/// The command line of a program: the root command with its subcommands, and what runs for each.
 class Commands {
  public:
-  Commands();
+  /// The root command alone, described as a subcommand is (see add()).
+  Commands(const std::string& name, const std::string& description, const std::string& examples,
+           Action action = {});
   ~Commands();
   Commands(const Commands&) = delete;
   Commands& operator=(const Commands&) = delete;
@@ -51,6 +53,11 @@ class Commands {
   void take_following_command(std::vector<std::string>& arguments);
   /// What followed `--`.
   const std::vector<std::string>& following_command() const { return following_; }
+  /// Standard output belongs to the command that follows `app` (a subcommand of the root): Harpe's
+  /// own JSON goes to standard error.
+  void leave_output_to_command(const CLI::App& app);
+  /// Whether it does so with these arguments.
+  bool leaves_output(const std::vector<std::string>& arguments) const;
 
   /// The innermost subcommand that was given on the command line (the root when there is none).
   CLI::App& chosen();
@@ -58,32 +65,20 @@ class Commands {
   Action action(const CLI::App& command) const;
 
  private:
+  void describe(CLI::App& app, const std::string& examples, Action action);
+
   std::unique_ptr<CLI::App> root_;
   std::vector<std::pair<const CLI::App*, Action>> actions_;
   std::vector<std::string> with_command_;  ///< names of subcommands
+  std::vector<std::string> output_left_;   ///< names of subcommands
   std::vector<std::string> following_;
 };
 
-// One function a subcommand, each in the file of its name.
-void add_plan_command(Commands& commands);
-void add_schedule_command(Commands& commands);
-void add_verify_command(Commands& commands);
-void add_profile_command(Commands& commands);
-void add_synth_command(Commands& commands);
-void add_predict_command(Commands& commands);
-void add_devices_command(Commands& commands);
-void add_run_command(Commands& commands);
-void add_monitor_command(Commands& commands);
-void add_switch_latency_command(Commands& commands);
-void add_agent_command(Commands& commands);
-void add_serve_command(Commands& commands);
-void add_clock_command(Commands& commands);
-void add_limit_command(Commands& commands);
-void add_job_command(Commands& commands);
-void add_completion_command(Commands& commands);
-void add_man_command(Commands& commands);
+/// Describes the command line of a program.
+using MakeCommands = std::function<std::unique_ptr<Commands>()>;
 
-/// Runs the command line; returns the exit status. Nothing is thrown.
-int run_command(const std::vector<std::string>& arguments, Console& console);
+/// Runs a program with these arguments; returns the exit status. Nothing is thrown.
+int run_program(const MakeCommands& make, const std::vector<std::string>& arguments,
+                Console& console);
 
 }  // namespace harpe

@@ -1,8 +1,9 @@
 #pragma once
 /// \file
-/// Quantities as users write them: "250ms", "83.64", "5%", "1.2x".
+/// Quantities as users write them ("250ms", "83.64", "5%", "1.2x") and read them.
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,5 +29,8 @@ struct TimeOrFactor {
   std::optional<double> factor;
 };
 Result<TimeOrFactor> parse_time_or_factor(std::string_view text);
+
+/// "10 min", "2 h 30 min".
+std::string duration_text(Seconds duration);
 
 }  // namespace harpe

@@ -1,4 +1,4 @@
-#include "harpe/cli/help.h"
+#include "harpe/command/help.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/cli/command.h"
+#include "harpe/command/command.h"
 
 namespace harpe {
 

@@ -1,4 +1,4 @@
-#include "harpe/cli/quantity_text.h"
+#include "harpe/command/quantity_text.h"
 
 #include <array>
 #include <cmath>
@@ -90,6 +90,17 @@ Result<TimeOrFactor> parse_time_or_factor(std::string_view text) {
   auto time =
       HARPE_TRY(parse_quantity(text, kTimeUnits, "a time such as 16.5s, or a factor such as 1.2x"));
   return TimeOrFactor{.time = Seconds{time}, .factor = {}};
+}
+
+std::string duration_text(Seconds duration) {
+  if (duration.value < 1) return shortest(duration.value * 1000, 0) + " ms";
+  if (duration.value < 10) return shortest(duration.value, 1) + " s";
+  const auto seconds = std::llround(duration.value);
+  if (seconds < 120) return std::to_string(seconds) + " s";
+  if (seconds < 7200) return std::to_string((seconds + 30) / 60) + " min";
+  const auto minutes = (seconds + 30) / 60;
+  return std::to_string(minutes / 60) + " h" +
+         (minutes % 60 == 0 ? "" : " " + std::to_string(minutes % 60) + " min");
 }
 
 }  // namespace harpe

@@ -1,4 +1,4 @@
-#include "harpe/cli/console.h"
+#include "harpe/command/console.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/profile/profile.h"
 
 namespace harpe {
 namespace {
@@ -77,10 +76,6 @@ std::string time_of_day() {
   ::localtime_r(&now, &local);
   std::array<char, 16> text{};
   return {text.data(), std::strftime(text.data(), text.size(), "%H:%M:%S", &local)};
-}
-
-std::string synthetic_line(bool is_synthetic, bool coloured) {
-  return is_synthetic ? painted(kSyntheticRemark, Paint::kBold, coloured) + "\n" : std::string();
 }
 
 ProgressBar::ProgressBar(Console& console, std::string label)

@@ -1,13 +1,12 @@
 #pragma once
 /// \file
-/// Help, man pages and shell completions, all from the same description of the commands.
+/// Help and man pages, both from the same description of the commands.
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/cli/command.h"
+#include "harpe/command/command.h"
 
 namespace harpe {
 
@@ -35,10 +34,5 @@ Result<const CLI::App*> find_command(const CLI::App& root, const std::vector<std
 std::string help_text(const CLI::App& command);
 /// The manual page (section 1) in roff.
 std::string man_page(const CLI::App& command);
-
-/// Values that can be completed for an option with this value name; empty where anything goes.
-std::vector<std::string> value_choices(std::string_view value_name);
-/// Completion script for "bash", "zsh" or "fish".
-Result<std::string> completion_script(const CLI::App& root, std::string_view shell);
 
 }  // namespace harpe

@@ -1,0 +1,34 @@
+#pragma once
+/// \file
+/// The `harpe` command: its subcommands, one file each.
+
+#include <string>
+#include <vector>
+
+#include "harpe/command/command.h"
+
+namespace harpe {
+
+// One function a subcommand, each in the file of its name.
+void add_plan_command(Commands& commands);
+void add_schedule_command(Commands& commands);
+void add_verify_command(Commands& commands);
+void add_profile_command(Commands& commands);
+void add_synth_command(Commands& commands);
+void add_predict_command(Commands& commands);
+void add_devices_command(Commands& commands);
+void add_run_command(Commands& commands);
+void add_monitor_command(Commands& commands);
+void add_switch_latency_command(Commands& commands);
+void add_agent_command(Commands& commands);
+void add_serve_command(Commands& commands);
+void add_clock_command(Commands& commands);
+void add_limit_command(Commands& commands);
+void add_job_command(Commands& commands);
+void add_completion_command(Commands& commands);
+void add_man_command(Commands& commands);
+
+/// Runs `harpe` with these arguments; returns the exit status. Nothing is thrown.
+int run_harpe(const std::vector<std::string>& arguments, Console& console);
+
+}  // namespace harpe

@@ -1,0 +1,12 @@
+#include "harpe/cli/synthetic_line.h"
+
+#include "harpe/command/console.h"
+#include "harpe/profile/profile.h"
+
+namespace harpe {
+
+std::string synthetic_line(bool is_synthetic, bool coloured) {
+  return is_synthetic ? painted(kSyntheticRemark, Paint::kBold, coloured) + "\n" : std::string();
+}
+
+}  // namespace harpe
