@@ -1,5 +1,5 @@
 # What `cmake --install` copies: the rooms as harpe::<room>, their headers, the package files that
-# find_package(harpe) reads, and the command with its man pages and completions.
+# find_package(harpe) reads, and the commands with their man pages and completions.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -27,7 +27,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/cmake/harpeConfig.cmake ${PROJECT_BINARY_DIR
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 if(TARGET harpe)
-  install(TARGETS harpe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS harpe harpe-agent RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR})
   install(FILES ${PROJECT_SOURCE_DIR}/packaging/systemd/harpe-agent.service
                 ${PROJECT_SOURCE_DIR}/packaging/systemd/harpe-agent.socket

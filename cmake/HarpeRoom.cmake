@@ -31,7 +31,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # headers, under the other two names).
   target_compile_options(harpe_options INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
 endif()
-# What nothing calls is left out of libharpe_client.so, function by function.
+# What nothing calls is left out of libharpe_client.so and harpe-agent, function by function.
 target_compile_options(harpe_options INTERFACE -ffunction-sections -fdata-sections)
 target_include_directories(harpe_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 if(HARPE_SANITIZE)

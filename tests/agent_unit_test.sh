@@ -8,7 +8,7 @@ command -v systemd-analyze >/dev/null || { echo "systemd-analyze is missing"; ex
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for service in harpe-agent harpe-server; do
-  sed "s|/usr/bin/harpe |$harpe |" "$source/packaging/systemd/$service.service" >"$folder/$service.service"
+  sed "s|/usr/bin/harpe|$harpe|" "$source/packaging/systemd/$service.service" >"$folder/$service.service"
   grep -q "^MemoryMax=[0-9]*[MG]$" "$folder/$service.service"
 done
 cp "$source/packaging/systemd/harpe-agent.socket" "$folder"

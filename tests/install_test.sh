@@ -21,7 +21,11 @@ said=$("$work/build/plan" "$work/profile.csv")
 echo "$said"
 grep -q "J" <<<"$said"
 
-for command in "" plan schedule verify profile synth predict; do
+# `harpe agent` starts the installed daemon; so says what only the daemon finds wrong.
+said=$(PATH=/usr/bin:/bin "$harpe" agent --simulate "$work/none.toml" 2>&1) && exit 1
+grep -q "needs a --socket of its own" <<<"$said" || { echo "installed agent: $said"; exit 1; }
+
+for command in "" plan schedule verify profile synth predict agent; do
   page=$work/installed/share/man/man1/harpe${command:+-$command}.1
   [ -s "$page" ] || { echo "missing: $page"; exit 1; }
   if command -v man >/dev/null; then

@@ -64,6 +64,10 @@ class Commands {
   /// What runs for a subcommand; empty when it only groups others.
   Action action(const CLI::App& command) const;
 
+  /// The arguments of this run as they were given, for an action that hands them on.
+  const std::vector<std::string>& arguments() const { return arguments_; }
+  void keep_arguments(std::vector<std::string> arguments) { arguments_ = std::move(arguments); }
+
  private:
   void describe(CLI::App& app, const std::string& examples, Action action);
 
@@ -71,7 +75,7 @@ class Commands {
   std::vector<std::pair<const CLI::App*, Action>> actions_;
   std::vector<std::string> with_command_;  ///< names of subcommands
   std::vector<std::string> output_left_;   ///< names of subcommands
-  std::vector<std::string> following_;
+  std::vector<std::string> following_, arguments_;
 };
 
 /// Describes the command line of a program.

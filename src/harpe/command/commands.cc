@@ -179,6 +179,7 @@ int run_program(const MakeCommands& make, const std::vector<std::string>& given,
   try {
     const std::unique_ptr<Commands> made = make();
     Commands& commands = *made;
+    commands.keep_arguments(given);
     console.out_is_others = commands.leaves_output(arguments);
     commands.take_following_command(arguments);
     console.json = wants_json();

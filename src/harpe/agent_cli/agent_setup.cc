@@ -1,4 +1,4 @@
-#include "harpe/cli/agent_options.h"
+#include "harpe/agent_cli/agent_setup.h"
 
 #include <grp.h>
 #include <pwd.h>
@@ -172,39 +172,6 @@ std::optional<std::string> text_of(const JsonValue& value) {
 }
 
 }  // namespace
-
-const std::vector<AgentOptionHelp>& agent_option_table() {
-  static const std::vector<AgentOptionHelp> kTable{
-      {"policy", "FILE", "Who may do what (default: /etc/harpe/agent.toml)"},
-      {"socket", "PATH", "Unix socket to serve (default: /run/harpe/agent.sock)"},
-      {"socket-mode", "MODE", "Who may connect, octal (default: 666; the policy decides the rest)"},
-      {"socket-owner", "USER", "Owner of the socket"},
-      {"socket-group", "GROUP", "Group of the socket"},
-      {"tcp", "ADDRESS:PORT", "Serve TCP too; needs --signing-key, and TLS beyond this machine"},
-      {"tls-certificate", "FILE", "Certificate chain for TCP (PEM)"},
-      {"tls-key", "FILE", "Key of the certificate (PEM, mode 600)"},
-      {"signing-key", "FILE", "Keys of tokens, one a line; the first signs (mode 600)"},
-      {"revoked-tokens", "FILE", "Tokens that are refused before they expire"},
-      {"tokens-everywhere", "", "Ask for a token on the Unix socket, too"},
-      {"enable", "GROUPS", "API groups: gpu-control,gpu-read,cpu-read (default: all)"},
-      {"state-file", "FILE", "What to restore after a crash (default: beside the socket)"},
-      {"audit-log", "FILE",
-       "Every change, as JSON lines (default: /var/log/harpe/agent-audit.jsonl, or beside a socket "
-       "elsewhere)"},
-      {"clock-socket", "PATH", "Where clock channels are given out (default: beside the socket)"},
-      {"log", "FILE", "Log (default: standard error); SIGHUP opens it anew"},
-      {"owner-cpus", "CPUS",
-       "CPUs such as 0-3,8 for threads that set clocks before others run; each goes to that of its "
-       "client if it is one of them (default: any, wherever clients are)"},
-      {"minimum-dwell", "DURATION", "Least time between two clocks of one GPU (default: 20ms)"},
-      {"connections", "COUNT",
-       "Most connections at once (default: 16384, or as many as open files allow)"},
-      {"connections-per-user", "COUNT", "Most of one user or address (default: 1024)"},
-      {"dry-run", "", "Change nothing; say what would be changed"},
-      {"simulate", "FILE",
-       "Serve the simulated GPUs of this file (also HARPE_SIMULATION), on a --socket of its own"}};
-  return kTable;
-}
 
 Result<AgentOptionValues> parse_agent_config(std::string_view text, const std::string& file) {
   const JsonValue document = HARPE_TRY(parse_toml(text, file));
