@@ -1,0 +1,58 @@
+"""What a program or library is made of: its functions, the rooms they come from, the libraries it needs."""
+
+import functools
+import re
+import subprocess
+
+# What comes with the compiler.
+COMPILERS = {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6"}
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def functions(file):
+    """Harpe's functions that a file defines outside of headers and anonymous namespaces."""
+    names = set()
+    for line in output("nm", "--defined-only", file).splitlines():
+        kind_and_name = re.fullmatch(r"[0-9a-f]+ [Tt] (\S+)", line)
+        # Those whose names do not say that only one file has them.
+        if (
+            kind_and_name
+            and "_GLOBAL__N_1" not in kind_and_name[1]
+            and re.match(r"_ZNK?5harpe", kind_and_name[1])
+        ):
+            names.add(re.sub(r"\.(cold|part|constprop|isra).*", "", kind_and_name[1]))
+    return names
+
+
+@functools.cache
+def functions_of_rooms(build):
+    """{room: its functions} of a build directory."""
+    return {
+        archive.parent.name: functions(archive)
+        for archive in (build / "src" / "harpe").glob("*/libharpe_*.a")
+        if archive.name == f"libharpe_{archive.parent.name}.a"
+    }
+
+
+def functions_of_others(file, build, rooms):
+    """{room: functions that `file` holds of it and should not}: of all rooms but these."""
+    of_room, held = functions_of_rooms(build), functions(file)
+    own = set().union(*(of_room.get(room, set()) for room in rooms))
+    found = {room: sorted(held & (names - own))[:5] for room, names in of_room.items() if room not in rooms}
+    return {room: names for room, names in found.items() if names}
+
+
+def needed_libraries(file):
+    needed = re.findall(r"\(NEEDED\).*\[(.+)\]", output("readelf", "--dynamic", "--wide", file))
+    return {name for name in needed if not name.startswith("ld-linux")}
+
+
+def stripped_size(file, copy):
+    """Bytes without symbols and debug information; `copy` is where the stripped file goes."""
+    subprocess.run(["strip", "-o", copy, file], check=True)
+    size = copy.stat().st_size
+    print(f"{file.name}: {size} bytes without symbols")
+    return size
