@@ -314,42 +314,52 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
                              " W while they wait");
   }
   // Average power of the bound falls with time: find where it meets the cap.
-  Seconds low = min_time();
-  Seconds high = max_time();
-  if (lower_bound(high) / high > cap) {
-    low = high;
-  } else if (lower_bound(low) / low > cap) {
+  const Seconds high = max_time();
+  Seconds low = lower_bound(high) / high > cap ? high : min_time();
+  if (lower_bound(low) / low > cap) {
+    Seconds meets = high;
     for (int i = 0; i < 100; ++i) {
-      const Seconds middle = (low + high) / 2;
-      (lower_bound(middle) / middle > cap ? low : high) = middle;
+      const Seconds middle = (low + meets) / 2;
+      (lower_bound(middle) / middle > cap ? low : meets) = middle;
     }
-    low = high;
+    low = meets;
   }
   if (options.switching()) {
     const Plan fastest = HARPE_TRY(fastest_plan(options));
     low = std::max(low, fastest.iteration_time);
   }
-  // Plans lie a little above the bound: from there on, slower, the first that fits; or one before
-  // it, waiting a little.
-  constexpr int kTries = 8;
+  // Plans lie a little above the bound: from there on, slower, the first that fits; then between it
+  // and the slowest that does not.
+  constexpr int kTries = 10;
   std::optional<Plan> best;
-  Seconds slowest_over{0};
+  Watts least = cap;
+  Seconds over{0};
   Seconds deadline = low;
   for (int i = 0; i < kTries; ++i) {
     Plan plan = HARPE_TRY(data_->search(deadline, options));
-    const bool over = plan.iteration_energy / plan.iteration_time > cap;
-    if (over) {
-      const Joules effective = plan.iteration_energy - waiting * plan.iteration_time;
-      data_->set_iteration_time(plan, effective / (cap - waiting));
-      slowest_over = std::max(slowest_over, deadline);
+    const Watts power = plan.iteration_energy / plan.iteration_time;
+    if (power <= cap) {
+      if (!best || plan.iteration_time < best->iteration_time) best = std::move(plan);
+    } else {
+      over = std::max(over, deadline);
+      least = power;
     }
-    if (!best || plan.iteration_time < best->iteration_time) best = std::move(plan);
-    if (i == 0 && !over) break;
-    const Seconds middle = (slowest_over + best->iteration_time) / 2;
-    if (best->iteration_time - middle < 1e-4 * middle) break;
-    deadline = middle;
+    if (best) {
+      const Seconds middle = (over + best->iteration_time) / 2;
+      if (over <= Seconds{0} || best->iteration_time - middle < 1e-4 * middle) break;
+      deadline = middle;
+    } else {
+      if (deadline >= high) break;
+      // When the plan would draw as little if it waited, and at the end the slowest one.
+      const Seconds waited =
+          (plan.iteration_energy - waiting * plan.iteration_time) / (cap - waiting);
+      deadline = i + 2 == kTries ? high : std::min(high, std::max(waited, deadline * 1.0005));
+    }
   }
-  return *std::move(best);
+  if (best) return *std::move(best);
+  return Error::infeasible("a cap of " + shortest(cap.value) +
+                           " W cannot be met: the slowest plan draws " + shortest(least.value, 1) +
+                           " W");
 }
 
 Plan Frontier::all_max(const PlanOptions& options) const {
@@ -361,6 +371,16 @@ Plan Frontier::all_max(const PlanOptions& options) const {
   std::vector<OperatingPoint> points;
   for (const int t : data_->problem.table) points.push_back(data_->problem.tables[t].max_clock);
   return data_->plan_of(points);
+}
+
+Result<Plan> Frontier::plan_of_clocks(const std::vector<std::vector<Megahertz>>& clocks,
+                                      Seconds wait_until, const PlanOptions& options) const {
+  const SwitchingSearch search(data_->layout, options.switch_latency, options.min_dwell);
+  const PointChoices choices = HARPE_TRY(search.at_clocks(clocks));
+  Plan plan = options.switching() ? data_->plan_of(search.points(choices), search.changes(choices))
+                                  : data_->plan_of(search.points(choices));
+  data_->set_iteration_time(plan, std::max(plan.iteration_time, wait_until));
+  return plan;
 }
 
 Result<Plan> Frontier::least_energy_plan(const PlanOptions& options) const {

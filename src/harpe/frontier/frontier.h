@@ -106,13 +106,23 @@ class Frontier {
   /// straggler's iteration time): the waiting is in its `iteration_time` and energy, and it may be
   /// slower than T*.
   Result<Plan> plan_for_straggler(Seconds wait_until, const PlanOptions& options = {}) const;
-  /// The fastest plan whose average power, over all GPUs of the pipeline, is at most `cap`.
+  /// The fastest plan found whose average power, over all GPUs of the pipeline, is at most `cap`.
+  /// It does not wait: training goes right on with its next iteration. Fails with `kInfeasible`,
+  /// naming what is possible, where even the slowest plan draws more.
   Result<Plan> plan_for_power_cap(Watts cap, const PlanOptions& options = {}) const;
   /// Every instruction at its highest clock: the baseline of all savings. With late clocks, where
   /// highest clocks differ, the changes between them are late, too; no dwell is kept.
   Plan all_max(const PlanOptions& options = {}) const;
   /// The plan of least iteration energy.
   Result<Plan> least_energy_plan(const PlanOptions& options = {}) const;
+
+  /// The plan of given clocks, whose pipeline waits until `wait_until` where it is through before.
+  /// \param clocks  of each stage, one an instruction in the order of its list, parts of what is
+  ///                planned as several on their own; what has no choice takes any
+  /// \returns  what the plan that the clocks are of was; `kInvalidInput` for a list of another
+  ///           length or a clock that the profile lacks
+  Result<Plan> plan_of_clocks(const std::vector<std::vector<Megahertz>>& clocks, Seconds wait_until,
+                              const PlanOptions& options = {}) const;
 
   /// Flow and potentials that prove `lower_bound(deadline)`.
   Result<Certificate> certificate(Seconds deadline) const;

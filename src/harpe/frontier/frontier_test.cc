@@ -228,6 +228,13 @@ TEST(Frontier, ScalesExactlyWithTheUnitOfEnergy) {
   }
 }
 
+Seconds makespan_of(const Plan& plan) {
+  Seconds end{0};
+  for (const auto& stage : plan.instructions)
+    for (const PlannedInstruction& i : stage) end = std::max(end, i.start + i.time);
+  return end;
+}
+
 TEST(Frontier, KeepsThePowerCap) {
   Random random(11);
   const Profile profile = random_profile(random, 4, 1, 20, false);
@@ -240,8 +247,19 @@ TEST(Frontier, KeepsThePowerCap) {
     const Watts cap = most * share;
     if (!(cap > 4 * 2 * 30_W)) continue;
     const Result<Plan> plan = frontier.plan_for_power_cap(cap);
+    const Plan slowest = frontier.plan_for_straggler(frontier.max_time()).value();
+    const Seconds end = makespan_of(slowest);
+    const Joules waiting = 8 * 30_W * (slowest.iteration_time - end);
+    const Watts least = (slowest.iteration_energy - waiting) / end;
+    if (least > cap) {
+      ASSERT_FALSE(plan.ok());
+      EXPECT_NE(plan.error().text().find("the slowest plan draws"), std::string::npos);
+      continue;
+    }
     ASSERT_TRUE(plan.ok());
     EXPECT_LE((plan->iteration_energy / plan->iteration_time).value, cap.value * (1 + 1e-12));
+    EXPECT_EQ(plan->iteration_time, makespan_of(*plan))
+        << "training does not wait between iterations";
   }
   const Result<Plan> impossible = frontier.plan_for_power_cap(200_W);
   ASSERT_FALSE(impossible.ok());

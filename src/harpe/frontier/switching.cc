@@ -140,6 +140,31 @@ PointChoices SwitchingSearch::from(const Assignment& assignment) const {
   return choices;
 }
 
+Result<PointChoices> SwitchingSearch::at_clocks(
+    const std::vector<std::vector<Megahertz>>& clocks) const {
+  PointChoices choices(problem_.table.size(), 0);
+  const auto nodes = problem_.pipeline.nodes();
+  std::vector<std::size_t> taken(stage_nodes_.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const PipelineNode& node = nodes[i];
+    if (node.stage < 0) continue;
+    const std::size_t next = taken[node.stage]++;
+    if (clocks.size() != taken.size() || next >= clocks[node.stage].size()) continue;
+    if (is_fixed_time(node.instruction.kind)) continue;
+    const Megahertz wanted = clocks[node.stage][next];
+    choices[i] = choice_at(static_cast<int>(i), wanted.value);
+    if (choices[i] < 0) {
+      return Error::invalid("the profile lacks stage " + std::to_string(node.stage) + " " +
+                            std::string(name(node.instruction.kind)) + " at " +
+                            std::to_string(wanted.value) + " MHz");
+    }
+  }
+  const bool fits =
+      std::ranges::equal(clocks, taken, {}, [](const auto& list) { return list.size(); });
+  if (!fits) return Error::invalid("expected one clock for each instruction of each stage");
+  return choices;
+}
+
 PointChoices SwitchingSearch::all_max() const {
   PointChoices highest;
   for (const int table : problem_.table)

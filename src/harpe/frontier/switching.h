@@ -42,6 +42,8 @@ class SwitchingSearch {
   std::vector<OperatingPoint> points(const PointChoices& choices) const;
 
   PointChoices from(const Assignment& assignment) const;
+  /// See `Frontier::plan_of_clocks`.
+  Result<PointChoices> at_clocks(const std::vector<std::vector<Megahertz>>& clocks) const;
   /// Every instruction at its highest clock.
   PointChoices all_max() const;
   /// Every instruction at its highest clock; every instruction at its fastest point; every stage at

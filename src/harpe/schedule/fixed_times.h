@@ -1,0 +1,28 @@
+#pragma once
+/// \file
+/// Time that every stage spends beside its computations, at any clock: loading data, reducing
+/// gradients, the optimizer's step.
+
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/schedule/schedule.h"
+
+namespace harpe {
+
+/// Seconds of each stage, or none. Stages with 0 s have no such instruction.
+struct FixedTimes {
+  std::vector<Seconds> load;       ///< ahead of every forward
+  std::vector<Seconds> reduce;     ///< once an iteration, after the last computation
+  std::vector<Seconds> optimizer;  ///< once an iteration, at its end
+
+  bool none() const { return load.empty() && reduce.empty() && optimizer.empty(); }
+  friend bool operator==(const FixedTimes&, const FixedTimes&) = default;
+};
+
+/// The schedule with an instruction for each of them. Faults: another number of stages, a time that
+/// is negative or not finite, a stage that has such instructions already.
+Result<Schedule> with_fixed_times(Schedule schedule, const FixedTimes& times);
+
+}  // namespace harpe
