@@ -17,20 +17,19 @@ std::string rounded_up(double value) {
   return shortest(std::ceil(value * scale) / scale);
 }
 
-/// When a pipeline may be through by the objective; nothing where it bounds no time. A deadline is
-/// one of whole iterations; stragglers, like all pipelines, take the overhead on top.
-std::optional<Seconds> pipeline_time(const PlanTable& plans, const Objective& objective,
-                                     Seconds overhead) {
-  const auto time = time_of(objective, {plans.plans().front().time, plans.all_max().time});
-  return objective.kind == Objective::Kind::kDeadline ? *time - overhead : time;
+/// When a pipeline may be through by its objective; nothing where it bounds no time.
+std::optional<Seconds> pipeline_time(const PlanTable& plans, const Objective& objective) {
+  return time_of(objective, {plans.plans().front().time, plans.all_max().time});
 }
 
-std::size_t objective_plan(const PlanTable& plans, const Objective& objective, Seconds overhead,
-                           int pipelines) {
-  if (const auto time = pipeline_time(plans, objective, overhead))
+/// \param objective  of one pipeline
+std::size_t objective_plan(const PlanTable& plans, const Objective& objective) {
+  if (plans.objective() == objective)
+    if (const auto made = plans.for_objective()) return *made;
+  if (const auto time = pipeline_time(plans, objective))
     return objective.is_straggler() ? plans.for_waiting_until(*time) : plans.for_deadline(*time);
   if (objective.kind == Objective::Kind::kPowerCap)
-    return plans.for_power_cap(Watts{objective.value} / pipelines);
+    return plans.for_power_cap(Watts{objective.value});
   return plans.of_least_energy();
 }
 
@@ -81,14 +80,21 @@ Seconds end_of_computations(const SlowPipeline& slow, Seconds wait_until, Second
   return std::min(seen, std::max(slow.fastest, seen - hidden));
 }
 
+Objective of_one_pipeline(Objective objective, Seconds overhead, int pipelines) {
+  if (objective.kind == Objective::Kind::kDeadline) objective.value -= overhead.value;
+  if (objective.kind == Objective::Kind::kPowerCap) objective.value /= pipelines;
+  return objective;
+}
+
 PlanChoice choose_plans(const PlanTable& plans, const Objective& objective, Seconds overhead,
                         int pipelines, std::span<const SlowPipeline> slow) {
-  const std::size_t by_objective = objective_plan(plans, objective, overhead, pipelines);
+  const Objective of_pipeline = of_one_pipeline(objective, overhead, pipelines);
+  const std::size_t by_objective = objective_plan(plans, of_pipeline);
   const bool capped = objective.kind == Objective::Kind::kPowerCap;
   PlanChoice choice;
   choice.objective_time = choice.wait_until = plans.plans()[by_objective].time;
   if (objective.is_straggler())
-    choice.wait_until = std::max(choice.wait_until, *pipeline_time(plans, objective, overhead));
+    choice.wait_until = std::max(choice.wait_until, *pipeline_time(plans, of_pipeline));
   for (const SlowPipeline& one : slow) {
     if (!one.settled && one.outside <= Seconds{0}) continue;
     const Seconds least =
@@ -115,7 +121,7 @@ Status check_objective(const PlanTable& plans, const Objective& objective, Secon
                        int pipelines) {
   const Seconds fastest = plans.plans().front().time;
   if (objective.is_straggler()) {
-    const Seconds straggler = *pipeline_time(plans, objective, overhead);
+    const Seconds straggler = *pipeline_time(plans, objective);
     if (straggler >= fastest) return ok_status();
     return Error::infeasible("a straggler that takes " + shortest(straggler.value) +
                              " s is none: the fastest plan takes " + rounded_up(fastest.value) +

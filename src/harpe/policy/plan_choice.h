@@ -72,6 +72,10 @@ struct PlanChoice {
   friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
 };
 
+/// The objective of a job as one for each of its pipelines: deadlines without the time outside of
+/// it, power caps divided.
+Objective of_one_pipeline(Objective objective, Seconds overhead, int pipelines);
+
 /// T' is the time of the plan for the objective, or the least time of the slowest pipeline where
 /// that is longer. Each pipeline runs the plan of least energy that is through by then, of those
 /// made for its own costs; at all-max where there are none yet. Under a power cap the slow ones run

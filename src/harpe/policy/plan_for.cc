@@ -2,6 +2,12 @@
 
 namespace harpe {
 
+ReferenceTimes reference_times(const Frontier& frontier, const Plan& fastest, const Plan& all_max,
+                               const PlanOptions& options) {
+  return {.fastest = options.switching() ? fastest.iteration_time : frontier.min_time(),
+          .all_max = all_max.iteration_time};
+}
+
 Result<Plan> plan_for(const Frontier& frontier, const Objective& objective,
                       const ReferenceTimes& reference, const PlanOptions& options) {
   if (const auto time = time_of(objective, reference)) {

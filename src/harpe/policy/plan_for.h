@@ -8,7 +8,12 @@
 
 namespace harpe {
 
-/// \param reference  T_min and the all-max time under `options`
+/// What the objectives of plans under `options` are relative to, by two of these plans. Late clocks
+/// may rule out T_min: then the fastest plan stands for it.
+ReferenceTimes reference_times(const Frontier& frontier, const Plan& fastest, const Plan& all_max,
+                               const PlanOptions& options);
+
+/// \param reference  see `reference_times`
 /// \returns  `kInfeasible` where no plan meets the objective; the error says what is possible
 Result<Plan> plan_for(const Frontier& frontier, const Objective& objective,
                       const ReferenceTimes& reference, const PlanOptions& options);

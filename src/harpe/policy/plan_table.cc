@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
+#include <limits>
 #include <optional>
 #include <tuple>
 #include <utility>
+
+#include "harpe/policy/plan_for.h"
 
 namespace harpe {
 namespace {
@@ -28,9 +30,11 @@ Watts waiting_power_of(const Plan& plan) {
 TablePlan table_plan(const Plan& plan) {
   TablePlan result;
   result.time = makespan(plan);
-  if (plan.lower_bound > Joules{0}) result.gap = plan.gap();
-  result.energy =
-      plan.iteration_energy - waiting_power_of(plan) * (plan.iteration_time - result.time);
+  // With more time the least effective energy only falls: its bound holds without the wait, too.
+  const Joules waiting = waiting_power_of(plan) * (plan.iteration_time - result.time);
+  result.energy = plan.iteration_energy - waiting;
+  const Joules bound = plan.lower_bound - waiting;
+  if (bound > Joules{0}) result.gap = result.energy / bound - 1;
   for (const std::vector<PlannedInstruction>& stage : plan.instructions) {
     std::vector<Megahertz>& clocks = result.clocks.emplace_back();
     Seconds time{0};
@@ -53,11 +57,11 @@ TablePlan table_plan(const Plan& plan) {
 
 Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& options,
                                    const Progress& progress) {
-  if (options.plans < 1) return Error::invalid("a plan table needs at least 1 plan");
+  if (options.plans < 0) return Error::invalid("a plan table cannot have fewer than 0 plans");
   PlanTable table;
-  const Plan fastest_clocks = frontier.all_max();
-  table.all_max_ = table_plan(fastest_clocks);
-  table.waiting_power_ = waiting_power_of(fastest_clocks);
+  const Plan all_max = frontier.all_max(options.plan);
+  table.all_max_ = table_plan(all_max);
+  table.waiting_power_ = waiting_power_of(all_max);
 
   const Plan fastest = HARPE_TRY(frontier.fastest_plan(options.plan));
   std::vector<TablePlan> found{table_plan(fastest)};
@@ -79,6 +83,15 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
       found.push_back(table_plan(*plan));
   }
 
+  if (options.objective) {
+    table.objective_ = options.objective;
+    const ReferenceTimes reference = reference_times(frontier, fastest, all_max, options.plan);
+    if (const auto plan = plan_for(frontier, *options.objective, reference, options.plan);
+        plan.ok()) {
+      found.push_back(table_plan(*plan));
+      found.back().for_objective = true;
+    }
+  }
   table.take(std::move(found));
   if (progress) progress(1);
   return table;
@@ -87,6 +100,10 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
 PlanTable PlanTable::merged(const PlanTable& one, const PlanTable& other) {
   PlanTable table = one;
   std::vector<TablePlan> found = std::exchange(table.plans_, {});
+  if (other.objective_) {
+    std::erase_if(found, [](const TablePlan& plan) { return plan.for_objective; });
+    table.objective_ = other.objective_;
+  }
   found.insert(found.end(), other.plans_.begin(), other.plans_.end());
   table.take(std::move(found));
   return table;
@@ -97,14 +114,18 @@ void PlanTable::take(std::vector<TablePlan> found) {
     return plan.energy - waiting_power_ * plan.time;
   };
   const auto key = [&](const TablePlan& plan) {
-    return std::tuple<Seconds, Joules, const std::vector<std::vector<Megahertz>>&>(
-        plan.time, effective(plan), plan.clocks);
+    return std::tuple<Seconds, bool, Joules, const std::vector<std::vector<Megahertz>>&>(
+        plan.time, !plan.for_objective, effective(plan), plan.clocks);
   };
   std::sort(found.begin(), found.end(),
             [&](const TablePlan& a, const TablePlan& b) { return key(a) < key(b); });
-  for (TablePlan& plan : found)
-    if (plans_.empty() || effective(plan) < effective(plans_.back()))
-      plans_.push_back(std::move(plan));
+  Joules least{std::numeric_limits<double>::infinity()};
+  for (TablePlan& plan : found) {
+    if (!plan.for_objective && effective(plan) >= least) continue;
+    if (!plans_.empty() && plans_.back().time == plan.time) continue;
+    least = std::min(least, effective(plan));
+    plans_.push_back(std::move(plan));
+  }
   index();
 }
 
@@ -136,6 +157,12 @@ void PlanTable::recount(const Schedule& schedule, const Profile& profile) {
   };
   recounted(all_max_);
   for (TablePlan& plan : plans_) recounted(plan);
+}
+
+std::optional<std::size_t> PlanTable::for_objective() const {
+  const auto found = std::ranges::find(plans_, true, &TablePlan::for_objective);
+  if (found == plans_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - plans_.begin());
 }
 
 std::size_t PlanTable::for_waiting_until(Seconds wait_until) const {

@@ -13,6 +13,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/frontier/frontier.h"
+#include "harpe/objective/objective.h"
 
 namespace harpe {
 
@@ -31,23 +32,32 @@ struct TablePlan {
   /// How far the plan is above the least energy that is proven to be needed for its time, as a
   /// fraction; none: not known.
   std::optional<double> gap = {};
+  bool for_objective = false;  ///< see `PlanTable::for_objective`
+
+  std::optional<Joules> lower_bound() const {
+    return gap ? std::optional(energy / (1 + *gap)) : std::nullopt;
+  }
 };
 
 class PlanTable {
  public:
   struct Options {
-    int plans = 200;  ///< between the shortest time and the time from which slower saves nothing
+    /// Between the shortest time and the time from which slower saves nothing; may be 0.
+    int plans = 200;
     /// For pipelines that wait until these times, beside the fastest; empty: `plans` of them.
     std::vector<Seconds> times = {};
+    std::optional<Objective> objective = {};  ///< of one pipeline: its plan is among them
     PlanOptions plan;
     std::function<bool()> wanted = {};  ///< asked before each plan; when it says no, `kUnavailable`
   };
-  /// Plans at even distances of time, the fastest and that of least energy among them; those that
-  /// another beats in time and effective energy are left out.
+  /// Plans at even distances of time, the fastest, that of least energy and that for the objective
+  /// (`plan_for`) among them; those others that another beats in time and effective energy are left
+  /// out.
   static Result<PlanTable> build(const Frontier& frontier, const Options& options,
                                  const Progress& progress = {});
   /// The plans of two tables of one frontier that none of the other beats: every look-up finds what
-  /// is at least as good as in either.
+  /// is at least as good as in either. Of plans for objectives it has the one of `other`, if there
+  /// is one.
   static PlanTable merged(const PlanTable& one, const PlanTable& other);
 
   const TablePlan& all_max() const { return all_max_; }
@@ -55,7 +65,12 @@ class PlanTable {
   const std::vector<TablePlan>& plans() const { return plans_; }
   Watts waiting_power() const { return waiting_power_; }  ///< of all GPUs of a pipeline that waits
 
+  /// For which one of the plans was made, of one pipeline.
+  const std::optional<Objective>& objective() const { return objective_; }
+
   // Positions in `plans()`.
+  /// What `plan_for` finds for `objective()`; none where no plan meets it.
+  std::optional<std::size_t> for_objective() const;
   /// Least iteration energy among those that take at most `deadline`; the fastest if none does.
   std::size_t for_deadline(Seconds deadline) const;
   /// Least energy among those that take at most `wait_until`, when the pipeline waits until then
@@ -84,6 +99,7 @@ class PlanTable {
   void index();
 
   TablePlan all_max_;
+  std::optional<Objective> objective_;
   std::vector<TablePlan> plans_;
   Watts waiting_power_{};
   std::vector<std::size_t> best_;  ///< of least energy among `plans_` up to each position

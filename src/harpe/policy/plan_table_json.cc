@@ -61,6 +61,7 @@ void put_figures(std::string& text, const TablePlan& plan) {
   text += "{\"time_s\":" + shortest(plan.time.value);
   text += ",\"energy_j\":" + shortest(plan.energy.value);
   if (plan.gap) text += ",\"gap\":" + shortest(*plan.gap);
+  if (plan.for_objective) text += ",\"for_objective\":true";
 }
 
 void put_plan(std::string& text, const TablePlan& plan) {
@@ -95,8 +96,9 @@ void put_stored_plan(std::string& text, const TablePlan& plan) {
 template <class PutPlan>
 std::string table_text(const PlanTable& table, const char* format, PutPlan put) {
   std::string text = std::string("{\"format\":\"") + format +
-                     "\",\"waiting_power_w\":" + shortest(table.waiting_power().value) +
-                     ",\"all_max\":";
+                     "\",\"waiting_power_w\":" + shortest(table.waiting_power().value);
+  if (table.objective()) text += ",\"objective\":" + objective_json(*table.objective());
+  text += ",\"all_max\":";
   put(text, table.all_max());
   text += ",\"plans\":[";
   for (std::size_t i = 0; i < table.plans().size(); ++i) {
@@ -211,6 +213,7 @@ TablePlan read_plan(const JsonValue& object, Faults& faults, std::size_t* left) 
   plan.energy.value =
       needed(fields, "energy_j", fields.number("energy_j", -kMostEnergy, kMostEnergy));
   plan.gap = fields.number("gap", -1, kMostEnergy);
+  plan.for_objective = fields.boolean("for_objective").value_or(false);
   if (left != nullptr) {
     plan.compute_time = read_stored_numbers<Seconds>(fields, "compute_time_s", kLongestTime);
     plan.compute_energy = read_stored_numbers<Joules>(fields, "compute_energy_j", kMostEnergy);
@@ -257,6 +260,10 @@ Result<PlanTable> PlanTable::parse(std::string_view text, const std::string& fil
   }
   table.waiting_power_.value =
       needed(fields, "waiting_power_w", fields.number("waiting_power_w", 0, kMostPower));
+  if (const JsonValue* objective = fields.object("objective")) {
+    Fields of_objective(*objective, "the objective", faults);
+    table.objective_ = read_objective(of_objective);
+  }
   if (const JsonValue* all_max = fields.object("all_max")) {
     table.all_max_ = read_plan(*all_max, faults, left);
   } else {

@@ -122,6 +122,43 @@ TEST(PlanTable, MergedIsNowhereWorseThanEither) {
   }
 }
 
+TEST(PlanTable, KeepsThePlanForItsObjectiveAndOneOnly) {
+  const Frontier frontier = frontier_of(3, 4);
+  const auto table_for = [&](const Objective& objective, int plans) {
+    return *PlanTable::build(
+        frontier, {.plans = plans, .objective = objective, .plan = {.effort = Effort::kQuick}});
+  };
+  const auto made_for = [](const PlanTable& table) {
+    return std::ranges::count(table.plans(), true, &TablePlan::for_objective);
+  };
+  const Objective deadline{Objective::Kind::kDeadline, frontier.min_time().value * 1.0713};
+  const PlanTable table = table_for(deadline, 20);
+  ASSERT_TRUE(table.for_objective());
+  const TablePlan& plan = table.plans()[*table.for_objective()];
+  const Plan expected = *frontier.plan(Seconds{deadline.value}, {.effort = Effort::kQuick});
+  EXPECT_EQ(plan.time, expected.iteration_time);
+  EXPECT_EQ(plan.energy, expected.iteration_energy);
+  EXPECT_NEAR(*plan.gap, expected.gap(), 1e-9);
+  EXPECT_NEAR(plan.lower_bound()->value, expected.lower_bound.value, 1e-6);
+
+  const Objective slowdown{Objective::Kind::kSlowdown, 0.0311};
+  const PlanTable merged = PlanTable::merged(table, table_for(slowdown, 0));
+  EXPECT_EQ(merged.objective(), slowdown);
+  EXPECT_EQ(made_for(merged), 1);
+  EXPECT_LE(merged.plans().size(), table.plans().size() + 2) << "old ones do not pile up";
+  EXPECT_EQ(PlanTable::merged(merged, table_of(frontier)).objective(), slowdown);
+  for (const std::string& text : {merged.json(), merged.stored_text()}) {
+    const auto read = PlanTable::parse(text, "table");
+    ASSERT_TRUE(read.ok()) << read.error().text();
+    EXPECT_EQ(read->objective(), slowdown);
+    EXPECT_EQ(read->for_objective(), merged.for_objective());
+  }
+
+  const PlanTable none = table_for({Objective::Kind::kDeadline, frontier.min_time().value / 2}, 5);
+  EXPECT_TRUE(none.objective());
+  EXPECT_FALSE(none.for_objective()) << "no plan meets it";
+}
+
 TEST(PlanTable, StopsWhereItIsNotWantedAnyMore) {
   int asked = 0;
   const auto table = PlanTable::build(
