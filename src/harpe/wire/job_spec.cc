@@ -78,6 +78,10 @@ Status validate(const JobSpec& spec) {
   if (Status valid = validate(spec.schedule); !valid.ok()) {
     for (const Fault& fault : valid.error().faults) faults.add(fault.message);
   }
+  if (const auto complete = with_fixed_times(spec.schedule, spec.fixed_times);
+      faults.empty() && !complete.ok()) {
+    for (const Fault& fault : complete.error().faults) faults.add(fault.message);
+  }
   if (faults.empty()) check_measured(spec, faults);
   for (const auto& list : spec.schedule.lists) {
     for (const Instruction& instruction : list) {

@@ -12,6 +12,7 @@
 #include "harpe/objective/objective.h"
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/profile/profile.h"
+#include "harpe/schedule/fixed_times.h"
 #include "harpe/wire/job_shape.h"
 
 namespace harpe {
@@ -37,6 +38,8 @@ struct JobSpec {
   JobShape shape;
   Schedule schedule;    ///< of one pipeline
   Transfers transfers;  ///< between its model parts
+  /// What stages do beside, which no rank reports and plans take into account.
+  FixedTimes fixed_times;
   /// Watts that a GPU draws while it waits; measured while profiling where it is not given.
   std::optional<Watts> blocking_power;
   Seconds switch_latency{0};  ///< see `PlanOptions`
@@ -45,7 +48,8 @@ struct JobSpec {
   Objective objective;
   /// A profile known from before: the job plans at once and measures only what has moved.
   std::optional<Profile> profile;
-  int plans = 200;  ///< points of the frontier to hold ready; a server holds fewer of long ones
+  bool fit = false;  ///< plans are made from curves fitted to the profile, see `fit_profile`
+  int plans = 200;   ///< points of the frontier to hold ready; a server holds fewer of long ones
 };
 
 // More than the largest machines have: what a single request may make a server hold, and do, is

@@ -70,16 +70,25 @@ Transfers read_transfers(const JsonValue& object, Faults& faults, Unknown unknow
   return transfers;
 }
 
+Json times_json(const std::vector<Seconds>& times) {
+  Json numbers = Json::array();
+  for (const Seconds time : times) numbers.push_back(time.value);
+  return numbers;
+}
+
 Json transfers_json(const Transfers& transfers) {
-  const auto list = [](const std::vector<Seconds>& times) {
-    Json numbers = Json::array();
-    for (const Seconds time : times) numbers.push_back(time.value);
-    return numbers;
-  };
   const bool rendezvous = transfers.mode == Transfers::Mode::kRendezvous;
   return {{"mode", rendezvous ? "rendezvous" : "overlapped"},
-          {"forward_s", list(transfers.forward)},
-          {"backward_s", list(transfers.backward)}};
+          {"forward_s", times_json(transfers.forward)},
+          {"backward_s", times_json(transfers.backward)}};
+}
+
+/// One number for all stages, or one each.
+std::vector<Seconds> read_stage_times(Fields& fields, std::string_view key, int stages) {
+  const JsonValue* given = fields.any(key);
+  if (given == nullptr || given->type == Type::kArray) return read_times(fields, key);
+  const auto time = fields.number(key, 0, kLongestTime);
+  return std::vector(static_cast<std::size_t>(time ? stages : 0), Seconds{time.value_or(0)});
 }
 
 /// By the name of a generator with its sizes, or in full.
@@ -150,6 +159,10 @@ void read_spec(Fields& fields, Faults& faults, Unknown unknown, JobSpec& spec) {
   read_schedule(fields, faults, spec);
   if (const JsonValue* transfers = fields.object("transfers"))
     spec.transfers = read_transfers(*transfers, faults, unknown);
+  spec.fixed_times = {.load = read_stage_times(fields, "load_s", spec.shape.stages),
+                      .reduce = read_stage_times(fields, "reduce_s", spec.shape.stages),
+                      .optimizer = read_stage_times(fields, "optimizer_s", spec.shape.stages)};
+  spec.fit = fields.boolean("fit").value_or(false);
   if (const auto watts = fields.number("blocking_power_w", 0, kMostPower))
     spec.blocking_power = Watts{*watts};
   read_number(fields, "switch_latency_s", 0, 60, spec.switch_latency.value);
@@ -223,6 +236,12 @@ std::string job_spec_json(const JobSpec& spec) {
                {"profiling", profiling_json(spec.profiling)},
                {"objective", Json::parse(objective_json(spec.objective))}});
   if (!spec.transfers.none()) json["transfers"] = transfers_json(spec.transfers);
+  for (const auto& [key, times] : {std::pair{"load_s", &spec.fixed_times.load},
+                                   {"reduce_s", &spec.fixed_times.reduce},
+                                   {"optimizer_s", &spec.fixed_times.optimizer}}) {
+    if (!times->empty()) json[key] = times_json(*times);
+  }
+  if (spec.fit) json["fit"] = true;
   if (spec.blocking_power) json["blocking_power_w"] = spec.blocking_power->value;
   if (spec.profile) json["profile"] = profile_csv(*spec.profile);
   return json_line(json);

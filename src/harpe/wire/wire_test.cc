@@ -17,6 +17,9 @@ TEST(Wire, ASpecificationReadsBackTheSame) {
   spec.schedule = *interleaved_one_f_one_b({.stages = 4, .micro_batches = 8, .chunks = 2});
   spec.transfers.forward.assign(7, Seconds{0.001});
   spec.transfers.backward.assign(7, Seconds{0.002});
+  spec.fixed_times.load.assign(4, Seconds{0.003});
+  spec.fixed_times.optimizer = {Seconds{0.1}, Seconds{0}, Seconds{0}, Seconds{0.2}};
+  spec.fit = true;
   spec.blocking_power = Watts{83.64};
   spec.switch_latency = Seconds{0.01};
   spec.profiling.lowest_clock = Megahertz{800};
@@ -31,6 +34,20 @@ TEST(Wire, ASpecificationReadsBackTheSame) {
   EXPECT_EQ(read->objective, spec.objective);
   EXPECT_EQ(read->profiling, spec.profiling);
   EXPECT_EQ(read->schedule.lists, spec.schedule.lists);
+  EXPECT_EQ(read->fixed_times, spec.fixed_times);
+  EXPECT_TRUE(read->fit);
+}
+
+TEST(Wire, OneTimeBesideComputationsIsThatOfAllStages) {
+  const std::string text =
+      R"({"stages": 3, "schedule": "1f1b", "micro_batches": 2, "reduce_s": 0.5, "load_s": )";
+  const auto spec = parse_job_spec(text + "[0, 0.1, 0]}");
+  ASSERT_TRUE(spec.ok()) << spec.error().text();
+  EXPECT_EQ(spec->fixed_times.reduce, std::vector(3, Seconds{0.5}));
+  EXPECT_EQ(spec->fixed_times.load[1], Seconds{0.1});
+  EXPECT_TRUE(spec->fixed_times.optimizer.empty());
+  for (const char* wrong : {"[0, 0.1]}", "-1}", "\"1\"}", "[1, 2, \"3\"]}"})
+    EXPECT_FALSE(parse_job_spec(text + wrong).ok()) << wrong;
 }
 
 TEST(Wire, ASpecificationMayNameItsSchedule) {
