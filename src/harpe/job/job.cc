@@ -7,7 +7,9 @@
 
 #include "harpe/base/digest.h"
 #include "harpe/base/text.h"
+#include "harpe/frontier/fixed_time_rows.h"
 #include "harpe/job/job_state.h"
+#include "harpe/job/make_plans.h"
 #include "harpe/wire/wire.h"
 
 namespace harpe {
@@ -75,7 +77,8 @@ Job::~Job() = default;
 
 Result<Job> Job::create(JobSpec spec, Seconds now, std::string incarnation) {
   HARPE_TRY(validate(spec));
-  Pipeline pipeline = HARPE_TRY(Pipeline::build(spec.schedule, spec.transfers));
+  if (spec.profile) HARPE_TRY(check_fixed_times(*spec.profile, spec.fixed_times));
+  Pipeline pipeline = HARPE_TRY(planned_pipeline(spec));
   auto state = std::make_unique<State>(std::move(spec), std::move(pipeline), now);
   state->specification_text = job_spec_json(state->spec);
   state->specification = hexadecimal(fnv1a(state->specification_text));
@@ -254,6 +257,8 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
       ticket != 0 && own != s.watched_pipelines.end()) {
     return s.take_own_plans(*own, std::move(plans), now);
   }
+  if (ticket != 0 && ticket == s.objective_ticket)
+    return s.take_objective_plan(std::move(plans), now);
   if (ticket != s.plans_ticket || !s.plans_due) return;
   const bool first = s.phase == JobPhase::kCharacterizing;
   if (!first && better_follow) return;  // as good as what was there before a restart

@@ -81,9 +81,19 @@ struct CharacterizeRequest {
   std::vector<Watts> blocking_power;  ///< one a stage
   /// See `PlanTable::Options`; empty: as the specification of the job says.
   std::vector<Seconds> times = {};
+  std::optional<Objective> objective = {};  ///< of one pipeline, see `PlanTable::Options`
+  /// No plans along the frontier, and the one for the objective as good as it gets.
+  bool only_objective = false;
   /// Slow clocks are planned with as if instructions took this share longer: plans that hold where
   /// instructions are late now and then.
   double reserve = 0;
+};
+
+/// What a pipeline runs, and from what that was made: enough for `Frontier::plan_of_clocks`.
+struct PlanInForce {
+  CharacterizeRequest made_from;
+  std::vector<std::vector<Megahertz>> clocks;  ///< as in `TablePlan`
+  Seconds wait_until{};                        ///< T' of the job; 0: nothing is waited for
 };
 
 /// Something that a person should know.
@@ -97,10 +107,11 @@ struct Notice {
 /// What has to be done outside after events.
 struct JobEffects {
   std::optional<CharacterizeRequest> characterize;
-  std::optional<CharacterizeRequest> own_plans;  ///< for one straggler, beside `characterize`
-  bool assignments = false;                      ///< there are new ones: ranks should be told
-  bool save = false;   ///< `snapshot` holds something that must not be lost
-  bool plans = false;  ///< `plans()` is new
+  /// For one straggler, or for a new objective, beside `characterize`.
+  std::vector<CharacterizeRequest> more_plans;
+  bool assignments = false;  ///< there are new ones: ranks should be told
+  bool save = false;         ///< `snapshot` holds something that must not be lost
+  bool plans = false;        ///< `plans()` is new
   std::vector<Notice> notices;
 };
 
@@ -131,6 +142,8 @@ struct PipelineState {
   PlanRef plan;    ///< where it is planned
   Seconds time{};  ///< of that plan
   Joules energy{};
+  std::optional<double> gap = {};  ///< see `TablePlan::gap`
+  bool for_objective = false;      ///< the plan was made for just the job's objective
 };
 
 struct JobStatus {
@@ -254,6 +267,8 @@ class Job {
   Seconds heard() const;  ///< when any rank was heard of last; if never, its creation
   std::optional<Seconds> ended() const;  ///< when all ranks had ended in order; none: they have not
   std::shared_ptr<const PlanTable> shared_plans() const;
+  /// By the newest assignments. `kNotFound` where there is no such pipeline, or no plan yet.
+  Result<PlanInForce> plan_in_force(int pipeline) const;
   /// What is to be planned now, by the newest ticket.
   CharacterizeRequest characterize_request() const;
 

@@ -187,6 +187,7 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
       phase == JobPhase::kCharacterizing || rolled_back || stages_from) {
     return;
   }
+  ask_for_objective_plan();
   const std::vector<Straggler> stragglers = all_stragglers();
   phase = stragglers.empty() ? JobPhase::kRunning : JobPhase::kStraggling;
   Deployment deployment;
@@ -222,6 +223,19 @@ const Deployment* Job::State::with_version(std::uint64_t wanted) const {
   return found == deployments.end() ? nullptr : &*found;
 }
 
+/// Of the clocks of a plan, those of what the ranks run.
+std::vector<Megahertz> Job::State::trained(const std::vector<Megahertz>& clocks, int stage) const {
+  if (spec.fixed_times.none()) return clocks;
+  std::vector<Megahertz> kept;
+  const auto& planned = pipeline.schedule().lists[stage];
+  std::size_t next = 0;
+  for (const Instruction& instruction : spec.schedule.lists[stage]) {
+    while (planned[next] != instruction) ++next;
+    kept.push_back(clocks[next++]);
+  }
+  return kept;
+}
+
 StageAssignment Job::State::assignments(const Deployment& deployment, int pipeline_number,
                                         int stage) const {
   StageAssignment assignments{.version = deployment.version,
@@ -229,7 +243,7 @@ StageAssignment Job::State::assignments(const Deployment& deployment, int pipeli
                               .purpose = deployment.purpose,
                               .clocks = {}};
   if (deployment.purpose == StageAssignment::Purpose::kPlan) {
-    assignments.clocks = deployment.plan(pipeline_number).clocks[stage];
+    assignments.clocks = trained(deployment.plan(pipeline_number).clocks[stage], stage);
   } else {
     assignments.clocks = {deployment.stage_clocks[stage]};
   }

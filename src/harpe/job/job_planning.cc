@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
 
 #include "harpe/base/text.h"
+#include "harpe/frontier/fixed_time_rows.h"
 #include "harpe/job/job_state.h"
 
 namespace harpe {
@@ -164,9 +166,9 @@ void Job::State::fit_to_clocks(Seconds now) {
 }
 
 /// Makes a profile the one that iterations are compared with.
-void Job::State::take_profile(Profile from, std::vector<Watts> waiting) {
-  profile = std::move(from);
+void Job::State::take_profile(const Profile& from, std::vector<Watts> waiting) {
   blocking_power = std::move(waiting);
+  profile = with_fixed_time_rows(from, pipeline.schedule(), spec.fixed_times, blocking_power);
   times.emplace(pipeline, *profile);
   usual_time = times->at_all_max();
   const auto stages = static_cast<std::size_t>(spec.shape.stages);
@@ -206,8 +208,17 @@ void Job::State::request_plans(const Profile& from, std::vector<Watts> waiting, 
 void Job::State::ask_for_plans() {
   plans_due = true;
   plans_ticket = ++ticket;
-  effects.characterize = CharacterizeRequest{
-      .ticket = ticket, .profile = *profile, .blocking_power = blocking_power, .reserve = reserve};
+  objective_ticket = 0;
+  effects.characterize = plans_request();
+}
+
+/// For the plans of the job, by their newest ticket.
+CharacterizeRequest Job::State::plans_request() const {
+  return {.ticket = plans_ticket,
+          .profile = profile.value_or(Profile()),
+          .blocking_power = blocking_power,
+          .objective = of_one_pipeline(objective, overhead(), spec.shape.data),
+          .reserve = reserve};
 }
 
 void Job::State::request_given_profile(Seconds now) {
@@ -224,7 +235,7 @@ void Job::State::request_given_profile(Seconds now) {
 
 /// Whether its plans have a clock for each instruction of the schedule.
 bool Job::State::fits(const PlanTable& table) const {
-  const auto& lists = spec.schedule.lists;
+  const auto& lists = pipeline.schedule().lists;
   const auto& of_stages = table.all_max().clocks;
   return std::ranges::equal(
       of_stages, lists, {}, [](const auto& list) { return list.size(); },
@@ -269,6 +280,36 @@ void Job::State::improve_plans(PlanTable table, Seconds now) {
   plans = std::make_shared<const PlanTable>(std::move(table));
   effects.plans = effects.save = true;
   deploy_choice(now, "better plans are ready");
+}
+
+/// Whether one of `plans` was made for the objective. A deadline holds the overhead, too, which
+/// moves a little with every iteration.
+bool Job::State::has_objective_plan() const {
+  constexpr double kSameTime = 0.005;  // relative
+  if (!plans || !plans->objective()) return false;
+  const Objective wanted = of_one_pipeline(objective, overhead(), spec.shape.data);
+  const Objective& made = *plans->objective();
+  if (made == wanted) return true;
+  return objective_asked == objective && made.kind == wanted.kind &&
+         std::abs(made.value / wanted.value - 1) < kSameTime;
+}
+
+/// A table has some plans along the frontier: the one for just this objective is made beside it.
+void Job::State::ask_for_objective_plan() {
+  if (plans_due || objective_ticket != 0 || has_objective_plan()) return;
+  objective_asked = objective;
+  CharacterizeRequest request = plans_request();
+  objective_ticket = request.ticket = ++ticket;
+  request.only_objective = true;
+  effects.more_plans.push_back(std::move(request));
+}
+
+void Job::State::take_objective_plan(Result<PlanTable> table, Seconds now) {
+  objective_ticket = 0;
+  if (!plans || !table.ok() || !fits(*table)) return;
+  plans = std::make_shared<const PlanTable>(PlanTable::merged(*plans, *table));
+  effects.plans = effects.save = true;
+  deploy_choice(now, "the plan for its objective is ready");
 }
 
 }  // namespace harpe

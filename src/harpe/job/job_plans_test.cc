@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "harpe/job/make_plans.h"
 #include "harpe/job/played_job.h"
 
 namespace harpe {
@@ -100,6 +102,86 @@ TEST(Plans, NoneAreTakenTwiceNorAfterAFailure) {
   EXPECT_EQ(planned.job.phase(), JobPhase::kRunning);
   planned.job.characterized(planned.ticket, other, Planned::kNow);
   EXPECT_EQ(planned.job.plans()->json(), quick.json());
+}
+
+/// What a worker answers to a request beside those for all plans.
+PlanTable answer_to(const Planned& planned, const CharacterizeRequest& request) {
+  const auto frontier = characterize(planned.spec, *planned_pipeline(planned.spec), request);
+  return *make_plans(planned.spec, request, *frontier, Effort::kQuick, planned.spec.plans);
+}
+
+TEST(Plans, TheOneForANewObjectiveIsMadeBesideTheOthers) {
+  Planned planned;
+  Job& job = planned.job;
+  job.characterized(planned.ticket, planned.table(Effort::kQuick), Planned::kNow);
+  JobEffects effects = job.take_effects();
+  ASSERT_EQ(effects.more_plans.size(), 1U) << "the table has none for just its objective";
+  job.characterized(effects.more_plans[0].ticket, answer_to(planned, effects.more_plans[0]),
+                    Planned::kNow);
+  EXPECT_TRUE(job.pipelines()[0].for_objective);
+  (void)job.take_effects();
+
+  const std::size_t plans = job.plans()->plans().size();
+  ASSERT_TRUE(job.set_objective({Objective::Kind::kSlowdown, 0.0377}, Planned::kNow).ok());
+  EXPECT_FALSE(job.pipelines()[0].for_objective) << "the nearest there is, at once";
+  effects = job.take_effects();
+  ASSERT_EQ(effects.more_plans.size(), 1U);
+  EXPECT_FALSE(effects.characterize);
+  const CharacterizeRequest request = effects.more_plans[0];
+  job.characterized(request.ticket, answer_to(planned, request), Planned::kNow);
+  effects = job.take_effects();
+  EXPECT_TRUE(effects.plans) << "they are stored";
+  EXPECT_TRUE(effects.more_plans.empty());
+  EXPECT_TRUE(job.pipelines()[0].for_objective);
+  EXPECT_LE(job.plans()->plans().size(), plans + 1);
+  EXPECT_TRUE(job.plan_in_force(2).ok());
+  EXPECT_EQ(job.plan_in_force(3).error().code, ErrorCode::kNotFound);
+
+  // Another objective meanwhile: what comes for the first is not what is run.
+  ASSERT_TRUE(job.set_objective({Objective::Kind::kSlowdown, 0.05}, Planned::kNow).ok());
+  const CharacterizeRequest first = job.take_effects().more_plans.at(0);
+  ASSERT_TRUE(job.set_objective({Objective::Kind::kSlowdown, 0.06}, Planned::kNow).ok());
+  EXPECT_TRUE(job.take_effects().more_plans.empty()) << "one at a time";
+  job.characterized(first.ticket, answer_to(planned, first), Planned::kNow);
+  EXPECT_FALSE(job.pipelines()[0].for_objective);
+  EXPECT_EQ(job.take_effects().more_plans.at(0).objective->value, 0.06);
+}
+
+TEST(Plans, ThatCannotBeMadeForAnObjectiveAreNotAskedForAgain) {
+  Planned planned;
+  Job& job = planned.job;
+  job.characterized(planned.ticket, planned.table(Effort::kQuick), Planned::kNow);
+  const CharacterizeRequest request = job.take_effects().more_plans.at(0);
+  const std::string before = job.plans()->json();
+  job.characterized(request.ticket, Error::invalid("out of memory"), Planned::kNow);
+  EXPECT_TRUE(job.take_effects().more_plans.empty());
+  EXPECT_EQ(job.plans()->json(), before);
+  EXPECT_EQ(job.phase(), JobPhase::kRunning);
+}
+
+TEST(Plans, WhatStagesDoBesideIsPlannedAndNotAssigned) {
+  Planned planned;
+  JobSpec spec = planned.spec;
+  spec.fixed_times = {.load = std::vector(4, Seconds{0.002}),
+                      .reduce = std::vector(4, Seconds{0.05}),
+                      .optimizer = {}};
+  Job job = *Job::create(spec, Planned::kNow);
+  const SimulatedTraining training(spec, *spec.profile, {});
+  for (const RankCoordinates coordinates : training.places())
+    EXPECT_TRUE(job.register_rank(training.registration(coordinates), Planned::kNow).ok());
+  const CharacterizeRequest request = *job.take_effects().characterize;
+  const auto frontier = characterize(spec, *planned_pipeline(spec), request);
+  ASSERT_TRUE(frontier.ok()) << frontier.error().text();
+  job.characterized(request.ticket, make_plans(spec, request, *frontier, Effort::kQuick, 10),
+                    Planned::kNow);
+  ASSERT_EQ(job.phase(), JobPhase::kRunning);
+  const auto without = characterize(planned.spec, *planned_pipeline(planned.spec), request);
+  EXPECT_GT(frontier->min_time(), without->min_time() + Seconds{0.05});
+  for (int stage = 0; stage < 4; ++stage) {
+    const StageAssignment newest = job.assignments(0, stage).back();
+    EXPECT_EQ(newest.clocks.size(), spec.schedule.lists[stage].size());
+    EXPECT_EQ(std::ranges::count(newest.clocks, Megahertz{0}), 0);
+  }
 }
 
 TEST(Plans, AProfileThatMovesMeanwhileMakesThemOld) {

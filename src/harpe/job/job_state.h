@@ -119,6 +119,7 @@ struct Job::State {
   void deploy_again();
   const Deployment* in_force(std::int64_t iteration) const;
   const Deployment* with_version(std::uint64_t version) const;
+  std::vector<Megahertz> trained(const std::vector<Megahertz>& clocks, int stage) const;
   StageAssignment assignments(const Deployment& deployment, int pipeline, int stage) const;
   void note_delivery(const IterationReport& report, const Deployment& due);
   /// A rank is heard of after so long.
@@ -156,6 +157,7 @@ struct Job::State {
   bool is_slow(int pipeline) const;
   std::vector<double> factors_of(int pipeline) const;
   bool measure(WatchedPipeline& one);
+  CharacterizeRequest own_plans_request(const WatchedPipeline& one) const;
   void ask_for_own_plans();
   void take_own_plans(WatchedPipeline& one, Result<PlanTable> table, Seconds now);
   void declare(const Straggler& straggler);
@@ -210,13 +212,17 @@ struct Job::State {
   bool loses_clocks() const;
   void plan_anew(Seconds now);
   void fit_to_clocks(Seconds now);
-  void take_profile(Profile from, std::vector<Watts> waiting);
+  void take_profile(const Profile& from, std::vector<Watts> waiting);
   void request_plans(const Profile& from, std::vector<Watts> waiting, Seconds now);
   void request_given_profile(Seconds now);
   void ask_for_plans();
   bool fits(const PlanTable& table) const;
   void take_plans(PlanTable table, Seconds now);
   void improve_plans(PlanTable table, Seconds now);
+  CharacterizeRequest plans_request() const;
+  bool has_objective_plan() const;
+  void ask_for_objective_plan();
+  void take_objective_plan(Result<PlanTable> table, Seconds now);
 
   // As it was stored: job_snapshot.cc.
   void read_wanted(Fields& fields, Faults& faults);
@@ -273,7 +279,9 @@ struct Job::State {
   std::uint64_t judged_from = 0;       ///< version from which iterations compare with `profile`
   std::uint64_t ticket = 0;            ///< of the newest characterization asked for
   std::uint64_t plans_ticket = 0;      ///< of those for `plans`
-  bool redeploy = false;               ///< once it is known where the ranks are
+  std::uint64_t objective_ticket = 0;  ///< of a plan for the objective; 0: none is being made
+  std::optional<Objective> objective_asked;  ///< the job's, by which the last one was asked for
+  bool redeploy = false;                     ///< once it is known where the ranks are
 
   std::vector<Straggler> declared_stragglers;
   std::vector<WatchedPipeline> watched_pipelines;  ///< by pipeline

@@ -23,11 +23,30 @@ std::shared_ptr<const PlanTable> Job::shared_plans() const {
   return state_->plans;
 }
 
+Result<PlanInForce> Job::plan_in_force(int pipeline) const {
+  const State& s = *state_;
+  if (pipeline < 0 || pipeline >= s.spec.shape.data) {
+    return Error::of(ErrorCode::kNotFound,
+                     "the job has pipelines 0 to " + std::to_string(s.spec.shape.data - 1));
+  }
+  if (!s.plans || s.deployments.empty() ||
+      s.deployments.back().purpose == StageAssignment::Purpose::kProfile) {
+    return Error::of(ErrorCode::kNotFound,
+                     std::string("the job has no plan yet: it is ") + name_of(s.phase));
+  }
+  const Deployment& newest = s.deployments.back();
+  PlanInForce found{.made_from = s.plans_request(), .clocks = s.plans->all_max().clocks};
+  if (newest.purpose == StageAssignment::Purpose::kAllMax) return found;
+  found.clocks = newest.plan(pipeline).clocks;
+  found.wait_until = newest.choice.wait_until;
+  if (newest.choice.plan_of[static_cast<std::size_t>(pipeline)].from == PlanRef::From::kOwn)
+    if (const WatchedPipeline* one = s.watched(pipeline))
+      found.made_from = s.own_plans_request(*one);
+  return found;
+}
+
 CharacterizeRequest Job::characterize_request() const {
-  return {.ticket = state_->plans_ticket,
-          .profile = state_->profile.value_or(Profile()),
-          .blocking_power = state_->blocking_power,
-          .reserve = state_->reserve};
+  return state_->plans_request();
 }
 
 const JobSpec& Job::spec() const {
@@ -99,12 +118,15 @@ std::vector<PipelineState> Job::pipelines() const {
   if (s.deployments.empty() || s.deployments.back().purpose != StageAssignment::Purpose::kPlan)
     return states;
   const Deployment& newest = s.deployments.back();
+  const bool has_objective_plan = s.has_objective_plan();
   for (PipelineState& state : states) {
     state.planned = true;
     state.plan = newest.choice.plan_of[state.pipeline];
     const TablePlan& plan = newest.plan(state.pipeline);
     state.time = plan.time;
     state.energy = plan.energy;
+    state.gap = plan.gap;
+    state.for_objective = plan.for_objective && has_objective_plan;
   }
   return states;
 }

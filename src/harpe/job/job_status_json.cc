@@ -44,37 +44,17 @@ Json refusals_json(const std::vector<Refusal>& refusals, const Shown& shown) {
   return list;
 }
 
-/// Which plans run, and on how many pipelines: short however many pipelines there are. Those of
-/// stragglers' own costs, and all-max, have no place in the job's table.
-Json plans_json(const Job& job) {
-  Json list = Json::array(), others = Json::array();
-  if (job.plans() == nullptr) return list;
-  std::vector<int> pipelines(job.plans()->plans().size());
-  for (const PipelineState& state : job.pipelines()) {
-    if (!state.planned) continue;
-    if (state.plan.from == PlanRef::From::kShared) {
-      ++pipelines[state.plan.plan];
-      continue;
-    }
-    others.push_back({{"plan", nullptr},
-                      {"pipeline", state.pipeline},
-                      {"all_max", state.plan.from == PlanRef::From::kAllMax},
-                      {"pipelines", 1},
-                      {"time_s", state.time.value},
-                      {"energy_j", state.energy.value},
-                      {"gap", nullptr}});
-  }
-  for (std::size_t plan = 0; plan < pipelines.size(); ++plan) {
-    if (pipelines[plan] == 0) continue;
-    const TablePlan& one = job.plans()->plans()[plan];
-    list.push_back({{"plan", plan},
-                    {"pipelines", pipelines[plan]},
-                    {"time_s", one.time.value},
-                    {"energy_j", one.energy.value},
-                    {"gap", one.gap ? Json(*one.gap) : Json(nullptr)}});
-  }
-  for (Json& other : others) list.push_back(std::move(other));
-  return list;
+/// Time and energy of a plan, against the fastest possible iteration and all-max, and against the
+/// least energy that is proven to be needed for its time.
+Json plan_figures(const PlanTable& table, Seconds time, Joules energy,
+                  const std::optional<double>& gap) {
+  const auto known = [&](double value) { return gap ? Json(value) : Json(nullptr); };
+  return {{"time_s", time.value},
+          {"energy_j", energy.value},
+          {"slowdown", time / table.plans().front().time - 1},
+          {"slowdown_to_all_max", time / table.all_max().time - 1},
+          {"lower_bound_j", known(energy.value / (1 + gap.value_or(0)))},
+          {"gap", known(gap.value_or(0))}};
 }
 
 Json missing_json(const Job& job) {
@@ -106,6 +86,40 @@ Json slow_workers_json(const JobStatus& status) {
 
 }  // namespace
 
+// Short however many pipelines there are. Plans of stragglers' own costs, and all-max, have no
+// place in the job's table.
+Json running_plans_json(const Job& job) {
+  Json list = Json::array(), others = Json::array();
+  if (job.plans() == nullptr) return list;
+  std::vector<int> pipelines(job.plans()->plans().size());
+  std::vector<bool> for_objective(pipelines.size());
+  for (const PipelineState& state : job.pipelines()) {
+    if (!state.planned) continue;
+    if (state.plan.from == PlanRef::From::kShared) {
+      ++pipelines[state.plan.plan];
+      for_objective[state.plan.plan] = state.for_objective;
+      continue;
+    }
+    Json& other =
+        others.emplace_back(plan_figures(*job.plans(), state.time, state.energy, state.gap));
+    other["plan"] = nullptr;
+    other["pipeline"] = state.pipeline;
+    other["all_max"] = state.plan.from == PlanRef::From::kAllMax;
+    other["pipelines"] = 1;
+    other["for_objective"] = false;
+  }
+  for (std::size_t plan = 0; plan < pipelines.size(); ++plan) {
+    if (pipelines[plan] == 0) continue;
+    const TablePlan& one = job.plans()->plans()[plan];
+    Json& shared = list.emplace_back(plan_figures(*job.plans(), one.time, one.energy, one.gap));
+    shared["plan"] = plan;
+    shared["pipelines"] = pipelines[plan];
+    shared["for_objective"] = bool{for_objective[plan]};
+  }
+  for (Json& other : others) list.push_back(std::move(other));
+  return list;
+}
+
 Json job_status_json(const Job& job, const Shown& shown) {
   const JobStatus status = job.status();
   const JobSpec& spec = job.spec();
@@ -136,7 +150,7 @@ Json job_status_json(const Job& job, const Shown& shown) {
           {"rolled_back", status.rolled_back},
           {"reserve", status.reserve},
           {"stalls", status.stalls},
-          {"plans", plans_json(job)},
+          {"plans", running_plans_json(job)},
           {"iteration_time_s", null_if_zero(status.iteration_time.value)},
           {"predicted_time_s", null_if_zero(status.predicted_time.value)},
           {"measured_all_max_time_s", null_if_zero(status.measured_all_max_time.value)},

@@ -16,6 +16,9 @@ namespace harpe {
 nlohmann::ordered_json job_status_json(const Job& job,
                                        const std::function<Seconds(Seconds)>& shown);
 
+/// The member "plans" of it: those that run, and on how many pipelines.
+nlohmann::ordered_json running_plans_json(const Job& job);
+
 /// \param now  by the job's clock, to which "for_s" is added; \param wall  the same moment in
 /// seconds since 1970, in which "until" is given
 Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now, Seconds wall);

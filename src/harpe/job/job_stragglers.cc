@@ -196,6 +196,18 @@ void Job::State::review(Seconds now) {
 
 // --- Plans for the costs of one pipeline --------------------------------------------------------
 
+CharacterizeRequest Job::State::own_plans_request(const WatchedPipeline& one) const {
+  StageCosts costs{.time = one.slow.factors, .energy = one.slow.factors, .held = {}};
+  for (int stage = 0; stage < spec.shape.stages; ++stage)
+    costs.held.push_back(costs.time[stage] > 1 && is_held(one.slow.pipeline, stage));
+  return {.ticket = one.own_ticket,
+          .profile = with_costs(costs),
+          .compare_with = profile,
+          .blocking_power = blocking_power,
+          .times = {one.own_until},
+          .reserve = reserve};
+}
+
 /// For one pipeline at a time, the slowest first.
 void Job::State::ask_for_own_plans() {
   if (deployments.empty() || deployments.back().purpose != StageAssignment::Purpose::kPlan) return;
@@ -212,15 +224,7 @@ void Job::State::ask_for_own_plans() {
   if (next == nullptr) return;
   next->own_until = end_of_computations(next->slow, wait_until, overhead());
   next->own_ticket = ++ticket;
-  StageCosts costs{.time = next->slow.factors, .energy = next->slow.factors, .held = {}};
-  for (int stage = 0; stage < spec.shape.stages; ++stage)
-    costs.held.push_back(costs.time[stage] > 1 && is_held(next->slow.pipeline, stage));
-  effects.own_plans = CharacterizeRequest{.ticket = ticket,
-                                          .profile = with_costs(costs),
-                                          .compare_with = profile,
-                                          .blocking_power = blocking_power,
-                                          .times = {next->own_until},
-                                          .reserve = reserve};
+  effects.more_plans.push_back(own_plans_request(*next));
 }
 
 void Job::State::take_own_plans(WatchedPipeline& one, Result<PlanTable> table, Seconds now) {

@@ -70,7 +70,7 @@ std::string successor_of(const std::string& incarnation) {
 void Job::State::succeed(State& before, Seconds now) {
   effects = std::exchange(before.effects, {});
   effects.characterize.reset();
-  effects.own_plans.reset();
+  effects.more_plans.clear();
   effects.save = true;
   ranks.all_parts_changed();
   incarnation = successor_of(before.incarnation);

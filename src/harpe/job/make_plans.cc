@@ -4,7 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/frontier/fixed_time_rows.h"
 #include "harpe/job/job_size.h"
+#include "harpe/profile/check.h"
 
 namespace harpe {
 namespace {
@@ -22,30 +24,42 @@ Profile with_reserve(const Profile& profile, double reserve) {
 
 }  // namespace
 
+Result<Pipeline> planned_pipeline(const JobSpec& spec) {
+  Schedule schedule = HARPE_TRY(with_fixed_times(spec.schedule, spec.fixed_times));
+  return Pipeline::build(std::move(schedule), spec.transfers);
+}
+
 Result<Frontier> characterize(const JobSpec& spec, const Pipeline& pipeline,
                               const CharacterizeRequest& request, const Progress& progress) {
+  Profile profile = spec.fit ? fit_profile(request.profile) : request.profile;
+  if (request.reserve > 0) profile = with_reserve(profile, request.reserve);
   return characterize(
       pipeline,
-      request.reserve > 0 ? with_reserve(request.profile, request.reserve) : request.profile,
+      with_fixed_time_rows(profile, pipeline.schedule(), spec.fixed_times, request.blocking_power),
       {.blocking_power = request.blocking_power,
        .gpus_per_stage = spec.shape.tensor,
        .job = spec.name,
        .progress = progress});
 }
 
+PlanOptions plan_options(const JobSpec& spec, Effort effort) {
+  return {.effort = effort, .switch_latency = spec.switch_latency, .min_dwell = spec.min_dwell};
+}
+
 Result<PlanTable> make_plans(const JobSpec& spec, const CharacterizeRequest& request,
                              const Frontier& frontier, Effort effort, int most,
                              const std::function<bool()>& wanted, const Progress& progress) {
-  Result<PlanTable> plans = PlanTable::build(frontier,
-                                             {.plans = std::min(most, plans_of(spec)),
-                                              .times = request.times,
-                                              .plan = {.effort = effort,
-                                                       .switch_latency = spec.switch_latency,
-                                                       .min_dwell = spec.min_dwell},
-                                              .wanted = wanted},
-                                             progress);
-  if (plans.ok() && (request.reserve > 0 || request.compare_with))
-    plans->recount(spec.schedule, request.compare_with.value_or(request.profile));
+  const bool only_one = request.only_objective;
+  PlanTable plans =
+      HARPE_TRY(PlanTable::build(frontier,
+                                 {.plans = only_one ? 0 : std::min(most, plans_of(spec)),
+                                  .times = request.times,
+                                  .objective = request.objective,
+                                  .plan = plan_options(spec, only_one ? Effort::kFull : effort),
+                                  .wanted = wanted},
+                                 progress));
+  if (request.reserve > 0 || request.compare_with || spec.fit)
+    plans.recount(frontier.pipeline().schedule(), request.compare_with.value_or(request.profile));
   return plans;
 }
 

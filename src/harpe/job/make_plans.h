@@ -10,7 +10,14 @@
 
 namespace harpe {
 
+/// What plans are made for: the schedule with what stages do beside.
+Result<Pipeline> planned_pipeline(const JobSpec& spec);
+
+/// How the plans of the job are made.
+PlanOptions plan_options(const JobSpec& spec, Effort effort = Effort::kFull);
+
 /// The frontier of one pipeline of the job, by the profile of the request with its reserve.
+/// \param pipeline  `planned_pipeline`
 Result<Frontier> characterize(const JobSpec& spec, const Pipeline& pipeline,
                               const CharacterizeRequest& request, const Progress& progress = {});
 

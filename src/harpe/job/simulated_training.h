@@ -109,7 +109,7 @@ class SimulatedTraining : public SimulatedMachines {
     job.tick(now_);
     take_effects(job);
     if (request_ && --request_wait_ <= 0) answer(job);
-    if (own_request_ && --own_request_wait_ <= 0) answer_own(job);
+    if (!more_requests_.empty() && --more_wait_ <= 0) answer_more(job);
     deliver(job);
   }
 
@@ -122,15 +122,15 @@ class SimulatedTraining : public SimulatedMachines {
       first_plans_.reset();
       request_wait_ = kCharacterizeTakes;
     }
-    if (effects.own_plans) {
-      own_request_ = std::move(effects.own_plans);
-      own_request_wait_ = kCharacterizeTakes;
+    for (CharacterizeRequest& request : effects.more_plans) {
+      more_requests_.push_back(std::move(request));
+      more_wait_ = kCharacterizeTakes;
     }
   }
   /// By what the job knows of its pipeline.
   static Result<Frontier> frontier_of(const Job& job, const CharacterizeRequest& request) {
     const JobSpec& spec = job.spec();
-    return characterize(spec, *Pipeline::build(spec.schedule, spec.transfers), request);
+    return characterize(spec, *planned_pipeline(spec), request);
   }
   void answer(Job& job) {
     const CharacterizeRequest request = *request_;
@@ -155,8 +155,9 @@ class SimulatedTraining : public SimulatedMachines {
     job.characterized(request.ticket, std::move(plans), now_, better_follow);
     take_effects(job);
   }
-  void answer_own(Job& job) {
-    const CharacterizeRequest request = *std::exchange(own_request_, std::nullopt);
+  void answer_more(Job& job) {
+    const CharacterizeRequest request = std::move(more_requests_.front());
+    more_requests_.pop_front();
     const Result<Frontier> frontier = frontier_of(job, request);
     Result<PlanTable> plans =
         frontier.ok() ? make_plans(spec_, request, *frontier, Effort::kQuick, spec_.plans)
@@ -177,8 +178,8 @@ class SimulatedTraining : public SimulatedMachines {
   Seconds now_{1.8e9};
   std::vector<std::map<std::uint64_t, StageAssignment>> books_;  ///< of each rank, by version
   std::optional<CharacterizeRequest> request_;
-  std::optional<CharacterizeRequest> own_request_;
-  int request_wait_ = 0, own_request_wait_ = 0;
+  std::deque<CharacterizeRequest> more_requests_;
+  int request_wait_ = 0, more_wait_ = 0;
   std::optional<PlanTable> first_plans_;  ///< better ones are being made
   std::vector<Iteration> iterations_;
 };
