@@ -18,7 +18,7 @@ Characterized with_json(PlanTable plans, std::optional<Frontier> frontier) {
 
 Result<Frontier> frontier_of(const JobSpec& spec, const CharacterizeRequest& request,
                              const Progress& progress) {
-  const Pipeline pipeline = HARPE_TRY(Pipeline::build(spec.schedule, spec.transfers));
+  const Pipeline pipeline = HARPE_TRY(planned_pipeline(spec));
   return characterize(spec, pipeline, request, progress);
 }
 

@@ -35,8 +35,8 @@ JobSample::JobSample(const HostedJob& job)
       ranks(job.job.spec().shape.ranks()),
       status(job.job.status()) {
   for (const PipelineState& pipeline : job.job.pipelines()) {
-    if (!pipeline.planned || pipeline.plan.from != PlanRef::From::kShared) continue;
-    gap = std::max(gap, job.job.plans()->plans()[pipeline.plan.plan].gap.value_or(-1));
+    const bool is_all_max = pipeline.plan.from == PlanRef::From::kAllMax;
+    if (pipeline.planned && !is_all_max) gap = std::max(gap, pipeline.gap.value_or(-1));
   }
 }
 

@@ -41,7 +41,7 @@ void JobPlanner::plan(const JobPtr& job) {
   start_what_may();
 }
 
-void JobPlanner::plan_straggler(const JobPtr& job, CharacterizeRequest request) {
+void JobPlanner::plan_beside(const JobPtr& job, CharacterizeRequest request) {
   const auto work = work_for(job, request.ticket);
   first_.push_back({job, work, std::move(request)});
   start_what_may();
@@ -85,7 +85,7 @@ void JobPlanner::start_first(const Waiting& waiting) {
   characterizers_->run(
       waiting.job->id,
       [this, waiting, spec = waiting.job->job.spec(),
-       request = waiting.straggler ? *waiting.straggler : waiting.job->job.characterize_request()] {
+       request = waiting.beside ? *waiting.beside : waiting.job->job.characterize_request()] {
         const std::shared_ptr<HostedJob::Work> work = waiting.work;
         auto first = std::make_shared<Characterized>(characterize_job(
             spec, request, work->fraction, [work] { return work->wanted.load(); }));
@@ -93,9 +93,9 @@ void JobPlanner::start_first(const Waiting& waiting) {
           --(waiting.work->large ? large_running_ : small_running_);
           waiting.work->running = false;
           ++planned_;
-          const bool better_follow = first->plans.ok() && !waiting.straggler;
+          const bool better_follow = first->plans.ok() && !waiting.beside;
           deliver_(waiting.job, waiting.work->ticket, first->plans, first->json, better_follow);
-          if (!waiting.straggler) {
+          if (!waiting.beside) {
             first_is_done(waiting, first->plans.ok(), std::move(first->frontier));
           }
           start_what_may();

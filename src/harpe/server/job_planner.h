@@ -44,8 +44,8 @@ class JobPlanner {
 
   /// Makes plans by `Job::characterize_request`, in place of what was asked for before.
   void plan(const JobPtr& job);
-  /// Makes plans for one straggler's costs, beside those of the job.
-  void plan_straggler(const JobPtr& job, CharacterizeRequest request);
+  /// Makes plans for one straggler's costs or for an objective, beside those of the job.
+  void plan_beside(const JobPtr& job, CharacterizeRequest request);
   /// Nothing more is to be done for the job.
   void cancel(const JobPtr& job);
   /// Gives up the search for better plans, if that is what is left.
@@ -62,8 +62,8 @@ class JobPlanner {
   struct Waiting {
     JobPtr job;
     std::shared_ptr<HostedJob::Work> work;
-    /// For a straggler; none: for all, by `Job::characterize_request`.
-    std::optional<CharacterizeRequest> straggler = {};
+    /// Beside those of the job; none: by `Job::characterize_request`.
+    std::optional<CharacterizeRequest> beside = {};
   };
   static std::shared_ptr<HostedJob::Work> work_for(const JobPtr& job, std::uint64_t ticket);
   void start_what_may();

@@ -51,7 +51,8 @@ void JobRegistry::follow(const JobPtr& job) {
     news = true;
   }
   if (effects.characterize) planner_.plan(job);
-  if (effects.own_plans) planner_.plan_straggler(job, *std::move(effects.own_plans));
+  for (CharacterizeRequest& request : effects.more_plans)
+    planner_.plan_beside(job, std::move(request));
   if (job->job.ended()) planner_.cancel(job);
   if (effects.assignments) {
     ++counts_.plan_changes;

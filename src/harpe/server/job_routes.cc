@@ -251,6 +251,7 @@ void change_objective(const JobRequest& asked) {
   const Status changed = asked.context.registry.act(
       asked.job, [&](Job& job, Seconds now) { return job.set_objective(*objective, now); });
   OrderedJson document{{"objective", OrderedJson::parse(objective_json(*objective))}};
+  document["plans"] = running_plans_json(asked.job->job);
   const bool may_be_too_much = objective->kind != Objective::Kind::kSlowdown &&
                                objective->kind != Objective::Kind::kLeastEnergy;
   if (may_be_too_much && asked.job->job.plans() == nullptr) {
@@ -284,6 +285,8 @@ constexpr SubRoute kSubRoutes[] = {
     {"/profile", "GET", give_profile},
     {"/frontier", "GET", give_frontier},
     {"/plans", "GET", give_plans},
+    {"/plan", "GET", give_plan},
+    {"/certificate", "GET", give_certificate},
     {"/log", "GET", give_log},
 };
 

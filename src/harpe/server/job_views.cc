@@ -10,6 +10,7 @@
 #include "harpe/http/http_query.h"
 #include "harpe/profile/profile.h"
 #include "harpe/server/long_answer.h"
+#include "harpe/server/plan_document.h"
 
 namespace harpe {
 namespace {
@@ -128,6 +129,44 @@ void give_plans(const JobRequest& asked) {
         }
         return [reply, text] { reply(long_answer(kJson, text)); };
       });
+}
+
+namespace {
+
+using Document = Result<std::string> (*)(const JobSpec&, const PlanInForce&);
+
+/// Of the pipeline that the query names, the first where it names none.
+void give_document(const JobRequest& asked, Document write) {
+  const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"pipeline"});
+  if (!query.ok()) return asked.reply(native_error(query.error()));
+  std::uint32_t pipeline = 0;
+  if (query->find("pipeline")) {
+    const Result<std::uint32_t> given = query->number("pipeline");
+    if (!given.ok()) return asked.reply(native_error(given.error()));
+    pipeline = std::min<std::uint32_t>(*given, kMaxRanks);
+  }
+  Result<PlanInForce> plan = asked.job->job.plan_in_force(static_cast<int>(pipeline));
+  if (!plan.ok()) return asked.reply(native_error(plan.error()));
+  asked.context.registry.aside(
+      asked.job->id,
+      [reply = asked.reply, write, spec = asked.job->job.spec(),
+       plan = *std::move(plan)]() -> std::function<void()> {
+        Result<std::string> text = write(spec, plan);
+        if (!text.ok()) return [reply, error = text.error()] { reply(native_error(error)); };
+        return [reply, shared = std::make_shared<const std::string>(*std::move(text))] {
+          reply(long_answer(kJson, shared));
+        };
+      });
+}
+
+}  // namespace
+
+void give_plan(const JobRequest& asked) {
+  give_document(asked, plan_document);
+}
+
+void give_certificate(const JobRequest& asked) {
+  give_document(asked, certificate_document);
 }
 
 void give_log(const JobRequest& asked) {

@@ -22,6 +22,8 @@ void give_specification(const JobRequest& asked);
 void give_profile(const JobRequest& asked);
 void give_frontier(const JobRequest& asked);
 void give_plans(const JobRequest& asked);
+void give_plan(const JobRequest& asked);
+void give_certificate(const JobRequest& asked);
 void give_log(const JobRequest& asked);
 
 }  // namespace harpe

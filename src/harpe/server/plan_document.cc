@@ -1,0 +1,37 @@
+#include "harpe/server/plan_document.h"
+
+#include "harpe/frontier/certificate.h"
+#include "harpe/frontier/plan.h"
+#include "harpe/job/make_plans.h"
+#include "harpe/pipeline/pipeline.h"
+
+namespace harpe {
+namespace {
+
+struct PlannedAgain {
+  Frontier frontier;
+  Plan plan;
+};
+
+Result<PlannedAgain> planned_again(const JobSpec& spec, const PlanInForce& in_force) {
+  const Pipeline pipeline = HARPE_TRY(planned_pipeline(spec));
+  const Frontier frontier = HARPE_TRY(characterize(spec, pipeline, in_force.made_from));
+  Plan plan =
+      HARPE_TRY(frontier.plan_of_clocks(in_force.clocks, in_force.wait_until, plan_options(spec)));
+  return PlannedAgain{frontier, std::move(plan)};
+}
+
+}  // namespace
+
+Result<std::string> plan_document(const JobSpec& spec, const PlanInForce& in_force) {
+  const PlannedAgain again = HARPE_TRY(planned_again(spec, in_force));
+  return plan_json(again.plan);
+}
+
+Result<std::string> certificate_document(const JobSpec& spec, const PlanInForce& in_force) {
+  const PlannedAgain again = HARPE_TRY(planned_again(spec, in_force));
+  const Certificate certificate = HARPE_TRY(again.frontier.certificate(again.plan.iteration_time));
+  return certificate_json(certificate);
+}
+
+}  // namespace harpe
