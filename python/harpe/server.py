@@ -244,9 +244,32 @@ class Job:
         """All plans in full."""
         return self._ask("GET", "/plans")
 
+    def plan(
+        self, pipeline: int = 0, *, path: str | os.PathLike[str] | None = None
+    ) -> dict[str, Any]:
+        """The plan that a pipeline runs, with its lower bound: ``harpe.plan/1``.
+
+        ``path`` is a file for it: what ``harpe plan`` writes for the same inputs.
+        """
+        return self._document(f"/plan?pipeline={int(pipeline)}", path)
+
+    def certificate(
+        self, pipeline: int = 0, *, path: str | os.PathLike[str] | None = None
+    ) -> dict[str, Any]:
+        """What proves the lower bound of that plan; ``harpe verify`` checks both."""
+        return self._document(f"/certificate?pipeline={int(pipeline)}", path)
+
     def profile(self) -> str:
         """What instructions cost, as CSV; ``harpe plan`` reads it."""
         return self.server._text("GET", self._path + "/profile")
+
+    def _document(self, below: str, path: str | os.PathLike[str] | None) -> dict[str, Any]:
+        text = self.server._text("GET", self._path + below)
+        document: dict[str, Any] = json.loads(text)
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return document
 
     def log(self, after: int = 0) -> list[dict[str, Any]]:
         """What has happened, oldest first, from behind the entry with that sequence number."""

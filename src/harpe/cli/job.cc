@@ -37,22 +37,12 @@ struct JobArguments {
   bool all = false;
 };
 
-/// Ids are letters, digits and a few signs: nothing that would change a path.
-Status check_id(const std::string& id) {
-  const auto good = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-' || c == '+';
-  };
-  if (!id.empty() && std::ranges::all_of(id, good) && id != "." && id != "..") return ok_status();
-  return Error::invalid("a job's id has letters, digits and . _ -, not " + in_quotes(id));
-}
-
 /// Opens the server and asks for the job's path.
 Result<std::string> ask_job(const JobArguments& arguments, const std::string& method,
                             const std::string& below, std::string body = {}) {
-  HARPE_TRY(check_id(arguments.job));
+  const std::string path = HARPE_TRY(job_path(arguments.job));
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
-  return server.ask_text(method, "/v1/jobs/" + arguments.job + below, std::move(body));
+  return server.ask_text(method, path + below, std::move(body));
 }
 
 std::string indented(const std::string& json) {
@@ -96,13 +86,13 @@ Result<Outcome> show_job(const JobArguments& arguments, Console& console) {
 /// Until Ctrl-C or the end of the job: what it says, and each change of its phase. Goes on where a
 /// server is started again, or another takes its place.
 Result<Outcome> watch_job(const JobArguments& arguments, Console& console) {
-  HARPE_TRY(check_id(arguments.job));
+  const std::string path = HARPE_TRY(job_path(arguments.job));
   InterruptScope interrupts;
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
   bool heard = false, lost = false, deleted = false;
   for (;;) {
     const Status followed = server.follow(
-        "/v1/jobs/" + arguments.job + "/events",
+        path + "/events",
         [&](std::string_view event, std::string_view data) {
           heard = true;
           lost = false;
@@ -183,7 +173,8 @@ Result<Outcome> objective(const JobArguments& arguments) {
   }
   const std::string response =
       HARPE_TRY(ask_job(arguments, "PUT", "/objective", objective_json(given.front())));
-  return Outcome{.text = "objective: " + text_of(given.front()) + "\n" + notice_text(response),
+  return Outcome{.text = "objective: " + text_of(given.front()) + "\n" + plans_text(response) +
+                         notice_text(response),
                  .json = indented(response)};
 }
 
@@ -252,6 +243,7 @@ void add_looking(Commands& commands, CLI::App& job) {
                    "plans and why.",
                    "harpe job log gpt3", [logged](Console&) { return show_log(*logged); }),
       *logged);
+  add_job_plan_command(commands, job);
 }
 
 void add_telling(Commands& commands, CLI::App& job) {

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "harpe/base/answered_error.h"
+#include "harpe/base/text.h"
 #include "harpe/client/event_reader.h"
 #include "harpe/client/token_file.h"
 #include "harpe/command/options.h"
+#include "harpe/wire/job_spec.h"
 
 namespace harpe {
 namespace {
@@ -41,6 +43,11 @@ void add_server_options(CLI::App& app, ServerArguments& arguments) {
   add_text(app, "--ca-file", "FILE",
            "Certificates to trust in place of the system's (default: HARPE_CA_FILE)",
            arguments.ca_file);
+}
+
+Result<std::string> job_path(const std::string& id) {
+  if (is_job_id(id)) return "/v1/jobs/" + id;
+  return Error::invalid("a job's id has letters, digits and . _ - +, not " + in_quotes(id));
 }
 
 Result<JobServer> JobServer::open(const ServerArguments& arguments) {

@@ -17,6 +17,8 @@ class App;
 
 namespace harpe {
 
+class Commands;
+
 /// Where the server is and who asks.
 struct ServerArguments {
   std::string url;         ///< empty: HARPE_SERVER, then the default
@@ -28,6 +30,12 @@ inline constexpr const char* kDefaultServer = "http://127.0.0.1:7787";
 
 /// --server, --token-file, --ca-file.
 void add_server_options(CLI::App& app, ServerArguments& arguments);
+
+/// "/v1/jobs/ID"; `kInvalidInput` where no job may be called so.
+Result<std::string> job_path(const std::string& id);
+
+/// `harpe job plan`.
+void add_job_plan_command(Commands& commands, CLI::App& job);
 
 /// One conversation with the server. Errors of the server keep their message; one that does not
 /// answer is `kUnavailable`. Not thread-safe.

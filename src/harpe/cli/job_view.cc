@@ -149,6 +149,18 @@ void add_stragglers(const Json& status, std::string& view) {
   }
 }
 
+/// What a plan takes against others.
+std::string comparison(const Json& plan) {
+  const auto slowdown = number(plan, "slowdown");
+  const auto to_all_max = number(plan, "slowdown_to_all_max");
+  const auto gap = number(plan, "gap");
+  if (!slowdown || !to_all_max) return {};
+  std::string text = "; " + change_text(*slowdown) + " time against the fastest, " +
+                     change_text(*to_all_max) + " against all-max";
+  if (gap) text += "; at most " + fixed(100 * *gap, 3) + " % above the least energy for it";
+  return text;
+}
+
 /// Those of the job's frontier, and those of stragglers alone.
 void add_plans(const Json& status, std::string& view) {
   for (const Json& plan : at(status, "plans")) {
@@ -161,7 +173,8 @@ void add_plans(const Json& status, std::string& view) {
       view += "  plan        " + whole(plan, "plan") + " on " + counted(pipelines, "pipeline");
     }
     view += ": " + seconds(plan, "time_s") + ", " +
-            energy_text(number(plan, "energy_j").value_or(0)) + " an iteration each\n";
+            energy_text(number(plan, "energy_j").value_or(0)) + " an iteration each" +
+            comparison(plan) + "\n";
   }
 }
 
@@ -206,6 +219,12 @@ std::string notice_text(std::string_view answer) {
              " not heard of lately may not have learnt of it yet\n";
   }
   return lines;
+}
+
+std::string plans_text(std::string_view answer) {
+  std::string view;
+  add_plans(parsed(answer), view);
+  return view;
 }
 
 std::string jobs_table(std::string_view jobs, bool coloured, std::string_view none) {

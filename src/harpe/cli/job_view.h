@@ -13,6 +13,8 @@ namespace harpe {
 std::string jobs_table(std::string_view jobs, bool coloured, std::string_view none);
 /// \param status  as `job_status_json` gives it
 std::string job_view(std::string_view status, bool coloured);
+/// The "plans" of an answer, one line each.
+std::string plans_text(std::string_view answer);
 /// "12:00:01  plans to wait until ...": one event of a job; empty: nothing to show.
 std::string event_line(std::string_view event, std::string_view data, std::string_view time_of_day);
 /// \param log  {"events": [{"at", "kind", "text"}, ...]}; one line each, with local date and time

@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "harpe/cli/per_stage.h"
+#include "harpe/frontier/fixed_time_rows.h"
 #include "harpe/policy/plan_for.h"
 #include "harpe/profile/check.h"
+#include "harpe/schedule/fixed_times.h"
 #include "harpe/schedule/schedule.h"
 
 namespace harpe {
@@ -33,89 +35,14 @@ Result<Schedule> read_job_schedule(const PlanJob& job, int profile_stages) {
   return make_schedule(job.schedule, options);
 }
 
-/// Fixed-time instructions that the job adds to schedule and profile.
-class FixedTimes {
- public:
-  FixedTimes(const PlanJob& job, const std::vector<Watts>& blocking_power, Schedule& schedule,
-             const Profile& profile, Faults& faults)
-      : blocking_power_(blocking_power), schedule_(schedule), profile_(profile), faults_(faults) {
-    entries_.assign(profile.entries().begin(), profile.entries().end());
-    const auto seconds = [&](const std::vector<Seconds>& values, const std::string& option) {
-      return per_stage(values, schedule.stages, option, "stages", faults);
-    };
-    add_loads(seconds(job.load, "load"));
-    append(InstructionKind::kReduce, seconds(job.reduce, "reduce"));
-    append(InstructionKind::kOptimizer, seconds(job.optimizer, "optimizer"));
-  }
-
-  Profile profile() && { return profile_.with_entries(std::move(entries_)); }
-
- private:
-  void add_loads(const std::vector<Seconds>& seconds) {
-    for (std::size_t stage = 0; stage < seconds.size(); ++stage) {
-      if (seconds[stage] <= Seconds{0}) continue;
-      std::vector<Instruction> list;
-      std::vector<int> chunks;
-      for (const Instruction& instruction : schedule_.lists[stage]) {
-        const bool has_forward = instruction.kind == InstructionKind::kForward ||
-                                 instruction.kind == InstructionKind::kForwardBackward;
-        if (has_forward) {
-          list.push_back({.kind = InstructionKind::kLoad,
-                          .part = instruction.part,
-                          .micro_batch = instruction.micro_batch});
-          chunks.push_back(schedule_.chunk(instruction.part));
-        }
-        list.push_back(instruction);
-      }
-      std::ranges::sort(chunks);
-      chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
-      if (add_rows(InstructionKind::kLoad, static_cast<int>(stage), chunks, seconds[stage])) {
-        schedule_.lists[stage] = std::move(list);
-      }
-    }
-  }
-
-  void append(InstructionKind kind, const std::vector<Seconds>& seconds) {
-    for (std::size_t stage = 0; stage < seconds.size(); ++stage) {
-      if (seconds[stage] <= Seconds{0}) continue;
-      if (add_rows(kind, static_cast<int>(stage), {0}, seconds[stage])) {
-        schedule_.lists[stage].push_back({.kind = kind});
-      }
-    }
-  }
-
-  /// Puts the time into the profile, at blocking power. False, with a fault, when the instruction
-  /// has a time already.
-  bool add_rows(InstructionKind kind, int stage, const std::vector<int>& chunks, Seconds time) {
-    const auto listed = [&](const Instruction& i) { return i.kind == kind; };
-    const std::string option = "--" + std::string(name(kind));
-    if (std::ranges::any_of(schedule_.lists[stage], listed)) {
-      faults_.add(option + ": the schedule of stage " + std::to_string(stage) +
-                  " already has such instructions; put their time into the profile");
-      return false;
-    }
-    for (const int chunk : chunks) {
-      if (!profile_.points(stage, chunk, kind).empty()) {
-        faults_.add(option + ": the profile already has a time for stage " + std::to_string(stage));
-        return false;
-      }
-      if (!profile_.has_chunks() && chunk != chunks.front()) continue;
-      const Watts power = blocking_power_.empty() ? Watts{0} : blocking_power_[stage];
-      entries_.push_back(
-          {.stage = stage,
-           .chunk = profile_.has_chunks() ? chunk : 0,
-           .kind = kind,
-           .points = {{.clock = Megahertz{0}, .time = time, .energy = power * time}}});
-    }
-    return true;
-  }
-
-  const std::vector<Watts>& blocking_power_;
-  Schedule& schedule_;
-  const Profile& profile_;
-  Faults& faults_;
-  std::vector<InstructionProfile> entries_;
-};
+FixedTimes fixed_times_of(const PlanJob& job, int stages, Faults& faults) {
+  const auto seconds = [&](const std::vector<Seconds>& values, const std::string& option) {
+    return per_stage(values, stages, option, "stages", faults);
+  };
+  return {.load = seconds(job.load, "load"),
+          .reduce = seconds(job.reduce, "reduce"),
+          .optimizer = seconds(job.optimizer, "optimizer")};
+}
 
 void add_all(const Error& from, Error& to) {
   if (to.faults.empty()) to.code = from.code;
@@ -228,8 +155,11 @@ Result<PlanInputs> read_inputs(const PlanJob& job) {
       per_stage(job.blocking_power, schedule->stages, "blocking-power", "stages", faults);
   if (blocking_power.empty()) blocking_power.assign(schedule->stages, Watts{0});
   Transfers transfers = transfers_of(job, *schedule, faults);
-  Profile complete = FixedTimes(job, blocking_power, *schedule, *profile, faults).profile();
+  const FixedTimes fixed_times = fixed_times_of(job, schedule->stages, faults);
   if (!faults.empty()) return Error::invalid(std::move(faults));
+  HARPE_TRY(check_fixed_times(*profile, fixed_times));
+  schedule = HARPE_TRY(with_fixed_times(*std::move(schedule), fixed_times));
+  Profile complete = with_fixed_time_rows(*profile, *schedule, fixed_times, blocking_power);
   Result<Pipeline> pipeline = Pipeline::build(*std::move(schedule), std::move(transfers));
   if (!pipeline.ok()) {
     Error circle = pipeline.error();
@@ -260,8 +190,9 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   };
 
   if (!take(frontier.fastest_plan(options), planned.fastest)) return error;
-  const Seconds first = options.switching() ? planned.fastest.iteration_time : frontier.min_time();
-  const ReferenceTimes reference{.fastest = first, .all_max = planned.all_max.iteration_time};
+  const ReferenceTimes reference =
+      reference_times(frontier, planned.fastest, planned.all_max, options);
+  const Seconds first = reference.fastest;
   // The objective comes next: an impossible one should not wait for the rest.
   if (!take(plan_for(frontier, job.objective, reference, options), planned.chosen)) {
     return error;

@@ -52,4 +52,9 @@ std::string seconds_text(double seconds) {
   return fixed(seconds * 1e6, 3) + " us";
 }
 
+std::string change_text(double fraction) {
+  const std::string text = fixed(100 * fraction, 1);
+  return (text.starts_with('-') ? "" : "+") + text + " %";
+}
+
 }  // namespace harpe
