@@ -7,11 +7,14 @@
 #                                    the first iteration to a straggler and back (default: out/demo-run)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-targets=(harpe)
+# Planning alone needs neither agent nor server: a third of the build.
+targets=(harpe_planning)
+harpe=build/demo/src/harpe/plan_cli/harpe
 running=
 if [ "${1:-}" = run ]; then
   running=yes
-  targets+=(trainer)
+  targets=(harpe trainer)
+  harpe=build/demo/src/harpe/cli/harpe
   shift
 fi
 out=${1:-out/demo${running:+-run}}
@@ -22,7 +25,6 @@ mkdir -p build
 echo "Building (the first time takes a few minutes) ..."
 { cmake --preset release -DHARPE_BUILD_TESTS=OFF -DHARPE_BUILD_BENCHMARKS=OFF -B build/demo && cmake --build build/demo --target "${targets[@]}"; } \
   >"$log" 2>&1 || { cat "$log"; exit 1; }
-harpe=build/demo/src/harpe/cli/harpe
 
 if [ -n "$running" ]; then
   exec python3 examples/run_demo.py --harpe "$harpe" --trainer build/demo/examples/trainer --out "$out"

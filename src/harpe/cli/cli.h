@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The `harpe` command: its subcommands, one file each.
+/// The `harpe` command: its subcommands beside those that plan.
 
 #include <string>
 #include <vector>
@@ -10,12 +10,6 @@
 namespace harpe {
 
 // One function a subcommand, each in the file of its name.
-void add_plan_command(Commands& commands);
-void add_schedule_command(Commands& commands);
-void add_verify_command(Commands& commands);
-void add_profile_command(Commands& commands);
-void add_synth_command(Commands& commands);
-void add_predict_command(Commands& commands);
 void add_devices_command(Commands& commands);
 void add_run_command(Commands& commands);
 void add_monitor_command(Commands& commands);

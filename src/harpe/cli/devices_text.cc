@@ -4,9 +4,9 @@
 #include "harpe/base/text.h"
 #include "harpe/cli/device_options.h"
 #include "harpe/cli/device_view.h"
-#include "harpe/cli/fitted_table.h"
 #include "harpe/cli/measure_output.h"
-#include "harpe/cli/table.h"
+#include "harpe/plan_cli/fitted_table.h"
+#include "harpe/plan_cli/table.h"
 
 namespace harpe {
 namespace {

@@ -5,14 +5,14 @@
 
 #include "harpe/base/text.h"
 #include "harpe/cli/job_server.h"
-#include "harpe/cli/plan_output.h"
-#include "harpe/cli/table.h"
 #include "harpe/command/command.h"
 #include "harpe/command/console.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/frontier/plan.h"
+#include "harpe/plan_cli/plan_output.h"
+#include "harpe/plan_cli/table.h"
 
 namespace harpe {
 namespace {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/table.h"
 #include "harpe/command/console.h"
 #include "harpe/command/json_output.h"
 #include "harpe/objective/objective.h"
+#include "harpe/plan_cli/table.h"
 
 namespace harpe {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/fitted_table.h"
-#include "harpe/cli/table.h"
+#include "harpe/plan_cli/fitted_table.h"
+#include "harpe/plan_cli/table.h"
 
 namespace harpe {
 namespace {

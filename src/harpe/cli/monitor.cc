@@ -11,17 +11,17 @@
 #include "harpe/base/text.h"
 #include "harpe/cli/cli.h"
 #include "harpe/cli/device_options.h"
-#include "harpe/cli/fitted_table.h"
 #include "harpe/cli/interrupt.h"
 #include "harpe/cli/measure_output.h"
 #include "harpe/cli/monitor_view.h"
-#include "harpe/cli/table.h"
 #include "harpe/command/console.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/measure/energy_log.h"
 #include "harpe/measure/energy_monitor.h"
+#include "harpe/plan_cli/fitted_table.h"
+#include "harpe/plan_cli/table.h"
 
 namespace harpe {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/fitted_table.h"
 #include "harpe/cli/measure_output.h"
-#include "harpe/cli/table.h"
 #include "harpe/measure/energy_log.h"
+#include "harpe/plan_cli/fitted_table.h"
+#include "harpe/plan_cli/table.h"
 
 namespace harpe {
 

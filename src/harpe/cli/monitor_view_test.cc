@@ -7,8 +7,8 @@
 #include <random>
 #include <sstream>
 
-#include "harpe/cli/fitted_table.h"
 #include "harpe/cli/measure_output.h"
+#include "harpe/plan_cli/fitted_table.h"
 
 namespace harpe {
 namespace {

@@ -15,15 +15,15 @@
 #include "harpe/cli/cli.h"
 #include "harpe/cli/command_meter.h"
 #include "harpe/cli/device_options.h"
-#include "harpe/cli/fitted_table.h"
 #include "harpe/cli/measure_output.h"
 #include "harpe/cli/run_child.h"
 #include "harpe/cli/shell_words.h"
-#include "harpe/cli/table.h"
 #include "harpe/command/options.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/measure/energy_log.h"
 #include "harpe/measure/energy_monitor.h"
+#include "harpe/plan_cli/fitted_table.h"
+#include "harpe/plan_cli/table.h"
 
 namespace harpe {
 namespace {

@@ -19,12 +19,12 @@
 #include "harpe/cli/device_options.h"
 #include "harpe/cli/interrupt.h"
 #include "harpe/cli/measure_output.h"
-#include "harpe/cli/table.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/hw/sim/simulation.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/plan_cli/table.h"
 
 namespace harpe {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
-#include "harpe/cli/plan_output.h"
-#include "harpe/cli/table.h"
 #include "harpe/frontier/frontier_json.h"
 #include "harpe/frontier/verify.h"
+#include "harpe/plan_cli/plan_output.h"
+#include "harpe/plan_cli/table.h"
 #include "harpe/report/report.h"
 
 namespace harpe {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "harpe/cli/plan_job.h"
+#include "harpe/plan_cli/plan_job.h"
 
 namespace harpe {
 namespace {

@@ -2,12 +2,12 @@
 
 #include <memory>
 
-#include "harpe/cli/cli.h"
-#include "harpe/cli/synthetic_line.h"
-#include "harpe/cli/table.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/plan_cli/plan_cli.h"
+#include "harpe/plan_cli/synthetic_line.h"
+#include "harpe/plan_cli/table.h"
 #include "harpe/profile/check.h"
 
 namespace harpe {

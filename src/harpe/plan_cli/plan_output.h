@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/cli/planning.h"
+#include "harpe/plan_cli/planning.h"
 
 namespace harpe {
 

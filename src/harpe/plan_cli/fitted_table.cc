@@ -1,4 +1,4 @@
-#include "harpe/cli/fitted_table.h"
+#include "harpe/plan_cli/fitted_table.h"
 
 #include <algorithm>
 #include <numeric>

@@ -5,13 +5,13 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
-#include "harpe/cli/cli.h"
-#include "harpe/cli/schedule_drawing.h"
-#include "harpe/cli/table.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/pipeline/pipeline.h"
+#include "harpe/plan_cli/plan_cli.h"
+#include "harpe/plan_cli/schedule_drawing.h"
+#include "harpe/plan_cli/table.h"
 
 namespace harpe {
 namespace {

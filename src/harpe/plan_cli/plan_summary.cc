@@ -1,11 +1,11 @@
 #include <algorithm>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/plan_output.h"
-#include "harpe/cli/synthetic_line.h"
-#include "harpe/cli/table.h"
 #include "harpe/command/console.h"
 #include "harpe/command/json_output.h"
+#include "harpe/plan_cli/plan_output.h"
+#include "harpe/plan_cli/synthetic_line.h"
+#include "harpe/plan_cli/table.h"
 
 namespace harpe {
 namespace {

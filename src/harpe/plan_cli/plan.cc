@@ -1,11 +1,11 @@
 #include <memory>
 
 #include "harpe/base/file.h"
-#include "harpe/cli/cli.h"
-#include "harpe/cli/plan_job.h"
-#include "harpe/cli/plan_output.h"
-#include "harpe/cli/planning.h"
 #include "harpe/command/options.h"
+#include "harpe/plan_cli/plan_cli.h"
+#include "harpe/plan_cli/plan_job.h"
+#include "harpe/plan_cli/plan_output.h"
+#include "harpe/plan_cli/planning.h"
 
 namespace harpe {
 namespace {

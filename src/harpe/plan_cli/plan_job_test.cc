@@ -1,4 +1,4 @@
-#include "harpe/cli/plan_job.h"
+#include "harpe/plan_cli/plan_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "harpe/cli/synthetic_line.h"
+#include "harpe/plan_cli/synthetic_line.h"
 
 #include "harpe/command/console.h"
 #include "harpe/profile/profile.h"

@@ -1,10 +1,10 @@
-#include "harpe/cli/planning.h"
+#include "harpe/plan_cli/planning.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "harpe/cli/per_stage.h"
 #include "harpe/frontier/fixed_time_rows.h"
+#include "harpe/plan_cli/per_stage.h"
 #include "harpe/policy/plan_for.h"
 #include "harpe/profile/check.h"
 #include "harpe/schedule/fixed_times.h"

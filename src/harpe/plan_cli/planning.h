@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/cli/plan_job.h"
 #include "harpe/frontier/frontier.h"
 #include "harpe/pipeline/pipeline.h"
+#include "harpe/plan_cli/plan_job.h"
 #include "harpe/profile/profile.h"
 
 namespace harpe {

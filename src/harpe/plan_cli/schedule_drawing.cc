@@ -1,4 +1,4 @@
-#include "harpe/cli/schedule_drawing.h"
+#include "harpe/plan_cli/schedule_drawing.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "harpe/cli/table.h"
+#include "harpe/plan_cli/table.h"
 
 #include <algorithm>
 #include <array>

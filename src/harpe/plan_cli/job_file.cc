@@ -3,7 +3,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/base/toml.h"
-#include "harpe/cli/plan_job.h"
+#include "harpe/plan_cli/plan_job.h"
 
 namespace harpe {
 namespace {

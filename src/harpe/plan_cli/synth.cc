@@ -6,11 +6,11 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
-#include "harpe/cli/cli.h"
-#include "harpe/cli/table.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/plan_cli/plan_cli.h"
+#include "harpe/plan_cli/table.h"
 
 namespace harpe {
 namespace {

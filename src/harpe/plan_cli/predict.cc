@@ -3,13 +3,13 @@
 #include <memory>
 
 #include "harpe/base/text.h"
-#include "harpe/cli/cli.h"
-#include "harpe/cli/per_stage.h"
-#include "harpe/cli/synthetic_line.h"
-#include "harpe/cli/table.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/plan_cli/per_stage.h"
+#include "harpe/plan_cli/plan_cli.h"
+#include "harpe/plan_cli/synthetic_line.h"
+#include "harpe/plan_cli/table.h"
 
 namespace harpe {
 namespace {

@@ -1,0 +1,18 @@
+// `harpe` with the subcommands that plan alone: a program that is built in a fraction of the time.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harpe/plan_cli/plan_cli.h"
+
+int main(int argc, char** argv) {
+  harpe::Console console = harpe::Console::of_process();
+  const auto planning = [] {
+    auto commands =
+        std::make_unique<harpe::Commands>("harpe", harpe::kAboutHarpe, harpe::kHarpeExamples);
+    harpe::add_planning_commands(*commands);
+    return commands;
+  };
+  return harpe::run_program(planning, std::vector<std::string>(argv + 1, argv + argc), console);
+}
