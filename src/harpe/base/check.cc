@@ -1,0 +1,16 @@
+#include "harpe/base/check.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace harpe {
+
+// Without allocating: what is broken may be the heap.
+void end_at_broken_invariant(const char* file, int line, const char* condition,
+                             const char* meaning) noexcept {
+  std::fprintf(stderr, "harpe: %s:%d: broken invariant: %s (%s)\n", file, line, meaning, condition);
+  std::fflush(stderr);
+  std::abort();
+}
+
+}  // namespace harpe

@@ -1,0 +1,25 @@
+#pragma once
+/// \file
+/// Invariants that are checked in every build, where going on would be worse than stopping: a plan
+/// from a broken flow, a GPU that two leases hold, a change that nobody could undo.
+///
+/// Only for what Harpe itself must have got right. What comes from outside (a file, a request, a
+/// driver, a database) is refused with an `Error`, however wrong it is.
+
+namespace harpe {
+
+/// Says where, what did not hold and what that means, and ends the program.
+[[noreturn]] void end_at_broken_invariant(const char* file, int line, const char* condition,
+                                          const char* meaning) noexcept;
+
+}  // namespace harpe
+
+/// Ends the program unless `condition` holds. Costs one branch; the condition should cost no more
+/// than the work it guards.
+///
+///     HARPE_CHECK(distance >= 0, "the horizon only shrinks");
+#define HARPE_CHECK(condition, meaning)                                          \
+  do {                                                                           \
+    if (!(condition)) [[unlikely]]                                               \
+      ::harpe::end_at_broken_invariant(__FILE__, __LINE__, #condition, meaning); \
+  } while (false)
