@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "harpe/base/check.h"
+
 namespace harpe::flow {
 
 ParametricCut::ParametricCut(const Network& network, const State& state, const Division& division)
@@ -119,6 +121,12 @@ void ParametricCut::send(std::int32_t code, std::int64_t amount) {
   residual_[code ^ 1] += amount;
 }
 
+void ParametricCut::raise_value(std::int64_t amount) {
+  HARPE_CHECK(amount > 0, "the flow only rises");
+  HARPE_CHECK(amount < kUnbounded - value_, "a flow that is bounded stays below what is not");
+  value_ += amount;
+}
+
 // Raises the flow along the tree path through an arc across the cut.
 void ParametricCut::augment(std::int32_t code, std::int64_t amount) {
   send(code, amount);
@@ -126,7 +134,7 @@ void ParametricCut::augment(std::int32_t code, std::int64_t amount) {
     send(trees_.code(v) ^ 1, amount);
   for (std::int32_t v = to(code); !trees_.is_root(v); v = trees_.parent(v))
     send(trees_.code(v), amount);
-  value_ += amount;
+  raise_value(amount);
   stalled_ = 0;
 }
 
@@ -225,7 +233,7 @@ bool ParametricCut::rebuild() {
     if (amount >= kUnbounded / 4) return false;
     for (std::int32_t v = network_.sink; !trees_.is_root(v); v = trees_.parent(v))
       send(trees_.code(v) ^ 1, amount);
-    value_ += amount;
+    raise_value(amount);
   }
   queue.assign(1, network_.sink);
   span(queue, true);
@@ -248,6 +256,7 @@ bool ParametricCut::advance(std::int64_t limit) {
   fresh_.clear();
   std::int64_t distance = limit - offset_;
   for (const Crossing& c : crossing_) distance = std::min(distance, c.distance);
+  HARPE_CHECK(distance >= 0, "the horizon only shrinks");
   offset_ += distance;
   if (offset_ >= limit) {
     for (Crossing& c : crossing_) c.distance -= distance;
@@ -272,7 +281,12 @@ Stop ParametricCut::run(const Limits& limits, std::vector<Breakpoint>& breakpoin
     const std::int64_t value = value_;
     const bool bounded = settle();
     if (!bounded) return Stop::kFastest;
-    if (value_ > value) breakpoints.push_back({horizon(), value_});
+    if (value_ > value) {
+      HARPE_CHECK(breakpoints.empty() || (horizon() <= breakpoints.back().horizon &&
+                                          value_ > breakpoints.back().value),
+                  "a cost curve is convex: its slope rises as the horizon shrinks");
+      breakpoints.push_back({horizon(), value_});
+    }
     if (left <= 0) return Stop::kLimit;
     if (!advance(offset_limit)) return Stop::kLimit;
     ++steps_;

@@ -111,6 +111,7 @@ class ParametricCut {
   bool settle();
   Path look(std::int32_t code) const;
   void send(std::int32_t code, std::int64_t amount);
+  void raise_value(std::int64_t amount);
   void augment(std::int32_t code, std::int64_t amount);
   bool rebuild();
   void span(std::vector<std::int32_t>& queue, bool open_only);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "harpe/base/check.h"
+
 namespace harpe::flow {
 namespace {
 
@@ -14,6 +16,12 @@ void thin(std::vector<State>& states) {
   std::size_t kept = 1;
   for (std::size_t i = 2; i < states.size(); i += 2) states[kept++] = std::move(states[i]);
   states.resize(kept);
+}
+
+void add_checkpoint(const Network& network, State state, std::vector<State>& checkpoints) {
+  HARPE_CHECK(state.horizon(network) <= checkpoints.back().horizon(network),
+              "checkpoints go from the longest horizon to the shortest");
+  checkpoints.push_back(std::move(state));
 }
 
 }  // namespace
@@ -32,6 +40,7 @@ std::vector<State> CostCurve::at(const Network& network,
   std::vector<Breakpoint> ignored;
   for (const std::int64_t horizon : horizons) {
     cut.run({.horizon = horizon}, ignored);
+    HARPE_CHECK(cut.horizon() == horizon, "an optimum is at the horizon that was asked for");
     states.push_back(cut.state());
   }
   return states;
@@ -45,21 +54,22 @@ std::size_t CostCurve::memory_bytes() const {
 
 CostCurve sweep(const Network& network, const SweepOptions& options) {
   CostCurve curve;
-  curve.checkpoints.push_back(slowest(network));
-  const State& start = curve.checkpoints.front();
-  curve.longest = start.horizon(network);
+  State slowest_state = slowest(network);
+  HARPE_CHECK(!slowest_state.potential.empty(), "a network has no circle");
+  curve.checkpoints.push_back(std::move(slowest_state));
+  curve.longest = curve.checkpoints.front().horizon(network);
   std::vector<std::int64_t> shortest_lengths;
   shortest_lengths.reserve(network.arcs.size());
   for (const Arc& arc : network.arcs) {
     shortest_lengths.push_back(network.curves[arc.curve].length.back());
   }
   curve.shortest = earliest(network, shortest_lengths)[network.sink];
-  const std::size_t limit =
-      std::clamp<std::size_t>(options.checkpoint_bytes / bytes_of(start), 4, 64);
+  const std::size_t limit = std::clamp<std::size_t>(
+      options.checkpoint_bytes / bytes_of(curve.checkpoints.front()), 4, 64);
   std::int64_t distance = 16;
-  ParametricCut cut(network, start);
+  ParametricCut cut(network, curve.checkpoints.front());
   while (cut.run({.steps = distance}, curve.breakpoints) != Stop::kFastest) {
-    curve.checkpoints.push_back(cut.state());
+    add_checkpoint(network, cut.state(), curve.checkpoints);
     if (curve.checkpoints.size() + 1 >= limit) {
       thin(curve.checkpoints);
       distance *= 2;
@@ -69,7 +79,13 @@ CostCurve sweep(const Network& network, const SweepOptions& options) {
                        static_cast<double>(curve.longest - curve.shortest));
     }
   }
-  curve.checkpoints.push_back(cut.state());
+  add_checkpoint(network, cut.state(), curve.checkpoints);
+  // Lengths and flows are only ever changed by differences, so that the last state shows whether
+  // any step went wrong. Checking every checkpoint would take a tenth of the time.
+  HARPE_CHECK(is_optimal(network, curve.checkpoints.back()),
+              "after the sweep flow is conserved at every node and optimal, lengths feasible");
+  HARPE_CHECK(cut.horizon() == curve.shortest,
+              "the curve ends where every arc on a longest path is at its shortest");
   curve.steps = cut.steps();
   return curve;
 }
