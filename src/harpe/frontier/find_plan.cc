@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "harpe/base/check.h"
+
 namespace harpe {
 namespace {
 
@@ -22,6 +24,17 @@ std::vector<Milestone> lower_hull(std::vector<Milestone> milestones) {
     hull.push_back(std::move(m));
   }
   return hull;
+}
+
+// The best found. Times are rounded: where the deadline is that of the fastest options, these may
+// end picoseconds after it, and nothing can end sooner.
+Assignment in_time(PlanSearch& search, std::int64_t deadline) {
+  Assignment best = search.best();
+  HARPE_CHECK(!best.empty(), "a search finds at least the fastest plan");
+  const std::int64_t end = search.makespan(best);
+  HARPE_CHECK(end <= deadline || end <= search.makespan(Assignment(best.size(), 0)),
+              "a plan ends by its deadline");
+  return best;
 }
 
 }  // namespace
@@ -51,10 +64,10 @@ Assignment find_plan(const SearchOrder& layout, const SearchStart& start, Effort
                            [&](const Milestone& m) { return m.time <= start.deadline; });
   if (slower != milestones.begin() && slower != milestones.end())
     search.splice(*(slower - 1), *slower);
-  if (effort == Effort::kQuick) return search.best();
+  if (effort == Effort::kQuick) return in_time(search, start.deadline);
   search.kick(passes(layout, 200'000, 20, 20'000));
   search.jump(passes(layout, 400'000, 10, 1'000));
-  return search.best();
+  return in_time(search, start.deadline);
 }
 
 }  // namespace harpe

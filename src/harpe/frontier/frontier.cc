@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "harpe/base/check.h"
 #include "harpe/base/text.h"
 #include "harpe/flow/sweep.h"
 #include "harpe/frontier/earliest_plan.h"
@@ -101,7 +102,8 @@ Joules Frontier::Data::effective(Seconds time) const {
 }
 
 std::int64_t Frontier::Data::horizon(Seconds time) const {
-  return std::clamp(to_nanoseconds(time) - longest_chain, curve.shortest, curve.longest);
+  const Seconds within = std::min(time, seconds(curve.longest + longest_chain));
+  return std::clamp(to_nanoseconds(within) - longest_chain, curve.shortest, curve.longest);
 }
 
 flow::State Frontier::Data::relaxed(Seconds time) const {
@@ -141,9 +143,10 @@ Plan Frontier::Data::plan_of(const Assignment& assignment) const {
   return plan_of(points);
 }
 
-// Rounding to picoseconds adds up along a chain.
+// Rounding to picoseconds adds up along a chain. What waits longer than any plan takes (under a
+// power cap, say) may wait beyond what the integers hold: no plan is the better for it.
 std::int64_t Frontier::Data::picoseconds(Seconds deadline) const {
-  return std::llround(deadline.value * 1e12) + 2 * longest_chain;
+  return std::llround(std::min(deadline.value * 1e12, kMostPicoseconds)) + 2 * longest_chain;
 }
 
 Assignment Frontier::Data::search_freely(Seconds deadline, Effort effort) const {
@@ -199,6 +202,11 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
     if (answer.fastest >= 0)
       text += "; the fastest found takes " + rounded_up(seconds_of(answer.fastest)) + " s";
     return Error::infeasible(std::move(text));
+  }
+  if (task.deadline) {
+    const std::int64_t end = search.makespan(answer.choices);
+    HARPE_CHECK(end >= 0 && end <= *task.deadline,
+                "a plan keeps the dwell and ends by its deadline, however late its clocks");
   }
   return plan_of(search.points(answer.choices), search.changes(answer.choices));
 }
@@ -395,9 +403,10 @@ Result<Certificate> Frontier::certificate(Seconds deadline) const {
                              shortest(min_time().value) + " s");
   }
   const Problem& p = data_->problem;
-  const std::int64_t horizon =
-      std::clamp(to_nanoseconds(deadline), data_->curve.shortest, data_->curve.longest);
+  const std::int64_t horizon = std::clamp(to_nanoseconds(std::min(deadline, max_time())),
+                                          data_->curve.shortest, data_->curve.longest);
   const flow::State state = data_->curve.at(p.network, horizon);
+  HARPE_CHECK(flow::is_optimal(p.network, state), "what a certificate says proves its bound");
   Certificate certificate;
   certificate.deadline = data_->seconds(horizon);
   certificate.flow_unit = p.flow_unit;

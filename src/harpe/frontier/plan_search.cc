@@ -172,6 +172,11 @@ void PlanSearch::set_earliest(const Assignment& choice, std::vector<std::int64_t
   }
 }
 
+std::int64_t PlanSearch::makespan(const Assignment& choice) {
+  set_earliest(choice, other_time_);
+  return other_time_[problem_.network.sink];
+}
+
 void PlanSearch::set_latest() {
   std::fill(latest_.begin(), latest_.end(), deadline_);
   const auto order = layout_.order();

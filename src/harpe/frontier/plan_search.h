@@ -57,6 +57,8 @@ class PlanSearch {
   void jump(int jumps);
 
   const Assignment& best() const { return best_; }
+  /// When an assignment ends, picoseconds. O(arcs).
+  std::int64_t makespan(const Assignment& choice);
   /// Effective energy of the best assignment, in `Problem::cost_unit`.
   std::int64_t best_cost() const { return best_cost_; }
 

@@ -1,6 +1,7 @@
 #include "harpe/frontier/problem.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -11,9 +12,11 @@ namespace harpe {
 namespace {
 
 // Largest values the integers hold with room to spare.
-constexpr double kMaxHorizonSeconds = 1e8;  // of 2^60 ns
-constexpr int kCostBits = 40;
-constexpr int kFlowBits = 40;
+constexpr double kMaxHorizonSeconds = 1e6;
+static_assert(kMaxHorizonSeconds * 1e12 <= kMostPicoseconds);
+// Of one value; fewer where so many are summed that their sum would come near 2^60.
+constexpr int kMostBits = 40;
+constexpr int kSumBits = 60;
 
 using TableKey = std::tuple<int, int, InstructionKind>;  // stage, chunk, kind
 
@@ -111,7 +114,7 @@ Status assign_tables(Problem& problem) {
     if (node.stage <
         0) {  // a transfer: both sides draw blocking power, so that it has no effective energy
       OptionTable table;
-      table.max_clock.time = node.transfer_time;
+      table.max_clock.time = table.slowest = node.transfer_time;
       table.options.push_back({table.max_clock, {}, 0, 0});
       table.instructions = 1;
       problem.table.push_back(static_cast<int>(problem.tables.size()));
@@ -145,6 +148,7 @@ Status assign_tables(Problem& problem) {
     }
     std::vector<double> effective;
     for (const OperatingPoint& point : points) {
+      table.slowest = std::max(table.slowest, point.time);
       effective.push_back(effective_energy(point, problem.blocking_power[stage]).value);
     }
     for (const int i : pareto_set(points, effective)) {
@@ -167,6 +171,10 @@ Status assign_tables(Problem& problem) {
 double power_of_two_unit(double largest, int bits) {
   if (!(largest > 0)) return 1.0;
   return std::ldexp(1.0, std::ilogb(largest) + 1 - bits);
+}
+
+int bits_for(std::size_t summands) {
+  return std::min(kMostBits, kSumBits - static_cast<int>(std::bit_width(summands)));
 }
 
 struct HullPoint {
@@ -229,8 +237,11 @@ void quantise(Problem& problem) {
                              (static_cast<double>(hull[i - 1].length - hull[i].length) * 1e-9));
     }
   }
-  problem.cost_unit = Joules{power_of_two_unit(largest_cost, kCostBits)};
-  problem.flow_unit = Watts{power_of_two_unit(largest_slope, kFlowBits)};
+  problem.cost_unit = Joules{power_of_two_unit(largest_cost, bits_for(problem.table.size()))};
+  // A cut has one arc with a price a stage at most: its instructions follow each other. Flows stay
+  // below a quarter of what is unbounded.
+  const std::size_t stages = 4 * problem.blocking_power.size();
+  problem.flow_unit = Watts{power_of_two_unit(largest_slope, bits_for(stages))};
   for (std::size_t t = 0; t < problem.tables.size(); ++t) {
     OptionTable& table = problem.tables[t];
     for (Option& option : table.options) {
@@ -249,7 +260,9 @@ std::int64_t picoseconds(Seconds time) {
 }
 
 std::int64_t Problem::cost(Joules effective) const {
-  return std::llround(effective / cost_unit);
+  // A point that another beats in time and energy may cost more than what the unit was made for.
+  constexpr double kMost = std::int64_t{1} << kMostBits;
+  return std::llround(std::clamp(effective / cost_unit, -kMost, kMost));
 }
 
 bool is_implied(const Pipeline& pipeline, const Dependency& dependency) {
@@ -356,7 +369,7 @@ class NetworkBuilder {
 
 Status check_range(const Problem& problem) {
   std::vector<Seconds> slowest;
-  for (const int t : problem.table) slowest.push_back(problem.tables[t].options.back().point.time);
+  for (const int t : problem.table) slowest.push_back(problem.tables[t].slowest);
   const Seconds makespan = problem.pipeline.earliest(slowest).makespan;
   if (makespan.value > kMaxHorizonSeconds) {
     return Error::invalid("an iteration of over " + std::to_string(kMaxHorizonSeconds) +

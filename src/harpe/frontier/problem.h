@@ -15,6 +15,10 @@
 
 namespace harpe {
 
+/// The longest iteration that the integers hold: with sums of two such times, and what late clock
+/// changes add, still below 2^63 picoseconds.
+inline constexpr double kMostPicoseconds = 2e18;
+
 /// One choice for an instruction.
 struct Option {
   OperatingPoint point;
@@ -36,6 +40,7 @@ struct OptionTable {
   /// Effective energy at the slow end of the hull: the least there is.
   Joules least_effective;
   int instructions = 0;  ///< how many share this table
+  Seconds slowest{0};    ///< of all points, also those that others beat
 };
 
 /// Everything that the frontier and plans are computed from.

@@ -11,7 +11,7 @@ SwitchingSearch::SwitchingSearch(const SearchOrder& layout, Seconds latency, Sec
     : layout_(layout),
       problem_(layout.problem()),
       latency_(latency),
-      min_dwell_(std::llround(min_dwell.value * 1e12)),
+      min_dwell_(std::llround(std::min(min_dwell.value * 1e12, kMostPicoseconds))),
       choices_(layout.problem().tables.size()),
       stage_nodes_(layout.problem().pipeline.schedule().stages),
       start_(layout.problem().network.nodes),
