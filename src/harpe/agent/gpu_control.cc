@@ -196,6 +196,8 @@ Result<Applied> GpuControl::lock_clocks(const Holder& holder, ClockDomain domain
       [&] { return save_lock(holder, domain); },
       [&] {
         last.reset();
+        check_saved(
+            (domain == ClockDomain::kGraphics ? saved_.graphics : saved_.memory).has_value());
         Status set = gpu_->set_locked_clocks(domain, range);
         if (set.ok()) last = range;
         return set;
@@ -250,7 +252,11 @@ Result<Applied> GpuControl::limit_power(const Holder& holder, Watts limit) {
   }
   Status status = change(
       entry(holder, "power_limit", text_of(before), text_of(limit)),
-      [&] { return save_power_limit(holder); }, [&] { return gpu_->set_power_limit(limit); });
+      [&] { return save_power_limit(holder); },
+      [&] {
+        check_saved(saved_.power_limit.has_value());
+        return gpu_->set_power_limit(limit);
+      });
   if (!status.ok()) return std::move(status).error();
   return read_back_limit(before, limit);
 }
@@ -284,7 +290,10 @@ Result<Applied> GpuControl::set_persistence_mode(const Holder& holder, bool enab
   Status status = change(
       entry(holder, "persistence_mode", before ? "on" : "off", to),
       [&] { return save_persistence_mode(holder); },
-      [&] { return gpu_->set_persistence_mode(enabled); });
+      [&] {
+        check_saved(saved_.persistence_mode.has_value());
+        return gpu_->set_persistence_mode(enabled);
+      });
   if (!status.ok()) return std::move(status).error();
   const auto now = gpu_->persistence_mode();
   Applied applied{.text = "persistence mode " + to};

@@ -121,6 +121,7 @@ class GpuControl {
   Status save_power_limit(const Holder& holder);
   Status save_persistence_mode(const Holder& holder);
   Status keep(SavedGpu saved, const Holder& holder);
+  void check_saved(bool is_saved) const;
   Status keep_what_is_left();
   void forget_unless_changed(ErrorCode code, const SavedGpu& before);
   Applied read_back_clocks(ClockDomain domain, std::optional<ClockRange> range);

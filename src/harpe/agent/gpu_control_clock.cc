@@ -44,6 +44,7 @@ Result<Megahertz> GpuControl::set_clock(const Holder& holder, Megahertz wanted, 
   const std::string from = clock_changes_.empty() && graphics_lock_ ? text_of(*graphics_lock_) : "";
   graphics_lock_.reset();
   ++clock_calls_;
+  check_saved(saved_.graphics.has_value());
   Status set = seen_from_agent(gpu_->set_locked_clocks(ClockDomain::kGraphics, range), name());
   if (!set.ok()) {
     forget_unless_changed(set.error().code, before);

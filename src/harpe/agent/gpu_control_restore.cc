@@ -6,6 +6,7 @@
 #include "harpe/agent/lease_book.h"
 #include "harpe/agent/policy_text.h"
 #include "harpe/agent/setting_checks.h"
+#include "harpe/base/check.h"
 
 namespace harpe {
 
@@ -34,6 +35,11 @@ Status GpuControl::keep(SavedGpu saved, const Holder& holder) {
     kept_ = true;
   }
   return status;
+}
+
+/// Before every call that changes the GPU: whatever ends this program, the next one restores it.
+void GpuControl::check_saved(bool is_saved) const {
+  HARPE_CHECK(is_saved && kept_, "what a GPU was set to is in the state file before it is changed");
 }
 
 Status GpuControl::save_lock(const Holder& holder, ClockDomain domain) {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "harpe/base/check.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -99,9 +100,32 @@ Status LeaseBook::check_request(const Peer& peer, const Request& request, const 
   return Error{ErrorCode::kConflict, held.take()};
 }
 
+/// Whether what was granted keeps the invariants of the book, whoever checked the request.
+void LeaseBook::check_held_once(const LeaseEntry& lease) const {
+  HARPE_CHECK(!lease.gpus.empty() && !lease.controls.empty(), "a lease holds something");
+  for (std::size_t i = 0; i < lease.gpus.size(); ++i) {
+    const int gpu = lease.gpus[i];
+    HARPE_CHECK(gpu >= 0 && gpu < gpus_, "a lease holds GPUs of this node");
+    HARPE_CHECK(i == 0 || lease.gpus[i - 1] < gpu, "a lease holds a GPU once");
+    for (const LeaseEntry* other : holders(gpu)) {
+      if (other->id == lease.id) continue;
+      HARPE_CHECK(same_user(lease.holder, other->holder), "a GPU is held by one user at most");
+      HARPE_CHECK(!other->controls.overlaps(lease.controls),
+                  "a control of a GPU is held by one lease at most");
+    }
+  }
+}
+
+/// Nobody sets anything by it from now on.
+void LeaseBook::expire(const LeaseEntry& lease) {
+  const std::int64_t expiry = lease.expiry->exchange(0);
+  HARPE_CHECK(expiry == lease.expires.ns, "a lease ends once, with the expiry that it was given");
+}
+
 void LeaseBook::last(LeaseEntry& lease, Seconds duration, Instant now) {
   lease.duration = duration;
   lease.expires = now + duration;
+  HARPE_CHECK(lease.expires >= now, "a lease lasts from now on");
   *lease.expiry = lease.expires.ns;
 }
 
@@ -110,6 +134,7 @@ Result<LeaseEntry> LeaseBook::take(const Peer& peer, const Request& request, Ins
   HARPE_TRY(check_request(peer, request, nullptr, now, may_see));
   LeaseEntry entry;
   entry.id = new_id_();
+  HARPE_CHECK(find(entry.id) == nullptr, "no two leases have one name");
   entry.holder = peer;
   entry.gpus = request.gpus;
   std::ranges::sort(entry.gpus);
@@ -119,6 +144,7 @@ Result<LeaseEntry> LeaseBook::take(const Peer& peer, const Request& request, Ins
   entry.implied = request.implied;
   entry.controls = request.controls;
   leases_.push_back(entry);
+  check_held_once(entry);
   return entry;
 }
 
@@ -127,6 +153,7 @@ Result<LeaseEntry> LeaseBook::extend(const Peer& peer, const std::string& id,
                                      const std::function<bool(int gpu)>& may_see) {
   HARPE_TRY(usable(peer, id, now));
   LeaseEntry* lease = entry(id);
+  HARPE_CHECK(request.controls == lease->controls, "a lease keeps the controls it was taken for");
   HARPE_TRY(check_request(peer, request, lease, now, may_see));
   std::vector<int> all;
   std::vector<int> added = request.gpus;
@@ -134,6 +161,7 @@ Result<LeaseEntry> LeaseBook::extend(const Peer& peer, const std::string& id,
   std::ranges::set_union(lease->gpus, added, std::back_inserter(all));
   lease->gpus = std::move(all);
   last(*lease, request.duration, now);
+  check_held_once(*lease);
   return *lease;
 }
 
@@ -161,7 +189,7 @@ std::optional<LeaseEntry> LeaseBook::remove(const std::string& id) {
   if (found == leases_.end()) return std::nullopt;
   LeaseEntry lease = std::move(*found);
   leases_.erase(found);
-  *lease.expiry = 0;
+  expire(lease);
   return lease;
 }
 
@@ -171,12 +199,12 @@ std::vector<LeaseEntry> LeaseBook::remove_expired(Instant now) {
     (lease.expires > now ? live : expired).push_back(std::move(lease));
   }
   leases_ = std::move(live);
-  for (const LeaseEntry& lease : expired) *lease.expiry = 0;
+  for (const LeaseEntry& lease : expired) expire(lease);
   return expired;
 }
 
 std::vector<LeaseEntry> LeaseBook::remove_all() {
-  for (const LeaseEntry& lease : leases_) *lease.expiry = 0;
+  for (const LeaseEntry& lease : leases_) expire(lease);
   return std::exchange(leases_, {});
 }
 

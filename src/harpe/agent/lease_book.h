@@ -5,8 +5,9 @@
 ///
 /// Invariants: a GPU is held by one user at most, each of its controls by one lease at most; a
 /// lease holds at least one GPU; a lease is usable only before its expiry, by the user who took it.
-/// Not thread-safe. Each call is O(leases x GPUs); a GPU has four controls, so there are at most
-/// four leases a GPU.
+/// A breach ends the program: a
+/// GPU that two users set would be restored for neither. Not thread-safe. Each call is O(leases x
+/// GPUs); a GPU has four controls, so there are at most four leases a GPU.
 
 #include <atomic>
 #include <cstdint>
@@ -92,6 +93,8 @@ class LeaseBook {
  private:
   LeaseEntry* entry(const std::string& id);
   static void last(LeaseEntry& lease, Seconds duration, Instant now);
+  static void expire(const LeaseEntry& lease);
+  void check_held_once(const LeaseEntry& lease) const;
   Status check_request(const Peer& peer, const Request& request, const LeaseEntry* of, Instant now,
                        const std::function<bool(int gpu)>& may_see) const;
 

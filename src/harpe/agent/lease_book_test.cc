@@ -246,5 +246,11 @@ TEST(LeaseBook, DoesWhatAModelOfEachControlDoes) {
   }
 }
 
+TEST(LeaseBookDeathTest, EndsTheProgramRatherThanGiveTwoLeasesOneName) {
+  LeaseBook book(2, [] { return "the same"; });
+  ASSERT_TRUE(book.take(user(7), {{0}, 60_s, ""}, {}, everybody).ok());
+  EXPECT_DEATH((void)book.take(user(8), {{1}, 60_s, ""}, {}, everybody), "no two leases");
+}
+
 }  // namespace
 }  // namespace harpe
