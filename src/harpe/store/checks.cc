@@ -83,6 +83,11 @@ Status check_clock(const ClockMark& mark) {
 
 }  // namespace
 
+Error damaged_job(const std::string& id) {
+  return Error::of(ErrorCode::kIo, "the database is damaged: it has job " + id +
+                                       " more than once; restore a backup");
+}
+
 bool is_storable(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const Following expected = following(static_cast<unsigned char>(text[i++]));

@@ -20,6 +20,8 @@ Status check_job_id(std::string_view id);
 Status check_notice(std::string_view text);
 Status check_changes(const StoreChanges& changes);
 Status check_retention(const Retention& keep);
+/// Of a database that has a job more than once: nothing of the transaction is kept.
+Error damaged_job(const std::string& id);
 /// A job, or "" for the server itself.
 Status check_subject(std::string_view job);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "harpe/store/checks.h"
+
 namespace harpe {
 namespace {
 
@@ -58,6 +60,7 @@ Status write_summary_row(PostgresSession& session, const JobSave& save) {
 Result<bool> write_job(PostgresSession& session, const JobSave& save) {
   const std::int64_t changed = HARPE_TRY(write_state(session, save));
   if (changed == 0) return false;
+  if (changed > 1) return damaged_job(save.job.id);
   HARPE_TRY(write_summary_row(session, save));
   if (save.plans) {
     HARPE_TRY(run(session,

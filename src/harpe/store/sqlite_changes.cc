@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "harpe/store/checks.h"
+
 namespace harpe {
 namespace {
 
@@ -57,6 +59,7 @@ Status write_summary_row(SqliteDatabase& database, const JobSave& save) {
 Result<bool> write_job(SqliteDatabase& database, const JobSave& save) {
   const std::int64_t changed = HARPE_TRY(write_state(database, save));
   if (changed == 0) return false;
+  if (changed > 1) return damaged_job(save.job.id);
   HARPE_TRY(write_summary_row(database, save));
   if (save.plans) {
     HARPE_TRY(run(database,

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "harpe/base/check.h"
 #include "harpe/base/text.h"
 #include "harpe/store/checks.h"
 #include "harpe/store/local_notices.h"
@@ -67,6 +68,7 @@ class SqliteStore final : public Store {
   Status check_pages(SqliteDatabase& database) const;
   Status migrate(std::span<const Migration> steps);
   Status begin_epoch();
+  void check_claim(std::int64_t epoch) const;
 
   const Seconds timeout_;
   OwnerLock lock_;
@@ -108,7 +110,13 @@ Status SqliteStore::begin_epoch() {
   HARPE_TRY(database_.run("UPDATE server SET epoch = epoch + 1"));
   const std::string epoch = HARPE_TRY(database_.value("SELECT epoch FROM server"));
   epoch_ = parse_integer(epoch).value_or(0);
-  return ok_status();
+  if (epoch_ > 0) return ok_status();
+  return Error::io(database_.path(), "is damaged: it does not say how often it was opened");
+}
+
+/// Every claim is from this opening of the file or from one before.
+void SqliteStore::check_claim(std::int64_t epoch) const {
+  HARPE_CHECK(epoch <= epoch_, "a job is changed by a claim that its store gave");
 }
 
 /// Refuses what is damaged or of another program, before anything is changed in it.
@@ -156,6 +164,7 @@ Status SqliteStore::migrate(std::span<const Migration> steps) {
 Result<std::vector<std::string>> SqliteStore::write(const StoreChanges& changes) {
   HARPE_TRY(check_changes(changes));
   const std::lock_guard lock(mutex_);
+  for (const auto& [job, epoch] : changes.epochs) check_claim(epoch);
   SqliteTransaction transaction(database_);
   HARPE_TRY(transaction.begin());
   auto refused = write_changes(database_, changes);
@@ -210,9 +219,10 @@ Result<std::optional<ClockMark>> SqliteStore::clock() {
   return read_clock(database_);
 }
 
-Status SqliteStore::remove(const std::string& id, std::optional<std::int64_t> /*epoch*/) {
+Status SqliteStore::remove(const std::string& id, std::optional<std::int64_t> epoch) {
   HARPE_TRY(check_job_id(id));
   const std::lock_guard lock(mutex_);
+  if (epoch) check_claim(*epoch);
   SqliteTransaction transaction(database_);
   HARPE_TRY(transaction.begin());
   HARPE_TRY(remove_job(database_, id));

@@ -239,5 +239,22 @@ TEST_F(SqliteFile, OnAFullDiskSaysSoKeepsWhatItHasAndGoesOnWhenThereIsSpace) {
   EXPECT_EQ((*store->job("second"))->revision, 3);
 }
 
+TEST_F(SqliteFile, EndsTheProgramRatherThanChangeAJobByAClaimItNeverGave) {
+  const auto store = opened(url());
+  const std::int64_t epoch = (*store->claim("a"))->epoch;
+  StoreChanges changes;
+  changes.jobs.push_back({.job = {"a", "state", 1, 1}, .plans = {}});
+  changes.epochs["a"] = epoch + 1;
+  EXPECT_DEATH((void)store->write(changes), "by a claim that its store gave");
+}
+
+TEST_F(SqliteFile, ThatDoesNotSayHowOftenItWasOpenedIsDamaged) {
+  (void)opened(url());
+  OtherProgram(path_).run("DELETE FROM server");
+  const auto store = Store::open(url());
+  ASSERT_FALSE(store.ok());
+  EXPECT_THAT(store.error().text(), HasSubstr("is damaged"));
+}
+
 }  // namespace
 }  // namespace harpe
