@@ -26,6 +26,10 @@ endif()
 add_library(harpe_options INTERFACE)
 target_compile_options(harpe_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror
                                                -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # What base/mutex.h says of locks is checked; -Werror makes an error of it.
+  target_compile_options(harpe_options INTERFACE -Wthread-safety)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # False alarms of GCC 12 on `"text" + std::string` (GCC bug 105651; where more is inlined, as from precompiled
   # headers, under the other two names).

@@ -18,6 +18,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"harpe/([^/"]+)/[^"]*"|"([^"]+)"|<([
 ROOMS = re.compile(r"\bharpe_room\s*\(([^)]*)\)", re.DOTALL)
 # Threads, clocks and streams would make the core depend on more than its input.
 CORE_MAY_NOT = {"thread", "future", "mutex", "chrono", "iostream", "ctime", "random"}
+# The one file that may take the standard library's locks, in place of which all others take it, as clang checks it.
+LOCKS, STANDARD_LOCKS = "base/mutex.h", {"mutex", "shared_mutex", "condition_variable"}
 NOT_CORE = {"hw", "measure"}
 CORE_TOP = 5  # policies and baselines
 
@@ -56,11 +58,19 @@ def violations(src):
             where = file.relative_to(src)
             is_product = not re.search(r"_(test|bench|fuzz)\.cc$|(^test_|_testing\.)", file.name)
             may_include = named if is_product else named | in_tests
-            for other, relative, system in INCLUDE.findall(file.read_text(encoding="utf-8")):
+            text = file.read_text(encoding="utf-8")
+            is_core = is_product and floor[room] <= CORE_TOP and room not in NOT_CORE
+            if is_core and f'"harpe/{LOCKS}"' in text:
+                found.append(f"{where}: {LOCKS} has no place in the core")
+            for other, relative, system in INCLUDE.findall(text):
                 if relative:
                     found.append(f'{where}: "{relative}" is not included by its full path')
+                elif str(where) == LOCKS:
+                    continue
+                elif system in STANDARD_LOCKS:
+                    found.append(f"{where}: <{system}> is not checked by clang as {LOCKS} is")
                 elif system:
-                    if is_product and floor[room] <= CORE_TOP and room not in NOT_CORE and system in CORE_MAY_NOT:
+                    if is_core and system in CORE_MAY_NOT:
                         found.append(f"{where}: <{system}> has no place in the core")
                 elif other != room:
                     if floor.get(other, 99) >= floor[room] and (is_product or other not in in_tests):
@@ -232,6 +242,12 @@ class Checker(unittest.TestCase):
     def test_threads_in_the_core_are_found(self):
         self.assertEqual(self.house({"base/a.cc": "#include <thread>\n", "base/a_test.cc": "#include <thread>\n"}),
                          ["base/a.cc: <thread> has no place in the core"])
+
+    def test_locks_that_clang_does_not_check_are_found(self):
+        self.assertEqual(self.house({"base/mutex.h": "#include <mutex>\n", "base/a_test.cc": "#include <mutex>\n",
+                                     "base/b.cc": '#include "harpe/base/mutex.h"\n'}),
+                         ["base/a_test.cc: <mutex> is not checked by clang as base/mutex.h is",
+                          "base/b.cc: base/mutex.h has no place in the core"])
 
     def test_an_include_without_full_path_is_found(self):
         self.assertEqual(self.house({"base/a.cc": '#include "b.h"\n'}),

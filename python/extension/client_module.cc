@@ -13,12 +13,12 @@
 #include <cstdio>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "harpe/base/mutex.h"
 #include "harpe/client/client.h"
 #include "harpe/client/rank_client_options.h"
 #include "harpe/instruction/instruction.h"
@@ -32,19 +32,19 @@ class Notices {
  public:
   void add(const std::string& text) {
     std::fprintf(stderr, "harpe: %s\n", text.c_str());
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (texts_.size() >= kMost) texts_.pop_front();
     texts_.push_back(text);
   }
   std::vector<std::string> all() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return {texts_.begin(), texts_.end()};
   }
 
  private:
   static constexpr std::size_t kMost = 100;
-  mutable std::mutex mutex_;
-  std::deque<std::string> texts_;
+  mutable Mutex mutex_;
+  std::deque<std::string> texts_ HARPE_GUARDED_BY(mutex_);
 };
 
 /// What a Python object holds of C++.

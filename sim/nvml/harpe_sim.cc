@@ -1,9 +1,9 @@
 #include "harpe_sim.h"
 
 #include <map>
-#include <mutex>
 #include <string>
 
+#include "harpe/base/mutex.h"
 #include "harpe/profile/profile.h"
 #include "library.h"
 
@@ -20,7 +20,7 @@ class Workbench {
   }
 
   Result<std::shared_ptr<SimulationCore>> core() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!core_) {
       core_ = HARPE_TRY(open_named_simulation());
     }
@@ -28,7 +28,7 @@ class Workbench {
   }
 
   Result<SimulatedWork> work(const std::string& file, int stage, const std::string& instruction) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto known = profiles_.find(file);
     if (known == profiles_.end()) {
       Profile read = HARPE_TRY(read_profile(file));
@@ -47,9 +47,9 @@ class Workbench {
   }
 
  private:
-  std::mutex mutex_;
-  std::shared_ptr<SimulationCore> core_;
-  std::map<std::string, Profile> profiles_;
+  Mutex mutex_;
+  std::shared_ptr<SimulationCore> core_ HARPE_GUARDED_BY(mutex_);
+  std::map<std::string, Profile> profiles_ HARPE_GUARDED_BY(mutex_);
 };
 
 std::string& last_error() {

@@ -14,7 +14,7 @@ NvmlLibrary& NvmlLibrary::instance() {
 }
 
 nvmlReturn_t NvmlLibrary::start() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (users_ == 0) {
     Result<std::shared_ptr<SimulationCore>> opened = open_named_simulation();
     if (!opened.ok()) {
@@ -29,14 +29,14 @@ nvmlReturn_t NvmlLibrary::start() {
 }
 
 nvmlReturn_t NvmlLibrary::stop() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (users_ == 0) return NVML_ERROR_UNINITIALIZED;
   if (--users_ == 0) core_.reset();
   return NVML_SUCCESS;
 }
 
 std::shared_ptr<SimulationCore> NvmlLibrary::core() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return core_;
 }
 

@@ -4,9 +4,9 @@
 /// no exception out.
 
 #include <memory>
-#include <mutex>
 #include <new>
 
+#include "harpe/base/mutex.h"
 #include "harpe/hw/sim/simulation_core.h"
 #include "nvml_api.h"
 
@@ -31,9 +31,9 @@ class NvmlLibrary {
   int index(nvmlDevice_t handle) const;
 
  private:
-  std::mutex mutex_;
-  int users_ = 0;
-  std::shared_ptr<SimulationCore> core_;
+  Mutex mutex_;
+  int users_ HARPE_GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<SimulationCore> core_ HARPE_GUARDED_BY(mutex_);
   nvmlDevice_st devices_[kMaxSimulatedGpus];
 };
 

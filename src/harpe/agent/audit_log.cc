@@ -75,13 +75,13 @@ void cut(std::string& text) {
 
 void AuditLog::open(std::unique_ptr<AuditSink> sink,
                     std::function<void(const std::string&)> notice) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   sink_ = std::move(sink);
   notice_ = std::move(notice);
 }
 
 Status AuditLog::reopen() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return sink_ == nullptr ? ok_status() : sink_->reopen();
 }
 
@@ -115,13 +115,13 @@ Status AuditLog::append(const std::string& line, bool must) {
 }
 
 Status AuditLog::write(const AuditEntry& entry) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (sink_ == nullptr) return ok_status();
   return append(text_of(line_of(entry), entry.result), true);
 }
 
 void AuditLog::refuse(AuditEntry entry, Instant now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (sink_ == nullptr) return;
   ++health_.refusals;
   cut(entry.to);
@@ -145,14 +145,14 @@ void AuditLog::refuse(AuditEntry entry, Instant now) {
 }
 
 void AuditLog::flush(Instant now, bool all) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (sink_ == nullptr) return;
   flush_locked(now, all);
   if (!health_.trouble.empty() && sink_->has_room()) (void)append("", false);
 }
 
 std::optional<Instant> AuditLog::due(Instant now) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (sink_ == nullptr) return std::nullopt;
   std::optional<Instant> due;
   if (!health_.trouble.empty()) due = now + kRetry;
@@ -164,7 +164,7 @@ std::optional<Instant> AuditLog::due(Instant now) const {
 }
 
 AuditLog::Health AuditLog::health() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return health_;
 }
 

@@ -25,7 +25,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,6 +33,7 @@
 #include "harpe/agent/audit_file.h"
 #include "harpe/agent/policy.h"
 #include "harpe/base/clock.h"
+#include "harpe/base/mutex.h"
 #include "harpe/base/result.h"
 
 namespace harpe {
@@ -91,16 +91,17 @@ class AuditLog {
     Instant since;
   };
 
-  Status append(const std::string& line, bool must);
-  void flush_locked(Instant now, bool all);
-  void set_trouble(std::string trouble, bool failing);
+  Status append(const std::string& line, bool must) HARPE_REQUIRES(mutex_);
+  void flush_locked(Instant now, bool all) HARPE_REQUIRES(mutex_);
+  void set_trouble(std::string trouble, bool failing) HARPE_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::unique_ptr<AuditSink> sink_;
-  std::function<void(const std::string&)> notice_;
-  std::map<std::string, Gathered> gathered_;  ///< by user; "" for those beyond the limit
-  std::uint64_t missing_ = 0;                 ///< lines lost since one was written
-  Health health_;
+  mutable Mutex mutex_;
+  std::unique_ptr<AuditSink> sink_ HARPE_GUARDED_BY(mutex_);
+  std::function<void(const std::string&)> notice_ HARPE_GUARDED_BY(mutex_);
+  std::map<std::string, Gathered> gathered_
+      HARPE_GUARDED_BY(mutex_);                         ///< by user; "" for those beyond the limit
+  std::uint64_t missing_ HARPE_GUARDED_BY(mutex_) = 0;  ///< lines lost since one was written
+  Health health_ HARPE_GUARDED_BY(mutex_);
   std::atomic<bool> failing_ = false;  ///< `health_.failing`
 };
 

@@ -446,12 +446,12 @@ TEST_F(ClockChannelTest, AClientDoesNotChooseTheCpuOfTheOwner) {
     if (CPU_ISSET(cpu, &all)) cpus.push_back(cpu);
   }
   if (cpus.size() < 2) GTEST_SKIP() << "there is one CPU";
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<int> seen;  // where the owner may run, at each call
   gpu_.before([&](const std::string& call) {
     cpu_set_t set;
     if (call == "set_locked_clocks" && ::sched_getaffinity(0, sizeof set, &set) == 0) {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       seen.clear();
       for (const int cpu : cpus) {
         if (CPU_ISSET(cpu, &set)) seen.push_back(cpu);
@@ -471,7 +471,7 @@ TEST_F(ClockChannelTest, AClientDoesNotChooseTheCpuOfTheOwner) {
     }
     EXPECT_EQ(::sched_setaffinity(0, sizeof all, &all), 0);
     controller_.reset();
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     return seen;
   };
   EXPECT_EQ(where_it_runs(), cpus) << "wherever the client is";

@@ -128,10 +128,10 @@ TEST_F(ControllerLeases, AReadingOfALostGpuIsAnErrorThatNamesWhatIsLeft) {
 TEST_F(ControllerLeases, WhatAStoppedAgentCouldNotPutBackIsSaidAndDoneByTheNext) {
   clock_ = &system_clock();
   options_.longest_shutdown = 0.3_s;
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::string> heard;
   options_.notice = [&](const std::string& text) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     heard.push_back(text);
   };
   start();

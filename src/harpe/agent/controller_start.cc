@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <system_error>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "harpe/agent/node_controller.h"
 #include "harpe/agent/policy_text.h"
 #include "harpe/agent/trusted_file.h"
+#include "harpe/base/mutex.h"
 
 namespace harpe {
 namespace {
@@ -85,7 +85,7 @@ bool NodeController::end() {
   }
   clock_listener_.reset();
   if (leases_ != nullptr) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     leases_->stop(clock_.now());
     (void)perform();
   }
@@ -101,7 +101,7 @@ bool NodeController::end() {
   notice_what_stays_changed(hanging);
   if (!options_.dry_run) (void)state_.mark_stopped();
   audit_.flush(clock_.now(), true);
-  const std::lock_guard lock(notices_mutex_);
+  const MutexLock lock(notices_mutex_);
   silent_ = true;
   return hanging.empty();
 }
@@ -232,9 +232,9 @@ void NodeController::notice_unknown_gpus() {
 
 void NodeController::restore_and_wait(const std::vector<SavedGpu>& to_restore) {
   struct Progress {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::size_t left = 0;
+    Mutex mutex;
+    CondVar changed;
+    std::size_t left HARPE_GUARDED_BY(mutex) = 0;
   };
   const auto progress = std::make_shared<Progress>();
   for (const SavedGpu& saved : to_restore) {
@@ -251,18 +251,19 @@ void NodeController::restore_and_wait(const std::vector<SavedGpu>& to_restore) {
            " for " + saved.holder + " on GPU " + std::to_string(found->index) + ": " +
            text_of(saved));
     {
-      const std::lock_guard lock(progress->mutex);
+      const MutexLock lock(progress->mutex);
       ++progress->left;
     }
     const auto position = static_cast<std::size_t>(found - identities_.begin());
     owners_[position]->end_lease({}, [progress](const Status&) {
-      const std::lock_guard lock(progress->mutex);
+      const MutexLock lock(progress->mutex);
       --progress->left;
       progress->changed.notify_all();
     });
   }
-  std::unique_lock lock(progress->mutex);
-  progress->changed.wait_for(lock, kRestorePatience, [&] { return progress->left == 0; });
+  MutexLock lock(progress->mutex);
+  progress->changed.wait_for(progress->mutex, kRestorePatience,
+                             [&]() HARPE_REQUIRES(progress->mutex) { return progress->left == 0; });
 }
 
 Status NodeController::open_clock_socket() {
@@ -280,7 +281,7 @@ Status NodeController::open_clock_socket() {
     return take(peer, request);
   };
   leases.find = [this](const Peer& peer, const std::string& id) -> Result<Lease> {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tick();
     const auto entry = HARPE_TRY(leases_->book().usable(peer, id, clock_.now()));
     return view(entry);
@@ -295,7 +296,7 @@ Status NodeController::open_clock_socket() {
     auto slot = ClockSlot::make();
     if (!slot.ok()) return slot;
     // Under the lock, so that the end of the lease is queued after it.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tick();
     auto holder = HARPE_TRY(leases_->holder(peer, id, gpu, Control::kClocks, clock_.now()));
     HARPE_TRY(owners_[static_cast<std::size_t>(gpu)]->attach(*slot, std::move(holder)));

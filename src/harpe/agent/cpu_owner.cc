@@ -16,7 +16,7 @@ CpuOwner::CpuOwner(std::vector<std::unique_ptr<Cpu>> cpus)
 
 CpuOwner::~CpuOwner() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
@@ -25,7 +25,7 @@ CpuOwner::~CpuOwner() {
 
 void CpuOwner::read(int cpu, Done<CpuEnergy> done) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (queue_.size() < kMostWaiting) queue_.emplace_back(cpu, std::exchange(done, nullptr));
   }
   if (done) {
@@ -35,11 +35,12 @@ void CpuOwner::read(int cpu, Done<CpuEnergy> done) {
 }
 
 void CpuOwner::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_ || !queue_.empty()) {
     if (queue_.empty()) {
-      const bool woken = changed_.wait_for(lock, kBetweenReadings,
-                                           [this] { return stopping_ || !queue_.empty(); });
+      const bool woken = changed_.wait_for(
+          mutex_, kBetweenReadings,
+          [this]() HARPE_REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
       if (!woken) {
         lock.unlock();
         for (const auto& cpu : cpus_) (void)cpu->total_energy();

@@ -3,16 +3,15 @@
 /// The thread that reads the energy of CPUs; one queue for all of them, as reading one takes
 /// microseconds.
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "harpe/agent/controller.h"
+#include "harpe/base/mutex.h"
 #include "harpe/hw/device.h"
 
 namespace harpe {
@@ -32,10 +31,10 @@ class CpuOwner {
   void run();
 
   std::vector<std::unique_ptr<Cpu>> cpus_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::pair<int, Done<CpuEnergy>>> queue_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::pair<int, Done<CpuEnergy>>> queue_ HARPE_GUARDED_BY(mutex_);
+  bool stopping_ HARPE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -93,7 +93,7 @@ void EventLoop::stop() {
 
 void EventLoop::post(std::function<void()> work) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     posted_.push_back(std::move(work));
   }
   const std::uint64_t one = 1;
@@ -103,7 +103,7 @@ void EventLoop::post(std::function<void()> work) {
 void EventLoop::run_posted() {
   std::vector<std::function<void()>> work;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     work.swap(posted_);
   }
   for (const auto& one : work) one();

@@ -6,11 +6,11 @@
 #include <atomic>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "harpe/base/clock.h"
+#include "harpe/base/mutex.h"
 #include "harpe/base/result.h"
 #include "harpe/base/unique_fd.h"
 
@@ -44,8 +44,9 @@ class EventLoop {
 
   UniqueFd epoll_, waker_, timer_;
   std::atomic<bool> stopping_ = false;
-  std::mutex mutex_;
-  std::vector<std::function<void()>> posted_;
+  Mutex mutex_;
+  std::vector<std::function<void()>> posted_ HARPE_GUARDED_BY(mutex_);
+  // What follows belongs to the loop's thread.
   std::map<int, std::function<void()>> callbacks_;
   std::optional<Instant> due_;  ///< of `when_due_`
   std::function<void()> when_due_;

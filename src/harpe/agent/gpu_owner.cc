@@ -51,7 +51,7 @@ bool GpuOwner::join_until(std::chrono::steady_clock::time_point until) {
     return true;
   }
   thread_.detach();
-  const std::lock_guard lock(voice_mutex_);
+  const MutexLock lock(voice_mutex_);
   silent_ = true;
   return false;
 }
@@ -61,7 +61,7 @@ void GpuOwner::wake() {
     if (doorbell.exchange(0) != 0) futex_wake(doorbell);
   };
   ring(doorbell_);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (slot_ != nullptr) ring(slot_->doorbell());
 }
 
@@ -76,7 +76,7 @@ Error GpuOwner::too_much_waits() {
 
 bool GpuOwner::post(Task task, Urgency urgency) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (urgency == Urgency::kUsual && tasks_.size() >= kMostTasks) return false;
     tasks_.push_back(std::move(task));
     has_tasks_ = true;
@@ -87,7 +87,7 @@ bool GpuOwner::post(Task task, Urgency urgency) {
 
 std::optional<GpuOwner::Task> GpuOwner::next_task() {
   if (!has_tasks_) return std::nullopt;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Task task = std::move(tasks_.front());
   tasks_.pop_front();
   has_tasks_ = !tasks_.empty();
@@ -96,7 +96,7 @@ std::optional<GpuOwner::Task> GpuOwner::next_task() {
 
 bool GpuOwner::post_read(Task task) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (reads_.size() >= kMostTasks) return false;
     reads_.push_back(std::move(task));
     has_reads_ = true;
@@ -108,7 +108,7 @@ bool GpuOwner::post_read(Task task) {
 void GpuOwner::read(Done<GpuReading> done) {
   bool first = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (readers_.size() < kMostReaders) {
       first = readers_.empty();
       readers_.push_back(std::exchange(done, nullptr));
@@ -204,7 +204,7 @@ void GpuOwner::follow(int cpu) {
 
 void GpuOwner::slot_changed() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (slot_ == duties_.slot()) return;
     slot_ = duties_.slot();
   }
@@ -218,7 +218,7 @@ void GpuOwner::serve_readers() {
   std::vector<Done<GpuReading>> readers;
   Task task;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     readers.swap(readers_);
     if (readers.empty() && !reads_.empty()) {
       task = std::move(reads_.front());
@@ -265,7 +265,12 @@ bool GpuOwner::wait() {
   const Instant begin = clock_.now();
   // Nobody is heard before the next command may be served: then the newest is looked at anyway.
   const bool listens = duties_.listens();
-  std::atomic<std::uint32_t>& doorbell = listens ? slot_->doorbell() : doorbell_;
+  std::shared_ptr<ClockSlot> slot;
+  if (listens) {
+    const MutexLock lock(mutex_);
+    slot = slot_;
+  }
+  std::atomic<std::uint32_t>& doorbell = slot != nullptr ? slot->doorbell() : doorbell_;
   doorbell = 1;
   std::optional<Instant> until = next_due();
   if (listens) until = std::min(until.value_or(begin + kLongestTrust), begin + kLongestTrust);

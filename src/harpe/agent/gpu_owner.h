@@ -16,7 +16,6 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -25,6 +24,7 @@
 #include "harpe/agent/controller.h"
 #include "harpe/agent/gpu_duties.h"
 #include "harpe/base/clock.h"
+#include "harpe/base/mutex.h"
 #include "harpe/node_client/clock_slot.h"
 
 namespace harpe {
@@ -83,7 +83,7 @@ class GpuOwner {
   /// Calls whoever waits for an answer, unless nobody listens any more.
   template <class Answer>
   void speak(Answer answer) {
-    const std::lock_guard lock(voice_mutex_);
+    const MutexLock lock(voice_mutex_);
     if (!silent_) answer();
   }
 
@@ -112,11 +112,11 @@ class GpuOwner {
   std::atomic<std::uint32_t> doorbell_ =
       0;  ///< 1 while the thread sleeps; it may wait for the slot's
 
-  std::mutex mutex_;                 ///< of the queue, and of `slot_`
-  std::shared_ptr<ClockSlot> slot_;  ///< whose doorbell wakes the thread
-  std::deque<Task> tasks_;
-  std::deque<Task> reads_;
-  std::vector<Done<GpuReading>> readers_;
+  Mutex mutex_;                                               ///< of the queue, and of `slot_`
+  std::shared_ptr<ClockSlot> slot_ HARPE_GUARDED_BY(mutex_);  ///< whose doorbell wakes the thread
+  std::deque<Task> tasks_ HARPE_GUARDED_BY(mutex_);
+  std::deque<Task> reads_ HARPE_GUARDED_BY(mutex_);
+  std::vector<Done<GpuReading>> readers_ HARPE_GUARDED_BY(mutex_);
   std::atomic<bool> has_tasks_ = false, has_reads_ = false;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> listening_ = false;
@@ -126,8 +126,8 @@ class GpuOwner {
   cpu_set_t cpus_{};  ///< those of the options; none: any
   int cpu_ = -1;      ///< the one of these that it is on alone; -1: any of them
 
-  std::mutex voice_mutex_;
-  bool silent_ = false;
+  Mutex voice_mutex_;
+  bool silent_ HARPE_GUARDED_BY(voice_mutex_) = false;
   std::promise<void> end_;
   const std::future<void> ended_{end_.get_future()};
   std::thread thread_;

@@ -105,7 +105,7 @@ GpuProver::GpuProver(std::vector<fs::path> device_files, Roots roots)
 Proofs GpuProver::proven(const Peer& peer, int gpu, Proofs wanted, Instant now) {
   Proofs proven;
   if (peer.uid < 0) return proven;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (wanted.has(Proof::kDevice) && proves_device(peer, gpu, now)) proven.add({Proof::kDevice});
   if (wanted.has(Proof::kComputing) && proves_computing(peer, gpu, now)) {
     proven.add({Proof::kComputing});
@@ -181,7 +181,7 @@ bool GpuProver::looks_proven(const Peer& peer, int gpu) {
 }
 
 void GpuProver::keep(const std::vector<Peer>& clients) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto is_client = [&](const Process& process) {
     return std::ranges::any_of(clients, [&](const Peer& client) {
       return Process{client.pid, client.start_ticks} == process;
@@ -205,7 +205,7 @@ void GpuProver::computing(int gpu, const std::optional<std::vector<std::int64_t>
       users.uids.push_back(-1);
     }
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   users_[gpu] = std::move(users);
 }
 

@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -25,6 +24,7 @@
 
 #include "harpe/agent/policy.h"
 #include "harpe/base/clock.h"
+#include "harpe/base/mutex.h"
 
 namespace harpe {
 
@@ -59,27 +59,27 @@ class GpuProver {
   /// A process: its number and when it started.
   using Process = std::pair<std::int64_t, std::uint64_t>;
 
-  std::optional<Cgroups> cgroups_of(const Peer& peer);
-  bool proves_device(const Peer& peer, int gpu, Instant now);
-  bool looks_proven(const Peer& peer, int gpu);
-  bool proves_computing(const Peer& peer, int gpu, Instant now) const;
+  std::optional<Cgroups> cgroups_of(const Peer& peer) HARPE_REQUIRES(mutex_);
+  bool proves_device(const Peer& peer, int gpu, Instant now) HARPE_REQUIRES(mutex_);
+  bool looks_proven(const Peer& peer, int gpu) HARPE_REQUIRES(mutex_);
+  bool proves_computing(const Peer& peer, int gpu, Instant now) const HARPE_REQUIRES(mutex_);
 
   const std::vector<std::filesystem::path> device_files_;
   const Roots roots_;
-  std::mutex mutex_;
-  std::map<Process, Cgroups> known_;
+  Mutex mutex_;
+  std::map<Process, Cgroups> known_ HARPE_GUARDED_BY(mutex_);
   struct Found {
     bool proven = false;
     Instant time;
   };
   /// A client of a user, and a GPU.
   using Claim = std::tuple<Process, std::int64_t, int>;
-  std::map<Claim, Found> found_;
+  std::map<Claim, Found> found_ HARPE_GUARDED_BY(mutex_);
   struct Users {
     std::vector<std::int64_t> uids;  ///< -1: of one that could not be found out
     Instant time;
   };
-  std::map<int, Users> users_;  ///< by GPU
+  std::map<int, Users> users_ HARPE_GUARDED_BY(mutex_);  ///< by GPU
 };
 
 }  // namespace harpe

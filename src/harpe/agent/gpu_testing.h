@@ -7,11 +7,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "harpe/base/mutex.h"
 #include "harpe/hw/device.h"
 
 namespace harpe {
@@ -39,20 +39,20 @@ class TestGpu {
 
   const GpuIdentity& identity() const { return identity_; }
   State state() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return state_;
   }
   void set(const State& state) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     state_ = state;
   }
   void before(Before before) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     before_ = std::move(before);
   }
   /// How often a function was called.
   int calls(const std::string& call) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = calls_.find(call);
     return found == calls_.end() ? 0 : found->second;
   }
@@ -135,7 +135,7 @@ class TestGpu {
     Status enter(const char* call) {
       Before before;
       {
-        const std::lock_guard lock(gpu_.mutex_);
+        const MutexLock lock(gpu_.mutex_);
         ++gpu_.calls_[call];
         before = gpu_.before_;
       }
@@ -144,13 +144,13 @@ class TestGpu {
     template <class Get>
     auto read(const char* call, Get get) -> Result<decltype(get(std::declval<State&>()))> {
       HARPE_TRY(enter(call));
-      const std::lock_guard lock(gpu_.mutex_);
+      const MutexLock lock(gpu_.mutex_);
       return get(gpu_.state_);
     }
     template <class Set>
     Status write(const char* call, Set set) {
       if (Status status = enter(call); !status.ok()) return status;
-      const std::lock_guard lock(gpu_.mutex_);
+      const MutexLock lock(gpu_.mutex_);
       set(gpu_.state_);
       return ok_status();
     }
@@ -158,11 +158,11 @@ class TestGpu {
     TestGpu& gpu_;
   };
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   GpuIdentity identity_;
-  State state_;
-  Before before_;
-  std::map<std::string, int> calls_;
+  State state_ HARPE_GUARDED_BY(mutex_);
+  Before before_ HARPE_GUARDED_BY(mutex_);
+  std::map<std::string, int> calls_ HARPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace harpe

@@ -5,10 +5,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "harpe/agent/controller.h"
+#include "harpe/base/mutex.h"
 
 namespace harpe {
 
@@ -34,18 +34,20 @@ class Gather : public std::enable_shared_from_this<Gather<T>> {
       : expected_(expected), all_(std::move(all)) {}
 
   void put(int key, Result<T> result) {
+    Results all;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       results_.emplace(key, std::move(result));
       if (results_.size() < expected_) return;
+      all = std::move(results_);
     }
-    all_(std::move(results_));
+    all_(std::move(all));
   }
 
   const std::size_t expected_;
   const std::function<void(Results)> all_;
-  std::mutex mutex_;
-  Results results_;
+  Mutex mutex_;
+  Results results_ HARPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace harpe

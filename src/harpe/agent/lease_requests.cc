@@ -23,22 +23,25 @@ Lease NodeController::view(const LeaseEntry& lease) const {
 
 void NodeController::restore(const LeaseEntry& lease, const Done<std::monostate>& done) {
   struct Ending {
-    std::atomic<std::size_t> left;
-    std::mutex mutex;
-    Faults faults;
-    Done<std::monostate> done;
+    Ending(std::size_t gpus, Done<std::monostate> when_done)
+        : left(gpus), done(std::move(when_done)) {}
+    Mutex mutex;
+    std::size_t left HARPE_GUARDED_BY(mutex);
+    Faults faults HARPE_GUARDED_BY(mutex);
+    const Done<std::monostate> done;
   };
-  const auto ending = std::make_shared<Ending>();
-  ending->left = lease.gpus.size();
-  ending->done = done;
+  const auto ending = std::make_shared<Ending>(lease.gpus.size(), done);
   const auto one_done = [ending](const Status& status) {
+    std::vector<Fault> faults;
     {
-      const std::lock_guard lock(ending->mutex);
+      const MutexLock lock(ending->mutex);
       if (!status.ok()) ending->faults.add(status.error().text());
+      if (--ending->left != 0) return;
+      faults = ending->faults.take();
     }
-    if (--ending->left != 0 || !ending->done) return;
-    if (ending->faults.empty()) return ending->done(ok_status());
-    ending->done(Error{ErrorCode::kUnavailable, ending->faults.take()});
+    if (!ending->done) return;
+    if (faults.empty()) return ending->done(ok_status());
+    ending->done(Error{ErrorCode::kUnavailable, std::move(faults)});
   };
   for (const int gpu : lease.gpus) {
     owners_[static_cast<std::size_t>(gpu)]->end_lease(leases_->holder(lease, gpu), one_done);
@@ -83,7 +86,7 @@ Result<Lease> NodeController::grant(const Peer& peer, bool ends_with_process,
   if (ends_with_process && peer.pid > 0) {
     process = HARPE_TRY(ProcessWatch::open(peer));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   tick();
   const auto lease = event(clock_.now());
   Status logged = perform();
@@ -98,17 +101,19 @@ Result<Lease> NodeController::grant(const Peer& peer, bool ends_with_process,
 }
 
 Result<Lease> NodeController::take(const Peer& peer, const LeaseRequest& request) {
-  return grant(peer, request.ends_with_process,
-               [&](Instant now) { return leases_->take(peer, request, proven(), now); });
+  return grant(peer, request.ends_with_process, [&](Instant now) HARPE_REQUIRES(mutex_) {
+    return leases_->take(peer, request, proven(), now);
+  });
 }
 
 Result<Lease> NodeController::implied_lease(const Peer& peer, const std::vector<int>& gpus) {
-  return grant(peer, true,
-               [&](Instant now) { return leases_->take_implied(peer, gpus, proven(), now); });
+  return grant(peer, true, [&](Instant now) HARPE_REQUIRES(mutex_) {
+    return leases_->take_implied(peer, gpus, proven(), now);
+  });
 }
 
 Status NodeController::renew(const Peer& peer, const std::string& lease, Seconds duration) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Status status = leases_->renew(peer, lease, duration, proven(), clock_.now());
   (void)perform();
   return status;
@@ -118,7 +123,7 @@ void NodeController::release(const Peer& peer, const std::string& lease,
                              Done<std::monostate> done) {
   Status released = ok_status();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tick();
     released = leases_->release(peer, lease, clock_.now());
     (void)perform(done);
@@ -127,7 +132,7 @@ void NodeController::release(const Peer& peer, const std::string& lease,
 }
 
 void NodeController::end_lease(const std::string& lease, LeaseEnd why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   leases_->end(lease, why, clock_.now());
   (void)perform();
 }
@@ -136,7 +141,7 @@ void NodeController::end_lease(const std::string& lease, LeaseEnd why) {
 
 std::vector<Lease> NodeController::holders(const Peer& peer, int gpu) {
   if (peer.uid != 0 && !check_readable(peer, gpu, true).ok()) return {};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   tick();
   std::vector<Lease> seen;
   for (const LeaseEntry* lease : leases_->book().holders(gpu)) {
@@ -147,7 +152,7 @@ std::vector<Lease> NodeController::holders(const Peer& peer, int gpu) {
 }
 
 std::vector<Lease> NodeController::leases(const Peer& peer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   tick();
   std::vector<Lease> seen;
   for (const LeaseEntry& lease : leases_->book().leases()) {

@@ -1,9 +1,9 @@
 #include "harpe/agent/metrics.h"
 
-#include <mutex>
 #include <utility>
 
 #include "harpe/agent/http_json.h"
+#include "harpe/base/mutex.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -141,32 +141,39 @@ void agent_families(MetricsText& metrics, const NodeMetrics& node) {
 
 /// Collects what comes from the threads of many devices, then writes the page.
 struct Scrape {
-  std::mutex mutex;
-  NodeMetrics node;
-  std::size_t missing = 0;
-  Reply reply;
+  Scrape(NodeMetrics known, std::size_t devices, Reply answer)
+      : node(std::move(known)), missing(devices), reply(std::move(answer)) {}
+
+  Mutex mutex;
+  NodeMetrics node HARPE_GUARDED_BY(mutex);
+  std::size_t missing HARPE_GUARDED_BY(mutex) = 0;
+  const Reply reply;
 
   void done(const std::function<void(NodeMetrics&)>& put) {
+    NodeMetrics all;
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       if (missing == 0) return;
       put(node);
       if (--missing > 0) return;
+      all = std::move(node);
     }
-    finish();
+    finish(all);
   }
 
   /// Answers with what is there: a device that hangs shows as one that is not up.
   void give_up() {
+    NodeMetrics all;
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       if (std::exchange(missing, 0) == 0) return;
+      all = std::move(node);
     }
-    finish();
+    finish(all);
   }
 
-  void finish() {
-    reply({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_text(node)});
+  void finish(const NodeMetrics& all) const {
+    reply({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_text(all)});
   }
 };
 
@@ -187,17 +194,18 @@ void handle_metrics(ApiContext& context, const HttpRequest& request, const Reply
     return reply(error_response(
         403, "the agent's policy does not let you read the node (read = true for gpus = [\"*\"])"));
   }
-  const auto scrape = std::make_shared<Scrape>();
-  scrape->node.gpus = controller.gpus();
-  scrape->node.counts = controller.counts();
-  scrape->node.troubles = controller.troubles().size();
-  scrape->node.leases = controller.leases({.uid = 0}).size();
-  scrape->node.listeners = context.power.listeners();
-  scrape->node.requests = context.requests;
-  scrape->node.version = context.options.version;
-  if (context.options.transport) scrape->node.transport = context.options.transport();
-  scrape->reply = reply;
-  scrape->missing = controller.gpus().size() + static_cast<std::size_t>(controller.cpus()) + 1;
+  NodeMetrics known;
+  known.gpus = controller.gpus();
+  known.counts = controller.counts();
+  known.troubles = controller.troubles().size();
+  known.leases = controller.leases({.uid = 0}).size();
+  known.listeners = context.power.listeners();
+  known.requests = context.requests;
+  known.version = context.options.version;
+  if (context.options.transport) known.transport = context.options.transport();
+  const auto scrape = std::make_shared<Scrape>(
+      std::move(known), controller.gpus().size() + static_cast<std::size_t>(controller.cpus()) + 1,
+      reply);
   for (const GpuIdentity& gpu : controller.gpus()) {
     controller.read(request.peer, gpu.index,
                     [scrape, index = gpu.index](Result<GpuReading> reading) {

@@ -9,11 +9,15 @@
 namespace harpe {
 
 struct NodeController::Listener {
-  std::mutex mutex;
-  std::function<void(int, const GpuReading&)> heard;  ///< empty when the handle is gone
+  explicit Listener(std::function<void(int, const GpuReading&)> hearing)
+      : heard(std::move(hearing)) {}
+
+  Mutex mutex;
+  std::function<void(int, const GpuReading&)> heard
+      HARPE_GUARDED_BY(mutex);  ///< empty when the handle is gone
 
   void hear(int gpu, const GpuReading& reading) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (heard) heard(gpu, reading);
   }
 };
@@ -33,7 +37,7 @@ NodeLeases::ProvenOf NodeController::proven() const {
 }
 
 Status NodeController::check_readable(const Peer& peer, int gpu, bool control_will_do) const {
-  HARPE_TRY(leases_->check_gpu(gpu));
+  HARPE_TRY(NodeLeases::check_gpu(gpu, identities_.size()));
   const GpuIdentity& identity = identities_[static_cast<std::size_t>(gpu)];
   // What can be set is no secret to those who may set it at times.
   const Allowance allowed = policy_.allowance(peer, identity, policy_.required(peer, identity));
@@ -50,7 +54,7 @@ Allowance NodeController::allowance(const Peer& peer, int gpu) const {
 
 Result<Holder> NodeController::holder_of(const Peer& peer, const std::string& lease, int gpu,
                                          Control control) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   tick();
   return leases_->holder(peer, lease, gpu, control, clock_.now());
 }
@@ -72,7 +76,7 @@ void NodeController::watch(const std::string& lease, ProcessWatch process) {
 
 void NodeController::unwatch_ended() {
   for (auto at = watches_.begin(); at != watches_.end();) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (leases_->book().find(at->first) != nullptr) {
       ++at;
       continue;
@@ -97,7 +101,7 @@ void NodeController::keep_house() {
     if (other && (!next || *other < *next)) next = other;
   };
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tick();
     if (leases_->has_proven()) {
       if (next_proof_ <= now) {
@@ -127,7 +131,7 @@ void NodeController::apply(const Peer& peer, const std::string& lease, int gpu,
   const Control control = control_of(setting);
   if (auto holder = holder_of(peer, lease, gpu, control); !holder.ok()) {
     ++counters_.settings_refused;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     leases_->refused(peer, lease, text_of(setting), holder.error());
     (void)perform();
     return done(std::move(holder).error());
@@ -178,10 +182,9 @@ void NodeController::read_cpu(const Peer& peer, int cpu, Done<CpuEnergy> done) {
 }
 
 std::shared_ptr<void> NodeController::listen(std::function<void(int, const GpuReading&)> heard) {
-  const auto listener = std::make_shared<Listener>();
-  listener->heard = std::move(heard);
+  const auto listener = std::make_shared<Listener>(std::move(heard));
   {
-    const std::lock_guard lock(listeners_mutex_);
+    const MutexLock lock(listeners_mutex_);
     listeners_.push_back(listener);
   }
   for (std::size_t i = 0; i < owners_.size(); ++i) {
@@ -195,7 +198,7 @@ std::shared_ptr<void> NodeController::listen(std::function<void(int, const GpuRe
   }
   // The handle's end waits for a call in progress; after it, none comes.
   return {listener.get(), [listener](void*) {
-            const std::lock_guard lock(listener->mutex);
+            const MutexLock lock(listener->mutex);
             listener->heard = nullptr;
           }};
 }
@@ -203,7 +206,7 @@ std::shared_ptr<void> NodeController::listen(std::function<void(int, const GpuRe
 void NodeController::heard(int gpu, const GpuReading& reading) {
   std::vector<std::shared_ptr<Listener>> listeners;
   {
-    const std::lock_guard lock(listeners_mutex_);
+    const MutexLock lock(listeners_mutex_);
     for (const auto& weak : listeners_) {
       if (auto listener = weak.lock()) listeners.push_back(std::move(listener));
     }
@@ -253,14 +256,14 @@ std::vector<std::string> NodeController::troubles() const {
 
 void NodeController::notice(const std::string& text) const {
   constexpr std::size_t kMost = 100;
-  const std::lock_guard lock(notices_mutex_);
+  const MutexLock lock(notices_mutex_);
   if (notices_.size() == kMost) notices_.erase(notices_.begin());
   notices_.push_back(text);
   if (options_.notice && !silent_) options_.notice(text);
 }
 
 std::vector<std::string> NodeController::notices() const {
-  const std::lock_guard lock(notices_mutex_);
+  const MutexLock lock(notices_mutex_);
   return notices_;
 }
 

@@ -13,7 +13,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <string>
 #include <thread>
@@ -30,6 +29,7 @@
 #include "harpe/agent/node_leases.h"
 #include "harpe/agent/process_watch.h"
 #include "harpe/agent/saved_state.h"
+#include "harpe/base/mutex.h"
 
 namespace harpe {
 
@@ -90,9 +90,9 @@ class NodeController final : public Controller {
   // With the lock of the leases held.
   /// Does what events ask for. Fails where something could not be written to the audit log that has
   /// to be. `done` once everything of the leases that ended is back.
-  Status perform(const Done<std::monostate>& done = nullptr);
-  void restore(const LeaseEntry& lease, const Done<std::monostate>& done);
-  void tick();
+  Status perform(const Done<std::monostate>& done = nullptr) HARPE_REQUIRES(mutex_);
+  void restore(const LeaseEntry& lease, const Done<std::monostate>& done) HARPE_REQUIRES(mutex_);
+  void tick() HARPE_REQUIRES(mutex_);
 
   // Without it.
   Result<Holder> holder_of(const Peer& peer, const std::string& lease, int gpu, Control control);
@@ -121,15 +121,15 @@ class NodeController final : public Controller {
   std::unique_ptr<GpuProver> prover_;
   Instant next_proof_;  ///< the loop's thread only
 
-  mutable std::mutex notices_mutex_;
-  mutable std::vector<std::string> notices_;
-  bool silent_ = false;  ///< nobody hears notices any more
+  mutable Mutex notices_mutex_;
+  mutable std::vector<std::string> notices_ HARPE_GUARDED_BY(notices_mutex_);
+  bool silent_ HARPE_GUARDED_BY(notices_mutex_) = false;  ///< nobody hears notices any more
 
-  mutable std::mutex mutex_;  ///< of the leases
-  std::unique_ptr<NodeLeases> leases_;
+  mutable Mutex mutex_;  ///< of the leases
+  std::unique_ptr<NodeLeases> leases_ HARPE_PT_GUARDED_BY(mutex_);
 
-  std::mutex listeners_mutex_;
-  std::vector<std::weak_ptr<Listener>> listeners_;
+  Mutex listeners_mutex_;
+  std::vector<std::weak_ptr<Listener>> listeners_ HARPE_GUARDED_BY(listeners_mutex_);
 
   std::vector<std::unique_ptr<GpuOwner>> owners_;
   std::unique_ptr<CpuOwner> cpus_;

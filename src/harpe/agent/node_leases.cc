@@ -48,10 +48,10 @@ NodeLeases::NodeLeases(std::vector<GpuIdentity> gpus, Policy policy, LeaseLimits
 
 // --- What may be done.
 
-Status NodeLeases::check_gpu(int gpu) const {
-  if (gpu >= 0 && gpu < static_cast<int>(gpus_.size())) return ok_status();
+Status NodeLeases::check_gpu(int gpu, std::size_t gpus) {
+  if (gpu >= 0 && gpu < static_cast<int>(gpus)) return ok_status();
   return Error::of(ErrorCode::kNotFound, "there is no GPU " + std::to_string(gpu) +
-                                             "; this node has " + std::to_string(gpus_.size()) +
+                                             "; this node has " + std::to_string(gpus) +
                                              " (harpe devices)");
 }
 
@@ -68,7 +68,7 @@ Result<NodeLeases::Term> NodeLeases::term(const Peer& peer, const std::vector<in
                                           const ProvenOf& proven) const {
   Term term{.longest = Seconds{1e9}, .proven = {}};
   for (const int gpu : gpus) {
-    HARPE_TRY(check_gpu(gpu));
+    HARPE_TRY(check_gpu(gpu, gpus_.size()));
     const Right here = right(peer, gpu, proven);
     const GpuIdentity& identity = gpus_[static_cast<std::size_t>(gpu)];
     const std::string name = "GPU " + std::to_string(gpu);
@@ -114,7 +114,7 @@ void NodeLeases::count_taken(const Peer& peer, Instant now) {
 
 Result<Holder> NodeLeases::holder(const Peer& peer, const std::string& id, int gpu, Control control,
                                   Instant now) const {
-  HARPE_TRY(check_gpu(gpu));
+  HARPE_TRY(check_gpu(gpu, gpus_.size()));
   const auto lease = HARPE_TRY(book_.usable(peer, id, now));
   if (!std::ranges::binary_search(lease.gpus, gpu)) {
     return Error::of(ErrorCode::kConflict,

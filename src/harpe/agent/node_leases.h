@@ -91,7 +91,7 @@ class NodeLeases {
   const std::vector<GpuIdentity>& gpus() const { return gpus_; }
   const Policy& policy() const { return policy_; }
   const LeaseBook& book() const { return book_; }
-  Status check_gpu(int gpu) const;
+  static Status check_gpu(int gpu, std::size_t gpus);
   /// On whose behalf a control is set: of a lease that this peer may use now, on this GPU, for this
   /// control.
   Result<Holder> holder(const Peer& peer, const std::string& id, int gpu, Control control,

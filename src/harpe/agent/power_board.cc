@@ -10,7 +10,7 @@ constexpr const char* kHeartbeatText = ": hb\n\n";
 }  // namespace
 
 bool PowerBoard::put(int device, const std::string& value, std::string event) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Entry& entry = entries_[device];
   if (entry.value == value) return false;
   entry.value = value;
@@ -19,7 +19,7 @@ bool PowerBoard::put(int device, const std::string& value, std::string event) {
 }
 
 void PowerBoard::publish() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++publications_;
   for (auto& [device, entry] : entries_) {
     if (entry.kept.empty()) continue;
@@ -29,7 +29,7 @@ void PowerBoard::publish() {
 }
 
 std::string PowerBoard::newer(const std::vector<int>& devices, Seen& seen) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::string text;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const auto found = entries_.find(devices[i]);
@@ -41,7 +41,7 @@ std::string PowerBoard::newer(const std::vector<int>& devices, Seen& seen) const
 }
 
 bool PowerBoard::has_newer(const std::vector<int>& devices, const Seen& seen) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const auto found = entries_.find(devices[i]);
     if (found != entries_.end() && found->second.published > seen[i]) return true;
@@ -50,7 +50,7 @@ bool PowerBoard::has_newer(const std::vector<int>& devices, const Seen& seen) co
 }
 
 void PowerBoard::clear() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_.clear();
 }
 
@@ -63,14 +63,14 @@ PowerListener::PowerListener(std::shared_ptr<const PowerBoard> board, std::vecto
 
 void PowerListener::start(std::function<void()> wake) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     wake_ = std::move(wake);
   }
   after_round();
 }
 
 std::string PowerListener::take() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::string text = board_->newer(devices_, seen_);
   if (text.empty() && heartbeat_due_) text = kHeartbeatText;
   heartbeat_due_ = false;
@@ -80,7 +80,7 @@ std::string PowerListener::take() {
 
 void PowerListener::after_round() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!board_->has_newer(devices_, seen_)) return;
   }
   wake();
@@ -88,7 +88,7 @@ void PowerListener::after_round() {
 
 void PowerListener::heartbeat() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!std::exchange(quiet_, true)) return;
     heartbeat_due_ = true;
   }
@@ -98,7 +98,7 @@ void PowerListener::heartbeat() {
 void PowerListener::wake() {
   std::function<void()> wake;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     wake = wake_;
   }
   if (wake) wake();

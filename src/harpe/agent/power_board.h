@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "harpe/base/mutex.h"
 #include "harpe/http/http_message.h"
 
 namespace harpe {
@@ -37,9 +37,9 @@ class PowerBoard {
     std::uint64_t published = 0;  ///< how often; 0: never, or taken off since
   };
 
-  mutable std::mutex mutex_;
-  std::map<int, Entry> entries_;
-  std::uint64_t publications_ = 0;
+  mutable Mutex mutex_;
+  std::map<int, Entry> entries_ HARPE_GUARDED_BY(mutex_);
+  std::uint64_t publications_ HARPE_GUARDED_BY(mutex_) = 0;
 };
 
 /// One listener's stream of a board.
@@ -64,10 +64,10 @@ class PowerListener final : public EventStream {
   const std::shared_ptr<const PowerBoard> board_;
   const std::vector<int> devices_;
   const std::string client_;
-  std::mutex mutex_;
-  std::function<void()> wake_;
-  PowerBoard::Seen seen_;
-  bool quiet_ = false, heartbeat_due_ = false;
+  Mutex mutex_;
+  std::function<void()> wake_ HARPE_GUARDED_BY(mutex_);
+  PowerBoard::Seen seen_ HARPE_GUARDED_BY(mutex_);
+  bool quiet_ HARPE_GUARDED_BY(mutex_) = false, heartbeat_due_ HARPE_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace harpe

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <ctime>
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "harpe/agent/http_json.h"
 #include "harpe/agent/power_board.h"
+#include "harpe/base/mutex.h"
 
 namespace harpe {
 namespace {
@@ -64,7 +64,7 @@ struct PowerStream::State : std::enable_shared_from_this<State> {
     const Instant now = clock.now();
     CpuSample before;
     {
-      const std::lock_guard lock(samples_mutex);
+      const MutexLock lock(samples_mutex);
       before = std::exchange(last_cpu[cpu], CpuSample{now, energy});
     }
     const Seconds time = now - before.time;
@@ -137,7 +137,7 @@ struct PowerStream::State : std::enable_shared_from_this<State> {
     polling_cpus = !alive(cpu_listeners).empty();
     if (!polling_cpus) {
       cpu_power->clear();
-      const std::lock_guard lock(samples_mutex);
+      const MutexLock lock(samples_mutex);
       return last_cpu.clear();
     }
     for (int cpu = 0; cpu < controller.cpus(); ++cpu) {
@@ -190,8 +190,8 @@ struct PowerStream::State : std::enable_shared_from_this<State> {
   const std::shared_ptr<PowerBoard> zeusd = std::make_shared<PowerBoard>();
   const std::shared_ptr<PowerBoard> native = std::make_shared<PowerBoard>();
   const std::shared_ptr<PowerBoard> cpu_power = std::make_shared<PowerBoard>();
-  std::mutex samples_mutex;
-  std::map<int, CpuSample> last_cpu;
+  Mutex samples_mutex;
+  std::map<int, CpuSample> last_cpu HARPE_GUARDED_BY(samples_mutex);
   std::atomic<bool> round_asked = false;
 
   // The loop's thread only.

@@ -120,7 +120,7 @@ Result<std::string> this_boot_id() {
 
 Result<StateFile::Opened> StateFile::open(std::unique_ptr<StateStorage> storage,
                                           const std::string& boot_id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   storage_ = std::move(storage);
   state_ = {boot_id, {}};
   Opened opened;
@@ -150,7 +150,7 @@ Result<StateFile::Opened> StateFile::open(std::unique_ptr<StateStorage> storage,
 }
 
 Status StateFile::put(const SavedGpu& gpu) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const SavedState before = state_;
   const auto found = std::ranges::find(state_.gpus, gpu.uuid, &SavedGpu::uuid);
   if (found != state_.gpus.end()) {
@@ -164,7 +164,7 @@ Status StateFile::put(const SavedGpu& gpu) {
 }
 
 Status StateFile::take_out(const std::string& uuid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const SavedState before = state_;
   if (std::erase_if(state_.gpus, [&](const SavedGpu& gpu) { return gpu.uuid == uuid; }) == 0) {
     return ok_status();
@@ -175,20 +175,20 @@ Status StateFile::take_out(const std::string& uuid) {
 }
 
 std::optional<SavedGpu> StateFile::entry(const std::string& uuid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = std::ranges::find(state_.gpus, uuid, &SavedGpu::uuid);
   return found == state_.gpus.end() ? std::nullopt : std::optional(*found);
 }
 
 Status StateFile::mark_stopped() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (storage_ == nullptr) return ok_status();
   state_.stopped = true;
   return write();
 }
 
 std::string StateFile::trouble() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return trouble_;
 }
 

@@ -16,13 +16,13 @@
 /// locked, as far as the driver tells (NVML does not).
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "harpe/agent/state_storage.h"
+#include "harpe/base/mutex.h"
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/hw/device.h"
@@ -100,12 +100,12 @@ class StateFile {
   std::string trouble() const;
 
  private:
-  Status write();
+  Status write() HARPE_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::unique_ptr<StateStorage> storage_;
-  SavedState state_;
-  std::string trouble_;
+  mutable Mutex mutex_;
+  std::unique_ptr<StateStorage> storage_ HARPE_GUARDED_BY(mutex_);
+  SavedState state_ HARPE_GUARDED_BY(mutex_);
+  std::string trouble_ HARPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace harpe

@@ -1,10 +1,10 @@
 #include "harpe/cli/command_meter.h"
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <utility>
+
+#include "harpe/base/mutex.h"
 
 namespace harpe {
 namespace {
@@ -31,7 +31,7 @@ struct CommandMeter::State {
     measure(**monitor);
     if ((*monitor)->stop(kLongestStop)) return;
     (void)monitor->release();  // its thread cannot be ended
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     hangs = true;
   }
 
@@ -40,40 +40,48 @@ struct CommandMeter::State {
     const std::string early = name + " (before)";
     (void)monitor.begin(early);  // its name is its own: sampling begins
     Result<WindowEnergy> first = monitor.so_far(early);
-    std::unique_lock lock(mutex);
+    MutexLock lock(mutex);
     if (first.ok() && !begun) before = *std::move(first);
-    if (!gpus.empty()) wait_until(lock, start + kLead, [&] { return begun || ended; });
+    if (!gpus.empty())
+      wait_until(start + kLead, [this]() HARPE_REQUIRES(mutex) { return begun || ended; });
     ready = true;
     changed.notify_all();
-    changed.wait(lock, [&] { return begun || ended; });
+    changed.wait(mutex, [this]() HARPE_REQUIRES(mutex) { return begun || ended; });
     if (!begun) return;
+    const Instant from = *begun;
     lock.unlock();
-    const Status status = monitor.begin(name, false, begun);
+    const Status status = monitor.begin(name, false, from);
     (void)monitor.cancel(early);
     lock.lock();
-    changed.wait(lock, [&] { return ended.has_value(); });
-    while (!monitor.settled(*ended) && clock.now() < *ended + kLongestSettling) {
-      changed.wait_for(lock, kPause);
+    changed.wait(mutex, [this]() HARPE_REQUIRES(mutex) { return ended.has_value(); });
+    const Instant until = *ended;
+    while (!monitor.settled(until) && clock.now() < until + kLongestSettling) {
+      changed.wait_for(mutex, kPause, [] { return false; });
     }
     lock.unlock();
-    answer(status.ok() ? monitor.end(name, ended) : status.error());
+    answer(status.ok() ? monitor.end(name, until) : status.error());
   }
 
   template <class Condition>
-  void wait_until(std::unique_lock<std::mutex>& lock, Instant until, Condition condition) {
-    changed.wait_for(lock, std::chrono::duration<double>((until - clock.now()).value), condition);
+  void wait_until(Instant until, Condition condition) HARPE_REQUIRES(mutex) {
+    changed.wait_for(mutex, std::chrono::duration<double>((until - clock.now()).value), condition);
+  }
+
+  bool has_ended() {
+    const MutexLock lock(mutex);
+    return ended.has_value();
   }
 
   void answer(Result<WindowEnergy> result) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     used = std::move(result);
     ready = true;
     changed.notify_all();
   }
 
-  void set(std::optional<Instant>& moment) {
-    const std::lock_guard lock(mutex);
-    moment = clock.now();
+  void set(std::optional<Instant> State::* moment) {
+    const MutexLock lock(mutex);
+    this->*moment = clock.now();
     changed.notify_all();
   }
 
@@ -81,12 +89,12 @@ struct CommandMeter::State {
   const std::vector<Cpu*> cpus;
   Clock& clock;
   const std::string name;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool ready = false, hangs = false;
-  std::optional<Instant> begun, ended;
-  std::optional<WindowEnergy> before;
-  std::optional<Result<WindowEnergy>> used;
+  Mutex mutex;
+  CondVar changed;
+  bool ready HARPE_GUARDED_BY(mutex) = false, hangs HARPE_GUARDED_BY(mutex) = false;
+  std::optional<Instant> begun HARPE_GUARDED_BY(mutex), ended HARPE_GUARDED_BY(mutex);
+  std::optional<WindowEnergy> before HARPE_GUARDED_BY(mutex);
+  std::optional<Result<WindowEnergy>> used HARPE_GUARDED_BY(mutex);
   std::thread thread;
 };
 
@@ -97,22 +105,22 @@ CommandMeter::CommandMeter(std::vector<Gpu*> gpus, std::vector<Cpu*> cpus, Clock
 }
 
 CommandMeter::~CommandMeter() {
-  if (!state_->ended) state_->set(state_->ended);
+  if (!state_->has_ended()) state_->set(&State::ended);
   if (state_->thread.joinable()) state_->thread.join();
 }
 
 void CommandMeter::prepare(Seconds longest) {
-  std::unique_lock lock(state_->mutex);
-  state_->changed.wait_for(lock, std::chrono::duration<double>(longest.value),
-                           [&] { return state_->ready; });
+  MutexLock lock(state_->mutex);
+  state_->changed.wait_for(state_->mutex, std::chrono::duration<double>(longest.value),
+                           [this]() HARPE_REQUIRES(state_->mutex) { return state_->ready; });
 }
 
 void CommandMeter::begin() {
-  state_->set(state_->begun);
+  state_->set(&State::begun);
 }
 
 void CommandMeter::end() {
-  state_->set(state_->ended);
+  state_->set(&State::ended);
 }
 
 std::optional<Result<WindowEnergy>> CommandMeter::used(Seconds longest,
@@ -120,8 +128,10 @@ std::optional<Result<WindowEnergy>> CommandMeter::used(Seconds longest,
   constexpr std::chrono::milliseconds kAsk(50);
   const auto until =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(longest.value);
-  std::unique_lock lock(state_->mutex);
-  while (!state_->changed.wait_for(lock, kAsk, [&] { return state_->used.has_value(); })) {
+  MutexLock lock(state_->mutex);
+  while (!state_->changed.wait_for(state_->mutex, kAsk, [this]() HARPE_REQUIRES(state_->mutex) {
+    return state_->used.has_value();
+  })) {
     if (give_up() || std::chrono::steady_clock::now() > until) return std::nullopt;
   }
   return state_->used;
@@ -129,10 +139,12 @@ std::optional<Result<WindowEnergy>> CommandMeter::used(Seconds longest,
 
 bool CommandMeter::hangs() const {
   state_->thread.join();
+  const MutexLock lock(state_->mutex);
   return state_->hangs;
 }
 
-const std::optional<WindowEnergy>& CommandMeter::before() const {
+std::optional<WindowEnergy> CommandMeter::before() const {
+  const MutexLock lock(state_->mutex);
   return state_->before;
 }
 

@@ -41,7 +41,7 @@ class CommandMeter {
   bool hangs() const;
 
   /// The devices before the command began; none where they did not answer in time.
-  const std::optional<WindowEnergy>& before() const;
+  std::optional<WindowEnergy> before() const;
 
  private:
   struct State;

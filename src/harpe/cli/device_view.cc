@@ -1,12 +1,11 @@
 #include "harpe/cli/device_view.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "harpe/base/mutex.h"
 #include "harpe/cli/measure_output.h"
 
 namespace harpe {
@@ -83,8 +82,10 @@ class Views {
         views->put(i, view_of(*one.gpu, one.chosen));
       }).detach();
     }
-    std::unique_lock lock(views->mutex_);
-    views->changed_.wait_for(lock, kLongestReading, [&] { return views->missing_ == 0; });
+    MutexLock lock(views->mutex_);
+    views->changed_.wait_for(views->mutex_, kLongestReading,
+                             [&views]()
+                                 HARPE_REQUIRES(views->mutex_) { return views->missing_ == 0; });
     std::vector<DeviceView> result;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (views->views_[i]) {
@@ -107,16 +108,16 @@ class Views {
 
  private:
   void put(std::size_t position, DeviceView view) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     views_[position] = std::move(view);
     missing_ -= 1;
     changed_.notify_all();
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::optional<DeviceView>> views_;
-  std::size_t missing_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::optional<DeviceView>> views_ HARPE_GUARDED_BY(mutex_);
+  std::size_t missing_ HARPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -2,12 +2,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <ostream>
 #include <sstream>
 #include <utility>
 
 #include "harpe/base/json_text.h"
+#include "harpe/base/mutex.h"
 #include "harpe/base/text.h"
 #include "harpe/cli/cli.h"
 #include "harpe/cli/device_options.h"
@@ -44,17 +44,17 @@ class Views {
  public:
   explicit Views(std::size_t gpus) : views_(gpus) {}
   void set(std::size_t position, const GpuView& view) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     views_[position] = view;
   }
   std::vector<GpuView> get(std::size_t gpus) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return {views_.begin(), views_.begin() + static_cast<std::ptrdiff_t>(gpus)};
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<GpuView> views_;
+  mutable Mutex mutex_;
+  std::vector<GpuView> views_ HARPE_GUARDED_BY(mutex_);
 };
 
 class Session {

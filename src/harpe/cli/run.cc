@@ -265,7 +265,7 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   }
   if (!used->ok()) return std::move(*used).error();
   report.used = **std::move(used);
-  if (meter.before()) note_other_processes(*meter.before(), report);
+  if (const auto before = meter.before()) note_other_processes(*before, report);
   if (meter.hangs()) {
     conclude(arguments, report, console);
     std::_Exit(report.exit.status);

@@ -8,13 +8,13 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "harpe/base/mutex.h"
 #include "harpe/frontier/frontier.h"
 #include "harpe/http/http_server.h"
 #include "harpe/http/server_socket.h"
@@ -66,7 +66,7 @@ class TestServer {
         limits_, [](const std::string&) {});
     if (!server_->serve(*std::move(listening), false).ok()) std::abort();
     loop_->every(Seconds{0.2}, [this] {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (job_) job_->tick(now());
       settle();
     });
@@ -74,13 +74,13 @@ class TestServer {
   }
 
   void answer_by(Override override_answer) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     override_ = std::move(override_answer);
   }
   /// Looks at the job, or changes it.
   template <class T>
   T with_job(const std::function<T(std::optional<Job>&)>& use) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     T result = use(job_);
     settle();
     return result;
@@ -90,15 +90,15 @@ class TestServer {
         [](std::optional<Job>& job) { return job ? job->phase() : JobPhase::kRegistering; });
   }
   std::vector<IterationReport> reports() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return reports_;
   }
   std::vector<std::string> requests() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return requests_;
   }
   std::vector<std::string> notices() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return notices_;
   }
 
@@ -108,19 +108,19 @@ class TestServer {
     Stream(int of_pipeline, int of_stage) : pipeline(of_pipeline), stage(of_stage) {}
     void start(std::function<void()> wake) override {
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         wake_ = wake;
       }
       wake();
     }
     std::string take() override {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       return std::exchange(waiting_, {});
     }
     void put(const std::string& text) {
       std::function<void()> wake;
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         waiting_ += text;
         wake = wake_;
       }
@@ -129,9 +129,9 @@ class TestServer {
     const int pipeline, stage;
 
    private:
-    std::mutex mutex_;
-    std::string waiting_ = ": hello\n\n";
-    std::function<void()> wake_;
+    Mutex mutex_;
+    std::string waiting_ HARPE_GUARDED_BY(mutex_) = ": hello\n\n";
+    std::function<void()> wake_ HARPE_GUARDED_BY(mutex_);
   };
 
   static Seconds now() {
@@ -147,14 +147,15 @@ class TestServer {
                                                             : 400;
     return json(status, R"({"error": {"code": "x", "message": "refused"}})");
   }
-  std::string assignments(int pipeline, int stage, std::uint64_t start = 0) const {
+  std::string assignments(int pipeline, int stage, std::uint64_t start = 0) const
+      HARPE_REQUIRES(mutex_) {
     const RankResponse response{
         .version = job_->version(), .incarnation = job_->incarnation(), .epoch = 1, .start = start};
     return rank_response_json(response, assignments_json(job_->assignments(pipeline, stage)));
   }
 
   HttpResponse answer(const HttpRequest& request) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     requests_.push_back(request.method + " " + request.path);
     if (override_) {
       if (auto instead = override_(request)) return *std::move(instead);
@@ -164,7 +165,7 @@ class TestServer {
     return response;
   }
 
-  HttpResponse answer_of_job(const HttpRequest& request) {
+  HttpResponse answer_of_job(const HttpRequest& request) HARPE_REQUIRES(mutex_) {
     if (request.method == "PUT") {
       auto spec = parse_job_spec(request.body);
       if (!spec.ok()) return refused(spec.error());
@@ -206,7 +207,7 @@ class TestServer {
   }
 
   /// Does what the job wants done outside.
-  void settle() {
+  void settle() HARPE_REQUIRES(mutex_) {
     while (job_) {
       JobEffects effects = job_->take_effects();
       for (const Notice& notice : effects.notices) notices_.push_back(notice.text);
@@ -223,7 +224,7 @@ class TestServer {
       job_->characterized(ticket, plans(*effects.characterize), now());
     }
   }
-  Result<PlanTable> plans(const CharacterizeRequest& request) const {
+  Result<PlanTable> plans(const CharacterizeRequest& request) const HARPE_REQUIRES(mutex_) {
     const JobSpec& spec = job_->spec();
     auto frontier = HARPE_TRY(characterize(spec.schedule, request.profile,
                                            {.blocking_power = request.blocking_power.front()}));
@@ -236,13 +237,13 @@ class TestServer {
   std::unique_ptr<HttpServer> server_;
   std::thread thread_;
 
-  std::mutex mutex_;
-  std::optional<Job> job_;
-  int lives_ = 0;
-  Override override_;
-  std::vector<std::weak_ptr<Stream>> streams_;
-  std::vector<IterationReport> reports_;
-  std::vector<std::string> requests_, notices_;
+  Mutex mutex_;
+  std::optional<Job> job_ HARPE_GUARDED_BY(mutex_);
+  int lives_ HARPE_GUARDED_BY(mutex_) = 0;
+  Override override_ HARPE_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<Stream>> streams_ HARPE_GUARDED_BY(mutex_);
+  std::vector<IterationReport> reports_ HARPE_GUARDED_BY(mutex_);
+  std::vector<std::string> requests_ HARPE_GUARDED_BY(mutex_), notices_ HARPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace harpe

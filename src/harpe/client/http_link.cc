@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -212,8 +211,7 @@ Result<std::unique_ptr<HttpLink>> HttpLink::open(HttpLinkOptions options) {
         "http://127.0.0.1:7787, not '" +
         options.server + "'");
   }
-  static std::once_flag once;
-  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  [[maybe_unused]] static const CURLcode once = curl_global_init(CURL_GLOBAL_DEFAULT);
   CURLM* multi = curl_multi_init();
   if (multi == nullptr) return Error::internal("libcurl cannot be used");
   return std::unique_ptr<HttpLink>(std::make_unique<CurlLink>(std::move(options), multi));

@@ -21,7 +21,7 @@ Pacer::Pacer(Parts parts, Options options, std::function<void(IterationRecord)> 
 
 void Pacer::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -39,10 +39,11 @@ void Pacer::run() {
     if (const auto& ask = look_ahead_.ask()) {
       pause = std::clamp(ask->at - now, Seconds{0}, pause);
     }
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (stopping_) break;
     if (pause.value <= 0) continue;
-    wake_.wait_for(lock, std::chrono::duration<double>(pause.value), [&] { return stopping_; });
+    wake_.wait_for(mutex_, std::chrono::duration<double>(pause.value),
+                   [this]() HARPE_REQUIRES(mutex_) { return stopping_; });
   }
   drain();
   if (auto last = log_.finish()) ended_(*std::move(last));

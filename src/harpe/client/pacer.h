@@ -4,12 +4,11 @@
 /// the instructions that need them, and puts iterations together.
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "harpe/base/clock.h"
+#include "harpe/base/mutex.h"
 #include "harpe/client/clock_link.h"
 #include "harpe/client/iteration_log.h"
 #include "harpe/client/look_ahead.h"
@@ -59,9 +58,9 @@ class Pacer {
   IterationLog log_;
   std::atomic<std::uint64_t> asked_ahead_ = 0;
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ HARPE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

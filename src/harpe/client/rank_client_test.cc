@@ -62,7 +62,7 @@ class ClientTest : public ::testing::Test {
     options.clock_socket = directory_.options().clock_socket;
     options.measured = device_.get();
     options.notice = [this](const std::string& text) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       notices_.push_back(text);
     };
     return options;
@@ -80,7 +80,7 @@ class ClientTest : public ::testing::Test {
     return others;
   }
   std::vector<std::string> all_notices() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return notices_;
   }
   static constexpr const char* kCalls = "clocks follow training's calls";
@@ -121,8 +121,8 @@ class ClientTest : public ::testing::Test {
   std::unique_ptr<Gpu> device_ = gpu_.device();
   std::unique_ptr<Controller> controller_;
   JobSpec spec_;
-  std::mutex mutex_;
-  std::vector<std::string> notices_;
+  Mutex mutex_;
+  std::vector<std::string> notices_ HARPE_GUARDED_BY(mutex_);
 };
 
 TEST_F(ClientTest, ReportsEveryIterationByItself) {
@@ -331,11 +331,11 @@ TEST_F(ClientTest, AnInstructionOutOfOrderGetsItsOwnClockAndIsToldOnce) {
 
 TEST_F(ClientTest, AssignmentsDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) {
   start_agent();
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<IterationReport> reports;
   std::string clocks = "1080, 900, 1080, 900";
   server_.answer_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (request.path.ends_with("/events")) return std::nullopt;
     if (request.path.ends_with("/reports")) {
       reports.push_back(*parse_iteration_report(request.body));
@@ -360,7 +360,7 @@ TEST_F(ClientTest, AssignmentsDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) 
         std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the agent gets to see it
         client->on_instruction_end();
       }
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       const auto is_so = [&](const IterationReport& report) {
         return report.known == version && report.version == (holds ? version : 0);
       };
@@ -375,7 +375,7 @@ TEST_F(ClientTest, AssignmentsDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) 
   EXPECT_TRUE(says(true, 1));
   {
     // The policy does not allow 200 MHz; each iteration ends with a clock that it allows.
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     clocks = "1200, 200, 1200, 1200";
   }
   EXPECT_TRUE(says(false, 2));
@@ -514,7 +514,10 @@ TEST_F(ClientTest, AnswersThatMeanNothingChangeNothing) {
 
 TEST_F(ClientTest, WithoutAServerGivenItDoesNothing) {
   RankClientOptions given;
-  given.notice = [this](const std::string& text) { notices_.push_back(text); };
+  given.notice = [this](const std::string& text) {
+    const MutexLock lock(mutex_);
+    notices_.push_back(text);
+  };
   auto client = started(given);
   ASSERT_NE(client, nullptr);
   iterate(*client);

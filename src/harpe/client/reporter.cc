@@ -59,7 +59,7 @@ void Reporter::publish(bool governed) {
 
 void Reporter::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!std::exchange(stopping_, true)) give_up_ = parts_.clock.now() + kShutdownWait;
   }
   parts_.link->wake();
@@ -68,7 +68,7 @@ void Reporter::stop() {
 
 void Reporter::ended(IterationRecord record) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (ended_.size() >= kMostEnded) ended_.pop_front();
     ended_.push_back(std::move(record));
   }
@@ -76,13 +76,13 @@ void Reporter::ended(IterationRecord record) {
 }
 
 void Reporter::await_device_times(Seconds most) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   await_times_ = most;
 }
 
 void Reporter::device_times(std::int64_t iteration, std::vector<TimeSpan> times) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (device_times_.size() >= kMostEnded) device_times_.pop_front();
     device_times_.push_back({iteration, std::move(times)});
   }
@@ -113,7 +113,7 @@ void Reporter::run() {
 }
 
 bool Reporter::is_done(Instant now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!stopping_) return false;
   if (ended_.empty()) session_.end();  // behind all that is to be reported
   const bool sent = ended_.empty() && session_.waiting() == 0 && session_.ended();
@@ -123,7 +123,7 @@ bool Reporter::is_done(Instant now) {
 Instant Reporter::next(Instant now) {
   Instant next = session_.next();
   if (parts_.clocks != nullptr) next = std::min(next, parts_.clocks->next());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!ended_.empty()) next = std::min(next, due(ended_.front()));
   if (stopping_) next = std::min(next, now + Seconds{0.05});
   return next;
@@ -133,7 +133,7 @@ void Reporter::report_ended(Instant now) {
   while (auto record = take_ended(now)) report(*std::move(record));
 }
 
-/// When a report is made; `mutex_` is held.
+/// When a report is made.
 Instant Reporter::due(const IterationRecord& record) const {
   // Once this iteration's times are there, or later ones', there is nothing to wait for.
   const bool waits = await_times_.value > 0 &&
@@ -142,7 +142,7 @@ Instant Reporter::due(const IterationRecord& record) const {
 }
 
 std::optional<IterationRecord> Reporter::take_ended(Instant now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (ended_.empty() || now < due(ended_.front())) return std::nullopt;
   IterationRecord record = std::move(ended_.front());
   ended_.pop_front();

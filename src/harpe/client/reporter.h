@@ -7,12 +7,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "harpe/base/mutex.h"
 #include "harpe/client/assignment_book.h"
 #include "harpe/client/clock_link.h"
 #include "harpe/client/http_link.h"
@@ -68,7 +68,7 @@ class Reporter {
   void run();
   void say_what_is_to_say();
   void report_ended(Instant now);
-  Instant due(const IterationRecord& record) const;
+  Instant due(const IterationRecord& record) const HARPE_REQUIRES(mutex_);
   std::optional<IterationRecord> take_ended(Instant now);
   void report(const IterationRecord& record);
   void tell_of_streams();
@@ -90,11 +90,11 @@ class Reporter {
   bool told_refused_ = false;
   bool by_calls_ = false, told_calls_ = false;  ///< training's calls alone time iterations
 
-  std::mutex mutex_;  ///< of what follows
-  std::deque<IterationRecord> ended_;
-  std::deque<DeviceTimes> device_times_;  ///< by iteration
-  Seconds await_times_{0};
-  bool stopping_ = false;
+  Mutex mutex_;  ///< of what follows
+  std::deque<IterationRecord> ended_ HARPE_GUARDED_BY(mutex_);
+  std::deque<DeviceTimes> device_times_ HARPE_GUARDED_BY(mutex_);  ///< by iteration
+  Seconds await_times_ HARPE_GUARDED_BY(mutex_){0};
+  bool stopping_ HARPE_GUARDED_BY(mutex_) = false;
 
   Instant give_up_{};
   std::atomic<const char*> to_say_ = nullptr;

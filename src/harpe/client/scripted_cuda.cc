@@ -8,14 +8,13 @@
 // said that captures of others are none of its business.
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "harpe/base/mutex.h"
 #include "harpe/hw/script_testing.h"
 
 namespace {
@@ -39,17 +38,17 @@ bool is_capturing() {
 
 /// Kept to the end: one may be destroyed before it has passed.
 struct Event {
-  std::mutex mutex;
-  std::condition_variable passed;
-  int under_way = 0;
-  bool recorded = false, captured = false;
-  std::int64_t at = 0;
+  harpe::Mutex mutex;
+  harpe::CondVar passed;
+  int under_way HARPE_GUARDED_BY(mutex) = 0;
+  bool recorded HARPE_GUARDED_BY(mutex) = false, captured HARPE_GUARDED_BY(mutex) = false;
+  std::int64_t at HARPE_GUARDED_BY(mutex) = 0;
 };
 
 Event* new_event() {
-  static std::mutex mutex;
+  static harpe::Mutex mutex;
   static std::deque<Event> events;
-  const std::scoped_lock lock(mutex);
+  const harpe::MutexLock lock(mutex);
   return &events.emplace_back();
 }
 
@@ -65,7 +64,7 @@ class Stream {
 
   void put(std::function<void()> work) {
     {
-      const std::scoped_lock lock(mutex_);
+      const harpe::MutexLock lock(mutex_);
       work_.push_back(std::move(work));
     }
     more_.notify_all();
@@ -74,8 +73,8 @@ class Stream {
  private:
   void run() {
     for (;;) {
-      std::unique_lock lock(mutex_);
-      more_.wait(lock, [this] { return !work_.empty(); });
+      harpe::MutexLock lock(mutex_);
+      more_.wait(mutex_, [this]() HARPE_REQUIRES(mutex_) { return !work_.empty(); });
       const std::function<void()> work = std::move(work_.front());
       work_.pop_front();
       lock.unlock();
@@ -84,9 +83,9 @@ class Stream {
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable more_;
-  std::deque<std::function<void()>> work_;
+  harpe::Mutex mutex_;
+  harpe::CondVar more_;
+  std::deque<std::function<void()>> work_ HARPE_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 
@@ -151,14 +150,14 @@ int cuEventRecord(void* handle, void* stream) {
   if (const int code = begun("cuEventRecord")) return code;
   auto* event = static_cast<Event*>(handle);
   {
-    const std::scoped_lock lock(event->mutex);
+    const harpe::MutexLock lock(event->mutex);
     event->recorded = true;
     event->captured = is_capturing();
     if (event->captured) return 0;
     ++event->under_way;
   }
   stream_of(stream).put([event] {
-    const std::scoped_lock lock(event->mutex);
+    const harpe::MutexLock lock(event->mutex);
     event->at = device_now();
     --event->under_way;
     event->passed.notify_all();
@@ -172,9 +171,10 @@ int cuEventSynchronize(void* handle) {
     return kCaptureUnsupported;
   }
   auto* event = static_cast<Event*>(handle);
-  std::unique_lock lock(event->mutex);
+  harpe::MutexLock lock(event->mutex);
   if (event->captured) return kCapturedEvent;
-  event->passed.wait(lock, [event] { return event->under_way == 0; });
+  event->passed.wait(event->mutex,
+                     [event]() HARPE_REQUIRES(event->mutex) { return event->under_way == 0; });
   return 0;
 }
 int cuEventElapsedTime(float* milliseconds, void* from, void* to) {
@@ -182,7 +182,7 @@ int cuEventElapsedTime(float* milliseconds, void* from, void* to) {
   std::int64_t at[2] = {};
   for (const int which : {0, 1}) {
     auto* event = static_cast<Event*>(which == 0 ? from : to);
-    const std::scoped_lock lock(event->mutex);
+    const harpe::MutexLock lock(event->mutex);
     if (!event->recorded || event->captured) return kInvalidHandle;
     if (event->under_way != 0) return kNotReady;
     at[which] = event->at;

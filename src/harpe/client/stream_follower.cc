@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <limits>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "harpe/base/mutex.h"
 
 namespace harpe {
 namespace {
@@ -42,10 +42,10 @@ struct StreamFollower::Shared {
   std::atomic<int> fault = 0;                 ///< the first code that was none to go on with
   std::atomic<bool> stopping = false;
 
-  std::mutex mutex;  ///< held while the listener is called
-  std::condition_variable ended;
-  bool has_ended = false;
-  bool let_go = false;  ///< nobody listens any more
+  Mutex mutex;  ///< held while the listener is called
+  CondVar ended;
+  bool has_ended HARPE_GUARDED_BY(mutex) = false;
+  bool let_go HARPE_GUARDED_BY(mutex) = false;  ///< nobody listens any more
 
   void wake() {
     calls.fetch_add(1, std::memory_order_release);
@@ -81,7 +81,7 @@ class StreamFollower::Follow {
     Event event = nullptr;
     while (shared_->spare.pop(event)) library().destroy(event);
     {
-      const std::lock_guard lock(shared_->mutex);
+      const MutexLock lock(shared_->mutex);
       shared_->has_ended = true;
     }
     shared_->ended.notify_all();
@@ -165,7 +165,7 @@ class StreamFollower::Follow {
   /// False where nobody listens any more.
   template <class Call>
   bool heard(const Call& call) {
-    const std::lock_guard lock(shared_->mutex);
+    const MutexLock lock(shared_->mutex);
     if (!shared_->let_go) call(shared_->listener);
     return !shared_->let_go;
   }
@@ -205,8 +205,10 @@ StreamFollower::~StreamFollower() {
   shared_->wake();
   bool has_ended = false;
   {
-    std::unique_lock lock(shared_->mutex);
-    has_ended = shared_->ended.wait_for(lock, kStopWait, [this] { return shared_->has_ended; });
+    MutexLock lock(shared_->mutex);
+    has_ended = shared_->ended.wait_for(
+        shared_->mutex, kStopWait,
+        [this]() HARPE_REQUIRES(shared_->mutex) { return shared_->has_ended; });
     shared_->let_go = true;
   }
   if (has_ended) {

@@ -48,48 +48,48 @@ class Heard {
   StreamFollower::Listener listener() {
     return {.reached =
                 [this](const StreamCall& call) {
-                  const std::lock_guard lock(mutex_);
+                  const MutexLock lock(mutex_);
                   if (call.kind == Kind::kIterationBegin) iteration_ = call.iteration;
                   reached_.push_back(call);
                   return iteration_;
                 },
             .times =
                 [this](std::int64_t iteration, std::span<const TimeSpan> times) {
-                  const std::lock_guard lock(mutex_);
+                  const MutexLock lock(mutex_);
                   times_.emplace_back(iteration, std::vector(times.begin(), times.end()));
                 },
             .notice =
                 [this](const std::string& text) {
-                  const std::lock_guard lock(mutex_);
+                  const MutexLock lock(mutex_);
                   notices_.push_back(text);
                 }};
   }
   std::size_t reached() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return reached_.size();
   }
   bool reaches(std::size_t calls) {
     return comes_true([&] { return reached() == calls; });
   }
   StreamCall last() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return reached_.back();
   }
   std::vector<std::pair<std::int64_t, std::vector<TimeSpan>>> times() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return times_;
   }
   std::vector<std::string> notices() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return notices_;
   }
 
  private:
-  std::mutex mutex_;
-  std::int64_t iteration_ = 0;
-  std::vector<StreamCall> reached_;
-  std::vector<std::pair<std::int64_t, std::vector<TimeSpan>>> times_;
-  std::vector<std::string> notices_;
+  Mutex mutex_;
+  std::int64_t iteration_ HARPE_GUARDED_BY(mutex_) = 0;
+  std::vector<StreamCall> reached_ HARPE_GUARDED_BY(mutex_);
+  std::vector<std::pair<std::int64_t, std::vector<TimeSpan>>> times_ HARPE_GUARDED_BY(mutex_);
+  std::vector<std::string> notices_ HARPE_GUARDED_BY(mutex_);
 };
 
 std::unique_ptr<StreamFollower> start(Heard& heard, Clock& clock = system_clock()) {

@@ -5,10 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 
+#include "harpe/base/mutex.h"
 #include "harpe/http/http_answers.h"
 #include "harpe/http/http_testing.h"
 
@@ -71,18 +70,18 @@ class Server {
 
   /// Waits until so many slow requests are there.
   void wait_for_slow(std::size_t count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return slow_.size() >= count; });
+    MutexLock lock(mutex_);
+    changed_.wait(mutex_, [&]() HARPE_REQUIRES(mutex_) { return slow_.size() >= count; });
   }
   void answer_slow(const std::string& body) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const Reply& reply : slow_) reply(text_response(200, body));
     slow_.clear();
   }
   /// Waits until so many clients have left while they waited.
   void wait_for_left(std::size_t count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return left_ >= count; });
+    MutexLock lock(mutex_);
+    changed_.wait(mutex_, [&]() HARPE_REQUIRES(mutex_) { return left_ >= count; });
   }
 
  private:
@@ -95,20 +94,20 @@ class Server {
     if (request.path == "/large")
       return reply({.body = std::string(std::stoul(request.query), 'x')});
     if (request.path != "/slow") return reply(text_response(200, request.client + "\n"));
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     slow_.push_back(std::move(reply));
     request.presence->when_left([this] {
-      const std::lock_guard locked(mutex_);
+      const MutexLock locked(mutex_);
       ++left_;
       changed_.notify_all();
     });
     changed_.notify_all();
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Reply> slow_;
-  std::size_t left_ = 0;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Reply> slow_ HARPE_GUARDED_BY(mutex_);
+  std::size_t left_ HARPE_GUARDED_BY(mutex_) = 0;
   std::atomic<int> listeners_ = 0;
   LocalServer server_;
 };

@@ -10,9 +10,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <future>
-#include <mutex>
 #include <optional>
 
+#include "harpe/base/mutex.h"
 #include "harpe/http/http_answers.h"
 #include "harpe/http/http_testing.h"
 
@@ -119,10 +119,10 @@ TEST(HttpForwarder, SaysSoWhereTheOtherServerIsGoneOrSilentOrNowhere) {
   other.reset();
   EXPECT_THAT(asked(front.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"),
               AllOf(HasSubstr("503 "), HasSubstr(front.to())));
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<Reply> never;
   LocalServer silent([&](const HttpRequest&, Reply reply) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     never.push_back(std::move(reply));
   });
   const Front impatient(silent.url(), {.timeout = 0.1_s});

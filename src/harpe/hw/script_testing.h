@@ -6,16 +6,17 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
+
+#include "harpe/base/mutex.h"
 
 namespace {
 
 struct Script {
-  std::mutex mutex;
-  std::map<std::string, int> results;
-  std::map<std::string, int> calls;
-  std::map<std::string, std::uint64_t> values;
+  harpe::Mutex mutex;
+  std::map<std::string, int> results HARPE_GUARDED_BY(mutex);
+  std::map<std::string, int> calls HARPE_GUARDED_BY(mutex);
+  std::map<std::string, std::uint64_t> values HARPE_GUARDED_BY(mutex);
 };
 
 Script& script() {
@@ -24,20 +25,20 @@ Script& script() {
 }
 
 int answer(const char* function) {
-  const std::scoped_lock lock(script().mutex);
+  const harpe::MutexLock lock(script().mutex);
   ++script().calls[function];
   const auto result = script().results.find(function);
   return result == script().results.end() ? 0 : result->second;
 }
 
 std::uint64_t value(const std::string& name, std::uint64_t otherwise) {
-  const std::scoped_lock lock(script().mutex);
+  const harpe::MutexLock lock(script().mutex);
   const auto found = script().values.find(name);
   return found == script().values.end() ? otherwise : found->second;
 }
 
 void remember(const std::string& name, std::uint64_t number) {
-  const std::scoped_lock lock(script().mutex);
+  const harpe::MutexLock lock(script().mutex);
   script().values[name] = number;
 }
 
@@ -51,13 +52,13 @@ void remember(const std::string& name, std::uint64_t number) {
 extern "C" {
 
 void script_reset() {
-  const std::scoped_lock lock(script().mutex);
+  const harpe::MutexLock lock(script().mutex);
   script().results.clear();
   script().calls.clear();
   script().values.clear();
 }
 void script_result(const char* function, int result) {
-  const std::scoped_lock lock(script().mutex);
+  const harpe::MutexLock lock(script().mutex);
   script().results[function] = result;
 }
 void script_value(const char* name, std::uint64_t number) {
@@ -67,7 +68,7 @@ std::uint64_t script_read(const char* name) {
   return value(name, 0);
 }
 int script_calls(const char* function) {
-  const std::scoped_lock lock(script().mutex);
+  const harpe::MutexLock lock(script().mutex);
   return script().calls[function];
 }
 

@@ -66,7 +66,7 @@ void GpuChannel::probe() {
   }
   const bool whole_module = gpu_->power_scope() == PowerScope::kModule;
   probed_ = true;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   estimator_.describe(power_window, highest);
   whole_module_ = whole_module;
 }
@@ -76,7 +76,7 @@ bool GpuChannel::took(const Error* error, Instant now) {
   if (error == nullptr) return true;
   patience_ = std::clamp(patience_ * 2, kFirstPatience, kMostPatience);
   next_try_ = now + patience_;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   fault_ = *error;
   for (auto& [id, window] : windows_) window.failed_reads += 1;
   return false;
@@ -84,11 +84,12 @@ bool GpuChannel::took(const Error* error, Instant now) {
 
 bool GpuChannel::read_power(Clock& clock) {
   EnergySample sample;
-  const Result<Watts> power = timed(
-      clock, sample, [&] { return has_instant_ ? gpu_->instant_power() : gpu_->average_power(); });
+  const bool instant = has_instant_;
+  const Result<Watts> power =
+      timed(clock, sample, [&] { return instant ? gpu_->instant_power() : gpu_->average_power(); });
   if (!power.ok()) return took(&power.error(), clock.now());
   sample.power = *power;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   estimator_.add(sample);
   return true;
 }
@@ -98,7 +99,7 @@ bool GpuChannel::read_counter(Clock& clock) {
   const Result<Joules> energy = timed(clock, sample, [&] { return gpu_->total_energy(); });
   if (!energy.ok()) return took(&energy.error(), clock.now());
   sample.counter = *energy;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   estimator_.add(sample);
   return true;
 }
@@ -106,18 +107,18 @@ bool GpuChannel::read_counter(Clock& clock) {
 /// Whether a device that failed may be tried again.
 bool GpuChannel::may_try(Instant now) {
   if (patience_.value == 0 || now >= next_try_) return true;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [id, window] : windows_) window.failed_reads += 1;
   return false;
 }
 
 void GpuChannel::read(Clock& clock, bool edge) {
-  const std::lock_guard driver(driver_mutex_);
+  const MutexLock driver(driver_mutex_);
   const Instant now = clock.now();
   if (!may_try(now)) return;
   if (!probed_) probe();
   if (!has_counter_ && !has_instant_ && !has_average_) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     fault_ = Error::of(ErrorCode::kNotSupported,
                        "this GPU tells neither energy nor power; a newer driver may");
     return;
@@ -125,7 +126,7 @@ void GpuChannel::read(Clock& clock, bool edge) {
   if ((has_instant_ || has_average_) && !read_power(clock)) return;
   if (has_counter_) {
     const Seconds longest{1.3 / options_->rate};
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     const bool due = edge || estimator_.counter_due(now, longest);
     lock.unlock();
     if (due && !read_counter(clock)) return;
@@ -133,7 +134,7 @@ void GpuChannel::read(Clock& clock, bool edge) {
   patience_ = {0};
   bool followed = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     fault_.reset();
     followed = !windows_.empty();
   }
@@ -142,7 +143,7 @@ void GpuChannel::read(Clock& clock, bool edge) {
 }
 
 void GpuChannel::use(const std::function<void(Gpu&)>& use) {
-  const std::lock_guard driver(driver_mutex_);
+  const MutexLock driver(driver_mutex_);
   use(*gpu_);
 }
 
@@ -154,7 +155,7 @@ void GpuChannel::look_at_reasons(Instant now) {
     has_reasons_ = reasons.error().code != ErrorCode::kNotSupported;
     return;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [id, window] : windows_) {
     window.looks += 1;
     window.throttled += reasons->throttled() ? 1 : 0;
@@ -170,18 +171,18 @@ void GpuChannel::look_at_processes(Instant now) {
     has_processes_ = processes.error().code != ErrorCode::kNotSupported;
     return;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [id, window] : windows_) window.processes.insert(processes->begin(), processes->end());
 }
 
 void GpuChannel::open(std::uint64_t window, Instant begin) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   windows_[window] = {
       .begin = begin, .energy = estimator_.open(begin), .reasons = {}, .processes = {}};
 }
 
 void GpuChannel::drop(std::uint64_t window) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = windows_.find(window);
   if (found == windows_.end()) return;
   estimator_.close(found->second.energy, found->second.begin);
@@ -189,19 +190,19 @@ void GpuChannel::drop(std::uint64_t window) {
 }
 
 bool GpuChannel::settled(Instant at) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return fault_.has_value() || estimator_.settled(at);
 }
 
 std::vector<CounterEdge> GpuChannel::edges(Instant since) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return estimator_.edges(since);
 }
 
 DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end, WindowEnd kind,
                                 std::optional<Seconds> unanswered) const {
   const GpuIdentity& identity = gpu_->identity();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::optional<Error> fault = fault_;
   const auto newest = estimator_.newest();
   // A driver that is slow may answer yet, which a look does not wait for.
@@ -233,7 +234,7 @@ DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end, WindowEnd kin
 }
 
 EnergyEstimate GpuChannel::between(TimeSpan span) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!estimator_.newest()) return {};
   const Instant known = fault_ ? std::min(*estimator_.newest(), span.end) : span.end;
   if (known <= span.begin) return {.missing = span.end - span.begin};

@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <vector>
 
+#include "harpe/base/mutex.h"
 #include "harpe/measure/energy_monitor.h"
 
 namespace harpe {
@@ -46,29 +46,34 @@ class GpuChannel {
   const GpuIdentity& identity() const { return gpu_->identity(); }
 
  private:
-  void probe();
-  bool may_try(Instant now);
-  void look_at_reasons(Instant now);
-  void look_at_processes(Instant now);
-  bool took(const Error* error, Instant now);
-  bool read_power(Clock& clock);
-  bool read_counter(Clock& clock);
+  void probe() HARPE_REQUIRES(driver_mutex_);
+  bool may_try(Instant now) HARPE_REQUIRES(driver_mutex_);
+  void look_at_reasons(Instant now) HARPE_REQUIRES(driver_mutex_);
+  void look_at_processes(Instant now) HARPE_REQUIRES(driver_mutex_);
+  bool took(const Error* error, Instant now) HARPE_REQUIRES(driver_mutex_);
+  bool read_power(Clock& clock) HARPE_REQUIRES(driver_mutex_);
+  bool read_counter(Clock& clock) HARPE_REQUIRES(driver_mutex_);
 
   Gpu* gpu_;
   const MonitorOptions* options_;
 
-  std::mutex driver_mutex_;  ///< of calls to the driver, and of what follows; taken first
-  bool probed_ = false;
-  bool has_counter_ = true, has_instant_ = true, has_average_ = true;
-  bool has_reasons_ = true, has_processes_ = true;
-  Seconds patience_{0};  ///< until the next try after a failure
-  Instant next_try_{}, next_reasons_{}, next_processes_{};
+  Mutex driver_mutex_;  ///< of calls to the driver, and of what follows; taken first
+  bool probed_ HARPE_GUARDED_BY(driver_mutex_) = false;
+  bool has_counter_ HARPE_GUARDED_BY(driver_mutex_) = true,
+                    has_instant_ HARPE_GUARDED_BY(driver_mutex_) = true,
+                    has_average_ HARPE_GUARDED_BY(driver_mutex_) = true;
+  bool has_reasons_ HARPE_GUARDED_BY(driver_mutex_) = true, has_processes_
+                                                            HARPE_GUARDED_BY(driver_mutex_) = true;
+  Seconds patience_ HARPE_GUARDED_BY(driver_mutex_){0};  ///< until the next try after a failure
+  Instant next_try_ HARPE_GUARDED_BY(driver_mutex_){},
+      next_reasons_ HARPE_GUARDED_BY(driver_mutex_){},
+      next_processes_ HARPE_GUARDED_BY(driver_mutex_){};
 
-  mutable std::mutex mutex_;  ///< of what follows; never held in a call to the driver
-  EnergyEstimator estimator_;
-  std::optional<Error> fault_;  ///< of the last reading
-  bool whole_module_ = false;
-  std::map<std::uint64_t, ChannelWindow> windows_;
+  mutable Mutex mutex_;  ///< of what follows; never held in a call to the driver
+  EnergyEstimator estimator_ HARPE_GUARDED_BY(mutex_);
+  std::optional<Error> fault_ HARPE_GUARDED_BY(mutex_);  ///< of the last reading
+  bool whole_module_ HARPE_GUARDED_BY(mutex_) = false;
+  std::map<std::uint64_t, ChannelWindow> windows_ HARPE_GUARDED_BY(mutex_);
 };
 
 /// Follows one CPU package and its memory.
@@ -76,21 +81,23 @@ class CpuChannel {
  public:
   CpuChannel(Cpu& cpu, const MonitorOptions& options);
 
-  std::mutex mutex;
+  Mutex mutex;  ///< of all that follows
 
-  void read(Clock& clock);
-  bool due(Instant now, Seconds interval) const { return now >= last_read_ + interval; }
-  void open(std::uint64_t window, Instant begin);
-  void drop(std::uint64_t window);
+  void read(Clock& clock) HARPE_REQUIRES(mutex);
+  bool due(Instant now, Seconds interval) const HARPE_REQUIRES(mutex) {
+    return now >= last_read_ + interval;
+  }
+  void open(std::uint64_t window, Instant begin) HARPE_REQUIRES(mutex);
+  void drop(std::uint64_t window) HARPE_REQUIRES(mutex);
   void answer(std::uint64_t window, Instant end, WindowEnd kind,
-              std::vector<DeviceEnergy>& into) const;
+              std::vector<DeviceEnergy>& into) const HARPE_REQUIRES(mutex);
 
  private:
   Cpu* cpu_;
-  EnergyEstimator package_, dram_;
-  std::optional<Error> fault_;
-  Instant last_read_{};
-  std::map<std::uint64_t, ChannelWindow> windows_;
+  EnergyEstimator package_ HARPE_GUARDED_BY(mutex), dram_ HARPE_GUARDED_BY(mutex);
+  std::optional<Error> fault_ HARPE_GUARDED_BY(mutex);
+  Instant last_read_ HARPE_GUARDED_BY(mutex){};
+  std::map<std::uint64_t, ChannelWindow> windows_ HARPE_GUARDED_BY(mutex);
 };
 
 }  // namespace harpe

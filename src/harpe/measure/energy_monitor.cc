@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <ctime>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <random>
 #include <thread>
 #include <utility>
 
+#include "harpe/base/mutex.h"
 #include "harpe/base/text.h"
 #include "harpe/measure/channel.h"
 
@@ -76,8 +75,8 @@ class Monitor final : public EnergyMonitor {
 
   bool stop(Seconds longest) override {
     ask_to_stop();
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, duration(longest), [&] {
+    MutexLock lock(mutex_);
+    return changed_.wait_for(mutex_, duration(longest), [&] {
       return !options_.sampling_threads || std::ranges::all_of(readers_, &Reader::ended);
     });
   }
@@ -85,7 +84,7 @@ class Monitor final : public EnergyMonitor {
   Status begin(const std::string& name, bool restart, std::optional<Instant> at) override {
     std::uint64_t replaced = 0, id = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto found = windows_.find(name);
       if (found != windows_.end()) {
         if (!restart || !found->second.ready) {
@@ -103,12 +102,12 @@ class Monitor final : public EnergyMonitor {
     const Instant now = at.value_or(clock_->now());
     for (Reader& reader : readers_) reader.channel.open(id, now);
     for (CpuChannel& cpu : cpus_) {
-      const std::lock_guard lock(cpu.mutex);
+      const MutexLock lock(cpu.mutex);
       cpu.open(id, now);
       cpu.read(*clock_);
     }
     (void)read_edges();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     windows_[name].begin = now;
     windows_[name].ready = true;
     return ok_status();
@@ -160,7 +159,7 @@ class Monitor final : public EnergyMonitor {
   void poll() override {
     for (Reader& reader : readers_) reader.channel.read(*clock_, false);
     poll_cpus(options_.cpu_interval);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (Reader& reader : readers_) reader.rounds += 1;
   }
 
@@ -171,7 +170,7 @@ class Monitor final : public EnergyMonitor {
   }
 
   std::uint64_t rounds() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::uint64_t sum = 0;
     for (const Reader& reader : readers_) sum += reader.rounds;
     return readers_.empty() ? 0 : sum / readers_.size();
@@ -205,20 +204,20 @@ class Monitor final : public EnergyMonitor {
   }
 
   void ask_to_stop() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
   }
 
   void poll_cpus(Seconds interval) {
     for (CpuChannel& cpu : cpus_) {
-      const std::lock_guard lock(cpu.mutex);
+      const MutexLock lock(cpu.mutex);
       if (cpu.due(clock_->now(), interval)) cpu.read(*clock_);
     }
   }
 
   Result<Window> take(const std::string& name, bool remove) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = windows_.find(name);
     if (found == windows_.end() || !found->second.ready) {
       std::vector<std::string> known;
@@ -235,7 +234,7 @@ class Monitor final : public EnergyMonitor {
   void drop(std::uint64_t id) {
     for (Reader& reader : readers_) reader.channel.drop(id);
     for (CpuChannel& cpu : cpus_) {
-      const std::lock_guard lock(cpu.mutex);
+      const MutexLock lock(cpu.mutex);
       cpu.drop(id);
     }
   }
@@ -249,14 +248,14 @@ class Monitor final : public EnergyMonitor {
       return unanswered;
     }
     std::vector<std::uint64_t> tickets;
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     for (Reader& reader : readers_) tickets.push_back(++reader.asked);
     changed_.notify_all();
     const auto until = Time::now() + duration(options_.patience);
     for (std::size_t i = 0; i < readers_.size(); ++i) {
       const Reader& reader = readers_[i];
       const auto done = [&] { return reader.answered >= tickets[i] || reader.ended; };
-      if (changed_.wait_until(lock, until, done)) continue;
+      if (changed_.wait_until(mutex_, until, done)) continue;
       const Time::duration time = reader.reading ? Time::now() - reader.since : Time::duration{0};
       unanswered[i] = Seconds{std::chrono::duration<double>(time).count()};
     }
@@ -278,7 +277,7 @@ class Monitor final : public EnergyMonitor {
       result.devices.push_back(readers_[i].channel.answer(window.id, now, kind, unanswered[i]));
     }
     for (CpuChannel& cpu : cpus_) {
-      const std::lock_guard lock(cpu.mutex);
+      const MutexLock lock(cpu.mutex);
       cpu.read(*clock_);
       cpu.answer(window.id, now, kind, result.devices);
     }
@@ -292,14 +291,17 @@ class Monitor final : public EnergyMonitor {
     std::uniform_real_distribution<double> spread(1 - kSpread, 1 + kSpread);
     auto next = Time::now();
     auto next_look = next;
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (true) {
-      const auto asked = [&] { return stopping_ || reader.asked > reader.answered; };
+      const auto asked = [&]() HARPE_REQUIRES(mutex_) {
+        return stopping_ || reader.asked > reader.answered;
+      };
       if (windows_.empty()) {
-        changed_.wait(lock, [&] { return asked() || !windows_.empty(); });
+        changed_.wait(mutex_,
+                      [&]() HARPE_REQUIRES(mutex_) { return asked() || !windows_.empty(); });
         next = Time::now();
       } else {
-        changed_.wait_until(lock, next, asked);
+        changed_.wait_until(mutex_, next, asked);
       }
       if (stopping_) break;
       const std::uint64_t ticket = reader.asked;
@@ -335,13 +337,14 @@ class Monitor final : public EnergyMonitor {
 
   /// The thread of all CPUs: counters that the kernel keeps are never slow.
   void read_cpus() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (!stopping_) {
       const Seconds interval =
           windows_.empty() ? options_.idle_cpu_interval : options_.cpu_interval;
       const bool idle = windows_.empty();
-      changed_.wait_for(lock, duration(interval),
-                        [&] { return stopping_ || windows_.empty() != idle; });
+      changed_.wait_for(mutex_, duration(interval), [&]() HARPE_REQUIRES(mutex_) {
+        return stopping_ || windows_.empty() != idle;
+      });
       if (stopping_) return;
       const Seconds now = windows_.empty() ? options_.idle_cpu_interval : options_.cpu_interval;
       lock.unlock();
@@ -355,11 +358,11 @@ class Monitor final : public EnergyMonitor {
   std::deque<Reader> readers_;
   std::deque<CpuChannel> cpus_;
 
-  mutable std::mutex mutex_;  ///< of what follows; never held while a device is read
-  std::condition_variable changed_;
-  std::map<std::string, Window> windows_;
-  std::uint64_t last_id_ = 0;
-  bool stopping_ = false;
+  mutable Mutex mutex_;  ///< of what follows; never held while a device is read
+  CondVar changed_;
+  std::map<std::string, Window> windows_ HARPE_GUARDED_BY(mutex_);
+  std::uint64_t last_id_ HARPE_GUARDED_BY(mutex_) = 0;
+  bool stopping_ HARPE_GUARDED_BY(mutex_) = false;
   std::thread cpu_thread_;
 };
 

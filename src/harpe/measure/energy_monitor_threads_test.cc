@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "harpe/base/mutex.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/measure/energy_monitor.h"
 #include "harpe/measure/test_gpu.h"
@@ -109,21 +108,22 @@ class SlowGpu final : public Gpu {
   }
   /// Ends all waiting, for good.
   void let_go() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     free_ = true;
     freed_.notify_all();
   }
 
  private:
   void wait() {
-    std::unique_lock lock(mutex_);
-    freed_.wait_for(lock, std::chrono::duration<double>(each_.value), [&] { return free_; });
+    MutexLock lock(mutex_);
+    freed_.wait_for(mutex_, std::chrono::duration<double>(each_.value),
+                    [this]() HARPE_REQUIRES(mutex_) { return free_; });
   }
   Clock* clock_;
   Seconds each_;
-  std::mutex mutex_;
-  std::condition_variable freed_;
-  bool free_ = false;
+  Mutex mutex_;
+  CondVar freed_;
+  bool free_ HARPE_GUARDED_BY(mutex_) = false;
   GpuIdentity identity_;
 };
 

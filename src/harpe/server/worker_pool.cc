@@ -23,7 +23,7 @@ WorkerPool::WorkerPool(const Options& options) : nice_(options.nice) {
 
 WorkerPool::~WorkerPool() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     queue_.clear();
   }
@@ -33,7 +33,7 @@ WorkerPool::~WorkerPool() {
 
 void WorkerPool::run(const std::string& owner, std::function<void()> work, Size size) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return;
     queue_.add(owner, std::move(work), size);
   }
@@ -41,13 +41,13 @@ void WorkerPool::run(const std::string& owner, std::function<void()> work, Size 
 }
 
 void WorkerPool::finish() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return queue_.empty(); });
+  MutexLock lock(mutex_);
+  changed_.wait(mutex_, [this]() HARPE_REQUIRES(mutex_) { return queue_.empty(); });
   stopping_ = true;
 }
 
 std::size_t WorkerPool::waiting(const std::string& owner) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return queue_.waiting(owner);
 }
 
@@ -55,9 +55,10 @@ void WorkerPool::serve(bool only_small) {
   if (nice_ != 0) {
     ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), nice_);
   }
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return stopping_ || queue_.has(only_small); });
+    changed_.wait(mutex_,
+                  [&]() HARPE_REQUIRES(mutex_) { return stopping_ || queue_.has(only_small); });
     if (stopping_) return;
     WorkQueue::Piece piece = queue_.take(only_small);
     lock.unlock();

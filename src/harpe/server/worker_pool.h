@@ -2,15 +2,14 @@
 /// \file
 /// `Workers` that are threads.
 
-#include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "harpe/base/mutex.h"
 #include "harpe/server/work_queue.h"
 #include "harpe/server/workers.h"
 
@@ -30,10 +29,10 @@ class WorkerPool final : public Workers {
   void serve(bool only_small);
 
   const int nice_;
-  mutable std::mutex mutex_;  ///< of what follows
-  std::condition_variable changed_;
-  WorkQueue queue_;
-  bool stopping_ = false;
+  mutable Mutex mutex_;  ///< of what follows
+  CondVar changed_;
+  WorkQueue queue_ HARPE_GUARDED_BY(mutex_);
+  bool stopping_ HARPE_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -23,7 +23,7 @@ Result<ServerLog> ServerLog::open(std::string who, const std::filesystem::path& 
 }
 
 Status ServerLog::reopen() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (path_.empty()) return ok_status();
   // Without waiting for a reader where a pipe has been put there.
   UniqueFd file(
@@ -59,7 +59,7 @@ bool stderr_is_journal() {
 }
 
 void ServerLog::write(std::string_view line) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::string text = log_line(who_, line, file_ || !to_journal_);
   // A log that cannot be written must not stop the server.
   [[maybe_unused]] const auto written =

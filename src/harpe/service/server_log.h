@@ -3,10 +3,10 @@
 /// A server's own log: lines for operators.
 
 #include <filesystem>
-#include <mutex>
 #include <string>
 #include <string_view>
 
+#include "harpe/base/mutex.h"
 #include "harpe/base/result.h"
 #include "harpe/base/unique_fd.h"
 
@@ -37,10 +37,10 @@ class ServerLog {
  private:
   ServerLog() = default;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::string who_;
   std::filesystem::path path_;
-  UniqueFd file_;
+  UniqueFd file_ HARPE_GUARDED_BY(mutex_);
   bool to_journal_ = stderr_is_journal();
 };
 

@@ -66,6 +66,7 @@ Result<TokenKeys::Content> TokenKeys::read_content(const TokenFiles& files) {
 Result<std::shared_ptr<TokenKeys>> TokenKeys::of(std::string_view secrets) {
   std::vector<SigningKey> keys = HARPE_TRY(parse_keys(secrets));
   std::shared_ptr<TokenKeys> made(new TokenKeys);
+  const MutexLock lock(made->mutex_);
   made->content_ = std::make_shared<const Content>(Content{.keys = std::move(keys), .revoked = {}});
   return made;
 }
@@ -79,7 +80,7 @@ Result<std::shared_ptr<TokenKeys>> TokenKeys::read(TokenFiles files) {
 }
 
 Result<bool> TokenKeys::reload() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (files_.keys.empty()) return false;
   // Before the bytes: what is written while they are read is read again.
   const FileStamp keys = file_stamp(files_.keys);
@@ -93,7 +94,7 @@ Result<bool> TokenKeys::reload() {
 }
 
 std::shared_ptr<const TokenKeys::Content> TokenKeys::content() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return content_;
 }
 

@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "harpe/base/file.h"
+#include "harpe/base/mutex.h"
 #include "harpe/base/result.h"
 #include "harpe/service/revoked_tokens.h"
 #include "harpe/service/token.h"
@@ -56,9 +56,9 @@ class TokenKeys {
   std::shared_ptr<const Content> content() const;
 
   TokenFiles files_;
-  mutable std::mutex mutex_;
-  std::shared_ptr<const Content> content_;
-  FileStamp keys_seen_, revoked_seen_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const Content> content_ HARPE_GUARDED_BY(mutex_);
+  FileStamp keys_seen_ HARPE_GUARDED_BY(mutex_), revoked_seen_ HARPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace harpe

@@ -5,15 +5,16 @@
 namespace harpe {
 
 LocalNotices::~LocalNotices() {
+  const MutexLock one_at_a_time(listening_);
   stop();
 }
 
 void LocalNotices::listen(std::function<void(const StoreNotice&)> hear) {
-  const std::lock_guard one_at_a_time(listening_);
+  const MutexLock one_at_a_time(listening_);
   stop();
   if (!hear) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     wanted_ = true;
     waiting_.assign({StoreNotice{StoreNotice::Kind::kLookAgain, "", false}});
   }
@@ -21,7 +22,7 @@ void LocalNotices::listen(std::function<void(const StoreNotice&)> hear) {
 }
 
 void LocalNotices::announce(const std::string& text) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!wanted_) return;
   waiting_.push_back({StoreNotice::Kind::kAnnounced, text, true});
   arrived_.notify_one();
@@ -29,7 +30,7 @@ void LocalNotices::announce(const std::string& text) {
 
 void LocalNotices::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     wanted_ = false;
     arrived_.notify_one();
   }
@@ -37,9 +38,10 @@ void LocalNotices::stop() {
 }
 
 void LocalNotices::deliver(const std::function<void(const StoreNotice&)>& hear) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    arrived_.wait(lock, [this] { return !wanted_ || !waiting_.empty(); });
+    arrived_.wait(mutex_,
+                  [this]() HARPE_REQUIRES(mutex_) { return !wanted_ || !waiting_.empty(); });
     if (!wanted_) return;
     const StoreNotice notice = std::move(waiting_.front());
     waiting_.pop_front();

@@ -2,13 +2,12 @@
 /// \file
 /// Notices within one process, for a store that no other process can open. Thread-safe.
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "harpe/base/mutex.h"
 #include "harpe/store/store.h"
 
 namespace harpe {
@@ -25,15 +24,15 @@ class LocalNotices {
   void announce(const std::string& text);
 
  private:
-  void stop();
+  void stop() HARPE_REQUIRES(listening_);
   void deliver(const std::function<void(const StoreNotice&)>& hear);
 
-  std::mutex listening_;  ///< one `listen` at a time
-  std::mutex mutex_;      ///< of what follows
-  std::condition_variable arrived_;
-  std::deque<StoreNotice> waiting_;
-  bool wanted_ = false;
-  std::thread thread_;  ///< of `listen` alone
+  Mutex listening_;  ///< one `listen` at a time
+  Mutex mutex_;      ///< of what follows
+  CondVar arrived_;
+  std::deque<StoreNotice> waiting_ HARPE_GUARDED_BY(mutex_);
+  bool wanted_ HARPE_GUARDED_BY(mutex_) = false;
+  std::thread thread_ HARPE_GUARDED_BY(listening_);  ///< of `listen` alone
 };
 
 }  // namespace harpe

@@ -43,7 +43,7 @@ PostgresLease::PostgresLease(const StoreUrl& url, const StoreOptions& options)
 
 PostgresLease::~PostgresLease() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     stop_.notify_one();
   }
@@ -61,22 +61,23 @@ Status PostgresLease::start() {
 }
 
 LeaseState PostgresLease::state() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {.held = lease_.held(clock_.now()), .tenure = lease_.tenure()};
 }
 
 PostgresLease::Member PostgresLease::member() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {.server = lease_.server(), .tenure = lease_.tenure()};
 }
 
 void PostgresLease::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   bool good = true;
   while (true) {
     const Instant now = clock_.now();
     const Seconds pause = good ? lease_.wake(now) - now : options_.reconnect_pause;
-    stop_.wait_for(lock, std::chrono::duration<double>(pause.value), [this] { return stopping_; });
+    stop_.wait_for(mutex_, std::chrono::duration<double>(pause.value),
+                   [this]() HARPE_REQUIRES(mutex_) { return stopping_; });
     if (stopping_) return;
     lock.unlock();
     good = step().ok();
@@ -89,7 +90,7 @@ Status PostgresLease::step() {
     HARPE_TRY(session_.connect());
   }
   while (true) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     const std::optional<LeaseStep> next = lease_.next(clock_.now());
     lock.unlock();
     if (!next) return ok_status();
@@ -117,7 +118,7 @@ Status PostgresLease::execute(const LeaseStep& step) {
 }
 
 Status PostgresLease::tell(const Result<PostgresRows>& written) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!written.ok()) {
     lease_.failed();
     return written.error();
@@ -137,7 +138,7 @@ Status PostgresLease::look(const std::string& me) {
     seen.push_back(row.seen);
     seen.back().gone = is_proven_gone(row.process, process_);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   lease_.looked(seen, clock_.now());
   return ok_status();
 }
@@ -146,7 +147,7 @@ Result<bool> PostgresLease::remove_if_over(PostgresSession& session, const Serve
   SeenBeat seen = row.seen;
   seen.gone = is_proven_gone(row.process, process_);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!lease_.may_remove(seen, clock_.now())) return false;
   }
   const auto removed = HARPE_TRY(session.query(kRemove, {seen.server, seen.beat}));

@@ -3,12 +3,11 @@
 /// The lease of a server in a PostgreSQL: does what `ServerLease` says, on a thread and a
 /// connection of its own, so that no slow write holds it up.
 
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "harpe/base/mutex.h"
 #include "harpe/store/postgres_session.h"
 #include "harpe/store/process_identity.h"
 #include "harpe/store/server_lease.h"
@@ -71,10 +70,10 @@ class PostgresLease {
   const ProcessIdentity process_ = ProcessIdentity::own();
   PostgresSession session_;  ///< of the thread
 
-  mutable std::mutex mutex_;  ///< of what follows
-  std::condition_variable stop_;
-  bool stopping_ = false;
-  ServerLease lease_;
+  mutable Mutex mutex_;  ///< of what follows
+  CondVar stop_;
+  bool stopping_ HARPE_GUARDED_BY(mutex_) = false;
+  ServerLease lease_ HARPE_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

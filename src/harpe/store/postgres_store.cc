@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <set>
 #include <utility>
 
+#include "harpe/base/mutex.h"
 #include "harpe/store/checks.h"
 #include "harpe/store/postgres_changes.h"
 #include "harpe/store/postgres_claims.h"
@@ -22,6 +22,7 @@ class PostgresStore final : public Store {
  public:
   PostgresStore(const StoreUrl& url, const StoreOptions& options)
       : options_(options),
+        url_(url),
         identity_(new_store_identity()),
         lease_(options.url.empty() ? nullptr : std::make_unique<PostgresLease>(url, options)),
         session_(url, options.timeout),
@@ -56,28 +57,31 @@ class PostgresStore final : public Store {
   Status listen(std::function<void(const StoreNotice&)> hear) override;
   Status check() override;
   Status verify() override { return ok_status(); }  // PostgreSQL has checksums of its own
-  std::string description() const override { return "PostgreSQL " + session_.url().text(); }
+  std::string description() const override { return "PostgreSQL " + url_.text(); }
 
  private:
   using Time = std::chrono::steady_clock::time_point;
 
   /// Connects where there is no connection, at most once in a while.
-  Status ready();
-  Status announce(const std::string& text);
+  Status ready() HARPE_REQUIRES(mutex_);
+  Status announce(const std::string& text) HARPE_REQUIRES(mutex_);
 
   const StoreOptions options_;
+  const StoreUrl url_;
   const std::string identity_;
   const std::unique_ptr<PostgresLease> lease_;  ///< null: it claims nothing
-  std::mutex mutex_;                            ///< of what follows
-  PostgresSession session_;
-  PostgresClaims claims_;
-  std::string channel_;
-  std::optional<std::pair<Time, Error>> failed_;  ///< the last attempt to connect
-  std::mutex listening_;                          ///< of what follows
-  std::unique_ptr<PostgresListener> listener_;
+  Mutex mutex_;                                 ///< of what follows
+  PostgresSession session_ HARPE_GUARDED_BY(mutex_);
+  PostgresClaims claims_ HARPE_GUARDED_BY(mutex_);
+  std::string channel_ HARPE_GUARDED_BY(mutex_);
+  std::optional<std::pair<Time, Error>> failed_
+      HARPE_GUARDED_BY(mutex_);  ///< the last attempt to connect
+  Mutex listening_;              ///< of what follows
+  std::unique_ptr<PostgresListener> listener_ HARPE_GUARDED_BY(listening_);
 };
 
 Status PostgresStore::open(std::span<const Migration> steps) {
+  const MutexLock lock(mutex_);
   HARPE_TRY(session_.connect());
   HARPE_TRY(migrate(session_, steps));
   channel_ = HARPE_TRY(notice_channel(session_));
@@ -102,7 +106,7 @@ Status PostgresStore::ready() {
 
 Result<std::vector<std::string>> PostgresStore::write(const StoreChanges& changes) {
   HARPE_TRY(check_changes(changes));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   PostgresTransaction transaction(session_);
   HARPE_TRY(transaction.begin());
@@ -133,14 +137,14 @@ Status PostgresStore::announce(const std::string& text) {
 }
 
 Result<std::vector<StoredJob>> PostgresStore::jobs() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   return read_jobs(session_, nullptr);
 }
 
 Result<std::optional<StoredJob>> PostgresStore::job(const std::string& id) {
   HARPE_TRY(check_job_id(id));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   auto found = HARPE_TRY(read_jobs(session_, &id));
   if (found.empty()) return std::optional<StoredJob>();
@@ -149,20 +153,20 @@ Result<std::optional<StoredJob>> PostgresStore::job(const std::string& id) {
 
 Result<std::map<std::string, std::string>> PostgresStore::parts(const std::string& id) {
   HARPE_TRY(check_job_id(id));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   return read_parts(session_, id);
 }
 
 Result<std::vector<JobSummary>> PostgresStore::summaries() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   return read_summaries(session_, nullptr);
 }
 
 Result<std::optional<JobSummary>> PostgresStore::summary(const std::string& id) {
   HARPE_TRY(check_job_id(id));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   auto found = HARPE_TRY(read_summaries(session_, &id));
   if (found.empty()) return std::optional<JobSummary>();
@@ -170,14 +174,14 @@ Result<std::optional<JobSummary>> PostgresStore::summary(const std::string& id) 
 }
 
 Result<std::optional<ClockMark>> PostgresStore::clock() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   return read_clock(session_);
 }
 
 Result<std::optional<std::string>> PostgresStore::plans(const std::string& id) {
   HARPE_TRY(check_job_id(id));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   const auto rows = HARPE_TRY(session_.query("SELECT text FROM harpe_plans WHERE job = $1", {id}));
   return rows.size() == 1 ? std::optional(rows.text(0, 0)) : std::nullopt;
@@ -185,7 +189,7 @@ Result<std::optional<std::string>> PostgresStore::plans(const std::string& id) {
 
 Status PostgresStore::remove(const std::string& id, std::optional<std::int64_t> epoch) {
   HARPE_TRY(check_job_id(id));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   PostgresTransaction transaction(session_);
   HARPE_TRY(transaction.begin());
@@ -204,7 +208,7 @@ Status PostgresStore::remove(const std::string& id, std::optional<std::int64_t> 
 Result<std::vector<StoredEvent>> PostgresStore::events(const std::string& job, std::int64_t after,
                                                        int limit) {
   HARPE_TRY(check_subject(job));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   const auto rows = HARPE_TRY(session_.query(
       "SELECT sequence, at, kind, text FROM harpe_event WHERE job = $1 AND sequence > $2::bigint "
@@ -219,7 +223,7 @@ Result<std::vector<StoredEvent>> PostgresStore::events(const std::string& job, s
 
 Result<std::int64_t> PostgresStore::prune(const Retention& keep) {
   HARPE_TRY(check_retention(keep));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   PostgresTransaction transaction(session_);
   HARPE_TRY(transaction.begin());
@@ -232,56 +236,55 @@ Result<std::int64_t> PostgresStore::prune(const Retention& keep) {
 
 Result<std::optional<JobClaim>> PostgresStore::claim(const std::string& job) {
   HARPE_TRY(check_job_id(job));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   return claims_.claim(job);
 }
 
 Status PostgresStore::release(const std::string& job) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   return claims_.release(job);
 }
 
 Result<std::optional<JobOwner>> PostgresStore::owner(const std::string& job) {
   HARPE_TRY(check_job_id(job));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   return claims_.owner(job);
 }
 
 Result<std::map<std::string, std::string>> PostgresStore::owners() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   return claims_.owners();
 }
 
 Result<std::vector<std::string>> PostgresStore::ownerless() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   return claims_.ownerless();
 }
 
 Status PostgresStore::notify(const std::string& text) {
   HARPE_TRY(check_notice(text));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   return announce(text);
 }
 
 Status PostgresStore::listen(std::function<void(const StoreNotice&)> hear) {
-  const std::lock_guard lock(listening_);
+  const MutexLock lock(listening_);
   listener_.reset();
   if (!hear) return ok_status();
-  listener_ =
-      std::make_unique<PostgresListener>(session_.url(), options_, identity_, std::move(hear));
+  listener_ = std::make_unique<PostgresListener>(url_, options_, identity_, std::move(hear));
   if (listener_->ok()) return ok_status();
   listener_.reset();
   return Error::of(ErrorCode::kUnavailable, "the system gives no more file descriptors");
 }
 
 Status PostgresStore::check() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   HARPE_TRY(session_.query("SELECT 1"));
   return ok_status();

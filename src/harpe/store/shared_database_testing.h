@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "harpe/base/mutex.h"
 #include "harpe/store/breaking_network_testing.h"
 #include "harpe/store/postgres_testing.h"
 #include "harpe/store/server_process_testing.h"
@@ -136,34 +136,34 @@ class SharedSimulation final : public SharedDatabase {
   }
   std::unique_ptr<Store> open_afar(const StoreOptions& options) override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       afar_ = options.url;
     }
     return opened(open_as(options, nullptr));
   }
   void break_connections() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     broken_ = {StoreCall::Line::kCalls, StoreCall::Line::kLease};
   }
   void let_through(bool yes) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     cut_ = !yes;
   }
   void hold_back() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     late_ = {StoreCall::Line::kCalls, StoreCall::Line::kLease};
   }
   void deliver() override { database_.execute_late(); }
   void end_all_connections() override { database_.restart(); }
   void stop() override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopped_ = true;
     }
     database_.restart();
   }
   void start() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = false;
   }
 
@@ -220,7 +220,7 @@ class SharedSimulation final : public SharedDatabase {
 
   StoreFault fault_of(const StoreCall& call) {
     using Outcome = StoreFault::Outcome;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopped_) return {.outcome = Outcome::kRefused};
     if (afar_.empty() || call.url != afar_) return {};
     if (cut_) return {.outcome = Outcome::kLostBefore};
@@ -228,10 +228,10 @@ class SharedSimulation final : public SharedDatabase {
     return {.outcome = broken_.erase(call.line) == 1 ? Outcome::kResetBefore : Outcome::kDone};
   }
 
-  std::mutex mutex_;  ///< of what follows
-  std::string afar_;
-  std::set<StoreCall::Line> broken_, late_;
-  bool cut_ = false, stopped_ = false;
+  Mutex mutex_;  ///< of what follows
+  std::string afar_ HARPE_GUARDED_BY(mutex_);
+  std::set<StoreCall::Line> broken_ HARPE_GUARDED_BY(mutex_), late_ HARPE_GUARDED_BY(mutex_);
+  bool cut_ HARPE_GUARDED_BY(mutex_) = false, stopped_ HARPE_GUARDED_BY(mutex_) = false;
   SimulatedDatabase database_;
   JoinedThreads threads_;
 };

@@ -15,12 +15,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "harpe/base/mutex.h"
 #include "harpe/base/units.h"
 #include "harpe/store/simulated_tables_testing.h"
 
@@ -116,7 +116,7 @@ class SimulatedDatabase {
   /// What is committed stays; all connections end, and so do the calls that are on their way: those
   /// that arrived before were executed, the others are not. Listeners connect again and look again.
   void restart() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++starts_;
     tables_.lose_listeners();
     late_.clear();
@@ -124,7 +124,7 @@ class SimulatedDatabase {
 
   /// What has been late till now arrives (`StoreFault::Outcome::kLate`), in the order sent.
   void execute_late() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& statement : std::exchange(late_, {})) statement(tables_);
   }
 
@@ -132,7 +132,7 @@ class SimulatedDatabase {
   /// machine can prove that of the rows it has left, as `is_proven_gone` does. Call it, if at all,
   /// when the process has ended, before another one starts with the same URL.
   void process_ended(const std::string& url) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tables_.end_process(url);
   }
 
@@ -140,33 +140,33 @@ class SimulatedDatabase {
   /// see here what is committed. `body` must not sleep. \returns what it returns
   template <class Body>
   auto step(const Body& body) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return body(tables_);
   }
   /// As above, where the database still runs as it did at the `start` (`starts`); else nothing.
   template <class Body>
   auto step(std::uint64_t start, const Body& body)
       -> std::optional<decltype(body(std::declval<SimulatedTables&>()))> {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (start != starts_) return std::nullopt;
     return body(tables_);
   }
 
   /// Keeps a statement until `execute_late`: it must refer to nothing that goes before.
   void keep_late(std::uint64_t start, std::function<void(SimulatedTables&)> statement) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (start == starts_) late_.push_back(std::move(statement));
   }
 
   /// How often it was started.
   std::uint64_t starts() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return starts_;
   }
 
   /// Never the same twice: for names of servers and stores.
   std::uint64_t new_number() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return ++last_number_;
   }
 
@@ -175,11 +175,11 @@ class SimulatedDatabase {
   }
 
  private:
-  mutable std::mutex mutex_;  ///< of what follows; never held while a thread sleeps
-  SimulatedTables tables_;
-  std::vector<std::function<void(SimulatedTables&)>> late_;
-  std::uint64_t starts_ = 1;
-  std::uint64_t last_number_ = 0;
+  mutable Mutex mutex_;  ///< of what follows; never held while a thread sleeps
+  SimulatedTables tables_ HARPE_GUARDED_BY(mutex_);
+  std::vector<std::function<void(SimulatedTables&)>> late_ HARPE_GUARDED_BY(mutex_);
+  std::uint64_t starts_ HARPE_GUARDED_BY(mutex_) = 1;
+  std::uint64_t last_number_ HARPE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace harpe

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "harpe/base/clock.h"
+#include "harpe/base/mutex.h"
 #include "harpe/store/postgres_lease.h"
 #include "harpe/store/server_lease.h"
 #include "harpe/store/simulated_session_testing.h"
@@ -46,7 +46,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
 
   /// Gives the lease up. Call last.
   void stop() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
     while (stepping_) {
       lock.unlock();
@@ -66,11 +66,11 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
 
   /// See Store. By the clock at this moment.
   LeaseState state() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return {.held = lease_.held(clock_.now()), .tenure = lease_.tenure()};
   }
   Member member() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return {.server = lease_.server(), .tenure = lease_.tenure()};
   }
 
@@ -79,7 +79,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
                               const Server& row) {
     const SeenBeat seen = seen_of(server, row);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!lease_.may_remove(seen, clock_.now())) return false;
     }
     return session.run(StoreCall::Kind::kRemoveServer, [seen](SimulatedTables& tables) {
@@ -94,12 +94,12 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
       const Instant now = clock_.now();
       Instant wake = now + options_.reconnect_pause;
       if (good) {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         wake = lease_.wake(now);
       }
       clock_.sleep_until(wake);
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         if (stopping_ || process_.is_dead()) return;
         stepping_ = true;
       }
@@ -115,7 +115,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
     Stepping(const Stepping&) = delete;
     Stepping& operator=(const Stepping&) = delete;
     ~Stepping() {
-      const std::lock_guard lock(lease_.mutex_);
+      const MutexLock lock(lease_.mutex_);
       lease_.stepping_ = false;
     }
 
@@ -129,7 +129,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
       if (Status connected = session_.connect(); !connected.ok()) return connected;
     }
     while (true) {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       const std::optional<LeaseStep> next = lease_.next(clock_.now());
       lock.unlock();
       if (!next) return ok_status();
@@ -162,7 +162,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
   }
 
   Status tell(const Result<bool>& written) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!written.ok()) {
       lease_.failed();
       return written.error();
@@ -179,7 +179,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
     for (const auto& [server, row] : *rows) {
       if (server != me) seen.push_back(seen_of(server, row));
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     lease_.looked(seen, clock_.now());
     return ok_status();
   }
@@ -194,9 +194,9 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
   Clock& clock_;
   SimulatedSession session_;  ///< of the thread, and of `stop` when that does nothing any more
 
-  mutable std::mutex mutex_;  ///< of what follows; never held over a sleep
-  bool stopping_ = false, stepping_ = false;
-  ServerLease lease_;
+  mutable Mutex mutex_;  ///< of what follows; never held over a sleep
+  bool stopping_ HARPE_GUARDED_BY(mutex_) = false, stepping_ HARPE_GUARDED_BY(mutex_) = false;
+  ServerLease lease_ HARPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace harpe

@@ -8,13 +8,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 
 #include "harpe/base/clock.h"
+#include "harpe/base/mutex.h"
 #include "harpe/store/postgres_listener.h"
 #include "harpe/store/simulated_session_testing.h"
 #include "harpe/store/store.h"
@@ -45,7 +45,7 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
 
   /// Returns when no call of `hear` runs any more.
   void stop() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
     while (hearing_) {
       lock.unlock();
@@ -156,7 +156,7 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
 
   /// Whether it is still to hear.
   bool tell(const StoreNotice& notice) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (stopping_ || process_.is_dead()) return false;
     hearing_ = true;
     lock.unlock();
@@ -172,7 +172,7 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
     Hearing(const Hearing&) = delete;
     Hearing& operator=(const Hearing&) = delete;
     ~Hearing() {
-      const std::lock_guard lock(listener_.mutex_);
+      const MutexLock lock(listener_.mutex_);
       listener_.hearing_ = false;
     }
 
@@ -181,7 +181,7 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
   };
 
   bool goes_on() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return !stopping_ && !process_.is_dead();
   }
 
@@ -193,8 +193,8 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
   const std::uint64_t store_;
   const std::uint64_t number_;  ///< by which the database knows it
 
-  mutable std::mutex mutex_;  ///< of what follows; never held over a sleep
-  bool stopping_ = false, hearing_ = false;
+  mutable Mutex mutex_;  ///< of what follows; never held over a sleep
+  bool stopping_ HARPE_GUARDED_BY(mutex_) = false, hearing_ HARPE_GUARDED_BY(mutex_) = false;
   std::function<void(const StoreNotice&)> hear_;  ///< called only while `hearing_`
 };
 

@@ -9,13 +9,13 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 
 #include "harpe/base/clock.h"
+#include "harpe/base/mutex.h"
 #include "harpe/base/result.h"
 #include "harpe/base/text.h"
 #include "harpe/store/postgres_session.h"
@@ -69,34 +69,34 @@ class SimulatedQueue {
 
   /// Who has the turn does nothing before then.
   void busy_until(Instant until) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     busy_until_ = until;
   }
 
  private:
   std::uint64_t enter() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting_.push_back(++last_);
     return last_;
   }
   bool is_first(std::uint64_t number) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return waiting_.front() == number;
   }
   Instant look_again() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::max(busy_until_, clock_.now() + kSimulatedTick);
   }
   void leave(std::uint64_t number) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase(waiting_, number);
   }
 
   Clock& clock_;
-  mutable std::mutex mutex_;
-  std::deque<std::uint64_t> waiting_;
-  std::uint64_t last_ = 0;
-  Instant busy_until_;
+  mutable Mutex mutex_;
+  std::deque<std::uint64_t> waiting_ HARPE_GUARDED_BY(mutex_);
+  std::uint64_t last_ HARPE_GUARDED_BY(mutex_) = 0;
+  Instant busy_until_ HARPE_GUARDED_BY(mutex_);
 };
 
 /// Not thread-safe.

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <mutex>
 #include <set>
 #include <system_error>
 #include <utility>
 
 #include "harpe/base/check.h"
+#include "harpe/base/mutex.h"
 #include "harpe/base/text.h"
 #include "harpe/store/checks.h"
 #include "harpe/store/local_notices.h"
@@ -34,6 +34,7 @@ class SqliteStore final : public Store {
       : timeout_(options.timeout),
         lock_(std::move(lock)),
         url_(options.url),
+        path_(path),
         database_(path, options.timeout) {}
 
   Status open(std::span<const Migration> steps);
@@ -61,22 +62,23 @@ class SqliteStore final : public Store {
   Status listen(std::function<void(const StoreNotice&)> hear) override;
   Status check() override;
   Status verify() override;
-  std::string description() const override { return "SQLite " + database_.path(); }
+  std::string description() const override { return "SQLite " + path_; }
 
  private:
-  Status check_file();
+  Status check_file() HARPE_REQUIRES(mutex_);
   Status check_pages(SqliteDatabase& database) const;
-  Status migrate(std::span<const Migration> steps);
-  Status begin_epoch();
-  void check_claim(std::int64_t epoch) const;
+  Status migrate(std::span<const Migration> steps) HARPE_REQUIRES(mutex_);
+  Status begin_epoch() HARPE_REQUIRES(mutex_);
+  void check_claim(std::int64_t epoch) const HARPE_REQUIRES(mutex_);
 
   const Seconds timeout_;
   OwnerLock lock_;
   const std::string url_;
-  std::mutex mutex_;  ///< of what follows
-  SqliteDatabase database_;
-  std::int64_t epoch_ = 0;  ///< of all claims
-  std::set<std::string> owned_;
+  const std::string path_;
+  Mutex mutex_;  ///< of what follows
+  SqliteDatabase database_ HARPE_GUARDED_BY(mutex_);
+  std::int64_t epoch_ HARPE_GUARDED_BY(mutex_) = 0;  ///< of all claims
+  std::set<std::string> owned_ HARPE_GUARDED_BY(mutex_);
   LocalNotices notices_;
 };
 
@@ -88,7 +90,8 @@ Status create_private(const std::string& path) {
 }
 
 Status SqliteStore::open(std::span<const Migration> steps) {
-  (void)create_private(database_.path());
+  const MutexLock lock(mutex_);
+  (void)create_private(path_);
   HARPE_TRY(database_.open());
   HARPE_TRY(check_file());
   // The schema of a file that somebody else wrote must not call functions with side effects.
@@ -98,7 +101,7 @@ Status SqliteStore::open(std::span<const Migration> steps) {
   }
   const std::string mode = HARPE_TRY(database_.value("PRAGMA journal_mode = WAL"));
   if (mode != "wal") {
-    return Error::io(database_.path(),
+    return Error::io(path_,
                      "cannot have a write-ahead log where it is (its file system "
                      "lacks shared memory); put it on a local disk");
   }
@@ -111,7 +114,7 @@ Status SqliteStore::begin_epoch() {
   const std::string epoch = HARPE_TRY(database_.value("SELECT epoch FROM server"));
   epoch_ = parse_integer(epoch).value_or(0);
   if (epoch_ > 0) return ok_status();
-  return Error::io(database_.path(), "is damaged: it does not say how often it was opened");
+  return Error::io(path_, "is damaged: it does not say how often it was opened");
 }
 
 /// Every claim is from this opening of the file or from one before.
@@ -124,10 +127,10 @@ Status SqliteStore::check_file() {
   const std::string application = HARPE_TRY(database_.value("PRAGMA application_id"));
   const std::string tables = HARPE_TRY(database_.value("SELECT count(*) FROM sqlite_schema"));
   if (application != kApplicationId && (tables != "0" || application != "0")) {
-    return Error::io(database_.path(), "is the database of another program; name another file");
+    return Error::io(path_, "is the database of another program; name another file");
   }
   std::error_code unknown;
-  const auto size = std::filesystem::file_size(database_.path(), unknown);
+  const auto size = std::filesystem::file_size(path_, unknown);
   if (!unknown && size > kCheckedWhenOpened) return ok_status();  // `verify` does it
   return check_pages(database_);
 }
@@ -136,9 +139,8 @@ Status SqliteStore::check_pages(SqliteDatabase& database) const {
   const std::string whole = HARPE_TRY(database.value("PRAGMA quick_check(1)"));
   if (whole != "ok") {
     return Error::io(
-        database_.path(),
-        "is damaged: " + whole +
-            "; restore a backup, or save what can be read with: sqlite3 FILE .recover");
+        path_, "is damaged: " + whole +
+                   "; restore a backup, or save what can be read with: sqlite3 FILE .recover");
   }
   return ok_status();
 }
@@ -149,7 +151,7 @@ Status SqliteStore::migrate(std::span<const Migration> steps) {
   const std::string said = HARPE_TRY(database_.value("PRAGMA user_version"));
   const std::int64_t version = parse_integer(said).value_or(0);
   if (version < 0 || static_cast<std::size_t>(version) > steps.size()) {
-    return newer_schema(database_.path(), static_cast<int>(version), steps.size());
+    return newer_schema(path_, static_cast<int>(version), steps.size());
   }
   if (static_cast<std::size_t>(version) == steps.size()) return ok_status();
   for (const Migration& step : steps.subspan(static_cast<std::size_t>(version))) {
@@ -163,7 +165,7 @@ Status SqliteStore::migrate(std::span<const Migration> steps) {
 
 Result<std::vector<std::string>> SqliteStore::write(const StoreChanges& changes) {
   HARPE_TRY(check_changes(changes));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [job, epoch] : changes.epochs) check_claim(epoch);
   SqliteTransaction transaction(database_);
   HARPE_TRY(transaction.begin());
@@ -175,13 +177,13 @@ Result<std::vector<std::string>> SqliteStore::write(const StoreChanges& changes)
 }
 
 Result<std::vector<StoredJob>> SqliteStore::jobs() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return read_jobs(database_, nullptr);
 }
 
 Result<std::optional<StoredJob>> SqliteStore::job(const std::string& id) {
   HARPE_TRY(check_job_id(id));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto found = HARPE_TRY(read_jobs(database_, &id));
   if (found.empty()) return std::optional<StoredJob>();
   return std::optional(std::move(found.front()));
@@ -189,7 +191,7 @@ Result<std::optional<StoredJob>> SqliteStore::job(const std::string& id) {
 
 Result<std::optional<std::string>> SqliteStore::plans(const std::string& id) {
   HARPE_TRY(check_job_id(id));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto select = HARPE_TRY(database_.prepare("SELECT text FROM plans WHERE job = ?1"));
   const bool row = HARPE_TRY(select.bind(id).step());
   return row ? std::optional(select.text(0)) : std::nullopt;
@@ -197,31 +199,31 @@ Result<std::optional<std::string>> SqliteStore::plans(const std::string& id) {
 
 Result<std::map<std::string, std::string>> SqliteStore::parts(const std::string& id) {
   HARPE_TRY(check_job_id(id));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return read_parts(database_, id);
 }
 
 Result<std::vector<JobSummary>> SqliteStore::summaries() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return read_summaries(database_, nullptr);
 }
 
 Result<std::optional<JobSummary>> SqliteStore::summary(const std::string& id) {
   HARPE_TRY(check_job_id(id));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto found = HARPE_TRY(read_summaries(database_, &id));
   if (found.empty()) return std::optional<JobSummary>();
   return std::optional(std::move(found.front()));
 }
 
 Result<std::optional<ClockMark>> SqliteStore::clock() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return read_clock(database_);
 }
 
 Status SqliteStore::remove(const std::string& id, std::optional<std::int64_t> epoch) {
   HARPE_TRY(check_job_id(id));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (epoch) check_claim(*epoch);
   SqliteTransaction transaction(database_);
   HARPE_TRY(transaction.begin());
@@ -234,7 +236,7 @@ Status SqliteStore::remove(const std::string& id, std::optional<std::int64_t> ep
 Result<std::vector<StoredEvent>> SqliteStore::events(const std::string& job, std::int64_t after,
                                                      int limit) {
   HARPE_TRY(check_subject(job));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto select = HARPE_TRY(database_.prepare(
       "SELECT sequence, at, kind, text FROM event WHERE job = ?1 AND sequence > ?2 "
       "ORDER BY sequence LIMIT ?3"));
@@ -249,7 +251,7 @@ Result<std::vector<StoredEvent>> SqliteStore::events(const std::string& job, std
 
 Result<std::int64_t> SqliteStore::prune(const Retention& keep) {
   HARPE_TRY(check_retention(keep));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   SqliteTransaction transaction(database_);
   HARPE_TRY(transaction.begin());
   Result<std::int64_t> total = prune_events(database_, keep);
@@ -260,33 +262,33 @@ Result<std::int64_t> SqliteStore::prune(const Retention& keep) {
 
 Result<std::optional<JobClaim>> SqliteStore::claim(const std::string& job) {
   HARPE_TRY(check_job_id(job));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   owned_.insert(job);
   return std::optional(JobClaim{.epoch = epoch_, .tenure = lease().tenure});
 }
 
 Status SqliteStore::release(const std::string& job) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   owned_.erase(job);
   return ok_status();
 }
 
 Result<std::optional<JobOwner>> SqliteStore::owner(const std::string& job) {
   HARPE_TRY(check_job_id(job));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!owned_.contains(job)) return std::optional<JobOwner>();
   return std::optional(JobOwner{.url = url_, .own = true});
 }
 
 Result<std::map<std::string, std::string>> SqliteStore::owners() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::map<std::string, std::string> urls;
   for (const std::string& job : owned_) urls[job] = url_;
   return urls;
 }
 
 Result<std::vector<std::string>> SqliteStore::ownerless() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto select = HARPE_TRY(database_.prepare("SELECT id FROM job ORDER BY id"));
   std::vector<std::string> ids;
   for (;;) {
@@ -308,14 +310,14 @@ Status SqliteStore::listen(std::function<void(const StoreNotice&)> hear) {
 }
 
 Status SqliteStore::check() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HARPE_TRY(database_.value("SELECT count(*) FROM sqlite_schema"));
   return ok_status();
 }
 
 Status SqliteStore::verify() {
   // Over a connection of its own: it may take minutes.
-  SqliteDatabase database(database_.path(), timeout_);
+  SqliteDatabase database(path_, timeout_);
   HARPE_TRY(database.open());
   return check_pages(database);
 }

@@ -6,15 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "harpe/base/mutex.h"
 #include "harpe/store/store.h"
 
 namespace harpe {
@@ -44,7 +43,7 @@ class Heard {
  public:
   std::function<void(const StoreNotice&)> listener() {
     return [this](const StoreNotice& notice) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       notices_.push_back(notice);
       changed_.notify_all();
     };
@@ -52,15 +51,16 @@ class Heard {
 
   /// Waits until so many were heard; what was heard by then.
   std::vector<StoreNotice> wait_for(std::size_t count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(30), [&] { return notices_.size() >= count; });
+    MutexLock lock(mutex_);
+    changed_.wait_for(mutex_, std::chrono::seconds(30),
+                      [&]() HARPE_REQUIRES(mutex_) { return notices_.size() >= count; });
     return notices_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<StoreNotice> notices_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<StoreNotice> notices_ HARPE_GUARDED_BY(mutex_);
 };
 
 /// "look again" and what was announced.
@@ -91,13 +91,13 @@ class JoinedThreads {
     for (std::thread& thread : threads_) thread.join();
   }
   void start(std::function<void()> body) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     threads_.emplace_back(std::move(body));
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<std::thread> threads_;
+  Mutex mutex_;
+  std::vector<std::thread> threads_ HARPE_GUARDED_BY(mutex_);
 };
 
 inline std::unique_ptr<Store> opened(Result<std::unique_ptr<Store>> store) {

@@ -1,9 +1,9 @@
 // AMD SMI (libamd_smi.so), versions 24 to 26.
 
 #include <array>
-#include <mutex>
 #include <vector>
 
+#include "harpe/base/mutex.h"
 #include "harpe/hw/rocm/amd_library.h"
 #include "harpe/hw/rocm/shared_object.h"
 
@@ -160,7 +160,7 @@ class AmdSmi final : public AmdLibrary {
   Status call(const char* what, int (*function)(Handle, Parameters...), int gpu,
               Arguments... arguments) {
     if (function == nullptr) return check(kNotSupported, what);
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return check(function(handles_[static_cast<std::size_t>(gpu)], arguments...), what);
   }
 
@@ -168,7 +168,7 @@ class AmdSmi final : public AmdLibrary {
   AmdsmiApi api_;
   bool started_ = false;
   std::vector<Handle> handles_;
-  std::mutex mutex_;
+  Mutex mutex_;
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // ROCm SMI (librocm_smi64.so), for nodes whose ROCm has no AMD SMI yet.
 
 #include <array>
-#include <mutex>
 
+#include "harpe/base/mutex.h"
 #include "harpe/hw/rocm/amd_library.h"
 #include "harpe/hw/rocm/shared_object.h"
 
@@ -131,7 +131,7 @@ class RocmSmi final : public AmdLibrary {
   Status call(const char* what, int (*function)(std::uint32_t, Parameters...), int gpu,
               Arguments... arguments) {
     if (function == nullptr) return check(kRsmiNotSupported, what);
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return check(function(static_cast<std::uint32_t>(gpu), arguments...), what);
   }
 
@@ -139,7 +139,7 @@ class RocmSmi final : public AmdLibrary {
   RsmiApi api_;
   bool started_ = false;
   int gpus_ = 0;
-  std::mutex mutex_;
+  Mutex mutex_;
 };
 
 }  // namespace
