@@ -56,6 +56,13 @@ TEST(Statistics, TheIntervalOfAWeightedMeanHolds) {
   EXPECT_GE(held, 0.95 * kRounds);
 }
 
+TEST(Statistics, StudentsQuantilesAreThoseOfTheTables) {
+  EXPECT_NEAR(student_quantile(1), 12.706, 0.001);
+  EXPECT_NEAR(student_quantile(5), 2.571, 0.005);
+  EXPECT_NEAR(student_quantile(10), 2.228, 0.001);
+  EXPECT_NEAR(student_quantile(100), 1.984, 0.001);
+}
+
 TEST(Statistics, ARunningMedianForgetsAndIsNotMovedByFewFarOff) {
   RunningMedian median;
   EXPECT_DOUBLE_EQ(median.add(1), 1);

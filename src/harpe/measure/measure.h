@@ -5,5 +5,4 @@
 #include "harpe/measure/energy_estimator.h"  // IWYU pragma: export
 #include "harpe/measure/energy_log.h"        // IWYU pragma: export
 #include "harpe/measure/energy_monitor.h"    // IWYU pragma: export
-#include "harpe/measure/short_operation.h"   // IWYU pragma: export
 #include "harpe/measure/switch_latency.h"    // IWYU pragma: export

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "harpe/base/statistics.h"
-#include "harpe/measure/short_operation.h"
+#include "harpe/measure/clock_restorer.h"
 
 namespace harpe {
 namespace {
