@@ -13,7 +13,7 @@
 
 #include "bench_input.h"
 #include "harpe/flow/sweep.h"
-#include "harpe/flow/textbook_cut.h"
+#include "harpe/flow/textbook_cut_testing.h"
 #include "harpe/frontier/problem.h"
 
 namespace harpe {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "harpe/flow/sweep.h"
-#include "harpe/flow/textbook_cut.h"
+#include "harpe/flow/textbook_cut_testing.h"
 
 namespace harpe::flow {
 namespace {

@@ -1,9 +1,24 @@
-#include "harpe/flow/textbook_cut.h"
+#pragma once
+/// \file
+/// The textbook parametric cut: at every breakpoint a maximum flow by blocking flows (Dinitz 1970)
+/// over the whole residual network, a search of all nodes for the cut and of all arcs for the next
+/// breakpoint. For tests, as an oracle for `ParametricCut`, and for benchmarks, as the yardstick of
+/// its speed; O(nodes + arcs) and more for every breakpoint.
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "harpe/flow/parametric_cut.h"
 
 namespace harpe::flow {
-namespace {
+
+struct TextbookResult {
+  State state;  ///< at the shortest horizon
+  std::vector<Breakpoint> breakpoints;
+  std::int64_t steps = 0;
+};
 
 class Textbook {
  public:
@@ -128,10 +143,8 @@ class Textbook {
   std::vector<std::int32_t> level_, next_, queue_;
 };
 
-}  // namespace
-
-TextbookResult textbook_cut(const Network& network, State state, void (*visit)(const State&, void*),
-                            void* context) {
+/// Goes from `state` to the shortest horizon.
+inline TextbookResult textbook_cut(const Network& network, State state) {
   TextbookResult result;
   Textbook textbook(network, state);
   while (true) {
@@ -141,7 +154,6 @@ TextbookResult textbook_cut(const Network& network, State state, void (*visit)(c
     while (bounded && textbook.search()) bounded = textbook.block();
     if (bounded && state.value > value)
       result.breakpoints.push_back({state.horizon(network), state.value});
-    if (visit != nullptr) visit(state, context);
     if (!bounded || !textbook.shift()) break;
     ++result.steps;
   }
