@@ -211,7 +211,6 @@ bool ParametricCut::settle() {
 // Maximises the flow by breadth-first search from the source and rebuilds both trees: the fixed
 // side becomes what the source reaches. Returns false when the flow has no bound.
 bool ParametricCut::rebuild() {
-  ++rebuilds_;
   while (!crossing_.empty()) leave_cut(crossing_.back().arc);
   pending_.clear();
   std::vector<std::int32_t> queue;
@@ -248,7 +247,7 @@ bool ParametricCut::rebuild() {
 }
 
 // Shrinks the horizon until an arc across the cut reaches a length of its curve, or by `limit` in
-// all. Returns whether one did.
+// all. Returns whether one did. Looks at every arc across the cut.
 bool ParametricCut::advance(std::int64_t limit) {
   for (const std::int32_t arc : fresh_) {
     if (place_[arc] >= 0) watch(arc);

@@ -13,11 +13,17 @@
 /// Each side keeps a spanning tree, rooted at source or sink, in the manner of a network simplex
 /// method. When an arc across the cut opens, its path to both roots is looked up in the trees:
 /// without a blocked arc on it, the flow rises; and the subtree behind a blocked arc is hung to the
-/// other tree by the open arc, which moves the cut to where it is blocked. So a breakpoint costs
-/// the tree path and what changes sides (see `SideTrees`), and nothing is searched, except when too
-/// many changes of sides in a row bring neither flow nor a shorter horizon: then the trees are
-/// rebuilt by a search, after which one of the two must follow. That makes the method finite
-/// whatever the trees look like.
+/// other tree by the open arc, which moves the cut to where it is blocked.
+///
+/// Cost. A step, to the next horizon at which an arc across the cut reaches a length, passes over
+/// all arcs across the cut, twice: O(cut). Then each arc that opens costs its tree path and, where
+/// that is blocked, what changes sides (see `SideTrees`). The cut of a pipeline has one to three
+/// arcs a stage, whatever the number of micro-batches, so that the passes take a fiftieth of the
+/// time, and a heap of distances would not repay its upkeep by arcs that enter and leave. Nothing
+/// is searched, except when more changes of sides in a row than there are nodes (and 1000) bring
+/// neither flow nor a shorter horizon: then the flow is maximised and the trees are rebuilt by
+/// searches of O(nodes + arcs) each, after which one of the two must follow. That makes the method
+/// finite whatever the trees look like.
 
 #include <cstdint>
 #include <limits>
@@ -55,7 +61,7 @@ class ParametricCut {
   ParametricCut(const Network& network, const State& state, const Division& division = {});
 
   /// Goes on until a limit, appending to `breakpoints` wherever the flow rises (one entry a
-  /// horizon). May be called again.
+  /// horizon). May be called again. A step costs what is said above.
   Stop run(const Limits& limits, std::vector<Breakpoint>& breakpoints);
 
   /// The optimum at the present horizon. O(nodes + arcs).
@@ -64,8 +70,6 @@ class ParametricCut {
   std::int64_t value() const { return value_; }
   /// Distinct horizons at which an arc across the cut reached a length of its curve.
   std::int64_t steps() const { return steps_; }
-  /// How often the trees were rebuilt by a search.
-  std::int64_t rebuilds() const { return rebuilds_; }
 
  private:
   struct ArcLength {
@@ -132,7 +136,6 @@ class ParametricCut {
   std::int64_t offset_ = 0;
   std::int64_t value_ = 0;
   std::int64_t steps_ = 0;
-  std::int64_t rebuilds_ = 0;
   std::int64_t stalled_ = 0;  // changes of sides since flow or horizon last changed
 };
 
