@@ -183,30 +183,4 @@ Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
   return plan;
 }
 
-std::size_t unmeasured_clocks(const Plan& plan, const Profile& profile) {
-  std::size_t count = 0;
-  for (std::size_t stage = 0; stage < plan.instructions.size(); ++stage) {
-    for (const PlannedInstruction& i : plan.instructions[stage]) {
-      const auto points = profile.points(static_cast<int>(stage), i.chunk, i.kind);
-      count += i.clock != Megahertz{0} && !points.empty() && measured(points, i.clock) == nullptr;
-    }
-  }
-  return count;
-}
-
-Profile with_loading(const Profile& profile, const PerStage<Seconds>& load,
-                     const PerStage<Watts>& blocking_power) {
-  std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
-  for (InstructionProfile& entry : entries) {
-    const bool has_forward =
-        entry.kind == InstructionKind::kForward || entry.kind == InstructionKind::kForwardBackward;
-    if (!has_forward) continue;
-    for (OperatingPoint& point : entry.points) {
-      point.time += load[entry.stage];
-      point.energy += blocking_power[entry.stage] * load[entry.stage];
-    }
-  }
-  return profile.with_entries(std::move(entries));
-}
-
 }  // namespace harpe

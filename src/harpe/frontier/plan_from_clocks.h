@@ -2,7 +2,6 @@
 /// \file
 /// Plans whose clocks somebody else chose: another planner, a plan file, a measurement.
 
-#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,20 +34,9 @@ Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
                               const std::vector<std::vector<Megahertz>>& clocks,
                               const ClockPlanOptions& options);
 
-/// How many instructions of `plan` run at a clock that `profile` lacks, though it has others for
-/// them.
-std::size_t unmeasured_clocks(const Plan& plan, const Profile& profile);
-
 /// Time and energy at `clock`. Between measured clocks both are interpolated linearly in 1 / clock,
 /// in which the time of a computation is nearly linear; outside them the nearest holds. Nothing
 /// when `points` (by rising clock) is empty.
 std::optional<OperatingPoint> at_clock(std::span<const OperatingPoint> points, Megahertz clock);
-
-/// The profile with data loading as a part of each forward: its time grows by `load` of its stage,
-/// its energy by the blocking power drawn in it. So a forward's input may arrive before it loads,
-/// as training frameworks do it, where a `load` instruction in the list would hold up a blocking
-/// receive.
-Profile with_loading(const Profile& profile, const PerStage<Seconds>& load,
-                     const PerStage<Watts>& blocking_power);
 
 }  // namespace harpe

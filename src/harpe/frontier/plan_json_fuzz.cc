@@ -7,7 +7,6 @@
 #include "harpe/frontier/plan.h"
 #include "harpe/frontier/predict.h"
 #include "harpe/frontier/verify.h"
-#include "harpe/frontier/zeus_plan.h"
 
 namespace {
 
@@ -39,7 +38,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(prediction->iteration_time.value <= plan->iteration_time.value * (1 + 1e-6) + 1e-6);
   }
   (void)plan->clock_changes();
-  const auto zeus = harpe::parse_zeus_plan(harpe::zeus_plan(*plan), "f");
-  if (zeus.ok()) require(zeus->size() == plan->instructions.size());
+  (void)harpe::zeus_plan(*plan);
   return 0;
 }

@@ -59,8 +59,6 @@ class PlanSearch {
   const Assignment& best() const { return best_; }
   /// When an assignment ends, picoseconds. O(arcs).
   std::int64_t makespan(const Assignment& choice);
-  /// Effective energy of the best assignment, in `Problem::cost_unit`.
-  std::int64_t best_cost() const { return best_cost_; }
 
  private:
   std::uint64_t random();

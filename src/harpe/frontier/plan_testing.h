@@ -65,6 +65,25 @@ inline Profile test_profile(int stages, int chunks = 1) {
   return Profile(std::move(entries), chunks > 1);
 }
 
+/// The profile with data loading as a part of each forward: its time grows by `load` of its stage,
+/// its energy by the blocking power drawn in it. So a forward's input may arrive before it loads,
+/// as training frameworks do it, where a `load` instruction in the list would hold up a blocking
+/// receive.
+inline Profile with_loading(const Profile& profile, const PerStage<Seconds>& load,
+                            const PerStage<Watts>& blocking_power) {
+  std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
+  for (InstructionProfile& entry : entries) {
+    const bool has_forward =
+        entry.kind == InstructionKind::kForward || entry.kind == InstructionKind::kForwardBackward;
+    if (!has_forward) continue;
+    for (OperatingPoint& point : entry.points) {
+      point.time += load[entry.stage];
+      point.energy += blocking_power[entry.stage] * load[entry.stage];
+    }
+  }
+  return profile.with_entries(std::move(entries));
+}
+
 /// A measured clock for every computation.
 inline std::vector<std::vector<Megahertz>> random_clocks(const Schedule& schedule,
                                                          std::mt19937_64& random) {

@@ -21,7 +21,6 @@ struct PlannedSchedule {
   std::vector<std::vector<int>> first;
 
   int first_entry(Position at) const { return first[at.stage][at.index]; }
-  int last_entry(Position at) const { return first[at.stage][at.index + 1] - 1; }
 };
 
 /// The schedule by whose name a plan goes, generated for its sizes; fails when there is none of

@@ -49,6 +49,20 @@ struct Validation {
   }
 };
 
+/// How many instructions run at a clock that the profile lacks, though it has others for them.
+std::size_t unmeasured_clocks(const Plan& plan, const Profile& profile) {
+  std::size_t count = 0;
+  for (std::size_t stage = 0; stage < plan.instructions.size(); ++stage) {
+    for (const PlannedInstruction& i : plan.instructions[stage]) {
+      const auto points = profile.points(static_cast<int>(stage), i.chunk, i.kind);
+      const bool is_there =
+          std::ranges::find(points, i.clock, &OperatingPoint::clock) != points.end();
+      count += i.clock != Megahertz{0} && !points.empty() && !is_there;
+    }
+  }
+  return count;
+}
+
 Validation validate(const Workload& workload) {
   const Pipeline pipeline = pipeline_of(workload);
   Validation found;
