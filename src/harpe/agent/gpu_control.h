@@ -92,8 +92,6 @@ class GpuControl {
   std::string pending_text() const;
   /// What that is: "power limit 300 W".
   std::string due_text() const;
-  /// What was there before of all that is changed now: "power limit 300 W".
-  std::string changed_text() const;
 
   /// Everything that can be read, or only power and energy. A GPU that tells nothing is an error.
   Result<GpuReading> read(Instant now);

@@ -172,8 +172,4 @@ Status GpuControl::keep_what_is_left() {
   return status;
 }
 
-std::string GpuControl::changed_text() const {
-  return text_of(saved_);
-}
-
 }  // namespace harpe

@@ -82,7 +82,6 @@ struct NvmlFieldValue {
 static_assert(sizeof(NvmlFieldValue) == 40);
 
 /// Fields of nvmlDeviceGetFieldValues and the scopes they are asked for.
-inline constexpr unsigned kNvmlFieldTotalEnergy = 83;    ///< mJ since the driver was loaded
 inline constexpr unsigned kNvmlFieldPowerAverage = 185;  ///< mW
 inline constexpr unsigned kNvmlFieldPowerInstant = 186;  ///< mW
 inline constexpr unsigned kNvmlFieldEnergy = 191;        ///< mJ; has scopes
