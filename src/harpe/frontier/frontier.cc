@@ -8,45 +8,10 @@
 #include "harpe/base/text.h"
 #include "harpe/flow/sweep.h"
 #include "harpe/frontier/earliest_plan.h"
-#include "harpe/frontier/find_plan.h"
-#include "harpe/frontier/problem.h"
+#include "harpe/frontier/frontier_data.h"
 #include "harpe/frontier/switching.h"
 
 namespace harpe {
-
-struct Frontier::Data {
-  explicit Data(Problem p) : problem(std::move(p)), layout(problem) {}
-  Data(const Data&) = delete;
-
-  /// Sum of effective energies, per GPU, of the relaxed optimum at an iteration time.
-  Joules effective(Seconds time) const;
-  /// `time` less what rounding to nanoseconds can add up to, as a horizon of the network.
-  std::int64_t horizon(Seconds time) const;
-  /// The relaxed optimum there.
-  flow::State relaxed(Seconds time) const;
-  /// The plan of these operating points, one a pipeline node.
-  Plan plan_of(const std::vector<OperatingPoint>& points,
-               const std::vector<LateChange>& late = {}) const;
-  Plan plan_of(const Assignment& assignment) const;
-  Assignment search_freely(Seconds deadline, Effort effort) const;
-  Result<Plan> search(Seconds deadline, const PlanOptions& options) const;
-  Result<Plan> search_switching(std::optional<Seconds> deadline, const PlanOptions& options) const;
-  std::int64_t picoseconds(Seconds deadline) const;
-  void set_iteration_time(Plan& plan, Seconds time) const;
-  Seconds seconds(std::int64_t horizon) const {
-    return Seconds{static_cast<double>(horizon) * 1e-9};
-  }
-
-  Problem problem;
-  SearchOrder layout;
-  flow::CostCurve curve;
-  std::vector<Milestone> milestones;  ///< on the way from the fastest to the slowest plan
-  std::vector<Joules> cost_at;        ///< of each breakpoint: effective energy above the least
-  Joules least_effective;
-  Seconds min_time;
-  Seconds least_energy_time;
-  std::int64_t longest_chain = 0;  ///< most instructions in a row
-};
 
 namespace {
 
@@ -311,63 +276,6 @@ Result<Plan> Frontier::plan_for_straggler(Seconds wait_until, const PlanOptions&
   Result<Plan> plan = data_->search(std::min(wait_until, max_time()), options);
   if (plan.ok()) data_->set_iteration_time(*plan, std::max(plan->iteration_time, wait_until));
   return plan;
-}
-
-Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options) const {
-  const double gpus = data_->problem.gpus_per_stage;
-  const Watts waiting = data_->problem.total_blocking_power() * gpus;
-  if (!(cap > waiting)) {
-    return Error::infeasible("a cap of " + shortest(cap.value) +
-                             " W cannot be met: the GPUs draw " + shortest(waiting.value) +
-                             " W while they wait");
-  }
-  // Average power of the bound falls with time: find where it meets the cap.
-  const Seconds high = max_time();
-  Seconds low = lower_bound(high) / high > cap ? high : min_time();
-  if (lower_bound(low) / low > cap) {
-    Seconds meets = high;
-    for (int i = 0; i < 100; ++i) {
-      const Seconds middle = (low + meets) / 2;
-      (lower_bound(middle) / middle > cap ? low : meets) = middle;
-    }
-    low = meets;
-  }
-  if (options.switching()) {
-    const Plan fastest = HARPE_TRY(fastest_plan(options));
-    low = std::max(low, fastest.iteration_time);
-  }
-  // Plans lie a little above the bound: from there on, slower, the first that fits; then between it
-  // and the slowest that does not.
-  constexpr int kTries = 10;
-  std::optional<Plan> best;
-  Watts least = cap;
-  Seconds over{0};
-  Seconds deadline = low;
-  for (int i = 0; i < kTries; ++i) {
-    Plan plan = HARPE_TRY(data_->search(deadline, options));
-    const Watts power = plan.iteration_energy / plan.iteration_time;
-    if (power <= cap) {
-      if (!best || plan.iteration_time < best->iteration_time) best = std::move(plan);
-    } else {
-      over = std::max(over, deadline);
-      least = power;
-    }
-    if (best) {
-      const Seconds middle = (over + best->iteration_time) / 2;
-      if (over <= Seconds{0} || best->iteration_time - middle < 1e-4 * middle) break;
-      deadline = middle;
-    } else {
-      if (deadline >= high) break;
-      // When the plan would draw as little if it waited, and at the end the slowest one.
-      const Seconds waited =
-          (plan.iteration_energy - waiting * plan.iteration_time) / (cap - waiting);
-      deadline = i + 2 == kTries ? high : std::min(high, std::max(waited, deadline * 1.0005));
-    }
-  }
-  if (best) return *std::move(best);
-  return Error::infeasible("a cap of " + shortest(cap.value) +
-                           " W cannot be met: the slowest plan draws " + shortest(least.value, 1) +
-                           " W");
 }
 
 Plan Frontier::all_max(const PlanOptions& options) const {

@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "harpe/base/text.h"
+#include "harpe/frontier/frontier_data.h"
+
+namespace harpe {
+namespace {
+
+/// The shortest time at which the bound's average power, which falls with time, is at most `cap`;
+/// the longest there is where none is.
+Seconds earliest_bound_within(const Frontier& frontier, Watts cap) {
+  const auto over = [&](Seconds time) { return frontier.lower_bound(time) / time > cap; };
+  Seconds low = frontier.min_time(), high = frontier.max_time();
+  if (over(high)) return high;
+  if (!over(low)) return low;
+  for (int i = 0; i < 100; ++i) {
+    const Seconds middle = (low + high) / 2;
+    (over(middle) ? low : high) = middle;
+  }
+  return high;
+}
+
+}  // namespace
+
+Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options) const {
+  const double gpus = data_->problem.gpus_per_stage;
+  const Watts waiting = data_->problem.total_blocking_power() * gpus;
+  if (!(cap > waiting)) {
+    return Error::infeasible("a cap of " + shortest(cap.value) +
+                             " W cannot be met: the GPUs draw " + shortest(waiting.value) +
+                             " W while they wait");
+  }
+  const Seconds high = max_time();
+  Seconds low = earliest_bound_within(*this, cap);
+  if (options.switching()) {
+    const Plan fastest = HARPE_TRY(fastest_plan(options));
+    low = std::max(low, fastest.iteration_time);
+  }
+  // Plans lie a little above the bound: from there on, slower, the first that fits; then between it
+  // and the slowest that does not.
+  constexpr int kTries = 10;
+  std::optional<Plan> best;
+  Watts least = cap;
+  Seconds over{0};
+  Seconds deadline = low;
+  for (int i = 0; i < kTries; ++i) {
+    Plan plan = HARPE_TRY(data_->search(deadline, options));
+    const Watts power = plan.iteration_energy / plan.iteration_time;
+    if (power <= cap) {
+      if (!best || plan.iteration_time < best->iteration_time) best = std::move(plan);
+    } else {
+      over = std::max(over, deadline);
+      least = power;
+    }
+    if (best) {
+      const Seconds middle = (over + best->iteration_time) / 2;
+      if (over <= Seconds{0} || best->iteration_time - middle < 1e-4 * middle) break;
+      deadline = middle;
+    } else {
+      if (deadline >= high) break;
+      // When the plan would draw as little if it waited, and at the end the slowest one.
+      const Seconds waited =
+          (plan.iteration_energy - waiting * plan.iteration_time) / (cap - waiting);
+      deadline = i + 2 == kTries ? high : std::min(high, std::max(waited, deadline * 1.0005));
+    }
+  }
+  if (best) return *std::move(best);
+  return Error::infeasible("a cap of " + shortest(cap.value) +
+                           " W cannot be met: the slowest plan draws " + shortest(least.value, 1) +
+                           " W");
+}
+
+}  // namespace harpe
