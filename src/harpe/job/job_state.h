@@ -25,6 +25,8 @@
 
 namespace harpe {
 
+class Fields;
+
 /// One version of the assignments of all ranks.
 struct Deployment {
   std::uint64_t version = 0;

@@ -4,6 +4,8 @@
 #include <array>
 #include <vector>
 
+#include "harpe/base/fields.h"
+#include "harpe/base/json.h"
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 

@@ -13,11 +13,12 @@
 #include <string>
 #include <string_view>
 
-#include "harpe/base/fields.h"
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 
 namespace harpe {
+
+class Fields;
 
 struct Objective {
   enum class Kind : unsigned char {
