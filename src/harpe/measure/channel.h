@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "harpe/base/mutex.h"
+#include "harpe/measure/energy_estimator.h"
 #include "harpe/measure/energy_monitor.h"
 
 namespace harpe {

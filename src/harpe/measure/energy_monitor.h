@@ -26,7 +26,7 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
 #include "harpe/hw/device.h"
-#include "harpe/measure/energy_estimator.h"
+#include "harpe/measure/energy_estimate.h"
 
 namespace harpe {
 
