@@ -3,7 +3,12 @@
  * names; nvmlInit is not needed. Thread-safe. Plain C.
  *
  * Every function answers 0, or one of NVML's error codes; harpe_sim_error then says more. GPUs are
- * counted from 0, as by NVML. */
+ * counted from 0, as by NVML.
+ *
+ *     harpe_sim_truth_t truth;
+ *     harpe_sim_set_load(0, 1);
+ *     harpe_sim_truth(0, &truth);
+ */
 #ifndef HARPE_SIM_H
 #define HARPE_SIM_H
 

@@ -1,6 +1,11 @@
 #pragma once
 /// \file
 /// Time that never jumps, and a clock that tests can set.
+///
+///   harpe::ManualClock clock;  // or harpe::system_clock(), hw/system_clock.h
+///   const harpe::Instant begin = clock.now();
+///   clock.sleep_until(begin + harpe::Seconds{0.5});
+///   const harpe::Seconds passed = clock.now() - begin;
 
 #include <compare>
 #include <cstdint>

@@ -1,6 +1,10 @@
 #pragma once
 /// \file
 /// Errors as values. No exception leaves a room; a function that can fail returns `Result<T>`.
+///
+///   const harpe::Result<harpe::Profile> profile = harpe::read_profile("profile.csv");
+///   if (!profile.ok()) return fail(profile.error().text());  // a line for each fault
+///   use(*profile);
 
 #include <string>
 #include <string_view>

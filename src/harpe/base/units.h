@@ -1,6 +1,10 @@
 #pragma once
 /// \file
 /// Physical quantities as types, so that seconds cannot be passed for joules.
+///
+///   using namespace harpe::literals;
+///   const harpe::Joules used = 83.64_W * 2_s;
+///   std::printf("%.1f J\n", used.value);
 
 #include <compare>
 

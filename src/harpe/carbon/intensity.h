@@ -1,6 +1,9 @@
 #pragma once
 /// \file
 /// Carbon intensity of electricity, always with where it comes from, and grams from joules.
+///
+///   const auto grid = harpe::parse_intensity("DE");
+///   if (grid.ok()) std::printf("%.0f g\n", harpe::emissions(energy, *grid).value);
 
 #include <string>
 #include <string_view>

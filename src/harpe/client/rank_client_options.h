@@ -1,6 +1,13 @@
 #pragma once
 /// \file
 /// What a training rank tells its client, from the program or from the environment.
+///
+///   harpe::RankClientOptions options;
+///   options.job = "gpt3";
+///   options.spec.schedule = *harpe::one_f_one_b({.stages = 4, .micro_batches = 8});
+///   options.spec.shape.stages = 4;
+///   options.coordinates = harpe::RankCoordinates{.stage = 1};
+///   auto client = harpe::RankClient::start(options);  // client.h
 
 #include <filesystem>
 #include <functional>

@@ -1,6 +1,9 @@
 #pragma once
 /// \file
 /// Certificates: proofs of lower bounds, and their files.
+///
+///   const auto certificate = frontier.certificate(plan.iteration_time);
+///   if (certificate.ok()) save(harpe::certificate_json(*certificate));  // for verify_plan
 
 #include <cstdint>
 #include <string>

@@ -2,6 +2,10 @@
 /// \file
 /// The time-energy frontier of one training iteration, and plans along it.
 ///
+///   const auto schedule = harpe::one_f_one_b({.stages = 8, .micro_batches = 96});
+///   const auto frontier = harpe::characterize(schedule, profile, {.blocking_power = 83.64_W});
+///   if (frontier.ok()) use(frontier->plan(frontier->min_time() * 1.05));
+///
 /// Model. An instruction i on stage s takes t_i seconds and e_i joules per GPU at its clock; a GPU
 /// that waits draws the blocking power P_s. An iteration that ends at T costs `sum e_i + sum_s P_s
 /// (T - sum_{i on s} t_i)`, that is, the sum of effective energies `e_i - P_s t_i` plus `T sum_s

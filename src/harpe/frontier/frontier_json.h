@@ -1,6 +1,9 @@
 #pragma once
 /// \file
 /// `harpe.frontier/1`: the frontier as a file.
+///
+///   const std::vector plans = {*frontier.fastest_plan(), *frontier.least_energy_plan()};
+///   save(harpe::frontier_json(frontier, plans));
 
 #include <span>
 #include <string>

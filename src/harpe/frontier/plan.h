@@ -2,6 +2,9 @@
 /// \file
 /// A plan: one clock for every instruction of one iteration, with what it takes and how good it
 /// provably is.
+///
+///   const harpe::Result<harpe::Plan> plan = harpe::read_plan("plan.json");
+///   if (plan.ok()) set_clock(plan->instructions[stage][position].clock);
 
 #include <filesystem>
 #include <string>

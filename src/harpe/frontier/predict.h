@@ -2,6 +2,9 @@
 /// \file
 /// What a given plan takes on real GPUs: its pipeline replayed with transfers, loading, late clock
 /// switches and a fixed extra.
+///
+///   const auto real = harpe::predict(plan, profile, {.switch_latency = 0.01_s});
+///   if (real.ok()) std::printf("%.3f s\n", real->iteration_time.value);
 
 #include <cstddef>
 #include <optional>

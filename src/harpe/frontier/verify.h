@@ -4,6 +4,9 @@
 /// in common with what makes plans: it works out from the schedule itself (schedule/rules.h) what
 /// waits for what, recomputes from the profile what the plan claims, and from the certificate's
 /// flow the lower bound by weak duality.
+///
+///   const auto found = harpe::verify_plan(plan, schedule, profile, &certificate);
+///   for (const std::string& fault : found.faults) std::puts(fault.c_str());  // none: all holds
 
 #include <optional>
 #include <string>

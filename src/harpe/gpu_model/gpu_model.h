@@ -3,6 +3,9 @@
 /// Analytic models of GPUs at work, shared by synthetic profiles and simulated GPUs. What each
 /// constant is matched to stands in docs/gpu-models.md. Only basic arithmetic is used, so results
 /// are the same on every platform. Pure functions; thread-safe.
+///
+///   for (const harpe::GpuModel& gpu : harpe::gpu_models()) show(gpu.name, gpu.max_clock);
+///   const harpe::GpuModel* a40 = harpe::find_gpu_model("a40");
 
 #include <string>
 #include <string_view>

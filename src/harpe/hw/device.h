@@ -4,6 +4,10 @@
 /// what a CPU package tells. Backends (`hw/nvml`, `hw/rocm`, `hw/rapl`, `hw/sim`) implement it and
 /// are found at run time (devices.h).
 ///
+///   const auto energy = gpu.total_energy();
+///   const auto set = gpu.set_locked_clocks(harpe::ClockDomain::kGraphics, {1200_MHz, 1200_MHz});
+///   if (!set.ok()) std::puts(set.error().text().c_str());
+///
 /// A call goes to the driver and may take milliseconds, or half a second on a bad day. A device is
 /// not thread-safe: one thread owns it at a time; different devices may be used from different
 /// threads. Whatever a device cannot do answers `kNotSupported`; what this process may not do,

@@ -2,6 +2,10 @@
 /// \file
 /// Finding the devices of this machine. Libraries of vendors are loaded when they are there; that
 /// one is missing, or may not be used, is a state to tell the user, not a failure.
+///
+///   const auto devices = harpe::open_devices(harpe::DeviceOptions::of_environment());
+///   for (const auto& gpu : devices->gpus) std::puts(gpu->identity().name.c_str());
+///   for (const auto& backend : devices->backends) std::puts(backend.detail.c_str());
 
 #include <filesystem>
 #include <memory>

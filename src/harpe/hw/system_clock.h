@@ -1,6 +1,8 @@
 #pragma once
 /// \file
 /// The clock of the machine. The core has none: it is handed one where it needs time.
+///
+///   const harpe::Instant now = harpe::system_clock().now();
 
 #include "harpe/base/clock.h"
 

@@ -1,6 +1,9 @@
 #pragma once
 /// \file
 /// The words for what a stage of a pipeline does, shared by profiles, schedules and plans.
+///
+///   const auto kind = harpe::instruction_kind("backward");
+///   if (kind && !harpe::is_fixed_time(*kind)) std::puts(std::string(harpe::name(*kind)).c_str());
 
 #include <array>
 #include <optional>

@@ -4,6 +4,10 @@
 /// at the new clock. Both depend on the pair of clocks, on the target most of all, and differ
 /// between chips of one model (arXiv 2502.20075).
 ///
+///   const auto result = harpe::measure_switch_latency(
+///       gpu, {.clocks = {900_MHz, 1410_MHz}}, harpe::system_clock());
+///   if (result.ok()) show(result->switches[0].transition()->median);
+///
 /// For each pair and repetition, in random order: lock the first clock, wait until it holds, wait a
 /// random moment, lock the second, then read the clock as quickly as the driver answers until it
 /// has stayed at the target for a while. The transition lies between the last reading elsewhere and

@@ -2,6 +2,10 @@
 /// \file
 /// What a user wants: one point of the frontier, by time, power or energy.
 ///
+///   const harpe::Objective five_percent{harpe::Objective::Kind::kSlowdown, 0.05};
+///   const auto cap = harpe::parse_objective(R"({"power_cap_w": 9000})");
+///   const auto plan = harpe::plan_for(frontier, *cap, reference, {});  // policy/plan_for.h
+///
 /// An objective means the same wherever it is given: to `harpe plan`, in a job file, to a job on a
 /// server, in Python. A slowdown is relative to T_min, the time of the fastest possible iteration;
 /// people write it as a percentage, programs as a fraction.

@@ -1,6 +1,9 @@
 #pragma once
 /// \file
 /// A schedule with its dependencies: the directed acyclic graph of one training iteration.
+///
+///   const auto pipeline = harpe::Pipeline::build(schedule, {.forward = times, .backward = times});
+///   if (pipeline.ok()) show(pipeline->peak_activations());
 
 #include <functional>
 #include <span>

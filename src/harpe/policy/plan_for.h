@@ -1,6 +1,10 @@
 #pragma once
 /// \file
 /// The plan of a frontier for an objective.
+///
+///   const auto reference = harpe::reference_times(frontier, *frontier.fastest_plan(),
+///                                                 frontier.all_max(), {});
+///   const auto plan = harpe::plan_for(frontier, objective, reference, {});
 
 #include "harpe/base/result.h"
 #include "harpe/frontier/frontier.h"

@@ -1,6 +1,9 @@
 #pragma once
 /// \file
 /// A second look at a measured profile before planning with it.
+///
+///   for (const auto& one : harpe::check_profile(profile).instructions) show(one.suspicious);
+///   const harpe::Profile smooth = harpe::fit_profile(profile);
 
 #include <string>
 #include <vector>

@@ -1,6 +1,12 @@
 #pragma once
 /// \file
 /// What every instruction of a training pipeline costs at each clock, as measured.
+///
+///   const harpe::Result<harpe::Profile> profile = harpe::read_profile("profile.csv");
+///   if (!profile.ok()) return fail(profile.error().text());
+///   for (const auto& point : profile->points(stage, chunk, harpe::InstructionKind::kForward)) {
+///     std::printf("%d MHz: %g s\n", point.clock.value, point.time.value);
+///   }
 
 #include <filesystem>
 #include <span>

@@ -2,6 +2,8 @@
 /// \file
 /// Profiles from an analytic GPU model (harpe/gpu_model): for trying Harpe without measurements.
 /// Synthetic, and marked so.
+///
+///   const auto profile = harpe::synthesize({.gpu = "a100-sxm", .stages = 4});
 
 #include <cstdint>
 #include <string_view>

@@ -5,6 +5,10 @@
 /// resource. Same input, same bytes. All text of the input is escaped. Figures of a synthetic
 /// profile are said to be so (`kSyntheticRemark`) above them all.
 ///
+///   const harpe::ReportInput input{.title = "gpt3", .all_max = frontier.all_max(),
+///                                  .points = {{time, energy, bound, plan}}};
+///   save("report.html", harpe::report_html(input));
+///
 /// Thread safety: plain functions of their arguments.
 
 #include <cstddef>

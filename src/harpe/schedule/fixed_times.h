@@ -2,6 +2,10 @@
 /// \file
 /// Time that every stage spends beside its computations, at any clock: loading data, reducing
 /// gradients, the optimizer's step.
+///
+///   harpe::FixedTimes times;
+///   times.optimizer = {0.02_s, 0.02_s};  // of two stages
+///   const auto full = harpe::with_fixed_times(schedule, times);
 
 #include <vector>
 

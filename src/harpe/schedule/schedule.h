@@ -1,6 +1,10 @@
 #pragma once
 /// \file
 /// Schedules: for each stage of a pipeline, the ordered list of its instructions.
+///
+///   const auto made = harpe::make_schedule("zb-h1", {.stages = 4, .micro_batches = 8});
+///   const auto read = harpe::read_schedule("schedule.csv");  // of PyTorch, or JSON
+///   if (made.ok()) std::puts(harpe::schedule_json(*made).c_str());
 
 #include <cstdint>
 #include <filesystem>

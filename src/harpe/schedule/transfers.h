@@ -1,6 +1,10 @@
 #pragma once
 /// \file
 /// How long activations and gradients travel between the stages of a schedule.
+///
+///   const std::vector<harpe::Seconds> times(stages - 1, 0.003_s);
+///   const auto pipeline =
+///       harpe::Pipeline::build(schedule, {.forward = times, .backward = times});  // pipeline.h
 
 #include <vector>
 

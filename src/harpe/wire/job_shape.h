@@ -1,6 +1,9 @@
 #pragma once
 /// \file
 /// How a job is spread over its ranks.
+///
+///   const harpe::JobShape shape{.data = 2, .stages = 4};
+///   const std::size_t rank = shape.index({.data = 1, .stage = 2});  // 6 of shape.ranks() = 8
 
 #include <compare>
 #include <cstddef>

@@ -1,6 +1,12 @@
 #pragma once
 /// \file
 /// What a training job tells about itself when it is registered.
+///
+///   harpe::JobSpec spec;  // of RankClientOptions, the same on all ranks
+///   spec.shape = {.data = 2, .stages = 4};
+///   spec.schedule = *harpe::one_f_one_b({.stages = 4, .micro_batches = 8});
+///   spec.objective = {harpe::Objective::Kind::kSlowdown, 0.02};
+///   const harpe::Status valid = harpe::validate(spec);
 
 #include <cstddef>
 #include <cstdint>

@@ -4,6 +4,11 @@
 /// their faults) whose state lies in memory of one process, or in a file that all processes of a
 /// machine map, so that they see the same GPUs. State moves on when somebody looks at it.
 ///
+///   harpe::ManualClock clock;  // simulated time: nothing waits
+///   auto simulation = harpe::Simulation::make("[[gpu]]\nmodel = \"a40\"\n", "here", clock);
+///   auto gpu = (*simulation)->gpu(0);
+///   (void)(*simulation)->run(0, (*simulation)->model_work(0, 0.02_s, 0.1));
+///
 /// What is simulated and with which constants: docs/simulated-gpus.md.
 
 #include <filesystem>
