@@ -32,9 +32,12 @@
 #include <vector>
 
 #include "harpe/client/client.h"
+#include "harpe/client/rank_client_options.h"
 #include "harpe/hw/sim/simulation.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/schedule/schedule.h"
+#include "harpe/wire/job_shape.h"
+#include "harpe/wire/job_spec.h"
 
 namespace {
 

@@ -1,0 +1,91 @@
+// A plan with the proof of how good it is, in files; then both are read back and checked by code
+// that shares nothing with what made them. What it saves, in grams, and a page that shows it.
+//
+//   certify PROFILE.csv DIRECTORY
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/carbon/intensity.h"
+#include "harpe/frontier/certificate.h"
+#include "harpe/frontier/frontier.h"
+#include "harpe/frontier/frontier_json.h"
+#include "harpe/frontier/plan.h"
+#include "harpe/frontier/verify.h"
+#include "harpe/profile/profile.h"
+#include "harpe/report/report.h"
+#include "harpe/schedule/schedule.h"
+
+namespace {
+
+using harpe::operator""_W;
+using std::filesystem::path;
+
+constexpr double kIterations = 100'000;
+
+std::string content(const path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+harpe::Status write(const path& profile, const path& directory) {
+  const harpe::Profile costs = HARPE_TRY(harpe::read_profile(profile));
+  const auto schedule = harpe::one_f_one_b({.stages = costs.stages(), .micro_batches = 8});
+  const auto frontier =
+      HARPE_TRY(harpe::characterize(schedule, costs, {.blocking_power = 83.64_W}));
+  const harpe::Plan plan = HARPE_TRY(frontier.plan(frontier.min_time() * 1.05));
+  const auto certificate = HARPE_TRY(frontier.certificate(plan.iteration_time));
+  std::ofstream(directory / "plan.json") << harpe::plan_json(plan);
+  std::ofstream(directory / "certificate.json") << harpe::certificate_json(certificate);
+  std::ofstream(directory / "frontier.json")
+      << harpe::frontier_json(frontier, std::vector{HARPE_TRY(frontier.fastest_plan()), plan});
+
+  const harpe::Plan all_max = frontier.all_max();
+  std::ofstream(directory / "report.html") << harpe::report_html(
+      {.title = "certify",
+       .all_max = all_max,
+       .points = {{plan.iteration_time, plan.iteration_energy, plan.lower_bound, plan}}});
+  const auto grid = HARPE_TRY(harpe::parse_intensity("WORLD"));
+  const harpe::Joules saved = kIterations * (all_max.iteration_energy - plan.iteration_energy);
+  std::printf("%.0f g saved in %.0f iterations (%s)\n", harpe::emissions(saved, grid).value,
+              kIterations, grid.source.c_str());
+  return harpe::ok_status();
+}
+
+harpe::Status check(const path& profile, const path& directory) {
+  const harpe::Profile costs = HARPE_TRY(harpe::read_profile(profile));
+  const harpe::Plan plan = HARPE_TRY(harpe::read_plan(directory / "plan.json"));
+  const path file = directory / "certificate.json";
+  const auto certificate = HARPE_TRY(harpe::parse_certificate_json(content(file), file));
+  const harpe::Verification found = harpe::verify_plan(plan, costs, &certificate);
+  harpe::Faults faults;
+  for (const std::string& fault : found.faults) faults.add(fault);
+  if (!faults.empty()) return harpe::Error{harpe::ErrorCode::kRefused, faults.take()};
+  std::printf("%.1f J; proven: no clocks need less than %.1f J\n", found.energy.value,
+              found.proven_bound->value);
+  return harpe::ok_status();
+}
+
+harpe::Status run(const path& profile, const path& directory) {
+  HARPE_TRY(write(profile, directory));
+  return check(profile, directory);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: certify PROFILE.csv DIRECTORY\n");
+    return 2;
+  }
+  const harpe::Status done = run(argv[1], argv[2]);
+  if (done.ok()) return 0;
+  std::fprintf(stderr, "%s\n", done.error().text().c_str());
+  return harpe::exit_status(done.error().code);
+}

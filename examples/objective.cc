@@ -1,0 +1,84 @@
+// A plan for an objective before anything is measured: the profile comes from a model of a GPU, the
+// pipeline has transfers and an optimizer, and the plan is replayed with clocks that change late.
+//
+//   objective ['{"slowdown": 0.05}']
+
+#include "harpe/objective/objective.h"
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/result.h"
+#include "harpe/base/units.h"
+#include "harpe/frontier/frontier.h"
+#include "harpe/frontier/predict.h"
+#include "harpe/gpu_model/gpu_model.h"
+#include "harpe/instruction/instruction.h"
+#include "harpe/pipeline/pipeline.h"
+#include "harpe/policy/plan_for.h"
+#include "harpe/profile/check.h"
+#include "harpe/profile/profile.h"
+#include "harpe/profile/synth.h"
+#include "harpe/schedule/fixed_times.h"
+#include "harpe/schedule/schedule.h"
+#include "harpe/schedule/transfers.h"
+
+namespace {
+
+using harpe::operator""_s;
+
+constexpr int kStages = 4;
+
+harpe::Result<harpe::Profile> make_profile(const harpe::GpuModel& gpu) {
+  harpe::Profile profile = HARPE_TRY(harpe::synthesize({.gpu = gpu.name, .stages = kStages}));
+  const auto check = harpe::check_profile(profile, {.blocking_power = gpu.blocking_power});
+  for (const harpe::InstructionCheck& one : check.instructions) {
+    for (const std::string& remark : one.suspicious) {
+      std::printf("stage %d, %s: %s\n", one.stage, std::string(harpe::name(one.kind)).c_str(),
+                  remark.c_str());
+    }
+  }
+  return profile;
+}
+
+harpe::Result<harpe::Pipeline> make_pipeline() {
+  const auto plain =
+      HARPE_TRY(harpe::one_f_one_b({.stages = kStages, .micro_batches = 2 * kStages}));
+  harpe::FixedTimes beside;
+  beside.optimizer.assign(kStages, 0.02_s);
+  harpe::Transfers transfers;
+  transfers.forward.assign(kStages - 1, 0.003_s);
+  transfers.backward.assign(kStages - 1, 0.003_s);
+  return harpe::Pipeline::build(HARPE_TRY(harpe::with_fixed_times(plain, beside)), transfers);
+}
+
+harpe::Status run(std::string_view text) {
+  const harpe::Objective objective = HARPE_TRY(harpe::parse_objective(text));
+  const harpe::GpuModel* gpu = harpe::find_gpu_model("a40");
+  if (gpu == nullptr) return harpe::Error::invalid(harpe::unknown_gpu_model("a40"));
+  const harpe::Profile profile = HARPE_TRY(make_profile(*gpu));
+  const harpe::Pipeline pipeline = HARPE_TRY(make_pipeline());
+  const auto frontier =
+      HARPE_TRY(harpe::characterize(pipeline, profile, {.blocking_power = gpu->blocking_power}));
+
+  const harpe::Plan fastest = HARPE_TRY(frontier.fastest_plan());
+  const auto reference = harpe::reference_times(frontier, fastest, frontier.all_max(), {});
+  const harpe::Plan plan = HARPE_TRY(harpe::plan_for(frontier, objective, reference, {}));
+  const harpe::Prediction late =
+      HARPE_TRY(harpe::predict(plan, profile, {.switch_latency = 0.01_s}));
+  std::printf("%s: %.4f s, %.1f J; with clocks 10 ms late %.4f s, %.1f J\n",
+              harpe::text_of(objective).c_str(), plan.iteration_time.value,
+              plan.iteration_energy.value, late.iteration_time.value, late.iteration_energy.value);
+  return harpe::ok_status();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const harpe::Status done = run(argc > 1 ? argv[1] : R"({"slowdown": 0.05})");
+  if (done.ok()) return 0;
+  std::fprintf(stderr, "%s\n", done.error().text().c_str());
+  return harpe::exit_status(done.error().code);
+}
