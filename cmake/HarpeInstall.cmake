@@ -1,20 +1,36 @@
-# What `cmake --install` copies: the rooms as harpe::<room>, their headers, the package files that
+# What `cmake --install` copies: the public headers, the rooms they need as harpe::<room>, the package files that
 # find_package(harpe) reads, and the commands with their man pages and completions.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-get_property(rooms GLOBAL PROPERTY HARPE_INSTALLED_ROOMS)
+# sim/nvml installs what does not begin with harpe/.
+set(public_headers ${PROJECT_SOURCE_DIR}/src/harpe/public_headers.txt)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${public_headers})
+file(STRINGS ${public_headers} headers REGEX "^harpe/")
+set(wanted)
+foreach(header ${headers})
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${PROJECT_SOURCE_DIR}/src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
+  string(REGEX REPLACE "^harpe/([a-z_]+)/.*" "harpe_\\1" target ${header})
+  list(APPEND wanted ${target})
+endforeach()
+
+# The rooms of these headers, and the rooms that those link.
+set(targets)
+while(wanted)
+  list(POP_FRONT wanted target)
+  if(NOT target IN_LIST targets)
+    list(APPEND targets ${target})
+    get_target_property(links ${target} INTERFACE_LINK_LIBRARIES)
+    list(FILTER links INCLUDE REGEX "^harpe_[a-z_]+$")
+    list(APPEND wanted ${links})
+  endif()
+endwhile()
 add_library(harpe_harpe INTERFACE)
 add_library(harpe::harpe ALIAS harpe_harpe)
 set_target_properties(harpe_harpe PROPERTIES EXPORT_NAME harpe)
-set(targets harpe_harpe)
-foreach(room ${rooms})
-  target_link_libraries(harpe_harpe INTERFACE harpe_${room})
-  list(APPEND targets harpe_${room})
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/harpe/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/harpe
-          FILES_MATCHING PATTERN "*.h" PATTERN "*_testing.h" EXCLUDE PATTERN "test_*.h" EXCLUDE
-          PATTERN "fuzz_corpus" EXCLUDE PATTERN "page" EXCLUDE)
-endforeach()
+target_link_libraries(harpe_harpe INTERFACE ${targets})
+list(APPEND targets harpe_harpe)
 
 install(TARGETS ${targets} EXPORT harpeTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}

@@ -1,7 +1,6 @@
 # A room of the house: one folder, one static library, its tests, benchmarks and fuzz targets beside it.
 #
 #   harpe_room(NAME flow
-#     PROGRAM                   # of programs alone: not installed as a library
 #     SOURCES parametric_cut.cc ...
 #     ROOMS base ...            # rooms on lower floors that it includes
 #     TEST_ROOMS job            # rooms that its tests alone include, on its floor or lower
@@ -12,7 +11,8 @@
 #     BENCHMARKS parametric_cut_bench.cc ...
 #     FUZZ read_profile_fuzz.cc ...)          # with seeds in fuzz_corpus/<target>/, if there
 #
-# Every room but those of programs is installed as harpe::<room>; harpe::harpe is all of them.
+# The rooms of public headers (src/harpe/public_headers.txt), and those they link, are installed as harpe::<room>;
+# harpe::harpe is all of them.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -184,7 +184,7 @@ function(harpe_position_independent target)
 endfunction()
 
 function(harpe_room)
-  cmake_parse_arguments(ROOM "PROGRAM" "NAME" "SOURCES;ROOMS;TEST_ROOMS;LIBRARIES;TESTS;SLOW_TESTS;THREAD_TESTS;BENCHMARKS;FUZZ" ${ARGN})
+  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;ROOMS;TEST_ROOMS;LIBRARIES;TESTS;SLOW_TESTS;THREAD_TESTS;BENCHMARKS;FUZZ" ${ARGN})
   set(target harpe_${ROOM_NAME})
   if(ROOM_SOURCES)
     add_library(${target} STATIC ${ROOM_SOURCES})
@@ -202,10 +202,7 @@ function(harpe_room)
   foreach(room ${ROOM_ROOMS})
     target_link_libraries(${target} ${scope} harpe_${room})
   endforeach()
-  if(NOT ROOM_PROGRAM)
-    set_target_properties(${target} PROPERTIES EXPORT_NAME ${ROOM_NAME})
-    set_property(GLOBAL APPEND PROPERTY HARPE_INSTALLED_ROOMS ${ROOM_NAME})
-  endif()
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${ROOM_NAME})
 
   set(test_libraries ${ROOM_LIBRARIES})
   foreach(room ${ROOM_TEST_ROOMS})

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The walls of the house: a room includes only rooms on lower floors (src/harpe/floors.txt), its
-CMakeLists.txt names every room it includes, and the rooms of the core keep to what they may know."""
+CMakeLists.txt names every room it includes, the rooms of the core keep to what they may know, and what is
+installed is what src/harpe/public_headers.txt lists."""
 
 import pathlib
 import re
@@ -96,6 +97,42 @@ def types_defined_twice(src):
     return {name: files for name, files in where.items() if len(files) > 1}
 
 
+MOST_PUBLIC_HEADERS = 40
+# Of the two folders that hold them, as a program includes them.
+PUBLIC = re.compile(r'^\s*#\s*include\s+"(harpe/[^"]+|harpe_sim\.h)"', re.MULTILINE)
+# Code within the comment that a header begins with: indented further than its text.
+USAGE = re.compile(r"^(?:///| \*) {3,}\S", re.MULTILINE)
+
+
+def public_headers(root):
+    lines = (root / "src" / "harpe" / "public_headers.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def flaws_of_public_headers(root):
+    """Everything that is wrong with the list or with a header on it, one sentence each."""
+    public, found = public_headers(root), []
+    if public != sorted(set(public)):
+        found.append("public_headers.txt: not sorted, or a header twice")
+    included = {}
+    for example in [*(root / "examples").glob("*.cc"), *(root / "examples").glob("*.c")]:
+        for name in PUBLIC.findall(example.read_text(encoding="utf-8")):
+            included.setdefault(name, example.name)
+    found += [f"{included[name]}: includes {name}, which is not public" for name in sorted(set(included) - set(public))]
+    for name in public:
+        file = root / "src" / name if name.startswith("harpe/") else root / "sim" / "nvml" / name
+        if not file.is_file():
+            found.append(f"{name}: is not there")
+            continue
+        text = file.read_text(encoding="utf-8")
+        found += [f"{name}: includes {other}, which is not public" for other in PUBLIC.findall(text) if other not in public]
+        if not USAGE.search(re.split(r"^#\s*(?:include|ifndef)", text, maxsplit=1, flags=re.MULTILINE)[0]):
+            found.append(f"{name}: does not begin with how it is used")
+        if name not in included:
+            found.append(f"{name}: has no example")
+    return found
+
+
 CHECKER = ("verify", "verify_certificate", "planned_schedule", "rules_graph")
 
 
@@ -182,6 +219,34 @@ class Architecture(unittest.TestCase):
         page = (ROOT / "docs" / "architecture.md").read_text()
         rooms = [room for _, room, _ in draw_architecture.read_floors()]
         self.assertEqual([room for room in rooms if f"`{room}`" not in page], [])
+
+
+class PublicHeaders(unittest.TestCase):
+    """What programs outside may include is little, complete, explained and shown."""
+
+    def test_they_are_few(self):
+        self.assertLessEqual(len(public_headers(ROOT)), MOST_PUBLIC_HEADERS)
+
+    def test_each_is_closed_explained_and_shown(self):
+        self.assertEqual(flaws_of_public_headers(ROOT), [])
+
+    def test_flaws_are_found(self):
+        good = "#pragma once\n/// \\file\n/// What it is.\n///\n///   use(it);\n"
+        files = {"src/harpe/public_headers.txt": "# The list.\nharpe/base/a.h\nharpe/base/b.h\nharpe/base/c.h\n",
+                 "src/harpe/base/a.h": good + '#include "harpe/base/b.h"\n',
+                 "src/harpe/base/b.h": "#pragma once\n/// What it is.\n#include <set>\n///   no usage\n" + '#include "harpe/base/d.h"\n',
+                 "examples/a.cc": '#include "harpe/base/a.h"\n#include "harpe/base/d.h"\n'}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                file = pathlib.Path(folder, name)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+            self.assertEqual(flaws_of_public_headers(pathlib.Path(folder)),
+                             ["a.cc: includes harpe/base/d.h, which is not public",
+                              "harpe/base/b.h: includes harpe/base/d.h, which is not public",
+                              "harpe/base/b.h: does not begin with how it is used",
+                              "harpe/base/b.h: has no example",
+                              "harpe/base/c.h: is not there"])
 
 
 class Checker(unittest.TestCase):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An installed copy can be used: the examples build against it with find_package(harpe) and run,
-# and so do the installed command, its man pages and its completions.
+# An installed copy can be used, and has the public headers alone: the examples build against it with
+# find_package(harpe) and run, and so do the installed command, its man pages and its completions.
 #
 #   install_test.sh BUILD_DIR CXX_COMPILER
 set -euo pipefail
@@ -10,6 +10,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 cmake --install "$build" --prefix "$work/installed" >/dev/null
+list=$source_dir/src/harpe/public_headers.txt
+diff <(grep -v '^#' "$list" | sort) <(cd "$work/installed/include" && find . -type f -printf '%P\n' | sort) ||
+  { echo "installed headers (>) are not those of $list (<)"; exit 1; }
+# No room that only programs need.
+for room in agent cli http job server store; do
+  [ -z "$(find "$work/installed" -name "libharpe_$room.a")" ] || { echo "installed: the room $room"; exit 1; }
+done
+
 cp -r "$source_dir/examples" "$work/examples"  # away from the source tree, which must not be needed
 cmake -S "$work/examples" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/installed" \
   -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
@@ -20,6 +28,18 @@ harpe=$work/installed/bin/harpe
 said=$("$work/build/plan" "$work/profile.csv")
 echo "$said"
 grep -q "J" <<<"$said"
+mkdir "$work/certified"
+said=$("$work/build/certify" "$work/profile.csv" "$work/certified")
+echo "$said"
+grep -q "proven" <<<"$said" && [ -s "$work/certified/report.html" ]
+said=$("$work/build/objective" '{"power_cap_w": 900}')
+echo "$said"
+grep -q "power cap 900 W" <<<"$said"
+said=$("$work/build/measure_clocks")
+echo "$said"
+grep -q "900 to 1410 MHz" <<<"$said"
+said=$(env -u HARPE_SERVER "$work/build/rank" 2>&1)
+grep -q "trained; no server" <<<"$said" || { echo "rank: $said"; exit 1; }
 
 # `harpe agent` starts the installed daemon; so says what only the daemon finds wrong.
 said=$(PATH=/usr/bin:/bin "$harpe" agent --simulate "$work/none.toml" 2>&1) && exit 1
@@ -41,7 +61,11 @@ printf 'state_file = "%s"\n[[gpu]]\nmodel = "a40"\ncount = 3\n' "$work/state" >"
 gpus=$(HARPE_SIMULATION=$work/simulation.toml PYTHONPATH=$nvml PYTHONDONTWRITEBYTECODE=1 \
   python3 -c 'import harpe_sim; print(harpe_sim.gpus())')
 [ "$gpus" = 3 ] || { echo "installed simulation: $gpus GPUs"; exit 1; }
-[ -s "$work/installed/include/harpe_sim.h" ]
+said=$(HARPE_SIMULATION=$work/simulation.toml "$work/build/simulated_load")
+echo "$said"
+grep -q "W at" <<<"$said"
+HARPE_SIMULATION=$work/simulation.toml "$work/build/measure_energy" "$work/energy.csv"
+grep -q "gpu2_energy" "$work/energy.csv"
 
 [ -s "$work/installed/share/zsh/site-functions/_harpe" ]
 [ -s "$work/installed/share/fish/vendor_completions.d/harpe.fish" ]
