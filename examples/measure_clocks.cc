@@ -1,5 +1,5 @@
-// How long a GPU takes to change its clock: on a simulated GPU in simulated time, so that minutes of
-// measuring pass at once.
+// How long a GPU takes to change its clock: on a simulated GPU in simulated time, so that minutes
+// of measuring pass at once.
 
 #include <cstdio>
 #include <memory>
