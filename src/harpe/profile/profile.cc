@@ -1,12 +1,12 @@
 #include "harpe/profile/profile.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
+#include "harpe/base/check.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -37,11 +37,12 @@ Profile::Profile(std::vector<InstructionProfile> entries, bool has_chunks)
     : entries_(std::move(entries)), has_chunks_(has_chunks) {
   std::sort(entries_.begin(), entries_.end(),
             [](const auto& a, const auto& b) { return key(a) < key(b); });
-  assert(std::adjacent_find(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
-           return key(a) == key(b);
-         }) == entries_.end());
+  const auto twice =
+      std::adjacent_find(entries_.begin(), entries_.end(),
+                         [](const auto& a, const auto& b) { return key(a) == key(b); });
+  HARPE_CHECK(twice == entries_.end(), "a profile has one entry for a stage, chunk and kind");
   for (InstructionProfile& entry : entries_) {
-    assert(!entry.points.empty());
+    HARPE_CHECK(!entry.points.empty(), "an entry of a profile has a point");
     std::sort(entry.points.begin(), entry.points.end(),
               [](const auto& a, const auto& b) { return a.clock < b.clock; });
     stages_ = std::max(stages_, entry.stage + 1);
@@ -83,7 +84,7 @@ std::string profile_csv(const Profile& profile, std::string_view comment) {
 }
 
 std::vector<int> pareto_set(std::span<const OperatingPoint> points, std::span<const double> cost) {
-  assert(points.size() == cost.size());
+  HARPE_CHECK(points.size() == cost.size(), "every point has a cost");
   const auto at = [](int i) { return static_cast<std::size_t>(i); };
   std::vector<int> order(points.size());
   std::iota(order.begin(), order.end(), 0);

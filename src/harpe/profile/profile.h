@@ -41,7 +41,8 @@ struct InstructionProfile {
 /// The profile of a pipeline: instruction profiles ordered by (stage, chunk, kind).
 class Profile {
  public:
-  /// `entries` in any order; no two with the same (stage, chunk, kind).
+  /// `entries` in any order, each with a point; no two with the same (stage, chunk, kind): either
+  /// ends the program.
   explicit Profile(std::vector<InstructionProfile> entries, bool has_chunks = false);
   Profile() = default;
   /// The same profile with other entries: what made it and whether it has chunks stay.
