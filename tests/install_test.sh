@@ -14,7 +14,7 @@ list=$source_dir/src/harpe/public_headers.txt
 diff <(grep -v '^#' "$list" | sort) <(cd "$work/installed/include" && find . -type f -printf '%P\n' | sort) ||
   { echo "installed headers (>) are not those of $list (<)"; exit 1; }
 # No room that only programs need.
-for room in agent cli http job server store; do
+for room in agent cli http job plan_cli server store; do
   [ -z "$(find "$work/installed" -name "libharpe_$room.a")" ] || { echo "installed: the room $room"; exit 1; }
 done
 
