@@ -99,7 +99,7 @@ Result<Outcome> watch_job(const JobArguments& arguments, Console& console) {
           const std::string line =
               console.json ? std::string(data) : event_line(event, data, time_of_day());
           if (!line.empty()) console.out << line << '\n' << std::flush;
-          deleted = event == "phase" && data.find("\"deleted\"") != std::string_view::npos;
+          deleted = event == "phase" && phase_of_event(data) == "deleted";
           return !deleted;
         },
         [&] { return interrupts.interrupted(); });

@@ -313,6 +313,10 @@ std::string event_line(std::string_view event, std::string_view data,
   return {};
 }
 
+std::string phase_of_event(std::string_view data) {
+  return text(parsed(data), "phase");
+}
+
 std::string log_text(std::string_view log) {
   const Json json = parsed(log);
   const auto events = json.find("events");

@@ -17,6 +17,8 @@ std::string job_view(std::string_view status, bool coloured);
 std::string plans_text(std::string_view answer);
 /// "12:00:01  plans to wait until ...": one event of a job; empty: nothing to show.
 std::string event_line(std::string_view event, std::string_view data, std::string_view time_of_day);
+/// The phase that an event of that name tells; empty where it tells none.
+std::string phase_of_event(std::string_view data);
 /// \param log  {"events": [{"at", "kind", "text"}, ...]}; one line each, with local date and time
 std::string log_text(std::string_view log);
 /// The "notice" of an answer as a line of its own; empty: it has none.

@@ -98,6 +98,13 @@ TEST(JobView, NamesCannotMoveTheCursor) {
             std::string::npos);
 }
 
+TEST(JobView, APhaseIsWhatTheEventSaysAndNotAWordInIt) {
+  EXPECT_EQ(phase_of_event(R"({"phase": "deleted"})"), "deleted");
+  EXPECT_EQ(phase_of_event(R"({"phase": "running", "text": "\"deleted\""})"), "running");
+  EXPECT_EQ(phase_of_event(R"({"deleted": 1})"), "");
+  EXPECT_EQ(phase_of_event("no JSON"), "");
+}
+
 TEST(JobView, AnswersThatLackThingsAreShownAsFarAsTheyGo) {
   for (const char* answer : {"", "{}", "[]", "null", R"({"jobs": 3})", R"({"plans": [1, {}]})"}) {
     EXPECT_FALSE(job_view(answer, false).empty()) << answer;
