@@ -65,8 +65,11 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
 
   const Plan fastest = HARPE_TRY(frontier.fastest_plan(options.plan));
   std::vector<TablePlan> found{table_plan(fastest)};
-  if (const Result<Plan> least = frontier.least_energy_plan(options.plan); least.ok())
-    found.push_back(table_plan(*least));
+  const bool along = options.plans > 0 || !options.times.empty();
+  if (along) {
+    const Result<Plan> least = frontier.least_energy_plan(options.plan);
+    if (least.ok()) found.push_back(table_plan(*least));
+  }
   const Seconds first = found.front().time;
   const Seconds last = std::max(first, frontier.max_time());
   std::vector<Seconds> times = options.times;

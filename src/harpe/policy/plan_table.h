@@ -50,9 +50,9 @@ class PlanTable {
     PlanOptions plan;
     std::function<bool()> wanted = {};  ///< asked before each plan; when it says no, `kUnavailable`
   };
-  /// Plans at even distances of time, the fastest, that of least energy and that for the objective
-  /// (`plan_for`) among them; those others that another beats in time and effective energy are left
-  /// out.
+  /// Plans at even distances of time, the fastest, that of least energy (where there is any along
+  /// the frontier) and that for the objective (`plan_for`) among them; those others that another
+  /// beats in time and effective energy are left out.
   static Result<PlanTable> build(const Frontier& frontier, const Options& options,
                                  const Progress& progress = {});
   /// The plans of two tables of one frontier that none of the other beats: every look-up finds what

@@ -25,6 +25,7 @@ Result<Frontier> frontier_of(const JobSpec& spec, const CharacterizeRequest& req
 }  // namespace
 
 Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& request,
+                               const std::shared_ptr<const PlanTable>& known,
                                std::atomic<double>& fraction, const std::function<bool()>& wanted) {
   const auto failed = [](Error error) { return Characterized{std::move(error), {}, {}}; };
   constexpr double kShareOfFrontier = 0.5;
@@ -37,6 +38,7 @@ Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& r
       wanted,
       [&fraction](double done) { fraction = kShareOfFrontier + done * (1 - kShareOfFrontier); });
   if (!plans.ok()) return failed(std::move(plans).error());
+  if (request.only_objective && known != nullptr) plans = PlanTable::merged(*known, *plans);
   return with_json(*std::move(plans), *frontier);
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -23,8 +24,10 @@ struct Characterized {
 };
 
 /// The first plans to be had: close to the best, and hundreds of them in less than a second.
+/// \param known  the plans of the job, to which a request for its objective alone adds one
 /// \param fraction  how much is done, from 0 to 1; \param wanted  asked now and then: false ends it
 Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& request,
+                               const std::shared_ptr<const PlanTable>& known,
                                std::atomic<double>& fraction, const std::function<bool()>& wanted);
 
 /// As good as they get, some tens of milliseconds each, and nowhere worse than `first`. \param

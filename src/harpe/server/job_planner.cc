@@ -84,11 +84,11 @@ void JobPlanner::start_first(const Waiting& waiting) {
   // The worker has its own copy: the job goes on living on the loop's thread.
   characterizers_->run(
       waiting.job->id,
-      [this, waiting, spec = waiting.job->job.spec(),
+      [this, waiting, spec = waiting.job->job.spec(), known = waiting.job->job.shared_plans(),
        request = waiting.beside ? *waiting.beside : waiting.job->job.characterize_request()] {
         const std::shared_ptr<HostedJob::Work> work = waiting.work;
         auto first = std::make_shared<Characterized>(characterize_job(
-            spec, request, work->fraction, [work] { return work->wanted.load(); }));
+            spec, request, known, work->fraction, [work] { return work->wanted.load(); }));
         work_.post([this, waiting, first] {
           --(waiting.work->large ? large_running_ : small_running_);
           waiting.work->running = false;
