@@ -153,7 +153,7 @@ def _placement(lists: list[list[dict[str, Any]]]) -> list[int]:
 
 
 def coordinates_of(schedule: Any, mesh: Any = None) -> dict[str, Any]:
-    """Degrees of parallelism and this rank's coordinates, from the mesh, or from the pipeline's group."""
+    """Degrees of parallelism and this rank's coordinates, by the mesh or the pipeline's group."""
     if mesh is not None:
         return _coordinates_in_mesh(mesh)
     first = _stages(schedule)[0]
