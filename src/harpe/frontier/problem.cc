@@ -16,6 +16,7 @@ constexpr double kMaxHorizonSeconds = 1e6;
 static_assert(kMaxHorizonSeconds * 1e12 <= kMostPicoseconds);
 // Of one value; fewer where so many are summed that their sum would come near 2^60.
 constexpr int kMostBits = 40;
+static_assert(kMostCost == std::int64_t{1} << kMostBits);
 constexpr int kSumBits = 60;
 
 using TableKey = std::tuple<int, int, InstructionKind>;  // stage, chunk, kind
@@ -261,8 +262,7 @@ std::int64_t picoseconds(Seconds time) {
 
 std::int64_t Problem::cost(Joules effective) const {
   // A point that another beats in time and energy may cost more than what the unit was made for.
-  constexpr double kMost = std::int64_t{1} << kMostBits;
-  return std::llround(std::clamp(effective / cost_unit, -kMost, kMost));
+  return std::llround(std::clamp(effective / cost_unit, -kMostCost, kMostCost));
 }
 
 bool is_implied(const Pipeline& pipeline, const Dependency& dependency) {

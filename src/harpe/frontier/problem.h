@@ -18,6 +18,8 @@ namespace harpe {
 /// The longest iteration that the integers hold: with sums of two such times, and what late clock
 /// changes add, still below 2^63 picoseconds.
 inline constexpr double kMostPicoseconds = 2e18;
+/// The largest cost of an instruction, in `Problem::cost_unit`.
+inline constexpr double kMostCost = 0x1p40;
 
 /// One choice for an instruction.
 struct Option {

@@ -62,7 +62,9 @@ LateChange SwitchingSearch::change(int node, const Choice& option, int clock_bef
     const double time = share * (old.time - option.point.time).value * 1e12;
     const double cost = share * (more / problem_.cost_unit);
     worst.time = std::max(worst.time, static_cast<std::int64_t>(std::ceil(time)));
-    worst.cost = std::max(worst.cost, static_cast<std::int64_t>(std::ceil(cost)));
+    // A point that another beats may cost more than what the unit was made for.
+    const double counted = std::ceil(std::clamp(cost, 0.0, kMostCost));
+    worst.cost = std::max(worst.cost, static_cast<std::int64_t>(counted));
   };
   if (above != points.end()) consider(*above);
   if (above != points.begin() && (above == points.end() || above->clock.value != clock_before)) {
