@@ -15,7 +15,7 @@ namespace harpe {
 
 /// One thing that can be set on a GPU, and whether this user may.
 struct DeviceControl {
-  const char* name;
+  const char* name = "";
   Status allowed = ok_status();
 };
 

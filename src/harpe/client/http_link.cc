@@ -211,7 +211,7 @@ Result<std::unique_ptr<HttpLink>> HttpLink::open(HttpLinkOptions options) {
         "http://127.0.0.1:7787, not '" +
         options.server + "'");
   }
-  [[maybe_unused]] static const CURLcode once = curl_global_init(CURL_GLOBAL_DEFAULT);
+  [[maybe_unused]] static const CURLcode kOnce = curl_global_init(CURL_GLOBAL_DEFAULT);
   CURLM* multi = curl_multi_init();
   if (multi == nullptr) return Error::internal("libcurl cannot be used");
   return std::unique_ptr<HttpLink>(std::make_unique<CurlLink>(std::move(options), multi));

@@ -47,9 +47,11 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
   Seconds deadline = low;
   for (int i = 0; i < kTries; ++i) {
     Plan plan = HARPE_TRY(data_->search(deadline, options));
-    const Watts power = plan.iteration_energy / plan.iteration_time;
+    const Seconds time = plan.iteration_time;
+    const Joules energy = plan.iteration_energy;
+    const Watts power = energy / time;
     if (power <= cap) {
-      if (!best || plan.iteration_time < best->iteration_time) best = std::move(plan);
+      if (!best || time < best->iteration_time) best = std::move(plan);
     } else {
       over = std::max(over, deadline);
       least = power;
@@ -61,8 +63,7 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
     } else {
       if (deadline >= high) break;
       // When the plan would draw as little if it waited, and at the end the slowest one.
-      const Seconds waited =
-          (plan.iteration_energy - waiting * plan.iteration_time) / (cap - waiting);
+      const Seconds waited = (energy - waiting * time) / (cap - waiting);
       deadline = i + 2 == kTries ? high : std::min(high, std::max(waited, deadline * 1.0005));
     }
   }

@@ -311,7 +311,9 @@ Status run_server(const ServerOptions& options,
                  .schedule_patience = options.schedule_patience},
                 owners.get());
   limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
-  const auto handle = [&](HttpRequest asked, Reply reply) { api.handle(std::move(asked), reply); };
+  const auto handle = [&](HttpRequest asked, Reply reply) {
+    api.handle(std::move(asked), std::move(reply));
+  };
   HttpServer server(loop, handle, std::move(limits), write_log);
   transport = &server;
   const std::vector<std::string> names = HARPE_TRY(serve_sockets(server, sockets, options, log));
