@@ -4,6 +4,7 @@
 #     SOURCES parametric_cut.cc ...
 #     ROOMS base ...            # rooms on lower floors that it includes
 #     TEST_ROOMS job            # rooms that its tests alone include, on its floor or lower
+#     TEST_SOURCES ..._testing.cc             # what its tests and benchmarks share: harpe_<room>_testing
 #     LIBRARIES ...             # header-only libraries used in its .cc files
 #     TESTS parametric_cut_test.cc ...        # label "fast"
 #     SLOW_TESTS ...                          # label "slow"
@@ -184,7 +185,7 @@ function(harpe_position_independent target)
 endfunction()
 
 function(harpe_room)
-  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;ROOMS;TEST_ROOMS;LIBRARIES;TESTS;SLOW_TESTS;THREAD_TESTS;BENCHMARKS;FUZZ" ${ARGN})
+  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;ROOMS;TEST_ROOMS;TEST_SOURCES;LIBRARIES;TESTS;SLOW_TESTS;THREAD_TESTS;BENCHMARKS;FUZZ" ${ARGN})
   set(target harpe_${ROOM_NAME})
   if(ROOM_SOURCES)
     add_library(${target} STATIC ${ROOM_SOURCES})
@@ -208,6 +209,11 @@ function(harpe_room)
   foreach(room ${ROOM_TEST_ROOMS})
     list(APPEND test_libraries harpe_${room})
   endforeach()
+  if(ROOM_TEST_SOURCES)
+    add_library(${target}_testing STATIC EXCLUDE_FROM_ALL ${ROOM_TEST_SOURCES})
+    target_link_libraries(${target}_testing PUBLIC ${target} ${test_libraries})
+    list(APPEND test_libraries ${target}_testing)
+  endif()
   foreach(source ${ROOM_TESTS})
     get_filename_component(test ${source} NAME_WE)
     harpe_test(NAME ${test} ROOM ${ROOM_NAME} LABEL fast SOURCES ${source} LIBRARIES ${target} ${test_libraries})
