@@ -16,7 +16,6 @@
 #include "harpe/base/scheduler_testing.h"
 #include "harpe/base/units.h"
 #include "harpe/http/http_message.h"
-#include "harpe/job/simulated_machines.h"
 #include "harpe/store/simulated_database_testing.h"
 #include "harpe/wire/rank_events.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/job/simulated_machines.h"
+#include "harpe/emulation/emulated_machines.h"
 #include "harpe/wire/job_spec.h"
 #include "simulation/history.h"
 #include "simulation/node.h"
@@ -33,7 +33,7 @@ class Training {
 
   const std::string& id() const { return id_; }
   const JobSpec& spec() const { return spec_; }
-  SimulatedMachines& machines() { return machines_; }
+  EmulatedMachines& machines() { return machines_; }
   std::size_t ranks() const { return static_cast<std::size_t>(spec_.shape.ranks()); }
   /// Null where it is not running.
   Rank* rank(std::size_t index);
@@ -67,7 +67,7 @@ class Training {
   const std::string id_;
   const JobSpec spec_;
   const std::string spec_text_;
-  SimulatedMachines machines_;
+  EmulatedMachines machines_;
   const MachineTime machine_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<Process>> processes_;  ///< kept: events of the past refer to them

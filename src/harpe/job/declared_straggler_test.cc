@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/job/played_job.h"
+#include "harpe/job/played_job_testing.h"
 #include "harpe/policy/pipeline_times.h"
 
 namespace harpe {
@@ -167,7 +167,7 @@ TEST(DeclaredStraggler, IsNotDelayedOutsideByWhatBecomesSlowWhileAllMaxIsSeen) {
 
 TEST(DeclaredStraggler, IsFollowedWhereItsAssignmentsWereMadeWhileAnIterationWasHeldUp) {
   Declared played(0.002);
-  SimulatedTraining& training = played.training;
+  PlayedTraining& training = played.training;
   const std::int64_t held_up = training.next_iteration();
   training.stall = [=](std::int64_t iteration) { return Seconds{iteration == held_up ? 40.0 : 0}; };
   const Straggler straggler{.pipeline = kSlow, .factor = 1.3};

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/job/played_job.h"
+#include "harpe/job/played_job_testing.h"
 
 namespace harpe {
 namespace {

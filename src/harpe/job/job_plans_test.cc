@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harpe/job/make_plans.h"
-#include "harpe/job/played_job.h"
+#include "harpe/job/played_job_testing.h"
 
 namespace harpe {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 /// A job of a known profile that waits for its plans, with tables for it.
 struct Planned {
   Planned() : spec(spec_of()), job(*Job::create(spec, kNow)) {
-    const SimulatedTraining training(spec, *spec.profile, {});
+    const PlayedTraining training(spec, *spec.profile, {});
     for (const RankCoordinates coordinates : training.places())
       EXPECT_TRUE(job.register_rank(training.registration(coordinates), kNow).ok());
     ticket = job.take_effects().characterize->ticket;
@@ -166,7 +166,7 @@ TEST(Plans, WhatStagesDoBesideIsPlannedAndNotAssigned) {
                       .reduce = std::vector(4, Seconds{0.05}),
                       .optimizer = {}};
   Job job = *Job::create(spec, Planned::kNow);
-  const SimulatedTraining training(spec, *spec.profile, {});
+  const PlayedTraining training(spec, *spec.profile, {});
   for (const RankCoordinates coordinates : training.places())
     EXPECT_TRUE(job.register_rank(training.registration(coordinates), Planned::kNow).ok());
   const CharacterizeRequest request = *job.take_effects().characterize;

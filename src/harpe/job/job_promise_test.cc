@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/job/played_job.h"
+#include "harpe/job/played_job_testing.h"
 
 namespace harpe {
 namespace {
@@ -74,7 +74,7 @@ TEST(JobPromise, AllMaxIsNotWhatASecondSlowStageMakesOfIt) {
     JobSpec spec = small_spec(4);
     spec.profile = truth_of(spec);
     Played played(spec, {.noise = 0.006});
-    SimulatedTraining& training = played.training;
+    PlayedTraining& training = played.training;
     constexpr std::int64_t kKnown = 30;  // from there on nothing is lost
     training.lost = [](std::int64_t iteration, RankCoordinates coordinates) {
       return iteration < kKnown && coordinates.stage == 1;

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "harpe/job/played_job.h"
+#include "harpe/job/played_job_testing.h"
 
 namespace harpe {
 namespace {
@@ -161,7 +161,7 @@ TEST(Job, PlansForAnEarlierStartOfTrainingAreNotTaken) {
   spec.profile = truth_of(spec);
   spec.blocking_power = Watts{80};
   Job job = *Job::create(spec, Seconds{1000});
-  SimulatedTraining training(spec, *spec.profile, {});
+  PlayedTraining training(spec, *spec.profile, {});
   const auto request = [&] {
     for (const RankCoordinates coordinates : training.places())
       EXPECT_TRUE(job.register_rank(training.registration(coordinates), Seconds{1000}).ok());

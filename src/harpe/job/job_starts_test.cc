@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harpe/job/played_job.h"
+#include "harpe/job/played_job_testing.h"
 
 namespace harpe {
 namespace {
@@ -37,7 +37,7 @@ class Starts : public ::testing::Test {
   bool holds(RankCoordinates coordinates, const std::string& session) const {
     return job_.session(coordinates) == session;
   }
-  /// Whether all places are held by those of this start that SimulatedTraining plays.
+  /// Whether all places are held by those of this start that PlayedTraining plays.
   bool is_undisturbed() const {
     return std::ranges::all_of(training_.places(), [&](RankCoordinates coordinates) {
       return job_.session(coordinates) == training_.session(coordinates);
@@ -59,7 +59,7 @@ class Starts : public ::testing::Test {
 
   Played played_{small_spec()};
   Job& job_ = played_.job;
-  SimulatedTraining& training_ = played_.training;
+  PlayedTraining& training_ = played_.training;
 
  private:
   mutable std::vector<Refusal> refused_;
@@ -275,7 +275,7 @@ TEST_F(Starts, WhereAllRanksHaveEndedTheNextStartTakesOverWithItsFirst) {
 
 TEST(Incarnation, AReportOfAnotherLifeIsRefusedAndTeachesNothing) {
   Job job = *Job::create(small_spec(), Seconds{1000}, "second life");
-  SimulatedTraining training(small_spec(), truth_of(small_spec()), {});
+  PlayedTraining training(small_spec(), truth_of(small_spec()), {});
   ASSERT_TRUE(training.register_all(job).ok());
   IterationReport report;
   report.session = training.session({0, 0, 0});

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "harpe/job/played_job.h"
+#include "harpe/job/played_job_testing.h"
 
 namespace harpe {
 namespace {
@@ -54,7 +54,7 @@ class Next {
   }
 
   Job& job;
-  SimulatedTraining training;
+  PlayedTraining training;
 
  private:
   JobSpec spec_;

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "harpe/job/job_status_json.h"
-#include "harpe/job/played_job.h"
+#include "harpe/job/played_job_testing.h"
 #include "harpe/wire/wire.h"
 
 namespace harpe {
@@ -19,10 +19,10 @@ TEST(Job, MeasuresItselfAndSavesEnergyWithoutSlowdown) {
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   EXPECT_EQ(played.job.phase(), JobPhase::kProfiling);
   played.training.run(played.job, 1);
-  const SimulatedTraining::Iteration full = played.training.last();
+  const PlayedTraining::Iteration full = played.training.last();
   ASSERT_TRUE(played.running());
   played.settle();
-  const SimulatedTraining::Iteration planned = played.training.last();
+  const PlayedTraining::Iteration planned = played.training.last();
   EXPECT_LT(planned.time, full.time * 1.003);
   EXPECT_LT(planned.energy, full.energy * 0.93);
 
@@ -83,7 +83,7 @@ TEST(Job, AllRanksChangeAtTheSameIteration) {
 
 TEST(Job, OutagesDoNotMakeChangesComeLater) {
   Played played(small_spec(3));
-  SimulatedTraining& training = played.training;
+  PlayedTraining& training = played.training;
   ASSERT_TRUE(training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
@@ -122,7 +122,7 @@ TEST(Job, OutagesDoNotMakeChangesComeLater) {
 
 TEST(Job, ChangesMadeWhileAnIterationIsHeldUpComeRightBehindIt) {
   Played played(small_spec(3));
-  SimulatedTraining& training = played.training;
+  PlayedTraining& training = played.training;
   ASSERT_TRUE(training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
@@ -148,7 +148,7 @@ TEST(Job, ChangesMadeWhileAnIterationIsHeldUpComeRightBehindIt) {
 
 TEST(Job, StagesThatAreSeenAtAllMaxAreSeenSoonWhereAReportWasHeldUp) {
   Played played(small_spec(3));
-  SimulatedTraining& training = played.training;
+  PlayedTraining& training = played.training;
   ASSERT_TRUE(training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
@@ -175,7 +175,7 @@ TEST(Job, StagesThatAreSeenAtAllMaxAreSeenSoonWhereAReportWasHeldUp) {
 
 TEST(Job, SlowStagesAreFoundWhereIterationsAreCountedAnew) {
   Played played(small_spec(3));
-  SimulatedTraining& training = played.training;
+  PlayedTraining& training = played.training;
   ASSERT_TRUE(training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   training.run(played.job, 200);
@@ -187,7 +187,7 @@ TEST(Job, SlowStagesAreFoundWhereIterationsAreCountedAnew) {
 
 TEST(Job, AnotherObjectiveEndsAllMaxAmidStragglersToo) {
   Played played(small_spec(3));
-  SimulatedTraining& training = played.training;
+  PlayedTraining& training = played.training;
   ASSERT_TRUE(training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
@@ -211,7 +211,7 @@ TEST(Job, AnotherObjectiveEndsAllMaxAmidStragglersToo) {
 
 TEST(Job, OthersWaitForAStragglerWhereThereIsOneStage) {
   Played played(small_spec(4, 1));
-  SimulatedTraining& training = played.training;
+  PlayedTraining& training = played.training;
   ASSERT_TRUE(training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
@@ -231,7 +231,7 @@ TEST(Job, AToldStragglerSlowsTheOthersExactlyAsFarAsItAllows) {
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
-  const SimulatedTraining::Iteration before = played.training.last();
+  const PlayedTraining::Iteration before = played.training.last();
 
   for (int stage = 0; stage < 4; ++stage) played.training.slow[{2, stage}] = 1.2;
   const std::int64_t told_at = played.training.next_iteration();
@@ -240,7 +240,7 @@ TEST(Job, AToldStragglerSlowsTheOthersExactlyAsFarAsItAllows) {
   // The ranks are in iteration `told_at`; the next one runs by the new plan.
   EXPECT_EQ(played.job.assignments(0, 0).back().from_iteration, told_at + 1);
   played.settle();
-  const SimulatedTraining::Iteration straggling = played.training.last();
+  const PlayedTraining::Iteration straggling = played.training.last();
   const Seconds overhead{0.05};
   EXPECT_NEAR((straggling.time - overhead).value, (before.time - overhead).value * 1.2,
               0.01 * before.time.value);
@@ -258,7 +258,7 @@ TEST(Job, AStragglerIsDetectedAnsweredAndItsEndToo) {
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
-  const SimulatedTraining::Iteration before = played.training.last();
+  const PlayedTraining::Iteration before = played.training.last();
   played.training.slow[{1, 3}] = 1.4;
   ASSERT_TRUE(played.training.run_until(
       played.job, [&] { return played.job.phase() == JobPhase::kStraggling; }, 30));
@@ -355,7 +355,7 @@ TEST(Job, AnObjectiveMovesAlongTheFrontier) {
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
-  const SimulatedTraining::Iteration before = played.training.last();
+  const PlayedTraining::Iteration before = played.training.last();
   const Seconds now = played.training.now();
   const Seconds deadline = before.time * 1.15;
   ASSERT_TRUE(played.job.set_objective({Objective::Kind::kDeadline, deadline.value}, now).ok());
@@ -401,7 +401,7 @@ TEST(Job, RanksThatDieDoNotStopTheOthers) {
 
 TEST(Job, GarbageHarmsNobody) {
   Played played(small_spec());
-  SimulatedTraining& training = played.training;
+  PlayedTraining& training = played.training;
   ASSERT_TRUE(training.register_all(played.job).ok());
   const Seconds now = training.now();
   const auto good = [&] {
@@ -464,7 +464,7 @@ TEST(Job, TwoRanksMayNotHoldOnePlace) {
 TEST(Job, RanksThatNeverComeAreNamed) {
   const JobSpec spec = small_spec();
   Job job = *Job::create(spec, Seconds{1000});
-  SimulatedTraining training(spec, truth_of(spec), {});
+  PlayedTraining training(spec, truth_of(spec), {});
   ASSERT_TRUE(job.register_rank(training.registration({0, 0, 0}), Seconds{1000}).ok());
   job.tick(Seconds{1100});
   EXPECT_TRUE(job.take_effects().notices.empty());

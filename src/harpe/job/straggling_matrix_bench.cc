@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "harpe/base/text.h"
-#include "harpe/job/straggling_matrix.h"
+#include "harpe/job/straggling_matrix_testing.h"
 
 namespace harpe {
 namespace {
@@ -83,11 +83,8 @@ int play(int data, int stages, Straggling straggling, const Options& options, in
   Worst worst;
   for (const double factor : kFactors) {
     for (const bool declared : {false, true}) {
-      const StragglingCase one{.data = data,
-                               .stages = stages,
-                               .straggling = straggling,
-                               .factor = factor,
-                               .declared = declared};
+      const StragglingCase one{
+          .data = data, .stages = stages, .fault = {straggling, factor}, .declared = declared};
       if (one.text().find(options.part) == std::string::npos) continue;
       StragglingRun played(one);
       const StragglingOutcome outcome = played.run();

@@ -1,0 +1,75 @@
+#include "harpe/emulation/emulated_stage.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "harpe/base/check.h"
+#include "harpe/frontier/plan_from_clocks.h"
+
+namespace harpe {
+namespace {
+
+OperatingPoint cost_at(std::span<const OperatingPoint> points, Megahertz clock, double slowness) {
+  const std::optional<OperatingPoint> point = at_clock(points, clock);
+  HARPE_CHECK(point, "the costs of a machine lack a computation of its schedule");
+  return {point->clock, point->time * slowness, point->energy * slowness};
+}
+
+/// The first seconds run at the clock before.
+OperatingPoint late(const OperatingPoint& before, const OperatingPoint& now, Seconds latency) {
+  const double w = before.time <= latency ? 1.0 : latency / before.time;
+  return {now.clock, w * before.time + (1 - w) * now.time,
+          w * before.energy + (1 - w) * now.energy};
+}
+
+}  // namespace
+
+StageRun run_stage(const Schedule& schedule, const Profile& costs, int stage,
+                   std::span<const Megahertz> clocks, const StageConditions& conditions) {
+  const auto& list = schedule.lists[static_cast<std::size_t>(stage)];
+  HARPE_CHECK(clocks.size() == 1 || clocks.size() == list.size(),
+              "an assignment has one clock, or one for each instruction");
+  StageRun run;
+  run.clock = conditions.clock;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (is_fixed_time(list[i].kind)) {
+      const auto points = costs.points(stage, 0, list[i].kind);
+      run.instructions.push_back(points.empty() ? OperatingPoint{} : points.front());
+      continue;
+    }
+    const auto points = costs.points(stage, schedule.chunk(list[i].part), list[i].kind);
+    Megahertz asked = clocks.size() == 1 ? clocks.front() : clocks[i];
+    if (asked == Megahertz{0}) asked = run.clock;
+    const Megahertz clock = std::min(asked, conditions.cap.value_or(asked));
+    OperatingPoint cost = cost_at(points, clock, conditions.slowness);
+    if (clock != run.clock && conditions.switch_latency > Seconds{0}) {
+      cost = late(cost_at(points, run.clock, conditions.slowness), cost, conditions.switch_latency);
+    }
+    run.instructions.push_back(cost);
+    run.throttled |= clock < asked;
+    run.clock = clock;
+  }
+  return run;
+}
+
+std::vector<InstructionTotals> totals_of(const Schedule& schedule, int stage,
+                                         std::span<const OperatingPoint> points) {
+  const auto& list = schedule.lists[static_cast<std::size_t>(stage)];
+  std::vector<InstructionTotals> all;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (is_fixed_time(list[i].kind)) continue;
+    const int chunk = schedule.chunk(list[i].part);
+    auto totals = std::ranges::find_if(all, [&](const InstructionTotals& one) {
+      return one.kind == list[i].kind && one.chunk == chunk;
+    });
+    if (totals == all.end()) {
+      totals = all.insert(all.end(), {.kind = list[i].kind, .chunk = chunk});
+    }
+    ++totals->count;
+    totals->time += points[i].time;
+    totals->energy += points[i].energy;
+  }
+  return all;
+}
+
+}  // namespace harpe

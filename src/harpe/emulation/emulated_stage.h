@@ -1,0 +1,47 @@
+#pragma once
+/// \file
+/// What a GPU makes of the instructions of its stage in one iteration, by costs that are known.
+///
+///   const StageRun run = run_stage(schedule, costs, 0, assignment.clocks, {.clock =
+///   run_before.clock});
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "harpe/base/units.h"
+#include "harpe/profile/profile.h"
+#include "harpe/schedule/schedule.h"
+#include "harpe/wire/rank_events.h"
+
+namespace harpe {
+
+/// Of one GPU in one iteration.
+struct StageConditions {
+  Megahertz clock;                    ///< that it has before the first instruction
+  std::optional<Megahertz> cap = {};  ///< it never runs above, whatever is asked for
+  double slowness = 1;                ///< factor on all its times and energies
+  Seconds switch_latency{0};          ///< from asking for a clock until it is in force
+};
+
+struct StageRun {
+  /// What each instruction took, as the stage's list.
+  std::vector<OperatingPoint> instructions;
+  Megahertz clock;         ///< that the GPU has after the last one
+  bool throttled = false;  ///< it ran below a clock that was asked for
+};
+
+/// A clock is asked for when its instruction begins. Until it is in force the one before still
+/// runs, as `predict` has it: a share w = min(1, latency / t_old) of the instruction.
+/// \param costs   have every computation of the stage; between their clocks see `at_clock`.
+///                Fixed-time instructions take the first point, or nothing where there is none
+/// \param clocks  as in `StageAssignment`: one for all instructions, or one each; 0 MHz: as it is
+StageRun run_stage(const Schedule& schedule, const Profile& costs, int stage,
+                   std::span<const Megahertz> clocks, const StageConditions& conditions);
+
+/// The computations of a stage, summed up as its rank reports them.
+/// \param points  what each instruction took, as the stage's list
+std::vector<InstructionTotals> totals_of(const Schedule& schedule, int stage,
+                                         std::span<const OperatingPoint> points);
+
+}  // namespace harpe
