@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "harpe/emulation/emulation.h"
 #include "harpe/job/job.h"
 #include "harpe/profile/synth.h"
 
@@ -22,22 +23,6 @@ double microseconds(Time::time_point since) {
   return std::chrono::duration<double, std::micro>(Time::now() - since).count();
 }
 
-/// A third of the computations are forward.
-std::vector<InstructionTotals> as_predicted(const TablePlan& plan, int stage) {
-  const Seconds time = plan.compute_time[stage];
-  const Joules energy = plan.compute_energy[stage];
-  return {{.kind = InstructionKind::kForward,
-           .count = kMicroBatches,
-           .time = time / 3,
-           .energy = energy / 3,
-           .energy_error = {}},
-          {.kind = InstructionKind::kBackward,
-           .count = kMicroBatches,
-           .time = time * 2 / 3,
-           .energy = energy * 2 / 3,
-           .energy_error = {}}};
-}
-
 int run(int ranks) {
   constexpr int kStages = 8;
   constexpr Seconds kNow{1.8e9};
@@ -47,27 +32,11 @@ int run(int ranks) {
   spec.profile = *synthesize({.stages = kStages});
   spec.blocking_power = Watts{80};
   Job job = *Job::create(spec, kNow);
-  const auto clocks = [&] {
-    std::vector<Megahertz> list;
-    for (const OperatingPoint& point : spec.profile->entries().front().points)
-      list.push_back(point.clock);
-    return list;
-  }();
+  EmulatedTraining training(spec, *spec.profile, {.blocking_power = *spec.blocking_power});
 
   Time::time_point start = Time::now();
-  for (int data = 0; data < spec.shape.data; ++data)
-    for (int stage = 0; stage < kStages; ++stage) {
-      const std::string session = std::to_string(data * kStages + stage);
-      if (!job.register_rank({.coordinates = {data, stage, 0},
-                              .session = session,
-                              .run = {},
-                              .gpu = {},
-                              .clocks = clocks},
-                             kNow)
-               .ok()) {
-        return EXIT_FAILURE;
-      }
-    }
+  for (const RankCoordinates rank : training.places())
+    if (!job.register_rank(training.registration(rank), kNow).ok()) return EXIT_FAILURE;
   const double registering = microseconds(start);
   const JobEffects effects = job.take_effects();
   const auto frontier = characterize(
@@ -79,23 +48,16 @@ int run(int ranks) {
                     kNow);
   const double table = microseconds(start);
 
-  // Iterations of all ranks, as predicted.
   std::vector<double> reports;
-  IterationReport report;
-  const TablePlan& plan = job.plans()->plans()[job.pipelines()[0].plan.plan];
-  report.time = plan.time;
-  report.energy = plan.energy / kStages;
-  for (std::int64_t iteration = 0; iteration < 20; ++iteration) {
-    report.iteration = iteration;
-    report.version = job.version();
+  for (int iteration = 0; iteration < 20; ++iteration) {
+    for (const RankCoordinates rank : training.places())
+      training.take(rank, job.assignments(rank.data, rank.stage));
+    std::vector<IterationReport> all = training.iterate();
+    // In order, so that it is the work that is timed, not memory that is far.
+    std::ranges::sort(all, {}, &IterationReport::coordinates);
     start = Time::now();
-    for (int data = 0; data < spec.shape.data; ++data)
-      for (int stage = 0; stage < kStages; ++stage) {
-        report.coordinates = {data, stage, 0};
-        report.session = std::to_string(data * kStages + stage);
-        report.instructions = as_predicted(plan, stage);
-        if (!job.report(report, kNow).ok()) return EXIT_FAILURE;
-      }
+    for (const IterationReport& report : all)
+      if (!job.report(report, kNow).ok()) return EXIT_FAILURE;
     reports.push_back(microseconds(start) / spec.shape.ranks());
   }
 
