@@ -1,29 +1,17 @@
 #include "load_job.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/frontier/plan_from_clocks.h"
+#include "harpe/emulation/emulated_stage.h"
+#include "harpe/emulation/straggling.h"
 #include "harpe/profile/synth.h"
 #include "harpe/schedule/schedule.h"
 #include "harpe/wire/wire.h"
 
 namespace harpe::bench {
 namespace {
-
-/// With all times and energies multiplied.
-Profile scaled(const Profile& profile, double factor) {
-  std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
-  for (InstructionProfile& entry : entries) {
-    for (OperatingPoint& point : entry.points) {
-      point.time = point.time * factor;
-      point.energy = point.energy * factor;
-    }
-  }
-  return Profile(std::move(entries));
-}
 
 std::string key_of(int stage, const std::vector<Megahertz>& clocks) {
   std::string key = std::to_string(stage);
@@ -60,7 +48,7 @@ Result<LoadJob> LoadJob::make(const LoadShape& shape) {
   };
   // Made as long as wanted: the model's own times are those of one forward of 50 ms.
   const double factor = shape.iteration / job.makespan(full());
-  job.profile_ = scaled(job.profile_, factor);
+  job.profile_ = slowed(job.profile_, std::vector(static_cast<std::size_t>(shape.stages), factor));
   job.works_.clear();
   job.makespans_.clear();
   job.all_max_ = full();
@@ -93,32 +81,18 @@ const StageWork* LoadJob::work(int stage, const std::vector<Megahertz>& clocks) 
   std::unique_ptr<StageWork>& slot = works_[key_of(stage, clocks)];
   if (slot != nullptr) return slot.get();
   slot = std::make_unique<StageWork>();
-  struct Totals {
-    int count = 0;
-    Seconds time{};
-    Joules energy{};
-  };
-  std::map<InstructionKind, Totals> totals;
-  const auto& list = pipeline_.front().schedule().lists[static_cast<std::size_t>(stage)];
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const auto points = profile_.points(stage, 0, list[i].kind);
-    Megahertz clock = clocks.size() == 1  ? clocks.front()
-                      : i < clocks.size() ? clocks[i]
-                                          : Megahertz{0};
-    if (clock.value == 0) clock = points.back().clock;
-    const OperatingPoint point = at_clock(points, clock).value_or(points.back());
+  const Schedule& schedule = pipeline_.front().schedule();
+  const Megahertz highest = profile_.entries().front().points.back().clock;
+  const StageRun run = run_stage(schedule, profile_, stage, clocks, {.clock = highest});
+  for (const OperatingPoint& point : run.instructions) {
     slot->durations.push_back(point.time);
-    slot->time = slot->time + point.time;
-    slot->energy = slot->energy + point.energy;
-    Totals& sum = totals[list[i].kind];
-    ++sum.count;
-    sum.time = sum.time + point.time;
-    sum.energy = sum.energy + point.energy;
+    slot->time += point.time;
+    slot->energy += point.energy;
   }
-  for (const auto& [kind, sum] : totals) {
+  for (const InstructionTotals& sum : totals_of(schedule, stage, run.instructions)) {
     slot->totals +=
-        (slot->totals.empty() ? "[" : ",") + std::string("{\"name\":\"") + std::string(name(kind)) +
-        "\",\"chunk\":0,\"count\":" + std::to_string(sum.count) +
+        (slot->totals.empty() ? "[" : ",") + std::string("{\"name\":\"") +
+        std::string(name(sum.kind)) + "\",\"chunk\":0,\"count\":" + std::to_string(sum.count) +
         ",\"time_s\":" + shortest(sum.time.value) + ",\"energy_j\":" + shortest(sum.energy.value) +
         ",\"energy_error_j\":" + shortest(sum.energy.value * 0.005) + "}";
   }
