@@ -21,6 +21,7 @@
 
 #include "harpe/agent/controller.h"
 #include "harpe/base/file.h"
+#include "harpe/base/test_directory_testing.h"
 #include "harpe/hw/sim/simulation.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/node_client/clock_channel.h"
@@ -64,10 +65,6 @@ std::ostream& operator<<(std::ostream& out, const Settings& settings) {
 class AgentCrash : public ::testing::Test {
  protected:
   AgentCrash() {
-    // As /run is: memory, so that a thousand starts take seconds.
-    const fs::path base = fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path();
-    std::string name = (base / "harpe-crash-XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
     options_.state_file = directory_ / "state.json";
     options_.clock_socket = directory_ / "clock.sock";
     options_.minimum_dwell = 0_s;
@@ -80,7 +77,6 @@ class AgentCrash : public ::testing::Test {
     simulation_ = *Simulation::open(directory_ / "sim.toml");
     for (int i = 0; i < kGpus; ++i) gpus_[static_cast<std::size_t>(i)] = simulation_->gpu(i);
   }
-  ~AgentCrash() override { fs::remove_all(directory_); }
 
   std::unique_ptr<Controller> started() const {
     const auto simulation = *Simulation::open(directory_ / "sim.toml");
@@ -185,7 +181,8 @@ class AgentCrash : public ::testing::Test {
     return settings_of(gpu);
   }
 
-  fs::path directory_;
+  /// As /run is: memory, so that a thousand starts take seconds.
+  const TestDirectory directory_{fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path()};
   ControllerOptions options_;
   std::shared_ptr<Simulation> simulation_;
   std::array<std::unique_ptr<Gpu>, kGpus> gpus_;

@@ -14,6 +14,7 @@
 #include "harpe/agent/disk_testing.h"
 #include "harpe/agent/memory_files_testing.h"
 #include "harpe/base/json.h"
+#include "harpe/base/test_directory_testing.h"
 
 namespace harpe {
 namespace {
@@ -38,13 +39,6 @@ AuditEntry refusal_of(std::int64_t uid, const std::string& why = "no") {
 
 class AuditLogTest : public ::testing::Test {
  protected:
-  AuditLogTest() {
-    std::string name = (fs::temp_directory_path() / "harpe-audit-XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
-    path_ = directory_ / "audit.jsonl";
-  }
-  ~AuditLogTest() override { fs::remove_all(directory_); }
-
   static std::vector<JsonValue> entries(const fs::path& path) {
     std::vector<JsonValue> found;
     std::ifstream file(path);
@@ -63,7 +57,8 @@ class AuditLogTest : public ::testing::Test {
     return ok_status();
   }
 
-  fs::path directory_, path_;
+  const TestDirectory directory_;
+  const fs::path path_ = directory_ / "audit.jsonl";
 };
 
 TEST_F(AuditLogTest, SaysWhoDidWhatAndWhatCameOfIt) {

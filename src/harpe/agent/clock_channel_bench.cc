@@ -35,7 +35,7 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/agent/controller.h"
+#include "harpe/agent/controller_testing.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/node_client/clock_channel.h"
 
@@ -227,15 +227,10 @@ int run(const Settings& settings) {
   void* memory =
       ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto& shared = *new (memory) Shared{};
-  std::string name = (fs::temp_directory_path() / "harpe-bench-XXXXXX").string();
-  const fs::path directory = ::mkdtemp(name.data());
+  const TestDirectory directory;
   std::array<int, 2> bare{};
   if (::pipe2(bare.data(), O_CLOEXEC) != 0) return 1;
-  ControllerOptions options;
-  options.state_file = directory / "state.json";
-  options.audit_log = directory / "audit.jsonl";
-  options.clock_socket = directory / "clock.sock";
-  options.minimum_dwell = 0_s;
+  ControllerOptions options = options_in(directory);
   options.prompt_owners = settings.prompt;
   const int cpus = static_cast<int>(std::thread::hardware_concurrency());
   for (int cpu = 0; settings.follow && cpu < cpus; ++cpu) options.owner_cpus.push_back(cpu);
@@ -297,7 +292,6 @@ int run(const Settings& settings) {
   bare_thread.join();
   const Controller::Counts counts = (*controller)->counts();
   controller->reset();
-  fs::remove_all(directory);
   std::printf("%d %s clients, each %.0f commands a second for %.0f s, %s owners, %u CPUs\n",
               settings.clients, settings.bound ? "bound" : "free", settings.rate, settings.seconds,
               settings.prompt ? "prompt" : "plain", std::thread::hardware_concurrency());

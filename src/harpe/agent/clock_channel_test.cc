@@ -69,7 +69,7 @@ class ClockChannelTest : public ::testing::Test {
 
   TestDirectory directory_;
   TestGpu gpu_{0}, other_{1};
-  ControllerOptions options_ = directory_.options();
+  ControllerOptions options_ = options_in(directory_);
   Peer peer_;
   TestClock test_clock_;
   Clock* clock_ = &system_clock();

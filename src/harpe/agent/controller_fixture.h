@@ -89,7 +89,7 @@ class ControllerTest : public ::testing::Test {
 
   TestDirectory directory_;
   std::vector<std::unique_ptr<TestGpu>> gpus_;
-  ControllerOptions options_ = directory_.options();
+  ControllerOptions options_ = options_in(directory_);
   TestClock test_clock_;
   Clock* clock_;
   std::unique_ptr<Controller> controller_;

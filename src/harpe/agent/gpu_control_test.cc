@@ -12,6 +12,7 @@
 #include "harpe/agent/gpu_testing.h"
 #include "harpe/agent/memory_files_testing.h"
 #include "harpe/base/json.h"
+#include "harpe/base/test_directory_testing.h"
 
 namespace harpe {
 namespace {
@@ -22,8 +23,6 @@ using ::testing::HasSubstr;
 class GpuControlTest : public ::testing::Test {
  protected:
   GpuControlTest() {
-    std::string name = (fs::temp_directory_path() / "harpe-control-XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
     holder_.peer.uid = 1000;
     holder_.peer.pid = 42;
     holder_.lease = "0123456789abcdef";
@@ -33,7 +32,6 @@ class GpuControlTest : public ::testing::Test {
     holder_.allowance.persistence_mode = true;
     start();
   }
-  ~GpuControlTest() override { fs::remove_all(directory_); }
 
   /// A new agent on the same GPU and files; the old one is gone as if killed.
   void start(bool dry_run = false) {
@@ -78,7 +76,7 @@ class GpuControlTest : public ::testing::Test {
     return applied.ok() ? "" : applied.error().text();
   }
 
-  fs::path directory_;
+  const TestDirectory directory_;
   TestGpu gpu_{3};
   Instant now_;
   Holder holder_;

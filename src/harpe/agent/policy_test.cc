@@ -8,6 +8,8 @@
 #include <fstream>
 #include <random>
 
+#include "harpe/base/test_directory_testing.h"
+
 namespace harpe {
 namespace {
 
@@ -274,20 +276,17 @@ TEST(Policy, SaysWhetherControlGoesOnWithoutAnAuditLog) {
 class PolicyFile : public ::testing::Test {
  protected:
   PolicyFile() {
-    std::string name = (fs::temp_directory_path() / "harpe-policy-XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
-    path_ = directory_ / "policy.toml";
     std::ofstream(path_) << "[[allow]]\nusers = '*'\ngpus = '*'\nread = true\n";
     fs::permissions(path_, fs::perms{0644});
   }
-  ~PolicyFile() override { fs::remove_all(directory_); }
 
   std::string fault() const {
     const auto policy = Policy::read(path_);
     return policy.ok() ? "" : policy.error().text();
   }
 
-  fs::path directory_, path_;
+  const TestDirectory directory_;
+  fs::path path_ = directory_ / "policy.toml";
 };
 
 TEST_F(PolicyFile, IsReadWhereOnlyTrustedUsersCanWrite) {
@@ -302,9 +301,9 @@ TEST_F(PolicyFile, IsRefusedWhereOthersCanWriteIt) {
 }
 
 TEST_F(PolicyFile, IsRefusedWhereOthersCanWriteItsDirectory) {
-  fs::permissions(directory_, fs::perms{0777});
-  EXPECT_THAT(fault(), HasSubstr(directory_.string() + " can be written by everybody"));
-  fs::permissions(directory_, fs::perms{0770});
+  fs::permissions(directory_.path(), fs::perms{0777});
+  EXPECT_THAT(fault(), HasSubstr(directory_.path().string() + " can be written by everybody"));
+  fs::permissions(directory_.path(), fs::perms{0770});
   EXPECT_THAT(fault(), HasSubstr("can be written by its group"));
 }
 
@@ -328,7 +327,7 @@ TEST_F(PolicyFile, ALinkIsJudgedByWhatItLeadsTo) {
 TEST_F(PolicyFile, ThatIsMissingOrNoFileIsRefused) {
   path_ = directory_ / "none.toml";
   EXPECT_THAT(fault(), HasSubstr("cannot read the policy"));
-  path_ = directory_;
+  path_ = directory_.path();
   EXPECT_NE(fault(), "");
 }
 

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "harpe/agent/disk_testing.h"
+#include "harpe/base/test_directory_testing.h"
 
 namespace harpe {
 namespace {
@@ -32,13 +33,6 @@ SavedGpu changed(const std::string& uuid) {
 
 class StateFileTest : public ::testing::Test {
  protected:
-  StateFileTest() {
-    std::string name = (fs::temp_directory_path() / "harpe-state-XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
-    path_ = directory_ / "agent-state.json";
-  }
-  ~StateFileTest() override { fs::remove_all(directory_); }
-
   StateFile::Opened open(const std::string& boot = "boot-1") {
     file_ = std::make_unique<StateFile>();
     auto opened = file_->open(make_file_storage(path_, kReserve), boot);
@@ -51,7 +45,8 @@ class StateFileTest : public ::testing::Test {
     return text.str();
   }
 
-  fs::path directory_, path_;
+  const TestDirectory directory_;
+  const fs::path path_ = directory_ / "agent-state.json";
   std::unique_ptr<StateFile> file_;
 };
 
@@ -180,10 +175,10 @@ TEST(StateFileOnAFullDisk, GoesOnInTheSpaceItTook) {
 TEST_F(StateFileTest, AFailedWriteIsReportedAndForgotten) {
   open();
   ASSERT_TRUE(file_->put(changed("GPU-1")).ok());
-  fs::rename(directory_, directory_.string() + "-gone");
+  fs::rename(directory_.path(), directory_.path().string() + "-gone");
   EXPECT_FALSE(file_->put(changed("GPU-2")).ok());
   EXPECT_FALSE(file_->take_out("GPU-1").ok());
-  fs::rename(directory_.string() + "-gone", directory_);
+  fs::rename(directory_.path().string() + "-gone", directory_.path());
   ASSERT_TRUE(file_->put(changed("GPU-3")).ok());
   EXPECT_THAT(open().to_restore, SizeIs(2));
 }

@@ -32,7 +32,7 @@ class SimulatedFaults : public ::testing::Test {
                                           "]\ngpus = '*'\nread = true\nclocks_mhz = [210, 1410]\n"
                                           "power_limit_w = [100, 400]\n",
                                       "policy.toml");
-    ControllerOptions options = directory_.options();
+    ControllerOptions options = options_in(directory_);
     options.prompt_owners = false;
     options.longest_shutdown = 0.2_s;
     before_ = *simulation_->gpu(0)->power_limit();

@@ -10,6 +10,8 @@
 #include <csignal>
 #include <functional>
 
+#include "harpe/base/test_directory_testing.h"
+
 namespace harpe {
 namespace {
 
@@ -27,18 +29,12 @@ int in_child(const std::function<int()>& body) {
 
 class File : public testing::Test {
  protected:
-  File() {
-    std::string name = (fs::temp_directory_path() / "harpe-file-test-XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
-  }
-  ~File() override { fs::remove_all(directory_); }
-
   std::size_t files() const {
     return static_cast<std::size_t>(
-        std::distance(fs::directory_iterator(directory_), fs::directory_iterator()));
+        std::distance(fs::directory_iterator(directory_.path()), fs::directory_iterator()));
   }
 
-  fs::path directory_;
+  const TestDirectory directory_;
 };
 
 TEST_F(File, IsReadBackAsWritten) {
@@ -103,7 +99,7 @@ TEST_F(File, CannotBeWrittenWhereItsDirectoryIsMissingOrNoDirectory) {
   ASSERT_FALSE(missing.ok());
   EXPECT_THAT(missing.error().text(), HasSubstr("No such file or directory"));
   EXPECT_THAT(missing.error().text(), HasSubstr((directory_ / "no" / "a").string()));
-  EXPECT_FALSE(write_file(directory_, "x").ok());
+  EXPECT_FALSE(write_file(directory_.path(), "x").ok());
   ASSERT_TRUE(write_file(directory_ / "a", "x").ok());
   EXPECT_FALSE(write_file(directory_ / "a" / "b", "x").ok());
 }
@@ -114,7 +110,7 @@ TEST_F(File, CannotBeReadWhereMissingOrADirectory) {
   EXPECT_EQ(missing.error().code, ErrorCode::kIo);
   EXPECT_EQ(missing.error().text(),
             (directory_ / "a").string() + ": cannot read: No such file or directory");
-  const auto directory = read_file(directory_);
+  const auto directory = read_file(directory_.path());
   ASSERT_FALSE(directory.ok());
   EXPECT_THAT(directory.error().text(), HasSubstr("Is a directory"));
 }

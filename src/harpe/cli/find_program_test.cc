@@ -8,6 +8,8 @@
 
 #include <fstream>
 
+#include "harpe/base/test_directory_testing.h"
+
 namespace harpe {
 namespace {
 
@@ -17,9 +19,6 @@ namespace fs = std::filesystem;
 
 class FindProgram : public testing::Test {
  protected:
-  FindProgram() { fs::remove_all(folder_); }
-  ~FindProgram() override { fs::remove_all(folder_); }
-
   /// A file that may be executed, or not.
   void make(const std::string& name, bool executable = true) const {
     fs::create_directories((folder_ / name).parent_path());
@@ -30,8 +29,7 @@ class FindProgram : public testing::Test {
     return ProgramPlaces::of(folder_ / "bin" / "harpe", (folder_ / "path").string());
   }
 
-  const fs::path folder_ =
-      fs::path(testing::TempDir()) / ("find_program." + std::to_string(::getpid()));
+  const TestDirectory folder_;
 };
 
 TEST_F(FindProgram, LooksBesideItselfThenInLibexecThenInPath) {

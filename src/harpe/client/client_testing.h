@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/base/eventually_testing.h"
 #include "harpe/base/mutex.h"
 #include "harpe/frontier/frontier.h"
 #include "harpe/http/http_server.h"
@@ -22,16 +23,6 @@
 #include "harpe/wire/wire.h"
 
 namespace harpe {
-
-/// Waits until something holds, for `longest` at most.
-inline bool comes_true(const std::function<bool()>& holds, Seconds longest = Seconds{20}) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(longest.value);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 class TestServer {
  public:

@@ -79,7 +79,7 @@ struct Bench {
     Devices devices;
     devices.gpus.push_back(simulation->gpu(0));
     measured = simulation->gpu(0);
-    agent = directory.options();
+    agent = options_in(directory);
     auto policy = Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
                                     "]\ngpus = '*'\nclocks_mhz = [210, 1410]\n",
                                 "bench");
@@ -150,7 +150,7 @@ struct Bench {
       auto started = RankClient::start(options);
       if (!started.ok()) std::abort();
       client = *std::move(started);
-      if (!comes_true([&] { return client->registered(); })) std::abort();
+      if (!eventually([&] { return client->registered(); })) std::abort();
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     const bool runs_ahead = asking == Asking::kAtTheCalls || asking == Asking::kOnTheDevice;

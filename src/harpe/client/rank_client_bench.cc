@@ -65,7 +65,7 @@ int run(int iterations, bool change) {
   TestGpu gpu(0);
   Devices devices;
   devices.gpus.push_back(gpu.device());
-  ControllerOptions agent = directory.options();
+  ControllerOptions agent = options_in(directory);
   auto policy = Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
                                   "]\ngpus = '*'\nclocks_mhz = [300, 1410]\n",
                               "bench");
@@ -101,7 +101,7 @@ int run(int iterations, bool change) {
   options.measured = device.get();
   options.notice = [](const std::string& text) { std::printf("notice: %s\n", text.c_str()); };
   auto client = RankClient::start(options);
-  if (!client.ok() || !comes_true([&] { return (*client)->registered(); })) return 2;
+  if (!client.ok() || !eventually([&] { return (*client)->registered(); })) return 2;
 
   std::vector<double> begins, ends, bare, stamps;
   const auto calls = static_cast<std::size_t>(iterations) * 2 * kMicroBatches;

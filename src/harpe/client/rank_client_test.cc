@@ -48,7 +48,7 @@ class ClientTest : public ::testing::Test {
     auto policy = Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
                                     "]\ngpus = '*'\nclocks_mhz = [300, 1410]\n",
                                 "policy.toml");
-    ControllerOptions options = directory_.options();
+    ControllerOptions options = options_in(directory_);
     options.prompt_owners = false;
     auto made = Controller::start(std::move(devices), *policy, options, system_clock());
     ASSERT_TRUE(made.ok()) << made.error().text();
@@ -59,7 +59,7 @@ class ClientTest : public ::testing::Test {
     options.server = server_.url();
     options.job = "test";
     options.spec = spec_;
-    options.clock_socket = directory_.options().clock_socket;
+    options.clock_socket = options_in(directory_).clock_socket;
     options.measured = device_.get();
     options.notice = [this](const std::string& text) {
       const MutexLock lock(mutex_);
@@ -89,7 +89,7 @@ class ClientTest : public ::testing::Test {
     return lock ? std::optional(lock->lowest.value) : std::nullopt;
   }
   bool becomes_locked(std::optional<int> clock) {
-    return comes_true([&] { return locked() == clock; });
+    return eventually([&] { return locked() == clock; });
   }
   /// The two micro-batches of one iteration: F0 B0 F1 B1.
   static void iterate(RankClient& client) {
@@ -101,7 +101,7 @@ class ClientTest : public ::testing::Test {
     }
   }
   bool registers(RankClient& client) {
-    return comes_true([&] { return client.registered(); });
+    return eventually([&] { return client.registered(); });
   }
   /// Answers registrations and reports with these assignments, and nothing else.
   void order(const std::string& assignments) {
@@ -183,11 +183,11 @@ TEST_F(ClientTest, ReportsWaitForTimesOfTheDeviceAndAreDroppedWithout) {
   };
   const std::vector<TimeSpan> too_few = {{begin, begin}};
   client->on_device_times(0, times(Seconds{0.25}));
-  ASSERT_TRUE(comes_true([&] { return server_.reports().size() == 1; }));
+  ASSERT_TRUE(eventually([&] { return server_.reports().size() == 1; }));
   client->on_device_times(1, too_few);
   client->on_device_times(3, times(Seconds{0.5}));  // those of the third have been lost
   client->on_iteration_begin(4);
-  ASSERT_TRUE(comes_true([&] { return server_.reports().size() == 2; }));
+  ASSERT_TRUE(eventually([&] { return server_.reports().size() == 2; }));
   client->await_device_times(Seconds{0});
   client.reset();
 
@@ -265,7 +265,7 @@ TEST_F(ClientTest, WhoComputesOnAGpuAndDoesNotSayInWhichStreamIsTold) {
   auto client = started();
   ASSERT_TRUE(registers(*client));
   for (int i = 0; i < 3; ++i) iterate(*client);
-  ASSERT_TRUE(comes_true([&] { return !all_notices().empty(); }));
+  ASSERT_TRUE(eventually([&] { return !all_notices().empty(); }));
   client.reset();
   const auto said = all_notices();
   EXPECT_EQ(std::ranges::count_if(
@@ -301,7 +301,7 @@ TEST_F(ClientTest, ClocksFollowTheStreamWhereTrainingRunsAhead) {
     EXPECT_TRUE(becomes_locked(clock)) << "work " << i;
   }
   client->on_iteration_begin(1);
-  ASSERT_TRUE(comes_true([&] { return client->counts().iterations == 2; }));
+  ASSERT_TRUE(eventually([&] { return client->counts().iterations == 2; }));
   EXPECT_THAT(all_notices(), IsEmpty());
 }
 
@@ -325,7 +325,7 @@ TEST_F(ClientTest, AnInstructionOutOfOrderGetsItsOwnClockAndIsToldOnce) {
   client->on_instruction_end();
   EXPECT_EQ(client->counts().unexpected, 2);
   EXPECT_EQ(client->counts().unknown, 1);
-  ASSERT_TRUE(comes_true([&] { return !notices().empty(); }));
+  ASSERT_TRUE(eventually([&] { return !notices().empty(); }));
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("another order")));
 }
 
@@ -353,7 +353,7 @@ TEST_F(ClientTest, AssignmentsDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) 
   std::int64_t iteration = 0;
   // Iterations until some in a row of which the reports say what is expected.
   const auto says = [&](bool holds, std::uint64_t version) {
-    return comes_true([&] {
+    return eventually([&] {
       client->on_iteration_begin(iteration++);
       for (int k = 0; k < 4; ++k) {
         client->on_instruction_begin(k % 2 == 0 ? kForward : kBackward, 0, k / 2);
@@ -389,7 +389,7 @@ TEST_F(ClientTest, WithoutAServerTrainingGoesOnAndIsToldOnce) {
   const Instant begin = system_clock().now();
   auto client = started();
   for (int i = 0; i < 100; ++i) iterate(*client);
-  ASSERT_TRUE(comes_true([&] { return !notices().empty(); }));
+  ASSERT_TRUE(eventually([&] { return !notices().empty(); }));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_EQ(locked(), std::nullopt);
   client.reset();
@@ -467,7 +467,7 @@ TEST_F(ClientTest, WhenTheAgentGoesAwayTrainingGoesOnAndTheNextAgentSetsClocks) 
   order(R"({"version": 1, "from_iteration": 0, "purpose": "plan", "clocks_mhz": [900]})");
   auto client = started();
   ASSERT_TRUE(registers(*client));
-  ASSERT_TRUE(comes_true([&] { return !notices().empty(); }));
+  ASSERT_TRUE(eventually([&] { return !notices().empty(); }));
   iterate(*client);
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("clocks cannot be set")));
   start_agent();

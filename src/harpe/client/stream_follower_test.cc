@@ -69,7 +69,7 @@ class Heard {
     return reached_.size();
   }
   bool reaches(std::size_t calls) {
-    return comes_true([&] { return reached() == calls; });
+    return eventually([&] { return reached() == calls; });
   }
   StreamCall last() {
     const MutexLock lock(mutex_);
@@ -168,7 +168,7 @@ TEST(StreamFollower, TimesAreThoseOfTheWorkOnTheMachinesClock) {
     }
   }
   tell({.kind = Kind::kIterationEnd});
-  ASSERT_TRUE(comes_true([&] { return heard.times().size() == 2; }));
+  ASSERT_TRUE(eventually([&] { return heard.times().size() == 2; }));
   std::size_t k = 0;
   for (const auto& [iteration, times] : heard.times()) {
     EXPECT_EQ(iteration, k == 0 ? 4 : 5);
@@ -252,7 +252,7 @@ TEST(StreamFollower, ADeviceThatHangsDoesNotHoldUpTheEnd) {
   EXPECT_LT((system_clock().now() - begin).value, 10);
   gate.set_value();
   // The thread ends by itself once the device goes on.
-  EXPECT_TRUE(comes_true([&] { return cuda.calls("cuEventDestroy_v2") == 1; }));
+  EXPECT_TRUE(eventually([&] { return cuda.calls("cuEventDestroy_v2") == 1; }));
   EXPECT_EQ(heard.reached(), 0) << "nobody listens any more";
 }
 

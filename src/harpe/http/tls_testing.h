@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 
+#include "harpe/base/test_directory_testing.h"
 #include "harpe/http/http_server.h"
 
 namespace harpe {
@@ -22,8 +23,7 @@ namespace harpe {
 /// Its files go with it.
 class TestCertificate {
  public:
-  TestCertificate() : folder_(::testing::TempDir() + "certificate.XXXXXX") {
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
+  TestCertificate() {
     const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"),
                                                                   &EVP_PKEY_free);
     const std::unique_ptr<X509, decltype(&X509_free)> certificate(X509_new(), &X509_free);
@@ -46,23 +46,20 @@ class TestCertificate {
       return PEM_write_PrivateKey(file, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
     });
   }
-  ~TestCertificate() { std::filesystem::remove_all(folder_); }
-  TestCertificate(const TestCertificate&) = delete;
-  TestCertificate& operator=(const TestCertificate&) = delete;
 
-  TlsFiles files() const { return {folder_ + "/certificate", folder_ + "/key"}; }
+  TlsFiles files() const { return {folder_ / "certificate", folder_ / "key"}; }
 
  private:
   template <class Write>
   void write(const std::string& name, Write&& write) {
-    FILE* file = std::fopen((folder_ + "/" + name).c_str(), "w");
+    FILE* file = std::fopen((folder_ / name).c_str(), "w");
     ASSERT_NE(file, nullptr);
     EXPECT_EQ(write(file), 1);
     std::fclose(file);
-    ::chmod((folder_ + "/" + name).c_str(), 0600);
+    ::chmod((folder_ / name).c_str(), 0600);
   }
 
-  std::string folder_;
+  const TestDirectory folder_;
 };
 
 }  // namespace harpe

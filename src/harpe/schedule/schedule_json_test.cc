@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "harpe/base/test_directory_testing.h"
 #include "harpe/schedule/schedule.h"
 #include "harpe/schedule/schedule_testing.h"
 
@@ -126,10 +127,8 @@ TEST(ScheduleJson, TheDocumentMustHaveItsForm) {
 }
 
 TEST(ReadSchedule, TellsTheFormsApartByContent) {
-  std::string name = (std::filesystem::temp_directory_path() / "harpe-schedule-XXXXXX").string();
-  const int file = ::mkstemp(name.data());
-  ASSERT_GE(file, 0);
-  ::close(file);
+  const TestDirectory directory;
+  const std::string name = directory / "schedule";
   const Schedule schedule = must(zb_v({.stages = 2, .micro_batches = 4}));
   for (const std::string& text : {torch_csv(schedule), schedule_json(schedule),
                                   "\xef\xbb\xbf\r\n" + schedule_json(schedule)}) {

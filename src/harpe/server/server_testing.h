@@ -20,6 +20,7 @@
 #include <thread>
 #include <utility>
 
+#include "harpe/base/eventually_testing.h"
 #include "harpe/http/http_server.h"
 #include "harpe/http/open_sockets.h"
 #include "harpe/hw/system_clock.h"
@@ -231,16 +232,6 @@ inline std::string test_rank(int data, int stage, const std::string& session = "
                          {"gpu", "simulated"},
                          {"clocks_mhz", {1700, 1400, 1000}}})
       .dump();
-}
-
-/// Waits for a state that comes by itself.
-inline bool eventually(const std::function<bool()>& holds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(180);
-  while (std::chrono::steady_clock::now() < end) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
 }
 
 /// Whether the job runs its plans, and no better ones are being made.

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "harpe/base/test_directory_testing.h"
+
 namespace harpe {
 namespace {
 
@@ -18,13 +20,11 @@ const std::string kNew = "a-new-key-a-new-key-a-new-key-a-n";
 
 class TokenKeysTest : public ::testing::Test {
  protected:
-  TokenKeysTest() : folder_(::testing::TempDir() + "token_keys.XXXXXX") {
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
-    files_ = {.keys = folder_ + "/keys", .revoked = folder_ + "/revoked"};
+  TokenKeysTest() {
+    files_ = {.keys = folder_ / "keys", .revoked = folder_ / "revoked"};
     write_keys(kOld + "\n");
     write(files_.revoked, "");
   }
-  ~TokenKeysTest() override { std::filesystem::remove_all(folder_); }
 
   /// Beside and renamed, as tools that replace secrets do.
   static void write(const std::filesystem::path& path, const std::string& text, int mode = 0600) {
@@ -39,7 +39,7 @@ class TokenKeysTest : public ::testing::Test {
     return SigningKey::of(key)->sign(claims);
   }
 
-  std::string folder_;
+  const TestDirectory folder_;
   TokenFiles files_;
 };
 

@@ -53,7 +53,7 @@ TEST_F(Postgres, AServerThatIsStoppedLosesItsJobsOnceItsLeaseIsOverAndKnowsItWhe
   EXPECT_EQ(owner.ask('l'), 'y');
   owner.send(SIGSTOP);
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_TRUE(becomes_true([&] { return store->claim("a")->has_value(); }));
+  EXPECT_TRUE(eventually([&] { return store->claim("a")->has_value(); }));
   // It may have beaten just before it was stopped, and was seen for the first time then.
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1000));
   EXPECT_OK(store->save({"a", "by the heir", 2, 1}));
@@ -64,7 +64,7 @@ TEST_F(Postgres, AServerThatIsStoppedLosesItsJobsOnceItsLeaseIsOverAndKnowsItWhe
   EXPECT_EQ((*store->job("a"))->state, "by the heir");
   EXPECT_EQ(*store->owner("a"), own("http://heir"));
   // And joins again under another name, so that it may have other jobs.
-  EXPECT_TRUE(becomes_true(
+  EXPECT_TRUE(eventually(
       [&] { return server_.execute(database_, "SELECT count(*) FROM harpe_server") == "2"; }));
 }
 
@@ -76,7 +76,7 @@ TEST_F(Postgres, AServerThatIsStoppedForLessKeepsItsJobs) {
   // Longer than it takes a server to look at the others several times.
   const std::string beat = "SELECT beat FROM harpe_server WHERE url = 'http://heir'";
   const std::string before = server_.execute(database_, beat);
-  EXPECT_TRUE(becomes_true(
+  EXPECT_TRUE(eventually(
       [&] { return std::stoi(server_.execute(database_, beat)) > std::stoi(before) + 5; }));
   EXPECT_FALSE(*store->claim("a"));
   owner.send(SIGCONT);
@@ -142,7 +142,7 @@ TEST_F(Postgres, APasswordIsNeededAndNeverShown) {
   server_.stop(SIGINT);
   EXPECT_THAT(error_of(store->check()), AllOf(HasSubstr("unavailable: "), Not(HasSubstr(secret))));
   server_.start();
-  EXPECT_TRUE(becomes_true([&] { return store->check().ok(); }));
+  EXPECT_TRUE(eventually([&] { return store->check().ok(); }));
 }
 
 TEST_F(Postgres, WhoMayNotMakeOrChangeTablesIsToldSo) {
@@ -169,7 +169,7 @@ TEST_F(Postgres, ADatabaseThatIsNotThereOrOnlyReadsSaysSo) {
   EXPECT_THAT(error_of(store->save({"a", "state", 1, 1})), HasSubstr("unavailable: "));
   server_.execute("postgres",
                   "ALTER DATABASE " + database_ + " RESET default_transaction_read_only");
-  EXPECT_TRUE(becomes_true([&] { return store->save({"a", "state", 1, 1}).ok(); }));
+  EXPECT_TRUE(eventually([&] { return store->save({"a", "state", 1, 1}).ok(); }));
 }
 
 TEST_F(Postgres, AFailedChangeLeavesNothingOfItself) {

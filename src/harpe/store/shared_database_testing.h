@@ -78,7 +78,7 @@ class SharedPostgres final : public SharedDatabase {
     network_->deliver();
     // The one that its client has given up executes what it was sent, and ends.
     const auto held = 1 + std::ranges::count(held_back_, ',');
-    EXPECT_TRUE(becomes_true([&] {
+    EXPECT_TRUE(eventually([&] {
       return std::stoi(server_.execute(
                  "postgres",
                  "SELECT count(*) FROM pg_stat_activity WHERE pid IN (" + held_back_ + ")")) < held;

@@ -232,7 +232,7 @@ TEST_P(SharedStore, ADatabaseThatGoesAwayForAWhileIsUnavailableAndThenGoesOn) {
   }
   EXPECT_TRUE(store->lease().held) << "it was away for less than a lease";
   database_->start();
-  EXPECT_TRUE(becomes_true([&] { return store->check().ok(); }));
+  EXPECT_TRUE(eventually([&] { return store->check().ok(); }));
   EXPECT_EQ((*store->job("a"))->state, "before");
   EXPECT_EQ(*store->plans("a"), "plans");
   EXPECT_EQ(*store->owner("a"), own("http://me"));
@@ -267,7 +267,7 @@ TEST_P(SharedStore, AServersLostConnectionCostsNoJobAndHoldsNothingUp) {
   EXPECT_TRUE(*store->claim("a"));
   database_->break_connections();
   // The database knows nothing of it: for it, the old connections are still there.
-  EXPECT_TRUE(becomes_true([&] { return store->check().ok(); }));
+  EXPECT_TRUE(eventually([&] { return store->check().ok(); }));
   EXPECT_OK(store->save({"a", "state", 1, 1}));
   EXPECT_EQ(*store->owner("a"), own("http://me"));
   EXPECT_TRUE(*store->claim("a"));
@@ -286,14 +286,14 @@ TEST_P(SharedStore, AServerWithoutItsDatabaseHoldsNoLeaseBeforeAnotherMayHaveIts
     return other->claim(job)->has_value() && cut_off->lease().held;
   };
   bool taken = false;
-  EXPECT_TRUE(becomes_true([&] {
+  EXPECT_TRUE(eventually([&] {
     EXPECT_FALSE(claimed_while_held("a"));
     taken = *other->owner("a") == own("http://other");
     return taken;
   }));
   EXPECT_EQ(cut_off->lease().tenure, 1) << "it cannot know";
   database_->let_through(true);
-  EXPECT_TRUE(becomes_true([&] { return cut_off->lease().held; }));
+  EXPECT_TRUE(eventually([&] { return cut_off->lease().held; }));
   EXPECT_EQ(cut_off->lease().tenure, 2) << "what it had is lost";
   EXPECT_EQ((*cut_off->claim("b"))->epoch, 2) << "no other has taken it";
   EXPECT_OK(cut_off->save({"b", "state", 1, 1}));
@@ -306,7 +306,7 @@ TEST_P(SharedStore, ARequestThatArrivesLateTakesNoJobFromWhoHasClaimedItAgain) {
   const auto before = *afar->claim("a");
   database_->hold_back();
   EXPECT_THAT(error_of(afar->release("a")), HasSubstr("unavailable: "));
-  EXPECT_TRUE(becomes_true([&] { return afar->check().ok(); })) << "over another connection";
+  EXPECT_TRUE(eventually([&] { return afar->check().ok(); })) << "over another connection";
   const auto after = *afar->claim("a");
   EXPECT_GT(after->epoch, before->epoch);
   database_->deliver();
@@ -320,9 +320,9 @@ TEST_P(SharedStore, AServerThatNoOtherHasSeenGoKeepsItsJobsHoweverLongItWasCutOf
   const auto store = database_->open_afar(server_options("http://me", brief));
   EXPECT_TRUE(*store->claim("a"));
   database_->let_through(false);
-  EXPECT_TRUE(becomes_true([&] { return !store->lease().held; }));
+  EXPECT_TRUE(eventually([&] { return !store->lease().held; }));
   database_->let_through(true);
-  EXPECT_TRUE(becomes_true([&] { return store->lease().held; }));
+  EXPECT_TRUE(eventually([&] { return store->lease().held; }));
   EXPECT_EQ(store->lease().tenure, 1);
   EXPECT_OK(store->save({"a", "state", 1, 1}));
 }

@@ -13,30 +13,12 @@
 #include <thread>
 #include <vector>
 
+#include "harpe/base/eventually_testing.h"
 #include "harpe/base/mutex.h"
+#include "harpe/base/test_directory_testing.h"
 #include "harpe/store/store.h"
 
 namespace harpe {
-
-/// A directory that goes with the test.
-class TestDirectory {
- public:
-  TestDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "harpe-store-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  TestDirectory(const TestDirectory&) = delete;
-  TestDirectory& operator=(const TestDirectory&) = delete;
-  ~TestDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Collects what a listener hears.
 class Heard {
@@ -70,15 +52,6 @@ inline std::vector<std::string> texts_of(const std::vector<StoreNotice>& notices
     texts.push_back(notice.kind == StoreNotice::Kind::kLookAgain ? "look again" : notice.text);
   }
   return texts;
-}
-
-/// Calls until it says yes, as a server does that waits for a job to become free.
-inline bool becomes_true(const std::function<bool()>& condition) {
-  for (int attempt = 0; attempt < 1000; ++attempt) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
 }
 
 /// Threads that end by themselves; waits for all of them at last.

@@ -8,6 +8,7 @@
 
 #include <fstream>
 
+#include "harpe/base/test_directory_testing.h"
 #include "harpe/hw/rapl/zones.h"
 
 namespace harpe {
@@ -19,12 +20,6 @@ using ::testing::HasSubstr;
 
 class RaplTree : public ::testing::Test {
  protected:
-  RaplTree() {
-    std::string pattern = (fs::temp_directory_path() / "harpe-rapl-XXXXXX").string();
-    root_ = ::mkdtemp(pattern.data());
-  }
-  ~RaplTree() override { fs::remove_all(root_); }
-
   void put(const fs::path& file, const std::string& content) {
     fs::create_directories((root_ / file).parent_path());
     std::ofstream(root_ / file) << content;
@@ -35,7 +30,7 @@ class RaplTree : public ::testing::Test {
     put(path + "/energy_uj", energy_uj + "\n");
     put(path + "/max_energy_range_uj", range_uj + "\n");
   }
-  RaplDevices open() { return open_rapl(root_, clock_); }
+  RaplDevices open() { return open_rapl(root_.path(), clock_); }
 
   static std::vector<std::string> names(const RaplDevices& devices) {
     std::vector<std::string> names;
@@ -43,7 +38,7 @@ class RaplTree : public ::testing::Test {
     return names;
   }
 
-  fs::path root_;
+  const TestDirectory root_;
   ManualClock clock_;
 };
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 
+#include "harpe/base/test_directory_testing.h"
 #include "harpe/hw/rocm/amd_sysfs.h"
 #include "harpe/hw/scripted_library_testing.h"
 
@@ -35,15 +36,12 @@ class CallingClock final : public Clock {
 class Amd : public ::testing::TestWithParam<const char*> {
  protected:
   Amd() : script_(GetParam()) {
-    std::string pattern = (fs::temp_directory_path() / "harpe-drm-XXXXXX").string();
-    root_ = ::mkdtemp(pattern.data());
     add_card("card1", "0001:c1:02.1");
     add_card("card12", "0001:c2:02.1");
     put("card1-DP-1/status", "disconnected\n");
     // 75 W, the power in the tree, for the half second of the check.
     clock_.meanwhile = [this] { count_joules(0, 37.5), count_joules(1, 37.5); };
   }
-  ~Amd() override { fs::remove_all(root_); }
 
   void put(const fs::path& file, const std::string& content) {
     fs::create_directories((root_ / file).parent_path());
@@ -80,12 +78,12 @@ class Amd : public ::testing::TestWithParam<const char*> {
   }
   RocmDevices open() {
     const bool amd_smi = GetParam() == std::string(SCRIPTED_AMD_SMI);
-    return open_rocm(amd_smi ? GetParam() : "libharpe-none.so", amd_smi ? "" : GetParam(), root_,
-                     clock_);
+    return open_rocm(amd_smi ? GetParam() : "libharpe-none.so", amd_smi ? "" : GetParam(),
+                     root_.path(), clock_);
   }
 
   ScriptedLibrary script_;
-  fs::path root_;
+  const TestDirectory root_;
   CallingClock clock_;
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harpe/base/file.h"
+#include "harpe/base/test_directory_testing.h"
 #include "harpe/hw/sim/gpu_catalogue.h"
 #include "harpe/hw/sim/simulation.h"
 #include "harpe/hw/sim/state_memory.h"
@@ -23,13 +24,7 @@ using testing::HasSubstr;
 
 class SharedSimulation : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "harpe-sim-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    configure("");
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { configure(""); }
 
   void configure(const std::string& more) {
     ASSERT_TRUE(write_file(config(), more + "state_file = \"" + state().string() +
@@ -57,7 +52,7 @@ class SharedSimulation : public testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  const TestDirectory folder_;
 };
 
 TEST_F(SharedSimulation, ShowsEveryProcessTheSameGpus) {
