@@ -345,7 +345,7 @@ calls = "reads"
                 "print('ready', flush=True)\n"
                 "end = time.monotonic() + 30\n"
                 "while not seen and time.monotonic() < end: time.sleep(0.02)\n"
-                "time.sleep(0.5)\n"
+                "time.sleep(0.5)  # a second one would come now\n"
                 "print('interrupts', len(seen), flush=True)\n")
         pid, terminal = pty.fork()
         if pid == 0:
@@ -482,11 +482,12 @@ gain = 1.0
                 "        change = time.monotonic() + random.uniform(0.3, 0.8)\n"
                 "    truth = harpe_sim.truth(0); print(truth.time, truth.energy)\n"
                 "    time.sleep(0.005)\n")
-        with subprocess.Popen([sys.executable, "-c", work], env=env, stdout=subprocess.PIPE,
-                              text=True) as load:
-            time.sleep(0.5)
+        notes = self.folder / "truth"
+        with notes.open("w") as out, subprocess.Popen([sys.executable, "-u", "-c", work], env=env, stdout=out) as load:
+            self.assertTrue(wait_until(lambda: notes.stat().st_size > 0))
             done = self.harpe("monitor", "--json", "--interval", "1s", "--count", "4", env=env)
-            truth = [tuple(map(float, line.split())) for line in load.communicate(timeout=60)[0].splitlines()]
+            load.wait(timeout=60)
+        truth = [tuple(map(float, line.split())) for line in notes.read_text().splitlines()]
 
         def energy_at(moment):
             after = next(i for i, (when, _) in enumerate(truth) if when >= moment)
@@ -637,6 +638,12 @@ gpu = 1
 
 
 class SwitchLatency(Case):
+    def wait_for_load(self, env):
+        """Until a measurement keeps the first GPU busy."""
+        def is_busy():
+            return json.loads(self.harpe("devices", "--json", env=env).stdout)["gpus"][0]["utilisation"] > 0
+        self.assertTrue(wait_until(is_busy))
+
     def test_latencies_of_simulated_gpus_are_found_and_clocks_put_back(self):
         table = self.folder / "pairs.csv"
         done = self.harpe("switch-latency", "--gpus", "0", "--clocks", "1410,1050", "--repeats",
@@ -662,7 +669,7 @@ class SwitchLatency(Case):
         process = subprocess.Popen([HARPE, "switch-latency", "--gpus", "0", "--repeats", "1000"],
                                    env=self.simulated, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
-        time.sleep(1.5)
+        self.wait_for_load(self.simulated)
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 128 + signal.SIGTERM, err)
@@ -673,12 +680,12 @@ class SwitchLatency(Case):
         slow = self.folder / "slow.toml"
         slow.write_text(SIMULATION.format(folder=self.folder).replace("switch_ms = 10",
                                                                       "switch_ms = 10000"))
+        env = dict(self.bare, HARPE_SIMULATION=str(slow))
         process = subprocess.Popen(
             [HARPE, "switch-latency", "--gpus", "0", "--timeout", "100", "--csv", str(table),
              "--clocks", "1410,1050"],
-            env=dict(self.bare, HARPE_SIMULATION=str(slow)), stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True)
-        time.sleep(1.5)
+            env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.wait_for_load(env)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
         self.assertEqual(process.returncode, 128 + signal.SIGINT, err)

@@ -67,7 +67,7 @@ class NvidiaMlPy(Simulated):
             nvmlDeviceSetPowerManagementLimit(gpu, 200_000)
             nvmlDeviceSetGpuLockedClocks(gpu, 900, 900)
             harpe_sim.set_load(2, 0.5)
-            time.sleep(1.2)
+            time.sleep(1.2)  # what is an average is one over a second
             fields = nvmlDeviceGetFieldValues(gpu, [83, 185, (186, 0), 190])
             pci = nvmlDeviceGetPciInfo(gpu)
             print(json.dumps({
@@ -163,7 +163,7 @@ class Zeus(Simulated):
                 time.sleep(1.5)
                 begin = time.time()
                 before = harpe_sim.truth(1).energy
-                time.sleep(3)
+                time.sleep(3)  # the window that is compared
                 spent = harpe_sim.truth(1).energy - before
                 time.sleep(0.3)
                 print(json.dumps([monitor.get_energy(begin, begin + 3)[1], spent, harpe_sim.truth(1).clock,

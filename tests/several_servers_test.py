@@ -377,7 +377,7 @@ class SeveralServers(unittest.TestCase):
             declare(hangs, 1.2)
             # The database is started again.
             self.postgres.stop()
-            time.sleep(0.3)
+            time.sleep(0.3)  # both servers find it gone
             self.postgres.start()
             trains()
             declare(b, 1.3)

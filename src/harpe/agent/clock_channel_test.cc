@@ -120,7 +120,7 @@ TEST_F(ClockChannelTest, TheLeaseEndsWithItsClientHoweverItDies) {
     auto channel = ClockChannel::take(options_.clock_socket, {0}, 60_s, "child");
     if (!channel.ok()) ::_exit(1);
     const std::uint32_t sequence = channel->set(0, {900});
-    while (channel->served(0).sequence != sequence) ::usleep(100);
+    if (!eventually([&] { return channel->served(0).sequence == sequence; })) ::_exit(1);
     if (::write(done[1], &word, 1) != 1) ::_exit(1);
     for (;;) ::pause();
   }

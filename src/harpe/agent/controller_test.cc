@@ -365,6 +365,7 @@ TEST_F(ControllerTest, ListenersHearReadingsUntilTheyLetGo) {
   const int after = heard;
   const int polls = gpu(0).calls("instant_power");
   EXPECT_TRUE(eventually([&] {
+    // Real time: ten polls, were there any.
     const int before = gpu(0).calls("instant_power");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return gpu(0).calls("instant_power") == before;

@@ -100,6 +100,25 @@ class ClientTest : public ::testing::Test {
       }
     }
   }
+  /// Iterates on a thread of its own, some milliseconds an iteration.
+  class Training {
+   public:
+    explicit Training(RankClient& client)
+        : thread_([this, &client] {
+            while (!ended_) {
+              iterate(client);
+              std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            }
+          }) {}
+    void end() {
+      ended_ = true;
+      thread_.join();
+    }
+
+   private:
+    std::atomic<bool> ended_ = false;
+    std::thread thread_;  // last: it uses what is before
+  };
   bool registers(RankClient& client) {
     return eventually([&] { return client.registered(); });
   }
@@ -390,6 +409,7 @@ TEST_F(ClientTest, WithoutAServerTrainingGoesOnAndIsToldOnce) {
   auto client = started();
   for (int i = 0; i < 100; ++i) iterate(*client);
   ASSERT_TRUE(eventually([&] { return !notices().empty(); }));
+  // Real time: it tries again meanwhile, and neither says so nor locks anything.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_EQ(locked(), std::nullopt);
   client.reset();
@@ -404,20 +424,13 @@ TEST_F(ClientTest, WhenTheServerGoesAwayTheClockIsSetFreeAndTakenAgainWhenItIsBa
   order(R"({"version": 1, "from_iteration": 0, "purpose": "plan", "clocks_mhz": [900]})");
   auto client = started(given);
   ASSERT_TRUE(registers(*client));
-  std::atomic<bool> done = false;
-  std::thread training([&] {
-    while (!done) {
-      iterate(*client);
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  });
+  Training training(*client);
   EXPECT_TRUE(becomes_locked(900));
   server_.down();
   EXPECT_TRUE(becomes_locked(std::nullopt));
   server_.up();
   EXPECT_TRUE(becomes_locked(900));
-  done = true;
-  training.join();
+  training.end();
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("training goes on"), HasSubstr("answers again")));
 }
 
@@ -445,20 +458,13 @@ TEST_F(ClientTest, ATokenThatExpiresSetsTheClockFreeUntilItsFileHoldsAnother) {
   given.token_file = file;
   auto client = started(given);
   ASSERT_TRUE(registers(*client));
-  std::atomic<bool> done = false;
-  std::thread training([&] {
-    while (!done) {
-      iterate(*client);
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  });
+  Training training(*client);
   EXPECT_TRUE(becomes_locked(900));
   good = "Bearer second";
   EXPECT_TRUE(becomes_locked(std::nullopt));
   std::ofstream(file) << "second\n";
   EXPECT_TRUE(becomes_locked(900));
-  done = true;
-  training.join();
+  training.end();
   std::filesystem::remove(file);
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("The token has expired. (status 401)")));
 }

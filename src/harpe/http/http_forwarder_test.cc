@@ -12,6 +12,7 @@
 #include <future>
 #include <optional>
 
+#include "harpe/base/eventually_testing.h"
 #include "harpe/base/mutex.h"
 #include "harpe/http/http_answers.h"
 #include "harpe/http/http_testing.h"
@@ -184,7 +185,10 @@ TEST(HttpForwarder, RefusesAnAnswerThatIsNoHttp) {
   LocalClient client(front.port());
   client.send("GET /v1/jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   int accepted = -1;
-  while ((accepted = ::accept4(socket->get(), nullptr, nullptr, SOCK_CLOEXEC)) < 0) ::usleep(1000);
+  ASSERT_TRUE(eventually([&] {
+    accepted = ::accept4(socket->get(), nullptr, nullptr, SOCK_CLOEXEC);
+    return accepted >= 0;
+  }));
   EXPECT_GT(::send(accepted, "SSH-2.0-x\r\n\r\n", 13, MSG_NOSIGNAL), 0);
   EXPECT_THAT(client.read_to_end(), HasSubstr("503 "));
   ::close(accepted);

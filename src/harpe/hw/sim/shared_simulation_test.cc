@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "harpe/base/eventually_testing.h"
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/hw/sim/gpu_catalogue.h"
@@ -85,6 +86,7 @@ TEST_F(SharedSimulation, SurvivesProcessesKilledAtAnyPoint) {
                                                {{210}, {900 + i % 30 * 15}});
       }
     });
+    // Real time: anywhere in what it does.
     usleep(std::uniform_int_distribution(500, 8000)(random));
     kill(child, SIGKILL);
     ASSERT_EQ(waitpid(child, nullptr, 0), child);
@@ -149,7 +151,7 @@ TEST_F(SharedSimulation, TwoWorksOnOneGpuTakeTwiceAsLong) {
   const pid_t child = in_process([&] {
     if (!opened()->run(0, work).ok()) _exit(1);
   });
-  while (here->truth(0).power.value < 250) usleep(1000);
+  ASSERT_TRUE(eventually([&] { return here->truth(0).power.value >= 250; }));
   const auto span = here->run(0, work);
   ASSERT_TRUE(span.ok());
   int status = 0;
