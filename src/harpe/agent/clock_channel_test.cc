@@ -6,15 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -23,6 +20,7 @@
 #include <thread>
 
 #include "harpe/agent/clock_listener.h"
+#include "harpe/agent/clock_socket_testing.h"
 #include "harpe/agent/controller_testing.h"
 #include "harpe/agent/gpu_testing.h"
 #include "harpe/hw/system_clock.h"
@@ -247,44 +245,6 @@ TEST_F(ClockChannelTest, EveryCallerMayCallFromManyThreads) {
   EXPECT_EQ(locked(), 705);
 }
 
-/// Talks to the socket as it pleases.
-class RawClient {
- public:
-  explicit RawClient(const fs::path& path)
-      : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-    connected_ =
-        ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  }
-  bool connected() const { return connected_; }
-  void say(const std::string& text) const {
-    ::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
-  }
-  /// The next message and the descriptor with it; "" when the agent hung up.
-  std::string hear() {
-    std::array<char, 4096> text{};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    iovec part{text.data(), text.size()};
-    msghdr header{};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    const ssize_t size = ::recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC);
-    if (const cmsghdr* rights = CMSG_FIRSTHDR(&header); rights != nullptr && size > 0) {
-      std::memcpy(&descriptor, CMSG_DATA(rights), sizeof descriptor);
-    }
-    return size <= 0 ? "" : std::string(text.data(), static_cast<std::size_t>(size));
-  }
-  int descriptor = -1;
-
- private:
-  UniqueFd socket_;
-  bool connected_ = false;
-};
-
 TEST_F(ClockChannelTest, WhatIsNoRequestIsRefusedAndTheAgentLivesOn) {
   start();
   for (const char* text :
@@ -293,14 +253,14 @@ TEST_F(ClockChannelTest, WhatIsNoRequestIsRefusedAndTheAgentLivesOn) {
         "harpe.clock/1 take -1 0 x", "harpe.clock/1 take nan 0 x", "harpe.clock/1 take 60 0,0 x",
         "harpe.clock/1 take 60 0, x", "harpe.clock/1 take 60 99 x", "harpe.clock/1 take 60 -1 x",
         "renew 60", "renew"}) {
-    RawClient client(options_.clock_socket);
+    ClockSocketClient client(options_.clock_socket);
     ASSERT_TRUE(client.connected());
     client.say(text);
     const std::string answer = client.hear();
     EXPECT_TRUE(answer.empty() || answer.starts_with("error ")) << text << ": " << answer;
     EXPECT_EQ(client.hear(), "") << "it hangs up";
   }
-  RawClient(options_.clock_socket).say(std::string(100000, 'x'));
+  ClockSocketClient(options_.clock_socket).say(std::string(100000, 'x'));
   EXPECT_THAT(controller_->leases(peer_), IsEmpty());
   ClockChannel channel = taken();
   EXPECT_EQ(served(channel, channel.set(0, 900_MHz)).clock, 900_MHz);
@@ -308,7 +268,8 @@ TEST_F(ClockChannelTest, WhatIsNoRequestIsRefusedAndTheAgentLivesOn) {
 
 TEST_F(ClockChannelTest, AClientThatLeavesBeforeItsAnswerLeavesNoLease) {
   start();
-  for (int i = 0; i < 50; ++i) RawClient(options_.clock_socket).say("harpe.clock/1 take 60 0,1 x");
+  for (int i = 0; i < 50; ++i)
+    ClockSocketClient(options_.clock_socket).say("harpe.clock/1 take 60 0,1 x");
   EXPECT_TRUE(eventually([&] { return controller_->leases(peer_).empty(); }));
   // What was said before is heard before this.
   EXPECT_TRUE(eventually(
@@ -318,7 +279,7 @@ TEST_F(ClockChannelTest, AClientThatLeavesBeforeItsAnswerLeavesNoLease) {
 
 TEST_F(ClockChannelTest, NothingWrittenToTheMemoryLeadsOutOfThePolicy) {
   start();
-  RawClient client(options_.clock_socket);
+  ClockSocketClient client(options_.clock_socket);
   client.say("harpe.clock/1 take 60 0 raw");
   ASSERT_EQ(client.hear(), "gpu 0");
   ASSERT_THAT(client.hear(), HasSubstr("ready "));
@@ -354,7 +315,7 @@ TEST_F(ClockChannelTest, NothingWrittenToTheMemoryLeadsOutOfThePolicy) {
 
 TEST_F(ClockChannelTest, AClientThatSilencesItsBellDelaysNothingElse) {
   start();
-  RawClient client(options_.clock_socket);
+  ClockSocketClient client(options_.clock_socket);
   client.say("harpe.clock/1 take 60 0 raw");
   ASSERT_EQ(client.hear(), "gpu 0");
   const std::string ready = client.hear();
