@@ -21,8 +21,6 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-const StoreOptions kImpatient{.timeout = 0.5_s, .reconnect_pause = 0.02_s};
-
 class Postgres : public ::testing::Test {
  protected:
   std::unique_ptr<Store> another(const StoreOptions& options = kImpatient) const {
@@ -32,14 +30,6 @@ class Postgres : public ::testing::Test {
   std::unique_ptr<Store> server(const std::string& url, const LeaseTimes& lease = {}) const {
     return opened(url_, server_options(url, lease));
   }
-  static StoreOptions server_options(const std::string& url, const LeaseTimes& lease = {}) {
-    StoreOptions options = kImpatient;
-    options.url = url;
-    options.lease = lease;
-    return options;
-  }
-  static std::optional<JobOwner> own(const std::string& url) { return JobOwner{url, true}; }
-  static std::optional<JobOwner> others(const std::string& url) { return JobOwner{url, false}; }
 
   PostgresServer& server_ = PostgresServer::shared();
   std::string database_ = server_.new_database();

@@ -20,8 +20,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const StoreOptions kImpatient{.timeout = 0.5_s, .reconnect_pause = 0.02_s};
-
 class SharedStore : public ::testing::TestWithParam<std::string> {
  protected:
   SharedStore() {
@@ -37,14 +35,6 @@ class SharedStore : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<Store> server(const std::string& url, const LeaseTimes& lease = {}) const {
     return database_->open(server_options(url, lease));
   }
-  static StoreOptions server_options(const std::string& url, const LeaseTimes& lease = {}) {
-    StoreOptions options = kImpatient;
-    options.url = url;
-    options.lease = lease;
-    return options;
-  }
-  static std::optional<JobOwner> own(const std::string& url) { return JobOwner{url, true}; }
-  static std::optional<JobOwner> others(const std::string& url) { return JobOwner{url, false}; }
 
   std::unique_ptr<SharedDatabase> database_;
 };

@@ -21,7 +21,6 @@ using Line = StoreCall::Line;
 using Outcome = StoreFault::Outcome;
 
 /// How long a store waits for an answer: 0.5 s, and the grace.
-const StoreOptions kImpatient{.timeout = 0.5_s, .reconnect_pause = 0.02_s};
 const Seconds kPatience = kImpatient.timeout + kStatementGrace;
 
 class SimulatedStores : public ::testing::Test {

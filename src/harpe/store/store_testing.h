@@ -54,6 +54,24 @@ inline std::vector<std::string> texts_of(const std::vector<StoreNotice>& notices
   return texts;
 }
 
+/// Gives up soon, and tries again sooner.
+inline const StoreOptions kImpatient{.timeout = 0.5_s, .reconnect_pause = 0.02_s};
+
+/// Of a server that may own jobs.
+inline StoreOptions server_options(const std::string& url, const LeaseTimes& lease = {}) {
+  StoreOptions options = kImpatient;
+  options.url = url;
+  options.lease = lease;
+  return options;
+}
+/// What the server of that address, and what all others, are told of who owns a job.
+inline std::optional<JobOwner> own(const std::string& url) {
+  return JobOwner{url, true};
+}
+inline std::optional<JobOwner> others(const std::string& url) {
+  return JobOwner{url, false};
+}
+
 /// Threads that end by themselves; waits for all of them at last.
 class JoinedThreads {
  public:
