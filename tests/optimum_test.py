@@ -6,7 +6,8 @@ usage: optimum_test.py HARPE
 The model is written here from the profile and the order of instructions alone: one variable for
 each Pareto-optimal clock of each instruction, one start time for each instruction. With binary
 variables its optimum is the best plan there is; without, the lower bound. Profiles are the measured
-ones where they are at hand, and some from an analytic model. Prints a row for each deadline; where
+ones where they are at hand, and some from an analytic model, one of them with several points for
+each clock, which labels tell apart. Prints a row for each deadline; where
 no optimum is proven in time, only the bound is compared.
 """
 
@@ -14,6 +15,7 @@ import csv
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -124,6 +126,22 @@ def least_energy(choices, pairs, power, deadline, mixed):
     return result.fun if result.status == 0 else None
 
 
+def with_labels(profile, path):
+    """The rows once more with another label, some of them better than without, some worse."""
+    source = random.Random(7)
+    lines = [line for line in profile.read_text().splitlines() if not line.startswith("#")]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(lines)
+        writer = csv.DictWriter(file, [*rows.fieldnames, "label"])
+        writer.writeheader()
+        for row in rows:
+            writer.writerow(row)
+            seconds = float(row["time"]) * source.uniform(0.92, 1.08)
+            joules = float(row["energy"]) * source.uniform(0.92, 1.08)
+            writer.writerow({**row, "time": seconds, "energy": joules, "label": "other"})
+    return path
+
+
 def profiles(harpe, directory):
     root = pathlib.Path(__file__).resolve().parent.parent
     shared = pathlib.Path(os.environ.get("HARPE_SHARED", root.parent / "shared"))
@@ -136,7 +154,7 @@ def profiles(harpe, directory):
             capture_output=True,
         )
         found.append(path)
-    return found
+    return [*found, with_labels(found[-1], directory / "labels.csv")]
 
 
 class Comparison:

@@ -165,6 +165,65 @@ TEST_F(PlanCommand, EveryCompilerGivesTheSameBytes) {
   EXPECT_EQ(fnv1a(read("out/freqs_pipeline_00000.py")), 14588730705698656907U);
 }
 
+/// The rows of a profile, with the labels "wide" (as they are) and "narrow" (slower, thriftier).
+std::string labelled(const std::string& csv) {
+  std::istringstream lines(csv);
+  std::string text, line;
+  while (std::getline(lines, line)) {
+    std::vector<std::string> cells(1);
+    for (const char c : line) {
+      if (c == ',') {
+        cells.emplace_back();
+      } else {
+        cells.back() += c;
+      }
+    }
+    const std::string start = cells[0] + "," + cells[1] + "," + cells[2] + ",";
+    if (cells[0] == "stage") {
+      text += start + "configuration,time,energy\n";
+      continue;
+    }
+    text += start + "wide," + cells[3] + "," + cells[4] + "\n";
+    text += start + "narrow," + std::to_string(std::stod(cells[3]) * 1.1) + "," +
+            std::to_string(std::stod(cells[4]) * 0.95) + "\n";
+  }
+  return text;
+}
+
+TEST_F(PlanCommand, ChoosesLabelsBesideClocks) {
+  const std::string plain = integer_profile(4);
+  write("profile.csv", plain);
+  const double without = chosen(summary({"--slowdown", "10"}), "iteration_energy_j");
+  const std::vector<std::string> options = {"--slowdown", "10",    "--certificate", "--points",
+                                            "3",          "--out", path("out")};
+  ASSERT_EQ(plan(options).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(path("out/freqs_pipeline_00000.py")));
+
+  write("profile.csv", labelled(plain));
+  EXPECT_LT(chosen(summary({"--slowdown", "10"}), "iteration_energy_j"), without);
+  const Said said = plan(options);
+  ASSERT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("freqs_pipeline_00000.py is left out"));
+  EXPECT_FALSE(std::filesystem::exists(path("out/freqs_pipeline_00000.py")));
+  std::string document = read("out/plan.json");
+  EXPECT_THAT(document,
+              AllOf(HasSubstr("\"label\": \"wide\""), HasSubstr("\"label\": \"narrow\"")));
+  const auto verified = [&] {
+    return harpe_says({"verify", path("out/plan.json"), "--profile", path("profile.csv"),
+                       "--certificate", path("out/certificate.json"), "--max-gap", "1"});
+  };
+  EXPECT_EQ(verified().status, 0) << verified().err;
+  EXPECT_EQ(harpe_says({"predict", path("out/plan.json"), "--profile", path("profile.csv")}).status,
+            0);
+  EXPECT_THAT(harpe_says({"profile", "check", path("profile.csv")}).out,
+              HasSubstr("stage 0 forward, narrow"));
+
+  document.replace(document.find("\"narrow\""), 8, "\"wide\"");
+  write("out/plan.json", document);
+  EXPECT_EQ(verified().status, 1);
+  EXPECT_THAT(verified().err, HasSubstr("in the profile, not"));
+}
+
 TEST_F(PlanCommand, APlanForFittedCurvesComesWithThem) {
   ASSERT_EQ(plan({"--fit", "--certificate", "--points", "0", "--out", path("out")}).status, 0);
   const Said verified =

@@ -55,7 +55,8 @@ Plan earliest_plan(const Problem& problem, const std::vector<OperatingPoint>& po
          .clock = is_fixed_time(instruction.kind) ? Megahertz{} : points[i].clock,
          .start = timeline.start[i] + wait,
          .time = points[i].time,
-         .energy = points[i].energy});
+         .energy = points[i].energy,
+         .knobs = is_fixed_time(instruction.kind) ? Knobs{} : points[i].knobs});
   }
   return plan;
 }

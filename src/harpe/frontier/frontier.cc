@@ -285,14 +285,15 @@ Plan Frontier::all_max(const PlanOptions& options) const {
     return data_->plan_of(search.points(highest), search.changes(highest));
   }
   std::vector<OperatingPoint> points;
-  for (const int t : data_->problem.table) points.push_back(data_->problem.tables[t].max_clock);
+  for (const int t : data_->problem.table) points.push_back(data_->problem.tables[t].all_max);
   return data_->plan_of(points);
 }
 
 Result<Plan> Frontier::plan_of_clocks(const std::vector<std::vector<Megahertz>>& clocks,
-                                      Seconds wait_until, const PlanOptions& options) const {
+                                      Seconds wait_until, const PlanOptions& options,
+                                      const std::vector<std::vector<Knobs>>& knobs) const {
   const SwitchingSearch search(data_->layout, options.switch_latency, options.min_dwell);
-  const PointChoices choices = HARPE_TRY(search.at_clocks(clocks));
+  const PointChoices choices = HARPE_TRY(search.at_clocks(clocks, knobs));
   Plan plan = options.switching() ? data_->plan_of(search.points(choices), search.changes(choices))
                                   : data_->plan_of(search.points(choices));
   data_->set_iteration_time(plan, std::max(plan.iteration_time, wait_until));

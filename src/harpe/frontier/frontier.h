@@ -6,14 +6,14 @@
 ///   const auto frontier = harpe::characterize(schedule, profile, {.blocking_power = 83.64_W});
 ///   if (frontier.ok()) use(frontier->plan(frontier->min_time() * 1.05));
 ///
-/// Model. An instruction i on stage s takes t_i seconds and e_i joules per GPU at its clock; a GPU
-/// that waits draws the blocking power P_s. An iteration that ends at T costs `sum e_i + sum_s P_s
-/// (T - sum_{i on s} t_i)`, that is, the sum of effective energies `e_i - P_s t_i` plus `T sum_s
-/// P_s` (Perseus, SOSP'24, section 4). Choosing one clock for each instruction is the discrete
-/// time-cost trade-off problem; letting an instruction mix neighbouring points of its lower convex
-/// hull relaxes it to the linear one, whose whole frontier is found exactly by parametric minimum
-/// cuts (Fulkerson 1961, Kelley 1961, Phillips and Dessouky 1977). That frontier bounds every plan
-/// from below; plans of real clocks are found next to it and carry their gap.
+/// Model. An instruction i on stage s takes t_i seconds and e_i joules per GPU at its setting; a
+/// GPU that waits draws the blocking power P_s. An iteration that ends at T costs `sum e_i + sum_s
+/// P_s (T - sum_{i on s} t_i)`, that is, the sum of effective energies `e_i - P_s t_i` plus `T
+/// sum_s P_s` (Perseus, SOSP'24, section 4). Choosing one setting for each instruction is the
+/// discrete time-cost trade-off problem; letting an instruction mix neighbouring points of its
+/// lower convex hull relaxes it to the linear one, whose whole frontier is found exactly by
+/// parametric minimum cuts (Fulkerson 1961, Kelley 1961, Phillips and Dessouky 1977). That frontier
+/// bounds every plan from below; plans of real settings are found next to it and carry their gap.
 ///
 /// Thread safety: a `Frontier` is immutable; all its functions may be called at once from several
 /// threads.
@@ -62,11 +62,11 @@ enum class Effort : unsigned char {
 
 struct PlanOptions {
   Effort effort = Effort::kFull;
-  /// Seconds by which a new clock may come into force late; 0 plans for free switching. With it,
-  /// the plan changes a stage's clock only where that pays, and its time and energy hold for every
-  /// delay up to this one.
+  /// Seconds by which a new setting may come into force late, whichever part of it changes; 0 plans
+  /// for free switching. With it, the plan changes a stage's setting only where that pays, and its
+  /// time and energy hold for every delay up to this one.
   Seconds switch_latency{0};
-  /// Least seconds between two clock changes of a stage. Neither goes together with blocking
+  /// Least seconds between two changes of a stage's setting. Neither goes together with blocking
   /// transfers (`kInvalidInput`).
   Seconds min_dwell{0};
 
@@ -87,8 +87,9 @@ class Frontier {
   Seconds max_time() const;           ///< from here on, slowing down saves nothing but the wait
   Seconds least_energy_time() const;  ///< T*: the relaxed optimum of iteration energy
 
-  /// Least energy, over all assignments of profiled clocks, of an iteration that ends by `deadline`
-  /// and occupies the GPUs until `deadline`. Requires `deadline >= min_time()`. O(log breakpoints).
+  /// Least energy, over all assignments of profiled settings, of an iteration that ends by
+  /// `deadline` and occupies the GPUs until `deadline`. Requires `deadline >= min_time()`. O(log
+  /// breakpoints).
   Joules lower_bound(Seconds deadline) const;
 
   /// All points where the slope of the lower bound changes, fastest first.
@@ -114,8 +115,9 @@ class Frontier {
   /// It does not wait: training goes right on with its next iteration. Fails with `kInfeasible`,
   /// naming what is possible, where even the slowest plan draws more.
   Result<Plan> plan_for_power_cap(Watts cap, const PlanOptions& options = {}) const;
-  /// Every instruction at its highest clock: the baseline of all savings. With late clocks, where
-  /// highest clocks differ, the changes between them are late, too; no dwell is kept.
+  /// Every instruction at its highest clock (see `all_max_point`): the baseline of all savings.
+  /// With late clocks, where highest clocks differ, the changes between them are late, too; no
+  /// dwell is kept.
   Plan all_max(const PlanOptions& options = {}) const;
   /// The plan of least iteration energy.
   Result<Plan> least_energy_plan(const PlanOptions& options = {}) const;
@@ -123,10 +125,12 @@ class Frontier {
   /// The plan of given clocks, whose pipeline waits until `wait_until` where it is through before.
   /// \param clocks  of each stage, one an instruction in the order of its list, parts of what is
   ///                planned as several on their own; what has no choice takes any
+  /// \param knobs   beside each clock; empty: none anywhere
   /// \returns  what the plan that the clocks are of was; `kInvalidInput` for a list of another
-  ///           length or a clock that the profile lacks
+  ///           length or a setting that the profile lacks
   Result<Plan> plan_of_clocks(const std::vector<std::vector<Megahertz>>& clocks, Seconds wait_until,
-                              const PlanOptions& options = {}) const;
+                              const PlanOptions& options = {},
+                              const std::vector<std::vector<Knobs>>& knobs = {}) const;
 
   /// Flow and potentials that prove `lower_bound(deadline)`.
   Result<Certificate> certificate(Seconds deadline) const;

@@ -6,20 +6,31 @@
 #include "harpe/base/digest.h"
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
+#include "harpe/instruction/knobs_json.h"
 #include "harpe/profile/profile.h"
 
 namespace harpe {
 namespace {
 
-// Runs of equal clocks: "[1410,5,1395,1]" is five times 1410 MHz, then once 1395.
-std::string clock_runs(const std::vector<PlannedInstruction>& list) {
+// Runs of equal numbers: "[1410,5,1395,1]" is five times 1410 MHz, then once 1395.
+template <class Number>
+std::string runs(const std::vector<PlannedInstruction>& list, const Number& number) {
   std::string text = "[";
   for (std::size_t i = 0; i < list.size();) {
     std::size_t j = i;
-    while (j < list.size() && list[j].clock == list[i].clock) ++j;
+    while (j < list.size() && number(list[j]) == number(list[i])) ++j;
     if (i > 0) text += ',';
-    text += std::to_string(list[i].clock.value) + "," + std::to_string(j - i);
+    text += std::to_string(number(list[i])) + "," + std::to_string(j - i);
     i = j;
+  }
+  return text + "]";
+}
+
+template <class Number>
+std::string runs_of_stages(const Plan& plan, const Number& number) {
+  std::string text = "[";
+  for (const auto& list : plan.instructions) {
+    text += (text.size() > 1 ? ", " : "") + runs(list, number);
   }
   return text + "]";
 }
@@ -58,19 +69,25 @@ std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans)
           ", \"least_energy_time_s\": " + shortest(frontier.least_energy_time().value) +
           ", \"max_time_s\": " + shortest(frontier.max_time().value) + ",\n";
   text += " \"points\": [";
+  KnobNumbers knobs;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Plan& plan = plans[i];
     text += i == 0 ? "\n" : ",\n";
     text += "  {\"iteration_time_s\": " + shortest(plan.iteration_time.value) +
             ", \"iteration_energy_j\": " + shortest(plan.iteration_energy.value) +
             ", \"lower_bound_j\": " + shortest(plan.lower_bound.value) +
-            ",\n   \"clock_runs_mhz\": [";
-    for (std::size_t s = 0; s < plan.instructions.size(); ++s) {
-      text += (s == 0 ? "" : ", ") + clock_runs(plan.instructions[s]);
+            ",\n   \"clock_runs_mhz\": " +
+            runs_of_stages(plan, [](const PlannedInstruction& at) { return at.clock.value; });
+    if (plan.has_knobs()) {
+      text += ",\n   \"knob_runs\": " + runs_of_stages(plan, [&](const PlannedInstruction& at) {
+                return knobs.number(at.knobs);
+              });
     }
-    text += "]}";
+    text += '}';
   }
-  text += "],\n \"bound\": [";
+  text += "],\n";
+  if (!knobs.empty()) text += " \"knobs\": " + knobs.json() + ",\n";
+  text += " \"bound\": [";
   bool first = true;
   for (const FrontierPoint& point : frontier.points()) {
     text += first ? "\n" : ",\n";

@@ -1,5 +1,6 @@
 #include "harpe/frontier/plan.h"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,14 +42,20 @@ std::optional<Instruction> whole_of(std::span<const Instruction> parts) {
 int Plan::clock_changes() const {
   int changes = 0;
   for (const auto& list : instructions) {
-    Megahertz clock{0};
+    const PlannedInstruction* before = nullptr;
     for (const PlannedInstruction& i : list) {
-      if (i.clock == Megahertz{0}) continue;  // leaves the clock as it is
-      changes += clock != Megahertz{0} && i.clock != clock;
-      clock = i.clock;
+      if (i.clock == Megahertz{0}) continue;  // leaves the setting as it is
+      changes += before != nullptr && (i.clock != before->clock || i.knobs != before->knobs);
+      before = &i;
     }
   }
   return changes;
+}
+
+bool Plan::has_knobs() const {
+  return std::ranges::any_of(instructions, [](const auto& list) {
+    return std::ranges::any_of(list, [](const auto& i) { return !i.knobs.empty(); });
+  });
 }
 
 bool is_looped(const std::vector<int>& placement, int stages, int chunks) {

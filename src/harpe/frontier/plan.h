@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// A plan: one clock for every instruction of one iteration, with what it takes and how good it
+/// A plan: one setting for every instruction of one iteration, with what it takes and how good it
 /// provably is.
 ///
 ///   const harpe::Result<harpe::Plan> plan = harpe::read_plan("plan.json");
-///   if (plan.ok()) set_clock(plan->instructions[stage][position].clock);
+///   if (plan.ok()) set(plan->instructions[stage][position].setting());
 
 #include <filesystem>
 #include <string>
@@ -14,12 +14,13 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/instruction/instruction.h"
+#include "harpe/instruction/setting.h"
 #include "harpe/schedule/schedule.h"
 #include "harpe/schedule/transfers.h"
 
 namespace harpe {
 
-/// One instruction of a plan. Time and energy are per GPU and those of its clock in the profile.
+/// One instruction of a plan. Time and energy are per GPU and those of its setting in the profile.
 struct PlannedInstruction {
   InstructionKind kind = InstructionKind::kForward;
   int chunk = 0;
@@ -36,6 +37,9 @@ struct PlannedInstruction {
   Seconds start = {};
   Seconds time = {};
   Joules energy = {};
+  Knobs knobs = {};  ///< none for instructions without a choice
+
+  InstructionSetting setting() const { return {clock, knobs}; }
   friend bool operator==(const PlannedInstruction&, const PlannedInstruction&) = default;
 };
 
@@ -62,16 +66,18 @@ struct Plan {
 
   /// How far the energy is above the lower bound, as a fraction.
   double gap() const { return (iteration_energy - lower_bound) / lower_bound; }
-  /// Number of times a stage changes its clock between two instructions of an iteration, over all
+  /// Number of times a stage changes its setting between two instructions of an iteration, over all
   /// stages.
   int clock_changes() const;
+  /// Whether some instruction has more than a clock set.
+  bool has_knobs() const;
 };
 
 /// `harpe.plan/1`, see docs/formats.md: one instruction a line, numbers that read back the same.
 ///
 /// Every instruction has "microbatch", -1 where it has none. An overlapped block adds
 /// "backward_chunk" and "backward_microbatch", a `send` or `recv` of a gradient "gradient": true, a
-/// part of a whole that goes on "fused_with_next": true.
+/// part of a whole that goes on "fused_with_next": true, one with knobs those that are given.
 /// Left out are "lower_bound_j" when it is not known, "transfers" when there are none, "placement"
 /// when part k stands on stage k % stages, "copies" when it is 1, and "synthetic" when it is false.
 std::string plan_json(const Plan& plan);
@@ -91,6 +97,7 @@ bool is_looped(const std::vector<int>& placement, int stages, int chunks);
 /// The plan as `freqs_pipeline_%05d.py`, the form Zeus's pipeline frequency server reads: per stage
 /// a list of ('forward', MHz), ... with comment lines that give its cost. Listed are computations,
 /// which training code announces to Zeus; 0 MHz (keep the clock) stands where there is no choice.
-std::string zeus_plan(const Plan& plan);
+/// `kInvalidInput` for a plan with knobs, which this form has no place for.
+Result<std::string> zeus_plan(const Plan& plan);
 
 }  // namespace harpe

@@ -10,19 +10,12 @@ std::string text_of_node(int stage, InstructionKind kind) {
   return "stage " + std::to_string(stage) + " " + std::string(name(kind));
 }
 
-const OperatingPoint* measured(std::span<const OperatingPoint> points, Megahertz clock) {
-  const auto found =
-      std::lower_bound(points.begin(), points.end(), clock,
-                       [](const OperatingPoint& p, Megahertz wanted) { return p.clock < wanted; });
-  return found != points.end() && found->clock == clock ? &*found : nullptr;
-}
-
 /// Fills in what every instruction of the pipeline takes.
 class Chooser {
  public:
   Chooser(const Pipeline& pipeline, const Profile& profile,
-          const std::vector<std::vector<Megahertz>>& clocks, bool interpolate)
-      : pipeline_(pipeline), profile_(profile), clocks_(clocks), interpolate_(interpolate) {}
+          const std::vector<std::vector<Megahertz>>& clocks, const ClockPlanOptions& options)
+      : pipeline_(pipeline), profile_(profile), clocks_(clocks), options_(options) {}
 
   Result<std::vector<OperatingPoint>> choose() {
     check_lengths();
@@ -37,8 +30,10 @@ class Chooser {
       if (is_fixed_time(node.instruction.kind)) {
         chosen.push_back(points.empty() ? OperatingPoint{} : points.front());
         chosen.back().clock = Megahertz{0};
+        chosen.back().knobs = {};
       } else {
-        chosen.push_back(computation(node, points, clocks_[stage][next++]));
+        const Knobs knobs = options_.knobs.empty() ? Knobs{} : options_.knobs[stage][next];
+        chosen.push_back(computation(node, points, {clocks_[stage][next++], knobs}));
       }
     }
     for (const auto& [what, times] : missing_) {
@@ -65,19 +60,25 @@ class Chooser {
           "stage " + std::to_string(stage) + ": expected " + std::to_string(computations[stage]) +
           " clocks, one for each computation, found " + std::to_string(clocks_[stage].size()));
     }
+    const auto size = [](const auto& list) { return list.size(); };
+    if (!options_.knobs.empty() && !std::ranges::equal(options_.knobs, clocks_, {}, size, size)) {
+      faults_.add("expected knobs for each clock, or none at all");
+    }
   }
 
   OperatingPoint computation(const PipelineNode& node, std::span<const OperatingPoint> points,
-                             Megahertz clock) {
-    if (const OperatingPoint* point = measured(points, clock)) return *point;
+                             const InstructionSetting& setting) {
+    if (const OperatingPoint* point = find_point(points, setting)) return *point;
     const std::string what = text_of_node(node.stage, node.instruction.kind);
     if (points.empty()) {
       note_missing("the profile lacks " + what);
       return {};
     }
-    const bool inside = points.front().clock < clock && clock < points.back().clock;
-    if (interpolate_ && inside) return *at_clock(points, clock);
-    note_missing("the profile lacks " + what + " at " + std::to_string(clock.value) + " MHz");
+    const auto [below, above] = nearest_points(points, setting);
+    if (options_.interpolate && below != nullptr && above != nullptr) {
+      return *at_setting(points, setting);
+    }
+    note_missing("the profile lacks " + what + " at " + text_of(setting));
     return {};
   }
 
@@ -93,7 +94,7 @@ class Chooser {
   const Pipeline& pipeline_;
   const Profile& profile_;
   const std::vector<std::vector<Megahertz>>& clocks_;
-  bool interpolate_;
+  const ClockPlanOptions& options_;
   std::vector<std::pair<std::string, int>> missing_;  // and how often
   Faults faults_;
 };
@@ -120,21 +121,23 @@ Plan empty_plan(const Pipeline& pipeline, const Profile& profile, const ClockPla
 
 }  // namespace
 
-std::optional<OperatingPoint> at_clock(std::span<const OperatingPoint> points, Megahertz clock) {
+std::optional<OperatingPoint> at_setting(std::span<const OperatingPoint> points,
+                                         const InstructionSetting& setting) {
   if (points.empty()) return std::nullopt;
-  const auto above =
-      std::lower_bound(points.begin(), points.end(), clock,
-                       [](const OperatingPoint& p, Megahertz wanted) { return p.clock < wanted; });
-  if (above == points.end()) return OperatingPoint{clock, points.back().time, points.back().energy};
-  if (above->clock == clock || above == points.begin()) {
-    return OperatingPoint{clock, above->time, above->energy};
+  const auto [clock, knobs] = setting;
+  NearestPoints nearest = nearest_points(points, setting);
+  if (nearest.below == nullptr && nearest.above == nullptr) {
+    nearest = nearest_points(points, {clock, all_max_point(points).knobs});
   }
-  const OperatingPoint& low = *(above - 1);
-  const OperatingPoint& high = *above;
-  const double x = (1.0 / clock.value - 1.0 / low.clock.value) /
-                   (1.0 / high.clock.value - 1.0 / low.clock.value);
-  return OperatingPoint{clock, low.time + x * (high.time - low.time),
-                        low.energy + x * (high.energy - low.energy)};
+  const auto [low, high] = nearest;
+  if (low == nullptr || high == nullptr || low == high) {
+    const OperatingPoint& only = high == nullptr ? *low : *high;
+    return OperatingPoint{clock, only.time, only.energy, knobs};
+  }
+  const double x = (1.0 / clock.value - 1.0 / low->clock.value) /
+                   (1.0 / high->clock.value - 1.0 / low->clock.value);
+  return OperatingPoint{clock, low->time + x * (high->time - low->time),
+                        low->energy + x * (high->energy - low->energy), knobs};
 }
 
 Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
@@ -146,7 +149,7 @@ Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
                           std::to_string(pipeline.schedule().stages) + " stages, found " +
                           std::to_string(powers));
   }
-  const auto chosen = HARPE_TRY(Chooser(pipeline, profile, clocks, options.interpolate).choose());
+  const auto chosen = HARPE_TRY(Chooser(pipeline, profile, clocks, options).choose());
 
   const auto nodes = pipeline.nodes();
   std::vector<Seconds> durations(nodes.size());
@@ -174,7 +177,8 @@ Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
          .clock = point.clock,
          .start = timeline.start[i],
          .time = point.time,
-         .energy = point.energy});
+         .energy = point.energy,
+         .knobs = point.knobs});
   }
   plan.iteration_time = timeline.makespan;
   Watts blocking{0};

@@ -20,8 +20,9 @@ struct ClockPlanOptions {
   PerStage<Watts> blocking_power = Watts{0};  ///< per GPU
   int gpus_per_stage = 1;
   std::string job = {};
-  /// Accept clocks that were not measured, between ones that were, see `at_clock`.
+  /// Accept clocks that were not measured, between ones that were, see `at_setting`.
   bool interpolate = false;
+  std::vector<std::vector<Knobs>> knobs = {};  ///< beside each clock; empty: none anywhere
 };
 
 /// The plan that runs `clocks` as early as possible. Its iteration time is its makespan, its lower
@@ -34,9 +35,11 @@ Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
                               const std::vector<std::vector<Megahertz>>& clocks,
                               const ClockPlanOptions& options);
 
-/// Time and energy at `clock`. Between measured clocks both are interpolated linearly in 1 / clock,
-/// in which the time of a computation is nearly linear; outside them the nearest holds. Nothing
-/// when `points` (by rising clock) is empty.
-std::optional<OperatingPoint> at_clock(std::span<const OperatingPoint> points, Megahertz clock);
+/// Time and energy at `setting`, from the points with its knobs; where there are none, with those
+/// of `all_max_point`. Between measured clocks both are interpolated linearly in 1 / clock, in
+/// which the time of a computation is nearly linear; outside them the nearest holds. Nothing when
+/// `points`, as a profile has them, is empty.
+std::optional<OperatingPoint> at_setting(std::span<const OperatingPoint> points,
+                                         const InstructionSetting& setting);
 
 }  // namespace harpe

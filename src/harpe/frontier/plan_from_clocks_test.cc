@@ -14,13 +14,13 @@ using testing::HasSubstr;
 TEST(AtClock, GivesMeasuredPointsAsTheyAre) {
   const Profile profile = test_profile(1);
   for (const OperatingPoint& point : profile.points(0, 0, InstructionKind::kForward)) {
-    EXPECT_EQ(at_clock(profile.points(0, 0, InstructionKind::kForward), point.clock), point);
+    EXPECT_EQ(at_setting(profile.points(0, 0, InstructionKind::kForward), point.setting()), point);
   }
 }
 
 TEST(AtClock, IsLinearInTheInverseOfTheClockBetweenNeighbours) {
   const std::vector<OperatingPoint> points = {{{1000}, {0.3}, {60}}, {{2000}, {0.2}, {90}}};
-  const auto point = at_clock(points, Megahertz{1500});
+  const auto point = at_setting(points, {{1500}, {}});
   ASSERT_TRUE(point);
   // 1/1500 lies two thirds of the way from 1/1000 to 1/2000.
   EXPECT_NEAR(point->time.value, 0.3 - 0.1 * 2 / 3, 1e-12);
@@ -29,9 +29,9 @@ TEST(AtClock, IsLinearInTheInverseOfTheClockBetweenNeighbours) {
 
 TEST(AtClock, HoldsTheNearestOutsideTheMeasuredRange) {
   const std::vector<OperatingPoint> points = {{{1000}, {0.3}, {60}}, {{2000}, {0.2}, {90}}};
-  EXPECT_EQ(at_clock(points, Megahertz{500})->time.value, 0.3);
-  EXPECT_EQ(at_clock(points, Megahertz{2500})->time.value, 0.2);
-  EXPECT_EQ(at_clock({}, Megahertz{2500}), std::nullopt);
+  EXPECT_EQ(at_setting(points, {{500}, {}})->time.value, 0.3);
+  EXPECT_EQ(at_setting(points, {{2500}, {}})->time.value, 0.2);
+  EXPECT_EQ(at_setting({}, {{2500}, {}}), std::nullopt);
 }
 
 TEST(PlanFromClocks, HasTheMakespanAndTheEnergyOfItsInstructions) {
@@ -46,7 +46,7 @@ TEST(PlanFromClocks, HasTheMakespanAndTheEnergyOfItsInstructions) {
   double energy = 0;
   for (int stage = 0; stage < 2; ++stage) {
     for (const auto kind : {InstructionKind::kForward, InstructionKind::kBackward}) {
-      const auto point = *at_clock(profile.points(stage, 0, kind), clock);
+      const auto point = *at_setting(profile.points(stage, 0, kind), {clock, {}});
       time += point.time.value;
       energy += point.energy.value;
     }
@@ -116,7 +116,7 @@ TEST(PlanFromClocks, InterpolatesOnlyWhenAskedAndOnlyInside) {
   const Plan plan =
       must(plan_from_clocks(pipeline, profile, {{{1000}, {900}}}, {.interpolate = true}));
   const auto points = profile.points(0, 0, InstructionKind::kForward);
-  EXPECT_EQ(plan.instructions[0][0].time, at_clock(points, Megahertz{1000})->time);
+  EXPECT_EQ(plan.instructions[0][0].time, at_setting(points, {{1000}, {}})->time);
   EXPECT_THAT(
       faults_of(plan_from_clocks(pipeline, profile, {{{800}, {900}}}, {.interpolate = true})),
       HasSubstr("at 800 MHz"));

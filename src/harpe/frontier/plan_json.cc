@@ -12,6 +12,7 @@
 #include "harpe/base/json_text.h"
 #include "harpe/base/text.h"
 #include "harpe/frontier/plan.h"
+#include "harpe/instruction/knobs_json.h"
 
 namespace harpe {
 namespace {
@@ -50,9 +51,10 @@ std::string instruction_text(const PlannedInstruction& i) {
   if (i.gradient) text += ", \"gradient\": true";
   if (i.fused_with_next) text += ", \"fused_with_next\": true";
   const std::string clock = i.clock == Megahertz{0} ? "null" : std::to_string(i.clock.value);
-  return text + ", \"frequency_mhz\": " + clock + ", \"start_s\": " + number(i.start.value) +
-         ", \"time_s\": " + number(i.time.value) + ", \"energy_j\": " + number(i.energy.value) +
-         "}";
+  const std::string knobs = i.knobs.empty() ? "" : ", " + knobs_members(i.knobs);
+  return text + ", \"frequency_mhz\": " + clock + knobs +
+         ", \"start_s\": " + number(i.start.value) + ", \"time_s\": " + number(i.time.value) +
+         ", \"energy_j\": " + number(i.energy.value) + "}";
 }
 
 std::string transfers_text(const Transfers& transfers) {
@@ -220,6 +222,14 @@ class PlanReader {
     if (i.kind == InstructionKind::kSend || i.kind == InstructionKind::kRecv) {
       keys.emplace_back("gradient");
       i.gradient = flag(item, "gradient");
+    }
+    if (!is_fixed_time(i.kind)) {
+      keys.insert(keys.end(), {"memory_frequency_mhz", "power_limit_w", "label"});
+      Fields fields(item, "an instruction", faults_);
+      i.knobs = read_knobs(fields);
+      if (!i.knobs.empty() && i.clock.value == 0) {
+        add(item, "what has no clock has no memory clock, power limit or label either");
+      }
     }
     check_keys(item, keys);
   }

@@ -14,7 +14,7 @@ struct Cost {
   Joules energy;
 };
 
-/// Replays one stage: what each of its instructions takes, late clock changes included.
+/// Replays one stage: what each of its instructions takes, late changes of settings included.
 class StageReplay {
  public:
   StageReplay(const Plan& plan, const Profile& profile, const PredictOptions& options, int stage)
@@ -25,7 +25,7 @@ class StageReplay {
         blocking_power_(plan.blocking_power[stage]),
         stage_(stage) {
     for (const PlannedInstruction& i : list_) {
-      if (i.clock != Megahertz{0}) clock_ = i.clock;
+      if (i.clock != Megahertz{0}) setting_ = i.setting();
     }
   }
 
@@ -34,9 +34,9 @@ class StageReplay {
     const auto points = profile_.points(stage_, i.chunk, i.kind);
     Cost cost = at(points, i);
     if (i.clock != Megahertz{0}) {
-      if (i.clock != clock_) cost = late(points, cost);
-      changes_ += i.clock != clock_;
-      clock_ = i.clock;
+      if (i.setting() != setting_) cost = late(points, cost);
+      changes_ += i.setting() != setting_;
+      setting_ = i.setting();
     }
     const bool loads =
         i.kind == InstructionKind::kForward || i.kind == InstructionKind::kForwardBackward;
@@ -52,13 +52,13 @@ class StageReplay {
       return {i.time, i.energy};
     }
     if (is_fixed_time(i.kind)) return {points.front().time, points.front().energy};
-    const auto point = at_clock(points, i.clock);
+    const auto point = at_setting(points, i.setting());
     return {point->time, point->energy};
   }
 
-  /// The first seconds run at the clock before.
+  /// The first seconds run at the setting before.
   Cost late(std::span<const OperatingPoint> points, const Cost& on_time) const {
-    const auto before = at_clock(points, clock_);
+    const auto before = at_setting(points, setting_);
     if (!before || latency_ <= Seconds{0}) return on_time;
     const double w = before->time <= latency_ ? 1.0 : latency_ / before->time;
     return {w * before->time + (1 - w) * on_time.time,
@@ -71,7 +71,7 @@ class StageReplay {
   Seconds load_;
   Watts blocking_power_;
   int stage_;
-  Megahertz clock_{0};
+  InstructionSetting setting_;
   std::size_t changes_ = 0;
 };
 

@@ -29,19 +29,19 @@ struct PredictOptions {
 
 struct Prediction {
   Seconds iteration_time;
-  Joules iteration_energy;  ///< whole pipeline, all GPUs, blocking included
-  std::size_t clock_changes = 0;
+  Joules iteration_energy;        ///< whole pipeline, all GPUs, blocking included
+  std::size_t clock_changes = 0;  ///< changes of settings
 };
 
 /// Replays a plan on the profile: every instruction starts as soon as it can.
 ///
-/// Each stage repeats its list, so the clock before its first instruction is that of its last. The
-/// first seconds of an instruction after a clock change run at the old clock: t = w t_old + (1 - w)
-/// t_new with w = min(1, latency / t_old), and energy likewise. Times and energies are those of the
-/// profile, between measured clocks as `at_clock` interpolates them, and the plan's own where the
-/// profile lacks the instruction. The plan's `switch` instructions allow for late changes and are
-/// left out here, where the changes themselves are replayed. GPUs draw blocking power in all
-/// waiting, loading and the fixed extra. O(instructions).
+/// Each stage repeats its list, so the setting before its first instruction is that of its last.
+/// The first seconds of an instruction after a change of setting run at the old one: t = w t_old +
+/// (1 - w) t_new with w = min(1, latency / t_old), and energy likewise. Times and energies are
+/// those of the profile, between measured clocks as `at_setting` interpolates them, and the plan's
+/// own where the profile lacks the instruction. The plan's `switch` instructions allow for late
+/// changes and are left out here, where the changes themselves are replayed. GPUs draw blocking
+/// power in all waiting, loading and the fixed extra. O(instructions).
 Result<Prediction> predict(const Plan& plan, const Profile& profile, const PredictOptions& options);
 
 }  // namespace harpe

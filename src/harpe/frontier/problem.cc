@@ -115,8 +115,8 @@ Status assign_tables(Problem& problem) {
     if (node.stage <
         0) {  // a transfer: both sides draw blocking power, so that it has no effective energy
       OptionTable table;
-      table.max_clock.time = table.slowest = node.transfer_time;
-      table.options.push_back({table.max_clock, {}, 0, 0});
+      table.all_max.time = table.slowest = node.transfer_time;
+      table.options.push_back({table.all_max, {}, 0, 0});
       table.instructions = 1;
       problem.table.push_back(static_cast<int>(problem.tables.size()));
       problem.tables.push_back(std::move(table));
@@ -155,7 +155,7 @@ Status assign_tables(Problem& problem) {
     for (const int i : pareto_set(points, effective)) {
       table.options.push_back({points[i], Joules{effective[i]}, 0, 0});
     }
-    table.max_clock = points.back();
+    table.all_max = all_max_point(points);
   }
   Faults faults("profile");
   for (auto& [kind, places] : missing) {

@@ -34,8 +34,8 @@ struct OptionTable {
   /// Points no other beats in time and effective energy, fastest first: times strictly rise, costs
   /// strictly fall.
   std::vector<Option> options;
-  /// The highest clock, Pareto-optimal or not.
-  OperatingPoint max_clock;
+  /// What all-max takes, Pareto-optimal or not: see `all_max_point`.
+  OperatingPoint all_max;
   /// The lower convex hull of `options` as a network curve: nanoseconds rounded down, rates in
   /// `Problem::flow_unit` rounded down, so that it never lies above the true one.
   flow::Curve curve;

@@ -27,33 +27,69 @@ SwitchingSearch::SwitchingSearch(const SearchOrder& layout, Seconds latency, Sec
       for (const OperatingPoint& point :
            problem_.profile.points(node.stage, node.chunk, node.instruction.kind)) {
         const Joules effective = effective_energy(point, problem_.blocking_power[node.stage]);
-        choices.push_back({point, picoseconds(point.time), problem_.cost(effective)});
+        choices.push_back({point, 0, picoseconds(point.time), problem_.cost(effective)});
       }
     } else {
       for (const Option& o : problem_.tables[problem_.table[i]].options)
-        choices.push_back({o.point, o.time, o.cost});
+        choices.push_back({o.point, 0, o.time, o.cost});
+    }
+  }
+  number_settings();
+  for (std::size_t table = 0; table < choices_.size(); ++table) {
+    const auto& choices = choices_[table];
+    const auto found = std::ranges::find(choices, problem_.tables[table].all_max.setting(),
+                                         [](const Choice& c) { return c.point.setting(); });
+    const auto place = found == choices.end() ? found - 1 : found;
+    all_max_.push_back(static_cast<int>(place - choices.begin()));
+  }
+}
+
+void SwitchingSearch::number_settings() {
+  for (const auto& choices : choices_) {
+    for (const Choice& choice : choices) settings_.push_back(choice.point.setting());
+  }
+  std::ranges::sort(settings_);
+  settings_.erase(std::unique(settings_.begin(), settings_.end()), settings_.end());
+  for (auto& choices : choices_) {
+    auto& at = choice_at_.emplace_back(settings_.size(), -1);
+    for (std::size_t k = 0; k < choices.size(); ++k) {
+      const auto place = std::ranges::lower_bound(settings_, choices[k].point.setting());
+      choices[k].setting = static_cast<int>(place - settings_.begin());
+      if (at[choices[k].setting] < 0) at[choices[k].setting] = static_cast<int>(k);
     }
   }
 }
 
-// The choice of a node at a clock, or -1 where that clock was not measured.
-int SwitchingSearch::choice_at(int node, int wanted) const {
-  const auto& choices = choices_of(node);
-  for (std::size_t k = 0; k < choices.size(); ++k) {
-    if (choices[k].point.clock.value == wanted) return static_cast<int>(k);
+namespace {
+
+/// What may stand for an instruction at a setting that was not measured for it: the points next to
+/// it with the same knobs; where there are none, those next to it with any.
+template <class Consider>
+void each_nearest(std::span<const OperatingPoint> points, const InstructionSetting& setting,
+                  const Consider& consider) {
+  const auto [below, above] = nearest_points(points, setting);
+  if (below != nullptr) consider(*below);
+  if (above != nullptr && above != below) consider(*above);
+  if (below != nullptr || above != nullptr) return;
+  const auto at_or_above =
+      std::ranges::lower_bound(points, setting.clock, {}, &OperatingPoint::clock);
+  if (at_or_above != points.end()) {
+    for (auto p = at_or_above; p != points.end() && p->clock == at_or_above->clock; ++p) {
+      consider(*p);
+    }
+    if (at_or_above->clock == setting.clock) return;
   }
-  return -1;
+  for (auto p = at_or_above; p != points.begin() && (p - 1)->clock == (at_or_above - 1)->clock;) {
+    consider(*--p);
+  }
 }
 
-LateChange SwitchingSearch::change(int node, const Choice& option, int clock_before) const {
-  if (option.point.clock.value == clock_before) return {};
+}  // namespace
+
+LateChange SwitchingSearch::change(int node, const Choice& option, int setting_before) const {
+  if (option.setting == setting_before) return {};
   const PipelineNode& place = problem_.pipeline.nodes()[node];
   const auto points = problem_.profile.points(place.stage, place.chunk, place.instruction.kind);
-  // The instruction at the old clock, or, where that was not measured, at the worse of its
-  // neighbours.
-  const auto above =
-      std::lower_bound(points.begin(), points.end(), clock_before,
-                       [](const OperatingPoint& p, int c) { return p.clock.value < c; });
   LateChange worst;
   const auto consider = [&](const OperatingPoint& old) {
     const double share = old.time > latency_ ? latency_ / old.time : 1.0;
@@ -66,9 +102,10 @@ LateChange SwitchingSearch::change(int node, const Choice& option, int clock_bef
     const double counted = std::ceil(std::clamp(cost, 0.0, kMostCost));
     worst.cost = std::max(worst.cost, static_cast<std::int64_t>(counted));
   };
-  if (above != points.end()) consider(*above);
-  if (above != points.begin() && (above == points.end() || above->clock.value != clock_before)) {
-    consider(*(above - 1));
+  if (const int old = choice_at(node, setting_before); old >= 0) {
+    consider(choices_of(node)[old].point);
+  } else {
+    each_nearest(points, settings_[setting_before], consider);
   }
   return worst;
 }
@@ -77,10 +114,10 @@ std::vector<LateChange> SwitchingSearch::changes(const PointChoices& choices) co
   std::vector<LateChange> changes(choices.size());
   for (const auto& list : stage_nodes_) {
     if (list.empty()) continue;
-    int before = clock(choices, list.back());
+    int before = setting(choices, list.back());
     for (const int node : list) {
       changes[node] = change(node, choice(choices, node), before);
-      before = clock(choices, node);
+      before = setting(choices, node);
     }
   }
   return changes;
@@ -120,7 +157,7 @@ std::int64_t SwitchingSearch::makespan(const PointChoices& choices) {
     std::vector<std::int64_t> times;
     for (std::size_t i = 0; i < list.size(); ++i) {
       const int before = list[i == 0 ? list.size() - 1 : i - 1];
-      if (clock(choices, before) != clock(choices, list[i])) {
+      if (setting(choices, before) != setting(choices, list[i])) {
         times.push_back(start_[problem_.start_node[list[i]]]);
       }
     }
@@ -137,13 +174,19 @@ PointChoices SwitchingSearch::from(const Assignment& assignment) const {
   choices.reserve(assignment.size());
   for (std::size_t i = 0; i < assignment.size(); ++i) {
     const OperatingPoint& point = problem_.tables[problem_.table[i]].options[assignment[i]].point;
-    choices.push_back(choice_at(static_cast<int>(i), point.clock.value));
+    const auto at = std::ranges::lower_bound(settings_, point.setting());
+    choices.push_back(choice_at(static_cast<int>(i), static_cast<int>(at - settings_.begin())));
   }
   return choices;
 }
 
 Result<PointChoices> SwitchingSearch::at_clocks(
-    const std::vector<std::vector<Megahertz>>& clocks) const {
+    const std::vector<std::vector<Megahertz>>& clocks,
+    const std::vector<std::vector<Knobs>>& knobs) const {
+  const auto size = [](const auto& list) { return list.size(); };
+  if (!knobs.empty() && !std::ranges::equal(knobs, clocks, {}, size, size)) {
+    return Error::invalid("expected knobs for each clock, or none at all");
+  }
   PointChoices choices(problem_.table.size(), 0);
   const auto nodes = problem_.pipeline.nodes();
   std::vector<std::size_t> taken(stage_nodes_.size());
@@ -153,24 +196,25 @@ Result<PointChoices> SwitchingSearch::at_clocks(
     const std::size_t next = taken[node.stage]++;
     if (clocks.size() != taken.size() || next >= clocks[node.stage].size()) continue;
     if (is_fixed_time(node.instruction.kind)) continue;
-    const Megahertz wanted = clocks[node.stage][next];
-    choices[i] = choice_at(static_cast<int>(i), wanted.value);
+    const InstructionSetting wanted{clocks[node.stage][next],
+                                    knobs.empty() ? Knobs{} : knobs[node.stage][next]};
+    const auto known = std::ranges::lower_bound(settings_, wanted);
+    const bool is_known = known != settings_.end() && *known == wanted;
+    choices[i] =
+        is_known ? choice_at(static_cast<int>(i), static_cast<int>(known - settings_.begin())) : -1;
     if (choices[i] < 0) {
       return Error::invalid("the profile lacks stage " + std::to_string(node.stage) + " " +
-                            std::string(name(node.instruction.kind)) + " at " +
-                            std::to_string(wanted.value) + " MHz");
+                            std::string(name(node.instruction.kind)) + " at " + text_of(wanted));
     }
   }
-  const bool fits =
-      std::ranges::equal(clocks, taken, {}, [](const auto& list) { return list.size(); });
+  const bool fits = std::ranges::equal(clocks, taken, {}, size);
   if (!fits) return Error::invalid("expected one clock for each instruction of each stage");
   return choices;
 }
 
 PointChoices SwitchingSearch::all_max() const {
   PointChoices highest;
-  for (const int table : problem_.table)
-    highest.push_back(static_cast<int>(choices_[table].size()) - 1);
+  for (const int table : problem_.table) highest.push_back(all_max_[table]);
   return highest;
 }
 
@@ -179,11 +223,11 @@ std::vector<PointChoices> SwitchingSearch::simple() const {
   std::vector<PointChoices> found{highest, from(Assignment(problem_.table.size(), 0))};
   PointChoices steady = highest;
   for (const auto& list : stage_nodes_) {
-    // Clock -> instructions that have it, their time.
+    // InstructionSetting -> instructions that have it, their time.
     std::map<int, std::pair<std::size_t, std::int64_t>> total;
     for (const int node : list) {
       for (const Choice& choice : choices_of(node)) {
-        auto& [count, time] = total[choice.point.clock.value];
+        auto& [count, time] = total[choice.setting];
         ++count;
         time += choice.time;
       }
@@ -225,7 +269,7 @@ void SwitchingSearch::settle(PointChoices& choices, std::int64_t deadline) {
            trim = std::max<std::size_t>(1, 2 * trim)) {
         const auto run = list.subspan(trim, list.size() - 2 * trim);
         for (const Choice& common : choices_of(run.front()))
-          better |= consider(run, common.point.clock.value);
+          better |= consider(run, common.setting);
       }
     }
   }
@@ -254,7 +298,7 @@ void SwitchingSearch::repair(PointChoices& choices, std::int64_t deadline) {
         const std::int64_t ends =
             start_[problem_.start_node[node]] + choice(choices, node).time + late[node].time;
         if (late[node].time == 0 || ends <= latest_[problem_.end_node[node]]) continue;
-        const int earlier = choice_at(before, clock(choices, node));
+        const int earlier = choice_at(before, setting(choices, node));
         if (earlier < 0 || choices_of(before)[earlier].time > choice(choices, before).time)
           continue;
         changed |= choices[before] != earlier;
@@ -328,20 +372,20 @@ void SwitchingSearch::search(PointChoices& choices, int moves, const Accept& acc
   for (int move = 0; move < moves; ++move) {
     const auto& list = stage_nodes_[random_below(stage_nodes_.size())];
     if (list.empty()) continue;
-    // A run: one instruction, a few, or up to all; its clock: that of a neighbour, or any of its
+    // A run: one instruction, a few, or up to all; its setting: that of a neighbour, or any of its
     // first instruction.
     const std::size_t first = random_below(list.size());
     const std::size_t longest = random_below(3) == 0 ? list.size() : 1 + random_below(6);
     const std::size_t last = std::min(list.size() - 1, first + random_below(longest));
     const auto& options = choices_of(list[first]);
-    int wanted = options[random_below(options.size())].point.clock.value;
+    int wanted = options[random_below(options.size())].setting;
     const std::size_t manner = random_below(4);
-    if (manner == 1 && first > 0) wanted = clock(choices, list[first - 1]);
-    if (manner == 2 && last + 1 < list.size()) wanted = clock(choices, list[last + 1]);
+    if (manner == 1 && first > 0) wanted = setting(choices, list[first - 1]);
+    if (manner == 2 && last + 1 < list.size()) wanted = setting(choices, list[last + 1]);
     if (manner == 3) {
       const int step = random_below(2) == 0 ? 1 : -1;
       const int most = static_cast<int>(options.size()) - 1;
-      wanted = options[std::clamp(choices[list[first]] + step, 0, most)].point.clock.value;
+      wanted = options[std::clamp(choices[list[first]] + step, 0, most)].setting;
     }
     bool changed = false;
     bool possible = true;
@@ -361,83 +405,6 @@ void SwitchingSearch::search(PointChoices& choices, int moves, const Accept& acc
       trial = choices;
     }
   }
-}
-
-namespace {
-
-// Keeps the cheapest choices that end by a limit.
-class CheapestChoices {
- public:
-  CheapestChoices(SwitchingSearch& search, const SwitchingTask& task, std::int64_t limit)
-      : search_(search), task_(task), limit_(limit) {}
-
-  void consider(const PointChoices& start) {
-    const std::int64_t end = search_.makespan(start);
-    if (end < 0) return;
-    if (end <= limit_) {
-      finish(start);
-      if (!task_.thorough) return;
-      PointChoices settled = start;
-      search_.settle(settled, limit_);
-      finish(std::move(settled));
-    } else {
-      PointChoices repaired = start;
-      search_.repair(repaired, limit_);
-      finish(std::move(repaired));
-      // A little dearer than time is on the frontier, so that what starts late comes in time.
-      PointChoices bought = start;
-      const double price = 3 * task_.price(limit_);
-      search_.improve(bought, limit_, price, task_.moves);
-      search_.improve(bought, limit_, 100 * price, task_.moves);
-      finish(std::move(bought));
-    }
-  }
-  PointChoices take() { return std::move(best_); }
-
- private:
-  void finish(PointChoices choices) {
-    if (const std::int64_t end = search_.makespan(choices); end < 0 || end > limit_) return;
-    search_.improve(choices, limit_, std::numeric_limits<double>::infinity(), task_.moves);
-    const std::int64_t cost = search_.cost(choices);
-    if (cost >= least_) return;
-    least_ = cost;
-    best_ = std::move(choices);
-  }
-
-  SwitchingSearch& search_;
-  const SwitchingTask& task_;
-  std::int64_t limit_;
-  PointChoices best_;
-  std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
-};
-
-}  // namespace
-
-SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task) {
-  SwitchingAnswer answer;
-  PointChoices fastest;
-  for (const PointChoices& choices : search.simple()) {
-    const std::int64_t end = search.makespan(choices);
-    if (end < 0 || (answer.fastest >= 0 && end >= answer.fastest)) continue;
-    answer.fastest = end;
-    fastest = choices;
-  }
-  if (!fastest.empty() && answer.fastest > task.deadline.value_or(0)) {
-    search.shorten(fastest, task.moves);
-    answer.fastest = search.makespan(fastest);
-  }
-  const std::int64_t limit = task.deadline.value_or(answer.fastest);
-  if (limit < 0) return answer;
-  CheapestChoices cheapest(search, task, limit);
-  if (!fastest.empty()) cheapest.consider(fastest);
-  // Plans for free switching, to earlier deadlines too: what is late in them may still be in time.
-  for (const double share : {0.0, 0.15, 0.4, 1.0}) {
-    const auto sooner =
-        static_cast<std::int64_t>(static_cast<double>(limit - task.min_time) * share);
-    cheapest.consider(search.from(task.free_plan(std::max(limit - sooner, task.min_time))));
-  }
-  answer.choices = cheapest.take();
-  return answer;
 }
 
 }  // namespace harpe

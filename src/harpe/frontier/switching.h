@@ -1,12 +1,13 @@
 #pragma once
 /// \file
-/// Plans that know how long a clock takes to change.
+/// Plans that know how long a setting takes to change.
 ///
-/// A new clock is asked for when its instruction begins, and until it is in force the old one still
-/// runs. If that takes L, a share w = min(1, L / t_old) of the instruction runs at the old clock,
-/// so that it takes w t_old + (1 - w) t_new, and energy likewise. A plan must hold whenever in [0,
-/// L] the clock changes, so that late changes may cost time or energy here but never gain any. An
-/// iteration repeats: what comes before its first instruction is its last.
+/// A new setting is asked for when its instruction begins, and until it is in force the old one
+/// still runs. If that takes L, a share w = min(1, L / t_old) of the instruction runs at the old
+/// setting, so that it takes w t_old + (1 - w) t_new, and energy likewise. A plan must hold
+/// whenever in [0, L] the setting changes, so that late changes may cost time or energy here but
+/// never gain any. A clock, a memory clock, a power limit or a label that changes is a setting that
+/// changes. An iteration repeats: what comes before its first instruction is its last.
 
 #include <functional>
 #include <optional>
@@ -27,13 +28,13 @@ struct LateChange {
 /// time and energy may be worth having here, where it saves a change.
 using PointChoices = std::vector<int>;
 
-/// Searches choices under late clock changes. Deterministic.
+/// Searches choices under late changes of settings. Deterministic.
 class SwitchingSearch {
  public:
   SwitchingSearch(const SearchOrder& layout, Seconds latency, Seconds min_dwell);
 
-  /// The makespan (picoseconds), late changes included; negative where a stage changes its clock
-  /// twice within the minimum dwell.
+  /// The makespan (picoseconds), late changes included; negative where a stage changes its
+  /// setting twice within the minimum dwell.
   std::int64_t makespan(const PointChoices& choices);
   /// Effective energy, late changes included.
   std::int64_t cost(const PointChoices& choices) const;
@@ -43,23 +44,23 @@ class SwitchingSearch {
 
   PointChoices from(const Assignment& assignment) const;
   /// See `Frontier::plan_of_clocks`.
-  Result<PointChoices> at_clocks(const std::vector<std::vector<Megahertz>>& clocks) const;
-  /// Every instruction at its highest clock.
+  Result<PointChoices> at_clocks(const std::vector<std::vector<Megahertz>>& clocks,
+                                 const std::vector<std::vector<Knobs>>& knobs) const;
+  /// Every instruction at its highest clock, see `all_max_point`.
   PointChoices all_max() const;
-  /// Every instruction at its highest clock; every instruction at its fastest point; every stage at
-  /// one clock, that of its least total time (not where a stage has no clock common to all its
-  /// instructions).
+  /// All-max; every instruction at its fastest point; every stage at one setting, that of its least
+  /// total time (not where a stage has no setting common to all its instructions).
   std::vector<PointChoices> simple() const;
 
-  /// Gives every stage in turn, but for some of its first and last instructions, the one clock at
-  /// which the whole costs least and ends by `deadline`, as long as that helps.
+  /// Gives every stage in turn, but for some of its first and last instructions, the one
+  /// setting at which the whole costs least and ends by `deadline`, as long as that helps.
   void settle(PointChoices& choices, std::int64_t deadline);
 
-  /// Where a clock that comes late makes the whole too late, takes the clock a step earlier: gives
-  /// it to the instruction before, too. Until it ends by `deadline`, or nothing helps.
+  /// Where a setting that comes late makes the whole too late, takes it a step earlier: gives it to
+  /// the instruction before, too. Until it ends by `deadline`, or nothing helps.
   void repair(PointChoices& choices, std::int64_t deadline);
 
-  // Both try so many moves that give a run of instructions of one stage one clock.
+  // Both try so many moves that give a run of instructions of one stage one setting.
   /// Brings the makespan down.
   void shorten(PointChoices& choices, int moves);
   /// Brings cost plus `price` for every picosecond after `deadline` down.
@@ -68,6 +69,7 @@ class SwitchingSearch {
  private:
   struct Choice {
     OperatingPoint point;
+    int setting = 0;                  ///< its place in `settings_`
     std::int64_t time = 0, cost = 0;  ///< as in `Option`
   };
 
@@ -77,13 +79,14 @@ class SwitchingSearch {
   const Choice& choice(const PointChoices& choices, int node) const {
     return choices_of(node)[choices[node]];
   }
-  int clock(const PointChoices& choices, int node) const {
-    return choice(choices, node).point.clock.value;
-  }
+  int setting(const PointChoices& choices, int node) const { return choice(choices, node).setting; }
   /// What a choice costs more or less than the next, on average.
   double average_step() const;
-  LateChange change(int node, const Choice& choice, int clock_before) const;
-  int choice_at(int node, int clock) const;
+  void number_settings();
+  LateChange change(int node, const Choice& choice, int setting_before) const;
+  int choice_at(int node, int setting) const {
+    return choice_at_[problem_.table[static_cast<std::size_t>(node)]][setting];
+  }
   template <class Accept>
   void search(PointChoices& choices, int moves, const Accept& accept);
 
@@ -91,7 +94,10 @@ class SwitchingSearch {
   const Problem& problem_;
   Seconds latency_;
   std::int64_t min_dwell_;
-  std::vector<std::vector<Choice>> choices_;   // of each table, clocks rising
+  std::vector<std::vector<Choice>> choices_;   // of each table, settings rising
+  std::vector<InstructionSetting> settings_;   // of all choices, rising
+  std::vector<std::vector<int>> choice_at_;    // of each table and setting; -1: not measured
+  std::vector<int> all_max_;                   // choice of each table
   std::vector<std::vector<int>> stage_nodes_;  // computations of each stage, in order
   std::vector<std::int64_t> start_, latest_;   // of each event
 };

@@ -89,7 +89,8 @@ class Verifier {
   }
 
   std::string operating_point_fault(int stage, const PlannedInstruction& i) const {
-    if (is_fixed_time(i.kind) && i.clock != Megahertz{0}) return " has no clock to choose";
+    if (is_fixed_time(i.kind) && i.setting() != InstructionSetting{})
+      return " has no clock to choose";
     if (i.kind == InstructionKind::kSwitch) {
       const Joules blocking = plan_.blocking_power[stage] * i.time;
       const bool costs = i.energy >= blocking || close(i.energy.value, blocking.value);
@@ -97,14 +98,12 @@ class Verifier {
     }
     const auto points = profile_.points(stage, i.chunk, i.kind);
     if (points.empty()) {
-      return i.clock == Megahertz{0} ? "" : " has a clock, but no rows in the profile";
+      return i.setting() == InstructionSetting{} ? "" : " has a clock, but no rows in the profile";
     }
-    const auto point =
-        is_fixed_time(i.kind)
-            ? points.begin()
-            : std::ranges::find(points, i.clock, [](const OperatingPoint& p) { return p.clock; });
-    const std::string at =
-        is_fixed_time(i.kind) ? "" : " at " + std::to_string(i.clock.value) + " MHz";
+    const auto point = is_fixed_time(i.kind)
+                           ? points.begin()
+                           : std::ranges::find(points, i.setting(), &OperatingPoint::setting);
+    const std::string at = is_fixed_time(i.kind) ? "" : " at " + text_of(i.setting());
     if (point == points.end()) return at + ": no such row in the profile";
     if (!close(i.time.value, point->time.value)) {
       return at + ": takes " + text(point->time) + " in the profile, not " + text(i.time);

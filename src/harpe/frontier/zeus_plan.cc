@@ -6,7 +6,13 @@
 
 namespace harpe {
 
-std::string zeus_plan(const Plan& plan) {
+Result<std::string> zeus_plan(const Plan& plan) {
+  if (plan.has_knobs()) {
+    return Error::invalid(
+        "a plan for Zeus has clocks alone, but this one sets memory clocks, power limits or "
+        "labels, "
+        "too");
+  }
   std::string text = "[\n";
   Joules effective{0};
   for (std::size_t stage = 0; stage < plan.instructions.size(); ++stage) {

@@ -15,6 +15,7 @@ namespace harpe {
 namespace {
 
 constexpr const char* kCertificate = "certificate.json";
+constexpr const char* kZeusPlan = "freqs_pipeline_00000.py";
 
 ReportPoint report_point(const Plan& plan) {
   return {.time = plan.iteration_time,
@@ -83,15 +84,15 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
   const ReportInput input = report_input(frontier, job, planned);
   std::vector<Plan> shown;
   for (const ReportPoint& point : input.points) shown.push_back(point.plan);
-  std::vector<OutputFile> files = {
-      {"plan.json", plan_json(planned.chosen)},
-      {"frontier.json", frontier_json(frontier, shown)},
-      {"freqs_pipeline_00000.py", zeus_plan(planned.chosen)},
-      {"trace.json", perfetto_trace(planned.chosen)},
-      {"frontier.svg", frontier_svg(input)},
-      {"pipeline.svg", timeline_svg(planned.chosen)},
-      {"report.html", report_html(input)},
-  };
+  std::vector<OutputFile> files = {{"plan.json", plan_json(planned.chosen)},
+                                   {"frontier.json", frontier_json(frontier, shown)}};
+  if (!planned.chosen.has_knobs()) {
+    files.emplace_back(kZeusPlan, HARPE_TRY(zeus_plan(planned.chosen)));
+  }
+  files.emplace_back("trace.json", perfetto_trace(planned.chosen));
+  files.emplace_back("frontier.svg", frontier_svg(input));
+  files.emplace_back("pipeline.svg", timeline_svg(planned.chosen));
+  files.emplace_back("report.html", report_html(input));
   if (job.fit) files.emplace_back("profile.csv", profile_csv(frontier.profile(), "fitted"));
   if (job.certificate) {
     const Certificate certificate = HARPE_TRY(frontier.certificate(planned.chosen.iteration_time));
@@ -135,10 +136,11 @@ Result<std::vector<std::string>> write_output_files(const std::filesystem::path&
     written.push_back(path.string());
   }
   std::filesystem::remove(staging, fault);
-  // One of an earlier plan would prove nothing about this one.
-  const bool proven =
-      std::ranges::any_of(files, [](const auto& f) { return f.first == kCertificate; });
-  if (!proven) std::filesystem::remove(directory / kCertificate, fault);
+  // Those of an earlier plan would say nothing about this one.
+  for (const char* const optional : {kCertificate, kZeusPlan}) {
+    const auto is_it = [&](const OutputFile& file) { return file.first == optional; };
+    if (std::ranges::none_of(files, is_it)) std::filesystem::remove(directory / optional, fault);
+  }
   return written;
 }
 

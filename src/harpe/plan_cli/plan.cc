@@ -53,9 +53,14 @@ Result<Outcome> run_plan(const PlanArguments& arguments, Console& console) {
     const std::vector<OutputFile> files = HARPE_TRY(make_output_files(*frontier, job, *planned));
     written = HARPE_TRY(write_output_files(*job.out, files));
   }
-  return Outcome{
-      .text = summary_text(*frontier, job, *planned, inputs.notes, written, console.colour_out),
-      .json = summary_json(*frontier, job, *planned, inputs.notes, written)};
+  std::vector<std::string> notes = inputs.notes;
+  if (job.out && planned->chosen.has_knobs()) {
+    notes.emplace_back(
+        "the plan sets more than clocks, for which a plan for Zeus has no place: "
+        "freqs_pipeline_00000.py is left out");
+  }
+  return Outcome{.text = summary_text(*frontier, job, *planned, notes, written, console.colour_out),
+                 .json = summary_json(*frontier, job, *planned, notes, written)};
 }
 
 std::vector<std::string> split_list(const std::string& text) {
@@ -99,9 +104,12 @@ void add_plan_command(Commands& commands) {
       commands.root(), "plan",
       "plan the clocks of one training iteration\n"
       "Computes the whole time-energy frontier of the pipeline, exactly, and a plan on it: a clock "
-      "for every instruction, with a proven bound on how far it is from the best.\n"
-      "With --out DIR it writes plan.json, frontier.json, freqs_pipeline_00000.py (for Zeus), "
-      "trace.json (for Perfetto), frontier.svg, pipeline.svg and report.html, with --fit the "
+      "for every instruction, with a proven bound on how far it is from the best. Where the "
+      "profile "
+      "has columns for memory clocks, power limits or labels, the plan chooses these, too.\n"
+      "With --out DIR it writes plan.json, frontier.json, freqs_pipeline_00000.py (for Zeus, of "
+      "clocks alone), trace.json (for Perfetto), frontier.svg, pipeline.svg and report.html, with "
+      "--fit the "
       "fitted profile.csv; all of them or none.\n"
       "A job file in TOML holds the same keys as the options, without the dashes; options win over "
       "it, and paths in it are relative to it.\n"

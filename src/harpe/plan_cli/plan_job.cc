@@ -116,7 +116,7 @@ std::vector<JobKey> make_keys() {
   return {
       {"profile", "FILE", kInputs,
        "Measured profile: CSV with stage, instruction, frequency (MHz), time (s) and energy (J per "
-       "GPU)",
+       "GPU), and where they differ memory_frequency (MHz), power_limit (W) and label",
        false, true, [](PlanJob& job, Values v) { return set_path(v, job.profile); }},
       {"schedule", "SCHEDULE|FILE", kInputs,
        "Name of a schedule (see harpe schedule show --list), or a file: PyTorch CSV or JSON "

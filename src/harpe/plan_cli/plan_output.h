@@ -15,12 +15,12 @@ namespace harpe {
 /// A file still to be written: its name and content.
 using OutputFile = std::pair<std::string, std::string>;
 
-/// All files of `--out`.
+/// All files of `--out`; that for Zeus only of a plan without knobs.
 Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
                                                   const Planned& planned);
 
 /// Writes all files into the directory, or none: files of an earlier run stay as they were when one
-/// fails. Removes the certificate of an earlier plan. Returns their paths.
+/// fails. Removes the certificate and the plan for Zeus of an earlier plan. Returns their paths.
 Result<std::vector<std::string>> write_output_files(const std::filesystem::path& directory,
                                                     const std::vector<OutputFile>& files);
 

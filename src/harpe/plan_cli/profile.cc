@@ -31,7 +31,8 @@ std::string clocks_text(const std::vector<Megahertz>& clocks) {
 std::string label(const InstructionCheck& check, bool with_chunk) {
   std::string text = "stage " + std::to_string(check.stage);
   if (with_chunk) text += " chunk " + std::to_string(check.chunk);
-  return text + " " + std::string(name(check.kind));
+  text += " " + std::string(name(check.kind));
+  return check.knobs.empty() ? text : text + ", " + text_of(check.knobs);
 }
 
 std::string check_text(const Profile& profile, const ProfileCheck& check, bool coloured) {
@@ -70,19 +71,26 @@ Json clocks_json(const std::vector<Megahertz>& clocks) {
 Json check_json(const Profile& profile, const ProfileCheck& check) {
   Json instructions = Json::array();
   for (const InstructionCheck& entry : check.instructions) {
-    instructions.push_back({{"stage", entry.stage},
-                            {"chunk", entry.chunk},
-                            {"instruction", name(entry.kind)},
-                            {"clocks", entry.points},
-                            {"pareto", entry.pareto},
-                            {"hull", entry.hull},
-                            {"fastest_mhz", entry.fastest.value},
-                            {"most_efficient_mhz", entry.most_efficient.value},
-                            {"time_noise", entry.time_noise},
-                            {"energy_noise", entry.energy_noise},
-                            {"dominated_mhz", clocks_json(entry.dominated)},
-                            {"missing_mhz", clocks_json(entry.missing)},
-                            {"suspicious", entry.suspicious}});
+    Json& instruction =
+        instructions.emplace_back(Json{{"stage", entry.stage},
+                                       {"chunk", entry.chunk},
+                                       {"instruction", name(entry.kind)},
+                                       {"clocks", entry.points},
+                                       {"pareto", entry.pareto},
+                                       {"hull", entry.hull},
+                                       {"fastest_mhz", entry.fastest.value},
+                                       {"most_efficient_mhz", entry.most_efficient.value},
+                                       {"time_noise", entry.time_noise},
+                                       {"energy_noise", entry.energy_noise},
+                                       {"dominated_mhz", clocks_json(entry.dominated)},
+                                       {"missing_mhz", clocks_json(entry.missing)},
+                                       {"suspicious", entry.suspicious}});
+    const Knobs& knobs = entry.knobs;
+    if (knobs.memory_clock.value > 0) {
+      instruction["memory_frequency_mhz"] = knobs.memory_clock.value;
+    }
+    if (knobs.power_limit.value > 0) instruction["power_limit_w"] = knobs.power_limit.value;
+    if (!knobs.label.empty()) instruction["label"] = knobs.label.text();
   }
   return {{"synthetic", profile.is_synthetic()},
           {"stages", profile.stages()},
@@ -107,7 +115,8 @@ void add_profile_command(Commands& commands) {
       profile, "check",
       "say what a profile holds and what looks wrong\n"
       "Clocks of each instruction, those that others beat in time and energy, gaps between the "
-      "clocks, noise, suspicious rows.",
+      "clocks, noise, suspicious rows. Rows with other memory clocks, power limits or labels are "
+      "looked at by themselves.",
       "harpe profile check gpt3.csv --blocking-power 83.64",
       [arguments](Console& console) { return run_check(*arguments, console); });
   check.add_option("FILE", arguments->file, "Measured profile (CSV)")

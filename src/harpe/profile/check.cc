@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "harpe/base/text.h"
+#include "harpe/profile/curves.h"
 #include "harpe/profile/smooth.h"
 
 namespace harpe {
@@ -47,8 +48,8 @@ Watts power(const OperatingPoint& point) {
   return point.energy / point.time;
 }
 
-/// Points of a Pareto set that lie on its lower convex hull.
-int hull_size(Points points, std::span<const double> cost, std::span<const int> pareto) {
+/// Those of a Pareto set that lie on its lower convex hull.
+std::vector<int> hull_of(Points points, std::span<const double> cost, std::span<const int> pareto) {
   const auto x = [&](int i) { return points[static_cast<std::size_t>(i)].time.value; };
   const auto y = [&](int i) { return cost[static_cast<std::size_t>(i)]; };
   std::vector<int> hull;
@@ -61,7 +62,7 @@ int hull_size(Points points, std::span<const double> cost, std::span<const int> 
     }
     hull.push_back(i);
   }
-  return static_cast<int>(hull.size());
+  return hull;
 }
 
 /// Clocks left out of a grid that most neighbours keep to.
@@ -92,10 +93,11 @@ class Suspicion {
   Suspicion(const InstructionProfile& entry, Watts blocking_power, InstructionCheck& check)
       : points_(entry.points), blocking_power_(blocking_power), check_(check) {}
 
-  void look() {
+  /// \param only_curve  no other knobs give the instruction more to choose from
+  void look(bool only_curve) {
     power_range();
     if (is_fixed_time(check_.kind)) return;
-    few_clocks();
+    if (only_curve) few_clocks();
     const Scatter time =
         scatter_of([](const OperatingPoint& p) { return p.time.value; }, kTimeOutlier);
     const Scatter energy =
@@ -235,30 +237,46 @@ class Suspicion {
   InstructionCheck& check_;
 };
 
-InstructionCheck check_instruction(const InstructionProfile& entry, Watts blocking_power) {
+std::vector<double> costs_of(Points points, Watts blocking_power) {
+  std::vector<double> costs;
+  costs.reserve(points.size());
+  for (const OperatingPoint& point : points) {
+    costs.push_back(effective_energy(point, blocking_power).value);
+  }
+  return costs;
+}
+
+/// How many of the points that `chosen` are indices of have these knobs.
+int count_with(const Knobs& knobs, Points points, std::span<const int> chosen) {
+  return static_cast<int>(std::ranges::count_if(
+      chosen, [&](int i) { return points[static_cast<std::size_t>(i)].knobs == knobs; }));
+}
+
+/// \param curve  points of `entry` with the same knobs
+InstructionCheck check_curve(const InstructionProfile& curve, const InstructionProfile& entry,
+                             Watts blocking_power) {
   InstructionCheck check;
   check.stage = entry.stage;
   check.chunk = entry.chunk;
   check.kind = entry.kind;
-  check.points = static_cast<int>(entry.points.size());
-  std::vector<double> cost;
-  cost.reserve(entry.points.size());
-  for (const OperatingPoint& point : entry.points) {
-    cost.push_back(effective_energy(point, blocking_power).value);
-  }
-  const std::vector<int> pareto = pareto_set(entry.points, cost);
-  check.pareto = static_cast<int>(pareto.size());
-  check.hull = hull_size(entry.points, cost, pareto);
-  const auto clock = [&](int i) { return entry.points[static_cast<std::size_t>(i)].clock; };
-  check.fastest = clock(pareto.front());
-  check.most_efficient = clock(pareto.back());
-  for (int i = 0; i < check.points; ++i) {
-    if (std::find(pareto.begin(), pareto.end(), i) == pareto.end()) {
-      check.dominated.push_back(clock(i));
+  check.knobs = curve.points.front().knobs;
+  check.points = static_cast<int>(curve.points.size());
+  const std::vector<double> all_costs = costs_of(entry.points, blocking_power);
+  const std::vector<int> pareto = pareto_set(entry.points, all_costs);
+  check.pareto = count_with(check.knobs, entry.points, pareto);
+  check.hull = count_with(check.knobs, entry.points, hull_of(entry.points, all_costs, pareto));
+  for (std::size_t i = 0; i < entry.points.size(); ++i) {
+    if (entry.points[i].knobs != check.knobs) continue;
+    if (std::ranges::find(pareto, static_cast<int>(i)) == pareto.end()) {
+      check.dominated.push_back(entry.points[i].clock);
     }
   }
-  if (!is_fixed_time(entry.kind)) check.missing = missing_clocks(entry.points);
-  Suspicion(entry, blocking_power, check).look();
+  const std::vector<int> own = pareto_set(curve.points, costs_of(curve.points, blocking_power));
+  const auto clock = [&](int i) { return curve.points[static_cast<std::size_t>(i)].clock; };
+  check.fastest = clock(own.front());
+  check.most_efficient = clock(own.back());
+  if (!is_fixed_time(entry.kind)) check.missing = missing_clocks(curve.points);
+  Suspicion(curve, blocking_power, check).look(curve.points.size() == entry.points.size());
   return check;
 }
 
@@ -317,7 +335,9 @@ void note_partial_kinds(const Profile& profile, std::vector<std::string>& notes)
 ProfileCheck check_profile(const Profile& profile, const ProfileCheckOptions& options) {
   ProfileCheck check;
   for (const InstructionProfile& entry : profile.entries()) {
-    check.instructions.push_back(check_instruction(entry, options.blocking_power));
+    for (const InstructionProfile& curve : curves_of(entry)) {
+      check.instructions.push_back(check_curve(curve, entry, options.blocking_power));
+    }
   }
   note_identical_stages(profile, check.notes);
   note_partial_kinds(profile, check.notes);

@@ -17,14 +17,16 @@ struct ProfileCheckOptions {
   Watts blocking_power{0};
 };
 
-/// What was found about one instruction profile.
+/// What was found about the points of one instruction with the same knobs: one curve over the
+/// clock.
 struct InstructionCheck {
   int stage = 0;
   int chunk = 0;
   InstructionKind kind = InstructionKind::kForward;
   int points = 0;
-  int pareto = 0;                     ///< points no other beats in time and effective energy
-  int hull = 0;                       ///< points on the lower convex hull of those
+  int pareto = 0;                     ///< points none of the instruction's, with any knobs, beats
+                                      ///< in time and effective energy
+  int hull = 0;                       ///< points on the lower convex hull of all those
   Megahertz fastest, most_efficient;  ///< clocks of least time and of least effective energy
   /// Relative standard deviation of the measured times about a smooth curve in the clock (local
   /// quadratics in logarithms, outliers left out). 0 with fewer than 5 clocks.
@@ -33,6 +35,7 @@ struct InstructionCheck {
   std::vector<Megahertz> dominated;     ///< beaten in both
   std::vector<Megahertz> missing;       ///< gaps in an otherwise regular clock grid
   std::vector<std::string> suspicious;  ///< one sentence each: what looks wrong and why
+  Knobs knobs = {};                     ///< of all of the points
 };
 
 struct ProfileCheck {
@@ -43,7 +46,8 @@ struct ProfileCheck {
 ProfileCheck check_profile(const Profile& profile, const ProfileCheckOptions& options = {});
 
 /// Replaces every instruction's points by values of smooth fits over its clocks, the clocks
-/// unchanged. For noisy measurements, on request only. With x = clock / highest clock:
+/// unchanged; points with other knobs are fitted by themselves. For noisy measurements, on request
+/// only. With x = clock / highest clock:
 ///
 ///   time   = t0 + w / x + bends
 ///   energy = a + b / x + c x + bends     (that time at a power of static + dynamic x)
@@ -51,8 +55,7 @@ ProfileCheck check_profile(const Profile& profile, const ProfileCheckOptions& op
 /// where a bend is r (x - knot) or r (x - knot)^2 above its knot: for the voltage that rises, and
 /// for clocks that are throttled. By least squares of relative deviations with Huber's weights, so
 /// that outliers do not pull; bends are added, and all moved to the clocks that serve best, while
-/// the Bayesian information criterion falls. An instruction with fewer than 5 clocks is left as it
-/// is.
+/// the Bayesian information criterion falls. Fewer than 5 clocks are left as they are.
 Profile fit_profile(const Profile& profile);
 
 }  // namespace harpe

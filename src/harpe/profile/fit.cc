@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harpe/profile/check.h"
+#include "harpe/profile/curves.h"
 #include "harpe/profile/smooth.h"
 
 namespace harpe {
@@ -216,7 +217,13 @@ void smooth(std::vector<OperatingPoint>& points) {
 Profile fit_profile(const Profile& profile) {
   std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
   for (InstructionProfile& entry : entries) {
-    if (!is_fixed_time(entry.kind)) smooth(entry.points);
+    if (is_fixed_time(entry.kind)) continue;
+    std::vector<InstructionProfile> curves = curves_of(entry);
+    entry.points.clear();
+    for (InstructionProfile& curve : curves) {
+      smooth(curve.points);
+      entry.points.insert(entry.points.end(), curve.points.begin(), curve.points.end());
+    }
   }
   return profile.with_entries(std::move(entries));
 }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What every instruction of a training pipeline costs at each clock, as measured.
+/// What every instruction of a training pipeline costs at each setting, as measured.
 ///
 ///   const harpe::Result<harpe::Profile> profile = harpe::read_profile("profile.csv");
 ///   if (!profile.ok()) return fail(profile.error().text());
@@ -17,20 +17,24 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/instruction/instruction.h"
+#include "harpe/instruction/setting.h"
 
 namespace harpe {
 
-/// A clock with the measured time and energy (per GPU) of one instruction at that clock.
+/// A setting with the measured time and energy (per GPU) of one instruction with it.
 struct OperatingPoint {
   Megahertz clock;
   Seconds time;
   Joules energy;
+  Knobs knobs = {};
+
+  InstructionSetting setting() const { return {clock, knobs}; }
   friend bool operator==(const OperatingPoint&, const OperatingPoint&) = default;
 };
 
-/// All operating points of one kind of instruction on one chunk of one stage, by rising clock, one
-/// point a clock. At least one point; nothing is assumed about how time and energy move with the
-/// clock.
+/// All operating points of one kind of instruction on one chunk of one stage, by rising clock, at
+/// one clock by knobs, one point a setting. At least one point; nothing is assumed about how time
+/// and energy move with the clock.
 struct InstructionProfile {
   int stage = 0;
   int chunk = 0;
@@ -76,11 +80,12 @@ inline constexpr std::string_view kSyntheticRemark =
     "real one.";
 
 /// Reads `stage,instruction,frequency,time,energy` (seconds, joules per GPU, MHz) with optional
-/// columns `chunk,rank,dp_rank,pp_rank,tp_rank` in any order; `#` comments, CRLF and BOM are
-/// accepted. Rows of several ranks for one (stage, chunk, instruction, clock) are averaged: the
-/// longest time, the mean energy per GPU. The same row twice for one rank is a fault. Fixed-time
-/// kinds need one row a stage and may leave `frequency` empty. All faults are reported together,
-/// each with line and column. A comment line that begins with "Synthetic profile", in upper or
+/// columns `memory_frequency,power_limit,label,chunk,rank,dp_rank,pp_rank,tp_rank` in any order;
+/// `configuration` is another name of `label`. `#` comments, CRLF and BOM are accepted. Rows of
+/// several ranks for one (stage, chunk, instruction, setting) are averaged: the longest time, the
+/// mean energy per GPU. The same row twice for one rank is a fault. Fixed-time kinds need one row a
+/// stage and may leave `frequency` empty. All faults are reported together, each with line and
+/// column. A comment line that begins with "Synthetic profile", in upper or
 /// lower case, makes it synthetic.
 Result<Profile> parse_profile(std::string_view text, const std::string& file);
 Result<Profile> read_profile(const std::filesystem::path& path);
@@ -88,6 +93,25 @@ Result<Profile> read_profile(const std::filesystem::path& path);
 /// The CSV of a profile, readable by `parse_profile` without loss. One that is synthetic says so in
 /// its first line.
 std::string profile_csv(const Profile& profile, std::string_view comment = {});
+
+/// The points at `setting`, or, where it was not measured, next to it among the points with its
+/// knobs: at the nearest clock below and above. Null where there is none. O(log points), more where
+/// points with other knobs lie between.
+struct NearestPoints {
+  const OperatingPoint* below = nullptr;
+  const OperatingPoint* above = nullptr;  ///< the same as `below` where `setting` was measured
+};
+NearestPoints nearest_points(std::span<const OperatingPoint> points,
+                             const InstructionSetting& setting);
+
+/// The point at `setting`; null where it was not measured.
+const OperatingPoint* find_point(std::span<const OperatingPoint> points,
+                                 const InstructionSetting& setting);
+
+/// What all-max, the baseline of all savings, runs an instruction with: its highest clock, with no
+/// knobs given where that was measured, else with those that are fastest at that clock.
+/// \pre there is a point
+const OperatingPoint& all_max_point(std::span<const OperatingPoint> points);
 
 /// Points that no other beats in both time and cost, fastest first: time strictly rising, cost
 /// strictly falling.

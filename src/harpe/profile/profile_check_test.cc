@@ -175,5 +175,34 @@ TEST(CheckProfile, UnderstandsThePublishedProfiles) {
   EXPECT_THAT(found.notes, ElementsAre(HasSubstr("stages 0 to 6 are identical")));
 }
 
+TEST(CheckProfile, TakesPointsWithOtherKnobsForAnotherCurve) {
+  std::vector<OperatingPoint> points = clean();
+  const std::size_t clocks = points.size();
+  // Half as fast again: as one curve it would be a saw.
+  for (std::size_t i = 0; i < clocks; ++i) {
+    OperatingPoint slower = points[i];
+    slower.knobs.label = *Label::of("slow");
+    slower.time.value *= 1.5;
+    slower.energy.value *= 1.6;
+    points.push_back(slower);
+  }
+  const auto found =
+      check_profile(Profile({{0, 0, InstructionKind::kForward, points}}), {Watts{70}}).instructions;
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_TRUE(found[0].knobs.empty());
+  EXPECT_EQ(found[1].knobs.label.text(), "slow");
+  const InstructionCheck alone = check(clean());
+  for (const InstructionCheck& curve : found) {
+    EXPECT_EQ(curve.points, static_cast<int>(clocks));
+    EXPECT_THAT(curve.suspicious, IsEmpty());
+    EXPECT_THAT(curve.missing, IsEmpty());
+    EXPECT_EQ(curve.fastest, alone.fastest);
+    EXPECT_NEAR(curve.time_noise, alone.time_noise, 1e-9);
+  }
+  EXPECT_EQ(found[0].pareto, alone.pareto);
+  EXPECT_EQ(found[0].hull, alone.hull);
+  EXPECT_EQ(found[1].dominated.size(), clocks - static_cast<std::size_t>(found[1].pareto));
+}
+
 }  // namespace
 }  // namespace harpe

@@ -26,17 +26,21 @@ ProfileColumns::ProfileColumns(const CsvRow& header, Faults& faults) : where_{} 
   std::vector<CsvCell> unknown;
   for (std::size_t i = 0; i < header.cells.size(); ++i) {
     const CsvCell& cell = header.cells[i];
-    const auto known =
-        std::find(kProfileColumnNames.begin(), kProfileColumnNames.end(), lower(cell.text));
+    const std::string text = lower(cell.text);
+    const auto known = std::find(kProfileColumnNames.begin(), kProfileColumnNames.end(),
+                                 text == kLabelAlias ? kProfileColumnNames[kLabel] : text);
     if (known == kProfileColumnNames.end()) {
       unknown.push_back(cell);
       continue;
     }
     std::size_t& slot = where_[static_cast<std::size_t>(known - kProfileColumnNames.begin())];
     if (slot != kAbsent) {
-      faults.add(header.line, cell.column,
-                 "column '" + std::string(*known) + "' appears twice, first at column " +
-                     std::to_string(header.cells[slot].column));
+      const bool two_names = lower(header.cells[slot].text) != text;
+      faults.add(
+          header.line, cell.column,
+          "column '" + std::string(*known) + "' appears twice, first at column " +
+              std::to_string(header.cells[slot].column) +
+              (two_names ? "; '" + std::string(kLabelAlias) + "' is another name of it" : ""));
       continue;
     }
     slot = i;

@@ -23,11 +23,17 @@ enum ProfileColumn : std::size_t {
   kDpRank,
   kPpRank,
   kTpRank,
+  kMemoryFrequency,
+  kPowerLimit,
+  kLabel,
 };
 inline constexpr std::size_t kRequiredProfileColumns = 5;
-inline constexpr std::array<std::string_view, 10> kProfileColumnNames = {
-    "stage", "instruction", "frequency", "time",    "energy",
-    "chunk", "rank",        "dp_rank",   "pp_rank", "tp_rank"};
+inline constexpr std::array<std::string_view, 13> kProfileColumnNames = {
+    "stage", "instruction", "frequency", "time",    "energy",           "chunk",
+    "rank",  "dp_rank",     "pp_rank",   "tp_rank", "memory_frequency", "power_limit",
+    "label"};
+/// Another name of the column `label`, as Kareus writes it.
+inline constexpr std::string_view kLabelAlias = "configuration";
 
 class ProfileColumns {
  public:

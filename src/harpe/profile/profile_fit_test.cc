@@ -89,5 +89,28 @@ TEST(FitProfile, DoesNotChangeWithTheUnits) {
   }
 }
 
+TEST(FitProfile, FitsPointsWithOtherKnobsByThemselves) {
+  const auto measured = synthesize({.stages = 1, .noise = 0.01});
+  std::vector<InstructionProfile> entries(measured->entries().begin(), measured->entries().end());
+  const Profile alone = fit_profile(Profile(entries));
+  for (InstructionProfile& entry : entries) {
+    const std::vector<OperatingPoint> points = entry.points;
+    for (OperatingPoint point : points) {
+      point.knobs.label = *Label::of("slow");
+      point.time.value *= 2;
+      entry.points.push_back(point);
+    }
+  }
+  const Profile fitted = fit_profile(Profile(entries));
+  for (const InstructionProfile& entry : alone.entries()) {
+    const auto points = fitted.points(entry.stage, entry.chunk, entry.kind);
+    ASSERT_EQ(points.size(), 2 * entry.points.size());
+    for (std::size_t i = 0; i < entry.points.size(); ++i) {
+      EXPECT_EQ(points[2 * i], entry.points[i]);
+      EXPECT_NEAR(points[2 * i + 1].time / entry.points[i].time, 2, 1e-6);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace harpe

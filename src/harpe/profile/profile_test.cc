@@ -155,5 +155,70 @@ TEST(EffectiveEnergy, IsEnergyBeyondWaiting) {
   EXPECT_DOUBLE_EQ(effective_energy(point(1410, 2, 500), {80}).value, 340);
 }
 
+OperatingPoint point(int clock, double time, double energy, const Knobs& knobs) {
+  return {{clock}, {time}, {energy}, knobs};
+}
+
+const Knobs kSlowMemory{.memory_clock = {810}};
+const Knobs kLabelled{.label = *Label::of("sm12")};
+
+TEST(Profile, OrdersPointsOfOneClockByKnobs) {
+  const Profile profile({{0,
+                          0,
+                          InstructionKind::kForward,
+                          {point(1410, 1, 3, kSlowMemory), point(1410, 1, 2, kLabelled),
+                           point(900, 2, 1, kSlowMemory), point(1410, 1, 1)}}});
+  EXPECT_THAT(profile.entries()[0].points,
+              ElementsAre(point(900, 2, 1, kSlowMemory), point(1410, 1, 1),
+                          point(1410, 1, 2, kLabelled), point(1410, 1, 3, kSlowMemory)));
+}
+
+TEST(ProfileCsv, HasColumnsOfThoseKnobsThatSomePointHas) {
+  const Profile profile({{0,
+                          0,
+                          InstructionKind::kForward,
+                          {point(1410, 1, 3, {.power_limit = {250.5}}),
+                           point(1410, 1, 2, kLabelled), point(900, 2, 1)}}});
+  EXPECT_EQ(profile_csv(profile),
+            "stage,instruction,frequency,power_limit,label,time,energy\n"
+            "0,forward,900,,,2,1\n0,forward,1410,,sm12,1,2\n0,forward,1410,250.5,,1,3\n");
+  const auto again = parse_profile(profile_csv(profile), "again.csv");
+  ASSERT_TRUE(again.ok());
+  expect_equal(profile, *again);
+}
+
+TEST(FindPoint, TellsPointsOfOneClockApart) {
+  const std::vector<OperatingPoint> points = {point(900, 2, 1), point(900, 2, 2, kLabelled),
+                                              point(1410, 1, 3, kLabelled)};
+  EXPECT_EQ(find_point(points, {{900}, kLabelled}), &points[1]);
+  EXPECT_EQ(find_point(points, {{1410}, kLabelled}), &points[2]);
+  EXPECT_EQ(find_point(points, {{1410}, {}}), nullptr);
+  EXPECT_EQ(find_point(points, {{900}, kSlowMemory}), nullptr);
+}
+
+TEST(NearestPoints, KeepToTheKnobs) {
+  const std::vector<OperatingPoint> points = {point(900, 2, 1), point(900, 2, 2, kLabelled),
+                                              point(1200, 1.5, 2, kSlowMemory), point(1410, 1, 3),
+                                              point(1410, 1, 3, kLabelled)};
+  const NearestPoints between = nearest_points(points, {{1200}, kLabelled});
+  EXPECT_EQ(between.below, &points[1]);
+  EXPECT_EQ(between.above, &points[4]);
+  EXPECT_EQ(nearest_points(points, {{900}, {}}).below, &points[0]);
+  EXPECT_EQ(nearest_points(points, {{900}, {}}).above, &points[0]);
+  EXPECT_EQ(nearest_points(points, {{1500}, {}}).below, &points[3]);
+  EXPECT_EQ(nearest_points(points, {{1500}, {}}).above, nullptr);
+  EXPECT_EQ(nearest_points(points, {{800}, kSlowMemory}).below, nullptr);
+  EXPECT_EQ(nearest_points(points, {{800}, kSlowMemory}).above, &points[2]);
+}
+
+TEST(AllMaxPoint, HasNoKnobsWhereThatWasMeasuredElseTheFastest) {
+  const std::vector<OperatingPoint> plain = {point(900, 0.5, 1), point(1410, 2, 3),
+                                             point(1410, 1, 3, kLabelled)};
+  EXPECT_EQ(&all_max_point(plain), &plain[1]);
+  const std::vector<OperatingPoint> none = {point(900, 0.5, 1), point(1410, 1.5, 3, kLabelled),
+                                            point(1410, 1, 3, kSlowMemory)};
+  EXPECT_EQ(&all_max_point(none), &none[2]);
+}
+
 }  // namespace
 }  // namespace harpe

@@ -10,6 +10,7 @@
 #include "harpe/base/csv.h"
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
+#include "harpe/instruction/knobs_json.h"
 #include "harpe/profile/profile.h"
 #include "harpe/profile/profile_columns.h"
 
@@ -43,7 +44,7 @@ struct InstructionKey {
 /// What names a measurement; two rows must not have the same.
 struct RowKey {
   InstructionKey instruction;
-  Megahertz clock;
+  InstructionSetting setting;
   std::array<int, 4> ranks{};
   friend auto operator<=>(const RowKey&, const RowKey&) = default;
 };
@@ -54,8 +55,10 @@ std::string describe(const InstructionKey& key, bool has_chunks) {
   return text.append(" ").append(name(key.kind));
 }
 
-std::string describe(Megahertz clock) {
-  return clock.value == 0 ? "without a clock" : "at " + std::to_string(clock.value) + " MHz";
+std::string describe(const InstructionSetting& setting) {
+  if (setting.clock.value != 0) return "at " + text_of(setting);
+  return setting.knobs.empty() ? "without a clock"
+                               : "without a clock, with " + text_of(setting.knobs);
 }
 
 /// Ascending numbers as "1, 3 to 5, 9".
@@ -71,7 +74,7 @@ std::string describe_gaps(const std::vector<std::pair<int, int>>& gaps) {
   return gaps.size() > kShown ? text + ", ..." : text;
 }
 
-/// The measurements of one clock, over ranks.
+/// The measurements of one setting, over ranks.
 struct Measurements {
   Seconds longest{0};
   Joules sum{0}, least{0}, most{0};
@@ -100,6 +103,7 @@ class Reader {
     const std::optional<Megahertz> clock = frequency(row, kind);
     const auto time = quantity(row, kTime, "seconds", "s", kTimeRange);
     const auto energy = quantity(row, kEnergy, "joules", "J", kEnergyRange);
+    const std::optional<Knobs> knobs = knob_columns(row);
     const std::optional<std::array<int, 4>> ranks = rank_columns(row);
     if (stage) {
       first_of_stage_.try_emplace(*stage, Place{row.line, cell(row, kStage).column});
@@ -107,10 +111,10 @@ class Reader {
       all_stages_known_ = false;
     }
 
-    if (!stage || !chunk || !kind || !clock || !ranks) return;
-    const RowKey key{{*stage, *chunk, *kind}, *clock, *ranks};
+    if (!stage || !chunk || !kind || !clock || !knobs || !ranks) return;
+    const RowKey key{{*stage, *chunk, *kind}, {*clock, *knobs}, *ranks};
     if (!is_new(row, key) || !time || !energy) return;
-    measured_[{key.instruction, key.clock}].add({*time}, {*energy});
+    measured_[{key.instruction, key.setting}].add({*time}, {*energy});
   }
 
   /// A row that cannot be read: nothing can be said about what it would have held.
@@ -140,9 +144,10 @@ class Reader {
     std::vector<InstructionProfile> entries;
     const InstructionKey* last = nullptr;
     for (const auto& [key, measurements] : measured_) {
-      const auto& [at, clock] = key;
+      const auto& [at, setting] = key;
       if (last == nullptr || *last != at) entries.push_back({at.stage, at.chunk, at.kind, {}});
-      entries.back().points.push_back({clock, measurements.longest, measurements.mean()});
+      entries.back().points.push_back(
+          {setting.clock, measurements.longest, measurements.mean(), setting.knobs});
       last = &at;
     }
     return Profile(std::move(entries), columns_.has(kChunk));
@@ -241,6 +246,45 @@ class Reader {
     return number;
   }
 
+  bool has_text(const CsvRow& row, ProfileColumn column) const {
+    return columns_.has(column) && !cell(row, column).text.empty();
+  }
+
+  std::optional<Knobs> knob_columns(const CsvRow& row) {
+    Knobs knobs;
+    bool good = true;
+    if (has_text(row, kMemoryFrequency)) {
+      const auto clock =
+          whole(row, kMemoryFrequency, kHighestClock, "a clock in MHz, or nothing where not given");
+      if (clock == 0) fault(row, kMemoryFrequency, "memory_frequency is 0: leave it empty");
+      knobs.memory_clock.value = clock.value_or(0);
+      good = knobs.memory_clock.value > 0;
+    }
+    if (has_text(row, kPowerLimit)) {
+      const std::string& text = cell(row, kPowerLimit).text;
+      const std::optional<double> limit = parse_number(text);
+      const bool fits = limit && *limit >= kLeastPowerLimit && *limit <= kMostPowerLimit;
+      if (!fits) {
+        fault(row, kPowerLimit,
+              "power_limit " + in_quotes(text) +
+                  ": expected watts from 0.001 to 1000000, or nothing where not given");
+      }
+      knobs.power_limit.value = limit.value_or(0);
+      good = good && fits;
+    }
+    if (has_text(row, kLabel)) {
+      const std::optional<Label> label = Label::of(cell(row, kLabel).text);
+      if (!label) {
+        fault(row, kLabel,
+              "label " + in_quotes(cell(row, kLabel).text) + ": expected at most " +
+                  std::to_string(Label::kMostBytes) + " letters, digits and _-.:+/");
+      }
+      knobs.label = label.value_or(Label{});
+      good = good && label.has_value();
+    }
+    return good ? std::optional(knobs) : std::nullopt;
+  }
+
   std::optional<std::array<int, 4>> rank_columns(const CsvRow& row) {
     std::array<int, 4> ranks{};
     bool good = true;
@@ -261,37 +305,37 @@ class Reader {
     return false;
   }
 
-  /// Whether the row is the first with its key and, for a fixed-time kind, with its only clock.
+  /// Whether the row is the first with its key and, for a fixed-time kind, with its only setting.
   bool is_new(const CsvRow& row, const RowKey& key) {
     const std::string who = describe(key.instruction, columns_.has(kChunk));
     const auto [first, added] = line_of_.try_emplace(key, row.line);
     if (!added) {
       faults_.add(row.line, row.cells.front().column,
                   "the same row twice" + std::string(has_ranks() ? " for one rank" : "") + ": " +
-                      who + " " + describe(key.clock) + " is already in line " +
+                      who + " " + describe(key.setting) + " is already in line " +
                       std::to_string(first->second) +
                       (has_ranks() ? "" : " (measurements of several ranks need a column 'rank')"));
       return false;
     }
     if (!is_fixed_time(key.instruction.kind)) return true;
     const auto [only, is_first] =
-        fixed_.try_emplace(key.instruction, std::pair(key.clock, row.line));
-    const auto [clock, line] = only->second;
-    if (is_first || clock == key.clock) return true;
+        fixed_.try_emplace(key.instruction, std::pair(key.setting, row.line));
+    const auto& [setting, line] = only->second;
+    if (is_first || setting == key.setting) return true;
     fault(row, kFrequency,
           std::string(name(key.instruction.kind)) + " has no clock to choose, but " + who +
-              " is here " + describe(key.clock) + " and in line " + std::to_string(line) + " " +
-              describe(clock));
+              " is here " + describe(key.setting) + " and in line " + std::to_string(line) + " " +
+              describe(setting));
     return false;
   }
 
   const ProfileColumns& columns_;
   Faults& faults_;
   std::map<RowKey, int> line_of_;
-  std::map<InstructionKey, std::pair<Megahertz, int>> fixed_;
+  std::map<InstructionKey, std::pair<InstructionSetting, int>> fixed_;
   std::map<int, Place> first_of_stage_;
   bool all_stages_known_ = true;
-  std::map<std::pair<InstructionKey, Megahertz>, Measurements> measured_;
+  std::map<std::pair<InstructionKey, InstructionSetting>, Measurements> measured_;
 };
 
 /// Whether the row has as many cells as the header.

@@ -108,6 +108,58 @@ TEST(ParseProfile, ACommentMakesItSynthetic) {
   }
 }
 
+TEST(ParseProfile, ReadsKnobs) {
+  const Profile profile = parsed(
+      "stage,instruction,frequency,Power_Limit,time,energy,label,memory_frequency\n"
+      "0,forward,1410,250.5,1,20,sm12/b:1,1215.0\n0,forward,1410,,2,21,,\n"
+      "0,forward,1410,,3,22,,810\n");
+  const Knobs all{.memory_clock = {1215}, .power_limit = {250.5}, .label = *Label::of("sm12/b:1")};
+  EXPECT_THAT(
+      profile.points(0, 0, InstructionKind::kForward),
+      ElementsAre(point(1410, 2, 21), OperatingPoint{{1410}, {3}, {22}, {.memory_clock = {810}}},
+                  OperatingPoint{{1410}, {1}, {20}, all}));
+}
+
+TEST(ParseProfile, ReadsTheConfigurationsOfKareusAsLabels) {
+  const Profile profile =
+      parsed("stage,instruction,frequency,configuration,time,energy\n0,forward,1410,3,1,20\n");
+  EXPECT_THAT(profile.points(0, 0, InstructionKind::kForward),
+              ElementsAre(OperatingPoint{{1410}, {1}, {20}, {.label = *Label::of("3")}}));
+  expect_fault(
+      "stage,instruction,frequency,configuration,time,energy,label\n0,forward,1410,3,1,20,\n", 1,
+      55, "'configuration' is another name of it");
+}
+
+TEST(ParseProfile, TakesRowsOfSeveralRanksTogetherForTheSameKnobsAlone) {
+  const Profile profile = parsed(
+      "stage,instruction,frequency,label,rank,time,energy\n0,forward,1410,a,0,1,20\n"
+      "0,forward,1410,a,1,2,22\n0,forward,1410,b,0,3,30\n");
+  EXPECT_THAT(profile.points(0, 0, InstructionKind::kForward),
+              ElementsAre(OperatingPoint{{1410}, {2}, {21}, {.label = *Label::of("a")}},
+                          OperatingPoint{{1410}, {3}, {30}, {.label = *Label::of("b")}}));
+}
+
+TEST(ParseProfile, RefusesKnobsOutOfRange) {
+  const std::string header =
+      "stage,instruction,frequency,memory_frequency,power_limit,label,time,energy\n";
+  const auto refused = [&](const std::string& knobs, int column, const std::string& message) {
+    expect_fault(header + "0,forward,1410," + knobs + ",1,20\n", 2, column, message);
+  };
+  refused("0,,", 16, "memory_frequency is 0: leave it empty");
+  refused("x,,", 16, "memory_frequency 'x' is not a number");
+  refused("12.5,,", 16, "is not a whole number");
+  refused(",0,", 17, "power_limit '0': expected watts from 0.001 to 1000000");
+  refused(",-1,", 17, "power_limit");
+  refused(",x,", 17, "power_limit 'x'");
+  refused(",1e7,", 17, "power_limit");
+  refused(",,a b", 18, "label 'a b': expected at most 31 letters, digits and _-.:+/");
+  refused(",," + std::string(32, 'a'), 18, "label");
+  expect_fault(header + "0,forward,1410,,250,a,1,20\n0,forward,1410,,250.0,a,1,20\n", 3, 1,
+               "at 1410 MHz, 250 W, a is already in line 2");
+  expect_fault("stage,instruction,frequency,lable,time,energy\n0,forward,1410,a,1,20\n", 1, 29,
+               "is 'label' meant?");
+}
+
 TEST(ParseProfile, FixedTimeKindsNeedNoClock) {
   const Profile profile = parsed(std::string(kHeader) + kGood +
                                  "0,load,,0.01,1\n0,send,0,0.02,2\n0,recv,1410,0.03,3\n");
