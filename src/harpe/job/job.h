@@ -94,6 +94,7 @@ struct PlanInForce {
   CharacterizeRequest made_from;
   std::vector<std::vector<Megahertz>> clocks;  ///< as in `TablePlan`
   Seconds wait_until{};                        ///< T' of the job; 0: nothing is waited for
+  std::vector<std::vector<Knobs>> knobs = {};  ///< as in `TablePlan`
 };
 
 /// Something that a person should know.

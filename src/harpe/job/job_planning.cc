@@ -179,9 +179,10 @@ void Job::State::take_profile(const Profile& from, std::vector<Watts> waiting) {
     for (const WorkItem& item : work.stage(stage)) {
       const auto points = profile->points(stage, item.chunk, item.kind);
       if (points.empty()) continue;
-      highest_known[stage] = std::max(highest_known[stage], points.back().clock);
-      fastest_time[stage] += points.back().time * item.count;
-      fastest_energy[stage] += points.back().energy * item.count;
+      const OperatingPoint& all_max = all_max_point(points);
+      highest_known[stage] = std::max(highest_known[stage], all_max.clock);
+      fastest_time[stage] += all_max.time * item.count;
+      fastest_energy[stage] += all_max.energy * item.count;
     }
   }
   for (auto& ratios : energy_ratios) ratios.clear();

@@ -173,12 +173,13 @@ bool Job::State::may_rescale(const StageCosts& costs, Seconds now, const std::st
 /// What instructions cost on GPUs that are held to a clock: none is faster than there. Of the
 /// clocks above only the highest is left, so that it shows at once when they are let go.
 InstructionProfile Job::State::held_costs(InstructionProfile entry, double factor) {
-  const Megahertz highest = entry.points.back().clock;
-  const Seconds shortest = entry.points.back().time * factor;
+  const InstructionSetting highest = all_max_point(entry.points).setting();
+  const Seconds shortest = all_max_point(entry.points).time * factor;
   std::erase_if(entry.points, [&](const OperatingPoint& point) { return point.time < shortest; });
   const Joules energy = entry.points.empty() ? Joules{0} : entry.points.back().energy;
-  if (!entry.points.empty() && entry.points.back().clock == highest) return entry;
-  entry.points.push_back({.clock = highest, .time = shortest, .energy = energy});
+  if (find_point(entry.points, highest) != nullptr) return entry;
+  entry.points.push_back(
+      {.clock = highest.clock, .time = shortest, .energy = energy, .knobs = highest.knobs});
   return entry;
 }
 
@@ -188,7 +189,8 @@ Profile Job::State::with_costs(const StageCosts& costs) const {
   for (InstructionProfile& entry : entries) {
     if (is_fixed_time(entry.kind) || entry.points.empty()) continue;
     const double factor = costs.time[entry.stage];
-    if (costs.held[entry.stage] && entry.points.front().time >= entry.points.back().time * factor) {
+    if (costs.held[entry.stage] &&
+        entry.points.front().time >= all_max_point(entry.points).time * factor) {
       entry = held_costs(std::move(entry), factor);
       continue;
     }

@@ -35,9 +35,12 @@ Result<PlanInForce> Job::plan_in_force(int pipeline) const {
                      std::string("the job has no plan yet: it is ") + name_of(s.phase));
   }
   const Deployment& newest = s.deployments.back();
-  PlanInForce found{.made_from = s.plans_request(), .clocks = s.plans->all_max().clocks};
+  PlanInForce found{.made_from = s.plans_request(),
+                    .clocks = s.plans->all_max().clocks,
+                    .knobs = s.plans->all_max().knobs};
   if (newest.purpose == StageAssignment::Purpose::kAllMax) return found;
   found.clocks = newest.plan(pipeline).clocks;
+  found.knobs = newest.plan(pipeline).knobs;
   found.wait_until = newest.choice.wait_until;
   if (newest.choice.plan_of[static_cast<std::size_t>(pipeline)].from == PlanRef::From::kOwn)
     if (const WatchedPipeline* one = s.watched(pipeline))

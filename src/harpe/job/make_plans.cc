@@ -11,13 +11,14 @@
 namespace harpe {
 namespace {
 
-/// Instructions at any but their highest clock take `reserve` longer.
+/// Instructions at any setting but that of all-max take `reserve` longer.
 Profile with_reserve(const Profile& profile, double reserve) {
   std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
   for (InstructionProfile& entry : entries) {
     if (is_fixed_time(entry.kind)) continue;
+    const InstructionSetting all_max = all_max_point(entry.points).setting();
     for (OperatingPoint& point : entry.points)
-      if (point.clock != entry.points.back().clock) point.time = point.time * (1 + reserve);
+      if (point.setting() != all_max) point.time = point.time * (1 + reserve);
   }
   return profile.with_entries(std::move(entries));
 }

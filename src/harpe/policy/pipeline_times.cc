@@ -41,17 +41,18 @@ Seconds PipelineTimes::makespan(std::span<const double> factors, Time time) cons
 
 Seconds PipelineTimes::at_all_max(std::span<const double> factors) const {
   return makespan(factors, [](const PipelineNode&, const std::vector<OperatingPoint>& points) {
-    return points.back().time;
+    return all_max_point(points).time;
   });
 }
 
 Seconds PipelineTimes::at(const TablePlan& plan, std::span<const double> factors) const {
-  return makespan(
-      factors, [&](const PipelineNode& node, const std::vector<OperatingPoint>& points) {
-        const Megahertz clock = plan.clocks[node.stage][node.position];
-        const auto point = std::ranges::lower_bound(points, clock, {}, &OperatingPoint::clock);
-        return point != points.end() && point->clock == clock ? point->time : points.back().time;
-      });
+  return makespan(factors,
+                  [&](const PipelineNode& node, const std::vector<OperatingPoint>& points) {
+                    const OperatingPoint* const point =
+                        find_point(points, plan.setting(static_cast<std::size_t>(node.stage),
+                                                        static_cast<std::size_t>(node.position)));
+                    return (point != nullptr ? *point : all_max_point(points)).time;
+                  });
 }
 
 }  // namespace harpe

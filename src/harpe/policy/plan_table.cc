@@ -35,14 +35,17 @@ TablePlan table_plan(const Plan& plan) {
   result.energy = plan.iteration_energy - waiting;
   const Joules bound = plan.lower_bound - waiting;
   if (bound > Joules{0}) result.gap = result.energy / bound - 1;
+  const bool has_knobs = plan.has_knobs();
   for (const std::vector<PlannedInstruction>& stage : plan.instructions) {
     std::vector<Megahertz>& clocks = result.clocks.emplace_back();
+    if (has_knobs) result.knobs.emplace_back();
     Seconds time{0};
     Joules energy{0};
     for (const PlannedInstruction& instruction : stage) {
       // A switch is none of the schedule's instructions: its cost is in the plan, not in its list.
       if (instruction.kind == InstructionKind::kSwitch) continue;
       clocks.push_back(instruction.clock);
+      if (has_knobs) result.knobs.back().push_back(instruction.knobs);
       if (is_fixed_time(instruction.kind)) continue;
       time += instruction.time;
       energy += instruction.energy;
@@ -117,8 +120,9 @@ void PlanTable::take(std::vector<TablePlan> found) {
     return plan.energy - waiting_power_ * plan.time;
   };
   const auto key = [&](const TablePlan& plan) {
-    return std::tuple<Seconds, bool, Joules, const std::vector<std::vector<Megahertz>>&>(
-        plan.time, !plan.for_objective, effective(plan), plan.clocks);
+    return std::tuple<Seconds, bool, Joules, const std::vector<std::vector<Megahertz>>&,
+                      const std::vector<std::vector<Knobs>>&>(
+        plan.time, !plan.for_objective, effective(plan), plan.clocks, plan.knobs);
   };
   std::sort(found.begin(), found.end(),
             [&](const TablePlan& a, const TablePlan& b) { return key(a) < key(b); });
@@ -151,8 +155,8 @@ void PlanTable::recount(const Schedule& schedule, const Profile& profile) {
         if (is_fixed_time(instruction.kind)) continue;
         const auto points = profile.points(static_cast<int>(stage),
                                            schedule.chunk(instruction.part), instruction.kind);
-        const auto point = std::ranges::find(points, plan.clocks[stage][i], &OperatingPoint::clock);
-        if (point == points.end()) continue;
+        const OperatingPoint* const point = find_point(points, plan.setting(stage, i));
+        if (point == nullptr) continue;
         plan.compute_time[stage] += point->time;
         plan.compute_energy[stage] += point->energy;
       }

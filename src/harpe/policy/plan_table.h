@@ -33,6 +33,12 @@ struct TablePlan {
   /// fraction; none: not known.
   std::optional<double> gap = {};
   bool for_objective = false;  ///< see `PlanTable::for_objective`
+  /// Beside each clock; empty where the plan has no knobs.
+  std::vector<std::vector<Knobs>> knobs = {};
+
+  InstructionSetting setting(std::size_t stage, std::size_t position) const {
+    return {clocks[stage][position], knobs.empty() ? Knobs{} : knobs[stage][position]};
+  }
 
   std::optional<Joules> lower_bound() const {
     return gap ? std::optional(energy / (1 + *gap)) : std::nullopt;
@@ -82,7 +88,7 @@ class PlanTable {
   std::size_t of_least_energy() const { return best_.back(); }
 
   /// Sums `compute_time` and `compute_energy` of all plans anew, from another profile: the one that
-  /// iterations are compared with. Instructions at clocks that it lacks count nothing.
+  /// iterations are compared with. Instructions at settings that it lacks count nothing.
   void recount(const Schedule& schedule, const Profile& profile);
 
   /// harpe.plan_table/1: JSON for clients. Made in one go, however large.

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>
 
 #include "harpe/base/json_fields.h"
 #include "harpe/base/text.h"
+#include "harpe/instruction/knobs_json.h"
 #include "harpe/policy/plan_table.h"
 
 namespace harpe {
@@ -35,25 +37,55 @@ void put_integer(std::string& text, std::int64_t value) {
   text.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
-void put_clocks(std::string& text, const std::vector<Megahertz>& clocks) {
-  for (std::size_t i = 0; i < clocks.size(); ++i) {
-    if (i > 0) text += ',';
-    put_integer(text, clocks[i].value);
+/// Of each plan and stage, the number of the knobs beside each clock.
+struct KnobNumber {
+  int value = 0;
+  friend bool operator==(KnobNumber, KnobNumber) = default;
+};
+
+std::vector<std::vector<KnobNumber>> numbers_of(const TablePlan& plan, KnobNumbers& numbers) {
+  std::vector<std::vector<KnobNumber>> stages;
+  for (const auto& list : plan.knobs) {
+    auto& stage = stages.emplace_back();
+    for (const Knobs& knobs : list) stage.push_back({static_cast<int>(numbers.number(knobs))});
+  }
+  return stages;
+}
+
+/// "[1410,1200],[1410]" for stages.
+template <class Number>
+void put_lists(std::string& text, const std::vector<std::vector<Number>>& stages) {
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    text += stage == 0 ? "[" : ",[";
+    for (std::size_t i = 0; i < stages[stage].size(); ++i) {
+      if (i > 0) text += ',';
+      put_integer(text, stages[stage][i].value);
+    }
+    text += ']';
   }
 }
 
 /// "1410x12 1200": how often each stands there in a row.
-void put_counted_clocks(std::string& text, const std::vector<Megahertz>& clocks) {
-  for (std::size_t i = 0; i < clocks.size();) {
+template <class Number>
+void put_counted(std::string& text, const std::vector<Number>& list) {
+  for (std::size_t i = 0; i < list.size();) {
     std::size_t end = i;
-    while (end < clocks.size() && clocks[end] == clocks[i]) ++end;
+    while (end < list.size() && list[end] == list[i]) ++end;
     if (i > 0) text += ' ';
-    put_integer(text, clocks[i].value);
+    put_integer(text, list[i].value);
     if (end - i > 1) {
       text += 'x';
       put_integer(text, static_cast<std::int64_t>(end - i));
     }
     i = end;
+  }
+}
+
+template <class Number>
+void put_counted_lists(std::string& text, const std::vector<std::vector<Number>>& stages) {
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    if (stage > 0) text += ';';
+    put_counted(text, stages[stage]);
   }
 }
 
@@ -64,31 +96,32 @@ void put_figures(std::string& text, const TablePlan& plan) {
   if (plan.for_objective) text += ",\"for_objective\":true";
 }
 
-void put_plan(std::string& text, const TablePlan& plan) {
+void put_plan(std::string& text, const TablePlan& plan, KnobNumbers& numbers) {
   put_figures(text, plan);
   text += ",\"compute_time_s\":[";
   put_numbers(text, plan.compute_time, ',');
   text += "],\"compute_energy_j\":[";
   put_numbers(text, plan.compute_energy, ',');
   text += "],\"clocks_mhz\":[";
-  for (std::size_t stage = 0; stage < plan.clocks.size(); ++stage) {
-    text += stage == 0 ? "[" : ",[";
-    put_clocks(text, plan.clocks[stage]);
-    text += ']';
+  put_lists(text, plan.clocks);
+  if (!plan.knobs.empty()) {
+    text += "],\"knobs_of\":[";
+    put_lists(text, numbers_of(plan, numbers));
   }
   text += "]}";
 }
 
-void put_stored_plan(std::string& text, const TablePlan& plan) {
+void put_stored_plan(std::string& text, const TablePlan& plan, KnobNumbers& numbers) {
   put_figures(text, plan);
   text += ",\"compute_time_s\":\"";
   put_numbers(text, plan.compute_time, ' ');
   text += "\",\"compute_energy_j\":\"";
   put_numbers(text, plan.compute_energy, ' ');
   text += "\",\"clocks_mhz\":\"";
-  for (std::size_t stage = 0; stage < plan.clocks.size(); ++stage) {
-    if (stage > 0) text += ';';
-    put_counted_clocks(text, plan.clocks[stage]);
+  put_counted_lists(text, plan.clocks);
+  if (!plan.knobs.empty()) {
+    text += "\",\"knobs_of\":\"";
+    put_counted_lists(text, numbers_of(plan, numbers));
   }
   text += "\"}";
 }
@@ -99,13 +132,16 @@ std::string table_text(const PlanTable& table, const char* format, PutPlan put) 
                      "\",\"waiting_power_w\":" + shortest(table.waiting_power().value);
   if (table.objective()) text += ",\"objective\":" + objective_json(*table.objective());
   text += ",\"all_max\":";
-  put(text, table.all_max());
+  KnobNumbers numbers;
+  put(text, table.all_max(), numbers);
   text += ",\"plans\":[";
   for (std::size_t i = 0; i < table.plans().size(); ++i) {
     if (i > 0) text += ',';
-    put(text, table.plans()[i]);
+    put(text, table.plans()[i], numbers);
   }
-  return text + "]}";
+  text += ']';
+  if (!numbers.empty()) text += ",\"knobs\":" + numbers.json();
+  return text + '}';
 }
 
 // --- Reading ------------------------------------------------------------------------------------
@@ -151,53 +187,76 @@ std::vector<Unit> read_stored_numbers(Fields& fields, std::string_view key, doub
   return values;
 }
 
-std::vector<std::vector<Megahertz>> read_clocks_of_stages(Fields& fields) {
-  std::vector<std::vector<Megahertz>> stages;
-  const JsonValue* lists = fields.any("clocks_mhz");
+/// One of the lists that a plan has for each stage, and the numbers in it.
+struct ListKind {
+  std::string_view key;
+  int highest = 0;
+  const char* no_list;
+  const char* no_number;
+  const char* no_counted;
+};
+constexpr ListKind kClocks{"clocks_mhz", kHighestClock, "expected a list of clocks for each stage",
+                           "a clock is a whole number of MHz from 0 to 100000",
+                           "expected clocks such as '1410x12 1200' for each stage"};
+
+ListKind knob_numbers(std::size_t known) {
+  return {"knobs_of", static_cast<int>(known) - 1,
+          "expected a list of numbers of knobs for each stage",
+          "expected places in the table's \"knobs\"",
+          "expected places in the table's \"knobs\" such as '0x12 1' for each stage"};
+}
+
+template <class Number>
+std::vector<std::vector<Number>> read_lists(Fields& fields, const ListKind& kind) {
+  std::vector<std::vector<Number>> stages;
+  const JsonValue* lists = fields.any(kind.key);
   if (lists == nullptr || lists->type != Type::kArray) {
-    fields.fault("clocks_mhz", "expected a list of clocks for each stage");
+    fields.fault(kind.key, kind.no_list);
     return stages;
   }
   for (const JsonValue& stage : lists->items) {
-    std::vector<Megahertz>& clocks = stages.emplace_back();
+    std::vector<Number>& list = stages.emplace_back();
     for (const JsonValue& item : stage.items) {
-      if (!item.is_integer || item.integer < 0 || item.integer > kHighestClock) {
-        fields.fault("clocks_mhz", "a clock is a whole number of MHz from 0 to 100000");
+      if (!item.is_integer || item.integer < 0 || item.integer > kind.highest) {
+        fields.fault(kind.key, kind.no_number);
         return stages;
       }
-      clocks.push_back({static_cast<int>(item.integer)});
+      list.push_back({static_cast<int>(item.integer)});
     }
   }
   return stages;
 }
 
-/// False where it is not "CLOCK" or "CLOCKxCOUNT", or more than `most` in all.
-bool read_counted_clock(std::string_view part, std::size_t most, std::vector<Megahertz>& clocks) {
-  const std::string_view number = take_part(part, 'x');
-  const auto clock = parse_integer(number);
+/// False where it is not "NUMBER" or "NUMBERxCOUNT", or more than `most` in all.
+template <class Number>
+bool read_counted(std::string_view part, int highest, std::size_t most, std::vector<Number>& list) {
+  const std::string_view digits = take_part(part, 'x');
+  const auto number = parse_integer(digits);
   const auto count = part.empty() ? std::optional<std::int64_t>(1) : parse_integer(part);
-  if (!clock || *clock < 0 || *clock > kHighestClock || !count || *count < 1 ||
+  if (!number || *number < 0 || *number > highest || !count || *count < 1 ||
       static_cast<std::uint64_t>(*count) > most) {
     return false;
   }
-  clocks.insert(clocks.end(), static_cast<std::size_t>(*count), {static_cast<int>(*clock)});
+  list.insert(list.end(), static_cast<std::size_t>(*count), {static_cast<int>(*number)});
   return true;
 }
 
-/// \param left  clocks that the rest of the table may have: few bytes may count many
-std::vector<std::vector<Megahertz>> read_stored_clocks(Fields& fields, std::size_t& left) {
-  std::vector<std::vector<Megahertz>> stages;
-  const std::string text = fields.text("clocks_mhz").value_or("");
+/// \param left  numbers that the rest of the table may have: few bytes may count many
+template <class Number>
+std::vector<std::vector<Number>> read_counted_lists(Fields& fields, const ListKind& kind,
+                                                    std::size_t& left) {
+  std::vector<std::vector<Number>> stages;
+  const std::string text = fields.text(kind.key).value_or("");
   for (std::string_view rest = text; !rest.empty() || stages.empty();) {
-    std::vector<Megahertz>& clocks = stages.emplace_back();
+    std::vector<Number>& list = stages.emplace_back();
     const bool is_last = rest.find(';') == std::string_view::npos;
     for (std::string_view stage = take_part(rest, ';'); !stage.empty();) {
-      if (!read_counted_clock(take_part(stage, ' '), left - clocks.size(), clocks)) {
-        fields.fault("clocks_mhz", "expected clocks such as '1410x12 1200' for each stage");
+      if (!read_counted(take_part(stage, ' '), kind.highest, left - list.size(), list)) {
+        fields.fault(kind.key, kind.no_counted);
         return stages;
       }
     }
-    left -= clocks.size();
+    left -= list.size();
     if (is_last) break;
     // An empty list may stand at the end.
     if (rest.empty()) stages.emplace_back();
@@ -205,23 +264,58 @@ std::vector<std::vector<Megahertz>> read_stored_clocks(Fields& fields, std::size
   return stages;
 }
 
-/// \param left  of a stored table: see `read_stored_clocks`; null: it is none
-TablePlan read_plan(const JsonValue& object, Faults& faults, std::size_t* left) {
-  Fields fields(object, "a plan", faults);
+/// What all plans of a table are read with.
+struct TableParts {
+  Faults& faults;
+  std::vector<Knobs> knobs = {};
+  bool stored = false;
+  std::size_t left = kMostStored;  ///< of a stored table: see `read_counted_lists`
+};
+
+template <class Number>
+std::vector<std::vector<Number>> read_lists(Fields& fields, const ListKind& kind,
+                                            TableParts& parts) {
+  return parts.stored ? read_counted_lists<Number>(fields, kind, parts.left)
+                      : read_lists<Number>(fields, kind);
+}
+
+std::vector<std::vector<Knobs>> read_knobs_of_stages(Fields& fields, TableParts& parts) {
+  std::vector<std::vector<Knobs>> stages;
+  if (fields.any("knobs_of") == nullptr) return stages;
+  const auto numbers = read_lists<KnobNumber>(fields, knob_numbers(parts.knobs.size()), parts);
+  for (const std::vector<KnobNumber>& list : numbers) {
+    std::vector<Knobs>& stage = stages.emplace_back();
+    for (const KnobNumber number : list) {
+      stage.push_back(parts.knobs[static_cast<std::size_t>(number.value)]);
+    }
+  }
+  const bool any = std::ranges::any_of(stages, [](const std::vector<Knobs>& list) {
+    return !std::ranges::all_of(list, &Knobs::empty);
+  });
+  if (!any) stages.clear();
+  return stages;
+}
+
+TablePlan read_plan(const JsonValue& object, TableParts& parts) {
+  Fields fields(object, "a plan", parts.faults);
   TablePlan plan;
   plan.time.value = needed(fields, "time_s", fields.number("time_s", 0, kLongestTime));
   plan.energy.value =
       needed(fields, "energy_j", fields.number("energy_j", -kMostEnergy, kMostEnergy));
   plan.gap = fields.number("gap", -1, kMostEnergy);
   plan.for_objective = fields.boolean("for_objective").value_or(false);
-  if (left != nullptr) {
+  if (parts.stored) {
     plan.compute_time = read_stored_numbers<Seconds>(fields, "compute_time_s", kLongestTime);
     plan.compute_energy = read_stored_numbers<Joules>(fields, "compute_energy_j", kMostEnergy);
-    plan.clocks = read_stored_clocks(fields, *left);
   } else {
     plan.compute_time = read_numbers<Seconds>(fields, "compute_time_s", kLongestTime);
     plan.compute_energy = read_numbers<Joules>(fields, "compute_energy_j", kMostEnergy);
-    plan.clocks = read_clocks_of_stages(fields);
+  }
+  plan.clocks = read_lists<Megahertz>(fields, kClocks, parts);
+  plan.knobs = read_knobs_of_stages(fields, parts);
+  const auto size = [](const auto& list) { return list.size(); };
+  if (!plan.knobs.empty() && !std::ranges::equal(plan.knobs, plan.clocks, {}, size, size)) {
+    fields.fault("knobs_of", "expected as many as there are clocks");
   }
   return plan;
 }
@@ -253,9 +347,8 @@ Result<PlanTable> PlanTable::parse(std::string_view text, const std::string& fil
   Fields fields(document, "the plan table", faults);
   PlanTable table;
   const std::string format = fields.text("format").value_or("");
-  std::size_t most_clocks = kMostStored;
-  std::size_t* const left = format == kStoredFormat ? &most_clocks : nullptr;
-  if (left == nullptr && format != kFormat) {
+  TableParts parts{.faults = faults, .stored = format == kStoredFormat};
+  if (!parts.stored && format != kFormat) {
     fields.fault("format", std::string("expected '") + kFormat + "'");
   }
   table.waiting_power_.value =
@@ -264,13 +357,14 @@ Result<PlanTable> PlanTable::parse(std::string_view text, const std::string& fil
     Fields of_objective(*objective, "the objective", faults);
     table.objective_ = read_objective(of_objective);
   }
+  parts.knobs = read_knob_list(fields, "knobs", faults);
   if (const JsonValue* all_max = fields.object("all_max")) {
-    table.all_max_ = read_plan(*all_max, faults, left);
+    table.all_max_ = read_plan(*all_max, parts);
   } else {
     fields.fault("all_max", "expected a plan");
   }
   for (const JsonValue* plan : fields.objects("plans")) {
-    TablePlan one = read_plan(*plan, faults, left);
+    TablePlan one = read_plan(*plan, parts);
     if (!same_lists(one, table.all_max_)) {
       faults.add(plan->line, plan->column, "has other lists than \"all_max\"");
     } else if (!table.plans_.empty() && one.time <= table.plans_.back().time) {

@@ -178,6 +178,80 @@ TEST(PlanTable, ReadsBackTheSame) {
   EXPECT_EQ(read->of_least_energy(), table.of_least_energy());
 }
 
+/// The profile of `frontier_of` beside one that is faster and needs more energy.
+Frontier frontier_with_knobs(bool plain_too) {
+  const Profile profile = *synthesize({.stages = 4, .imbalance = 1.3, .noise = 0});
+  std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
+  for (InstructionProfile& entry : entries) {
+    const std::vector<OperatingPoint> points = entry.points;
+    if (!plain_too) entry.points.clear();
+    for (OperatingPoint point : points) {
+      point.knobs = {.power_limit = {300}, .label = *Label::of("overlap")};
+      point.time.value *= 0.97;
+      point.energy.value *= 1.01;
+      entry.points.push_back(point);
+    }
+  }
+  return *characterize(one_f_one_b({.stages = 4, .micro_batches = 8}), Profile(entries),
+                       {.blocking_power = Watts{80}});
+}
+
+TEST(PlanTable, CarriesTheKnobsOfItsPlans) {
+  const Frontier frontier = frontier_with_knobs(true);
+  const PlanTable table = table_of(frontier);
+  EXPECT_TRUE(table.all_max().knobs.empty());
+  EXPECT_TRUE(std::ranges::any_of(table.plans(),
+                                  [](const TablePlan& plan) { return !plan.knobs.empty(); }));
+  for (const std::string& text : {table.json(), table.stored_text()}) {
+    const auto again = PlanTable::parse(text, "t");
+    ASSERT_TRUE(again.ok()) << again.error().text();
+    EXPECT_EQ(again->json(), table.json());
+    for (std::size_t i = 0; i < table.plans().size(); ++i) {
+      EXPECT_EQ(again->plans()[i].knobs, table.plans()[i].knobs);
+    }
+  }
+  PlanTable recounted = table;
+  recounted.recount(frontier.pipeline().schedule(), frontier.profile());
+  for (std::size_t i = 0; i < table.plans().size(); ++i) {
+    for (std::size_t stage = 0; stage < 4; ++stage) {
+      EXPECT_NEAR(recounted.plans()[i].compute_time[stage].value,
+                  table.plans()[i].compute_time[stage].value, 1e-9);
+    }
+  }
+  EXPECT_EQ(table_of(frontier_of()).json().find("knob"), std::string::npos);
+}
+
+TEST(PlanTable, ReadsKnobsThatSetNothingAsNone) {
+  std::string text = table_of(frontier_of(), 4).stored_text();
+  const std::string clocks = "\"clocks_mhz\":\"1410x16;1410x16;1410x16;1410x16\"";
+  ASSERT_NE(text.find(clocks), std::string::npos);
+  text.replace(text.find(clocks), clocks.size(), clocks + ",\"knobs_of\":\"0x16;1x16;0x16;0x16\"");
+  text.insert(text.size() - 1, ",\"knobs\":[{},{}]");
+  const auto table = PlanTable::parse(text, "t");
+  ASSERT_TRUE(table.ok()) << table.error().text();
+  EXPECT_TRUE(table->all_max().knobs.empty());
+}
+
+TEST(PlanTable, KnobsThatAreNoneAreRefused) {
+  const PlanTable table = table_of(frontier_with_knobs(false), 4);
+  for (const std::string& text : {table.json(), table.stored_text()}) {
+    const auto refused = [&](const std::string& old, const std::string& now) {
+      std::string changed = text;
+      changed.replace(changed.find(old), old.size(), now);
+      const auto read = PlanTable::parse(changed, "t");
+      return read.ok() ? std::string() : read.error().text();
+    };
+    EXPECT_NE(refused("overlap", "over lap").find("a label has"), std::string::npos);
+    EXPECT_NE(refused("\"knobs\":[{}, ", "\"knobs\":[").find("places in the table's"),
+              std::string::npos);
+    const bool stored = text.find("plan_table/2") != std::string::npos;
+    EXPECT_NE(refused(stored ? "knobs_of\":\"1x16" : "knobs_of\":[[1,",
+                      stored ? "knobs_of\":\"1x15" : "knobs_of\":[[")
+                  .find("as many as there are clocks"),
+              std::string::npos);
+  }
+}
+
 TEST(PlanTable, DamagedOnesAreRefusedWithTheirPlace) {
   const std::string text = table_of(frontier_of(2, 2), 3).json();
   const auto damaged = [&](const std::string& from, const std::string& to) {

@@ -16,8 +16,8 @@ struct PlannedAgain {
 Result<PlannedAgain> planned_again(const JobSpec& spec, const PlanInForce& in_force) {
   const Pipeline pipeline = HARPE_TRY(planned_pipeline(spec));
   const Frontier frontier = HARPE_TRY(characterize(spec, pipeline, in_force.made_from));
-  Plan plan =
-      HARPE_TRY(frontier.plan_of_clocks(in_force.clocks, in_force.wait_until, plan_options(spec)));
+  Plan plan = HARPE_TRY(frontier.plan_of_clocks(in_force.clocks, in_force.wait_until,
+                                                plan_options(spec), in_force.knobs));
   return PlannedAgain{frontier, std::move(plan)};
 }
 
