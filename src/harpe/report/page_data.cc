@@ -51,9 +51,9 @@ double rounded(double value, int digits) {
 /// The distinct operating points of each stage, most used first.
 class Modes {
  public:
-  using Mode = std::tuple<int, double, double>;  // MHz, seconds, joules
+  using Mode = std::tuple<InstructionSetting, double, double>;  // seconds, joules
   static Mode of(const PlannedInstruction& instruction) {
-    return {instruction.clock.value, instruction.time.value, instruction.energy.value};
+    return {instruction.setting(), instruction.time.value, instruction.energy.value};
   }
 
   explicit Modes(const std::vector<const Plan*>& plans) {
@@ -84,7 +84,11 @@ class Modes {
     Json stages = Json::array();
     for (const Stage& stage : stages_) {
       Json modes = Json::array();
-      for (const auto& [clock, time, energy] : stage.order) modes.push_back({clock, time, energy});
+      for (const auto& [setting, time, energy] : stage.order) {
+        Json mode = {setting.clock.value, time, energy};
+        if (!setting.knobs.empty()) mode.push_back(text_of(setting.knobs));
+        modes.push_back(std::move(mode));
+      }
       stages.push_back(std::move(modes));
     }
     return stages;

@@ -98,6 +98,20 @@ TEST(PageData, HoldsPlansOfDifferentShape) {
   expect_read_back(data, data["points"][1], input.points[1].plan);
 }
 
+TEST(PageData, HoldsWhatIsSetBesideAClock) {
+  ReportInput input = make_report({}, 2);
+  input.points[1].plan.instructions[0][0].knobs = {.label = *Label::of("sm12")};
+  const Json data = Json::parse(page_data(input));
+  expect_read_back(data, data["points"][1], input.points[1].plan);
+  std::size_t with_knobs = 0;
+  for (const Json& mode : data["modes"][0]) {
+    if (mode.size() == 3U) continue;
+    ++with_knobs;
+    EXPECT_EQ(mode[3], "sm12");
+  }
+  EXPECT_EQ(with_knobs, 1U);
+}
+
 TEST(DrawnPoints, AreAllOfAnOrdinaryPipeline) {
   EXPECT_EQ(drawn_points(make_report({.stages = 8, .micro_batches = 12}, 60)).size(), 60U);
 }

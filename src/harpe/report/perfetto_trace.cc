@@ -69,6 +69,10 @@ class TraceWriter {
       const Watts watts = power(plan_, stage, instruction);
       Json args = {{"micro_batch", instruction.micro_batch}, {"chunk", instruction.chunk}};
       if (instruction.clock.value > 0) args["clock_MHz"] = instruction.clock.value;
+      const Knobs& knobs = instruction.knobs;
+      if (knobs.memory_clock.value > 0) args["memory_clock_MHz"] = knobs.memory_clock.value;
+      if (knobs.power_limit.value > 0) args["power_limit_W"] = knobs.power_limit.value;
+      if (!knobs.label.empty()) args["label"] = knobs.label.text();
       args["power_W"] = watts.value;
       args["energy_J"] = instruction.energy.value;
       event("X", block_label(instruction), stage,

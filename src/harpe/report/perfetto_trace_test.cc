@@ -54,6 +54,23 @@ TEST(PerfettoTrace, HoldsEveryInstructionAtItsTime) {
   }
 }
 
+TEST(PerfettoTrace, HasWhatIsSetBesideAClock) {
+  Plan plan = plan_with_transfers();
+  EXPECT_EQ(perfetto_trace(plan).find("label"), std::string::npos);
+  plan.instructions[1][0].knobs = {
+      .memory_clock = {810}, .power_limit = {250}, .label = *Label::of("sm12")};
+  int found = 0;
+  const Json trace = Json::parse(perfetto_trace(plan));
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X" || !event["args"].contains("label")) continue;
+    ++found;
+    EXPECT_EQ(event["args"]["memory_clock_MHz"], 810);
+    EXPECT_EQ(event["args"]["power_limit_W"], 250);
+    EXPECT_EQ(event["args"]["label"], "sm12");
+  }
+  EXPECT_EQ(found, 1);
+}
+
 TEST(PerfettoTrace, PowerCountersAddUpToTheEnergyOfTheIteration) {
   const Plan plan = plan_with_transfers();
   const Json trace = Json::parse(perfetto_trace(plan));

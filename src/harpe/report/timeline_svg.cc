@@ -213,7 +213,7 @@ class TimelineDrawing {
       words += concat({", micro-batch ", std::to_string(block.micro_batch)});
     }
     if (plan_.chunks > 1) words += concat({", chunk ", std::to_string(block.chunk)});
-    if (block.clock.value > 0) words += concat({"\n", std::to_string(block.clock.value), " MHz"});
+    if (block.clock.value > 0) words += concat({"\n", text_of(block.setting())});
     return concat({words, "\n", in_unit(block.time.value, time_unit(block.time.value)), ", ",
                    in_unit(block.energy.value, energy_unit(block.energy.value)), ", ",
                    fixed(power(plan_, stage, block).value, 1), " W per GPU"});

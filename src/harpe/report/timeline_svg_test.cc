@@ -42,6 +42,12 @@ TEST(TimelineSvg, DrawsEveryInstructionWithItsFigures) {
   EXPECT_EQ(occurrences(svg, " waits, 80.0 W"), 3);
 }
 
+TEST(TimelineSvg, SaysWhatIsSetBesideAClock) {
+  Plan plan = make_plan({.stages = 3, .micro_batches = 5}, full_clock);
+  plan.instructions[1][0].knobs = {.memory_clock = {810}, .label = *Label::of("sm12")};
+  EXPECT_EQ(occurrences(timeline_svg(plan), "1400 MHz, memory 810 MHz, sm12"), 1);
+}
+
 TEST(TimelineSvg, SaysAboveTheRowsThatAProfileIsSynthetic) {
   Plan plan = make_plan({.stages = 3, .micro_batches = 5}, full_clock);
   EXPECT_THAT(timeline_svg(plan), Not(HasSubstr("Synthetic profile")));

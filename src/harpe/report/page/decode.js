@@ -7,9 +7,10 @@ const VALUE_OF_CHARACTER = new Uint8Array(128);
   .split('')
   .forEach((character, value) => { VALUE_OF_CHARACTER[character.charCodeAt(0)] = value; });
 
-/** Power in watts of every mode of every stage, beside [MHz, seconds, joules]. */
-const modes = data.modes.map((stage, s) => stage.map(([clock, time, energy]) => ({
+/** Power in watts of every mode of every stage, beside [MHz, seconds, joules, other knobs if it sets any]. */
+const modes = data.modes.map((stage, s) => stage.map(([clock, time, energy, knobs]) => ({
   clock,
+  knobs,
   time,
   energy,
   ticks: Math.floor(time / data.tick),

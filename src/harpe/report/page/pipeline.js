@@ -307,6 +307,7 @@ class Pipeline {
     }
     if (data.chunks > 1) rows.push(['chunk', stage.chunks ? stage.chunks[index] : 0]);
     if (mode.clock > 0) rows.push(['clock', `${mode.clock}${NBSP}MHz`]);
+    if (mode.knobs) rows.push(['beside it', mode.knobs]);
     rows.push(['starts at', timeText(stage.start[index] * data.tick)], ['time', shortTime(mode.time)],
       ['energy per GPU', shortEnergy(mode.energy)], ['power', `${fixed(mode.power, 1)}${NBSP}W`]);
     return [`Stage ${s}: ${name}`, rows];
