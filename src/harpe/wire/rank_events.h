@@ -2,12 +2,14 @@
 /// \file
 /// What ranks tell their job, and what it tells them.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "harpe/base/units.h"
 #include "harpe/instruction/instruction.h"
+#include "harpe/instruction/knobs.h"
 #include "harpe/wire/job_shape.h"
 
 namespace harpe {
@@ -50,6 +52,7 @@ struct InstructionTotals {
 
 /// One iteration of one rank.
 struct IterationReport {
+  static constexpr std::size_t kLongestRefusal = 256;
   RankCoordinates coordinates;
   std::string session;
   std::string incarnation = {};  ///< the life of the job in which it registered; empty: not told
@@ -63,6 +66,9 @@ struct IterationReport {
   Joules energy_error{};    ///< half-width of its 95 % interval
   bool throttled = false;   ///< the GPU was held back below the clock asked for
   std::vector<InstructionTotals> instructions;
+  /// Why the rank does not do what the newest assignments say, for people; empty: it does, or does
+  /// not know.
+  std::string refusal = {};
 };
 
 /// Clocks for one stage of one pipeline.
@@ -78,6 +84,8 @@ struct StageAssignment {
   Purpose purpose = Purpose::kAllMax;
   /// One entry for all instructions, or one each in the order of the stage's list; 0 MHz: as it is.
   std::vector<Megahertz> clocks;
+  /// What else is set, of each of `clocks`; empty where nothing is.
+  std::vector<Knobs> knobs = {};
 };
 
 /// "all_max", "profile" or "plan".

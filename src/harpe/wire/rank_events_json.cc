@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/wire/knobs_json.h"
 #include "harpe/wire/wire.h"
 
 namespace harpe {
@@ -67,6 +68,7 @@ StageAssignment read_stage_assignment(const JsonValue& object, Faults& faults) {
     assignment.purpose = static_cast<StageAssignment::Purpose>(*purpose);
   assignment.clocks = read_clocks(fields, "clocks_mhz", kMaxInstructions);
   if (assignment.clocks.empty()) fields.fault("clocks_mhz", "expected at least one clock");
+  assignment.knobs = read_knobs(fields, faults, assignment.clocks.size());
   fields.finish();
   return assignment;
 }
@@ -155,6 +157,7 @@ Result<IterationReport> parse_iteration_report(std::string_view text) {
         report.energy.value = number_or_null(fields, "energy_j", -kMostEnergy, kMostEnergy);
         read_number(fields, "energy_error_j", 0, kMostEnergy, report.energy_error.value);
         report.throttled = fields.boolean("throttled").value_or(false);
+        report.refusal = short_text(fields, "refusal");
         const auto instructions = fields.objects("instructions");
         if (instructions.size() > kMostKinds) {
           return fields.fault("instructions", "has more than 4096 entries");
@@ -188,6 +191,7 @@ std::string iteration_report_json(const IterationReport& report) {
                {"instructions", std::move(instructions)}};
   if (!report.incarnation.empty()) json["incarnation"] = report.incarnation;
   if (report.epoch > 0) json["epoch"] = report.epoch;
+  if (!report.refusal.empty()) json["refusal"] = report.refusal;
   return json_line(json);
 }
 
@@ -206,7 +210,9 @@ std::string assignments_json(const std::vector<StageAssignment>& assignments) {
       if (i > 0) text += ',';
       append_number(text, static_cast<std::uint64_t>(one.clocks[i].value));
     }
-    text += "]}";
+    text += ']';
+    if (!one.knobs.empty()) append_knobs(text, one.knobs);
+    text += '}';
   }
   return text + ']';
 }

@@ -1,5 +1,6 @@
 #include "harpe/wire/wire.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +10,9 @@
 
 namespace harpe {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(Wire, ASpecificationReadsBackTheSame) {
   JobSpec spec;
@@ -119,6 +123,7 @@ TEST(Wire, ReportsAndRegistrationsReadBackTheSame) {
   report.time = Seconds{1.25};
   report.energy.value = std::nan("");
   report.throttled = true;
+  report.refusal = "no memory clocks";
   report.instructions = {{.kind = InstructionKind::kBackward,
                           .chunk = 1,
                           .count = 8,
@@ -130,6 +135,7 @@ TEST(Wire, ReportsAndRegistrationsReadBackTheSame) {
   ASSERT_TRUE(same.ok()) << same.error().text();
   EXPECT_EQ(iteration_report_json(*same), text);
   EXPECT_TRUE(std::isnan(same->energy.value));
+  EXPECT_EQ(same->refusal, report.refusal);
 
   // "known" is the version itself where it is left out.
   const auto bare = parse_iteration_report(
@@ -163,6 +169,43 @@ TEST(Wire, AssignmentsReadBackTheSame) {
   EXPECT_FALSE(parse_rank_response(
                    R"({"assignments": [{"version": 1, "from_iteration": 0, "clocks_mhz": []}]})")
                    .ok());
+}
+
+TEST(Wire, KnobsOfAssignmentsReadBackTheSame) {
+  const Knobs slow{.memory_clock = {810}, .power_limit = {250.5}, .label = *Label::of("sm12")};
+  const std::vector<StageAssignment> assignments = {
+      {.version = 4,
+       .purpose = StageAssignment::Purpose::kPlan,
+       .clocks = {{1200}, {0}, {1200}, {900}},
+       .knobs = {slow, {}, {.label = *Label::of("a:b/c")}, slow}},
+      {.version = 5, .clocks = {{1200}, {900}}, .knobs = {{}, {}}}};
+  const std::string text = assignments_json(assignments);
+  EXPECT_THAT(
+      text,
+      HasSubstr(R"("knobs":[{"memory_frequency_mhz":810,"power_limit_w":250.5,"label":"sm12"},{},)"
+                R"({"label":"a:b/c"}],"knobs_of":[0,1,2,0]})"));
+  const auto read = parse_rank_response(rank_response_json({}, text));
+  ASSERT_TRUE(read.ok()) << read.error().text();
+  EXPECT_EQ(read->assignments[0].knobs, assignments[0].knobs);
+  EXPECT_THAT(read->assignments[1].knobs, IsEmpty()) << "none sets anything";
+  EXPECT_EQ(assignments_json(read->assignments), text);
+}
+
+TEST(Wire, KnobsThatMakeNoSenseAreNamed) {
+  for (const char* wrong :
+       {R"("knobs": [{}])", R"("knobs_of": [0, 0])", R"("knobs": [{}], "knobs_of": [0])",
+        R"("knobs": [{}], "knobs_of": [0, 1])", R"("knobs": [{}], "knobs_of": [0, -1])",
+        R"("knobs": [{"label": ""}], "knobs_of": [0, 0])",
+        R"("knobs": [{"label": "two words"}], "knobs_of": [0, 0])",
+        R"("knobs": [{"memory_frequency_mhz": 0}], "knobs_of": [0, 0])",
+        R"("knobs": [{"power_limit_w": 1e9}], "knobs_of": [0, 0])",
+        R"("knobs": [{"sms": 12}], "knobs_of": [0, 0])", R"("knobs": {}, "knobs_of": [0, 0])"}) {
+    const auto read = parse_rank_response(
+        std::string(R"({"assignments": [{"version": 1, "from_iteration": 0, "purpose": "plan", )"
+                    R"("clocks_mhz": [900, 800], )") +
+        wrong + "}]}");
+    EXPECT_FALSE(read.ok()) << wrong;
+  }
 }
 
 TEST(Wire, AResponseReadsBackTheSame) {
