@@ -110,11 +110,14 @@ void Job::State::note_whether_set(const IterationReport& report, const Deploymen
   }
   if (due == nullptr || report.known < due->version) return;
   if (++not_set[rank] != kNotSetReports || std::exchange(told_not_set, true)) return;
+  std::string why = report.refusal;
+  std::ranges::replace_if(why, [](char c) { return c < ' ' || c > '~'; }, '?');
+  if (why.empty())
+    why = "no agent is there, or it refuses them (standard error of its rank says which)";
   tell(Notice::Level::kWarning, now,
        "clocks are not set at stage " + std::to_string(report.coordinates.stage) + " of pipeline " +
-           std::to_string(report.coordinates.data) +
-           ": no agent is there, or it refuses them (standard error of its rank says which); "
-           "nothing is learnt from such iterations");
+           std::to_string(report.coordinates.data) + ": " + why +
+           "; nothing is learnt from such iterations");
 }
 
 int Job::State::ranks_not_set() const {

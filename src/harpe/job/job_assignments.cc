@@ -25,7 +25,8 @@ bool same_assignments(const Deployment& one, const Deployment& other) {
   for (int p = 0; p < static_cast<int>(one.choice.plan_of.size()); ++p) {
     const std::pair plan(&one.plan(p), &other.plan(p));
     if (plan == known || plan.first == plan.second) continue;
-    if (plan.first->clocks != plan.second->clocks) return false;
+    if (plan.first->clocks != plan.second->clocks || plan.first->knobs != plan.second->knobs)
+      return false;
     known = plan;
   }
   return true;
@@ -157,6 +158,7 @@ void Job::State::deploy_all_max() {
   Deployment deployment;
   deployment.purpose = StageAssignment::Purpose::kAllMax;
   deployment.stage_clocks = highest_clocks();
+  if (plans && !plans->all_max().knobs.empty()) deployment.plans = plans;
   deploy(std::move(deployment));
 }
 
@@ -223,15 +225,16 @@ const Deployment* Job::State::with_version(std::uint64_t wanted) const {
   return found == deployments.end() ? nullptr : &*found;
 }
 
-/// Of the clocks of a plan, those of what the ranks run.
-std::vector<Megahertz> Job::State::trained(const std::vector<Megahertz>& clocks, int stage) const {
-  if (spec.fixed_times.none()) return clocks;
-  std::vector<Megahertz> kept;
+/// Of what a plan sets for each instruction, what is for those that the ranks run.
+template <class Setting>
+std::vector<Setting> Job::State::trained(const std::vector<Setting>& settings, int stage) const {
+  if (spec.fixed_times.none()) return settings;
+  std::vector<Setting> kept;
   const auto& planned = pipeline.schedule().lists[stage];
   std::size_t next = 0;
   for (const Instruction& instruction : spec.schedule.lists[stage]) {
     while (planned[next] != instruction) ++next;
-    kept.push_back(clocks[next++]);
+    kept.push_back(settings[next++]);
   }
   return kept;
 }
@@ -242,11 +245,22 @@ StageAssignment Job::State::assignments(const Deployment& deployment, int pipeli
                               .from_iteration = deployment.from,
                               .purpose = deployment.purpose,
                               .clocks = {}};
+  const auto knobs_of = [&](const TablePlan& plan) {
+    if (!plan.knobs.empty()) assignments.knobs = trained(plan.knobs[stage], stage);
+    if (std::ranges::all_of(assignments.knobs, &Knobs::empty)) assignments.knobs.clear();
+  };
   if (deployment.purpose == StageAssignment::Purpose::kPlan) {
-    assignments.clocks = trained(deployment.plan(pipeline_number).clocks[stage], stage);
-  } else {
-    assignments.clocks = {deployment.stage_clocks[stage]};
+    const TablePlan& plan = deployment.plan(pipeline_number);
+    assignments.clocks = trained(plan.clocks[stage], stage);
+    knobs_of(plan);
+    return assignments;
   }
+  assignments.clocks = {deployment.stage_clocks[stage]};
+  // Of a profile that has no points without them, all-max has knobs, too.
+  if (deployment.purpose == StageAssignment::Purpose::kAllMax && deployment.plans)
+    knobs_of(deployment.plans->all_max());
+  if (!assignments.knobs.empty())
+    assignments.clocks.resize(assignments.knobs.size(), assignments.clocks.front());
   return assignments;
 }
 

@@ -36,9 +36,12 @@ bool Job::State::is_held(int pipeline_number, int stage) const {
 /// and it is not held.
 bool Job::State::may_be_unsteady(int pipeline_number, int stage) const {
   if (deployments.back().purpose != StageAssignment::Purpose::kPlan) return false;
-  const std::vector<Megahertz>& clocks = deployments.back().plan(pipeline_number).clocks[stage];
-  const bool is_slowed =
-      std::ranges::any_of(clocks, [&](Megahertz clock) { return clock < highest_known[stage]; });
+  const TablePlan& plan = deployments.back().plan(pipeline_number);
+  const bool has_knobs =
+      !plan.knobs.empty() && !std::ranges::all_of(plan.knobs[stage], &Knobs::empty);
+  const bool is_slowed = has_knobs || std::ranges::any_of(plan.clocks[stage], [&](Megahertz clock) {
+                           return clock < highest_known[stage];
+                         });
   return is_slowed && !is_held(pipeline_number, stage);
 }
 

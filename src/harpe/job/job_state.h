@@ -33,7 +33,7 @@ struct Deployment {
   std::int64_t from = 0;
   StageAssignment::Purpose purpose = StageAssignment::Purpose::kAllMax;
   std::vector<Megahertz> stage_clocks;     ///< all-max, profile
-  std::shared_ptr<const PlanTable> plans;  ///< plan
+  std::shared_ptr<const PlanTable> plans;  ///< plan; all-max: where that has knobs
   PlanChoice choice;                       ///< plan
   /// Plan: of the pipelines that run a plan of their own costs.
   std::map<int, std::shared_ptr<const PlanTable>> own;
@@ -121,7 +121,8 @@ struct Job::State {
   void deploy_again();
   const Deployment* in_force(std::int64_t iteration) const;
   const Deployment* with_version(std::uint64_t version) const;
-  std::vector<Megahertz> trained(const std::vector<Megahertz>& clocks, int stage) const;
+  template <class Setting>
+  std::vector<Setting> trained(const std::vector<Setting>& settings, int stage) const;
   StageAssignment assignments(const Deployment& deployment, int pipeline, int stage) const;
   void note_delivery(const IterationReport& report, const Deployment& due);
   /// A rank is heard of after so long.

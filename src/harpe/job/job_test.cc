@@ -591,12 +591,15 @@ TEST(Job, TellsAgainWhereClocksAreNotSetAfterANewStart) {
   Played played(small_spec());
   const auto told = [&] {
     return std::ranges::count_if(played.training.notices, [](const Notice& notice) {
-      return notice.text.find("clocks are not set at stage 2") != std::string::npos;
+      return notice.text.find("clocks are not set at stage 2") != std::string::npos &&
+             notice.text.find(": the policy?says no; ") != std::string::npos;
     });
   };
   played.training.change_report = [&](IterationReport& report) {
     report.known = played.job.status().version;
-    if (report.coordinates.stage == 2) report.version = 0;
+    if (report.coordinates.stage != 2) return;
+    report.version = 0;
+    report.refusal = "the policy\nsays no";
   };
   for (int start = 1; start <= 2; ++start) {
     if (start == 2) played.training.start_again("second", 0);
