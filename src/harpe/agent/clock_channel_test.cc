@@ -39,14 +39,14 @@ class ClockChannelTest : public ::testing::Test {
   ClockChannelTest() { peer_.uid = ::getuid(); }
   ~ClockChannelTest() override { controller_.reset(); }
 
-  void start() {
+  void start(const std::string& allowed = "") {
     Devices devices;
     devices.gpus.push_back(gpu_.device());
     devices.gpus.push_back(other_.device());
-    auto policy =
-        Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
-                          ", 54321]\ngpus = '*'\nclocks_mhz = [300, 1200]\nmax_lease_s = 100\n",
-                      "policy.toml");
+    auto policy = Policy::parse(
+        "[[allow]]\nusers = [" + std::to_string(::getuid()) +
+            ", 54321]\ngpus = '*'\nclocks_mhz = [300, 1200]\nmax_lease_s = 100\n" + allowed,
+        "policy.toml");
     auto made = Controller::start(std::move(devices), *policy, options_, *clock_);
     ASSERT_TRUE(made.ok()) << made.error().text();
     controller_ = *std::move(made);
@@ -93,6 +93,49 @@ TEST_F(ClockChannelTest, ACommandReachesTheDriverAndItsOutcomeTheClient) {
   EXPECT_TRUE(channel.connected());
   controller_.reset();
   EXPECT_TRUE(eventually([&] { return !channel.connected(); }));
+}
+
+TEST_F(ClockChannelTest, SetsMemoryClockAndPowerLimitUnderItsLease) {
+  start("memory_clocks_mhz = [800, 1300]\npower_limit_w = [200, 275]\n");
+  {
+    ClockChannel channel = taken();
+    EXPECT_TRUE(channel.set_memory_clock(0, 1215_MHz).ok());
+    EXPECT_TRUE(channel.set_power_limit(0, 250_W).ok());
+    EXPECT_EQ(gpu_.state().memory, (ClockRange{1215_MHz, 1215_MHz}));
+    EXPECT_EQ(gpu_.state().limit, 250_W);
+    for (const Status& refused :
+         {channel.set_memory_clock(0, 900_MHz), channel.set_power_limit(0, 150_W)}) {
+      ASSERT_FALSE(refused.ok());
+      EXPECT_EQ(refused.error().code, ErrorCode::kRefused);
+    }
+    EXPECT_TRUE(channel.renew(60_s).ok()) << "a refusal ends nothing";
+    EXPECT_EQ(gpu_.state().limit, 250_W);
+    EXPECT_TRUE(channel.set_memory_clock(0, 0_MHz).ok());
+    EXPECT_EQ(gpu_.state().memory, std::nullopt);
+  }
+  EXPECT_TRUE(eventually([&] { return gpu_.state() == TestGpu::State(); }));
+}
+
+TEST_F(ClockChannelTest, ARefusedSettingNamesTheLineOfThePolicy) {
+  start();
+  ClockChannel channel = taken();
+  EXPECT_THAT(channel.set_memory_clock(0, 1215_MHz).error().text(),
+              HasSubstr("it allows none (memory_clocks_mhz in its file)"));
+  EXPECT_THAT(channel.set_power_limit(0, 250_W).error().text(),
+              HasSubstr("it allows none (power_limit_w in its file)"));
+  EXPECT_EQ(gpu_.state(), TestGpu::State());
+}
+
+TEST_F(ClockChannelTest, WhatIsNotInForceAfterwardsIsRefused) {
+  gpu_.rounds_limits = true;
+  start("power_limit_w = [200, 275]\n");
+  ClockChannel channel = taken();
+  EXPECT_THAT(channel.set_power_limit(0, 230_W).error().text(), HasSubstr("the driver changed"));
+  options_.dry_run = true;
+  controller_.reset();
+  start("power_limit_w = [200, 275]\n");
+  ClockChannel dry = taken();
+  EXPECT_THAT(dry.set_power_limit(0, 250_W).error().text(), HasSubstr("--dry-run"));
 }
 
 TEST_F(ClockChannelTest, TheLeaseEndsWithTheSocketThatTookIt) {

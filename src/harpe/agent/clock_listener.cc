@@ -20,6 +20,7 @@ namespace {
 constexpr std::size_t kLongestMessage = 1024;
 constexpr std::size_t kLongestName = 128;
 constexpr std::size_t kMostGpus = 1024;
+constexpr double kHighestValue = 1e6;  // MHz, W
 constexpr Seconds kPauseWithoutFiles{0.05};
 
 Error failure(const std::filesystem::path& path, const char* what, int error) {
@@ -52,6 +53,32 @@ std::optional<Seconds> parse_duration(std::string_view text) {
   const auto seconds = parse_number(text);
   if (!seconds || *seconds <= 0 || *seconds > 1e9) return std::nullopt;
   return Seconds{*seconds};
+}
+
+/// Of "memory_clock 0 1215" or "power_limit 0 250", where 0 is as before the lease.
+Result<ClockRequest> parse_setting(std::string_view text) {
+  using Kind = Setting::Kind;
+  const std::string_view what = next_word(text);
+  const auto gpus = parse_gpus(next_word(text));
+  const auto value = parse_number(text);
+  const bool is_clock = what == "memory_clock" && parse_integer(text);
+  if ((!is_clock && what != "power_limit") || !gpus || gpus->size() != 1 || !value || *value < 0 ||
+      *value > kHighestValue) {
+    return Error::invalid("expected 'set memory_clock GPU MHZ' or 'set power_limit GPU WATTS'");
+  }
+  ClockRequest request;
+  request.kind = ClockRequest::Kind::kSet;
+  request.gpus = *gpus;
+  request.setting.domain = ClockDomain::kMemory;
+  if (is_clock) {
+    const Megahertz clock{static_cast<int>(*value)};
+    request.setting.kind = clock.value == 0 ? Kind::kResetClocks : Kind::kLockClocks;
+    request.setting.clocks = {clock, clock};
+  } else {
+    request.setting.kind = *value == 0 ? Kind::kResetPowerLimit : Kind::kPowerLimit;
+    request.setting.limit = Watts{*value};
+  }
+  return request;
 }
 
 Status send_message(int socket, const std::string& text, int descriptor = -1) {
@@ -107,6 +134,7 @@ Result<ClockRequest> parse_clock_request(std::string_view text) {
     request.duration = *duration;
     return request;
   }
+  if (word == "set") return parse_setting(text);
   if (word != "harpe.clock/1") return wrong("this agent speaks harpe.clock/1");
   word = next_word(text);
   if (word == "lease") {
@@ -234,6 +262,7 @@ Status ClockListener::answer(Connection& connection, const ClockRequest& request
         HARPE_TRY(leases_.renew(connection.peer, connection.lease, request.duration));
     return send_message(connection.socket.get(), "renewed " + shortest(lease.expires_in.value));
   }
+  if (request.kind == ClockRequest::Kind::kSet) return apply(connection, request);
   if (!connection.lease.empty()) return Error::invalid("this connection has its channels already");
   const bool takes = request.kind == ClockRequest::Kind::kTake;
   LeaseRequest lease_request;
@@ -245,6 +274,25 @@ Status ClockListener::answer(Connection& connection, const ClockRequest& request
   connection.lease = lease.id;
   connection.took_lease = takes;
   return open_channels(connection, lease);
+}
+
+Status ClockListener::apply(const Connection& connection, const ClockRequest& request) {
+  if (connection.lease.empty()) return Error::invalid("no lease was asked for yet");
+  // What comes of it is known on the thread that owns the GPU, and told on the loop's.
+  const auto tell = [this, socket = connection.socket.get(), which = connection.number,
+                     alive = std::weak_ptr(alive_)](const std::string& text) {
+    if (alive.expired()) return;
+    const auto found = connections_.find(socket);
+    if (found == connections_.end() || found->second.number != which) return;
+    (void)send_message(socket, text);
+  };
+  leases_.apply(connection.peer, connection.lease, request.gpus.front(), request.setting,
+                [&loop = loop_, tell](const Result<Applied>& applied) {
+                  const std::string text =
+                      applied.ok() ? "set" : "refused " + applied.error().text();
+                  loop.post([tell, text] { tell(text); });
+                });
+  return ok_status();
 }
 
 Status ClockListener::open_channels(Connection& connection, const Lease& lease) {

@@ -24,12 +24,13 @@ namespace harpe {
 
 /// One message of a client. All that is not one is `kInvalidInput`.
 struct ClockRequest {
-  enum class Kind : unsigned char { kLease, kTake, kRenew };
+  enum class Kind : unsigned char { kLease, kTake, kRenew, kSet };
   Kind kind = Kind::kLease;
   std::string lease;      ///< kLease
-  std::vector<int> gpus;  ///< kTake
+  std::vector<int> gpus;  ///< kTake; kSet: one
   Seconds duration{0};    ///< kTake, kRenew
   std::string name;       ///< kTake: printable
+  Setting setting;        ///< kSet: of a memory clock or a power limit
 };
 Result<ClockRequest> parse_clock_request(std::string_view text);
 
@@ -53,6 +54,10 @@ class ClockListener {
                                                      int gpu)>
         attach;
     std::function<void(const std::string& lease)> end;
+    /// Fails where anything else than what was asked for is in force then.
+    std::function<void(const Peer&, const std::string& lease, int gpu, const Setting&,
+                       Done<Applied>)>
+        apply;
   };
 
   /// Binds the path (in place of a socket that nobody listens on) and registers with the loop.
@@ -83,6 +88,7 @@ class ClockListener {
   void hear(int socket);
   void close(int socket);
   Status answer(Connection& connection, const ClockRequest& request);
+  Status apply(const Connection& connection, const ClockRequest& request);
   Status open_channels(Connection& connection, const Lease& lease);
 
   EventLoop& loop_;

@@ -12,6 +12,7 @@
 #include "harpe/agent/gpu_lock.h"
 #include "harpe/agent/node_controller.h"
 #include "harpe/agent/policy_text.h"
+#include "harpe/agent/setting_checks.h"
 #include "harpe/agent/trusted_file.h"
 #include "harpe/base/mutex.h"
 
@@ -301,6 +302,12 @@ Status NodeController::open_clock_socket() {
     auto holder = HARPE_TRY(leases_->holder(peer, id, gpu, Control::kClocks, clock_.now()));
     HARPE_TRY(owners_[static_cast<std::size_t>(gpu)]->attach(*slot, std::move(holder)));
     return slot;
+  };
+  leases.apply = [this](const Peer& peer, const std::string& id, int gpu, const Setting& setting,
+                        const Done<Applied>& done) {
+    apply(peer, id, gpu, setting, [this, setting, done](Result<Applied> applied) {
+      done(as_asked(std::move(applied), setting, options_.dry_run));
+    });
   };
   leases.end = [this](const std::string& id) { end_lease(id, LeaseEnd::kChannelClosed); };
   clock_listener_ = HARPE_TRY(ClockListener::open(loop_, options_.clock_socket,

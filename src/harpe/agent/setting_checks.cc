@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace harpe {
+namespace {
+
+constexpr const char* kPolicy = "the policy";
+
+}  // namespace
 
 bool is_within(ClockRange range, const std::vector<ClockRange>& allowed) {
   return std::ranges::any_of(allowed, [&](const ClockRange& one) {
@@ -42,7 +47,28 @@ const char* action_of(const Setting& setting) {
 
 Error denied(const std::string& what, const std::string& allowed) {
   return Error::of(ErrorCode::kNoPermission,
-                   "the policy does not allow " + what + "; it allows " + allowed);
+                   std::string(kPolicy) + " does not allow " + what + "; it allows " + allowed);
+}
+
+Result<Applied> as_asked(Result<Applied> applied, const Setting& setting, bool dry_run) {
+  const bool is_limit = control_of(setting) == Control::kPowerLimit;
+  if (!applied.ok()) {
+    Error error = std::move(applied).error();
+    if (error.code == ErrorCode::kNoPermission && error.text().starts_with(kPolicy)) {
+      error.faults.back().message +=
+          is_limit ? " (power_limit_w in its file)" : " (memory_clocks_mhz in its file)";
+    }
+    return error;
+  }
+  if (dry_run) {
+    return Error::of(ErrorCode::kRefused, "the agent runs with --dry-run and sets nothing");
+  }
+  const bool is_lock = setting.kind == Setting::Kind::kLockClocks;
+  // A clock that is held back for a while is locked all the same.
+  const bool is_set = is_lock ? applied->clocks == setting.clocks
+                              : setting.kind != Setting::Kind::kPowerLimit || applied->honoured;
+  if (!is_set) return Error::of(ErrorCode::kRefused, applied->text);
+  return applied;
 }
 
 Status seen_from_agent(Status status, const std::string& gpu) {

@@ -210,4 +210,22 @@ Status ClockChannel::renew(Seconds duration) {
   return ok_status();
 }
 
+Status ClockChannel::apply(const char* what, std::size_t position, const std::string& value) {
+  const std::string gpu = std::to_string(gpus_[position]);
+  HARPE_TRY(send_text(socket_.get(), std::string("set ") + what + " " + gpu + " " + value));
+  auto message = HARPE_TRY(receive_message(socket_.get()));
+  if (message.text == "set") return ok_status();
+  std::string_view text = message.text;
+  if (take_word(text, "refused")) return Error::of(ErrorCode::kRefused, std::string(text));
+  return unexpected(message.text);
+}
+
+Status ClockChannel::set_memory_clock(std::size_t position, Megahertz clock) {
+  return apply("memory_clock", position, std::to_string(clock.value));
+}
+
+Status ClockChannel::set_power_limit(std::size_t position, Watts limit) {
+  return apply("power_limit", position, shortest(limit.value));
+}
+
 }  // namespace harpe

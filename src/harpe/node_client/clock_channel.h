@@ -12,6 +12,8 @@
 ///           order; then "ready ID SECONDS"
 ///   client: "renew SECONDS"                              any time later
 ///   agent:  "renewed SECONDS"
+///   client: "set memory_clock GPU MHZ", "set power_limit GPU WATTS"; 0: as before the lease
+///   agent:  "set", once it is in force; "refused TEXT"
 ///   agent:  "error TEXT" in place of any answer
 
 #include <cstddef>
@@ -63,12 +65,18 @@ class ClockChannel {
 
   Status renew(Seconds duration);
 
+  // Under the same lease, which restores them; 0: as before it. Takes as long as the driver does.
+  // Where the agent refuses it (`kRefused`), what was in force stays.
+  Status set_memory_clock(std::size_t position, Megahertz clock);
+  Status set_power_limit(std::size_t position, Watts limit);
+
  private:
   struct Unmap {
     void operator()(ClockMemory* memory) const;
   };
   static Result<ClockChannel> open(const std::filesystem::path& socket, const std::string& hello);
   Status receive();
+  Status apply(const char* what, std::size_t position, const std::string& value);
 
   UniqueFd socket_;
   std::string lease_;
