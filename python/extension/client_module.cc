@@ -375,6 +375,11 @@ PyObject* is_registered(PyObject* self, void* /*unused*/) {
   return PyBool_FromLong(client != nullptr && client->registered() ? 1 : 0);
 }
 
+PyObject* label(PyObject* self, void* /*unused*/) {
+  RankClient* client = client_of(of(self));
+  return PyUnicode_FromString(client == nullptr ? "" : client->label());
+}
+
 PyObject* is_closed(PyObject* self, void* /*unused*/) {
   return PyBool_FromLong(client_of(of(self)) == nullptr ? 1 : 0);
 }
@@ -407,6 +412,7 @@ PyMethodDef methods[] = {  // NOLINT: CPython keeps a pointer that is not const
 PyGetSetDef properties[] = {  // NOLINT
     {"registered", is_registered, nullptr, "The server knows this rank.", nullptr},
     {"closed", is_closed, nullptr, "The client has ended.", nullptr},
+    {"label", label, nullptr, "What the plan says of how to run this instruction.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot slots[] = {  // NOLINT

@@ -11,6 +11,7 @@ class Failure(Exception):  # noqa: N818
 class RankClient:
     registered: bool
     closed: bool
+    label: str
     def __init__(self, options: str) -> None: ...
     def on_instruction_begin(
         self, kind: str | int, chunk: int = 0, micro_batch: int = -1

@@ -6,8 +6,10 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +165,46 @@ def test_a_closed_client_takes_calls_and_remembers_counts(start: Start) -> None:
     client.on_iteration_end([1, 2])
     assert client.counts() == counts
     assert not client.registered
+
+
+class _Plan(BaseHTTPRequestHandler):
+    """A server that has one plan, whose instructions have a label."""
+
+    def _answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = (
+            b'{"assignments": [{"version": 1, "from_iteration": 0, "purpose": "plan", '
+            b'"clocks_mhz": [1200], "knobs": [{"label": "sm12"}], "knobs_of": [0]}]}'
+        )
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_PUT = do_POST = _answer  # noqa: N815
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+
+def test_labels_of_the_plan_are_handed_to_training(start: Start) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Plan) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        client = start(server=f"http://127.0.0.1:{server.server_address[1]}")
+        assert client.label == ""
+        end = time.monotonic() + 10
+        labels = set()
+        while "sm12" not in labels and time.monotonic() < end:
+            with client.iteration(), client.forward(micro_batch=0):
+                labels.add(client.label)
+        client.close()
+        assert client.label == ""
+        server.shutdown()
+        thread.join()
+    assert labels <= {"", "sm12"}
+    assert "sm12" in labels
 
 
 def test_wrong_options_are_all_told_at_once() -> None:

@@ -14,9 +14,19 @@
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/client/latest_snapshot.h"
+#include "harpe/instruction/knobs.h"
 #include "harpe/wire/rank_events.h"
 
 namespace harpe {
+
+/// An assignment as its rank can run by it. A memory clock and a power limit take a GPU long to
+/// change, so they are for all instructions.
+struct RankAssignment : StageAssignment {
+  Knobs steady = {};         ///< memory clock and power limit throughout
+  bool has_labels = false;   ///< training has to do what they say
+  std::string refusal = {};  ///< why it cannot be run by; empty: it can
+};
 
 /// Not thread-safe. Copies are snapshots. At most `kMostAssignments` are kept.
 class AssignmentBook {
@@ -26,7 +36,7 @@ class AssignmentBook {
 
   /// Takes assignments in any order, the same again too; those of an older epoch than one that was
   /// heard of are left out. Refuses, unchanged, those whose clocks are neither one for all nor one
-  /// an instruction, or negative.
+  /// an instruction, or negative, or that have other knobs than clocks.
   Status add(const StageAssignment& assignment);
 
   /// Forgets what cannot hold in this iteration or a later one.
@@ -34,9 +44,9 @@ class AssignmentBook {
   void clear() { assignments_.clear(); }
 
   /// Those that hold in an iteration; null: none do. Valid until the book is changed.
-  const StageAssignment* in_force(std::int64_t iteration) const noexcept;
+  const RankAssignment* in_force(std::int64_t iteration) const noexcept;
   /// Those of a version, null where they are not here.
-  const StageAssignment* of_version(std::uint64_t version) const noexcept;
+  const RankAssignment* of_version(std::uint64_t version) const noexcept;
   /// The newest version heard of; 0: none.
   std::uint64_t newest() const noexcept {
     return assignments_.empty() ? 0 : assignments_.back().version;
@@ -49,8 +59,12 @@ class AssignmentBook {
 
  private:
   std::size_t instructions_;
-  std::vector<StageAssignment>
+  std::vector<RankAssignment>
       assignments_;  ///< by rising epoch and version; clocks one an instruction
 };
+
+/// Assignments as training looks them up, where it tells calls and where its device gets to them:
+/// the newest snapshot.
+using PublishedAssignments = LatestSnapshot<const AssignmentBook, 2>;
 
 }  // namespace harpe

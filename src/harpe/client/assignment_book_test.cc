@@ -32,6 +32,38 @@ TEST(AssignmentBook, SwitchesExactlyAtTheIteration) {
   EXPECT_EQ(book.in_force(7)->clocks, std::vector<Megahertz>(3, {1200}));
 }
 
+TEST(AssignmentBook, KnowsWhatIsSetThroughoutAnAssignment) {
+  AssignmentBook book(3);
+  const Knobs slow{.memory_clock = {810}, .power_limit = {250}};
+  Knobs labelled = slow;
+  labelled.label = *Label::of("sm12");
+  StageAssignment one = assignments(1, 0, 900);
+  one.knobs = {slow};
+  ASSERT_TRUE(book.add(one).ok());
+  EXPECT_EQ(book.in_force(0)->knobs, std::vector<Knobs>(3, slow));
+  EXPECT_EQ(book.in_force(0)->steady, slow);
+  EXPECT_FALSE(book.in_force(0)->has_labels);
+
+  one.version = 2;
+  one.clocks = {{900}, {0}, {800}};
+  one.knobs = {slow, {}, labelled};
+  ASSERT_TRUE(book.add(one).ok());
+  EXPECT_EQ(book.in_force(0)->steady, slow) << "where there is no choice, nothing is said";
+  EXPECT_TRUE(book.in_force(0)->has_labels);
+  EXPECT_EQ(book.in_force(0)->refusal, "");
+
+  one.version = 3;
+  one.knobs[2].power_limit = {};
+  ASSERT_TRUE(book.add(one).ok());
+  EXPECT_NE(book.in_force(0)->refusal.find("the power limit (250 W and as it is)"),
+            std::string::npos)
+      << book.in_force(0)->refusal;
+
+  one.version = 4;
+  one.knobs.pop_back();
+  EXPECT_FALSE(book.add(one).ok());
+}
+
 TEST(AssignmentBook, AgreesWithTheRuleWhateverOrderAssignmentsComeIn) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

@@ -54,6 +54,11 @@ class RankClient {
   virtual void on_instruction_begin(InstructionKind kind, int chunk = 0,
                                     int micro_batch = -1) noexcept = 0;
   virtual void on_instruction_end() noexcept = 0;
+  /// What the plan says of how to run the instruction that began last, such as a kernel schedule,
+  /// in its profile's words; "" where it says nothing. On the thread that tells instructions; lasts
+  /// until the next one begins. Plans with labels are for training that asks: where it never has,
+  /// it runs at all-max.
+  virtual const char* label() noexcept = 0;
 
   /// Where calls only put work into a stream of a GPU (`stream`: cudaStream_t or hipStream_t; null:
   /// the default one): from now on, what is told counts from when the device gets there. Each call

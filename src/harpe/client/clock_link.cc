@@ -39,6 +39,7 @@ ClockLink::ClockLink(ClockLinkOptions options, WantedClock& wanted, Clock& clock
       wanted_(wanted),
       clock_(clock),
       notice_(std::move(notice)),
+      knobs_(notice_),
       next_(clock.now()),
       troubled_(clock.now()) {}
 
@@ -46,11 +47,20 @@ void ClockLink::tick() {
   channels_.collect();
   look();
   look_at_outcome();
+  apply_knobs();
   if (clock_.now() < next_) return;
   ClockChannel* channel = channels_.newest();
   if (channel == nullptr) return connect();
   if (Status status = channel->renew(options_.lease); !status.ok()) return lost(status.error());
   next_ = clock_.now() + options_.lease / 3;
+}
+
+void ClockLink::apply_knobs() {
+  ClockChannel* channel = channels_.newest();
+  if (channel == nullptr || knobs_.in_force()) return;
+  const Status applied = knobs_.apply(*channel, clock_.now());
+  troubled_ = clock_.now();
+  if (!applied.ok()) lost(applied.error());
 }
 
 void ClockLink::connect() {
@@ -63,11 +73,13 @@ void ClockLink::connect() {
   told_refusals_ = false;
   waiting_since_.reset();
   served_ = refused_ = 0;
+  knobs_.forget();
   channels_.publish(std::make_unique<ClockChannel>(*std::move(channel)));
   ClockChannel* newest = channels_.newest();
   wanted_.repeat([newest](Megahertz clock) { newest->set(0, clock); });
   // The policy may have granted less time than was asked for.
   next_ = clock_.now() + std::min(options_.lease, newest->duration()) / 3;
+  apply_knobs();
 }
 
 void ClockLink::lost(const Error& error) {
@@ -120,7 +132,7 @@ void ClockLink::look() {
     waiting_since_ = now;
   }
   const std::uint32_t refused = channel->refused(0);
-  if (refused != refused_ || reason_of(served.outcome) != nullptr ||
+  if (!knobs_.in_force() || refused != refused_ || reason_of(served.outcome) != nullptr ||
       (waiting_since_ && now - *waiting_since_ > kSlowAgent)) {
     troubled_ = now;
   }

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A rank's lease on its GPU's clock at the node's agent: taken, renewed, taken again after the
-/// agent was away.
+/// A rank's lease on its GPU at the node's agent: taken, renewed, taken again after the agent was
+/// away. Under it go clocks, and the memory clock and power limit of an assignment.
 
 #include <filesystem>
 #include <functional>
@@ -11,6 +11,7 @@
 
 #include "harpe/base/clock.h"
 #include "harpe/client/latest_snapshot.h"
+#include "harpe/client/steady_knobs.h"
 #include "harpe/client/wanted_clock.h"
 #include "harpe/node_client/clock_channel.h"
 
@@ -43,6 +44,13 @@ class ClockLink {
     channels_.release(teller);
   }
 
+  /// Wants these throughout, as soon as the third thread gets to it; from any thread.
+  void want(const Knobs& knobs) noexcept { knobs_.want(knobs); }
+  /// Whether the agent has refused them; from any thread.
+  bool refuses(const Knobs& knobs) const noexcept { return knobs_.refuses(knobs); }
+  /// Why what is wanted is not in force, as far as is known. As `tick`, on its thread.
+  std::string refusal() const { return knobs_.refusal(); }
+
   /// Whether all that was told since then was done, as far as can be seen now: an agent was there
   /// all the time, answered and refused nothing. As `tick`, on its thread.
   bool obeyed_since(Instant begin);
@@ -51,6 +59,7 @@ class ClockLink {
 
  private:
   void connect();
+  void apply_knobs();
   void lost(const Error& error);
   void look();
   void look_at_outcome();
@@ -60,6 +69,7 @@ class ClockLink {
   Clock& clock_;
   std::function<void(const std::string&)> notice_;
   LatestSnapshot<ClockChannel, kTellers> channels_;
+  SteadyKnobs knobs_;
   Instant next_;
   int failures_ = 0;
   bool told_away_ = false;

@@ -81,6 +81,10 @@ void harpe_client_instruction_end(harpe_client* client) {
   if (client != nullptr) client->client->on_instruction_end();
 }
 
+const char* harpe_client_label(harpe_client* client) {
+  return client == nullptr ? "" : client->client->label();
+}
+
 int harpe_client_follow_stream(harpe_client* client, void* stream, char* error, size_t error_size) {
   say("", error, error_size);
   if (client == nullptr) return 0;

@@ -16,8 +16,8 @@
  * Failure: only `start` fails, on wrong options. All others do nothing on a null client, so that a
  * program may go on without one. Nothing is thrown, no signal is caught, no process is ended.
  *
- * Cost: `instruction_begin` and `instruction_end` take no lock, allocate nothing and wait for
- * nobody.
+ * Cost: `instruction_begin`, `instruction_end` and `label` take no lock, allocate nothing and wait
+ * for nobody.
  *
  * Versions: functions and struct members are only ever added; a change of one that is there raises
  * HARPE_CLIENT_ABI and the library's soname.
@@ -71,6 +71,14 @@ void harpe_client_stop(harpe_client* client);
 /** \param micro_batch  -1 where training does not count them */
 void harpe_client_instruction_begin(harpe_client* client, int kind, int chunk, int micro_batch);
 void harpe_client_instruction_end(harpe_client* client);
+
+/**
+ * What the plan says of how to run the instruction that began last, such as a kernel schedule, in
+ * its profile's words: at most 31 letters, digits or _-.:+/; "" where it says nothing. On the
+ * thread that tells instructions; lasts until the next one begins. Plans with labels are for
+ * training that asks: where it never has, it runs at all-max.
+ */
+const char* harpe_client_label(harpe_client* client);
 
 /**
  * Where calls only put work into a stream of a GPU (cudaStream_t or hipStream_t; NULL: the default

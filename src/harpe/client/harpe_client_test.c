@@ -54,6 +54,7 @@ static void a_null_client_does_nothing(void) {
   harpe_client_await_device_times(NULL, 1);
   EXPECT(harpe_client_follow_stream(NULL, NULL, NULL, 0) == 0);
   EXPECT(!harpe_client_registered(NULL));
+  EXPECT(strcmp(harpe_client_label(NULL), "") == 0);
   harpe_client_counts counts;
   memset(&counts, 7, sizeof counts);
   harpe_client_get_counts(NULL, &counts, sizeof counts);
@@ -84,6 +85,7 @@ static void training_goes_on_without_a_server(void) {
   harpe_client_device_times(client, 1, NULL, 4);
   harpe_client_await_device_times(client, 0);
   harpe_client_instruction_begin(client, 77, -3, -3);
+  EXPECT(strcmp(harpe_client_label(client), "") == 0);
   harpe_client_instruction_end(client);
   harpe_client_counts counts;
   harpe_client_get_counts(client, &counts, sizeof counts);

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "harpe/client/assignment_cursor.h"
 #include "harpe/client/client.h"
 #include "harpe/client/instruction_cursor.h"
 #include "harpe/client/measured_gpu.h"
@@ -24,7 +25,11 @@ namespace harpe {
 namespace {
 
 constexpr std::size_t kTrainingReader = 0;  // teller of the clock link, reader of the assignments
+constexpr std::size_t kCallReader = 1;      // of the assignments, where a stream is followed
 constexpr Megahertz kFree{0};               // takes the lock off
+constexpr const char* kNoLabels =
+    "the plan has labels, such as kernel schedules, and training does not ask for them "
+    "(RankClient::label): it runs at all-max";
 /// Of reports for the times of a stream, such as while a device loads its first kernels.
 constexpr Seconds kLongestWait{60};
 
@@ -57,6 +62,7 @@ class IdleClient final : public RankClient {
   void await_device_times(Seconds) noexcept override {}
   void on_device_times(std::int64_t, std::span<const TimeSpan>) noexcept override {}
   Counts counts() const noexcept override { return {}; }
+  const char* label() noexcept override { return ""; }
   bool registered() const noexcept override { return false; }
 };
 
@@ -64,7 +70,10 @@ class ActiveClient final : public RankClient {
  public:
   ActiveClient(const RankClientOptions& options, InstructionCursor cursor, MeasuredGpu gpu,
                std::unique_ptr<HttpLink> link)
-      : notice_(options.notice), cursor_(std::move(cursor)), gpu_(std::move(gpu)) {
+      : notice_(options.notice),
+        instructions_in_list_(cursor.instructions()),
+        at_(std::move(cursor), assignments_, kTrainingReader),
+        gpu_(std::move(gpu)) {
     Clock& clock = system_clock();
     if (!options.clock_socket->empty() && gpu_.index) {
       clocks_ = std::make_unique<ClockLink>(ClockLinkOptions{.socket = *options.clock_socket,
@@ -92,12 +101,12 @@ class ActiveClient final : public RankClient {
             .assignments = assignments_,
             .clock = clock,
             .notice = notice_},
-        std::move(session), cursor_.instructions());
+        std::move(session), instructions_in_list_);
     const Seconds ahead =
         options.look_ahead.value_or(kShareOfLatency * options.spec.switch_latency);
     pacer_ = std::make_unique<Pacer>(
         Pacer::Parts{.ring = ring_, .wanted = wanted_, .clocks = clocks_.get(), .clock = clock},
-        Pacer::Options{.instructions = cursor_.instructions(), .look_ahead = ahead},
+        Pacer::Options{.instructions = instructions_in_list_, .look_ahead = ahead},
         [this](IterationRecord record) { reporter_->ended(std::move(record)); });
   }
 
@@ -110,25 +119,31 @@ class ActiveClient final : public RankClient {
   ActiveClient& operator=(const ActiveClient&) = delete;
 
   void on_instruction_begin(InstructionKind kind, int chunk, int micro_batch) noexcept override {
-    if (follower_) {
-      return tell({.kind = Told::kInstructionBegin,
-                   .instruction = kind,
-                   .chunk = chunk,
-                   .micro_batch = micro_batch});
+    if (!follower_) {
+      begin_instruction(kind, chunk, micro_batch);
+      return show(at_.label());
     }
-    begin_instruction(kind, chunk, micro_batch);
+    if (called_->at_end()) begin_called(called_->iteration() + 1);
+    (void)called_->take(kind, chunk, micro_batch);
+    show(called_->label());
+    tell({.kind = Told::kInstructionBegin,
+          .instruction = kind,
+          .chunk = chunk,
+          .micro_batch = micro_batch,
+          .labelled = labelled(*called_)});
   }
   void on_instruction_end() noexcept override {
     if (follower_) return tell({.kind = Told::kInstructionEnd});
     end_instruction();
   }
   void on_iteration_begin(std::int64_t iteration) noexcept override {
-    if (follower_) return tell({.kind = Told::kIterationBegin, .iteration = iteration});
-    begin_iteration(iteration);
+    if (!follower_) return begin_iteration(iteration);
+    begin_called(iteration);
+    tell({.kind = Told::kIterationBegin, .iteration = iteration, .labelled = labelled(*called_)});
   }
   void on_iteration_end(std::span<const TimeSpan> device_times) noexcept override {
     if (follower_) return tell({.kind = Told::kIterationEnd});
-    if (!device_times.empty()) on_device_times(iteration_, device_times);
+    if (!device_times.empty()) on_device_times(at_.iteration(), device_times);
     end_iteration();
   }
 
@@ -142,6 +157,7 @@ class ActiveClient final : public RankClient {
           system_clock());
       if (!follower.ok()) return std::move(follower).error();
       await_device_times(kLongestWait);
+      called_.emplace(at_, kCallReader);
       follower_ = *std::move(follower);
     }
     stream_ = stream;
@@ -170,6 +186,10 @@ class ActiveClient final : public RankClient {
             .events_lost = ring_.lost() + lost_.load(std::memory_order_relaxed),
             .version = version_.load(std::memory_order_relaxed)};
   }
+  const char* label() noexcept override {
+    takes_labels_.store(true, std::memory_order_relaxed);
+    return label_.data();
+  }
   bool registered() const noexcept override { return reporter_->registered(); }
 
  private:
@@ -180,9 +200,26 @@ class ActiveClient final : public RankClient {
     if (!follower_->tell(stream_, call)) lost_.fetch_add(1, std::memory_order_relaxed);
   }
 
+  // Where calls are, of a stream that is followed. What they run with is decided here for labels.
+
+  void begin_called(std::int64_t iteration) noexcept {
+    called_->begin_iteration(iteration, [this](const RankAssignment& one) { return runs(one); });
+  }
+  /// Version of the assignment by whose labels training runs there; 0: by none.
+  static std::uint64_t labelled(const AssignmentCursor& cursor) noexcept {
+    const RankAssignment* one = cursor.in_force();
+    return one != nullptr && one->has_labels ? one->version : 0;
+  }
+  void show(const Label& label) noexcept {
+    const std::string_view text = label.text();
+    std::ranges::copy(text, label_.begin());
+    label_[text.size()] = 0;
+  }
+
   // What calls mean, when the device gets there: on training's thread, or all on the follower's.
 
   std::int64_t take(const StreamCall& call) noexcept {
+    labelled_ = call.labelled;
     switch (call.kind) {
       case Told::kIterationBegin:
         begin_iteration(call.iteration);
@@ -197,17 +234,17 @@ class ActiveClient final : public RankClient {
         end_instruction();
         break;
     }
-    return iteration_;
+    return at_.iteration();
   }
 
   void begin_instruction(InstructionKind kind, int chunk, int micro_batch) noexcept {
-    if (cursor_.next() < 0 || iteration_ < 0) begin_iteration(iteration_ + 1);
-    const InstructionCursor::Taken taken = cursor_.take(kind, chunk, micro_batch);
+    if (at_.at_end()) begin_iteration(at_.iteration() + 1);
+    const InstructionCursor::Taken taken = at_.take(kind, chunk, micro_batch);
     if (!taken.expected) note_unexpected(taken.position >= 0);
     // One that the schedule does not have runs at all-max, rather than at another one's.
-    want(taken.position >= 0 ? clock_at(taken.position) : free_clock());
+    want(taken.position >= 0 ? at_.clock_at(taken.position, free_clock()) : free_clock());
     const Megahertz clock = wanted_.clock();
-    Megahertz next = next_clock();
+    Megahertz next = at_.next_clock(free_clock());
     if (next == WantedClock::kAsItIs) next = clock;
     count(instructions_);
     ring_.push({.at = system_clock().now(),
@@ -223,7 +260,7 @@ class ActiveClient final : public RankClient {
   void end_instruction() noexcept {
     ring_.push({.at = system_clock().now(), .kind = Told::kInstructionEnd});
     // The GPU waits now, or its next instruction begins: either way its clock is wanted.
-    want(next_clock());
+    want(at_.next_clock(free_clock()));
   }
 
   void end_iteration() noexcept {
@@ -236,36 +273,45 @@ class ActiveClient final : public RankClient {
   }
 
   void begin_iteration(std::int64_t iteration) noexcept {
-    iteration_ = iteration;
-    cursor_.restart();
-    const AssignmentBook* book = assignments_.acquire(kTrainingReader);
-    in_force_ = book == nullptr ? nullptr : book->in_force(iteration);
-    following_ = book == nullptr ? nullptr : book->in_force(iteration + 1);
-    const std::uint64_t version = in_force_ == nullptr ? 0 : in_force_->version;
+    at_.begin_iteration(iteration, [this](const RankAssignment& one) { return runs(one); });
+    // Where calls are ahead, clocks are for the labels that they showed.
+    if (called_ && labelled_ != labelled(at_)) at_.leave();
+    follow_knobs(at_.known());
+    const std::uint64_t version = at_.version();
     version_.store(version, std::memory_order_relaxed);
     count(iterations_);
     ring_.push({.at = system_clock().now(),
                 .number = iteration,
                 .version = version,
                 .kind = Told::kIterationBegin});
-    want(clock_at(cursor_.first()));
+    want(at_.first_clock(free_clock()));
   }
 
-  static Megahertz clock_of(const StageAssignment& assignments, int position) noexcept {
-    const Megahertz clock = assignments.clocks[static_cast<std::size_t>(position)];
-    return clock.value == 0 ? WantedClock::kAsItIs : clock;
+  /// Training and its GPU may run by this assignment, as far as they are asked.
+  bool may_run(const RankAssignment& assignment) const noexcept {
+    return assignment.refusal.empty() &&
+           (!assignment.has_labels || takes_labels_.load(std::memory_order_relaxed));
   }
-  Megahertz clock_at(int position) const noexcept {
-    return in_force_ == nullptr ? free_clock() : clock_of(*in_force_, position);
+  bool runs(const RankAssignment& assignment) const noexcept {
+    const bool is_refused =
+        !assignment.steady.empty() && (clocks_ == nullptr || clocks_->refuses(assignment.steady));
+    return may_run(assignment) && !is_refused;
   }
+
+  /// Has the GPU set as an assignment says throughout, also where that was refused: it is tried
+  /// again. Training that has just begun may not have had the time to ask for a label.
+  void follow_knobs(const RankAssignment* known) noexcept {
+    if (clocks_ != nullptr)
+      clocks_->want(known != nullptr && may_run(*known) ? known->steady : Knobs{});
+    const bool lacks_labels = known != nullptr && known->refusal.empty() && !may_run(*known);
+    reporter_->refuse(lacks_labels ? kNoLabels : nullptr);
+    if (lacks_labels && std::exchange(lacked_labels_, true) && !std::exchange(told_labels_, true))
+      reporter_->say(kNoLabels);
+  }
+
   /// Without assignments: no lock, unless there never was one.
   Megahertz free_clock() const noexcept {
     return wanted_.clock() == WantedClock::kAsItIs ? WantedClock::kAsItIs : kFree;
-  }
-  /// Of the instruction after this one, or the first of the next iteration.
-  Megahertz next_clock() const noexcept {
-    if (cursor_.next() >= 0) return clock_at(cursor_.next());
-    return following_ == nullptr ? free_clock() : clock_of(*following_, cursor_.first());
   }
 
   void want(Megahertz clock) noexcept {
@@ -286,24 +332,26 @@ class ActiveClient final : public RankClient {
   }
 
   std::function<void(const std::string&)> notice_;
-  InstructionCursor cursor_;
+  PublishedAssignments assignments_;
+  std::size_t instructions_in_list_;
+  AssignmentCursor at_;  ///< of training's thread, or the follower's
   MeasuredGpu gpu_;
   RankEventQueue ring_;
   WantedClock wanted_;
-  PublishedAssignments assignments_;
   std::unique_ptr<ClockLink> clocks_;
 
   // Of training's thread, or the follower's.
-  std::int64_t iteration_ = -1;
-  const StageAssignment* in_force_ = nullptr;   ///< held by `assignments_`
-  const StageAssignment* following_ = nullptr;  ///< in the next iteration, as far as is known
-  bool told_unexpected_ = false;
+  std::uint64_t labelled_ = 0;  ///< of the call that is at work
+  bool told_unexpected_ = false, lacked_labels_ = false, told_labels_ = false;
   std::atomic<std::uint64_t> iterations_ = 0, instructions_ = 0, clock_changes_ = 0;
   std::atomic<std::uint64_t> unexpected_ = 0, unknown_ = 0, version_ = 0, lost_ = 0;
 
   std::unique_ptr<Reporter> reporter_;
-  std::unique_ptr<Pacer> pacer_;              ///< uses all of the above
-  void* stream_ = nullptr;                    ///< of training's thread
+  std::unique_ptr<Pacer> pacer_;            ///< uses all of the above
+  void* stream_ = nullptr;                  ///< of training's thread, as what follows
+  std::optional<AssignmentCursor> called_;  ///< where calls are that the follower is behind of
+  std::array<char, Label::kMostBytes + 1> label_{};
+  std::atomic<bool> takes_labels_ = false;    ///< training has asked for one
   std::unique_ptr<StreamFollower> follower_;  ///< last: it uses all of the above
 };
 

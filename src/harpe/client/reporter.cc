@@ -32,12 +32,7 @@ Reporter::Reporter(Parts parts, ServerSessionOptions options, std::size_t instru
 ServerSession::Listener Reporter::listener() {
   return {.assignments =
               [this](const std::vector<StageAssignment>& assignments) {
-                for (const StageAssignment& one : assignments) {
-                  const Status added = book_.add(one);
-                  if (!added.ok() && !std::exchange(told_refused_, true)) {
-                    parts_.notice(added.error().text());
-                  }
-                }
+                for (const StageAssignment& one : assignments) take_assignment(one);
                 publish(governed_);
               },
           .forget =
@@ -48,6 +43,32 @@ ServerSession::Listener Reporter::listener() {
               },
           .notice = parts_.notice,
           .governed = [this](bool governed) { publish(governed); }};
+}
+
+void Reporter::take_assignment(const StageAssignment& assignment) {
+  const Status added = book_.add(assignment);
+  if (!added.ok()) {
+    if (!std::exchange(told_refused_, true)) parts_.notice(added.error().text());
+    return;
+  }
+  const RankAssignment* taken = book_.of_version(assignment.version);
+  if (taken == nullptr || taken->refusal.empty() || taken->refusal == told_refusal_) return;
+  told_refusal_ = taken->refusal;
+  parts_.notice(told_refusal_ + "; until then training runs at all-max");
+}
+
+/// Why an iteration did not run by its assignment, as far as that is not just clocks.
+std::string Reporter::refusal_in(std::int64_t iteration) const {
+  std::string why;
+  const RankAssignment* known = book_.in_force(iteration);
+  if (known != nullptr && !known->refusal.empty()) {
+    why = known->refusal;
+  } else if (const char* of_training = refusal_) {
+    why = of_training;
+  } else if (parts_.clocks != nullptr) {
+    why = parts_.clocks->refusal();
+  }
+  return why.substr(0, IterationReport::kLongestRefusal);
 }
 
 void Reporter::publish(bool governed) {
@@ -213,7 +234,10 @@ void Reporter::report(const IterationRecord& record) {
   tell_of_streams();
   if (!record.damaged) {
     IterationReport report = report_of(record);
-    if (record.span.begin < forgotten_ || !held_to(record)) report.version = 0;
+    if (record.span.begin < forgotten_ || !held_to(record)) {
+      report.version = 0;
+      report.refusal = refusal_in(record.iteration);
+    }
     session_.report(std::move(report));
   }
   const std::size_t before = book_.size();

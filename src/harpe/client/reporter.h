@@ -17,15 +17,11 @@
 #include "harpe/client/clock_link.h"
 #include "harpe/client/http_link.h"
 #include "harpe/client/iteration_log.h"
-#include "harpe/client/latest_snapshot.h"
 #include "harpe/client/power_split.h"
 #include "harpe/client/server_session.h"
 #include "harpe/measure/energy_monitor.h"
 
 namespace harpe {
-
-/// Assignments as training looks them up: the newest snapshot.
-using PublishedAssignments = LatestSnapshot<const AssignmentBook, 1>;
 
 class Reporter {
  public:
@@ -48,6 +44,8 @@ class Reporter {
   void ended(IterationRecord record);
   /// Has the reporter's own thread say something, which must last; the newest where several come.
   void say(const char* notice) noexcept { to_say_ = notice; }
+  /// Why training does not run by the assignment that holds, which must last; null: it does.
+  void refuse(const char* why) noexcept { refusal_ = why; }
   /// Reports of iterations wait so long for times on the device, and are dropped without.
   void await_device_times(Seconds most);
   /// Times on the device of an iteration that is about to end, or has ended.
@@ -77,6 +75,8 @@ class Reporter {
   void publish(bool governed);
   Instant next(Instant now);
   bool held_to(const IterationRecord& record);
+  std::string refusal_in(std::int64_t iteration) const;
+  void take_assignment(const StageAssignment& assignment);
   bool is_done(Instant now);
 
   Parts parts_;
@@ -88,6 +88,7 @@ class Reporter {
   PowerSplit split_;
   ServerSession session_;
   bool told_refused_ = false;
+  std::string told_refusal_;                    ///< of an assignment that was taken
   bool by_calls_ = false, told_calls_ = false;  ///< training's calls alone time iterations
 
   Mutex mutex_;  ///< of what follows
@@ -97,7 +98,7 @@ class Reporter {
   bool stopping_ HARPE_GUARDED_BY(mutex_) = false;
 
   Instant give_up_{};
-  std::atomic<const char*> to_say_ = nullptr;
+  std::atomic<const char*> to_say_ = nullptr, refusal_ = nullptr;
   std::atomic<bool> registered_ = false;
   std::atomic<std::uint64_t> reports_sent_ = 0, reports_dropped_ = 0;
   std::thread thread_;

@@ -30,6 +30,7 @@ struct StreamCall {
   InstructionKind instruction = InstructionKind::kForward;
   int chunk = 0, micro_batch = -1;
   std::int64_t iteration = 0;
+  std::uint64_t labelled = 0;  ///< version of the assignment whose labels training runs by; 0: none
 };
 
 class StreamFollower {
