@@ -182,8 +182,9 @@ TEST(Wire, KnobsOfAssignmentsReadBackTheSame) {
   const std::string text = assignments_json(assignments);
   EXPECT_THAT(
       text,
-      HasSubstr(R"("knobs":[{"memory_frequency_mhz":810,"power_limit_w":250.5,"label":"sm12"},{},)"
-                R"({"label":"a:b/c"}],"knobs_of":[0,1,2,0]})"));
+      HasSubstr(
+          R"("knobs":[{}, {"memory_frequency_mhz": 810, "power_limit_w": 250.5, "label": "sm12"}, )"
+          R"({"label": "a:b/c"}],"knobs_of":[1,0,2,1]})"));
   const auto read = parse_rank_response(rank_response_json({}, text));
   ASSERT_TRUE(read.ok()) << read.error().text();
   EXPECT_EQ(read->assignments[0].knobs, assignments[0].knobs);
