@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harpe/job/make_plans.h"
@@ -68,6 +71,39 @@ TEST(Plans, QuickOnesAreRunUntilBetterOnesCome) {
   EXPECT_EQ(job.version(), version + 1);
   EXPECT_LT(job.pipelines()[0].energy, energy);
   EXPECT_EQ(job.plans()->json(), best.json());
+}
+
+TEST(Plans, RanksGetWhatAPlanSetsBesideClocks) {
+  Planned planned;
+  // A kernel schedule that saves where it is slower, and memory that is slow on one stage.
+  std::vector<InstructionProfile> entries(planned.spec.profile->entries().begin(),
+                                          planned.spec.profile->entries().end());
+  for (InstructionProfile& entry : entries) {
+    for (std::size_t i = entry.points.size(); i-- > 0;) {
+      OperatingPoint& point = entry.points[i];
+      if (entry.stage == 1) point.knobs.memory_clock = {810};
+      point.knobs.label = *Label::of("plain");
+      OperatingPoint other = point;
+      other.knobs.label = *Label::of("sm12");
+      other.time = other.time * 1.02;
+      other.energy = other.energy * 0.9;
+      entry.points.insert(entry.points.begin() + static_cast<std::ptrdiff_t>(i) + 1, other);
+    }
+  }
+  planned.spec.profile = planned.spec.profile->with_entries(std::move(entries));
+  planned.job.characterized(planned.ticket, planned.table(Effort::kQuick), Planned::kNow);
+
+  std::set<std::string> labels;
+  for (int stage = 0; stage < 4; ++stage) {
+    const StageAssignment plan = planned.job.assignments(0, stage).back();
+    ASSERT_EQ(plan.purpose, StageAssignment::Purpose::kPlan);
+    ASSERT_EQ(plan.knobs.size(), plan.clocks.size());
+    for (const Knobs& knobs : plan.knobs) {
+      EXPECT_EQ(knobs.memory_clock.value, stage == 1 ? 810 : 0);
+      labels.emplace(knobs.label.text());
+    }
+  }
+  EXPECT_EQ(labels, (std::set<std::string>{"plain", "sm12"}));
 }
 
 TEST(Plans, APlanInForceStaysWhereNoneIsBetter) {
