@@ -1,10 +1,12 @@
 #include "harpe/wire/job_spec.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "harpe/instruction/knobs.h"
 #include "harpe/schedule/schedule_work.h"
 
 namespace harpe {
@@ -40,6 +42,23 @@ void check_measured(const JobSpec& spec, Faults& faults) {
       static_cast<std::int64_t>(ScheduleWork(spec.schedule).items()) * spec.shape.data;
   if (measured <= kMaxMeasured) return;
   faults.add(over(measured, "kinds of instructions over all pipelines and stages", kMaxMeasured));
+}
+
+/// A memory clock and a power limit take a GPU too long to be changed between instructions.
+void check_knobs(const Profile& profile, Faults& faults) {
+  std::map<int, Knobs> steady;  // by stage
+  for (const InstructionProfile& entry : profile.entries()) {
+    if (is_fixed_time(entry.kind)) continue;
+    for (const OperatingPoint& point : entry.points) {
+      Knobs knobs = point.knobs;
+      knobs.label = {};
+      if (steady.emplace(entry.stage, knobs).first->second == knobs) continue;
+      return faults.add(
+          "the profile has points of several memory clocks or power limits at stage " +
+          std::to_string(entry.stage) +
+          "; a job keeps to one of each for a stage: leave the others out");
+    }
+  }
 }
 
 }  // namespace
@@ -97,6 +116,7 @@ Status validate(const JobSpec& spec) {
     faults.add("the profile has " + std::to_string(spec.profile->stages()) + " stages, the job " +
                std::to_string(shape.stages));
   }
+  if (spec.profile) check_knobs(*spec.profile, faults);
   if (!faults.empty()) return Error::invalid(std::move(faults));
   return ok_status();
 }

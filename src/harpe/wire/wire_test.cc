@@ -87,6 +87,27 @@ TEST(Wire, EveryFaultOfASpecificationIsNamed) {
   EXPECT_NE(text_of("{"), "");
 }
 
+TEST(Wire, AProfileHasOneMemoryClockAndOnePowerLimitForEachStage) {
+  const auto valid = [](const std::string& rows) {
+    JobSpec spec;
+    spec.shape.stages = 2;
+    spec.schedule = *one_f_one_b({.stages = 2, .micro_batches = 2});
+    spec.profile = *parse_profile(
+        "stage,instruction,frequency,memory_frequency,power_limit,label,time,energy\n" + rows, "p");
+    const Status status = validate(spec);
+    return status.ok() ? std::string() : status.error().text();
+  };
+  EXPECT_EQ(valid("0,forward,1410,1215,250,a,1,20\n0,forward,1410,1215,250,b,2,10\n"
+                  "0,backward,900,1215,250,,2,10\n1,forward,1410,,,,1,20\n"),
+            "");
+  for (const char* rows :
+       {"0,forward,1410,,,,1,20\n1,forward,1410,1215,,,1,20\n"
+        "1,forward,1410,810,,,2,10\n",
+        "0,forward,1410,,,,1,20\n1,forward,1410,,250,,1,20\n1,backward,1410,,,,2,10\n"}) {
+    EXPECT_THAT(valid(rows), HasSubstr("several memory clocks or power limits at stage 1"));
+  }
+}
+
 TEST(Wire, AnObjectiveWhoseValueIsWrongHasThatFaultAlone) {
   for (const char* text : {R"({"slowdown": "5%"})", R"({"slowdown": -0.1})",
                            R"({"power_cap_w": 0})", R"({"least_energy": 1})"}) {
