@@ -228,7 +228,8 @@ TEST(Server, PlansAreThoseOfFullEffortInTheEndAndStored) {
       characterize(one_f_one_b({.stages = 2, .micro_batches = 4}),
                    *parse_profile(test_profile(), "profile"), {.blocking_power = Watts{80}});
   const auto table = [&](Effort effort) {
-    return *PlanTable::build(*frontier, {.plans = 20, .objective = Objective{}, .plan = {.effort = effort}});
+    return *PlanTable::build(*frontier,
+                             {.plans = 20, .objective = Objective{}, .plan = {.effort = effort}});
   };
   const PlanTable quick = table(Effort::kQuick);
   EXPECT_NE(plans, quick.json() + "\n");
