@@ -12,6 +12,7 @@
 #include "harpe/frontier/frontier.h"
 #include "harpe/frontier/frontier_json.h"
 #include "harpe/frontier/plan_testing.h"
+#include "harpe/frontier/predict.h"
 #include "harpe/frontier/verify.h"
 
 namespace harpe {
@@ -207,14 +208,17 @@ TEST(KnobPlans, ComeBackFromTheirSettings) {
   }
 }
 
-/// One stage whose forward runs plain and whose backward runs with `backward`.
-Plan two_instructions(const Knobs& backward, Seconds latency) {
+/// One stage whose forward was measured without knobs alone, its backward with `backward`, too.
+Profile two_kinds(const Knobs& backward) {
   const OperatingPoint plain{{1200}, {0.1}, {30}};
-  std::vector<InstructionProfile> entries = {
-      {0, 0, InstructionKind::kForward, {plain}},
-      {0, 0, InstructionKind::kBackward, {plain, {{1200}, {0.06}, {20}, backward}}}};
-  const Frontier frontier = must(characterize(one_f_one_b({.stages = 1, .micro_batches = 1}),
-                                              Profile(std::move(entries)), {}));
+  return Profile({{0, 0, InstructionKind::kForward, {plain}},
+                  {0, 0, InstructionKind::kBackward, {plain, {{1200}, {0.06}, {20}, backward}}}});
+}
+
+/// One forward without knobs and one backward with them.
+Plan two_instructions(const Knobs& backward, Seconds latency) {
+  const Frontier frontier =
+      must(characterize(one_f_one_b({.stages = 1, .micro_batches = 1}), two_kinds(backward), {}));
   return must(frontier.plan_of_clocks({{{1200}, {1200}}}, Seconds{0}, {.switch_latency = latency},
                                       {{{}, backward}}));
 }
@@ -229,6 +233,43 @@ TEST(KnobPlans, ALateKnobCostsWhatTheOldOneTakesLonger) {
     EXPECT_NEAR(late.iteration_energy.value, 30 + 20 + 0.2 * 10, 1e-6);
     EXPECT_NEAR(two_instructions(knobs, 0_s).iteration_time.value, 0.16, 1e-9);
   }
+}
+
+TEST(Predict, ReplaysLateKnobs) {
+  const Plan plan = two_instructions(kOverlap, 0_s);
+  const Prediction found = must(predict(plan, two_kinds(kOverlap), {.switch_latency = 0.02_s}));
+  EXPECT_EQ(found.clock_changes, 2u);
+  EXPECT_NEAR(found.iteration_time.value, 0.1 + 0.06 + 0.2 * 0.04, 1e-9);
+  EXPECT_NEAR(found.iteration_energy.value, 30 + 20 + 0.2 * 10, 1e-9);
+}
+
+TEST(AtSetting, InterpolatesBetweenPointsWithTheSameKnobs) {
+  const std::vector<OperatingPoint> points = {{{1000}, {0.3}, {30}},
+                                              {{1000}, {0.2}, {40}, kOverlap},
+                                              {{1500}, {0.9}, {90}},
+                                              {{2000}, {0.1}, {50}, kOverlap}};
+  // Half way in 1 / clock.
+  const OperatingPoint between = at_setting(points, {{1333}, kOverlap}).value();
+  EXPECT_NEAR(between.time.value, 0.15, 1e-4);
+  EXPECT_EQ(between.knobs, kOverlap);
+  EXPECT_EQ(at_setting(points, {{900}, kOverlap})->time, 0.2_s);
+  EXPECT_EQ(at_setting(points, {{2000}, {}})->time, 0.9_s);
+  // All-max of these has the overlap.
+  EXPECT_EQ(at_setting(points, {{2500}, kSlowMemory})->time, 0.1_s);
+}
+
+TEST(PlanFromClocks, TakesKnobsBesideThem) {
+  const Pipeline pipeline =
+      must(Pipeline::build(must(one_f_one_b({.stages = 1, .micro_batches = 1}))));
+  const std::vector<std::vector<Megahertz>> clocks = {{{1200}, {1200}}};
+  const auto plan = [&](std::vector<std::vector<Knobs>> knobs) {
+    return plan_from_clocks(pipeline, two_kinds(kOverlap), clocks, {.knobs = std::move(knobs)});
+  };
+  EXPECT_NEAR(must(plan({{{}, kOverlap}})).iteration_time.value, 0.16, 1e-9);
+  EXPECT_NEAR(must(plan({})).iteration_time.value, 0.2, 1e-9);
+  EXPECT_THAT(faults_of(plan({{kOverlap, kOverlap}})),
+              HasSubstr("stage 0 forward at 1200 MHz, sm12_overlap"));
+  EXPECT_THAT(faults_of(plan({{kOverlap}})), HasSubstr("expected knobs for each clock"));
 }
 
 TEST(VerifyPlan, TellsSettingsApart) {
