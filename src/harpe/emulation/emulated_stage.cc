@@ -10,7 +10,7 @@ namespace harpe {
 namespace {
 
 OperatingPoint cost_at(std::span<const OperatingPoint> points, Megahertz clock, double slowness) {
-  const std::optional<OperatingPoint> point = at_clock(points, clock);
+  const std::optional<OperatingPoint> point = at_setting(points, {clock, {}});
   HARPE_CHECK(point, "the costs of a machine lack a computation of its schedule");
   return {point->clock, point->time * slowness, point->energy * slowness};
 }

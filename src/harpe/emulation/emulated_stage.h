@@ -33,7 +33,7 @@ struct StageRun {
 
 /// A clock is asked for when its instruction begins. Until it is in force the one before still
 /// runs, as `predict` has it: a share w = min(1, latency / t_old) of the instruction.
-/// \param costs   have every computation of the stage; between their clocks see `at_clock`.
+/// \param costs   have every computation of the stage; between their clocks see `at_setting`.
 ///                Fixed-time instructions take the first point, or nothing where there is none
 /// \param clocks  as in `StageAssignment`: one for all instructions, or one each; 0 MHz: as it is
 StageRun run_stage(const Schedule& schedule, const Profile& costs, int stage,
