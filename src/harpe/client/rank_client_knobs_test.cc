@@ -64,7 +64,7 @@ class KnobsTest : public ::testing::Test {
     auto policy = Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
                                     "]\ngpus = '*'\nclocks_mhz = [210, 1740]\n" + allowed,
                                 "policy.toml");
-    ControllerOptions options = directory_.options();
+    ControllerOptions options = options_in(directory_);
     options.prompt_owners = false;
     auto made = Controller::start(std::move(devices), *policy, options, system_clock());
     ASSERT_TRUE(made.ok()) << made.error().text();
@@ -90,7 +90,7 @@ class KnobsTest : public ::testing::Test {
     options.job = "test";
     options.spec.shape = {.data = 1, .stages = 1, .tensor = 1};
     options.spec.schedule = *one_f_one_b({.stages = 1, .micro_batches = 2});
-    options.clock_socket = directory_.options().clock_socket;
+    options.clock_socket = options_in(directory_).clock_socket;
     options.measured = measured_.get();
     options.notice = [this](const std::string& text) {
       const MutexLock lock(mutex_);
@@ -99,7 +99,7 @@ class KnobsTest : public ::testing::Test {
     auto client = RankClient::start(std::move(options));
     ASSERT_TRUE(client.ok()) << client.error().text();
     client_ = *std::move(client);
-    ASSERT_TRUE(comes_true([&] { return client_->registered(); }));
+    ASSERT_TRUE(eventually([&] { return client_->registered(); }));
   }
 
   std::string begin(InstructionKind kind, int micro_batch) {
@@ -127,7 +127,7 @@ class KnobsTest : public ::testing::Test {
     return locked(ClockDomain::kMemory) == memory_clock && *seen_->power_limit() == limit;
   }
   bool becomes_set(std::optional<int> memory_clock, Watts limit) {
-    return comes_true([&] { return is_set(memory_clock, limit); });
+    return eventually([&] { return is_set(memory_clock, limit); });
   }
   std::vector<std::string> notices() {
     const MutexLock lock(mutex_);
@@ -142,7 +142,7 @@ class KnobsTest : public ::testing::Test {
     return reports_.empty() ? IterationReport{} : reports_.back();
   }
   bool is_noticed(const std::string& part) {
-    return comes_true([&] {
+    return eventually([&] {
       return std::ranges::any_of(
           notices(), [&](const std::string& text) { return text.find(part) != std::string::npos; });
     });
@@ -193,9 +193,9 @@ TEST_F(KnobsTest, ThatThePolicyForbidsAreToldAndNothingIsSet) {
   iterate(2);
   EXPECT_THAT(iterate(3), ElementsAre("", "", "", ""));
   EXPECT_TRUE(becomes_set(std::nullopt, 300_W)) << "not the half of it either";
-  EXPECT_TRUE(comes_true([&] { return !locked(ClockDomain::kGraphics); })) << "all-max";
+  EXPECT_TRUE(eventually([&] { return !locked(ClockDomain::kGraphics); })) << "all-max";
   EXPECT_EQ(client_->counts().version, 0);
-  ASSERT_TRUE(comes_true([&] { return last_report().iteration == 2; }));
+  ASSERT_TRUE(eventually([&] { return last_report().iteration == 2; }));
   EXPECT_EQ(last_report().version, 0);
   EXPECT_THAT(last_report().refusal, HasSubstr("it allows none (power_limit_w"));
   EXPECT_EQ(notices().size(), 1);
@@ -252,7 +252,7 @@ TEST_F(KnobsTest, LabelsComeWithTheCallsWhereTrainingRunsAhead) {
   EXPECT_THAT(iterate(1), ElementsAre("a", "b", "a", ""));
   EXPECT_EQ(client_->counts().iterations, 0) << "the device has not begun";
   gate.set_value();
-  EXPECT_TRUE(comes_true([&] { return client_->counts().iterations == 2; }));
+  EXPECT_TRUE(eventually([&] { return client_->counts().iterations == 2; }));
   EXPECT_EQ(client_->counts().version, 1);
   EXPECT_THAT(notices(), IsEmpty());
 }
