@@ -5,7 +5,7 @@
 
 The first --made jobs are registered, planned, trained for an iteration and ended over HTTP, as ranks do it, and are stored
 in SQLite; the others are copies of their rows under ids of their own. Then the server is started again several times.
-Exits with 1 where an answer after a start took longer than --most-start, or a job is not as it was.
+Exits with 1 where a response after a start took longer than --most-start, or a job is not as it was.
 """
 
 import argparse
@@ -54,8 +54,8 @@ class Server:
     def connection(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
-    def first_answer(self, path):
-        """The first answer there is, over a connection of its own."""
+    def first_response(self, path):
+        """The first response there is, over a connection of its own."""
         while True:
             connection = self.connection()
             try:
@@ -157,15 +157,15 @@ def listed(connection):
 
 
 def measure_starts(server, arguments):
-    """Seconds from the start of the process to an answer, over several starts; the slowest of each."""
+    """Seconds from the start of the process to a response, over several starts; the slowest of each."""
     slowest = {}
     for number in range(STARTS):
         job = f"job-{number * (arguments.jobs - 1) // max(1, STARTS - 1)}"
         server.stop()
         began = server.start()
-        server.first_answer("/health")
+        server.first_response("/health")
         times = {"first /health": time.monotonic() - began}
-        status = server.first_answer(f"/v1/jobs/{job}")
+        status = server.first_response(f"/v1/jobs/{job}")
         times["first GET of a job"] = time.monotonic() - began
         if status["activity"] != "ended" or status["phase"] != "running":
             sys.exit(f"{job} is {status['activity']}, {status['phase']}")
@@ -219,7 +219,7 @@ def main():
         finally:
             server.stop()
     if max(starts.values()) > arguments.most_start:
-        sys.exit(f"an answer after a start took longer than {arguments.most_start:g} s")
+        sys.exit(f"a response after a start took longer than {arguments.most_start:g} s")
 
 
 if __name__ == "__main__":

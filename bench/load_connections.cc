@@ -166,7 +166,7 @@ void LoadConnections::receive(int id) {
     if (size < 0) return end(id, std::generic_category().message(errno));
     if (size == 0) return end(id, "the server closed it");
     connection.in.append(buffer_.data(), static_cast<std::size_t>(size));
-    connection.stream ? take_events(id) : take_answers(id);
+    connection.stream ? take_events(id) : take_responses(id);
     if (connections_[static_cast<std::size_t>(id)].in.size() > kMostBuffered) {
       return end(id, "an answer without an end");
     }
@@ -174,7 +174,7 @@ void LoadConnections::receive(int id) {
   }
 }
 
-void LoadConnections::take_answers(int id) {
+void LoadConnections::take_responses(int id) {
   while (true) {
     Connection& connection = connections_[static_cast<std::size_t>(id)];
     const std::string_view in = connection.in;
@@ -235,29 +235,30 @@ void LoadConnections::end(int id, const std::string& why) {
   handlers_.lost(id, why);
 }
 
-Result<LoadAnswer> ask_once(const std::string& address, int port, std::string_view method,
-                            const std::string& path, std::string_view body) {
-  std::optional<LoadAnswer> answer;
+Result<LoadResponse> ask_once(const std::string& address, int port, std::string_view method,
+                              const std::string& path, std::string_view body) {
+  std::optional<LoadResponse> response;
   std::string why = "no answer for 60 s";
   bool ended = false;
-  LoadConnections one(
-      address, port,
-      {.answered = [&](int, int status,
-                       std::string_view text) { answer = LoadAnswer{status, std::string(text)}; },
-       .happened = [](int, std::string_view, std::string_view) {},
-       .lost =
-           [&](int, const std::string& reason) {
-             why = reason;
-             ended = true;
-           }});
+  LoadConnections one(address, port,
+                      {.answered =
+                           [&](int, int status, std::string_view text) {
+                             response = LoadResponse{status, std::string(text)};
+                           },
+                       .happened = [](int, std::string_view, std::string_view) {},
+                       .lost =
+                           [&](int, const std::string& reason) {
+                             why = reason;
+                             ended = true;
+                           }});
   const int id = HARPE_TRY(one.open(0));
   one.ask(id, method, path, body);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!answer && !ended && std::chrono::steady_clock::now() < deadline) one.poll(100);
-  if (!answer) {
+  while (!response && !ended && std::chrono::steady_clock::now() < deadline) one.poll(100);
+  if (!response) {
     return Error::of(ErrorCode::kUnavailable, std::string(method) + " " + path + ": " + why);
   }
-  return *std::move(answer);
+  return *std::move(response);
 }
 
 }  // namespace harpe::bench

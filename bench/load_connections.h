@@ -55,7 +55,7 @@ class LoadConnections {
   void send(int id, std::string_view text);
   void flush(int id);
   void receive(int id);
-  void take_answers(int id);
+  void take_responses(int id);
   void take_events(int id);
   void end(int id, const std::string& why);
 
@@ -67,12 +67,12 @@ class LoadConnections {
   std::vector<char> buffer_ = std::vector<char>(1 << 16);
 };
 
-/// One request on a connection of its own; waits for the answer up to 60 s.
-struct LoadAnswer {
+/// One request on a connection of its own; waits for the response up to 60 s.
+struct LoadResponse {
   int status = 0;
   std::string body;
 };
-Result<LoadAnswer> ask_once(const std::string& address, int port, std::string_view method,
-                            const std::string& path, std::string_view body);
+Result<LoadResponse> ask_once(const std::string& address, int port, std::string_view method,
+                              const std::string& path, std::string_view body);
 
 }  // namespace harpe::bench

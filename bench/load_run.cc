@@ -42,7 +42,7 @@ LoadRun::LoadRun(const LoadOptions& options, LoadJob& job, std::string address, 
                     .lost =
                         [this](int id, const std::string& why) {
                           ++result_.connections_lost;
-                          fault("connection " + std::to_string(id) + " was lost: " + why);
+                          error("connection " + std::to_string(id) + " was lost: " + why);
                         }}),
       ranks_(static_cast<std::size_t>(ranks())),
       factor_(static_cast<std::size_t>(options.shape.data), 1.0),
@@ -56,7 +56,7 @@ double LoadRun::since(Time begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-void LoadRun::fault(const std::string& why) {
+void LoadRun::error(const std::string& why) {
   if (result_.first_fault.empty()) result_.first_fault = why;
 }
 
@@ -236,7 +236,7 @@ void LoadRun::train() {
     }
     send_reports_due(begun, Clock::now());
     if (change_.open && since(change_.asked) > kChangePatience) {
-      fault("a change did not reach all ranks within 10 s");
+      error("a change did not reach all ranks within 10 s");
       finish_change();
     }
     if (!change_.open &&
@@ -300,18 +300,18 @@ void LoadRun::finish_change() {
 
 void LoadRun::answered(int id, int status, std::string_view body) {
   --outstanding_;
-  if (status != 200) fault(std::to_string(status) + " " + std::string(body.substr(0, 300)));
+  if (status != 200) error(std::to_string(status) + " " + std::string(body.substr(0, 300)));
   if (id == people_) {
-    const Json answer = Json::parse(body, nullptr, false);
-    if (status != 200 || !answer.is_object()) return finish_change();
-    change_.version = answer.value("version", std::uint64_t{0});
+    const Json response = Json::parse(body, nullptr, false);
+    if (status != 200 || !response.is_object()) return finish_change();
+    change_.version = response.value("version", std::uint64_t{0});
     change_.missing = 0;
     for (std::size_t i = 0; i < change_.delay.size(); ++i) {
       if (change_.had[i] < change_.version) change_.delay[i] = -1;
       if (change_.delay[i] < 0) ++change_.missing;
     }
     if (change_.version <= change_.before) {
-      fault("a change of a straggler changed no assignments");
+      error("a change of a straggler changed no assignments");
       change_.open = false;
     } else if (change_.missing == 0) {
       finish_change();
@@ -319,7 +319,7 @@ void LoadRun::answered(int id, int status, std::string_view body) {
     return;
   }
   std::deque<int>& asked_by = asked_by_[static_cast<std::size_t>(id)];
-  if (asked_by.empty()) return fault("an answer that nobody asked for: " + std::string(body));
+  if (asked_by.empty()) return error("an answer that nobody asked for: " + std::string(body));
   const int number = asked_by.front();
   asked_by.pop_front();
   Rank& rank = ranks_[static_cast<std::size_t>(number)];
@@ -329,16 +329,16 @@ void LoadRun::answered(int id, int status, std::string_view body) {
     return;
   }
   ++(status == 200 ? result_.accepted : result_.refused);
-  result_.answers.push_back(since(rank.sent));
+  result_.responses.push_back(since(rank.sent));
   if (body.find("\"assignments\"") != std::string_view::npos) got_assignments(number, body);
 }
 
 void LoadRun::got_assignments(int number, std::string_view text) {
   Rank& rank = ranks_[static_cast<std::size_t>(number)];
   const auto assignments = job_.assignments(text, stage_of(number));
-  if (!assignments.ok()) return fault(assignments.error().text());
+  if (!assignments.ok()) return error(assignments.error().text());
   const std::uint64_t before = rank.assignments == nullptr ? 0 : rank.assignments->newest();
-  if ((*assignments)->newest() < before) return;  // an answer that an event has overtaken
+  if ((*assignments)->newest() < before) return;  // a response that an event has overtaken
   rank.assignments = *assignments;
   for (const StageAssignment& one : rank.assignments->assignments) {
     if (one.version > before && one.from_iteration <= under_way_.number) ++result_.assignments_late;
@@ -347,10 +347,10 @@ void LoadRun::got_assignments(int number, std::string_view text) {
 }
 
 Status LoadRun::compare_with_server() {
-  const auto answer = HARPE_TRY(ask_once(address_, port_, "GET", path(""), ""));
-  const Json status = Json::parse(answer.body, nullptr, false);
-  if (answer.status != 200 || !status.is_object()) {
-    return Error::of(ErrorCode::kUnavailable, "the job's status: " + answer.body);
+  const auto response = HARPE_TRY(ask_once(address_, port_, "GET", path(""), ""));
+  const Json status = Json::parse(response.body, nullptr, false);
+  if (response.status != 200 || !status.is_object()) {
+    return Error::of(ErrorCode::kUnavailable, "the job's status: " + response.body);
   }
   result_.counted_by_server = status.value("reports", std::int64_t{0});
   const auto version = status.value("version", std::uint64_t{0});

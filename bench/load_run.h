@@ -44,15 +44,15 @@ struct LoadResult {
   /// s from asking for a change to each rank having its assignments: those that listen, and the
   /// others.
   std::vector<double> delays, delays_of_others;
-  std::vector<double> whole;    ///< s until the last rank had them, one a change
-  std::vector<double> answers;  ///< s from a report to its answer
+  std::vector<double> whole;      ///< s until the last rank had them, one a change
+  std::vector<double> responses;  ///< s from a report to its response
   std::string first_fault;
 };
 
 class LoadRun {
  public:
   LoadRun(const LoadOptions& options, LoadJob& job, std::string address, int port);
-  /// Everything, in order. A fault is one that leaves nothing to measure.
+  /// Everything, in order. An error is one that leaves nothing to measure.
   Result<LoadResult> run();
 
  private:
@@ -87,7 +87,7 @@ class LoadRun {
   int pipeline_of(int rank) const { return rank / options_.shape.stages; }
   std::string path(const std::string& rest) const { return "/v1/jobs/load" + rest; }
   static double since(Time begin);
-  void fault(const std::string& why);
+  void error(const std::string& why);
 
   Result<int> open(int rank, bool listens);
   void ask(int rank, const std::string& rest, const std::string& body);

@@ -21,7 +21,7 @@ struct ProcessUse {
 };
 ProcessUse use_of(pid_t process);
 
-/// Allows this process and its children so many file descriptors; the fault says how to get more.
+/// Allows this process and its children so many file descriptors; the error says how to get more.
 Status allow_descriptors(std::size_t count);
 
 class LoadServer {

@@ -116,10 +116,10 @@ int measure(const Settings& settings) {
     if (!result->delays_of_others.empty())
       print_quantiles("the same, of ranks that do not listen", result->delays_of_others);
     print_quantiles("until the last rank has them", result->whole);
-    print_quantiles("from a report to its answer", result->answers);
+    print_quantiles("from a report to its answer", result->responses);
     std::printf("server: %.0f MiB at most, %.1f s CPU in %.1f s; ranks: %.1f s CPU\n",
                 use.most_memory_mib, use.cpu.value, wall, own.cpu.value);
-    if (!result->first_fault.empty()) std::printf("first fault: %s\n", result->first_fault.c_str());
+    if (!result->first_fault.empty()) std::printf("first error: %s\n", result->first_fault.c_str());
     const auto broken = broken_promises(settings, *result, use);
     for (const std::string& one : broken) std::printf("NOT KEPT: %s\n", one.c_str());
     status = broken.empty() ? 0 : 1;

@@ -4,8 +4,8 @@
 //   solver_bench [--growth]     with --growth: from 1,024 to 65,536 instructions, without the
 //   textbook version
 //
-// Every answer is checked: both versions must find the same breakpoints, and the last state must be
-// optimal.
+// Every response is checked: both versions must find the same breakpoints, and the last state must
+// be optimal.
 
 #include <sys/resource.h>
 

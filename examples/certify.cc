@@ -64,9 +64,9 @@ harpe::Status check(const path& profile, const path& directory) {
   const path file = directory / "certificate.json";
   const auto certificate = HARPE_TRY(harpe::parse_certificate_json(content(file), file));
   const harpe::Verification found = harpe::verify_plan(plan, costs, &certificate);
-  harpe::Faults faults;
-  for (const std::string& fault : found.faults) faults.add(fault);
-  if (!faults.empty()) return harpe::Error{harpe::ErrorCode::kRefused, faults.take()};
+  harpe::Diagnostics diagnostics;
+  for (const std::string& error : found.diagnostics) diagnostics.add(error);
+  if (!diagnostics.empty()) return harpe::Error{harpe::ErrorCode::kRefused, diagnostics.take()};
   std::printf("%.1f J; proven: no clocks need less than %.1f J\n", found.energy.value,
               found.proven_bound->value);
   return harpe::ok_status();

@@ -161,7 +161,7 @@ def frontier_chart(frontier, result):
     return chart.svg()
 
 
-def page(result, history, spans, frontier, notices):
+def page(result, history, spans, frontier, events):
     """history: {pipeline: [{at_s, time_s, energy_j}]}; spans: {phase: (begin, end)}, both in s since the first iteration."""
     planned, straggling = result["planned"], result["straggling"]
     rows = "".join(
@@ -169,7 +169,7 @@ def page(result, history, spans, frontier, notices):
         f"<td>{one['energy_j']:.1f}</td><td>{one['predicted_energy_j']:.1f}</td>"
         f"<td>{saved(one)}</td><td>{signed(one['slowdown_percent'])} %</td></tr>"
         for phase in ("planned", "straggling", "recovered") for one in [result[phase]])
-    log = "".join(f"<li>{html.escape(text)}</li>" for text in notices)
+    log = "".join(f"<li>{html.escape(text)}</li>" for text in events)
     full = result["all_max"]
     slower = planned["slowdown_percent"]
     same = abs(slower) < max(0.25, planned["slowdown_error_percent"])

@@ -82,8 +82,8 @@ class Demo:
     def ask(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, method=method)
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-            return json.loads(answer.read() or b"null")
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+            return json.loads(response.read() or b"null")
 
     def status(self):
         for name, process in self.processes:
@@ -137,8 +137,8 @@ class Demo:
         self.say(f"   planned after {planned['newest_iteration'] + 1} iterations, all of them training.")
         moments = {"planned": self.settle(planned)}
         self.predictions = {"planned": self.status()}
-        with urllib.request.urlopen(self.url + "/v1/jobs/demo/profile", timeout=PATIENCE_S) as answer:
-            (self.folder / "profile.csv").write_bytes(answer.read())
+        with urllib.request.urlopen(self.url + "/v1/jobs/demo/profile", timeout=PATIENCE_S) as response:
+            (self.folder / "profile.csv").write_bytes(response.read())
         self.after(SPANS["planned"], moments["planned"])
 
         self.say(f"2. Pipeline 1 becomes {FACTOR} times slower; the server is told, and the other one need not hurry.")
@@ -155,7 +155,7 @@ class Demo:
         self.predictions["recovered"] = self.status()
         self.after(SPANS["recovered"], moments["recovered"])
         frontier = self.ask("GET", "/v1/jobs/demo/frontier")
-        notices = [one["text"] for one in self.ask("GET", "/v1/jobs/demo/log")["events"] if one["kind"] != "phase"]
+        events = [one["text"] for one in self.ask("GET", "/v1/jobs/demo/log")["events"] if one["kind"] != "phase"]
         control.write_text("stop\n")
         trainer.wait(20)
         result = self.evaluate(moments)
@@ -163,7 +163,7 @@ class Demo:
         history = {pipeline: self.history(pipeline) for pipeline in range(PIPELINES)}
         spans = {phase: (self.begin_of(moments[phase]), self.begin_of(moments[phase] + length))
                  for phase, length in SPANS.items()}
-        page = demo_report.page(result, history, spans, frontier, notices)
+        page = demo_report.page(result, history, spans, frontier, events)
         (self.folder / "report.html").write_text(page)
         (self.folder / "energy.svg").write_text(demo_report.picture(result, history, spans))
         return result

@@ -316,7 +316,7 @@ std::vector<Wires> make_wires(const Options& options) {
   return wires;
 }
 
-/// Follows the control file until all ranks have ended; answers whether they ended well.
+/// Follows the control file until all ranks have ended; returns whether they ended well.
 bool wait_for(std::vector<pid_t> ranks, const Options& options, Shared& shared) {
   bool good = true;
   while (!ranks.empty()) {

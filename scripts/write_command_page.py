@@ -21,7 +21,7 @@ This page is made from the command's own help (`scripts/write_command_page.py`);
 
 Every command takes `--json`: its result, or what is wrong, then comes as one JSON document on
 standard output. Faults look like
-`{"error": {"code": "invalid_input", "faults": [{"file": "p.csv", "line": 3, "column": 7, "message": "..."}]}}`;
+`{"error": {"code": "invalid_input", "diagnostics": [{"file": "p.csv", "line": 3, "column": 7, "message": "..."}]}}`;
 what is not known is `null`.
 
 | exit status | meaning | `code` |

@@ -16,7 +16,7 @@ import time
 import unittest
 
 import agent_process
-from agent_process import GPUS, POLICY, AgentTest, free_port, read_answer
+from agent_process import GPUS, POLICY, AgentTest, free_port, read_response
 
 SET = "/gpu/set_power_limit?power_limit_mw={}&gpu_ids={}&block={}"
 
@@ -53,8 +53,8 @@ class Zeusd(AgentTest):
                        "/gpu/set_mem_locked_clocks?min_clock_mhz=7251&max_clock_mhz=7251",
                        "/gpu/reset_gpu_locked_clocks?", "/gpu/reset_mem_locked_clocks?", "/gpu/reset_locked_clocks?"]:
             for block in ["true", "false"]:
-                answer = self.post(f"{target}&gpu_ids=1,0,1&block={block}")
-                self.assertEqual((answer.status, answer.body), (200, ""), target)
+                response = self.post(f"{target}&gpu_ids=1,0,1&block={block}")
+                self.assertEqual((response.status, response.body), (200, ""), target)
         self.assertEqual(self.limits(), [200, 200])
 
     def test_a_write_without_waiting_happens(self):
@@ -68,10 +68,10 @@ class Zeusd(AgentTest):
             self.assertEqual(self.post(target).status, 400, target)
         for ids, error in [("", "gpu_ids must contain at least one GPU index"),
                            ("0,,1", "gpu_ids contains an empty GPU index"), ("x", "Invalid GPU index: x")]:
-            answer = self.post(SET.format(200000, ids, "true"))
-            self.assertEqual((answer.status, answer.json()), (400, {"error": error}))
-        answer = self.post(SET.format(200000, "0,9", "true"))
-        self.assertEqual((answer.status, answer.body), (400, "GPU index 9 does not exist."))
+            response = self.post(SET.format(200000, ids, "true"))
+            self.assertEqual((response.status, response.json()), (400, {"error": error}))
+        response = self.post(SET.format(200000, "0,9", "true"))
+        self.assertEqual((response.status, response.body), (400, "GPU index 9 does not exist."))
         self.assertEqual(self.limits(), [300, 300])
 
     def test_errors_of_devices(self):
@@ -109,9 +109,9 @@ class Zeusd(AgentTest):
         connection = self.connect()
         connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         with connection.makefile("rb") as file:
-            answer = read_answer(file)
-            self.assertEqual(answer.headers["content-type"], "text/event-stream")
-            self.assertEqual(answer.headers["cache-control"], "no-cache")
+            response = read_response(file)
+            self.assertEqual(response.headers["content-type"], "text/event-stream")
+            self.assertEqual(response.headers["cache-control"], "no-cache")
             found = []
             while len(found) < count:
                 line = file.readline()
@@ -128,9 +128,9 @@ class Zeusd(AgentTest):
         self.assertEqual(set(event), {"timestamp_ms", "cpu_id", "cpu_mw", "dram_mw"})
         self.assertIn("power_w", self.events("/v1/power/stream", 1)[0])
         for kind in ["gpu", "cpu"]:
-            answer = self.get(f"/{kind}/stream_power?{kind}_ids=9")
+            response = self.get(f"/{kind}/stream_power?{kind}_ids=9")
             available = "[0, 1]" if kind == "gpu" else "[0]"
-            self.assertEqual((answer.status, answer.json()["error"]),
+            self.assertEqual((response.status, response.json()["error"]),
                              (400, f"Unknown {kind.upper()} indices: [9]. Available: {available}"))
 
 
@@ -138,10 +138,10 @@ class Tokens(AgentTest):
     def over_tcp(self, method, target, token=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         connection.request(method, target, headers={"Authorization": f"Bearer {token}"} if token else {})
-        answer = connection.getresponse()
-        body = answer.read().decode()
+        response = connection.getresponse()
+        body = response.read().decode()
         connection.close()
-        return answer.status, body, answer.headers
+        return response.status, body, response.headers
 
     def start_tcp(self, *options):
         self.port = free_port()
@@ -188,9 +188,9 @@ class Tokens(AgentTest):
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=20, context=context)
         for _ in range(3):
             connection.request("GET", "/gpu/get_power", headers={"Authorization": f"Bearer {self.token('gpu-read')}"})
-            answer = connection.getresponse()
-            self.assertEqual(answer.status, 200)
-            answer.read()
+            response = connection.getresponse()
+            self.assertEqual(response.status, 200)
+            response.read()
         self.assertGreaterEqual(connection.sock.version(), "TLSv1.2")
         connection.close()
         with socket.create_connection(("127.0.0.1", self.port), timeout=20) as plain:
@@ -378,7 +378,7 @@ class Auditing(AgentTest):
                 with connection.makefile("rb") as file:
                     for _ in range(3000):
                         connection.sendall(request)
-                        if read_answer(file).status != 403:
+                        if read_response(file).status != 403:
                             os._exit(1)
             os._exit(0)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
@@ -583,11 +583,11 @@ class BadClients(AgentTest):
         connection = self.connect()
         connection.sendall(b"GET /time HTTP/1.1\r\nHost: x\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /ti")
         with connection.makefile("rb") as file:
-            self.assertIn("timestamp_ms", read_answer(file).body)
-            self.assertIn("uptime_s", read_answer(file).body)
+            self.assertIn("timestamp_ms", read_response(file).body)
+            self.assertIn("uptime_s", read_response(file).body)
             connection.sendall(b"me HTTP/1.0\r\n\r\n")
-            self.assertIn("timestamp_ms", read_answer(file).body)
-            self.assertIsNone(read_answer(file))
+            self.assertIn("timestamp_ms", read_response(file).body)
+            self.assertIsNone(read_response(file))
 
     def test_clients_that_leave_in_the_middle_hurt_nobody(self):
         for data in [b"", b"GET /ti", b"POST /v1/leases HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{",

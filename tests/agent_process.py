@@ -32,7 +32,7 @@ class Answer:
         return json.loads(self.body)
 
 
-def read_answer(file):
+def read_response(file):
     """One response of a keep-alive connection; None at its end."""
     line = file.readline()
     if not line:
@@ -106,22 +106,22 @@ class AgentTest(unittest.TestCase):
         own = connection is None
         connection = connection or self.connect()
         lines = [f"{method} {target} HTTP/1.1", "Host: any", f"Content-Length: {len(text)}", *headers]
-        with contextlib.suppress(BrokenPipeError):  # one that is refused may have its answer before it asks
+        with contextlib.suppress(BrokenPipeError):  # one that is refused may have its response before it asks
             connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + text)
         with connection.makefile("rb") as file:
-            answer = read_answer(file)
+            response = read_response(file)
         if own:
             connection.close()
-        return answer
+        return response
 
     def raw(self, data, timeout=20):
         """Everything the agent answers to these bytes until it closes."""
         connection = self.connect(timeout)
         connection.sendall(data)
-        answer = b""
+        response = b""
         while (more := connection.recv(65536)):
-            answer += more
-        return answer
+            response += more
+        return response
 
     def limits(self):
         limits = self.ask("GET", "/gpu/get_power_limit").json()

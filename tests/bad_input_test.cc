@@ -72,7 +72,7 @@ TEST_F(BadInput, MissingColumn) {
 struct BadRow {
   const char* name;
   const char* row;
-  const char* at;       ///< "line:column" of the fault
+  const char* at;       ///< "line:column" of the error
   const char* mention;  ///< what the message speaks of
 };
 
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadRow{"BrokenQuote", "1,\"forward,1200,0.05,16\n", "8:3", "quote"}),
     [](const auto& instance) { return instance.param.name; });
 
-TEST_F(BadInput, AllFaultsComeAtOnce) {
+TEST_F(BadInput, AllErrorsComeAtOnce) {
   const Said said = plan(std::string(kGood) + "1,forwards,1200,0.05,16\n1,forward,1200,0,x\n",
                          {"--schedule", list("0F0,0Q0\n")});
   expect_refused(said, AllOf(HasSubstr("p.csv:8:3:"), HasSubstr("p.csv:9:16:"),

@@ -51,13 +51,13 @@ class Contract:
                 return item[method.lower()]
         return None
 
-    def fault(self, method, target, status, content_type, body):
-        """What an answer has that the contract does not promise, in words; none where it is as promised."""
+    def error(self, method, target, status, content_type, body):
+        """What a response has that the contract does not promise, in words; none where it is as promised."""
         path = target.split("?")[0]
         operation = self.operation_at(method, target)
         if operation is None:
             if status not in (400, 401, 403, 404, 405, 413, 429):
-                return f"there is no such route, but the answer is {status}"
+                return f"there is no such route, but the response is {status}"
             response = self.document["components"]["responses"]["NotARoute"]
         elif str(status) in operation["responses"]:
             response = operation["responses"][str(status)]

@@ -62,7 +62,7 @@ TEST_F(Devices, ASimulationIsSaidToBeOne) {
       Json::parse(harpe_says({"devices", "--json", "--simulate", kMixed}).out)["gpus"].size());
 }
 
-TEST_F(Devices, ASimulationThatIsWrongIsAFaultWithItsLine) {
+TEST_F(Devices, ASimulationThatIsWrongIsAErrorWithItsLine) {
   const Said said = harpe_says({"devices", "--simulate", write("s.toml", "[[gpu]]\nmodel = 3\n")});
   EXPECT_EQ(said.status, 2);
   EXPECT_THAT(said.err, HasSubstr("s.toml:2"));
@@ -93,7 +93,7 @@ TEST_F(Devices, AGpuThatIsLostIsShownSoWithWhatToDo) {
   const Json json = Json::parse(harpe_says({"devices", "--json", "--simulate", file}).out);
   EXPECT_EQ(json["gpus"][0]["state"], "ok");
   EXPECT_EQ(json["gpus"][1]["state"], "lost");
-  EXPECT_THAT(json["gpus"][1]["fault"].get<std::string>(), HasSubstr("is lost"));
+  EXPECT_THAT(json["gpus"][1]["error"].get<std::string>(), HasSubstr("is lost"));
   EXPECT_FALSE(json["gpus"][1]["may_set"]["graphics_clock"]["allowed"].get<bool>());
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the running agent and server answer to which bytes, and whether the connection goes on:
+"""What the running agent and server response to which bytes, and whether the connection goes on:
 http_conformance.json, which room http itself is held to as well (http_conformance_test.cc). Requests that are
 hidden in others are looked for in the metrics: what was not answered was not executed.
 Usage: http_conformance_test.py HARPE"""
@@ -26,16 +26,16 @@ def bytes_of(case):
     return b"".join(text.encode("latin-1") * times for text, times in parts)
 
 
-def statuses_of(answers, head):
-    """The status of each answer; -1 for what is none."""
+def statuses_of(responses, head):
+    """The status of each response; -1 for what is none."""
     found = []
-    while answers:
-        begin, separator, rest = answers.partition(b"\r\n\r\n")
+    while responses:
+        begin, separator, rest = responses.partition(b"\r\n\r\n")
         if not separator or not begin.startswith(b"HTTP/1."):
             return found + [-1]
         found.append(int(begin[9:12]))
         length = re.search(rb"(?i)\r\ncontent-length: (\d+)", begin)
-        answers = rest[int(length[1]) if length and not head else 0:]
+        responses = rest[int(length[1]) if length and not head else 0:]
         head = False
     return found
 
@@ -51,14 +51,14 @@ class Conformance:
             try:
                 connection.sendall(data)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # refused before it was read: the answer is there
-            answers = b""
+                pass  # refused before it was read: the response is there
+            responses = b""
             try:
                 while more := connection.recv(65536):
-                    answers += more
+                    responses += more
             except ConnectionResetError:
                 pass
-            return answers
+            return responses
 
     def requests(self):
         """How many requests were executed before this one."""
@@ -70,9 +70,9 @@ class Conformance:
             with self.subTest(case["name"]):
                 before = self.requests()
                 closes = case["closes"]
-                answers = self.exchange(bytes_of(case) + (b"" if closes else LAST))
+                responses = self.exchange(bytes_of(case) + (b"" if closes else LAST))
                 expected = case["statuses"] + ([] if closes else [200])
-                self.assertEqual(statuses_of(answers, case.get("head", False)), expected)
+                self.assertEqual(statuses_of(responses, case.get("head", False)), expected)
                 # Every request but those of the transport itself, and the one for the metrics.
                 executed = [status for status in expected if status in (200, 405)]
                 self.assertEqual(self.requests() - before, len(executed) + 1)

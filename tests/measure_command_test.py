@@ -133,8 +133,8 @@ calls = "reads"
             sound, other = report["devices"][:2]
             self.assertLess(abs(sound["measured"]["energy_j"] - 29 * report["time_s"]), 3)
             self.assertLess(sound["measured"]["error_j"], 3)
-            self.assertIsNone(sound["fault"])
-            self.assertEqual(other["fault"] is not None, seconds == 60, other)
+            self.assertIsNone(sound["error"])
+            self.assertEqual(other["error"] is not None, seconds == 60, other)
 
     def test_devices_lists_what_answers_beside_a_gpu_that_hangs(self):
         hung = self.faulty("slow_call", 'seconds = 60\ncalls = "reads"')
@@ -142,7 +142,7 @@ calls = "reads"
         done = self.harpe("devices", "--json", env=hung)
         self.assertLess(time.monotonic() - begin, 30)
         sound, other = json.loads(done.stdout)["gpus"]
-        self.assertEqual((sound["state"], other["state"]), ("ok", "no_answer"))
+        self.assertEqual((sound["state"], other["state"]), ("ok", "no_response"))
         self.assertIsNotNone(sound["power"]["instant_w"])
 
     def test_of_a_gpu_that_was_lost_the_report_says_at_least(self):
@@ -190,7 +190,7 @@ calls = "reads"
         for program, status in (("no-such-program-here", 127), (str(file), 126)):
             done = self.harpe("run", "--json", "--out", str(out), "--csv", str(log), "--", program)
             self.assertEqual((done.returncode, done.stdout), (status, ""))
-            message = json.loads(done.stderr)["error"]["faults"][0]["message"]
+            message = json.loads(done.stderr)["error"]["diagnostics"][0]["message"]
             self.assertIn("cannot be executed", message)
             self.assertFalse(out.exists() or log.exists())
 
@@ -208,11 +208,11 @@ calls = "reads"
         self.assertEqual(done.returncode, 0)
         self.assertIn("/no/such/folder/x", done.stderr)
         self.assertEqual(json.loads(done.stderr[done.stderr.index("{"):])["command"], ["true"])
-        # Nor do faults of the command line come on the command's output.
+        # Nor do errors of the command line come on the command's output.
         for wrong in (["--gpus", "7", "--", "true"], ["--no-such-option", "--", "true"], []):
             done = self.harpe("run", "--json", *wrong)
             self.assertEqual((done.returncode, done.stdout), (2, ""), wrong)
-            self.assertTrue(json.loads(done.stderr)["error"]["faults"], wrong)
+            self.assertTrue(json.loads(done.stderr)["error"]["diagnostics"], wrong)
         self.assertIn("JSON on standard error", re.sub(r"\s+", " ", self.harpe("run", "--help").stdout))
 
     def test_the_command_is_printed_as_one_would_type_it(self):
@@ -414,7 +414,7 @@ class Monitor(Case):
     def test_csv_and_json_exclude_each_other(self):
         done = self.harpe("monitor", "--csv", "--json", "--count", "1", env=self.simulated)
         self.assertEqual(done.returncode, 2)
-        message = json.loads(done.stdout)["error"]["faults"][0]["message"]
+        message = json.loads(done.stdout)["error"]["diagnostics"][0]["message"]
         self.assertIn("--csv", message)
         self.assertIn("--json", message)
 

@@ -22,8 +22,8 @@ class Prometheus(AgentTest):
     def query(self, expression):
         url = f"http://127.0.0.1:{self.port}/api/v1/query?query={urllib.parse.quote(expression)}"
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                return json.load(answer)["data"]["result"]
+            with urllib.request.urlopen(url, timeout=5) as response:
+                return json.load(response)["data"]["result"]
         except OSError:
             return []
 

@@ -39,7 +39,7 @@ class RankRules:
         return "taken"
 
     def refused(self, status):
-        """By an answer: the place, or the job, is not known any more."""
+        """By a response: the place, or the job, is not known any more."""
         if status in (401, 403, 404, 409):
             self.registered = False
 

@@ -28,7 +28,7 @@ def rendered(browser, page, directory):
     return done.stdout, faults
 
 
-def faults_of(document, complaints):
+def diagnostics_of(document, complaints):
     faults = list(complaints)
     if document.count("<circle") < 20:
         faults.append("the frontier is not drawn")
@@ -57,7 +57,7 @@ def main():
                  "--blocking-power", "83.64", "--out", directory / "plan", *goal],
                 check=True, capture_output=True)  # fmt: skip
             document, complaints = rendered(browser, directory / "plan/report.html", directory)
-            for fault in faults_of(document, complaints):
+            for fault in diagnostics_of(document, complaints):
                 print(f"{' '.join(goal)}: {fault}")
                 failed = True
     return 1 if failed else 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Requests that docs/openapi.yaml makes Schemathesis think of, right and wrong ones, to a real `harpe serve`:
-no answer is one that the document does not promise, what the document rules out is refused, and what it allows is
+no response is one that the document does not promise, what the document rules out is refused, and what it allows is
 taken, unless it does not fit the job. Usage: server_contract_test.py HARPE"""
 
 import pathlib

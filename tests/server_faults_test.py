@@ -13,7 +13,7 @@ import postgres_process
 import server_process
 from server_process import CLOCKS, ServerTest, specification
 
-# No rank waits longer for an answer to its report, whatever the store does.
+# No rank waits longer for a response to its report, whatever the store does.
 LONGEST_ANSWER_S = 5
 
 
@@ -38,10 +38,10 @@ class Training:
     def report(self, data, stage):
         begin = time.monotonic()
         try:
-            answer = self.test.ask("POST", f"/v1/jobs/{self.job}/reports", {
+            response = self.test.ask("POST", f"/v1/jobs/{self.job}/reports", {
                 "data": data, "stage": stage, "session": f"s{data}{stage}", "iteration": self.iteration, "time_s": 0.3})
-            if answer.status != 200:
-                self.refused.append((answer.status, answer.body))
+            if response.status != 200:
+                self.refused.append((response.status, response.body))
         except (OSError, AssertionError) as error:
             self.refused.append(error)
         self.slowest = max(self.slowest, time.monotonic() - begin)
@@ -62,10 +62,10 @@ class Outage:
     shared = False  # with other servers, which may command its jobs when its lease is over
 
     def refused_by_store(self, method, path, body=None):
-        answer = self.ask(method, path, body)
-        self.assertEqual(answer.status, 503, answer.body)
-        self.assertEqual(answer.json()["error"]["code"], "unavailable")
-        return answer.json()["error"]["message"]
+        response = self.ask(method, path, body)
+        self.assertEqual(response.status, 503, response.body)
+        self.assertEqual(response.json()["error"]["code"], "unavailable")
+        return response.json()["error"]["message"]
 
     def test_training_goes_on_and_all_is_stored_in_the_end(self):
         self.start()

@@ -21,9 +21,9 @@ class Lifecycle(ServerTest):
 
     def report(self, job, iteration, stages=2, status=200):
         for stage in range(stages):
-            answer = self.ask("POST", f"/v1/jobs/{job}/reports", {
+            response = self.ask("POST", f"/v1/jobs/{job}/reports", {
                 "stage": stage, "session": f"s0{stage}", "iteration": iteration, "time_s": 0.3, "energy_j": 50})
-            self.assertEqual(answer.status, status, answer.body)
+            self.assertEqual(response.status, status, response.body)
 
     def listed(self, query="?activity=active,idle,ended"):
         return {job["id"]: job for job in self.good("GET", "/v1/jobs" + query)["jobs"]}
@@ -39,9 +39,9 @@ class Lifecycle(ServerTest):
         return self.good("GET", "/health")["jobs_in_memory"]
 
     def refused(self, spec, names):
-        answer = self.ask("PUT", "/v1/jobs/refused", spec)
-        self.assertEqual(answer.status, 400, answer.body[:500])
-        self.assertIn(names, answer.json()["error"]["message"])
+        response = self.ask("PUT", "/v1/jobs/refused", spec)
+        self.assertEqual(response.status, 400, response.body[:500])
+        self.assertIn(names, response.json()["error"]["message"])
 
 
 class Deleting(Lifecycle):
@@ -56,10 +56,10 @@ class Deleting(Lifecycle):
             path, body = (f"/stragglers/{number // 2}", {"factor": 1.1 + 0.01 * (count % 20)}) if number % 2 else \
                 ("/objective", {"slowdown": 0.001 * (count % 50)})
             connection.request("PUT", f"/v1/jobs/{job}{path}", json.dumps(body))
-            answer = connection.getresponse()
-            answer.read()
-            if answer.status not in (200, 404):
-                faults.append((path, answer.status))
+            response = connection.getresponse()
+            response.read()
+            if response.status not in (200, 404):
+                faults.append((path, response.status))
         connection.close()
 
     def test_what_is_deleted_while_it_is_changed_stays_deleted(self):
@@ -84,25 +84,25 @@ class Deleting(Lifecycle):
         self.kill()
         self.start()
         for number in range(self.ROUNDS):
-            answer = self.ask("GET", f"/v1/jobs/j{number}")
-            self.assertEqual(answer.status, 200 if number % 2 else 404, number)
+            response = self.ask("GET", f"/v1/jobs/j{number}")
+            self.assertEqual(response.status, 200 if number % 2 else 404, number)
             if number % 2:
-                self.assertEqual((answer.json()["micro_batches"], answer.json()["ranks_registered"]), (5, 0))
+                self.assertEqual((response.json()["micro_batches"], response.json()["ranks_registered"]), (5, 0))
             else:
                 self.assertEqual(self.ask("PUT", f"/v1/jobs/j{number}", specification()).status, 201)
 
     def test_two_who_delete_one_job_are_both_told_that_it_is_gone(self):
         self.start()
         self.begin()
-        answers = []
-        threads = [threading.Thread(target=lambda: answers.append(self.ask("DELETE", "/v1/jobs/j").status))
+        responses = []
+        threads = [threading.Thread(target=lambda: responses.append(self.ask("DELETE", "/v1/jobs/j").status))
                    for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertLessEqual(set(answers), {200, 404})
-        self.assertIn(200, answers)
+        self.assertLessEqual(set(responses), {200, 404})
+        self.assertIn(200, responses)
 
     def test_a_job_that_cannot_be_read_is_named_and_can_be_deleted(self):
         self.start()
@@ -113,9 +113,9 @@ class Deleting(Lifecycle):
         self.start()
         for method, path, body in (("GET", "", None), ("PUT", "", specification()),
                                    ("POST", "/reports", {"session": "s00", "iteration": 1, "time_s": 1})):
-            answer = self.ask(method, "/v1/jobs/j" + path, body)
-            self.assertEqual(answer.status, 503, answer.body)
-            self.assertIn("cannot be read", answer.json()["error"]["message"])
+            response = self.ask(method, "/v1/jobs/j" + path, body)
+            self.assertEqual(response.status, 503, response.body)
+            self.assertIn("cannot be read", response.json()["error"]["message"])
         self.assertEqual(self.ask("DELETE", "/v1/jobs/j").status, 200)
         self.assertEqual(self.ask("PUT", "/v1/jobs/j", specification()).status, 201)
 
@@ -271,9 +271,9 @@ class Sizes(Lifecycle):
 
         def measure(name, ask):
             begin = time.monotonic()
-            answer = ask()
+            response = ask()
             slowest[name] = max(slowest.get(name, 0), time.monotonic() - begin)
-            return answer
+            return response
 
         going = threading.Event()
 
@@ -336,8 +336,8 @@ class Refusing(Lifecycle):
             self.begin(job)
             self.wait_for_phase("running", job)
         self.refuse("bad")
-        answer = self.ask("PUT", "/v1/jobs/bad/objective", {"slowdown": 0.5})
-        self.assertEqual(answer.status, 503)
+        response = self.ask("PUT", "/v1/jobs/bad/objective", {"slowdown": 0.5})
+        self.assertEqual(response.status, 503)
         for number in range(5):
             for job in ("good", "fine"):
                 self.good("PUT", f"/v1/jobs/{job}/objective", {"slowdown": 0.01 * (number + 1)})

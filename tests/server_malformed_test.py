@@ -207,10 +207,10 @@ class Raw:
         try:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # refused before it was read: the answer is there
+            pass  # refused before it was read: the response is there
 
-    def answer(self):
-        """(status, content type, body) of the next answer; none where the connection ended."""
+    def response(self):
+        """(status, content type, body) of the next response; none where the connection ended."""
         received = b""
         while b"\r\n\r\n" not in received:
             more = self.receive()
@@ -263,15 +263,15 @@ class Malformed(ServerTest):
             if kind == "with_a_body_that_never_comes":
                 raw.socket.close()
                 continue
-            answer = raw.answer()
+            response = raw.response()
             raw.socket.close()
-            self.assertIsNotNone(answer, told)
-            status, content_type, body = answer
+            self.assertIsNotNone(response, told)
+            status, content_type, body = response
             statuses.add(status)
             self.assertIn(status, REFUSALS, (told, body))
             self.assertGreater(len(body), 10, told)
             if method is not None:
-                self.assertIsNone(CONTRACT.fault(method, target, status, content_type, body), (told, answer))
+                self.assertIsNone(CONTRACT.error(method, target, status, content_type, body), (told, response))
         self.assertGreaterEqual(statuses, REFUSALS)
         if not os.environ.get("HARPE_SANITIZE"):
             self.assertLess(self.memory("VmHWM") - memory, MOST_MORE_BYTES)

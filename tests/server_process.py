@@ -89,17 +89,17 @@ class ServerTest(unittest.TestCase):
         try:
             text = body if isinstance(body, (str, bytes)) or body is None else json.dumps(body)
             connection.request(method, path, text, dict(headers))
-            answer = Answer(connection.getresponse())
-            fault = CONTRACT.fault(method, path, answer.status, answer.headers["Content-Type"], answer.body)
-            self.assertIsNone(fault, (method, path, answer.status, answer.body[:2000]))
-            return answer
+            response = Answer(connection.getresponse())
+            error = CONTRACT.error(method, path, response.status, response.headers["Content-Type"], response.body)
+            self.assertIsNone(error, (method, path, response.status, response.body[:2000]))
+            return response
         finally:
             connection.close()
 
     def good(self, *arguments, **more):
-        answer = self.ask(*arguments, **more)
-        self.assertIn(answer.status, (200, 201), answer.body)
-        return answer.json()
+        response = self.ask(*arguments, **more)
+        self.assertIn(response.status, (200, 201), response.body)
+        return response.json()
 
     def begin(self, job="j", **changes):
         spec = specification(**changes)

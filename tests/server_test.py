@@ -55,11 +55,11 @@ class Crashes(ServerTest):
             for data in range(first, 200, 4):
                 for stage in range(2):
                     try:
-                        answer = self.ask("POST", "/v1/jobs/j/ranks", {
+                        response = self.ask("POST", "/v1/jobs/j/ranks", {
                             "data": data, "stage": stage, "session": f"s{data}-{stage}", "clocks_mhz": CLOCKS})
                     except (OSError, EOFError):
                         return
-                    if answer.status == 200:
+                    if response.status == 200:
                         answered.append((data, stage))
 
         threads = [threading.Thread(target=register, args=(first,)) for first in range(4)]
@@ -124,10 +124,10 @@ class Commands(ServerTest):
             told = self.job("objective", "j", *objective)
             self.assertEqual(told.returncode, 0, told.stderr)
             self.assertEqual("note: the job has no plans yet" in told.stdout, says, told.stdout)
-        self.assertIn("notice", self.good("PUT", "/v1/jobs/j/objective", {"deadline_s": 0.001}))
+        self.assertIn("warning", self.good("PUT", "/v1/jobs/j/objective", {"deadline_s": 0.001}))
         self.begin()
         self.wait_for_phase("running")
-        self.assertNotIn("notice", self.good("PUT", "/v1/jobs/j/objective", {"deadline_s": 10}))
+        self.assertNotIn("warning", self.good("PUT", "/v1/jobs/j/objective", {"deadline_s": 10}))
         self.assertEqual(self.ask("PUT", "/v1/jobs/j/objective", {"deadline_s": 0.001}).status, 422)
 
     def test_mistakes_are_named_as_they_were_made(self):
@@ -170,8 +170,8 @@ class Room(ServerTest):
                       f"more need more open files than the {self.FILES}", said)
         # A job with more ranks than that is told so; others are not.
         spec = specification(data=self.CONNECTIONS)
-        self.assertIn(f"connections for {self.CONNECTIONS // 2}", self.good("PUT", "/v1/jobs/large", spec)["notice"])
-        self.assertNotIn("notice", self.good("PUT", "/v1/jobs/small", specification()))
+        self.assertIn(f"connections for {self.CONNECTIONS // 2}", self.good("PUT", "/v1/jobs/large", spec)["warning"])
+        self.assertNotIn("warning", self.good("PUT", "/v1/jobs/small", specification()))
 
         held = []
         for _ in range(self.CONNECTIONS):
@@ -218,8 +218,8 @@ class Contract(ServerTest):
             if (method, path) == self.STREAM or path.startswith(("/register", "/schedule", "/result")):
                 continue
             statuses = CONTRACT.operations()[method, path]
-            answer = self.ask(method, self.filled(path), self.BODIES.get((method, path)))
-            self.assertEqual(answer.status, 200, (method, path, answer.body))
+            response = self.ask(method, self.filled(path), self.BODIES.get((method, path)))
+            self.assertEqual(response.status, 200, (method, path, response.body))
             self.assertIn(200, statuses)
 
     def test_what_is_wrong_is_answered_as_it_says(self):
@@ -230,10 +230,10 @@ class Contract(ServerTest):
                 if (method, path) == self.STREAM and job == "j" or method == "DELETE":
                     continue
                 target = self.filled(path, job.replace(" ", "%20"), "7")
-                answer = self.ask(method, target, body if method in ("PUT", "POST") else None)
-                self.assertIn(answer.status, statuses, (method, target, body, answer.body))
-                if answer.status >= 400:
-                    self.assertTrue({"error", "detail"} & set(answer.json()), answer.body)
+                response = self.ask(method, target, body if method in ("PUT", "POST") else None)
+                self.assertIn(response.status, statuses, (method, target, body, response.body))
+                if response.status >= 400:
+                    self.assertTrue({"error", "detail"} & set(response.json()), response.body)
 
     def test_other_methods_are_405(self):
         self.start()
@@ -242,8 +242,8 @@ class Contract(ServerTest):
             for method in ("GET", "PUT", "POST", "DELETE", "PATCH"):
                 if (method, path) in CONTRACT.operations():
                     continue
-                answer = self.ask(method, self.filled(path), {})
-                self.assertEqual(answer.status, 405, (method, path, answer.body))
+                response = self.ask(method, self.filled(path), {})
+                self.assertEqual(response.status, 405, (method, path, response.body))
 
     def test_each_route_asks_for_a_token_where_there_is_a_key(self):
         key = self.folder / "key"
@@ -277,34 +277,34 @@ class Zeus(ServerTest):
 
     def schedules(self, job):
         """Both ranks ask at the same time."""
-        answers = [None, None]
+        responses = [None, None]
 
         def ask(rank):
-            answers[rank] = self.ask("GET", f"/schedule/{job}?rank={rank}")
+            responses[rank] = self.ask("GET", f"/schedule/{job}?rank={rank}")
 
         threads = [threading.Thread(target=ask, args=(rank,)) for rank in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        return answers
+        return responses
 
     def test_answers_are_those_of_zeus(self):
         self.start()
         self.good("PUT", "/v1/jobs/gpt3", specification())
-        answer = self.register("gpt3")
-        self.assertEqual(answer.status, 200)
-        self.assertEqual(answer.headers["Content-Type"], "application/json")
-        job = answer.json()
+        response = self.register("gpt3")
+        self.assertEqual(response.status, 200)
+        self.assertEqual(response.headers["Content-Type"], "application/json")
+        job = response.json()
         time, rest = job[:19], job[19:]
         datetime.datetime.strptime(time, "%Y-%m-%d-%H-%M-%S")
         self.assertEqual(rest, "+dp1+pp2+tp1+PointSolution+gpt3")
         for rank in range(2):
-            answer = self.rank(job, rank)
-            self.assertEqual((answer.status, answer.body), (200, b"null"))
-        for rank, answer in enumerate(self.schedules(job)):
-            self.assertEqual(answer.status, 200)
-            schedule = answer.json()
+            response = self.rank(job, rank)
+            self.assertEqual((response.status, response.body), (200, b"null"))
+        for rank, response in enumerate(self.schedules(job)):
+            self.assertEqual(response.status, 200)
+            schedule = response.json()
             self.assertEqual(set(schedule), {"rank", "frequencies"})
             self.assertEqual(schedule["rank"], rank)
             assignments = self.good("GET", f"/v1/jobs/gpt3/assignments?data=0&stage={rank}")["assignments"][-1]["clocks_mhz"]
@@ -312,11 +312,11 @@ class Zeus(ServerTest):
         result = {"rank": 0, "iter_time": [0.3, 0.3], "iter_energy": [40.0, 41.0],
                   "time_breakdown": {"forward": [[0.01] * 4] * 2, "backward": [[0.02] * 4] * 2},
                   "energy_breakdown": {"forward": [[3.0] * 4] * 2, "backward": [[6.0] * 4] * 2}}
-        answer = self.ask("POST", f"/result/{job}", result)
-        self.assertEqual((answer.status, answer.body), (200, b"null"))
+        response = self.ask("POST", f"/result/{job}", result)
+        self.assertEqual((response.status, response.body), (200, b"null"))
         self.assertEqual(self.good("GET", "/v1/jobs/gpt3")["reports"], 2)
         # The last plan repeats.
-        self.assertEqual([answer.status for answer in self.schedules(job)], [200, 200])
+        self.assertEqual([response.status for response in self.schedules(job)], [200, 200])
 
     def test_the_schedule_waits_for_all_ranks(self):
         self.start()
@@ -338,11 +338,11 @@ class Zeus(ServerTest):
         self.good("PUT", "/v1/jobs/gpt3", specification())
         for change, field in (({"job_id": "x"}, "job_id"), ({"world_size": 3}, "world_size"),
                               ({"pp_degree": 0}, "pp_degree"), ({"tp_degree": "a"}, "tp_degree")):
-            answer = self.register("gpt3", **change)
-            self.assertEqual(answer.status, 422, answer.body)
-            for detail in answer.json()["detail"]:
+            response = self.register("gpt3", **change)
+            self.assertEqual(response.status, 422, response.body)
+            for detail in response.json()["detail"]:
                 self.assertEqual(set(detail), {"loc", "msg", "type"})
-            self.assertIn(field, answer.json()["detail"][0]["loc"])
+            self.assertIn(field, response.json()["detail"][0]["loc"])
         self.assertEqual(self.ask("POST", "/register_job", "{").status, 422)
         self.assertEqual(self.ask("POST", "/register_job", "{}").status, 422)
         job = self.register("gpt3").json()
@@ -362,17 +362,17 @@ class Zeus(ServerTest):
         job = self.register(None).json()
         for rank in range(2):
             self.assertEqual(self.rank(job, rank).status, 200)
-        for answer in self.schedules(job):
-            self.assertEqual(answer.status, 400)
-            self.assertIn("job_metadata", answer.json()["detail"])
+        for response in self.schedules(job):
+            self.assertEqual(response.status, 400)
+            self.assertIn("job_metadata", response.json()["detail"])
         # Other degrees than the job has.
         self.good("PUT", "/v1/jobs/wide", specification(data=2))
         job = self.register("wide").json()
         for rank in range(2):
             self.rank(job, rank)
-        for answer in self.schedules(job):
-            self.assertEqual(answer.status, 400)
-            self.assertIn("other degrees", answer.json()["detail"])
+        for response in self.schedules(job):
+            self.assertEqual(response.status, 400)
+            self.assertIn("other degrees", response.json()["detail"])
         self.assertEqual(self.register('{"schedule": "none"}').status, 400)
         self.assertEqual(self.register('{"schedule": "1f1b", "micro_batches": 2, "stages": 3}').status, 400)
 
@@ -383,11 +383,11 @@ class Zeus(ServerTest):
             cost = COSTS[rank, name, clock]
             time[name].append(cost[0])
             energy[name].append(cost[1])
-        answer = self.ask("POST", f"/result/{job}", {
+        response = self.ask("POST", f"/result/{job}", {
             "rank": rank, "iter_time": [0.35] * iterations, "iter_energy": [60.0] * iterations,
             "time_breakdown": {name: [values] * iterations for name, values in time.items()},
             "energy_breakdown": {name: [values] * iterations for name, values in energy.items()}})
-        self.assertEqual((answer.status, answer.body), (200, b"null"))
+        self.assertEqual((response.status, response.body), (200, b"null"))
 
     def restart(self):
         self.kill()
@@ -403,7 +403,7 @@ class Zeus(ServerTest):
             if batch == restart_after:
                 self.assertEqual(self.good("GET", f"/v1/jobs/{job}")["phase"], "profiling")
                 self.restart()
-            told = [answer.json() for answer in self.schedules(job)]
+            told = [response.json() for response in self.schedules(job)]
             if self.good("GET", f"/v1/jobs/{job}")["phase"] == "running":
                 break
             for rank, schedule in enumerate(told):
@@ -435,8 +435,8 @@ class Zeus(ServerTest):
         self.schedules(job)
         self.wait_for_phase("running", "gpt3")  # the assignments are the last ones
         for _ in range(4):
-            for rank, answer in enumerate(self.schedules(job)):
-                self.result(job, rank, answer.json(), iterations=1)
+            for rank, response in enumerate(self.schedules(job)):
+                self.result(job, rank, response.json(), iterations=1)
         status = self.good("GET", "/v1/jobs/gpt3")
         self.assertEqual((status["reports"], status["reports_unused"]), (8, 0))
 
@@ -451,14 +451,14 @@ class Zeus(ServerTest):
             for rank in range(2):
                 self.assertEqual(self.rank(job, rank).status, 200)
             self.wait_for_phase("running", native)
-            before = [answer.json() for answer in self.schedules(job)]
+            before = [response.json() for response in self.schedules(job)]
             self.result(job, 0, before[0], iterations=2)
             self.restart()
             # The other rank ends the same iterations, and both go on.
             self.result(job, 1, before[1], iterations=2)
             for _ in range(3):
                 newest = self.good("GET", f"/v1/jobs/{native}")["newest_iteration"]
-                after = [answer.json() for answer in self.schedules(job)]
+                after = [response.json() for response in self.schedules(job)]
                 self.assertEqual(after, before)
                 for rank in range(2):
                     self.result(job, rank, after[rank], iterations=2)
@@ -481,7 +481,7 @@ class Zeus(ServerTest):
         self.assertEqual(told.status, 400)
         self.assertIn("register_rank", told.json()["detail"])
         self.rank(job, 1)
-        self.assertEqual([answer.status for answer in self.schedules(job)], [200, 200])
+        self.assertEqual([response.status for response in self.schedules(job)], [200, 200])
 
     def test_trainings_that_were_not_there_are_404(self):
         self.start()
@@ -498,10 +498,10 @@ class Zeus(ServerTest):
         before = self.good("GET", "/v1/jobs/gpt3")["version"]
         for other in ("2026-01-01-00-00-00+dp1+pp2+tp1+PointSolution+gpt3", job[:-4] + "held", job + "0", job[:-5],
                       job.replace("pp2", "pp3"), job.replace("dp1", "dp2"), held, "gpt3"):
-            for answer in (self.rank(other, 0), self.ask("GET", f"/schedule/{other}?rank=0"),
+            for response in (self.rank(other, 0), self.ask("GET", f"/schedule/{other}?rank=0"),
                            self.ask("POST", f"/result/{other}", {})):
-                self.assertEqual(answer.status, 404, other)
-                self.assertIn("start the training again", answer.json()["detail"])
+                self.assertEqual(response.status, 404, other)
+                self.assertIn("start the training again", response.json()["detail"])
         self.assertEqual(self.good("GET", "/v1/jobs/gpt3")["version"], before)
         self.assertEqual(len(self.good("GET", "/v1/jobs")["jobs"]), 2)
         # The next training takes the places of the one before, and leaves Harpe's own ranks theirs.

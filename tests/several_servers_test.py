@@ -36,10 +36,10 @@ class Node(ServerTest):
         return (self.folder / "log").read_text()
 
     def unanswered(self):
-        """Requests that wait for their answer, but for this one."""
+        """Requests that wait for their response, but for this one."""
         counts = [line.rsplit(" ", 1) for line in self.ask("GET", "/metrics").body.decode().splitlines()]
         asked = sum(float(count) for name, count in counts if name == "harpe_server_http_requests_total")
-        return asked - sum(float(count) for name, count in counts if "http_answers_total{" in name) - 1
+        return asked - sum(float(count) for name, count in counts if "http_responses_total{" in name) - 1
 
     def jobs(self):
         return [job["id"] for job in self.good("GET", "/v1/jobs")["jobs"]]
@@ -126,9 +126,9 @@ class SeveralServers(unittest.TestCase):
         nodes = [self.node() for _ in range(3)]
         for number in range(8):
             with concurrent.futures.ThreadPoolExecutor(12) as pool:
-                answers = list(pool.map(
+                responses = list(pool.map(
                     lambda node: node.ask("PUT", f"/v1/jobs/j{number}", specification()).status, nodes * 4))
-            self.assertEqual(sorted(answers), [200] * 11 + [201])
+            self.assertEqual(sorted(responses), [200] * 11 + [201])
 
     def test_kill_9_of_one_loses_nothing(self):
         a, b = self.node(), self.node()
@@ -241,15 +241,15 @@ class SeveralServers(unittest.TestCase):
                     while not done.is_set():
                         node = random.choice(nodes)
                         try:
-                            answer = self.rank(node, data, stage)
+                            response = self.rank(node, data, stage)
                         except (OSError, EOFError, http.client.HTTPException):
                             continue  # this server is being killed
-                        if answer.status == 200:
+                        if response.status == 200:
                             answered.append((data, stage))
                             break
                         # It could not be promised; the same again is harmless.
-                        if answer.status != 503:
-                            failed.append((answer.status, answer.body))
+                        if response.status != 503:
+                            failed.append((response.status, response.body))
                             return
 
         threads = [threading.Thread(target=register, args=(first,)) for first in range(4)]
@@ -357,12 +357,12 @@ class SeveralServers(unittest.TestCase):
 
             def declare(node, factor):
                 """To one server; all ranks know it, or a newer word, some iterations later: but for those of which
-                the answer says that they may not."""
-                answer = node.good("PUT", "/v1/jobs/j/stragglers/1", {"factor": factor})
+                the response says that they may not."""
+                response = node.good("PUT", "/v1/jobs/j/stragglers/1", {"factor": factor})
                 trains()
                 known = [rank.known() for rank in training.ranks]
-                told = node.good("GET", "/v1/jobs/j")["epoch"], answer["version"]
-                self.assertLessEqual(sum(one < told for one in known), answer["ranks_unheard"], (told, known))
+                told = node.good("GET", "/v1/jobs/j")["epoch"], response["version"]
+                self.assertLessEqual(sum(one < told for one in known), response["ranks_unheard"], (told, known))
                 status = node.good("GET", "/v1/jobs/j")
                 self.assertEqual([one["factor"] for one in status["stragglers"]], [factor])
 
@@ -391,8 +391,8 @@ class SeveralServers(unittest.TestCase):
             trains()
             declare(nodes[other], 1.4)
             # It cannot know who has the job, and hands nothing on.
-            answer = cut_off.ask("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.9})
-            self.assertEqual(answer.status, 503)
+            response = cut_off.ask("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.9})
+            self.assertEqual(response.status, 503)
             networks[at].heal()
             cut_off.wait_for(lambda: cut_off.ask("GET", "/v1/jobs/j").status == 200)
             declare(cut_off, 1.5)
@@ -421,9 +421,9 @@ class SeveralServers(unittest.TestCase):
         a, b = self.node(), self.node("--peer-url", "http://127.0.0.1:9")
         b.good("PUT", "/v1/jobs/lost", specification())
         a.good("PUT", "/v1/jobs/here", specification())
-        answer = a.ask("GET", "/v1/jobs/lost")
-        self.assertEqual(answer.status, 503)
-        self.assertIn("http://127.0.0.1:9", answer.json()["error"]["message"])
+        response = a.ask("GET", "/v1/jobs/lost")
+        self.assertEqual(response.status, 503)
+        self.assertIn("http://127.0.0.1:9", response.json()["error"]["message"])
         jobs = a.good("GET", "/v1/jobs")
         self.assertEqual([job["id"] for job in jobs["jobs"]], ["here"])
         self.assertEqual(jobs["unreachable"], ["http://127.0.0.1:9"])

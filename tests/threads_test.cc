@@ -20,12 +20,12 @@ TEST(Threads, PlansMadeAtOnceAreThePlansMadeOneByOne) {
   ASSERT_TRUE(frontier.ok());
   constexpr int kThreads = 4;
   const auto deadline = [&](int i) { return frontier->min_time() * (1 + 0.02 * i); };
-  const auto answer = [&](int i) {
+  const auto plan_at = [&](int i) {
     const auto plan = frontier->plan(deadline(i));
     return plan.ok() ? plan_json(*plan) : plan.error().text();
   };
   std::vector<std::string> alone;
-  for (int i = 0; i < kThreads; ++i) alone.push_back(answer(i));
+  for (int i = 0; i < kThreads; ++i) alone.push_back(plan_at(i));
 
   std::vector<std::string> together(kThreads);
   std::vector<double> bounds(kThreads);
@@ -33,7 +33,7 @@ TEST(Threads, PlansMadeAtOnceAreThePlansMadeOneByOne) {
     std::vector<std::jthread> threads;
     for (int i = 0; i < kThreads; ++i) {
       threads.emplace_back([&, i] {
-        together[i] = answer(i);
+        together[i] = plan_at(i);
         bounds[i] = frontier->lower_bound(deadline(i)).value;
       });
     }

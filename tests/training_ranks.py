@@ -28,18 +28,18 @@ class Rank:
         connection = http.client.HTTPConnection(self.address, timeout=2)
         try:
             connection.request(method, path, json.dumps(body))
-            answer = connection.getresponse()
-            document = json.loads(answer.read())
+            response = connection.getresponse()
+            document = json.loads(response.read())
         except (OSError, http.client.HTTPException, ValueError):
             return None
         finally:
             connection.close()
-        if answer.status < 300:
+        if response.status < 300:
             self.take(document, asked)
-        return answer.status, document
+        return response.status, document
 
     def take(self, document, asked):
-        """What any answer or event holds."""
+        """What any response or event holds."""
         told = time.monotonic()
         with self.lock:
             taken = self.rules.take(document, told)
@@ -53,8 +53,8 @@ class Rank:
         if put is None or put[0] >= 300:
             return False
         body = self.rules.registration(CLOCKS, put[1]["specification"], self.training.run)
-        answer = self.ask("POST", f"/v1/jobs/{job}/ranks", body)
-        return answer is not None and answer[0] == 200
+        response = self.ask("POST", f"/v1/jobs/{job}/ranks", body)
+        return response is not None and response[0] == 200
 
     def in_force(self, iteration):
         """None: no server governs this rank, and its clocks are free."""
@@ -70,10 +70,10 @@ class Rank:
             return False
         with self.lock:
             body = self.rules.report(iteration, assignment, time_s=0.05, energy_j=10.0)
-        answer = self.ask("POST", f"/v1/jobs/{self.training.job}/reports", body)
-        if answer is not None:
-            self.rules.refused(answer[0])
-        return answer is not None and answer[0] == 200
+        response = self.ask("POST", f"/v1/jobs/{self.training.job}/reports", body)
+        if response is not None:
+            self.rules.refused(response[0])
+        return response is not None and response[0] == 200
 
     def send_reports(self):
         """Beside training, which waits for none."""
@@ -91,9 +91,9 @@ class Rank:
                 asked = time.monotonic()
                 connection.request("GET", f"/v1/jobs/{self.training.job}/events?data={self.data}&stage={self.stage}"
                                           f"&tensor=0&session={self.rules.session}")
-                answer = connection.getresponse()
-                while answer.status == 200 and not self.training.over.is_set():
-                    line = answer.readline()
+                response = connection.getresponse()
+                while response.status == 200 and not self.training.over.is_set():
+                    line = response.readline()
                     if not line:
                         break
                     if line.startswith(b"data: {\"incarnation"):
@@ -116,7 +116,7 @@ class Training:
         self.record_lock = threading.Lock()
         self.commands = []  # (asked, told, epoch, rank); asked is None for events
         self.iterations = []  # {rank: (incarnation, epoch, version), or None where its clocks were free}
-        self.faults = []
+        self.errors = []
         self.ranks = [Rank(self, data, stage, addresses[(2 * data + stage) % len(addresses)])
                       for data in range(pipelines) for stage in range(2)]
         self.barrier = threading.Barrier(len(self.ranks), action=self.next_iteration)
@@ -171,13 +171,13 @@ class Training:
     def two_commanders(self, delivery_s=0.3):
         """Commands of a server that another one had replaced: asked for, or on their way for longer than `delivery_s`,
         after the first word of the newer one."""
-        faults, newest, since = [], 0, 0
+        errors, newest, since = [], 0, 0
         for asked, told, epoch, rank in sorted(self.commands, key=lambda one: one[1]):
             if epoch > newest:
                 newest, since = epoch, told
             elif epoch < newest and (asked if asked is not None else told - delivery_s) > since:
-                faults.append(f"epoch {epoch} told rank {rank.data}.{rank.stage} {told - since:.2f} s after {newest}")
-        return faults
+                errors.append(f"epoch {epoch} told rank {rank.data}.{rank.stage} {told - since:.2f} s after {newest}")
+        return errors
 
     def mixed(self):
         """Iterations whose ranks ran by different assignments, those with free clocks left out."""

@@ -129,10 +129,10 @@ class ZeusPipeline(ServerTest):
         self.check(told)
 
     def unanswered(self):
-        """Requests that wait for their answer, but for this one."""
+        """Requests that wait for their response, but for this one."""
         counts = [line.rsplit(" ", 1) for line in self.ask("GET", "/metrics").body.decode().splitlines()]
         asked = sum(float(count) for name, count in counts if name == "harpe_server_http_requests_total")
-        return asked - sum(float(count) for name, count in counts if "http_answers_total{" in name) - 1
+        return asked - sum(float(count) for name, count in counts if "http_responses_total{" in name) - 1
 
     def test_no_rank_hangs_where_the_server_is_killed_while_they_wait(self):
         self.start()

@@ -26,9 +26,9 @@
 namespace harpe {
 namespace {
 
-/// What a person should know, for standard error and for `notices()`. Thread-safe. Takes no lock of
+/// What a person should know, for standard error and for `events()`. Thread-safe. Takes no lock of
 /// Python's: it is called from the client's own threads.
-class Notices {
+class Events {
  public:
   void add(const std::string& text) {
     std::fprintf(stderr, "harpe: %s\n", text.c_str());
@@ -51,7 +51,7 @@ class Notices {
 struct Held {
   std::unique_ptr<RankClient> client;
   RankClient::Counts last;  ///< after the client has been closed
-  std::shared_ptr<Notices> notices = std::make_shared<Notices>();
+  std::shared_ptr<Events> events = std::make_shared<Events>();
   pid_t process = ::getpid();
   bool told_misuse = false;
 };
@@ -87,7 +87,7 @@ PyObject* misused(ClientObject* self, const std::string& what) {
   PyErr_Clear();
   Held* held = self->held;
   if (held != nullptr && !std::exchange(held->told_misuse, true)) {
-    held->notices->add(what + "; such calls are ignored");
+    held->events->add(what + "; such calls are ignored");
   }
   return none();
 }
@@ -161,7 +161,7 @@ int initialize(PyObject* self, PyObject* arguments, PyObject* keywords) {
   Py_BEGIN_ALLOW_THREADS  // NOLINT
       auto options = parse_rank_client_options({text, static_cast<std::size_t>(size)});
   if (options.ok()) {
-    options->notice = [notices = held->notices](const std::string& line) { notices->add(line); };
+    options->log = [events = held->events](const std::string& line) { events->add(line); };
     auto client = RankClient::start(*std::move(options));
     if (client.ok()) {
       held->client = *std::move(client);
@@ -339,10 +339,10 @@ PyObject* counts(PyObject* self, PyObject* /*unused*/) {
                        number(n.events_lost), number(n.version));
 }
 
-PyObject* notices(PyObject* self, PyObject* /*unused*/) {
+PyObject* events(PyObject* self, PyObject* /*unused*/) {
   PyObject* list = PyList_New(0);
   if (list == nullptr || of(self)->held == nullptr) return list;
-  for (const std::string& text : of(self)->held->notices->all()) {
+  for (const std::string& text : of(self)->held->events->all()) {
     PyObject* item =
         PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
     if (item == nullptr || PyList_Append(list, item) != 0) {
@@ -359,7 +359,7 @@ PyObject* say(PyObject* self, PyObject* argument) {
   Held* held = of(self)->held;
   PyObject* bytes = PyUnicode_Check(argument) != 0 ? PyUnicode_AsUTF8String(argument) : nullptr;
   const char* text = bytes == nullptr ? nullptr : PyBytes_AsString(bytes);
-  if (held != nullptr && text != nullptr) held->notices->add(text);
+  if (held != nullptr && text != nullptr) held->events->add(text);
   Py_XDECREF(bytes);
   PyErr_Clear();
   return none();
@@ -403,8 +403,8 @@ PyMethodDef methods[] = {  // NOLINT: CPython keeps a pointer that is not const
     {"_follow_stream", follow_stream, METH_O, "Why that cannot be done, or None."},
     {"_counts", counts, METH_NOARGS, "What has happened since the start, as a tuple."},
     {"_say", say, METH_O, "Tells a person something."},
-    {"notices", notices, METH_NOARGS,
-     "notices()\n--\n\nThe last 100 lines that a person should know."},
+    {"events", events, METH_NOARGS,
+     "events()\n--\n\nThe last 100 lines that a person should know."},
     {"close", close_client, METH_NOARGS,
      "close()\n--\n\nSends what is left, for two seconds at most, and gives the clock back."},
     {nullptr, nullptr, 0, nullptr}};

@@ -14,12 +14,12 @@ from .options import client_options
 
 try:
     from ._client import KINDS, Failure, RankClient
-except ImportError as fault:
+except ImportError as error:
     raise ImportError(
         "harpe's built module is missing, so that training cannot use it (harpe.Server can be used "
         "all the same); install the package on Linux with 'pip install .' in Harpe's repository: "
-        f"{fault}"
-    ) from fault
+        f"{error}"
+    ) from error
 
 __all__ = ["KINDS", "Client", "Counts", "start"]
 
@@ -61,7 +61,7 @@ class _Instruction:
     def __exit__(
         self,
         kind: type[BaseException] | None,
-        fault: BaseException | None,
+        error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         self._client.on_instruction_end()
@@ -83,7 +83,7 @@ class _Iteration:
     def __exit__(
         self,
         kind: type[BaseException] | None,
-        fault: BaseException | None,
+        error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         self._client.on_iteration_end()
@@ -149,7 +149,7 @@ class Client(RankClient):
     def __exit__(
         self,
         kind: type[BaseException] | None,
-        fault: BaseException | None,
+        error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         self.close()

@@ -20,7 +20,7 @@ class Error(Exception):
     """What Harpe, or its server, could not do.
 
     ``code`` is the word that the command line and HTTP answers use too, such as ``"not_found"``;
-    ``status`` is that of the HTTP answer, if there was one.
+    ``status`` is that of the HTTP response, if there was one.
     """
 
     code = "internal"
@@ -37,7 +37,7 @@ class InvalidInputError(Error, ValueError):
 
 
 class InfeasibleError(Error, ValueError):
-    """Well-formed, but there is no answer, such as a deadline below the fastest plan."""
+    """Well-formed, but there is no solution, such as a deadline below the fastest plan."""
 
     code = "infeasible"
 
@@ -67,7 +67,7 @@ class NotSupportedError(Error, NotImplementedError):
 
 
 class UnavailableError(Error, ConnectionError):
-    """Not now: no answer, or none in time."""
+    """Not now: no response, or none in time."""
 
     code = "unavailable"
 

@@ -157,10 +157,10 @@ class Attached:
                 if self.client is None:
                     self.client = start(**self._job(keywords, micro_batches, chunks, group))
                 self._steps = Steps(recorder_for(self.client))
-        except (Error, AttributeError, KeyError, TypeError, ValueError, AssertionError) as fault:
+        except (Error, AttributeError, KeyError, TypeError, ValueError, AssertionError) as error:
             # Training has begun by now, and goes on.
             self._failed = True
-            print(f"harpe: training goes on without Harpe: {fault}", file=sys.stderr)
+            print(f"harpe: training goes on without Harpe: {error}", file=sys.stderr)
             return None
         return self._steps
 

@@ -139,5 +139,5 @@ def client_options(environment: Mapping[str, str] | None = None, **given: Any) -
                 options[name] = found
     try:
         return json.dumps(options, allow_nan=False)
-    except (TypeError, ValueError) as fault:
-        raise InvalidInputError(f"an option cannot be told to the client: {fault}") from None
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"an option cannot be told to the client: {error}") from None

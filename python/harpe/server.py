@@ -25,7 +25,7 @@ class Event(NamedTuple):
     """Something that the server told of its own accord."""
 
     kind: str
-    """"assignments", "phase" or "notice"."""
+    """"assignments", "phase" or "log"."""
     data: dict[str, Any]
 
 
@@ -40,7 +40,7 @@ class Server:
             print(job["id"], job["phase"])
         server.job("gpt3").set_objective(slowdown=0.05)
 
-    Every method asks the server and waits for the answer, ``timeout`` seconds at most; what goes
+    Every method asks the server and waits for the response, ``timeout`` seconds at most; what goes
     wrong is one of the exceptions in ``harpe.errors``. May be used from several threads.
     """
 
@@ -80,8 +80,8 @@ class Server:
 
     def jobs(self) -> list[dict[str, Any]]:
         """Where every job stands."""
-        answer: list[dict[str, Any]] = self.ask("GET", "/v1/jobs")["jobs"]
-        return answer
+        response: list[dict[str, Any]] = self.ask("GET", "/v1/jobs")["jobs"]
+        return response
 
     def job(self, id: str) -> Job:
         """One job, by its id; asks nothing yet."""
@@ -90,8 +90,8 @@ class Server:
     # The server itself.
 
     def health(self) -> dict[str, Any]:
-        answer: dict[str, Any] = self.ask("GET", "/health")
-        return answer
+        response: dict[str, Any] = self.ask("GET", "/health")
+        return response
 
     def metrics(self) -> str:
         """Metrics as Prometheus reads them."""
@@ -113,33 +113,33 @@ class Server:
             ) from None
 
     def _text(self, method: str, path: str, body: Any = None) -> str:
-        with self.open(method, path, body, self.timeout) as answer:
+        with self.open(method, path, body, self.timeout) as response:
             try:
-                text: str = answer.read().decode("utf-8", "replace")
+                text: str = response.read().decode("utf-8", "replace")
                 return text
-            except (OSError, http.client.HTTPException) as fault:
-                raise _unavailable(self.url, fault) from None
+            except (OSError, http.client.HTTPException) as error:
+                raise _unavailable(self.url, error) from None
 
     def open(self, method: str, path: str, body: Any = None, timeout: float | None = None) -> Any:
-        """The answer to a request as a file, once it has begun."""
+        """The response to a request as a file, once it has begun."""
         data = None
         headers = {"Accept": "application/json, text/event-stream, text/csv;q=0.9, */*;q=0.1"}
         if body is not None:
             try:
                 data = json.dumps(body, allow_nan=False).encode()
-            except (TypeError, ValueError) as fault:
-                raise InvalidInputError(f"that is not JSON: {fault}") from None
+            except (TypeError, ValueError) as error:
+                raise InvalidInputError(f"that is not JSON: {error}") from None
             headers["Content-Type"] = "application/json"
         if token := self._fresh_token():
             headers["Authorization"] = f"Bearer {token}"
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             return self._opener.open(request, timeout=timeout)
-        except urllib.error.HTTPError as fault:
-            with fault:
-                raise _refusal(fault) from None
-        except (OSError, http.client.HTTPException) as fault:
-            raise _unavailable(self.url, fault) from None
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _refusal(error) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise _unavailable(self.url, error) from None
 
     def _fresh_token(self) -> str | None:
         if not self._token_file:
@@ -147,8 +147,8 @@ class Server:
         try:
             with open(self._token_file, encoding="ascii") as file:
                 return file.read().strip()
-        except (OSError, ValueError) as fault:
-            raise InvalidInputError(f"the token cannot be read: {fault}") from None
+        except (OSError, ValueError) as error:
+            raise InvalidInputError(f"the token cannot be read: {error}") from None
 
 
 class Job:
@@ -273,8 +273,8 @@ class Job:
 
     def log(self, after: int = 0) -> list[dict[str, Any]]:
         """What has happened, oldest first, from behind the entry with that sequence number."""
-        answer = self._ask("GET", f"/log?after={int(after)}")
-        events: list[dict[str, Any]] = answer["events"]
+        response = self._ask("GET", f"/log?after={int(after)}")
+        events: list[dict[str, Any]] = response["events"]
         return events
 
     def events(
@@ -299,15 +299,15 @@ class Job:
         return Events(self.server.open("GET", path, timeout=timeout), self.server.url)
 
     def _ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        answer: dict[str, Any] | None = self.server.ask(method, self._path + path, body)
-        return {} if answer is None else answer
+        response: dict[str, Any] | None = self.server.ask(method, self._path + path, body)
+        return {} if response is None else response
 
 
 class Events:
     """A stream of events; iterate over it. Close it, or use it in ``with``."""
 
-    def __init__(self, answer: Any, url: str = "") -> None:
-        self._answer = answer
+    def __init__(self, response: Any, url: str = "") -> None:
+        self._response = response
         self._url = url
 
     def __iter__(self) -> Iterator[Event]:
@@ -316,9 +316,9 @@ class Events:
         removed = False
         while True:
             try:
-                line = self._answer.readline(_LONGEST_LINE)
-            except (OSError, ValueError, http.client.HTTPException) as fault:
-                raise _unavailable(self._url, fault) from None
+                line = self._response.readline(_LONGEST_LINE)
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                raise _unavailable(self._url, error) from None
             if not line:
                 if removed:
                     return
@@ -343,7 +343,7 @@ class Events:
                 data.append(value)
 
     def close(self) -> None:
-        self._answer.close()
+        self._response.close()
 
     def __enter__(self) -> Events:
         return self
@@ -351,7 +351,7 @@ class Events:
     def __exit__(
         self,
         kind: type[BaseException] | None,
-        fault: BaseException | None,
+        error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         self.close()
@@ -374,26 +374,26 @@ def _event(kind: str, data: list[str]) -> Event | None:
     return Event(kind, read if isinstance(read, dict) else {"value": read})
 
 
-def _refusal(fault: urllib.error.HTTPError) -> Exception:
+def _refusal(refused: urllib.error.HTTPError) -> Exception:
     """What the server said, or the status where it said nothing that is understood."""
     try:
-        text = fault.read(1 << 20).decode("utf-8", "replace")
+        text = refused.read(1 << 20).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):
         text = ""
-    code, message = None, f"{fault.code} {fault.reason}"
+    code, message = None, f"{refused.code} {refused.reason}"
     try:
-        answer = json.loads(text)
-        error = answer.get("error") if isinstance(answer, dict) else None
+        response = json.loads(text)
+        error = response.get("error") if isinstance(response, dict) else None
         if isinstance(error, dict):
             code, message = error.get("code"), str(error.get("message") or message)
         elif isinstance(error, str):
             message = error
     except ValueError:
         pass
-    return error_of(code if isinstance(code, str) else None, message, fault.code)
+    return error_of(code if isinstance(code, str) else None, message, refused.code)
 
 
-def _unavailable(url: str, fault: BaseException) -> UnavailableError:
-    reason = fault.reason if isinstance(fault, urllib.error.URLError) else fault
+def _unavailable(url: str, error: BaseException) -> UnavailableError:
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
     why = str(reason) or type(reason).__name__
     return UnavailableError(f"{url} does not answer: {why}; is harpe serve running there?")

@@ -127,7 +127,7 @@ def test_misuse_is_told_once(start: Start, capfd: pytest.CaptureFixture[str]) ->
         client.on_instruction_begin("fordward")
         client.on_iteration_begin(-5)
         client.on_iteration_end([1, 2, 3])
-    told = [line for line in client.notices() if "ignored" in line]
+    told = [line for line in client.events() if "ignored" in line]
     assert len(told) == 1
     assert "'fordward' is no instruction" in told[0]
     assert capfd.readouterr().err.count("ignored") == 1
@@ -137,20 +137,20 @@ def test_misuse_is_told_once(start: Start, capfd: pytest.CaptureFixture[str]) ->
 def test_a_server_that_is_not_there_is_told_once_and_hinders_nobody(start: Start) -> None:
     client = start()
     end = time.monotonic() + 5
-    while not any("cannot register" in line for line in client.notices()):
+    while not any("cannot register" in line for line in client.events()):
         assert time.monotonic() < end
         time.sleep(0.01)
     for _ in range(20):
         iterate(client)
     assert not client.registered
-    assert sum("cannot register" in line for line in client.notices()) == 1
+    assert sum("cannot register" in line for line in client.events()) == 1
 
 
 def test_without_a_server_the_client_does_nothing() -> None:
     with harpe.start() as client:
         iterate(client)
         assert client.counts() == harpe.Counts(*[0] * 10)
-        assert "HARPE_SERVER" in client.notices()[0]
+        assert "HARPE_SERVER" in client.events()[0]
 
 
 def test_a_closed_client_takes_calls_and_remembers_counts(start: Start) -> None:
@@ -170,7 +170,7 @@ def test_a_closed_client_takes_calls_and_remembers_counts(start: Start) -> None:
 class _Plan(BaseHTTPRequestHandler):
     """A server that has one plan, whose instructions have a label."""
 
-    def _answer(self) -> None:
+    def _response(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         body = (
             b'{"assignments": [{"version": 1, "from_iteration": 0, "purpose": "plan", '
@@ -182,7 +182,7 @@ class _Plan(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_PUT = do_POST = _answer  # noqa: N815
+    do_GET = do_PUT = do_POST = _response  # noqa: N815
 
     def log_message(self, format: str, *arguments: Any) -> None:
         pass
@@ -268,7 +268,7 @@ def test_the_built_type_cannot_be_started_twice_or_without_options(start: Start)
     empty.on_iteration_end()
     empty.close()
     assert empty.closed
-    assert empty.notices() == []
+    assert empty.events() == []
 
 
 def test_clients_go_when_nobody_holds_them(start: Start) -> None:

@@ -51,8 +51,8 @@ import harpe
 print(harpe.Server("http://10.0.0.1:7787").url)
 try:
     harpe.start()
-except ImportError as fault:
-    print("pip install" in str(fault))
+except ImportError as error:
+    print("pip install" in str(error))
 """
     assert run(code, package).split() == ["http://10.0.0.1:7787", "True"]
 
@@ -64,8 +64,8 @@ print([name for name in harpe.__all__ if getattr(harpe, name, None) is None])
 print(set(harpe.__all__) <= set(dir(harpe)), harpe.__version__.count("."))
 try:
     harpe.nonsense
-except AttributeError as fault:
-    print(fault)
+except AttributeError as error:
+    print(error)
 """
     assert run(code, package).splitlines() == [
         "[]",

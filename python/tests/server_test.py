@@ -1,4 +1,4 @@
-"""The client of the server's HTTP interface: what it asks, and what it makes of any answer.
+"""The client of the server's HTTP interface: what it asks, and what it makes of any response.
 
 The other end is Python's own HTTP server, which answers what a test says: also what Harpe's server
 never would. Against ``harpe serve`` itself there is ``end_to_end_test.py``."""
@@ -29,19 +29,19 @@ class Other:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any]] = []
         self.headers: list[dict[str, str]] = []
-        self.answers: list[tuple[int, str, bytes]] = []
+        self.responses: list[tuple[int, str, bytes]] = []
         self.default = (200, "application/json", b"{}")
         other = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             wbufsize = -1  # head and body in one packet
 
-            def answer(self) -> None:
+            def respond(self) -> None:
                 size = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(size)) if size else None
                 other.asked.append((self.command, self.path, body))
                 other.headers.append({name.lower(): value for name, value in self.headers.items()})
-                status, kind, content = other.answers.pop(0) if other.answers else other.default
+                status, kind, content = other.responses.pop(0) if other.responses else other.default
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 if 300 <= status < 400:
@@ -50,7 +50,7 @@ class Other:
                 self.end_headers()
                 self.wfile.write(content)
 
-            do_GET = do_PUT = do_POST = do_DELETE = answer  # noqa: N815
+            do_GET = do_PUT = do_POST = do_DELETE = respond  # noqa: N815
 
             def log_message(self, *_: Any) -> None:
                 pass
@@ -60,9 +60,9 @@ class Other:
         self.thread.start()
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
-    def answer(self, status: int, body: Any, kind: str = "application/json") -> None:
+    def respond(self, status: int, body: Any, kind: str = "application/json") -> None:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.answers.append((status, kind, content))
+        self.responses.append((status, kind, content))
 
     def close(self) -> None:
         self.server.shutdown()
@@ -81,7 +81,7 @@ def others() -> Iterator[Other]:
 def other(others: Other) -> Other:
     others.asked.clear()
     others.headers.clear()
-    others.answers.clear()
+    others.responses.clear()
     return others
 
 
@@ -149,17 +149,17 @@ def test_each_call_asks_its_route(other: Other, job: harpe.Job, name: str) -> No
 
 
 def test_answers_come_as_they_are(other: Other, job: harpe.Job) -> None:
-    other.answer(200, {"jobs": [{"id": "gpt3", "phase": "running"}]})
+    other.respond(200, {"jobs": [{"id": "gpt3", "phase": "running"}]})
     assert job.server.jobs() == [{"id": "gpt3", "phase": "running"}]
-    other.answer(200, {"events": [{"sequence": 4}]})
+    other.respond(200, {"events": [{"sequence": 4}]})
     assert job.log(after=3) == [{"sequence": 4}]
-    other.answer(200, b"stage,instruction\n", "text/csv")
+    other.respond(200, b"stage,instruction\n", "text/csv")
     assert job.profile() == "stage,instruction\n"
-    other.answer(200, {"status": "ok"})
+    other.respond(200, {"status": "ok"})
     assert job.server.health() == {"status": "ok"}
-    other.answer(200, b"# HELP x\n", "text/plain")
+    other.respond(200, b"# HELP x\n", "text/plain")
     assert job.server.metrics() == "# HELP x\n"
-    other.answer(204, b"")
+    other.respond(204, b"")
     assert job.healed(0) == {}
     assert [asked[1] for asked in other.asked][1] == "/v1/jobs/gpt3/log?after=3"
 
@@ -200,10 +200,10 @@ def test_the_token_goes_along_and_nowhere_else(
     monkeypatch.setenv("HARPE_TOKEN", "secret")
     server = harpe.Server()
     assert "secret" not in repr(server)
-    other.answer(200, {"jobs": []})
+    other.respond(200, {"jobs": []})
     server.jobs()
     assert other.headers[0]["authorization"] == "Bearer secret"
-    other.answer(302, {})
+    other.respond(302, {})
     with pytest.raises(harpe.Error) as caught:
         server.jobs()
     assert caught.value.status == 302
@@ -228,7 +228,7 @@ KINDS = [
 def test_each_refusal_is_its_exception(
     other: Other, job: harpe.Job, status: int, code: str, kind: type, builtin: type
 ) -> None:
-    other.answer(status, {"error": {"code": code, "message": "what to do about it"}})
+    other.respond(status, {"error": {"code": code, "message": "what to do about it"}})
     with pytest.raises(builtin) as caught:
         job.status()
     assert type(caught.value) is kind
@@ -245,7 +245,7 @@ def test_each_refusal_is_its_exception(
 def test_a_refusal_of_somebody_else_is_an_exception_too(
     other: Other, job: harpe.Job, status: int, body: bytes
 ) -> None:
-    other.answer(status, body, "text/html")
+    other.respond(status, body, "text/html")
     with pytest.raises(harpe.Error, match=str(status)) as caught:
         job.status()
     assert caught.value.status == status
@@ -253,7 +253,7 @@ def test_a_refusal_of_somebody_else_is_an_exception_too(
 
 @pytest.mark.parametrize("body", [b"<html>", b"{", b"\xff\xfe", b"nonsense"])
 def test_an_answer_that_is_no_json_is_told(other: Other, job: harpe.Job, body: bytes) -> None:
-    other.answer(200, body)
+    other.respond(200, body)
     with pytest.raises(harpe.UnavailableError, match="something else than JSON"):
         job.status()
 
@@ -271,14 +271,18 @@ def test_a_server_that_says_nothing_is_given_up() -> None:
 
 
 def test_a_server_that_speaks_otherwise_or_hangs_up_is_told() -> None:
-    for answer in (b"SSH-2.0-OpenSSH\r\n", b"", b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nx"):
+    for response in (
+        b"SSH-2.0-OpenSSH\r\n",
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nx",
+    ):
         with socket.create_server(("127.0.0.1", 0)) as listening:
 
-            def serve(listening: socket.socket = listening, answer: bytes = answer) -> None:
+            def serve(listening: socket.socket = listening, response: bytes = response) -> None:
                 connection, _ = listening.accept()
                 with connection:
                     connection.recv(4096)
-                    connection.sendall(answer)
+                    connection.sendall(response)
 
             thread = threading.Thread(target=serve)
             thread.start()
@@ -315,7 +319,7 @@ def test_every_code_has_one_exception() -> None:
 
 
 class Pieces:
-    """An answer whose bytes come as they come."""
+    """A response whose bytes come as they come."""
 
     def __init__(self, text: bytes) -> None:
         self._lines = text.splitlines(keepends=True)
@@ -336,9 +340,7 @@ words = st.text(
 data = st.dictionaries(words, st.one_of(st.integers(), words, st.none()), max_size=3)
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(["assignments", "phase", "notice"]), data)), st.booleans()
-)
+@given(st.lists(st.tuples(st.sampled_from(["assignments", "phase", "log"]), data)), st.booleans())
 def test_events_come_as_they_were_sent(sent: list[tuple[str, Any]], spaces: bool) -> None:
     space = " " if spaces else ""
     text = ": hello\n\n"
@@ -370,6 +372,6 @@ def test_events_are_read_off_a_connection(other: Other, job: harpe.Job) -> None:
     stream = (
         b'event: phase\ndata: {"phase": "running"}\n\nevent: phase\ndata: {"phase": "deleted"}\n\n'
     )
-    other.answer(200, stream, "text/event-stream")
+    other.respond(200, stream, "text/event-stream")
     with job.events() as events:
         assert [event.data["phase"] for event in events] == ["running", "deleted"]

@@ -64,7 +64,7 @@ def test_a_process_without_a_gpu_is_told_once_and_goes_on(start: Callable[..., A
         recorder.end()
         recorder.iteration_end()
     assert client.counts().instructions == 2
-    assert sum("neither CUDA" in text for text in client.notices()) == 1
+    assert sum("neither CUDA" in text for text in client.events()) == 1
 
 
 @pytest.mark.skipif(not LIBRARY, reason="HARPE_SCRIPTED_CUDA is not set")
@@ -84,7 +84,7 @@ def test_instructions_count_from_when_the_device_gets_there(start: Callable[...,
         assert reaches(client, min(passed + 1, 3))
     client.close()
     assert client.counts().iterations == 1
-    assert not any("stream" in text for text in client.notices())
+    assert not any("stream" in text for text in client.events())
 
 
 @pytest.mark.skipif(not LIBRARY, reason="HARPE_SCRIPTED_CUDA is not set")

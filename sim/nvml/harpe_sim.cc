@@ -57,7 +57,7 @@ std::string& last_error() {
   return error;
 }
 
-int answer(const Error& error) {
+int respond(const Error& error) {
   last_error() = error.text();
   return code_of(error);
 }
@@ -67,9 +67,9 @@ template <class Call>
 int with_simulation(const Call& call) noexcept {
   return guarded([&]() -> int {
     const auto core = Workbench::instance().core();
-    if (!core.ok()) return answer(core.error());
+    if (!core.ok()) return respond(core.error());
     const auto result = call(**core);
-    return result.ok() ? NVML_SUCCESS : answer(result.error());
+    return result.ok() ? NVML_SUCCESS : respond(result.error());
   });
 }
 

@@ -1,5 +1,5 @@
 """Holds a recorded history (history.py) to the invariants of docs/reliability.md, by their numbers there. Breaches of 1, 3,
-4, 10, 11, and of 7 at the end, follow from the order of questions and answers alone: an answer was made after its
+4, 10, 11, and of 7 at the end, follow from the order of questions and answers alone: a response was made after its
 question was sent, on one machine's clock. Delays count in 2, 5, 6, 7 and 8 only beyond SLACK_S, which leaves a loaded
 machine its time."""
 
@@ -149,7 +149,7 @@ def kept_promises(kinds):
 
 
 def may_have_happened(ask):
-    """A question without an answer, or that a server could not answer for, may still be done at any later time."""
+    """A question without a response, or that a server could not answer for, may still be done at any later time."""
     return ask["status"] is None or ask["status"] >= 500 or 200 <= ask["status"] < 300
 
 

@@ -7,7 +7,7 @@ with `kind` and `at` (seconds of the monotonic clock, which all processes of a m
 | iteration | training ran one: what each rank ran by, its time, and that of the same machines at all-max |
 | refused | a server answered a rank 404 or 409 |
 | training | a job's processes: `start` of a new life of them, `end` |
-| ask | a user asked something of a job: `asked`, `at` of the answer, its status and document; null: none came |
+| ask | a user asked something of a job: `asked`, `at` of the response, its status and document; null: none came |
 | intruder | a client without rights asked something |
 | fault | the nemesis did something |
 | cut | the real ranks of a node cannot reach their server, or (`on` false) can again |

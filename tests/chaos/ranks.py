@@ -54,10 +54,10 @@ class Connection:
         length = header.partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0]
         return int(header[9:12]), int(length) if length else None, b"\r\nconnection: close" in header
 
-    async def ask(self, method, path, token, body=None, answer_s=ANSWER_S):
-        """(status, document), or None where no answer came."""
+    async def ask(self, method, path, token, body=None, response_s=ANSWER_S):
+        """(status, document), or None where no response came."""
         try:
-            async with asyncio.timeout(answer_s):
+            async with asyncio.timeout(response_s):
                 status, length, closes = await self.send(method, path, token, body)
                 text = await self.reader.readexactly(length or 0)
             if closes:
@@ -141,25 +141,25 @@ class Rank:
         token, asked = self.training.world.tokens.read(job), time.monotonic()
         report = None
         if not self.job_known:
-            answer = await connection.ask("PUT", path, token, self.training.specification)
+            response = await connection.ask("PUT", path, token, self.training.specification)
         elif not rules.registered or not self.reports:
             if rules.registered and await self.nothing_to_report():
                 return True
             asked = time.monotonic()
-            answer = await connection.ask("POST", path + "/ranks", token,
+            response = await connection.ask("POST", path + "/ranks", token,
                                           rules.registration(CLOCKS, self.specification, self.training.run))
         else:
             report = self.reports.popleft()
-            answer = await connection.ask("POST", path + "/reports", token, rules.report(**report))
+            response = await connection.ask("POST", path + "/reports", token, rules.report(**report))
         await self.runs.wait()
-        if answer is None or answer[0] == 421 or answer[0] == 429 or answer[0] >= 500:
+        if response is None or response[0] == 421 or response[0] == 429 or response[0] >= 500:
             if report:
                 self.reports.appendleft(report)
             self.failures += 1
             self.next_server()
             await self.pause(self.failures)
             return False
-        return await self.answered(answer, asked, report, token)
+        return await self.answered(response, asked, report, token)
 
     async def nothing_to_report(self):
         """True: there is now."""
@@ -171,8 +171,8 @@ class Rank:
         except TimeoutError:
             return False
 
-    async def answered(self, answer, asked, report, token):
-        status, document = answer
+    async def answered(self, response, asked, report, token):
+        status, document = response
         if 200 <= status < 300:
             self.failures, self.heard = 0, time.monotonic()
             if not self.job_known:

@@ -28,13 +28,13 @@ class User:
         via = self.random.randrange(len(self.world.servers)) if server is None else server
         connection = Connection(self.world.network, None, self.world.servers[via].address)
         asked = time.monotonic()
-        answer = await connection.ask(method, path, self.world.user_token if token is None else token, body)
+        response = await connection.ask(method, path, self.world.user_token if token is None else token, body)
         connection.close()
-        status, document = answer or (None, {})
+        status, document = response or (None, {})
         message = document.get("error", {}).get("message")
         self.world.history.add(kind, job=job, what=what, value=value, asked=asked, via=via, status=status,
                                message=message, document={name: document[name] for name in KEPT if name in document})
-        return answer
+        return response
 
     def read(self, job, server=None):
         return self.ask(job, "read", "GET", f"/v1/jobs/{job}", server=server)
@@ -50,9 +50,9 @@ class User:
         self.value += 1
         slowdown = (self.random.choice(WISHES) if job in ("large", "medium") else 0) + self.value * 1e-6
         await self.read(job)
-        answer = await self.ask(job, "objective", "PUT", f"/v1/jobs/{job}/objective", {"slowdown": slowdown}, value=slowdown)
+        response = await self.ask(job, "objective", "PUT", f"/v1/jobs/{job}/objective", {"slowdown": slowdown}, value=slowdown)
         await self.read(job)
-        return answer
+        return response
 
     async def declare(self, training, pipeline, factor):
         return await self.ask(training.job, "straggler", "PUT", f"/v1/jobs/{training.job}/stragglers/{pipeline}",
@@ -78,8 +78,8 @@ class User:
             training.factor.pop((pipeline, stage), None)
         self.world.history.add("turned", job=training.job, slower=False)
         while declared and training.life == life:
-            answer = await self.heal(training, pipeline)
-            if answer is not None and answer[0] < 500:
+            response = await self.heal(training, pipeline)
+            if response is not None and response[0] < 500:
                 return
             await asyncio.sleep(0.5)
 

@@ -140,7 +140,7 @@ class World:
                 except (OSError, TimeoutError, ValueError, AttributeError):
                     self.history.add("gpu", node=agent.name, begin=begin, locks=None)
                     continue
-                leased = {gpu for answer in (before, after) for lease in answer["leases"] for gpu in lease["gpus"]}
+                leased = {gpu for response in (before, after) for lease in response["leases"] for gpu in lease["gpus"]}
                 self.history.add("gpu", node=agent.name, begin=begin, locks=locks, leased=sorted(leased),
                                  found=[agent.found(gpu) for gpu in range(agent.gpus)])
             await asyncio.sleep(0.5)
@@ -183,9 +183,9 @@ class World:
     async def answers(self, server):
         end = time.monotonic() + 30
         while True:
-            answer = await self.user.ask("none", "health", "GET", "/health", kind="health",
+            response = await self.user.ask("none", "health", "GET", "/health", kind="health",
                                          server=self.servers.index(server))
-            if answer and answer[0] == 200:
+            if response and response[0] == 200:
                 return
             if time.monotonic() > end:
                 raise RuntimeError(f"{server.name} does not answer: see {server.folder}")
@@ -210,7 +210,7 @@ class World:
             await self.nemesis.settle()
             self.history.add("fault", fault="end", on=False)
             self.user.looks = False
-            await asyncio.gather(*users)  # what was asked is to stand in the history with its answer
+            await asyncio.gather(*users)  # what was asked is to stand in the history with its response
             await self.recovers()
             await self.user.look_at_all()
             self.history.add("end", seconds=time.monotonic() - began)
@@ -247,13 +247,13 @@ class World:
         before = {}
         for trainer in self.trainers:
             while True:
-                answer = await self.user.read(trainer.name)
-                if answer and answer[0] == 200 and answer[1]["ranks_registered"] == GPUS:
-                    reports = answer[1]["reports"]
+                response = await self.user.read(trainer.name)
+                if response and response[0] == 200 and response[1]["ranks_registered"] == GPUS:
+                    reports = response[1]["reports"]
                     if reports >= before.setdefault(trainer.name, reports) + 2 * GPUS:
                         break
                 if time.monotonic() > begin + 90:
-                    self.history.add("stuck", why=f"real ranks of {trainer.name} do not report: {answer}")
+                    self.history.add("stuck", why=f"real ranks of {trainer.name} do not report: {response}")
                     break
                 await asyncio.sleep(0.2)
         self.history.add("real ranks recovered", seconds=time.monotonic() - begin)

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// A value that people ask to change, and what it may be: each change happens at some moment
-/// between its question and its answer. Where there is no answer, or none that says whether it is
-/// done, it may happen later still.
+/// between its question and its response. Where there is no response, or none that says whether it
+/// is done, it may happen later still.
 
 #include <algorithm>
 #include <cstddef>

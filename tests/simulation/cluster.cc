@@ -74,7 +74,7 @@ void Cluster::note_jobs() {
     for (const auto& [id, job] : server->registry()->jobs()) {
       note(server->url() + " has " + id + ": " +
            json_line(job_status_json(job->job, [](Seconds at) { return at; })));
-      for (const LoggedNotice& notice : job->notices) note(id + " told: " + notice.text);
+      for (const LoggedEvent& event : job->events) note(id + " told: " + event.text);
     }
   }
 }

@@ -91,8 +91,8 @@ TEST(Network, WhatIsSentOverACutWayArrivesWhenItIsHealedUnlessItsClientHasGivenU
   });
   std::vector<int> statuses;
   const auto ask = [&] {
-    network.ask(client, "server", {}, 10_s, {.answered = [&](const Result<HttpResponse>& answer) {
-                  statuses.push_back(answer.ok() ? answer->status : 0);
+    network.ask(client, "server", {}, 10_s, {.answered = [&](const Result<HttpResponse>& response) {
+                  statuses.push_back(response.ok() ? response->status : 0);
                 }});
   };
   network.cut("client", "server");
@@ -144,7 +144,7 @@ class BrokenHistory : public ::testing::Test {
   void claim(const std::string& job) {
     database_.step([&](SimulatedTables& tables) { tables.add_owner(job, "a"); });
   }
-  void answer(const std::string& server, const std::string& incarnation, int epoch) {
+  void respond(const std::string& server, const std::string& incarnation, int epoch) {
     HttpRequest request;
     request.path = "/v1/jobs/j/reports";
     history_.sent(server, request, 200,
@@ -176,19 +176,19 @@ class BrokenHistory : public ::testing::Test {
 
 TEST_F(BrokenHistory, ACommandByAClaimThatWasReplacedIsSeen) {
   claim("j");
-  answer("http://a", "x", 1);
-  EXPECT_EXIT(answer("http://b", "x", 1), ::testing::ExitedWithCode(kBrokenStatus),
+  respond("http://a", "x", 1);
+  EXPECT_EXIT(respond("http://b", "x", 1), ::testing::ExitedWithCode(kBrokenStatus),
               "one server commands a job: http://b");
-  EXPECT_EXIT(answer("http://a", "x", 0), ::testing::ExitedWithCode(kBrokenStatus),
+  EXPECT_EXIT(respond("http://a", "x", 0), ::testing::ExitedWithCode(kBrokenStatus),
               "one server commands a job: http://a commands j by epoch 0");
 }
 
 TEST_F(BrokenHistory, AJobThatWasDeletedAndSpeaksIsSeen) {
   claim("j");
-  answer("http://a", "x", 1);
+  respond("http://a", "x", 1);
   history_.deleted("j", history_.incarnations("j"));
-  answer("http://a", "y", 1);
-  EXPECT_EXIT(answer("http://a", "x", 1), ::testing::ExitedWithCode(kBrokenStatus),
+  respond("http://a", "y", 1);
+  EXPECT_EXIT(respond("http://a", "x", 1), ::testing::ExitedWithCode(kBrokenStatus),
               "deleted stays deleted");
 }
 

@@ -50,7 +50,7 @@ void Figures::add(const Figures& other) {
   planned += other.planned;
   windows += other.windows;
   requests += other.requests;
-  faults += other.faults;
+  diagnostics += other.diagnostics;
   moves += other.moves;
   deletions += other.deletions;
   starts += other.starts;

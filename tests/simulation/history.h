@@ -43,7 +43,7 @@ struct PlayedIteration {
 /// What is counted, of one seed or of many.
 struct Figures {
   std::uint64_t iterations = 0, mixed = 0, free = 0, planned = 0;
-  std::uint64_t requests = 0, faults = 0, moves = 0, deletions = 0, starts = 0;
+  std::uint64_t requests = 0, diagnostics = 0, moves = 0, deletions = 0, starts = 0;
   double slowest_window = 0;  ///< time over all-max, of 100 iterations by plans
   std::uint64_t windows = 0;  ///< of 100 iterations that were compared
   double longest_mixed = 0;   ///< seconds for which ranks of a job ran by different assignments
@@ -53,8 +53,8 @@ struct Figures {
 class History {
  public:
   struct Options {
-    /// From the end of all faults until ranks run by the same assignments: the patience of ranks,
-    /// and some of the pause before they try to register again.
+    /// From the end of all diagnostics until ranks run by the same assignments: the patience of
+    /// ranks, and some of the pause before they try to register again.
     Seconds delivery{45};
     /// Time of 100 iterations over what the objective allows.
     double tolerance = 0.005;
@@ -82,7 +82,7 @@ class History {
   void machines_changed(const std::string& job) { jobs_[job].settled = 0; }
   /// Something is broken from here on, or (false) nothing is any more.
   void troubled(bool is_troubled);
-  void count_fault() { ++figures_.faults; }
+  void count_fault() { ++figures_.diagnostics; }
 
   /// Incarnations of a job that servers have named so far.
   std::set<std::string> incarnations(const std::string& job) const;

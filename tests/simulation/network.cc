@@ -77,12 +77,12 @@ void Network::arrive(const ExchangePtr& exchange) {
     HttpRequest request = exchange->request_;
     request.presence = exchange->presence_;
     handler(std::move(request),
-            [this, exchange](HttpResponse response) { answer(exchange, std::move(response)); });
+            [this, exchange](HttpResponse response) { respond(exchange, std::move(response)); });
   });
 }
 
 /// On the server's loop.
-void Network::answer(const ExchangePtr& exchange, HttpResponse response) {
+void Network::respond(const ExchangePtr& exchange, HttpResponse response) {
   if (exchange->closed_) return;
   if (response.before_sending) std::exchange(response.before_sending, nullptr)(response);
   exchange->handed_on_ = std::ranges::any_of(

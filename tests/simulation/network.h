@@ -5,7 +5,7 @@
 ///
 /// A message takes a while. Where the way is cut, it waits, as TCP's does, and arrives when the way
 /// is there again, if its connection still is; both ends only see silence. A connection may break
-/// before a request arrives or before its answer does; its client sees that at once, and cannot
+/// before a request arrives or before its response does; its client sees that at once, and cannot
 /// tell which. What is sent over one connection arrives in order.
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 namespace harpe::simulation {
 
-/// What tells an answer that a server hands on from one that it gives.
+/// What tells a response that a server hands on from one that it gives.
 inline constexpr const char* kHandedOn = "X-Handed-On";
 
 class Network {
@@ -35,7 +35,7 @@ class Network {
 
   /// What a server does with requests, on its loop.
   using Handler = std::function<void(HttpRequest, Reply)>;
-  /// Sees every answer, and every piece of a stream, at the moment when a server sends it, and
+  /// Sees every response, and every piece of a stream, at the moment when a server sends it, and
   /// whether it is another server's, which it hands on.
   using Watch = std::function<void(const std::string& server, const HttpRequest& request,
                                    int status, const std::string& bytes, bool handed_on)>;
@@ -54,8 +54,8 @@ class Network {
   void heal_all();
   bool is_cut(const std::string& a, const std::string& b) const;
 
-  /// What a client hears, on its loop. After the first `answered`, bytes if the answer is a stream;
-  /// `ended` then comes last, unless the client has left.
+  /// What a client hears, on its loop. After the first `answered`, bytes if the response is a
+  /// stream; `ended` then comes last, unless the client has left.
   struct Client {
     std::function<void(Result<HttpResponse>)> answered;
     std::function<void(std::string)> bytes = [](const std::string&) {};
@@ -63,7 +63,7 @@ class Network {
   };
   class Exchange;
   using ExchangePtr = std::shared_ptr<Exchange>;
-  /// \param timeout  until the answer, or its head, is there, by the client's clock
+  /// \param timeout  until the response, or its head, is there, by the client's clock
   ExchangePtr ask(Process& client, const std::string& address, HttpRequest request, Seconds timeout,
                   Client hears);
 
@@ -78,7 +78,7 @@ class Network {
     return a < b ? Way(a, b) : Way(b, a);
   }
   void arrive(const ExchangePtr& exchange);
-  void answer(const ExchangePtr& exchange, HttpResponse response);
+  void respond(const ExchangePtr& exchange, HttpResponse response);
   void drain(const ExchangePtr& exchange);
   void carry(const std::string& from, const std::string& to, Instant& last,
              std::function<void()> arrives);
@@ -97,7 +97,7 @@ class Network {
   friend class Exchange;
 };
 
-/// One request with its answer; a connection of its own.
+/// One request with its response; a connection of its own.
 class Network::Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   Exchange(Network& network, std::uint64_t number, Process& client, std::string address,

@@ -16,10 +16,10 @@ void Cluster::ask(const std::string& method, const std::string& path, const std:
   request.body = body;
   const std::size_t number = server.value_or(random_.below(servers_.size()));
   network_.ask(*people_, servers_[number]->url(), std::move(request), Seconds{30},
-               {.answered = [this, method, path, heard](const Result<HttpResponse>& answer) {
+               {.answered = [this, method, path, heard](const Result<HttpResponse>& response) {
                  note("people: " + method + " " + path + ": " +
-                      (answer.ok() ? std::to_string(answer->status) : answer.error().text()));
-                 heard(answer.ok() ? answer->status : 0, answer.ok() ? answer->body : "");
+                      (response.ok() ? std::to_string(response->status) : response.error().text()));
+                 heard(response.ok() ? response->status : 0, response.ok() ? response->body : "");
                }});
 }
 

@@ -7,7 +7,7 @@ namespace harpe::simulation {
 namespace {
 
 // As in the client.
-constexpr Seconds kAnswerTimeout{10}, kSilence{60};
+constexpr Seconds kResponseTimeout{10}, kSilence{60};
 constexpr Seconds kShortestPause{1e-3};
 
 }  // namespace
@@ -31,7 +31,7 @@ ServerSession::Listener Rank::listener() {
                 book_.clear();
                 forgotten_ = process_.clock().now();
               },
-          .notice = [](const std::string&) {},
+          .log = [](const std::string&) {},
           .governed = [this](bool governed) { governed_ = governed; }};
 }
 
@@ -71,7 +71,7 @@ void Rank::move_on() {
 struct Rank::Link::Stream {
   std::weak_ptr<Network::Exchange> exchange;  ///< which owns this
   std::function<void(std::string_view)> bytes;
-  std::function<void(HttpAnswer)> ended;
+  std::function<void(HttpResult)> ended;
   Instant heard;
   bool over = false;
 };
@@ -88,40 +88,40 @@ HttpRequest Rank::Link::request(const std::string& method, const std::string& ta
 }
 
 void Rank::Link::send(const std::string& method, const std::string& path, std::string body,
-                      std::function<void(HttpAnswer)> done) {
-  network_.ask(rank_.process_, address_, request(method, path, std::move(body)), kAnswerTimeout,
-               {.answered = [this, done = std::move(done)](const Result<HttpResponse>& answer) {
-                 if (answer.ok()) {
-                   if (answer->status < 300) rank_.heard_ = rank_.process_.clock().now();
-                   done({.status = answer->status, .body = answer->body, .failure = {}});
+                      std::function<void(HttpResult)> done) {
+  network_.ask(rank_.process_, address_, request(method, path, std::move(body)), kResponseTimeout,
+               {.answered = [this, done = std::move(done)](const Result<HttpResponse>& response) {
+                 if (response.ok()) {
+                   if (response->status < 300) rank_.heard_ = rank_.process_.clock().now();
+                   done({.status = response->status, .body = response->body, .failure = {}});
                  } else {
-                   done({.status = 0, .body = {}, .failure = answer.error().text()});
+                   done({.status = 0, .body = {}, .failure = response.error().text()});
                  }
                  rank_.move_on();
                }});
 }
 
 void Rank::Link::listen(const std::string& path, std::function<void(std::string_view)> bytes,
-                        std::function<void(HttpAnswer)> ended) {
+                        std::function<void(HttpResult)> ended) {
   stop_listening();
   const auto stream = std::make_shared<Stream>();
   stream->bytes = std::move(bytes);
   stream->ended = std::move(ended);
   stream->heard = rank_.process_.clock().now();
   stream_ = stream;
-  const auto end = [this, stream](HttpAnswer answer) {
+  const auto end = [this, stream](HttpResult response) {
     if (std::exchange(stream->over, true)) return;
-    stream->ended(std::move(answer));
+    stream->ended(std::move(response));
     rank_.move_on();
   };
   stream->exchange = network_.ask(
       rank_.process_, address_, request("GET", path, {}), kSilence,
       {.answered =
-           [end](const Result<HttpResponse>& answer) {
-             if (!answer.ok())
-               return end({.status = 0, .body = {}, .failure = answer.error().text()});
-             if (answer->content_type != "text/event-stream") {
-               end({.status = answer->status, .body = answer->body, .failure = {}});
+           [end](const Result<HttpResponse>& response) {
+             if (!response.ok())
+               return end({.status = 0, .body = {}, .failure = response.error().text()});
+             if (response->content_type != "text/event-stream") {
+               end({.status = response->status, .body = response->body, .failure = {}});
              }
            },
        .bytes =

@@ -47,9 +47,9 @@ class Rank {
     Link(Rank& rank, Network& network, std::string address)
         : rank_(rank), network_(network), address_(std::move(address)) {}
     void send(const std::string& method, const std::string& path, std::string body,
-              std::function<void(HttpAnswer)> done) override;
+              std::function<void(HttpResult)> done) override;
     void listen(const std::string& path, std::function<void(std::string_view)> bytes,
-                std::function<void(HttpAnswer)> ended) override;
+                std::function<void(HttpResult)> ended) override;
     void stop_listening() override;
     bool renew_token() override { return false; }
     void step(Seconds) override {}

@@ -40,7 +40,7 @@ class TwoServers : public ::testing::Test {
     run(60_s);
   }
   void run(Seconds time) { scheduler_.run_until(scheduler_.now() + time); }
-  /// \returns  where the status of the answer will be; 0: there is none
+  /// \returns  where the status of the response will be; 0: there is none
   std::shared_ptr<int> ask(std::size_t server, const std::string& method, const std::string& path,
                            const std::string& body = {}) {
     HttpRequest request;
@@ -49,13 +49,13 @@ class TwoServers : public ::testing::Test {
     request.body = body;
     const auto status = std::make_shared<int>(0);
     network_.ask(client_, servers_[server]->url(), std::move(request), 60_s,
-                 {.answered = [status](const Result<HttpResponse>& answer) {
-                   *status = answer.ok() ? answer->status : 0;
+                 {.answered = [status](const Result<HttpResponse>& response) {
+                   *status = response.ok() ? response->status : 0;
                  }});
     return status;
   }
-  int answer(std::size_t server, const std::string& method, const std::string& path,
-             const std::string& body = {}) {
+  int respond(std::size_t server, const std::string& method, const std::string& path,
+              const std::string& body = {}) {
     const auto status = ask(server, method, path, body);
     for (int i = 0; i < 200 && *status == 0; ++i) run(0.1_s);
     return *status;
@@ -75,25 +75,25 @@ class TwoServers : public ::testing::Test {
 /// The database has removed it, and the answer to that is on its way: another server may have
 /// registered it again since.
 TEST_F(TwoServers, ThatRemovesAJobDoesNotCommandIt) {
-  ASSERT_EQ(answer(0, "PUT", kJob, kSpecification), 201);
+  ASSERT_EQ(respond(0, "PUT", kJob, kSpecification), 201);
   const auto removed = ask(0, "DELETE", kJob);
   run(1_s);
-  EXPECT_EQ(answer(1, "PUT", kJob, kSpecification), 201);
+  EXPECT_EQ(respond(1, "PUT", kJob, kSpecification), 201);
   const auto seen = ask(0, "GET", kJob);
   run(1_s);
   EXPECT_EQ(*removed, 0);
   EXPECT_NE(*seen, 200);
   run(kLate);
   EXPECT_EQ(*removed, 200);
-  EXPECT_EQ(answer(0, "GET", kJob), 200) << "the new one";
+  EXPECT_EQ(respond(0, "GET", kJob), 200) << "the new one";
 }
 
-/// Nor where the answer is lost, until it is known whether the job is still there.
+/// Nor where the response is lost, until it is known whether the job is still there.
 TEST_F(TwoServers, ThatMayHaveRemovedAJobDoesNotCommandIt) {
   for (const bool was_done : {true, false}) {
     SCOPED_TRACE(was_done);
     removal_ = was_done ? StoreFault::Outcome::kLostAfter : StoreFault::Outcome::kLostBefore;
-    ASSERT_EQ(answer(0, "PUT", kJob, kSpecification), 201);
+    ASSERT_EQ(respond(0, "PUT", kJob, kSpecification), 201);
     writes_after_ = 3_s;
     const auto removed = ask(0, "DELETE", kJob);
     while (*removed == 0) run(0.1_s);
@@ -103,10 +103,10 @@ TEST_F(TwoServers, ThatMayHaveRemovedAJobDoesNotCommandIt) {
     EXPECT_NE(*seen, 200);
     writes_after_ = 1e-3_s;
     run(10_s);
-    EXPECT_EQ(answer(0, "GET", kJob), was_done ? 404 : 200);
-    EXPECT_EQ(answer(1, "GET", kJob), was_done ? 404 : 200);
+    EXPECT_EQ(respond(0, "GET", kJob), was_done ? 404 : 200);
+    EXPECT_EQ(respond(1, "GET", kJob), was_done ? 404 : 200);
     removal_ = StoreFault::Outcome::kDone;
-    answer(0, "DELETE", kJob);
+    respond(0, "DELETE", kJob);
     run(kLate);
   }
 }

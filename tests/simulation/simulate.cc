@@ -47,12 +47,14 @@ Total play(std::uint64_t seed, bool trace) {
 void print(const Total& total, double seconds) {
   const Figures& all = total.figures;
   std::printf(
-      "%llu seeds, %llu events, %llu requests, %llu faults: %llu iterations (%llu by plans), %llu "
+      "%llu seeds, %llu events, %llu requests, %llu diagnostics: %llu iterations (%llu by plans), "
+      "%llu "
       "of them mixed, for %.1f s at the longest; %llu ranks at free clocks; %llu moves of jobs, "
       "%llu deletions, %llu starts of training; %llu times 100 iterations, at most %.2f %% slower "
       "than their objective; %.1f s\n",
       static_cast<unsigned long long>(total.seeds), static_cast<unsigned long long>(total.events),
-      static_cast<unsigned long long>(all.requests), static_cast<unsigned long long>(all.faults),
+      static_cast<unsigned long long>(all.requests),
+      static_cast<unsigned long long>(all.diagnostics),
       static_cast<unsigned long long>(all.iterations), static_cast<unsigned long long>(all.planned),
       static_cast<unsigned long long>(all.mixed), all.longest_mixed,
       static_cast<unsigned long long>(all.free), static_cast<unsigned long long>(all.moves),

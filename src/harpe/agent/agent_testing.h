@@ -68,7 +68,7 @@ class FakeController final : public Controller {
 
   std::vector<std::string> troubles_now;
 
-  std::vector<std::string> notices() const override { return {}; }
+  std::vector<std::string> events() const override { return {}; }
   std::vector<std::string> troubles() const override { return troubles_now; }
   Status reopen_audit_log() override { return ok_status(); }
   const std::vector<GpuIdentity>& gpus() const override { return identities_; }

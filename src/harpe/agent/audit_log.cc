@@ -74,10 +74,10 @@ void cut(std::string& text) {
 }  // namespace
 
 void AuditLog::open(std::unique_ptr<AuditSink> sink,
-                    std::function<void(const std::string&)> notice) {
+                    std::function<void(const std::string&)> on_event) {
   const MutexLock lock(mutex_);
   sink_ = std::move(sink);
-  notice_ = std::move(notice);
+  on_event_ = std::move(on_event);
 }
 
 Status AuditLog::reopen() {
@@ -89,8 +89,8 @@ void AuditLog::set_trouble(std::string trouble, bool failing) {
   const bool changed = trouble.empty() != health_.trouble.empty() || failing != health_.failing;
   health_.trouble = std::move(trouble);
   failing_ = health_.failing = failing;
-  if (!changed || !notice_) return;
-  notice_(health_.trouble.empty() ? "the audit log is written again" : health_.trouble);
+  if (!changed || !on_event_) return;
+  on_event_(health_.trouble.empty() ? "the audit log is written again" : health_.trouble);
 }
 
 /// Writes a line, after one that tells of those that are missing before it. \param must  it is

@@ -61,8 +61,8 @@ class AuditLog {
   AuditLog(const AuditLog&) = delete;
   AuditLog& operator=(const AuditLog&) = delete;
 
-  /// \param notice  hears when lines cannot be written, and when they can again; must not block
-  void open(std::unique_ptr<AuditSink> sink, std::function<void(const std::string&)> notice = {});
+  /// \param on_event  hears when lines cannot be written, and when they can again; must not block
+  void open(std::unique_ptr<AuditSink> sink, std::function<void(const std::string&)> on_event = {});
   /// Opens the same path again, after the file was renamed by a log rotation.
   Status reopen();
 
@@ -97,7 +97,7 @@ class AuditLog {
 
   mutable Mutex mutex_;
   std::unique_ptr<AuditSink> sink_ HARPE_GUARDED_BY(mutex_);
-  std::function<void(const std::string&)> notice_ HARPE_GUARDED_BY(mutex_);
+  std::function<void(const std::string&)> on_event_ HARPE_GUARDED_BY(mutex_);
   std::map<std::string, Gathered> gathered_
       HARPE_GUARDED_BY(mutex_);                         ///< by user; "" for those beyond the limit
   std::uint64_t missing_ HARPE_GUARDED_BY(mutex_) = 0;  ///< lines lost since one was written

@@ -299,8 +299,8 @@ TEST_F(ClockChannelTest, WhatIsNoRequestIsRefusedAndTheAgentLivesOn) {
     ClockSocketClient client(options_.clock_socket);
     ASSERT_TRUE(client.connected());
     client.say(text);
-    const std::string answer = client.hear();
-    EXPECT_TRUE(answer.empty() || answer.starts_with("error ")) << text << ": " << answer;
+    const std::string response = client.hear();
+    EXPECT_TRUE(response.empty() || response.starts_with("error ")) << text << ": " << response;
     EXPECT_EQ(client.hear(), "") << "it hangs up";
   }
   ClockSocketClient(options_.clock_socket).say(std::string(100000, 'x'));

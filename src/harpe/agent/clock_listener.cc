@@ -249,13 +249,13 @@ void ClockListener::hear(int socket) {
   Connection& connection = connections_.at(socket);
   const auto request =
       parse_clock_request(std::string_view(text.data(), static_cast<std::size_t>(size)));
-  const Status status = request.ok() ? answer(connection, *request) : Status(request.error());
+  const Status status = request.ok() ? respond(connection, *request) : Status(request.error());
   if (status.ok()) return;
   (void)send_message(socket, "error " + status.error().text());
   close(socket);
 }
 
-Status ClockListener::answer(Connection& connection, const ClockRequest& request) {
+Status ClockListener::respond(Connection& connection, const ClockRequest& request) {
   if (request.kind == ClockRequest::Kind::kRenew) {
     if (connection.lease.empty()) return Error::invalid("no lease was asked for yet");
     const auto lease =

@@ -87,7 +87,7 @@ class ClockListener {
   void add(UniqueFd socket, Peer peer);
   void hear(int socket);
   void close(int socket);
-  Status answer(Connection& connection, const ClockRequest& request);
+  Status respond(Connection& connection, const ClockRequest& request);
   Status apply(const Connection& connection, const ClockRequest& request);
   Status open_channels(Connection& connection, const Lease& lease);
 

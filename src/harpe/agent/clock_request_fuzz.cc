@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using Kind = harpe::ClockRequest::Kind;
   const auto request = harpe::parse_clock_request({reinterpret_cast<const char*>(data), size});
   if (!request.ok()) {
-    if (request.error().faults.empty()) std::abort();
+    if (request.error().diagnostics.empty()) std::abort();
     return 0;
   }
   const auto is_printable = [](char c) { return c >= ' ' && c <= '~'; };

@@ -49,8 +49,8 @@ struct ControllerOptions {
   Seconds longest_shutdown{10};       ///< how long stopping tries to restore what a GPU refuses
   /// How much longer a driver's call may take then; one that hangs is left to itself.
   Seconds longest_hang{5};
-  /// Hears each notice as it comes, from any thread; must not block. Empty: nobody.
-  std::function<void(const std::string&)> notice = {};
+  /// Hears each event as it comes, from any thread; must not block. Empty: nobody.
+  std::function<void(const std::string&)> on_event = {};
   /// Threads that own a driver run before ordinary ones (SCHED_FIFO where permitted, else nice), so
   /// that a clock command is not delayed by work.
   bool prompt_owners = true;
@@ -73,7 +73,7 @@ class Controller {
 
   /// What an operator should know: about the state file found at the start, and of everything that
   /// could not be restored. Newest last, a hundred at most.
-  virtual std::vector<std::string> notices() const = 0;
+  virtual std::vector<std::string> events() const = 0;
   /// What keeps the agent from working as it should now, and is told to everybody: what cannot be
   /// written, which GPUs could not be restored. Empty: nothing.
   virtual std::vector<std::string> troubles() const = 0;

@@ -118,7 +118,7 @@ TEST_F(ControllerFaults, AFullAuditLogStopsControlButNotPuttingBack) {
   disk->make_room();
   EXPECT_TRUE(eventually([&] { return controller_->troubles().empty(); })) << "by itself";
   taken(kBob, {1});
-  EXPECT_THAT(controller_->notices(), Not(IsEmpty()));
+  EXPECT_THAT(controller_->events(), Not(IsEmpty()));
 }
 
 TEST_F(ControllerFaults, ThePolicyMayLetControlGoOnWithoutAnAuditLog) {

@@ -130,7 +130,7 @@ TEST_F(ControllerLeases, WhatAStoppedAgentCouldNotPutBackIsSaidAndDoneByTheNext)
   options_.longest_shutdown = 0.3_s;
   Mutex mutex;
   std::vector<std::string> heard;
-  options_.notice = [&](const std::string& text) {
+  options_.on_event = [&](const std::string& text) {
     const MutexLock lock(mutex);
     heard.push_back(text);
   };
@@ -157,7 +157,7 @@ TEST_F(ControllerLeases, ADriverThatHangsDoesNotKeepTheAgentFromStopping) {
   options_.longest_shutdown = 0.1_s;
   options_.longest_hang = 0.1_s;
   std::vector<std::string> heard;
-  options_.notice = [&](const std::string& text) { heard.push_back(text); };
+  options_.on_event = [&](const std::string& text) { heard.push_back(text); };
   start();
   const Lease lease = taken(kAlice, {0, 1});
   ASSERT_TRUE(apply(kAlice, lease.id, 0, limit(200)).ok());
@@ -170,8 +170,8 @@ TEST_F(ControllerLeases, ADriverThatHangsDoesNotKeepTheAgentFromStopping) {
     }
     return ok_status();
   });
-  std::atomic<int> answers = 0;
-  controller_->apply(user(kAlice), lease.id, 0, limit(250), [&](const auto&) { ++answers; });
+  std::atomic<int> responses = 0;
+  controller_->apply(user(kAlice), lease.id, 0, limit(250), [&](const auto&) { ++responses; });
   entered.wait();
   const auto state_file = options_.state_file;
   // Would wait for ever; what the hanging call works with is left behind.
@@ -187,7 +187,7 @@ TEST_F(ControllerLeases, ADriverThatHangsDoesNotKeepTheAgentFromStopping) {
   EXPECT_TRUE(eventually([&] { return gpu(0).state() == TestGpu::State(); }));
   EXPECT_TRUE(
       eventually([&] { return file(state_file).find("power_limit_w") == std::string::npos; }));
-  EXPECT_EQ(answers, 0);
+  EXPECT_EQ(responses, 0);
   EXPECT_THAT(heard, IsEmpty());
   // Its thread may be at the last of it: the device outlives the test, as the controller says.
   static_cast<void>(gpus_[0].release());

@@ -99,26 +99,27 @@ bool NodeController::end() {
   for (std::size_t i = 0; i < owners_.size(); ++i) {
     if (!owners_[i]->join_until(until)) hanging.push_back(static_cast<int>(i));
   }
-  notice_what_stays_changed(hanging);
+  report_what_stays_changed(hanging);
   if (!options_.dry_run) (void)state_.mark_stopped();
   audit_.flush(clock_.now(), true);
-  const MutexLock lock(notices_mutex_);
+  const MutexLock lock(events_mutex_);
   silent_ = true;
   return hanging.empty();
 }
 
-void NodeController::notice_what_stays_changed(const std::vector<int>& hanging) {
+void NodeController::report_what_stays_changed(const std::vector<int>& hanging) {
   for (std::size_t i = 0; i < owners_.size(); ++i) {
     const bool hangs = std::ranges::find(hanging, static_cast<int>(i)) != hanging.end();
     const auto saved = state_.entry(identities_[i].uuid);
     const std::string name = "GPU " + std::to_string(i);
     if (saved) {
-      notice(name + " stays changed" +
-             (hangs ? ", as a call of its driver does not return" : "; it could not be restored") +
-             ". Before it had: " + text_of(*saved) +
-             ". The agent puts that back at its next start, unless the machine is restarted first");
+      add_event(
+          name + " stays changed" +
+          (hangs ? ", as a call of its driver does not return" : "; it could not be restored") +
+          ". Before it had: " + text_of(*saved) +
+          ". The agent puts that back at its next start, unless the machine is restarted first");
     } else if (hangs) {
-      notice("a call of the driver of " + name + " does not return; nothing of it is changed");
+      add_event("a call of the driver of " + name + " does not return; nothing of it is changed");
     }
   }
 }
@@ -127,7 +128,7 @@ Status NodeController::begin(Devices devices) {
   std::vector<SavedGpu> to_restore;
   HARPE_TRY(loop_.ready());
   if (options_.dry_run) {
-    notice("dry run: nothing is set, and nothing that a crashed agent left is restored");
+    add_event("dry run: nothing is set, and nothing that a crashed agent left is restored");
   } else {
     HARPE_TRY(take_locks(devices));
     HARPE_TRY(open_state(to_restore, devices.gpus.size()));
@@ -137,7 +138,7 @@ Status NodeController::begin(Devices devices) {
   start_owners(std::move(devices), to_restore);
   restore_and_wait(to_restore);
   if (!logs.ok()) return logs;
-  notice_unknown_gpus();
+  report_unknown_gpus();
   HARPE_TRY(open_clock_socket());
   loop_.post([this] { keep_house(); });
   loop_thread_ = std::thread([this] { loop_.run(); });
@@ -151,7 +152,7 @@ Status NodeController::take_locks(const Devices& devices) {
   if (!state.ok()) {
     Error error = std::move(state).error();
     if (error.code == ErrorCode::kIo) {
-      error.faults.push_back(
+      error.diagnostics.push_back(
           {.message = "the agent needs a directory of its own to write its state to"});
     }
     return error;
@@ -167,11 +168,11 @@ Status NodeController::open_state(std::vector<SavedGpu>& to_restore, std::size_t
   constexpr std::size_t kLeast = 4096;
   auto opened = HARPE_TRY(state_.open(
       make_file_storage(options_.state_file, kLeast + gpus * kStateBytesPerGpu), boot_id));
-  for (const std::string& text : opened.notices) notice(text);
+  for (const std::string& text : opened.events) add_event(text);
   to_restore = std::move(opened.to_restore);
   last_stopped_ = opened.stopped;
   if (const std::string trouble = state_.trouble(); !trouble.empty()) {
-    notice("the state file cannot be written, and nothing is set until it can: " + trouble);
+    add_event("the state file cannot be written, and nothing is set until it can: " + trouble);
   }
   return ok_status();
 }
@@ -179,7 +180,7 @@ Status NodeController::open_state(std::vector<SavedGpu>& to_restore, std::size_t
 Status NodeController::open_audit_log() {
   if (options_.audit_log.empty()) return ok_status();
   auto sink = HARPE_TRY(open_audit_file(options_.audit_log));
-  audit_.open(std::move(sink), [this](const std::string& text) { notice(text); });
+  audit_.open(std::move(sink), [this](const std::string& text) { add_event(text); });
   audit_.flush(clock_.now());
   return ok_status();
 }
@@ -210,7 +211,7 @@ void NodeController::start_owners(Devices devices, const std::vector<SavedGpu>& 
         std::move(control), options, counters_, clock_,
         GpuOwner::Observers{
             [this, i](const GpuReading& reading) { heard(static_cast<int>(i), reading); },
-            [this](const std::string& text) { notice(text); },
+            [this](const std::string& text) { add_event(text); },
             [this, i](const Result<std::vector<std::int64_t>>& processes) {
               prover_->computing(static_cast<int>(i),
                                  processes.ok() ? std::optional(*processes) : std::nullopt,
@@ -220,15 +221,15 @@ void NodeController::start_owners(Devices devices, const std::vector<SavedGpu>& 
   cpus_ = std::make_unique<CpuOwner>(std::move(devices.cpus));
 }
 
-/// No fault: one policy may serve many nodes.
-void NodeController::notice_unknown_gpus() {
+/// No error: one policy may serve many nodes.
+void NodeController::report_unknown_gpus() {
   std::string names;
   for (const std::string& gpu : policy_.gpus_not_among(identities_)) {
     names += (names.empty() ? "" : ", ") + gpu;
   }
   if (names.empty()) return;
-  notice("the policy names GPUs that this node has not (harpe devices): " + names +
-         "; what it allows for them allows nothing here");
+  add_event("the policy names GPUs that this node has not (harpe devices): " + names +
+            "; what it allows for them allows nothing here");
 }
 
 void NodeController::restore_and_wait(const std::vector<SavedGpu>& to_restore) {
@@ -241,16 +242,16 @@ void NodeController::restore_and_wait(const std::vector<SavedGpu>& to_restore) {
   for (const SavedGpu& saved : to_restore) {
     const auto found = std::ranges::find(identities_, saved.uuid, &GpuIdentity::uuid);
     if (found == identities_.end()) {
-      notice(saved.uuid + " is not here now, and was left changed by " +
-             (last_stopped_ ? "the last agent, which could not restore it before it stopped"
-                            : "a crashed agent") +
-             " (before: " + text_of(saved) + "); it is restored when the agent starts with it");
+      add_event(saved.uuid + " is not here now, and was left changed by " +
+                (last_stopped_ ? "the last agent, which could not restore it before it stopped"
+                               : "a crashed agent") +
+                " (before: " + text_of(saved) + "); it is restored when the agent starts with it");
       continue;
     }
-    notice(std::string(last_stopped_ ? "restoring what the last agent could not before it stopped"
-                                     : "restoring what a crashed agent left changed") +
-           " for " + saved.holder + " on GPU " + std::to_string(found->index) + ": " +
-           text_of(saved));
+    add_event(
+        std::string(last_stopped_ ? "restoring what the last agent could not before it stopped"
+                                  : "restoring what a crashed agent left changed") +
+        " for " + saved.holder + " on GPU " + std::to_string(found->index) + ": " + text_of(saved));
     {
       const MutexLock lock(progress->mutex);
       ++progress->left;

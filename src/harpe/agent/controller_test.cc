@@ -282,7 +282,7 @@ TEST_F(ControllerTest, WhatCannotBePutBackIsTriedAgainAndNothingIsSetBefore) {
   EXPECT_TRUE(eventually([&] { return gpu(0).state() == TestGpu::State(); }));
   EXPECT_TRUE(apply(kBob, next.id, 0, limit(300)).ok());
   EXPECT_GE(controller_->counts().restore_failures, 1);
-  EXPECT_THAT(controller_->notices(),
+  EXPECT_THAT(controller_->events(),
               ElementsAre(HasSubstr("GPU 0 could not be restored"), HasSubstr("restored at last")));
 }
 
@@ -312,7 +312,7 @@ TEST_F(ControllerTest, TheNextAgentPutsBackWhatACrashedOneLeft) {
   start();
   EXPECT_EQ(gpu(0).state(), TestGpu::State());
   EXPECT_EQ(gpu(1).state(), TestGpu::State());
-  EXPECT_THAT(controller_->notices(), SizeIs(2));
+  EXPECT_THAT(controller_->events(), SizeIs(2));
   EXPECT_EQ(apply(kAlice, lease.id, 0, limit(200)).error().code, ErrorCode::kNotFound);
 }
 

@@ -52,7 +52,7 @@ struct Register {
   bool is_set = false;
 };
 
-/// Follows one program. Every step that is not known to be right ends it without an answer.
+/// Follows one program. Every step that is not known to be right ends it without a verdict.
 class DeviceProgram {
  public:
   DeviceProgram(std::span<const bpf_insn> program, DeviceNumber device)
@@ -68,9 +68,9 @@ class DeviceProgram {
     for (std::size_t steps = 0; steps < program_.size() && at_ < program_.size(); ++steps) {
       const bpf_insn& step = program_[at_++];
       if (step.code == (BPF_JMP | BPF_EXIT)) {
-        const Register& answer = registers_[BPF_REG_0];
-        if (!answer.is_set || answer.is_context) return std::nullopt;
-        return static_cast<std::uint32_t>(answer.value) != 0;
+        const Register& response = registers_[BPF_REG_0];
+        if (!response.is_set || response.is_context) return std::nullopt;
+        return static_cast<std::uint32_t>(response.value) != 0;
       }
       if (!take(step)) return std::nullopt;
     }

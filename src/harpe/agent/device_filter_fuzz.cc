@@ -1,4 +1,4 @@
-// Lists and programs of device cgroups: whatever they are, they are followed to an answer or to
+// Lists and programs of device cgroups: whatever they are, they are followed to a verdict or to
 // none, and a list that is longer lets no less through.
 
 #include <cstdint>

@@ -85,7 +85,7 @@ TEST(DeviceProgram, ThatDoesMoreThanToCompareIsNotFollowed) {
   const std::vector<std::vector<bpf_insn>> programs{
       {},
       {one},                                                 // does not end
-      {end},                                                 // no answer
+      {end},                                                 // no response
       {step(BPF_ALU64 | BPF_MOV | BPF_X, 0, 1, 0, 0), end},  // an address
       {one, step(BPF_JMP | BPF_CALL, 0, 0, 0, 1), end},      // the kernel
       {one, step(BPF_JMP | BPF_JA, 0, 0, -2, 0), end},       // a loop
@@ -157,9 +157,9 @@ TEST(DeviceProgram, AnswersAsTheKernelDoes) {
     for (const unsigned minor_number : kMinors) {
       const int opened = open_in(*lower, directory.path() / std::to_string(minor_number));
       ASSERT_TRUE(opened == 0 || opened == EPERM) << opened;
-      const auto answer = programs_allow(place.get(), {1, minor_number});
-      ASSERT_TRUE(answer.ok()) << answer.error().text();
-      EXPECT_EQ(*answer, opened == 0) << "round " << round << " minor " << minor_number;
+      const auto response = programs_allow(place.get(), {1, minor_number});
+      ASSERT_TRUE(response.ok()) << response.error().text();
+      EXPECT_EQ(*response, opened == 0) << "round " << round << " minor " << minor_number;
       ++(opened == 0 ? allowed : denied);
     }
   }

@@ -130,14 +130,14 @@ Status GpuControl::check_clocks(const Allowance& allowance, ClockDomain domain, 
     return denied(what + " of " + text_of(range) + " on " + name(), text_of(allowed));
   }
   const auto clocks = HARPE_TRY(supported_clocks(domain));
-  Faults faults;
+  Diagnostics diagnostics;
   for (const Megahertz clock : {range.lowest, range.highest}) {
     if (std::ranges::binary_search(clocks, clock)) continue;
-    faults.add(text_of(clock) + " is no " + name_of(domain) + " clock of " + name() +
-               "; the nearest is " + text_of(nearest_clock(clocks, clock)));
+    diagnostics.add(text_of(clock) + " is no " + name_of(domain) + " clock of " + name() +
+                    "; the nearest is " + text_of(nearest_clock(clocks, clock)));
     if (range.lowest == range.highest) break;
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }
 

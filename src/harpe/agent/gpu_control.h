@@ -60,12 +60,11 @@ class GpuControl {
   const GpuIdentity& identity() const { return gpu_->identity(); }
   std::string name() const;  ///< "GPU 3"
 
-  /// Sets and reads back. Faults: not allowed (`kNoPermission`, names the allowed ranges), a clock
-  /// that is not supported or a limit out of range (`kInvalidInput`, names the nearest clocks or
-  /// the range), and what the driver answers. Where what was there before cannot be saved, nothing
-  /// is set.
-  /// Settings that come faster than `kSettingLines` are gathered for the audit log until
-  /// `flush_changes`.
+  /// Sets and reads back. Diagnostics: not allowed (`kNoPermission`, names the allowed ranges), a
+  /// clock that is not supported or a limit out of range (`kInvalidInput`, names the nearest clocks
+  /// or the range), and what the driver answers. Where what was there before cannot be saved,
+  /// nothing is set. Settings that come faster than `kSettingLines` are gathered for the audit log
+  /// until `flush_changes`.
   Result<Applied> apply(const Holder& holder, const Setting& setting, Instant now);
 
   /// The cheap path: locks the graphics clock to the supported clock nearest to `wanted`, without

@@ -126,7 +126,7 @@ Status GpuControl::restore(const Holder& holder) {
     due_ = Controls::none();
     return ok_status();
   }
-  Faults faults;
+  Diagnostics diagnostics;
   ErrorCode code = ErrorCode::kUnavailable;
   std::string said;
   // Each is tried whatever became of the others; persistence mode last, as settings may need it.
@@ -135,7 +135,7 @@ Status GpuControl::restore(const Holder& holder) {
     if (status.ok()) return due_.remove(control);
     code = status.error().code;
     // A GPU that is lost says the same of everything.
-    if (status.error().text() != said) faults.add(said = status.error().text());
+    if (status.error().text() != said) diagnostics.add(said = status.error().text());
   };
   if (due_.has(Control::kClocks)) {
     tried(Control::kClocks, restore_lock(ClockDomain::kGraphics, saved_.graphics));
@@ -144,16 +144,16 @@ Status GpuControl::restore(const Holder& holder) {
     tried(Control::kMemoryClocks, restore_lock(ClockDomain::kMemory, saved_.memory));
   }
   if (due_.has(Control::kPowerLimit)) tried(Control::kPowerLimit, restore_power_limit());
-  if (due_.has(Control::kPersistenceMode) && faults.empty()) {
+  if (due_.has(Control::kPersistenceMode) && diagnostics.empty()) {
     tried(Control::kPersistenceMode, restore_persistence_mode());
   }
   if (Status kept = keep_what_is_left(); !kept.ok()) {
     code = kept.error().code;
-    faults.add(kept.error().text());
+    diagnostics.add(kept.error().text());
   }
   AuditEntry line = entry(holder, "restore", "", text_of(wanted));
   Status status = ok_status();
-  if (!faults.empty()) status = Error{code, faults.take()};
+  if (!diagnostics.empty()) status = Error{code, diagnostics.take()};
   const std::string failure = status.ok() ? "" : status.error().text();
   line.result = status.ok() ? "applied" : "failed: " + failure;
   // A try that fails as the one before did says nothing more.

@@ -28,12 +28,12 @@ ClockOutcome outcome_of(ErrorCode code) {
 }  // namespace
 
 GpuDuties::GpuDuties(std::unique_ptr<GpuControl> control, Seconds minimum_dwell, Counters& counters,
-                     const Clock& clock, std::function<void(const std::string&)> notice)
+                     const Clock& clock, std::function<void(const std::string&)> on_event)
     : control_(std::move(control)),
       minimum_dwell_(minimum_dwell),
       counters_(counters),
       clock_(clock),
-      notice_(std::move(notice)) {}
+      on_event_(std::move(on_event)) {}
 
 // --- Clock commands.
 
@@ -110,14 +110,14 @@ Status GpuDuties::restore(const Holder& holder) {
   Status status = control_->restore(holder);
   could_not_restore_ = !status.ok();
   if (status.ok()) {
-    if (next_retry_) notice_(control_->name() + " was restored at last");
+    if (next_retry_) on_event_(control_->name() + " was restored at last");
     next_retry_.reset();
     retry_pause_ = {};
     return status;
   }
   if (!next_retry_) {
-    notice_(control_->name() +
-            " could not be restored and is tried again: " + status.error().text());
+    on_event_(control_->name() +
+              " could not be restored and is tried again: " + status.error().text());
   }
   last_failure_ = status.error();
   retry_pause_ = std::clamp(retry_pause_ * 2, kFirstRetry, kLongestRetry);

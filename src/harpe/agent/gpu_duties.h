@@ -26,9 +26,9 @@ namespace harpe {
 
 class GpuDuties {
  public:
-  /// \param notice  hears what an operator should know
+  /// \param on_event  hears what an operator should know
   GpuDuties(std::unique_ptr<GpuControl> control, Seconds minimum_dwell, Counters& counters,
-            const Clock& clock, std::function<void(const std::string&)> notice);
+            const Clock& clock, std::function<void(const std::string&)> on_event);
 
   GpuControl& control() { return *control_; }
 
@@ -71,7 +71,7 @@ class GpuDuties {
   const Seconds minimum_dwell_;
   Counters& counters_;
   const Clock& clock_;
-  const std::function<void(const std::string&)> notice_;
+  const std::function<void(const std::string&)> on_event_;
 
   std::shared_ptr<ClockSlot> slot_;
   Holder slot_holder_;

@@ -32,7 +32,7 @@ GpuOwner::GpuOwner(std::unique_ptr<GpuControl> control, Options options, Counter
     : options_(std::move(options)),
       clock_(clock),
       observers_(std::move(observers)),
-      duties_(std::move(control), options_.minimum_dwell, counters, clock, observers_.notice),
+      duties_(std::move(control), options_.minimum_dwell, counters, clock, observers_.on_event),
       thread_([this] { run(); }) {}
 
 GpuOwner::~GpuOwner() {

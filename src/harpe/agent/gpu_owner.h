@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The thread that owns the driver of one GPU. Everything that touches the GPU is queued to it; a
-/// slow call delays this GPU alone, and nobody waits but who asked for an answer.
+/// slow call delays this GPU alone, and nobody waits but who asked for a response.
 ///
 /// Order: the newest clock command of the channel first, then what leases ask for, in its order,
 /// then what is due (gpu_duties.h), then polling, then what readers ask for: they wait in a queue
@@ -41,8 +41,8 @@ class GpuOwner {
   };
   /// How the owner speaks up. Called on its thread.
   struct Observers {
-    std::function<void(const GpuReading&)> heard;    ///< every `poll` while somebody listens
-    std::function<void(const std::string&)> notice;  ///< what an operator should know
+    std::function<void(const GpuReading&)> heard;      ///< every `poll` while somebody listens
+    std::function<void(const std::string&)> on_event;  ///< what an operator should know
     /// Who computes on the GPU.
     std::function<void(const Result<std::vector<std::int64_t>>&)> processes = {};
   };
@@ -60,8 +60,8 @@ class GpuOwner {
   /// be destroyed.
   bool join_until(std::chrono::steady_clock::time_point until);
 
-  /// Queues work that sets the GPU (`sets`) or reads from it. An error is the answer at once where
-  /// too much waits already, or at its turn where the GPU could not be restored yet.
+  /// Queues work that sets the GPU (`sets`) or reads from it. An error is the response at once
+  /// where too much waits already, or at its turn where the GPU could not be restored yet.
   template <class T>
   void ask(const Done<T>& done, std::function<Result<T>(GpuControl&)> work, bool sets = false);
   /// One reading for all who wait for one.
@@ -80,11 +80,11 @@ class GpuOwner {
   using Task = std::function<void()>;
   enum class Urgency : unsigned char { kUsual, kAlways };
 
-  /// Calls whoever waits for an answer, unless nobody listens any more.
-  template <class Answer>
-  void speak(Answer answer) {
+  /// Calls whoever waits for a response, unless nobody listens any more.
+  template <class Respond>
+  void speak(Respond respond) {
     const MutexLock lock(voice_mutex_);
-    if (!silent_) answer();
+    if (!silent_) respond();
   }
 
   bool post(Task task, Urgency urgency = Urgency::kUsual);

@@ -40,15 +40,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (!needs_token) request.peer = {.uid = 1000, .pid = 1};
       require(request.path.starts_with('/') && request.body.size() <= sizes.body);
       const int version = request.version;
-      int answers = 0;
+      int responses = 0;
       api.handle(std::move(request), [&](const HttpResponse& response) {
-        ++answers;
+        ++responses;
         require(response.status >= 200 && response.status <= 599);
         require(
             http_text(response, version, true)
                 .ends_with(response.stream == nullptr ? response.body : std::string("\r\n\r\n")));
       });
-      require(answers == 1);
+      require(responses == 1);
     }
     if (state == HttpReader::State::kBad) {
       require(reader.bad().status >= 400);

@@ -18,7 +18,7 @@ class Gather : public std::enable_shared_from_this<Gather<T>> {
  public:
   using Results = std::map<int, Result<T>>;
 
-  /// \param all  called once, on the thread of the last answer
+  /// \param all  called once, on the thread of the last response
   static std::shared_ptr<Gather> of(std::size_t expected, std::function<void(Results)> all) {
     return std::shared_ptr<Gather>(new Gather(expected, std::move(all)));
   }

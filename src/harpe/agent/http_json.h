@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harpe/agent/controller.h"
-#include "harpe/http/http_answers.h"
+#include "harpe/http/http_responses.h"
 
 namespace harpe {
 

@@ -107,7 +107,7 @@ TEST_F(NativeRoutes, WhoComesWithoutATokenIsAnsweredInTheFormOfTheRoute) {
   options.token_keys = *TokenKeys::of("0123456789abcdef0123456789abcdef");
   options.groups = {kGpuRead, kGpuControl};
   AgentApi guarded(controller_, loop_, system_clock(), options);
-  const auto answer = [&](const std::string& path, const std::vector<std::string>& scopes) {
+  const auto respond = [&](const std::string& path, const std::vector<std::string>& scopes) {
     HttpRequest request;
     request.method = "GET";
     request.path = path;
@@ -120,20 +120,20 @@ TEST_F(NativeRoutes, WhoComesWithoutATokenIsAnsweredInTheFormOfTheRoute) {
     guarded.handle(std::move(request), [&](const HttpResponse& said) { response = said; });
     return std::pair(response.status, json::parse(response.body)["error"]);
   };
-  using Answer = std::pair<int, std::string>;
+  using Respond = std::pair<int, std::string>;
   const auto native = [&](const std::string& path, const std::vector<std::string>& scopes) {
-    const auto [status, error] = answer(path, scopes);
-    return Answer(status, error["code"]);
+    const auto [status, error] = respond(path, scopes);
+    return Respond(status, error["code"]);
   };
-  EXPECT_EQ(native("/v1/gpus", {}), Answer(401, "no_permission"));
-  EXPECT_EQ(native("/v1/gpus", {kGpuControl}), Answer(403, "no_permission"));
-  EXPECT_EQ(native("/v1/cpus", {}), Answer(404, "not_found"));
-  EXPECT_TRUE(answer("/gpu/get_power", {}).second.is_string());
-  EXPECT_TRUE(answer("/gpu/get_power", {kGpuControl}).second.is_string());
-  EXPECT_TRUE(answer("/cpu/get_power", {}).second.is_string());
+  EXPECT_EQ(native("/v1/gpus", {}), Respond(401, "no_permission"));
+  EXPECT_EQ(native("/v1/gpus", {kGpuControl}), Respond(403, "no_permission"));
+  EXPECT_EQ(native("/v1/cpus", {}), Respond(404, "not_found"));
+  EXPECT_TRUE(respond("/gpu/get_power", {}).second.is_string());
+  EXPECT_TRUE(respond("/gpu/get_power", {kGpuControl}).second.is_string());
+  EXPECT_TRUE(respond("/cpu/get_power", {}).second.is_string());
   for (const char* scope : {kGpuRead, kCpuRead}) {
     const std::string missing = scope == std::string(kGpuRead) ? kCpuRead : kGpuRead;
-    const auto [status, error] = answer("/metrics", {scope});
+    const auto [status, error] = respond("/metrics", {scope});
     EXPECT_EQ(status, 403);
     EXPECT_EQ(error, "Token lacks the required scope '" + missing + "'.");
   }

@@ -78,7 +78,7 @@ Status LeaseBook::check_request(const Peer& peer, const Request& request, const 
   HARPE_TRY(check_duration(request.duration));
   if (request.gpus.empty()) return Error::invalid("a lease names at least one GPU");
   if (request.controls.empty()) return Error::invalid("a lease is for at least one control");
-  Faults held;
+  Diagnostics held;
   for (std::size_t i = 0; i < request.gpus.size(); ++i) {
     const int gpu = request.gpus[i];
     if (gpu < 0 || gpu >= gpus_) {

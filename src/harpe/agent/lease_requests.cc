@@ -27,21 +27,21 @@ void NodeController::restore(const LeaseEntry& lease, const Done<std::monostate>
         : left(gpus), done(std::move(when_done)) {}
     Mutex mutex;
     std::size_t left HARPE_GUARDED_BY(mutex);
-    Faults faults HARPE_GUARDED_BY(mutex);
+    Diagnostics diagnostics HARPE_GUARDED_BY(mutex);
     const Done<std::monostate> done;
   };
   const auto ending = std::make_shared<Ending>(lease.gpus.size(), done);
   const auto one_done = [ending](const Status& status) {
-    std::vector<Fault> faults;
+    std::vector<Diagnostic> diagnostics;
     {
       const MutexLock lock(ending->mutex);
-      if (!status.ok()) ending->faults.add(status.error().text());
+      if (!status.ok()) ending->diagnostics.add(status.error().text());
       if (--ending->left != 0) return;
-      faults = ending->faults.take();
+      diagnostics = ending->diagnostics.take();
     }
     if (!ending->done) return;
-    if (faults.empty()) return ending->done(ok_status());
-    ending->done(Error{ErrorCode::kUnavailable, std::move(faults)});
+    if (diagnostics.empty()) return ending->done(ok_status());
+    ending->done(Error{ErrorCode::kUnavailable, std::move(diagnostics)});
   };
   for (const int gpu : lease.gpus) {
     owners_[static_cast<std::size_t>(gpu)]->end_lease(leases_->holder(lease, gpu), one_done);

@@ -141,8 +141,8 @@ void agent_families(MetricsText& metrics, const NodeMetrics& node) {
 
 /// Collects what comes from the threads of many devices, then writes the page.
 struct Scrape {
-  Scrape(NodeMetrics known, std::size_t devices, Reply answer)
-      : node(std::move(known)), missing(devices), reply(std::move(answer)) {}
+  Scrape(NodeMetrics known, std::size_t devices, Reply response)
+      : node(std::move(known)), missing(devices), reply(std::move(response)) {}
 
   Mutex mutex;
   NodeMetrics node HARPE_GUARDED_BY(mutex);
@@ -161,7 +161,7 @@ struct Scrape {
     finish(all);
   }
 
-  /// Answers with what is there: a device that hangs shows as one that is not up.
+  /// Returns with what is there: a device that hangs shows as one that is not up.
   void give_up() {
     NodeMetrics all;
     {

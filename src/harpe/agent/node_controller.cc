@@ -254,17 +254,17 @@ std::vector<std::string> NodeController::troubles() const {
   return troubles;
 }
 
-void NodeController::notice(const std::string& text) const {
+void NodeController::add_event(const std::string& text) const {
   constexpr std::size_t kMost = 100;
-  const MutexLock lock(notices_mutex_);
-  if (notices_.size() == kMost) notices_.erase(notices_.begin());
-  notices_.push_back(text);
-  if (options_.notice && !silent_) options_.notice(text);
+  const MutexLock lock(events_mutex_);
+  if (events_.size() == kMost) events_.erase(events_.begin());
+  events_.push_back(text);
+  if (options_.on_event && !silent_) options_.on_event(text);
 }
 
-std::vector<std::string> NodeController::notices() const {
-  const MutexLock lock(notices_mutex_);
-  return notices_;
+std::vector<std::string> NodeController::events() const {
+  const MutexLock lock(events_mutex_);
+  return events_;
 }
 
 }  // namespace harpe

@@ -4,7 +4,7 @@
 /// watches what ends leases. This header is private to the room.
 ///
 /// What becomes of leases is decided by a state machine (node_leases.h); here its effects are done.
-/// Order of locks: that of the leases, then those of queues, logs and notices. What ends a lease is
+/// Order of locks: that of the leases, then those of queues, logs and events. What ends a lease is
 /// queued to the owners under the lock of the leases, so that no later lease's setting comes before
 /// it.
 
@@ -42,7 +42,7 @@ class NodeController final : public Controller {
   /// Opens files, starts threads, restores what is left. Once, before all else.
   Status begin(Devices devices);
 
-  std::vector<std::string> notices() const override;
+  std::vector<std::string> events() const override;
   std::vector<std::string> troubles() const override;
   Status reopen_audit_log() override { return audit_.reopen(); }
   const std::vector<GpuIdentity>& gpus() const override { return identities_; }
@@ -75,9 +75,9 @@ class NodeController final : public Controller {
   Status open_state(std::vector<SavedGpu>& to_restore, std::size_t gpus);
   Status open_audit_log();
   void start_owners(Devices devices, const std::vector<SavedGpu>& to_restore);
-  void notice_unknown_gpus();
+  void report_unknown_gpus();
   void restore_and_wait(const std::vector<SavedGpu>& to_restore);
-  void notice_what_stays_changed(const std::vector<int>& hanging);
+  void report_what_stays_changed(const std::vector<int>& hanging);
   Status open_clock_socket();
 
   Status check_readable(const Peer& peer, int gpu, bool control_will_do) const;
@@ -106,7 +106,7 @@ class NodeController final : public Controller {
   /// Has it called soon. From any thread.
   void call_house_keeper();
 
-  void notice(const std::string& text) const;
+  void add_event(const std::string& text) const;
   void heard(int gpu, const GpuReading& reading);
 
   const Policy policy_;
@@ -121,9 +121,9 @@ class NodeController final : public Controller {
   std::unique_ptr<GpuProver> prover_;
   Instant next_proof_;  ///< the loop's thread only
 
-  mutable Mutex notices_mutex_;
-  mutable std::vector<std::string> notices_ HARPE_GUARDED_BY(notices_mutex_);
-  bool silent_ HARPE_GUARDED_BY(notices_mutex_) = false;  ///< nobody hears notices any more
+  mutable Mutex events_mutex_;
+  mutable std::vector<std::string> events_ HARPE_GUARDED_BY(events_mutex_);
+  bool silent_ HARPE_GUARDED_BY(events_mutex_) = false;  ///< nobody hears events any more
 
   mutable Mutex mutex_;  ///< of the leases
   std::unique_ptr<NodeLeases> leases_ HARPE_PT_GUARDED_BY(mutex_);

@@ -77,7 +77,7 @@ class Life {
         node_(kGpus, *Policy::parse(kLifePolicy, "policy"),
               {.per_user = 4, .per_second = 5, .at_once = 20}) {
     for (int i = 0; i < kGpus; ++i) found_.push_back(node_.gpu(i).state());
-    node_.on_call = [this](int gpu, const std::string& call) { return answer(gpu, call); };
+    node_.on_call = [this](int gpu, const std::string& call) { return respond(gpu, call); };
     node_.proven = [this](const Peer& peer, int gpu) {
       return owned_.contains({peer.uid, gpu}) ? Proofs{Proof::kDevice} : Proofs();
     };
@@ -157,7 +157,7 @@ class Life {
     return setting;
   }
 
-  Status answer(int gpu, const std::string& call) {
+  Status respond(int gpu, const std::string& call) {
     ++calls_;
     const bool sets = call.starts_with("set_") || call.starts_with("reset_");
     if (broken_.contains(gpu) && sets) return Error::of(ErrorCode::kUnavailable, "GPU is lost");
@@ -215,7 +215,7 @@ class Life {
     }
   }
 
-  /// Faults last for some ten events.
+  /// Diagnostics last for some ten events.
   void heal() {
     if (coin(10)) broken_.clear();
     if (coin(10)) denied_.clear();

@@ -34,10 +34,10 @@ struct Policy::Rule {
   Allowance allowance;
   Proofs requires_proofs;
 
-  static Rule read(const JsonValue& entry, Faults& faults);
-  void read_who(Fields& fields, Faults& faults);
-  void read_gpus(Fields& fields, Faults& faults);
-  void read_requires(Fields& fields, Faults& faults);
+  static Rule read(const JsonValue& entry, Diagnostics& diagnostics);
+  void read_who(Fields& fields, Diagnostics& diagnostics);
+  void read_gpus(Fields& fields, Diagnostics& diagnostics);
+  void read_requires(Fields& fields, Diagnostics& diagnostics);
 
   bool names_process(const Peer& peer) const {
     if (peer.uid < 0) return false;
@@ -91,22 +91,23 @@ std::optional<std::int64_t> group_number(const std::string& name) {
 
 /// Calls `text` or `number` for each item of a list, or for the one value that stands alone.
 template <class OnText, class OnNumber>
-void each(Fields& fields, std::string_view key, Faults& faults, OnText text, OnNumber number) {
+void each(Fields& fields, std::string_view key, Diagnostics& diagnostics, OnText text,
+          OnNumber number) {
   const JsonValue* value = fields.any(key);
   if (value == nullptr) return;
   const auto one = [&](const JsonValue& item) {
-    std::string fault;
+    std::string error;
     if (item.type == Type::kString) {
-      fault = text(item.string);
+      error = text(item.string);
     } else if (item.type == Type::kNumber && item.is_integer && item.integer >= 0) {
-      fault = number(item.integer);
+      error = number(item.integer);
     } else {
-      fault = "expected a name or a number";
+      error = "expected a name or a number";
     }
-    if (!fault.empty()) faults.add(item.line, item.column, std::string(key) + ": " + fault);
+    if (!error.empty()) diagnostics.add(item.line, item.column, std::string(key) + ": " + error);
   };
   if (value->type != Type::kArray) return one(*value);
-  if (value->items.empty()) fields.fault(key, "names nobody and nothing");
+  if (value->items.empty()) fields.error(key, "names nobody and nothing");
   for (const JsonValue& item : value->items) one(item);
 }
 
@@ -130,7 +131,7 @@ std::vector<ClockRange> clock_range(Fields& fields, std::string_view key) {
   const auto range = fields.range(key, 1, kHighestClock);
   if (!range) return {};
   if (std::trunc(range->first) != range->first || std::trunc(range->second) != range->second) {
-    fields.fault(key, "clocks are whole megahertz");
+    fields.error(key, "clocks are whole megahertz");
     return {};
   }
   return {{{static_cast<int>(range->first)}, {static_cast<int>(range->second)}}};
@@ -169,7 +170,7 @@ bool has_scope(const Peer& peer, std::string_view scope) {
 
 }  // namespace
 
-void Policy::Rule::read_who(Fields& fields, Faults& faults) {
+void Policy::Rule::read_who(Fields& fields, Diagnostics& diagnostics) {
   const auto user = [&](const std::string& name) -> std::string {
     if (name == "*") return every_user = true, "";
     const auto number = user_number(name);
@@ -189,13 +190,13 @@ void Policy::Rule::read_who(Fields& fields, Faults& faults) {
   const auto append_to = [](std::vector<std::int64_t>& numbers) {
     return [&numbers](std::int64_t number) { return numbers.push_back(number), std::string(); };
   };
-  each(fields, "users", faults, user, append_to(users));
-  each(fields, "groups", faults, group, append_to(groups));
-  each(fields, "tokens", faults, token,
+  each(fields, "users", diagnostics, user, append_to(users));
+  each(fields, "groups", diagnostics, group, append_to(groups));
+  each(fields, "tokens", diagnostics, token,
        [](std::int64_t) { return std::string("expected the subject of a token in quotes"); });
 }
 
-void Policy::Rule::read_gpus(Fields& fields, Faults& faults) {
+void Policy::Rule::read_gpus(Fields& fields, Diagnostics& diagnostics) {
   const auto name_of_gpu = [&](const std::string& name) -> std::string {
     if (name == "*") return every_gpu = true, "";
     if (const auto address = pci_address(name)) return addresses.push_back(*address), "";
@@ -204,70 +205,70 @@ void Policy::Rule::read_gpus(Fields& fields, Faults& faults) {
     if (index && *index >= 0) return indices.push_back(*index), "";
     return in_quotes(name) + " is no index, no UUID (GPU-...) and no PCI address (0000:65:00.0)";
   };
-  each(fields, "gpus", faults, name_of_gpu,
+  each(fields, "gpus", diagnostics, name_of_gpu,
        [&](std::int64_t index) { return indices.push_back(index), std::string(); });
 }
 
-void Policy::Rule::read_requires(Fields& fields, Faults& faults) {
+void Policy::Rule::read_requires(Fields& fields, Diagnostics& diagnostics) {
   const auto proof = [&](const std::string& name) -> std::string {
     if (name == "device") return requires_proofs.add({Proof::kDevice}), "";
     if (name == "computing") return requires_proofs.add({Proof::kComputing}), "";
     return in_quotes(name) + " is neither \"device\" nor \"computing\"";
   };
-  each(fields, "requires", faults, proof,
+  each(fields, "requires", diagnostics, proof,
        [](std::int64_t) { return std::string("expected \"device\" or \"computing\""); });
   if (requires_proofs.empty()) return;
   if (allowance.read) {
-    fields.fault("read",
+    fields.error("read",
                  "give the right to read an entry of its own: nothing is proven for "
                  "each reading");
   }
   if (every_token || !tokens.empty()) {
-    fields.fault("tokens",
+    fields.error("tokens",
                  "nothing can be proven of the holder of a token; give tokens an entry "
                  "without requires");
   }
 }
 
-Policy::Rule Policy::Rule::read(const JsonValue& entry, Faults& faults) {
-  const std::size_t faults_before = faults.count();
-  Fields fields(entry, "an [[allow]] entry", faults);
+Policy::Rule Policy::Rule::read(const JsonValue& entry, Diagnostics& diagnostics) {
+  const std::size_t errors_before = diagnostics.count();
+  Fields fields(entry, "an [[allow]] entry", diagnostics);
   Rule rule;
-  rule.read_who(fields, faults);
-  rule.read_gpus(fields, faults);
+  rule.read_who(fields, diagnostics);
+  rule.read_gpus(fields, diagnostics);
   rule.allowance = read_allowance(fields);
-  rule.read_requires(fields, faults);
+  rule.read_requires(fields, diagnostics);
   fields.finish();
-  if (faults.count() != faults_before) return rule;
+  if (diagnostics.count() != errors_before) return rule;
   const auto has = [&](const char* key) { return entry.find(key) != nullptr; };
   if (!has("users") && !has("groups") && !has("tokens")) {
-    faults.add(entry.line, entry.column, "the entry names no users, groups or tokens");
+    diagnostics.add(entry.line, entry.column, "the entry names no users, groups or tokens");
   }
   if (!has("gpus")) {
-    faults.add(entry.line, entry.column, "the entry names no gpus (\"*\" is all of them)");
+    diagnostics.add(entry.line, entry.column, "the entry names no gpus (\"*\" is all of them)");
   }
   if (!rule.allowance.read && !rule.allowance.may_control()) {
-    faults.add(entry.line, entry.column, "the entry allows nothing");
+    diagnostics.add(entry.line, entry.column, "the entry allows nothing");
   }
   return rule;
 }
 
 Result<Policy> Policy::parse(std::string_view text, const std::string& file) {
   auto root = HARPE_TRY(parse_toml(text, file));
-  Faults faults(file);
-  Fields fields(root, "the policy", faults);
+  Diagnostics diagnostics(file);
+  Fields fields(root, "the policy", diagnostics);
   auto rules = std::make_shared<std::vector<Rule>>();
   for (const JsonValue* entry : fields.objects("allow")) {
-    rules->push_back(Rule::read(*entry, faults));
+    rules->push_back(Rule::read(*entry, diagnostics));
   }
   Policy policy;
   if (const JsonValue* audit = fields.any("audit")) {
-    Fields table(*audit, "[audit]", faults);
+    Fields table(*audit, "[audit]", diagnostics);
     policy.goes_on_without_audit_ = table.word("when_full", {"deny", "allow"}).value_or(0) == 1;
     table.finish();
   }
   fields.finish();
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   policy.rules_ = std::move(rules);
   return policy;
 }
@@ -276,18 +277,18 @@ Result<Policy> Policy::read(const fs::path& path) {
   std::error_code error;
   const fs::path file = fs::canonical(path, error);
   if (error) return Error::io(path.string(), "cannot read the policy: " + error.message());
-  Faults faults;
+  Diagnostics diagnostics;
   bool others = false;  // own what lies there
   for (const std::string& reason : why_not_trusted(file)) {
-    faults.add(reason);
+    diagnostics.add(reason);
     others |= reason.find(" belongs to user ") != std::string::npos;
   }
   if (others) {
-    faults.add("copy the policy to where root alone can write: sudo install -D -m 644 " +
-               file.string() + " /etc/harpe/agent.toml");
+    diagnostics.add("copy the policy to where root alone can write: sudo install -D -m 644 " +
+                    file.string() + " /etc/harpe/agent.toml");
   }
-  if (!faults.empty()) {
-    return Error{ErrorCode::kNoPermission, faults.take()};
+  if (!diagnostics.empty()) {
+    return Error{ErrorCode::kNoPermission, diagnostics.take()};
   }
   constexpr std::size_t kLargest = 1 << 20;
   auto text = HARPE_TRY(read_trusted(file, kLargest));

@@ -19,7 +19,7 @@
 ///   when_full = "deny"           # or "allow": what a log that cannot be written means for control
 ///
 /// What several entries allow to one peer adds up. An entry that names nobody, no GPU or no right
-/// is a fault. What an entry allows to a token counts only with the token's scope: "gpu-read" to
+/// is an error. What an entry allows to a token counts only with the token's scope: "gpu-read" to
 /// read, "gpu-control" to set, "cpu-read" for the node. docs/security.md is the threat model.
 ///
 /// A policy is immutable and cheap to copy; all functions are thread-safe.
@@ -84,7 +84,7 @@ class Policy {
  public:
   /// Allows nothing to anybody.
   Policy() = default;
-  /// All faults at once, with line and column. Unknown keys, users or groups are faults.
+  /// All errors at once, with line and column. Unknown keys, users or groups are errors.
   static Result<Policy> parse(std::string_view text, const std::string& file);
   /// Refuses, naming what is wrong, a file that others than root and this process's user could
   /// write (itself or the directories above it).

@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto policy =
       harpe::Policy::parse({reinterpret_cast<const char*>(data), size}, "policy.toml");
   if (!policy.ok()) {
-    if (policy.error().faults.empty()) std::abort();
+    if (policy.error().diagnostics.empty()) std::abort();
     return 0;
   }
   harpe::GpuIdentity gpu;

@@ -51,7 +51,7 @@ Policy parsed(const std::string& text) {
   return policy.ok() ? *policy : Policy();
 }
 
-std::string faults(const std::string& text) {
+std::string errors(const std::string& text) {
   const auto policy = Policy::parse(text, "policy.toml");
   return policy.ok() ? "" : policy.error().text();
 }
@@ -139,8 +139,8 @@ TEST(Policy, TokensGetNoMoreThanTheirScopes) {
   EXPECT_TRUE(allows_nothing(policy.allowance(token("other", {"gpu-read"}), gpu(0))));
 }
 
-TEST(Policy, FaultsComeAllAtOnceWithTheirLines) {
-  const std::string text = faults(
+TEST(Policy, ErrorsComeAllAtOnceWithTheirLines) {
+  const std::string text = errors(
       "[[allow]]\n"
       "users = ['no-such-user', -4]\n"
       "groups = ['no-such-group']\n"
@@ -165,9 +165,9 @@ TEST(Policy, FaultsComeAllAtOnceWithTheirLines) {
 }
 
 TEST(Policy, RefusesEntriesWithoutEffect) {
-  EXPECT_THAT(faults("[[allow]]\nusers = '*'\ngpus = '*'\n"), HasSubstr("allows nothing"));
-  EXPECT_THAT(faults("[[allow]]\nusers = []\ngpus = '*'\nread = true\n"), HasSubstr("nobody"));
-  EXPECT_THAT(faults("allow = [3]\n"), HasSubstr("expected a table"));
+  EXPECT_THAT(errors("[[allow]]\nusers = '*'\ngpus = '*'\n"), HasSubstr("allows nothing"));
+  EXPECT_THAT(errors("[[allow]]\nusers = []\ngpus = '*'\nread = true\n"), HasSubstr("nobody"));
+  EXPECT_THAT(errors("allow = [3]\n"), HasSubstr("expected a table"));
 }
 
 // What each rule alone allows is counted here without the code under test.
@@ -252,16 +252,16 @@ TEST(Policy, AnEntryThatRequiresAProofCountsWithItAlone) {
 }
 
 TEST(Policy, WhatCannotBeProvenIsAFault) {
-  const auto fault = [](const std::string& more) {
+  const auto error = [](const std::string& more) {
     const auto policy =
         Policy::parse("[[allow]]\ngpus = '*'\nclocks_mhz = [900, 1410]\n" + more, "p");
     return policy.ok() ? "none" : policy.error().text();
   };
-  EXPECT_EQ(fault("users = [1]\nrequires = 'device'\n"), "none");
-  EXPECT_THAT(fault("users = [1]\nrequires = ['cuda']\n"), HasSubstr("neither"));
-  EXPECT_THAT(fault("users = [1]\nrequires = [1]\n"), HasSubstr("p:5:"));
-  EXPECT_THAT(fault("tokens = ['x']\nrequires = ['device']\n"), HasSubstr("nothing can be proven"));
-  EXPECT_THAT(fault("users = [1]\nread = true\nrequires = ['device']\n"), HasSubstr("of its own"));
+  EXPECT_EQ(error("users = [1]\nrequires = 'device'\n"), "none");
+  EXPECT_THAT(error("users = [1]\nrequires = ['cuda']\n"), HasSubstr("neither"));
+  EXPECT_THAT(error("users = [1]\nrequires = [1]\n"), HasSubstr("p:5:"));
+  EXPECT_THAT(error("tokens = ['x']\nrequires = ['device']\n"), HasSubstr("nothing can be proven"));
+  EXPECT_THAT(error("users = [1]\nread = true\nrequires = ['device']\n"), HasSubstr("of its own"));
 }
 
 TEST(Policy, SaysWhetherControlGoesOnWithoutAnAuditLog) {
@@ -280,7 +280,7 @@ class PolicyFile : public ::testing::Test {
     fs::permissions(path_, fs::perms{0644});
   }
 
-  std::string fault() const {
+  std::string error() const {
     const auto policy = Policy::read(path_);
     return policy.ok() ? "" : policy.error().text();
   }
@@ -290,27 +290,27 @@ class PolicyFile : public ::testing::Test {
 };
 
 TEST_F(PolicyFile, IsReadWhereOnlyTrustedUsersCanWrite) {
-  EXPECT_EQ(fault(), "");
+  EXPECT_EQ(error(), "");
 }
 
 TEST_F(PolicyFile, IsRefusedWhereOthersCanWriteIt) {
   fs::permissions(path_, fs::perms{0666});
-  EXPECT_THAT(fault(), HasSubstr(path_.string() + " can be written by everybody"));
+  EXPECT_THAT(error(), HasSubstr(path_.string() + " can be written by everybody"));
   fs::permissions(path_, fs::perms{0664});
-  EXPECT_THAT(fault(), HasSubstr("can be written by its group"));
+  EXPECT_THAT(error(), HasSubstr("can be written by its group"));
 }
 
 TEST_F(PolicyFile, IsRefusedWhereOthersCanWriteItsDirectory) {
   fs::permissions(directory_.path(), fs::perms{0777});
-  EXPECT_THAT(fault(), HasSubstr(directory_.path().string() + " can be written by everybody"));
+  EXPECT_THAT(error(), HasSubstr(directory_.path().string() + " can be written by everybody"));
   fs::permissions(directory_.path(), fs::perms{0770});
-  EXPECT_THAT(fault(), HasSubstr("can be written by its group"));
+  EXPECT_THAT(error(), HasSubstr("can be written by its group"));
 }
 
 TEST_F(PolicyFile, IsRefusedWhereItBelongsToAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
   ASSERT_EQ(::chown(path_.c_str(), 12345, 0), 0);
-  EXPECT_THAT(fault(), AllOf(HasSubstr("belongs to user 12345"),
+  EXPECT_THAT(error(), AllOf(HasSubstr("belongs to user 12345"),
                              HasSubstr("sudo install -D -m 644 " + path_.string() +
                                        " /etc/harpe/agent.toml"),
                              Not(HasSubstr("chown"))));
@@ -326,9 +326,9 @@ TEST_F(PolicyFile, ALinkIsJudgedByWhatItLeadsTo) {
 
 TEST_F(PolicyFile, ThatIsMissingOrNoFileIsRefused) {
   path_ = directory_ / "none.toml";
-  EXPECT_THAT(fault(), HasSubstr("cannot read the policy"));
+  EXPECT_THAT(error(), HasSubstr("cannot read the policy"));
   path_ = directory_.path();
-  EXPECT_NE(fault(), "");
+  EXPECT_NE(error(), "");
 }
 
 }  // namespace

@@ -29,18 +29,18 @@ std::optional<SavedLock> read_lock(Fields& fields, std::string_view key) {
   if (value->type != Type::kArray || value->items.size() != 2 ||
       !std::ranges::all_of(value->items, is_clock) ||
       value->items[0].integer > value->items[1].integer) {
-    fields.fault(key, "expected null or the lowest and the highest clock");
+    fields.error(key, "expected null or the lowest and the highest clock");
     return std::nullopt;
   }
   return SavedLock{ClockRange{{static_cast<int>(value->items[0].integer)},
                               {static_cast<int>(value->items[1].integer)}}};
 }
 
-SavedGpu read_saved_gpu(const JsonValue& value, Faults& faults) {
-  Fields fields(value, "a GPU", faults);
+SavedGpu read_saved_gpu(const JsonValue& value, Diagnostics& diagnostics) {
+  Fields fields(value, "a GPU", diagnostics);
   SavedGpu gpu;
   const auto uuid = fields.text("uuid");
-  if (!uuid || uuid->empty()) fields.fault("uuid", "expected the UUID of a GPU");
+  if (!uuid || uuid->empty()) fields.error("uuid", "expected the UUID of a GPU");
   gpu.uuid = uuid.value_or("");
   gpu.holder = fields.text("holder").value_or("");
   if (const auto watts = fields.number("power_limit_w", 0, kHighestSavedLimit)) {
@@ -62,30 +62,30 @@ nlohmann::json json_of(const SavedLock& lock) {
 
 Result<SavedState> parse_saved_state(std::string_view text, const std::string& file) {
   auto root = HARPE_TRY(parse_json(text, file));
-  Faults faults(file);
-  Fields fields(root, "the state", faults);
+  Diagnostics diagnostics(file);
+  Fields fields(root, "the state", diagnostics);
   SavedState state;
   if (fields.text("format") != kFormat) {
-    fields.fault("format", std::string("expected '") + kFormat + "'");
+    fields.error("format", std::string("expected '") + kFormat + "'");
   }
   const auto boot_id = fields.text("boot_id");
-  if (!boot_id || boot_id->empty()) fields.fault("boot_id", "expected the kernel's boot id");
+  if (!boot_id || boot_id->empty()) fields.error("boot_id", "expected the kernel's boot id");
   state.boot_id = boot_id.value_or("");
   state.stopped = fields.boolean("stopped").value_or(false);
-  if (root.find("gpus") == nullptr) fields.fault("gpus", "expected a list");
+  if (root.find("gpus") == nullptr) fields.error("gpus", "expected a list");
   for (const JsonValue* value : fields.objects("gpus")) {
     if (state.gpus.size() == kMostSavedGpus) {
-      faults.add(value->line, value->column, "no machine has so many GPUs");
+      diagnostics.add(value->line, value->column, "no machine has so many GPUs");
       break;
     }
-    SavedGpu gpu = read_saved_gpu(*value, faults);
+    SavedGpu gpu = read_saved_gpu(*value, diagnostics);
     if (std::ranges::find(state.gpus, gpu.uuid, &SavedGpu::uuid) != state.gpus.end()) {
-      faults.add(value->line, value->column, in_quotes(gpu.uuid) + " is there twice");
+      diagnostics.add(value->line, value->column, in_quotes(gpu.uuid) + " is there twice");
     }
     state.gpus.push_back(std::move(gpu));
   }
   fields.finish();
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return state;
 }
 
@@ -130,7 +130,7 @@ Result<StateFile::Opened> StateFile::open(std::unique_ptr<StateStorage> storage,
                           : Result<SavedState>(state_);
   if (!found.ok()) {
     const auto kept = HARPE_TRY(storage_->set_aside());
-    opened.notices.push_back(
+    opened.events.push_back(
         "the state file " + storage_->name() + " cannot be used and was kept as " + kept + ": " +
         found.error().text() +
         "; GPUs that a crashed agent left changed, if any, were not restored: compare them with "
@@ -140,9 +140,9 @@ Result<StateFile::Opened> StateFile::open(std::unique_ptr<StateStorage> storage,
     state_.gpus = found->gpus;
     opened.to_restore = found->gpus;
   } else if (!found->gpus.empty()) {
-    opened.notices.push_back("the machine was restarted since " + storage_->name() +
-                             " was written: its drivers have forgotten what had been set on " +
-                             std::to_string(found->gpus.size()) + " GPUs; nothing to restore");
+    opened.events.push_back("the machine was restarted since " + storage_->name() +
+                            " was written: its drivers have forgotten what had been set on " +
+                            std::to_string(found->gpus.size()) + " GPUs; nothing to restore");
   }
   // Where it cannot be written, what is to be restored is restored all the same.
   (void)write();

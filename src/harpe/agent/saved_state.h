@@ -61,7 +61,7 @@ struct SavedState {
   friend bool operator==(const SavedState&, const SavedState&) = default;
 };
 
-/// All faults at once: another format, unknown members, values no GPU has, a GPU twice.
+/// All errors at once: another format, unknown members, values no GPU has, a GPU twice.
 Result<SavedState> parse_saved_state(std::string_view text, const std::string& file);
 std::string text_of(const SavedState& state);
 
@@ -74,8 +74,8 @@ class StateFile {
   /// What the last agent left.
   struct Opened {
     std::vector<SavedGpu> to_restore;
-    bool stopped = false;              ///< it ended in order, and could not put these back
-    std::vector<std::string> notices;  ///< what an operator should know
+    bool stopped = false;             ///< it ended in order, and could not put these back
+    std::vector<std::string> events;  ///< what an operator should know
   };
   /// Reads and takes over the file:
   /// * none: nothing to restore;

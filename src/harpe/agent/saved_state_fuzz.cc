@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto state =
       harpe::parse_saved_state({reinterpret_cast<const char*>(data), size}, "state.json");
   if (!state.ok()) {
-    if (state.error().faults.empty()) std::abort();
+    if (state.error().diagnostics.empty()) std::abort();
     return 0;
   }
   const auto again = harpe::parse_saved_state(harpe::text_of(*state), "again.json");

@@ -75,7 +75,7 @@ TEST_F(StateFileTest, TheNextAgentGetsWhatWasNotTakenOut) {
   const StateFile::Opened next = open();
   ASSERT_THAT(next.to_restore, SizeIs(1));
   EXPECT_EQ(next.to_restore[0], more);
-  EXPECT_THAT(next.notices, IsEmpty());
+  EXPECT_THAT(next.events, IsEmpty());
   EXPECT_THAT(open().to_restore, SizeIs(1)) << "until it was restored";
 }
 
@@ -84,9 +84,9 @@ TEST_F(StateFileTest, AfterARestartOfTheMachineNothingIsPutBack) {
   ASSERT_TRUE(file_->put(changed("GPU-1")).ok());
   const StateFile::Opened next = open("boot-2");
   EXPECT_THAT(next.to_restore, IsEmpty());
-  ASSERT_THAT(next.notices, SizeIs(1));
-  EXPECT_THAT(next.notices[0], HasSubstr("restarted"));
-  EXPECT_THAT(open("boot-2").notices, IsEmpty());
+  ASSERT_THAT(next.events, SizeIs(1));
+  EXPECT_THAT(next.events[0], HasSubstr("restarted"));
+  EXPECT_THAT(open("boot-2").events, IsEmpty());
 }
 
 TEST_F(StateFileTest, EveryTruncationIsKeptAsideAndNoticed) {
@@ -97,12 +97,12 @@ TEST_F(StateFileTest, EveryTruncationIsKeptAsideAndNoticed) {
     std::ofstream(path_) << whole.substr(0, size);
     const StateFile::Opened next = open();
     EXPECT_THAT(next.to_restore, IsEmpty());
-    ASSERT_THAT(next.notices, SizeIs(1)) << size;
-    EXPECT_THAT(next.notices[0], HasSubstr(path_.string() + ".damaged-"));
+    ASSERT_THAT(next.events, SizeIs(1)) << size;
+    EXPECT_THAT(next.events[0], HasSubstr(path_.string() + ".damaged-"));
   }
   EXPECT_TRUE(fs::exists(path_.string() + ".damaged-1"));
   EXPECT_TRUE(fs::exists(path_.string() + ".damaged-2"));
-  EXPECT_THAT(open().notices, IsEmpty());
+  EXPECT_THAT(open().events, IsEmpty());
 }
 
 TEST_F(StateFileTest, AFileThatOthersCouldHaveWrittenIsNotBelieved) {
@@ -112,7 +112,7 @@ TEST_F(StateFileTest, AFileThatOthersCouldHaveWrittenIsNotBelieved) {
   fs::permissions(path_, fs::perms{0666});
   const StateFile::Opened next = open();
   EXPECT_THAT(next.to_restore, IsEmpty());
-  EXPECT_THAT(next.notices, SizeIs(1));
+  EXPECT_THAT(next.events, SizeIs(1));
 }
 
 TEST_F(StateFileTest, WhatCannotBeWrittenIsReadAllTheSame) {
@@ -133,7 +133,7 @@ TEST_F(StateFileTest, WhatCannotBeWrittenIsReadAllTheSame) {
 TEST_F(StateFileTest, APipeInItsPlaceIsMovedAside) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   const StateFile::Opened opened = open();
-  EXPECT_THAT(opened.notices, SizeIs(1));
+  EXPECT_THAT(opened.events, SizeIs(1));
   EXPECT_TRUE(file_->put(changed("GPU-1")).ok());
 }
 

@@ -49,36 +49,36 @@ void watch_signals(ServerLoop& loop, Controller& controller, ServerLog& log, boo
 }  // namespace
 
 Status check_agent_options(const AgentOptions& options) {
-  Faults faults;
+  Diagnostics diagnostics;
   for (const std::string& group : options.groups) {
     if (group == kGpuControl || group == kGpuRead || group == kCpuRead) continue;
-    faults.add("unknown API group " + in_quotes(group) +
-               "; there are gpu-control, gpu-read, cpu-read");
+    diagnostics.add("unknown API group " + in_quotes(group) +
+                    "; there are gpu-control, gpu-read, cpu-read");
   }
-  if (options.groups.empty()) faults.add("at least one API group must be enabled");
+  if (options.groups.empty()) diagnostics.add("at least one API group must be enabled");
   if (!options.tcp.empty()) {
     const Result<TcpAddress> address = parse_tcp_address(options.tcp);
-    if (!address.ok()) faults.add(address.error().text());
+    if (!address.ok()) diagnostics.add(address.error().text());
     if (options.signing_key.empty()) {
-      faults.add(
+      diagnostics.add(
           "over TCP nobody is known but by a token: give the key of the tokens with "
           "--signing-key");
     }
     if (address.ok() && !address->loopback && !options.tls) {
-      faults.add("TCP on " + options.tcp +
-                 " would carry tokens in clear over the network: give --tls-certificate and "
-                 "--tls-key");
+      diagnostics.add("TCP on " + options.tcp +
+                      " would carry tokens in clear over the network: give --tls-certificate and "
+                      "--tls-key");
     }
   } else if (options.tls) {
-    faults.add("--tls-certificate and --tls-key are for --tcp, which is missing");
+    diagnostics.add("--tls-certificate and --tls-key are for --tcp, which is missing");
   }
   if (!options.revoked_tokens.empty() && options.signing_key.empty()) {
-    faults.add("--revoked-tokens needs --signing-key");
+    diagnostics.add("--revoked-tokens needs --signing-key");
   }
   if (options.tokens_everywhere && options.signing_key.empty()) {
-    faults.add("--tokens-everywhere needs --signing-key");
+    diagnostics.add("--tokens-everywhere needs --signing-key");
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }
 
@@ -173,7 +173,7 @@ void fit_limits(AgentOptions& options, std::size_t gpus,
 Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
                  const std::function<void(std::string_view)>& ready) {
   HARPE_TRY(check_agent_options(options));
-  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a fault of its write
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
   const Result<std::shared_ptr<TokenKeys>> keys =
       TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens});
   Result<ServerLog> log = open_log(options.log);
@@ -185,7 +185,7 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
   ApiOptions api = api_options(options, devices);
   // Clients must find nothing that outlives what it works with: see AgentApi.
   ServerLoop loop;
-  options.controller.notice = write_log;
+  options.controller.on_event = write_log;
   std::unique_ptr<Controller> controller = HARPE_TRY(Controller::start(
       std::move(devices), policy.ok() ? *policy : Policy(), options.controller, system_clock()));
   // What a crashed agent left changed is back: from here on a start may fail.

@@ -27,7 +27,7 @@ struct AgentOptions {
   std::set<std::string> groups{kGpuControl, kGpuRead, kCpuRead};
   HttpLimits limits{
       .is_vital = [](const HttpRequest& head) { return head.path == "/health"; },
-      .late_answer = "the device did not answer in time; what was asked for may still happen",
+      .late_response = "the device did not answer in time; what was asked for may still happen",
       .full = "there are as many connections as this agent, or one user or address, may have"};
   ControllerOptions controller;
   std::string version;

@@ -55,7 +55,7 @@ Result<Applied> as_asked(Result<Applied> applied, const Setting& setting, bool d
   if (!applied.ok()) {
     Error error = std::move(applied).error();
     if (error.code == ErrorCode::kNoPermission && error.text().starts_with(kPolicy)) {
-      error.faults.back().message +=
+      error.diagnostics.back().message +=
           is_limit ? " (power_limit_w in its file)" : " (memory_clocks_mhz in its file)";
     }
     return error;

@@ -23,9 +23,9 @@ class StateStorage {
   /// What was kept last; nullopt: nothing was. An error where it is not known to be what this agent
   /// kept.
   virtual Result<std::optional<std::string>> load() = 0;
-  /// At a fault what was kept before stays.
+  /// At an error what was kept before stays.
   virtual Status replace(std::string_view text) = 0;
-  /// Moves what is kept out of the way, for people to look at; answers its new name.
+  /// Moves what is kept out of the way, for people to look at; returns its new name.
   virtual Result<std::string> set_aside() = 0;
 };
 

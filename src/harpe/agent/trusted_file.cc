@@ -91,12 +91,12 @@ std::vector<std::string> why_not_trusted(const fs::path& file, bool group_may) {
 }
 
 Status check_trusted_directory(const fs::path& directory) {
-  Faults faults;
+  Diagnostics diagnostics;
   for (const std::string& reason : why_directories_not_trusted(directory, true)) {
-    faults.add(reason);
+    diagnostics.add(reason);
   }
-  if (faults.empty()) return ok_status();
-  return Error{ErrorCode::kNoPermission, faults.take()};
+  if (diagnostics.empty()) return ok_status();
+  return Error{ErrorCode::kNoPermission, diagnostics.take()};
 }
 
 Result<UniqueFd> open_trusted(const fs::path& file, int flags, unsigned mode) {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "harpe/agent/zeusd_answers.h"
+#include "harpe/agent/zeusd_responses.h"
 
 namespace harpe {
 namespace {

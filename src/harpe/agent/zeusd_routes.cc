@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "harpe/agent/http_json.h"
-#include "harpe/agent/zeusd_answers.h"
 #include "harpe/agent/zeusd_cpu_routes.h"
+#include "harpe/agent/zeusd_responses.h"
 #include "harpe/http/http_query.h"
 
 namespace harpe {

@@ -30,7 +30,7 @@ Result<Policy> read_policy(const std::string& path) {
   Result<Policy> policy = Policy::read(path);
   if (policy.ok() || policy.error().code != ErrorCode::kIo) return policy;
   Error error = policy.error();
-  error.faults.push_back(
+  error.diagnostics.push_back(
       {.message = "the agent does only what a policy allows: write one (harpe agent --help; an "
                   "example comes with Harpe as agent.toml) and name it with --policy"});
   return error;

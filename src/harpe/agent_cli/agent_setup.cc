@@ -48,7 +48,8 @@ std::optional<std::uint32_t> group_id(const std::string& name) {
 /// Reads values one by one and keeps what is wrong with them.
 class Reader {
  public:
-  Reader(const AgentOptionValues& values, Faults& faults) : values_(values), faults_(faults) {}
+  Reader(const AgentOptionValues& values, Diagnostics& diagnostics)
+      : values_(values), diagnostics_(diagnostics) {}
 
   std::string text(const std::string& name, const std::string& otherwise = {}) const {
     const auto found = values_.find(name);
@@ -56,7 +57,7 @@ class Reader {
   }
   bool flag(const std::string& name) {
     const std::string value = text(name, "false");
-    if (value != "true" && value != "false") fault(name, "expected true or false");
+    if (value != "true" && value != "false") error(name, "expected true or false");
     return value == "true";
   }
   /// \param parse  text to std::optional
@@ -66,16 +67,16 @@ class Reader {
     if (found == values_.end()) return otherwise;
     const auto parsed = parse(found->second);
     if (parsed) return T(*parsed);  // NOLINT(bugprone-optional-value-conversion)
-    fault(name, "expected " + std::string(expected) + ", got " + in_quotes(found->second));
+    error(name, "expected " + std::string(expected) + ", got " + in_quotes(found->second));
     return otherwise;
   }
-  void fault(const std::string& name, const std::string& message) {
-    faults_.add("--" + name + ": " + message);
+  void error(const std::string& name, const std::string& message) {
+    diagnostics_.add("--" + name + ": " + message);
   }
 
  private:
   const AgentOptionValues& values_;
-  Faults& faults_;
+  Diagnostics& diagnostics_;
 };
 
 std::optional<std::size_t> parse_limit(std::string_view text) {
@@ -122,7 +123,7 @@ void read_transport(Reader& read, AgentOptions& options) {
   const std::string certificate = read.text("tls-certificate");
   const std::string key = read.text("tls-key");
   if (certificate.empty() != key.empty()) {
-    read.fault(certificate.empty() ? "tls-certificate" : "tls-key", "is missing");
+    read.error(certificate.empty() ? "tls-certificate" : "tls-key", "is missing");
   }
   if (!certificate.empty()) options.tls = TlsFiles{certificate, key};
   if (const std::string groups = read.text("enable"); !groups.empty()) {
@@ -178,26 +179,26 @@ Result<AgentOptionValues> parse_agent_config(std::string_view text, const std::s
   std::vector<std::string> known;
   for (const AgentOptionHelp& option : agent_option_table()) known.emplace_back(option.name);
   AgentOptionValues values;
-  Faults faults(file);
+  Diagnostics diagnostics(file);
   for (const auto& [key, value] : document.members) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       const auto near = nearest(key, known);
-      faults.add(value.key_line, value.key_column,
-                 "unknown option " + in_quotes(key) +
-                     (near ? "; did you mean '" + *near + "'?" : std::string()));
+      diagnostics.add(value.key_line, value.key_column,
+                      "unknown option " + in_quotes(key) +
+                          (near ? "; did you mean '" + *near + "'?" : std::string()));
     } else if (const auto read = text_of(value)) {
       values[key] = *read;
     } else {
-      faults.add(value.line, value.column, key + ": expected text, a number or true or false");
+      diagnostics.add(value.line, value.column, key + ": expected text, a number or true or false");
     }
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return values;
 }
 
 Result<AgentSetup> agent_setup(const AgentOptionValues& values) {
-  Faults faults;
-  Reader read(values, faults);
+  Diagnostics diagnostics;
+  Reader read(values, diagnostics);
   AgentSetup setup;
   setup.policy = read.text("policy", kDefaultPolicy);
   setup.simulation = read.text("simulate");
@@ -205,9 +206,10 @@ Result<AgentSetup> agent_setup(const AgentOptionValues& values) {
   read_transport(read, setup.options);
   read_controller(read, setup.options);
   if (const Status right = check_agent_options(setup.options); !right.ok()) {
-    for (const Fault& fault : right.error().faults) faults.add(fault.message);
+    for (const Diagnostic& diagnostic : right.error().diagnostics)
+      diagnostics.add(diagnostic.message);
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return setup;
 }
 

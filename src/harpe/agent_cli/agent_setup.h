@@ -11,7 +11,7 @@
 
 namespace harpe {
 
-/// Reads a configuration file (TOML): an option a line, without its dashes. All faults at once.
+/// Reads a configuration file (TOML): an option a line, without its dashes. All errors at once.
 Result<AgentOptionValues> parse_agent_config(std::string_view text, const std::string& file);
 
 struct AgentSetup {
@@ -19,7 +19,7 @@ struct AgentSetup {
   std::string policy, simulation;
   bool socket_named = false;  ///< by the user
 };
-/// Reads the values; what is not given has its default. All faults at once.
+/// Reads the values; what is not given has its default. All errors at once.
 Result<AgentSetup> agent_setup(const AgentOptionValues& values);
 
 }  // namespace harpe

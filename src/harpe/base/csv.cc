@@ -10,8 +10,8 @@ namespace {
 /// The cells of one line.
 class LineSplitter {
  public:
-  LineSplitter(std::string_view text, int line, Faults& faults)
-      : text_(text), line_(line), faults_(faults) {}
+  LineSplitter(std::string_view text, int line, Diagnostics& diagnostics)
+      : text_(text), line_(line), diagnostics_(diagnostics) {}
 
   CsvRow split() {
     CsvRow row{line_, {}};
@@ -39,7 +39,7 @@ class LineSplitter {
     for (;;) {
       const std::size_t quote = text_.find('"', at_ + 1);
       if (quote == std::string_view::npos) {
-        faults_.add(line_, cell.column, "this quote does not close on its line");
+        diagnostics_.add(line_, cell.column, "this quote does not close on its line");
         at_ = text_.size();
         return cell;
       }
@@ -52,7 +52,7 @@ class LineSplitter {
     const std::string_view rest = text_.substr(at_, end - at_);
     if (!trim(rest).empty()) {
       const std::size_t junk = at_ + rest.find_first_not_of(" \t");
-      faults_.add(line_, column(junk), "expected a comma after the closing quote");
+      diagnostics_.add(line_, column(junk), "expected a comma after the closing quote");
     }
     at_ = end;
     return cell;
@@ -63,13 +63,14 @@ class LineSplitter {
 
   std::string_view text_;
   int line_;
-  Faults& faults_;
+  Diagnostics& diagnostics_;
   std::size_t at_ = 0;
 };
 
 }  // namespace
 
-std::vector<CsvRow> split_csv(std::string_view text, Faults& faults, bool keep_empty_lines) {
+std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
+                              bool keep_empty_lines) {
   text = without_byte_order_mark(text);
 
   std::vector<CsvRow> rows;
@@ -78,14 +79,14 @@ std::vector<CsvRow> split_csv(std::string_view text, Faults& faults, bool keep_e
     std::string_view content = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (const std::size_t nul = content.find('\0'); nul != std::string_view::npos) {
-      faults.add(line, static_cast<int>(nul) + 1, "NUL byte: this is not a text file");
+      diagnostics.add(line, static_cast<int>(nul) + 1, "NUL byte: this is not a text file");
       return rows;
     }
     if (content.ends_with('\r')) content.remove_suffix(1);
     const std::string_view trimmed = trim(content);
     if (trimmed.starts_with('#')) continue;
     if (!trimmed.empty()) {
-      rows.push_back(LineSplitter(content, line, faults).split());
+      rows.push_back(LineSplitter(content, line, diagnostics).split());
     } else if (keep_empty_lines) {
       rows.push_back({line, {}});
     }

@@ -25,8 +25,9 @@ struct CsvRow {
 
 /// Splits `text` into rows. Accepts LF, CRLF, a UTF-8 byte order mark, double-quoted cells with
 /// `""` for a quote. With `keep_empty_lines`, an empty line gives a row without cells (schedules
-/// count them). Faults: a quote that does not close on its line, characters after a closing quote,
-/// a NUL byte (nothing after it is read).
-std::vector<CsvRow> split_csv(std::string_view text, Faults& faults, bool keep_empty_lines = false);
+/// count them). Diagnostics: a quote that does not close on its line, characters after a closing
+/// quote, a NUL byte (nothing after it is read).
+std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
+                              bool keep_empty_lines = false);
 
 }  // namespace harpe

@@ -1,4 +1,4 @@
-// What splits without a fault can be written and splits into the same cells again.
+// What splits without an error can be written and splits into the same cells again.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,11 +30,11 @@ std::string write(const std::vector<harpe::CsvRow>& rows) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const bool keep_empty_lines : {false, true}) {
-    harpe::Faults faults;
-    const auto rows = harpe::split_csv(text, faults, keep_empty_lines);
-    if (!faults.empty()) continue;
-    const auto again = harpe::split_csv(write(rows), faults, keep_empty_lines);
-    if (!faults.empty() || again.size() != rows.size()) std::abort();
+    harpe::Diagnostics diagnostics;
+    const auto rows = harpe::split_csv(text, diagnostics, keep_empty_lines);
+    if (!diagnostics.empty()) continue;
+    const auto again = harpe::split_csv(write(rows), diagnostics, keep_empty_lines);
+    if (!diagnostics.empty() || again.size() != rows.size()) std::abort();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (again[i].cells.size() != rows[i].cells.size()) std::abort();
       for (std::size_t j = 0; j < rows[i].cells.size(); ++j) {

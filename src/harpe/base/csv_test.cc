@@ -14,16 +14,16 @@ MATCHER_P2(CellAt, column, text, "") {
 }
 
 std::vector<CsvRow> split(std::string_view text, bool keep_empty_lines = false) {
-  Faults faults;
-  auto rows = split_csv(text, faults, keep_empty_lines);
-  EXPECT_TRUE(faults.empty()) << Error::invalid(std::move(faults)).text();
+  Diagnostics diagnostics;
+  auto rows = split_csv(text, diagnostics, keep_empty_lines);
+  EXPECT_TRUE(diagnostics.empty()) << Error::invalid(std::move(diagnostics)).text();
   return rows;
 }
 
-std::string faults_of(std::string_view text) {
-  Faults faults;
-  (void)split_csv(text, faults);
-  return Error::invalid(std::move(faults)).text();
+std::string diagnostics_of(std::string_view text) {
+  Diagnostics diagnostics;
+  (void)split_csv(text, diagnostics);
+  return Error::invalid(std::move(diagnostics)).text();
 }
 
 TEST(SplitCsv, TrimsCellsAndKnowsWhereTheyStart) {
@@ -65,15 +65,16 @@ TEST(SplitCsv, ReadsQuotedCells) {
                                          CellAt(26, R"(x"y)")));
 }
 
-TEST(SplitCsv, ReportsEveryFaultWithItsPlace) {
-  EXPECT_EQ(faults_of("ok\na,\"open\n\"x\" y,\"z"),
+TEST(SplitCsv, ReportsEveryErrorWithItsPlace) {
+  EXPECT_EQ(diagnostics_of("ok\na,\"open\n\"x\" y,\"z"),
             "2:3: this quote does not close on its line\n"
             "3:5: expected a comma after the closing quote\n"
             "3:7: this quote does not close on its line");
 }
 
 TEST(SplitCsv, RefusesNulBytes) {
-  EXPECT_EQ(faults_of(std::string_view("a\nb,\0", 5)), "2:3: NUL byte: this is not a text file");
+  EXPECT_EQ(diagnostics_of(std::string_view("a\nb,\0", 5)),
+            "2:3: NUL byte: this is not a text file");
 }
 
 TEST(SplitCsv, AnEmptyTextHasNoRows) {

@@ -15,10 +15,10 @@ std::string between(double lowest, double highest) {
 
 }  // namespace
 
-Fields::Fields(const JsonValue& object, std::string name, Faults& faults)
-    : object_(object), name_(std::move(name)), faults_(faults) {
+Fields::Fields(const JsonValue& object, std::string name, Diagnostics& diagnostics)
+    : object_(object), name_(std::move(name)), diagnostics_(diagnostics) {
   if (object.type != Type::kObject) {
-    faults_.add(object.line, object.column, name_ + ": expected an object");
+    diagnostics_.add(object.line, object.column, name_ + ": expected an object");
   }
 }
 
@@ -30,7 +30,7 @@ const JsonValue* Fields::any(std::string_view key) {
 const JsonValue* Fields::member(std::string_view key, Type type, const char* expected) {
   const JsonValue* value = any(key);
   if (value == nullptr || value->type == type) return value;
-  fault(key, std::string("expected ") + expected);
+  error(key, std::string("expected ") + expected);
   return nullptr;
 }
 
@@ -38,7 +38,7 @@ std::optional<double> Fields::number(std::string_view key, double lowest, double
   const JsonValue* value = member(key, Type::kNumber, "a number");
   if (value == nullptr) return std::nullopt;
   if (value->number >= lowest && value->number <= highest) return value->number;
-  fault(key, "expected " + between(lowest, highest));
+  error(key, "expected " + between(lowest, highest));
   return std::nullopt;
 }
 
@@ -49,7 +49,7 @@ std::optional<std::int64_t> Fields::integer(std::string_view key, std::int64_t l
   if (value->is_integer && value->integer >= lowest && value->integer <= highest) {
     return value->integer;
   }
-  fault(key,
+  error(key,
         "expected an integer from " + std::to_string(lowest) + " to " + std::to_string(highest));
   return std::nullopt;
 }
@@ -72,7 +72,7 @@ std::optional<std::size_t> Fields::word(std::string_view key,
   if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
   std::string message = "expected one of";
   for (const std::string& word : words) message += (word == words.front() ? " " : ", ") + word;
-  fault(key, message + ", not " + in_quotes(*given));
+  error(key, message + ", not " + in_quotes(*given));
   return std::nullopt;
 }
 
@@ -84,12 +84,12 @@ std::optional<std::pair<double, double>> Fields::range(std::string_view key, dou
     return item.type == Type::kNumber && item.number >= lowest && item.number <= highest;
   };
   if (value->items.size() != 2 || !std::ranges::all_of(value->items, fits)) {
-    fault(key, "expected a list of two numbers, each " + between(lowest, highest));
+    error(key, "expected a list of two numbers, each " + between(lowest, highest));
     return std::nullopt;
   }
   const std::pair both(value->items[0].number, value->items[1].number);
   if (both.first <= both.second) return both;
-  fault(key, "the first number is above the second");
+  error(key, "the first number is above the second");
   return std::nullopt;
 }
 
@@ -99,7 +99,7 @@ std::optional<std::vector<std::string>> Fields::texts(std::string_view key) {
   if (value->type == Type::kString) return std::vector{value->string};
   const auto is_text = [](const JsonValue& item) { return item.type == Type::kString; };
   if (value->type != Type::kArray || !std::ranges::all_of(value->items, is_text)) {
-    fault(key, "expected text or a list of texts");
+    error(key, "expected text or a list of texts");
     return std::nullopt;
   }
   std::vector<std::string> texts;
@@ -115,7 +115,7 @@ std::vector<const JsonValue*> Fields::objects(std::string_view key) {
     if (item.type == Type::kObject) {
       objects.push_back(&item);
     } else {
-      faults_.add(item.line, item.column, std::string(key) + ": expected a table");
+      diagnostics_.add(item.line, item.column, std::string(key) + ": expected a table");
     }
   }
   return objects;
@@ -125,25 +125,25 @@ const JsonValue* Fields::object(std::string_view key) {
   return member(key, Type::kObject, "a table");
 }
 
-void Fields::fault(std::string_view key, std::string message) {
+void Fields::error(std::string_view key, std::string message) {
   const JsonValue* value = object_.find(key);
   const JsonValue& place = value == nullptr ? object_ : *value;
-  faults_.add(place.line, place.column, std::string(key) + ": " + std::move(message));
+  diagnostics_.add(place.line, place.column, std::string(key) + ": " + std::move(message));
 }
 
 void Fields::finish() {
   for (const auto& [key, value] : object_.members) {
     if (std::ranges::find(known_, key) != known_.end()) continue;
-    if (faults_.count() >= Faults::kLimit) {
-      faults_.add({});  // it is counted only, and there may be millions
+    if (diagnostics_.count() >= Diagnostics::kLimit) {
+      diagnostics_.add({});  // it is counted only, and there may be millions
       continue;
     }
     std::string message = name_ + " has no key " + in_quotes(key);
     if (const auto near = nearest(key, known_)) message += "; did you mean '" + *near + "'?";
     if (value.key_line > 0) {
-      faults_.add(value.key_line, value.key_column, std::move(message));
+      diagnostics_.add(value.key_line, value.key_column, std::move(message));
     } else {
-      faults_.add(value.line, value.column, std::move(message));
+      diagnostics_.add(value.line, value.column, std::move(message));
     }
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Checked reading of an object's members (JSON or TOML): every fault is kept with its position, so
+/// Checked reading of an object's members (JSON or TOML): every error is kept with its position, so
 /// that a user sees all of them at once.
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace harpe {
 
 /// What comes from a client has no member that is not known; what is stored may come from a newer
 /// Harpe, of which an older one reads what it knows.
-enum class Unknown : unsigned char { kFault, kIgnored };
+enum class Unknown : unsigned char { kRefused, kIgnored };
 
-/// Reads the members of one object. Each function answers nullopt (or null) where the member is
-/// absent, and adds a fault where it is not what it must be. `finish` adds faults for members that
-/// nobody asked for. Borrows the object and the faults.
+/// Reads the members of one object. Each function returns nullopt (or null) where the member is
+/// absent, and adds an error where it is not what it must be. `finish` adds diagnostics for members
+/// that nobody asked for. Borrows the object and the diagnostics.
 class Fields {
  public:
   /// \param name  what the object is, for messages: "gpu", "the file".
-  Fields(const JsonValue& object, std::string name, Faults& faults);
+  Fields(const JsonValue& object, std::string name, Diagnostics& diagnostics);
 
   /// A number within [lowest, highest].
   std::optional<double> number(std::string_view key, double lowest, double highest);
@@ -33,7 +33,7 @@ class Fields {
                                       std::int64_t highest);
   std::optional<bool> boolean(std::string_view key);
   std::optional<std::string> text(std::string_view key);
-  /// One of the words; answers its position among them.
+  /// One of the words; returns its position among them.
   std::optional<std::size_t> word(std::string_view key, const std::vector<std::string>& words);
   /// Two numbers within the bounds, the second not below the first.
   std::optional<std::pair<double, double>> range(std::string_view key, double lowest,
@@ -46,9 +46,9 @@ class Fields {
   /// The member as it is.
   const JsonValue* any(std::string_view key);
 
-  /// A fault at the member, or at the object where it is absent.
-  void fault(std::string_view key, std::string message);
-  /// Adds a fault for each member that was not asked for, naming the nearest that could be meant.
+  /// An error at the member, or at the object where it is absent.
+  void error(std::string_view key, std::string message);
+  /// Adds an error for each member that was not asked for, naming the nearest that could be meant.
   void finish();
 
  private:
@@ -56,7 +56,7 @@ class Fields {
 
   const JsonValue& object_;
   std::string name_;
-  Faults& faults_;
+  Diagnostics& diagnostics_;
   std::vector<std::string> known_;
 };
 

@@ -27,7 +27,7 @@ struct FileStamp {
 FileStamp file_stamp(const std::filesystem::path& path);
 
 /// Writes `content` to a temporary name in the same directory, flushes it to the disk and renames
-/// it over `path`: at any fault (full disk, no permission) the temporary file is removed, `path`
+/// it over `path`: at any error (full disk, no permission) the temporary file is removed, `path`
 /// stays as it was, and the error names it.
 Status write_file(const std::filesystem::path& path, std::string_view content);
 

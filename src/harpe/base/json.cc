@@ -74,7 +74,8 @@ std::string readable(std::string_view message) {
 /// Builds the values from the parser's events. A `false` from an event ends the parse.
 class Builder {
  public:
-  Builder(const Reading& reading, Faults& faults) : reading_(reading), faults_(faults) {}
+  Builder(const Reading& reading, Diagnostics& diagnostics)
+      : reading_(reading), diagnostics_(diagnostics) {}
 
   JsonValue take() { return std::move(root_); }
 
@@ -112,15 +113,15 @@ class Builder {
   bool key(std::string& name) {
     Open& object = open_.back();
     if (!object.keys.insert(name).second) {
-      faults_.add(reading_.line, last_column() - string_length() + 1,
-                  "key " + in_quotes(name) + " stands twice in one object");
+      diagnostics_.add(reading_.line, last_column() - string_length() + 1,
+                       "key " + in_quotes(name) + " stands twice in one object");
       return false;
     }
     object.value->members.emplace_back(std::move(name), JsonValue{});
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) {
-    faults_.add(reading_.line, std::max(1, last_column()), readable(error.what()));
+    diagnostics_.add(reading_.line, std::max(1, last_column()), readable(error.what()));
     return false;
   }
 
@@ -183,13 +184,13 @@ class Builder {
     added.type = type;
     open_.push_back({&added, {}});
     if (open_.size() <= kDeepest) return true;
-    faults_.add(added.line, added.column,
-                "nested more than " + std::to_string(kDeepest) + " levels deep");
+    diagnostics_.add(added.line, added.column,
+                     "nested more than " + std::to_string(kDeepest) + " levels deep");
     return false;
   }
 
   const Reading& reading_;
-  Faults& faults_;
+  Diagnostics& diagnostics_;
   JsonValue root_;
   std::vector<Open> open_;
 };
@@ -211,32 +212,32 @@ const JsonValue* JsonValue::find(std::string_view key) const {
 }
 
 Result<JsonValue> parse_json(std::string_view text, const std::string& file) {
-  Faults faults(file);
+  Diagnostics diagnostics(file);
   text = without_byte_order_mark(text);
   // nlohmann's lexer takes a NUL byte for the end of the text.
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
     const std::string_view before = text.substr(0, nul);
     const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
-    faults.add(static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
-               static_cast<int>(nul - line_start) + 1, "NUL byte: this is not a JSON text");
-    return Error::invalid(std::move(faults));
+    diagnostics.add(static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
+                    static_cast<int>(nul - line_start) + 1, "NUL byte: this is not a JSON text");
+    return Error::invalid(std::move(diagnostics));
   }
   // Nor would it mind a second byte order mark.
   if (text != without_byte_order_mark(text)) {
-    faults.add(1, 1, "expected a JSON value, but there is a second byte order mark");
-    return Error::invalid(std::move(faults));
+    diagnostics.add(1, 1, "expected a JSON value, but there is a second byte order mark");
+    return Error::invalid(std::move(diagnostics));
   }
   if (trim(text).empty()) {
-    faults.add(1, 1, "expected a JSON value, but the text is empty");
-    return Error::invalid(std::move(faults));
+    diagnostics.add(1, 1, "expected a JSON value, but the text is empty");
+    return Error::invalid(std::move(diagnostics));
   }
 
   const char* const begin = text.data();
   Reading reading{begin, begin, 1};
-  Builder builder(reading, faults);
+  Builder builder(reading, diagnostics);
   const bool parsed = nlohmann::json::sax_parse(
       CountingIterator(begin, &reading), CountingIterator(begin + text.size(), &reading), &builder);
-  if (!parsed) return Error::invalid(std::move(faults));
+  if (!parsed) return Error::invalid(std::move(diagnostics));
   return builder.take();
 }
 

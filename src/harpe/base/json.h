@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// JSON read with positions, so that a fault in a file can be pointed at. Writing uses
+/// JSON read with positions, so that an error in a file can be pointed at. Writing uses
 /// nlohmann::json in `.cc` files.
 
 #include <cstdint>
@@ -43,8 +43,8 @@ struct JsonValue {
   const JsonValue* find(std::string_view key) const;
 };
 
-/// Parses one JSON document. Faults: anything outside RFC 8259, a key twice in one object, a number
-/// that is not finite, nesting over 64 levels. The fault names line and column.
+/// Parses one JSON document. Diagnostics: anything outside RFC 8259, a key twice in one object, a
+/// number that is not finite, nesting over 64 levels. The error names line and column.
 Result<JsonValue> parse_json(std::string_view text, const std::string& file);
 
 }  // namespace harpe

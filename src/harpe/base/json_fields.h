@@ -28,35 +28,36 @@ inline constexpr double kMostEnergy = 1e18;    // J
 inline constexpr double kMostPower = 1e12;     // W
 inline constexpr std::size_t kLongestText = 256;
 
-/// Runs `read(fields, faults)` over the members of an object. \param what  it is, for messages
+/// Runs `read(fields, diagnostics)` over the members of an object. \param what  it is, for messages
 template <class Read>
 Status read_object(const JsonValue& object, const std::string& what, const std::string& file,
                    Unknown unknown, Read read) {
-  Faults faults(file);
-  Fields fields(object, what, faults);
-  if (faults.empty()) {
-    read(fields, faults);
-    if (unknown == Unknown::kFault) fields.finish();
+  Diagnostics diagnostics(file);
+  Fields fields(object, what, diagnostics);
+  if (diagnostics.empty()) {
+    read(fields, diagnostics);
+    if (unknown == Unknown::kRefused) fields.finish();
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }
 
-/// Parses a document and runs `read(fields, faults, value)` over its members.
+/// Parses a document and runs `read(fields, diagnostics, value)` over its members.
 template <class Value, class Read>
 Result<Value> read_document(std::string_view text, const std::string& what, Read read) {
   const JsonValue document = HARPE_TRY(parse_json(text, what));
   Value value{};
-  Status done = read_object(document, what, what, Unknown::kFault,
-                            [&](Fields& fields, Faults& faults) { read(fields, faults, value); });
+  Status done = read_object(
+      document, what, what, Unknown::kRefused,
+      [&](Fields& fields, Diagnostics& diagnostics) { read(fields, diagnostics, value); });
   if (!done.ok()) return std::move(done).error();
   return value;
 }
 
-/// A member that must be there: `value` of it, or a fault.
+/// A member that must be there: `value` of it, or an error.
 template <class Value>
 Value needed(Fields& fields, std::string_view key, std::optional<Value> value) {
-  if (!value && fields.any(key) == nullptr) fields.fault(key, "is missing");
+  if (!value && fields.any(key) == nullptr) fields.error(key, "is missing");
   return std::move(value).value_or(Value{});
 }
 
@@ -64,7 +65,7 @@ Value needed(Fields& fields, std::string_view key, std::optional<Value> value) {
 inline std::string short_text(Fields& fields, std::string_view key) {
   std::string text = fields.text(key).value_or("");
   if (text.size() > kLongestText) {
-    fields.fault(key, "is longer than " + std::to_string(kLongestText) + " bytes");
+    fields.error(key, "is longer than " + std::to_string(kLongestText) + " bytes");
   }
   return text;
 }
@@ -80,19 +81,19 @@ inline void read_number(Fields& fields, std::string_view key, double lowest, dou
   if (const auto given = fields.number(key, lowest, highest)) value = *given;
 }
 
-/// A list of whole megahertz; a fault where it is none or holds more than `most`.
+/// A list of whole megahertz; an error where it is none or holds more than `most`.
 inline std::vector<Megahertz> read_clocks(Fields& fields, std::string_view key, std::size_t most,
                                           int lowest = 0) {
   std::vector<Megahertz> clocks;
   const JsonValue* list = fields.any(key);
   if (list == nullptr || list->type != JsonValue::Type::kArray || list->items.size() > most) {
-    fields.fault(key, "expected a list of clocks in MHz");
+    fields.error(key, "expected a list of clocks in MHz");
     return clocks;
   }
   clocks.reserve(list->items.size());
   for (const JsonValue& item : list->items) {
     if (!item.is_integer || item.integer < lowest || item.integer > kHighestClock) {
-      fields.fault(key, "a clock is a whole number of MHz from " + std::to_string(lowest) + " to " +
+      fields.error(key, "a clock is a whole number of MHz from " + std::to_string(lowest) + " to " +
                             std::to_string(kHighestClock));
       return {};
     }
@@ -115,7 +116,7 @@ inline double number_or_null(Fields& fields, std::string_view key, double lowest
   return fields.number(key, lowest, highest).value_or(0);
 }
 
-/// A list of as many numbers as that; a fault where it is none.
+/// A list of as many numbers as that; an error where it is none.
 inline std::vector<double> read_list(Fields& fields, std::string_view key, std::size_t size) {
   std::vector<double> values;
   const JsonValue* list = fields.any(key);
@@ -124,7 +125,7 @@ inline std::vector<double> read_list(Fields& fields, std::string_view key, std::
       std::ranges::all_of(
           list->items, [](const JsonValue& item) { return item.type == JsonValue::Type::kNumber; });
   if (!fits) {
-    fields.fault(key, "expected a list of " + std::to_string(size) + " numbers");
+    fields.error(key, "expected a list of " + std::to_string(size) + " numbers");
     return std::vector<double>(size);
   }
   for (const JsonValue& item : list->items) values.push_back(item.number);

@@ -65,8 +65,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto value = harpe::parse_json(text, "f");
   const auto expected = nlohmann::json::parse(text, nullptr, false);
   if (!value.ok()) {
-    const auto& faults = value.error().faults;
-    require(faults.size() == 1 && faults[0].line >= 1 && faults[0].column >= 1);
+    const auto& diagnostics = value.error().diagnostics;
+    require(diagnostics.size() == 1 && diagnostics[0].line >= 1 && diagnostics[0].column >= 1);
     return 0;
   }
   require(!expected.is_discarded() && plain(*value) == expected);

@@ -19,7 +19,7 @@ JsonValue parse(std::string_view text) {
   return *std::move(value);
 }
 
-std::string fault(std::string_view text) {
+std::string error(std::string_view text) {
   const auto value = parse_json(text, "f");
   return value.ok() ? "" : value.error().text();
 }
@@ -76,44 +76,44 @@ TEST(ParseJson, RefusesWhatRfc8259DoesNotAllow) {
   for (const char* text :
        {"{", "[1,]", "{\"a\":1,}", "{a:1}", "'a'", "01", "+1", ".5", "1.", "NaN", "Infinity",
         "// c\n1", "1 2", "\"\t\"", "\"\\x\"", "\"\xff\"", "tru", "[1}", "\"open"}) {
-    EXPECT_THAT(fault(text), StartsWith("f:1:")) << text;
+    EXPECT_THAT(error(text), StartsWith("f:1:")) << text;
   }
 }
 
 TEST(ParseJson, PointsAtTheFault) {
-  EXPECT_THAT(fault("{\"a\": 1,\n \"b\": x}"), StartsWith("f:2:7: syntax error"));
-  EXPECT_THAT(fault("[1,\n2"), StartsWith("f:2:1: "));
-  EXPECT_THAT(fault("[1e999]"), HasSubstr("number overflow"));
-  EXPECT_EQ(fault(""), "f:1:1: expected a JSON value, but the text is empty");
-  EXPECT_EQ(fault(" \n "), "f:1:1: expected a JSON value, but the text is empty");
+  EXPECT_THAT(error("{\"a\": 1,\n \"b\": x}"), StartsWith("f:2:7: syntax error"));
+  EXPECT_THAT(error("[1,\n2"), StartsWith("f:2:1: "));
+  EXPECT_THAT(error("[1e999]"), HasSubstr("number overflow"));
+  EXPECT_EQ(error(""), "f:1:1: expected a JSON value, but the text is empty");
+  EXPECT_EQ(error(" \n "), "f:1:1: expected a JSON value, but the text is empty");
 }
 
 TEST(ParseJson, RefusesAKeyTwiceInOneObject) {
-  EXPECT_EQ(fault("{\"a\": 1,\n  \"a\": 2}"), "f:2:3: key 'a' stands twice in one object");
-  EXPECT_EQ(fault("{\"a\": {\"a\": 1}, \"b\": {\"a\": 1}}"), "");
+  EXPECT_EQ(error("{\"a\": 1,\n  \"a\": 2}"), "f:2:3: key 'a' stands twice in one object");
+  EXPECT_EQ(error("{\"a\": {\"a\": 1}, \"b\": {\"a\": 1}}"), "");
 }
 
 TEST(ParseJson, AcceptsOneByteOrderMarkOnly) {
-  EXPECT_EQ(fault("\xef\xbb\xbf[1]"), "");
-  EXPECT_EQ(fault("\xef\xbb\xbf\xef\xbb\xbf[1]"),
+  EXPECT_EQ(error("\xef\xbb\xbf[1]"), "");
+  EXPECT_EQ(error("\xef\xbb\xbf\xef\xbb\xbf[1]"),
             "f:1:1: expected a JSON value, but there is a second byte order mark");
 }
 
 TEST(ParseJson, RefusesNulBytes) {
-  EXPECT_EQ(fault(std::string_view("[1]\n \0x", 7)), "f:2:2: NUL byte: this is not a JSON text");
+  EXPECT_EQ(error(std::string_view("[1]\n \0x", 7)), "f:2:2: NUL byte: this is not a JSON text");
 }
 
 TEST(ParseJson, NestsUpTo64Levels) {
   const auto nested = [](std::size_t levels) {
     return std::string(levels, '[') + std::string(levels, ']');
   };
-  EXPECT_EQ(fault(nested(64)), "");
-  EXPECT_EQ(fault(nested(65)), "f:1:65: nested more than 64 levels deep");
-  EXPECT_EQ(fault(std::string(1000000, '[')), "f:1:65: nested more than 64 levels deep");
+  EXPECT_EQ(error(nested(64)), "");
+  EXPECT_EQ(error(nested(65)), "f:1:65: nested more than 64 levels deep");
+  EXPECT_EQ(error(std::string(1000000, '[')), "f:1:65: nested more than 64 levels deep");
 }
 
 TEST(ParseJson, MessagesHoldPrintableCharactersOnly) {
-  for (const char c : fault("[\"\x01\xff\x80\"]")) {
+  for (const char c : error("[\"\x01\xff\x80\"]")) {
     EXPECT_TRUE(c >= 0x20 && c < 0x7f) << static_cast<int>(c);
   }
 }

@@ -64,7 +64,7 @@ std::string_view name_of(ErrorCode code) {
   return "internal";
 }
 
-std::string Fault::text() const {
+std::string Diagnostic::text() const {
   std::string place = file;
   for (const int number : {line, column}) {
     if (number == 0) break;  // a column says nothing without its line
@@ -74,16 +74,16 @@ std::string Fault::text() const {
   return place.empty() ? message : place + ": " + message;
 }
 
-void Faults::add(int line, int column, std::string message) {
+void Diagnostics::add(int line, int column, std::string message) {
   if (count_++ < kLimit) kept_.push_back({file_, line, column, std::move(message)});
 }
 
-std::vector<Fault> Faults::take() {
+std::vector<Diagnostic> Diagnostics::take() {
   if (count_ > kLimit) {
     const std::size_t left_out = count_ - kLimit;
-    kept_.push_back(
-        {file_, 0, 0,
-         "and " + std::to_string(left_out) + (left_out == 1 ? " more fault" : " more faults")});
+    kept_.push_back({file_, 0, 0,
+                     "and " + std::to_string(left_out) +
+                         (left_out == 1 ? " more diagnostic" : " more errors")});
   }
   count_ = 0;
   return std::exchange(kept_, {});
@@ -91,9 +91,9 @@ std::vector<Fault> Faults::take() {
 
 std::string Error::text() const {
   std::string all;
-  for (const Fault& fault : faults) {
+  for (const Diagnostic& diagnostic : diagnostics) {
     if (!all.empty()) all += '\n';
-    all += fault.text();
+    all += diagnostic.text();
   }
   return all;
 }

@@ -3,7 +3,7 @@
 /// Errors as values. No exception leaves a room; a function that can fail returns `Result<T>`.
 ///
 ///   const harpe::Result<harpe::Profile> profile = harpe::read_profile("profile.csv");
-///   if (!profile.ok()) return fail(profile.error().text());  // a line for each fault
+///   if (!profile.ok()) return fail(profile.error().text());  // a line for each error
 ///   use(*profile);
 
 #include <string>
@@ -17,14 +17,14 @@ namespace harpe {
 /// What kind of failure, for the one table that maps to exit status (and later HTTP status, Python
 /// exception).
 enum class ErrorCode {
-  kInvalidInput,  ///< what the caller gave is wrong; the faults say where
-  kInfeasible,    ///< well-formed, but no answer exists (a deadline below the fastest plan)
+  kInvalidInput,  ///< what the caller gave is wrong; the diagnostics say where
+  kInfeasible,    ///< well-formed, but no solution exists (a deadline below the fastest plan)
   kIo,            ///< a file or directory could not be read or written
   kRefused,       ///< a check refused what it was given (`harpe verify`)
   kNotFound,      ///< no such device, lease or job
-  kNoPermission,  ///< the caller, or this process, may not do that; the fault says what would help
+  kNoPermission,  ///< the caller, or this process, may not do that; the error says what would help
   kNotSupported,  ///< this device or driver cannot do that
-  kUnavailable,   ///< not now: device lost, driver or agent not there, no answer in time
+  kUnavailable,   ///< not now: device lost, driver or agent not there, no response in time
   kConflict,      ///< somebody else holds it
   kInternal,      ///< a broken invariant: a defect of Harpe
 };
@@ -34,11 +34,11 @@ enum class ErrorCode {
 /// defect (sysexits.h).
 int exit_status(ErrorCode code);
 
-/// "invalid_input": what JSON answers call it, on the command line and over HTTP.
+/// "invalid_input": what JSON responses call it, on the command line and over HTTP.
 std::string_view name_of(ErrorCode code);
 
 /// One thing that is wrong, and where. `line` and `column` count from 1; 0 means not applicable.
-struct Fault {
+struct Diagnostic {
   std::string file = {};
   int line = 0;
   int column = 0;
@@ -48,36 +48,38 @@ struct Fault {
   std::string text() const;
 };
 
-/// Collects the faults of one reader up to a limit, so that a user sees all of them at once.
-class Faults {
+/// Collects the diagnostics of one reader up to a limit, so that a user sees all of them at once.
+class Diagnostics {
  public:
   static constexpr std::size_t kLimit = 20;
 
-  explicit Faults(std::string file = {}) : file_(std::move(file)) {}
+  explicit Diagnostics(std::string file = {}) : file_(std::move(file)) {}
 
   void add(int line, int column, std::string message);
   void add(std::string message) { add(0, 0, std::move(message)); }
   bool empty() const { return count_ == 0; }
   std::size_t count() const { return count_; }
 
-  /// The faults kept, with a last line that counts those left out.
-  std::vector<Fault> take();
+  /// The diagnostics kept, with a last line that counts those left out.
+  std::vector<Diagnostic> take();
 
  private:
   std::string file_;
-  std::vector<Fault> kept_;
+  std::vector<Diagnostic> kept_;
   std::size_t count_ = 0;
 };
 
 /// A failure with everything a user needs to mend it.
 struct [[nodiscard]] Error {
   ErrorCode code = ErrorCode::kInternal;
-  std::vector<Fault> faults;
+  std::vector<Diagnostic> diagnostics;
 
   static Error invalid(std::string message) {
     return {ErrorCode::kInvalidInput, {{.message = std::move(message)}}};
   }
-  static Error invalid(Faults faults) { return {ErrorCode::kInvalidInput, faults.take()}; }
+  static Error invalid(Diagnostics diagnostics) {
+    return {ErrorCode::kInvalidInput, diagnostics.take()};
+  }
   static Error infeasible(std::string message) {
     return {ErrorCode::kInfeasible, {{.message = std::move(message)}}};
   }
@@ -92,7 +94,7 @@ struct [[nodiscard]] Error {
     return {ErrorCode::kInternal, {{.message = std::move(message)}}};
   }
 
-  /// All faults, one a line.
+  /// All diagnostics, one a line.
   std::string text() const;
 };
 

@@ -8,36 +8,36 @@
 namespace harpe {
 namespace {
 
-TEST(Fault, TextLeavesOutWhatIsNotKnown) {
-  EXPECT_EQ((Fault{"a.csv", 3, 7, "bad"}.text()), "a.csv:3:7: bad");
-  EXPECT_EQ((Fault{"a.csv", 3, 0, "bad"}.text()), "a.csv:3: bad");
-  EXPECT_EQ((Fault{"a.csv", 0, 0, "bad"}.text()), "a.csv: bad");
-  EXPECT_EQ((Fault{"", 0, 0, "bad"}.text()), "bad");
-  EXPECT_EQ((Fault{"", 3, 7, "bad"}.text()), "3:7: bad");
+TEST(Diagnostic, TextLeavesOutWhatIsNotKnown) {
+  EXPECT_EQ((Diagnostic{"a.csv", 3, 7, "bad"}.text()), "a.csv:3:7: bad");
+  EXPECT_EQ((Diagnostic{"a.csv", 3, 0, "bad"}.text()), "a.csv:3: bad");
+  EXPECT_EQ((Diagnostic{"a.csv", 0, 0, "bad"}.text()), "a.csv: bad");
+  EXPECT_EQ((Diagnostic{"", 0, 0, "bad"}.text()), "bad");
+  EXPECT_EQ((Diagnostic{"", 3, 7, "bad"}.text()), "3:7: bad");
 }
 
-TEST(Faults, KeepsTheFirstOnesAndCountsTheRest) {
-  Faults faults("f");
-  for (int i = 1; i <= 23; ++i) faults.add(i, 1, "wrong");
-  EXPECT_EQ(faults.count(), 23);
-  const auto kept = faults.take();
-  ASSERT_EQ(kept.size(), Faults::kLimit + 1);
+TEST(Diagnostics, KeepsTheFirstOnesAndCountsTheRest) {
+  Diagnostics diagnostics("f");
+  for (int i = 1; i <= 23; ++i) diagnostics.add(i, 1, "wrong");
+  EXPECT_EQ(diagnostics.count(), 23);
+  const auto kept = diagnostics.take();
+  ASSERT_EQ(kept.size(), Diagnostics::kLimit + 1);
   EXPECT_EQ(kept[19].line, 20);
-  EXPECT_EQ(kept.back().text(), "f: and 3 more faults");
-  EXPECT_TRUE(faults.empty());
+  EXPECT_EQ(kept.back().text(), "f: and 3 more errors");
+  EXPECT_TRUE(diagnostics.empty());
 }
 
-TEST(Faults, AtTheLimitNothingIsLeftOut) {
-  Faults faults;
-  for (std::size_t i = 0; i < Faults::kLimit; ++i) faults.add("wrong");
-  EXPECT_EQ(faults.take().size(), Faults::kLimit);
+TEST(Diagnostics, AtTheLimitNothingIsLeftOut) {
+  Diagnostics diagnostics;
+  for (std::size_t i = 0; i < Diagnostics::kLimit; ++i) diagnostics.add("wrong");
+  EXPECT_EQ(diagnostics.take().size(), Diagnostics::kLimit);
 }
 
-TEST(Error, TextHasOneFaultALine) {
-  Faults faults("f");
-  faults.add(1, 2, "one");
-  faults.add("two");
-  EXPECT_EQ(Error::invalid(std::move(faults)).text(), "f:1:2: one\nf: two");
+TEST(Error, TextHasOneErrorALine) {
+  Diagnostics diagnostics("f");
+  diagnostics.add(1, 2, "one");
+  diagnostics.add("two");
+  EXPECT_EQ(Error::invalid(std::move(diagnostics)).text(), "f:1:2: one\nf: two");
 }
 
 TEST(Error, EveryCodeHasItsExitStatus) {

@@ -64,16 +64,17 @@ JsonValue& member(JsonValue& table, const std::string& key) {
 /// Not by a library: of malformed text that toml_fuzz finds within minutes ("[=", "a=[}", U+3001
 /// outside of strings, and in strings after the end of a line) toml++ 3.3, which Debian 12 has,
 /// runs into assertions and undefined behaviour; as deep as a key has dots, it frees tables by
-/// recursion; it stops at the first fault, and forgets the order of keys.
+/// recursion; it stops at the first error, and forgets the order of keys.
 class Reader {
  public:
-  Reader(std::string_view text, Faults& faults) : text_(text), faults_(faults) {}
+  Reader(std::string_view text, Diagnostics& diagnostics)
+      : text_(text), diagnostics_(diagnostics) {}
 
   JsonValue read() {
     JsonValue root;
     root.type = Type::kObject;
     root.line = root.column = 1;
-    // A table whose header has a fault: its entries are read for their own faults only.
+    // A table whose header has an error: its entries are read for their own diagnostics only.
     JsonValue nowhere = root;
     JsonValue* table = &root;
     for (skip_empty(); !at_end(); skip_empty()) {
@@ -87,7 +88,7 @@ class Reader {
       }
       skip_blanks();
       skip_comment();
-      if (good && !at_line_end()) fault("expected the end of the line");
+      if (good && !at_line_end()) error("expected the end of the line");
       skip_line();
     }
     return root;
@@ -110,9 +111,9 @@ class Reader {
   }
 
   /// Reports what was expected here; always false, to be returned.
-  bool fault(std::string message) { return fault_at(line_, column(), std::move(message)); }
+  bool error(std::string message) { return fault_at(line_, column(), std::move(message)); }
   bool fault_at(int line, int column, std::string message) {
-    faults_.add(line, column, std::move(message));
+    diagnostics_.add(line, column, std::move(message));
     return false;
   }
 
@@ -153,7 +154,7 @@ class Reader {
     if (!read_keys(keys)) return nullptr;
     for (int i = is_list ? 2 : 1; i > 0; --i) {
       if (at_end() || peek() != ']') {
-        fault(is_list ? "expected ']]'" : "expected ']'");
+        error(is_list ? "expected ']]'" : "expected ']'");
         return nullptr;
       }
       next();
@@ -203,7 +204,7 @@ class Reader {
     std::vector<std::string> keys;
     if (!read_keys(keys)) return false;
     if (at_end() || peek() != '=') {
-      return fault("expected '=' after the key " + in_quotes(keys.back()));
+      return error("expected '=' after the key " + in_quotes(keys.back()));
     }
     next();
     skip_blanks();
@@ -240,7 +241,7 @@ class Reader {
     while (true) {
       skip_blanks();
       if (!read_key(keys.emplace_back())) return false;
-      if (keys.size() > kDeepest) return fault("tables in tables go no deeper than 64");
+      if (keys.size() > kDeepest) return error("tables in tables go no deeper than 64");
       skip_blanks();
       if (at_end() || peek() != '.') return true;
       next();
@@ -253,11 +254,11 @@ class Reader {
       key += peek();
       next();
     }
-    return !key.empty() || fault("expected a key, such as name = \"value\"");
+    return !key.empty() || error("expected a key, such as name = \"value\"");
   }
 
   bool read_value(JsonValue& value, int depth) {  // NOLINT(misc-no-recursion)
-    if (depth > kDeepest) return fault("lists in lists go no deeper than 64");
+    if (depth > kDeepest) return error("lists in lists go no deeper than 64");
     if (peek() == '[') return read_list(value, depth);
     if (peek() == '{') return read_inline_table(value, depth);
     return read_scalar(value);
@@ -273,7 +274,7 @@ class Reader {
       if (!at_end() && peek() == ',') {
         next();
       } else if (peek() != ']' || at_end()) {
-        return fault("expected ',' or ']' in the list");
+        return error("expected ',' or ']' in the list");
       }
     }
     next();
@@ -288,7 +289,7 @@ class Reader {
       if (!read_entry(value, depth + 1)) return false;
       skip_blanks();
       if (at_end() || (peek() != ',' && peek() != '}')) {
-        return fault("expected ',' or '}' in the table");
+        return error("expected ',' or '}' in the table");
       }
       if (peek() == '}') break;
       next();
@@ -331,7 +332,7 @@ class Reader {
     const char quote = peek();
     const int column_before = column();
     if (text_.substr(at_, 3) == std::string(3, quote)) {
-      return fault("text over several lines is not read here; use \\n");
+      return error("text over several lines is not read here; use \\n");
     }
     next();
     while (!at_line_end() && peek() != quote) {
@@ -341,7 +342,7 @@ class Reader {
       }
       const auto byte = static_cast<unsigned char>(peek());
       if ((byte < 0x20 && byte != '\t') || byte == 0x7f) {
-        return fault("a control character; write it as \\u00XX");
+        return error("a control character; write it as \\u00XX");
       }
       text += peek();
       next();
@@ -383,7 +384,7 @@ class Reader {
   }
 
   std::string_view text_;
-  Faults& faults_;
+  Diagnostics& diagnostics_;
   std::size_t at_ = 0;
   std::size_t line_start_ = 0;
   int line_ = 1;
@@ -395,14 +396,14 @@ class Reader {
 
 }  // namespace
 
-JsonValue read_toml(std::string_view text, Faults& faults) {
-  return Reader(without_byte_order_mark(text), faults).read();
+JsonValue read_toml(std::string_view text, Diagnostics& diagnostics) {
+  return Reader(without_byte_order_mark(text), diagnostics).read();
 }
 
 Result<JsonValue> parse_toml(std::string_view text, const std::string& file) {
-  Faults faults(file);
-  JsonValue root = read_toml(text, faults);
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  Diagnostics diagnostics(file);
+  JsonValue root = read_toml(text, diagnostics);
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return root;
 }
 

@@ -11,10 +11,10 @@ namespace harpe {
 
 /// Reads a document into an object: tables are objects, arrays of tables arrays of objects, members
 /// stand in file order with the positions of their keys. A number keeps its text, without `_` and
-/// a leading `+`, in `string`. A line with a fault is left out and reading goes on after it, so
-/// that all faults come at once. Text over several lines, dates, and numbers that are not finite
-/// or not decimal are faults that say so. O(text + k^2) where a table has k keys.
-JsonValue read_toml(std::string_view text, Faults& faults);
+/// a leading `+`, in `string`. A line with an error is left out and reading goes on after it, so
+/// that all diagnostics come at once. Text over several lines, dates, and numbers that are not
+/// finite or not decimal are diagnostics that say so. O(text + k^2) where a table has k keys.
+JsonValue read_toml(std::string_view text, Diagnostics& diagnostics);
 
 /// The same, as a result.
 Result<JsonValue> parse_toml(std::string_view text, const std::string& file);

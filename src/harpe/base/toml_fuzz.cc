@@ -1,5 +1,5 @@
-// Whatever the bytes, parsing ends with a value whose positions lie in the text, or with faults
-// that name a line; a second parse gives the same.
+// Whatever the bytes, parsing ends with a value whose positions lie in the text, or with
+// diagnostics that name a line; a second parse gives the same.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,14 +31,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto again = harpe::parse_toml(text, "f");
   require(value.ok() == again.ok());
   if (!value.ok()) {
-    require(!value.error().faults.empty() && value.error().text() == again.error().text());
+    require(!value.error().diagnostics.empty() && value.error().text() == again.error().text());
     return 0;
   }
   int lines = 1;
   for (const char c : text) lines += c == '\n';
   check(*value, lines);
-  harpe::Faults faults("f");
-  harpe::Fields fields(*value, "the file", faults);
+  harpe::Diagnostics diagnostics("f");
+  harpe::Fields fields(*value, "the file", diagnostics);
   fields.number("a", 0, 1);
   fields.range("r", 0, 1);
   fields.texts("t");

@@ -27,7 +27,7 @@ TEST(Toml, KeepsValuesInFileOrderWithTheirPositions) {
   EXPECT_EQ(root.find("l")->items[0].find("f")->number, 2.5);
 }
 
-TEST(Toml, AllFaultsComeAtOnceWithLineAndColumn) {
+TEST(Toml, AllErrorsComeAtOnceWithLineAndColumn) {
   const auto broken = parse_toml("a = = 1\nb = 2026-01-01\nc = [1, 2\n\nd = 1\n", "a.toml");
   ASSERT_FALSE(broken.ok());
   EXPECT_THAT(broken.error().text(), testing::HasSubstr("a.toml:1:5: "));
@@ -123,8 +123,8 @@ TEST(Toml, DotsOfKeysNestNoDeeperThanItSays) {
 TEST(Fields, ReadWhatIsThereAndLeaveOutWhatIsNot) {
   const JsonValue root = parsed(
       "n = 2.5\ni = 3\nb = false\nt = 'x'\nw = 'two'\nr = [1, 2]\nl = ['a', 'b']\n[o]\n[[os]]\n");
-  Faults faults("a.toml");
-  Fields fields(root, "the file", faults);
+  Diagnostics diagnostics("a.toml");
+  Fields fields(root, "the file", diagnostics);
   EXPECT_EQ(fields.number("n", 0, 10), 2.5);
   EXPECT_EQ(fields.integer("i", 0, 10), 3);
   EXPECT_EQ(fields.boolean("b"), false);
@@ -137,15 +137,15 @@ TEST(Fields, ReadWhatIsThereAndLeaveOutWhatIsNot) {
   EXPECT_EQ(fields.objects("os").size(), 1);
   EXPECT_EQ(fields.number("absent", 0, 1), std::nullopt);
   fields.finish();
-  EXPECT_TRUE(faults.empty());
+  EXPECT_TRUE(diagnostics.empty());
 }
 
-TEST(Fields, ReportAllFaultsTogether) {
+TEST(Fields, ReportAllErrorsTogether) {
   const JsonValue root = parsed(
       "n = 11\ni = 1.5\nb = 1\nt = 2\nw = 'tow'\nr = [2, 1]\nl = [1]\no = 1\nos = [1]\nnumbr = "
       "1\n");
-  Faults faults("a.toml");
-  Fields fields(root, "the file", faults);
+  Diagnostics diagnostics("a.toml");
+  Fields fields(root, "the file", diagnostics);
   fields.number("n", 0, 10);
   fields.integer("i", 0, 10);
   fields.boolean("b");
@@ -157,7 +157,7 @@ TEST(Fields, ReportAllFaultsTogether) {
   fields.objects("os");
   fields.number("number", 0, 1);
   fields.finish();
-  const std::string text = Error::invalid(std::move(faults)).text();
+  const std::string text = Error::invalid(std::move(diagnostics)).text();
   for (const char* expected :
        {"a.toml:1:5: n: expected 0 to 10", "a.toml:2:5: i: expected an integer from 0 to 10",
         "a.toml:3:5: b: expected true or false", "a.toml:4:5: t: expected text",

@@ -21,7 +21,7 @@ Result<Outcome> become_agent(const std::vector<std::string>& given) {
   Result<std::filesystem::path> found = find_program(kProgram, ProgramPlaces::of_process());
   if (!found.ok()) {
     Error error = found.error();
-    error.faults.push_back(
+    error.diagnostics.push_back(
         {.message = "`harpe agent` starts it: install it beside harpe (cmake --install installs "
                     "both; cmake --build BUILD --target harpe-agent builds it)"});
     return error;

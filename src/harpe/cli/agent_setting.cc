@@ -229,7 +229,7 @@ Result<Outcome> set_through_agent(const SettingArguments& arguments, const Wante
   Result<AgentClient> agent = AgentClient::connect(socket_of(arguments));
   if (!agent.ok()) {
     Error error = agent.error();
-    error.faults.push_back(
+    error.diagnostics.push_back(
         {.message = "start it (systemctl start harpe-agent, or harpe agent --help), name its "
                     "socket with --socket, or as root set the driver itself with --direct"});
     return error;

@@ -27,7 +27,7 @@ struct CommandMeter::State {
   /// The thread: everything that may wait for a driver.
   void run() {
     auto monitor = EnergyMonitor::start(gpus, cpus, {}, clock);
-    if (!monitor.ok()) return answer(monitor.error());
+    if (!monitor.ok()) return respond(monitor.error());
     measure(**monitor);
     if ((*monitor)->stop(kLongestStop)) return;
     (void)monitor->release();  // its thread cannot be ended
@@ -59,7 +59,7 @@ struct CommandMeter::State {
       changed.wait_for(mutex, kPause, [] { return false; });
     }
     lock.unlock();
-    answer(status.ok() ? monitor.end(name, until) : status.error());
+    respond(status.ok() ? monitor.end(name, until) : status.error());
   }
 
   template <class Condition>
@@ -72,7 +72,7 @@ struct CommandMeter::State {
     return ended.has_value();
   }
 
-  void answer(Result<WindowEnergy> result) {
+  void respond(Result<WindowEnergy> result) {
     const MutexLock lock(mutex);
     used = std::move(result);
     ready = true;

@@ -1,4 +1,4 @@
-// The command line as a user meets it: help, faults, pages, small commands.
+// The command line as a user meets it: help, errors, pages, small commands.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -106,16 +106,16 @@ TEST(Commands, UnknownWordsNameTheNearest) {
   EXPECT_EQ(harpe({"synth", "surplus"}).status, 2);
 }
 
-TEST(Commands, FaultsAreJsonWhereJsonIsAskedFor) {
+TEST(Commands, ErrorsAreJsonWhereJsonIsAskedFor) {
   const Said said = harpe({"plan", "--json", "--stages", "0", "--deadline", "soon"});
   EXPECT_EQ(said.status, 2);
   EXPECT_THAT(said.err, IsEmpty());
   const auto document = nlohmann::json::parse(said.out);
   EXPECT_EQ(document["error"]["code"], "invalid_input");
-  const auto& faults = document["error"]["faults"];
-  ASSERT_EQ(faults.size(), 4) << said.out;  // both values, and what is missing
-  EXPECT_THAT(faults[0]["message"].get<std::string>(), HasSubstr("--stages: expected"));
-  EXPECT_TRUE(faults[0]["line"].is_null());
+  const auto& errors = document["error"]["diagnostics"];
+  ASSERT_EQ(errors.size(), 4) << said.out;  // both values, and what is missing
+  EXPECT_THAT(errors[0]["message"].get<std::string>(), HasSubstr("--stages: expected"));
+  EXPECT_TRUE(errors[0]["line"].is_null());
   EXPECT_EQ(nlohmann::json::parse(harpe({"verify", "--json"}).out)["error"]["code"],
             "invalid_input");
   EXPECT_EQ(nlohmann::json::parse(harpe({"synth", "--jsn", "--json"}).out)["error"]["code"],

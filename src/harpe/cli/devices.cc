@@ -45,7 +45,7 @@ void add_devices_command(Commands& commands) {
       "show GPUs and CPUs, what can be read and what may be set\n"
       "Lists every GPU with its clocks, power and limits, which of these this user may set and why "
       "not, the CPU packages whose energy is metered, and what became of each backend. Sets "
-      "nothing. A machine without any GPU is no fault.",
+      "nothing. A machine without any GPU is no error.",
       "harpe devices\n"
       "harpe devices --gpus 0-3 --json\n"
       "harpe devices --simulate gpus.toml",

@@ -50,10 +50,10 @@ Json gpu_json(const DeviceView& gpu) {
           {"backend", identity.backend},
           {"mig", identity.is_mig},
           {"chosen", gpu.chosen},
-          {"state", gpu.hangs  ? "no_answer"
+          {"state", gpu.hangs  ? "no_response"
                     : gpu.lost ? "lost"
                                : "ok"},
-          {"fault", gpu.lost ? Json(gpu.lost->text()) : Json()},
+          {"error", gpu.lost ? Json(gpu.lost->text()) : Json()},
           {"graphics_clock", clocks_json(gpu.graphics_clock, gpu.graphics_clocks)},
           {"memory_clock", clocks_json(gpu.memory_clock, gpu.memory_clocks)},
           {"power",

@@ -183,7 +183,7 @@ std::string devices_text(const Devices& devices, const std::vector<DeviceView>& 
         columns);
   }
   if (gpus.empty()) {
-    text += "\nA missing driver is no fault.\n" + simulation_hint("devices");
+    text += "\nA missing driver is no error.\n" + simulation_hint("devices");
   }
   return text;
 }

@@ -54,9 +54,9 @@ std::string indented(const std::string& json) {
 Result<Json> ask_for_jobs(JobServer& server, const std::string& activity) {
   Json all = Json::object({{"jobs", Json::array()}});
   for (std::string after;;) {
-    const std::string answer = HARPE_TRY(server.ask_text(
+    const std::string response = HARPE_TRY(server.ask_text(
         "GET", "/v1/jobs?activity=" + activity + (after.empty() ? "" : "&after=" + after)));
-    const Json page = Json::parse(answer, nullptr, false);
+    const Json page = Json::parse(response, nullptr, false);
     if (!page.is_object() || !page.contains("jobs") || !page["jobs"].is_array()) return all;
     for (const Json& job : page["jobs"]) all["jobs"].push_back(job);
     if (page.contains("unreachable")) all["unreachable"] = page["unreachable"];
@@ -144,7 +144,7 @@ Result<Outcome> tell_straggler(const JobArguments& arguments) {
   if (arguments.duration) body["for_s"] = arguments.duration->value;
   const std::string response = HARPE_TRY(ask_job(arguments, "PUT", path, body.dump()));
   return Outcome{.text = "declared: pipeline " + arguments.pipeline + " is " + shortest(*factor) +
-                         " times slower\n" + notice_text(response),
+                         " times slower\n" + warning_text(response),
                  .json = indented(response)};
 }
 
@@ -152,7 +152,7 @@ Result<Outcome> heal(const JobArguments& arguments) {
   const std::string path = HARPE_TRY(pipeline_path(arguments));
   const std::string response = HARPE_TRY(ask_job(arguments, "DELETE", path));
   return Outcome{
-      .text = "declared: pipeline " + arguments.pipeline + " is healthy\n" + notice_text(response),
+      .text = "declared: pipeline " + arguments.pipeline + " is healthy\n" + warning_text(response),
       .json = indented(response)};
 }
 
@@ -174,7 +174,7 @@ Result<Outcome> objective(const JobArguments& arguments) {
   const std::string response =
       HARPE_TRY(ask_job(arguments, "PUT", "/objective", objective_json(given.front())));
   return Outcome{.text = "objective: " + text_of(given.front()) + "\n" + plans_text(response) +
-                         notice_text(response),
+                         warning_text(response),
                  .json = indented(response)};
 }
 

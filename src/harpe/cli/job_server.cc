@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "harpe/base/answered_error.h"
+#include "harpe/base/response_error.h"
 #include "harpe/base/text.h"
 #include "harpe/client/event_reader.h"
 #include "harpe/client/token_file.h"
@@ -24,10 +24,10 @@ std::string given_or_variable(const std::string& given, const char* variable) {
   return value == nullptr ? std::string() : value;
 }
 
-Error refusal(const HttpAnswer& answer) {
-  Error error = answered_error(answer.status, answer.body, "the server");
-  if (answer.status == 401 && !error.faults.empty()) {
-    error.faults.front().message += " (--token-file FILE, or HARPE_TOKEN)";
+Error refusal(const HttpResult& response) {
+  Error error = response_error(response.status, response.body, "the server");
+  if (response.status == 401 && !error.diagnostics.empty()) {
+    error.diagnostics.front().message += " (--token-file FILE, or HARPE_TOKEN)";
   }
   return error;
 }
@@ -69,12 +69,12 @@ Result<JobServer> JobServer::open(const ServerArguments& arguments) {
 
 Result<std::string> JobServer::ask_text(const std::string& method, const std::string& path,
                                         std::string body) {
-  std::optional<HttpAnswer> answer;
-  link_->send(method, path, std::move(body), [&](HttpAnswer got) { answer = std::move(got); });
-  while (!answer) link_->step(kStep);
-  if (answer->status == 0) return silent(answer->failure);
-  if (answer->status >= 400) return refusal(*answer);
-  return std::move(answer->body);
+  std::optional<HttpResult> response;
+  link_->send(method, path, std::move(body), [&](HttpResult got) { response = std::move(got); });
+  while (!response) link_->step(kStep);
+  if (response->status == 0) return silent(response->failure);
+  if (response->status >= 400) return refusal(*response);
+  return std::move(response->body);
 }
 
 Error JobServer::silent(const std::string& why) const {
@@ -85,9 +85,9 @@ Error JobServer::silent(const std::string& why) const {
 
 Result<JsonValue> JobServer::ask(const std::string& method, const std::string& path,
                                  std::string body) {
-  const std::string answer = HARPE_TRY(ask_text(method, path, std::move(body)));
-  if (answer.empty()) return JsonValue();
-  Result<JsonValue> document = parse_json(answer, "answer");
+  const std::string response = HARPE_TRY(ask_text(method, path, std::move(body)));
+  if (response.empty()) return JsonValue();
+  Result<JsonValue> document = parse_json(response, "answer");
   if (document.ok()) return document;
   return Error::of(ErrorCode::kUnavailable, "what answers at " + url_ + " is not harpe serve");
 }
@@ -98,7 +98,7 @@ Status JobServer::follow(
     const std::function<bool()>& stop) {
   EventReader reader;
   bool going = true;
-  std::optional<HttpAnswer> end;
+  std::optional<HttpResult> end;
   Status read = ok_status();
   bool begun = false;
   link_->listen(
@@ -110,7 +110,7 @@ Status JobServer::follow(
         });
         if (!added.ok()) read = std::move(added);
       },
-      [&](HttpAnswer answer) { end = std::move(answer); });
+      [&](HttpResult response) { end = std::move(response); });
   while (going && read.ok() && !end && !stop()) link_->step(kStep);
   link_->stop_listening();
   if (!read.ok()) return read;

@@ -43,13 +43,13 @@ class JobServer {
  public:
   static Result<JobServer> open(const ServerArguments& arguments);
 
-  /// The document that answers a request; null where the answer has no body.
+  /// The document that answers a request; null where the response has no body.
   Result<JsonValue> ask(const std::string& method, const std::string& path, std::string body = {});
   /// The body as it is.
   Result<std::string> ask_text(const std::string& method, const std::string& path,
                                std::string body = {});
 
-  /// Hands over each event ("assignments", "notice", ...) with its data until `on` returns false or
+  /// Hands over each event ("assignments", "log", ...) with its data until `on` returns false or
   /// `stop` says so. `kUnavailable` where the stream ends otherwise.
   Status follow(const std::string& path,
                 const std::function<bool(std::string_view event, std::string_view data)>& on,

@@ -210,10 +210,10 @@ std::string objective_text(const Json& objective) {
 
 }  // namespace
 
-std::string notice_text(std::string_view answer) {
-  const Json json = parsed(answer);
-  const std::string notice = text(json, "notice");
-  std::string lines = notice.empty() ? notice : "note: " + notice + "\n";
+std::string warning_text(std::string_view response) {
+  const Json json = parsed(response);
+  const std::string event = text(json, "warning");
+  std::string lines = event.empty() ? event : "note: " + event + "\n";
   if (const double unheard = number(json, "ranks_unheard").value_or(0); unheard > 0) {
     lines += "note: " + counted(static_cast<std::size_t>(unheard), "rank") +
              " not heard of lately may not have learnt of it yet\n";
@@ -221,17 +221,17 @@ std::string notice_text(std::string_view answer) {
   return lines;
 }
 
-std::string plans_text(std::string_view answer) {
+std::string plans_text(std::string_view response) {
   std::string view;
-  add_plans(parsed(answer), view);
+  add_plans(parsed(response), view);
   return view;
 }
 
 std::string jobs_table(std::string_view jobs, bool coloured, std::string_view none) {
-  const Json answer = parsed(jobs);
-  const Json& list = at(answer, "jobs");
+  const Json response = parsed(jobs);
+  const Json& list = at(response, "jobs");
   std::string missing;
-  for (const Json& what : at(answer, "unreachable")) {
+  for (const Json& what : at(response, "unreachable")) {
     if (what.is_string()) missing += "did not answer: " + what.get<std::string>() + "\n";
   }
   if (!list.is_array() || list.empty()) {
@@ -305,7 +305,7 @@ std::string event_line(std::string_view event, std::string_view data,
                        std::string_view time_of_day) {
   const Json json = parsed(data);
   const std::string start = std::string(time_of_day) + "  ";
-  if (event == "notice") {
+  if (event == "log") {
     const bool warning = text(json, "level") == "warning";
     return start + (warning ? "warning: " : "") + text(json, "text");
   }

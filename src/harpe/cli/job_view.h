@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What `harpe job` shows of the server's answers. What an answer lacks is left out. Pure
+/// What `harpe job` shows of the server's responses. What a response lacks is left out. Pure
 /// functions.
 
 #include <string>
@@ -13,15 +13,15 @@ namespace harpe {
 std::string jobs_table(std::string_view jobs, bool coloured, std::string_view none);
 /// \param status  as `job_status_json` gives it
 std::string job_view(std::string_view status, bool coloured);
-/// The "plans" of an answer, one line each.
-std::string plans_text(std::string_view answer);
+/// The "plans" of a response, one line each.
+std::string plans_text(std::string_view response);
 /// "12:00:01  plans to wait until ...": one event of a job; empty: nothing to show.
 std::string event_line(std::string_view event, std::string_view data, std::string_view time_of_day);
 /// The phase that an event of that name tells; empty where it tells none.
 std::string phase_of_event(std::string_view data);
 /// \param log  {"events": [{"at", "kind", "text"}, ...]}; one line each, with local date and time
 std::string log_text(std::string_view log);
-/// The "notice" of an answer as a line of its own; empty: it has none.
-std::string notice_text(std::string_view answer);
+/// The "warning" of a response as a line of its own; empty: it has none.
+std::string warning_text(std::string_view response);
 
 }  // namespace harpe

@@ -94,7 +94,7 @@ TEST(JobView, NamesCannotMoveTheCursor) {
       "{\"id\": \"a\", \"name\": \"\\u001b[2J\\u0007\\n\", \"phase\": \"running\"}", false);
   EXPECT_EQ(view.find('\x1b'), std::string::npos);
   EXPECT_EQ(view.find('\x07'), std::string::npos);
-  EXPECT_EQ(event_line("notice", "{\"text\": \"\\u001b[31m\"}", "12:00:00").find('\x1b'),
+  EXPECT_EQ(event_line("log", "{\"text\": \"\\u001b[31m\"}", "12:00:00").find('\x1b'),
             std::string::npos);
 }
 
@@ -106,18 +106,18 @@ TEST(JobView, APhaseIsWhatTheEventSaysAndNotAWordInIt) {
 }
 
 TEST(JobView, AnswersThatLackThingsAreShownAsFarAsTheyGo) {
-  for (const char* answer : {"", "{}", "[]", "null", R"({"jobs": 3})", R"({"plans": [1, {}]})"}) {
-    EXPECT_FALSE(job_view(answer, false).empty()) << answer;
-    EXPECT_EQ(notice_text(answer), "") << answer;
-    EXPECT_NE(jobs_table(answer, false, "no jobs yet").find("no jobs yet"), std::string::npos)
-        << answer;
+  for (const char* response : {"", "{}", "[]", "null", R"({"jobs": 3})", R"({"plans": [1, {}]})"}) {
+    EXPECT_FALSE(job_view(response, false).empty()) << response;
+    EXPECT_EQ(warning_text(response), "") << response;
+    EXPECT_NE(jobs_table(response, false, "no jobs yet").find("no jobs yet"), std::string::npos)
+        << response;
   }
   EXPECT_EQ(event_line("assignments", "{}", "12:00:00"), "");
 }
 
 TEST(JobView, SaysHowManyRanksAChangeMayNotReach) {
-  EXPECT_EQ(notice_text(R"({"ranks_unheard": 0})"), "");
-  EXPECT_EQ(notice_text(R"({"ranks_unheard": 2})"),
+  EXPECT_EQ(warning_text(R"({"ranks_unheard": 0})"), "");
+  EXPECT_EQ(warning_text(R"({"ranks_unheard": 2})"),
             "note: 2 ranks not heard of lately may not have learnt of it yet\n");
 }
 

@@ -37,9 +37,9 @@ void add_once(std::vector<std::string>& lines, const std::string& line) {
 void remark_on(const DeviceEnergy& device, std::vector<std::string>& lines) {
   const EnergyEstimate& energy = device.energy;
   const std::string label = device.label();
-  if (device.fault) {
+  if (device.error) {
     add_once(lines, label + (told(device) ? ": only until it failed: " : " was not measured: ") +
-                        device.fault->text());
+                        device.error->text());
   } else if (device.failed_reads > 0) {
     lines.push_back(label + ": " + std::to_string(device.failed_reads) + " readings failed");
   }
@@ -178,7 +178,7 @@ Json energy_json(const WindowEnergy& window) {
     }
     entry["measured"] = estimate_json(device.energy);
     entry["failed_reads"] = device.failed_reads;
-    entry["fault"] = device.fault ? Json(device.fault->text()) : Json();
+    entry["error"] = device.error ? Json(device.error->text()) : Json();
     devices.push_back(std::move(entry));
   }
   return {{"started_at", window.started_at},

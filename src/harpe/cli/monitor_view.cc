@@ -32,8 +32,8 @@ std::string energy_or_dash(const EnergyEstimate& energy) {
 }
 
 /// What stands in place of the power of a device that failed.
-std::string fault_word(const Error& fault) {
-  return fault.code == ErrorCode::kUnavailable ? "LOST" : "FAULT";
+std::string fault_word(const Error& error) {
+  return error.code == ErrorCode::kUnavailable ? "LOST" : "FAULT";
 }
 
 /// In the order of the columns of `monitor_view`.
@@ -50,14 +50,14 @@ std::vector<std::string> cells_of(const Look& look, std::size_t i) {
   if (busy) *busy *= 100;
   std::vector<std::string> cells = {device.label(),
                                     short_device_name(device.name),
-                                    device.fault ? fault_word(*device.fault) : watts(gpu.power, 1),
+                                    device.error ? fault_word(*device.error) : watts(gpu.power, 1),
                                     watts(gpu.limit, 0),
                                     energy_or_dash(device.energy),
                                     megahertz(gpu.clock),
                                     megahertz(gpu.memory_clock),
                                     number(gpu.temperature, 0),
                                     number(busy, 0),
-                                    gpu.reasons && !device.fault ? gpu.reasons->text() : ""};
+                                    gpu.reasons && !device.error ? gpu.reasons->text() : ""};
   if (!is_gpu) {  // has none of them, which is other than that they could not be read
     for (const std::size_t absent : {3, 5, 6, 7, 8}) cells[absent].clear();
   }
@@ -93,17 +93,17 @@ std::string monitor_view(const Look& look, int columns, int lines, bool coloured
                   {.heading = "busy %", .rank = 4},
                   {.heading = "held back by", .left = true, .rank = 5, .narrowest = 12}}};
   const std::vector<DeviceEnergy>& devices = look.window.devices;
-  std::string faults;
+  std::string errors;
   for (const DeviceEnergy& device : devices) {
-    if (!device.fault) continue;
-    const std::string what = device.fault->text();  // most begin with the GPU's name
+    if (!device.error) continue;
+    const std::string what = device.error->text();  // most begin with the GPU's name
     const bool named = what.starts_with(device.label() + " ");
-    faults += wrapped_text(named ? what : device.label() + ": " + what,
+    errors += wrapped_text(named ? what : device.label() + ": " + what,
                            columns > 0 ? columns : kWrappedFault);
   }
   std::size_t shown = devices.size();
   if (lines > 0) {
-    const auto taken = 1 + std::ranges::count(faults, '\n');  // the heading, too
+    const auto taken = 1 + std::ranges::count(errors, '\n');  // the heading, too
     const auto room = static_cast<std::size_t>(std::max<std::ptrdiff_t>(2, lines - taken));
     if (shown > room) shown = room - 1;
   }
@@ -117,7 +117,7 @@ std::string monitor_view(const Look& look, int columns, int lines, bool coloured
         "and " + std::to_string(devices.size() - shown) + " more (--gpus LIST)";
     text += (columns > 0 ? cut_to(more, static_cast<std::size_t>(columns)) : more) + "\n";
   }
-  return text + faults;
+  return text + errors;
 }
 
 std::string monitor_line(const Look& look, const std::string& time_of_day) {
@@ -125,8 +125,8 @@ std::string monitor_line(const Look& look, const std::string& time_of_day) {
   for (std::size_t i = 0; i < look.window.devices.size(); ++i) {
     const DeviceEnergy& device = look.window.devices[i];
     text += "  " + device.label();
-    if (device.fault) {
-      text += " " + fault_word(*device.fault);
+    if (device.error) {
+      text += " " + fault_word(*device.error);
       continue;
     }
     const std::optional<Watts> power =
@@ -146,7 +146,7 @@ std::string monitor_csv(const Look& look) {
     const auto cell = [](const std::string& value) { return value == "-" ? "" : value; };
     const bool told = device.energy.source != EnergySource::kNone;
     const std::optional<Watts> power =
-        view.power || (is_gpu && device.fault) ? view.power : look.mean[i];
+        view.power || (is_gpu && device.error) ? view.power : look.mean[i];
     text += fixed(look.window.time.value, 6) + "," + device.label() + "," + csv_cell(device.name) +
             "," + cell(watts(power, 3)) + "," + (told ? fixed(device.energy.energy.value, 6) : "") +
             "," + (error_known(device.energy) ? fixed(device.energy.error.value, 6) : "") + "," +

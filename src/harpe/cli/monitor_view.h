@@ -27,7 +27,7 @@ struct Look {
   std::vector<std::optional<Watts>> mean;  ///< of each device since the look before
 };
 
-/// A table, with a line for each fault, in at most so many columns (0: any) and lines (0: any); of
+/// A table, with a line for each error, in at most so many columns (0: any) and lines (0: any); of
 /// devices that do not fit, their number is said.
 std::string monitor_view(const Look& look, int columns, int lines, bool coloured);
 /// One line: the time of day and each device's power.

@@ -33,7 +33,7 @@ DeviceEnergy device(DeviceEnergy::Kind kind, int index, const std::string& name)
                      .sensor_error = {1076},
                      .time = {60},
                      .source = EnergySource::kCounterAndPower},
-          .fault = {},
+          .error = {},
           .reasons = {},
           .processes = {}};
 }
@@ -62,7 +62,7 @@ Look busy_node(int gpus) {
 
 TEST(MonitorView, FitsTerminalsOfAnyWidthAndKeepsThePowerOfEachDevice) {
   Look look = busy_node(8);
-  look.window.devices[3].fault = Error::of(
+  look.window.devices[3].error = Error::of(
       ErrorCode::kUnavailable, "GPU 3 (NVIDIA A100-SXM4-80GB) is lost: look for Xid in the log");
   for (int columns = 16; columns <= 160; ++columns) {
     SCOPED_TRACE(columns);

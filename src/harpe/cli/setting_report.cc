@@ -65,13 +65,13 @@ std::string name_of_gpu(int gpu) {
 /// Names the GPU where the message does not.
 Error about(int gpu, Error error) {
   const std::string name = name_of_gpu(gpu);
-  for (Fault& fault : error.faults) {
-    const std::size_t at = fault.message.find(name);
+  for (Diagnostic& diagnostic : error.diagnostics) {
+    const std::size_t at = diagnostic.message.find(name);
     const std::size_t end = at == std::string::npos ? 0 : at + name.size();
     const bool named =
-        at != std::string::npos &&
-        (end == fault.message.size() || fault.message[end] < '0' || fault.message[end] > '9');
-    if (!named) fault.message = name + ": " + fault.message;
+        at != std::string::npos && (end == diagnostic.message.size() ||
+                                    diagnostic.message[end] < '0' || diagnostic.message[end] > '9');
+    if (!named) diagnostic.message = name + ": " + diagnostic.message;
   }
   return error;
 }

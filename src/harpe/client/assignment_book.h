@@ -4,9 +4,9 @@
 ///
 /// Assignments name the iteration from which they hold. In iteration i the newest hold among all
 /// with `from_iteration <= i`, whatever the order in which they arrived: so all ranks change at the
-/// same iteration, and an answer that was overtaken changes nothing. Newest is what has the highest
-/// epoch, and of one epoch the highest version: what a server says that had the job before is
-/// refused. All assignments of a book are of one life of the job.
+/// same iteration, and a response that was overtaken changes nothing. Newest is what has the
+/// highest epoch, and of one epoch the highest version: what a server says that had the job before
+/// is refused. All assignments of a book are of one life of the job.
 
 #include <cstddef>
 #include <cstdint>

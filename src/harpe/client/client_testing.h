@@ -53,7 +53,7 @@ class TestServer {
     address_ = listening_address(listening->get());
     loop_ = std::make_unique<ServerLoop>();
     server_ = std::make_unique<HttpServer>(
-        *loop_, [this](const HttpRequest& request, const Reply& reply) { reply(answer(request)); },
+        *loop_, [this](const HttpRequest& request, const Reply& reply) { reply(respond(request)); },
         limits_, [](const std::string&) {});
     if (!server_->serve(*std::move(listening), false).ok()) std::abort();
     loop_->every(Seconds{0.2}, [this] {
@@ -64,9 +64,9 @@ class TestServer {
     thread_ = std::thread([this] { loop_->run(); });
   }
 
-  void answer_by(Override override_answer) {
+  void respond_by(Override override_response) {
     const MutexLock lock(mutex_);
-    override_ = std::move(override_answer);
+    override_ = std::move(override_response);
   }
   /// Looks at the job, or changes it.
   template <class T>
@@ -88,9 +88,9 @@ class TestServer {
     const MutexLock lock(mutex_);
     return requests_;
   }
-  std::vector<std::string> notices() {
+  std::vector<std::string> events() {
     const MutexLock lock(mutex_);
-    return notices_;
+    return events_;
   }
 
  private:
@@ -145,18 +145,18 @@ class TestServer {
     return rank_response_json(response, assignments_json(job_->assignments(pipeline, stage)));
   }
 
-  HttpResponse answer(const HttpRequest& request) {
+  HttpResponse respond(const HttpRequest& request) {
     const MutexLock lock(mutex_);
     requests_.push_back(request.method + " " + request.path);
     if (override_) {
       if (auto instead = override_(request)) return *std::move(instead);
     }
-    HttpResponse response = answer_of_job(request);
+    HttpResponse response = response_of_job(request);
     settle();
     return response;
   }
 
-  HttpResponse answer_of_job(const HttpRequest& request) HARPE_REQUIRES(mutex_) {
+  HttpResponse response_of_job(const HttpRequest& request) HARPE_REQUIRES(mutex_) {
     if (request.method == "PUT") {
       auto spec = parse_job_spec(request.body);
       if (!spec.ok()) return refused(spec.error());
@@ -201,7 +201,7 @@ class TestServer {
   void settle() HARPE_REQUIRES(mutex_) {
     while (job_) {
       JobEffects effects = job_->take_effects();
-      for (const Notice& notice : effects.notices) notices_.push_back(notice.text);
+      for (const JobEvent& event : effects.events) events_.push_back(event.text);
       if (effects.assignments) {
         for (const auto& weak : streams_) {
           const auto stream = weak.lock();
@@ -234,7 +234,7 @@ class TestServer {
   Override override_ HARPE_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<Stream>> streams_ HARPE_GUARDED_BY(mutex_);
   std::vector<IterationReport> reports_ HARPE_GUARDED_BY(mutex_);
-  std::vector<std::string> requests_ HARPE_GUARDED_BY(mutex_), notices_ HARPE_GUARDED_BY(mutex_);
+  std::vector<std::string> requests_ HARPE_GUARDED_BY(mutex_), events_ HARPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace harpe

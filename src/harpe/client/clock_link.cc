@@ -34,12 +34,12 @@ const char* reason_of(ClockOutcome outcome) {
 }  // namespace
 
 ClockLink::ClockLink(ClockLinkOptions options, WantedClock& wanted, Clock& clock,
-                     std::function<void(const std::string&)> notice)
+                     std::function<void(const std::string&)> log)
     : options_(std::move(options)),
       wanted_(wanted),
       clock_(clock),
-      notice_(std::move(notice)),
-      knobs_(notice_),
+      log_(std::move(log)),
+      knobs_(log_),
       next_(clock.now()),
       troubled_(clock.now()) {}
 
@@ -66,7 +66,7 @@ void ClockLink::apply_knobs() {
 void ClockLink::connect() {
   auto channel = ClockChannel::take(options_.socket, {options_.gpu}, options_.lease, options_.name);
   if (!channel.ok()) return lost(channel.error());
-  if (std::exchange(told_away_, false)) notice_("the agent sets clocks again");
+  if (std::exchange(told_away_, false)) log_("the agent sets clocks again");
   failures_ = 0;
   ever_connected_ = true;
   told_outcome_ = ClockOutcome::kNone;
@@ -85,8 +85,8 @@ void ClockLink::connect() {
 void ClockLink::lost(const Error& error) {
   channels_.publish(nullptr);
   if (!std::exchange(told_away_, true)) {
-    notice_("clocks cannot be set: " + error.text() +
-            "; training goes on at the clocks the GPU has, and this is tried again");
+    log_("clocks cannot be set: " + error.text() +
+         "; training goes on at the clocks the GPU has, and this is tried again");
   }
   const double doubled = options_.first_retry.value * std::exp2(std::min(failures_++, 20));
   next_ = clock_.now() + Seconds{std::min(doubled, options_.longest_retry.value)};
@@ -98,14 +98,14 @@ void ClockLink::look_at_outcome() {
   const ClockChannel::Served served = channel->served(0);
   const char* reason = reason_of(served.outcome);
   if (reason == nullptr && channel->refused(0) > 0 && !std::exchange(told_refusals_, true)) {
-    notice_(
+    log_(
         "the agent refused some of the clocks in between: its policy (clocks_mhz) does not allow "
         "them, or the driver failed");
   }
   if (reason == nullptr || served.outcome == told_outcome_) return;
   told_outcome_ = served.outcome;
   told_refusals_ = true;
-  notice_("a clock of " + std::to_string(served.clock.value) + " MHz was not set: " + reason);
+  log_("a clock of " + std::to_string(served.clock.value) + " MHz was not set: " + reason);
   if (served.outcome == ClockOutcome::kEnded) {
     channels_.publish(nullptr);
     next_ = clock_.now() + options_.first_retry;

@@ -32,7 +32,7 @@ class ClockLink {
   static constexpr std::size_t kTellers = 2;
 
   ClockLink(ClockLinkOptions options, WantedClock& wanted, Clock& clock,
-            std::function<void(const std::string&)> notice);
+            std::function<void(const std::string&)> log);
 
   /// Connects or renews, where that is due.
   void tick();
@@ -67,7 +67,7 @@ class ClockLink {
   ClockLinkOptions options_;
   WantedClock& wanted_;
   Clock& clock_;
-  std::function<void(const std::string&)> notice_;
+  std::function<void(const std::string&)> log_;
   LatestSnapshot<ClockChannel, kTellers> channels_;
   SteadyKnobs knobs_;
   Instant next_;

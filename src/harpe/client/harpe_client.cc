@@ -34,14 +34,14 @@ void say(const std::string& text, char* error, std::size_t size) {
   error[count] = 0;
 }
 
-harpe::Result<std::unique_ptr<harpe::RankClient>> start(const char* text,
-                                                        harpe_client_notice notice, void* context) {
+harpe::Result<std::unique_ptr<harpe::RankClient>> start(const char* text, harpe_client_log log,
+                                                        void* context) {
   harpe::RankClientOptions options;
   if (text != nullptr) {
     options = HARPE_TRY(harpe::parse_rank_client_options(text));
   }
-  if (notice != nullptr) {
-    options.notice = [notice, context](const std::string& said) { notice(said.c_str(), context); };
+  if (log != nullptr) {
+    options.log = [log, context](const std::string& said) { log(said.c_str(), context); };
   }
   return harpe::RankClient::start(std::move(options));
 }
@@ -54,11 +54,11 @@ int harpe_client_abi(void) {
   return HARPE_CLIENT_ABI;
 }
 
-harpe_client* harpe_client_start(const char* options, harpe_client_notice notice, void* context,
+harpe_client* harpe_client_start(const char* options, harpe_client_log log, void* context,
                                  char* error, size_t error_size) {
   try {
     say("", error, error_size);
-    auto client = start(options, notice, context);
+    auto client = start(options, log, context);
     if (client.ok()) return new harpe_client{*std::move(client)};
     say(client.error().text(), error, error_size);
   } catch (const std::exception& failure) {

@@ -52,18 +52,18 @@ enum harpe_instruction {
 int harpe_client_abi(void);
 
 /** Hears what a person should know, from a thread of the client's own; must not block. */
-typedef void (*harpe_client_notice)(const char* text, void* context);
+typedef void (*harpe_client_log)(const char* text, void* context);
 
 /**
  * Starts a client; waits for nobody.
  *
  * \param options  JSON (docs/client.md), such as {"server": "http://10.0.0.1:7787", "job": "gpt3",
  *                 "stage": 1}; what is left out is taken from the environment; NULL: all of it
- * \param notice   NULL: standard error
+ * \param log      NULL: standard error
  * \param error    where to say what is wrong (cut to `error_size`, always ended); may be NULL
  * \return NULL where the options are wrong
  */
-harpe_client* harpe_client_start(const char* options, harpe_client_notice notice, void* context,
+harpe_client* harpe_client_start(const char* options, harpe_client_log log, void* context,
                                  char* error, size_t error_size);
 /** Sends what is left for up to two seconds, gives the clock back and frees the client. */
 void harpe_client_stop(harpe_client* client);

@@ -14,13 +14,13 @@
   } while (0)
 
 struct heard {
-  int notices;
+  int events;
   char last[1024];
 };
 
 static void hear(const char* text, void* context) {
   struct heard* heard = context;
-  heard->notices++;
+  heard->events++;
   snprintf(heard->last, sizeof heard->last, "%s", text);
 }
 

@@ -29,10 +29,10 @@ struct Exchange {
   Easy easy;
   List headers;
   std::string body;      ///< of the request
-  std::string received;  ///< of the answer; of a stream only what is no stream
+  std::string received;  ///< of the response; of a stream only what is no stream
   bool is_stream = false;
   std::function<void(std::string_view)> bytes;
-  std::function<void(HttpAnswer)> done;
+  std::function<void(HttpResult)> done;
   char error[CURL_ERROR_SIZE] = {};
 
   int status() const {
@@ -48,7 +48,7 @@ std::size_t receive(char* data, std::size_t, std::size_t size, void* pointer) {
     exchange.bytes({data, size});
     return size;
   }
-  if (exchange.received.size() + size > kLongestAnswer) return 0;  // ends the transfer
+  if (exchange.received.size() + size > kLongestResponse) return 0;  // ends the transfer
   exchange.received.append(data, size);
   return size;
 }
@@ -72,7 +72,7 @@ class CurlLink final : public HttpLink {
   CurlLink& operator=(const CurlLink&) = delete;
 
   void send(const std::string& method, const std::string& path, std::string body,
-            std::function<void(HttpAnswer)> done) override {
+            std::function<void(HttpResult)> done) override {
     auto exchange = make(path, std::move(done));
     CURL* easy = exchange->easy.get();
     curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method.c_str());
@@ -90,7 +90,7 @@ class CurlLink final : public HttpLink {
   }
 
   void listen(const std::string& path, std::function<void(std::string_view)> bytes,
-              std::function<void(HttpAnswer)> ended) override {
+              std::function<void(HttpResult)> ended) override {
     stop_listening();
     auto exchange = make(path, std::move(ended));
     exchange->is_stream = true;
@@ -129,7 +129,7 @@ class CurlLink final : public HttpLink {
   void wake() override { curl_multi_wakeup(multi_.get()); }
 
  private:
-  std::unique_ptr<Exchange> make(const std::string& path, std::function<void(HttpAnswer)> done) {
+  std::unique_ptr<Exchange> make(const std::string& path, std::function<void(HttpResult)> done) {
     auto exchange = std::make_unique<Exchange>();
     exchange->done = std::move(done);
     exchange->easy.reset(curl_easy_init());
@@ -176,16 +176,16 @@ class CurlLink final : public HttpLink {
       const std::unique_ptr<Exchange> exchange = std::move(*found);
       exchanges_.erase(found);
       curl_multi_remove_handle(multi_.get(), exchange->easy.get());
-      HttpAnswer answer;
+      HttpResult response;
       // Where several servers stand behind one name, another one may answer.
       look_elsewhere_ = code != CURLE_OK || exchange->status() == 421 || exchange->status() >= 500;
       if (code == CURLE_OK) {
-        answer = {exchange->status(), std::move(exchange->received), {}};
+        response = {exchange->status(), std::move(exchange->received), {}};
       } else {
         const char* more = exchange->error[0] != 0 ? &exchange->error[0] : curl_easy_strerror(code);
-        answer.failure = more;
+        response.failure = more;
       }
-      exchange->done(std::move(answer));
+      exchange->done(std::move(response));
     }
   }
 

@@ -2,7 +2,7 @@
 /// \file
 /// The way to a server over HTTP or HTTPS: requests one after another, and one stream of events.
 /// Nothing here waits for the server but `step`, and that no longer than it is told. Connections
-/// are used again, but after an answer that says that this server cannot answer (5xx, 421).
+/// are used again, but after a response that says that this server cannot answer (5xx, 421).
 
 #include <cstddef>
 #include <filesystem>
@@ -23,18 +23,18 @@ struct HttpLinkOptions {
   /// cannot be read, what was read before counts.
   std::filesystem::path token_file = {};
   std::filesystem::path ca_file;  ///< certificates to trust in place of the system's; empty: those
-  Seconds timeout{10};            ///< from a request to the end of its answer
+  Seconds timeout{10};            ///< from a request to the end of its response
   /// A stream that is silent for so long is dead. Servers send something (a comment) more often.
   Seconds silence{60};
 };
 
 /// What came back.
-struct HttpAnswer {
+struct HttpResult {
   int status = 0;       ///< 0: nothing did
-  std::string body;     ///< `kLongestAnswer` bytes at most
+  std::string body;     ///< `kLongestResponse` bytes at most
   std::string failure;  ///< why nothing did
 };
-inline constexpr std::size_t kLongestAnswer = std::size_t{1} << 24;
+inline constexpr std::size_t kLongestResponse = std::size_t{1} << 24;
 
 /// Used by one thread, but for `wake`. Callbacks are called by `step` and may send and listen.
 class HttpLink {
@@ -46,11 +46,11 @@ class HttpLink {
   /// \param method  "GET", "PUT", "POST"
   /// \param path    with its query, from the slash on
   virtual void send(const std::string& method, const std::string& path, std::string body,
-                    std::function<void(HttpAnswer)> done) = 0;
-  /// Opens the stream, in place of one that is open. `ended` is told once, of an answer without a
+                    std::function<void(HttpResult)> done) = 0;
+  /// Opens the stream, in place of one that is open. `ended` is told once, of a response without a
   /// body or of the end of one.
   virtual void listen(const std::string& path, std::function<void(std::string_view)> bytes,
-                      std::function<void(HttpAnswer)> ended) = 0;
+                      std::function<void(HttpResult)> ended) = 0;
   virtual void stop_listening() = 0;
 
   /// Reads the token again; whether the next request shows another one than the last.

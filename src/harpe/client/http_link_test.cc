@@ -39,8 +39,8 @@ class Listening {
   const std::string& url() const { return url_; }
   std::size_t connections() const { return connections_.size(); }
 
-  /// Answers the request that comes next, on whichever connection.
-  void answer(HttpLink& link, int status) {
+  /// Returns the request that comes next, on whichever connection.
+  void respond(HttpLink& link, int status) {
     for (int i = 0; i < 2000; ++i) {
       link.step(Seconds{0.005});
       if (pollfd ready{fd_, POLLIN, 0}; ::poll(&ready, 1, 0) > 0) {
@@ -71,11 +71,11 @@ TEST(HttpLink, UsesItsConnectionAgainButLooksForAnotherServerWhereOneCannotAnswe
   options.server = server.url();
   const auto link = *HttpLink::open(options);
   const auto ask = [&](int status) {
-    std::optional<HttpAnswer> answer;
-    link->send("GET", "/", {}, [&](HttpAnswer got) { answer = std::move(got); });
-    server.answer(*link, status);
-    while (!answer) link->step(Seconds{0.01});
-    EXPECT_EQ(answer->status, status) << answer->failure;
+    std::optional<HttpResult> response;
+    link->send("GET", "/", {}, [&](HttpResult got) { response = std::move(got); });
+    server.respond(*link, status);
+    while (!response) link->step(Seconds{0.01});
+    EXPECT_EQ(response->status, status) << response->failure;
     return server.connections();
   };
   EXPECT_EQ(ask(200), 1U);

@@ -38,7 +38,7 @@ struct IterationRecord {
 class IterationLog {
  public:
   /// \param lost  events that the ring has lost so far
-  /// Answers the iteration that this event ended, if any.
+  /// Returns the iteration that this event ended, if any.
   std::optional<IterationRecord> add(const RankEvent& event, std::uint64_t lost);
   /// Ends the running iteration where its instructions ended: training is over.
   std::optional<IterationRecord> finish();

@@ -123,7 +123,7 @@ struct Bench {
       clocks += (i > 0 ? "," : "") +
                 std::to_string(i % 2 == 0 ? kForwardClock.value : kBackwardClock.value);
     }
-    server.answer_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
+    server.respond_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
       if (request.path.ends_with("/events")) return std::nullopt;
       return HttpResponse{
           .status = 200,
@@ -145,7 +145,7 @@ struct Bench {
       options.spec.schedule = *one_f_one_b({.stages = 1, .micro_batches = kMicroBatches});
       options.clock_socket = agent.clock_socket;
       options.measured = measured.get();
-      options.notice = [](const std::string&) {};  // that the stream is not followed, on purpose
+      options.log = [](const std::string&) {};  // that the stream is not followed, on purpose
       options.look_ahead = Seconds{asking == Asking::kAtTheLastEnd ? 0 : 0.0007 * switch_ms};
       auto started = RankClient::start(options);
       if (!started.ok()) std::abort();

@@ -11,7 +11,8 @@
 namespace harpe {
 namespace {
 
-/// Position of the GPU to use among those found; nullopt, with a notice, where that is not known.
+/// Position of the GPU to use among those found; nullopt, with a line of the log, where that is not
+/// known.
 std::optional<std::size_t> choose(const RankClientOptions& options, const Devices& devices) {
   const auto& gpus = devices.gpus;
   if (options.gpu) return static_cast<std::size_t>(*options.gpu);
@@ -20,7 +21,7 @@ std::optional<std::size_t> choose(const RankClientOptions& options, const Device
   for (const auto& gpu : gpus) identities.push_back(gpu->identity());
   const auto visible = visible_gpus(identities, VisibilityVariables::of_environment());
   if (!visible.ok()) {
-    options.notice(visible.error().text() + "; this rank's energy is not measured");
+    options.log(visible.error().text() + "; this rank's energy is not measured");
     return std::nullopt;
   }
   const char* local = std::getenv("LOCAL_RANK");
@@ -29,12 +30,12 @@ std::optional<std::size_t> choose(const RankClientOptions& options, const Device
   const auto count = static_cast<std::int64_t>(visible->gpus.size());
   const std::int64_t position = count == 1 ? 0 : rank.value_or(-1);
   if (position < 0 || position >= count) {
-    options.notice(count == 0 ? "no GPU is visible here: energy is not measured and no clock is set"
-                              : "which of " + std::to_string(count) +
-                                    " GPUs is this rank's is not known: " +
-                                    (local != nullptr ? "LOCAL_RANK is " + std::string(local)
-                                                      : "give HARPE_GPU or LOCAL_RANK") +
-                                    "; energy is not measured and no clock is set");
+    options.log(count == 0
+                    ? "no GPU is visible here: energy is not measured and no clock is set"
+                    : "which of " + std::to_string(count) + " GPUs is this rank's is not known: " +
+                          (local != nullptr ? "LOCAL_RANK is " + std::string(local)
+                                            : "give HARPE_GPU or LOCAL_RANK") +
+                          "; energy is not measured and no clock is set");
     return std::nullopt;
   }
   return static_cast<std::size_t>(visible->gpus[static_cast<std::size_t>(position)]);
@@ -53,7 +54,7 @@ Result<MeasuredGpu> MeasuredGpu::find(const RankClientOptions& options) {
     if (!position) return found;
     if (*position >= found.devices.gpus.size()) {
       if (found.devices.gpus.empty()) {
-        options.notice("no GPU can be read here: energy is not measured");
+        options.log("no GPU can be read here: energy is not measured");
         return found;
       }
       return Error::invalid("this node has GPUs 0 to " +

@@ -18,7 +18,7 @@ namespace harpe {
 struct MeasuredGpu {
   /// The GPU that the options name, else the LOCAL_RANK-th of those that this process may use
   /// (CUDA_VISIBLE_DEVICES and its kin), else its only one. What is missing is told by the options'
-  /// notice; fails only where an index is given that no GPU has.
+  /// line of the log; fails only where an index is given that no GPU has.
   static Result<MeasuredGpu> find(const RankClientOptions& options);
 
   std::optional<int> index;  ///< in PCI order, as the agent counts

@@ -83,7 +83,7 @@ TEST(PowerSplit, TellsKindsApartThatTheCounterSeesOnlyTogether) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  int answers = 0, held = 0;
+  int responses = 0, held = 0;
   double worst_sum = 0;
   // So many that chance does not decide: the share that holds is 0.93, with a deviation of 0.006.
   for (int round = 0; round < 1000; ++round) {
@@ -101,13 +101,13 @@ TEST(PowerSplit, TellsKindsApartThatTheCounterSeesOnlyTogether) {
     for (const InstructionTotals& totals : report.instructions) {
       const double truth = (totals.kind == kForward ? forward : backward) * totals.time.value;
       ASSERT_FALSE(std::isnan(totals.energy.value));
-      ++answers;
+      ++responses;
       held += std::abs(totals.energy.value - truth) <= totals.energy_error.value ? 1 : 0;
       worst_sum += std::abs(totals.energy.value / truth - 1);
     }
   }
-  EXPECT_GE(held, 0.90 * answers) << "95 % intervals, " << answers << " of them";
-  EXPECT_LT(worst_sum / answers, 0.05) << "mean relative error after five iterations";
+  EXPECT_GE(held, 0.90 * responses) << "95 % intervals, " << responses << " of them";
+  EXPECT_LT(worst_sum / responses, 0.05) << "mean relative error after five iterations";
 }
 
 TEST(PowerSplit, GetsBetterWithIterations) {

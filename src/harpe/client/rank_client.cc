@@ -70,7 +70,7 @@ class ActiveClient final : public RankClient {
  public:
   ActiveClient(const RankClientOptions& options, InstructionCursor cursor, MeasuredGpu gpu,
                std::unique_ptr<HttpLink> link)
-      : notice_(options.notice),
+      : log_(options.log),
         instructions_in_list_(cursor.instructions()),
         at_(std::move(cursor), assignments_, kTrainingReader),
         gpu_(std::move(gpu)) {
@@ -80,7 +80,7 @@ class ActiveClient final : public RankClient {
                                                              .gpu = *gpu_.index,
                                                              .lease = options.lease,
                                                              .name = options.job},
-                                            wanted_, clock, notice_);
+                                            wanted_, clock, log_);
     }
     ServerSessionOptions session{.job = options.job,
                                  .spec = job_spec_json(options.spec),
@@ -100,7 +100,7 @@ class ActiveClient final : public RankClient {
             .highest = gpu_.clocks.empty() ? Megahertz{} : std::ranges::max(gpu_.clocks),
             .assignments = assignments_,
             .clock = clock,
-            .notice = notice_},
+            .log = log_},
         std::move(session), instructions_in_list_);
     const Seconds ahead =
         options.look_ahead.value_or(kShareOfLatency * options.spec.switch_latency);
@@ -153,7 +153,7 @@ class ActiveClient final : public RankClient {
           {.reached = [this](const StreamCall& call) { return take(call); },
            .times = [this](std::int64_t iteration,
                            std::span<const TimeSpan> times) { on_device_times(iteration, times); },
-           .notice = notice_},
+           .log = log_},
           system_clock());
       if (!follower.ok()) return std::move(follower).error();
       await_device_times(kLongestWait);
@@ -331,7 +331,7 @@ class ActiveClient final : public RankClient {
                          "clock of the plan");
   }
 
-  std::function<void(const std::string&)> notice_;
+  std::function<void(const std::string&)> log_;
   PublishedAssignments assignments_;
   std::size_t instructions_in_list_;
   AssignmentCursor at_;  ///< of training's thread, or the follower's
@@ -359,9 +359,9 @@ class ActiveClient final : public RankClient {
 
 Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options) {
   options = HARPE_TRY(complete(std::move(options), process_environment()));
-  if (!options.notice) options.notice = write_to_standard_error;
+  if (!options.log) options.log = write_to_standard_error;
   if (options.server.empty()) {
-    options.notice("no server is given (HARPE_SERVER): training goes on without Harpe");
+    options.log("no server is given (HARPE_SERVER): training goes on without Harpe");
     return std::unique_ptr<RankClient>(std::make_unique<IdleClient>());
   }
   auto cursor =
@@ -371,7 +371,7 @@ Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options)
                                         .token_file = options.token_file,
                                         .ca_file = options.ca_file}));
   if (const Status read = TokenFile({}, options.token_file).read(); !read.ok()) {
-    options.notice(read.error().text() + "; it is looked for again");
+    options.log(read.error().text() + "; it is looked for again");
   }
   auto gpu = HARPE_TRY(MeasuredGpu::find(options));
   try {

@@ -79,7 +79,7 @@ int run(int iterations, bool change) {
     clocks += (i > 0 ? "," : "") + std::to_string(change && i % 2 == 1 ? 900 : 1200);
   }
   std::atomic<int> reports = 0, reported = 0;
-  server.answer_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
+  server.respond_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
     if (request.path.ends_with("/events")) return std::nullopt;
     std::string body = "{}";
     if (request.path.ends_with("/ranks")) {
@@ -99,7 +99,7 @@ int run(int iterations, bool change) {
   options.clock_socket = agent.clock_socket;
   const std::unique_ptr<Gpu> device = gpu.device();
   options.measured = device.get();
-  options.notice = [](const std::string& text) { std::printf("notice: %s\n", text.c_str()); };
+  options.log = [](const std::string& text) { std::printf("log: %s\n", text.c_str()); };
   auto client = RankClient::start(options);
   if (!client.ok() || !eventually([&] { return (*client)->registered(); })) return 2;
 

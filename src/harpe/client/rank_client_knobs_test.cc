@@ -72,7 +72,7 @@ class KnobsTest : public ::testing::Test {
   }
   /// A client that is told these assignments, and nothing else.
   void start_client(const std::string& assignments) {
-    server_.answer_by(
+    server_.respond_by(
         [assignments, this](const HttpRequest& request) -> std::optional<HttpResponse> {
           if (request.path.ends_with("/events")) {
             return HttpResponse{.status = 200, .content_type = "text/event-stream"};
@@ -92,9 +92,9 @@ class KnobsTest : public ::testing::Test {
     options.spec.schedule = *one_f_one_b({.stages = 1, .micro_batches = 2});
     options.clock_socket = options_in(directory_).clock_socket;
     options.measured = measured_.get();
-    options.notice = [this](const std::string& text) {
+    options.log = [this](const std::string& text) {
       const MutexLock lock(mutex_);
-      notices_.push_back(text);
+      log_.push_back(text);
     };
     auto client = RankClient::start(std::move(options));
     ASSERT_TRUE(client.ok()) << client.error().text();
@@ -129,9 +129,9 @@ class KnobsTest : public ::testing::Test {
   bool becomes_set(std::optional<int> memory_clock, Watts limit) {
     return eventually([&] { return is_set(memory_clock, limit); });
   }
-  std::vector<std::string> notices() {
+  std::vector<std::string> events() {
     const MutexLock lock(mutex_);
-    std::vector<std::string> others = notices_;
+    std::vector<std::string> others = log_;
     std::erase_if(others, [](const std::string& text) {
       return text.find("clocks follow training's calls") < text.size();
     });
@@ -141,10 +141,10 @@ class KnobsTest : public ::testing::Test {
     const MutexLock lock(mutex_);
     return reports_.empty() ? IterationReport{} : reports_.back();
   }
-  bool is_noticed(const std::string& part) {
+  bool is_logged(const std::string& part) {
     return eventually([&] {
       return std::ranges::any_of(
-          notices(), [&](const std::string& text) { return text.find(part) != std::string::npos; });
+          events(), [&](const std::string& text) { return text.find(part) != std::string::npos; });
     });
   }
 
@@ -154,7 +154,7 @@ class KnobsTest : public ::testing::Test {
   std::unique_ptr<Gpu> seen_, measured_;
   std::unique_ptr<Controller> controller_;
   Mutex mutex_;
-  std::vector<std::string> notices_ HARPE_GUARDED_BY(mutex_);
+  std::vector<std::string> log_ HARPE_GUARDED_BY(mutex_);
   std::vector<IterationReport> reports_ HARPE_GUARDED_BY(mutex_);
   std::unique_ptr<RankClient> client_;
 };
@@ -171,7 +171,7 @@ TEST_F(KnobsTest, AreSetWhereTheyCanBeAndHandedToTrainingWhereNot) {
   }
   EXPECT_THAT(iterate(4), ElementsAre("", "", "", ""));
   EXPECT_TRUE(becomes_set(std::nullopt, 300_W)) << "as before, when the assignment ends";
-  EXPECT_THAT(notices(), IsEmpty());
+  EXPECT_THAT(events(), IsEmpty());
 }
 
 TEST_F(KnobsTest, AreRestoredWhenTheClientEnds) {
@@ -189,7 +189,7 @@ TEST_F(KnobsTest, ThatThePolicyForbidsAreToldAndNothingIsSet) {
   start_client(plan(1, 0, kSteady));
   iterate(0);
   iterate(1);
-  EXPECT_TRUE(is_noticed("(power_limit_w in its file); training runs at all-max"));
+  EXPECT_TRUE(is_logged("(power_limit_w in its file); training runs at all-max"));
   iterate(2);
   EXPECT_THAT(iterate(3), ElementsAre("", "", "", ""));
   EXPECT_TRUE(becomes_set(std::nullopt, 300_W)) << "not the half of it either";
@@ -198,7 +198,7 @@ TEST_F(KnobsTest, ThatThePolicyForbidsAreToldAndNothingIsSet) {
   ASSERT_TRUE(eventually([&] { return last_report().iteration == 2; }));
   EXPECT_EQ(last_report().version, 0);
   EXPECT_THAT(last_report().refusal, HasSubstr("it allows none (power_limit_w"));
-  EXPECT_EQ(notices().size(), 1);
+  EXPECT_EQ(events().size(), 1);
 }
 
 TEST_F(KnobsTest, ThatTheGpuCannotDoAreTold) {
@@ -207,7 +207,7 @@ TEST_F(KnobsTest, ThatTheGpuCannotDoAreTold) {
       plan(1, 0, R"(, "knobs": [{"memory_frequency_mhz": 6000}], "knobs_of": [0, 0, 0, 0])"));
   iterate(0);
   iterate(1);
-  EXPECT_TRUE(is_noticed("6000 MHz is no memory clock of GPU 0; the nearest is"));
+  EXPECT_TRUE(is_logged("6000 MHz is no memory clock of GPU 0; the nearest is"));
   EXPECT_TRUE(is_set(std::nullopt, 300_W));
 }
 
@@ -216,7 +216,7 @@ TEST_F(KnobsTest, ThatDifferBetweenInstructionsAreRefused) {
   start_client(
       plan(1, 0, R"(, "knobs": [{"memory_frequency_mhz": 5001}, {"memory_frequency_mhz": 405}],
                               "knobs_of": [0, 1, 0, 1])"));
-  EXPECT_TRUE(is_noticed("changes the memory clock (5001 MHz and 405 MHz) between instructions"));
+  EXPECT_TRUE(is_logged("changes the memory clock (5001 MHz and 405 MHz) between instructions"));
   iterate(0);
   iterate(1);
   EXPECT_EQ(locked(ClockDomain::kGraphics), std::nullopt) << "all-max";
@@ -233,7 +233,7 @@ TEST_F(KnobsTest, LabelsAreForTrainingThatAsks) {
   };
   run(0);
   run(1);
-  EXPECT_TRUE(is_noticed("training does not ask for them"));
+  EXPECT_TRUE(is_logged("training does not ask for them"));
   EXPECT_EQ(client_->counts().version, 0);
   EXPECT_STREQ(client_->label(), "") << "it runs at all-max";
   EXPECT_EQ(locked(ClockDomain::kGraphics), std::nullopt);
@@ -254,7 +254,7 @@ TEST_F(KnobsTest, LabelsComeWithTheCallsWhereTrainingRunsAhead) {
   gate.set_value();
   EXPECT_TRUE(eventually([&] { return client_->counts().iterations == 2; }));
   EXPECT_EQ(client_->counts().version, 1);
-  EXPECT_THAT(notices(), IsEmpty());
+  EXPECT_THAT(events(), IsEmpty());
 }
 
 }  // namespace

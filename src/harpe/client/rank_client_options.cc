@@ -16,11 +16,11 @@ namespace {
 
 constexpr double kLongest = 86400;
 
-/// Reads variables, and keeps faults.
+/// Reads variables, and keeps diagnostics.
 class Variables {
  public:
-  Variables(const Environment& environment, Faults& faults)
-      : environment_(environment), faults_(faults) {}
+  Variables(const Environment& environment, Diagnostics& diagnostics)
+      : environment_(environment), diagnostics_(diagnostics) {}
 
   std::optional<std::string> text(const char* name) const {
     const char* value = environment_(name);
@@ -32,8 +32,8 @@ class Variables {
     if (!value) return std::nullopt;
     const auto number = parse_integer(*value);
     if (!number || *number < lowest || *number > std::numeric_limits<int>::max()) {
-      faults_.add(std::string(name) + " is a whole number from " + std::to_string(lowest) +
-                  ", not " + in_quotes(*value));
+      diagnostics_.add(std::string(name) + " is a whole number from " + std::to_string(lowest) +
+                       ", not " + in_quotes(*value));
       return std::nullopt;
     }
     return static_cast<int>(*number);
@@ -41,7 +41,7 @@ class Variables {
   bool flag(const char* name) const {
     const auto value = text(name);
     if (!value || *value == "0") return false;
-    if (*value != "1") faults_.add(std::string(name) + " is 0 or 1, not " + in_quotes(*value));
+    if (*value != "1") diagnostics_.add(std::string(name) + " is 0 or 1, not " + in_quotes(*value));
     return true;
   }
   std::optional<Seconds> seconds(const char* name) const {
@@ -49,7 +49,7 @@ class Variables {
     if (!value) return std::nullopt;
     const auto number = parse_number(*value);
     if (!number || *number < 0 || *number > kLongest) {
-      faults_.add(std::string(name) + " is a number of seconds, not " + in_quotes(*value));
+      diagnostics_.add(std::string(name) + " is a number of seconds, not " + in_quotes(*value));
       return std::nullopt;
     }
     return Seconds{*number};
@@ -57,27 +57,27 @@ class Variables {
 
  private:
   const Environment& environment_;
-  Faults& faults_;
+  Diagnostics& diagnostics_;
 };
 
-void add_all(Faults& faults, const Error& error) {
-  for (const Fault& fault : error.faults) faults.add(fault.text());
+void add_all(Diagnostics& diagnostics, const Error& error) {
+  for (const Diagnostic& diagnostic : error.diagnostics) diagnostics.add(diagnostic.text());
 }
 
 /// The job from a file, or a plain schedule from three variables.
-void complete_spec(JobSpec& spec, const Variables& variables, Faults& faults) {
+void complete_spec(JobSpec& spec, const Variables& variables, Diagnostics& diagnostics) {
   if (!spec.schedule.lists.empty()) return;
   if (const auto file = variables.text("HARPE_JOB_FILE")) {
     const auto text = read_file(*file);
-    if (!text.ok()) return add_all(faults, text.error());
+    if (!text.ok()) return add_all(diagnostics, text.error());
     auto read = parse_job_spec(*text);
-    if (!read.ok()) return add_all(faults, read.error());
+    if (!read.ok()) return add_all(diagnostics, read.error());
     spec = *std::move(read);
     return;
   }
   const auto name = variables.text("HARPE_SCHEDULE");
   if (!name) {
-    faults.add(
+    diagnostics.add(
         "the job is not described: give a spec with its schedule, or HARPE_JOB_FILE, or "
         "HARPE_SCHEDULE, HARPE_STAGES and HARPE_MICRO_BATCHES");
     return;
@@ -89,7 +89,7 @@ void complete_spec(JobSpec& spec, const Variables& variables, Faults& faults) {
       *name, {.stages = spec.shape.stages,
               .micro_batches = variables.integer("HARPE_MICRO_BATCHES", 1).value_or(1),
               .chunks = variables.integer("HARPE_CHUNKS", 1).value_or(2)});
-  if (!schedule.ok()) return add_all(faults, schedule.error());
+  if (!schedule.ok()) return add_all(diagnostics, schedule.error());
   spec.schedule = *std::move(schedule);
   if (const auto latency = variables.seconds("HARPE_SWITCH_LATENCY_S")) {
     spec.switch_latency = *latency;
@@ -99,7 +99,8 @@ void complete_spec(JobSpec& spec, const Variables& variables, Faults& faults) {
 /// RANK counts the ranks of a job in an order that frameworks choose: the first of the three runs
 /// fastest. Harpe's own is tensor,stage,data; Megatron's default tensor,data,stage.
 std::optional<RankCoordinates> coordinates_of_rank(int rank, const JobShape& shape,
-                                                   std::string_view order, Faults& faults) {
+                                                   std::string_view order,
+                                                   Diagnostics& diagnostics) {
   RankCoordinates coordinates;
   struct Part {
     std::string_view name;
@@ -118,8 +119,8 @@ std::optional<RankCoordinates> coordinates_of_rank(int rank, const JobShape& sha
         rest.size(), rest.find(',') == std::string_view::npos ? rest.size() : rest.find(',') + 1));
     const auto part = std::ranges::find(parts, word, &Part::name);
     if (part == std::end(parts) || part->used) {
-      faults.add("HARPE_RANK_ORDER is data, stage and tensor in some order, not " +
-                 in_quotes(order));
+      diagnostics.add("HARPE_RANK_ORDER is data, stage and tensor in some order, not " +
+                      in_quotes(order));
       return std::nullopt;
     }
     part->used = true;
@@ -127,16 +128,18 @@ std::optional<RankCoordinates> coordinates_of_rank(int rank, const JobShape& sha
     left /= part->size;
   }
   if (left != 0 || rank < 0) {
-    faults.add("RANK is " + std::to_string(rank) + ", but the job has " +
-               std::to_string(shape.ranks()) + " ranks (data " + std::to_string(shape.data) +
-               " x stages " + std::to_string(shape.stages) + " x tensor " +
-               std::to_string(shape.tensor) + "): more pipelines are told as data, or HARPE_DATA");
+    diagnostics.add("RANK is " + std::to_string(rank) + ", but the job has " +
+                    std::to_string(shape.ranks()) + " ranks (data " + std::to_string(shape.data) +
+                    " x stages " + std::to_string(shape.stages) + " x tensor " +
+                    std::to_string(shape.tensor) +
+                    "): more pipelines are told as data, or HARPE_DATA");
     return std::nullopt;
   }
   return coordinates;
 }
 
-void complete_coordinates(RankClientOptions& options, const Variables& variables, Faults& faults) {
+void complete_coordinates(RankClientOptions& options, const Variables& variables,
+                          Diagnostics& diagnostics) {
   if (options.coordinates) return;
   const auto data = variables.integer("HARPE_DATA_RANK", 0);
   const auto stage = variables.integer("HARPE_STAGE_RANK", 0);
@@ -145,11 +148,11 @@ void complete_coordinates(RankClientOptions& options, const Variables& variables
     options.coordinates = {data.value_or(0), stage.value_or(0), tensor.value_or(0)};
   } else if (const auto rank = variables.integer("RANK", 0)) {
     const std::string order = variables.text("HARPE_RANK_ORDER").value_or("tensor,stage,data");
-    options.coordinates = coordinates_of_rank(*rank, options.spec.shape, order, faults);
+    options.coordinates = coordinates_of_rank(*rank, options.spec.shape, order, diagnostics);
   } else if (options.spec.shape.ranks() == 1) {
     options.coordinates = RankCoordinates{};
   } else {
-    faults.add(
+    diagnostics.add(
         "this rank's coordinates are not given: give them, or HARPE_DATA_RANK, "
         "HARPE_STAGE_RANK and HARPE_TENSOR_RANK, or RANK");
   }
@@ -162,8 +165,8 @@ Environment process_environment() {
 }
 
 Result<RankClientOptions> complete(RankClientOptions options, const Environment& environment) {
-  Faults faults;
-  const Variables variables(environment, faults);
+  Diagnostics diagnostics;
+  const Variables variables(environment, diagnostics);
   const auto fill = [&](std::string& into, const char* name) {
     if (into.empty()) into = variables.text(name).value_or("");
   };
@@ -185,33 +188,34 @@ Result<RankClientOptions> complete(RankClientOptions options, const Environment&
   if (!options.look_ahead) options.look_ahead = variables.seconds("HARPE_LOOK_AHEAD_S");
 
   if (options.job.empty()) {
-    faults.add("the job has no id: give one, or HARPE_JOB");
+    diagnostics.add("the job has no id: give one, or HARPE_JOB");
   } else if (!is_job_id(options.job)) {
-    faults.add(
+    diagnostics.add(
         "a job's id has up to 128 letters, digits and any of ._-+, and is neither . nor .., not " +
         in_quotes(options.job));
   }
-  complete_spec(options.spec, variables, faults);
-  if (faults.empty()) {
+  complete_spec(options.spec, variables, diagnostics);
+  if (diagnostics.empty()) {
     if (options.spec.name.empty()) options.spec.name = options.job;
-    if (const Status valid = validate(options.spec); !valid.ok()) add_all(faults, valid.error());
+    if (const Status valid = validate(options.spec); !valid.ok())
+      add_all(diagnostics, valid.error());
   }
-  if (faults.empty()) complete_coordinates(options, variables, faults);
-  if (faults.empty() && !options.spec.shape.holds(*options.coordinates)) {
+  if (diagnostics.empty()) complete_coordinates(options, variables, diagnostics);
+  if (diagnostics.empty() && !options.spec.shape.holds(*options.coordinates)) {
     const JobShape& shape = options.spec.shape;
-    faults.add("data " + std::to_string(options.coordinates->data) + ", stage " +
-               std::to_string(options.coordinates->stage) + ", tensor " +
-               std::to_string(options.coordinates->tensor) + " is no rank of a job of " +
-               std::to_string(shape.data) + " x " + std::to_string(shape.stages) + " x " +
-               std::to_string(shape.tensor));
+    diagnostics.add("data " + std::to_string(options.coordinates->data) + ", stage " +
+                    std::to_string(options.coordinates->stage) + ", tensor " +
+                    std::to_string(options.coordinates->tensor) + " is no rank of a job of " +
+                    std::to_string(shape.data) + " x " + std::to_string(shape.stages) + " x " +
+                    std::to_string(shape.tensor));
   }
   if (!(options.lease.value >= 1 && options.lease.value <= kLongest)) {
-    faults.add("a lease lasts from one second to a day");
+    diagnostics.add("a lease lasts from one second to a day");
   }
   if (!(options.patience.value >= 0 && options.patience.value <= kLongest)) {
-    faults.add("patience is from zero seconds to a day");
+    diagnostics.add("patience is from zero seconds to a day");
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return options;
 }
 
@@ -220,9 +224,9 @@ Result<RankClientOptions> parse_rank_client_options(std::string_view text) {
   if (document.type != JsonValue::Type::kObject) {
     return Error::invalid("options are a JSON object");
   }
-  Faults faults("options");
+  Diagnostics diagnostics("options");
   RankClientOptions options;
-  Fields fields(document, "the options", faults);
+  Fields fields(document, "the options", diagnostics);
   options.server = fields.text("server").value_or("");
   options.token = fields.text("token").value_or("");
   options.token_file = fields.text("token_file").value_or("");
@@ -249,7 +253,7 @@ Result<RankClientOptions> parse_rank_client_options(std::string_view text) {
     options.spec = HARPE_TRY(read_job_spec(*spec, "options"));
   }
   fields.finish();
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return options;
 }
 

@@ -53,21 +53,21 @@ struct RankClientOptions {
   std::optional<Seconds> look_ahead;
   /// Hears what a person should know, from a thread of the client's own; must not block. Unset:
   /// standard error, each line beginning with "harpe: ".
-  std::function<void(const std::string&)> notice;
+  std::function<void(const std::string&)> log;
 };
 
 /// Looks a variable up: null where it is not set.
 using Environment = std::function<const char*(const char* name)>;
 Environment process_environment();
 
-/// Fills in from the environment what is not given, and checks all of it. Faults name the variable
-/// or the member, all at once.
+/// Fills in from the environment what is not given, and checks all of it. Diagnostics name the
+/// variable or the member, all at once.
 Result<RankClientOptions> complete(RankClientOptions options, const Environment& environment);
 
 /// Options as JSON, for languages that have no such struct: {"server", "token", "token_file",
 /// "ca_file", "job", "spec": {as a job is registered}, "data", "stage", "tensor", "run",
 /// "take_over", "clock_socket", "gpu", "lease_s", "patience_s", "look_ahead_s"}; all may be left
-/// out. Faults carry line and column.
+/// out. Diagnostics carry line and column.
 Result<RankClientOptions> parse_rank_client_options(std::string_view text);
 
 }  // namespace harpe

@@ -108,7 +108,7 @@ TEST(RankClientOptions, TheJobMayStandInAFile) {
   EXPECT_THAT(missing.error().text(), HasSubstr(path));
 }
 
-TEST(RankClientOptions, AllFaultsAtOnceWithTheVariable) {
+TEST(RankClientOptions, AllErrorsAtOnceWithTheVariable) {
   const auto options = completed(with(
       kEnough, {{"HARPE_JOB", "a/../b"}, {"HARPE_GPU", "first"}, {"HARPE_MICRO_BATCHES", "0"}}));
   ASSERT_FALSE(options.ok());

@@ -61,9 +61,9 @@ class ClientTest : public ::testing::Test {
     options.spec = spec_;
     options.clock_socket = options_in(directory_).clock_socket;
     options.measured = device_.get();
-    options.notice = [this](const std::string& text) {
+    options.log = [this](const std::string& text) {
       const MutexLock lock(mutex_);
-      notices_.push_back(text);
+      log_.push_back(text);
     };
     return options;
   }
@@ -74,14 +74,14 @@ class ClientTest : public ::testing::Test {
   }
   std::unique_ptr<RankClient> started() { return started(options()); }
   /// Without what is said wherever the library of an earlier test is still loaded.
-  std::vector<std::string> notices() {
-    std::vector<std::string> others = all_notices();
+  std::vector<std::string> events() {
+    std::vector<std::string> others = all_events();
     std::erase_if(others, [](const std::string& text) { return text.find(kCalls) < text.size(); });
     return others;
   }
-  std::vector<std::string> all_notices() {
+  std::vector<std::string> all_events() {
     const MutexLock lock(mutex_);
-    return notices_;
+    return log_;
   }
   static constexpr const char* kCalls = "clocks follow training's calls";
   std::optional<int> locked() const {
@@ -124,7 +124,7 @@ class ClientTest : public ::testing::Test {
   }
   /// Answers registrations and reports with these assignments, and nothing else.
   void order(const std::string& assignments) {
-    server_.answer_by([assignments](const HttpRequest& request) -> std::optional<HttpResponse> {
+    server_.respond_by([assignments](const HttpRequest& request) -> std::optional<HttpResponse> {
       if (request.path.ends_with("/events")) {
         return HttpResponse{.status = 200, .content_type = "text/event-stream"};
       }
@@ -141,7 +141,7 @@ class ClientTest : public ::testing::Test {
   std::unique_ptr<Controller> controller_;
   JobSpec spec_;
   Mutex mutex_;
-  std::vector<std::string> notices_ HARPE_GUARDED_BY(mutex_);
+  std::vector<std::string> log_ HARPE_GUARDED_BY(mutex_);
 };
 
 TEST_F(ClientTest, ReportsEveryIterationByItself) {
@@ -163,7 +163,7 @@ TEST_F(ClientTest, ReportsEveryIterationByItself) {
     EXPECT_LE(report.instructions[0].time.value + report.instructions[1].time.value,
               report.time.value + 1e-9);
   }
-  EXPECT_THAT(notices(), IsEmpty());
+  EXPECT_THAT(events(), IsEmpty());
 }
 
 TEST_F(ClientTest, TellsWhetherItsGpuIsSimulated) {
@@ -284,9 +284,9 @@ TEST_F(ClientTest, WhoComputesOnAGpuAndDoesNotSayInWhichStreamIsTold) {
   auto client = started();
   ASSERT_TRUE(registers(*client));
   for (int i = 0; i < 3; ++i) iterate(*client);
-  ASSERT_TRUE(eventually([&] { return !all_notices().empty(); }));
+  ASSERT_TRUE(eventually([&] { return !all_events().empty(); }));
   client.reset();
-  const auto said = all_notices();
+  const auto said = all_events();
   EXPECT_EQ(std::ranges::count_if(
                 said, [](const std::string& text) { return text.find(kCalls) < text.size(); }),
             1);
@@ -321,7 +321,7 @@ TEST_F(ClientTest, ClocksFollowTheStreamWhereTrainingRunsAhead) {
   }
   client->on_iteration_begin(1);
   ASSERT_TRUE(eventually([&] { return client->counts().iterations == 2; }));
-  EXPECT_THAT(all_notices(), IsEmpty());
+  EXPECT_THAT(all_events(), IsEmpty());
 }
 
 TEST_F(ClientTest, AnInstructionOutOfOrderGetsItsOwnClockAndIsToldOnce) {
@@ -344,8 +344,8 @@ TEST_F(ClientTest, AnInstructionOutOfOrderGetsItsOwnClockAndIsToldOnce) {
   client->on_instruction_end();
   EXPECT_EQ(client->counts().unexpected, 2);
   EXPECT_EQ(client->counts().unknown, 1);
-  ASSERT_TRUE(eventually([&] { return !notices().empty(); }));
-  EXPECT_THAT(notices(), ElementsAre(HasSubstr("another order")));
+  ASSERT_TRUE(eventually([&] { return !events().empty(); }));
+  EXPECT_THAT(events(), ElementsAre(HasSubstr("another order")));
 }
 
 TEST_F(ClientTest, AssignmentsDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) {
@@ -353,7 +353,7 @@ TEST_F(ClientTest, AssignmentsDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) 
   Mutex mutex;
   std::vector<IterationReport> reports;
   std::string clocks = "1080, 900, 1080, 900";
-  server_.answer_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
+  server_.respond_by([&](const HttpRequest& request) -> std::optional<HttpResponse> {
     const MutexLock lock(mutex);
     if (request.path.ends_with("/events")) return std::nullopt;
     if (request.path.ends_with("/reports")) {
@@ -389,7 +389,7 @@ TEST_F(ClientTest, AssignmentsDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) 
   EXPECT_TRUE(says(true, 1));
   controller_.reset();
   EXPECT_TRUE(says(false, 1));
-  EXPECT_THAT(notices(), ElementsAre(HasSubstr("the agent has gone")));
+  EXPECT_THAT(events(), ElementsAre(HasSubstr("the agent has gone")));
   start_agent();
   EXPECT_TRUE(says(true, 1));
   {
@@ -398,8 +398,8 @@ TEST_F(ClientTest, AssignmentsDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) 
     clocks = "1200, 200, 1200, 1200";
   }
   EXPECT_TRUE(says(false, 2));
-  EXPECT_THAT(notices().back(), AnyOf(HasSubstr("200 MHz was not set"),
-                                      HasSubstr("refused some of the clocks in between")));
+  EXPECT_THAT(events().back(), AnyOf(HasSubstr("200 MHz was not set"),
+                                     HasSubstr("refused some of the clocks in between")));
 }
 
 TEST_F(ClientTest, WithoutAServerTrainingGoesOnAndIsToldOnce) {
@@ -408,13 +408,13 @@ TEST_F(ClientTest, WithoutAServerTrainingGoesOnAndIsToldOnce) {
   const Instant begin = system_clock().now();
   auto client = started();
   for (int i = 0; i < 100; ++i) iterate(*client);
-  ASSERT_TRUE(eventually([&] { return !notices().empty(); }));
+  ASSERT_TRUE(eventually([&] { return !events().empty(); }));
   // Real time: it tries again meanwhile, and neither says so nor locks anything.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_EQ(locked(), std::nullopt);
   client.reset();
   EXPECT_LT((system_clock().now() - begin).value, 5);
-  EXPECT_THAT(notices(), ElementsAre(HasSubstr("training goes on")));
+  EXPECT_THAT(events(), ElementsAre(HasSubstr("training goes on")));
 }
 
 TEST_F(ClientTest, WhenTheServerGoesAwayTheClockIsSetFreeAndTakenAgainWhenItIsBack) {
@@ -431,7 +431,7 @@ TEST_F(ClientTest, WhenTheServerGoesAwayTheClockIsSetFreeAndTakenAgainWhenItIsBa
   server_.up();
   EXPECT_TRUE(becomes_locked(900));
   training.end();
-  EXPECT_THAT(notices(), ElementsAre(HasSubstr("training goes on"), HasSubstr("answers again")));
+  EXPECT_THAT(events(), ElementsAre(HasSubstr("training goes on"), HasSubstr("answers again")));
 }
 
 TEST_F(ClientTest, ATokenThatExpiresSetsTheClockFreeUntilItsFileHoldsAnother) {
@@ -439,7 +439,7 @@ TEST_F(ClientTest, ATokenThatExpiresSetsTheClockFreeUntilItsFileHoldsAnother) {
   const std::string file = ::testing::TempDir() + "harpe_rank_token_" + std::to_string(::getpid());
   std::ofstream(file) << "first\n";
   std::atomic<const char*> good = "Bearer first";
-  server_.answer_by([&good](const HttpRequest& request) -> std::optional<HttpResponse> {
+  server_.respond_by([&good](const HttpRequest& request) -> std::optional<HttpResponse> {
     if (request.path.ends_with("/events")) {
       return HttpResponse{.status = 200, .content_type = "text/event-stream"};
     }
@@ -466,16 +466,16 @@ TEST_F(ClientTest, ATokenThatExpiresSetsTheClockFreeUntilItsFileHoldsAnother) {
   EXPECT_TRUE(becomes_locked(900));
   training.end();
   std::filesystem::remove(file);
-  EXPECT_THAT(notices(), ElementsAre(HasSubstr("The token has expired. (status 401)")));
+  EXPECT_THAT(events(), ElementsAre(HasSubstr("The token has expired. (status 401)")));
 }
 
 TEST_F(ClientTest, WhenTheAgentGoesAwayTrainingGoesOnAndTheNextAgentSetsClocks) {
   order(R"({"version": 1, "from_iteration": 0, "purpose": "plan", "clocks_mhz": [900]})");
   auto client = started();
   ASSERT_TRUE(registers(*client));
-  ASSERT_TRUE(eventually([&] { return !notices().empty(); }));
+  ASSERT_TRUE(eventually([&] { return !events().empty(); }));
   iterate(*client);
-  EXPECT_THAT(notices(), ElementsAre(HasSubstr("clocks cannot be set")));
+  EXPECT_THAT(events(), ElementsAre(HasSubstr("clocks cannot be set")));
   start_agent();
   EXPECT_TRUE(becomes_locked(900)) << "what training wants by now, without another instruction";
   iterate(*client);
@@ -506,7 +506,7 @@ TEST_F(ClientTest, AnswersThatMeanNothingChangeNothing) {
       R"("clocks_mhz": [900, 900, 900]}]})";
   for (const char* body : {"", "null", "[]", "{\"assignments\": 7}",
                            "{\"assignments\": [{\"version\": -1}]}", wrong_length}) {
-    server_.answer_by([body](const HttpRequest&) -> std::optional<HttpResponse> {
+    server_.respond_by([body](const HttpRequest&) -> std::optional<HttpResponse> {
       return HttpResponse{.status = 200, .content_type = "x", .body = body};
     });
     auto client = started();
@@ -520,15 +520,15 @@ TEST_F(ClientTest, AnswersThatMeanNothingChangeNothing) {
 
 TEST_F(ClientTest, WithoutAServerGivenItDoesNothing) {
   RankClientOptions given;
-  given.notice = [this](const std::string& text) {
+  given.log = [this](const std::string& text) {
     const MutexLock lock(mutex_);
-    notices_.push_back(text);
+    log_.push_back(text);
   };
   auto client = started(given);
   ASSERT_NE(client, nullptr);
   iterate(*client);
   EXPECT_FALSE(client->registered());
-  EXPECT_THAT(notices(), SizeIs(1));
+  EXPECT_THAT(events(), SizeIs(1));
 }
 
 TEST_F(ClientTest, AGpuThatTheNodeDoesNotHaveIsToldWithWhatWasGiven) {
@@ -547,7 +547,7 @@ TEST_F(ClientTest, AGpuThatTheNodeDoesNotHaveIsToldWithWhatWasGiven) {
   ::setenv("LOCAL_RANK", "98", 1);
   const auto client = started(given);
   // What its server answers may be told, too.
-  EXPECT_THAT(notices(), Contains(HasSubstr("LOCAL_RANK is 98")));
+  EXPECT_THAT(events(), Contains(HasSubstr("LOCAL_RANK is 98")));
   ::unsetenv("LOCAL_RANK");
   ::unsetenv("HARPE_SIMULATION");
 }

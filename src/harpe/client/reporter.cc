@@ -41,20 +41,20 @@ ServerSession::Listener Reporter::listener() {
                 publish(governed_);
                 forgotten_ = parts_.clock.now();
               },
-          .notice = parts_.notice,
+          .log = parts_.log,
           .governed = [this](bool governed) { publish(governed); }};
 }
 
 void Reporter::take_assignment(const StageAssignment& assignment) {
   const Status added = book_.add(assignment);
   if (!added.ok()) {
-    if (!std::exchange(told_refused_, true)) parts_.notice(added.error().text());
+    if (!std::exchange(told_refused_, true)) parts_.log(added.error().text());
     return;
   }
   const RankAssignment* taken = book_.of_version(assignment.version);
   if (taken == nullptr || taken->refusal.empty() || taken->refusal == told_refusal_) return;
   told_refusal_ = taken->refusal;
-  parts_.notice(told_refusal_ + "; until then training runs at all-max");
+  parts_.log(told_refusal_ + "; until then training runs at all-max");
 }
 
 /// Why an iteration did not run by its assignment, as far as that is not just clocks.
@@ -111,7 +111,7 @@ void Reporter::device_times(std::int64_t iteration, std::vector<TimeSpan> times)
 }
 
 void Reporter::say_what_is_to_say() {
-  if (const char* notice = to_say_.exchange(nullptr)) parts_.notice(notice);
+  if (const char* log = to_say_.exchange(nullptr)) parts_.log(log);
 }
 
 void Reporter::run() {
@@ -225,7 +225,7 @@ IterationReport Reporter::report_of(const IterationRecord& record) {
 /// Clocks that come too early save nothing, and nobody would notice.
 void Reporter::tell_of_streams() {
   if (!by_calls_ || std::exchange(told_calls_, true) || !StreamLibrary::find().ok()) return;
-  parts_.notice(
+  parts_.log(
       "this process uses a GPU's library, but clocks follow training's calls: where those only put "
       "work into a stream, say which one (follow_stream), or clocks come too early");
 }

@@ -32,7 +32,7 @@ class Reporter {
     Megahertz highest{};               ///< clock of that GPU; 0: not known
     PublishedAssignments& assignments;
     Clock& clock;
-    std::function<void(const std::string&)> notice;
+    std::function<void(const std::string&)> log;
   };
 
   Reporter(Parts parts, ServerSessionOptions options, std::size_t instructions);
@@ -43,7 +43,7 @@ class Reporter {
   // From any thread.
   void ended(IterationRecord record);
   /// Has the reporter's own thread say something, which must last; the newest where several come.
-  void say(const char* notice) noexcept { to_say_ = notice; }
+  void say(const char* log) noexcept { to_say_ = log; }
   /// Why training does not run by the assignment that holds, which must last; null: it does.
   void refuse(const char* why) noexcept { refusal_ = why; }
   /// Reports of iterations wait so long for times on the device, and are dropped without.

@@ -96,7 +96,7 @@ Stream& stream_of(void* handle) {
 
 /// Of a call that needs a context.
 int begun(const char* function) {
-  const int told = answer(function);
+  const int told = respond(function);
   return told != 0 ? told : context == nullptr ? kInvalidContext : 0;
 }
 
@@ -107,11 +107,11 @@ extern "C" {
 
 int cuCtxGetCurrent(void** current) {
   *current = context;
-  return answer("cuCtxGetCurrent");
+  return respond("cuCtxGetCurrent");
 }
 int cuCtxSetCurrent(void* now) {
   context = now;
-  return answer("cuCtxSetCurrent");
+  return respond("cuCtxSetCurrent");
 }
 int cuThreadExchangeStreamCaptureMode(int* mode) {
   std::swap(*mode, capture_mode);
@@ -125,7 +125,7 @@ int cuStreamCreate(void** stream, unsigned) {
 }
 int cuStreamDestroy_v2(void* stream) {
   delete static_cast<Stream*>(stream);
-  return answer("cuStreamDestroy_v2");
+  return respond("cuStreamDestroy_v2");
 }
 int cuStreamIsCapturing(void*, int* status) {
   *status = is_capturing() ? 1 : 0;
@@ -144,7 +144,7 @@ int cuEventCreate(void** event, unsigned flags) {
   return 0;
 }
 int cuEventDestroy_v2(void*) {
-  return answer("cuEventDestroy_v2");
+  return respond("cuEventDestroy_v2");
 }
 int cuEventRecord(void* handle, void* stream) {
   if (const int code = begun("cuEventRecord")) return code;

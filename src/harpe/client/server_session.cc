@@ -19,18 +19,19 @@ constexpr int kShortGatherings = 60;
 constexpr double kShareOfPatience = 2.0 / 3;
 constexpr Seconds kPauseWhileHeard{5};  // after a failure, where the stream shows the server
 
-bool is_success(const HttpAnswer& answer) {
-  return answer.status >= 200 && answer.status < 300;
+bool is_success(const HttpResult& response) {
+  return response.status >= 200 && response.status < 300;
 }
 
 /// That only time can mend; 421: the job is moving to another server.
-bool is_outage(const HttpAnswer& answer) {
-  return answer.status == 0 || answer.status == 421 || answer.status == 429 || answer.status >= 500;
+bool is_outage(const HttpResult& response) {
+  return response.status == 0 || response.status == 421 || response.status == 429 ||
+         response.status >= 500;
 }
 
 /// The code of an error answer; empty where it has none.
-std::string error_code(const HttpAnswer& answer) {
-  const auto document = parse_json(answer.body, "the answer");
+std::string error_code(const HttpResult& response) {
+  const auto document = parse_json(response.body, "the answer");
   if (!document.ok()) return {};
   const JsonValue* error = document->find("error");
   const JsonValue* code = error == nullptr ? nullptr : error->find("code");
@@ -39,10 +40,10 @@ std::string error_code(const HttpAnswer& answer) {
 
 }  // namespace
 
-std::string error_message(const HttpAnswer& answer) {
-  if (answer.status == 0) return answer.failure;
+std::string error_message(const HttpResult& response) {
+  if (response.status == 0) return response.failure;
   std::string message;
-  if (const auto document = parse_json(answer.body, "the answer"); document.ok()) {
+  if (const auto document = parse_json(response.body, "the answer"); document.ok()) {
     const JsonValue* error = document->find("error");
     const JsonValue* text = error == nullptr ? nullptr : error->find("message");
     if (text != nullptr) message = text->string;
@@ -50,7 +51,7 @@ std::string error_message(const HttpAnswer& answer) {
   std::erase_if(message, [](char c) { return static_cast<unsigned char>(c) < ' ' && c != '\n'; });
   std::ranges::replace(message, '\n', ' ');
   if (message.size() > kLongestMessage) message.resize(kLongestMessage);
-  const std::string status = "status " + std::to_string(answer.status);
+  const std::string status = "status " + std::to_string(response.status);
   return message.empty() ? status : message + " (" + status + ")";
 }
 
@@ -121,13 +122,13 @@ void ServerSession::report(IterationReport report) {
 void ServerSession::register_job() {
   asking_ = true;
   link_.send("PUT", job_path(), options_.spec,
-             [this](const HttpAnswer& answer) { job_answered(answer); });
+             [this](const HttpResult& response) { job_answered(response); });
 }
 
 void ServerSession::register_rank() {
   asking_ = true;
   link_.send("POST", job_path() + "/ranks", rank_registration_json(options_.registration),
-             [this](const HttpAnswer& answer) { rank_answered(answer); });
+             [this](const HttpResult& response) { rank_answered(response); });
 }
 
 void ServerSession::send_report() {
@@ -138,16 +139,16 @@ void ServerSession::send_report() {
   sending_->epoch = known_epoch_;
   sending_->incarnation = options_.registration.incarnation;
   link_.send("POST", job_path() + "/reports", iteration_report_json(*sending_),
-             [this](const HttpAnswer& answer) { report_answered(answer); });
+             [this](const HttpResult& response) { report_answered(response); });
 }
 
 void ServerSession::send_end() {
   asking_ = true;
   const RankEnd end{.coordinates = options_.registration.coordinates,
                     .session = options_.registration.session};
-  link_.send("POST", job_path() + "/end", rank_end_json(end), [this](const HttpAnswer& answer) {
+  link_.send("POST", job_path() + "/end", rank_end_json(end), [this](const HttpResult& response) {
     asking_ = false;
-    if (is_outage(answer)) return failed(answer, "say that training has ended");
+    if (is_outage(response)) return failed(response, "say that training has ended");
     // A job, or a place, that is not this rank's any more needs no end.
     end_told_ = true;
   });
@@ -170,7 +171,7 @@ void ServerSession::listen() {
         (void)stream_.add(bytes, [this](const EventReader::Event& event) { hear(event); });
         if (stage_ == Stage::kRunning) confirmed();
       },
-      [this](const HttpAnswer& answer) { stream_ended(answer); });
+      [this](const HttpResult& response) { stream_ended(response); });
 }
 
 /// The server is there: what has been put off need not wait for its time. A stream that was there
@@ -182,15 +183,15 @@ void ServerSession::hasten() {
   next_try_ = std::min(next_try_, is_new ? now : std::max(now, failed_ + kPauseWhileHeard));
 }
 
-void ServerSession::job_answered(const HttpAnswer& answer) {
+void ServerSession::job_answered(const HttpResult& response) {
   asking_ = false;
-  if (is_outage(answer)) return failed(answer, "register the job");
+  if (is_outage(response)) return failed(response, "register the job");
   answered();
-  if (!is_success(answer)) {
-    unauthorized_ = answer.status == 401 || answer.status == 403;
-    return refused(answer, "the job cannot be registered");
+  if (!is_success(response)) {
+    unauthorized_ = response.status == 401 || response.status == 403;
+    return refused(response, "the job cannot be registered");
   }
-  if (const auto read = parse_rank_response(answer.body);
+  if (const auto read = parse_rank_response(response.body);
       read.ok() && !read->specification.empty()) {
     options_.registration.specification = read->specification;
   }
@@ -198,14 +199,14 @@ void ServerSession::job_answered(const HttpAnswer& answer) {
   tick();
 }
 
-void ServerSession::rank_answered(const HttpAnswer& answer) {
+void ServerSession::rank_answered(const HttpResult& response) {
   asking_ = false;
-  if (is_outage(answer)) return failed(answer, "register this rank");
+  if (is_outage(response)) return failed(response, "register this rank");
   answered();
-  if (!is_success(answer)) {
-    if (!lost_registration(answer, "this rank cannot be registered")) {
+  if (!is_success(response)) {
+    if (!lost_registration(response, "this rank cannot be registered")) {
       begin_again(Stage::kRank);
-      refused(answer, "this rank cannot be registered");
+      refused(response, "this rank cannot be registered");
     }
     return;
   }
@@ -215,10 +216,10 @@ void ServerSession::rank_answered(const HttpAnswer& answer) {
   told_.erase("refused");
   stage_ = Stage::kRunning;
   heard_ = clock_.now();
-  const auto read = parse_rank_response(answer.body);
+  const auto read = parse_rank_response(response.body);
   if (!read.ok()) {
-    notice_once("assignments",
-                "the server sent assignments that cannot be read: " + read.error().text());
+    log_once("assignments",
+             "the server sent assignments that cannot be read: " + read.error().text());
   } else {
     RankRegistration& mine = options_.registration;
     if (read->incarnation != mine.incarnation) {
@@ -236,44 +237,44 @@ void ServerSession::rank_answered(const HttpAnswer& answer) {
   tick();
 }
 
-void ServerSession::report_answered(const HttpAnswer& answer) {
+void ServerSession::report_answered(const HttpResult& response) {
   asking_ = false;
   IterationReport report = *std::exchange(sending_, std::nullopt);
-  if (is_outage(answer)) {
+  if (is_outage(response)) {
     reports_.push_front(std::move(report));
-    return failed(answer, "report an iteration");
+    return failed(response, "report an iteration");
   }
   answered();
-  if (is_success(answer)) {
+  if (is_success(response)) {
     ++reports_sent_;
     failures_ = 0;
     heard_ = clock_.now();
-    if (!take(answer.body)) return;
+    if (!take(response.body)) return;
     confirmed();
     return tick();
   }
-  const bool may_be_sent_later = answer.status == 401 || answer.status == 403;
+  const bool may_be_sent_later = response.status == 401 || response.status == 403;
   if (may_be_sent_later) {
     reports_.push_front(std::move(report));
   } else {
     ++reports_dropped_;
   }
-  if (lost_registration(answer, "the server refuses this rank")) return;
-  notice_once("report", "the server refuses a report: " + error_message(answer));
+  if (lost_registration(response, "the server refuses this rank")) return;
+  log_once("report", "the server refuses a report: " + error_message(response));
 }
 
-void ServerSession::stream_ended(const HttpAnswer& answer) {
+void ServerSession::stream_ended(const HttpResult& response) {
   listening_ = false;
   ++stream_failures_;
   next_listen_ = clock_.now() + pause(stream_failures_);
-  if (stage_ != Stage::kRunning || answer.status == 200) return;
-  if (is_outage(answer)) {
+  if (stage_ != Stage::kRunning || response.status == 200) return;
+  if (is_outage(response)) {
     // Whether the server is gone, the next report tells; without one, registering again does.
     if (!asking_ && reports_.empty()) begin_again(Stage::kRank);
-  } else if (answer.status == 404 || answer.status == 409) {
-    if (!asking_) begin_again(answer.status == 404 ? Stage::kJob : Stage::kRank);
+  } else if (response.status == 404 || response.status == 409) {
+    if (!asking_) begin_again(response.status == 404 ? Stage::kJob : Stage::kRank);
   } else {
-    notice_once("events", "the server refuses its events: " + error_message(answer));
+    log_once("events", "the server refuses its events: " + error_message(response));
   }
 }
 
@@ -282,49 +283,50 @@ void ServerSession::hear(const EventReader::Event& event) {
 }
 
 bool ServerSession::take(const std::string& text) {
-  const auto answer = parse_rank_response(text);
-  if (!answer.ok()) {
-    notice_once("assignments",
-                "the server sent assignments that cannot be read: " + answer.error().text());
+  const auto response = parse_rank_response(text);
+  if (!response.ok()) {
+    log_once("assignments",
+             "the server sent assignments that cannot be read: " + response.error().text());
     return true;
   }
-  if (!answer->incarnation.empty() && answer->incarnation != options_.registration.incarnation) {
+  if (!response->incarnation.empty() &&
+      response->incarnation != options_.registration.incarnation) {
     begin_again(Stage::kRank);
     return false;
   }
-  take_assignments(*answer);
+  take_assignments(*response);
   return true;
 }
 
-void ServerSession::take_assignments(const RankResponse& answer) {
-  if (answer.assignments.empty() || answer.epoch < known_epoch_) return;
-  if (answer.epoch > known_epoch_) known_ = 0;
-  known_epoch_ = answer.epoch;
-  for (const StageAssignment& one : answer.assignments) known_ = std::max(known_, one.version);
-  listener_.assignments(answer.assignments);
+void ServerSession::take_assignments(const RankResponse& response) {
+  if (response.assignments.empty() || response.epoch < known_epoch_) return;
+  if (response.epoch > known_epoch_) known_ = 0;
+  known_epoch_ = response.epoch;
+  for (const StageAssignment& one : response.assignments) known_ = std::max(known_, one.version);
+  listener_.assignments(response.assignments);
 }
 
-bool ServerSession::lost_registration(const HttpAnswer& answer, const std::string& what) {
-  switch (answer.status) {
+bool ServerSession::lost_registration(const HttpResult& response, const std::string& what) {
+  switch (response.status) {
     case 401:
     case 403:
       begin_again(Stage::kRank);
       unauthorized_ = true;
-      refused(answer, what);
+      refused(response, what);
       return true;
     case 404:
       begin_again(Stage::kJob);
       return true;
     case 409:
       begin_again(Stage::kRank);
-      if (error_code(answer) == "gathering") {
+      if (error_code(response) == "gathering") {
         const bool is_long = ++gathered_ > kShortGatherings;
         try_after(is_long ? kLongGathering : kGathering);
         failures_ = 0;
-        notice_once("place", "this rank waits for its place: " + error_message(answer));
+        log_once("place", "this rank waits for its place: " + error_message(response));
       } else if (failures_ > 6) {
         // The process before this one may only just have ended.
-        notice_once("place", "this rank's place is not to be had: " + error_message(answer));
+        log_once("place", "this rank's place is not to be had: " + error_message(response));
       }
       return true;
     default:
@@ -341,7 +343,7 @@ void ServerSession::begin_again(Stage stage) {
 }
 
 void ServerSession::answered() {
-  if (told_.erase("away") > 0) listener_.notice("the server answers again");
+  if (told_.erase("away") > 0) listener_.log("the server answers again");
 }
 
 void ServerSession::confirmed() {
@@ -350,20 +352,20 @@ void ServerSession::confirmed() {
   if (!std::exchange(governed_, true)) listener_.governed(true);
 }
 
-void ServerSession::failed(const HttpAnswer& answer, const std::string& what) {
+void ServerSession::failed(const HttpResult& response, const std::string& what) {
   ++failures_;
   failed_ = clock_.now();
   try_after(pause(failures_));
-  notice_once("away", "cannot " + what + ": " + error_message(answer) +
-                          "; training goes on, at free clocks after " +
-                          shortest(options_.patience.value) + " s, and this is tried again");
+  log_once("away", "cannot " + what + ": " + error_message(response) +
+                       "; training goes on, at free clocks after " +
+                       shortest(options_.patience.value) + " s, and this is tried again");
 }
 
-void ServerSession::refused(const HttpAnswer& answer, const std::string& what) {
+void ServerSession::refused(const HttpResult& response, const std::string& what) {
   try_after(kPersonsRetry);
-  notice_once("refused", what + ": " + error_message(answer) +
-                             "; training goes on, at free clocks after " +
-                             shortest(options_.patience.value) + " s, and this is tried again");
+  log_once("refused", what + ": " + error_message(response) +
+                          "; training goes on, at free clocks after " +
+                          shortest(options_.patience.value) + " s, and this is tried again");
 }
 
 Seconds ServerSession::pause(int failures) {
@@ -373,8 +375,8 @@ Seconds ServerSession::pause(int failures) {
   return Seconds{std::min(doubled, options_.longest_retry.value) * spread(random_)};
 }
 
-void ServerSession::notice_once(const std::string& key, const std::string& text) {
-  if (told_.insert(key).second) listener_.notice(text);
+void ServerSession::log_once(const std::string& key, const std::string& text) {
+  if (told_.insert(key).second) listener_.log(text);
 }
 
 }  // namespace harpe

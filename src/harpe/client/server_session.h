@@ -51,7 +51,7 @@ class ServerSession {
     std::function<void(const std::vector<StageAssignment>&)> assignments;
     /// The job is another one than that of all assignments so far: they hold no more.
     std::function<void()> forget;
-    std::function<void(const std::string&)> notice;
+    std::function<void(const std::string&)> log;
     /// Clocks are the server's, or (false) free: nothing has confirmed that for `patience`.
     std::function<void(bool)> governed;
   };
@@ -93,28 +93,28 @@ class ServerSession {
   void send_end();
   void listen();
   bool may_listen() const { return stage_ == Stage::kRunning && !listening_ && !end_told_; }
-  void job_answered(const HttpAnswer& answer);
-  void rank_answered(const HttpAnswer& answer);
-  void report_answered(const HttpAnswer& answer);
-  void stream_ended(const HttpAnswer& answer);
+  void job_answered(const HttpResult& response);
+  void rank_answered(const HttpResult& response);
+  void report_answered(const HttpResult& response);
+  void stream_ended(const HttpResult& response);
   void hear(const EventReader::Event& event);
 
-  /// What an answer or an event holds for this rank; false: it is of another life of the job.
+  /// What a response or an event holds for this rank; false: it is of another life of the job.
   bool take(const std::string& text);
-  void take_assignments(const RankResponse& answer);
+  void take_assignments(const RankResponse& response);
   void begin_again(Stage stage);
   void answered();
   void confirmed();
   void try_after(Seconds pause) { next_try_ = clock_.now() + pause; }
   void hasten();
   Seconds unheard() const;
-  /// Instead of a success; false: the answer says nothing of the registration.
-  bool lost_registration(const HttpAnswer& answer, const std::string& what);
-  /// No answer, or one that is no answer (5xx, 429): tries again later.
-  void failed(const HttpAnswer& answer, const std::string& what);
-  void refused(const HttpAnswer& answer, const std::string& what);
+  /// Instead of a success; false: the response says nothing of the registration.
+  bool lost_registration(const HttpResult& response, const std::string& what);
+  /// No response, or one that is no response (5xx, 429): tries again later.
+  void failed(const HttpResult& response, const std::string& what);
+  void refused(const HttpResult& response, const std::string& what);
   Seconds pause(int failures);
-  void notice_once(const std::string& key, const std::string& text);
+  void log_once(const std::string& key, const std::string& text);
   std::string job_path() const { return "/v1/jobs/" + options_.job; }
 
   ServerSessionOptions options_;
@@ -149,6 +149,6 @@ class ServerSession {
 
 /// The message of an error answer ({"error": {"code", "message"}}), cut to one readable line; the
 /// status where it has none.
-std::string error_message(const HttpAnswer& answer);
+std::string error_message(const HttpResult& response);
 
 }  // namespace harpe

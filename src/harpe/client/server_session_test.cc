@@ -24,15 +24,15 @@ class ScriptedLink final : public HttpLink {
  public:
   struct Request {
     std::string line, body;
-    std::function<void(HttpAnswer)> done;
+    std::function<void(HttpResult)> done;
   };
 
   void send(const std::string& method, const std::string& path, std::string body,
-            std::function<void(HttpAnswer)> done) override {
+            std::function<void(HttpResult)> done) override {
     requests.push_back({method + " " + path, std::move(body), std::move(done)});
   }
   void listen(const std::string& path, std::function<void(std::string_view)> bytes,
-              std::function<void(HttpAnswer)> ended) override {
+              std::function<void(HttpResult)> ended) override {
     ++listens;
     stream_path = path;
     stream_bytes = std::move(bytes);
@@ -51,7 +51,7 @@ class ScriptedLink final : public HttpLink {
   bool token_is_new = false;
   std::string stream_path;
   std::function<void(std::string_view)> stream_bytes;
-  std::function<void(HttpAnswer)> stream_ended;
+  std::function<void(HttpResult)> stream_ended;
 };
 
 class Session : public ::testing::Test {
@@ -71,7 +71,7 @@ class Session : public ::testing::Test {
   void begin() {
     link_ = ScriptedLink();
     versions_.clear();
-    notices_.clear();
+    log_.clear();
     governed_.clear();
     session_ = std::make_unique<ServerSession>(
         options_, link_, clock_,
@@ -85,17 +85,17 @@ class Session : public ::testing::Test {
                   ++forgotten_;
                   versions_.clear();
                 },
-            .notice = [this](const std::string& text) { notices_.push_back(text); },
+            .log = [this](const std::string& text) { log_.push_back(text); },
             .governed = [this](bool governed) { governed_.push_back(governed); }});
   }
 
-  /// What was sent since the last answer, at most one request at a time.
+  /// What was sent since the last response, at most one request at a time.
   std::string sent() {
     session_->tick();
     EXPECT_LE(link_.requests.size(), 1);
     return link_.requests.empty() ? "" : link_.requests.front().line;
   }
-  void answer(int status, const std::string& body = {}) {
+  void respond(int status, const std::string& body = {}) {
     ASSERT_THAT(link_.requests, SizeIs(1));
     auto request = std::move(link_.requests.front());
     link_.requests.clear();
@@ -108,13 +108,13 @@ class Session : public ::testing::Test {
     }
   }
   /// Time passes, and whatever is sent is answered so; what was sent.
-  std::vector<std::string> pass_answering(double seconds, int status, const std::string& body) {
+  std::vector<std::string> pass_responding(double seconds, int status, const std::string& body) {
     std::vector<std::string> lines;
     for (int i = 0; i < seconds * 10; ++i) {
       clock_.advance({0.1});
       if (std::string line = sent(); !line.empty()) {
         lines.push_back(line);
-        answer(status, body);
+        respond(status, body);
       }
     }
     return lines;
@@ -130,9 +130,9 @@ class Session : public ::testing::Test {
   }
   void run_to_running() {
     EXPECT_EQ(sent(), "PUT /v1/jobs/gpt3");
-    answer(201, R"({"job": "gpt3"})");
+    respond(201, R"({"job": "gpt3"})");
     EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
-    answer(200, R"({"rank": 6, "assignments": []})");
+    respond(200, R"({"rank": 6, "assignments": []})");
     EXPECT_TRUE(session_->registered());
   }
   static IterationReport report(std::int64_t iteration) {
@@ -151,7 +151,7 @@ class Session : public ::testing::Test {
   ScriptedLink link_;
   ServerSessionOptions options_;
   std::vector<std::uint64_t> versions_;
-  std::vector<std::string> notices_;
+  std::vector<std::string> log_;
   std::vector<bool> governed_;
   int forgotten_ = 0;
   std::unique_ptr<ServerSession> session_;
@@ -160,13 +160,13 @@ class Session : public ::testing::Test {
 TEST_F(Session, RegistersReportsAndHearsAssignmentsBothWays) {
   EXPECT_EQ(sent(), "PUT /v1/jobs/gpt3");
   EXPECT_EQ(link_.requests[0].body, options_.spec);
-  answer(200);
+  respond(200);
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
   const auto registration = parse_rank_registration(link_.requests[0].body);
   ASSERT_TRUE(registration.ok());
   EXPECT_EQ(registration->session, "me");
   EXPECT_EQ(registration->coordinates, (RankCoordinates{1, 2, 0}));
-  answer(200, assignments(1));
+  respond(200, assignments(1));
   EXPECT_EQ(link_.stream_path, "/v1/jobs/gpt3/events?data=1&stage=2&tensor=0&session=me");
   EXPECT_EQ(sent(), "");
   session_->report(report(0));
@@ -176,16 +176,16 @@ TEST_F(Session, RegistersReportsAndHearsAssignmentsBothWays) {
   ASSERT_TRUE(sent_report.ok()) << sent_report.error().text();
   EXPECT_EQ(sent_report->session, "me");
   EXPECT_EQ(sent_report->known, 1);
-  answer(200, assignments(4));
+  respond(200, assignments(4));
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
   EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->known, 4);
-  answer(200, R"({"version": 4})");
+  respond(200, R"({"version": 4})");
   EXPECT_EQ(sent(), "");
   link_.stream_bytes("event: assignments\ndata: " + assignments(5) +
                      "\n\nevent: phase\ndata: {}\n\n");
   EXPECT_THAT(versions_, ElementsAre(1, 4, 5));
   EXPECT_THAT(governed_, ElementsAre(true));
-  EXPECT_THAT(notices_, IsEmpty());
+  EXPECT_THAT(log_, IsEmpty());
   EXPECT_EQ(session_->reports_sent(), 2);
 }
 
@@ -194,16 +194,16 @@ TEST_F(Session, AServerThatIsNotThereIsToldOnceAndLookedForMoreSeldom) {
   for (int i = 0; i < 12; ++i) {
     while (sent().empty()) pass(0.1);
     tries.push_back((clock_.now() - Instant{1'000'000'000}).value);
-    answer(0);
+    respond(0);
   }
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("connection refused")));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("connection refused")));
   EXPECT_LT(tries[1] - tries[0], 1);
   for (std::size_t i = 1; i < tries.size(); ++i) EXPECT_LT(tries[i] - tries[i - 1], 39);
   EXPECT_GT(tries[11] - tries[10], 20);
   EXPECT_THAT(governed_, IsEmpty()) << "nothing was, so nothing is set free";
   while (sent().empty()) pass(1);
   run_to_running();
-  EXPECT_THAT(notices_, SizeIs(2)) << "that it is there again";
+  EXPECT_THAT(log_, SizeIs(2)) << "that it is there again";
   EXPECT_THAT(governed_, ElementsAre(true));
 }
 
@@ -211,27 +211,27 @@ TEST_F(Session, ClocksAreSetFreeWhenTheServerStaysAwayAndTakenAgain) {
   run_to_running();
   session_->report(report(0));
   ASSERT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
-  answer(503);
+  respond(503);
   EXPECT_THAT(governed_, ElementsAre(true)) << "not at once";
   for (int i = 0; i < 40; ++i) {
     pass(1);
-    if (!sent().empty()) answer(0);
+    if (!sent().empty()) respond(0);
   }
   EXPECT_THAT(governed_, ElementsAre(true, false));
-  EXPECT_THAT(notices_, SizeIs(1));
+  EXPECT_THAT(log_, SizeIs(1));
   while (sent().empty()) pass(1);
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports") << "what was measured is not lost";
-  answer(200, assignments(8));
+  respond(200, assignments(8));
   EXPECT_THAT(governed_, ElementsAre(true, false, true));
   EXPECT_THAT(versions_, ElementsAre(8));
   // And a short outage changes nothing.
   session_->report(report(1));
   sent();
-  answer(500);
+  respond(500);
   pass(2);
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
-  answer(200);
-  pass_answering(60, 200, "{}");
+  respond(200);
+  pass_responding(60, 200, "{}");
   EXPECT_THAT(governed_, ElementsAre(true, false, true));
 }
 
@@ -242,21 +242,21 @@ TEST_F(Session, WhateverIsNoSuccessLetsTheClocksGoAfterTheSamePatience) {
     run_to_running();
     session_->report(report(0));
     ASSERT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
-    answer(200, "{}");
+    respond(200, "{}");
     governed_.clear();
     session_->report(report(1));
     const std::string refusal = R"({"error": {"code": "x", "message": "no"}})";
     // The stream of a registration that stands no more says nothing.
     for (int second = 0; second < 29; ++second) {
-      pass_answering(1, status, refusal);
+      pass_responding(1, status, refusal);
       if (status != 0 && status != 421 && status != 503) link_.stream_bytes(": hb\n\n");
       EXPECT_THAT(governed_, IsEmpty()) << "not yet after " << second << " s";
     }
-    pass_answering(2, status, refusal);
+    pass_responding(2, status, refusal);
     EXPECT_THAT(governed_, ElementsAre(false));
     // And taken again with the first success, whatever it was.
     link_.token_is_new = true;
-    EXPECT_THAT(pass_answering(40, 200, "{}"), ::testing::Not(IsEmpty()));
+    EXPECT_THAT(pass_responding(40, 200, "{}"), ::testing::Not(IsEmpty()));
     EXPECT_THAT(governed_, ElementsAre(false, true));
   }
 }
@@ -264,7 +264,7 @@ TEST_F(Session, WhateverIsNoSuccessLetsTheClocksGoAfterTheSamePatience) {
 TEST_F(Session, ARankWithNothingToReportIsConfirmedByItsStreamAndByRegisteringAgain) {
   run_to_running();
   // An iteration of ten minutes: it registers again, so that its place is not taken.
-  const auto lines = pass_answering(600, 200, "{}");
+  const auto lines = pass_responding(600, 200, "{}");
   EXPECT_THAT(lines, ::testing::Each("POST /v1/jobs/gpt3/ranks"));
   EXPECT_GE(lines.size(), 29);
   EXPECT_LE(lines.size(), 31);
@@ -281,10 +281,10 @@ TEST_F(Session, ARankWithNothingToReportIsConfirmedByItsStreamAndByRegisteringAg
 
 TEST_F(Session, AnotherLifeOfTheJobIsBegunWithNothingOfTheOneBefore) {
   sent();
-  answer(200, R"({"specification": "abc"})");
+  respond(200, R"({"specification": "abc"})");
   sent();
   EXPECT_EQ(parse_rank_registration(link_.requests[0].body)->specification, "abc");
-  answer(200, life("first", 1, version(500)));
+  respond(200, life("first", 1, version(500)));
   EXPECT_EQ(forgotten_, 1) << "there was none before";
   session_->report(report(0));
   sent();
@@ -294,15 +294,15 @@ TEST_F(Session, AnotherLifeOfTheJobIsBegunWithNothingOfTheOneBefore) {
   EXPECT_EQ(told->known, 500);
   // The job was deleted, and made anew by the first rank that came.
   session_->report(report(1));
-  answer(404);
+  respond(404);
   const std::string again = life("second", 1, version(1));
   while (sent().empty()) pass(0.1);
-  answer(201, R"({"specification": "abc"})");
+  respond(201, R"({"specification": "abc"})");
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
   const auto registration = parse_rank_registration(link_.requests[0].body);
   EXPECT_EQ(registration->incarnation, "first");
   EXPECT_EQ(registration->start, 1);
-  answer(200, again);
+  respond(200, again);
   EXPECT_EQ(forgotten_, 2);
   EXPECT_THAT(versions_, ElementsAre(1)) << "however low its versions are";
   EXPECT_EQ(sent(), "") << "what was measured in the other life is not told in this one";
@@ -317,32 +317,32 @@ TEST_F(Session, RegistersAgainWhereAnAnswerOrAnEventIsOfAnotherLife) {
     SCOPED_TRACE(by_event);
     begin();
     sent();
-    answer(200);
+    respond(200);
     sent();
-    answer(200, life("first", 1, version(1)));
+    respond(200, life("first", 1, version(1)));
     versions_.clear();
     if (by_event) {
       link_.stream_bytes("event: assignments\ndata: " + life("second", 1, version(7)) + "\n\n");
     } else {
       session_->report(report(0));
       sent();
-      answer(200, life("second", 1, version(7)));
+      respond(200, life("second", 1, version(7)));
     }
     EXPECT_FALSE(session_->registered());
     EXPECT_THAT(versions_, IsEmpty());
     while (sent().empty()) pass(0.1);
     EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
     EXPECT_GT(link_.stops, 0);
-    answer(200, life("second", 1, version(7)));
+    respond(200, life("second", 1, version(7)));
     EXPECT_THAT(versions_, ElementsAre(7));
   }
 }
 
 TEST_F(Session, AssignmentsOfAServerThatHadTheJobBeforeAreNotTaken) {
   sent();
-  answer(200);
+  respond(200);
   sent();
-  answer(200, life("one", 4, version(1007)));
+  respond(200, life("one", 4, version(1007)));
   link_.stream_bytes("event: assignments\ndata: " + life("one", 3, version(8)) + "\n\n");
   EXPECT_THAT(versions_, ElementsAre(1007));
   link_.stream_bytes("event: assignments\ndata: " + life("one", 5, version(2008)) + "\n\n");
@@ -354,17 +354,17 @@ TEST_F(Session, AssignmentsOfAServerThatHadTheJobBeforeAreNotTaken) {
 
 TEST_F(Session, AStartOfTrainingThatGathersIsTriedEverySecond) {
   sent();
-  answer(202, R"({"specification": "abc"})");
+  respond(202, R"({"specification": "abc"})");
   const std::string waits =
       R"({"error": {"code": "gathering", "message": "1 of 8 ranks are there"}})";
-  const auto lines = pass_answering(30, 409, waits);
+  const auto lines = pass_responding(30, 409, waits);
   EXPECT_THAT(lines, ::testing::Each("POST /v1/jobs/gpt3/ranks"));
   EXPECT_GE(lines.size(), 28);
   EXPECT_LE(lines.size(), 31);
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("1 of 8 ranks are there")));
-  EXPECT_LE(pass_answering(300, 409, waits).size(), 100) << "less often where it takes long";
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("1 of 8 ranks are there")));
+  EXPECT_LE(pass_responding(300, 409, waits).size(), 100) << "less often where it takes long";
   EXPECT_FALSE(session_->registered());
-  pass_answering(6, 200, "{}");
+  pass_responding(6, 200, "{}");
   EXPECT_TRUE(session_->registered());
 }
 
@@ -373,16 +373,16 @@ TEST_F(Session, ANewTokenIsTriedAtOnce) {
   EXPECT_EQ(link_.token_reads, 0) << "not while it is good";
   session_->report(report(0));
   sent();
-  answer(401, R"({"error": {"message": "the token has expired"}})");
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("the token has expired")));
+  respond(401, R"({"error": {"message": "the token has expired"}})");
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("the token has expired")));
   pass(10);
   EXPECT_EQ(sent(), "");
   EXPECT_GT(link_.token_reads, 0);
   link_.token_is_new = true;
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
-  answer(200, "{}");
+  respond(200, "{}");
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports") << "what was refused for its token is not lost";
-  answer(200, "{}");
+  respond(200, "{}");
   EXPECT_THAT(governed_, ElementsAre(true)) << "it took less than the patience";
   EXPECT_EQ(session_->reports_dropped(), 0);
 }
@@ -391,47 +391,47 @@ TEST_F(Session, RegistersAgainWhereTheServerForgot) {
   run_to_running();
   session_->report(report(0));
   sent();
-  answer(409, R"({"error": {"code": "conflict", "message": "no such session"}})");
+  respond(409, R"({"error": {"code": "conflict", "message": "no such session"}})");
   EXPECT_FALSE(session_->registered());
   while (sent().empty()) pass(0.1);
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
-  answer(404);
+  respond(404);
   while (sent().empty()) pass(0.1);
   EXPECT_EQ(sent(), "PUT /v1/jobs/gpt3");
-  answer(201);
+  respond(201);
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
-  answer(200, "{}");
+  respond(200, "{}");
   EXPECT_TRUE(session_->registered());
-  EXPECT_THAT(notices_, IsEmpty());
+  EXPECT_THAT(log_, IsEmpty());
 }
 
 TEST_F(Session, APlaceThatIsTakenIsTriedAgainAndToldIfItStays) {
   sent();
-  answer(200);
+  respond(200);
   for (int i = 0; i < 3; ++i) {
     while (sent().empty()) pass(0.1);
     EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/ranks");
-    answer(409, R"({"error": {"code": "conflict", "message": "the place is taken"}})");
+    respond(409, R"({"error": {"code": "conflict", "message": "the place is taken"}})");
   }
-  EXPECT_THAT(notices_, IsEmpty()) << "the process before may only just have ended";
+  EXPECT_THAT(log_, IsEmpty()) << "the process before may only just have ended";
   for (int i = 0; i < 6; ++i) {
     while (sent().empty()) pass(1);
-    answer(409, R"({"error": {"code": "conflict", "message": "the place is taken"}})");
+    respond(409, R"({"error": {"code": "conflict", "message": "the place is taken"}})");
   }
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("the place is taken")));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("the place is taken")));
 }
 
 TEST_F(Session, WhatOnlyAPersonCanMendIsToldOnceAndTriedSeldom) {
   sent();
-  answer(401,
-         R"({"error": {"code": "no_permission", "message": "the token is for\nanother job"}})");
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("the token is for another job (status 401)")));
+  respond(401,
+          R"({"error": {"code": "no_permission", "message": "the token is for\nanother job"}})");
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("the token is for another job (status 401)")));
   pass(50);
   EXPECT_EQ(sent(), "");
   pass(20);
   EXPECT_EQ(sent(), "PUT /v1/jobs/gpt3");
-  answer(409, R"({"error": {"message": "another spec"}})");
-  EXPECT_THAT(notices_, SizeIs(1));
+  respond(409, R"({"error": {"message": "another spec"}})");
+  EXPECT_THAT(log_, SizeIs(1));
 }
 
 TEST_F(Session, ARefusedReportIsDroppedAndTheNextOneSent) {
@@ -439,11 +439,11 @@ TEST_F(Session, ARefusedReportIsDroppedAndTheNextOneSent) {
   session_->report(report(0));
   session_->report(report(1));
   sent();
-  answer(400, R"({"error": {"message": "time_s: expected more"}})");
+  respond(400, R"({"error": {"message": "time_s: expected more"}})");
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
   EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->iteration, 1);
-  answer(200, "not JSON at all");
-  EXPECT_THAT(notices_, SizeIs(2));
+  respond(200, "not JSON at all");
+  EXPECT_THAT(log_, SizeIs(2));
   EXPECT_EQ(session_->reports_dropped(), 1);
   EXPECT_EQ(session_->reports_sent(), 1);
 }
@@ -464,15 +464,15 @@ TEST_F(Session, SaysThatTrainingHasEndedOnceAndBehindAllReports) {
   session_->end();
   EXPECT_FALSE(session_->ended());
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
-  answer(200, R"({"version": 0})");
+  respond(200, R"({"version": 0})");
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/end");
   EXPECT_THAT(link_.requests.front().body, HasSubstr(R"("session":"me")"));
   EXPECT_THAT(link_.requests.front().body, HasSubstr(R"("stage":2)"));
-  answer(0);
+  respond(0);
   EXPECT_FALSE(session_->ended());
   pass(1);
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/end");
-  answer(200, R"({"ended": true})");
+  respond(200, R"({"ended": true})");
   EXPECT_TRUE(session_->ended());
   EXPECT_EQ(sent(), "");
 }
@@ -481,7 +481,7 @@ TEST_F(Session, OneThatHasEndedTakesNoPlaceAgainHoweverLongItStays) {
   run_to_running();
   session_->end();
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/end");
-  answer(200, R"({"ended": true})");
+  respond(200, R"({"ended": true})");
   for (int i = 0; i < 100; ++i) {
     pass(1);
     EXPECT_EQ(sent(), "");
@@ -492,7 +492,7 @@ TEST_F(Session, AServerThatDoesNotKnowTheJobIsToldNoEnd) {
   run_to_running();
   session_->end();
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/end");
-  answer(404);
+  respond(404);
   EXPECT_TRUE(session_->ended());
 }
 
@@ -507,7 +507,7 @@ TEST_F(Session, AStreamThatEndsIsOpenedAgain) {
     pass(60);
     link_.stream_ended({403, "", ""});
   }
-  EXPECT_THAT(notices_, SizeIs(1));
+  EXPECT_THAT(log_, SizeIs(1));
   EXPECT_TRUE(session_->registered()) << "answers bring assignments, too";
 }
 
@@ -517,12 +517,12 @@ TEST_F(Session, AStreamThatBringsSomethingShowsThatTheServerIsThereAgain) {
   link_.stream_ended({0, "", "connection reset"});
   for (int failure = 0; failure < 8; ++failure) {
     while (sent().empty()) clock_.advance({1});
-    answer(0);
+    respond(0);
   }
   EXPECT_EQ(sent(), "") << "the report is put off for long";
   link_.stream_bytes(": hb\n\n");
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");
-  answer(0);
+  respond(0);
   link_.stream_bytes(": hb\n\n");
   EXPECT_EQ(sent(), "") << "once for each stream";
 }
@@ -533,7 +533,7 @@ TEST_F(Session, AStreamThatStaysShowsThatTheServerIsThereButNotAtOnce) {
   session_->report(report(1));
   for (int failure = 0; failure < 8; ++failure) {
     while (sent().empty()) clock_.advance({1});
-    answer(0);
+    respond(0);
   }
   link_.stream_bytes(": hb\n\n");
   EXPECT_EQ(sent(), "");
@@ -549,10 +549,10 @@ TEST_F(Session, AStreamThatComesBackWhileARequestHangsShowsItBehindThat) {
   link_.stream_ended({0, "", "connection reset"});
   for (int failure = 0; failure < 8; ++failure) {
     while (sent().empty()) clock_.advance({1});
-    if (failure < 7) answer(0);
+    if (failure < 7) respond(0);
   }
   link_.stream_bytes(": hb\n\n");
-  answer(0);  // it was asked of the server that is gone
+  respond(0);  // it was asked of the server that is gone
   EXPECT_EQ(sent(), "");
   link_.stream_bytes(": hb\n\n");
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");

@@ -48,8 +48,8 @@ Status SteadyKnobs::apply(ClockChannel& channel, Instant now) {
   refused_ = wanted;
   retry_ = now + kRetry;
   if (std::exchange(told_, refusal_) != refusal_) {
-    notice_("the plan's memory clock or power limit is not set: " + refusal_ +
-            "; training runs at all-max");
+    log_("the plan's memory clock or power limit is not set: " + refusal_ +
+         "; training runs at all-max");
   }
   if (done.error().code != ErrorCode::kRefused) return done;
   Status undone = set(channel, 0);

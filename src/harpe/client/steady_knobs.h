@@ -20,8 +20,7 @@ class SteadyKnobs {
  public:
   static constexpr Seconds kRetry{60};  ///< of what was refused
 
-  explicit SteadyKnobs(std::function<void(const std::string&)> notice)
-      : notice_(std::move(notice)) {}
+  explicit SteadyKnobs(std::function<void(const std::string&)> log) : log_(std::move(log)) {}
 
   /// From now on; labels do not count. What is not given is as before the lease.
   void want(const Knobs& knobs) noexcept { wanted_ = word_of(knobs); }
@@ -48,7 +47,7 @@ class SteadyKnobs {
   static Watts limit_of(std::uint64_t word);
   Status set(ClockChannel& channel, std::uint64_t wanted);
 
-  std::function<void(const std::string&)> notice_;
+  std::function<void(const std::string&)> log_;
   std::atomic<std::uint64_t> wanted_ = 0, refused_ = kNone;
   std::uint64_t in_force_ = 0;
   std::string refusal_, told_;

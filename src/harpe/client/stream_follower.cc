@@ -39,7 +39,7 @@ struct StreamFollower::Shared {
   SpscQueue<RecordedCall, kMostUnderWay> told;
   SpscQueue<Event, 2 * kMostUnderWay> spare;  ///< back to training's thread
   std::atomic<int> calls = 0;                 ///< changes with each, to wait for
-  std::atomic<int> fault = 0;                 ///< the first code that was none to go on with
+  std::atomic<int> error = 0;                 ///< the first code that was none to go on with
   std::atomic<bool> stopping = false;
 
   Mutex mutex;  ///< held while the listener is called
@@ -53,7 +53,7 @@ struct StreamFollower::Shared {
   }
   void note_fault(int code) noexcept {
     int none = 0;
-    fault.compare_exchange_strong(none, code);
+    error.compare_exchange_strong(none, code);
   }
 };
 
@@ -119,7 +119,7 @@ class StreamFollower::Follow {
 
   /// False where the device will not say when it was there.
   bool pass(Event event) {
-    if (shared_->fault != 0) return false;
+    if (shared_->error != 0) return false;
     const int code = library().wait(event);
     if (code != 0 && !StreamLibrary::is_about_capture(code)) shared_->note_fault(code);
     return code == 0;
@@ -154,11 +154,11 @@ class StreamFollower::Follow {
   }
 
   void say_fault() {
-    const int code = shared_->fault;
+    const int code = shared_->error;
     if (code == 0 || std::exchange(told_fault_, true)) return;
     heard([&](const Listener& listener) {
-      listener.notice("the GPU's stream cannot be followed any more: " + library().words(code) +
-                      "; training goes on, clocks follow its calls, nothing is reported");
+      listener.log("the GPU's stream cannot be followed any more: " + library().words(code) +
+                   "; training goes on, clocks follow its calls, nothing is reported");
     });
   }
 
@@ -230,7 +230,7 @@ bool StreamFollower::tell(StreamLibrary::Stream stream, const StreamCall& call) 
 
 StreamLibrary::Event StreamFollower::mark(StreamLibrary::Stream stream) noexcept {
   const StreamLibrary& library = shared_->library;
-  if (shared_->fault.load(std::memory_order_relaxed) != 0) return nullptr;
+  if (shared_->error.load(std::memory_order_relaxed) != 0) return nullptr;
   if (library.is_capturing(stream)) return nullptr;
   Event event = std::exchange(unused_, nullptr);
   int code = 0;

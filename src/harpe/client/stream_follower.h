@@ -37,11 +37,11 @@ class StreamFollower {
  public:
   /// All called on the follower's thread.
   struct Listener {
-    /// The device has got to where this was told. Answers the iteration that it is in by now.
+    /// The device has got to where this was told. Returns the iteration that it is in by now.
     std::function<std::int64_t(const StreamCall&)> reached;
     /// When each instruction of an iteration ran, on the machine's clock (`clock`).
     std::function<void(std::int64_t iteration, std::span<const TimeSpan>)> times;
-    std::function<void(const std::string&)> notice;
+    std::function<void(const std::string&)> log;
   };
 
   /// Of the device that is current in the calling thread. Fails where training has not begun to use

@@ -58,10 +58,10 @@ class Heard {
                   const MutexLock lock(mutex_);
                   times_.emplace_back(iteration, std::vector(times.begin(), times.end()));
                 },
-            .notice =
+            .log =
                 [this](const std::string& text) {
                   const MutexLock lock(mutex_);
-                  notices_.push_back(text);
+                  log_.push_back(text);
                 }};
   }
   std::size_t reached() {
@@ -79,9 +79,9 @@ class Heard {
     const MutexLock lock(mutex_);
     return times_;
   }
-  std::vector<std::string> notices() {
+  std::vector<std::string> events() {
     const MutexLock lock(mutex_);
-    return notices_;
+    return log_;
   }
 
  private:
@@ -89,7 +89,7 @@ class Heard {
   std::int64_t iteration_ HARPE_GUARDED_BY(mutex_) = 0;
   std::vector<StreamCall> reached_ HARPE_GUARDED_BY(mutex_);
   std::vector<std::pair<std::int64_t, std::vector<TimeSpan>>> times_ HARPE_GUARDED_BY(mutex_);
-  std::vector<std::string> notices_ HARPE_GUARDED_BY(mutex_);
+  std::vector<std::string> log_ HARPE_GUARDED_BY(mutex_);
 };
 
 std::unique_ptr<StreamFollower> start(Heard& heard, Clock& clock = system_clock()) {
@@ -221,7 +221,7 @@ TEST(StreamFollower, WhatACaptureTakesIsNotWaitedForAndNobodyBreaksIt) {
   EXPECT_EQ(cuda.read("captures_broken"), 0);
   ASSERT_THAT(heard.times(), SizeIs(1)) << "of the first iteration the device does not know all";
   EXPECT_EQ(heard.times()[0].first, 2);
-  EXPECT_THAT(heard.notices(), IsEmpty());
+  EXPECT_THAT(heard.events(), IsEmpty());
 }
 
 TEST(StreamFollower, ADeviceThatFailsIsToldOnceAndTrainingGoesOn) {
@@ -236,7 +236,7 @@ TEST(StreamFollower, ADeviceThatFailsIsToldOnceAndTrainingGoesOn) {
     }
     ASSERT_TRUE(heard.reaches(6)) << function;
     follower.reset();
-    EXPECT_THAT(heard.notices(), ElementsAre(HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS (700)")));
+    EXPECT_THAT(heard.events(), ElementsAre(HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS (700)")));
     EXPECT_THAT(heard.times(), IsEmpty());
   }
 }

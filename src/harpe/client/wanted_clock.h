@@ -20,7 +20,7 @@ class WantedClock {
  public:
   static constexpr Megahertz kAsItIs{-1};  ///< nothing wanted yet
 
-  /// Training takes its next step and wants this clock (`kAsItIs`: any). Answers whether the clock
+  /// Training takes its next step and wants this clock (`kAsItIs`: any). Returns whether the clock
   /// was told now.
   template <class Tell>
   bool step(Megahertz clock, const Tell& tell) noexcept {
@@ -35,7 +35,7 @@ class WantedClock {
     return true;
   }
 
-  /// The timer wants this clock ahead of the step after `step`. Answers whether it was told.
+  /// The timer wants this clock ahead of the step after `step`. Returns whether it was told.
   template <class Tell>
   bool ahead(std::uint32_t step, Megahertz clock, const Tell& tell) noexcept {
     std::uint64_t before = word_.load();

@@ -17,8 +17,8 @@ int report(const Error& error, Console& console) {
   if (console.json) {
     (console.out_is_others ? console.err : console.out) << error_json(error);
   } else {
-    for (const Fault& fault : error.faults) {
-      console.err << painted("error:", Paint::kRed, console.colour_err) << ' ' << fault.text()
+    for (const Diagnostic& diagnostic : error.diagnostics) {
+      console.err << painted("error:", Paint::kRed, console.colour_err) << ' ' << diagnostic.text()
                   << '\n';
     }
   }
@@ -42,12 +42,12 @@ Error unknown_words(const CLI::App& command, const std::vector<std::string>& wor
       for (const CLI::App* sub : below) known.push_back(sub->get_name());
       message = full_name(command) + " has no subcommand " + in_quotes(word);
       if (const auto near = nearest(word, known)) message += "; did you mean '" + *near + "'?";
-    } else if (error.faults.empty()) {
+    } else if (error.diagnostics.empty()) {
       message = in_quotes(word) + " was not expected";
     } else {
       continue;  // most likely the value of an unknown option
     }
-    error.faults.push_back({.message = message + " (see " + full_name(command) + " --help)"});
+    error.diagnostics.push_back({.message = message + " (see " + full_name(command) + " --help)"});
     if (!word.starts_with('-')) break;
   }
   return error;
@@ -76,16 +76,17 @@ std::optional<int> parse(Commands& commands, const std::vector<std::string>& arg
 }  // namespace
 
 std::string error_json(const Error& error) {
-  Json faults = Json::array();
-  for (const Fault& fault : error.faults) {
+  Json diagnostics = Json::array();
+  for (const Diagnostic& diagnostic : error.diagnostics) {
     Json entry;
-    entry["file"] = fault.file.empty() ? Json() : Json(fault.file);
-    entry["line"] = fault.line == 0 ? Json() : Json(fault.line);
-    entry["column"] = fault.column == 0 ? Json() : Json(fault.column);
-    entry["message"] = fault.message;
-    faults.push_back(std::move(entry));
+    entry["file"] = diagnostic.file.empty() ? Json() : Json(diagnostic.file);
+    entry["line"] = diagnostic.line == 0 ? Json() : Json(diagnostic.line);
+    entry["column"] = diagnostic.column == 0 ? Json() : Json(diagnostic.column);
+    entry["message"] = diagnostic.message;
+    diagnostics.push_back(std::move(entry));
   }
-  return json_text({{"error", {{"code", name_of(error.code)}, {"faults", std::move(faults)}}}});
+  return json_text(
+      {{"error", {{"code", name_of(error.code)}, {"diagnostics", std::move(diagnostics)}}}});
 }
 
 Commands::Commands(const std::string& name, const std::string& description,
@@ -113,7 +114,7 @@ void Commands::describe(CLI::App& app, const std::string& examples, Action actio
     app.require_subcommand(0, 1);
     return;
   }
-  // Looked for before parsing, so that faults of the command line come as JSON, too.
+  // Looked for before parsing, so that diagnostics of the command line come as JSON, too.
   app.add_flag_callback(
          "--json", [] {}, "Print the result, or what is wrong, as JSON on standard output")
       ->group(kGeneral);

@@ -27,7 +27,8 @@ std::vector<const CLI::App*> subcommands(const CLI::App& command);
 std::string full_name(const CLI::App& command);
 /// The first line of a description.
 std::string brief(const CLI::App& command);
-/// The subcommand of `root` named by words ("schedule", "show"), or a fault that names the nearest.
+/// The subcommand of `root` named by words ("schedule", "show"), or an error that names the
+/// nearest.
 Result<const CLI::App*> find_command(const CLI::App& root, const std::vector<std::string>& words);
 
 /// What `--help` prints: at most 80 columns.

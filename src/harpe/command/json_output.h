@@ -17,8 +17,8 @@ inline std::string json_text(const Json& document) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// {"error": {"code": ..., "faults": [{"file", "line", "column", "message"}]}}; what is not known
-/// is null.
+/// {"error": {"code": ..., "diagnostics": [{"file", "line", "column", "message"}]}}; what is not
+/// known is null.
 std::string error_json(const Error& error);
 
 }  // namespace harpe

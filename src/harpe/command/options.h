@@ -11,7 +11,7 @@
 
 namespace harpe {
 
-/// Adds an option whose text `parse` turns into a `Result`; a fault ends the command line.
+/// Adds an option whose text `parse` turns into a `Result`; an error ends the command line.
 /// \param value_name  what the value is, in capitals, with its unit: "SECONDS".
 template <class T, class Parse>
 CLI::Option* add_parsed(CLI::App& app, const std::string& names, const std::string& value_name,

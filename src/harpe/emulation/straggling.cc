@@ -44,27 +44,27 @@ const char* name_of(Straggling straggling) {
   return "";
 }
 
-std::vector<double> factors_of_stages(const StragglingFault& fault, const JobShape& shape,
+std::vector<double> factors_of_stages(const StragglingFault& error, const JobShape& shape,
                                       int pipeline) {
   std::vector<double> factors(static_cast<std::size_t>(shape.stages), 1.0);
-  switch (fault.straggling) {
+  switch (error.straggling) {
     case Straggling::kOffCritical:
     case Straggling::kGrowing:
     case Straggling::kHeld:
-      if (pipeline == 0) factors.front() = fault.factor;
+      if (pipeline == 0) factors.front() = error.factor;
       break;
     case Straggling::kCritical:
-      if (pipeline == 0) factors.back() = fault.factor;
+      if (pipeline == 0) factors.back() = error.factor;
       break;
     case Straggling::kPipeline:
-      if (pipeline == 0) std::ranges::fill(factors, fault.factor);
+      if (pipeline == 0) std::ranges::fill(factors, error.factor);
       break;
     case Straggling::kTwo:
-      if (pipeline == 0) factors.front() = fault.factor;
-      if (pipeline == std::min(1, shape.data - 1)) factors.back() = fault.factor;
+      if (pipeline == 0) factors.front() = error.factor;
+      if (pipeline == std::min(1, shape.data - 1)) factors.back() = error.factor;
       break;
     case Straggling::kStructural:
-      factors.front() = fault.factor;
+      factors.front() = error.factor;
       break;
     case Straggling::kRandom:
     case Straggling::kStalls:
@@ -73,34 +73,34 @@ std::vector<double> factors_of_stages(const StragglingFault& fault, const JobSha
   return factors;
 }
 
-void inject(const StragglingFault& fault, std::int64_t onset, EmulatedMachines& machines) {
+void inject(const StragglingFault& error, std::int64_t onset, EmulatedMachines& machines) {
   const JobShape shape = machines.spec().shape;
-  switch (fault.straggling) {
+  switch (error.straggling) {
     case Straggling::kGrowing:
-      machines.slowness = [fault, onset](std::int64_t iteration, int pipeline, int stage) {
+      machines.slowness = [error, onset](std::int64_t iteration, int pipeline, int stage) {
         const double grown =
             std::min(1.0, static_cast<double>(iteration - onset + 1) / StragglingFault::kGrows);
-        return pipeline == 0 && stage == 0 ? 1 + (fault.factor - 1) * grown : 1.0;
+        return pipeline == 0 && stage == 0 ? 1 + (error.factor - 1) * grown : 1.0;
       };
       break;
     case Straggling::kHeld:
-      machines.held[{0, 0}] = held_clock(machines.truth(), fault.factor);
+      machines.held[{0, 0}] = held_clock(machines.truth(), error.factor);
       break;
     case Straggling::kRandom:
-      machines.slowness = [fault, shape](std::int64_t iteration, int pipeline, int stage) {
-        std::mt19937_64 random(fault.seed * 1'000'003 + static_cast<std::uint64_t>(iteration));
+      machines.slowness = [error, shape](std::int64_t iteration, int pipeline, int stage) {
+        std::mt19937_64 random(error.seed * 1'000'003 + static_cast<std::uint64_t>(iteration));
         const std::size_t late = random() % static_cast<std::uint64_t>(shape.groups());
-        return shape.group(pipeline, stage) == late ? fault.factor : 1.0;
+        return shape.group(pipeline, stage) == late ? error.factor : 1.0;
       };
       break;
     case Straggling::kStalls:
-      machines.stall = [fault](std::int64_t iteration) {
-        return Seconds{iteration % 25 == 0 ? 20 * (fault.factor - 1) : 0};
+      machines.stall = [error](std::int64_t iteration) {
+        return Seconds{iteration % 25 == 0 ? 20 * (error.factor - 1) : 0};
       };
       break;
     default:
       for (int pipeline = 0; pipeline < shape.data; ++pipeline) {
-        const std::vector<double> factors = factors_of_stages(fault, shape, pipeline);
+        const std::vector<double> factors = factors_of_stages(error, shape, pipeline);
         for (int stage = 0; stage < shape.stages; ++stage)
           machines.slow[{pipeline, stage}] = factors[static_cast<std::size_t>(stage)];
       }

@@ -2,8 +2,8 @@
 /// \file
 /// The ways in which training straggles, put upon emulated machines.
 ///
-///   const StragglingFault fault{.straggling = Straggling::kCritical, .factor = 1.3};
-///   inject(fault, training.next_iteration(), training);
+///   const StragglingFault error{.straggling = Straggling::kCritical, .factor = 1.3};
+///   inject(error, training.next_iteration(), training);
 
 #include <cstdint>
 #include <vector>
@@ -41,12 +41,12 @@ struct StragglingFault {
 };
 
 /// Of each stage of a pipeline, once it is as slow as it gets. What comes and goes is not in it.
-std::vector<double> factors_of_stages(const StragglingFault& fault, const JobShape& shape,
+std::vector<double> factors_of_stages(const StragglingFault& error, const JobShape& shape,
                                       int pipeline);
 
 /// Lasts until `EmulatedMachines::heal`.
 /// \param onset  the first iteration that it grows in
-void inject(const StragglingFault& fault, std::int64_t onset, EmulatedMachines& machines);
+void inject(const StragglingFault& error, std::int64_t onset, EmulatedMachines& machines);
 
 /// The costs of a pipeline whose stages take so many times as long and as much.
 Profile slowed(const Profile& costs, const std::vector<double>& factors_of_stages);

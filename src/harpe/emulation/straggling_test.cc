@@ -40,8 +40,8 @@ class StragglingOfEveryKind : public testing::TestWithParam<Straggling> {};
 TEST_P(StragglingOfEveryKind, SlowsTrainingUntilItIsHealed) {
   EmulatedTraining training(spec(), truth(), kExact);
   const Seconds usual = mean_time(training, 50);
-  const StragglingFault fault{.straggling = GetParam(), .factor = 1.5};
-  inject(fault, training.next_iteration(), training);
+  const StragglingFault error{.straggling = GetParam(), .factor = 1.5};
+  inject(error, training.next_iteration(), training);
   const Seconds straggling = mean_time(training, 50);
   EXPECT_GT(straggling, usual * 1.01);
   EXPECT_LT(straggling, usual * 1.6);
@@ -63,16 +63,16 @@ TEST(Straggling, TakesWhatTheSlowedCostsSay) {
        {Straggling::kOffCritical, Straggling::kCritical, Straggling::kPipeline, Straggling::kTwo,
         Straggling::kGrowing, Straggling::kStructural}) {
     SCOPED_TRACE(name_of(straggling));
-    const StragglingFault fault{.straggling = straggling, .factor = 1.5};
+    const StragglingFault error{.straggling = straggling, .factor = 1.5};
     EmulatedTraining training(spec(), truth(), kExact);
-    inject(fault, 0, training);
+    inject(error, 0, training);
     (void)mean_time(training, StragglingFault::kGrows + 1);
     Seconds longest{0};
     for (int pipeline = 0; pipeline < spec().shape.data; ++pipeline) {
       JobSpec alone = spec();
       alone.shape.data = 1;
       EmulatedTraining slow(
-          alone, slowed(truth(), factors_of_stages(fault, spec().shape, pipeline)), kExact);
+          alone, slowed(truth(), factors_of_stages(error, spec().shape, pipeline)), kExact);
       (void)slow.iterate();
       longest = std::max(longest, slow.last().time);
     }

@@ -43,7 +43,7 @@ struct Certificate {
 
 /// `harpe.certificate/1`, see docs/formats.md.
 std::string certificate_json(const Certificate& certificate);
-/// Faults carry line and column. Checks types and ranges; what the flow proves is for
+/// Diagnostics carry line and column. Checks types and ranges; what the flow proves is for
 /// `verify_plan`.
 Result<Certificate> parse_certificate_json(std::string_view text, const std::string& file);
 

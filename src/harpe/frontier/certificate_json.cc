@@ -28,11 +28,11 @@ constexpr ListField kLists[] = {
 
 class CertificateReader {
  public:
-  explicit CertificateReader(const std::string& file) : faults_(file) {}
+  explicit CertificateReader(const std::string& file) : diagnostics_(file) {}
 
   Result<Certificate> read(const JsonValue& root) {
     read_document(root);
-    if (!faults_.empty()) return Error::invalid(std::move(faults_));
+    if (!diagnostics_.empty()) return Error::invalid(std::move(diagnostics_));
     return std::move(certificate_);
   }
 
@@ -85,10 +85,10 @@ class CertificateReader {
   }
 
   void add(const JsonValue& value, std::string message) {
-    faults_.add(value.line, value.column, std::move(message));
+    diagnostics_.add(value.line, value.column, std::move(message));
   }
 
-  Faults faults_;
+  Diagnostics diagnostics_;
   Certificate certificate_;
 };
 

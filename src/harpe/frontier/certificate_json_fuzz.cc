@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto certificate = harpe::parse_certificate_json(text, "f");
   if (!certificate.ok()) {
-    if (certificate.error().faults.empty()) std::abort();
+    if (certificate.error().diagnostics.empty()) std::abort();
     return 0;
   }
   const std::string json = harpe::certificate_json(*certificate);

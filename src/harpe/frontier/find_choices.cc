@@ -55,20 +55,20 @@ class CheapestChoices {
 }  // namespace
 
 SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task) {
-  SwitchingAnswer answer;
+  SwitchingAnswer response;
   PointChoices fastest;
   for (const PointChoices& choices : search.simple()) {
     const std::int64_t end = search.makespan(choices);
-    if (end < 0 || (answer.fastest >= 0 && end >= answer.fastest)) continue;
-    answer.fastest = end;
+    if (end < 0 || (response.fastest >= 0 && end >= response.fastest)) continue;
+    response.fastest = end;
     fastest = choices;
   }
-  if (!fastest.empty() && answer.fastest > task.deadline.value_or(0)) {
+  if (!fastest.empty() && response.fastest > task.deadline.value_or(0)) {
     search.shorten(fastest, task.moves);
-    answer.fastest = search.makespan(fastest);
+    response.fastest = search.makespan(fastest);
   }
-  const std::int64_t limit = task.deadline.value_or(answer.fastest);
-  if (limit < 0) return answer;
+  const std::int64_t limit = task.deadline.value_or(response.fastest);
+  if (limit < 0) return response;
   CheapestChoices cheapest(search, task, limit);
   if (!fastest.empty()) cheapest.consider(fastest);
   // Plans for free switching, to earlier deadlines too: what is late in them may still be in time.
@@ -77,8 +77,8 @@ SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task)
         static_cast<std::int64_t>(static_cast<double>(limit - task.min_time) * share);
     cheapest.consider(search.from(task.free_plan(std::max(limit - sooner, task.min_time))));
   }
-  answer.choices = cheapest.take();
-  return answer;
+  response.choices = cheapest.take();
+  return response;
 }
 
 }  // namespace harpe

@@ -46,17 +46,17 @@ Profile with_fixed_time_rows(const Profile& profile, const Schedule& schedule,
 }
 
 Status check_fixed_times(const Profile& profile, const FixedTimes& times) {
-  Faults faults;
+  Diagnostics diagnostics;
   for (const auto& [kind, seconds] : all_of(times)) {
     for (const InstructionProfile& entry : profile.entries()) {
       const auto stage = static_cast<std::size_t>(entry.stage);
       const bool is_given = stage < seconds->size() && (*seconds)[stage] > Seconds{0};
       if (entry.kind != kind || !is_given) continue;
-      faults.add(std::string(name(kind)) + ": the profile already has a time for stage " +
-                 std::to_string(entry.stage));
+      diagnostics.add(std::string(name(kind)) + ": the profile already has a time for stage " +
+                      std::to_string(entry.stage));
     }
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }
 

@@ -17,7 +17,7 @@ namespace harpe {
 Profile with_fixed_time_rows(const Profile& profile, const Schedule& schedule,
                              const FixedTimes& times, std::span<const Watts> blocking_power);
 
-/// Every time that `profile` has already is a fault.
+/// Every time that `profile` has already is an error.
 Status check_fixed_times(const Profile& profile, const FixedTimes& times);
 
 }  // namespace harpe

@@ -157,23 +157,23 @@ Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
             return static_cast<double>(relaxed(seconds_of(end)).value) *
                    (problem.flow_unit * Seconds{1e-12} / problem.cost_unit);
           }};
-  const SwitchingAnswer answer = find_choices(search, task);
-  if (answer.choices.empty()) {
+  const SwitchingAnswer response = find_choices(search, task);
+  if (response.choices.empty()) {
     std::string text = "no plan found";
     if (deadline) text += " that ends within " + shortest(deadline->value) + " s";
     text += " when clocks are up to " + shortest(options.switch_latency.value) + " s late";
     if (options.min_dwell > 0_s)
       text += " and stay for " + shortest(options.min_dwell.value) + " s";
-    if (answer.fastest >= 0)
-      text += "; the fastest found takes " + rounded_up(seconds_of(answer.fastest)) + " s";
+    if (response.fastest >= 0)
+      text += "; the fastest found takes " + rounded_up(seconds_of(response.fastest)) + " s";
     return Error::infeasible(std::move(text));
   }
   if (task.deadline) {
-    const std::int64_t end = search.makespan(answer.choices);
+    const std::int64_t end = search.makespan(response.choices);
     HARPE_CHECK(end >= 0 && end <= *task.deadline,
                 "a plan keeps the dwell and ends by its deadline, however late its clocks");
   }
-  return plan_of(search.points(answer.choices), search.changes(answer.choices));
+  return plan_of(search.points(response.choices), search.changes(response.choices));
 }
 
 Result<Frontier> characterize(const Pipeline& pipeline, const Profile& profile,

@@ -85,9 +85,9 @@ Pipeline random_pipeline(Random& random, const Case& c) {
   return std::move(pipeline).value();
 }
 
-std::string faults_of(const Verification& verification) {
+std::string diagnostics_of(const Verification& verification) {
   std::string text;
-  for (const std::string& fault : verification.faults) text += fault + "\n";
+  for (const std::string& error : verification.diagnostics) text += error + "\n";
   return text;
 }
 
@@ -120,7 +120,7 @@ TEST(Frontier, EveryPlanAndBoundIsAcceptedByTheChecker) {
         const Result<Certificate> certificate = frontier->certificate(plan->iteration_time);
         ASSERT_TRUE(certificate.ok());
         const Verification verification = verify_plan(*plan, profile, &*certificate);
-        EXPECT_EQ(faults_of(verification), "")
+        EXPECT_EQ(diagnostics_of(verification), "")
             << "at " << plan->iteration_time.value << " s of " << low.value << " to "
             << frontier->max_time().value << " s";
       }
@@ -313,7 +313,7 @@ TEST(Frontier, PlansWithLateClocksHoldAndKeepTheDwell) {
       const Plan free = frontier.plan(deadline, {.effort = options.effort}).value();
       EXPECT_GE(plan->iteration_energy.value, free.lower_bound.value);
       const Certificate certificate = frontier.certificate(plan->iteration_time).value();
-      EXPECT_EQ(faults_of(verify_plan(*plan, profile, &certificate)), "");
+      EXPECT_EQ(diagnostics_of(verify_plan(*plan, profile, &certificate)), "");
       for (const auto& list : plan->instructions) {
         const auto changes = changes_of(list);
         for (std::size_t i = 1; i < changes.size(); ++i) {
@@ -335,7 +335,7 @@ TEST(Frontier, TheFastestPlanWithLateClocksIsNoSlowerThanAllMax) {
   const Plan fastest = frontier.fastest_plan(options).value();
   EXPECT_LE(fastest.iteration_time.value, frontier.all_max().iteration_time.value * (1 + 1e-9));
   EXPECT_LT(fastest.iteration_energy.value, frontier.all_max().iteration_energy.value);
-  EXPECT_EQ(faults_of(verify_plan(fastest, profile, nullptr)), "");
+  EXPECT_EQ(diagnostics_of(verify_plan(fastest, profile, nullptr)), "");
   const Plan same = frontier.plan(fastest.iteration_time, options).value();
   EXPECT_LE(same.iteration_energy.value, fastest.iteration_energy.value * (1 + 1e-9));
 }
@@ -374,7 +374,7 @@ TEST(Frontier, ChangesBetweenHighestClocksThatDifferAreLateToo) {
     const PlanOptions options{.effort = Effort::kQuick, .switch_latency = 0.01_s};
     const Plan all_max = frontier.all_max(options);
     EXPECT_GT(all_max.iteration_time, frontier.all_max().iteration_time);
-    EXPECT_EQ(faults_of(verify_plan(all_max, profile, nullptr)), "");
+    EXPECT_EQ(diagnostics_of(verify_plan(all_max, profile, nullptr)), "");
     EXPECT_LE(predict(all_max, profile, {.switch_latency = options.switch_latency})
                   .value()
                   .iteration_time.value,
@@ -527,7 +527,7 @@ TEST(Frontier, PlansOneTwoOrThreeClocksAndClocksThatHardlyMatter) {
   for (const double slowdown : {1.0, 1.000001, 1.01, 1.2}) {
     const Plan plan = frontier.plan(frontier.min_time() * slowdown).value();
     const Certificate certificate = frontier.certificate(plan.iteration_time).value();
-    EXPECT_EQ(faults_of(verify_plan(plan, profile, &certificate)), "");
+    EXPECT_EQ(diagnostics_of(verify_plan(plan, profile, &certificate)), "");
   }
 }
 

@@ -63,9 +63,9 @@ Frontier frontier_of(const Profile& profile, int micro_batches = 4) {
                    profile, {.blocking_power = Watts{60}}));
 }
 
-std::vector<std::string> faults(const Plan& plan, const Frontier& frontier) {
+std::vector<std::string> diagnostics(const Plan& plan, const Frontier& frontier) {
   const Certificate certificate = must(frontier.certificate(plan.iteration_time));
-  return verify_plan(plan, frontier.profile(), &certificate).faults;
+  return verify_plan(plan, frontier.profile(), &certificate).diagnostics;
 }
 
 /// Least energy of all assignments that end by `deadline` and wait until then, by trying each.
@@ -105,7 +105,7 @@ TEST(KnobPlans, AreNearlyOptimalAndNowhereWorseThanWithEachSetOfKnobsAlone) {
       EXPECT_GE(plan.iteration_energy.value, optimum * (1 - 1e-9));
       excess += plan.iteration_energy.value / optimum - 1;
       ++plans;
-      EXPECT_THAT(faults(plan, both), testing::IsEmpty());
+      EXPECT_THAT(diagnostics(plan, both), testing::IsEmpty());
     }
     for (const Knobs& knobs : {Knobs{}, kOverlap}) {
       const Frontier alone = frontier_of(only(profile, knobs), 2);
@@ -152,7 +152,7 @@ TEST(KnobPlans, AreThoseOfClocksInTheirPlace) {
       for (const double slowdown : {1.1, 1.3}) {
         const Seconds deadline = frontier.min_time() * slowdown;
         Plan plan = must(frontier.plan(deadline, options));
-        EXPECT_THAT(faults(plan, frontier), testing::IsEmpty());
+        EXPECT_THAT(diagnostics(plan, frontier), testing::IsEmpty());
         EXPECT_TRUE(plan.has_knobs());
         const Plan expected = must(of_clocks.plan(deadline, options));
         if (options.switching()) continue;  // all-max, from which that search starts, differs
@@ -197,14 +197,14 @@ TEST(KnobPlans, ComeBackFromTheirSettings) {
     EXPECT_EQ(plan_json(must(frontier.plan_of_clocks(clocks, Seconds{0}, options, knobs))),
               plan_json(plan));
     knobs[1][0].label = *Label::of("unknown");
-    EXPECT_THAT(faults_of(frontier.plan_of_clocks(clocks, Seconds{0}, options, knobs)),
+    EXPECT_THAT(diagnostics_of(frontier.plan_of_clocks(clocks, Seconds{0}, options, knobs)),
                 HasSubstr("unknown"));
     knobs[1].pop_back();
-    EXPECT_THAT(faults_of(frontier.plan_of_clocks(clocks, Seconds{0}, options, knobs)),
+    EXPECT_THAT(diagnostics_of(frontier.plan_of_clocks(clocks, Seconds{0}, options, knobs)),
                 HasSubstr("knobs for each clock"));
     if (options.switching()) continue;
     knobs.clear();
-    EXPECT_THAT(faults_of(frontier.plan_of_clocks(clocks, Seconds{0}, options, knobs)), "");
+    EXPECT_THAT(diagnostics_of(frontier.plan_of_clocks(clocks, Seconds{0}, options, knobs)), "");
   }
 }
 
@@ -267,19 +267,19 @@ TEST(PlanFromClocks, TakesKnobsBesideThem) {
   };
   EXPECT_NEAR(must(plan({{{}, kOverlap}})).iteration_time.value, 0.16, 1e-9);
   EXPECT_NEAR(must(plan({})).iteration_time.value, 0.2, 1e-9);
-  EXPECT_THAT(faults_of(plan({{kOverlap, kOverlap}})),
+  EXPECT_THAT(diagnostics_of(plan({{kOverlap, kOverlap}})),
               HasSubstr("stage 0 forward at 1200 MHz, sm12_overlap"));
-  EXPECT_THAT(faults_of(plan({{kOverlap}})), HasSubstr("expected knobs for each clock"));
+  EXPECT_THAT(diagnostics_of(plan({{kOverlap}})), HasSubstr("expected knobs for each clock"));
 }
 
 TEST(VerifyPlan, TellsSettingsApart) {
   const Frontier frontier = frontier_of(knob_profile(5, 2, {{}, kOverlap, kSlowMemory}));
   const Plan plan = must(frontier.plan(frontier.min_time() * 1.15));
-  EXPECT_THAT(faults(plan, frontier), testing::IsEmpty());
+  EXPECT_THAT(diagnostics(plan, frontier), testing::IsEmpty());
   const auto with = [&](const Knobs& knobs) {
     Plan changed = plan;
     changed.instructions[1][0].knobs = knobs;
-    const auto found = faults(changed, frontier);
+    const auto found = diagnostics(changed, frontier);
     return found.empty() ? std::string() : found.front();
   };
   const Knobs was = plan.instructions[1][0].knobs;
@@ -302,13 +302,14 @@ TEST(PlanJson, HasTheKnobsThatAreGiven) {
   const auto refused = [&](const std::string& old, const std::string& now) {
     std::string changed = text;
     changed.replace(changed.find(old), old.size(), now);
-    return faults_of(parse_plan_json(changed, "p"));
+    return diagnostics_of(parse_plan_json(changed, "p"));
   };
   EXPECT_THAT(refused("sm12_overlap", "sm12 overlap"), HasSubstr("a label has 1 to 31 letters"));
   EXPECT_THAT(refused("_w\": 250", "_w\": 0"), HasSubstr("power_limit_w"));
   EXPECT_THAT(refused("_mhz\": 810", "_mhz\": 0"), HasSubstr("memory_frequency_mhz"));
   plan.instructions[1][1].clock = {};
-  EXPECT_THAT(faults_of(parse_plan_json(plan_json(plan), "p")), HasSubstr("what has no clock"));
+  EXPECT_THAT(diagnostics_of(parse_plan_json(plan_json(plan), "p")),
+              HasSubstr("what has no clock"));
 }
 
 TEST(FrontierJson, NumbersTheKnobsOfItsPlans) {

@@ -30,7 +30,7 @@ TEST(MeasuredFrontier, NeedsLessEnergyThanEveryMeasuredPlanInItsTime) {
                                 {.blocking_power = workload.blocking_power, .interpolate = true}));
       const Plan plan = must(frontier.plan(measured.iteration_time));
       const Certificate certificate = must(frontier.certificate(plan.iteration_time));
-      EXPECT_THAT(verify_plan(plan, profile, &certificate).faults, testing::IsEmpty());
+      EXPECT_THAT(verify_plan(plan, profile, &certificate).diagnostics, testing::IsEmpty());
       EXPECT_LE(plan.iteration_time, measured.iteration_time);
       EXPECT_LT(plan.iteration_energy, measured.iteration_energy);
       savings.push_back(100 * (1 - plan.iteration_energy / measured.iteration_energy));

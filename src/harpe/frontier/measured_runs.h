@@ -24,9 +24,9 @@ namespace harpe::measured {
 using Row = std::map<std::string, std::string>;
 
 inline std::vector<Row> read_table(const std::filesystem::path& path) {
-  Faults faults(path.string());
-  const auto rows = split_csv(must(read_file(path)), faults);
-  if (!faults.empty()) throw std::runtime_error("cannot read " + path.string());
+  Diagnostics diagnostics(path.string());
+  const auto rows = split_csv(must(read_file(path)), diagnostics);
+  if (!diagnostics.empty()) throw std::runtime_error("cannot read " + path.string());
   std::vector<Row> table;
   for (std::size_t r = 1; r < rows.size(); ++r) {
     Row& row = table.emplace_back();

@@ -80,13 +80,13 @@ Result<Schedule> schedule_of(const Plan& plan) {
     const int stage = schedule.placement[part];
     if (stage >= 0 && stage < static_cast<int>(parts.size())) parts[stage].push_back(part);
   }
-  Faults faults;
+  Diagnostics diagnostics;
   for (std::size_t stage = 0; stage < plan.instructions.size(); ++stage) {
     const auto part_of = [&](int chunk, const PlannedInstruction& i) {
       if (chunk >= 0 && chunk < static_cast<int>(parts[stage].size())) return parts[stage][chunk];
-      faults.add("stage " + std::to_string(stage) + " " + std::string(name(i.kind)) + ": chunk " +
-                 std::to_string(chunk) + " is not one of the " +
-                 std::to_string(parts[stage].size()) + " that the stage has");
+      diagnostics.add("stage " + std::to_string(stage) + " " + std::string(name(i.kind)) +
+                      ": chunk " + std::to_string(chunk) + " is not one of the " +
+                      std::to_string(parts[stage].size()) + " that the stage has");
       return -1;
     };
     auto& list = schedule.lists.emplace_back();
@@ -108,18 +108,18 @@ Result<Schedule> schedule_of(const Plan& plan) {
       if (const auto whole = whole_of(fused)) {
         list.push_back(*whole);
       } else {
-        faults.add("stage " + std::to_string(stage) + " " + std::string(name(fused[0].kind)) +
-                   " of micro-batch " + std::to_string(fused[0].micro_batch) +
-                   " is fused with what follows, which makes no instruction of a schedule");
+        diagnostics.add("stage " + std::to_string(stage) + " " + std::string(name(fused[0].kind)) +
+                        " of micro-batch " + std::to_string(fused[0].micro_batch) +
+                        " is fused with what follows, which makes no instruction of a schedule");
       }
       fused.clear();
     }
     if (goes_on) {
-      faults.add("stage " + std::to_string(stage) +
-                 ": the last instruction is fused with a next one");
+      diagnostics.add("stage " + std::to_string(stage) +
+                      ": the last instruction is fused with a next one");
     }
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return schedule;
 }
 

@@ -81,8 +81,8 @@ struct Plan {
 /// Left out are "lower_bound_j" when it is not known, "transfers" when there are none, "placement"
 /// when part k stands on stage k % stages, "copies" when it is 1, and "synthetic" when it is false.
 std::string plan_json(const Plan& plan);
-/// Faults carry line and column. Checks the types, ranges and sizes of everything, but not that the
-/// lists make a pipeline: that is for `schedule_of`.
+/// Diagnostics carry line and column. Checks the types, ranges and sizes of everything, but not
+/// that the lists make a pipeline: that is for `schedule_of`.
 Result<Plan> parse_plan_json(std::string_view text, const std::string& file);
 Result<Plan> read_plan(const std::filesystem::path& path);
 

@@ -23,7 +23,7 @@ class Chooser {
     std::size_t next = 0;
     int stage = 0;
     for (const PipelineNode& node : pipeline_.nodes()) {
-      if (node.stage < 0 || !faults_.empty()) break;
+      if (node.stage < 0 || !diagnostics_.empty()) break;
       if (node.stage != stage) next = 0;
       stage = node.stage;
       const auto points = profile_.points(stage, node.chunk, node.instruction.kind);
@@ -37,9 +37,9 @@ class Chooser {
       }
     }
     for (const auto& [what, times] : missing_) {
-      faults_.add(what + (times > 1 ? " (" + std::to_string(times) + " times)" : ""));
+      diagnostics_.add(what + (times > 1 ? " (" + std::to_string(times) + " times)" : ""));
     }
-    if (!faults_.empty()) return Error::invalid(std::move(faults_));
+    if (!diagnostics_.empty()) return Error::invalid(std::move(diagnostics_));
     return chosen;
   }
 
@@ -47,8 +47,8 @@ class Chooser {
   void check_lengths() {
     std::vector<std::size_t> computations(pipeline_.schedule().lists.size());
     if (clocks_.size() != computations.size()) {
-      faults_.add("expected clocks for " + std::to_string(computations.size()) + " stages, found " +
-                  std::to_string(clocks_.size()));
+      diagnostics_.add("expected clocks for " + std::to_string(computations.size()) +
+                       " stages, found " + std::to_string(clocks_.size()));
       return;
     }
     for (const PipelineNode& node : pipeline_.nodes()) {
@@ -56,13 +56,13 @@ class Chooser {
     }
     for (std::size_t stage = 0; stage < computations.size(); ++stage) {
       if (clocks_[stage].size() == computations[stage]) continue;
-      faults_.add(
+      diagnostics_.add(
           "stage " + std::to_string(stage) + ": expected " + std::to_string(computations[stage]) +
           " clocks, one for each computation, found " + std::to_string(clocks_[stage].size()));
     }
     const auto size = [](const auto& list) { return list.size(); };
     if (!options_.knobs.empty() && !std::ranges::equal(options_.knobs, clocks_, {}, size, size)) {
-      faults_.add("expected knobs for each clock, or none at all");
+      diagnostics_.add("expected knobs for each clock, or none at all");
     }
   }
 
@@ -96,7 +96,7 @@ class Chooser {
   const std::vector<std::vector<Megahertz>>& clocks_;
   const ClockPlanOptions& options_;
   std::vector<std::pair<std::string, int>> missing_;  // and how often
-  Faults faults_;
+  Diagnostics diagnostics_;
 };
 
 Plan empty_plan(const Pipeline& pipeline, const Profile& profile, const ClockPlanOptions& options) {

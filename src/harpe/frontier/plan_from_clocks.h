@@ -30,7 +30,7 @@ struct ClockPlanOptions {
 ///
 /// \param clocks  one list a stage, one clock for every computation of the stage in its order.
 /// Fixed-time instructions take the first point of the profile, or no time where it has none.
-/// Faults name every list of the wrong length and every clock that the profile lacks.
+/// Diagnostics name every list of the wrong length and every clock that the profile lacks.
 Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
                               const std::vector<std::vector<Megahertz>>& clocks,
                               const ClockPlanOptions& options);

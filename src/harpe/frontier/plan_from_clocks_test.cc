@@ -104,9 +104,10 @@ TEST(PlanFromClocks, NamesEveryClockTheProfileLacks) {
   const Schedule schedule = must(one_f_one_b({.stages = 2, .micro_batches = 1}));
   const Pipeline pipeline = must(Pipeline::build(schedule));
   const std::vector<std::vector<Megahertz>> clocks = {{{1000}, {900}}, {{1500}, {1350}}};
-  const std::string faults = faults_of(plan_from_clocks(pipeline, test_profile(2), clocks, {}));
-  EXPECT_THAT(faults, HasSubstr("lacks stage 0 forward at 1000 MHz"));
-  EXPECT_THAT(faults, HasSubstr("lacks stage 1 forward at 1500 MHz"));
+  const std::string errors =
+      diagnostics_of(plan_from_clocks(pipeline, test_profile(2), clocks, {}));
+  EXPECT_THAT(errors, HasSubstr("lacks stage 0 forward at 1000 MHz"));
+  EXPECT_THAT(errors, HasSubstr("lacks stage 1 forward at 1500 MHz"));
 }
 
 TEST(PlanFromClocks, InterpolatesOnlyWhenAskedAndOnlyInside) {
@@ -118,20 +119,21 @@ TEST(PlanFromClocks, InterpolatesOnlyWhenAskedAndOnlyInside) {
   const auto points = profile.points(0, 0, InstructionKind::kForward);
   EXPECT_EQ(plan.instructions[0][0].time, at_setting(points, {{1000}, {}})->time);
   EXPECT_THAT(
-      faults_of(plan_from_clocks(pipeline, profile, {{{800}, {900}}}, {.interpolate = true})),
+      diagnostics_of(plan_from_clocks(pipeline, profile, {{{800}, {900}}}, {.interpolate = true})),
       HasSubstr("at 800 MHz"));
 }
 
 TEST(PlanFromClocks, NeedsOneClockForEveryComputation) {
   const Pipeline pipeline =
       must(Pipeline::build(must(one_f_one_b({.stages = 2, .micro_batches = 1}))));
-  EXPECT_THAT(faults_of(plan_from_clocks(pipeline, test_profile(2), {{{900}, {900}}}, {})),
+  EXPECT_THAT(diagnostics_of(plan_from_clocks(pipeline, test_profile(2), {{{900}, {900}}}, {})),
               HasSubstr("expected clocks for 2 stages, found 1"));
-  EXPECT_THAT(faults_of(plan_from_clocks(pipeline, test_profile(2), {{{900}, {900}}, {{900}}}, {})),
-              HasSubstr("stage 1: expected 2 clocks"));
   EXPECT_THAT(
-      faults_of(plan_from_clocks(pipeline, test_profile(2), {{{900}, {900}}, {{900}, {900}}},
-                                 {.blocking_power = std::vector<Watts>(3)})),
+      diagnostics_of(plan_from_clocks(pipeline, test_profile(2), {{{900}, {900}}, {{900}}}, {})),
+      HasSubstr("stage 1: expected 2 clocks"));
+  EXPECT_THAT(
+      diagnostics_of(plan_from_clocks(pipeline, test_profile(2), {{{900}, {900}}, {{900}, {900}}},
+                                      {.blocking_power = std::vector<Watts>(3)})),
       HasSubstr("blocking power"));
 }
 

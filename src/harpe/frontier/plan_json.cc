@@ -64,14 +64,14 @@ std::string transfers_text(const Transfers& transfers) {
          ", \"backward_s\": " + list_text(transfers.backward) + "}";
 }
 
-/// Reads a plan from its JSON document; all faults are noted.
+/// Reads a plan from its JSON document; all diagnostics are noted.
 class PlanReader {
  public:
-  explicit PlanReader(const std::string& file) : faults_(file) {}
+  explicit PlanReader(const std::string& file) : diagnostics_(file) {}
 
   Result<Plan> read(const JsonValue& root) {
     read_document(root);
-    if (!faults_.empty()) return Error::invalid(std::move(faults_));
+    if (!diagnostics_.empty()) return Error::invalid(std::move(diagnostics_));
     return std::move(plan_);
   }
 
@@ -225,7 +225,7 @@ class PlanReader {
     }
     if (!is_fixed_time(i.kind)) {
       keys.insert(keys.end(), {"memory_frequency_mhz", "power_limit_w", "label"});
-      Fields fields(item, "an instruction", faults_);
+      Fields fields(item, "an instruction", diagnostics_);
       i.knobs = read_knobs(fields);
       if (!i.knobs.empty() && i.clock.value == 0) {
         add(item, "what has no clock has no memory clock, power limit or label either");
@@ -238,7 +238,7 @@ class PlanReader {
     if (plan_.stages > 0 && static_cast<std::int64_t>(list.items.size()) == plan_.stages) {
       return true;
     }
-    // Without "stages" that fault alone is told.
+    // Without "stages" that error alone is told.
     if (plan_.stages > 0) {
       add(list, "expected one " + what + " for each of the " + std::to_string(plan_.stages) +
                     " stages, found " + std::to_string(list.items.size()));
@@ -315,10 +315,10 @@ class PlanReader {
   }
 
   void add(const JsonValue& value, std::string message) {
-    faults_.add(value.line, value.column, std::move(message));
+    diagnostics_.add(value.line, value.column, std::move(message));
   }
 
-  Faults faults_;
+  Diagnostics diagnostics_;
   Plan plan_;
   std::vector<int> chunks_of_;  // of each stage
 };

@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto plan = harpe::parse_plan_json(text, "f");
   if (!plan.ok()) {
-    require(!plan.error().faults.empty());
+    require(!plan.error().diagnostics.empty());
     return 0;
   }
   const std::string json = harpe::plan_json(*plan);
@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const harpe::Verification found = harpe::verify_plan(*plan, harpe::Profile(), nullptr);
   const auto prediction = harpe::predict(*plan, harpe::Profile(), {});
   // What holds for the checker can be replayed, and takes no longer than claimed.
-  if (found.faults.empty()) {
+  if (found.diagnostics.empty()) {
     require(prediction.ok());
     require(prediction->iteration_time.value <= plan->iteration_time.value * (1 + 1e-6) + 1e-6);
   }

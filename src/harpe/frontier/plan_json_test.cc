@@ -105,7 +105,7 @@ TEST(PlanJson, AcceptsAFileWithoutDefaults) {
   EXPECT_EQ(plan.instructions[0][1].chunk, 0);
 }
 
-TEST(PlanJson, PointsAtAllFaultsAtOnce) {
+TEST(PlanJson, PointsAtAllErrorsAtOnce) {
   std::string text = plan_json(test_plan());
   text = replaced(text, "\"name\": \"forward\", \"microbatch\": 0", "\"name\": \"fwd\"");
   text = replaced(text, "\"microbatch\": 1,", "\"microbatch\": 5,");
@@ -124,29 +124,29 @@ TEST(PlanJson, PointsAtAllFaultsAtOnce) {
 
 TEST(PlanJson, RefusesListsThatDoNotFit) {
   const std::string text = plan_json(test_plan());
-  const auto fault = [&](std::string_view from, std::string_view to) {
-    return faults_of(parse_plan_json(replaced(text, from, to), "p"));
+  const auto error = [&](std::string_view from, std::string_view to) {
+    return diagnostics_of(parse_plan_json(replaced(text, from, to), "p"));
   };
-  EXPECT_THAT(fault("\"stages\": 3", "\"stages\": 2"),
+  EXPECT_THAT(error("\"stages\": 3", "\"stages\": 2"),
               AllOf(HasSubstr("p:2:43: expected one power for each of the 2 stages, found 3"),
                     HasSubstr("p:4:18: expected one list of instructions")));
-  EXPECT_THAT(fault("\"chunks\": 1", "\"chunks\": 4000000"), HasSubstr("fewer instructions"));
-  EXPECT_THAT(fault("\"chunks\": 1", "\"placement\": [0, 3, 1]"),
+  EXPECT_THAT(error("\"chunks\": 1", "\"chunks\": 4000000"), HasSubstr("fewer instructions"));
+  EXPECT_THAT(error("\"chunks\": 1", "\"placement\": [0, 3, 1]"),
               HasSubstr("expected an integer from 0 to 2"));
-  EXPECT_THAT(fault("\"chunks\": 1", "\"placement\": [0, 1, 2, 0, 1, 2]"),
+  EXPECT_THAT(error("\"chunks\": 1", "\"placement\": [0, 1, 2, 0, 1, 2]"),
               HasSubstr("\"placement\" has 6 parts"));
   EXPECT_THAT(
-      fault("\"chunks\": 1", "\"transfers\": {\"mode\": \"overlapped\", \"forward_s\": [1]}"),
+      error("\"chunks\": 1", "\"transfers\": {\"mode\": \"overlapped\", \"forward_s\": [1]}"),
       HasSubstr("expected 2 times"));
-  EXPECT_THAT(fault("harpe.plan/1", "harpe.plan/9"), HasSubstr("expected \"format\""));
-  EXPECT_THAT(fault("\"job\"", "\"jobs\""), HasSubstr("p:1:36: unknown key 'jobs'"));
-  EXPECT_THAT(fault("\"iteration_time_s\"", "\"seconds\""),
+  EXPECT_THAT(error("harpe.plan/1", "harpe.plan/9"), HasSubstr("expected \"format\""));
+  EXPECT_THAT(error("\"job\"", "\"jobs\""), HasSubstr("p:1:36: unknown key 'jobs'"));
+  EXPECT_THAT(error("\"iteration_time_s\"", "\"seconds\""),
               HasSubstr("\"iteration_time_s\" is missing"));
 }
 
 TEST(PlanJson, RefusesAPlanWithoutStages) {
   for (const char* const stages : {"", R"("stages": 0, )", R"("stages": -1, )"}) {
-    EXPECT_THAT(faults_of(parse_plan_json(
+    EXPECT_THAT(diagnostics_of(parse_plan_json(
                     std::string(R"({"format": "harpe.plan/1", )") + stages +
                         R"("microbatches": 1, "blocking_power_w": [], "instructions": []})",
                     "p")),
@@ -159,7 +159,7 @@ TEST(PlanJson, RefusesEveryTruncation) {
   for (std::size_t size = 0; size + 2 < text.size(); size += 37) {
     const auto plan = parse_plan_json(std::string_view(text).substr(0, size), "plan");
     ASSERT_FALSE(plan.ok()) << size;
-    EXPECT_THAT(plan.error().faults[0].text(), StartsWith("plan:")) << size;
+    EXPECT_THAT(plan.error().diagnostics[0].text(), StartsWith("plan:")) << size;
   }
 }
 
@@ -194,33 +194,33 @@ TEST(ScheduleOf, TakesFusedPartsAsTheInstructionThatTheyAre) {
   EXPECT_THAT(kinds, testing::ElementsAre(kForward, kForwardBackward, kSwitch, kRecomputeBackward,
                                           kForward, kBackward));
   EXPECT_EQ(schedule.lists[0][1].backward_micro_batch, 0);
-  EXPECT_EQ(faults_of(validate(schedule)), "");
+  EXPECT_EQ(diagnostics_of(validate(schedule)), "");
 }
 
 TEST(ScheduleOf, RefusesWhatMakesNoInstruction) {
   using enum InstructionKind;
-  const auto fault = [](InstructionKind first, InstructionKind second, int micro_batch) {
-    return faults_of(
+  const auto error = [](InstructionKind first, InstructionKind second, int micro_batch) {
+    return diagnostics_of(
         schedule_of(plan_with({{.kind = first, .micro_batch = 0, .fused_with_next = true},
                                {.kind = second, .micro_batch = micro_batch}},
                               2)));
   };
   const char* const message = "is fused with what follows, which makes no instruction";
-  EXPECT_EQ(fault(kRecompute, kBackward, 0), "");
-  EXPECT_EQ(fault(kForward, kBackward, 1), "");
-  EXPECT_THAT(fault(kRecompute, kBackward, 1), HasSubstr(message));
-  EXPECT_THAT(fault(kForward, kForward, 1), HasSubstr(message));
-  EXPECT_THAT(fault(kForward, kWeight, 0), HasSubstr(message));
-  EXPECT_THAT(fault(kBackward, kWeight, 1), HasSubstr(message));
-  EXPECT_THAT(fault(kBackward, kOptimizer, 0), HasSubstr(message));
-  EXPECT_THAT(fault(kSwitch, kForward, 0), HasSubstr(message));
-  EXPECT_THAT(faults_of(schedule_of(
+  EXPECT_EQ(error(kRecompute, kBackward, 0), "");
+  EXPECT_EQ(error(kForward, kBackward, 1), "");
+  EXPECT_THAT(error(kRecompute, kBackward, 1), HasSubstr(message));
+  EXPECT_THAT(error(kForward, kForward, 1), HasSubstr(message));
+  EXPECT_THAT(error(kForward, kWeight, 0), HasSubstr(message));
+  EXPECT_THAT(error(kBackward, kWeight, 1), HasSubstr(message));
+  EXPECT_THAT(error(kBackward, kOptimizer, 0), HasSubstr(message));
+  EXPECT_THAT(error(kSwitch, kForward, 0), HasSubstr(message));
+  EXPECT_THAT(diagnostics_of(schedule_of(
                   plan_with({{.kind = kForward, .micro_batch = 0, .fused_with_next = true}}, 1))),
               HasSubstr("the last instruction is fused with a next one"));
 }
 
 TEST(ReadPlan, NamesTheFileThatIsMissing) {
-  EXPECT_THAT(faults_of(read_plan("/nowhere/plan.json")), HasSubstr("/nowhere/plan.json"));
+  EXPECT_THAT(diagnostics_of(read_plan("/nowhere/plan.json")), HasSubstr("/nowhere/plan.json"));
 }
 
 }  // namespace

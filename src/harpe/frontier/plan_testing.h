@@ -34,7 +34,7 @@ T must(Result<T> result) {
 
 /// The messages of a failure; "" for success.
 template <class T>
-std::string faults_of(const Result<T>& result) {
+std::string diagnostics_of(const Result<T>& result) {
   return result.ok() ? "" : result.error().text();
 }
 

@@ -18,8 +18,8 @@ std::string text(InstructionKind kind, int micro_batch, int chunk, bool has_chun
 
 class LineUp {
  public:
-  LineUp(const Plan& plan, const Schedule& schedule, Faults& faults)
-      : plan_(plan), schedule_(schedule), faults_(faults) {
+  LineUp(const Plan& plan, const Schedule& schedule, Diagnostics& diagnostics)
+      : plan_(plan), schedule_(schedule), diagnostics_(diagnostics) {
     for (int part = 0; part < schedule.parts(); ++part) chunk_.push_back(schedule.chunk(part));
     for (const auto& list : schedule.lists) {
       for (const Instruction& i : list) {
@@ -167,8 +167,8 @@ class LineUp {
     return text(i.kind, i.micro_batch, i.part < 0 ? 0 : chunk_[i.part], schedule_.chunks() > 1);
   }
   bool differ(const std::string& how) {
-    faults_.add("stage " + std::to_string(stage_) + ", instruction " + std::to_string(next_) +
-                ": the plan " + how);
+    diagnostics_.add("stage " + std::to_string(stage_) + ", instruction " + std::to_string(next_) +
+                     ": the plan " + how);
     return false;
   }
   bool not_fused(const Instruction& whole) {
@@ -178,7 +178,7 @@ class LineUp {
 
   const Plan& plan_;
   const Schedule& schedule_;
-  Faults& faults_;
+  Diagnostics& diagnostics_;
   std::vector<int> chunk_;  ///< of each part
   std::set<std::pair<int, int>> weights_;
   PlannedSchedule result_;
@@ -186,21 +186,21 @@ class LineUp {
   std::size_t next_ = 0;  ///< entry of its list
 };
 
-bool same_sizes(const Plan& plan, const Schedule& schedule, Faults& faults) {
-  const std::size_t before = faults.count();
+bool same_sizes(const Plan& plan, const Schedule& schedule, Diagnostics& diagnostics) {
+  const std::size_t before = diagnostics.count();
   const auto expect = [&](const char* what, int found, int wanted) {
     if (found == wanted) return;
-    faults.add("the plan has " + std::to_string(found) + " " + what + ", its schedule " +
-               std::to_string(wanted));
+    diagnostics.add("the plan has " + std::to_string(found) + " " + what + ", its schedule " +
+                    std::to_string(wanted));
   };
   expect("stages", plan.stages, schedule.stages);
   expect("micro-batches", plan.micro_batches, schedule.micro_batches);
   expect("chunks a stage", plan.chunks, schedule.chunks());
   expect("independent models", plan.copies, schedule.copies);
-  if (faults.count() == before && plan.placement != schedule.placement) {
-    faults.add("the plan places the parts of the model on other stages than its schedule");
+  if (diagnostics.count() == before && plan.placement != schedule.placement) {
+    diagnostics.add("the plan places the parts of the model on other stages than its schedule");
   }
-  return faults.count() == before;
+  return diagnostics.count() == before;
 }
 
 }  // namespace
@@ -227,9 +227,10 @@ Result<Schedule> named_schedule(const Plan& plan) {
       {.stages = plan.stages, .micro_batches = plan.micro_batches, .chunks = plan.chunks});
 }
 
-std::optional<PlannedSchedule> line_up(const Plan& plan, const Schedule& schedule, Faults& faults) {
-  if (!same_sizes(plan, schedule, faults)) return std::nullopt;
-  return LineUp(plan, schedule, faults).line_up();
+std::optional<PlannedSchedule> line_up(const Plan& plan, const Schedule& schedule,
+                                       Diagnostics& diagnostics) {
+  if (!same_sizes(plan, schedule, diagnostics)) return std::nullopt;
+  return LineUp(plan, schedule, diagnostics).line_up();
 }
 
 }  // namespace harpe

@@ -28,8 +28,9 @@ struct PlannedSchedule {
 Result<Schedule> named_schedule(const Plan& plan);
 
 /// Nothing when the plan does not run this schedule: other sizes, another order, instructions that
-/// are missing or too many, or that are not fused as the schedule has them. Faults name the first
-/// difference on each stage.
-std::optional<PlannedSchedule> line_up(const Plan& plan, const Schedule& schedule, Faults& faults);
+/// are missing or too many, or that are not fused as the schedule has them. Diagnostics name the
+/// first difference on each stage.
+std::optional<PlannedSchedule> line_up(const Plan& plan, const Schedule& schedule,
+                                       Diagnostics& diagnostics);
 
 }  // namespace harpe

@@ -156,13 +156,13 @@ void expect_times_of_a_replay(const Planned& c) {
     EXPECT_NEAR(plan.iteration_time.value, played.makespan.value, 1e-9);
     const Certificate certificate = must(frontier.certificate(plan.iteration_time));
     const Verification found = verify_plan(plan, c.schedule, c.profile, &certificate);
-    EXPECT_THAT(found.faults, IsEmpty());
+    EXPECT_THAT(found.diagnostics, IsEmpty());
     EXPECT_NEAR(found.makespan.value, played.makespan.value, 1e-9);
     ASSERT_TRUE(found.relaxed_optimum);
     EXPECT_NEAR(*found.relaxed_optimum / *found.proven_bound, 1, 1e-6);
 
     const Plan read_back = must(parse_plan_json(plan_json(plan), "plan.json"));
-    EXPECT_THAT(verify_plan(read_back, c.schedule, c.profile, nullptr).faults, IsEmpty());
+    EXPECT_THAT(verify_plan(read_back, c.schedule, c.profile, nullptr).diagnostics, IsEmpty());
     const Prediction predicted = must(predict(read_back, c.profile, {}));
     EXPECT_LE(predicted.iteration_time.value, plan.iteration_time.value + 1e-9);
   }

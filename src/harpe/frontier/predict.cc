@@ -76,21 +76,22 @@ class StageReplay {
 };
 
 Status check(const Plan& plan, const PredictOptions& options) {
-  Faults faults;
+  Diagnostics diagnostics;
   const auto stages = static_cast<std::size_t>(plan.stages);
   if (plan.blocking_power.size() != stages) {
-    faults.add("the plan has " + std::to_string(plan.blocking_power.size()) +
-               " blocking powers for " + std::to_string(plan.stages) + " stages");
+    diagnostics.add("the plan has " + std::to_string(plan.blocking_power.size()) +
+                    " blocking powers for " + std::to_string(plan.stages) + " stages");
   }
   if (!options.load.empty() && options.load.size() != stages) {
-    faults.add("load: expected one time for each of the " + std::to_string(plan.stages) +
-               " stages, found " + std::to_string(options.load.size()));
+    diagnostics.add("load: expected one time for each of the " + std::to_string(plan.stages) +
+                    " stages, found " + std::to_string(options.load.size()));
   }
   const auto is_time = [](Seconds time) { return time.value >= 0 && time.value < 1e9; };
-  if (!std::ranges::all_of(options.load, is_time)) faults.add("load times must not be negative");
-  if (!is_time(options.switch_latency)) faults.add("the switch latency must not be negative");
-  if (!is_time(options.fixed_extra)) faults.add("the fixed extra must not be negative");
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!std::ranges::all_of(options.load, is_time))
+    diagnostics.add("load times must not be negative");
+  if (!is_time(options.switch_latency)) diagnostics.add("the switch latency must not be negative");
+  if (!is_time(options.fixed_extra)) diagnostics.add("the fixed extra must not be negative");
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }
 

@@ -151,20 +151,20 @@ TEST(Predict, OtherTransfersReplaceThePlans) {
               without.iteration_time.value, 1e-12);
 }
 
-TEST(Predict, FaultsNameWhatIsWrong) {
+TEST(Predict, ErrorsNameWhatIsWrong) {
   const Profile profile = test_profile(3);
-  const auto fault = [&](const Plan& plan, const PredictOptions& options) {
-    return faults_of(predict(plan, profile, options));
+  const auto error = [&](const Plan& plan, const PredictOptions& options) {
+    return diagnostics_of(predict(plan, profile, options));
   };
-  EXPECT_THAT(fault(test_plan(), {.load = {{1}}}), HasSubstr("load: expected one time for each"));
-  EXPECT_THAT(fault(test_plan(), {.switch_latency = {-1}}), HasSubstr("switch latency"));
-  EXPECT_THAT(fault(test_plan(), {.fixed_extra = {std::nan("")}}), HasSubstr("fixed extra"));
+  EXPECT_THAT(error(test_plan(), {.load = {{1}}}), HasSubstr("load: expected one time for each"));
+  EXPECT_THAT(error(test_plan(), {.switch_latency = {-1}}), HasSubstr("switch latency"));
+  EXPECT_THAT(error(test_plan(), {.fixed_extra = {std::nan("")}}), HasSubstr("fixed extra"));
   Plan plan = test_plan();
   plan.instructions[1][0].chunk = 3;
-  EXPECT_THAT(fault(plan, {}), HasSubstr("stage 1 forward: chunk 3"));
+  EXPECT_THAT(error(plan, {}), HasSubstr("stage 1 forward: chunk 3"));
   plan = test_plan();
   std::swap(plan.instructions[1].front(), plan.instructions[1].back());
-  EXPECT_THAT(fault(plan, {}), HasSubstr("circle"));
+  EXPECT_THAT(error(plan, {}), HasSubstr("circle"));
 }
 
 }  // namespace

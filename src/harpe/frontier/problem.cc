@@ -87,22 +87,22 @@ std::string remedy(InstructionKind kind) {
 }
 
 Status check_options(const CharacterizeOptions& options, int stages) {
-  Faults faults;
+  Diagnostics diagnostics;
   const auto& power = options.blocking_power.values;
   if (power.size() != 1 && static_cast<int>(power.size()) != stages) {
-    faults.add("blocking power: expected one value or one for each of the " +
-               std::to_string(stages) + " stages, found " + std::to_string(power.size()));
+    diagnostics.add("blocking power: expected one value or one for each of the " +
+                    std::to_string(stages) + " stages, found " + std::to_string(power.size()));
   }
   for (const Watts p : power) {
     if (!(p.value >= 0 && p.value < 1e18)) {
-      faults.add("blocking power must be between 0 and 1e18 W");
+      diagnostics.add("blocking power must be between 0 and 1e18 W");
       break;
     }
   }
   if (options.gpus_per_stage < 1 || options.gpus_per_stage > 1'000'000) {
-    faults.add("GPUs per stage must be between 1 and 1000000");
+    diagnostics.add("GPUs per stage must be between 1 and 1000000");
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }
 
@@ -157,14 +157,14 @@ Status assign_tables(Problem& problem) {
     }
     table.all_max = all_max_point(points);
   }
-  Faults faults("profile");
+  Diagnostics diagnostics("profile");
   for (auto& [kind, places] : missing) {
     std::sort(places.begin(), places.end());
     std::string text = "no rows for ";
     for (std::size_t i = 0; i < places.size(); ++i) text += (i > 0 ? ", " : "") + places[i];
-    faults.add(text + ", which the schedule needs" + remedy(kind));
+    diagnostics.add(text + ", which the schedule needs" + remedy(kind));
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }
 

@@ -32,7 +32,7 @@ TEST(SolverRange, PlansAnIterationOfDaysAndRefusesALongerOne) {
   const Frontier frontier = must(frontier_up_to(100'000_s));
   const Plan plan = must(frontier.plan(frontier.max_time()));
   EXPECT_NEAR(plan.iteration_time.value, 600'000, 1e-3);
-  EXPECT_THAT(faults_of(frontier_up_to(200'000_s)),
+  EXPECT_THAT(diagnostics_of(frontier_up_to(200'000_s)),
               testing::HasSubstr("is beyond the solver's range"));
 }
 
@@ -42,7 +42,7 @@ TEST(SolverRange, CountsThePointsThatOthersBeat) {
   entries[0].points.insert(entries[0].points.begin(), {{500}, 1e7_s, {1e9}});
   const auto frontier = characterize(one_f_one_b({.stages = 2, .micro_batches = 2}),
                                      Profile(std::move(entries), false), {});
-  EXPECT_THAT(faults_of(frontier), testing::HasSubstr("is beyond the solver's range"));
+  EXPECT_THAT(diagnostics_of(frontier), testing::HasSubstr("is beyond the solver's range"));
 }
 
 TEST(SolverRange, PlansWithAPointThatCostsFarMoreThanItIsWorth) {

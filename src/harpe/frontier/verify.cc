@@ -22,7 +22,8 @@ class Verifier {
 
   Verification verify(const Result<Schedule>& schedule, const Certificate* certificate) {
     check(schedule, certificate);
-    for (Fault& fault : faults_.take()) found_.faults.push_back(std::move(fault.message));
+    for (Diagnostic& diagnostic : diagnostics_.take())
+      found_.diagnostics.push_back(std::move(diagnostic.message));
     return std::move(found_);
   }
 
@@ -34,18 +35,18 @@ class Verifier {
     if (Status valid = validate(plan_.transfers, schedule->parts()); !valid.ok()) {
       return add_all(valid.error());
     }
-    const auto planned = line_up(plan_, *schedule, faults_);
+    const auto planned = line_up(plan_, *schedule, diagnostics_);
     if (!planned || !recompute_makespan(*planned)) return;
     const RulesGraph graph = make_rules_graph(plan_, *planned);
     check_operating_points();
     check_starts(graph);
     check_energy();
     if (certificate == nullptr) return;
-    verifying::verify_certificate(plan_, profile_, graph, *certificate, found_, faults_);
+    verifying::verify_certificate(plan_, profile_, graph, *certificate, found_, diagnostics_);
   }
 
   void add_all(const Error& error) {
-    for (const Fault& fault : error.faults) faults_.add(fault.text());
+    for (const Diagnostic& diagnostic : error.diagnostics) diagnostics_.add(diagnostic.text());
   }
   std::string describe(int stage, const PlannedInstruction& i) const {
     return harpe::describe(stage, i, plan_.chunks > 1);
@@ -64,27 +65,27 @@ class Verifier {
   bool check_shape() {
     const auto stages = static_cast<std::size_t>(std::max(plan_.stages, 0));
     if (plan_.instructions.size() != stages)
-      faults_.add("the plan needs one list of instructions a stage");
+      diagnostics_.add("the plan needs one list of instructions a stage");
     if (plan_.blocking_power.size() != stages)
-      faults_.add("the plan needs one blocking power a stage");
+      diagnostics_.add("the plan needs one blocking power a stage");
     for (const Watts power : plan_.blocking_power) {
-      if (!is_amount(power.value)) faults_.add("blocking power must not be negative");
+      if (!is_amount(power.value)) diagnostics_.add("blocking power must not be negative");
     }
-    if (plan_.gpus_per_stage < 1) faults_.add("a stage needs at least one GPU");
+    if (plan_.gpus_per_stage < 1) diagnostics_.add("a stage needs at least one GPU");
     if (!is_amount(plan_.iteration_time.value))
-      faults_.add("the iteration time must not be negative");
-    if (!faults_.empty()) return false;
+      diagnostics_.add("the iteration time must not be negative");
+    if (!diagnostics_.empty()) return false;
     each([&](int stage, const PlannedInstruction& i) {
       if (is_amount(i.start.value) && is_amount(i.time.value) && is_amount(i.energy.value)) return;
-      faults_.add(describe(stage, i) + ": start, time and energy must not be negative");
+      diagnostics_.add(describe(stage, i) + ": start, time and energy must not be negative");
     });
-    return faults_.empty();
+    return diagnostics_.empty();
   }
 
   void check_operating_points() {
     each([&](int stage, const PlannedInstruction& i) {
-      const std::string fault = operating_point_fault(stage, i);
-      if (!fault.empty()) faults_.add(describe(stage, i) + fault);
+      const std::string diagnostic = operating_point_fault(stage, i);
+      if (!diagnostic.empty()) diagnostics_.add(describe(stage, i) + diagnostic);
     });
   }
 
@@ -114,7 +115,7 @@ class Verifier {
     return "";
   }
 
-  /// False, with a fault, when the stages wait for each other in a circle.
+  /// False, with a diagnostic, when the stages wait for each other in a circle.
   bool recompute_makespan(const PlannedSchedule& planned) {
     std::vector<std::vector<Seconds>> durations;
     for (int stage = 0; stage < plan_.stages; ++stage) {
@@ -164,14 +165,14 @@ class Verifier {
       add_early(describe(to), to.opening->start, describe(graph.nodes[e.from]), ready, e.rule);
     }
     if (end > plan_.iteration_time + tolerance) {
-      faults_.add("the iteration takes " + text(end) + ", not " + text(plan_.iteration_time));
+      diagnostics_.add("the iteration takes " + text(end) + ", not " + text(plan_.iteration_time));
     }
   }
 
   void add_early(const std::string& what, Seconds start, const std::string& from, Seconds ready,
                  Rule rule) {
-    faults_.add(what + " starts at " + text(start) + ", but " + from + " lets it start at " +
-                text(ready) + ": " + std::string(sentence(rule)));
+    diagnostics_.add(what + " starts at " + text(start) + ", but " + from + " lets it start at " +
+                     text(ready) + ": " + std::string(sentence(rule)));
   }
 
   void check_energy() {
@@ -181,19 +182,19 @@ class Verifier {
     });
     found_.energy = verifying::whole_pipeline(plan_, effective, plan_.iteration_time);
     if (!close(found_.energy.value, plan_.iteration_energy.value)) {
-      faults_.add("the iteration takes " + text(found_.energy) + ", not " +
-                  text(plan_.iteration_energy));
+      diagnostics_.add("the iteration takes " + text(found_.energy) + ", not " +
+                       text(plan_.iteration_energy));
     }
     if (plan_.lower_bound.value > found_.energy.value * (1 + kTolerance)) {
-      faults_.add("the claimed lower bound, " + text(plan_.lower_bound) +
-                  ", is above the energy of the plan itself, " + text(found_.energy));
+      diagnostics_.add("the claimed lower bound, " + text(plan_.lower_bound) +
+                       ", is above the energy of the plan itself, " + text(found_.energy));
     }
   }
 
   const Plan& plan_;
   const Profile& profile_;
   Verification found_;
-  Faults faults_;
+  Diagnostics diagnostics_;
 };
 
 }  // namespace

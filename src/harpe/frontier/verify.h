@@ -6,7 +6,8 @@
 /// flow the lower bound by weak duality.
 ///
 ///   const auto found = harpe::verify_plan(plan, schedule, profile, &certificate);
-///   for (const std::string& fault : found.faults) std::puts(fault.c_str());  // none: all holds
+///   for (const std::string& error : found.diagnostics) std::puts(error.c_str());  // none: all
+///   holds
 
 #include <optional>
 #include <string>
@@ -18,9 +19,9 @@
 
 namespace harpe {
 
-/// What `verify_plan` found. `faults` is empty when everything holds.
+/// What `verify_plan` found. `errors` is empty when everything holds.
 struct Verification {
-  std::vector<std::string> faults;
+  std::vector<std::string> diagnostics;
   Seconds makespan;                       ///< recomputed, every instruction as early as can be
   Joules energy;                          ///< recomputed
   std::optional<Joules> proven_bound;     ///< by the certificate's flow, at `Plan::iteration_time`

@@ -49,13 +49,13 @@ Joules relaxed_cost(const std::vector<Choice>& hull, Seconds time) {
 class CertificateVerifier {
  public:
   CertificateVerifier(const Plan& plan, const Profile& profile, const RulesGraph& graph,
-                      const Certificate& certificate, Verification& found, Faults& faults)
+                      const Certificate& certificate, Verification& found, Diagnostics& diagnostics)
       : plan_(plan),
         profile_(profile),
         graph_(graph),
         certificate_(certificate),
         found_(found),
-        faults_(faults) {}
+        diagnostics_(diagnostics) {}
 
   void verify() {
     if (!sizes_fit() || !is_conserved()) return;
@@ -64,8 +64,8 @@ class CertificateVerifier {
     const Joules proven = *found_.proven_bound;
     const bool claims = plan_.lower_bound != Joules{0};
     if (claims && plan_.lower_bound > proven + Joules{kTolerance * std::abs(proven.value)}) {
-      faults_.add("the claimed lower bound is " + text(plan_.lower_bound) +
-                  ", but the certificate proves only " + text(proven));
+      diagnostics_.add("the claimed lower bound is " + text(plan_.lower_bound) +
+                       ", but the certificate proves only " + text(proven));
     }
     if (!certificate_.start.empty()) check_optimality();
   }
@@ -77,13 +77,13 @@ class CertificateVerifier {
   }
 
   bool sizes_fit() {
-    const std::size_t faults_before = faults_.count();
+    const std::size_t errors_before = diagnostics_.count();
     const std::size_t nodes = graph_.nodes.size();
     const std::size_t dependencies = graph_.edges.size();
     const auto expect = [&](const char* what, std::size_t found, std::size_t wanted) {
       if (found == wanted) return;
-      faults_.add("certificate: " + std::string(what) + " has " + std::to_string(found) +
-                  " entries, but the graph of the schedule needs " + std::to_string(wanted));
+      diagnostics_.add("certificate: " + std::string(what) + " has " + std::to_string(found) +
+                       " entries, but the graph of the schedule needs " + std::to_string(wanted));
     };
     expect("node flow", certificate_.node_flow.size(), nodes);
     expect("source flow", certificate_.source_flow.size(), nodes);
@@ -96,7 +96,7 @@ class CertificateVerifier {
     for (const double unit : {certificate_.flow_unit.value, certificate_.time_unit.value,
                               certificate_.deadline.value}) {
       if (unit > 0 && std::isfinite(unit)) continue;
-      faults_.add("certificate: units and deadline must be positive");
+      diagnostics_.add("certificate: units and deadline must be positive");
     }
     for (const auto* flows : {&certificate_.node_flow, &certificate_.source_flow,
                               &certificate_.sink_flow, &certificate_.dependency_flow}) {
@@ -105,11 +105,11 @@ class CertificateVerifier {
                                 static_cast<std::int64_t>(2 * (nodes + dependencies) + 1);
       const auto fits = [&](std::int64_t flow) { return flow >= 0 && flow <= most; };
       if (!std::ranges::all_of(*flows, fits)) {
-        faults_.add("certificate: a flow is negative or out of range");
+        diagnostics_.add("certificate: a flow is negative or out of range");
         break;
       }
     }
-    return faults_.count() == faults_before;
+    return diagnostics_.count() == errors_before;
   }
 
   /// What enters a node at its start runs through it, and leaves at its end.
@@ -124,9 +124,9 @@ class CertificateVerifier {
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (in[i] == certificate_.node_flow[i] && out[i] == certificate_.node_flow[i]) continue;
       conserved = false;
-      faults_.add("certificate: at " + describe(i) + " the flow is not conserved: " +
-                  std::to_string(in[i]) + " in, " + std::to_string(certificate_.node_flow[i]) +
-                  " through, " + std::to_string(out[i]) + " out");
+      diagnostics_.add("certificate: at " + describe(i) + " the flow is not conserved: " +
+                       std::to_string(in[i]) + " in, " + std::to_string(certificate_.node_flow[i]) +
+                       " through, " + std::to_string(out[i]) + " out");
     }
     return conserved;
   }
@@ -177,31 +177,31 @@ class CertificateVerifier {
     };
     const Seconds tolerance =
         certificate_.time_unit * 1.001;  // the solver rounds down to whole units
-    const std::size_t faults_before = faults_.count();
+    const std::size_t errors_before = diagnostics_.count();
     Joules cost{0};
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const std::vector<Choice> hull = lower_hull_of(choices_[i]);
       const Seconds time = at(certificate_.end[i]) - at(certificate_.start[i]);
       if (certificate_.start[i] < 0 || time + tolerance < hull.front().time ||
           at(certificate_.end[i]) > certificate_.deadline + tolerance) {
-        faults_.add("certificate: start and end of " + describe(i) +
-                    " leave it too little time, or lie outside the iteration");
+        diagnostics_.add("certificate: start and end of " + describe(i) +
+                         " leave it too little time, or lie outside the iteration");
       }
       cost += relaxed_cost(hull, time);
     }
     for (const RulesGraph::Edge& d : graph_.edges) {
       if (at(certificate_.start[d.to]) + tolerance >= at(certificate_.end[d.from]) + d.lag)
         continue;
-      faults_.add("certificate: " + describe(d.to) + " starts before " + describe(d.from) +
-                  " lets it: " + std::string(sentence(d.rule)));
+      diagnostics_.add("certificate: " + describe(d.to) + " starts before " + describe(d.from) +
+                       " lets it: " + std::string(sentence(d.rule)));
     }
     found_.relaxed_optimum = whole_pipeline(plan_, cost, certificate_.deadline);
     const Joules proven = bound(certificate_.deadline);
     const Joules gap = *found_.relaxed_optimum - proven;
-    if (faults_.count() == faults_before &&
+    if (diagnostics_.count() == errors_before &&
         gap.value > kOptimalityTolerance * std::abs(proven.value)) {
-      faults_.add("certificate: its starts and ends cost " + text(*found_.relaxed_optimum) +
-                  ", but its flow proves " + text(proven) + ": they are not optimal");
+      diagnostics_.add("certificate: its starts and ends cost " + text(*found_.relaxed_optimum) +
+                       ", but its flow proves " + text(proven) + ": they are not optimal");
     }
   }
 
@@ -210,15 +210,16 @@ class CertificateVerifier {
   const RulesGraph& graph_;
   const Certificate& certificate_;
   Verification& found_;
-  Faults& faults_;
+  Diagnostics& diagnostics_;
   std::vector<std::vector<Choice>> choices_;  // of each node
 };
 
 }  // namespace
 
 void verify_certificate(const Plan& plan, const Profile& profile, const RulesGraph& graph,
-                        const Certificate& certificate, Verification& found, Faults& faults) {
-  CertificateVerifier(plan, profile, graph, certificate, found, faults).verify();
+                        const Certificate& certificate, Verification& found,
+                        Diagnostics& diagnostics) {
+  CertificateVerifier(plan, profile, graph, certificate, found, diagnostics).verify();
 }
 
 }  // namespace harpe::verifying

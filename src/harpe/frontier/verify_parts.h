@@ -32,8 +32,9 @@ inline Joules whole_pipeline(const Plan& plan, Joules effective, Seconds time) {
   return (effective + blocking * time) * plan.gpus_per_stage;
 }
 
-/// Adds to `found` what the certificate proves for the plan, and to `faults` what does not hold.
+/// Adds to `found` what the certificate proves for the plan, and to `errors` what does not hold.
 void verify_certificate(const Plan& plan, const Profile& profile, const RulesGraph& graph,
-                        const Certificate& certificate, Verification& found, Faults& faults);
+                        const Certificate& certificate, Verification& found,
+                        Diagnostics& diagnostics);
 
 }  // namespace harpe::verifying

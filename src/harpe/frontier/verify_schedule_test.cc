@@ -36,8 +36,8 @@ Frontier frontier_of(const Schedule& schedule, Transfers transfers = {}) {
                            {.blocking_power = Watts{70}, .gpus_per_stage = 2}));
 }
 
-std::vector<std::string> faults(const Plan& plan, const Certificate* certificate = nullptr) {
-  return verify_plan(plan, parts_profile(plan.stages, plan.chunks), certificate).faults;
+std::vector<std::string> diagnostics(const Plan& plan, const Certificate* certificate = nullptr) {
+  return verify_plan(plan, parts_profile(plan.stages, plan.chunks), certificate).diagnostics;
 }
 
 Schedule named(const char* name, int stages = 3, int micro_batches = 6) {
@@ -77,7 +77,7 @@ TEST(VerifySchedule, RefusesARecomputeAheadOfTheGradientItWaitsFor) {
     const Frontier right = frontier_of(schedule);
     EXPECT_GT(right.min_time() / wrong.min_time(), 1.01);
     Plan plan = must(wrong.plan(wrong.min_time()));
-    EXPECT_THAT(faults(plan), Contains(HasSubstr("\"fused_with_next\" wrong at recompute")));
+    EXPECT_THAT(diagnostics(plan), Contains(HasSubstr("\"fused_with_next\" wrong at recompute")));
     // Called fused, it starts too early.
     for (std::size_t stage = 0; stage < 4; ++stage) {
       for (std::size_t i = 0; i < plan.instructions[stage].size(); ++i) {
@@ -85,14 +85,14 @@ TEST(VerifySchedule, RefusesARecomputeAheadOfTheGradientItWaitsFor) {
             right.all_max().instructions[stage][i].fused_with_next;
       }
     }
-    EXPECT_THAT(faults(plan),
+    EXPECT_THAT(diagnostics(plan),
                 Contains(AllOf(HasSubstr("stage 0 recompute of micro-batch 0 starts at"),
                                HasSubstr("but stage 1 backward of micro-batch 0 lets it start at"),
                                HasSubstr("a backward waits for the gradient"))));
     // A right plan with a certificate of the wrong graph.
     const Plan fastest = must(right.plan(right.min_time()));
     const Certificate certificate = must(wrong.certificate(fastest.iteration_time));
-    EXPECT_THAT(faults(fastest, &certificate),
+    EXPECT_THAT(diagnostics(fastest, &certificate),
                 Contains(HasSubstr("but the graph of the schedule needs")));
   }
 }
@@ -100,7 +100,7 @@ TEST(VerifySchedule, RefusesARecomputeAheadOfTheGradientItWaitsFor) {
 TEST(VerifySchedule, RefusesEveryTwoNeighboursInAnotherOrder) {
   for (const char* const name : {"1f1b", "zb-h1", "early-recompute-1f1b", "dualpipev"}) {
     const Plan good = frontier_of(named(name)).all_max();
-    ASSERT_THAT(faults(good), IsEmpty());
+    ASSERT_THAT(diagnostics(good), IsEmpty());
     for (std::size_t stage = 0; stage < good.instructions.size(); ++stage) {
       for (std::size_t i = 0; i + 1 < good.instructions[stage].size(); ++i) {
         Plan bad = good;
@@ -110,9 +110,9 @@ TEST(VerifySchedule, RefusesEveryTwoNeighboursInAnotherOrder) {
         std::swap(a, b);
         a.start = start;
         b.start = a.start + a.time;
-        EXPECT_THAT(faults(bad), Contains(AllOf(HasSubstr("stage " + std::to_string(stage)),
-                                                AnyOf(HasSubstr("the schedule has"),
-                                                      HasSubstr("the schedule runs as one")))))
+        EXPECT_THAT(diagnostics(bad), Contains(AllOf(HasSubstr("stage " + std::to_string(stage)),
+                                                     AnyOf(HasSubstr("the schedule has"),
+                                                           HasSubstr("the schedule runs as one")))))
             << name;
       }
     }
@@ -126,7 +126,7 @@ TEST(VerifySchedule, RefusesEveryOtherFusion) {
       for (std::size_t i = 0; i < good.instructions[stage].size(); ++i) {
         Plan bad = good;
         bad.instructions[stage][i].fused_with_next ^= true;
-        EXPECT_THAT(faults(bad), Contains(HasSubstr("\"fused_with_next\" wrong at"))) << name;
+        EXPECT_THAT(diagnostics(bad), Contains(HasSubstr("\"fused_with_next\" wrong at"))) << name;
       }
     }
   }
@@ -202,13 +202,13 @@ TEST(VerifySchedule, RefusesPlansMadeWithoutAnyClassOfDependencies) {
     const Profile profile = parts_profile(schedule.stages, schedule.chunks());
     const Pipeline& pipeline = frontier.pipeline();
     const Plan good = frontier.all_max();
-    ASSERT_THAT(verify_plan(good, schedule, profile, nullptr).faults, IsEmpty());
+    ASSERT_THAT(verify_plan(good, schedule, profile, nullptr).diagnostics, IsEmpty());
     for (const Rule rule :
          {Rule::kOrder, Rule::kActivation, Rule::kGradient, Rule::kMessage, Rule::kBlocking}) {
       const Plan early = started_early(
           good, pipeline, [&](const Dependency& d) { return class_of(pipeline, d) != rule; });
       if (!is_earlier(early, good)) continue;
-      EXPECT_THAT(verify_plan(early, schedule, profile, nullptr).faults,
+      EXPECT_THAT(verify_plan(early, schedule, profile, nullptr).diagnostics,
                   Contains(HasSubstr(std::string(sentence(rule)))));
       ++refused[rule];
     }
@@ -243,7 +243,7 @@ TEST(VerifySchedule, RefusesEverySingleDependencyThatIsLeftOut) {
           return d.from != left_out.from || d.to != left_out.to;
         });
         if (!is_earlier(early, good)) continue;
-        EXPECT_THAT(faults(early), Not(IsEmpty()))
+        EXPECT_THAT(diagnostics(early), Not(IsEmpty()))
             << name << " without " << left_out.from << " -> " << left_out.to;
         ++early_ones;
       }
@@ -258,12 +258,14 @@ TEST(VerifySchedule, RefusesAnInstructionEarlyByATransfer) {
   const Pipeline& pipeline = frontier.pipeline();
   Plan early = started_early(frontier.all_max(), pipeline,
                              [&](const Dependency& d) { return d.lag == Seconds{0}; });
-  EXPECT_THAT(faults(early), Contains(HasSubstr("stage 1 forward of micro-batch 0 starts at")));
+  EXPECT_THAT(diagnostics(early),
+              Contains(HasSubstr("stage 1 forward of micro-batch 0 starts at")));
   // The plan of a pipeline without transfers, called one with them.
   const Frontier without = frontier_of(named("1f1b"));
   early = without.all_max();
   early.transfers = transfers;
-  EXPECT_THAT(faults(early), Contains(HasSubstr("stage 1 forward of micro-batch 0 starts at")));
+  EXPECT_THAT(diagnostics(early),
+              Contains(HasSubstr("stage 1 forward of micro-batch 0 starts at")));
 }
 
 TEST(VerifySchedule, RefusesCertificatesOfOtherGraphs) {
@@ -271,24 +273,25 @@ TEST(VerifySchedule, RefusesCertificatesOfOtherGraphs) {
   const Frontier frontier = frontier_of(named("1f1b"), transfers);
   const Plan plan = must(frontier.plan(frontier.min_time() * 1.1));
   const Certificate good = must(frontier.certificate(plan.iteration_time));
-  EXPECT_THAT(faults(plan, &good), IsEmpty());
+  EXPECT_THAT(diagnostics(plan, &good), IsEmpty());
   const Certificate without_transfers =
       must(frontier_of(named("1f1b")).certificate(plan.iteration_time));
-  EXPECT_THAT(faults(plan, &without_transfers), Contains(HasSubstr("lets it: a ")));
+  EXPECT_THAT(diagnostics(plan, &without_transfers), Contains(HasSubstr("lets it: a ")));
   const Certificate of_another =
       must(frontier_of(named("gpipe"), transfers).certificate(plan.iteration_time));
-  EXPECT_THAT(faults(plan, &of_another), Not(IsEmpty()));
+  EXPECT_THAT(diagnostics(plan, &of_another), Not(IsEmpty()));
 }
 
 TEST(VerifySchedule, TakesTheScheduleOfAFileAndNoOther) {
   Schedule schedule = with_sends_and_receives();
   const Profile profile = parts_profile(2);
   const Plan plan = frontier_of(schedule).all_max();
-  EXPECT_THAT(verify_plan(plan, schedule, profile, nullptr).faults, IsEmpty());
-  EXPECT_THAT(verify_plan(plan, profile, nullptr).faults,
+  EXPECT_THAT(verify_plan(plan, schedule, profile, nullptr).diagnostics, IsEmpty());
+  EXPECT_THAT(verify_plan(plan, profile, nullptr).diagnostics,
               Contains(HasSubstr("the plan follows 'custom', which is none of the schedules")));
   const auto refuses = [&](const char* message, const Schedule& other) {
-    EXPECT_THAT(verify_plan(plan, other, profile, nullptr).faults, Contains(HasSubstr(message)));
+    EXPECT_THAT(verify_plan(plan, other, profile, nullptr).diagnostics,
+                Contains(HasSubstr(message)));
   };
   refuses("runs send of micro-batch 0, where the schedule has forward of micro-batch 1",
           named("1f1b", 2, 2));
@@ -303,7 +306,7 @@ TEST(VerifySchedule, TakesTheScheduleOfAFileAndNoOther) {
   Plan in_a_circle = frontier_of(schedule).all_max();
   std::swap(schedule.lists[1][0], schedule.lists[1][1]);
   std::swap(in_a_circle.instructions[1][0], in_a_circle.instructions[1][1]);
-  EXPECT_THAT(verify_plan(in_a_circle, schedule, profile, nullptr).faults,
+  EXPECT_THAT(verify_plan(in_a_circle, schedule, profile, nullptr).diagnostics,
               Contains(HasSubstr("wait for each other in a circle")));
 }
 
@@ -314,7 +317,7 @@ TEST(VerifySchedule, KnowsWhatAPlanMayAddToItsSchedule) {
     added.start = plan.instructions[0][at].start;
     plan.instructions[0].insert(plan.instructions[0].begin() + static_cast<std::ptrdiff_t>(at),
                                 added);
-    return faults(plan);
+    return diagnostics(plan);
   };
   // Stage 0: F0 F1 B0 B1.
   EXPECT_THAT(with(1, {.kind = InstructionKind::kLoad, .micro_batch = 1}), IsEmpty());
@@ -327,10 +330,10 @@ TEST(VerifySchedule, KnowsWhatAPlanMayAddToItsSchedule) {
   Plan reduced = good;
   reduced.instructions[0].push_back(
       {.kind = InstructionKind::kReduce, .start = good.iteration_time});
-  EXPECT_THAT(faults(reduced), IsEmpty());
+  EXPECT_THAT(diagnostics(reduced), IsEmpty());
   reduced.instructions[0].push_back(
       {.kind = InstructionKind::kUnshard, .start = good.iteration_time});
-  EXPECT_THAT(faults(reduced),
+  EXPECT_THAT(diagnostics(reduced),
               Contains(HasSubstr("runs unshard, which the schedule does not have")));
 }
 

@@ -90,8 +90,8 @@ Case chain_case() {
   return chain;
 }
 
-std::vector<std::string> faults(const Case& c) {
-  return verify_plan(c.plan, c.profile, &c.certificate).faults;
+std::vector<std::string> diagnostics(const Case& c) {
+  return verify_plan(c.plan, c.profile, &c.certificate).diagnostics;
 }
 
 TEST(Verify, AcceptsPlansOfEverySchedule) {
@@ -100,7 +100,7 @@ TEST(Verify, AcceptsPlansOfEverySchedule) {
       SCOPED_TRACE(schedule.name + " " + std::to_string(seed));
       const Plan plan = test_plan(schedule, transfers, seed);
       const Verification found = verify_plan(plan, test_profile(3, schedule.chunks()), nullptr);
-      EXPECT_THAT(found.faults, IsEmpty());
+      EXPECT_THAT(found.diagnostics, IsEmpty());
       EXPECT_NEAR(found.makespan / plan.iteration_time, 1, 1e-12);
       EXPECT_NEAR(found.energy / plan.iteration_energy, 1, 1e-12);
       EXPECT_FALSE(found.proven_bound);
@@ -132,7 +132,7 @@ TEST(Verify, AcceptsACertificateAndComputesItsBound) {
     SCOPED_TRACE(schedule.name);
     const Case c = fastest_case(schedule, transfers);
     const Verification found = verify_plan(c.plan, c.profile, &c.certificate);
-    EXPECT_THAT(found.faults, IsEmpty());
+    EXPECT_THAT(found.diagnostics, IsEmpty());
     ASSERT_TRUE(found.proven_bound);
     EXPECT_NEAR(*found.proven_bound / path_bound(c), 1, 1e-9);
     EXPECT_LT(*found.proven_bound, c.plan.iteration_energy);
@@ -151,7 +151,7 @@ TEST(Verify, ABoundHoldsForEveryPlan) {
     const Plan plan = must(plan_from_clocks(pipeline, c.profile, clocks,
                                             {.blocking_power = Watts{70}, .gpus_per_stage = 2}));
     const Verification found = verify_plan(plan, c.profile, &c.certificate);
-    ASSERT_THAT(found.faults, IsEmpty());
+    ASSERT_THAT(found.diagnostics, IsEmpty());
     ASSERT_LE(*found.proven_bound, plan.iteration_energy * (1 + 1e-12)) << code;
     tightest = std::min(tightest, (plan.iteration_energy - *found.proven_bound).value);
   }
@@ -161,7 +161,7 @@ TEST(Verify, ABoundHoldsForEveryPlan) {
 TEST(Verify, ShowsThatStartsAndEndsAreOptimal) {
   const Case chain = chain_case();
   const Verification found = verify_plan(chain.plan, chain.profile, &chain.certificate);
-  EXPECT_THAT(found.faults, IsEmpty());
+  EXPECT_THAT(found.diagnostics, IsEmpty());
   ASSERT_TRUE(found.relaxed_optimum);
   EXPECT_NEAR(*found.relaxed_optimum / *found.proven_bound, 1, 1e-7);
   EXPECT_NEAR(*found.relaxed_optimum / chain.plan.iteration_energy, 1, 1e-7);
@@ -169,7 +169,7 @@ TEST(Verify, ShowsThatStartsAndEndsAreOptimal) {
 
 TEST(Verify, RefusesAnyChangeOfAnInstruction) {
   const Case good = fastest_case();
-  ASSERT_THAT(faults(good), IsEmpty());
+  ASSERT_THAT(diagnostics(good), IsEmpty());
   int mutations = 0;
   const std::vector<std::pair<std::string, std::function<void(PlannedInstruction&)>>> changes = {
       {"MHz", [](auto& i) { i.clock.value = 1200; }},
@@ -187,15 +187,15 @@ TEST(Verify, RefusesAnyChangeOfAnInstruction) {
       for (const auto& [message, change] : changes) {
         Case bad = good;
         change(bad.plan.instructions[stage][k]);
-        EXPECT_THAT(faults(bad), Contains(HasSubstr(message)));
+        EXPECT_THAT(diagnostics(bad), Contains(HasSubstr(message)));
         ++mutations;
       }
       Case early = good;
       auto& start = early.plan.instructions[stage][k].start;
       if (start == Seconds{0}) continue;
       start -= Seconds{1e-6};
-      EXPECT_THAT(faults(early), Contains(AllOf(HasSubstr("stage " + std::to_string(stage)),
-                                                HasSubstr("starts at"))));
+      EXPECT_THAT(diagnostics(early), Contains(AllOf(HasSubstr("stage " + std::to_string(stage)),
+                                                     HasSubstr("starts at"))));
     }
   }
   EXPECT_EQ(mutations, 9 * 24);
@@ -206,7 +206,7 @@ TEST(Verify, RefusesWrongSums) {
   const auto expect = [&](const char* message, const std::function<void(Plan&)>& change) {
     Case bad = good;
     change(bad.plan);
-    EXPECT_THAT(faults(bad), Contains(HasSubstr(message)));
+    EXPECT_THAT(diagnostics(bad), Contains(HasSubstr(message)));
   };
   expect("the iteration takes", [](Plan& p) { p.iteration_time = p.iteration_time * 0.99; });
   expect("J, not", [](Plan& p) { p.iteration_time = p.iteration_time * 1.01; });
@@ -226,7 +226,7 @@ TEST(Verify, RefusesListsThatAreNotThoseOfTheSchedule) {
   const auto expect = [&](const std::string& message, const std::function<void(Plan&)>& change) {
     Case bad = good;
     change(bad.plan);
-    EXPECT_THAT(faults(bad), Contains(HasSubstr(message)));
+    EXPECT_THAT(diagnostics(bad), Contains(HasSubstr(message)));
   };
   expect("stage 0, instruction 7: the plan ends, where the schedule has backward of micro-batch 3",
          [](Plan& p) { p.instructions[0].pop_back(); });
@@ -253,15 +253,16 @@ TEST(Verify, RefusesEveryFlowThatIsOffByOneUnit) {
     for (std::size_t i = 0; i < (good.certificate.*flow).size(); ++i) {
       Case bad = good;
       ++(bad.certificate.*flow)[i];
-      EXPECT_THAT(faults(bad), Contains(HasSubstr("the flow is not conserved")));
+      EXPECT_THAT(diagnostics(bad), Contains(HasSubstr("the flow is not conserved")));
       (bad.certificate.*flow)[i] = -1;
-      EXPECT_THAT(faults(bad), Contains(HasSubstr("negative")));
+      EXPECT_THAT(diagnostics(bad), Contains(HasSubstr("negative")));
     }
     Case bad = good;
     (bad.certificate.*flow)[0] = std::numeric_limits<std::int64_t>::max();
-    EXPECT_THAT(faults(bad), Contains(HasSubstr("out of range")));
+    EXPECT_THAT(diagnostics(bad), Contains(HasSubstr("out of range")));
     (bad.certificate.*flow).pop_back();
-    EXPECT_THAT(faults(bad), Contains(HasSubstr("entries, but the graph of the schedule needs")));
+    EXPECT_THAT(diagnostics(bad),
+                Contains(HasSubstr("entries, but the graph of the schedule needs")));
   }
 }
 
@@ -270,26 +271,26 @@ TEST(Verify, RefusesACertificateOfAnotherScale) {
   Case bad = good;
   // Less flow leaves the path free to slow down at no price: the bound falls.
   bad.certificate.flow_unit = {1e-6};
-  EXPECT_THAT(faults(bad), Contains(HasSubstr("proves only")));
+  EXPECT_THAT(diagnostics(bad), Contains(HasSubstr("proves only")));
   bad.certificate.flow_unit = {0};
-  EXPECT_THAT(faults(bad), Contains(HasSubstr("units and deadline must be positive")));
+  EXPECT_THAT(diagnostics(bad), Contains(HasSubstr("units and deadline must be positive")));
 }
 
 TEST(Verify, RefusesStartsAndEndsThatProveNothing) {
   const Case good = chain_case();
-  ASSERT_THAT(faults(good), IsEmpty());
+  ASSERT_THAT(diagnostics(good), IsEmpty());
   Case bad = good;
   bad.certificate.end[3] -= 1000;
-  EXPECT_THAT(faults(bad), Contains(HasSubstr("too little time")));
+  EXPECT_THAT(diagnostics(bad), Contains(HasSubstr("too little time")));
   bad = good;
   bad.certificate.start[3] -= 1000;
-  EXPECT_THAT(faults(bad), Contains(HasSubstr("starts before")));
+  EXPECT_THAT(diagnostics(bad), Contains(HasSubstr("starts before")));
   bad = good;
   bad.certificate.start[0] = -1;
-  EXPECT_THAT(faults(bad), Contains(HasSubstr("outside the iteration")));
+  EXPECT_THAT(diagnostics(bad), Contains(HasSubstr("outside the iteration")));
   bad = good;  // feasible, but with time to spare
   bad.certificate.deadline = bad.certificate.deadline + Seconds{0.05};
-  EXPECT_THAT(faults(bad), Contains(HasSubstr("not optimal")));
+  EXPECT_THAT(diagnostics(bad), Contains(HasSubstr("not optimal")));
 }
 
 TEST(Verify, TheBoundIsThatWithoutSwitches) {
@@ -298,7 +299,7 @@ TEST(Verify, TheBoundIsThatWithoutSwitches) {
   good.plan.iteration_time += extra;
   good.plan.iteration_energy += 2 * 3 * (Watts{70} * extra);
   good.plan.lower_bound = {0};
-  EXPECT_THAT(faults(good), IsEmpty());
+  EXPECT_THAT(diagnostics(good), IsEmpty());
   Case with_switch = good;
   auto& list = with_switch.plan.instructions[0];
   list.insert(list.end() - 1, {.kind = InstructionKind::kSwitch,
@@ -307,21 +308,21 @@ TEST(Verify, TheBoundIsThatWithoutSwitches) {
                                .energy = Watts{70} * extra});
   list.back().start += extra;
   PlannedInstruction& late = list[list.size() - 2];
-  EXPECT_THAT(faults(with_switch), IsEmpty());
+  EXPECT_THAT(diagnostics(with_switch), IsEmpty());
   EXPECT_EQ(
       verify_plan(with_switch.plan, with_switch.profile, &with_switch.certificate).proven_bound,
       verify_plan(good.plan, good.profile, &good.certificate).proven_bound);
   late.energy = Watts{60} * extra;
-  EXPECT_THAT(faults(with_switch), Contains(HasSubstr("less energy than blocking")));
+  EXPECT_THAT(diagnostics(with_switch), Contains(HasSubstr("less energy than blocking")));
   late.clock = {1200};
-  EXPECT_THAT(faults(with_switch), Contains(HasSubstr("no clock to choose")));
+  EXPECT_THAT(diagnostics(with_switch), Contains(HasSubstr("no clock to choose")));
   // Only its instruction has been waited for: one starts when both can.
   late = {.kind = InstructionKind::kSwitch,
           .start = good.plan.instructions[0].back().start,
           .time = extra,
           .energy = Watts{70} * extra};
   late.start -= Seconds{0.001};
-  EXPECT_THAT(faults(with_switch), Contains(HasSubstr("waits for the gradient")));
+  EXPECT_THAT(diagnostics(with_switch), Contains(HasSubstr("waits for the gradient")));
 }
 
 TEST(Verify, CountsFixedTimesOfThePlan) {
@@ -334,17 +335,17 @@ TEST(Verify, CountsFixedTimesOfThePlan) {
                   .energy = {3}});
   c.plan.iteration_time += time;
   c.plan.iteration_energy += 2 * (Joules{3} + 2 * (Watts{70} * time));
-  EXPECT_THAT(verify_plan(c.plan, c.profile, nullptr).faults, IsEmpty());
+  EXPECT_THAT(verify_plan(c.plan, c.profile, nullptr).diagnostics, IsEmpty());
   list.back().time = time * 0.5;
-  EXPECT_THAT(verify_plan(c.plan, c.profile, nullptr).faults, Not(IsEmpty()));
+  EXPECT_THAT(verify_plan(c.plan, c.profile, nullptr).diagnostics, Not(IsEmpty()));
 }
 
-TEST(Verify, CountsTheFaultsItDoesNotTell) {
+TEST(Verify, CountsTheErrorsItDoesNotTell) {
   Case c = fastest_case();
   for (auto& list : c.plan.instructions) {
     for (auto& i : list) i.clock = {1};
   }
-  EXPECT_THAT(faults(c), AllOf(SizeIs(21), Contains("and 4 more faults")));
+  EXPECT_THAT(diagnostics(c), AllOf(SizeIs(21), Contains("and 4 more errors")));
 }
 
 TEST(CertificateJson, ReadsBackTheSame) {
@@ -366,7 +367,7 @@ TEST(CertificateJson, ReadsBackTheSame) {
 }
 
 TEST(CertificateJson, PointsAtFaults) {
-  const std::string faults_found = faults_of(parse_certificate_json(
+  const std::string faults_found = diagnostics_of(parse_certificate_json(
       "{\"format\": \"harpe.certificate/1\", \"deadline_s\": 0,\n \"flow_unit_w\": \"x\",\n"
       " \"node_flow\": [1, 2.5, -1], \"start\": 3, \"more\": 1}",
       "c"));
@@ -377,8 +378,9 @@ TEST(CertificateJson, PointsAtFaults) {
             HasSubstr("c:3:19: expected an integer from 0"),
             HasSubstr("c:3:24: expected an integer from 0"), HasSubstr("c:3:38: expected a list"),
             HasSubstr("c:3:49: unknown key 'more'"), HasSubstr("\"sink_flow\" is missing")));
-  EXPECT_THAT(faults_of(parse_certificate_json("{}", "c")), HasSubstr("harpe.certificate/1"));
-  EXPECT_THAT(faults_of(parse_certificate_json("[]", "c")), HasSubstr("c:1:1: expected a cert"));
+  EXPECT_THAT(diagnostics_of(parse_certificate_json("{}", "c")), HasSubstr("harpe.certificate/1"));
+  EXPECT_THAT(diagnostics_of(parse_certificate_json("[]", "c")),
+              HasSubstr("c:1:1: expected a cert"));
 }
 
 }  // namespace

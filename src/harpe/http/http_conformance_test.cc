@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "harpe/http/http_answers.h"
+#include "harpe/http/http_responses.h"
 #include "harpe/http/http_testing.h"
 
 namespace harpe {
@@ -58,7 +58,7 @@ std::vector<Case> read_cases() {
   return cases;
 }
 
-/// The status of each answer; -1 for what is none.
+/// The status of each response; -1 for what is none.
 std::vector<int> statuses_of(std::string_view text, bool head) {
   std::vector<int> statuses;
   while (!text.empty()) {

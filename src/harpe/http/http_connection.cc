@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 
-#include "harpe/http/http_answers.h"
+#include "harpe/http/http_responses.h"
 
 namespace harpe {
 
@@ -97,7 +97,7 @@ void Connection::proceed() {
       return shake_hands();
     case Stage::kReading:
       return read();
-    case Stage::kAnswering:
+    case Stage::kResponding:
       return watch_client();
     case Stage::kWriting:
       return flush();
@@ -199,11 +199,11 @@ bool Connection::advance(std::string_view bytes) {
       watch_phase();
       if (!share_.hold(reader_.held())) {
         reader_.reset();
-        answer(busy(kTooManyBytes), 11, false);
+        respond(busy(kTooManyBytes), 11, false);
         return false;
       }
       if (auto refused = refuse_unread()) {
-        answer(*std::move(refused), version_, false);
+        respond(*std::move(refused), version_, false);
         return false;
       }
       if (!reader_.wants_continue()) return true;
@@ -211,7 +211,7 @@ bool Connection::advance(std::string_view bytes) {
       return false;
     case HttpReader::State::kBad:
       is_head_ = reader_.is_head();
-      answer(reader_.bad(), 11, false);
+      respond(reader_.bad(), 11, false);
       return false;
     case HttpReader::State::kDone:
       handle(reader_.take());
@@ -239,9 +239,9 @@ void Connection::too_slow() {
   if (!reader_.asked()) return close();
   const bool in_body = reader_.in_body();
   reader_.reset();
-  answer(text_response(408, in_body ? "the body did not come in time\n"
-                                    : "the header did not come in time\n"),
-         11, false);
+  respond(text_response(408, in_body ? "the body did not come in time\n"
+                                     : "the header did not come in time\n"),
+          11, false);
 }
 
 void Connection::set_origin(HttpRequest& request) {

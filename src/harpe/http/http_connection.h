@@ -69,12 +69,12 @@ class Connection final : public std::enable_shared_from_this<Connection> {
  private:
   using Clock = std::chrono::steady_clock;
   enum class Stage : unsigned char {
-    kHandshake,  ///< of TLS
-    kReading,    ///< a request, or waiting for one
-    kAnswering,  ///< the handler has a request
-    kWriting,    ///< an answer
-    kListening,  ///< the client listens to events
-    kLingering,  ///< the last answer was sent, the client may still read it
+    kHandshake,   ///< of TLS
+    kReading,     ///< a request, or waiting for one
+    kResponding,  ///< the handler has a request
+    kWriting,     ///< a response
+    kListening,   ///< the client listens to events
+    kLingering,   ///< the last response was sent, the client may still read it
     kClosed,
   };
   /// What time is counted for while reading.
@@ -123,7 +123,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   HttpResponse failure(int status, const std::string& why) const;
   HttpResponse busy(const std::string& why) const;
   void refuse_place();
-  void answer(HttpResponse response, int version, bool keep_alive);
+  void respond(HttpResponse response, int version, bool keep_alive);
   void send(std::string head, std::string body, Next next);
   void flush();
   void written();
@@ -146,7 +146,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::size_t written_ = 0;  ///< bytes of both
   std::shared_ptr<EventStream> events_;
   std::shared_ptr<ClientPresence> presence_;  ///< of the request that the handler has
-  Clock::time_point began_, answer_by_;
+  Clock::time_point began_, respond_by_;
   std::uint64_t request_ = 0;  ///< counts requests and answers, to know a late reply
   Late late_ = nullptr;
   int version_ = 11;
@@ -155,7 +155,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Next next_ = Next::kRead;
   bool has_turn_ = false;  ///< of a handshake
   bool keep_alive_ = true;
-  bool is_head_ = false;    ///< the request under way is HEAD: its answer has no body
+  bool is_head_ = false;    ///< the request under way is HEAD: its response has no body
   bool is_native_ = false;  ///< the request under way asks for a route of Harpe's own
   bool waits_to_read_ = false, waits_to_write_ = false;
   bool has_ended_ = false;  ///< the client sends nothing more

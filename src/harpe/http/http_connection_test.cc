@@ -8,7 +8,7 @@
 #include <deque>
 
 #include "harpe/base/mutex.h"
-#include "harpe/http/http_answers.h"
+#include "harpe/http/http_responses.h"
 #include "harpe/http/http_testing.h"
 
 namespace harpe {
@@ -29,7 +29,7 @@ constexpr Seconds kLong{600};
 /// Limits that no test reaches by chance.
 HttpLimits patient() {
   HttpLimits limits;
-  limits.handshake = limits.idle = limits.header = limits.request = limits.answer = kLong;
+  limits.handshake = limits.idle = limits.header = limits.request = limits.response = kLong;
   limits.write = limits.reserved = limits.after_end = kLong;
   limits.at_once = 0.01_s;
   limits.is_vital = [](const HttpRequest& head) { return head.path == "/health"; };
@@ -73,7 +73,7 @@ class Server {
     MutexLock lock(mutex_);
     changed_.wait(mutex_, [&]() HARPE_REQUIRES(mutex_) { return slow_.size() >= count; });
   }
-  void answer_slow(const std::string& body) {
+  void respond_slowly(const std::string& body) {
     const MutexLock lock(mutex_);
     for (const Reply& reply : slow_) reply(text_response(200, body));
     slow_.clear();
@@ -129,11 +129,11 @@ TEST(HttpConnection, CutsOffAHeaderThatComesSlowly) {
   // What comes now and then does not help: it is cut off all the same.
   LocalClient dripping(server.port());
   dripping.send("GET /health HTTP/1.1\r\n");
-  std::string answer;
-  std::thread reading([&] { answer = dripping.read_to_end(); });
+  std::string response;
+  std::thread reading([&] { response = dripping.read_to_end(); });
   while (dripping.send("a: b\r\n")) std::this_thread::yield();
   reading.join();
-  EXPECT_THAT(answer, StartsWith("HTTP/1.1 4"));  // 408, or 431 where it was fast
+  EXPECT_THAT(response, StartsWith("HTTP/1.1 4"));  // 408, or 431 where it was fast
 }
 
 TEST(HttpConnection, CutsOffABodyThatComesSlowly) {
@@ -197,14 +197,14 @@ TEST(HttpConnection, GivesHandshakesTheirTurns) {
 
 TEST(HttpConnection, AnswersWhereTheHandlerDoesNot) {
   HttpLimits limits = patient();
-  limits.answer = 0.1_s;
+  limits.response = 0.1_s;
   Server server(limits);
   LocalClient client(server.port());
   client.send(kSlow);
   EXPECT_THAT(client.read_to_end(),
               AllOf(StartsWith("HTTP/1.1 504 "), HasSubstr("Connection: close")));
-  server.wait_for_left(1);     // what worked for it has learned of it
-  server.answer_slow("late");  // and is not heard any more
+  server.wait_for_left(1);        // what worked for it has learned of it
+  server.respond_slowly("late");  // and is not heard any more
 }
 
 // --- Clients that leave -------------------------------------------------------------------------
@@ -227,7 +227,7 @@ TEST(HttpConnection, NoticesClientsThatLeaveWhileTheyWait) {
     }
     server.wait_for_left(1);
     EXPECT_EQ(server->connections(), 0U);
-    server.answer_slow("too late");
+    server.respond_slowly("too late");
   }
 }
 
@@ -237,7 +237,7 @@ TEST(HttpConnection, AnswersClientsThatHaveSaidAll) {
   client.send(std::string(kGet) + kSlow);
   client.end_sending();
   server.wait_for_slow(1);
-  server.answer_slow("here it is\n");
+  server.respond_slowly("here it is\n");
   EXPECT_THAT(client.read_to_end(), EndsWith("Connection: keep-alive\r\n\r\nhere it is\n"));
 }
 
@@ -319,7 +319,7 @@ TEST(HttpConnection, HoldsNoMoreBytesThanItMay) {
   EXPECT_THAT(asked(server.port(), "GET /health HTTP/1.1\r\nHost: x\r\n"), HasSubstr(" 200 "));
   // Neither do answers, where they are small; large ones count.
   EXPECT_THAT(asked(server.port(), "GET /large?90000 HTTP/1.1\r\nHost: x\r\n"), HasSubstr(" 503 "));
-  server.answer_slow("done\n");
+  server.respond_slowly("done\n");
   while (server->buffered() > 0) std::this_thread::yield();
   EXPECT_THAT(asked(server.port(), "GET /large?90000 HTTP/1.1\r\nHost: x\r\n"), HasSubstr(" 200 "));
   // One alone may be larger than all together.
@@ -355,7 +355,7 @@ TEST(HttpConnection, KeepsLittleOfWhatIsSentAhead) {
   while (sent < (64U << 20) && client.send(ahead)) sent += ahead.size();
   EXPECT_LT(sent, 64U << 20);
   EXPECT_EQ(server->buffered(), 0U);
-  server.answer_slow("done\n");
+  server.respond_slowly("done\n");
   EXPECT_THAT(client.read_until("done\n"), StartsWith("HTTP/1.1 200 "));
 }
 
@@ -476,7 +476,7 @@ TEST(HttpConnection, EndsWithItsServerWhateverIsUnderWay) {
         if (loop_runs_on) {
           server->close();
           EXPECT_EQ(server->connections(), 0U);
-          server.answer_slow("late");
+          server.respond_slowly("late");
         }
       }
       for (const auto& client : clients) client->read_to_end();

@@ -18,7 +18,7 @@
 #include "harpe/http/byte_budget.h"
 #include "harpe/http/byte_stream.h"
 #include "harpe/http/forwarded_events.h"
-#include "harpe/http/http_answer_reader.h"
+#include "harpe/http/http_response_reader.h"
 
 namespace harpe {
 
@@ -244,7 +244,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
     stage_ = Stage::kWriting;
     written_ = 0;
     has_begun_ = false;
-    reader_.emplace(HttpAnswerReader::Limits{.body = state_->options.largest_answer}, to_head_);
+    reader_.emplace(HttpResponseReader::Limits{.body = state_->options.largest_response}, to_head_);
     flush();
   }
 
@@ -266,7 +266,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
       const ByteStream::Moved moved = stream_->read(scratch.data(), scratch.size());
       if (is_wait(moved.state)) return wait(moved.state);
       if (moved.state == ByteStream::State::kEnd) {
-        if (reader_->end() == HttpAnswerReader::State::kDone) return finish(false);
+        if (reader_->end() == HttpResponseReader::State::kDone) return finish(false);
         return again_or_fail(reader_->why());
       }
       if (moved.state == ByteStream::State::kFailed) return again_or_fail(stream_->failure());
@@ -276,24 +276,24 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
     asio::post(state_->context, [self = shared_from_this()] { self->proceed(); });
   }
 
-  /// Whether more of the answer is to come.
+  /// Whether more of the response is to come.
   bool take(std::string_view bytes) {
     has_begun_ = true;
     arm();  // anew: what goes on coming is in time
     for (;;) {
       switch (reader_->read(bytes)) {
-        case HttpAnswerReader::State::kHead:
+        case HttpResponseReader::State::kHead:
           if (!for_events_ || reader_->status() != 200) continue;
           begin_events(bytes);
           return false;
-        case HttpAnswerReader::State::kNeedMore:
+        case HttpResponseReader::State::kNeedMore:
           if (share_.hold(reader_->held())) return true;
           fail("too many large answers are under way");
           return false;
-        case HttpAnswerReader::State::kDone:
+        case HttpResponseReader::State::kDone:
           finish(bytes.empty() && reader_->keep_alive());
           return false;
-        case HttpAnswerReader::State::kBad:
+        case HttpResponseReader::State::kBad:
           fail(reader_->why());
           return false;
       }
@@ -310,19 +310,19 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   void begin_events(std::string_view begun) {
     HttpResponse response = reader_->take();
     response.stream = std::make_shared<ForwardedEvents>(std::move(stream_), std::string(begun));
-    answer(std::move(response));
+    respond(std::move(response));
   }
 
   void finish(bool keep) {
     if (keep) state_->keep(url_, std::move(stream_));
-    answer(reader_->take());
+    respond(reader_->take());
   }
 
   void fail(const std::string& why) {
-    answer(Error::of(ErrorCode::kUnavailable, "the server at " + url_ + ": " + why));
+    respond(Error::of(ErrorCode::kUnavailable, "the server at " + url_ + ": " + why));
   }
 
-  void answer(Result<HttpResponse> response) {
+  void respond(Result<HttpResponse> response) {
     if (done_) return;
     const HttpForwarder::Answered answered = std::move(answered_);
     cancel();
@@ -355,11 +355,11 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   tcp::socket socket_;  ///< until it is connected
   asio::steady_timer deadline_;
   std::shared_ptr<ByteStream> stream_;
-  std::optional<HttpAnswerReader> reader_;
+  std::optional<HttpResponseReader> reader_;
   std::size_t written_ = 0;  ///< bytes of the request
   Stage stage_ = Stage::kHandshake;
   bool kept_ = false;       ///< the connection was used before
-  bool has_begun_ = false;  ///< something of the answer has come
+  bool has_begun_ = false;  ///< something of the response has come
   bool done_ = false;
 };
 

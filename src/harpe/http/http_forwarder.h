@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Hands requests on to another server of the same kind, and its answers back, streams of events
+/// Hands requests on to another server of the same kind, and its responses back, streams of events
 /// included. Connections are kept and used again.
 
 #include <filesystem>
@@ -19,16 +19,16 @@ namespace harpe {
 class HttpForwarder {
  public:
   struct Options {
-    Seconds timeout;  ///< for the other server to be reached and to begin its answer
+    Seconds timeout;  ///< for the other server to be reached and to begin its response
     /// PEM of certificates to trust beside the system's, for servers that speak TLS; empty: none.
     std::filesystem::path trusted = {};
-    /// Requests whose answer may come any time later: for them the other server only has to be
+    /// Requests whose response may come any time later: for them the other server only has to be
     /// reached in time.
     std::function<bool(const HttpRequest&)> may_wait = {};
     /// What shows the other server that a request is handed on by one of its kind, and for whom.
     std::function<std::string(const HttpRequest&)> token_of = {};
-    std::size_t largest_answer = 256 * 1024 * 1024;  ///< bytes
-    std::size_t buffered = 256 * 1024 * 1024;        ///< bytes of answers held at once
+    std::size_t largest_response = 256 * 1024 * 1024;  ///< bytes
+    std::size_t buffered = 256 * 1024 * 1024;          ///< bytes of responses held at once
   };
 
   /// `kIo`: the certificates cannot be read.

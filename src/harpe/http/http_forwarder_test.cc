@@ -14,7 +14,7 @@
 
 #include "harpe/base/eventually_testing.h"
 #include "harpe/base/mutex.h"
-#include "harpe/http/http_answers.h"
+#include "harpe/http/http_responses.h"
 #include "harpe/http/http_testing.h"
 
 namespace harpe {
@@ -37,10 +37,10 @@ class Front {
         ASSERT_TRUE(made.ok()) << made.error().text();
         forwarder_.emplace(*std::move(made));
       }
-      forwarder_->forward(to_, request, [reply](Result<HttpResponse> answer) {
-        reply(answer.ok()
-                  ? *std::move(answer)
-                  : error_response(http_status(answer.error().code), answer.error().text()));
+      forwarder_->forward(to_, request, [reply](Result<HttpResponse> response) {
+        reply(response.ok()
+                  ? *std::move(response)
+                  : error_response(http_status(response.error().code), response.error().text()));
       });
     };
     server_.emplace(hand_on, std::move(server));
@@ -340,7 +340,7 @@ TEST(HttpForwarder, HoldsNoMoreOfAnswersThanItMay) {
   LocalServer other([](const HttpRequest& request, const Reply& reply) {
     reply({.body = std::string(std::stoul(request.query), 'x')});
   });
-  const Front front(other.url(), {.timeout = 10_s, .largest_answer = 100'000});
+  const Front front(other.url(), {.timeout = 10_s, .largest_response = 100'000});
   EXPECT_THAT(asked(front.port(), "GET /?100000 HTTP/1.1\r\nHost: x\r\n"), HasSubstr(" 200 "));
   EXPECT_THAT(asked(front.port(), "GET /?100001 HTTP/1.1\r\nHost: x\r\n"),
               AllOf(HasSubstr(" 503 "), HasSubstr("over 100000 bytes")));

@@ -33,8 +33,8 @@ std::string_view next_word(std::string_view& list) {
   return word;
 }
 
-std::optional<HttpFault> fault(int status, std::string why) {
-  return HttpFault{status, "malformed HTTP: " + std::move(why)};
+std::optional<HttpError> error(int status, std::string why) {
+  return HttpError{status, "malformed HTTP: " + std::move(why)};
 }
 
 /// A number that is larger than can be counted is the most that can.
@@ -162,13 +162,13 @@ LineReader::State LineReader::read(std::string_view& bytes, std::size_t most) {
 
 // --- Framing ------------------------------------------------------------------------------------
 
-std::optional<HttpFault> MessageFraming::add(const FieldLine& field) {
+std::optional<HttpError> MessageFraming::add(const FieldLine& field) {
   if (is_same_word(field.name, "content-length")) {
-    if (length_) return fault(400, "Content-Length is there twice");
+    if (length_) return error(400, "Content-Length is there twice");
     length_ = parse_length(field.value);
-    if (!length_) return fault(400, "Content-Length is no number");
+    if (!length_) return error(400, "Content-Length is no number");
   } else if (is_same_word(field.name, "transfer-encoding")) {
-    if (chunked_) return fault(400, "Transfer-Encoding is there twice");
+    if (chunked_) return error(400, "Transfer-Encoding is there twice");
     chunked_ = is_same_word(field.value, "chunked");
     if (chunked_) return std::nullopt;
     std::string_view codings = field.value, last;
@@ -178,8 +178,8 @@ std::optional<HttpFault> MessageFraming::add(const FieldLine& field) {
       chunkings += is_same_word(last, "chunked") ? 1 : 0;
     }
     const bool is_framed = is_same_word(last, "chunked") && chunkings == 1;
-    if (!is_framed) return fault(400, "Transfer-Encoding does not say where the body ends");
-    return HttpFault{501, "of transfer codings, only chunked is understood"};
+    if (!is_framed) return error(400, "Transfer-Encoding does not say where the body ends");
+    return HttpError{501, "of transfer codings, only chunked is understood"};
   } else if (is_same_word(field.name, "connection")) {
     std::string_view options = field.value;
     while (!options.empty()) {
@@ -191,16 +191,16 @@ std::optional<HttpFault> MessageFraming::add(const FieldLine& field) {
   return std::nullopt;
 }
 
-std::optional<HttpFault> MessageFraming::finish(int version) const {
-  if (chunked_ && version < 11) return fault(400, "HTTP/1.0 has no Transfer-Encoding");
-  if (chunked_ && length_) return fault(400, "both Transfer-Encoding and Content-Length are there");
+std::optional<HttpError> MessageFraming::finish(int version) const {
+  if (chunked_ && version < 11) return error(400, "HTTP/1.0 has no Transfer-Encoding");
+  if (chunked_ && length_) return error(400, "both Transfer-Encoding and Content-Length are there");
   return std::nullopt;
 }
 
 // --- Chunks -------------------------------------------------------------------------------------
 
 ChunkedBody::State ChunkedBody::fail(int status, std::string why) {
-  fault_ = {status, std::move(why)};
+  error_ = {status, std::move(why)};
   return State::kBad;
 }
 

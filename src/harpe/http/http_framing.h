@@ -13,7 +13,7 @@
 namespace harpe {
 
 /// What is wrong with a message, as a status and for people.
-struct HttpFault {
+struct HttpError {
   int status = 400;
   std::string why;
 };
@@ -58,9 +58,9 @@ class LineReader {
 class MessageFraming {
  public:
   /// Takes what it needs of a field, ignores others.
-  std::optional<HttpFault> add(const FieldLine& field);
+  std::optional<HttpError> add(const FieldLine& field);
   /// After the last. \param version  10 or 11
-  std::optional<HttpFault> finish(int version) const;
+  std::optional<HttpError> finish(int version) const;
 
   bool chunked() const { return chunked_; }
   /// None: not said; larger than can be counted: the most that can.
@@ -89,7 +89,7 @@ class ChunkedBody {
 
   /// Takes bytes from the front of `bytes`; content is appended to `body`.
   State read(std::string_view& bytes, std::string& body);
-  const HttpFault& fault() const { return fault_; }
+  const HttpError& error() const { return error_; }
   /// How many bytes are of this body for certain.
   std::size_t wanted() const { return left_; }
   std::size_t held() const { return lines_.held(); }
@@ -106,7 +106,7 @@ class ChunkedBody {
   std::size_t left_ = 0;     ///< bytes of the chunk under way that are still to come
   std::size_t framing_ = 0;  ///< bytes that were no content
   std::size_t trailers_ = 0;
-  HttpFault fault_;
+  HttpError error_;
 };
 
 }  // namespace harpe

@@ -12,7 +12,7 @@
 
 namespace harpe {
 
-/// Whether the client of a request still waits for its answer. On the thread of the loop that the
+/// Whether the client of a request still waits for its response. On the thread of the loop that the
 /// request was read on.
 class ClientPresence {
  public:
@@ -64,7 +64,7 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::shared_ptr<EventStream> stream = {};  ///< in place of a body
   /// Called by the transport right before it sends this, which it may change: what was true when
-  /// the answer was made may be so no more.
+  /// the response was made may be so no more.
   std::function<void(HttpResponse&)> before_sending = {};
 };
 

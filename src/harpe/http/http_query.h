@@ -13,17 +13,17 @@
 
 namespace harpe {
 
-/// `%41` and `+` undone (application/x-www-form-urlencoded); a broken escape is a fault.
+/// `%41` and `+` undone (application/x-www-form-urlencoded); a broken escape is an error.
 Result<std::string> percent_decoded(std::string_view text);
 
 class HttpQuery {
  public:
-  /// Splits "a=1&b=2". A parameter that is not among `known`, or is there twice, is a fault.
+  /// Splits "a=1&b=2". A parameter that is not among `known`, or is there twice, is an error.
   static Result<HttpQuery> parse(std::string_view query,
                                  const std::vector<std::string_view>& known);
 
   std::optional<std::string_view> find(std::string_view name) const;
-  /// Missing or ill-typed: a fault that names the parameter.
+  /// Missing or ill-typed: an error that names the parameter.
   Result<std::string> text(std::string_view name) const;
   Result<bool> boolean(std::string_view name) const;  ///< "true" or "false"
   Result<std::uint32_t> number(std::string_view name) const;
@@ -33,7 +33,7 @@ class HttpQuery {
 };
 
 /// "1,0,1" to {0, 1}: sorted, without duplicates. \param noun  "GPU" or "CPU"; \param name  of the
-/// parameter, for faults.
+/// parameter, for errors.
 Result<std::vector<int>> parse_index_list(std::string_view text, const std::string& noun,
                                           const std::string& name);
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "harpe/http/http_answers.h"
 #include "harpe/http/http_framing.h"
+#include "harpe/http/http_responses.h"
 
 namespace harpe {
 
@@ -86,7 +86,7 @@ struct HttpReader::Parser {
     } else if (stage == Stage::kChunks) {
       const ChunkedBody::State state = chunks->read(bytes, head.body);
       if (state == ChunkedBody::State::kBad) {
-        return fail(chunks->fault().status, chunks->fault().why);
+        return fail(chunks->error().status, chunks->error().why);
       }
       if (state == ChunkedBody::State::kDone) stage = Stage::kWhole;
     }
@@ -159,7 +159,7 @@ struct HttpReader::Parser {
   State take_field(std::string_view text) {
     const std::optional<FieldLine> field = parse_field_line(text);
     if (!field) return fail(400, "malformed HTTP: a line of the header is no field");
-    if (auto fault = framing.add(*field)) return fail(fault->status, fault->why);
+    if (auto error = framing.add(*field)) return fail(error->status, error->why);
     if (is_same_word(field->name, "host")) {
       if (std::exchange(has_host, true)) return fail(400, "malformed HTTP: Host is there twice");
       if (!is_authority(field->value)) return fail(400, "malformed HTTP: Host is no address");
@@ -181,7 +181,7 @@ struct HttpReader::Parser {
   State finish_header() {
     head.keep_alive = framing.stays_open(head.version);
     if (!has_host && head.version > 10) return fail(400, "malformed HTTP: Host is missing");
-    if (auto fault = framing.finish(head.version)) return fail(fault->status, fault->why);
+    if (auto error = framing.finish(head.version)) return fail(error->status, error->why);
     // RFC 9110 10.1.1: who speaks 1.0 does not know of expectations.
     if (expects_more && head.version > 10) {
       return fail(417, "of expectations, only 100-continue is met");

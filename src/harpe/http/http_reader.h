@@ -73,7 +73,7 @@ class HttpReader {
   std::size_t held() const;
   /// What to answer when the state is kBad.
   const HttpResponse& bad() const;
-  /// Whether the request under way wants no body for an answer (HEAD).
+  /// Whether the request under way wants no body for a response (HEAD).
   bool is_head() const;
   /// Forgets the request under way.
   void reset();

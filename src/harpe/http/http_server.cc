@@ -49,7 +49,7 @@ struct Listener {
   /// Connections keep the one that they began with.
   std::unique_ptr<asio::ssl::context> tls;
 
-  /// Reads the files where they were written since; on a fault all stays as it was.
+  /// Reads the files where they were written since; on an error all stays as it was.
   Result<bool> load();
 };
 
@@ -187,7 +187,7 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
                                        11, false);
     [[maybe_unused]] const auto sent =
         ::send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    // What is unread when it is closed would throw the answer away.
+    // What is unread when it is closed would throw the response away.
     ::shutdown(fd, SHUT_WR);
     [[maybe_unused]] const auto read = ::recv(fd, scratch.data(), scratch.size(), MSG_DONTWAIT);
   }
@@ -225,13 +225,13 @@ Status HttpServer::serve(UniqueFd listening, bool needs_token, const TlsFiles* t
 
 Result<bool> HttpServer::reload_certificates() {
   bool changed = false;
-  Faults faults;
+  Diagnostics diagnostics;
   for (const auto& listener : state_->listeners) {
     const Result<bool> loaded = listener->load();
-    if (!loaded.ok()) faults.add(loaded.error().text());
+    if (!loaded.ok()) diagnostics.add(loaded.error().text());
     changed |= loaded.ok() && *loaded;
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return changed;
 }
 

@@ -40,10 +40,10 @@ struct HttpLimits {
   Seconds idle{75};       ///< between two requests
   Seconds header{10};     ///< from the first byte of a request to the end of its header
   Seconds request{10};    ///< from the first byte of a request to its last
-  Seconds answer{60};     ///< what the handler may take
-  Seconds at_once{1};     ///< an answer that takes longer is one that a client may leave
+  Seconds response{60};   ///< what the handler may take
+  Seconds at_once{1};     ///< a response that takes longer is one that a client may leave
   Seconds after_end{5};   ///< for such an answer to come where the client sends nothing more
-  Seconds write{20};      ///< for a client to take what it is sent, and more for large answers:
+  Seconds write{20};      ///< for a client to take what it is sent, and more for large responses:
   double slowest_write = 100e3;  ///< bytes a second
   Seconds reserved{2};           ///< for a connection in the reserve to ask
   HttpSizes sizes = {};
@@ -56,7 +56,7 @@ struct HttpLimits {
   /// it does not, and counts as the client that it comes from.
   std::function<std::optional<std::string>(const HttpRequest& head)> origin_of = {};
   /// What a client is told when the handler does not answer in time.
-  std::string late_answer = "there was no answer in time; what was asked for may still happen";
+  std::string late_response = "there was no answer in time; what was asked for may still happen";
   /// What a client is told when there is no room.
   std::string full = "there are as many connections as the server, or you, may have";
 };

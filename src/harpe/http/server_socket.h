@@ -20,7 +20,7 @@ struct UnixSocketOptions {
   /// Everybody may connect: the policy says who may do what.
   unsigned int mode = 0666;
   std::optional<std::uint32_t> uid = {}, gid = {};  ///< none: this process's
-  std::string who = "server";  ///< what listens, for faults: "another agent listens on ..."
+  std::string who = "server";  ///< what listens, for errors: "another agent listens on ..."
 };
 
 inline constexpr const char* kRuntimeDirectory = "/run/harpe";
@@ -30,7 +30,7 @@ inline constexpr const char* kLogDirectory = "/var/log/harpe";
 Status usable_directory(const std::filesystem::path& directory);
 
 /// A listening Unix socket. A socket at that path on which nobody listens any more is replaced; a
-/// live one is a conflict, any other file is left alone and is a fault.
+/// live one is a conflict, any other file is left alone and is an error.
 Result<UniqueFd> listen_unix(const UnixSocketOptions& options);
 
 /// "127.0.0.1:4938", "[::1]:4938"; a host name is not looked up.

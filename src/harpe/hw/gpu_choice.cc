@@ -65,10 +65,10 @@ class Chooser {
   }
 
   Result<GpuChoice> finish() {
-    if (faults_.empty()) return GpuChoice{.gpus = std::move(chosen_), .notes = {}};
+    if (diagnostics_.empty()) return GpuChoice{.gpus = std::move(chosen_), .notes = {}};
     ErrorCode code = unknown_only_ ? ErrorCode::kNotFound : ErrorCode::kInvalidInput;
     if (mig_) code = ErrorCode::kNotSupported;
-    return Error{code, faults_.take()};
+    return Error{code, diagnostics_.take()};
   }
 
  private:
@@ -90,15 +90,15 @@ class Chooser {
   }
   void wrong(std::string_view entry, const std::string& why) {
     unknown_only_ = false;
-    faults_.add("--gpus: " + in_quotes(entry, 80) + " " + why);
+    diagnostics_.add("--gpus: " + in_quotes(entry, 80) + " " + why);
   }
   void unknown(std::string_view entry) {
-    faults_.add("--gpus: no GPU " + in_quotes(entry, 80) + "; " + what_is_here(gpus_));
+    diagnostics_.add("--gpus: no GPU " + in_quotes(entry, 80) + "; " + what_is_here(gpus_));
   }
 
   const std::vector<GpuIdentity>& gpus_;
   std::vector<int> chosen_;
-  Faults faults_;
+  Diagnostics diagnostics_;
   bool unknown_only_ = true;
   bool mig_ = false;
 };

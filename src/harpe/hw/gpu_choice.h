@@ -19,8 +19,8 @@ struct GpuChoice {
 /// UUIDs ("GPU-7a5e") and PCI addresses ("65:00.0", with or without the domain), or "all". Without
 /// any text: the GPUs that a program started here would use (visible_gpus.h).
 ///
-/// Indices are `GpuIdentity::index`, whatever CUDA's variables say. Faults name every entry that
-/// means no GPU, or more than one.
+/// Indices are `GpuIdentity::index`, whatever CUDA's variables say. Diagnostics name every entry
+/// that means no GPU, or more than one.
 Result<GpuChoice> choose_gpus(std::string_view text, const std::vector<GpuIdentity>& gpus,
                               const VisibilityVariables& variables);
 

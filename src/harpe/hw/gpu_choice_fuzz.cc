@@ -1,4 +1,4 @@
-// Whatever stands in the variables or in --gpus: GPUs that are here, each once, or a fault.
+// Whatever stands in the variables or in --gpus: GPUs that are here, each once, or an error.
 
 #include <array>
 #include <cstdint>
@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check(visible->gpus, 6);
   const auto choice = harpe::choose_gpus(lines[0], gpus, variables);
   if (choice.ok()) check(choice->gpus, 6);
-  if (!choice.ok() && choice.error().faults.empty()) std::abort();
+  if (!choice.ok() && choice.error().diagnostics.empty()) std::abort();
   const std::string pci = harpe::normal_pci_address(lines[0]);
   if (!pci.empty() && harpe::normal_pci_address(pci) != pci) std::abort();
   return 0;

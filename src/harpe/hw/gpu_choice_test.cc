@@ -80,8 +80,8 @@ TEST(GpuChoice, NamesWhatIsWrongAndWhatIsHere) {
   }
 }
 
-TEST(GpuChoice, ReportsAllFaultsAtOnce) {
-  EXPECT_EQ(refused("7,x,GPU-7a").faults.size(), 3U);
+TEST(GpuChoice, ReportsAllErrorsAtOnce) {
+  EXPECT_EQ(refused("7,x,GPU-7a").diagnostics.size(), 3U);
 }
 
 TEST(GpuChoice, SaysThatThereIsNoGpu) {

@@ -24,7 +24,7 @@ Script& script() {
   return script;
 }
 
-int answer(const char* function) {
+int respond(const char* function) {
   const harpe::MutexLock lock(script().mutex);
   ++script().calls[function];
   const auto result = script().results.find(function);

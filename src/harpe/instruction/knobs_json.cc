@@ -29,7 +29,7 @@ Knobs read_knobs(Fields& fields) {
   if (const auto text = fields.text("label")) {
     const auto label = Label::of(*text);
     if (!label) {
-      fields.fault("label", "a label has 1 to " + std::to_string(Label::kMostBytes) +
+      fields.error("label", "a label has 1 to " + std::to_string(Label::kMostBytes) +
                                 " letters, digits and _-.:+/");
     }
     knobs.label = label.value_or(Label{});
@@ -51,10 +51,10 @@ std::string KnobNumbers::json() const {
   return text + "]";
 }
 
-std::vector<Knobs> read_knob_list(Fields& fields, std::string_view key, Faults& faults) {
+std::vector<Knobs> read_knob_list(Fields& fields, std::string_view key, Diagnostics& diagnostics) {
   std::vector<Knobs> list;
   for (const JsonValue* object : fields.objects(key)) {
-    Fields of_object(*object, "knobs", faults);
+    Fields of_object(*object, "knobs", diagnostics);
     list.push_back(read_knobs(of_object));
     of_object.finish();
   }

@@ -36,6 +36,6 @@ class KnobNumbers {
 };
 
 /// What `KnobNumbers::json` wrote under `key`; empty where the member is absent.
-std::vector<Knobs> read_knob_list(Fields& fields, std::string_view key, Faults& faults);
+std::vector<Knobs> read_knob_list(Fields& fields, std::string_view key, Diagnostics& diagnostics);
 
 }  // namespace harpe

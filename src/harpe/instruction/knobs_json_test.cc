@@ -16,14 +16,14 @@ TEST(KnobsJson, HasTheMembersThatAreGiven) {
   EXPECT_EQ(knobs_members({.label = *Label::of("a")}), R"("label": "a")");
 }
 
-/// The list under "knobs" of a document, or its faults.
+/// The list under "knobs" of a document, or its diagnostics.
 Result<std::vector<Knobs>> read(const std::string& list) {
   const auto document = parse_json("{\"knobs\": " + list + "}", "k.json");
   EXPECT_TRUE(document.ok());
-  Faults faults("k.json");
-  Fields fields(*document, "the file", faults);
-  std::vector<Knobs> knobs = read_knob_list(fields, "knobs", faults);
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  Diagnostics diagnostics("k.json");
+  Fields fields(*document, "the file", diagnostics);
+  std::vector<Knobs> knobs = read_knob_list(fields, "knobs", diagnostics);
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return knobs;
 }
 

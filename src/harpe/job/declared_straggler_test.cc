@@ -22,7 +22,7 @@ struct Declared : Played {
     EXPECT_TRUE(training.register_all(job).ok());
     EXPECT_TRUE(running());
     settle();
-    training.notices.clear();
+    training.events.clear();
   }
 
   void slow_down(double factor) {
@@ -39,7 +39,7 @@ struct Declared : Played {
     };
   }
   int warnings(const std::string& part = {}) const {
-    return notices(part, Notice::Level::kWarning);
+    return events(part, JobEvent::Level::kWarning);
   }
 };
 
@@ -111,10 +111,10 @@ TEST(DeclaredStraggler, WhoseDelayIsOlderThanItsDeclarationIsNotSlowedDown) {
           .set_straggler({.pipeline = kSlow, .factor = 1 + delay / usual}, played.training.now())
           .ok());
   played.training.run(played.job, 200);
-  EXPECT_EQ(played.notices("is declared to be", Notice::Level::kWarning), 1)
+  EXPECT_EQ(played.events("is declared to be", JobEvent::Level::kWarning), 1)
       << "all iterations were as long before";
   EXPECT_LT(played.slowdown(150), 0.005);
-  EXPECT_EQ(played.notices("longer than promised"), 0);
+  EXPECT_EQ(played.events("longer than promised"), 0);
 }
 
 TEST(DeclaredStraggler, ThatIsHealthyIsDoubtedWhereOthersWereSlowBeforeTheProfile) {
@@ -131,7 +131,7 @@ TEST(DeclaredStraggler, ThatIsHealthyIsDoubtedWhereOthersWereSlowBeforeTheProfil
   ASSERT_TRUE(played.training.run_until(played.job, is_planned, 2000));
   played.training.run(played.job, 60);
   EXPECT_LT(played.slowdown(40), 0.005);
-  EXPECT_EQ(played.notices("longer than promised"), 0);
+  EXPECT_EQ(played.events("longer than promised"), 0);
 }
 
 TEST(DeclaredStraggler, IsDoubtedAgainWhereAllMaxHasShownNothing) {
@@ -234,7 +234,7 @@ TEST(DeclaredStraggler, IsForgottenWhenTrainingStartsAgain) {
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   played.training.run(played.job, 20);
   EXPECT_TRUE(played.job.status().stragglers.empty());
-  EXPECT_EQ(played.notices("declared before training started again"), 1);
+  EXPECT_EQ(played.events("declared before training started again"), 1);
   EXPECT_LT(played.slowdown(10), 0.005);
 }
 

@@ -55,7 +55,7 @@ class IterationCollector {
     bool used = false;   ///< false: repeated, late, or far from all others
     bool moved = false;  ///< the ranks are at another iteration than before: started again
   };
-  /// Faults: instructions that the stage does not have, more of them than its schedule has.
+  /// Diagnostics: instructions that the stage does not have, more of them than its schedule has.
   Result<Added> add(const IterationReport& report);
 
   /// Iterations that have finished since the last call, oldest first.

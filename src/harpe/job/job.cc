@@ -87,8 +87,8 @@ Result<Job> Job::create(JobSpec spec, Seconds now, std::string incarnation) {
   return Job(std::move(state));
 }
 
-void Job::State::tell(Notice::Level level, Seconds now, std::string text) {
-  effects.notices.push_back({.level = level, .at = now, .text = std::move(text)});
+void Job::State::add_event(JobEvent::Level level, Seconds now, std::string text) {
+  effects.events.push_back({.level = level, .at = now, .text = std::move(text)});
 }
 
 std::vector<Megahertz> Job::State::highest_clocks() const {
@@ -104,7 +104,7 @@ void Job::State::note_whether_set(const IterationReport& report, const Deploymen
   const std::size_t rank = spec.shape.index(report.coordinates);
   if (report.version != 0) {
     if (not_set.erase(rank) > 0 && not_set.empty() && std::exchange(told_not_set, false)) {
-      tell(Notice::Level::kInfo, now, "all ranks set their clocks again");
+      add_event(JobEvent::Level::kInfo, now, "all ranks set their clocks again");
     }
     return;
   }
@@ -114,10 +114,10 @@ void Job::State::note_whether_set(const IterationReport& report, const Deploymen
   std::ranges::replace_if(why, [](char c) { return c < ' ' || c > '~'; }, '?');
   if (why.empty())
     why = "no agent is there, or it refuses them (standard error of its rank says which)";
-  tell(Notice::Level::kWarning, now,
-       "clocks are not set at stage " + std::to_string(report.coordinates.stage) + " of pipeline " +
-           std::to_string(report.coordinates.data) + ": " + why +
-           "; nothing is learnt from such iterations");
+  add_event(JobEvent::Level::kWarning, now,
+            "clocks are not set at stage " + std::to_string(report.coordinates.stage) +
+                " of pipeline " + std::to_string(report.coordinates.data) + ": " + why +
+                "; nothing is learnt from such iterations");
 }
 
 int Job::State::ranks_not_set() const {
@@ -177,7 +177,7 @@ Status Job::end_rank(const RankEnd& end, Seconds now) {
   s.effects.save = true;
   if (!s.ranks.all_ended() || s.ended) return ok_status();
   s.ended = now;
-  s.tell(Notice::Level::kInfo, now, "all its ranks have ended");
+  s.add_event(JobEvent::Level::kInfo, now, "all its ranks have ended");
   return ok_status();
 }
 
@@ -273,8 +273,8 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
   }
   if (plans.ok()) return s.take_plans(std::move(*plans), now);
   s.phase = JobPhase::kRunning;
-  s.tell(Notice::Level::kWarning, now,
-         "no plans could be made, so training goes on at all-max: " + plans.error().text());
+  s.add_event(JobEvent::Level::kWarning, now,
+              "no plans could be made, so training goes on at all-max: " + plans.error().text());
 }
 
 void Job::tick(Seconds now) {
@@ -293,10 +293,10 @@ void Job::tick(Seconds now) {
     if (s.told_missing || now - s.created < kPatience) return;
     s.told_missing = true;
     const int missing = s.spec.shape.ranks() - s.ranks.registered();
-    s.tell(Notice::Level::kWarning, now,
-           std::to_string(missing) + " of " + std::to_string(s.spec.shape.ranks()) +
-               " ranks have not registered: " +
-               list_of(s.ranks.missing(kPlacesTold), static_cast<std::size_t>(missing)));
+    s.add_event(JobEvent::Level::kWarning, now,
+                std::to_string(missing) + " of " + std::to_string(s.spec.shape.ranks()) +
+                    " ranks have not registered: " +
+                    list_of(s.ranks.missing(kPlacesTold), static_cast<std::size_t>(missing)));
     return;
   }
   if (s.collector.newest() < 0) return;
@@ -308,9 +308,9 @@ void Job::tick(Seconds now) {
   }
   if (s.told_silent) return;
   s.told_silent = true;
-  s.tell(Notice::Level::kWarning, now,
-         "no reports for " + std::to_string(static_cast<int>(patience.value)) + " s from " +
-             list_of(silent, silent.size()));
+  s.add_event(JobEvent::Level::kWarning, now,
+              "no reports for " + std::to_string(static_cast<int>(patience.value)) + " s from " +
+                  list_of(silent, silent.size()));
   // Whether a straggler that was detected still is one cannot be told.
   const std::size_t undeclared = std::erase_if(
       s.watched_pipelines, [](const WatchedPipeline& one) { return one.declared == 1; });

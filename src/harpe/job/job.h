@@ -98,7 +98,7 @@ struct PlanInForce {
 };
 
 /// Something that a person should know.
-struct Notice {
+struct JobEvent {
   enum class Level : unsigned char { kInfo, kWarning };
   Level level = Level::kInfo;
   Seconds at{};
@@ -113,7 +113,7 @@ struct JobEffects {
   bool assignments = false;  ///< there are new ones: ranks should be told
   bool save = false;         ///< `snapshot` holds something that must not be lost
   bool plans = false;        ///< `plans()` is new
-  std::vector<Notice> notices;
+  std::vector<JobEvent> events;
 };
 
 /// What became of a registration.

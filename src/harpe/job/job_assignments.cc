@@ -209,7 +209,7 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
   drift.reset();
   std::string text = "plan of " + rounded(deployment.choice.objective_time);
   if (!stragglers.empty()) text = "plans to wait until " + rounded(deployment.choice.wait_until);
-  tell(Notice::Level::kInfo, now, text + ": " + why);
+  add_event(JobEvent::Level::kInfo, now, text + ": " + why);
   deploy(std::move(deployment));
 }
 

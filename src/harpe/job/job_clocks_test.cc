@@ -46,8 +46,8 @@ struct Changed : Played {
                                 [&](Megahertz clock) { return ordered(job).contains(clock); });
   }
   bool told(const std::string& text) const {
-    return std::ranges::any_of(training.notices, [&](const Notice& notice) {
-      return notice.text.find(text) != std::string::npos;
+    return std::ranges::any_of(training.events, [&](const JobEvent& event) {
+      return event.text.find(text) != std::string::npos;
     });
   }
   /// Until there are plans again. \return  whether it was measured for them

@@ -266,9 +266,10 @@ void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds n
   if (next == Profiler::Next::kDone) return end_profiling(now);
   if (next == Profiler::Next::kAnew) {
     baseline.forget();
-    tell(Notice::Level::kInfo, now,
-         "a stage takes less time than it did at a higher clock: it was slow for a while, and is "
-         "measured anew");
+    add_event(
+        JobEvent::Level::kInfo, now,
+        "a stage takes less time than it did at a higher clock: it was slow for a while, and is "
+        "measured anew");
   }
   if (next != Profiler::Next::kStay) deploy_profile();
   if (told_no_energy) return;
@@ -279,10 +280,10 @@ void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds n
     no_energy_since = now;
   } else if (now - *no_energy_since > kNoEnergyPatience) {
     told_no_energy = true;
-    tell(Notice::Level::kWarning, now,
-         "nothing can be planned yet: no rank of stage " + std::to_string(stages.front()) +
-             (stages.size() > 1 ? " and others" : "") +
-             " reports the time and energy of all its instructions");
+    add_event(JobEvent::Level::kWarning, now,
+              "nothing can be planned yet: no rank of stage " + std::to_string(stages.front()) +
+                  (stages.size() > 1 ? " and others" : "") +
+                  " reports the time and energy of all its instructions");
   }
 }
 

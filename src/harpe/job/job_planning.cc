@@ -74,7 +74,7 @@ void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
   std::string text = "profiling ";
   text += stages.empty() ? "all stages" : "stage " + std::to_string(stages.front());
   if (stages.size() > 1) text += " and " + std::to_string(stages.size() - 1) + " more";
-  tell(Notice::Level::kInfo, now, text + ": " + why);
+  add_event(JobEvent::Level::kInfo, now, text + ": " + why);
   deploy_profile();
 }
 
@@ -84,14 +84,14 @@ void Job::State::resume_profiling(Seconds now, const std::string& why) {
   interrupted.reset();
   phase = JobPhase::kProfiling;
   if (profiler->done()) return end_profiling(now);
-  tell(Notice::Level::kInfo, now, "profiling goes on where it was: " + why);
+  add_event(JobEvent::Level::kInfo, now, "profiling goes on where it was: " + why);
   deploy_profile();
 }
 
 void Job::State::end_profiling(Seconds now) {
   const double slowdown = std::max(0.0, profiler->progress(lead()).slowdown);
-  tell(Notice::Level::kInfo, now,
-       "profiling is done; it made training " + shortest(slowdown * 100, 1) + " % longer");
+  add_event(JobEvent::Level::kInfo, now,
+            "profiling is done; it made training " + shortest(slowdown * 100, 1) + " % longer");
   measured = profiler->measured();
   highest_measured = highest_clocks();
   last_profiling = std::max(std::int64_t{0}, collector.newest());
@@ -139,8 +139,8 @@ bool Job::State::loses_clocks() const {
 }
 
 void Job::State::plan_anew(Seconds now) {
-  tell(Notice::Level::kWarning, now,
-       "GPUs have other clocks than the plans there were, so others are made");
+  add_event(JobEvent::Level::kWarning, now,
+            "GPUs have other clocks than the plans there were, so others are made");
   plans.reset();
   baseline.forget();
   request_plans(*profile, blocking_power, now);
@@ -224,9 +224,10 @@ CharacterizeRequest Job::State::plans_request() const {
 
 void Job::State::request_given_profile(Seconds now) {
   if (!spec.blocking_power) {
-    tell(Notice::Level::kWarning, now,
-         "the profile comes without a blocking power: 0 W is assumed, so plans for stragglers are "
-         "faster than they could be");
+    add_event(
+        JobEvent::Level::kWarning, now,
+        "the profile comes without a blocking power: 0 W is assumed, so plans for stragglers are "
+        "faster than they could be");
   }
   request_plans(*spec.profile,
                 std::vector(static_cast<std::size_t>(spec.shape.stages),
@@ -247,9 +248,10 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
   phase = JobPhase::kRunning;
   if (!fits(table)) {
     plans_due = false;
-    return tell(Notice::Level::kWarning, now,
-                "the profile lacks an instruction that the schedule runs as one, so the plan has "
-                "another list: training goes on at all-max");
+    return add_event(
+        JobEvent::Level::kWarning, now,
+        "the profile lacks an instruction that the schedule runs as one, so the plan has "
+        "another list: training goes on at all-max");
   }
   plans = std::make_shared<const PlanTable>(std::move(table));
   effects.plans = effects.save = true;
@@ -269,7 +271,8 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
   }
   if (Status possible = check_objective(*plans, objective, overhead(), spec.shape.data);
       !possible.ok()) {
-    tell(Notice::Level::kWarning, now, possible.error().text() + ": the nearest plan is used");
+    add_event(JobEvent::Level::kWarning, now,
+              possible.error().text() + ": the nearest plan is used");
   }
   deploy_choice(now, std::to_string(plans->plans().size()) + " plans are ready");
   if (baseline.iterations() < kFewestAtAllMax) begin_probe(false, now, {});

@@ -141,7 +141,7 @@ TEST(Plans, NoneAreTakenTwiceNorAfterAFailure) {
 }
 
 /// What a worker answers to a request beside those for all plans.
-PlanTable answer_to(const Planned& planned, const CharacterizeRequest& request) {
+PlanTable respond_to(const Planned& planned, const CharacterizeRequest& request) {
   const auto frontier = characterize(planned.spec, *planned_pipeline(planned.spec), request);
   return *make_plans(planned.spec, request, *frontier, Effort::kQuick, planned.spec.plans);
 }
@@ -152,7 +152,7 @@ TEST(Plans, TheOneForANewObjectiveIsMadeBesideTheOthers) {
   job.characterized(planned.ticket, planned.table(Effort::kQuick), Planned::kNow);
   JobEffects effects = job.take_effects();
   ASSERT_EQ(effects.more_plans.size(), 1U) << "the table has none for just its objective";
-  job.characterized(effects.more_plans[0].ticket, answer_to(planned, effects.more_plans[0]),
+  job.characterized(effects.more_plans[0].ticket, respond_to(planned, effects.more_plans[0]),
                     Planned::kNow);
   EXPECT_TRUE(job.pipelines()[0].for_objective);
   (void)job.take_effects();
@@ -164,7 +164,7 @@ TEST(Plans, TheOneForANewObjectiveIsMadeBesideTheOthers) {
   ASSERT_EQ(effects.more_plans.size(), 1U);
   EXPECT_FALSE(effects.characterize);
   const CharacterizeRequest request = effects.more_plans[0];
-  job.characterized(request.ticket, answer_to(planned, request), Planned::kNow);
+  job.characterized(request.ticket, respond_to(planned, request), Planned::kNow);
   effects = job.take_effects();
   EXPECT_TRUE(effects.plans) << "they are stored";
   EXPECT_TRUE(effects.more_plans.empty());
@@ -178,7 +178,7 @@ TEST(Plans, TheOneForANewObjectiveIsMadeBesideTheOthers) {
   const CharacterizeRequest first = job.take_effects().more_plans.at(0);
   ASSERT_TRUE(job.set_objective({Objective::Kind::kSlowdown, 0.06}, Planned::kNow).ok());
   EXPECT_TRUE(job.take_effects().more_plans.empty()) << "one at a time";
-  job.characterized(first.ticket, answer_to(planned, first), Planned::kNow);
+  job.characterized(first.ticket, respond_to(planned, first), Planned::kNow);
   EXPECT_FALSE(job.pipelines()[0].for_objective);
   EXPECT_EQ(job.take_effects().more_plans.at(0).objective->value, 0.06);
 }

@@ -126,9 +126,9 @@ void Job::State::plan_iteration(const FinishedIteration& iteration, const Deploy
   const Seconds most = allowed(all_max_time() + late);
   if (most > Seconds{0} && guard.add(iteration.iteration, time, most)) {
     if (!std::exchange(told_stalls, true)) {
-      tell(Notice::Level::kInfo, now,
-           "iteration " + std::to_string(iteration.iteration) + " took " + seconds(time) +
-               ": held up outside of computations; plans are not judged by such iterations");
+      add_event(JobEvent::Level::kInfo, now,
+                "iteration " + std::to_string(iteration.iteration) + " took " + seconds(time) +
+                    ": held up outside of computations; plans are not judged by such iterations");
     }
     return;
   }
@@ -158,8 +158,8 @@ void Job::State::relax(Seconds now) {
   const auto* const above = std::ranges::lower_bound(kReserves, reserve);
   reserve = *std::prev(above);
   calm = std::min(calm * 2, 16 * kUsualCalm);
-  tell(Notice::Level::kInfo, now,
-       "the promise has been kept for long: plans with less in reserve are made");
+  add_event(JobEvent::Level::kInfo, now,
+            "the promise has been kept for long: plans with less in reserve are made");
   request_plans(*profile, blocking_power, now);
 }
 
@@ -190,7 +190,7 @@ void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) 
       objective.kind == Objective::Kind::kPowerCap) {  // which all-max could exceed
     return;
   }
-  if (!why.empty()) tell(Notice::Level::kInfo, now, why);
+  if (!why.empty()) add_event(JobEvent::Level::kInfo, now, why);
   Deployment plan = deployments.back();
   const Seconds most = allowed(all_max_time());
   deploy_all_max();
@@ -241,9 +241,9 @@ void Job::State::judge(const Probe& done, Seconds now) {
   const bool enough = guard.iterations() >= (done.alarmed ? 1 : kFewest);
   if (over > kTolerance && over > certain && enough) return broken_promise(over, now);
   if (done.alarmed) {
-    tell(Notice::Level::kInfo, now,
-         "an iteration at all-max takes " + seconds(all_max_time()) +
-             " by now: the plan is not the cause, and goes on");
+    add_event(JobEvent::Level::kInfo, now,
+              "an iteration at all-max takes " + seconds(all_max_time()) +
+                  " by now: the plan is not the cause, and goes on");
   }
   guard.reset();
 }
@@ -291,16 +291,16 @@ bool Job::State::judge_outside(const Probe& done, Seconds now) {
     slow.doubted = declared - seen;
     if (one.outside_seen && std::abs((seen - slow.outside) / fastest) < kTolerance) continue;
     if (!one.outside_seen && declared > Seconds{0} && !is_known) {
-      tell(Notice::Level::kInfo, now,
-           "nothing was known of all-max before pipeline " + std::to_string(slow.pipeline) +
-               " was declared: the others wait for its computations alone");
+      add_event(JobEvent::Level::kInfo, now,
+                "nothing was known of all-max before pipeline " + std::to_string(slow.pipeline) +
+                    " was declared: the others wait for its computations alone");
     } else if (!one.outside_seen && declared - seen > fastest * kDoubted) {
-      tell(Notice::Level::kWarning, now,
-           "pipeline " + std::to_string(slow.pipeline) + " is declared to be " +
-               shortest(one.declared) +
-               " times slower, but with all pipelines at all-max it takes " +
-               shortest((slow.fastest + seen) / usual_time, 2) +
-               " times what a healthy one takes: the others wait no longer than that");
+      add_event(JobEvent::Level::kWarning, now,
+                "pipeline " + std::to_string(slow.pipeline) + " is declared to be " +
+                    shortest(one.declared) +
+                    " times slower, but with all pipelines at all-max it takes " +
+                    shortest((slow.fastest + seen) / usual_time, 2) +
+                    " times what a healthy one takes: the others wait no longer than that");
     }
     const Seconds before =
         std::exchange(slow.outside, seen > fastest * kTolerance ? seen : Seconds{0});
@@ -323,10 +323,11 @@ void Job::State::broken_promise(double by, Seconds now) {
   if (next == kReserves.end())
     return roll_back(now, "iterations take " + percent(by) + " longer than promised");
   reserve = *next;
-  tell(Notice::Level::kWarning, now,
-       "iterations take " + percent(by) +
-           " longer than at all-max though computations take what is planned: plans that leave " +
-           percent(reserve) + " in reserve are made");
+  add_event(
+      JobEvent::Level::kWarning, now,
+      "iterations take " + percent(by) +
+          " longer than at all-max though computations take what is planned: plans that leave " +
+          percent(reserve) + " in reserve are made");
   request_plans(*profile, blocking_power, now);
 }
 
@@ -339,9 +340,9 @@ void Job::State::roll_back(Seconds now, const std::string& why) {
 void Job::State::hold(std::int64_t iterations, Seconds now, const std::string& why) {
   rolled_back = true;
   retry_at = collector.newest() + iterations;
-  tell(Notice::Level::kWarning, now,
-       why + ": all-max until iteration " + std::to_string(retry_at) +
-           ", or until another objective is set");
+  add_event(JobEvent::Level::kWarning, now,
+            why + ": all-max until iteration " + std::to_string(retry_at) +
+                ", or until another objective is set");
   effects.save = true;
   deploy_all_max();
 }
@@ -350,7 +351,7 @@ void Job::State::retry_when_due(Seconds now) {
   if (collector.newest() < retry_at || !profile || blocking_power.empty()) return;
   rolled_back = false;
   if (review_stages(now)) return;
-  tell(Notice::Level::kInfo, now, "plans are tried again");
+  add_event(JobEvent::Level::kInfo, now, "plans are tried again");
   request_plans(*profile, blocking_power, now);
 }
 

@@ -124,7 +124,7 @@ TEST(Promise, ASlowerGradientExchangeIsNoReasonToMeasure) {
     played.training.stall = [=](std::int64_t) { return Seconds{slower}; };
     const Spent spent = run(played, 200);
     EXPECT_EQ(spent.profiling, 0);
-    EXPECT_EQ(played.notices("other plans are made"), 0);
+    EXPECT_EQ(played.events("other plans are made"), 0);
     EXPECT_GT(spent.planned, 180);
     EXPECT_NEAR(played.job.status().all_max_time.value, played.training.last().all_max_time.value,
                 0.01 * played.training.last().all_max_time.value);
@@ -148,9 +148,9 @@ TEST(Promise, StallsCostNoMeasurementAndNoPlan) {
     const Spent spent = run(stalled, 2500);
     EXPECT_LE(spent.profiling, usual * 6 / 5);
     EXPECT_GT(spent.planned, spent.all * 9 / 10);
-    EXPECT_EQ(stalled.notices("profiling is done"), 1);
-    EXPECT_EQ(stalled.notices("other plans are made"), 0);
-    EXPECT_EQ(stalled.notices("", Notice::Level::kWarning), 0);
+    EXPECT_EQ(stalled.events("profiling is done"), 1);
+    EXPECT_EQ(stalled.events("other plans are made"), 0);
+    EXPECT_EQ(stalled.events("", JobEvent::Level::kWarning), 0);
     EXPECT_GT(stalled.job.status().stalls, 80);
     EXPECT_LT(stalled.slowdown(2000), kTolerance);
     EXPECT_GT(stalled.job.status().saved, calm.job.status().saved * 0.8);
@@ -349,7 +349,7 @@ TEST(Promise, ProbesTakeAFewPercentOfTheIterations) {
   }
   EXPECT_GE(sum.at_all_max, 12) << "the yardstick is measured now and then";
   EXPECT_LE(sum.at_all_max, 0.01 * sum.all);
-  EXPECT_EQ(played.notices("", Notice::Level::kWarning), 0);
+  EXPECT_EQ(played.events("", JobEvent::Level::kWarning), 0);
 }
 
 TEST(Promise, NoProbeExceedsAPowerCap) {

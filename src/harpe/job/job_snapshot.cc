@@ -31,11 +31,11 @@ Json straggler_json(const Straggler& straggler) {
   return json;
 }
 
-std::vector<Straggler> read_stragglers(Fields& parent, std::string_view key, Faults& faults,
-                                       int pipelines) {
+std::vector<Straggler> read_stragglers(Fields& parent, std::string_view key,
+                                       Diagnostics& diagnostics, int pipelines) {
   std::vector<Straggler> stragglers;
   for (const JsonValue* item : parent.objects(key)) {
-    Fields fields(*item, "a straggler", faults);
+    Fields fields(*item, "a straggler", diagnostics);
     Straggler one;
     one.pipeline =
         static_cast<int>(needed(fields, "pipeline", fields.integer("pipeline", 0, pipelines - 1)));
@@ -54,18 +54,19 @@ Json slow_pipelines_json(const std::vector<WatchedPipeline>& watched) {
 }
 
 /// Factors of each stage by pipeline.
-std::vector<std::pair<int, std::vector<double>>> read_slow_pipelines(Fields& parent, Faults& faults,
+std::vector<std::pair<int, std::vector<double>>> read_slow_pipelines(Fields& parent,
+                                                                     Diagnostics& diagnostics,
                                                                      JobShape shape) {
   std::vector<std::pair<int, std::vector<double>>> slow;
   for (const JsonValue* item : parent.objects("slow_pipelines")) {
-    Fields fields(*item, "a slow pipeline", faults);
+    Fields fields(*item, "a slow pipeline", diagnostics);
     const auto pipeline =
         static_cast<int>(needed(fields, "pipeline", fields.integer("pipeline", 0, shape.data - 1)));
     std::vector<double> factors =
         read_list(fields, "factors", static_cast<std::size_t>(shape.stages));
     const bool sound = std::ranges::all_of(
         factors, [](double factor) { return factor > 0 && factor <= kMostStragglerFactor; });
-    if (!sound) fields.fault("factors", "expected numbers above 0");
+    if (!sound) fields.error("factors", "expected numbers above 0");
     if (sound) slow.emplace_back(pipeline, std::move(factors));
   }
   return slow;
@@ -146,17 +147,18 @@ JobTexts Job::texts() const {
 }
 
 /// What people have asked for and declared.
-void Job::State::read_wanted(Fields& fields, Faults& faults) {
+void Job::State::read_wanted(Fields& fields, Diagnostics& diagnostics) {
   // Harpe 0.1 had other words for the objective and for declared stragglers.
   const JsonValue* wanted = fields.object("objective");
   if (wanted == nullptr) wanted = fields.object("wish");
   if (wanted != nullptr) {
-    Fields members(*wanted, "objective", faults);
+    Fields members(*wanted, "objective", diagnostics);
     objective = read_objective(members);
   }
-  declared_stragglers = read_stragglers(
-      fields, fields.any("declared") != nullptr ? "declared" : "told", faults, spec.shape.data);
-  for (auto& [slow, factors] : read_slow_pipelines(fields, faults, spec.shape))
+  declared_stragglers =
+      read_stragglers(fields, fields.any("declared") != nullptr ? "declared" : "told", diagnostics,
+                      spec.shape.data);
+  for (auto& [slow, factors] : read_slow_pipelines(fields, diagnostics, spec.shape))
     watch(slow).slow.factors = std::move(factors);
 }
 
@@ -183,13 +185,13 @@ void Job::State::read_history(Fields& fields, Seconds now) {
 }
 
 /// What is known of the costs of instructions.
-void Job::State::read_costs(Fields& fields, Faults& faults) {
+void Job::State::read_costs(Fields& fields, Diagnostics& diagnostics) {
   if (const auto csv = fields.text("profile")) {
     Result<Profile> read = parse_profile(*csv, "profile");
     if (!read.ok()) {
-      fields.fault("profile", read.error().text());
+      fields.error("profile", read.error().text());
     } else if (read->stages() > spec.shape.stages) {
-      fields.fault("profile", "it has more stages than the job");
+      fields.error("profile", "it has more stages than the job");
     } else {
       profile = std::move(*read);
     }
@@ -198,27 +200,28 @@ void Job::State::read_costs(Fields& fields, Faults& faults) {
     blocking_power = units<Watts>(
         read_list(fields, "blocking_power_w", static_cast<std::size_t>(spec.shape.stages)));
   }
-  if (const JsonValue* list = fields.any("measured")) measured = read_measured(list, faults, work);
+  if (const JsonValue* list = fields.any("measured"))
+    measured = read_measured(list, diagnostics, work);
   if (fields.any("highest_measured_mhz") != nullptr) {
     highest_measured =
         read_clocks(fields, "highest_measured_mhz", static_cast<std::size_t>(spec.shape.stages));
     if (highest_measured.size() != static_cast<std::size_t>(spec.shape.stages))
-      fields.fault("highest_measured_mhz", "expected one for each stage");
+      fields.error("highest_measured_mhz", "expected one for each stage");
   }
   plans_due = fields.boolean("plans_due").value_or(false) && profile && !blocking_power.empty();
   if (const JsonValue* kept = fields.object("profiler"))
-    interrupted = read_kept(*kept, faults, work);
+    interrupted = read_kept(*kept, diagnostics, work);
 }
 
 Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds now) {
   JsonValue document = HARPE_TRY(parse_json(texts.state, "job"));
-  Faults faults("job");
-  Fields fields(document, "the job", faults);
+  Diagnostics diagnostics("job");
+  Fields fields(document, "the job", diagnostics);
   const std::string format = fields.text("format").value_or("");
   const bool is_first_format = format == kFirstFormat;
   if (!is_first_format && format != kFormat) {
-    fields.fault("format", std::string("expected '") + kFormat + "'");
-    return Error::invalid(std::move(faults));
+    fields.error("format", std::string("expected '") + kFormat + "'");
+    return Error::invalid(std::move(diagnostics));
   }
   const JsonValue* spec_json = fields.any("spec");
   if (is_first_format && spec_json == nullptr) {
@@ -233,7 +236,6 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   s.effects = {};
   s.asleep = true;
   s.specification_changed = is_first_format;
-
   s.heard = {std::max(fields.number("heard", 0, kLatest).value_or(0), texts.heard.value)};
   // Of another server's clock, or of a store from before a step: nothing was heard in the future.
   s.heard = std::min(s.heard, now);
@@ -248,7 +250,8 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
           "phase", {"registering", "profiling", "characterizing", "running", "straggling"}))
     s.phase = static_cast<JobPhase>(*phase);
   if (const JsonValue* ranks = fields.object("ranks"))
-    read_ranks(*ranks, faults, s.spec.shape, std::move(holders), is_first_format, s.heard, s.ranks);
+    read_ranks(*ranks, diagnostics, s.spec.shape, std::move(holders), is_first_format, s.heard,
+               s.ranks);
   if (is_first_format) s.ranks.all_parts_changed();
   // Of what an older version left, made up from what is its own.
   s.incarnation = fields.text("incarnation").value_or("");
@@ -257,14 +260,15 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   const bool has_plans = fields.boolean("has_plans").value_or(true);
   read_count(fields, "version", s.version);
   read_count(fields, "ticket", s.ticket);
-  s.read_wanted(fields, faults);
+  s.read_wanted(fields, diagnostics);
   s.iteration_time.value = fields.number("iteration_time_s", 0, kLongestTime).value_or(0);
   s.delivery.value = fields.number("delivery_s", 0, 60).value_or(s.delivery.value);
   if (const JsonValue* baseline = fields.object("baseline"))
-    read_baseline(*baseline, faults, static_cast<std::size_t>(s.spec.shape.stages), s.baseline);
+    read_baseline(*baseline, diagnostics, static_cast<std::size_t>(s.spec.shape.stages),
+                  s.baseline);
   s.read_history(fields, now);
-  s.read_costs(fields, faults);
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  s.read_costs(fields, diagnostics);
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   if (plans && has_plans && !s.blocking_power.empty() && s.fits(*plans))
     s.plans = std::make_shared<const PlanTable>(std::move(*plans));
   return job;

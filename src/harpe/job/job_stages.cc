@@ -95,7 +95,7 @@ bool Job::State::settle_stages(Seconds now, const std::string& why) {
     for (const SlowStage& slow : detector.stages())
       if (slow.factor > 1 && may_be_unsteady(0, slow.stage)) stages_doubted.push_back(slow.stage);
     if (deployments.back().purpose == StageAssignment::Purpose::kPlan) {
-      tell(Notice::Level::kInfo, now, why + ": all-max shows what it can do");
+      add_event(JobEvent::Level::kInfo, now, why + ": all-max shows what it can do");
       deploy_all_max();
     }
     stages_from = deployments.back().from;
@@ -224,7 +224,7 @@ void Job::State::rescale(const StageCosts& costs, Seconds now, const std::string
   }
   // What explained it was another profile.
   baseline.forget();
-  tell(Notice::Level::kInfo, now, why + ": other plans are made");
+  add_event(JobEvent::Level::kInfo, now, why + ": other plans are made");
   request_plans(profile->with_entries(std::move(entries)), blocking_power, now);
 }
 

@@ -93,10 +93,10 @@ Result<Gathering*> Job::State::gathering_of(const RankRegistration& registration
     gatherings.erase(std::ranges::min_element(gatherings, {}, &Gathering::heard));
   }
   const JobShape& shape = other == nullptr ? spec.shape : other->spec.shape;
-  tell_of_others(Notice::Level::kInfo, now,
-                 "ranks of another start of training (run " + quoted(registration.run) +
-                     ") are there: they take over from run " + quoted(ranks.run()) +
-                     " once they are more than half, or the others are silent");
+  add_event_of_others(JobEvent::Level::kInfo, now,
+                      "ranks of another start of training (run " + quoted(registration.run) +
+                          ") are there: they take over from run " + quoted(ranks.run()) +
+                          " once they are more than half, or the others are silent");
   return &gatherings.emplace_back(
       Gathering{.specification = wanted, .ranks = RankBook(shape, kSilence), .heard = now});
 }
@@ -109,8 +109,8 @@ void Job::State::forget_gatherings(Seconds now) {
 }
 
 void Job::State::ranks_complete(Seconds now) {
-  tell(Notice::Level::kInfo, now,
-       "all " + std::to_string(spec.shape.ranks()) + " ranks have registered");
+  add_event(JobEvent::Level::kInfo, now,
+            "all " + std::to_string(spec.shape.ranks()) + " ranks have registered");
   const std::string again = "training has started again";
   if (interrupted) return resume_profiling(now, again);
   if (plans_due) return request_plans(*profile, blocking_power, now);
@@ -159,8 +159,8 @@ void Job::State::started_again(RankBook book, Seconds now) {
   deployments.clear();
   watched_pipelines.clear();
   if (!declared_stragglers.empty()) {
-    tell(Notice::Level::kInfo, now,
-         "stragglers that were declared before training started again are forgotten");
+    add_event(JobEvent::Level::kInfo, now,
+              "stragglers that were declared before training started again are forgotten");
     declared_stragglers.clear();
   }
   phase = JobPhase::kRegistering;
@@ -171,8 +171,9 @@ void Job::State::started_again(RankBook book, Seconds now) {
   plans_ticket = ++ticket;  // plans that are being made are for the clocks of the GPUs before
   profiling_began = last_profiling = 0;
   effects.save = true;
-  tell(Notice::Level::kInfo, now,
-       "training has started again (run " + quoted(ranks.run()) + " after " + quoted(before) + ")");
+  add_event(
+      JobEvent::Level::kInfo, now,
+      "training has started again (run " + quoted(ranks.run()) + " after " + quoted(before) + ")");
   if (ranks.complete()) ranks_complete(now);
 }
 
@@ -189,17 +190,17 @@ void Job::State::refuse(const std::string& who, const std::string& why, Seconds 
   ++known->count;
   known->at = now;
   if (is_new && tell_of_it) {
-    tell_of_others(Notice::Level::kWarning, now, "refused: " + who + ": " + why);
+    add_event_of_others(JobEvent::Level::kWarning, now, "refused: " + who + ": " + why);
   }
 }
 
 /// What others do, who may try it as often as they like, does not flood the log.
-void Job::State::tell_of_others(Notice::Level level, Seconds now, std::string text) {
+void Job::State::add_event_of_others(JobEvent::Level level, Seconds now, std::string text) {
   if (now - others_told_since >= kOthersToldWithin) {
     others_told_since = now;
-    others_told = 0;
+    events_of_others = 0;
   }
-  if (++others_told <= kMostOthersTold) tell(level, now, std::move(text));
+  if (++events_of_others <= kMostOthersTold) add_event(level, now, std::move(text));
 }
 
 void Job::refused(const std::string& who, const std::string& why, Seconds now) {
@@ -283,9 +284,10 @@ Job::Proposed Job::propose(Job next, Seconds now) {
     s.proposals.erase(std::ranges::min_element(s.proposals, {}, &State::Proposal::heard));
   }
   s.proposals.push_back({.state = std::move(next.state_), .heard = now});
-  s.tell_of_others(Notice::Level::kInfo, now,
-                   "another specification was registered: it takes over once more than half of its "
-                   "ranks are there, or the others are silent");
+  s.add_event_of_others(
+      JobEvent::Level::kInfo, now,
+      "another specification was registered: it takes over once more than half of its "
+      "ranks are there, or the others are silent");
   return Proposed::kGathers;
 }
 

@@ -84,8 +84,8 @@ TEST_F(Starts, AStrayRankOfAnotherRunChangesNothingAndIsNamed) {
   EXPECT_THAT(refused->who, HasSubstr("run 'wrong'"));
   EXPECT_EQ(refused->count, 20);
   EXPECT_EQ(std::ranges::count_if(
-                training_.notices,
-                [](const Notice& one) { return one.text.find("'wrong'") != std::string::npos; }),
+                training_.events,
+                [](const JobEvent& one) { return one.text.find("'wrong'") != std::string::npos; }),
             1)
       << "the log says it once";
 }
@@ -198,7 +198,7 @@ TEST_F(Starts, RefusalsAreBoundedInStatusAndLog) {
   for (int i = 0; i < 500; ++i)
     EXPECT_TRUE(enter(fresh({0, 0, 0}, "run " + std::to_string(i), "s"))->gathers);
   EXPECT_EQ(job_.status().refused.size(), Job::kMostRefusals);
-  EXPECT_LE(job_.take_effects().notices.size(), 8U);
+  EXPECT_LE(job_.take_effects().events.size(), 8U);
   const std::string hostile = "\x1b[2J'\n";
   EXPECT_TRUE(enter(fresh({0, 0, 0}, hostile, "s"))->gathers);
   EXPECT_EQ(job_.status().refused.back().who.find('\n'), std::string::npos);
@@ -212,10 +212,10 @@ TEST_F(Starts, WhoWasRefusedElsewhereIsNamedToo) {
   ASSERT_NE(refused, nullptr);
   EXPECT_EQ(refused->count, 2);
   EXPECT_EQ(refused->why, "the token has expired");
-  EXPECT_EQ(job_.take_effects().notices.size(), 1U);
+  EXPECT_EQ(job_.take_effects().events.size(), 1U);
   for (int i = 0; i < 500; ++i)
     job_.refused("10.0.1." + std::to_string(i), "the token has expired", training_.now());
-  EXPECT_LE(job_.take_effects().notices.size(), 8U) << "the log is not flooded";
+  EXPECT_LE(job_.take_effects().events.size(), 8U) << "the log is not flooded";
 }
 
 TEST_F(Starts, RanksThatAChangeMayNotReachAreCounted) {

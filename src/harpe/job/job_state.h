@@ -96,7 +96,7 @@ struct Job::State {
   void ranks_complete(Seconds now);
   void started_again(RankBook book, Seconds now);
   void refuse(const std::string& who, const std::string& why, Seconds now, bool tell_of_it);
-  void tell_of_others(Notice::Level level, Seconds now, std::string text);
+  void add_event_of_others(JobEvent::Level level, Seconds now, std::string text);
 
   // Another specification: job_succession.cc.
   void succeed(State& before, Seconds now);
@@ -228,13 +228,13 @@ struct Job::State {
   void take_objective_plan(Result<PlanTable> table, Seconds now);
 
   // As it was stored: job_snapshot.cc.
-  void read_wanted(Fields& fields, Faults& faults);
+  void read_wanted(Fields& fields, Diagnostics& diagnostics);
   void read_history(Fields& fields, Seconds now);
-  void read_costs(Fields& fields, Faults& faults);
+  void read_costs(Fields& fields, Diagnostics& diagnostics);
   void go_on(Seconds now);
   void note_whether_set(const IterationReport& report, const Deployment* due, Seconds now);
   int ranks_not_set() const;
-  void tell(Notice::Level level, Seconds now, std::string text);
+  void add_event(JobEvent::Level level, Seconds now, std::string text);
 
   JobSpec spec;
   Pipeline pipeline;
@@ -256,7 +256,7 @@ struct Job::State {
   };
   std::vector<Proposal> proposals;
   std::vector<Refusal> refusals;  ///< oldest first
-  int others_told = 0;            ///< notices of what others do since
+  int events_of_others = 0;       ///< events of what others do since
   Seconds others_told_since{};
   IterationCollector collector;
   std::optional<Profiler> profiler;

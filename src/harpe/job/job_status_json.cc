@@ -171,13 +171,13 @@ Json job_status_json(const Job& job, const Shown& shown) {
 
 Result<Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now, Seconds wall) {
   return read_document<Straggler>(
-      text, "the straggler", [&](Fields& fields, Faults&, Straggler& straggler) {
+      text, "the straggler", [&](Fields& fields, Diagnostics&, Straggler& straggler) {
         straggler.pipeline = pipeline;
         straggler.factor =
             needed(fields, "factor", fields.number("factor", 1, kMostStragglerFactor));
         const auto until = fields.number("until", 0, 1e11);
         const auto duration = fields.number("for_s", 0, kLongestTime);
-        if (until && duration) fields.fault("for_s", "give either \"until\" or \"for_s\"");
+        if (until && duration) fields.error("for_s", "give either \"until\" or \"for_s\"");
         if (until) straggler.until = now + (Seconds{*until} - wall);
         if (duration) straggler.until = now + Seconds{*duration};
       });

@@ -115,7 +115,7 @@ void Job::State::succeed(State& before, Seconds now) {
       kept = "stages with other instructions are measured anew";
     }
   }
-  tell(Notice::Level::kInfo, now, "the job has another specification: " + kept);
+  add_event(JobEvent::Level::kInfo, now, "the job has another specification: " + kept);
 }
 
 /// What stages cost that do the same as before, however often and in whatever order.

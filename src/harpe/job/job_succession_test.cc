@@ -48,7 +48,7 @@ class Next {
 
   bool said(const std::string& words) {
     training.take_effects_of(job);
-    return std::ranges::any_of(training.notices, [&](const Notice& one) {
+    return std::ranges::any_of(training.events, [&](const JobEvent& one) {
       return one.text.find(words) != std::string::npos;
     });
   }

@@ -182,7 +182,7 @@ TEST(Job, SlowStagesAreFoundWhereIterationsAreCountedAnew) {
   training.start_again("first", 0);  // from a checkpoint, in the same processes
   played.settle();
   EXPECT_TRUE(played.plans_anew_when_slower(1));
-  EXPECT_GT(played.notices("stage 1 takes 1.25 times as long"), 0);
+  EXPECT_GT(played.events("stage 1 takes 1.25 times as long"), 0);
 }
 
 TEST(Job, AnotherObjectiveEndsAllMaxAmidStragglersToo) {
@@ -206,7 +206,7 @@ TEST(Job, AnotherObjectiveEndsAllMaxAmidStragglersToo) {
   EXPECT_FALSE(played.job.status().rolled_back);
   EXPECT_EQ(played.job.assignments(0, 0).back().purpose, StageAssignment::Purpose::kPlan);
   training.run(played.job, 1);
-  EXPECT_EQ(played.notices("the objective is now: slowdown 10 %"), 1);
+  EXPECT_EQ(played.events("the objective is now: slowdown 10 %"), 1);
 }
 
 TEST(Job, OthersWaitForAStragglerWhereThereIsOneStage) {
@@ -222,7 +222,7 @@ TEST(Job, OthersWaitForAStragglerWhereThereIsOneStage) {
   training.run(played.job, 15);
   EXPECT_GT(played.job.status().wait_until / played.job.plans()->plans().front().time, 1.27);
   EXPECT_LT(training.last().energy, before * 0.97);
-  EXPECT_EQ(played.notices(" s: pipeline 2 takes 1.3 times as long"), 1);
+  EXPECT_EQ(played.events(" s: pipeline 2 takes 1.3 times as long"), 1);
   EXPECT_LT(played.slowdown(20), 0.005);
 }
 
@@ -394,8 +394,8 @@ TEST(Job, RanksThatDieDoNotStopTheOthers) {
   };
   ASSERT_TRUE(played.running());
   bool told = false;
-  for (const Notice& notice : played.training.notices)
-    told = told || notice.text.find("pipeline 1, stage 2") != std::string::npos;
+  for (const JobEvent& event : played.training.events)
+    told = told || event.text.find("pipeline 1, stage 2") != std::string::npos;
   EXPECT_TRUE(told);
 }
 
@@ -467,11 +467,11 @@ TEST(Job, RanksThatNeverComeAreNamed) {
   PlayedTraining training(spec, truth_of(spec), {});
   ASSERT_TRUE(job.register_rank(training.registration({0, 0, 0}), Seconds{1000}).ok());
   job.tick(Seconds{1100});
-  EXPECT_TRUE(job.take_effects().notices.empty());
+  EXPECT_TRUE(job.take_effects().events.empty());
   job.tick(Seconds{1400});
   const JobEffects effects = job.take_effects();
-  ASSERT_EQ(effects.notices.size(), 1U);
-  EXPECT_NE(effects.notices[0].text.find("7 of 8 ranks"), std::string::npos);
+  ASSERT_EQ(effects.events.size(), 1U);
+  EXPECT_NE(effects.events[0].text.find("7 of 8 ranks"), std::string::npos);
   EXPECT_EQ(job.missing(100).size(), 7U);
 }
 
@@ -501,8 +501,8 @@ TEST(Job, StaysAtAllMaxWithoutEnergies) {
   played.training.run(played.job, 40);
   EXPECT_EQ(played.job.phase(), JobPhase::kProfiling);
   EXPECT_NEAR(played.training.last().time.value, played.training.iterations()[0].time.value, 1e-9);
-  ASSERT_FALSE(played.training.notices.empty());
-  EXPECT_NE(played.training.notices.back().text.find("no rank of stage 0"), std::string::npos);
+  ASSERT_FALSE(played.training.events.empty());
+  EXPECT_NE(played.training.events.back().text.find("no rank of stage 0"), std::string::npos);
 }
 
 TEST(Job, TensorShardsAreSummedInEnergyAndTheSlowestInTime) {
@@ -567,7 +567,7 @@ TEST(Job, TellsOnceWhereClocksAreNotSetAndLearnsNothingThere) {
   ASSERT_TRUE(played.running());
   played.settle();
   const std::string profile = profile_csv(played.job.profile());
-  const std::size_t before = played.training.notices.size();
+  const std::size_t before = played.training.events.size();
   played.training.change_report = [&](IterationReport& report) {
     report.known = played.job.status().version;
     if (report.coordinates.stage != 2) return;
@@ -578,21 +578,21 @@ TEST(Job, TellsOnceWhereClocksAreNotSetAndLearnsNothingThere) {
   EXPECT_EQ(played.job.status().ranks_not_set, 2);
   EXPECT_EQ(played.job.phase(), JobPhase::kRunning) << "no drift, nothing rolled back";
   EXPECT_EQ(profile_csv(played.job.profile()), profile);
-  ASSERT_EQ(played.training.notices.size(), before + 1);
-  EXPECT_NE(played.training.notices.back().text.find("clocks are not set at stage 2"),
+  ASSERT_EQ(played.training.events.size(), before + 1);
+  EXPECT_NE(played.training.events.back().text.find("clocks are not set at stage 2"),
             std::string::npos);
   played.training.change_report = [](IterationReport&) {};
   played.training.run(played.job, 5);
   EXPECT_EQ(played.job.status().ranks_not_set, 0);
-  EXPECT_EQ(played.training.notices.back().text, "all ranks set their clocks again");
+  EXPECT_EQ(played.training.events.back().text, "all ranks set their clocks again");
 }
 
 TEST(Job, TellsAgainWhereClocksAreNotSetAfterANewStart) {
   Played played(small_spec());
   const auto told = [&] {
-    return std::ranges::count_if(played.training.notices, [](const Notice& notice) {
-      return notice.text.find("clocks are not set at stage 2") != std::string::npos &&
-             notice.text.find(": the policy?says no; ") != std::string::npos;
+    return std::ranges::count_if(played.training.events, [](const JobEvent& event) {
+      return event.text.find("clocks are not set at stage 2") != std::string::npos &&
+             event.text.find(": the policy?says no; ") != std::string::npos;
     });
   };
   played.training.change_report = [&](IterationReport& report) {

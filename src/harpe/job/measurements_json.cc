@@ -58,17 +58,18 @@ Json measured_json(const std::vector<std::vector<MeasuredClock>>& measured) {
   return stages;
 }
 
-std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value, Faults& faults,
+std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value,
+                                                      Diagnostics& diagnostics,
                                                       const ScheduleWork& work) {
   std::vector<std::vector<MeasuredClock>> measured(static_cast<std::size_t>(work.stages()));
   if (value == nullptr) return measured;
   if (value->type != Type::kArray || value->items.size() != measured.size()) {
-    faults.add(value->line, value->column, "expected what was measured of each stage");
+    diagnostics.add(value->line, value->column, "expected what was measured of each stage");
     return measured;
   }
   for (std::size_t stage = 0; stage < measured.size(); ++stage)
     for (const JsonValue& item : value->items[stage].items) {
-      Fields fields(item, "a measured clock", faults);
+      Fields fields(item, "a measured clock", diagnostics);
       const std::size_t items = work.stage(static_cast<int>(stage)).size();
       MeasuredClock at;
       at.clock.value = static_cast<int>(fields.integer("clock_mhz", 1, kHighestClock).value_or(1));
@@ -94,11 +95,12 @@ Json kept_json(const Profiler::Kept& kept) {
           {"wait_weight", numbers(account.wait_weight)}};
 }
 
-Profiler::Kept read_kept(const JsonValue& object, Faults& faults, const ScheduleWork& work) {
-  Fields fields(object, "profiler", faults);
+Profiler::Kept read_kept(const JsonValue& object, Diagnostics& diagnostics,
+                         const ScheduleWork& work) {
+  Fields fields(object, "profiler", diagnostics);
   const auto stages = static_cast<std::size_t>(work.stages());
   Profiler::Kept kept;
-  kept.measured = read_measured(fields.any("measured"), faults, work);
+  kept.measured = read_measured(fields.any("measured"), diagnostics, work);
   kept.account.extra = fields.number("extra_s", -kLongestTime, kLongestTime).value_or(0);
   kept.account.base = fields.number("base_s", 0, kLongestTime).value_or(0);
   kept.account.full_time = fields.number("full_time_s", 0, kLongestTime).value_or(0);
@@ -128,9 +130,9 @@ Json baseline_json(const AllMaxBaseline& baseline) {
           {"stages", std::move(stages)}};
 }
 
-void read_baseline(const JsonValue& object, Faults& faults, std::size_t stages,
+void read_baseline(const JsonValue& object, Diagnostics& diagnostics, std::size_t stages,
                    AllMaxBaseline& baseline) {
-  Fields fields(object, "the baseline", faults);
+  Fields fields(object, "the baseline", diagnostics);
   AllMaxBaseline::Kept kept;
   const std::vector<double> times = read_numbers(fields, "time_s");
   const std::vector<double> explained = read_numbers(fields, "explained_s");
@@ -144,7 +146,7 @@ void read_baseline(const JsonValue& object, Faults& faults, std::size_t stages,
     if (one.computing.size() % stages != 0) one.computing.clear();
   }
   for (const JsonValue* item : fields.objects("stages")) {
-    Fields stage(*item, "a stage of the baseline", faults);
+    Fields stage(*item, "a stage of the baseline", diagnostics);
     const std::vector<double> energies = read_numbers(stage, "energy_j");
     const std::vector<double> of_time = read_numbers(stage, "time_s");
     const std::vector<double> of_computing = read_numbers(stage, "computing_s");

@@ -15,16 +15,18 @@
 namespace harpe {
 
 nlohmann::ordered_json measured_json(const std::vector<std::vector<MeasuredClock>>& measured);
-std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value, Faults& faults,
+std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value,
+                                                      Diagnostics& diagnostics,
                                                       const ScheduleWork& work);
 
 /// Of profiling that goes on later.
 nlohmann::ordered_json kept_json(const Profiler::Kept& kept);
-Profiler::Kept read_kept(const JsonValue& object, Faults& faults, const ScheduleWork& work);
+Profiler::Kept read_kept(const JsonValue& object, Diagnostics& diagnostics,
+                         const ScheduleWork& work);
 
 nlohmann::ordered_json baseline_json(const AllMaxBaseline& baseline);
 /// What is not there, as in what an older version left, is measured again.
-void read_baseline(const JsonValue& object, Faults& faults, std::size_t stages,
+void read_baseline(const JsonValue& object, Diagnostics& diagnostics, std::size_t stages,
                    AllMaxBaseline& baseline);
 
 }  // namespace harpe

@@ -60,9 +60,9 @@ bool Played::plans_anew_when_slower(int stage) {
   return training.run_until(job, [&] { return job.phase() == JobPhase::kCharacterizing; }, 30);
 }
 
-int Played::notices(const std::string& part, std::optional<Notice::Level> level) const {
-  return static_cast<int>(std::ranges::count_if(training.notices, [&](const Notice& notice) {
-    return (!level || notice.level == *level) && notice.text.find(part) != std::string::npos;
+int Played::events(const std::string& part, std::optional<JobEvent::Level> level) const {
+  return static_cast<int>(std::ranges::count_if(training.events, [&](const JobEvent& event) {
+    return (!level || event.level == *level) && event.text.find(part) != std::string::npos;
   }));
 }
 

@@ -28,7 +28,7 @@ struct Played {
   Status restart_server();
   /// A stage takes a quarter longer on all pipelines. \return  whether other plans are made
   bool plans_anew_when_slower(int stage);
-  int notices(const std::string& part, std::optional<Notice::Level> level = {}) const;
+  int events(const std::string& part, std::optional<JobEvent::Level> level = {}) const;
 
   Job job;
   PlayedTraining training;

@@ -46,14 +46,14 @@ void PlayedTraining::step(Job& job) {
   }
   job.tick(now());
   take_effects_of(job);
-  if (request_ && --request_wait_ <= 0) answer(job);
-  if (!more_requests_.empty() && --more_wait_ <= 0) answer_more(job);
+  if (request_ && --request_wait_ <= 0) respond(job);
+  if (!more_requests_.empty() && --more_wait_ <= 0) respond_more(job);
   deliver(job);
 }
 
 void PlayedTraining::take_effects_of(Job& job) {
   JobEffects effects = job.take_effects();
-  for (Notice& notice : effects.notices) notices.push_back(std::move(notice));
+  for (JobEvent& event : effects.events) events.push_back(std::move(event));
   if (effects.save) stored = job.texts();
   if (effects.characterize) {
     request_ = std::move(effects.characterize);
@@ -66,7 +66,7 @@ void PlayedTraining::take_effects_of(Job& job) {
   }
 }
 
-void PlayedTraining::answer(Job& job) {
+void PlayedTraining::respond(Job& job) {
   const CharacterizeRequest request = *request_;
   const Result<Frontier> frontier = frontier_of(job, request);
   if (!frontier.ok()) {
@@ -91,7 +91,7 @@ void PlayedTraining::answer(Job& job) {
   take_effects_of(job);
 }
 
-void PlayedTraining::answer_more(Job& job) {
+void PlayedTraining::respond_more(Job& job) {
   const CharacterizeRequest request = std::move(more_requests_.front());
   more_requests_.pop_front();
   const Result<Frontier> frontier = frontier_of(job, request);

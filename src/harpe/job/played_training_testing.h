@@ -33,14 +33,14 @@ class PlayedTraining : public EmulatedTraining {
   bool run_until(Job& job, const std::function<bool()>& done, int most);
   void take_effects_of(Job& job);
 
-  std::vector<Notice> notices;
+  std::vector<JobEvent> events;
   JobTexts stored;  ///< the newest snapshot that the job has asked for
 
  private:
   /// One iteration of all pipelines, then all reports.
   void step(Job& job);
-  void answer(Job& job);
-  void answer_more(Job& job);
+  void respond(Job& job);
+  void respond_more(Job& job);
   void deliver(const Job& job);
 
   std::optional<CharacterizeRequest> request_;

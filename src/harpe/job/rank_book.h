@@ -24,8 +24,8 @@ class RankBook {
     bool changed = false;       ///< not a mere retry
     bool fewer_clocks = false;  ///< than the ranks of its stage had in common before
   };
-  /// Faults: a place that the job does not have, clocks that leave none common to all ranks of the
-  /// stage; `kConflict`: the place is held. The first to enter says which run it is.
+  /// Diagnostics: a place that the job does not have, clocks that leave none common to all ranks of
+  /// the stage; `kConflict`: the place is held. The first to enter says which run it is.
   Result<Entered> enter(const RankRegistration& registration, Seconds now);
 
   /// Whether this session holds the place; notes that it has been heard of.

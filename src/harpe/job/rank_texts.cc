@@ -27,7 +27,7 @@ std::vector<std::vector<Megahertz>> read_clock_lists(Fields& fields, std::string
   std::vector<std::vector<Megahertz>> lists(size);
   const JsonValue* value = fields.any(key);
   if (value == nullptr || value->type != Type::kArray || value->items.size() != size) {
-    fields.fault(key, "expected " + std::to_string(size) + " lists of clocks");
+    fields.error(key, "expected " + std::to_string(size) + " lists of clocks");
     return lists;
   }
   for (std::size_t i = 0; i < size; ++i) {
@@ -38,7 +38,7 @@ std::vector<std::vector<Megahertz>> read_clock_lists(Fields& fields, std::string
     }
     for (const JsonValue& item : list.items) {
       if (!item.is_integer || item.integer < 1 || item.integer > kHighestClock) {
-        fields.fault(key, "a clock is a whole number of MHz from 1 to 100000");
+        fields.error(key, "a clock is a whole number of MHz from 1 to 100000");
         return lists;
       }
       lists[i].push_back({static_cast<int>(item.integer)});
@@ -68,7 +68,7 @@ void read_first_holders(Fields& fields, std::vector<RankBook::Holder>& holders) 
   const auto gpus = fields.texts("gpus");
   const std::size_t count = holders.size();
   if (!sessions || sessions->size() != count || !gpus || gpus->size() != count) {
-    return fields.fault("sessions", "expected one for each rank");
+    return fields.error("sessions", "expected one for each rank");
   }
   for (std::size_t i = 0; i < count; ++i) {
     holders[i].session = (*sessions)[i];
@@ -110,30 +110,31 @@ std::string holders_text(const RankBook& ranks, std::size_t part) {
 Status read_holders(const std::string& text, std::size_t part,
                     std::vector<RankBook::Holder>& holders) {
   const JsonValue document = HARPE_TRY(parse_json(text, "ranks"));
-  return read_object(document, "ranks", "ranks", Unknown::kIgnored, [&](Fields& fields, Faults&) {
-    const auto gpus = fields.texts("gpus").value_or(std::vector<std::string>());
-    const JsonValue* list = fields.any("ranks");
-    const std::size_t first = part * RankBook::kHoldersOfPart;
-    const std::size_t size = std::min(RankBook::kHoldersOfPart, holders.size() - first);
-    bool good = list != nullptr && list->type == Type::kArray && list->items.size() == size;
-    for (std::size_t i = 0; good && i < size; ++i) {
-      good = read_holder(list->items[i], gpus, holders[first + i]);
-    }
-    if (!good) fields.fault("ranks", "expected one for each rank");
-  });
+  return read_object(
+      document, "ranks", "ranks", Unknown::kIgnored, [&](Fields& fields, Diagnostics&) {
+        const auto gpus = fields.texts("gpus").value_or(std::vector<std::string>());
+        const JsonValue* list = fields.any("ranks");
+        const std::size_t first = part * RankBook::kHoldersOfPart;
+        const std::size_t size = std::min(RankBook::kHoldersOfPart, holders.size() - first);
+        bool good = list != nullptr && list->type == Type::kArray && list->items.size() == size;
+        for (std::size_t i = 0; good && i < size; ++i) {
+          good = read_holder(list->items[i], gpus, holders[first + i]);
+        }
+        if (!good) fields.error("ranks", "expected one for each rank");
+      });
 }
 
-void read_ranks(const JsonValue& object, Faults& faults, const JobShape& shape,
+void read_ranks(const JsonValue& object, Diagnostics& diagnostics, const JobShape& shape,
                 std::vector<RankBook::Holder> holders, bool is_first_format, Seconds heard,
                 RankBook& ranks) {
-  Fields fields(object, "ranks", faults);
+  Fields fields(object, "ranks", diagnostics);
   std::string run = fields.text("run").value_or("");
   auto clocks = read_clock_lists(fields, "clocks_mhz", static_cast<std::size_t>(shape.stages));
   if (is_first_format) read_first_holders(fields, holders);
   for (std::size_t i = 0; i < holders.size(); ++i) {
     const std::size_t stage = i / shape.tensor % shape.stages;
     if (holders[i].registered() && clocks[stage].empty()) {
-      return fields.fault("clocks_mhz", "a stage with ranks has no clocks");
+      return fields.error("clocks_mhz", "a stage with ranks has no clocks");
     }
     // Who had been silent by then is not kept: see `RankBook::count_silence_from`.
     holders[i].heard = heard;

@@ -26,7 +26,7 @@ Status read_holders(const std::string& text, std::size_t part,
 nlohmann::ordered_json ranks_json(const JobShape& shape, const RankBook& ranks);
 /// \param holders  as `read_holders` found them; \param is_first_format  they stand in `object`
 /// \param heard  when any of them was heard of last
-void read_ranks(const JsonValue& object, Faults& faults, const JobShape& shape,
+void read_ranks(const JsonValue& object, Diagnostics& diagnostics, const JobShape& shape,
                 std::vector<RankBook::Holder> holders, bool is_first_format, Seconds heard,
                 RankBook& ranks);
 

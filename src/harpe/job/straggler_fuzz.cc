@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto straggler =
       harpe::parse_straggler(text, 3, harpe::Seconds{1000}, harpe::Seconds{1.8e9});
   if (!straggler.ok()) {
-    if (straggler.error().faults.empty()) std::abort();
+    if (straggler.error().diagnostics.empty()) std::abort();
     return 0;
   }
   if (straggler->pipeline != 3 || !(straggler->factor >= 1)) std::abort();

@@ -1,10 +1,10 @@
 // What stragglers of every kind cost, found and answered, on simulated training: a row a case.
 // Ends with 1 where a job is slower than its objective by more than 0.5 % after ten iterations.
 //
-//   straggling_matrix_bench [--markdown | --notices] [PART OF A CASE'S TEXT]
+//   straggling_matrix_bench [--markdown | --events] [PART OF A CASE'S TEXT]
 //
 //   --markdown  a table with the worst of all factors for each shape and kind
-//   --notices   what each job says, too
+//   --events   what each job says, too
 
 #include <algorithm>
 #include <cstdio>
@@ -73,7 +73,7 @@ void print_case(const StragglingCase& one, const StragglingOutcome& outcome, boo
 }
 
 struct Options {
-  bool markdown = false, notices = false;
+  bool markdown = false, events = false;
   std::string part;
 };
 
@@ -84,7 +84,7 @@ int play(int data, int stages, Straggling straggling, const Options& options, in
   for (const double factor : kFactors) {
     for (const bool declared : {false, true}) {
       const StragglingCase one{
-          .data = data, .stages = stages, .fault = {straggling, factor}, .declared = declared};
+          .data = data, .stages = stages, .error = {straggling, factor}, .declared = declared};
       if (one.text().find(options.part) == std::string::npos) continue;
       StragglingRun played(one);
       const StragglingOutcome outcome = played.run();
@@ -93,8 +93,8 @@ int play(int data, int stages, Straggling straggling, const Options& options, in
       slow += is_slow ? 1 : 0;
       worst.add(outcome);
       if (!options.markdown) print_case(one, outcome, is_slow);
-      if (!options.notices) continue;
-      for (const Notice& notice : played.notices) std::printf("    %s\n", notice.text.c_str());
+      if (!options.events) continue;
+      for (const JobEvent& event : played.events) std::printf("    %s\n", event.text.c_str());
     }
   }
   const std::string shape = std::to_string(data) + "x" + std::to_string(stages);
@@ -125,8 +125,8 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   harpe::Options options;
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--notices") == 0) {
-      options.notices = true;
+    if (std::strcmp(argv[i], "--events") == 0) {
+      options.events = true;
     } else if (std::strcmp(argv[i], "--markdown") == 0) {
       options.markdown = true;
     } else {

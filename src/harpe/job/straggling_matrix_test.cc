@@ -19,17 +19,17 @@ std::vector<StragglingCase> cases() {
   std::vector<StragglingCase> all;
   for (const Straggling straggling : kAllStraggling) {
     if (HARPE_UNDER_SANITIZERS) {
-      all.push_back({.data = 2, .stages = 2, .fault = {straggling, 1.6}});
+      all.push_back({.data = 2, .stages = 2, .error = {straggling, 1.6}});
       continue;
     }
     for (const double factor : {1.05, 1.15, 1.3, 1.6}) {
-      all.push_back({.data = 2, .stages = 2, .fault = {straggling, factor}});
-      all.push_back({.data = 1, .stages = 4, .fault = {straggling, factor}});
+      all.push_back({.data = 2, .stages = 2, .error = {straggling, factor}});
+      all.push_back({.data = 1, .stages = 4, .error = {straggling, factor}});
     }
-    all.push_back({.data = 3, .stages = 4, .fault = {straggling, 1.3}, .declared = true});
-    all.push_back({.data = 3, .stages = 2, .fault = {straggling, 1.05}});
+    all.push_back({.data = 3, .stages = 4, .error = {straggling, 1.3}, .declared = true});
+    all.push_back({.data = 3, .stages = 2, .error = {straggling, 1.05}});
     for (const int data : {2, 4})
-      all.push_back({.data = data, .stages = 1, .fault = {straggling, 1.3}});
+      all.push_back({.data = data, .stages = 1, .error = {straggling, 1.3}});
   }
   return all;
 }

@@ -44,8 +44,8 @@ double ratio(const Iterations& all, std::size_t from, std::size_t to) {
 }  // namespace
 
 std::string StragglingCase::text() const {
-  return std::to_string(data) + "x" + std::to_string(stages) + ", " + name_of(fault.straggling) +
-         " x" + std::to_string(fault.factor).substr(0, 4) + (declared ? ", declared" : "");
+  return std::to_string(data) + "x" + std::to_string(stages) + ", " + name_of(error.straggling) +
+         " x" + std::to_string(error.factor).substr(0, 4) + (declared ? ", declared" : "");
 }
 
 StragglingRun::StragglingRun(const StragglingCase& given)
@@ -57,14 +57,14 @@ StragglingOutcome StragglingRun::run() {
                           {.blocking_power = kBlocking,
                            .overhead = kOverhead,
                            .noise = kNoise,
-                           .seed = case_.fault.seed});
+                           .seed = case_.error.seed});
   (void)training.register_all(job);
   training.run_until(job, [&] { return job.phase() == JobPhase::kRunning; }, 50);
   training.run(job, 40);
 
   StragglingOutcome outcome;
   const auto onset = static_cast<std::size_t>(training.next_iteration());
-  inject(case_.fault, training.next_iteration(), training);
+  inject(case_.error, training.next_iteration(), training);
   declare(job, true, training.now());
   watch(job, training, outcome);
   const Iterations& all = training.iterations();
@@ -80,12 +80,12 @@ StragglingOutcome StragglingRun::run() {
   declare(job, false, training.now());
   training.run(job, kReaction + 40);
   outcome.healed_time = ratio(all, healed + kReaction, all.size());
-  notices = training.notices;
+  events = training.events;
   return outcome;
 }
 
 void StragglingRun::watch(Job& job, PlayedTraining& training, StragglingOutcome& outcome) const {
-  const bool grows = case_.fault.straggling == Straggling::kGrowing;
+  const bool grows = case_.error.straggling == Straggling::kGrowing;
   for (int i = 0; i < (grows ? StragglingFault::kGrows : 0) + kReaction + kLasting; ++i) {
     training.run(job, 1);
     outcome.profiled += job.phase() == JobPhase::kProfiling ? 1 : 0;
@@ -96,7 +96,7 @@ void StragglingRun::watch(Job& job, PlayedTraining& training, StragglingOutcome&
 }
 
 std::vector<double> StragglingRun::factors(int pipeline) const {
-  return factors_of_stages(case_.fault, spec_.shape, pipeline);
+  return factors_of_stages(case_.error, spec_.shape, pipeline);
 }
 
 Frontier StragglingRun::frontier(int pipeline) const {
@@ -139,9 +139,9 @@ void StragglingRun::save_energy(const PlayedTraining& training, StragglingOutcom
     at_all_max += all[i].all_max_energy.value;
   }
   outcome.saved = 1 - energy / at_all_max;
-  if (case_.fault.straggling == Straggling::kRandom ||
-      case_.fault.straggling == Straggling::kHeld ||
-      case_.fault.straggling == Straggling::kStalls) {
+  if (case_.error.straggling == Straggling::kRandom ||
+      case_.error.straggling == Straggling::kHeld ||
+      case_.error.straggling == Straggling::kStalls) {
     return;
   }
   std::vector<Frontier> frontiers;

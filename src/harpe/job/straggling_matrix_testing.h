@@ -18,7 +18,7 @@ namespace harpe {
 /// One cell of the matrix.
 struct StragglingCase {
   int data = 3, stages = 4;
-  StragglingFault fault = {};
+  StragglingFault error = {};
   bool declared = false;
 
   std::string text() const;
@@ -45,7 +45,7 @@ class StragglingRun {
 
   StragglingOutcome run();
 
-  std::vector<Notice> notices;
+  std::vector<JobEvent> events;
 
  private:
   void declare(Job& job, bool straggles, Seconds now) const;

@@ -77,7 +77,7 @@ bool GpuChannel::took(const Error* error, Instant now) {
   patience_ = std::clamp(patience_ * 2, kFirstPatience, kMostPatience);
   next_try_ = now + patience_;
   const MutexLock lock(mutex_);
-  fault_ = *error;
+  error_ = *error;
   for (auto& [id, window] : windows_) window.failed_reads += 1;
   return false;
 }
@@ -119,7 +119,7 @@ void GpuChannel::read(Clock& clock, bool edge) {
   if (!probed_) probe();
   if (!has_counter_ && !has_instant_ && !has_average_) {
     const MutexLock lock(mutex_);
-    fault_ = Error::of(ErrorCode::kNotSupported,
+    error_ = Error::of(ErrorCode::kNotSupported,
                        "this GPU tells neither energy nor power; a newer driver may");
     return;
   }
@@ -135,7 +135,7 @@ void GpuChannel::read(Clock& clock, bool edge) {
   bool followed = false;
   {
     const MutexLock lock(mutex_);
-    fault_.reset();
+    error_.reset();
     followed = !windows_.empty();
   }
   if (followed && (edge || now >= next_reasons_)) look_at_reasons(now);
@@ -191,7 +191,7 @@ void GpuChannel::drop(std::uint64_t window) {
 
 bool GpuChannel::settled(Instant at) const {
   const MutexLock lock(mutex_);
-  return fault_.has_value() || estimator_.settled(at);
+  return error_.has_value() || estimator_.settled(at);
 }
 
 std::vector<CounterEdge> GpuChannel::edges(Instant since) const {
@@ -199,16 +199,16 @@ std::vector<CounterEdge> GpuChannel::edges(Instant since) const {
   return estimator_.edges(since);
 }
 
-DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end, WindowEnd kind,
-                                std::optional<Seconds> unanswered) const {
+DeviceEnergy GpuChannel::respond(std::uint64_t window, Instant end, WindowEnd kind,
+                                 std::optional<Seconds> unanswered) const {
   const GpuIdentity& identity = gpu_->identity();
   const MutexLock lock(mutex_);
-  std::optional<Error> fault = fault_;
+  std::optional<Error> error = error_;
   const auto newest = estimator_.newest();
   // A driver that is slow may answer yet, which a look does not wait for.
   const Seconds stale = kind == WindowEnd::kLook ? kLongestCall : Seconds{0};
-  if (!fault && unanswered && (!newest || end - *newest > stale)) {
-    fault = Error::of(ErrorCode::kUnavailable,
+  if (!error && unanswered && (!newest || end - *newest > stale)) {
+    error = Error::of(ErrorCode::kUnavailable,
                       "its driver has not answered for " + shortest(unanswered->value, 1) + " s");
   }
   DeviceEnergy result{.kind = DeviceEnergy::Kind::kGpu,
@@ -216,14 +216,14 @@ DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end, WindowEnd kin
                       .name = identity.name,
                       .uuid = identity.uuid,
                       .energy = {},
-                      .fault = fault,
+                      .error = error,
                       .reasons = {},
                       .whole_module = whole_module_,
                       .processes = {}};
   const auto found = windows_.find(window);
   if (found == windows_.end()) return result;
   const ChannelWindow& state = found->second;
-  result.energy = energy_until_fault(estimator_, state.energy, fault.has_value(), end, kind);
+  result.energy = energy_until_fault(estimator_, state.energy, error.has_value(), end, kind);
   result.failed_reads = state.failed_reads;
   result.reasons = state.reasons;
   result.throttled_share =
@@ -236,7 +236,7 @@ DeviceEnergy GpuChannel::answer(std::uint64_t window, Instant end, WindowEnd kin
 EnergyEstimate GpuChannel::between(TimeSpan span) const {
   const MutexLock lock(mutex_);
   if (!estimator_.newest()) return {};
-  const Instant known = fault_ ? std::min(*estimator_.newest(), span.end) : span.end;
+  const Instant known = error_ ? std::min(*estimator_.newest(), span.end) : span.end;
   if (known <= span.begin) return {.missing = span.end - span.begin};
   EnergyEstimate energy = estimator_.quickly_between(span.begin, known);
   energy.missing = span.end - known;
@@ -256,11 +256,11 @@ void CpuChannel::read(Clock& clock) {
   const Result<CpuEnergy> energy = timed(clock, sample, [&] { return cpu_->total_energy(); });
   last_read_ = sample.time;
   if (!energy.ok()) {
-    fault_ = energy.error();
+    error_ = energy.error();
     for (auto& [id, window] : windows_) window.failed_reads += 1;
     return;
   }
-  fault_.reset();
+  error_.reset();
   sample.counter = energy->package;
   package_.add(sample);
   if (energy->dram) {
@@ -285,27 +285,27 @@ void CpuChannel::drop(std::uint64_t window) {
   windows_.erase(found);
 }
 
-void CpuChannel::answer(std::uint64_t window, Instant end, WindowEnd kind,
-                        std::vector<DeviceEnergy>& into) const {
+void CpuChannel::respond(std::uint64_t window, Instant end, WindowEnd kind,
+                         std::vector<DeviceEnergy>& into) const {
   DeviceEnergy result{.kind = DeviceEnergy::Kind::kCpu,
                       .index = cpu_->index(),
                       .name = cpu_->name(),
                       .uuid = {},
                       .energy = {},
-                      .fault = fault_,
+                      .error = error_,
                       .reasons = {},
                       .processes = {}};
   const auto found = windows_.find(window);
   if (found != windows_.end()) {
     result.energy =
-        energy_until_fault(package_, found->second.energy, fault_.has_value(), end, kind);
+        energy_until_fault(package_, found->second.energy, error_.has_value(), end, kind);
     result.failed_reads = found->second.failed_reads;
   }
   into.push_back(result);
   if (!cpu_->has_dram()) return;
   result.kind = DeviceEnergy::Kind::kDram;
   if (found != windows_.end()) {
-    result.energy = energy_until_fault(dram_, found->second.dram, fault_.has_value(), end, kind);
+    result.energy = energy_until_fault(dram_, found->second.dram, error_.has_value(), end, kind);
   }
   into.push_back(std::move(result));
 }

@@ -39,8 +39,8 @@ class GpuChannel {
   void drop(std::uint64_t window);
   /// \param unanswered  for how long the driver has been called in vain, if it has; what it told up
   ///   to then counts
-  DeviceEnergy answer(std::uint64_t window, Instant end, WindowEnd kind,
-                      std::optional<Seconds> unanswered) const;
+  DeviceEnergy respond(std::uint64_t window, Instant end, WindowEnd kind,
+                       std::optional<Seconds> unanswered) const;
   EnergyEstimate between(TimeSpan span) const;
   bool settled(Instant at) const;
   std::vector<CounterEdge> edges(Instant since) const;
@@ -72,7 +72,7 @@ class GpuChannel {
 
   mutable Mutex mutex_;  ///< of what follows; never held in a call to the driver
   EnergyEstimator estimator_ HARPE_GUARDED_BY(mutex_);
-  std::optional<Error> fault_ HARPE_GUARDED_BY(mutex_);  ///< of the last reading
+  std::optional<Error> error_ HARPE_GUARDED_BY(mutex_);  ///< of the last reading
   bool whole_module_ HARPE_GUARDED_BY(mutex_) = false;
   std::map<std::uint64_t, ChannelWindow> windows_ HARPE_GUARDED_BY(mutex_);
 };
@@ -90,13 +90,13 @@ class CpuChannel {
   }
   void open(std::uint64_t window, Instant begin) HARPE_REQUIRES(mutex);
   void drop(std::uint64_t window) HARPE_REQUIRES(mutex);
-  void answer(std::uint64_t window, Instant end, WindowEnd kind,
-              std::vector<DeviceEnergy>& into) const HARPE_REQUIRES(mutex);
+  void respond(std::uint64_t window, Instant end, WindowEnd kind,
+               std::vector<DeviceEnergy>& into) const HARPE_REQUIRES(mutex);
 
  private:
   Cpu* cpu_;
   EnergyEstimator package_ HARPE_GUARDED_BY(mutex), dram_ HARPE_GUARDED_BY(mutex);
-  std::optional<Error> fault_ HARPE_GUARDED_BY(mutex);
+  std::optional<Error> error_ HARPE_GUARDED_BY(mutex);
   Instant last_read_ HARPE_GUARDED_BY(mutex){};
   std::map<std::uint64_t, ChannelWindow> windows_ HARPE_GUARDED_BY(mutex);
 };

@@ -1,5 +1,5 @@
 // Commands on simulated GPUs, measured as `harpe run` does: whether the error bars hold the truth,
-// and how wide they are for how far off the answers are. Prints a table.
+// and how wide they are for how far off the responses are. Prints a table.
 
 #include <gtest/gtest.h>
 
@@ -57,12 +57,12 @@ std::vector<Change> changes(Load load, double begin, double end, Near near,
   return all;
 }
 
-struct Answer {
+struct Response {
   double off, bar, truth;
 };
 
 /// One command of that length.
-Answer measure(Load load, double length, Near near, const char* model, std::mt19937_64& random) {
+Response measure(Load load, double length, Near near, const char* model, std::mt19937_64& random) {
   std::uniform_real_distribution<double> unit(0, 1);
   ManualClock clock(Instant{1'000'000'000});
   const Instant zero = clock.now();
@@ -139,12 +139,12 @@ TEST_P(Commands, ErrorBarsHoldTheTruthAndAreNoWiderThanNeeded) {
   int covered = 0;
   double squares = 0, bars = 0, bias = 0, truth = 0;
   for (int i = 0; i < kRuns; ++i) {
-    const Answer answer = measure(load, length, near, kModels[i % std::size(kModels)], random);
-    covered += std::abs(answer.off) <= answer.bar ? 1 : 0;
-    squares += answer.off * answer.off;
-    bars += answer.bar / kRuns;
-    bias += answer.off / kRuns;
-    truth += answer.truth / kRuns;
+    const Response response = measure(load, length, near, kModels[i % std::size(kModels)], random);
+    covered += std::abs(response.off) <= response.bar ? 1 : 0;
+    squares += response.off * response.off;
+    bars += response.bar / kRuns;
+    bias += response.off / kRuns;
+    truth += response.truth / kRuns;
   }
   const double rms = std::sqrt(squares / kRuns);
   std::printf("| %-6s | %-7s | %5.2f | %5.1f %% | %7.2f %% | %5.2f | %+6.2f %% |\n",

@@ -1,5 +1,5 @@
 // Counters without a power sensor (RAPL) that are read only at the edges of windows, as short ones
-// are: the answer is right to about a step of the counter, and the bar says so.
+// are: the response is right to about a step of the counter, and the bar says so.
 
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ struct Coverage {
 };
 
 /// Windows of that length over constant power. Devices are read shortly before each begins (when
-/// they are opened), a little after its begin, a little after its end, and `between` with an answer
-/// a moment before the end.
+/// they are opened), a little after its begin, a little after its end, and `between` with a
+/// response a moment before the end.
 Coverage windows_of(double length, bool between, unsigned seed) {
   std::mt19937_64 random(seed);
   const auto uniform = [&](double low, double high) {
@@ -45,11 +45,11 @@ Coverage windows_of(double length, bool between, unsigned seed) {
     read(begin + late);
     if (between) read(begin + length - uniform(1e-4, std::min(3e-3, length / 2)));
     read(begin + length + late);
-    const EnergyEstimate answer = estimator.close(window, at(begin + length));
-    const double off = std::abs(answer.energy.value - watts * length);
-    coverage.missed += off > answer.error.value ? 1 : 0;
+    const EnergyEstimate response = estimator.close(window, at(begin + length));
+    const double off = std::abs(response.energy.value - watts * length);
+    coverage.missed += off > response.error.value ? 1 : 0;
     coverage.worst = std::max(coverage.worst, off / (watts * kStep));
-    coverage.mean_bar += answer.error.value / (watts * kStep) / kWindows;
+    coverage.mean_bar += response.error.value / (watts * kStep) / kWindows;
   }
   return coverage;
 }

@@ -1,4 +1,5 @@
-// Windows over known power signals: how far off the answers are, and whether the error bars say so.
+// Windows over known power signals: how far off the responses are, and whether the error bars say
+// so.
 
 #include <gtest/gtest.h>
 
@@ -18,21 +19,21 @@ struct Score {
   double bias = 0;            ///< mean error over energy
   double coverage() const { return static_cast<double>(covered) / windows; }
   /// One of `all` windows.
-  void add(const EnergyEstimate& answer, double truth, int all) {
-    const double error = answer.energy.value - truth;
+  void add(const EnergyEstimate& response, double truth, int all) {
+    const double error = response.energy.value - truth;
     windows += 1;
-    covered += std::abs(error) <= answer.error.value ? 1 : 0;
-    relative_width += answer.error.value / truth / all;
+    covered += std::abs(error) <= response.error.value ? 1 : 0;
+    relative_width += response.error.value / truth / all;
     bias += error / truth / all;
     worst = std::max(worst, std::abs(error) / truth);
   }
 };
 
-using Answer = EnergyEstimate (EnergyEstimator::*)(Instant, Instant) const;
+using Response = EnergyEstimate (EnergyEstimator::*)(Instant, Instant) const;
 
 /// Many windows of one length over fresh signals, answered at their ends (`late` s after them).
 Score measure(SignalKind kind, double length, const SensorModel& base, double late, int windows,
-              std::mt19937_64& random, Answer how = &EnergyEstimator::between) {
+              std::mt19937_64& random, Response how = &EnergyEstimator::between) {
   Score score;
   std::uniform_real_distribution<double> unit(0, 1);
   while (score.windows < windows) {
@@ -54,10 +55,11 @@ Score measure(SignalKind kind, double length, const SensorModel& base, double la
         estimator.add(sensor.look(time));
       }
       if (late == 0) estimator.add(sensor.look(end));
-      const EnergyEstimate answer = (estimator.*how)(Sensor::instant(begin), Sensor::instant(end));
+      const EnergyEstimate response =
+          (estimator.*how)(Sensor::instant(begin), Sensor::instant(end));
       const double scale = model.has_counter ? model.counter_scale : model.power_scale;
       const double truth = scale * (signal.energy(end) - signal.energy(begin));
-      score.add(answer, truth, windows);
+      score.add(response, truth, windows);
     }
   }
   return score;
@@ -121,8 +123,8 @@ TEST_P(FirstWindows, ErrorBarsHoldTheTruth) {
       estimator.add(sensor.look(time));
     }
     estimator.add(sensor.look(end));
-    const EnergyEstimate answer = estimator.between(Sensor::instant(begin), Sensor::instant(end));
-    score.add(answer, signal.energy(end) - signal.energy(begin), kWindows);
+    const EnergyEstimate response = estimator.between(Sensor::instant(begin), Sensor::instant(end));
+    score.add(response, signal.energy(end) - signal.energy(begin), kWindows);
   }
   std::printf("%s, first %5.2f s, looked at each %g s: coverage %.3f, bar %.4f, worst %.4f\n",
               kSignalNames[static_cast<int>(kind)], length, sampling, score.coverage(),

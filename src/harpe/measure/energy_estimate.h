@@ -6,7 +6,7 @@
 ///   std::printf("%.1f J +- %.1f J by %s\n", used.energy.value, used.error.value,
 ///               std::string(harpe::source_name(used.source)).c_str());
 ///
-/// The statistical error says how far the answer may be from what a perfect reading of the same
+/// The statistical error says how far the result may be from what a perfect reading of the same
 /// sensors would have said: not knowing just when the counter stepped, noise, and power that
 /// changed between readings. The sensor's own accuracy is another matter, is no smaller in longer
 /// windows, and is given apart.

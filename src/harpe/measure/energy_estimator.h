@@ -50,7 +50,7 @@ struct EstimatorOptions {
 };
 
 /// What the end of a window is: where a program said that something ended, so that power may well
-/// have changed there; or just a moment at which the answer so far was asked for.
+/// have changed there; or just a moment at which the response so far was asked for.
 enum class WindowEnd : unsigned char { kOfWork, kLook };
 
 /// Takes samples in order of time; answers for any instants. No threads, no input or output.
@@ -86,7 +86,7 @@ class EnergyEstimator {
 
   /// A window of any length, by a handle.
   int open(Instant begin);
-  /// Answers without closing; an unknown handle answers nothing (`kNone`).
+  /// Returns without closing; an unknown handle answers nothing (`kNone`).
   EnergyEstimate so_far(int window, Instant end, WindowEnd kind = WindowEnd::kLook) const;
   EnergyEstimate close(int window, Instant end);
 

@@ -22,9 +22,9 @@ EnergySample sample(double time, std::optional<double> counter, std::optional<do
   return result;
 }
 
-void expect_within_error(const EnergyEstimate& answer, double truth) {
-  EXPECT_LE(std::abs(answer.energy.value - truth), answer.error.value + 1e-6)
-      << answer.energy.value << " +- " << answer.error.value << " J, truth " << truth << " J";
+void expect_within_error(const EnergyEstimate& response, double truth) {
+  EXPECT_LE(std::abs(response.energy.value - truth), response.error.value + 1e-6)
+      << response.energy.value << " +- " << response.error.value << " J, truth " << truth << " J";
 }
 
 TEST(EnergyEstimator, ConstantPowerGivesTheRightJoules) {
@@ -69,11 +69,11 @@ TEST(EnergyEstimator, TheCounterDecidesWherePowerHasAnotherScale) {
   Sensor sensor(signal, {.power_scale = 0.6}, random);
   EnergyEstimator estimator;
   for (double time = 0; time < 15; time = sensor.next(time)) estimator.add(sensor.look(time));
-  const EnergyEstimate answer = estimator.between(at(5), at(12));
-  expect_within_error(answer, 7 * 300);
-  EXPECT_EQ(answer.source, EnergySource::kCounterAndPower);
-  EXPECT_NEAR(answer.counter_per_power.value(), 1 / 0.6, 0.02);
-  EXPECT_DOUBLE_EQ(answer.sensor_error.value, 0.05 * answer.energy.value);
+  const EnergyEstimate response = estimator.between(at(5), at(12));
+  expect_within_error(response, 7 * 300);
+  EXPECT_EQ(response.source, EnergySource::kCounterAndPower);
+  EXPECT_NEAR(response.counter_per_power.value(), 1 / 0.6, 0.02);
+  EXPECT_DOUBLE_EQ(response.sensor_error.value, 0.05 * response.energy.value);
 }
 
 TEST(EnergyEstimator, ACounterThatIsAbsurdlyOffIsNotBelieved) {
@@ -82,10 +82,10 @@ TEST(EnergyEstimator, ACounterThatIsAbsurdlyOffIsNotBelieved) {
   Sensor sensor(signal, {.counter_scale = 0.001, .power_scale = 1}, random);
   EnergyEstimator estimator;
   for (double time = 0; time < 15; time = sensor.next(time)) estimator.add(sensor.look(time));
-  const EnergyEstimate answer = estimator.between(at(5), at(12));
-  EXPECT_EQ(answer.source, EnergySource::kPower);
-  EXPECT_NEAR(answer.energy.value, 2100, 15);
-  EXPECT_NEAR(answer.counter_per_power.value(), 0.001, 0.0001);
+  const EnergyEstimate response = estimator.between(at(5), at(12));
+  EXPECT_EQ(response.source, EnergySource::kPower);
+  EXPECT_NEAR(response.energy.value, 2100, 15);
+  EXPECT_NEAR(response.counter_per_power.value(), 0.001, 0.0001);
 }
 
 TEST(EnergyEstimator, ACounterAloneIsInterpolated) {
@@ -99,11 +99,11 @@ TEST(EnergyEstimator, ACounterAloneIsInterpolated) {
     }
     estimator.add(sensor.look(time));
   }
-  const EnergyEstimate answer = estimator.between(at(7.3), at(21.9));
-  EXPECT_EQ(answer.source, EnergySource::kCounter);
+  const EnergyEstimate response = estimator.between(at(7.3), at(21.9));
+  EXPECT_EQ(response.source, EnergySource::kCounter);
   const double truth = signal.energy(21.9) - signal.energy(7.3);
-  expect_within_error(answer, truth);
-  EXPECT_LT(answer.error.value, 0.01 * truth);
+  expect_within_error(response, truth);
+  EXPECT_LT(response.error.value, 0.01 * truth);
 }
 
 TEST(EnergyEstimator, ARestartOfTheCounterIsBridgedByPower) {
@@ -153,11 +153,11 @@ TEST(EnergyEstimator, HolesAreCountedAndTheCounterReachesOverThem) {
     for (double time = 0; time < 50; time = sensor.next(time)) {
       if (time < 10 || time > 30) estimator.add(sensor.look(time));
     }
-    const EnergyEstimate answer = estimator.between(at(5), at(40));
-    expect_within_error(answer, signal.energy(40) - signal.energy(5));
-    EXPECT_NEAR(answer.unobserved.value, 20, 0.1);
-    EXPECT_LT(answer.error.value, (has_counter ? 0.002 : 1.0) * answer.energy.value);
-    EXPECT_GT(answer.error.value, (has_counter ? 0.0 : 0.05) * answer.energy.value);
+    const EnergyEstimate response = estimator.between(at(5), at(40));
+    expect_within_error(response, signal.energy(40) - signal.energy(5));
+    EXPECT_NEAR(response.unobserved.value, 20, 0.1);
+    EXPECT_LT(response.error.value, (has_counter ? 0.002 : 1.0) * response.energy.value);
+    EXPECT_GT(response.error.value, (has_counter ? 0.0 : 0.05) * response.energy.value);
   }
 }
 
@@ -172,9 +172,9 @@ TEST(EnergyEstimator, ThePastOfALongWindowIsKeptThoughSamplesAreNot) {
       estimator.add(sensor.look(time));
       if (window < 0 && time > 3) window = estimator.open(at(3.2));
     }
-    const EnergyEstimate answer = estimator.close(window, at(119));
-    expect_within_error(answer, signal.energy(119) - signal.energy(3.2));
-    EXPECT_DOUBLE_EQ(answer.time.value, 119 - 3.2);
+    const EnergyEstimate response = estimator.close(window, at(119));
+    expect_within_error(response, signal.energy(119) - signal.energy(3.2));
+    EXPECT_DOUBLE_EQ(response.time.value, 119 - 3.2);
     EXPECT_EQ(estimator.close(window, at(119)).source, EnergySource::kNone) << "it was closed";
   }
 }
@@ -217,9 +217,9 @@ TEST(EnergyEstimator, AnAveragingSensorIsTakenForWhatItIs) {
     estimator.add(sample(time, {}, signal.energy(time) - signal.energy(time - 1)));
   }
   for (double begin = 3; begin < 30; begin += 1.37) {
-    const EnergyEstimate answer = estimator.between(at(begin), at(begin + 10));
-    EXPECT_EQ(answer.source, EnergySource::kAveragePower);
-    expect_within_error(answer, signal.energy(begin + 10) - signal.energy(begin));
+    const EnergyEstimate response = estimator.between(at(begin), at(begin + 10));
+    EXPECT_EQ(response.source, EnergySource::kAveragePower);
+    expect_within_error(response, signal.energy(begin + 10) - signal.energy(begin));
   }
 }
 

@@ -54,9 +54,9 @@ TEST_F(Log, AnyNameComesBackFromTheFileAsOneCell) {
        {"plain", "a,b", "say \"hi\"", " spaces ", "", "#comment", "line\nbreak", "ünïcode"}) {
     std::filesystem::remove(path_);
     ASSERT_TRUE(EnergyLog(path_).append(window(name)).ok());
-    Faults faults;
-    const auto rows = split_csv(*read_file(path_), faults);
-    EXPECT_TRUE(faults.empty()) << name;
+    Diagnostics diagnostics;
+    const auto rows = split_csv(*read_file(path_), diagnostics);
+    EXPECT_TRUE(diagnostics.empty()) << name;
     ASSERT_EQ(rows.size(), 2) << name;
     ASSERT_EQ(rows[1].cells.size(), 9) << name;
     std::string expected = name;

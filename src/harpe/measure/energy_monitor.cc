@@ -114,9 +114,9 @@ class Monitor final : public EnergyMonitor {
   }
 
   Result<WindowEnergy> end(const std::string& name, std::optional<Instant> at) override {
-    return answer(name, true, at);
+    return respond(name, true, at);
   }
-  Result<WindowEnergy> so_far(const std::string& name) override { return answer(name, false, {}); }
+  Result<WindowEnergy> so_far(const std::string& name) override { return respond(name, false, {}); }
 
   bool settled(Instant at) const override {
     return std::ranges::all_of(readers_,
@@ -132,12 +132,12 @@ class Monitor final : public EnergyMonitor {
   Result<std::vector<EnergyEstimate>> past(std::size_t position,
                                            std::span<const TimeSpan> spans) override {
     if (position >= readers_.size()) return no_gpu(position);
-    std::vector<EnergyEstimate> answers;
-    answers.reserve(spans.size());
+    std::vector<EnergyEstimate> responses;
+    responses.reserve(spans.size());
     for (const TimeSpan& span : spans) {
-      answers.push_back(readers_[position].channel.between(span));
+      responses.push_back(readers_[position].channel.between(span));
     }
-    return answers;
+    return responses;
   }
 
   Result<std::vector<CounterEdge>> counter_edges(std::size_t position,
@@ -262,7 +262,7 @@ class Monitor final : public EnergyMonitor {
     return unanswered;
   }
 
-  Result<WindowEnergy> answer(const std::string& name, bool ends, std::optional<Instant> at) {
+  Result<WindowEnergy> respond(const std::string& name, bool ends, std::optional<Instant> at) {
     const Instant now = at.value_or(clock_->now());
     const Window window = HARPE_TRY(take(name, ends));
     const std::vector<std::optional<Seconds>> unanswered = read_edges();
@@ -274,12 +274,12 @@ class Monitor final : public EnergyMonitor {
                         .time = now - window.begin,
                         .devices = {}};
     for (std::size_t i = 0; i < readers_.size(); ++i) {
-      result.devices.push_back(readers_[i].channel.answer(window.id, now, kind, unanswered[i]));
+      result.devices.push_back(readers_[i].channel.respond(window.id, now, kind, unanswered[i]));
     }
     for (CpuChannel& cpu : cpus_) {
       const MutexLock lock(cpu.mutex);
       cpu.read(*clock_);
-      cpu.answer(window.id, now, kind, result.devices);
+      cpu.respond(window.id, now, kind, result.devices);
     }
     if (ends) drop(window.id);
     return result;
@@ -381,7 +381,7 @@ EnergyEstimate WindowEnergy::total() const {
       std::ranges::any_of(devices, [](const DeviceEnergy& device) { return device.whole_module; });
   for (const DeviceEnergy& device : devices) {
     if (device.energy.source == EnergySource::kNone) {
-      if (device.fault) sum.missing = time;
+      if (device.error) sum.missing = time;
       continue;
     }
     if (has_module && device.kind != DeviceEnergy::Kind::kGpu) continue;
@@ -407,7 +407,7 @@ Joules WindowEnergy::sum(DeviceEnergy::Kind kind) const {
 
 bool WindowEnergy::complete() const {
   return std::ranges::none_of(devices,
-                              [](const DeviceEnergy& device) { return device.fault.has_value(); });
+                              [](const DeviceEnergy& device) { return device.error.has_value(); });
 }
 
 Result<std::unique_ptr<EnergyMonitor>> EnergyMonitor::start(std::span<Gpu* const> gpus,

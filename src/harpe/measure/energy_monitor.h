@@ -58,8 +58,8 @@ struct DeviceEnergy {
   int index = 0;                        ///< of the GPU or the CPU package
   std::string name;                     ///< "NVIDIA A40", "package-0"
   std::string uuid;                     ///< of GPUs
-  EnergyEstimate energy;                ///< to the last good reading, if `fault`
-  std::optional<Error> fault;           ///< why `energy` is incomplete or missing
+  EnergyEstimate energy;                ///< to the last good reading, if `error`
+  std::optional<Error> error;           ///< why `energy` is incomplete or missing
   std::uint64_t failed_reads = 0;       ///< in the window
   EventReasons reasons;                 ///< all seen in the window
   double throttled_share = 0;           ///< of the looks at the event reasons
@@ -81,7 +81,7 @@ struct WindowEnergy {
   EnergyEstimate total() const;
   /// Sum over one kind.
   Joules sum(DeviceEnergy::Kind kind) const;
-  bool complete() const;  ///< no device has a fault
+  bool complete() const;  ///< no device has an error
 };
 
 /// From one instant to another.
@@ -102,7 +102,7 @@ class EnergyMonitor {
   /// end it; the process must leave by `_Exit`, and neither this nor the devices be destroyed.
   virtual bool stop(Seconds longest) = 0;
 
-  /// Opens a window. A name that is open already is a fault, or starts over with `restart`.
+  /// Opens a window. A name that is open already is an error, or starts over with `restart`.
   /// \param at  when it begins, where that was before this call (`MonitorOptions::history` at most)
   virtual Status begin(const std::string& name, bool restart = false,
                        std::optional<Instant> at = {}) = 0;

@@ -1,4 +1,4 @@
-// Windows over several devices: names, overlaps, faults, sums. Time is moved by hand.
+// Windows over several devices: names, overlaps, errors, sums. Time is moved by hand.
 
 #include "harpe/measure/energy_monitor.h"
 
@@ -113,9 +113,9 @@ TEST_F(Monitoring, ALostDeviceIsMarkedAndTheOthersAreRight) {
   pass(2);
   const WindowEnergy result = end("run");
   expect_energy(result.devices[0], 600);
-  EXPECT_FALSE(result.devices[0].fault);
-  ASSERT_TRUE(result.devices[1].fault);
-  EXPECT_EQ(result.devices[1].fault->code, ErrorCode::kUnavailable);
+  EXPECT_FALSE(result.devices[0].error);
+  ASSERT_TRUE(result.devices[1].error);
+  EXPECT_EQ(result.devices[1].error->code, ErrorCode::kUnavailable);
   EXPECT_GT(result.devices[1].failed_reads, 0);
   EXPECT_NEAR(result.devices[1].energy.energy.value, 800, 10) << "until it was lost";
   EXPECT_FALSE(result.complete());
@@ -151,8 +151,8 @@ TEST_F(Monitoring, GpusWithoutACounterIntegratePowerAndThoseWithoutSensorsSaySo)
   EXPECT_EQ(result.devices[1].energy.source, EnergySource::kAveragePower);
   expect_energy(result.devices[1], 750);
   EXPECT_EQ(result.devices[2].energy.source, EnergySource::kNone);
-  ASSERT_TRUE(result.devices[2].fault);
-  EXPECT_EQ(result.devices[2].fault->code, ErrorCode::kNotSupported);
+  ASSERT_TRUE(result.devices[2].error);
+  EXPECT_EQ(result.devices[2].error->code, ErrorCode::kNotSupported);
 }
 
 TEST_F(Monitoring, CpusAndTheirMemoryAreCounted) {
@@ -180,9 +180,9 @@ TEST_F(Monitoring, ACpuThatMayNotBeReadIsMarked) {
   ASSERT_TRUE(monitor.begin("run").ok());
   pass(1);
   const WindowEnergy result = end("run");
-  EXPECT_FALSE(result.devices[0].fault);
-  ASSERT_TRUE(result.devices[1].fault);
-  EXPECT_EQ(result.devices[1].fault->code, ErrorCode::kNoPermission);
+  EXPECT_FALSE(result.devices[0].error);
+  ASSERT_TRUE(result.devices[1].error);
+  EXPECT_EQ(result.devices[1].error->code, ErrorCode::kNoPermission);
   EXPECT_NEAR(result.total().energy.value, 300, 5);
 }
 

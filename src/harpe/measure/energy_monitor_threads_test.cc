@@ -158,9 +158,9 @@ TEST(MonitoringThreads, AGpuThatHangsIsMarkedAndHoldsNoCall) {
   const auto used = (*monitor)->end("work");
   ASSERT_TRUE(used.ok());
   EXPECT_LT((clock.now() - start).value, 5);
-  ASSERT_TRUE(used->devices.front().fault);
-  EXPECT_THAT(used->devices.front().fault->text(), ::testing::HasSubstr("has not answered for"));
-  EXPECT_FALSE(used->devices.back().fault);
+  ASSERT_TRUE(used->devices.front().error);
+  EXPECT_THAT(used->devices.front().error->text(), ::testing::HasSubstr("has not answered for"));
+  EXPECT_FALSE(used->devices.back().error);
   EXPECT_GT(used->devices.back().energy.energy.value, 0);
   EXPECT_FALSE((*monitor)->stop({0.1})) << "its call still runs";
   hung.let_go();

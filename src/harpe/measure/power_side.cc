@@ -129,14 +129,14 @@ SideAnswer energy_beyond(std::span<const SpanReading> readings, std::span<const 
   }
   std::vector<double> terms;
   for (const Component& one : components) terms.push_back(one.log_weight);
-  SideAnswer answer{.energies = {}, .log_evidence = log_sum(terms)};
+  SideAnswer response{.energies = {}, .log_evidence = log_sum(terms)};
   std::vector<double> of_run(readings.size() + 1, 0);
   for (Component& one : components) {
-    one.weight = std::exp(one.log_weight - answer.log_evidence);
+    one.weight = std::exp(one.log_weight - response.log_evidence);
     of_run[one.run] += one.weight;
   }
-  answer.run = static_cast<std::size_t>(std::ranges::max_element(of_run) - of_run.begin());
-  answer.log_rest = after[answer.run];
+  response.run = static_cast<std::size_t>(std::ranges::max_element(of_run) - of_run.begin());
+  response.log_rest = after[response.run];
   for (const bool runs_on : {true, false}) {
     std::vector<Component> chosen;
     double weight = 0;
@@ -147,11 +147,11 @@ SideAnswer energy_beyond(std::span<const SpanReading> readings, std::span<const 
     }
     if (weight < kUnlikelySide) continue;
     std::erase_if(chosen, [&](const Component& one) { return one.weight < kNegligible * weight; });
-    answer.energies.push_back(average(chosen, regression, targets));
-    answer.energies.back().weight = weight;
-    answer.energies.back().runs_on = runs_on;
+    response.energies.push_back(average(chosen, regression, targets));
+    response.energies.back().weight = weight;
+    response.energies.back().runs_on = runs_on;
   }
-  return answer;
+  return response;
 }
 
 }  // namespace harpe

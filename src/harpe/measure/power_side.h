@@ -6,7 +6,7 @@
 /// Model. Power runs on in one manner for some time (a run), then changes to another of which
 /// nothing is known but the range. The step in which it changed is a mixture that belongs to none.
 /// Within a run it is a Gaussian process around an unknown level: steady, or rough with one of
-/// several amplitudes and times, or swinging at one of several frequencies. The answer is the
+/// several amplitudes and times, or swinging at one of several frequencies. The response is the
 /// average over all of these manners, and over how many readings the run reaches back, weighted by
 /// how well they explain the readings (Bayesian model averaging; the length of runs as in Adams and
 /// MacKay, arXiv 0710.3742). Private to the room.

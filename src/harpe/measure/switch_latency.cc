@@ -156,15 +156,15 @@ Status check(Gpu& gpu, const SwitchLatencyOptions& options) {
   }
   const auto supported = gpu.supported_clocks(ClockDomain::kGraphics);
   if (!supported.ok()) return ok_status();  // the driver will say
-  Faults faults;
+  Diagnostics diagnostics;
   for (const Megahertz clock : options.clocks) {
     if (supported->empty() || std::ranges::find(*supported, clock) != supported->end()) continue;
     const auto nearest = std::ranges::min_element(
         *supported, {}, [&](Megahertz other) { return std::abs(other.value - clock.value); });
-    faults.add(std::to_string(clock.value) + " MHz is no clock of this GPU; the nearest is " +
-               std::to_string(nearest->value) + " MHz");
+    diagnostics.add(std::to_string(clock.value) + " MHz is no clock of this GPU; the nearest is " +
+                    std::to_string(nearest->value) + " MHz");
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }
 
@@ -196,7 +196,7 @@ Result<SwitchLatencyResult> measure_switch_latency(Gpu& gpu, const SwitchLatency
   if (!restored.ok()) {
     const std::string text = "the clocks could not be restored: " + restored.error().text();
     if (!result.failure) result.failure = Error{restored.error().code, {}};
-    result.failure->faults.push_back({.message = text});
+    result.failure->diagnostics.push_back({.message = text});
   }
   if (result.failure && result.repetitions() == 0) return *std::move(result.failure);
   return result;

@@ -70,7 +70,7 @@ struct SwitchLatencyResult {
 
 /// Locks clocks of `gpu` and restores what was there before, whatever happens. Fails on fewer than
 /// two clocks, clocks that the GPU does not have (naming the nearest), where clocks may not be set,
-/// and on a fault of the device before anything was measured.
+/// and on an error of the device before anything was measured.
 Result<SwitchLatencyResult> measure_switch_latency(Gpu& gpu, const SwitchLatencyOptions& options,
                                                    Clock& clock);
 

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "harpe/base/answered_error.h"
 #include "harpe/base/json_text.h"
+#include "harpe/base/response_error.h"
 #include "harpe/base/text.h"
 
 namespace harpe {
@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 /// The agent itself gives up on a device after 60 s.
 constexpr timeval kLongestRequest{70, 0};
-constexpr std::size_t kLongestAnswer = 16U << 20;
+constexpr std::size_t kLongestResponse = 16U << 20;
 
 Error unavailable(const std::string& why) {
   return Error::of(ErrorCode::kUnavailable, "the agent does not answer: " + why);
@@ -153,13 +153,13 @@ Status AgentClient::send_all(std::string_view bytes) {
 
 namespace {
 
-/// Reads on; false at the end or a fault.
+/// Reads on; false at the end or an error.
 bool receive_more(int fd, std::string& received) {
   std::array<char, 4096> buffer{};
   while (true) {
     const ssize_t size = ::recv(fd, buffer.data(), buffer.size(), 0);
     if (size < 0 && errno == EINTR) continue;
-    if (size <= 0 || received.size() > kLongestAnswer) return false;
+    if (size <= 0 || received.size() > kLongestResponse) return false;
     received.append(buffer.data(), static_cast<std::size_t>(size));
     return true;
   }
@@ -185,7 +185,7 @@ Result<std::string> AgentClient::receive_body(std::string_view head) {
   if (at == std::string::npos) return garbled();
   const std::size_t begin = at + kLength.size();
   const auto length = parse_integer(head.substr(begin, head.find("\r\n", begin) - begin));
-  if (!length || *length < 0 || static_cast<std::size_t>(*length) > kLongestAnswer) {
+  if (!length || *length < 0 || static_cast<std::size_t>(*length) > kLongestResponse) {
     return garbled();
   }
   const auto size = static_cast<std::size_t>(*length);
@@ -205,19 +205,19 @@ Result<JsonValue> AgentClient::ask(const std::string& method, const std::string&
   const auto status = head.starts_with("HTTP/1.1 ") ? parse_integer(head.substr(9, 3))
                                                     : std::optional<std::int64_t>();
   if (!status) return garbled();
-  const std::string answer = HARPE_TRY(receive_body(head));
-  Result<JsonValue> document = parse_json(answer, "answer");
+  const std::string response = HARPE_TRY(receive_body(head));
+  Result<JsonValue> document = parse_json(response, "answer");
   const auto code = static_cast<int>(*status);
   if (code >= 400 && !(document.ok() && document->find("errors") != nullptr)) {
-    return answered_error(code, answer, "the agent");
+    return response_error(code, response, "the agent");
   }
   if (!document.ok()) return garbled();
   return document;
 }
 
 Result<std::vector<GpuIdentity>> AgentClient::gpus() {
-  const JsonValue answer = HARPE_TRY(ask("GET", "/v1/gpus"));
-  const JsonValue* list = answer.find("gpus");
+  const JsonValue response = HARPE_TRY(ask("GET", "/v1/gpus"));
+  const JsonValue* list = response.find("gpus");
   if (list == nullptr) return garbled();
   std::vector<GpuIdentity> gpus;
   for (const JsonValue& item : list->items) {
@@ -238,24 +238,24 @@ Result<Lease> AgentClient::take(const LeaseRequest& request) {
                   {"ends_with_process", request.ends_with_process},
                   {"name", request.name},
                   {"controls", names_of(request.controls)}};
-  const JsonValue answer = HARPE_TRY(ask("POST", "/v1/leases", json_line(body)));
-  return lease_of(answer);
+  const JsonValue response = HARPE_TRY(ask("POST", "/v1/leases", json_line(body)));
+  return lease_of(response);
 }
 
 Status AgentClient::renew(const std::string& lease, Seconds duration) {
-  const Result<JsonValue> answer =
+  const Result<JsonValue> response =
       ask("POST", "/v1/leases/" + lease + "/renew", Json{{"duration_s", duration.value}}.dump());
-  return answer.ok() ? ok_status() : Status(answer.error());
+  return response.ok() ? ok_status() : Status(response.error());
 }
 
 Status AgentClient::release(const std::string& lease) {
-  const Result<JsonValue> answer = ask("DELETE", "/v1/leases/" + lease);
-  return answer.ok() ? ok_status() : Status(answer.error());
+  const Result<JsonValue> response = ask("DELETE", "/v1/leases/" + lease);
+  return response.ok() ? ok_status() : Status(response.error());
 }
 
 Result<std::vector<Lease>> AgentClient::leases() {
-  const JsonValue answer = HARPE_TRY(ask("GET", "/v1/leases"));
-  const JsonValue* list = answer.find("leases");
+  const JsonValue response = HARPE_TRY(ask("GET", "/v1/leases"));
+  const JsonValue* list = response.find("leases");
   if (list == nullptr) return garbled();
   std::vector<Lease> leases;
   for (const JsonValue& item : list->items) leases.push_back(lease_of(item));
@@ -263,8 +263,8 @@ Result<std::vector<Lease>> AgentClient::leases() {
 }
 
 Result<std::vector<Lease>> AgentClient::holders(int gpu) {
-  const JsonValue answer = HARPE_TRY(ask("GET", "/v1/gpus"));
-  const JsonValue* list = answer.find("gpus");
+  const JsonValue response = HARPE_TRY(ask("GET", "/v1/gpus"));
+  const JsonValue* list = response.find("gpus");
   if (list == nullptr) return garbled();
   std::vector<Lease> holders;
   for (const JsonValue& item : list->items) {
@@ -276,35 +276,35 @@ Result<std::vector<Lease>> AgentClient::holders(int gpu) {
 }
 
 Result<Applied> AgentClient::apply(const std::string& lease, int gpu, const Setting& setting) {
-  const JsonValue answer = HARPE_TRY(
+  const JsonValue response = HARPE_TRY(
       ask("POST", "/v1/leases/" + lease + "/settings", setting_json(gpu, setting).dump()));
   const std::string key = std::to_string(gpu);
-  if (const JsonValue* errors = answer.find("errors")) {
+  if (const JsonValue* errors = response.find("errors")) {
     const JsonValue* error = errors->find(key);
     if (error == nullptr) return garbled();
-    return Error::of(answered_code(text_at(*error, "code"), 500), text_at(*error, "message"));
+    return Error::of(response_code(text_at(*error, "code"), 500), text_at(*error, "message"));
   }
-  const JsonValue* applied = answer.find("applied");
+  const JsonValue* applied = response.find("applied");
   const JsonValue* own = applied != nullptr ? applied->find(key) : nullptr;
   if (own == nullptr) return garbled();
   return applied_of(*own);
 }
 
 Result<GpuReading> AgentClient::read(int gpu) {
-  const JsonValue answer = HARPE_TRY(ask("GET", "/v1/gpus/" + std::to_string(gpu)));
+  const JsonValue response = HARPE_TRY(ask("GET", "/v1/gpus/" + std::to_string(gpu)));
   GpuReading reading;
-  reading.energy = quantity_at<Joules>(answer, "energy_j");
-  reading.power = quantity_at<Watts>(answer, "power_w");
-  reading.average_power = quantity_at<Watts>(answer, "average_power_w");
-  reading.power_limit = quantity_at<Watts>(answer, "power_limit_w");
-  reading.enforced_power_limit = quantity_at<Watts>(answer, "enforced_power_limit_w");
-  reading.graphics_clock = quantity_at<Megahertz>(answer, "graphics_clock_mhz");
-  reading.memory_clock = quantity_at<Megahertz>(answer, "memory_clock_mhz");
-  reading.temperature = number_at(answer, "temperature_c");
-  reading.graphics_lock = lock_at(answer, "locked_clocks_mhz");
-  reading.memory_lock = lock_at(answer, "locked_memory_clocks_mhz");
-  reading.restore_pending = text_at(answer, "restore_pending");
-  reading.utilisation = number_at(answer, "utilisation");
+  reading.energy = quantity_at<Joules>(response, "energy_j");
+  reading.power = quantity_at<Watts>(response, "power_w");
+  reading.average_power = quantity_at<Watts>(response, "average_power_w");
+  reading.power_limit = quantity_at<Watts>(response, "power_limit_w");
+  reading.enforced_power_limit = quantity_at<Watts>(response, "enforced_power_limit_w");
+  reading.graphics_clock = quantity_at<Megahertz>(response, "graphics_clock_mhz");
+  reading.memory_clock = quantity_at<Megahertz>(response, "memory_clock_mhz");
+  reading.temperature = number_at(response, "temperature_c");
+  reading.graphics_lock = lock_at(response, "locked_clocks_mhz");
+  reading.memory_lock = lock_at(response, "locked_memory_clocks_mhz");
+  reading.restore_pending = text_at(response, "restore_pending");
+  reading.utilisation = number_at(response, "utilisation");
   return reading;
 }
 

@@ -39,7 +39,7 @@ class AgentClient {
  private:
   explicit AgentClient(UniqueFd fd) : fd_(std::move(fd)) {}
 
-  /// Sends one request and reads its answer's document; a status of 400 or more becomes an error.
+  /// Sends one request and reads its response's document; a status of 400 or more becomes an error.
   Result<JsonValue> ask(const std::string& method, const std::string& path,
                         const std::string& body = {});
   Status send_all(std::string_view bytes);

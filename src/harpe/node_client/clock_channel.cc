@@ -21,7 +21,7 @@
 namespace harpe {
 namespace {
 
-constexpr std::size_t kLongestResponse = 4096;
+constexpr std::size_t kLongestLine = 4096;
 constexpr std::size_t kMostDescriptors = 4;  // one is expected
 constexpr timeval kLongestWait{5, 0};        // an agent that hangs must not hang its clients
 
@@ -44,7 +44,7 @@ Status send_text(int socket, const std::string& text) {
 }
 
 Result<Message> receive_message(int socket) {
-  std::array<char, kLongestResponse> text{};
+  std::array<char, kLongestLine> text{};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostDescriptors)> control{};
   iovec part{text.data(), text.size()};
   msghdr header{};

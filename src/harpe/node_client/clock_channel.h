@@ -14,7 +14,7 @@
 ///   agent:  "renewed SECONDS"
 ///   client: "set memory_clock GPU MHZ", "set power_limit GPU WATTS"; 0: as before the lease
 ///   agent:  "set", once it is in force; "refused TEXT"
-///   agent:  "error TEXT" in place of any answer
+///   agent:  "error TEXT" in place of any response
 
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +46,7 @@ class ClockChannel {
   /// The GPUs' indices; functions below take positions in this list.
   const std::vector<int>& gpus() const { return gpus_; }
 
-  /// Wants this clock from now on (0 MHz: no lock). Answers the command's sequence.
+  /// Wants this clock from now on (0 MHz: no lock). Returns the command's sequence.
   std::uint32_t set(std::size_t position, Megahertz clock) noexcept;
 
   struct Served {

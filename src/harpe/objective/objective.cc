@@ -93,21 +93,21 @@ Objective read_objective(Fields& fields) {
   if (fields.any(kLeastEnergy) != nullptr && fields.boolean(kLeastEnergy).value_or(true))
     given.push_back({Objective::Kind::kLeastEnergy, 0});
   if (given.size() == 1) return given.front();
-  fields.fault("slowdown", "expected exactly one of " + members());
+  fields.error("slowdown", "expected exactly one of " + members());
   return {};
 }
 
 Result<Objective> parse_objective(std::string_view text) {
   const std::string what = "the objective";
   const JsonValue document = HARPE_TRY(parse_json(text, what));
-  Faults faults(what);
-  Fields fields(document, what, faults);
+  Diagnostics diagnostics(what);
+  Fields fields(document, what, diagnostics);
   Objective objective;
-  if (faults.empty()) {
+  if (diagnostics.empty()) {
     objective = read_objective(fields);
     fields.finish();
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return objective;
 }
 

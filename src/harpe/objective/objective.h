@@ -56,9 +56,9 @@ std::string text_of(const Objective& objective);
 
 /// As JSON, on one line.
 std::string objective_json(const Objective& objective);
-/// Every member that is wrong is one fault.
+/// Every member that is wrong is one error.
 Result<Objective> parse_objective(std::string_view text);
-/// The same of an object in a larger document; the faults go to those of `fields`.
+/// The same of an object in a larger document; the errors go to those of `fields`.
 Objective read_objective(Fields& fields);
 
 /// Whether the value is one that the kind can have: what JSON may say, and nothing else.

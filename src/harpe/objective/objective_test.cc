@@ -54,13 +54,13 @@ TEST(Objective, IsExactlyOne) {
   }
 }
 
-TEST(Objective, WhoseValueIsWrongHasThatFaultAlone) {
+TEST(Objective, WhoseValueIsWrongHasThatErrorAlone) {
   for (const char* text :
        {R"({"slowdown": -1})", R"({"deadline_s": 0})", R"({"power_cap_w": "much"})",
         R"({"straggler_factor": 1e9})", R"({"least_energy": 1})"}) {
     const auto read = parse_objective(text);
     ASSERT_FALSE(read.ok()) << text;
-    EXPECT_EQ(read.error().faults.size(), 1U) << read.error().text();
+    EXPECT_EQ(read.error().diagnostics.size(), 1U) << read.error().text();
   }
 }
 

@@ -315,7 +315,7 @@ TEST(Pipeline, RefusesTransfersThatDoNotFit) {
   const Result<Pipeline> pipeline = Pipeline::build(
       *schedule, {.mode = {}, .forward = {Seconds{1}}, .backward = {Seconds{1}, Seconds{-1}}});
   ASSERT_FALSE(pipeline.ok());
-  EXPECT_EQ(pipeline.error().faults.size(), 2u);
+  EXPECT_EQ(pipeline.error().diagnostics.size(), 2u);
 }
 
 }  // namespace

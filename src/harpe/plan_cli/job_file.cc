@@ -60,22 +60,22 @@ bool is_path(const JobKey& key, const std::string& value) {
 }  // namespace
 
 Result<std::vector<JobEntry>> parse_job(std::string_view text, const std::filesystem::path& file) {
-  Faults faults(file.string());
+  Diagnostics diagnostics(file.string());
   std::vector<JobEntry> entries;
-  const JsonValue job = read_toml(text, faults);
+  const JsonValue job = read_toml(text, diagnostics);
   for (const auto& [name, value] : job.members) {
     const auto key = std::ranges::find(job_keys(), option_name(name), &JobKey::name);
     if (key == job_keys().end()) {
-      faults.add(value.key_line, value.key_column, unknown_key(name));
+      diagnostics.add(value.key_line, value.key_column, unknown_key(name));
       continue;
     }
     const auto same = [&](const JobEntry& other) { return other.key == &*key; };
     if (std::ranges::any_of(entries, same)) {
-      faults.add(value.key_line, value.key_column, std::string(key->name) + " is given twice");
+      diagnostics.add(value.key_line, value.key_column, std::string(key->name) + " is given twice");
       continue;
     }
     if (const std::string wrong = wrong_type(*key, value); !wrong.empty()) {
-      faults.add(value.line, value.column, std::string(key->name) + ": " + wrong);
+      diagnostics.add(value.line, value.column, std::string(key->name) + ": " + wrong);
       continue;
     }
     JobEntry& added = entries.emplace_back(
@@ -90,7 +90,7 @@ Result<std::vector<JobEntry>> parse_job(std::string_view text, const std::filesy
   std::erase_if(entries, [](const JobEntry& entry) {
     return entry.key->value.empty() && entry.values.front() == "false";
   });
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return entries;
 }
 

@@ -58,7 +58,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto entries = parse_job(text, "job.toml");
   if (!entries.ok()) {
-    require(!entries.error().faults.empty() && entries.error().faults[0].file == "job.toml");
+    require(!entries.error().diagnostics.empty() &&
+            entries.error().diagnostics[0].file == "job.toml");
     return 0;
   }
   const auto again = parse_job(toml(*entries), "job.toml");
@@ -69,6 +70,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require((*again)[i].key == one.key && (*again)[i].values == one.values);
   }
   const auto job = make_job(*entries, {});
-  require(job.ok() || !job.error().faults.empty());
+  require(job.ok() || !job.error().diagnostics.empty());
   return 0;
 }

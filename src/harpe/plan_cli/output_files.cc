@@ -103,43 +103,43 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
 
 Result<std::vector<std::string>> write_output_files(const std::filesystem::path& directory,
                                                     const std::vector<OutputFile>& files) {
-  std::error_code fault;
-  const bool is_new = !std::filesystem::exists(directory, fault);
+  std::error_code error;
+  const bool is_new = !std::filesystem::exists(directory, error);
   HARPE_TRY(ensure_directory(directory));
   // All of them reach the disk beside their places before the first takes its place.
   const std::filesystem::path staging =
       directory / (".harpe-" + std::to_string(static_cast<long>(::getpid())));
-  const auto give_up = [&](Error error) {
-    std::filesystem::remove_all(staging, fault);
-    if (is_new) std::filesystem::remove(directory, fault);
-    return error;
+  const auto give_up = [&](Error why) {
+    std::filesystem::remove_all(staging, error);
+    if (is_new) std::filesystem::remove(directory, error);
+    return why;
   };
   if (Status status = ensure_directory(staging); !status.ok()) {
     return give_up(std::move(status).error());
   }
   for (const auto& [name, content] : files) {
     const std::filesystem::path path = directory / name;
-    if (std::filesystem::is_directory(path, fault)) {
+    if (std::filesystem::is_directory(path, error)) {
       return give_up(Error::io(path.string(), "is a directory, where a file should be written"));
     }
     if (Status status = write_file(staging / name, content); !status.ok()) {
-      Error error = std::move(status).error();
-      for (Fault& each : error.faults) each.file = path.string();
-      return give_up(std::move(error));
+      Error why = std::move(status).error();
+      for (Diagnostic& each : why.diagnostics) each.file = path.string();
+      return give_up(std::move(why));
     }
   }
   std::vector<std::string> written;
   for (const auto& [name, content] : files) {
     const std::filesystem::path path = directory / name;
-    std::filesystem::rename(staging / name, path, fault);
-    if (fault) return give_up(Error::io(path.string(), "cannot be written: " + fault.message()));
+    std::filesystem::rename(staging / name, path, error);
+    if (error) return give_up(Error::io(path.string(), "cannot be written: " + error.message()));
     written.push_back(path.string());
   }
-  std::filesystem::remove(staging, fault);
+  std::filesystem::remove(staging, error);
   // Those of an earlier plan would say nothing about this one.
   for (const char* const optional : {kCertificate, kZeusPlan}) {
     const auto is_it = [&](const OutputFile& file) { return file.first == optional; };
-    if (std::ranges::none_of(files, is_it)) std::filesystem::remove(directory / optional, fault);
+    if (std::ranges::none_of(files, is_it)) std::filesystem::remove(directory / optional, error);
   }
   return written;
 }

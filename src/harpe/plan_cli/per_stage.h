@@ -9,17 +9,17 @@
 
 namespace harpe {
 
-/// `values`, which has none, one or `count`, as none or `count`; nothing, with a fault, for other
+/// `values`, which has none, one or `count`, as none or `count`; nothing, with an error, for other
 /// lengths.
 /// \param what  what there are `count` of: "stages".
 template <class T>
 std::vector<T> per_stage(const std::vector<T>& values, int count, const std::string& option,
-                         const std::string& what, Faults& faults) {
+                         const std::string& what, Diagnostics& diagnostics) {
   if (values.empty()) return {};
   if (values.size() == 1) return std::vector<T>(count, values.front());
   if (static_cast<int>(values.size()) == count) return values;
-  faults.add("--" + option + " has " + std::to_string(values.size()) +
-             " values, the pipeline has " + std::to_string(count) + " " + what);
+  diagnostics.add("--" + option + " has " + std::to_string(values.size()) +
+                  " values, the pipeline has " + std::to_string(count) + " " + what);
   return {};
 }
 

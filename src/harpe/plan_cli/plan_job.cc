@@ -27,16 +27,16 @@ Status set_parsed(Values values, T& target, Result<T> (*parse)(std::string_view)
 template <class T>
 Status set_list(Values values, std::vector<T>& target, Result<T> (*parse)(std::string_view)) {
   target.clear();
-  Faults faults;
+  Diagnostics diagnostics;
   for (const std::string& text : values) {
     Result<T> value = parse(text);
     if (value.ok()) {
       target.push_back(*value);
     } else {
-      faults.add(value.error().faults.front().message);
+      diagnostics.add(value.error().diagnostics.front().message);
     }
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }
 
@@ -208,12 +208,12 @@ std::vector<JobKey> make_keys() {
 void apply(const JobEntry& entry, PlanJob& job, Error& error) {
   const Status status = entry.key->set(job, entry.values);
   if (status.ok()) return;
-  for (const Fault& fault : status.error().faults) {
+  for (const Diagnostic& diagnostic : status.error().diagnostics) {
     const std::string key = (entry.file.empty() ? "--" : "") + std::string(entry.key->name);
-    error.faults.push_back({.file = entry.file,
-                            .line = entry.line,
-                            .column = entry.column,
-                            .message = key + ": " + fault.message});
+    error.diagnostics.push_back({.file = entry.file,
+                                 .line = entry.line,
+                                 .column = entry.column,
+                                 .message = key + ": " + diagnostic.message});
   }
 }
 
@@ -227,22 +227,22 @@ void check_objectives(const std::vector<JobEntry>& entries, Error& error) {
       continue;
     }
     const std::string dashes = entry.file.empty() ? "--" : "";
-    error.faults.push_back({.file = entry.file,
-                            .line = entry.line,
-                            .column = entry.column,
-                            .message = dashes + std::string(entry.key->name) + " and " + dashes +
-                                       std::string(first->key->name) +
-                                       " exclude each other: give one objective"});
+    error.diagnostics.push_back({.file = entry.file,
+                                 .line = entry.line,
+                                 .column = entry.column,
+                                 .message = dashes + std::string(entry.key->name) + " and " +
+                                            dashes + std::string(first->key->name) +
+                                            " exclude each other: give one objective"});
   }
 }
 
 void check_complete(const PlanJob& job, Error& error) {
-  if (job.profile.empty()) error.faults.push_back({.message = "--profile is missing"});
+  if (job.profile.empty()) error.diagnostics.push_back({.message = "--profile is missing"});
   if (!job.schedule_is_file && !job.micro_batches) {
-    error.faults.push_back({.message = "--microbatches is missing"});
+    error.diagnostics.push_back({.message = "--microbatches is missing"});
   }
   if (job.certificate && !job.out) {
-    error.faults.push_back({.message = "--certificate needs --out, where it is written"});
+    error.diagnostics.push_back({.message = "--certificate needs --out, where it is written"});
   }
 }
 
@@ -271,10 +271,10 @@ Result<PlanJob> make_job(const std::vector<JobEntry>& file, const std::vector<Jo
   const auto named = [](const std::vector<JobEntry>& entries, std::string_view name) {
     return std::ranges::any_of(entries, [&](const JobEntry& e) { return e.key->name == name; });
   };
-  if (error.faults.empty() || (!named(file, "profile") && !named(options, "profile"))) {
+  if (error.diagnostics.empty() || (!named(file, "profile") && !named(options, "profile"))) {
     check_complete(job, error);
   }
-  if (!error.faults.empty()) return error;
+  if (!error.diagnostics.empty()) return error;
   return job;
 }
 

@@ -66,11 +66,11 @@ struct JobEntry {
 };
 
 /// Reads the entries of a TOML job file. Relative paths in it become relative to where the file
-/// lies. Faults: no TOML, an unknown key (the nearest is named), a value of the wrong type.
+/// lies. Diagnostics: no TOML, an unknown key (the nearest is named), a value of the wrong type.
 Result<std::vector<JobEntry>> parse_job(std::string_view text, const std::filesystem::path& file);
 
 /// Makes the job of the entries of a file and of options; options win over the file, also where
-/// both name an objective. All faults at once, also missing and contradicting keys.
+/// both name an objective. All diagnostics at once, also missing and contradicting keys.
 Result<PlanJob> make_job(const std::vector<JobEntry>& file, const std::vector<JobEntry>& options);
 
 }  // namespace harpe

@@ -22,9 +22,9 @@ Result<PlanJob> job_of(std::string_view toml, const std::vector<JobEntry>& optio
   return make_job(entries, options);
 }
 
-std::vector<std::string> faults_of(const Error& error) {
+std::vector<std::string> diagnostics_of(const Error& error) {
   std::vector<std::string> texts;
-  for (const Fault& fault : error.faults) texts.push_back(fault.text());
+  for (const Diagnostic& diagnostic : error.diagnostics) texts.push_back(diagnostic.text());
   return texts;
 }
 
@@ -74,14 +74,14 @@ TEST(PlanJob, OptionsWinOverTheFileAndAnyObjectiveOverAnyOther) {
   EXPECT_DOUBLE_EQ(job->objective.value, 1.2);
 }
 
-TEST(PlanJob, EveryFaultOfAFileIsNamedWithLineAndColumn) {
+TEST(PlanJob, EveryErrorOfAFileIsNamedWithLineAndColumn) {
   const auto job = job_of("profile = 5.5.5");
   ASSERT_FALSE(job.ok());
   EXPECT_THAT(job.error().text(), HasSubstr("jobs/job.toml:1:"));
 
   const auto keys = job_of("blocking_powr = 83\n  stages = true\nload = [1, [2]]\nfit = 1\n");
   ASSERT_FALSE(keys.ok());
-  EXPECT_THAT(faults_of(keys.error()),
+  EXPECT_THAT(diagnostics_of(keys.error()),
               testing::UnorderedElementsAre(
                   "jobs/job.toml:1:1: unknown key 'blocking_powr'; did you mean 'blocking-power'?",
                   "jobs/job.toml:2:12: stages: expected a number or text",
@@ -90,7 +90,7 @@ TEST(PlanJob, EveryFaultOfAFileIsNamedWithLineAndColumn) {
 
   const auto values = job_of("profile = \"p\"\nmicrobatches = 0\nload = [\"x\", -1]\n");
   ASSERT_FALSE(values.ok());
-  EXPECT_THAT(faults_of(values.error()),
+  EXPECT_THAT(diagnostics_of(values.error()),
               testing::UnorderedElementsAre(HasSubstr("job.toml:2:16: microbatches: expected"),
                                             HasSubstr("job.toml:3:8: load: expected a time"),
                                             HasSubstr("job.toml:3:8: load: '-1' is negative")));
@@ -109,7 +109,7 @@ TEST(PlanJob, ObjectivesExcludeEachOther) {
 TEST(PlanJob, WhatIsMissingIsNamedAllAtOnce) {
   const auto job = make_job({}, {option("certificate", {})});
   ASSERT_FALSE(job.ok());
-  EXPECT_THAT(faults_of(job.error()),
+  EXPECT_THAT(diagnostics_of(job.error()),
               ElementsAre("--profile is missing", "--microbatches is missing",
                           "--certificate needs --out, where it is written"));
 }
@@ -147,7 +147,7 @@ TEST(PlanJob, WhatIsNoTomlOfAJobFileIsNamedLineByLine) {
       "[plan]\nload = [1,\n");
   ASSERT_FALSE(job.ok());
   EXPECT_THAT(
-      faults_of(job.error()),
+      diagnostics_of(job.error()),
       ElementsAre(
           HasSubstr(":2:11: expected a number, true, false, or text in quotes"),
           HasSubstr(":3:7: this quote is not closed"),

@@ -17,16 +17,16 @@ Result<Schedule> read_job_schedule(const PlanJob& job, int profile_stages) {
   if (job.schedule_is_file) {
     Result<Schedule> schedule = read_schedule(job.schedule);
     if (!schedule.ok()) return schedule;
-    Faults faults(job.schedule);
+    Diagnostics diagnostics(job.schedule);
     const auto expect = [&](const std::optional<int>& wanted, int found, const std::string& what) {
       if (!wanted || *wanted == found) return;
-      faults.add("has " + std::to_string(found) + " " + what + ", but " + std::to_string(*wanted) +
-                 " were asked for");
+      diagnostics.add("has " + std::to_string(found) + " " + what + ", but " +
+                      std::to_string(*wanted) + " were asked for");
     };
     expect(job.stages, schedule->stages, "stages");
     expect(job.micro_batches, schedule->micro_batches, "micro-batches");
     expect(job.chunks, schedule->chunks(), "chunks a stage");
-    if (!faults.empty()) return Error::invalid(std::move(faults));
+    if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
     return schedule;
   }
   ScheduleOptions options{.stages = job.stages.value_or(profile_stages),
@@ -35,9 +35,9 @@ Result<Schedule> read_job_schedule(const PlanJob& job, int profile_stages) {
   return make_schedule(job.schedule, options);
 }
 
-FixedTimes fixed_times_of(const PlanJob& job, int stages, Faults& faults) {
+FixedTimes fixed_times_of(const PlanJob& job, int stages, Diagnostics& diagnostics) {
   const auto seconds = [&](const std::vector<Seconds>& values, const std::string& option) {
-    return per_stage(values, stages, option, "stages", faults);
+    return per_stage(values, stages, option, "stages", diagnostics);
   };
   return {.load = seconds(job.load, "load"),
           .reduce = seconds(job.reduce, "reduce"),
@@ -45,8 +45,8 @@ FixedTimes fixed_times_of(const PlanJob& job, int stages, Faults& faults) {
 }
 
 void add_all(const Error& from, Error& to) {
-  if (to.faults.empty()) to.code = from.code;
-  to.faults.insert(to.faults.end(), from.faults.begin(), from.faults.end());
+  if (to.diagnostics.empty()) to.code = from.code;
+  to.diagnostics.insert(to.diagnostics.end(), from.diagnostics.begin(), from.diagnostics.end());
 }
 
 PlanOptions options_of(const PlanJob& job) {
@@ -114,14 +114,15 @@ std::vector<std::string> notes_on(const PlanJob& job, const Schedule& schedule,
   return notes;
 }
 
-Transfers transfers_of(const PlanJob& job, const Schedule& schedule, Faults& faults) {
+Transfers transfers_of(const PlanJob& job, const Schedule& schedule, Diagnostics& diagnostics) {
   const int boundaries = schedule.parts() - 1;
   const std::string what = "boundaries between model parts";
   Transfers transfers;
   transfers.mode = job.transfer_mode;
-  transfers.forward = per_stage(job.transfer_forward, boundaries, "transfer-forward", what, faults);
+  transfers.forward =
+      per_stage(job.transfer_forward, boundaries, "transfer-forward", what, diagnostics);
   transfers.backward =
-      per_stage(job.transfer_backward, boundaries, "transfer-backward", what, faults);
+      per_stage(job.transfer_backward, boundaries, "transfer-backward", what, diagnostics);
   if (!transfers.none()) {
     // A direction that was not given takes no time.
     transfers.forward.resize(boundaries);
@@ -141,7 +142,7 @@ Result<PlanInputs> read_inputs(const PlanJob& job) {
   Error error{ErrorCode::kInvalidInput, {}};
   if (!profile.ok()) add_all(profile.error(), error);
   if (!schedule.ok()) add_all(schedule.error(), error);
-  if (!error.faults.empty()) return error;
+  if (!error.diagnostics.empty()) return error;
 
   std::vector<std::string> notes = notes_on(job, *schedule, *profile);
   if (job.fit) {
@@ -150,21 +151,21 @@ Result<PlanInputs> read_inputs(const PlanJob& job) {
         "--fit: the plan is made for fitted curves; verify it against profile.csv beside it");
   }
 
-  Faults faults;
+  Diagnostics diagnostics;
   std::vector<Watts> blocking_power =
-      per_stage(job.blocking_power, schedule->stages, "blocking-power", "stages", faults);
+      per_stage(job.blocking_power, schedule->stages, "blocking-power", "stages", diagnostics);
   if (blocking_power.empty()) blocking_power.assign(schedule->stages, Watts{0});
-  Transfers transfers = transfers_of(job, *schedule, faults);
-  const FixedTimes fixed_times = fixed_times_of(job, schedule->stages, faults);
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  Transfers transfers = transfers_of(job, *schedule, diagnostics);
+  const FixedTimes fixed_times = fixed_times_of(job, schedule->stages, diagnostics);
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   HARPE_TRY(check_fixed_times(*profile, fixed_times));
   schedule = HARPE_TRY(with_fixed_times(*std::move(schedule), fixed_times));
   Profile complete = with_fixed_time_rows(*profile, *schedule, fixed_times, blocking_power);
   Result<Pipeline> pipeline = Pipeline::build(*std::move(schedule), std::move(transfers));
   if (!pipeline.ok()) {
     Error circle = pipeline.error();
-    for (Fault& fault : circle.faults) {
-      if (fault.file.empty() && job.schedule_is_file) fault.file = job.schedule;
+    for (Diagnostic& diagnostic : circle.diagnostics) {
+      if (diagnostic.file.empty() && job.schedule_is_file) diagnostic.file = job.schedule;
     }
     return circle;
   }

@@ -23,8 +23,8 @@ struct PlanInputs {
   std::vector<std::string> notes;     ///< what a user should know, one sentence each
 };
 
-/// Reads profile and schedule, adds the fixed-time instructions and transfers of the job. Faults of
-/// all inputs are reported together.
+/// Reads profile and schedule, adds the fixed-time instructions and transfers of the job.
+/// Diagnostics of all inputs are reported together.
 Result<PlanInputs> read_inputs(const PlanJob& job);
 
 /// The plans that a summary and a report show.

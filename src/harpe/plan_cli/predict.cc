@@ -24,8 +24,8 @@ struct PredictArguments {
 /// The options for this plan, whose stages and boundaries are known only now.
 Result<PredictOptions> options_for(const Plan& plan, const PredictArguments& arguments) {
   PredictOptions options = arguments.options;
-  Faults faults;
-  options.load = per_stage(arguments.load, plan.stages, "load", "stages", faults);
+  Diagnostics diagnostics;
+  options.load = per_stage(arguments.load, plan.stages, "load", "stages", diagnostics);
   if (!arguments.transfer_forward.empty() || !arguments.transfer_backward.empty()) {
     const int boundaries = static_cast<int>(plan.placement.size()) - 1;
     const std::string what = "boundaries between model parts";
@@ -33,12 +33,12 @@ Result<PredictOptions> options_for(const Plan& plan, const PredictArguments& arg
     transfers.mode =
         arguments.blocking_transfers ? Transfers::Mode::kRendezvous : Transfers::Mode::kOverlapped;
     transfers.forward =
-        per_stage(arguments.transfer_forward, boundaries, "transfer-forward", what, faults);
+        per_stage(arguments.transfer_forward, boundaries, "transfer-forward", what, diagnostics);
     transfers.backward =
-        per_stage(arguments.transfer_backward, boundaries, "transfer-backward", what, faults);
+        per_stage(arguments.transfer_backward, boundaries, "transfer-backward", what, diagnostics);
     options.transfers = std::move(transfers);
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return options;
 }
 

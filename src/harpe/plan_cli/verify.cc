@@ -41,7 +41,7 @@ Result<std::optional<Schedule>> read_given_schedule(const VerifyArguments& argum
   Error error =
       Error::invalid("it follows " + in_quotes(plan->schedule) +
                      ", which is no schedule known by name: give its file with --schedule");
-  error.faults[0].file = arguments.plan;
+  error.diagnostics[0].file = arguments.plan;
   return error;
 }
 
@@ -53,28 +53,28 @@ Result<Outcome> run_verify(const VerifyArguments& arguments, Console& console) {
   Error error{ErrorCode::kInvalidInput, {}};
   const auto collect = [&error](const auto& result) {
     if (result.ok()) return;
-    if (error.faults.empty()) error.code = result.error().code;
-    const auto& faults = result.error().faults;
-    error.faults.insert(error.faults.end(), faults.begin(), faults.end());
+    if (error.diagnostics.empty()) error.code = result.error().code;
+    const auto& diagnostics = result.error().diagnostics;
+    error.diagnostics.insert(error.diagnostics.end(), diagnostics.begin(), diagnostics.end());
   };
   collect(plan);
   collect(profile);
   collect(schedule);
   collect(certificate);
-  if (!error.faults.empty()) return error;
+  if (!error.diagnostics.empty()) return error;
 
   const Certificate* proof = *certificate ? &**certificate : nullptr;
   Verification found = *schedule ? verify_plan(*plan, **schedule, *profile, proof)
                                  : verify_plan(*plan, *profile, proof);
   const double gap = 100 * plan->gap();
   if (arguments.max_gap && gap > *arguments.max_gap) {
-    found.faults.push_back("the gap is " + fixed(gap, 4) + " %, over " +
-                           shortest(*arguments.max_gap) + " %");
+    found.diagnostics.push_back("the gap is " + fixed(gap, 4) + " %, over " +
+                                shortest(*arguments.max_gap) + " %");
   }
-  if (!found.faults.empty()) {
+  if (!found.diagnostics.empty()) {
     Error refused{ErrorCode::kRefused, {}};
-    for (const std::string& fault : found.faults) {
-      refused.faults.push_back({.file = arguments.plan, .message = fault});
+    for (const std::string& one : found.diagnostics) {
+      refused.diagnostics.push_back({.file = arguments.plan, .message = one});
     }
     return refused;
   }

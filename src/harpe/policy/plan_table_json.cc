@@ -151,12 +151,12 @@ std::vector<Unit> read_numbers(Fields& fields, std::string_view key, double high
   std::vector<Unit> values;
   const JsonValue* list = fields.any(key);
   if (list == nullptr || list->type != Type::kArray || list->items.size() > kMostInList) {
-    fields.fault(key, "expected a list of numbers");
+    fields.error(key, "expected a list of numbers");
     return values;
   }
   for (const JsonValue& item : list->items) {
     if (item.type != Type::kNumber || std::abs(item.number) > highest) {
-      fields.fault(key, "expected numbers of at most 1e18");
+      fields.error(key, "expected numbers of at most 1e18");
       return {};
     }
     values.push_back({item.number});
@@ -179,7 +179,7 @@ std::vector<Unit> read_stored_numbers(Fields& fields, std::string_view key, doub
   for (std::string_view rest = list; !rest.empty();) {
     const auto number = parse_number(take_part(rest, ' '));
     if (!number || !(std::abs(*number) <= highest)) {
-      fields.fault(key, "expected numbers of at most 1e18");
+      fields.error(key, "expected numbers of at most 1e18");
       return {};
     }
     values.push_back({*number});
@@ -211,14 +211,14 @@ std::vector<std::vector<Number>> read_lists(Fields& fields, const ListKind& kind
   std::vector<std::vector<Number>> stages;
   const JsonValue* lists = fields.any(kind.key);
   if (lists == nullptr || lists->type != Type::kArray) {
-    fields.fault(kind.key, kind.no_list);
+    fields.error(kind.key, kind.no_list);
     return stages;
   }
   for (const JsonValue& stage : lists->items) {
     std::vector<Number>& list = stages.emplace_back();
     for (const JsonValue& item : stage.items) {
       if (!item.is_integer || item.integer < 0 || item.integer > kind.highest) {
-        fields.fault(kind.key, kind.no_number);
+        fields.error(kind.key, kind.no_number);
         return stages;
       }
       list.push_back({static_cast<int>(item.integer)});
@@ -252,7 +252,7 @@ std::vector<std::vector<Number>> read_counted_lists(Fields& fields, const ListKi
     const bool is_last = rest.find(';') == std::string_view::npos;
     for (std::string_view stage = take_part(rest, ';'); !stage.empty();) {
       if (!read_counted(take_part(stage, ' '), kind.highest, left - list.size(), list)) {
-        fields.fault(kind.key, kind.no_counted);
+        fields.error(kind.key, kind.no_counted);
         return stages;
       }
     }
@@ -266,7 +266,7 @@ std::vector<std::vector<Number>> read_counted_lists(Fields& fields, const ListKi
 
 /// What all plans of a table are read with.
 struct TableParts {
-  Faults& faults;
+  Diagnostics& diagnostics;
   std::vector<Knobs> knobs = {};
   bool stored = false;
   std::size_t left = kMostStored;  ///< of a stored table: see `read_counted_lists`
@@ -297,7 +297,7 @@ std::vector<std::vector<Knobs>> read_knobs_of_stages(Fields& fields, TableParts&
 }
 
 TablePlan read_plan(const JsonValue& object, TableParts& parts) {
-  Fields fields(object, "a plan", parts.faults);
+  Fields fields(object, "a plan", parts.diagnostics);
   TablePlan plan;
   plan.time.value = needed(fields, "time_s", fields.number("time_s", 0, kLongestTime));
   plan.energy.value =
@@ -315,7 +315,7 @@ TablePlan read_plan(const JsonValue& object, TableParts& parts) {
   plan.knobs = read_knobs_of_stages(fields, parts);
   const auto size = [](const auto& list) { return list.size(); };
   if (!plan.knobs.empty() && !std::ranges::equal(plan.knobs, plan.clocks, {}, size, size)) {
-    fields.fault("knobs_of", "expected as many as there are clocks");
+    fields.error("knobs_of", "expected as many as there are clocks");
   }
   return plan;
 }
@@ -343,40 +343,40 @@ std::string PlanTable::stored_text() const {
 
 Result<PlanTable> PlanTable::parse(std::string_view text, const std::string& file) {
   JsonValue document = HARPE_TRY(parse_json(text, file));
-  Faults faults(file);
-  Fields fields(document, "the plan table", faults);
+  Diagnostics diagnostics(file);
+  Fields fields(document, "the plan table", diagnostics);
   PlanTable table;
   const std::string format = fields.text("format").value_or("");
-  TableParts parts{.faults = faults, .stored = format == kStoredFormat};
+  TableParts parts{.diagnostics = diagnostics, .stored = format == kStoredFormat};
   if (!parts.stored && format != kFormat) {
-    fields.fault("format", std::string("expected '") + kFormat + "'");
+    fields.error("format", std::string("expected '") + kFormat + "'");
   }
   table.waiting_power_.value =
       needed(fields, "waiting_power_w", fields.number("waiting_power_w", 0, kMostPower));
   if (const JsonValue* objective = fields.object("objective")) {
-    Fields of_objective(*objective, "the objective", faults);
+    Fields of_objective(*objective, "the objective", diagnostics);
     table.objective_ = read_objective(of_objective);
   }
-  parts.knobs = read_knob_list(fields, "knobs", faults);
+  parts.knobs = read_knob_list(fields, "knobs", diagnostics);
   if (const JsonValue* all_max = fields.object("all_max")) {
     table.all_max_ = read_plan(*all_max, parts);
   } else {
-    fields.fault("all_max", "expected a plan");
+    fields.error("all_max", "expected a plan");
   }
   for (const JsonValue* plan : fields.objects("plans")) {
     TablePlan one = read_plan(*plan, parts);
     if (!same_lists(one, table.all_max_)) {
-      faults.add(plan->line, plan->column, "has other lists than \"all_max\"");
+      diagnostics.add(plan->line, plan->column, "has other lists than \"all_max\"");
     } else if (!table.plans_.empty() && one.time <= table.plans_.back().time) {
-      faults.add(plan->line, plan->column, "plans come in rising order of time");
+      diagnostics.add(plan->line, plan->column, "plans come in rising order of time");
     }
     table.plans_.push_back(std::move(one));
   }
-  if (table.plans_.empty()) fields.fault("plans", "expected at least one plan");
+  if (table.plans_.empty()) fields.error("plans", "expected at least one plan");
   if (!same_lists(table.all_max_, table.all_max_)) {
-    fields.fault("all_max", "expected times, energies and clocks for the same stages");
+    fields.error("all_max", "expected times, energies and clocks for the same stages");
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   table.index();
   return table;
 }

@@ -83,8 +83,8 @@ inline constexpr std::string_view kSyntheticRemark =
 /// columns `memory_frequency,power_limit,label,chunk,rank,dp_rank,pp_rank,tp_rank` in any order;
 /// `configuration` is another name of `label`. `#` comments, CRLF and BOM are accepted. Rows of
 /// several ranks for one (stage, chunk, instruction, setting) are averaged: the longest time, the
-/// mean energy per GPU. The same row twice for one rank is a fault. Fixed-time kinds need one row a
-/// stage and may leave `frequency` empty. All faults are reported together, each with line and
+/// mean energy per GPU. The same row twice for one rank is an error. Fixed-time kinds need one row
+/// a stage and may leave `frequency` empty. All errors are reported together, each with line and
 /// column. A comment line that begins with "Synthetic profile", in upper or
 /// lower case, makes it synthetic.
 Result<Profile> parse_profile(std::string_view text, const std::string& file);

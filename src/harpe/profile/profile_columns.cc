@@ -21,7 +21,7 @@ std::string list_of(const CsvRow& header) {
 
 }  // namespace
 
-ProfileColumns::ProfileColumns(const CsvRow& header, Faults& faults) : where_{} {
+ProfileColumns::ProfileColumns(const CsvRow& header, Diagnostics& diagnostics) : where_{} {
   where_.fill(kAbsent);
   std::vector<CsvCell> unknown;
   for (std::size_t i = 0; i < header.cells.size(); ++i) {
@@ -36,7 +36,7 @@ ProfileColumns::ProfileColumns(const CsvRow& header, Faults& faults) : where_{} 
     std::size_t& slot = where_[static_cast<std::size_t>(known - kProfileColumnNames.begin())];
     if (slot != kAbsent) {
       const bool two_names = lower(header.cells[slot].text) != text;
-      faults.add(
+      diagnostics.add(
           header.line, cell.column,
           "column '" + std::string(*known) + "' appears twice, first at column " +
               std::to_string(header.cells[slot].column) +
@@ -45,12 +45,12 @@ ProfileColumns::ProfileColumns(const CsvRow& header, Faults& faults) : where_{} 
     }
     slot = i;
   }
-  report_missing(header, unknown, faults);
-  report_misspelt(header, unknown, faults);
+  report_missing(header, unknown, diagnostics);
+  report_misspelt(header, unknown, diagnostics);
 }
 
 void ProfileColumns::report_missing(const CsvRow& header, const std::vector<CsvCell>& unknown,
-                                    Faults& faults) const {
+                                    Diagnostics& diagnostics) const {
   std::vector<std::string> names;
   names.reserve(unknown.size());
   for (const CsvCell& cell : unknown) names.push_back(cell.text);
@@ -64,22 +64,22 @@ void ProfileColumns::report_missing(const CsvRow& header, const std::vector<CsvC
                  return cell.text == *meant;
                })->column;
     }
-    faults.add(header.line, column, message + " (found: " + list_of(header) + ")");
+    diagnostics.add(header.line, column, message + " (found: " + list_of(header) + ")");
   }
 }
 
 // A column that nothing needs is left alone, unless it looks like an optional one: ignoring a
 // misspelt `rank` would mix measurements.
 void ProfileColumns::report_misspelt(const CsvRow& header, const std::vector<CsvCell>& unknown,
-                                     Faults& faults) const {
+                                     Diagnostics& diagnostics) const {
   std::vector<std::string> absent;
   for (std::size_t i = kRequiredProfileColumns; i < kProfileColumnNames.size(); ++i) {
     if (where_[i] == kAbsent) absent.emplace_back(kProfileColumnNames[i]);
   }
   for (const CsvCell& cell : unknown) {
     if (const auto meant = nearest(cell.text, absent)) {
-      faults.add(header.line, cell.column,
-                 "unknown column " + in_quotes(cell.text) + "; is '" + *meant + "' meant?");
+      diagnostics.add(header.line, cell.column,
+                      "unknown column " + in_quotes(cell.text) + "; is '" + *meant + "' meant?");
     }
   }
 }

@@ -37,8 +37,8 @@ inline constexpr std::string_view kLabelAlias = "configuration";
 
 class ProfileColumns {
  public:
-  /// Faults: a required column missing, a column twice, an optional column misspelt.
-  ProfileColumns(const CsvRow& header, Faults& faults);
+  /// Diagnostics: a required column missing, a column twice, an optional column misspelt.
+  ProfileColumns(const CsvRow& header, Diagnostics& diagnostics);
 
   bool has(ProfileColumn column) const { return where_[column] != kAbsent; }
   /// \pre `has(column)`, and `row` has as many cells as the header.
@@ -50,9 +50,9 @@ class ProfileColumns {
   static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
 
   void report_missing(const CsvRow& header, const std::vector<CsvCell>& unknown,
-                      Faults& faults) const;
+                      Diagnostics& diagnostics) const;
   void report_misspelt(const CsvRow& header, const std::vector<CsvCell>& unknown,
-                       Faults& faults) const;
+                       Diagnostics& diagnostics) const;
 
   std::array<std::size_t, kProfileColumnNames.size()> where_;
 };

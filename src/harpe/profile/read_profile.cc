@@ -93,7 +93,8 @@ struct Measurements {
 
 class Reader {
  public:
-  Reader(const ProfileColumns& columns, Faults& faults) : columns_(columns), faults_(faults) {}
+  Reader(const ProfileColumns& columns, Diagnostics& diagnostics)
+      : columns_(columns), diagnostics_(diagnostics) {}
 
   void read(const CsvRow& row) {
     const std::optional<int> stage = index(row, kStage, kLargestIndex);
@@ -134,10 +135,10 @@ class Reader {
       expected = stage + 1;
     }
     if (gaps.empty()) return;
-    faults_.add(place.line, place.column,
-                "stages count from 0 without a gap, but " + describe_gaps(gaps) +
-                    (gaps.size() == 1 && gaps[0].first == gaps[0].second ? " is" : " are") +
-                    " missing (the highest is " + std::to_string(expected - 1) + ")");
+    diagnostics_.add(place.line, place.column,
+                     "stages count from 0 without a gap, but " + describe_gaps(gaps) +
+                         (gaps.size() == 1 && gaps[0].first == gaps[0].second ? " is" : " are") +
+                         " missing (the highest is " + std::to_string(expected - 1) + ")");
   }
 
   Profile profile() const {
@@ -158,8 +159,8 @@ class Reader {
     return columns_.cell(row, column);
   }
 
-  std::nullopt_t fault(const CsvRow& row, ProfileColumn column, const std::string& message) {
-    faults_.add(row.line, cell(row, column).column, message);
+  std::nullopt_t error(const CsvRow& row, ProfileColumn column, const std::string& message) {
+    diagnostics_.add(row.line, cell(row, column).column, message);
     return std::nullopt;
   }
 
@@ -167,7 +168,7 @@ class Reader {
     const std::string& text = cell(row, column).text;
     std::string message(kProfileColumnNames[column]);
     message += text.empty() ? " is empty" : ' ' + in_quotes(text) + " is not a number";
-    return fault(row, column, message.append(": expected ").append(expected));
+    return error(row, column, message.append(": expected ").append(expected));
   }
 
   std::optional<int> whole(const CsvRow& row, ProfileColumn column, double highest,
@@ -178,11 +179,11 @@ class Reader {
     const double rounded = std::round(*number);
     const std::string subject = std::string(kProfileColumnNames[column]) + " " + in_quotes(text);
     if (std::abs(*number - rounded) > kWholeTolerance) {
-      return fault(row, column, subject + " is not a whole number");
+      return error(row, column, subject + " is not a whole number");
     }
-    if (rounded < 0) return fault(row, column, subject + " is negative");
+    if (rounded < 0) return error(row, column, subject + " is negative");
     if (rounded > highest) {
-      return fault(row, column,
+      return error(row, column,
                    subject + " is over " + std::to_string(static_cast<int>(highest)) +
                        ": expected " + std::string(expected));
     }
@@ -198,7 +199,7 @@ class Reader {
     const std::optional<InstructionKind> kind = instruction_kind(text);
     if (kind && kind != InstructionKind::kSwitch) return kind;
     if (kind) {
-      return fault(row, kInstruction,
+      return error(row, kInstruction,
                    "instruction 'switch' cannot be measured alone: give the switch latency to the "
                    "planner instead");
     }
@@ -211,9 +212,9 @@ class Reader {
       if (i > 0) all += ", ";
       all += names.back();
     }
-    if (text.empty()) return fault(row, kInstruction, "instruction is empty: expected " + all);
+    if (text.empty()) return error(row, kInstruction, "instruction is empty: expected " + all);
     const std::optional<std::string> meant = nearest(text, names);
-    return fault(row, kInstruction,
+    return error(row, kInstruction,
                  "unknown instruction " + in_quotes(text) +
                      (meant ? "; is '" + *meant + "' meant?" : ": expected " + all));
   }
@@ -224,7 +225,7 @@ class Reader {
     const std::optional<int> clock = whole(row, kFrequency, kHighestClock, "a clock in MHz");
     if (!clock) return std::nullopt;
     if (*clock == 0 && !may_be_absent) {
-      return fault(row, kFrequency,
+      return error(row, kFrequency,
                    "frequency is 0: a " + std::string(name(*kind)) + " runs at a clock above 0");
     }
     return Megahertz{*clock};
@@ -236,10 +237,10 @@ class Reader {
     const std::optional<double> number = parse_number(text);
     if (!number) return not_a_number(row, column, "a finite number of " + unit);
     const std::string subject = std::string(kProfileColumnNames[column]) + " " + in_quotes(text);
-    if (*number == 0) return fault(row, column, subject + " is zero: every instruction takes some");
-    if (*number < 0) return fault(row, column, subject + " is negative");
+    if (*number == 0) return error(row, column, subject + " is zero: every instruction takes some");
+    if (*number < 0) return error(row, column, subject + " is negative");
     if (*number < range.low || *number > range.high) {
-      return fault(row, column,
+      return error(row, column,
                    subject + " is beyond the solver's range: expected " + unit + ", " +
                        shortest(range.low) + " to " + shortest(range.high) + " " + symbol);
     }
@@ -256,7 +257,7 @@ class Reader {
     if (has_text(row, kMemoryFrequency)) {
       const auto clock =
           whole(row, kMemoryFrequency, kHighestClock, "a clock in MHz, or nothing where not given");
-      if (clock == 0) fault(row, kMemoryFrequency, "memory_frequency is 0: leave it empty");
+      if (clock == 0) error(row, kMemoryFrequency, "memory_frequency is 0: leave it empty");
       knobs.memory_clock.value = clock.value_or(0);
       good = knobs.memory_clock.value > 0;
     }
@@ -265,7 +266,7 @@ class Reader {
       const std::optional<double> limit = parse_number(text);
       const bool fits = limit && *limit >= kLeastPowerLimit && *limit <= kMostPowerLimit;
       if (!fits) {
-        fault(row, kPowerLimit,
+        error(row, kPowerLimit,
               "power_limit " + in_quotes(text) +
                   ": expected watts from 0.001 to 1000000, or nothing where not given");
       }
@@ -275,7 +276,7 @@ class Reader {
     if (has_text(row, kLabel)) {
       const std::optional<Label> label = Label::of(cell(row, kLabel).text);
       if (!label) {
-        fault(row, kLabel,
+        error(row, kLabel,
               "label " + in_quotes(cell(row, kLabel).text) + ": expected at most " +
                   std::to_string(Label::kMostBytes) + " letters, digits and _-.:+/");
       }
@@ -310,11 +311,11 @@ class Reader {
     const std::string who = describe(key.instruction, columns_.has(kChunk));
     const auto [first, added] = line_of_.try_emplace(key, row.line);
     if (!added) {
-      faults_.add(row.line, row.cells.front().column,
-                  "the same row twice" + std::string(has_ranks() ? " for one rank" : "") + ": " +
-                      who + " " + describe(key.setting) + " is already in line " +
-                      std::to_string(first->second) +
-                      (has_ranks() ? "" : " (measurements of several ranks need a column 'rank')"));
+      diagnostics_.add(
+          row.line, row.cells.front().column,
+          "the same row twice" + std::string(has_ranks() ? " for one rank" : "") + ": " + who +
+              " " + describe(key.setting) + " is already in line " + std::to_string(first->second) +
+              (has_ranks() ? "" : " (measurements of several ranks need a column 'rank')"));
       return false;
     }
     if (!is_fixed_time(key.instruction.kind)) return true;
@@ -322,7 +323,7 @@ class Reader {
         fixed_.try_emplace(key.instruction, std::pair(key.setting, row.line));
     const auto& [setting, line] = only->second;
     if (is_first || setting == key.setting) return true;
-    fault(row, kFrequency,
+    error(row, kFrequency,
           std::string(name(key.instruction.kind)) + " has no clock to choose, but " + who +
               " is here " + describe(key.setting) + " and in line " + std::to_string(line) + " " +
               describe(setting));
@@ -330,7 +331,7 @@ class Reader {
   }
 
   const ProfileColumns& columns_;
-  Faults& faults_;
+  Diagnostics& diagnostics_;
   std::map<RowKey, int> line_of_;
   std::map<InstructionKey, std::pair<InstructionSetting, int>> fixed_;
   std::map<int, Place> first_of_stage_;
@@ -339,17 +340,18 @@ class Reader {
 };
 
 /// Whether the row has as many cells as the header.
-bool has_right_length(const CsvRow& row, std::size_t expected, bool is_last, Faults& faults) {
+bool has_right_length(const CsvRow& row, std::size_t expected, bool is_last,
+                      Diagnostics& diagnostics) {
   const std::size_t cells = row.cells.size();
   if (cells == expected) return true;
   const std::string counts = std::to_string(cells) + (cells == 1 ? " cell" : " cells") +
                              ", the header has " + std::to_string(expected);
   if (cells > expected) {
-    faults.add(row.line, row.cells[expected].column, "too many cells: " + counts);
+    diagnostics.add(row.line, row.cells[expected].column, "too many cells: " + counts);
   } else {
     const CsvCell& last = row.cells.back();
-    faults.add(row.line, last.column + static_cast<int>(last.text.size()),
-               "too few cells: " + counts + (is_last ? "; the file may be truncated" : ""));
+    diagnostics.add(row.line, last.column + static_cast<int>(last.text.size()),
+                    "too few cells: " + counts + (is_last ? "; the file may be truncated" : ""));
   }
   return false;
 }
@@ -370,33 +372,33 @@ bool says_synthetic(std::string_view text) {
 }  // namespace
 
 Result<Profile> parse_profile(std::string_view text, const std::string& file) {
-  Faults faults(file);
-  const std::vector<CsvRow> rows = split_csv(text, faults);
+  Diagnostics diagnostics(file);
+  const std::vector<CsvRow> rows = split_csv(text, diagnostics);
   if (rows.empty()) {
-    if (faults.empty()) {
-      faults.add(1, 1,
-                 std::string("the file ") + (text.empty() ? "is empty" : "holds no rows") +
-                     ": expected the header stage,instruction,frequency,time,energy");
+    if (diagnostics.empty()) {
+      diagnostics.add(1, 1,
+                      std::string("the file ") + (text.empty() ? "is empty" : "holds no rows") +
+                          ": expected the header stage,instruction,frequency,time,energy");
     }
-    return Error::invalid(std::move(faults));
+    return Error::invalid(std::move(diagnostics));
   }
-  const std::size_t csv_faults = faults.count();
-  const ProfileColumns columns(rows.front(), faults);
-  if (faults.count() > csv_faults) return Error::invalid(std::move(faults));
+  const std::size_t csv_errors = diagnostics.count();
+  const ProfileColumns columns(rows.front(), diagnostics);
+  if (diagnostics.count() > csv_errors) return Error::invalid(std::move(diagnostics));
   if (rows.size() == 1) {
-    faults.add(rows.front().line, 1, "no rows follow the header");
+    diagnostics.add(rows.front().line, 1, "no rows follow the header");
   }
-  Reader reader(columns, faults);
+  Reader reader(columns, diagnostics);
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const bool is_last = i + 1 == rows.size();
-    if (has_right_length(rows[i], rows.front().cells.size(), is_last, faults)) {
+    if (has_right_length(rows[i], rows.front().cells.size(), is_last, diagnostics)) {
       reader.read(rows[i]);
     } else {
       reader.skip();
     }
   }
   reader.check_stages();
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   Profile profile = reader.profile();
   if (says_synthetic(text)) profile.mark_synthetic();
   return profile;

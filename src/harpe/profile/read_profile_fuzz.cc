@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto profile = harpe::parse_profile(text, "input.csv");
   if (!profile.ok()) {
-    if (profile.error().faults.empty()) std::abort();
+    if (profile.error().diagnostics.empty()) std::abort();
     return 0;
   }
   const auto again = harpe::parse_profile(harpe::profile_csv(*profile, text), "again.csv");

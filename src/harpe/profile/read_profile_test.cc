@@ -16,11 +16,11 @@ using testing::HasSubstr;
 constexpr const char* kHeader = "stage,instruction,frequency,time,energy\n";
 constexpr const char* kGood = "0,forward,1410,0.5,200\n";
 
-std::vector<Fault> faults_of(const std::string& text) {
+std::vector<Diagnostic> diagnostics_of(const std::string& text) {
   const auto profile = parse_profile(text, "p.csv");
   if (profile.ok()) return {};
   EXPECT_EQ(profile.error().code, ErrorCode::kInvalidInput);
-  return profile.error().faults;
+  return profile.error().diagnostics;
 }
 
 Profile parsed(const std::string& text) {
@@ -29,20 +29,21 @@ Profile parsed(const std::string& text) {
   return profile.ok() ? *profile : Profile();
 }
 
-/// One fault, at `line:column`, whose message contains `message`.
-void expect_fault(const std::string& text, int line, int column, const std::string& message) {
+/// One diagnostic, at `line:column`, whose message contains `message`.
+void expect_error(const std::string& text, int line, int column, const std::string& message) {
   SCOPED_TRACE(text);
-  const std::vector<Fault> faults = faults_of(text);
-  ASSERT_EQ(faults.size(), 1u) << (faults.empty() ? "none" : Error{{}, faults}.text());
-  EXPECT_EQ(faults[0].file, "p.csv");
-  EXPECT_EQ(faults[0].line, line) << faults[0].message;
-  EXPECT_EQ(faults[0].column, column) << faults[0].message;
-  EXPECT_THAT(faults[0].message, HasSubstr(message));
+  const std::vector<Diagnostic> diagnostics = diagnostics_of(text);
+  ASSERT_EQ(diagnostics.size(), 1u)
+      << (diagnostics.empty() ? "none" : Error{{}, diagnostics}.text());
+  EXPECT_EQ(diagnostics[0].file, "p.csv");
+  EXPECT_EQ(diagnostics[0].line, line) << diagnostics[0].message;
+  EXPECT_EQ(diagnostics[0].column, column) << diagnostics[0].message;
+  EXPECT_THAT(diagnostics[0].message, HasSubstr(message));
 }
 
-/// A fault in the only data row.
-void expect_row_fault(const std::string& row, int column, const std::string& message) {
-  expect_fault(kHeader + row + "\n", 2, column, message);
+/// A diagnostic in the only data row.
+void expect_row_error(const std::string& row, int column, const std::string& message) {
+  expect_error(kHeader + row + "\n", 2, column, message);
 }
 
 OperatingPoint point(int clock, double time, double energy) {
@@ -125,7 +126,7 @@ TEST(ParseProfile, ReadsTheConfigurationsOfKareusAsLabels) {
       parsed("stage,instruction,frequency,configuration,time,energy\n0,forward,1410,3,1,20\n");
   EXPECT_THAT(profile.points(0, 0, InstructionKind::kForward),
               ElementsAre(OperatingPoint{{1410}, {1}, {20}, {.label = *Label::of("3")}}));
-  expect_fault(
+  expect_error(
       "stage,instruction,frequency,configuration,time,energy,label\n0,forward,1410,3,1,20,\n", 1,
       55, "'configuration' is another name of it");
 }
@@ -143,7 +144,7 @@ TEST(ParseProfile, RefusesKnobsOutOfRange) {
   const std::string header =
       "stage,instruction,frequency,memory_frequency,power_limit,label,time,energy\n";
   const auto refused = [&](const std::string& knobs, int column, const std::string& message) {
-    expect_fault(header + "0,forward,1410," + knobs + ",1,20\n", 2, column, message);
+    expect_error(header + "0,forward,1410," + knobs + ",1,20\n", 2, column, message);
   };
   refused("0,,", 16, "memory_frequency is 0: leave it empty");
   refused("x,,", 16, "memory_frequency 'x' is not a number");
@@ -154,9 +155,9 @@ TEST(ParseProfile, RefusesKnobsOutOfRange) {
   refused(",1e7,", 17, "power_limit");
   refused(",,a b", 18, "label 'a b': expected at most 31 letters, digits and _-.:+/");
   refused(",," + std::string(32, 'a'), 18, "label");
-  expect_fault(header + "0,forward,1410,,250,a,1,20\n0,forward,1410,,250.0,a,1,20\n", 3, 1,
+  expect_error(header + "0,forward,1410,,250,a,1,20\n0,forward,1410,,250.0,a,1,20\n", 3, 1,
                "at 1410 MHz, 250 W, a is already in line 2");
-  expect_fault("stage,instruction,frequency,lable,time,energy\n0,forward,1410,a,1,20\n", 1, 29,
+  expect_error("stage,instruction,frequency,lable,time,energy\n0,forward,1410,a,1,20\n", 1, 29,
                "is 'label' meant?");
 }
 
@@ -173,182 +174,182 @@ TEST(ParseProfile, AcceptsTheEndsOfTheSolversRange) {
 }
 
 TEST(ParseProfile, NamesAMissingColumnAndWhatWasFound) {
-  expect_fault("stage,instruction,frequency,time\n0,forward,1410,0.5\n", 1, 1,
+  expect_error("stage,instruction,frequency,time\n0,forward,1410,0.5\n", 1, 1,
                "column 'energy' is missing (found: 'stage', 'instruction', 'frequency', 'time')");
-  expect_fault("stage,instruction,frequency,time,enrgy\n0,forward,1410,0.5,2\n", 1, 34,
+  expect_error("stage,instruction,frequency,time,enrgy\n0,forward,1410,0.5,2\n", 1, 34,
                "column 'energy' is missing; is 'enrgy' meant?");
 }
 
 TEST(ParseProfile, NamesEveryMissingColumn) {
-  const std::vector<Fault> faults = faults_of("0,forward,1410,0.5,200\n");
-  ASSERT_EQ(faults.size(), 5u);
-  EXPECT_THAT(faults[0].message, HasSubstr("column 'stage' is missing"));
-  EXPECT_THAT(faults[4].message, HasSubstr("column 'energy' is missing"));
+  const std::vector<Diagnostic> diagnostics = diagnostics_of("0,forward,1410,0.5,200\n");
+  ASSERT_EQ(diagnostics.size(), 5u);
+  EXPECT_THAT(diagnostics[0].message, HasSubstr("column 'stage' is missing"));
+  EXPECT_THAT(diagnostics[4].message, HasSubstr("column 'energy' is missing"));
 }
 
 TEST(ParseProfile, RefusesADuplicateColumn) {
-  expect_fault("stage,instruction,frequency,time,energy,TIME\n0,forward,1410,0.5,2,3\n", 1, 41,
+  expect_error("stage,instruction,frequency,time,energy,TIME\n0,forward,1410,0.5,2,3\n", 1, 41,
                "column 'time' appears twice, first at column 29");
 }
 
 TEST(ParseProfile, RefusesAMisspeltOptionalColumn) {
-  expect_fault("stage,instruction,frequency,time,energy,chnk\n0,forward,1410,0.5,2,0\n", 1, 41,
+  expect_error("stage,instruction,frequency,time,energy,chnk\n0,forward,1410,0.5,2,0\n", 1, 41,
                "unknown column 'chnk'; is 'chunk' meant?");
 }
 
 TEST(ParseProfile, RefusesAWrongOrMissingNumber) {
-  expect_row_fault("0,forward,1410,half,200", 16, "time 'half' is not a number: expected a finite");
-  expect_row_fault("0,forward,1410,,200", 16, "time is empty: expected a finite number of seconds");
-  expect_row_fault("0,forward,1410,0.5,2 J", 20, "energy '2 J' is not a number");
-  expect_row_fault("0,forward,1410,0.5,", 20, "energy is empty");
-  expect_row_fault("0,forward,14x0,0.5,200", 11,
+  expect_row_error("0,forward,1410,half,200", 16, "time 'half' is not a number: expected a finite");
+  expect_row_error("0,forward,1410,,200", 16, "time is empty: expected a finite number of seconds");
+  expect_row_error("0,forward,1410,0.5,2 J", 20, "energy '2 J' is not a number");
+  expect_row_error("0,forward,1410,0.5,", 20, "energy is empty");
+  expect_row_error("0,forward,14x0,0.5,200", 11,
                    "frequency '14x0' is not a number: expected a clock");
-  expect_row_fault("zero,forward,1410,0.5,200", 1,
+  expect_row_error("zero,forward,1410,0.5,200", 1,
                    "stage 'zero' is not a number: expected a whole");
 }
 
 TEST(ParseProfile, RefusesNanAndInfinity) {
   for (const char* text : {"nan", "NaN", "inf", "-inf", "infinity", "1e999"}) {
-    expect_row_fault(std::string("0,forward,1410,") + text + ",200", 16,
+    expect_row_error(std::string("0,forward,1410,") + text + ",200", 16,
                      "expected a finite number");
-    expect_row_fault(std::string("0,forward,1410,0.5,") + text, 20, "expected a finite number");
+    expect_row_error(std::string("0,forward,1410,0.5,") + text, 20, "expected a finite number");
   }
-  expect_row_fault("0,forward,nan,0.5,200", 11, "frequency 'nan' is not a number");
+  expect_row_error("0,forward,nan,0.5,200", 11, "frequency 'nan' is not a number");
 }
 
 TEST(ParseProfile, RefusesNegativeAndZeroTimeAndEnergy) {
-  expect_row_fault("0,forward,1410,-0.5,200", 16, "time '-0.5' is negative");
-  expect_row_fault("0,forward,1410,0,200", 16, "time '0' is zero");
-  expect_row_fault("0,forward,1410,-0.0,200", 16, "time '-0.0' is zero");
-  expect_row_fault("0,forward,1410,0.5,-1", 20, "energy '-1' is negative");
-  expect_row_fault("0,forward,1410,0.5,0.0", 20, "energy '0.0' is zero");
+  expect_row_error("0,forward,1410,-0.5,200", 16, "time '-0.5' is negative");
+  expect_row_error("0,forward,1410,0,200", 16, "time '0' is zero");
+  expect_row_error("0,forward,1410,-0.0,200", 16, "time '-0.0' is zero");
+  expect_row_error("0,forward,1410,0.5,-1", 20, "energy '-1' is negative");
+  expect_row_error("0,forward,1410,0.5,0.0", 20, "energy '0.0' is zero");
 }
 
 TEST(ParseProfile, RefusesNumbersBeyondTheSolversRange) {
-  expect_row_fault("0,forward,1410,1.1e6,200", 16,
+  expect_row_error("0,forward,1410,1.1e6,200", 16,
                    "time '1.1e6' is beyond the solver's range: expected seconds");
-  expect_row_fault("0,forward,1410,9e-10,200", 16, "beyond the solver's range");
-  expect_row_fault("0,forward,1410,0.5,1.1e15", 20, "beyond the solver's range: expected joules");
-  expect_row_fault("0,forward,1410,0.5,9e-16", 20, "beyond the solver's range");
+  expect_row_error("0,forward,1410,9e-10,200", 16, "beyond the solver's range");
+  expect_row_error("0,forward,1410,0.5,1.1e15", 20, "beyond the solver's range: expected joules");
+  expect_row_error("0,forward,1410,0.5,9e-16", 20, "beyond the solver's range");
 }
 
 TEST(ParseProfile, NamesTheNearestInstruction) {
-  expect_row_fault("0,foward,1410,0.5,200", 3, "unknown instruction 'foward'; is 'forward' meant?");
-  expect_row_fault("0,eat,1410,0.5,200", 3,
+  expect_row_error("0,foward,1410,0.5,200", 3, "unknown instruction 'foward'; is 'forward' meant?");
+  expect_row_error("0,eat,1410,0.5,200", 3,
                    "unknown instruction 'eat': expected forward, backward");
-  expect_row_fault("0,,1410,0.5,200", 3, "instruction is empty: expected forward, backward");
+  expect_row_error("0,,1410,0.5,200", 3, "instruction is empty: expected forward, backward");
 }
 
 TEST(ParseProfile, RefusesSwitchRows) {
-  expect_row_fault("0,switch,1410,0.5,200", 3, "'switch' cannot be measured");
+  expect_row_error("0,switch,1410,0.5,200", 3, "'switch' cannot be measured");
 }
 
 TEST(ParseProfile, RefusesAClockOfZeroOrNone) {
-  expect_row_fault("0,forward,0,0.5,200", 11, "frequency is 0: a forward runs at a clock above 0");
-  expect_row_fault("0,forward,0.0,0.5,200", 11, "frequency is 0");
-  expect_row_fault("0,forward,,0.5,200", 11, "frequency is empty: expected a clock in MHz");
-  expect_row_fault("0,forward,-15,0.5,200", 11, "frequency '-15' is negative");
+  expect_row_error("0,forward,0,0.5,200", 11, "frequency is 0: a forward runs at a clock above 0");
+  expect_row_error("0,forward,0.0,0.5,200", 11, "frequency is 0");
+  expect_row_error("0,forward,,0.5,200", 11, "frequency is empty: expected a clock in MHz");
+  expect_row_error("0,forward,-15,0.5,200", 11, "frequency '-15' is negative");
 }
 
 TEST(ParseProfile, RefusesAClockThatIsNotAWholeNumberOfMegahertz) {
-  expect_row_fault("0,forward,1410.5,0.5,200", 11, "frequency '1410.5' is not a whole number");
-  expect_row_fault("0,forward,1410.00001,0.5,200", 11, "is not a whole number");
-  expect_row_fault("0,forward,1410000000,0.5,200", 11,
+  expect_row_error("0,forward,1410.5,0.5,200", 11, "frequency '1410.5' is not a whole number");
+  expect_row_error("0,forward,1410.00001,0.5,200", 11, "is not a whole number");
+  expect_row_error("0,forward,1410000000,0.5,200", 11,
                    "frequency '1410000000' is over 100000: expected a clock in MHz");
   parsed(std::string(kHeader) + "0,forward,1410.0000001,0.5,200\n");
 }
 
 TEST(ParseProfile, RefusesStagesAndChunksOutOfRange) {
-  expect_row_fault("-1,forward,1410,0.5,200", 1, "stage '-1' is negative");
-  expect_row_fault("100001,forward,1410,0.5,200", 1, "stage '100001' is over 100000");
-  expect_row_fault("0.5,forward,1410,0.5,200", 1, "stage '0.5' is not a whole number");
-  expect_fault("chunk,stage,instruction,frequency,time,energy\n-2,0,forward,1410,0.5,200\n", 2, 1,
+  expect_row_error("-1,forward,1410,0.5,200", 1, "stage '-1' is negative");
+  expect_row_error("100001,forward,1410,0.5,200", 1, "stage '100001' is over 100000");
+  expect_row_error("0.5,forward,1410,0.5,200", 1, "stage '0.5' is not a whole number");
+  expect_error("chunk,stage,instruction,frequency,time,energy\n-2,0,forward,1410,0.5,200\n", 2, 1,
                "chunk '-2' is negative");
-  expect_fault("chunk,stage,instruction,frequency,time,energy\n1e6,0,forward,1410,0.5,200\n", 2, 1,
+  expect_error("chunk,stage,instruction,frequency,time,energy\n1e6,0,forward,1410,0.5,200\n", 2, 1,
                "chunk '1e6' is over 100000");
 }
 
 TEST(ParseProfile, RefusesRanksThatAreNotWholeNumbers) {
-  expect_fault("rank,stage,instruction,frequency,time,energy\nx,0,forward,1410,0.5,200\n", 2, 1,
+  expect_error("rank,stage,instruction,frequency,time,energy\nx,0,forward,1410,0.5,200\n", 2, 1,
                "rank 'x' is not a number");
 }
 
 TEST(ParseProfile, RefusesTheSameRowTwice) {
-  expect_fault(std::string(kHeader) + kGood + "0,backward,1410,1,2\n 0,forward,1410.0,0.6,210\n", 4,
+  expect_error(std::string(kHeader) + kGood + "0,backward,1410,1,2\n 0,forward,1410.0,0.6,210\n", 4,
                2, "the same row twice: stage 0 forward at 1410 MHz is already in line 2");
-  expect_fault(
+  expect_error(
       "stage,instruction,frequency,time,energy,rank\n0,forward,1410,0.5,2,3\n"
       "0,forward,1410,0.5,2,4\n0,forward,1410,0.6,2,3\n",
       4, 1, "the same row twice for one rank: stage 0 forward at 1410 MHz is already in line 2");
-  expect_fault(std::string(kHeader) + "0,load,,0.5,2\n0,load,0,0.5,2\n", 3, 1,
+  expect_error(std::string(kHeader) + "0,load,,0.5,2\n0,load,0,0.5,2\n", 3, 1,
                "stage 0 load without a clock is already in line 2");
 }
 
 TEST(ParseProfile, RefusesAChoiceOfClocksForAFixedTime) {
-  expect_fault(std::string(kHeader) + "0,send,1410,0.5,2\n0,send,1395,0.5,2\n", 3, 8,
+  expect_error(std::string(kHeader) + "0,send,1410,0.5,2\n0,send,1395,0.5,2\n", 3, 8,
                "send has no clock to choose, but stage 0 send is here at 1395 MHz and in line 2 at "
                "1410 MHz");
 }
 
 TEST(ParseProfile, RefusesRowsWithTooFewOrTooManyCells) {
-  expect_fault(std::string(kHeader) + "0,forward,1410\n" + kGood, 2, 15,
+  expect_error(std::string(kHeader) + "0,forward,1410\n" + kGood, 2, 15,
                "too few cells: 3 cells, the header has 5");
-  expect_fault(std::string(kHeader) + "0,forward,1410,0.5,200,7\n" + kGood, 2, 24,
+  expect_error(std::string(kHeader) + "0,forward,1410,0.5,200,7\n" + kGood, 2, 24,
                "too many cells: 6 cells, the header has 5");
 }
 
 TEST(ParseProfile, SaysWhenTheLastLineLooksTruncated) {
-  expect_fault(std::string(kHeader) + kGood + "0,backward,14", 3, 14, "the file may be truncated");
-  const std::vector<Fault> faults = faults_of(std::string(kHeader) + "0\n" + kGood);
-  ASSERT_EQ(faults.size(), 1u);
-  EXPECT_THAT(faults[0].message, testing::Not(HasSubstr("truncated")));
+  expect_error(std::string(kHeader) + kGood + "0,backward,14", 3, 14, "the file may be truncated");
+  const std::vector<Diagnostic> diagnostics = diagnostics_of(std::string(kHeader) + "0\n" + kGood);
+  ASSERT_EQ(diagnostics.size(), 1u);
+  EXPECT_THAT(diagnostics[0].message, testing::Not(HasSubstr("truncated")));
 }
 
 TEST(ParseProfile, RefusesFilesWithoutRows) {
-  expect_fault("", 1, 1, "the file is empty: expected the header stage,instruction,frequency,");
-  expect_fault("# only a comment\n\n", 1, 1, "the file holds no rows: expected the header");
-  expect_fault(std::string("# measured\n") + kHeader, 2, 1, "no rows follow the header");
+  expect_error("", 1, 1, "the file is empty: expected the header stage,instruction,frequency,");
+  expect_error("# only a comment\n\n", 1, 1, "the file holds no rows: expected the header");
+  expect_error(std::string("# measured\n") + kHeader, 2, 1, "no rows follow the header");
 }
 
 TEST(ParseProfile, RefusesBytesThatAreNotText) {
-  EXPECT_FALSE(faults_of(std::string(kHeader) + kGood + std::string("\0", 1)).empty());
-  EXPECT_FALSE(faults_of(std::string(kHeader) + "\"0,forward,1410,0.5,200\n").empty());
+  EXPECT_FALSE(diagnostics_of(std::string(kHeader) + kGood + std::string("\0", 1)).empty());
+  EXPECT_FALSE(diagnostics_of(std::string(kHeader) + "\"0,forward,1410,0.5,200\n").empty());
 }
 
 TEST(ParseProfile, RefusesGapsBetweenStages) {
   const auto row = [](int stage) { return std::to_string(stage) + ",forward,1410,0.5,200\n"; };
-  expect_fault(kHeader + row(0) + row(2), 3, 1, "but stage 1 is missing (the highest is 2)");
-  expect_fault(kHeader + row(5) + row(2) + row(9), 3, 1,
+  expect_error(kHeader + row(0) + row(2), 3, 1, "but stage 1 is missing (the highest is 2)");
+  expect_error(kHeader + row(5) + row(2) + row(9), 3, 1,
                "but stages 0, 1, 3, 4, 6 to 8 are missing (the highest is 9)");
 }
 
 TEST(ParseProfile, DoesNotCallAStageMissingWhoseRowsCannotBeRead) {
-  expect_fault(std::string(kHeader) + kGood + "1,forward,1410\n2,forward,1410,0.5,200\n", 3, 15,
+  expect_error(std::string(kHeader) + kGood + "1,forward,1410\n2,forward,1410,0.5,200\n", 3, 15,
                "too few cells");
 }
 
-TEST(ParseProfile, ReportsAllFaultsAtOnce) {
-  const std::vector<Fault> faults = faults_of(std::string(kHeader) +
-                                              "-1,foward,0.5,x,nan\n"
-                                              "0,forward,1410\n"
-                                              "0,forward,1410,0.5,200\n"
-                                              "0,forward,1410,-0.5,200\n"
-                                              "0,forward,1410,0.5,200,9\n");
+TEST(ParseProfile, ReportsAllErrorsAtOnce) {
+  const std::vector<Diagnostic> diagnostics = diagnostics_of(std::string(kHeader) +
+                                                             "-1,foward,0.5,x,nan\n"
+                                                             "0,forward,1410\n"
+                                                             "0,forward,1410,0.5,200\n"
+                                                             "0,forward,1410,-0.5,200\n"
+                                                             "0,forward,1410,0.5,200,9\n");
   std::vector<std::string> places;
-  places.reserve(faults.size());
-  for (const Fault& fault : faults) {
-    places.push_back(std::to_string(fault.line) + ":" + std::to_string(fault.column));
+  places.reserve(diagnostics.size());
+  for (const Diagnostic& diagnostic : diagnostics) {
+    places.push_back(std::to_string(diagnostic.line) + ":" + std::to_string(diagnostic.column));
   }
   EXPECT_THAT(places,
               ElementsAre("2:1", "2:4", "2:11", "2:15", "2:17", "3:15", "5:16", "5:1", "6:24"));
 }
 
-TEST(ParseProfile, CountsTheFaultsThatItLeavesOut) {
+TEST(ParseProfile, CountsTheErrorsThatItLeavesOut) {
   std::string text = kHeader;
   for (int i = 0; i < 100; ++i) text += "0,forward,x,0.5,200\n";
-  const std::vector<Fault> faults = faults_of(text);
-  ASSERT_EQ(faults.size(), Faults::kLimit + 1);
-  EXPECT_THAT(faults.back().message, HasSubstr("80 more"));
+  const std::vector<Diagnostic> diagnostics = diagnostics_of(text);
+  ASSERT_EQ(diagnostics.size(), Diagnostics::kLimit + 1);
+  EXPECT_THAT(diagnostics.back().message, HasSubstr("80 more"));
 }
 
 TEST(ReadProfile, NamesTheFileThatCannotBeRead) {

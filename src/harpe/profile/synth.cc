@@ -103,20 +103,20 @@ std::vector<OperatingPoint> sweep(const GpuModel& gpu, Seconds wanted, double me
   return points;
 }
 
-Faults check(const SynthOptions& options) {
-  Faults faults;
-  if (find_gpu_model(options.gpu) == nullptr) faults.add(unknown_gpu_model(options.gpu));
+Diagnostics check(const SynthOptions& options) {
+  Diagnostics diagnostics;
+  if (find_gpu_model(options.gpu) == nullptr) diagnostics.add(unknown_gpu_model(options.gpu));
   const auto in_range = [&](const std::string& what, double value, double low, double high) {
     if (value >= low && value <= high) return;  // false for NaN
-    faults.add(what + " is " + shortest(value) + ": expected " + shortest(low) + " to " +
-               shortest(high));
+    diagnostics.add(what + " is " + shortest(value) + ": expected " + shortest(low) + " to " +
+                    shortest(high));
   };
   in_range("number of stages", options.stages, 1, 4096);
   in_range("number of chunks", options.chunks, 1, 64);
   in_range("forward time in seconds", options.forward_seconds, 1e-5, 1e4);
   in_range("imbalance", options.imbalance, 1, 10);
   in_range("noise", options.noise, 0, 0.1);
-  return faults;
+  return diagnostics;
 }
 
 }  // namespace
@@ -130,8 +130,8 @@ OperatingPoint run_on(const GpuModel& gpu, Megahertz clock, Seconds at_max, doub
 }
 
 Result<Profile> synthesize(const SynthOptions& options) {
-  Faults faults = check(options);
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  Diagnostics diagnostics = check(options);
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   const GpuModel& gpu = *find_gpu_model(options.gpu);
   Random random(options.seed);
   const std::vector<double> factors = stage_factors(options.stages, options.imbalance, random);

@@ -36,7 +36,7 @@ struct SynthOptions {
 };
 
 /// A profile measured on the model. The same options give the same bytes on every platform and
-/// compiler. Fails, with all faults at once, on an unknown GPU or an option out of its range.
+/// compiler. Fails, with all errors at once, on an unknown GPU or an option out of its range.
 Result<Profile> synthesize(const SynthOptions& options);
 
 }  // namespace harpe

@@ -197,7 +197,7 @@ TEST(Synthesize, ReportsEveryWrongOption) {
                                    .noise = std::nan("")});
   ASSERT_FALSE(profile.ok());
   EXPECT_EQ(profile.error().code, ErrorCode::kInvalidInput);
-  EXPECT_EQ(profile.error().faults.size(), 6u);
+  EXPECT_EQ(profile.error().diagnostics.size(), 6u);
   EXPECT_THAT(profile.error().text(),
               HasSubstr("unknown GPU model 'a100-smx'; is 'a100-sxm' meant?"));
   EXPECT_THAT(profile.error().text(), HasSubstr("imbalance is 0.9: expected 1 to 10"));

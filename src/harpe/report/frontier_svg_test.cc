@@ -19,7 +19,7 @@ TEST(FrontierSvg, IsWellFormedAndStandsAlone) {
   input.title = "<script>&\"'";
   input.comparisons = {{"<b>", input.points[5].time, 1.1 * input.points[5].energy}};
   const std::string svg = frontier_svg(input);
-  EXPECT_EQ(xml_fault(svg), "");
+  EXPECT_EQ(xml_error(svg), "");
   EXPECT_THAT(outside_references(svg), IsEmpty());
   EXPECT_THAT(svg, Not(HasSubstr("<script")));
   EXPECT_EQ(svg, frontier_svg(input));
@@ -40,7 +40,7 @@ TEST(FrontierSvg, SaysAtTheTopThatAProfileIsSynthetic) {
   EXPECT_THAT(frontier_svg(input), Not(HasSubstr("Synthetic profile")));
   for (ReportPoint& point : input.points) point.plan.synthetic = true;
   const std::string svg = frontier_svg(input);
-  EXPECT_EQ(xml_fault(svg), "");
+  EXPECT_EQ(xml_error(svg), "");
   EXPECT_LT(svg.find("Synthetic profile"), svg.find("iteration energy"));
 }
 
@@ -64,9 +64,9 @@ TEST(FrontierSvg, DrawsASinglePlanAndOneWithoutBounds) {
   input.bound.clear();
   input.all_max = {};
   const std::string svg = frontier_svg(input);
-  EXPECT_EQ(xml_fault(svg), "");
+  EXPECT_EQ(xml_error(svg), "");
   EXPECT_THAT(svg, Not(HasSubstr("n/a")));
-  EXPECT_EQ(xml_fault(frontier_svg({})), "");
+  EXPECT_EQ(xml_error(frontier_svg({})), "");
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST(Escape, MakesAnyBytesWellFormed) {
     const std::string clean = clean_text(bytes);
     EXPECT_EQ(clean_text(clean), clean);
     const std::string xml = concat({"<a b=\"", escape(bytes), "\">", escape(bytes), "</a>"});
-    EXPECT_EQ(xml_fault(xml), "") << xml;
+    EXPECT_EQ(xml_error(xml), "") << xml;
   }
 }
 

@@ -11,7 +11,7 @@ namespace harpe::report {
 
 /// What is wrong with an XML document, or "" where all tags are closed in order, attributes quoted
 /// and no bare `<`, `&` stands in text.
-inline std::string xml_fault(std::string_view xml) {
+inline std::string xml_error(std::string_view xml) {
   const auto entities_fault = [](std::string_view text) {
     for (std::size_t at = text.find('&'); at != std::string_view::npos;
          at = text.find('&', at + 1)) {

@@ -26,7 +26,7 @@ TEST(TimelineSvg, IsWellFormedAndStandsAlone) {
   Plan plan = make_plan(pipeline, full_clock);
   plan.job = "</svg><script>&\"'";
   const std::string svg = timeline_svg(plan);
-  EXPECT_EQ(xml_fault(svg), "");
+  EXPECT_EQ(xml_error(svg), "");
   EXPECT_THAT(outside_references(svg), IsEmpty());
   EXPECT_THAT(svg, Not(HasSubstr("<script")));
   EXPECT_EQ(svg, timeline_svg(plan));
@@ -53,7 +53,7 @@ TEST(TimelineSvg, SaysAboveTheRowsThatAProfileIsSynthetic) {
   EXPECT_THAT(timeline_svg(plan), Not(HasSubstr("Synthetic profile")));
   plan.synthetic = true;
   const std::string svg = timeline_svg(plan);
-  EXPECT_EQ(xml_fault(svg), "");
+  EXPECT_EQ(xml_error(svg), "");
   EXPECT_LT(svg.find("Synthetic profile"), svg.find("stage 0"));
 }
 
@@ -80,12 +80,12 @@ TEST(TimelineSvg, StaysSmallForManyInstructions) {
     }
   }
   const std::string svg = timeline_svg(plan);
-  EXPECT_EQ(xml_fault(svg), "");
+  EXPECT_EQ(xml_error(svg), "");
   EXPECT_LT(svg.size(), 1'500'000U);
 }
 
 TEST(TimelineSvg, TakesAnEmptyPlan) {
-  EXPECT_EQ(xml_fault(timeline_svg({})), "");
+  EXPECT_EQ(xml_error(timeline_svg({})), "");
 }
 
 }  // namespace

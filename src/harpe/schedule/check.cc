@@ -18,14 +18,14 @@ std::string range(const std::string& one, const std::string& many, int first, in
 
 class Checker {
  public:
-  Checker(const Schedule& schedule, const Locations* where, Faults& faults)
-      : schedule_(schedule), where_(where), faults_(faults) {}
+  Checker(const Schedule& schedule, const Locations* where, Diagnostics& diagnostics)
+      : schedule_(schedule), where_(where), diagnostics_(diagnostics) {}
 
   void check() {
     if (!sizes_are_right()) return;
     for (int stage = 0; stage < schedule_.stages; ++stage) {
       const auto& list = schedule_.lists[stage];
-      if (list.empty()) faults_.add("stage " + std::to_string(stage) + " has no instruction");
+      if (list.empty()) diagnostics_.add("stage " + std::to_string(stage) + " has no instruction");
       for (std::size_t i = 0; i < list.size(); ++i) {
         check_instruction(list[i], {stage, static_cast<int>(i)});
       }
@@ -68,9 +68,9 @@ class Checker {
   void add(const Place& place, const std::string& message) {
     if (where_ != nullptr) {
       const Location& location = (*where_)[place.stage][place.position];
-      faults_.add(location.line, location.column, message);
+      diagnostics_.add(location.line, location.column, message);
     } else {
-      faults_.add(text(place) + ": " + message);
+      diagnostics_.add(text(place) + ": " + message);
     }
   }
 
@@ -84,32 +84,32 @@ class Checker {
   }
 
   bool sizes_are_right() {
-    const std::size_t before = faults_.count();
-    if (schedule_.stages < 1) faults_.add("a schedule needs at least one stage");
-    if (schedule_.micro_batches < 1) faults_.add("a schedule needs at least one micro-batch");
-    if (schedule_.placement.empty()) faults_.add("a schedule needs at least one model part");
+    const std::size_t before = diagnostics_.count();
+    if (schedule_.stages < 1) diagnostics_.add("a schedule needs at least one stage");
+    if (schedule_.micro_batches < 1) diagnostics_.add("a schedule needs at least one micro-batch");
+    if (schedule_.placement.empty()) diagnostics_.add("a schedule needs at least one model part");
     if (static_cast<int>(schedule_.lists.size()) != schedule_.stages) {
-      faults_.add("a schedule of " + std::to_string(schedule_.stages) + " stages has " +
-                  std::to_string(schedule_.lists.size()) + " lists");
+      diagnostics_.add("a schedule of " + std::to_string(schedule_.stages) + " stages has " +
+                       std::to_string(schedule_.lists.size()) + " lists");
     }
     if (schedule_.copies < 1 || schedule_.parts() % schedule_.copies != 0) {
-      faults_.add(std::to_string(schedule_.parts()) + " model parts cannot be those of " +
-                  std::to_string(schedule_.copies) + " equal models");
+      diagnostics_.add(std::to_string(schedule_.parts()) + " model parts cannot be those of " +
+                       std::to_string(schedule_.copies) + " equal models");
     }
     for (int part = 0; part < schedule_.parts(); ++part) {
       if (schedule_.placement[part] < 0 || schedule_.placement[part] >= schedule_.stages) {
-        faults_.add("part " + std::to_string(part) + " is placed on stage " +
-                    std::to_string(schedule_.placement[part]) + " of " +
-                    std::to_string(schedule_.stages));
+        diagnostics_.add("part " + std::to_string(part) + " is placed on stage " +
+                         std::to_string(schedule_.placement[part]) + " of " +
+                         std::to_string(schedule_.stages));
       }
     }
     std::size_t instructions = 0;
     for (const auto& list : schedule_.lists) instructions += list.size();
     if (instructions > kMaxInstructions) {
-      faults_.add("a schedule may have " + std::to_string(kMaxInstructions) +
-                  " instructions at most, this one has " + std::to_string(instructions));
+      diagnostics_.add("a schedule may have " + std::to_string(kMaxInstructions) +
+                       " instructions at most, this one has " + std::to_string(instructions));
     }
-    return faults_.count() == before;
+    return diagnostics_.count() == before;
   }
 
   void check_instruction(const Instruction& instruction, const Place& place) {
@@ -225,7 +225,7 @@ class Checker {
     }
     const int first_unused = was_used ? part + 1 : part;
     if (first_unused <= last) {
-      faults_.add("no computation for " + range("part", "parts", first_unused, last));
+      diagnostics_.add("no computation for " + range("part", "parts", first_unused, last));
     }
   }
 
@@ -276,17 +276,17 @@ class Checker {
 
   const Schedule& schedule_;
   const Locations* where_;
-  Faults& faults_;
+  Diagnostics& diagnostics_;
   std::vector<Use> uses_;
 };
 
 }  // namespace
 
-void check_schedule(const Schedule& schedule, const Locations* where, Faults& faults) {
-  Checker(schedule, where, faults).check();
+void check_schedule(const Schedule& schedule, const Locations* where, Diagnostics& diagnostics) {
+  Checker(schedule, where, diagnostics).check();
 }
 
-void infer_sizes(Schedule& schedule, const Locations& where, Faults& faults) {
+void infer_sizes(Schedule& schedule, const Locations& where, Diagnostics& diagnostics) {
   schedule.stages = static_cast<int>(schedule.lists.size());
   struct FirstUse {
     int stage;
@@ -311,9 +311,9 @@ void infer_sizes(Schedule& schedule, const Locations& where, Faults& faults) {
   for (const auto& [part, use] : parts) {
     const int expected = static_cast<int>(schedule.placement.size());
     if (part != expected) {
-      faults.add(use.location.line, use.location.column,
-                 "no computation for " + range("part", "parts", expected, part - 1) +
-                     ", but for part " + std::to_string(part));
+      diagnostics.add(use.location.line, use.location.column,
+                      "no computation for " + range("part", "parts", expected, part - 1) +
+                          ", but for part " + std::to_string(part));
       return;
     }
     schedule.placement.push_back(use.stage);
@@ -326,9 +326,9 @@ int Schedule::chunk(int part) const {
 }
 
 Status validate(const Schedule& schedule) {
-  Faults faults;
-  check_schedule(schedule, nullptr, faults);
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  Diagnostics diagnostics;
+  check_schedule(schedule, nullptr, diagnostics);
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }
 

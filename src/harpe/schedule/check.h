@@ -17,12 +17,12 @@ struct Location {
 /// One location for each instruction of each list.
 using Locations = std::vector<std::vector<Location>>;
 
-/// Adds one fault for everything that breaks the invariants of `Schedule`. Without `where`, the
+/// Adds one error for everything that breaks the invariants of `Schedule`. Without `where`, the
 /// messages name stage and position in its list. O(n log n).
-void check_schedule(const Schedule& schedule, const Locations* where, Faults& faults);
+void check_schedule(const Schedule& schedule, const Locations* where, Diagnostics& diagnostics);
 
 /// Fills in what follows from the lists: `stages`, and where they are empty or 0 also `placement`
-/// and `micro_batches`, from the computations. A part without any computation is a fault.
-void infer_sizes(Schedule& schedule, const Locations& where, Faults& faults);
+/// and `micro_batches`, from the computations. A part without any computation is an error.
+void infer_sizes(Schedule& schedule, const Locations& where, Diagnostics& diagnostics);
 
 }  // namespace harpe

@@ -25,8 +25,8 @@ struct FixedTimes {
   friend bool operator==(const FixedTimes&, const FixedTimes&) = default;
 };
 
-/// The schedule with an instruction for each of them. Faults: another number of stages, a time that
-/// is negative or not finite, a stage that has such instructions already.
+/// The schedule with an instruction for each of them. Diagnostics: another number of stages, a time
+/// that is negative or not finite, a stage that has such instructions already.
 Result<Schedule> with_fixed_times(Schedule schedule, const FixedTimes& times);
 
 }  // namespace harpe

@@ -39,7 +39,7 @@ TEST(FixedTimes, NoneChangeNothing) {
   EXPECT_TRUE(FixedTimes{}.none());
 }
 
-TEST(FixedTimes, EveryFaultIsNamed) {
+TEST(FixedTimes, EveryErrorIsNamed) {
   const Schedule schedule = must(one_f_one_b({.stages = 2, .micro_batches = 2}));
   const auto wrong = with_fixed_times(
       schedule, {.load = {Seconds{1}}, .reduce = {Seconds{-1}, Seconds{1}}, .optimizer = {}});

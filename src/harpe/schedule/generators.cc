@@ -74,22 +74,22 @@ Result<Schedule> start_schedule(std::string_view name, const ScheduleOptions& op
   const std::string prefix = std::string(name) + ": ";
   const std::pair<const char*, int> sizes[] = {
       {"stages", options.stages}, {"micro-batches", options.micro_batches}, {"chunks", chunks}};
-  Faults faults;
+  Diagnostics diagnostics;
   double instructions = instructions_each;
   for (const auto& [what, size] : sizes) {
     if (size < 1) {
-      faults.add(prefix + "the number of " + what + " must be at least 1, got " +
-                 std::to_string(size));
+      diagnostics.add(prefix + "the number of " + what + " must be at least 1, got " +
+                      std::to_string(size));
     }
     instructions *= size;
   }
-  if (faults.empty() && instructions > kMaxInstructions) {
-    faults.add(prefix + std::to_string(options.stages) + " stages with " +
-               std::to_string(options.micro_batches) + " micro-batches and " +
-               std::to_string(chunks) + " chunks need more than the " +
-               std::to_string(kMaxInstructions) + " instructions that a schedule may have");
+  if (diagnostics.empty() && instructions > kMaxInstructions) {
+    diagnostics.add(prefix + std::to_string(options.stages) + " stages with " +
+                    std::to_string(options.micro_batches) + " micro-batches and " +
+                    std::to_string(chunks) + " chunks need more than the " +
+                    std::to_string(kMaxInstructions) + " instructions that a schedule may have");
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
 
   Schedule schedule;
   schedule.name = name;

@@ -74,7 +74,7 @@ TEST_P(EveryGenerator, GivesValidListsThatCanRun) {
     EXPECT_EQ(schedule.name, GetParam().name);
     EXPECT_EQ(schedule.stages, options.stages);
     EXPECT_EQ(schedule.micro_batches, options.micro_batches);
-    EXPECT_EQ(faults_of(validate(schedule)), "");
+    EXPECT_EQ(diagnostics_of(validate(schedule)), "");
     EXPECT_GT(makespan(schedule, Costs{}), 0);
   });
   EXPECT_GT(made, 20);
@@ -136,13 +136,13 @@ TEST_P(EveryGenerator, WorksThroughTheMicroBatchesInOrder) {
 
 TEST_P(EveryGenerator, RefusesSizesBelowOneAndTooManyInstructions) {
   const auto make = GetParam().make;
-  EXPECT_THAT(faults_of(make({.stages = 0, .micro_batches = 8})),
+  EXPECT_THAT(diagnostics_of(make({.stages = 0, .micro_batches = 8})),
               HasSubstr("the number of stages must be at least 1, got 0"));
-  EXPECT_THAT(faults_of(make({.stages = 2, .micro_batches = -1})), HasSubstr("micro-batches"));
-  EXPECT_THAT(faults_of(make({.stages = 2'000'000'000, .micro_batches = 2'000'000'000})),
+  EXPECT_THAT(diagnostics_of(make({.stages = 2, .micro_batches = -1})), HasSubstr("micro-batches"));
+  EXPECT_THAT(diagnostics_of(make({.stages = 2'000'000'000, .micro_batches = 2'000'000'000})),
               HasSubstr("4000000"));
   if (GetParam().uses_chunks) {
-    EXPECT_THAT(faults_of(make({.stages = 2, .micro_batches = 8, .chunks = 0})),
+    EXPECT_THAT(diagnostics_of(make({.stages = 2, .micro_batches = 8, .chunks = 0})),
                 HasSubstr("the number of chunks must be at least 1, got 0"));
   }
 }
@@ -233,20 +233,20 @@ TEST(Generators, GiveTheReferenceLists) {
 }
 
 TEST(Interleaved, GroupsMustDivideTheMicroBatches) {
-  EXPECT_EQ(faults_of(interleaved_one_f_one_b({.stages = 4, .micro_batches = 10})),
+  EXPECT_EQ(diagnostics_of(interleaved_one_f_one_b({.stages = 4, .micro_batches = 10})),
             "interleaved-1f1b: the number of micro-batches (10) must be a multiple of the "
             "micro-batches per group (4, the number of stages)");
-  EXPECT_THAT(faults_of(interleaved_one_f_one_b(
+  EXPECT_THAT(diagnostics_of(interleaved_one_f_one_b(
                   {.stages = 4, .micro_batches = 10, .micro_batch_group = 6})),
               HasSubstr("(6)"));
-  EXPECT_THAT(faults_of(interleaved_one_f_one_b(
+  EXPECT_THAT(diagnostics_of(interleaved_one_f_one_b(
                   {.stages = 4, .micro_batches = 10, .micro_batch_group = -2})),
               HasSubstr("(-2)"));
-  EXPECT_EQ(
-      faults_of(interleaved_one_f_one_b({.stages = 4, .micro_batches = 9, .micro_batch_group = 3})),
-      "interleaved-1f1b: the micro-batches per group (3) must be at least the number of "
-      "stages (4)");
-  EXPECT_THAT(faults_of(interleaved_one_f_one_b_torch({.stages = 4, .micro_batches = 14})),
+  EXPECT_EQ(diagnostics_of(
+                interleaved_one_f_one_b({.stages = 4, .micro_batches = 9, .micro_batch_group = 3})),
+            "interleaved-1f1b: the micro-batches per group (3) must be at least the number of "
+            "stages (4)");
+  EXPECT_THAT(diagnostics_of(interleaved_one_f_one_b_torch({.stages = 4, .micro_batches = 14})),
               HasSubstr("must be a multiple of the number of rounds (3"));
 }
 
@@ -255,7 +255,7 @@ TEST(Interleaved, WithAnotherGroupCanRun) {
     for (int group = p; group <= 12; ++group) {
       const Schedule schedule = must(interleaved_one_f_one_b(
           {.stages = p, .micro_batches = 2 * group, .chunks = 2, .micro_batch_group = group}));
-      EXPECT_EQ(faults_of(validate(schedule)), "");
+      EXPECT_EQ(diagnostics_of(validate(schedule)), "");
       EXPECT_GT(makespan(schedule, Costs{}), 0) << p << ' ' << group;
     }
   }
@@ -263,9 +263,9 @@ TEST(Interleaved, WithAnotherGroupCanRun) {
 
 TEST(DualPipeV, NeedsTwoMicroBatchesAStage) {
   EXPECT_EQ(
-      faults_of(dual_pipe_v({.stages = 4, .micro_batches = 7})),
+      diagnostics_of(dual_pipe_v({.stages = 4, .micro_batches = 7})),
       "dualpipev: 4 stages need at least 8 micro-batches (twice the number of stages), got 7");
-  EXPECT_EQ(faults_of(dual_pipe_v({.stages = 4, .micro_batches = 8})), "");
+  EXPECT_EQ(diagnostics_of(dual_pipe_v({.stages = 4, .micro_batches = 8})), "");
 }
 
 TEST(MakeSchedule, KnowsNamesInAnyCaseAndThoseOfPyTorch) {
@@ -303,11 +303,11 @@ TEST(MakeSchedule, KnowsBeforehandHowManyInstructionsThereAreAtMost) {
 }
 
 TEST(MakeSchedule, NamesTheNearestForATypo) {
-  const std::string faults = faults_of(make_schedule("interleavd-1f1b", {}));
-  EXPECT_THAT(faults, HasSubstr("unknown schedule 'interleavd-1f1b'; did you mean "
+  const std::string errors = diagnostics_of(make_schedule("interleavd-1f1b", {}));
+  EXPECT_THAT(errors, HasSubstr("unknown schedule 'interleavd-1f1b'; did you mean "
                                 "'interleaved-1f1b'?"));
-  EXPECT_THAT(faults, HasSubstr("early-recompute-1f1b"));
-  EXPECT_THAT(faults_of(make_schedule("", {})), HasSubstr("unknown schedule ''"));
+  EXPECT_THAT(errors, HasSubstr("early-recompute-1f1b"));
+  EXPECT_THAT(diagnostics_of(make_schedule("", {})), HasSubstr("unknown schedule ''"));
 }
 
 TEST(Schedule, ChunkIsThePositionAmongThePartsOfAStage) {

@@ -77,7 +77,7 @@ TEST(Replay, ExplicitSendsAndReceivesTakeTheirTime) {
 TEST(Replay, SaysWhichStagesWaitForEachOther) {
   const Schedule schedule = schedule_of_csv("0B0,0F0\n1F0,1B0\n");
   const std::vector<std::vector<Seconds>> ones(2, std::vector<Seconds>(2, Seconds{1}));
-  EXPECT_EQ(faults_of(replay(schedule, {}, ones)),
+  EXPECT_EQ(diagnostics_of(replay(schedule, {}, ones)),
             "stages wait for each other in a circle: stage 0 backward of part 0 micro-batch 0 "
             "waits for stage 0 forward of part 0 micro-batch 0, before which stage 0 waits at "
             "stage 0 backward of part 0 micro-batch 0");
@@ -87,13 +87,13 @@ TEST(Replay, RefusesWhatDoesNotFit) {
   const Schedule schedule = must(one_f_one_b({.stages = 3, .micro_batches = 2}));
   std::vector<std::vector<Seconds>> durations;
   for (const auto& list : schedule.lists) durations.emplace_back(list.size(), Seconds{1});
-  EXPECT_EQ(faults_of(replay(schedule, {}, durations)), "");
-  EXPECT_THAT(faults_of(replay(schedule, {.mode = {}, .forward = {{1}}, .backward = {{1}, {-1}}},
-                               durations)),
+  EXPECT_EQ(diagnostics_of(replay(schedule, {}, durations)), "");
+  EXPECT_THAT(diagnostics_of(replay(
+                  schedule, {.mode = {}, .forward = {{1}}, .backward = {{1}, {-1}}}, durations)),
               testing::AllOf(HasSubstr("forward transfer times: expected 2"),
                              HasSubstr("backward transfer times must be between")));
   durations[1].pop_back();
-  EXPECT_THAT(faults_of(replay(schedule, {}, durations)), HasSubstr("a duration for each"));
+  EXPECT_THAT(diagnostics_of(replay(schedule, {}, durations)), HasSubstr("a duration for each"));
 }
 
 TEST(ScheduleRules, NameWhatAnInstructionWaitsFor) {

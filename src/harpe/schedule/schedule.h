@@ -60,7 +60,7 @@ struct Schedule {
   int chunk(int part) const;
 };
 
-/// Checks the invariants above; every violation is one fault.
+/// Checks the invariants above; every violation is one error.
 Status validate(const Schedule& schedule);
 
 struct ScheduleOptions {
@@ -102,7 +102,7 @@ struct ScheduleGenerator {
 };
 /// All of the above, in the order of help texts.
 const std::vector<ScheduleGenerator>& schedule_generators();
-/// The generator named (any case, `-` and `_` alike, PyTorch's names accepted), or a fault that
+/// The generator named (any case, `-` and `_` alike, PyTorch's names accepted), or an error that
 /// names the nearest.
 Result<Schedule> make_schedule(std::string_view name, const ScheduleOptions& options);
 /// How many instructions `make_schedule` makes of these at most, before any is made: O(1). 0 where
@@ -116,8 +116,8 @@ enum class TorchDialect { kDetect, kNew, kOld };
 /// Reads the CSV of `torch.distributed.pipelining`: line = stage, cells = actions
 /// `<part><TYPE>[<micro-batch>]`, an empty cell is an idle slot, `(0F7;7B3)OVERLAP_F_B` an
 /// overlapped block. Accepted as extensions: R (recompute), C (recompute fused with backward), and
-/// LOAD, OPTIMIZER, SWITCH, whose numbers may be left out. All faults at once with line and column;
-/// trailing characters are faults.
+/// LOAD, OPTIMIZER, SWITCH, whose numbers may be left out. All diagnostics at once with line and
+/// column; trailing characters are diagnostics.
 /// \param copies  independent models in the file: it looks the same for the two directions of
 ///                DualPipe (2) as for one model placed as a V (1).
 Result<Schedule> parse_torch_csv(std::string_view text, const std::string& file,
@@ -128,7 +128,7 @@ std::string torch_csv(const Schedule& schedule);
 /// The neutral form: {"name": "1f1b", "ranks": [[{"op": "forward", "stage": part, "mb": 0}, ...],
 /// ...], "placement": [stage of part 0, ...]}; an overlapped block adds "backward_stage" and
 /// "backward_mb"; send and recv add "gradient"; DualPipe's two directions add "copies": 2. Only
-/// "ranks" is needed, and may stand alone as the whole document. Faults carry line and column.
+/// "ranks" is needed, and may stand alone as the whole document. Diagnostics carry line and column.
 Result<Schedule> parse_schedule_json(std::string_view text, const std::string& file);
 /// The same as a part of a larger document.
 Result<Schedule> read_schedule_json(const JsonValue& root, const std::string& file);

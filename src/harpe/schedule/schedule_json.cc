@@ -16,7 +16,7 @@ using Type = JsonValue::Type;
 
 class JsonReader {
  public:
-  explicit JsonReader(const std::string& file) : faults_(file) {}
+  explicit JsonReader(const std::string& file) : diagnostics_(file) {}
 
   Result<Schedule> read(const JsonValue& root) {
     schedule_.name = "custom";
@@ -25,9 +25,9 @@ class JsonReader {
     } else {
       read_document(root);
     }
-    if (faults_.empty()) infer_sizes(schedule_, locations_, faults_);
-    if (faults_.empty()) check_schedule(schedule_, &locations_, faults_);
-    if (!faults_.empty()) return Error::invalid(std::move(faults_));
+    if (diagnostics_.empty()) infer_sizes(schedule_, locations_, diagnostics_);
+    if (diagnostics_.empty()) check_schedule(schedule_, &locations_, diagnostics_);
+    if (!diagnostics_.empty()) return Error::invalid(std::move(diagnostics_));
     return std::move(schedule_);
   }
 
@@ -150,10 +150,10 @@ class JsonReader {
   }
 
   void add(const JsonValue& value, std::string message) {
-    faults_.add(value.line, value.column, std::move(message));
+    diagnostics_.add(value.line, value.column, std::move(message));
   }
 
-  Faults faults_;
+  Diagnostics diagnostics_;
   Schedule schedule_;
   Locations locations_;
 };
@@ -182,7 +182,7 @@ Result<Schedule> read_schedule_json(const JsonValue& root, const std::string& fi
 }
 
 std::string schedule_json(const Schedule& schedule) {
-  // One instruction a line, so that faults point at it and it can be edited.
+  // One instruction a line, so that diagnostics point at it and it can be edited.
   std::string text = "{\"name\": " + json_line(schedule.name) +
                      ",\n \"placement\": " + json_line(schedule.placement) + ",\n";
   if (schedule.copies != 1) text += " \"copies\": " + std::to_string(schedule.copies) + ",\n";

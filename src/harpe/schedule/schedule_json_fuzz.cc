@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto schedule = harpe::parse_schedule_json(text, "f");
   if (!schedule.ok()) {
-    require(!schedule.error().faults.empty());
+    require(!schedule.error().diagnostics.empty());
     return 0;
   }
   require(harpe::validate(*schedule).ok());

@@ -15,8 +15,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::string faults(std::string_view text) {
-  return faults_of(parse_schedule_json(text, "f"));
+std::string errors(std::string_view text) {
+  return diagnostics_of(parse_schedule_json(text, "f"));
 }
 
 /// A document with one stage that does `instructions`.
@@ -80,9 +80,9 @@ TEST(ScheduleJson, ANameThatIsNotUtf8IsStillWritten) {
   EXPECT_EQ(must(parse_schedule_json(schedule_json(schedule), "f")).name, "\xef\xbf\xbd");
 }
 
-TEST(ScheduleJson, EveryFaultHasItsPlace) {
+TEST(ScheduleJson, EveryErrorHasItsPlace) {
   EXPECT_EQ(
-      faults(one_stage("{\"op\": \"foward\", \"stage\": 0, \"mb\": 0},\n"
+      errors(one_stage("{\"op\": \"foward\", \"stage\": 0, \"mb\": 0},\n"
                        "{\"op\": \"backward\", \"stage\": -1, \"mb\": 0.5},\n"
                        "{\"stage\": 0, \"mb\": 0},\n"
                        " 7,\n"
@@ -100,30 +100,30 @@ TEST(ScheduleJson, EveryFaultHasItsPlace) {
 }
 
 TEST(ScheduleJson, InvariantsAreCheckedWithPlaces) {
-  EXPECT_EQ(faults(one_stage(std::string(kForward) + ",\n" + kForward + ",\n" + kBackward)),
+  EXPECT_EQ(errors(one_stage(std::string(kForward) + ",\n" + kForward + ",\n" + kBackward)),
             "f:3:1: forward of micro-batch 0 on part 0 stands twice; the first is at line 2, "
             "column 1");
-  EXPECT_EQ(faults(one_stage(kForward)), "f:2:1: backward of micro-batch 0 on part 0 is missing");
+  EXPECT_EQ(errors(one_stage(kForward)), "f:2:1: backward of micro-batch 0 on part 0 is missing");
 }
 
 TEST(ScheduleJson, PlacementMustFitTheLists) {
   const std::string lists = std::string("\"ranks\": [[") + kForward + ",\n" + kBackward + "]]}";
-  EXPECT_EQ(faults("{\"placement\": [0], " + lists), "");
-  EXPECT_EQ(faults("{\"placement\": [1], " + lists), "f: part 0 is placed on stage 1 of 1");
-  EXPECT_EQ(faults("{\"placement\": [0, 0], " + lists), "f: no computation for part 1");
-  EXPECT_THAT(faults("{\"placement\": [], " + lists), StartsWith("f:1:15: expected the list"));
+  EXPECT_EQ(errors("{\"placement\": [0], " + lists), "");
+  EXPECT_EQ(errors("{\"placement\": [1], " + lists), "f: part 0 is placed on stage 1 of 1");
+  EXPECT_EQ(errors("{\"placement\": [0, 0], " + lists), "f: no computation for part 1");
+  EXPECT_THAT(errors("{\"placement\": [], " + lists), StartsWith("f:1:15: expected the list"));
 }
 
 TEST(ScheduleJson, TheDocumentMustHaveItsForm) {
-  EXPECT_EQ(faults("3"), "f:1:1: expected an object with \"ranks\", or the list of ranks");
-  EXPECT_EQ(faults("{}"), "f:1:1: \"ranks\" is missing");
-  EXPECT_EQ(faults("[]"), "f:1:1: expected a list of instructions for each stage");
-  EXPECT_EQ(faults("[[]]"), "f:1:2: expected the list of the instructions of this stage");
-  EXPECT_THAT(faults("{\"copies\": 0, \"name\": 3, \"rank\": []}"),
+  EXPECT_EQ(errors("3"), "f:1:1: expected an object with \"ranks\", or the list of ranks");
+  EXPECT_EQ(errors("{}"), "f:1:1: \"ranks\" is missing");
+  EXPECT_EQ(errors("[]"), "f:1:1: expected a list of instructions for each stage");
+  EXPECT_EQ(errors("[[]]"), "f:1:2: expected the list of the instructions of this stage");
+  EXPECT_THAT(errors("{\"copies\": 0, \"name\": 3, \"rank\": []}"),
               testing::AllOf(HasSubstr("f:1:12: expected \"copies\""), HasSubstr("f:1:23: "),
                              HasSubstr("unknown key 'rank'"), HasSubstr("\"ranks\" is missing")));
-  EXPECT_THAT(faults("{\"ranks\": [["), StartsWith("f:1:12: syntax error"));
-  EXPECT_THAT(faults(""), HasSubstr("the text is empty"));
+  EXPECT_THAT(errors("{\"ranks\": [["), StartsWith("f:1:12: syntax error"));
+  EXPECT_THAT(errors(""), HasSubstr("the text is empty"));
 }
 
 TEST(ReadSchedule, TellsTheFormsApartByContent) {
@@ -136,7 +136,8 @@ TEST(ReadSchedule, TellsTheFormsApartByContent) {
     EXPECT_EQ(must(read_schedule(name)).lists, schedule.lists);
   }
   ASSERT_TRUE(write_file(name, "0F0,x").ok());
-  EXPECT_EQ(faults_of(read_schedule(name)), name + ":1:5: expected an action such as 0F0, got 'x'");
+  EXPECT_EQ(diagnostics_of(read_schedule(name)),
+            name + ":1:5: expected an action such as 0F0, got 'x'");
   std::filesystem::remove(name);
   EXPECT_EQ(read_schedule(name).error().code, ErrorCode::kIo);
 }

@@ -74,29 +74,29 @@ struct Cell {
 class TorchReader {
  public:
   TorchReader(const std::string& file, TorchDialect dialect, int copies)
-      : faults_(file), dialect_(dialect) {
+      : diagnostics_(file), dialect_(dialect) {
     schedule_.name = "custom";
     schedule_.copies = copies;
   }
 
   Result<Schedule> read(std::string_view text) {
-    auto rows = split_csv(text, faults_, true);
+    auto rows = split_csv(text, diagnostics_, true);
     while (!rows.empty() && rows.back().cells.empty()) rows.pop_back();
-    if (rows.empty() && faults_.empty()) {
-      faults_.add(1, 1, "expected a line of actions for each stage, but the file is empty");
+    if (rows.empty() && diagnostics_.empty()) {
+      diagnostics_.add(1, 1, "expected a line of actions for each stage, but the file is empty");
     }
     std::vector<std::vector<Cell>> stages;
     for (const CsvRow& row : rows) {
       auto& stage = stages.emplace_back();
-      if (row.cells.empty()) faults_.add(row.line, 1, "this stage has no action");
+      if (row.cells.empty()) diagnostics_.add(row.line, 1, "this stage has no action");
       for (const CsvCell& cell : row.cells) {
         if (!cell.text.empty()) read_cell(cell.text, {row.line, cell.column}, stage);
       }
     }
-    if (faults_.empty()) translate(stages);
-    if (faults_.empty()) infer_sizes(schedule_, locations_, faults_);
-    if (faults_.empty()) check_schedule(schedule_, &locations_, faults_);
-    if (!faults_.empty()) return Error::invalid(std::move(faults_));
+    if (diagnostics_.empty()) translate(stages);
+    if (diagnostics_.empty()) infer_sizes(schedule_, locations_, diagnostics_);
+    if (diagnostics_.empty()) check_schedule(schedule_, &locations_, diagnostics_);
+    if (!diagnostics_.empty()) return Error::invalid(std::move(diagnostics_));
     return std::move(schedule_);
   }
 
@@ -133,7 +133,7 @@ class TorchReader {
     stage.push_back(cell);
   }
 
-  /// Reads `<part><TYPE><micro-batch>`; on a fault reports it and returns false.
+  /// Reads `<part><TYPE><micro-batch>`; on an error reports it and returns false.
   bool read_action(std::string_view text, Location location, Action& action) {
     std::size_t at = 0;
     const auto take = [&](auto belongs) {
@@ -276,10 +276,10 @@ class TorchReader {
     return {location.line, location.column + static_cast<int>(characters)};
   }
   void add(Location location, std::string message) {
-    faults_.add(location.line, location.column, std::move(message));
+    diagnostics_.add(location.line, location.column, std::move(message));
   }
 
-  Faults faults_;
+  Diagnostics diagnostics_;
   TorchDialect dialect_;
   Schedule schedule_;
   Locations locations_;

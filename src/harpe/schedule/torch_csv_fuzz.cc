@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto dialect : {TorchDialect::kDetect, TorchDialect::kNew, TorchDialect::kOld}) {
     const auto schedule = harpe::parse_torch_csv(text, "f", dialect);
     if (!schedule.ok()) {
-      require(!schedule.error().faults.empty());
+      require(!schedule.error().diagnostics.empty());
       continue;
     }
     require(harpe::validate(*schedule).ok());

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/http/http_answers.h"
+#include "harpe/http/http_responses.h"
 #include "harpe/server/job_routes.h"
 #include "harpe/server/server_metrics.h"
 #include "harpe/server/zeus_requests.h"
@@ -147,14 +147,14 @@ std::optional<HttpResponse> ServerApi::refuse_unread(const HttpRequest& head) {
   if (!refused) return std::nullopt;
   if (auto limited = limit_rate(head)) refused = std::move(limited);
   ++context_.requests;
-  ++context_.answers[refused->status];
+  ++context_.responses[refused->status];
   return refused;
 }
 
 void ServerApi::handle(HttpRequest request, Reply reply) {
   ++context_.requests;
   Reply counted = [this, reply = std::move(reply)](HttpResponse response) {
-    ++context_.answers[response.status];
+    ++context_.responses[response.status];
     reply(std::move(response));
   };
   std::optional<std::string> only_job;
@@ -169,7 +169,7 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
                             "the body has more than " + std::to_string(most) + " values"));
   }
   JobOwners::Handler here = [this, only_job](HttpRequest asked, const Reply& answered) {
-    answer(std::move(asked), answered, only_job);
+    respond(std::move(asked), answered, only_job);
   };
   if (owners_ == nullptr) return here(std::move(request), std::move(counted));
   if (request.path == kJobsPath) {
@@ -180,8 +180,8 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
   owners_->route(*job, std::move(request), std::move(counted), std::move(here));
 }
 
-void ServerApi::answer(HttpRequest request, const Reply& reply,
-                       const std::optional<std::string>& only_job) {
+void ServerApi::respond(HttpRequest request, const Reply& reply,
+                        const std::optional<std::string>& only_job) {
   const std::string methods = methods_of(request.path);
   if (!methods.empty() && !has_method(methods, request.method)) {
     return reply(wrong_method(methods));
@@ -190,19 +190,19 @@ void ServerApi::answer(HttpRequest request, const Reply& reply,
   const std::optional<std::string> job = job_of(request);
   const bool is_there = !job || registry.find(*job) != nullptr || !registry.holds(*job);
   if (is_there || (!methods.empty() && !needs_job_in_memory(request))) {
-    return answer_now(request, reply, only_job);
+    return respond_now(request, reply, only_job);
   }
   const auto kept = std::make_shared<HttpRequest>(std::move(request));
   registry.load(*job, [this, kept, reply, only_job](const Result<JobPtr>& loaded) {
-    if (loaded.ok()) return answer_now(*kept, reply, only_job);
+    if (loaded.ok()) return respond_now(*kept, reply, only_job);
     const int status = http_status(loaded.error().code);
     if (is_native_path(kept->path)) return reply(native_error(loaded.error()));
     reply(zeus_error(status, loaded.error().text()));
   });
 }
 
-void ServerApi::answer_now(HttpRequest& request, const Reply& reply,
-                           const std::optional<std::string>& only_job) {
+void ServerApi::respond_now(HttpRequest& request, const Reply& reply,
+                            const std::optional<std::string>& only_job) {
   if (handle_jobs(context_, request, reply, only_job)) return;
   if (zeus_->handle(request, reply)) return;
   if (request.path == "/health") return health(context_, reply);

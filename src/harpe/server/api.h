@@ -45,7 +45,7 @@ struct ServerContext {
   const ServerApiOptions& options;
   Instant started;
   std::uint64_t requests = 0, rate_limited = 0;
-  std::map<int, std::uint64_t> answers;  ///< by status
+  std::map<int, std::uint64_t> responses;  ///< by status
 };
 
 class ZeusRoutes;
@@ -74,9 +74,9 @@ class ServerApi {
   /// Tells the job, if it is here, that a client was refused for its token.
   void note_refused(const HttpRequest& request, const HttpResponse& refused);
   /// Brings the job that the request is about into memory first.
-  void answer(HttpRequest request, const Reply& reply, const std::optional<std::string>& only_job);
-  void answer_now(HttpRequest& request, const Reply& reply,
-                  const std::optional<std::string>& only_job);
+  void respond(HttpRequest request, const Reply& reply, const std::optional<std::string>& only_job);
+  void respond_now(HttpRequest& request, const Reply& reply,
+                   const std::optional<std::string>& only_job);
 
   ServerApiOptions options_;
   ServerContext context_;

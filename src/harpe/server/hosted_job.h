@@ -19,7 +19,7 @@
 namespace harpe {
 
 /// Something that was told of a job, as the log of a job shows it.
-struct LoggedNotice {
+struct LoggedEvent {
   std::int64_t sequence = 0;  ///< rises within the job
   double at = 0;              ///< seconds since 1970
   std::string kind;           ///< "info", "warning" or "phase"
@@ -105,8 +105,8 @@ struct HostedJob {
   bool moved = false;     ///< another server has it now, or may have it
   bool unloaded = false;  ///< it is in the store alone; another object may stand for it
   bool is_over() const { return deleted || moved || unloaded; }
-  std::deque<LoggedNotice> notices;  ///< the newest
-  std::int64_t newest_notice = 0;
+  std::deque<LoggedEvent> events;  ///< the newest
+  std::int64_t newest_event = 0;
   JobPhase told_phase = JobPhase::kRegistering;
   Instant assignments_at;  ///< when the newest assignments were made
   /// Assignments that were written already, by stage: most pipelines have the same.
@@ -134,7 +134,7 @@ struct HostedJob {
   bool touched = false;
   /// Digests of bodies that were read, to `Job::specification` of what they say.
   std::map<std::string, std::string> known_bodies;
-  /// Plans as they are answered, while an answer is on its way.
+  /// Plans as they are answered, while a response is on its way.
   struct PlansText {
     std::shared_ptr<const PlanTable> plans;
     std::string text;

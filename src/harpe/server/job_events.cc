@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "harpe/http/http_answers.h"
+#include "harpe/http/http_responses.h"
 
 namespace harpe {
 namespace {
@@ -26,7 +26,7 @@ class JobEvents final : public EventStream, public JobListener {
         job_(std::move(job)),
         incarnation_(job_->job.incarnation()),
         listener_(std::move(listener)),
-        notice_(job_->newest_notice),
+        event_(job_->newest_event),
         sent_at_(registry.clock().now()) {
     job_->listeners.add(*this);
   }
@@ -53,12 +53,12 @@ class JobEvents final : public EventStream, public JobListener {
       phase_ = phase;
       text += event("phase", json_line({{"phase", phase}}));
     }
-    for (const LoggedNotice& notice : job_->notices) {
-      if (notice.sequence <= notice_) continue;
-      notice_ = notice.sequence;
-      if (notice.kind == "phase") continue;
-      text += event("notice",
-                    json_line({{"level", notice.kind}, {"text", notice.text}, {"at", notice.at}}));
+    for (const LoggedEvent& logged : job_->events) {
+      if (logged.sequence <= event_) continue;
+      event_ = logged.sequence;
+      if (logged.kind == "phase") continue;
+      text += event("log",
+                    json_line({{"level", logged.kind}, {"text", logged.text}, {"at", logged.at}}));
     }
     if (text.empty() && heartbeat_due_) text = ": hb\n\n";
     heartbeat_due_ = false;
@@ -99,7 +99,7 @@ class JobEvents final : public EventStream, public JobListener {
   std::function<void()> wake_;
   std::uint64_t version_ = 0;
   const char* phase_ = nullptr;  ///< one of the names, which are never copied
-  std::int64_t notice_;
+  std::int64_t event_;
   Instant sent_at_;
   bool heartbeat_due_ = false;
 };

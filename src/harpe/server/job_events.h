@@ -26,7 +26,7 @@ struct EventListener {
   std::string session = {};
 };
 
-/// `event: assignments` (where a stage is given), `event: phase` and `event: notice`: first the
+/// `event: assignments` (where a stage is given), `event: phase` and `event: log`: first the
 /// present state, then changes; a comment `: hb` when nothing else was sent for 15 seconds. It ends
 /// where this server may not command the job any more, where the job is another life of itself, and
 /// where the rank that listens does not hold its place any more: whatever comes, a comment too,
@@ -38,7 +38,7 @@ std::shared_ptr<EventStream> job_events(JobRegistry& registry, const JobRegistry
 /// The assignments of a stage of a pipeline, now, as `assignments_json` writes them. The job must
 /// have the stage.
 std::string assignments_text(HostedJob& job, StageCoordinates coordinates);
-/// Says by which life of the job, and by which claim, an answer holds.
+/// Says by which life of the job, and by which claim, a response holds.
 RankResponse rank_response(const HostedJob& job);
 
 }  // namespace harpe

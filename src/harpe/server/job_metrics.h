@@ -30,7 +30,7 @@ inline constexpr std::array kActivePhases{JobPhase::kRegistering, JobPhase::kPro
 /// Series of one job carry its id alone; `harpe_job_info` has its names.
 void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs);
 
-/// Jobs in one answer, at most: each has some 15 series.
+/// Jobs in one response, at most: each has some 15 series.
 inline constexpr std::size_t kMostJobMetrics = 1000;
 
 }  // namespace harpe

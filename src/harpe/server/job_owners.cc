@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "harpe/http/http_answers.h"
+#include "harpe/http/http_responses.h"
 #include "harpe/server/job_views.h"
 #include "harpe/server/zeus_requests.h"
 #include "harpe/server/zeus_routes.h"
@@ -64,10 +64,10 @@ struct Lists {
     }
     OrderedJson all = OrderedJson::array();
     for (auto& [id, job] : jobs) all.push_back(std::move(job));
-    OrderedJson answer{{"jobs", std::move(all)}};
-    if (next) answer["next"] = *next;
-    if (!unreachable.empty()) answer["unreachable"] = unreachable;
-    reply(json_response(200, answer));
+    OrderedJson together{{"jobs", std::move(all)}};
+    if (next) together["next"] = *next;
+    if (!unreachable.empty()) together["unreachable"] = unreachable;
+    reply(json_response(200, together));
   }
 };
 
@@ -131,11 +131,11 @@ void JobOwners::on_loop(std::function<void()> work) {
 }
 
 Status JobOwners::start() {
-  return store_.listen([this](const StoreNotice& notice) {
-    on_loop([this, notice] {
-      if (notice.kind == StoreNotice::Kind::kLookAgain) return forget_all();
-      if (notice.own || !notice.text.starts_with(kMoved)) return;
-      forget(notice.text.substr(kMoved.size()));
+  return store_.listen([this](const StoreNotification& notification) {
+    on_loop([this, notification] {
+      if (notification.kind == StoreNotification::Kind::kLookAgain) return forget_all();
+      if (notification.own || !notification.text.starts_with(kMoved)) return;
+      forget(notification.text.substr(kMoved.size()));
     });
   });
 }
@@ -174,7 +174,7 @@ void JobOwners::relay(const std::string& id, const std::string& url, HttpRespons
 }
 
 void JobOwners::route(const std::string& id, HttpRequest request, Reply reply, Handler here) {
-  // What waits for its answer (GET) is asked for elsewhere if the job moves meanwhile.
+  // What waits for its response (GET) is asked for elsewhere if the job moves meanwhile.
   if (request.method != "GET" && is_here(id)) return here(std::move(request), std::move(reply));
   go(std::make_shared<Asked>(
       Asked{id, std::move(request), std::move(reply), std::move(here), registry_.clock().now()}));
@@ -185,7 +185,7 @@ bool JobOwners::is_here(const std::string& id) const {
 }
 
 void JobOwners::go(const AskedPtr& asked) {
-  if (is_here(asked->id)) return answer_here(asked);
+  if (is_here(asked->id)) return respond_here(asked);
   // Whether another server has it by now, only the database knows: one that was stopped for a
   // while has asked it in a moment, one that is cut off may not for long.
   if (registry_.holds(asked->id) && !registry_.holds_lease()) {
@@ -257,7 +257,7 @@ void JobOwners::looked(const std::string& id, const Result<Found>& found) {
     } else if (is_unknown && asked->at > found->began) {
       look(asked);  // another server may have registered it in between
     } else if (found->url.empty()) {
-      answer_here(asked);
+      respond_here(asked);
     } else if (asked->request.forwarded) {
       asked->reply(
           error_of(asked->request.path, 421, "job " + id + " is at another server, " + found->url));
@@ -267,7 +267,7 @@ void JobOwners::looked(const std::string& id, const Result<Found>& found) {
   }
 }
 
-void JobOwners::answer_here(const AskedPtr& asked) {
+void JobOwners::respond_here(const AskedPtr& asked) {
   asked->here(asked->request, [this, alive = alive_, asked](HttpResponse response) {
     const bool is_here = response.status != 421 || asked->request.forwarded;
     if (is_here || !*alive) return asked->reply(std::move(response));

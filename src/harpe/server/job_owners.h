@@ -82,7 +82,7 @@ class JobOwners {
   void go(const AskedPtr& asked);
   void look(const AskedPtr& asked);
   void looked(const std::string& id, const Result<Found>& found);
-  void answer_here(const AskedPtr& asked);
+  void respond_here(const AskedPtr& asked);
   void hand_on(const AskedPtr& asked, const std::string& url);
   void again(const AskedPtr& asked, const std::string& why);
   void again(const AskedPtr& asked, const std::string& why, Seconds patience);

@@ -9,7 +9,7 @@
 /// are this server's by claims in the store, and are let go together when its lease is lost.
 ///
 /// Everything happens on the thread of the loop, but reading specifications and stored jobs,
-/// writing large answers, characterizing and the store, which have threads of their own. What a
+/// writing large responses, characterizing and the store, which have threads of their own. What a
 /// client is promised to survive is answered after the store has it: `when_stored`.
 
 #include <cstdint>
@@ -142,7 +142,7 @@ class JobRegistry {
   }
   /// What was told of a job, after a sequence number.
   void log_of(const JobPtr& job, std::int64_t after, int limit,
-              std::function<void(Result<std::vector<LoggedNotice>>)> done);
+              std::function<void(Result<std::vector<LoggedEvent>>)> done);
   /// Runs `work` on a thread where it delays no other job, then what it returns on the loop's.
   void aside(const std::string& job, std::function<std::function<void()>()> work);
 

@@ -11,7 +11,7 @@
 namespace harpe {
 namespace {
 
-constexpr std::size_t kNoticesKept = 256;
+constexpr std::size_t kEventsKept = 256;
 constexpr Seconds kRefreshSummaries{60};
 
 }  // namespace
@@ -23,11 +23,11 @@ void JobRegistry::tell(const JobPtr& job, std::string kind, std::string text, Se
   const double shown = time_.shown(at).value;
   saver_.add_event(
       job, {.at = shown, .job = job->id, .kind = kind, .text = text, .stored_at = at.value});
-  job->notices.push_back({.sequence = ++job->newest_notice,
-                          .at = shown,
-                          .kind = std::move(kind),
-                          .text = std::move(text)});
-  if (job->notices.size() > kNoticesKept) job->notices.pop_front();
+  job->events.push_back({.sequence = ++job->newest_event,
+                         .at = shown,
+                         .kind = std::move(kind),
+                         .text = std::move(text)});
+  if (job->events.size() > kEventsKept) job->events.pop_front();
 }
 
 void JobRegistry::save(const JobPtr& job) {
@@ -39,10 +39,10 @@ void JobRegistry::follow(const JobPtr& job) {
   if (job->specification != job->job.specification()) measure(job);
   JobEffects effects = job->job.take_effects();
   bool news = false;
-  for (const Notice& notice : effects.notices) {
-    const bool is_warning = notice.level == Notice::Level::kWarning;
-    if (is_warning) log_("job " + job->id + ": " + notice.text);
-    tell(job, is_warning ? "warning" : "info", notice.text, notice.at);
+  for (const JobEvent& event : effects.events) {
+    const bool is_warning = event.level == JobEvent::Level::kWarning;
+    if (is_warning) log_("job " + job->id + ": " + event.text);
+    tell(job, is_warning ? "warning" : "info", event.text, event.at);
     news = true;
   }
   if (job->job.phase() != job->told_phase) {
@@ -105,19 +105,19 @@ void JobRegistry::tick() {
 }
 
 void JobRegistry::log_of(const JobPtr& job, std::int64_t after, int limit,
-                         std::function<void(Result<std::vector<LoggedNotice>>)> done) {
+                         std::function<void(Result<std::vector<LoggedEvent>>)> done) {
   if (store_ == nullptr) {
-    std::vector<LoggedNotice> found;
-    for (const LoggedNotice& notice : job->notices) {
-      if (notice.sequence > after && found.size() < static_cast<std::size_t>(limit)) {
-        found.push_back(notice);
+    std::vector<LoggedEvent> found;
+    for (const LoggedEvent& event : job->events) {
+      if (event.sequence > after && found.size() < static_cast<std::size_t>(limit)) {
+        found.push_back(event);
       }
     }
     return done(std::move(found));
   }
   aside(job->id, [this, id = job->id, after, limit, done = std::move(done)] {
     const Result<std::vector<StoredEvent>> events = store_->events(id, after, limit);
-    Result<std::vector<LoggedNotice>> found = std::vector<LoggedNotice>();
+    Result<std::vector<LoggedEvent>> found = std::vector<LoggedEvent>();
     if (!events.ok()) {
       found = store_failure("the log cannot be read now", events.error());
     } else {

@@ -50,20 +50,20 @@ void JobRegistry::loaded(const std::string& id, const JobClaim& claim, const Res
   if (found == stored_.end() || found->second.claim != claim) return;
   std::vector<Loaded> waiting = std::exchange(found->second.waiting, {});
   found->second.loading = false;
-  const auto answer = [&](const Result<JobPtr>& with) {
+  const auto respond = [&](const Result<JobPtr>& with) {
     for (const Loaded& one : waiting) one(with);
   };
   if (!job.ok()) {
     const bool is_away = job.error().code == ErrorCode::kUnavailable;
     if (!is_away) log_("job " + id + " cannot be read: " + job.error().text());
-    return answer(is_away ? job : unreadable(id, job.error()));
+    return respond(is_away ? job : unreadable(id, job.error()));
   }
   if (*job == nullptr) {  // another server has removed it
     stored_.erase(found);
-    return answer(JobPtr());
+    return respond(JobPtr());
   }
   if (Status room = make_room(memory_of((*job)->job.spec())); !room.ok()) {
-    return answer(room.error());
+    return respond(room.error());
   }
   const bool has_summary = !found->second.summary.text.empty();
   if (has_summary) (*job)->summary = std::move(found->second.summary.text);
@@ -75,7 +75,7 @@ void JobRegistry::loaded(const std::string& id, const JobClaim& claim, const Res
     doubted->second = (*job)->revision;
   }
   if (!has_summary) saver_.refresh(summary_of(**job), claim.epoch);
-  answer(*job);
+  respond(*job);
   unload_idle(kMostIdleLoaded);
 }
 

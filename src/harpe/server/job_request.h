@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// One request for one job, and the answers that several routes have. Only for `.cc` files.
+/// One request for one job, and the responses that several routes have. Only for `.cc` files.
 
 #include <string>
 #include <utility>
 
-#include "harpe/http/http_answers.h"
+#include "harpe/http/http_responses.h"
 #include "harpe/server/api.h"
 
 namespace harpe {

@@ -23,7 +23,7 @@ constexpr std::string_view kStragglers = "/stragglers/";
 
 using JobPtr = JobRegistry::JobPtr;
 
-/// Where the job may be commanded here only until it is not: looked at when an answer is made, and
+/// Where the job may be commanded here only until it is not: looked at when a response is made, and
 /// again right before it is sent, since a process may be stopped in between.
 Reply while_commanded(const JobRegistry& registry, const JobPtr& job, bool forwarded, Reply reply) {
   return [&registry, job, forwarded, reply = std::move(reply)](HttpResponse response) {
@@ -46,7 +46,7 @@ std::optional<int> small_number(std::string_view text) {
   return static_cast<int>(*number);
 }
 
-/// "data" and "stage" of a query; none: not asked for. What the job does not have is a fault.
+/// "data" and "stage" of a query; none: not asked for. What the job does not have is an error.
 Result<std::optional<StageCoordinates>> coordinates_of(const HttpQuery& query,
                                                        const JobShape& shape) {
   if (!query.find("data") && !query.find("stage")) return std::optional<StageCoordinates>();
@@ -85,21 +85,21 @@ void put_job(ServerContext& context, HttpRequest& request, const Reply& reply,
           return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
         }
         registry.when_stored(
-            job, [answer = while_commanded(registry, job, forwarded, reply), id, job, most,
+            job, [respond = while_commanded(registry, job, forwarded, reply), id, job, most,
                   status = status_of(*registered),
                   specification = registered->specification](const Status& stored) {
-              if (!stored.ok()) return answer(native_error(stored.error()));
+              if (!stored.ok()) return respond(native_error(stored.error()));
               const int ranks = job->job.spec().shape.ranks();
               OrderedJson document{{"job", id},
                                    {"phase", name_of(job->job.phase())},
                                    {"ranks", ranks},
                                    {"specification", specification}};
               if (most > 0 && static_cast<std::size_t>(ranks) > most) {
-                document["notice"] = "the job has " + std::to_string(ranks) +
-                                     " ranks, but this server has connections for " +
-                                     std::to_string(most) + ": docs/server.md, Limits";
+                document["warning"] = "the job has " + std::to_string(ranks) +
+                                      " ranks, but this server has connections for " +
+                                      std::to_string(most) + ": docs/server.md, Limits";
               }
-              answer(json_response(status, document));
+              respond(json_response(status, document));
             });
       });
 }
@@ -212,7 +212,7 @@ void stream_events(const JobRequest& asked) {
 // --- People -------------------------------------------------------------------------------------
 
 /// Answers once what was changed is stored.
-void answer_when_stored(const JobRequest& asked, const Status& changed, OrderedJson document) {
+void respond_when_stored(const JobRequest& asked, const Status& changed, OrderedJson document) {
   if (!changed.ok()) return asked.reply(job_error(changed.error()));
   document["phase"] = name_of(asked.job->job.phase());
   document["version"] = asked.job->job.version();
@@ -230,14 +230,14 @@ void change_straggler(const JobRequest& asked) {
   if (asked.request.method == "DELETE") {
     const Status cleared = registry.act(
         asked.job, [&](Job& job, Seconds now) { return job.clear_straggler(*pipeline, now); });
-    return answer_when_stored(asked, cleared, {{"pipeline", *pipeline}, {"factor", 1}});
+    return respond_when_stored(asked, cleared, {{"pipeline", *pipeline}, {"factor", 1}});
   }
   const Result<Straggler> straggler =
       parse_straggler(asked.request.body, *pipeline, registry.now(), registry.time().wall());
   if (!straggler.ok()) return asked.reply(native_error(straggler.error()));
   const Status told = registry.act(
       asked.job, [&](Job& job, Seconds now) { return job.set_straggler(*straggler, now); });
-  answer_when_stored(
+  respond_when_stored(
       asked, told,
       {{"pipeline", *pipeline},
        {"factor", straggler->factor},
@@ -255,11 +255,11 @@ void change_objective(const JobRequest& asked) {
   const bool may_be_too_much = objective->kind != Objective::Kind::kSlowdown &&
                                objective->kind != Objective::Kind::kLeastEnergy;
   if (may_be_too_much && asked.job->job.plans() == nullptr) {
-    document["notice"] =
+    document["warning"] =
         "the job has no plans yet, so nobody knows whether one does this: if none does, the "
         "nearest is used, and the job's log says what is possible";
   }
-  answer_when_stored(asked, changed, std::move(document));
+  respond_when_stored(asked, changed, std::move(document));
 }
 
 void delete_job(ServerContext& context, const Reply& reply, const std::string& id) {

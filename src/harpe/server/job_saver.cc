@@ -91,14 +91,14 @@ void JobSaver::when_stored(const JobPtr& job, std::function<void(const Status&)>
   if (parts_.store == nullptr || job->stored >= job->revision) return done(ok_status());
   job->waiting.push_back({job->revision, std::move(done)});
   if (is_apart(*job) && !job->queued) {
-    return answer(*job, job->revision,
-                  Error::of(ErrorCode::kUnavailable,
-                            "this was done, but the store refuses the job; /health names it"));
+    return respond(*job, job->revision,
+                   Error::of(ErrorCode::kUnavailable,
+                             "this was done, but the store refuses the job; /health names it"));
   }
   queue(job);
 }
 
-void JobSaver::answer(HostedJob& job, std::int64_t revision, const Status& status) {
+void JobSaver::respond(HostedJob& job, std::int64_t revision, const Status& status) {
   std::vector<HostedJob::Waiting> waiting = std::exchange(job.waiting, {});
   for (HostedJob::Waiting& one : waiting) {
     one.revision <= revision ? one.done(status) : job.waiting.push_back(std::move(one));
@@ -119,7 +119,7 @@ void JobSaver::gather(const JobPtr& job, Batch& batch) {
   if (job->removing || job->is_over()) return;
   if (std::exchange(job->dirty, false)) {
     refresh_.erase(job->id);
-    // A revision has one content, also where an earlier write was done but its answer lost.
+    // A revision has one content, also where an earlier write was done but its response lost.
     ++job->revision;
     batch.changes.jobs.push_back({.job = {.id = job->id,
                                           .state = job->job.snapshot(),
@@ -196,7 +196,7 @@ void JobSaver::done(const JobPtr& job, std::int64_t revision) {
     std::erase(apart_, job);
   }
   job->refusals = 0;
-  answer(*job, revision, ok_status());
+  respond(*job, revision, ok_status());
 }
 
 /// Takes back what was not written, but what has been replaced since.
@@ -229,10 +229,10 @@ void JobSaver::failed(Batch batch, const Error& why) {
   // Several at once say nothing about any of them: they come first again, fewer at a time.
   for (const auto& [job, revision] : std::views::reverse(batch.jobs)) {
     // What waits was done; when it cannot be stored now, that is said, and it is stored later.
-    answer(*job, revision,
-           Error::of(ErrorCode::kUnavailable,
-                     "this was done but could not be stored yet; the same again is harmless: " +
-                         why.text()));
+    respond(*job, revision,
+            Error::of(ErrorCode::kUnavailable,
+                      "this was done but could not be stored yet; the same again is harmless: " +
+                          why.text()));
     if (job->queued || job->removing || job->is_over() || is_apart(*job)) continue;
     job->queued = true;
     alone ? queue_.push_back(job) : queue_.push_front(job);

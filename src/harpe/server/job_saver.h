@@ -102,7 +102,7 @@ class JobSaver {
   void failed(Batch batch, const Error& why);
   void refuse(const JobPtr& job, const Error& why);
   bool is_apart(const HostedJob& job) const { return job.refusals >= kMostRefusals; }
-  static void answer(HostedJob& job, std::int64_t revision, const Status& status);
+  static void respond(HostedJob& job, std::int64_t revision, const Status& status);
 
   Parts parts_;
   LoopWork work_;

@@ -9,7 +9,7 @@
 #include "harpe/base/text.h"
 #include "harpe/http/http_query.h"
 #include "harpe/profile/profile.h"
-#include "harpe/server/long_answer.h"
+#include "harpe/server/long_response.h"
 #include "harpe/server/plan_document.h"
 
 namespace harpe {
@@ -23,21 +23,21 @@ constexpr int kMostLogged = 1000;
 constexpr std::size_t kUsualListed = 1000, kMostListed = 10'000;
 constexpr const char* kJson = "application/json";
 
-/// Writes an answer where it delays no other job.
-void answer_aside(const JobRequest& asked, std::string content_type,
-                  std::function<std::string()> write) {
+/// Writes a response where it delays no other job.
+void respond_aside(const JobRequest& asked, std::string content_type,
+                   std::function<std::string()> write) {
   asked.context.registry.aside(asked.job->id,
                                [reply = asked.reply, content_type = std::move(content_type),
                                 write = std::move(write)]() -> std::function<void()> {
                                  const auto text = std::make_shared<const std::string>(write());
                                  return [reply, content_type, text] {
-                                   reply(long_answer(content_type, text));
+                                   reply(long_response(content_type, text));
                                  };
                                });
 }
 
 /// 404 before there are plans.
-std::shared_ptr<const PlanTable> plans_or_answer(const JobRequest& asked) {
+std::shared_ptr<const PlanTable> plans_or_response(const JobRequest& asked) {
   std::shared_ptr<const PlanTable> plans = asked.job->job.shared_plans();
   if (plans == nullptr) {
     asked.reply(not_found(std::string("the job has no plans yet: it is ") +
@@ -97,23 +97,23 @@ std::size_t most_listed(std::string_view text) {
 }
 
 void give_profile(const JobRequest& asked) {
-  answer_aside(asked, "text/csv; charset=utf-8",
-               [profile = asked.job->job.profile()] { return profile_csv(profile); });
+  respond_aside(asked, "text/csv; charset=utf-8",
+                [profile = asked.job->job.profile()] { return profile_csv(profile); });
 }
 
 void give_specification(const JobRequest& asked) {
-  asked.reply(long_answer(
+  asked.reply(long_response(
       kJson, std::make_shared<const std::string>(asked.job->job.specification_text() + "\n")));
 }
 
 void give_frontier(const JobRequest& asked) {
-  const std::shared_ptr<const PlanTable> plans = plans_or_answer(asked);
+  const std::shared_ptr<const PlanTable> plans = plans_or_response(asked);
   if (plans == nullptr) return;
-  answer_aside(asked, kJson, [plans] { return frontier_text(*plans); });
+  respond_aside(asked, kJson, [plans] { return frontier_text(*plans); });
 }
 
 void give_plans(const JobRequest& asked) {
-  const std::shared_ptr<const PlanTable> plans = plans_or_answer(asked);
+  const std::shared_ptr<const PlanTable> plans = plans_or_response(asked);
   if (plans == nullptr) return;
   asked.context.registry.aside(
       asked.job->id, [reply = asked.reply, job = asked.job, plans]() -> std::function<void()> {
@@ -127,7 +127,7 @@ void give_plans(const JobRequest& asked) {
           job->plans_text = made;
           text = std::shared_ptr<const std::string>(made, &made->text);
         }
-        return [reply, text] { reply(long_answer(kJson, text)); };
+        return [reply, text] { reply(long_response(kJson, text)); };
       });
 }
 
@@ -154,7 +154,7 @@ void give_document(const JobRequest& asked, Document write) {
         Result<std::string> text = write(spec, plan);
         if (!text.ok()) return [reply, error = text.error()] { reply(native_error(error)); };
         return [reply, shared = std::make_shared<const std::string>(*std::move(text))] {
-          reply(long_answer(kJson, shared));
+          reply(long_response(kJson, shared));
         };
       });
 }
@@ -181,14 +181,14 @@ void give_log(const JobRequest& asked) {
     after = *number;
   }
   asked.context.registry.log_of(asked.job, after, kMostLogged,
-                                [reply = asked.reply](Result<std::vector<LoggedNotice>> notices) {
-                                  if (!notices.ok()) return reply(native_error(notices.error()));
+                                [reply = asked.reply](Result<std::vector<LoggedEvent>> events) {
+                                  if (!events.ok()) return reply(native_error(events.error()));
                                   OrderedJson list = OrderedJson::array();
-                                  for (const LoggedNotice& notice : *notices) {
-                                    list.push_back({{"sequence", notice.sequence},
-                                                    {"at", notice.at},
-                                                    {"kind", notice.kind},
-                                                    {"text", notice.text}});
+                                  for (const LoggedEvent& event : *events) {
+                                    list.push_back({{"sequence", event.sequence},
+                                                    {"at", event.at},
+                                                    {"kind", event.kind},
+                                                    {"text", event.text}});
                                   }
                                   reply(json_response(200, {{"events", std::move(list)}}));
                                 });

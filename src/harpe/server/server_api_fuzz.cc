@@ -198,7 +198,9 @@ class FilledStore final : public Store {
   }
   Result<std::vector<std::string>> ownerless() override { return std::vector<std::string>(); }
   Status notify(const std::string& /*text*/) override { return ok_status(); }
-  Status listen(std::function<void(const StoreNotice&)> /*hear*/) override { return ok_status(); }
+  Status listen(std::function<void(const StoreNotification&)> /*hear*/) override {
+    return ok_status();
+  }
   Status check() override { return ok_status(); }
   Status verify() override { return ok_status(); }
   std::string description() const override { return "memory"; }
@@ -209,8 +211,8 @@ class FilledStore final : public Store {
   std::string plans_;
 };
 
-struct Answer {
-  int answers = 0;
+struct Response {
+  int responses = 0;
   HttpResponse response;
 };
 
@@ -236,12 +238,12 @@ class Server {
     while (!is_there) loop_.context().run_one();
   }
 
-  /// \param must_answer  false: it may wait for others
-  std::shared_ptr<Answer> ask(const std::string& method, const std::string& target,
-                              const std::string& body, std::string authorization,
-                              bool must_answer = true) {
+  /// \param must_respond  false: it may wait for others
+  std::shared_ptr<Response> ask(const std::string& method, const std::string& target,
+                                const std::string& body, std::string authorization,
+                                bool must_respond = true) {
     const std::size_t question = target.find('?');
-    const auto answer = std::make_shared<Answer>();
+    const auto response = std::make_shared<Response>();
     HttpRequest request;
     request.method = method;
     request.path = target.substr(0, question);
@@ -250,13 +252,13 @@ class Server {
     request.body = body;
     request.client = "somebody";
     request.needs_token = needs_token_;
-    api_.handle(std::move(request), [answer](HttpResponse response) {
-      ++answer->answers;
-      answer->response = std::move(response);
+    api_.handle(std::move(request), [response](HttpResponse sent) {
+      ++response->responses;
+      response->response = std::move(sent);
     });
-    while (must_answer && answer->answers == 0) loop_.context().run_one();
+    while (must_respond && response->responses == 0) loop_.context().run_one();
     settle();
-    return answer;
+    return response;
   }
 
   void second_passes() {
@@ -372,7 +374,7 @@ void check_unharmed(const std::string& before, const HostedJob& job, const Reque
               json::diff(was, is).dump());
 }
 
-void check_answer(const Request& request, const HttpResponse& response) {
+void check_response(const Request& request, const HttpResponse& response) {
   const std::string path = request.target.substr(0, request.target.find('?'));
   const std::string asked = request.method + " " + request.target + "\n" + request.body + "\n" +
                             std::to_string(response.status) + " " + response.body;
@@ -449,9 +451,9 @@ void check_reports(Server& server, Start start) {
   for (int stage = 0; stage < ranks; ++stage) {
     const json report{
         {"stage", stage}, {"session", session_of(stage)}, {"iteration", 5}, {"time_s", 0.3}};
-    const auto answer = server.ask("POST", std::string("/v1/jobs/") + kJob + "/reports",
-                                   report.dump(), tokens().at("all"));
-    require(answer->response.status == 200, "the job's ranks go on", answer->response.body);
+    const auto response = server.ask("POST", std::string("/v1/jobs/") + kJob + "/reports",
+                                     report.dump(), tokens().at("all"));
+    require(response->response.status == 200, "the job's ranks go on", response->response.body);
   }
 }
 
@@ -464,7 +466,7 @@ void run(std::string_view input) {
   if (start == Start::kRegistering || start == Start::kProfiling) begin(server, start);
   const JobRegistry::JobPtr job = server.registry().find(kJob);
 
-  std::vector<std::shared_ptr<Answer>> answers;
+  std::vector<std::shared_ptr<Response>> responses;
   bool same_ranks = true;
   std::string zeus_id;
   for (Request& request : requests_of(input.substr(2))) {
@@ -475,19 +477,19 @@ void run(std::string_view input) {
     const std::string before = job == nullptr ? "" : job->job.snapshot();
     const std::uint64_t version = job == nullptr ? 0 : job->job.version();
     const bool may_wait = request.method == "GET" && request.target.starts_with("/schedule/");
-    answers.push_back(
+    responses.push_back(
         server.ask(request.method, request.target, request.body, request.authorization, !may_wait));
-    const Answer& answer = *answers.back();
-    if (answer.answers > 0) check_answer(request, answer.response);
-    if (answer.response.stream != nullptr) {
-      answer.response.stream->start([] {});
-      require(!answer.response.stream->take().empty(), "events begin with the present state");
+    const Response& response = *responses.back();
+    if (response.responses > 0) check_response(request, response.response);
+    if (response.response.stream != nullptr) {
+      response.response.stream->start([] {});
+      require(!response.response.stream->take().empty(), "events begin with the present state");
     }
-    if (request.target == "/register_job" && answer.response.status == 200) {
-      zeus_id = json::parse(answer.response.body).get<std::string>();
+    if (request.target == "/register_job" && response.response.status == 200) {
+      zeus_id = json::parse(response.response.body).get<std::string>();
     }
     if (job == nullptr) continue;
-    const bool is_refused = answer.answers > 0 && answer.response.status >= 400;
+    const bool is_refused = response.responses > 0 && response.response.status >= 400;
     if (is_refused) {
       check_unharmed(before, *job, request);
     } else {
@@ -500,7 +502,7 @@ void run(std::string_view input) {
   for (const auto& [id, hosted] : server.registry().jobs()) {
     check_snapshot(*hosted, server.registry().now());
   }
-  for (const auto& answer : answers) require(answer->answers <= 1, "one answer each");
+  for (const auto& response : responses) require(response->responses <= 1, "one answer each");
   if (job != nullptr && same_ranks) check_reports(server, start);
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/http/http_answers.h"
+#include "harpe/http/http_responses.h"
 #include "harpe/server/job_metrics.h"
 #include "harpe/service/metrics_text.h"
 
@@ -93,8 +93,8 @@ void handle_server_metrics(ServerContext& context, const Reply& reply) {
   job_families(metrics, registry);
   one(metrics, "http_requests_total", MetricType::kCounter, "HTTP requests.",
       count(context.requests));
-  metrics.family("harpe_server_http_answers_total", MetricType::kCounter, "Answers by status.");
-  for (const auto& [status, number] : context.answers) {
+  metrics.family("harpe_server_http_responses_total", MetricType::kCounter, "Responses by status.");
+  for (const auto& [status, number] : context.responses) {
     metrics.sample(count(number), {{"status", std::to_string(status)}});
   }
   one(metrics, "http_rate_limited_total", MetricType::kCounter,

@@ -34,7 +34,8 @@ TEST(Starts, AStrayRankIsToldToWaitAndNamedAndChangesNothing) {
   begin(server, "j");
   ASSERT_TRUE(eventually([&] { return planned(server, "j"); }));
   const json before = server.ask("GET", "/v1/jobs/j").json();
-  const TestAnswer stray = server.ask("POST", "/v1/jobs/j/ranks", rank_of(0, 1, "wrong", "stray"));
+  const TestResponse stray =
+      server.ask("POST", "/v1/jobs/j/ranks", rank_of(0, 1, "wrong", "stray"));
   EXPECT_EQ(stray.status, 409);
   EXPECT_EQ(stray.json()["error"]["code"], "gathering");
   EXPECT_THAT(stray.json()["error"]["message"], HasSubstr("1 are there"));
@@ -77,7 +78,7 @@ TEST(Starts, MostRanksOfAnotherStartTakeOverAndStreamsOfTheOneBeforeEnd) {
   while (looking_on.event("phase") != R"({"phase":"straggling"})") {
   }
   // A process of the start before is told so.
-  const TestAnswer old = server.ask(
+  const TestResponse old = server.ask(
       "POST", "/v1/jobs/j/ranks",
       rank_of(0, 0, "first", "s", {{"incarnation", again["incarnation"]}, {"start", 1}}));
   EXPECT_EQ(old.status, 409);
@@ -103,7 +104,7 @@ TEST(Starts, AJobMadeAnewIsAnotherLifeWhoseVersionsBeginAgain) {
   EXPECT_EQ(server.ask("POST", "/v1/jobs/j/reports", report.dump()).status, 409);
   EXPECT_TRUE(server.ask("GET", "/v1/jobs/j").json()["newest_iteration"].is_null());
   report["incarnation"] = after["incarnation"];
-  const TestAnswer taken = server.ask("POST", "/v1/jobs/j/reports", report.dump());
+  const TestResponse taken = server.ask("POST", "/v1/jobs/j/reports", report.dump());
   EXPECT_EQ(taken.status, 200);
   EXPECT_EQ(taken.json()["incarnation"], after["incarnation"]);
   EXPECT_EQ(taken.json()["epoch"], after["epoch"]);
@@ -119,7 +120,7 @@ TEST(Starts, AnotherShapeTakesOverWithMostOfItsRanksAndKeepsThePlans) {
   EXPECT_EQ(listener.receive().status, 200);
   json spec = json::parse(test_specification());
   spec["data"] = 1;
-  const TestAnswer proposed = server.ask("PUT", "/v1/jobs/j", spec.dump());
+  const TestResponse proposed = server.ask("PUT", "/v1/jobs/j", spec.dump());
   EXPECT_EQ(proposed.status, 202);
   EXPECT_EQ(server.ask("PUT", "/v1/jobs/j", spec.dump()).status, 202) << "each rank sends it";
   const json more = {{"specification", proposed.json()["specification"]}};
@@ -199,7 +200,7 @@ TEST(Starts, RanksOfZeusDoNotWaitForThoseThatAreGone) {
   }
   TestClient first = server.client();
   first.send("GET", "/schedule/" + id + "?rank=1");
-  const TestAnswer told = server.ask("GET", "/schedule/" + id + "?rank=2");
+  const TestResponse told = server.ask("GET", "/schedule/" + id + "?rank=2");
   EXPECT_EQ(told.status, 503);
   EXPECT_THAT(told.json()["detail"], HasSubstr("0, 3"));
   EXPECT_EQ(first.receive().status, 503);

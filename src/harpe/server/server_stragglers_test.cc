@@ -21,7 +21,7 @@ class Ranks {
 
   void iterate() {
     for (const RankCoordinates rank : training_.places()) {
-      const TestAnswer given =
+      const TestResponse given =
           server_.ask("GET", "/v1/jobs/j/assignments?data=" + std::to_string(rank.data) +
                                  "&stage=" + std::to_string(rank.stage));
       training_.take(rank, parse_rank_response(given.body)->assignments);
@@ -29,7 +29,7 @@ class Ranks {
     for (IterationReport& report : training_.iterate()) {
       const RankCoordinates rank = report.coordinates;
       report.session = "s" + std::to_string(rank.data) + std::to_string(rank.stage);
-      const TestAnswer taken =
+      const TestResponse taken =
           server_.ask("POST", "/v1/jobs/j/reports", iteration_report_json(report));
       ASSERT_EQ(taken.status, 200) << taken.body;
     }

@@ -49,7 +49,7 @@ TEST(Server, LeadsAJobWithAProfileToItsPlanAndThroughAStraggler) {
   }
   const std::uint64_t version = assignments["assignments"].back()["version"];
   EXPECT_EQ(assignments["assignments"].back()["clocks_mhz"].size(), 8);
-  TestAnswer told = server.ask("POST", "/v1/jobs/gpt3/reports", report(0, 0, 0, 0).dump());
+  TestResponse told = server.ask("POST", "/v1/jobs/gpt3/reports", report(0, 0, 0, 0).dump());
   ASSERT_EQ(told.status, 200) << told.body;
   EXPECT_EQ(told.json()["version"], version);
   EXPECT_EQ(told.json()["assignments"], assignments["assignments"]);
@@ -60,7 +60,7 @@ TEST(Server, LeadsAJobWithAProfileToItsPlanAndThroughAStraggler) {
       server.ask("POST", "/v1/jobs/gpt3/reports", known.dump()).json().contains("assignments"));
 
   // Pipeline 1 is slow: pipeline 0 gets another plan.
-  const TestAnswer slow = server.ask("PUT", "/v1/jobs/gpt3/stragglers/1", R"({"factor": 1.4})");
+  const TestResponse slow = server.ask("PUT", "/v1/jobs/gpt3/stragglers/1", R"({"factor": 1.4})");
   ASSERT_EQ(slow.status, 200) << slow.body;
   EXPECT_EQ(slow.json()["phase"], "straggling");
   const json slower = json::parse(listener.event("assignments"));
@@ -73,7 +73,7 @@ TEST(Server, LeadsAJobWithAProfileToItsPlanAndThroughAStraggler) {
   EXPECT_EQ(healed["assignments"].back()["clocks_mhz"],
             assignments["assignments"].back()["clocks_mhz"]);
 
-  const TestAnswer objective =
+  const TestResponse objective =
       server.ask("PUT", "/v1/jobs/gpt3/objective", R"({"least_energy": true})");
   EXPECT_EQ(objective.status, 200) << objective.body;
   EXPECT_EQ(server.ask("GET", "/v1/jobs/gpt3").json()["objective"], json({{"least_energy", true}}));
@@ -83,7 +83,7 @@ TEST(Server, TellsWhatIsKnownOfAJob) {
   const TestServer server;
   begin(server, "j");
   ASSERT_TRUE(eventually([&] { return planned(server, "j"); }));
-  const TestAnswer profile = server.ask("GET", "/v1/jobs/j/profile");
+  const TestResponse profile = server.ask("GET", "/v1/jobs/j/profile");
   EXPECT_THAT(profile.body, HasSubstr("forward"));
   const json frontier = server.ask("GET", "/v1/jobs/j/frontier").json();
   ASSERT_GT(frontier["plans"].size(), 2);
@@ -112,7 +112,7 @@ TEST(Server, KnowsARetryFromAnotherJobOrProcess) {
   EXPECT_EQ(server.ask("PUT", "/v1/jobs/j", spec.dump()).status, 200);
   // Another one, before any rank has come: that is the job.
   spec["micro_batches"] = 5;
-  const TestAnswer other = server.ask("PUT", "/v1/jobs/j", spec.dump());
+  const TestResponse other = server.ask("PUT", "/v1/jobs/j", spec.dump());
   EXPECT_EQ(other.status, 200);
   EXPECT_EQ(server.ask("GET", "/v1/jobs/j").json()["micro_batches"], 5);
   EXPECT_EQ(server.ask("PUT", "/v1/jobs/j", test_specification()).status, 200);
@@ -162,10 +162,10 @@ TEST(Server, AnswersWhatIsWrongToWhoeverSentIt) {
       {"GET", "/v1/jobs/j/../../etc/passwd", "", 404},
   };
   for (const Wrong& wrong : all) {
-    const TestAnswer answer = server.ask(wrong.method, wrong.path, wrong.body);
-    EXPECT_EQ(answer.status, wrong.status)
-        << wrong.method << wrong.path << wrong.body << answer.body;
-    EXPECT_TRUE(answer.json().contains("error")) << answer.body;
+    const TestResponse response = server.ask(wrong.method, wrong.path, wrong.body);
+    EXPECT_EQ(response.status, wrong.status)
+        << wrong.method << wrong.path << wrong.body << response.body;
+    EXPECT_TRUE(response.json().contains("error")) << response.body;
   }
   json after = server.ask("GET", "/v1/jobs/j").json();
   EXPECT_EQ(after["reports_refused"], 1);
@@ -270,9 +270,9 @@ TEST(Server, LimitsRatesAndChecksTokens) {
   TestClient other = slow.client();
   std::set<int> statuses;
   for (int i = 0; i < 5; ++i) {
-    const TestAnswer answer = other.ask("GET", "/v1/jobs");
-    statuses.insert(answer.status);
-    EXPECT_EQ(answer.head.find("Retry-After: 1") != std::string::npos, answer.status == 429);
+    const TestResponse response = other.ask("GET", "/v1/jobs");
+    statuses.insert(response.status);
+    EXPECT_EQ(response.head.find("Retry-After: 1") != std::string::npos, response.status == 429);
   }
   EXPECT_THAT(statuses, ::testing::ElementsAre(200, 429));
 }
@@ -286,7 +286,7 @@ TEST(Server, RefusesWhoShowsNoTokenBeforeItReadsTheBody) {
   const std::string begin = "PUT /v1/jobs/j HTTP/1.1\r\nHost: x\r\n";
   TestClient nobody = server.client();
   nobody.send_raw(begin + size + "Expect: 100-continue\r\n\r\n");
-  const TestAnswer refused = nobody.receive();
+  const TestResponse refused = nobody.receive();
   EXPECT_EQ(refused.status, 401) << refused.head;
   EXPECT_THAT(refused.head, HasSubstr("Connection: close"));
   EXPECT_EQ(nobody.receive().status, 0);  // it has ended
@@ -327,9 +327,9 @@ TEST(Server, AnswersHeadWithoutABody) {
   const TestServer server;
   TestClient client = server.client();
   client.send("HEAD", "/health");
-  const TestAnswer answer = client.ask("GET", "/health");
-  EXPECT_EQ(answer.status, 405);  // of HEAD; its length is that of what GET would be told
-  EXPECT_THAT(answer.body, ::testing::StartsWith("HTTP/1.1 200"));
+  const TestResponse response = client.ask("GET", "/health");
+  EXPECT_EQ(response.status, 405);  // of HEAD; its length is that of what GET would be told
+  EXPECT_THAT(response.body, ::testing::StartsWith("HTTP/1.1 200"));
 }
 
 TEST(Server, LimitsWhatZeusClientsMakeItHold) {
@@ -347,11 +347,11 @@ TEST(Server, LimitsWhatZeusClientsMakeItHold) {
   std::string many = "[0";
   for (int i = 0; i < 500'000; ++i) many += ",0";
   EXPECT_EQ(server.ask("POST", "/register_job", many + "]").status, 413);
-  // Many faults are not all told.
+  // Many errors are not all told.
   json result = {{"rank", 0}, {"iter_time", {1}}, {"iter_energy", {1}}};
   result["time_breakdown"]["forward"] = std::vector<int>(10'000, 0);
   const std::string id = server.ask("POST", "/register_job", job(1'000'000, "j")).json();
-  const TestAnswer told = server.ask("POST", "/result/" + id, result.dump());
+  const TestResponse told = server.ask("POST", "/result/" + id, result.dump());
   EXPECT_EQ(told.status, 422);
   EXPECT_EQ(told.json()["detail"].size(), 32);
 }
@@ -410,11 +410,11 @@ TEST(Server, ForgetsListenersThatHaveLeft) {
 
 TEST(Server, SaysWhereAJobHasMoreRanksThanItHasConnectionsFor) {
   const TestServer small({.most_ranks = 3}), large({.most_ranks = 4});
-  const TestAnswer told = small.ask("PUT", "/v1/jobs/j", test_specification());
+  const TestResponse told = small.ask("PUT", "/v1/jobs/j", test_specification());
   EXPECT_EQ(told.status, 201);
-  EXPECT_THAT(told.json()["notice"].get<std::string>(),
+  EXPECT_THAT(told.json()["warning"].get<std::string>(),
               AllOf(HasSubstr("has 4 ranks"), HasSubstr("connections for 3")));
-  EXPECT_FALSE(large.ask("PUT", "/v1/jobs/j", test_specification()).json().contains("notice"));
+  EXPECT_FALSE(large.ask("PUT", "/v1/jobs/j", test_specification()).json().contains("warning"));
 }
 
 }  // namespace

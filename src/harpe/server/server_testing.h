@@ -29,7 +29,7 @@
 
 namespace harpe {
 
-struct TestAnswer {
+struct TestResponse {
   int status = 0;
   std::string head, body;
   nlohmann::json json() const { return nlohmann::json::parse(body, nullptr, false); }
@@ -61,24 +61,24 @@ class TestClient {
       at += static_cast<std::size_t>(sent);
     }
   }
-  TestAnswer receive() {
-    TestAnswer answer;
+  TestResponse receive() {
+    TestResponse response;
     const std::size_t end = read_until("\r\n\r\n");
-    if (end == std::string::npos) return answer;
-    answer.head = received_.substr(0, end);
+    if (end == std::string::npos) return response;
+    response.head = received_.substr(0, end);
     received_.erase(0, end + 4);
-    answer.status = std::atoi(answer.head.substr(9, 3).c_str());
-    const std::size_t length = answer.head.find("Content-Length: ");
-    if (length == std::string::npos) return answer;
-    const std::size_t size = std::strtoull(answer.head.c_str() + length + 16, nullptr, 10);
+    response.status = std::atoi(response.head.substr(9, 3).c_str());
+    const std::size_t length = response.head.find("Content-Length: ");
+    if (length == std::string::npos) return response;
+    const std::size_t size = std::strtoull(response.head.c_str() + length + 16, nullptr, 10);
     while (received_.size() < size && read_some()) {
     }
-    answer.body = received_.substr(0, size);
+    response.body = received_.substr(0, size);
     received_.erase(0, size);
-    return answer;
+    return response;
   }
-  TestAnswer ask(const std::string& method, const std::string& path, const std::string& body = {},
-                 const std::string& headers = {}) {
+  TestResponse ask(const std::string& method, const std::string& path, const std::string& body = {},
+                   const std::string& headers = {}) {
     send(method, path, body, headers);
     return receive();
   }
@@ -153,8 +153,8 @@ class TestServer {
   TestServer& operator=(const TestServer&) = delete;
 
   TestClient client() const { return TestClient(port_); }
-  TestAnswer ask(const std::string& method, const std::string& path,
-                 const std::string& body = {}) const {
+  TestResponse ask(const std::string& method, const std::string& path,
+                   const std::string& body = {}) const {
     return client().ask(method, path, body);
   }
   std::size_t connections() const {
@@ -246,7 +246,7 @@ inline void begin(const TestServer& server, const std::string& job) {
   ASSERT_EQ(client.ask("PUT", "/v1/jobs/" + job, test_specification()).status, 201);
   for (const int data : {0, 1}) {
     for (const int stage : {0, 1}) {
-      const TestAnswer rank =
+      const TestResponse rank =
           client.ask("POST", "/v1/jobs/" + job + "/ranks", test_rank(data, stage));
       ASSERT_EQ(rank.status, 200) << rank.body;
       EXPECT_EQ(rank.json()["rank"], data * 2 + stage);

@@ -146,7 +146,7 @@ HttpLimits ServerOptions::default_limits() {
       .connections = 0, .connections_per_user = 65'536, .buffered = 256UL * 1024 * 1024};
   // A specification may be large and the network slow; a schedule may be waited for.
   limits.request = Seconds{60};
-  limits.answer = Seconds{7.0 * 24 * 3600};
+  limits.response = Seconds{7.0 * 24 * 3600};
   limits.sizes.body_of = body_limit_of;
   limits.is_vital = [](const HttpRequest& head) {
     return head.path == "/health" || head.path == "/metrics";
@@ -158,43 +158,45 @@ HttpLimits ServerOptions::default_limits() {
 }
 
 Status check_server_options(const ServerOptions& options) {
-  Faults faults;
+  Diagnostics diagnostics;
   if (options.tcp.empty() && !options.socket) {
-    faults.add("there is nothing to listen on: give --tcp or --socket");
+    diagnostics.add("there is nothing to listen on: give --tcp or --socket");
   }
   if (options.tcp.empty() && options.tls) {
-    faults.add("--tls-certificate and --tls-key are for --tcp, which is off");
+    diagnostics.add("--tls-certificate and --tls-key are for --tcp, which is off");
   }
   if (!options.tcp.empty()) {
     const Result<TcpAddress> address = parse_tcp_address(options.tcp);
-    if (!address.ok()) faults.add(address.error().text());
+    if (!address.ok()) diagnostics.add(address.error().text());
     const bool is_secure = options.tls && !options.signing_key.empty();
     if (address.ok() && !address->loopback && !is_secure && !options.insecure) {
-      faults.add("TCP on " + options.tcp +
-                 " lets everybody on the network change jobs: give --signing-key, "
-                 "--tls-certificate and --tls-key, or --insecure where the network is trusted");
+      diagnostics.add(
+          "TCP on " + options.tcp +
+          " lets everybody on the network change jobs: give --signing-key, "
+          "--tls-certificate and --tls-key, or --insecure where the network is trusted");
     }
   }
   if (!options.revoked_tokens.empty() && options.signing_key.empty()) {
-    faults.add("--revoked-tokens needs --signing-key");
+    diagnostics.add("--revoked-tokens needs --signing-key");
   }
   if (!options.peer_url.empty() && !options.peer_url.starts_with("http://") &&
       !options.peer_url.starts_with("https://")) {
-    faults.add("--peer-url must be http://HOST:PORT or https://HOST:PORT");
+    diagnostics.add("--peer-url must be http://HOST:PORT or https://HOST:PORT");
   }
   if (options.peer_url.empty() && options.tcp.empty() && shares_store(options)) {
-    faults.add("other servers of the PostgreSQL must reach this one: give --tcp, or --peer-url");
+    diagnostics.add(
+        "other servers of the PostgreSQL must reach this one: give --tcp, or --peer-url");
   }
-  if (options.workers < 1) faults.add("--workers must be at least 1");
+  if (options.workers < 1) diagnostics.add("--workers must be at least 1");
   const JobLifetimes& lifetimes = options.lifetimes;
-  if (!(lifetimes.idle_after > Seconds{0})) faults.add("--idle-after must be longer than 0");
+  if (!(lifetimes.idle_after > Seconds{0})) diagnostics.add("--idle-after must be longer than 0");
   if (!(lifetimes.end_after >= lifetimes.idle_after)) {
-    faults.add("--end-after must not be shorter than --idle-after");
+    diagnostics.add("--end-after must not be shorter than --idle-after");
   }
   if (!(options.requests_per_second >= 0)) {
-    faults.add("--requests-per-second must be a number from 0");
+    diagnostics.add("--requests-per-second must be a number from 0");
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }
 

@@ -23,7 +23,7 @@ struct ServerOptions {
   std::optional<TlsFiles> tls;              ///< of TCP
   std::filesystem::path signing_key;        ///< of tokens; empty: everybody may do everything
   std::filesystem::path revoked_tokens;     ///< see revoked_tokens.h; empty: none are
-  /// TCP beyond this machine without TLS or tokens is a fault unless this is wanted.
+  /// TCP beyond this machine without TLS or tokens is an error unless this is wanted.
   bool insecure = false;
   std::string store;  ///< URL (store_url.h); empty: nothing survives
   /// Where other servers of the same PostgreSQL reach this one: "https://HOST:PORT". Empty: what

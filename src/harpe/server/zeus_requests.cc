@@ -5,8 +5,8 @@
 
 #include "harpe/base/json.h"
 #include "harpe/base/text.h"
-#include "harpe/http/http_answers.h"
 #include "harpe/http/http_query.h"
+#include "harpe/http/http_responses.h"
 
 namespace harpe {
 namespace {
@@ -16,13 +16,13 @@ using Type = JsonValue::Type;
 constexpr int kMostRanks = 1'000'000;
 constexpr std::int64_t kHighestClock = 100'000;  // MHz
 constexpr std::size_t kLongestName = 1024;       // bytes
-constexpr std::size_t kMostFaults = 32;          // told at once
+constexpr std::size_t kMostErrors = 32;          // told at once
 
 /// Collects what is wrong, in the form of FastAPI.
-class Faulty {
+class InvalidRequest {
  public:
   void add(const OrderedJson& location, const std::string& message, const std::string& type) {
-    if (details_.size() == kMostFaults) return;
+    if (details_.size() == kMostErrors) return;
     details_.push_back({{"loc", location}, {"msg", message}, {"type", type}});
   }
   bool empty() const { return details_.empty(); }
@@ -35,24 +35,24 @@ class Faulty {
 /// Members of one body.
 class Body {
  public:
-  Body(std::string_view text, Faulty& faulty) : faulty_(faulty) {
+  Body(std::string_view text, InvalidRequest& invalid) : invalid_(invalid) {
     Result<JsonValue> parsed = parse_json(text, "body");
     if (!parsed.ok()) {
-      faulty_.add({"body"}, parsed.error().text(), "value_error.jsondecode");
+      invalid_.add({"body"}, parsed.error().text(), "value_error.jsondecode");
       return;
     }
     document_ = *std::move(parsed);
     if (document_.type != Type::kObject) {
-      faulty_.add({"body"}, "value is not a valid dict", "type_error.dict");
+      invalid_.add({"body"}, "value is not a valid dict", "type_error.dict");
     }
   }
 
-  /// Null where it is missing, which is a fault when it must be there.
+  /// Null where it is missing, which is an error when it must be there.
   const JsonValue* member(const char* name, bool must = true) {
     if (document_.type != Type::kObject) return nullptr;
     const JsonValue* value = document_.find(name);
     if (value == nullptr && must) {
-      faulty_.add({"body", name}, "field required", "value_error.missing");
+      invalid_.add({"body", name}, "field required", "value_error.missing");
     }
     return value;
   }
@@ -61,14 +61,14 @@ class Body {
     const JsonValue* value = member(name);
     if (value == nullptr) return lowest;
     if (value->type != Type::kNumber || !value->is_integer) {
-      faulty_.add({"body", name}, "value is not a valid integer", "type_error.integer");
+      invalid_.add({"body", name}, "value is not a valid integer", "type_error.integer");
       return lowest;
     }
     if (value->integer < lowest || value->integer > kMostRanks) {
-      faulty_.add({"body", name},
-                  "ensure this value is from " + std::to_string(lowest) + " to " +
-                      std::to_string(kMostRanks),
-                  "value_error.number");
+      invalid_.add({"body", name},
+                   "ensure this value is from " + std::to_string(lowest) + " to " +
+                       std::to_string(kMostRanks),
+                   "value_error.number");
       return lowest;
     }
     return static_cast<int>(value->integer);
@@ -84,12 +84,12 @@ class Body {
     const JsonValue* value = member(name, false);
     if (value == nullptr) return breakdown;
     if (value->type != Type::kObject) {
-      faulty_.add({"body", name}, "value is not a valid dict", "type_error.dict");
+      invalid_.add({"body", name}, "value is not a valid dict", "type_error.dict");
       return breakdown;
     }
     for (const auto& [instruction, iterations] : value->members) {
       if (iterations.type != Type::kArray) {
-        faulty_.add({"body", name, instruction}, "value is not a valid list", "type_error.list");
+        invalid_.add({"body", name, instruction}, "value is not a valid list", "type_error.list");
         continue;
       }
       auto& lists = breakdown[instruction];
@@ -104,12 +104,12 @@ class Body {
   std::vector<double> numbers_of(const JsonValue& value, const OrderedJson& location) {
     std::vector<double> numbers;
     if (value.type != Type::kArray) {
-      faulty_.add(location, "value is not a valid list", "type_error.list");
+      invalid_.add(location, "value is not a valid list", "type_error.list");
       return numbers;
     }
     for (const JsonValue& item : value.items) {
       if (item.type != Type::kNumber) {
-        faulty_.add(location, "value is not a valid float", "type_error.float");
+        invalid_.add(location, "value is not a valid float", "type_error.float");
         return numbers;
       }
       numbers.push_back(item.number);
@@ -117,19 +117,19 @@ class Body {
     return numbers;
   }
 
-  Faulty& faulty_;
+  InvalidRequest& invalid_;
   JsonValue document_;
 };
 
 }  // namespace
 
 ZeusRead<ZeusJobInfo> read_zeus_job(std::string_view text) {
-  Faulty faulty;
-  Body body(text, faulty);
+  InvalidRequest invalid;
+  Body body(text, invalid);
   ZeusJobInfo info;
   if (const JsonValue* id = body.member("job_id", false);
       id != nullptr && (id->type != Type::kString || !id->string.empty())) {
-    faulty.add({"body", "job_id"}, "must be empty: the server chooses it", "assertion_error");
+    invalid.add({"body", "job_id"}, "must be empty: the server chooses it", "assertion_error");
   }
   info.pp_degree = body.integer("pp_degree", 1);
   info.dp_degree = body.integer("dp_degree", 1);
@@ -140,28 +140,28 @@ ZeusRead<ZeusJobInfo> read_zeus_job(std::string_view text) {
     const bool is_name =
         metadata->type == Type::kString && !trim(metadata->string).starts_with('{');
     if (is_name && metadata->string.size() > kLongestName) {
-      faulty.add({"body", "job_metadata"},
-                 "ensure this value has at most " + std::to_string(kLongestName) +
-                     " bytes, where it is no JSON object",
-                 "value_error.any_str.max_length");
+      invalid.add({"body", "job_metadata"},
+                  "ensure this value has at most " + std::to_string(kLongestName) +
+                      " bytes, where it is no JSON object",
+                  "value_error.any_str.max_length");
     } else if (metadata->type == Type::kString) {
       info.metadata = metadata->string;
     } else {
-      faulty.add({"body", "job_metadata"}, "str type expected", "type_error.str");
+      invalid.add({"body", "job_metadata"}, "str type expected", "type_error.str");
     }
   }
   const double product = 1.0 * info.pp_degree * info.dp_degree * info.tp_degree;
-  if (faulty.empty() && product != world) {
-    faulty.add({"body", "world_size"}, "must be pp_degree * dp_degree * tp_degree",
-               "assertion_error");
+  if (invalid.empty() && product != world) {
+    invalid.add({"body", "world_size"}, "must be pp_degree * dp_degree * tp_degree",
+                "assertion_error");
   }
-  if (!faulty.empty()) return faulty.response();
+  if (!invalid.empty()) return invalid.response();
   return info;
 }
 
 ZeusRead<ZeusRankInfo> read_zeus_rank(std::string_view text) {
-  Faulty faulty;
-  Body body(text, faulty);
+  InvalidRequest invalid;
+  Body body(text, invalid);
   ZeusRankInfo info;
   info.rank = body.integer("rank", 0);
   info.dp_rank = body.integer("dp_rank", 0);
@@ -172,50 +172,51 @@ ZeusRead<ZeusRankInfo> read_zeus_rank(std::string_view text) {
       return item.is_integer && item.integer >= 0 && item.integer <= kHighestClock;
     };
     if (list->type != Type::kArray) {
-      faulty.add({"body", "available_frequencies"}, "value is not a valid list", "type_error.list");
+      invalid.add({"body", "available_frequencies"}, "value is not a valid list",
+                  "type_error.list");
     }
     for (const JsonValue& item : list->items) {
       if (!is_clock(item)) {
-        faulty.add({"body", "available_frequencies"}, "value is not a valid integer of MHz",
-                   "type_error.integer");
+        invalid.add({"body", "available_frequencies"}, "value is not a valid integer of MHz",
+                    "type_error.integer");
         break;
       }
       info.frequencies.push_back({static_cast<int>(item.integer)});
     }
   }
-  if (!faulty.empty()) return faulty.response();
+  if (!invalid.empty()) return invalid.response();
   return info;
 }
 
 ZeusRead<ZeusResult> read_zeus_result(std::string_view text) {
-  Faulty faulty;
-  Body body(text, faulty);
+  InvalidRequest invalid;
+  Body body(text, invalid);
   ZeusResult result;
   result.rank = body.integer("rank", 0);
   result.iteration_time = body.numbers("iter_time");
   result.iteration_energy = body.numbers("iter_energy");
   result.time = body.breakdown("time_breakdown");
   result.energy = body.breakdown("energy_breakdown");
-  if (!faulty.empty()) return faulty.response();
+  if (!invalid.empty()) return invalid.response();
   return result;
 }
 
 ZeusRead<int> read_zeus_rank_number(const std::string& query) {
-  Faulty faulty;
+  InvalidRequest invalid;
   const Result<HttpQuery> parsed = HttpQuery::parse(query, {"rank"});
   if (!parsed.ok()) {
-    faulty.add({"query"}, parsed.error().text(), "value_error");
-    return faulty.response();
+    invalid.add({"query"}, parsed.error().text(), "value_error");
+    return invalid.response();
   }
   const auto text = parsed->find("rank");
   if (!text) {
-    faulty.add({"query", "rank"}, "field required", "value_error.missing");
-    return faulty.response();
+    invalid.add({"query", "rank"}, "field required", "value_error.missing");
+    return invalid.response();
   }
   const std::int64_t number = parse_integer(*text).value_or(-1);
   if (number > std::numeric_limits<int>::max() || number < 0) {
-    faulty.add({"query", "rank"}, "value is not a valid integer", "type_error.integer");
-    return faulty.response();
+    invalid.add({"query", "rank"}, "value is not a valid integer", "type_error.integer");
+    return invalid.response();
   }
   return static_cast<int>(number);
 }

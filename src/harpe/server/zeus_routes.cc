@@ -7,8 +7,8 @@
 
 #include "harpe/base/json.h"
 #include "harpe/base/text.h"
-#include "harpe/http/http_answers.h"
 #include "harpe/http/http_query.h"
+#include "harpe/http/http_responses.h"
 #include "harpe/server/job_routes.h"
 #include "harpe/server/zeus_results.h"
 #include "harpe/server/zeus_training.h"
@@ -49,7 +49,7 @@ std::string time_text() {
   return text.data();
 }
 
-/// The body of PUT /v1/jobs for metadata that is an object; a fault where it is none that can be.
+/// The body of PUT /v1/jobs for metadata that is an object; an error where it is none that can be.
 Result<std::string> specification(const ZeusJobInfo& info) {
   OrderedJson object = OrderedJson::object();
   {
@@ -113,11 +113,11 @@ struct ZeusRoutes::ZeusJob : JobListener {
         shape(given_shape),
         used(given_registry.clock().now()) {}
 
-  void changed() override { answer(); }
+  void changed() override { respond(); }
   void ticked() override {}
   Interest interest() const override { return asking > 0 ? Interest::kRank : Interest::kNone; }
 
-  void answer_all(const HttpResponse& response) {
+  void respond_to_all(const HttpResponse& response) {
     for (auto& [number, rank] : ranks) {
       if (rank.asked) std::exchange(rank.asked, nullptr)(response);
     }
@@ -133,17 +133,17 @@ struct ZeusRoutes::ZeusJob : JobListener {
   }
 
   /// Answers all ranks at once when all have asked and there is something to answer.
-  void answer() {
+  void respond() {
     if (native != nullptr && native->moved) {
-      return answer_all(zeus_error(421, "another server has job " + native->id + " now"));
+      return respond_to_all(zeus_error(421, "another server has job " + native->id + " now"));
     }
     if (asking < shape.ranks()) return;
     // Who may answer is seen when the lease is back, or the job has moved.
     if (native != nullptr && !native->deleted && !registry.commands(*native)) return;
-    if (native == nullptr || native->is_over()) return answer_all(zeus_error(400, kWhatToGive));
+    if (native == nullptr || native->is_over()) return respond_to_all(zeus_error(400, kWhatToGive));
     const Job& job = native->job;
     if (const JobShape& theirs = job.spec().shape; !(theirs == shape)) {
-      return answer_all(zeus_error(
+      return respond_to_all(zeus_error(
           400, "job " + native->id + " has " + std::to_string(theirs.data) + " pipelines of " +
                    std::to_string(theirs.stages) + " stages of " + std::to_string(theirs.tensor) +
                    " tensor shards, other degrees than this training"));
@@ -183,9 +183,9 @@ struct ZeusRoutes::ZeusJob : JobListener {
       if (found != ranks.end() && found->second.asked) continue;
       missing += ++count == 9 ? ", ..." : (count > 1 ? ", " : "") + std::to_string(rank);
     }
-    answer_all(zeus_error(503, "other ranks have not asked for their schedule for " +
-                                   shortest(patience.value) + " s: " + missing +
-                                   ". They may have ended: start the training again"));
+    respond_to_all(zeus_error(503, "other ranks have not asked for their schedule for " +
+                                       shortest(patience.value) + " s: " + missing +
+                                       ". They may have ended: start the training again"));
   }
 
   JobRegistry& registry;
@@ -375,7 +375,7 @@ void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const HttpRequest& request
     });
   }
   if (const JobRegistry::JobPtr native = native_of(job)) registry_.wake(native);
-  job->answer();
+  job->respond();
 }
 
 void ZeusRoutes::take_result(const ZeusJobPtr& job, const HttpRequest& request,
@@ -439,7 +439,7 @@ void ZeusRoutes::tick() {
   for (auto job = jobs_.begin(); job != jobs_.end();) {
     const bool is_over = job->second->asking == 0 && now - job->second->used > kLongestIdle;
     if (!is_over) {
-      job->second->answer();
+      job->second->respond();
       job->second->give_up(patience_);
     }
     job = is_over ? jobs_.erase(job) : std::next(job);

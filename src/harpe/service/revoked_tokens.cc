@@ -30,8 +30,8 @@ std::optional<std::string_view> after_word(std::string_view line, std::string_vi
 
 Result<RevokedTokens> RevokedTokens::parse(std::string_view text, const std::string& file) {
   RevokedTokens revoked;
-  Faults faults(file);
-  const auto fault = [&](int line, std::string what) { faults.add(line, 0, std::move(what)); };
+  Diagnostics diagnostics(file);
+  const auto error = [&](int line, std::string what) { diagnostics.add(line, 0, std::move(what)); };
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = trim(text.substr(0, end));
@@ -39,7 +39,7 @@ Result<RevokedTokens> RevokedTokens::parse(std::string_view text, const std::str
     if (line.empty() || line.front() == '#') continue;
     if (const auto id = after_word(line, "id")) {
       if (id->find_first_of(" \t") != std::string_view::npos) {
-        fault(number, "an id has no blanks");
+        error(number, "an id has no blanks");
       } else {
         revoked.ids_.emplace(*id);
       }
@@ -47,7 +47,7 @@ Result<RevokedTokens> RevokedTokens::parse(std::string_view text, const std::str
     }
     const auto subject = after_word(line, "subject");
     if (!subject) {
-      fault(number, "begins with neither \"id\" nor \"subject\"");
+      error(number, "begins with neither \"id\" nor \"subject\"");
       continue;
     }
     std::string_view name = *subject;
@@ -55,7 +55,7 @@ Result<RevokedTokens> RevokedTokens::parse(std::string_view text, const std::str
     if (const std::size_t at = name.rfind(" before "); at != std::string_view::npos) {
       before = utc_time(trim(name.substr(at + 8)));
       if (!before) {
-        fault(number, "the time after \"before\" must be as 2026-11-22T10:00:00Z");
+        error(number, "the time after \"before\" must be as 2026-11-22T10:00:00Z");
         continue;
       }
       name = trim(name.substr(0, at));
@@ -66,7 +66,7 @@ Result<RevokedTokens> RevokedTokens::parse(std::string_view text, const std::str
       known->second = before ? std::max(known->second, before) : std::nullopt;
     }
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return revoked;
 }
 

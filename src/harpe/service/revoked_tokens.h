@@ -28,7 +28,7 @@ class RevokedTokens {
  public:
   static constexpr std::size_t kLongest = 16 * 1024 * 1024;  ///< bytes of the file
 
-  /// Fails with a fault for each line that is none of these; \param file  named in faults
+  /// Fails with an error for each line that is none of these; \param file  named in errors
   static Result<RevokedTokens> parse(std::string_view text, const std::string& file);
 
   bool covers(const TokenClaims& claims) const;

@@ -31,7 +31,7 @@ class ServerLog {
 
   /// One line, with the time (UTC) but in the journal.
   void write(std::string_view line);
-  /// Opens the file anew, after it was rotated; on a fault goes on with the old one.
+  /// Opens the file anew, after it was rotated; on an error goes on with the old one.
   Status reopen();
 
  private:

@@ -36,7 +36,7 @@ class SigningKey {
   /// Whether the signature is this key's; nothing else of the token is looked at.
   bool has_signed(std::string_view token) const;
   /// The claims of a token with a right signature that has not expired at `now` (seconds since
-  /// 1970). The fault says why not, without a word of the token.
+  /// 1970). The error says why not, without a word of the token.
   Result<TokenClaims> verify(std::string_view token, std::int64_t now) const;
 
  private:

@@ -12,7 +12,7 @@ namespace harpe {
 namespace {
 
 Error in_file(Error error, const std::filesystem::path& path) {
-  for (Fault& fault : error.faults) fault.file = path.string();
+  for (Diagnostic& diagnostic : error.diagnostics) diagnostic.file = path.string();
   return error;
 }
 

@@ -37,7 +37,7 @@ class TokenKeys {
   /// Null where no key file is named.
   static Result<std::shared_ptr<TokenKeys>> read(TokenFiles files);
 
-  /// Reads what was written since. On a fault all is as it was, and is tried again when the files
+  /// Reads what was written since. On an error all is as it was, and is tried again when the files
   /// change again. Whether anything was read.
   Result<bool> reload();
 

@@ -115,11 +115,11 @@ Status check_subject(std::string_view job) {
   return job.empty() ? ok_status() : check_job_id(job);
 }
 
-Status check_notice(std::string_view text) {
-  if (!is_storable(text)) return refused("the notice " + in_quotes(text));
-  if (text.size() > kLongestNotice) {
-    return Error::invalid("a notice has up to " + std::to_string(kLongestNotice) + " bytes, not " +
-                          std::to_string(text.size()));
+Status check_notification(std::string_view text) {
+  if (!is_storable(text)) return refused("the notification " + in_quotes(text));
+  if (text.size() > kLongestNotification) {
+    return Error::invalid("a notification has up to " + std::to_string(kLongestNotification) +
+                          " bytes, not " + std::to_string(text.size()));
   }
   return ok_status();
 }
@@ -134,8 +134,8 @@ Status check_changes(const StoreChanges& changes) {
   for (const StoredEvent& event : changes.events) {
     HARPE_TRY(check_event(event));
   }
-  for (const std::string& notice : changes.notices) {
-    HARPE_TRY(check_notice(notice));
+  for (const std::string& notification : changes.notifications) {
+    HARPE_TRY(check_notification(notification));
   }
   return changes.clock ? check_clock(*changes.clock) : ok_status();
 }

@@ -10,14 +10,14 @@
 
 namespace harpe {
 
-/// The longest notice, in bytes: PostgreSQL takes less than 8000.
-constexpr std::size_t kLongestNotice = 7000;
+/// The longest notification, in bytes: PostgreSQL takes less than 8000.
+constexpr std::size_t kLongestNotification = 7000;
 
 /// UTF-8 (RFC 3629) without a zero byte.
 bool is_storable(std::string_view text);
 
 Status check_job_id(std::string_view id);
-Status check_notice(std::string_view text);
+Status check_notification(std::string_view text);
 Status check_changes(const StoreChanges& changes);
 Status check_retention(const Retention& keep);
 /// Of a database that has a job more than once: nothing of the transaction is kept.

@@ -14,8 +14,8 @@
 
 namespace harpe {
 
-/// Writes all but the notices. \param refused  jobs to leave as they are; those that the store left
-/// as they were are added. See `Store::write`.
+/// Writes all but the notifications. \param refused  jobs to leave as they are; those that the
+/// store left as they were are added. See `Store::write`.
 Status write_changes(PostgresSession& session, const StoreChanges& changes,
                      std::set<std::string>& refused);
 

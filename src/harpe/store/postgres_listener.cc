@@ -10,7 +10,7 @@
 
 namespace harpe {
 
-Result<std::string> notice_channel(PostgresSession& session) {
+Result<std::string> notification_channel(PostgresSession& session) {
   // Of the table, so that installations in several schemas of one database do not hear each other.
   const auto rows = HARPE_TRY(session.query("SELECT 'harpe_owner'::regclass::oid::bigint"));
   return "harpe_" + std::to_string(rows.integer(0, 0));
@@ -18,7 +18,7 @@ Result<std::string> notice_channel(PostgresSession& session) {
 
 PostgresListener::PostgresListener(const StoreUrl& url, const StoreOptions& options,
                                    std::string identity,
-                                   std::function<void(const StoreNotice&)> hear)
+                                   std::function<void(const StoreNotification&)> hear)
     : session_(url, options.timeout),
       pause_(options.reconnect_pause),
       identity_(std::move(identity)),
@@ -45,7 +45,7 @@ void PostgresListener::run() {
     if (heard.ok()) {
       pause = pause_;
       // Announced while there was no connection, and gone: only a look at the tables tells.
-      hear_({StoreNotice::Kind::kLookAgain, "", false});
+      hear_({StoreNotification::Kind::kLookAgain, "", false});
       heard = hear_until_lost();
     }
     session_.disconnect();
@@ -56,7 +56,7 @@ void PostgresListener::run() {
 }
 
 Status PostgresListener::subscribe() {
-  const std::string channel = HARPE_TRY(notice_channel(session_));
+  const std::string channel = HARPE_TRY(notification_channel(session_));
   // A name cannot be a parameter; this one is made of a number.
   HARPE_TRY(session_.query(("LISTEN " + channel).c_str()));
   return ok_status();
@@ -64,9 +64,9 @@ Status PostgresListener::subscribe() {
 
 Status PostgresListener::hear_until_lost() {
   while (!stopping_) {
-    while (const auto notice = session_.next_notice()) {
+    while (const auto notification = session_.next_event()) {
       if (stopping_) return ok_status();
-      deliver(*notice);
+      deliver(*notification);
     }
     if (wait(session_.socket(), static_cast<int>(kListenerProbe.value * 1000))) {
       HARPE_TRY(session_.take_in());
@@ -79,7 +79,7 @@ Status PostgresListener::hear_until_lost() {
 
 void PostgresListener::deliver(const std::string& payload) {
   if (payload.size() < identity_.size()) return;  // of another program
-  hear_({StoreNotice::Kind::kAnnounced, payload.substr(identity_.size()),
+  hear_({StoreNotification::Kind::kAnnounced, payload.substr(identity_.size()),
          payload.starts_with(identity_)});
 }
 

@@ -20,9 +20,9 @@ inline constexpr Seconds kLongestListenerPause = 2_s;
 
 class PostgresListener {
  public:
-  /// `identity` begins the notices of this store (see PostgresStore).
+  /// `identity` begins the notifications of this store (see PostgresStore).
   PostgresListener(const StoreUrl& url, const StoreOptions& options, std::string identity,
-                   std::function<void(const StoreNotice&)> hear);
+                   std::function<void(const StoreNotification&)> hear);
   PostgresListener(const PostgresListener&) = delete;
   PostgresListener& operator=(const PostgresListener&) = delete;
   ~PostgresListener();
@@ -41,13 +41,13 @@ class PostgresListener {
   PostgresSession session_;
   const Seconds pause_;
   const std::string identity_;
-  const std::function<void(const StoreNotice&)> hear_;
+  const std::function<void(const StoreNotification&)> hear_;
   int waker_ = -1;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };
 
 /// The channel of the tables that the session sees.
-Result<std::string> notice_channel(PostgresSession& session);
+Result<std::string> notification_channel(PostgresSession& session);
 
 }  // namespace harpe

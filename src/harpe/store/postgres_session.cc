@@ -99,8 +99,8 @@ ConnectionParameters parameters_of(const StoreUrl& url, Seconds timeout) {
   const auto milliseconds = std::to_string(static_cast<std::int64_t>(timeout.value * 1000));
   all.add("connect_timeout",
           std::to_string(std::max(2, static_cast<int>(std::ceil(timeout.value)))));
-  // Both sides notice within about half a minute that the other's machine is gone, which also frees
-  // the jobs that a lost server owned.
+  // Both sides notification within about half a minute that the other's machine is gone, which also
+  // frees the jobs that a lost server owned.
   all.add("keepalives_idle", "10");
   all.add("keepalives_interval", "5");
   all.add("keepalives_count", "3");
@@ -189,7 +189,7 @@ Status PostgresSession::connect() {
 bool PostgresSession::is_alive() {
   if (!connection_) return false;
   pollfd ready{PQsocket(connection_.get()), POLLIN, 0};
-  // Something to read where nothing was asked: a notice, a parting word or the end.
+  // Something to read where nothing was asked: a notification, a parting word or the end.
   if (::poll(&ready, 1, 0) > 0) {
     const bool read = PQconsumeInput(connection_.get()) == 1;
     // A parting word ("terminating connection") is read before the end of the connection is.
@@ -217,16 +217,16 @@ Result<PostgresRows> PostgresSession::query(const char* statement,
   for (const PostgresValue& value : parameters) values.push_back(value.data());
   const bool sent = PQsendQueryParams(connection_.get(), statement, static_cast<int>(values.size()),
                                       nullptr, values.data(), nullptr, nullptr, 0) == 1;
-  return answer(timeout_, sent);
+  return respond(timeout_, sent);
 }
 
 Status PostgresSession::script(const char* statements, Seconds timeout) {
   if (!connection_) return lost("there is no connection");
-  HARPE_TRY(answer(timeout, PQsendQuery(connection_.get(), statements) == 1));
+  HARPE_TRY(respond(timeout, PQsendQuery(connection_.get(), statements) == 1));
   return ok_status();
 }
 
-Result<PostgresRows> PostgresSession::answer(Seconds timeout, bool sent) {
+Result<PostgresRows> PostgresSession::respond(Seconds timeout, bool sent) {
   if (!sent) return lost(PQerrorMessage(connection_.get()));
   const std::int64_t deadline = after(timeout + kStatementGrace);
   HARPE_TRY(send_rest(deadline));
@@ -305,12 +305,12 @@ Status PostgresSession::take_in() {
   return ok_status();
 }
 
-std::optional<std::string> PostgresSession::next_notice() {
+std::optional<std::string> PostgresSession::next_event() {
   if (!connection_) return std::nullopt;
-  PGnotify* const notice = PQnotifies(connection_.get());
-  if (notice == nullptr) return std::nullopt;
-  std::string text = notice->extra != nullptr ? notice->extra : "";
-  PQfreemem(notice);
+  PGnotify* const notification = PQnotifies(connection_.get());
+  if (notification == nullptr) return std::nullopt;
+  std::string text = notification->extra != nullptr ? notification->extra : "";
+  PQfreemem(notification);
   return text;
 }
 

@@ -82,8 +82,8 @@ class PostgresSession {
   /// Whether a transaction is open.
   bool in_transaction() const;
 
-  /// The next notice that has arrived, or nothing; waits for none.
-  std::optional<std::string> next_notice();
+  /// The next notification that has arrived, or nothing; waits for none.
+  std::optional<std::string> next_event();
   /// Takes in what has arrived; an error where the connection is gone.
   Status take_in();
   /// To wait for something to arrive; -1 without a connection.
@@ -96,7 +96,7 @@ class PostgresSession {
     void operator()(pg_conn* connection) const;
   };
 
-  Result<PostgresRows> answer(Seconds timeout, bool sent);
+  Result<PostgresRows> respond(Seconds timeout, bool sent);
   /// Waits until the connection can be read (or written), false at the deadline.
   bool wait(bool to_write, std::int64_t deadline_ns) const;
   Status send_rest(std::int64_t deadline_ns);

@@ -17,7 +17,7 @@
 namespace harpe {
 namespace {
 
-/// 16 letters that no other store has had or will have: they begin its notices.
+/// 16 letters that no other store has had or will have: they begin its notifications.
 class PostgresStore final : public Store {
  public:
   PostgresStore(const StoreUrl& url, const StoreOptions& options)
@@ -54,7 +54,7 @@ class PostgresStore final : public Store {
   Result<std::map<std::string, std::string>> owners() override;
   Result<std::vector<std::string>> ownerless() override;
   Status notify(const std::string& text) override;
-  Status listen(std::function<void(const StoreNotice&)> hear) override;
+  Status listen(std::function<void(const StoreNotification&)> hear) override;
   Status check() override;
   Status verify() override { return ok_status(); }  // PostgreSQL has checksums of its own
   std::string description() const override { return "PostgreSQL " + url_.text(); }
@@ -84,7 +84,7 @@ Status PostgresStore::open(std::span<const Migration> steps) {
   const MutexLock lock(mutex_);
   HARPE_TRY(session_.connect());
   HARPE_TRY(migrate(session_, steps));
-  channel_ = HARPE_TRY(notice_channel(session_));
+  channel_ = HARPE_TRY(notification_channel(session_));
   return lease_ != nullptr ? lease_->start() : ok_status();
 }
 
@@ -123,8 +123,8 @@ Result<std::vector<std::string>> PostgresStore::write(const StoreChanges& change
     if (!mine) refused.insert(id);
   }
   HARPE_TRY(write_changes(session_, changes, refused));
-  for (const std::string& notice : changes.notices) {
-    HARPE_TRY(announce(notice));
+  for (const std::string& notification : changes.notifications) {
+    HARPE_TRY(announce(notification));
   }
   HARPE_TRY(transaction.commit());
   return std::vector<std::string>(refused.begin(), refused.end());
@@ -267,13 +267,13 @@ Result<std::vector<std::string>> PostgresStore::ownerless() {
 }
 
 Status PostgresStore::notify(const std::string& text) {
-  HARPE_TRY(check_notice(text));
+  HARPE_TRY(check_notification(text));
   const MutexLock lock(mutex_);
   HARPE_TRY(ready());
   return announce(text);
 }
 
-Status PostgresStore::listen(std::function<void(const StoreNotice&)> hear) {
+Status PostgresStore::listen(std::function<void(const StoreNotification&)> hear) {
   const MutexLock lock(listening_);
   listener_.reset();
   if (!hear) return ok_status();

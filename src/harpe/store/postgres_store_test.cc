@@ -169,7 +169,7 @@ TEST_F(Postgres, AFailedChangeLeavesNothingOfItself) {
   const auto written =
       store->write({.jobs = {{{"a", "after", 2, 1}, "plans"}},
                     .events = {{0, 1, "a", "kind", "good"}, {0, 1, "a", "kind", "refused"}},
-                    .notices = {"never"}});
+                    .notifications = {"never"}});
   EXPECT_FALSE(written.ok());
   EXPECT_EQ((*store->job("a"))->state, "before");
   EXPECT_EQ(*store->plans("a"), std::nullopt);

@@ -76,7 +76,7 @@ class PostgresServer {
     return name;
   }
 
-  /// Runs statements as the owner of everything; the first value of the answer.
+  /// Runs statements as the owner of everything; the first value of the response.
   std::string execute(const std::string& database, const std::string& statement) {
     PostgresSession session(*StoreUrl::parse(url(database)), 20_s);
     if (Status connected = session.connect(); !connected.ok()) fail(connected.error().text());

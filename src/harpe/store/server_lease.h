@@ -73,7 +73,7 @@ class ServerLease {
 
   /// \param found  whether there was the row that it was about
   void written(bool found);
-  /// All rows that were read, by an answer that came at `received`.
+  /// All rows that were read, by a response that came at `received`.
   void looked(const std::vector<SeenBeat>& all, Instant received);
   /// It is not known whether it was written: the connection was lost.
   void failed();

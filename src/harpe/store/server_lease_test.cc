@@ -143,7 +143,7 @@ class Cluster {
   int renewals() const { return renewals_; }
 
  private:
-  /// A statement on its way to the database, or its answer on the way back.
+  /// A statement on its way to the database, or its response on the way back.
   struct Message {
     LeaseStep step;
     double arrives = 0;

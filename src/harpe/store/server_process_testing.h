@@ -19,23 +19,23 @@ namespace harpe {
 class ServerProcess {
  public:
   ServerProcess(const std::string& database, const StoreOptions& options) {
-    int ask[2], answer[2];
+    int ask[2], response[2];
     EXPECT_EQ(::pipe(ask), 0);
-    EXPECT_EQ(::pipe(answer), 0);
+    EXPECT_EQ(::pipe(response), 0);
     pid_ = ::fork();
     if (pid_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      serve(database, options, ask[0], answer[1]);
+      serve(database, options, ask[0], response[1]);
     }
-    ::close(ask[0]), ::close(answer[1]);
-    ask_ = ask[1], answer_ = answer[0];
-    EXPECT_EQ(read_answer(), 'y');
+    ::close(ask[0]), ::close(response[1]);
+    ask_ = ask[1], response_ = response[0];
+    EXPECT_EQ(read_response(), 'y');
   }
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
   ~ServerProcess() {
     kill(SIGKILL);
-    ::close(ask_), ::close(answer_);
+    ::close(ask_), ::close(response_);
   }
   void send(int signal) const { ::kill(pid_, signal); }
   void kill(int signal) {
@@ -46,13 +46,13 @@ class ServerProcess {
   /// 's': saves "a"; 'l': whether it holds the lease it had at first; 'q': ends as it should.
   char ask(char what) {
     EXPECT_EQ(::write(ask_, &what, 1), 1);
-    return read_answer();
+    return read_response();
   }
 
  private:
-  char read_answer() const {
+  char read_response() const {
     char word = 0;
-    return ::read(answer_, &word, 1) == 1 ? word : '-';
+    return ::read(response_, &word, 1) == 1 ? word : '-';
   }
   [[noreturn]] static void serve(const std::string& database, const StoreOptions& options, int in,
                                  int out) {
@@ -77,7 +77,7 @@ class ServerProcess {
   }
 
   pid_t pid_ = -1;
-  int ask_ = -1, answer_ = -1;
+  int ask_ = -1, response_ = -1;
 };
 
 }  // namespace harpe

@@ -71,7 +71,7 @@ TEST_P(SharedStore, OnlyTheOwnerChangesAJobAndOnlyByItsLastClaim) {
   const auto refused = second->write(
       {.jobs = {{{"a", "second's", 2, 1}, std::nullopt}, {{"b", "second's", 2, 1}, std::nullopt}},
        .events = {},
-       .notices = {}});
+       .notifications = {}});
   ASSERT_TRUE(refused.ok());
   EXPECT_THAT(*refused, ElementsAre("a"));
   EXPECT_EQ((*first->job("a"))->state, "first's");
@@ -84,7 +84,7 @@ TEST_P(SharedStore, OnlyTheOwnerChangesAJobAndOnlyByItsLastClaim) {
   const auto write_by = [&](std::int64_t epoch, const char* state) {
     return *first->write({.jobs = {{{"a", state, 2, 1}, std::nullopt}},
                           .events = {},
-                          .notices = {},
+                          .notifications = {},
                           .epochs = {{"a", epoch}}});
   };
   EXPECT_THAT(write_by(before->epoch, "old"), ElementsAre("a"));
@@ -104,7 +104,7 @@ TEST_P(SharedStore, AJobThatWasRemovedIsClaimedByAHigherEpochThanBefore) {
   // What was to be written of the job that was removed is not written into the one of that name.
   EXPECT_THAT(*first->write({.jobs = {{{"a", "of the dead", 2, 1}, std::nullopt}},
                              .events = {},
-                             .notices = {},
+                             .notifications = {},
                              .epochs = {{"a", before->epoch}}}),
               ElementsAre("a"));
   EXPECT_OK(first->remove("a"));
@@ -121,19 +121,19 @@ TEST_P(SharedStore, PartsSummariesAndEventsAreTheOwnersToo) {
                                        .parts = {{"ranks 0", "first's"}},
                                        .summary = summary}},
                              .events = {event},
-                             .notices = {},
+                             .notifications = {},
                              .epochs = {{"a", mine->epoch}}}),
               IsEmpty());
   EXPECT_THAT(*second->write({.jobs = {{.job = {"a", "second's", 2, 1},
                                         .plans = std::nullopt,
                                         .parts = {{"ranks 0", "second's"}}}},
                               .events = {},
-                              .notices = {}}),
+                              .notifications = {}}),
               ElementsAre("a"));
   // That it has ended is said by its owner alone, and old events of it are the owner's to prune.
-  EXPECT_THAT(
-      *second->write({.jobs = {}, .events = {}, .notices = {}, .summaries = {{"a", "", 9, 9}}}),
-      ElementsAre("a"));
+  EXPECT_THAT(*second->write(
+                  {.jobs = {}, .events = {}, .notifications = {}, .summaries = {{"a", "", 9, 9}}}),
+              ElementsAre("a"));
   EXPECT_EQ(*second->prune({.since = 100}), 0);
   EXPECT_EQ(*second->prune({.since = 0, .most_per_job = 0, .jobs = std::vector<std::string>{"a"}}),
             0);
@@ -145,7 +145,7 @@ TEST_P(SharedStore, PartsSummariesAndEventsAreTheOwnersToo) {
   EXPECT_TRUE(*first->claim("a"));
   EXPECT_THAT(*first->write({.jobs = {},
                              .events = {},
-                             .notices = {},
+                             .notifications = {},
                              .summaries = {{"a", "", 9, 9}},
                              .epochs = {{"a", mine->epoch}}}),
               ElementsAre("a"));
@@ -193,11 +193,11 @@ TEST_P(SharedStore, AChangeIsAnnouncedToAllServersOnceItIsWritten) {
   for (int i = 1; i <= 50; ++i) {
     EXPECT_OK(first->write({.jobs = {{{"a", std::to_string(i), i, 1}, std::nullopt}},
                             .events = {},
-                            .notices = {"a " + std::to_string(i)}}));
+                            .notifications = {"a " + std::to_string(i)}}));
   }
   const auto heard = by_second.wait_for(51);
   ASSERT_THAT(heard, SizeIs(51));
-  EXPECT_EQ(heard[0].kind, StoreNotice::Kind::kLookAgain);
+  EXPECT_EQ(heard[0].kind, StoreNotification::Kind::kLookAgain);
   for (std::size_t i = 1; i <= 50; ++i) {
     EXPECT_EQ(heard[i].text, "a " + std::to_string(i));
     EXPECT_FALSE(heard[i].own);

@@ -27,7 +27,7 @@ T value_of(Result<T> result) {
   return *std::move(result);
 }
 
-/// Calls drawn at random of two servers, one after the other; each answer as text.
+/// Calls drawn at random of two servers, one after the other; each response as text.
 class RandomCalls {
  public:
   RandomCalls(SharedDatabase& database, unsigned seed) : database_(database), random_(seed) {
@@ -172,9 +172,9 @@ TEST(SimulatedDatabase, AnswersAsPostgreSQLDoesWhateverIsCalled) {
   SharedSimulation simulation;
   RandomCalls real(postgres, seed), simulated(simulation, seed);
   for (int call = 0; call < kCalls; ++call) {
-    const std::string answer = real.next();
-    ASSERT_EQ(simulated.next(), answer) << "call " << call;
-    ASSERT_EQ(simulated.state(), real.state()) << "call " << call << ": " << answer;
+    const std::string response = real.next();
+    ASSERT_EQ(simulated.next(), response) << "call " << call;
+    ASSERT_EQ(simulated.state(), real.state()) << "call " << call << ": " << response;
   }
 }
 

@@ -48,10 +48,10 @@ struct StoreCall {
     kJoin,  ///< of the lease, as are the next three: see `LeaseStep`
     kRenew,
     kLook,
-    kLeave,   ///< the row of a server that ends in order
-    kListen,  ///< of the listener, as are the next two
-    kNotice,  ///< one notice on its way to the listener; `before` is how long it takes
-    kProbe,   ///< whether the connection of a listener that hears nothing is still there
+    kLeave,         ///< the row of a server that ends in order
+    kListen,        ///< of the listener, as are the next two
+    kNotification,  ///< one notification on its way to the listener; `before` is how long it takes
+    kProbe,         ///< whether the connection of a listener that hears nothing is still there
   };
   Line line = Line::kCalls;
   Kind kind = Kind::kRead;
@@ -86,8 +86,8 @@ struct StoreFault {
     kDone,         ///< executed and answered, if that is within the sender's time
     kRefused,      ///< no connection, said at once; not executed
     kLostBefore,   ///< never arrives: the sender gives up when its time is over
-    kLostAfter,    ///< executed, but the answer never arrives: the sender cannot know
-    kResetBefore,  ///< the connection breaks, and the sender notices; not executed
+    kLostAfter,    ///< executed, but the response never arrives: the sender cannot know
+    kResetBefore,  ///< the connection breaks, and the sender notifications; not executed
     kResetAfter,   ///< executed, and then the same: the sender cannot know
     kLate,         ///< never answered, and executed after its sender has given up: when
                    ///< `SimulatedDatabase::execute_late` is called. What is no single statement
@@ -96,7 +96,7 @@ struct StoreFault {
   };
   Outcome outcome = Outcome::kDone;
   Seconds before{0};  ///< from sending to execution
-  Seconds after{0};   ///< from there to the answer
+  Seconds after{0};   ///< from there to the response
 };
 
 /// Thread-safe.

@@ -116,7 +116,7 @@ class RandomLife {
     if (beliefs_[url].commands(job)) check(url, job, epoch);
     const auto saved = store.write({.jobs = {{{job, url, ++revision_, 1.0}, std::nullopt}},
                                     .events = {{0, 1.0 * revision_, job, "kind", url}},
-                                    .notices = {job},
+                                    .notifications = {job},
                                     .epochs = {{job, epoch}}});
     tell(url + " saves: " + (saved.ok() ? std::to_string(saved->size()) : saved.error().text()));
     saves_ += saved.ok() && saved->empty() ? 1 : 0;

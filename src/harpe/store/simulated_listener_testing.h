@@ -24,9 +24,9 @@ namespace harpe {
 /// Thread-safe. Its thread keeps it alive until it next wakes up.
 class SimulatedListener : public std::enable_shared_from_this<SimulatedListener> {
  public:
-  /// \param store  which announces its own notices
+  /// \param store  which announces its own notifications
   SimulatedListener(SimulatedDatabase& database, StoreProcess process, const StoreOptions& options,
-                    std::uint64_t store, std::function<void(const StoreNotice&)> hear)
+                    std::uint64_t store, std::function<void(const StoreNotification&)> hear)
       : database_(database),
         process_(std::move(process)),
         options_(options),
@@ -66,7 +66,7 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
       if (heard.ok()) {
         pause = options_.reconnect_pause;
         // Announced while there was no connection, and gone: only a look at the tables tells.
-        tell({StoreNotice::Kind::kLookAgain, "", false});
+        tell({StoreNotification::Kind::kLookAgain, "", false});
         hear_until_lost();
       }
       session_.disconnect();
@@ -93,10 +93,10 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
     });
   }
 
-  /// A notice that the database has sent, and when it is here.
+  /// A notification that the database has sent, and when it is here.
   struct Underway {
     Instant arrives;
-    StoreNotice notice;
+    StoreNotification notification;
   };
 
   void hear_until_lost() {
@@ -106,13 +106,13 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
     while (goes_on()) {
       auto sent = database_.step([this](SimulatedTables& tables) { return tables.take(number_); });
       if (!sent) return;
-      for (const SimulatedTables::Notice& notice : *sent) {
-        if (!breaks && !session_.is_silent()) breaks = !send(notice, underway);
+      for (const SimulatedTables::Notification& notification : *sent) {
+        if (!breaks && !session_.is_silent()) breaks = !send(notification, underway);
       }
       while (!underway.empty() && underway.front().arrives <= clock_.now()) {
-        const StoreNotice notice = std::move(underway.front().notice);
+        const StoreNotification notification = std::move(underway.front().notification);
         underway.pop_front();
-        if (!tell(notice)) return;
+        if (!tell(notification)) return;
         last_sign = clock_.now();
       }
       if (breaks && underway.empty()) return;
@@ -127,11 +127,11 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
     }
   }
 
-  /// Puts a notice on its way, behind those that are; false: the connection breaks.
-  bool send(const SimulatedTables::Notice& notice, std::deque<Underway>& underway) {
+  /// Puts a notification on its way, behind those that are; false: the connection breaks.
+  bool send(const SimulatedTables::Notification& notification, std::deque<Underway>& underway) {
     using Outcome = StoreFault::Outcome;
     const StoreFault fault = database_.fault_of({.line = StoreCall::Line::kListener,
-                                                 .kind = StoreCall::Kind::kNotice,
+                                                 .kind = StoreCall::Kind::kNotification,
                                                  .url = options_.url});
     switch (fault.outcome) {
       case Outcome::kDone:
@@ -150,18 +150,19 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
     Instant arrives = clock_.now() + fault.before;
     if (!underway.empty()) arrives = std::max(arrives, underway.back().arrives);
     underway.push_back(
-        {arrives, {StoreNotice::Kind::kAnnounced, notice.text, notice.store == store_}});
+        {arrives,
+         {StoreNotification::Kind::kAnnounced, notification.text, notification.store == store_}});
     return true;
   }
 
   /// Whether it is still to hear.
-  bool tell(const StoreNotice& notice) {
+  bool tell(const StoreNotification& notification) {
     MutexLock lock(mutex_);
     if (stopping_ || process_.is_dead()) return false;
     hearing_ = true;
     lock.unlock();
     const Hearing until_heard(*this);
-    hear_(notice);
+    hear_(notification);
     return true;
   }
 
@@ -195,7 +196,7 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
 
   mutable Mutex mutex_;  ///< of what follows; never held over a sleep
   bool stopping_ HARPE_GUARDED_BY(mutex_) = false, hearing_ HARPE_GUARDED_BY(mutex_) = false;
-  std::function<void(const StoreNotice&)> hear_;  ///< called only while `hearing_`
+  std::function<void(const StoreNotification&)> hear_;  ///< called only while `hearing_`
 };
 
 }  // namespace harpe

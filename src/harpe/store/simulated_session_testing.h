@@ -165,7 +165,7 @@ class SimulatedSession {
     bool executed = true;
     bool full = false;
     bool late = false;
-    std::string lost = {};  ///< why there is no answer; empty: there is one
+    std::string lost = {};  ///< why there is no response; empty: there is one
   };
 
   Course course_of(const StoreCall& call, Seconds patience) const {
@@ -214,15 +214,15 @@ class SimulatedSession {
   template <class Body>
   auto send(Kind kind, Seconds patience, const Body& body)
       -> Result<decltype(body(std::declval<SimulatedTables&>()))> {
-    std::optional<decltype(body(std::declval<SimulatedTables&>()))> answer;
+    std::optional<decltype(body(std::declval<SimulatedTables&>()))> response;
     const Course course = course_of({.line = line_, .kind = kind, .url = url_}, patience);
     if (!sleep(course.before)) return process_is_dead();
     if (course.late) {
       database_.keep_late(*start_, [body](SimulatedTables& tables) { (void)body(tables); });
     }
     if (course.executed) {
-      answer = database_.step(*start_, body);
-      if (!answer) return lost("the database was stopped");
+      response = database_.step(*start_, body);
+      if (!response) return lost("the database was stopped");
     }
     if (!sleep(course.after)) return process_is_dead();
     if (!course.lost.empty()) return lost(course.lost);
@@ -231,7 +231,7 @@ class SimulatedSession {
       return Error::of(ErrorCode::kIo,
                        "the database's disk is full: this change was not saved [53100]");
     }
-    return *std::move(answer);
+    return *std::move(response);
   }
 
   /// Whether the process lives on.

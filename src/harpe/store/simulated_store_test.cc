@@ -20,7 +20,7 @@ using Kind = StoreCall::Kind;
 using Line = StoreCall::Line;
 using Outcome = StoreFault::Outcome;
 
-/// How long a store waits for an answer: 0.5 s, and the grace.
+/// How long a store waits for a response: 0.5 s, and the grace.
 const Seconds kPatience = kImpatient.timeout + kStatementGrace;
 
 class SimulatedStores : public ::testing::Test {
@@ -352,12 +352,12 @@ TEST_F(SimulatedStores, NoticesArriveInTheirOrderHoweverLongEachTakes) {
   EXPECT_OK(store->listen(heard.listener()));
   sleep(1_s);
   on_call_ = [&delays](const StoreCall& call) {
-    if (call.kind != Kind::kNotice) return StoreFault{};
+    if (call.kind != Kind::kNotification) return StoreFault{};
     const StoreFault fault{.before = delays.front()};
     delays.erase(delays.begin());
     return fault;
   };
-  EXPECT_OK(speaker->write({.jobs = {}, .events = {}, .notices = {"one", "two", "three"}}));
+  EXPECT_OK(speaker->write({.jobs = {}, .events = {}, .notifications = {"one", "two", "three"}}));
   sleep(1.9_s);
   EXPECT_THAT(texts_of(heard.wait_for(1)), ElementsAre("look again"));
   sleep(0.2_s);
@@ -375,13 +375,13 @@ TEST_F(SimulatedStores, AListenerThatLostItsConnectionLooksAgain) {
   EXPECT_OK(store->notify("no listener"));
   sleep(0.1_s);
   EXPECT_THAT(texts_of(heard.wait_for(2)), ElementsAre("look again", "look again"));
-  // With the notice itself.
-  let_next(Kind::kNotice, {.outcome = Outcome::kResetBefore});
+  // With the notification itself.
+  let_next(Kind::kNotification, {.outcome = Outcome::kResetBefore});
   EXPECT_OK(store->notify("lost"));
   sleep(0.1_s);
   EXPECT_THAT(texts_of(heard.wait_for(3)), ElementsAre("look again", "look again", "look again"));
   // Silently: it is found out when the connection has said nothing for a while.
-  let_next(Kind::kNotice, {.outcome = Outcome::kLostBefore});
+  let_next(Kind::kNotification, {.outcome = Outcome::kLostBefore});
   EXPECT_OK(store->notify("lost"));
   sleep(1_s);
   EXPECT_OK(store->notify("lost as well"));
@@ -399,7 +399,7 @@ TEST_F(SimulatedStores, AListenerThatLostItsConnectionLooksAgain) {
 TEST_F(SimulatedStores, AListenerIsNotCalledOnceItIsGoneAndMaySleep) {
   auto store = server("");
   int begun = 0, ended = 0;
-  EXPECT_OK(store->listen([&](const StoreNotice&) {
+  EXPECT_OK(store->listen([&](const StoreNotification&) {
     ++begun;
     sleep(5_s);
     ++ended;

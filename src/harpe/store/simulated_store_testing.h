@@ -66,7 +66,7 @@ class SimulatedStore final : public Store {
       return session_.run(Kind::kWrite, [&](Tables& tables) {
         std::set<std::string> refused = fenced(tables, changes);
         tables.write(changes, refused);
-        tables.announce(number_, changes.notices);
+        tables.announce(number_, changes.notifications);
         return std::vector<std::string>(refused.begin(), refused.end());
       });
     });
@@ -154,7 +154,7 @@ class SimulatedStore final : public Store {
   }
 
   Status notify(const std::string& text) override {
-    if (Status checked = check_notice(text); !checked.ok()) return checked;
+    if (Status checked = check_notification(text); !checked.ok()) return checked;
     return call<std::monostate>([&] {
       return session_.run(Kind::kNotify, [&](Tables& tables) {
         tables.announce(number_, {text});
@@ -163,7 +163,7 @@ class SimulatedStore final : public Store {
     });
   }
 
-  Status listen(std::function<void(const StoreNotice&)> hear) override {
+  Status listen(std::function<void(const StoreNotification&)> hear) override {
     const SimulatedQueue::Turn turn(listening_, process_);
     if (process_.is_dead()) return process_is_dead();
     if (listener_) listener_->stop();
@@ -255,7 +255,7 @@ class SimulatedStore final : public Store {
   SimulatedDatabase& database_;
   const StoreProcess process_;
   const StoreOptions options_;
-  const std::uint64_t number_;                   ///< by which its notices are known
+  const std::uint64_t number_;                   ///< by which its notifications are known
   const std::shared_ptr<SimulatedLease> lease_;  ///< null: it claims nothing
   SimulatedQueue calls_;                         ///< for what follows
   SimulatedSession session_;

@@ -33,14 +33,14 @@ class SimulatedTables {
     std::string machine;  ///< empty: not known to others
     bool ended = false;   ///< the process, as others on its machine can prove
   };
-  struct Notice {
+  struct Notification {
     std::uint64_t store = 0;  ///< which announced it
     std::string text;
   };
 
   // --- Of jobs.
 
-  /// All but the notices. \param refused  see `write_changes` of postgres_changes.h
+  /// All but the notifications. \param refused  see `write_changes` of postgres_changes.h
   void write(const StoreChanges& changes, std::set<std::string>& refused) {
     for (const JobSave& save : changes.jobs) {
       if (!refused.contains(save.job.id) && !write_job(save)) refused.insert(save.job.id);
@@ -194,16 +194,16 @@ class SimulatedTables {
   void listen(std::uint64_t listener) { heard_[listener].clear(); }
   void unlisten(std::uint64_t listener) { heard_.erase(listener); }
   void lose_listeners() { heard_.clear(); }
-  /// In one transaction: of equal notices PostgreSQL delivers one.
+  /// In one transaction: of equal notifications PostgreSQL delivers one.
   void announce(std::uint64_t store, const std::vector<std::string>& texts) {
     std::set<std::string> said;
     for (const std::string& text : texts) {
       if (!said.insert(text).second) continue;
-      for (auto& [listener, notices] : heard_) notices.push_back({store, text});
+      for (auto& [listener, notifications] : heard_) notifications.push_back({store, text});
     }
   }
   /// What has been announced; nothing: it does not listen any more.
-  std::optional<std::deque<Notice>> take(std::uint64_t listener) {
+  std::optional<std::deque<Notification>> take(std::uint64_t listener) {
     const auto found = heard_.find(listener);
     if (found == heard_.end()) return std::nullopt;
     return std::exchange(found->second, {});
@@ -280,7 +280,7 @@ class SimulatedTables {
   std::optional<ClockMark> clock_;
   std::map<std::string, Owner> owners_;    ///< by job
   std::map<std::string, Server> servers_;  ///< by name
-  std::map<std::uint64_t, std::deque<Notice>> heard_;
+  std::map<std::uint64_t, std::deque<Notification>> heard_;
 };
 
 }  // namespace harpe

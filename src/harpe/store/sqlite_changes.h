@@ -13,7 +13,8 @@
 
 namespace harpe {
 
-/// Writes all but the notices; the ids of the jobs that were left as they were. See `Store::write`.
+/// Writes all but the notifications; the ids of the jobs that were left as they were. See
+/// `Store::write`.
 Result<std::vector<std::string>> write_changes(SqliteDatabase& database,
                                                const StoreChanges& changes);
 

@@ -14,7 +14,7 @@
 #include "harpe/base/mutex.h"
 #include "harpe/base/text.h"
 #include "harpe/store/checks.h"
-#include "harpe/store/local_notices.h"
+#include "harpe/store/local_notifications.h"
 #include "harpe/store/owner_lock.h"
 #include "harpe/store/sqlite_changes.h"
 #include "harpe/store/sqlite_database.h"
@@ -59,7 +59,7 @@ class SqliteStore final : public Store {
   Result<std::map<std::string, std::string>> owners() override;
   Result<std::vector<std::string>> ownerless() override;
   Status notify(const std::string& text) override;
-  Status listen(std::function<void(const StoreNotice&)> hear) override;
+  Status listen(std::function<void(const StoreNotification&)> hear) override;
   Status check() override;
   Status verify() override;
   std::string description() const override { return "SQLite " + path_; }
@@ -79,7 +79,7 @@ class SqliteStore final : public Store {
   SqliteDatabase database_ HARPE_GUARDED_BY(mutex_);
   std::int64_t epoch_ HARPE_GUARDED_BY(mutex_) = 0;  ///< of all claims
   std::set<std::string> owned_ HARPE_GUARDED_BY(mutex_);
-  LocalNotices notices_;
+  LocalNotifications notifications_;
 };
 
 /// A new file is for its owner alone: what jobs say is nobody else's business.
@@ -172,7 +172,8 @@ Result<std::vector<std::string>> SqliteStore::write(const StoreChanges& changes)
   auto refused = write_changes(database_, changes);
   if (!refused.ok()) return refused.error();
   HARPE_TRY(transaction.commit());
-  for (const std::string& notice : changes.notices) notices_.announce(notice);
+  for (const std::string& notification : changes.notifications)
+    notifications_.announce(notification);
   return refused;
 }
 
@@ -299,13 +300,13 @@ Result<std::vector<std::string>> SqliteStore::ownerless() {
 }
 
 Status SqliteStore::notify(const std::string& text) {
-  HARPE_TRY(check_notice(text));
-  notices_.announce(text);
+  HARPE_TRY(check_notification(text));
+  notifications_.announce(text);
   return ok_status();
 }
 
-Status SqliteStore::listen(std::function<void(const StoreNotice&)> hear) {
-  notices_.listen(std::move(hear));
+Status SqliteStore::listen(std::function<void(const StoreNotification&)> hear) {
+  notifications_.listen(std::move(hear));
   return ok_status();
 }
 

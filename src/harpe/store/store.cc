@@ -16,7 +16,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& url, const StoreOp
 
 Status Store::save(const StoredJob& job, std::optional<std::string> plans) {
   const auto refused =
-      HARPE_TRY(write({.jobs = {{job, std::move(plans)}}, .events = {}, .notices = {}}));
+      HARPE_TRY(write({.jobs = {{job, std::move(plans)}}, .events = {}, .notifications = {}}));
   if (refused.empty()) return ok_status();
   return Error::of(ErrorCode::kConflict, "job " + job.id +
                                              " was changed by another server since: revision " +
@@ -24,7 +24,7 @@ Status Store::save(const StoredJob& job, std::optional<std::string> plans) {
 }
 
 Status Store::append(const StoredEvent& event) {
-  const auto refused = HARPE_TRY(write({.jobs = {}, .events = {event}, .notices = {}}));
+  const auto refused = HARPE_TRY(write({.jobs = {}, .events = {event}, .notifications = {}}));
   if (refused.empty()) return ok_status();
   return Error::of(ErrorCode::kConflict, "job " + event.job + " is another server's");
 }

@@ -7,7 +7,7 @@
 /// disk keeps what it said it has (SQLite: write-ahead log with `synchronous = FULL`; PostgreSQL:
 /// as its `synchronous_commit` and `fsync` say). What a call refused changed nothing.
 ///
-/// Faults, the same for both databases:
+/// Errors, the same for both databases:
 /// - `kInvalidInput`: a text that is not UTF-8 or has a zero byte, a time that is not finite, a
 /// URL;
 /// - `kIo`: no space, a damaged file, a database made by a newer Harpe;
@@ -84,7 +84,7 @@ struct ClockMark {
 struct StoreChanges {
   std::vector<JobSave> jobs;
   std::vector<StoredEvent> events;         ///< `sequence` is ignored
-  std::vector<std::string> notices;        ///< announced once it is written, up to 7000 bytes each
+  std::vector<std::string> notifications;  ///< announced once it is written, up to 7000 bytes each
   std::vector<JobSummary> summaries = {};  ///< of jobs that are there; others are refused
   std::optional<ClockMark> clock = {};     ///< kept unless the store has a later one
   /// By which claim (`JobClaim::epoch`) the jobs are changed, and events and summaries told of
@@ -113,7 +113,7 @@ struct JobOwner {
 };
 
 /// What a listener hears.
-struct StoreNotice {
+struct StoreNotification {
   enum class Kind : unsigned char {
     kAnnounced,  ///< `text` was announced by a server, in the order written
     kLookAgain,  ///< from now on nothing is missed; before, something may have been: read what
@@ -155,8 +155,8 @@ class Store {
 
   /// Writes all changes in one transaction. Returns the ids of the jobs that were left as they
   /// were, with their events: the store has a newer revision or another state of the same revision,
-  /// or another server owns them. The same again (after an answer got lost) is accepted and changes
-  /// nothing: the same state at the same revision, an event equal to one that is there.
+  /// or another server owns them. The same again (after a response got lost) is accepted and
+  /// changes nothing: the same state at the same revision, an event equal to one that is there.
   virtual Result<std::vector<std::string>> write(const StoreChanges& changes) = 0;
 
   /// `write` of one job; `kConflict` where it was left as it was.
@@ -225,7 +225,7 @@ class Store {
   /// connection with `kLookAgain`, then with what is announced. Replaces the listener before.
   /// `hear` may call this store but `listen`; without one, listening ends. Returns when no call of
   /// the listener before runs any more.
-  virtual Status listen(std::function<void(const StoreNotice&)> hear) = 0;
+  virtual Status listen(std::function<void(const StoreNotification&)> hear) = 0;
 
   /// Whether the database answers now.
   virtual Status check() = 0;

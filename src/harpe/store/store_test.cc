@@ -125,7 +125,7 @@ TEST_P(AnyStore, KeepsTheNewestRevision) {
   EXPECT_THAT(error_of(store_->save({"a", "six", 6, 2})), HasSubstr("conflict: job a was changed"));
   EXPECT_THAT(error_of(store_->save({"a", "another seven", 7, 2})), HasSubstr("conflict"));
   EXPECT_EQ((*store_->job("a"))->state, "seven");
-  EXPECT_OK(store_->save({"a", "seven", 7, 1}));  // once more, as its answer got lost
+  EXPECT_OK(store_->save({"a", "seven", 7, 1}));  // once more, as its response got lost
   EXPECT_OK(store_->save({"a", "eight", 8, 3}));
   EXPECT_EQ(**store_->job("a"), (StoredJob{"a", "eight", 8, 3}));
 }
@@ -148,7 +148,7 @@ TEST_P(AnyStore, KeepsPartsSummariesAndTheClockAndResurrectsNothing) {
                                         .parts = {{"one", "1"}, {"two", "2"}},
                                         .summary = summary}},
                               .events = {},
-                              .notices = {},
+                              .notifications = {},
                               .clock = ClockMark{10, "boot", 3, 1000}}),
               IsEmpty());
   EXPECT_OK(store_->save({"b", "1", 1, 7}));
@@ -159,7 +159,7 @@ TEST_P(AnyStore, KeepsPartsSummariesAndTheClockAndResurrectsNothing) {
                              .is_there = true},
                             {.job = {"gone", "2", 2, 1}, .plans = std::nullopt, .is_there = true}},
                    .events = {},
-                   .notices = {},
+                   .notifications = {},
                    .summaries = {{"gone", "", 1, 1}},
                    .clock = ClockMark{9, "earlier", 3, 1000}}),
               ElementsAre("gone"));
@@ -200,7 +200,7 @@ TEST_P(AnyStore, LeavesAJobThatItRefusesAsItWas) {
   EXPECT_THAT(*store_->write({.jobs = {{{"a", "eight", 8, 1}, std::nullopt},
                                        {{"a", "ten", 10, 1}, "plans of ten"}},
                               .events = {},
-                              .notices = {},
+                              .notifications = {},
                               .summaries = {{"a", "of eight", 7, 7}}}),
               ElementsAre("a"));
   EXPECT_EQ((*store_->job("a"))->state, "nine");
@@ -216,12 +216,12 @@ TEST_P(AnyStore, RefusesATextThatADatabaseCouldNotGiveBackAndWritesNothingOfTheR
     StoreChanges changes;
     changes.jobs.push_back({{"good", "state", 1, 1}, std::nullopt});
     StoreChanges with_state = changes, with_plans = changes, with_event = changes,
-                 with_notice = changes;
+                 with_notification = changes;
     with_state.jobs.push_back({{"bad", text, 1, 1}, std::nullopt});
     with_plans.jobs.push_back({{"bad", "", 1, 1}, text});
     with_event.events.push_back({0, 1, "good", "kind", text});
-    with_notice.notices.push_back(text);
-    for (const StoreChanges& bad : {with_state, with_plans, with_event, with_notice}) {
+    with_notification.notifications.push_back(text);
+    for (const StoreChanges& bad : {with_state, with_plans, with_event, with_notification}) {
       EXPECT_THAT(error_of(store_->write(bad)), HasSubstr("invalid_input")) << in_quotes(text);
     }
     EXPECT_FALSE(store_->save({text, "state", 1, 1}).ok());
@@ -237,7 +237,7 @@ TEST_P(AnyStore, RefusesATextThatADatabaseCouldNotGiveBackAndWritesNothingOfTheR
         error_of(store_->owner(text)),
         error_of(store_->prune({.jobs = std::vector{text}})),
         error_of(store_->write(
-            {.jobs = {}, .events = {}, .notices = {}, .clock = ClockMark{1, text, 1, 1}}))};
+            {.jobs = {}, .events = {}, .notifications = {}, .clock = ClockMark{1, text, 1, 1}}))};
     EXPECT_THAT(errors, Each(HasSubstr("invalid_input: "))) << in_quotes(text);
   }
   EXPECT_FALSE(store_->save({"", "state", 1, 1}).ok());
@@ -249,8 +249,9 @@ TEST_P(AnyStore, RefusesATextThatADatabaseCouldNotGiveBackAndWritesNothingOfTheR
   EXPECT_THAT(error_of(store_->prune({.most_at_once = -1})), HasSubstr("invalid_input: "));
   for (const ClockMark& mark :
        {ClockMark{none, "", 1, 1}, ClockMark{1, "", none, 1}, ClockMark{1, "", 1, none}}) {
-    EXPECT_THAT(error_of(store_->write({.jobs = {}, .events = {}, .notices = {}, .clock = mark})),
-                HasSubstr("invalid_input: "));
+    EXPECT_THAT(
+        error_of(store_->write({.jobs = {}, .events = {}, .notifications = {}, .clock = mark})),
+        HasSubstr("invalid_input: "));
   }
   EXPECT_THAT(*store_->jobs(), IsEmpty());
   EXPECT_THAT(*store_->events("good", 0, 10), IsEmpty());
@@ -363,18 +364,20 @@ TEST_P(AnyStore, TellsListenersWhatIsAnnouncedInItsOrder) {
   Heard heard;
   EXPECT_OK(store_->listen(heard.listener()));
   EXPECT_THAT(texts_of(heard.wait_for(1)), ElementsAre("look again"));
-  const std::string longest(kLongestNotice, 'x');
+  const std::string longest(kLongestNotification, 'x');
   EXPECT_OK(store_->notify("one"));
   EXPECT_OK(store_->notify(longest));
-  EXPECT_OK(store_->write(
-      {.jobs = {{{"a", "state", 1, 1}, std::nullopt}}, .events = {}, .notices = {"two", "three"}}));
+  EXPECT_OK(store_->write({.jobs = {{{"a", "state", 1, 1}, std::nullopt}},
+                           .events = {},
+                           .notifications = {"two", "three"}}));
   EXPECT_FALSE(store_->notify(longest + "x").ok());
   EXPECT_FALSE(
-      store_->write({.jobs = {}, .events = {}, .notices = {"not this", longest + "x"}}).ok());
+      store_->write({.jobs = {}, .events = {}, .notifications = {"not this", longest + "x"}}).ok());
   EXPECT_OK(store_->notify("last"));
-  const auto notices = heard.wait_for(6);
-  EXPECT_THAT(texts_of(notices), ElementsAre("look again", "one", longest, "two", "three", "last"));
-  EXPECT_TRUE(notices.back().own);
+  const auto notifications = heard.wait_for(6);
+  EXPECT_THAT(texts_of(notifications),
+              ElementsAre("look again", "one", longest, "two", "three", "last"));
+  EXPECT_TRUE(notifications.back().own);
 }
 
 TEST_P(AnyStore, HasOneListenerThatMayCallTheStore) {
@@ -382,13 +385,13 @@ TEST_P(AnyStore, HasOneListenerThatMayCallTheStore) {
   EXPECT_OK(store_->listen(before.listener()));
   before.wait_for(1);
   std::vector<std::string> found;
-  EXPECT_OK(store_->listen([&, listener = after.listener()](const StoreNotice& notice) {
+  EXPECT_OK(store_->listen([&, listener = after.listener()](const StoreNotification& notification) {
     found.push_back(std::to_string(store_->jobs()->size()));
-    listener(notice);
+    listener(notification);
   }));
   after.wait_for(1);
   EXPECT_OK(store_->write(
-      {.jobs = {{{"a", "state", 1, 1}, std::nullopt}}, .events = {}, .notices = {"saved"}}));
+      {.jobs = {{{"a", "state", 1, 1}, std::nullopt}}, .events = {}, .notifications = {"saved"}}));
   EXPECT_THAT(texts_of(after.wait_for(2)), ElementsAre("look again", "saved"));
   EXPECT_OK(store_->listen(nullptr));
   EXPECT_THAT(found, ElementsAre("0", "1"));
@@ -407,7 +410,7 @@ TEST_P(AnyStore, SavesFromManyThreads) {
         const std::string text = std::to_string(i);
         EXPECT_OK(store_->write({.jobs = {{{id, text, i, 1.0 * i}, text}},
                                  .events = {{0, 1.0 * i, id, "saved", text}},
-                                 .notices = {}}));
+                                 .notifications = {}}));
         EXPECT_EQ((*store_->job(id))->revision, i);
       }
     });

@@ -23,33 +23,34 @@ namespace harpe {
 /// Collects what a listener hears.
 class Heard {
  public:
-  std::function<void(const StoreNotice&)> listener() {
-    return [this](const StoreNotice& notice) {
+  std::function<void(const StoreNotification&)> listener() {
+    return [this](const StoreNotification& notification) {
       const MutexLock lock(mutex_);
-      notices_.push_back(notice);
+      notifications_.push_back(notification);
       changed_.notify_all();
     };
   }
 
   /// Waits until so many were heard; what was heard by then.
-  std::vector<StoreNotice> wait_for(std::size_t count) {
+  std::vector<StoreNotification> wait_for(std::size_t count) {
     MutexLock lock(mutex_);
     changed_.wait_for(mutex_, std::chrono::seconds(30),
-                      [&]() HARPE_REQUIRES(mutex_) { return notices_.size() >= count; });
-    return notices_;
+                      [&]() HARPE_REQUIRES(mutex_) { return notifications_.size() >= count; });
+    return notifications_;
   }
 
  private:
   Mutex mutex_;
   CondVar changed_;
-  std::vector<StoreNotice> notices_ HARPE_GUARDED_BY(mutex_);
+  std::vector<StoreNotification> notifications_ HARPE_GUARDED_BY(mutex_);
 };
 
 /// "look again" and what was announced.
-inline std::vector<std::string> texts_of(const std::vector<StoreNotice>& notices) {
+inline std::vector<std::string> texts_of(const std::vector<StoreNotification>& notifications) {
   std::vector<std::string> texts;
-  for (const StoreNotice& notice : notices) {
-    texts.push_back(notice.kind == StoreNotice::Kind::kLookAgain ? "look again" : notice.text);
+  for (const StoreNotification& notification : notifications) {
+    texts.push_back(notification.kind == StoreNotification::Kind::kLookAgain ? "look again"
+                                                                             : notification.text);
   }
   return texts;
 }

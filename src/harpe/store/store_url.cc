@@ -47,14 +47,14 @@ std::string encoded(std::string_view text, std::string_view also_plain = "") {
 }
 
 /// Reads what stands after "postgresql://". Not by libpq's PQconninfoParse: it stops at the first
-/// fault and shows the password in it, and takes a database "a/b", "h:" for a port, an empty user
+/// error and shows the password in it, and takes a database "a/b", "h:" for a port, an empty user
 /// or password, `[1.2.3.4]`, '#' and a parameter twice. To look for these before and after takes
 /// more code than to read the URL. The tests hold what is read here against what libpq reads.
 class PostgresReader {
  public:
   Result<StoreUrl> read(std::string_view rest) {
     url_.kind = StoreUrl::Kind::kPostgresql;
-    if (rest.find('#') != std::string_view::npos) faults_.add("'#' must be written as %23");
+    if (rest.find('#') != std::string_view::npos) diagnostics_.add("'#' must be written as %23");
     const std::size_t question = rest.find('?');
     const std::string_view before = rest.substr(0, question);
     const std::size_t slash = before.find('/');
@@ -73,12 +73,12 @@ class PostgresReader {
     if (!authority.empty()) read_hosts(authority);
     if (slash != std::string_view::npos) read_database(before.substr(slash + 1));
     if (question != std::string_view::npos) read_parameters(rest.substr(question + 1));
-    if (!faults_.empty()) return Error::invalid(std::move(faults_));
+    if (!diagnostics_.empty()) return Error::invalid(std::move(diagnostics_));
     return std::move(url_);
   }
 
  private:
-  /// Undoes %XX. `what` names the part in faults; its content is shown unless it is secret.
+  /// Undoes %XX. `what` names the part in diagnostics; its content is shown unless it is secret.
   std::string decoded(std::string_view text, const std::string& what, bool secret = false) {
     std::string result;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -89,15 +89,15 @@ class PostgresReader {
       const auto high = i + 2 < text.size() ? hex_digit(text[i + 1]) : std::nullopt;
       const auto low = high ? hex_digit(text[i + 2]) : std::nullopt;
       if (!low) {
-        faults_.add(what + (secret ? "" : " " + in_quotes(text)) +
-                    " has a '%' without two hexadecimal digits after it (write %25 for '%')");
+        diagnostics_.add(what + (secret ? "" : " " + in_quotes(text)) +
+                         " has a '%' without two hexadecimal digits after it (write %25 for '%')");
         return result;
       }
       result += static_cast<char>(*high * 16 + *low);
       i += 2;
     }
     if (has_control_bytes(result)) {
-      faults_.add(what + (secret ? "" : " " + in_quotes(result)) + " has bytes below a space");
+      diagnostics_.add(what + (secret ? "" : " " + in_quotes(result)) + " has bytes below a space");
     }
     return result;
   }
@@ -107,16 +107,17 @@ class PostgresReader {
     const std::string_view password =
         colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
     if (text.find('@') != std::string_view::npos || password.find(':') != std::string_view::npos) {
-      faults_.add(
+      diagnostics_.add(
           "what stands before the host has '@' or ':' more than once: in a user's name and in a "
           "password write %40 for '@' and %3A for ':'");
       return;
     }
     url_.user = decoded(text.substr(0, colon), "the user");
     url_.password = decoded(password, "the password", true);
-    if (url_.user.empty()) faults_.add("there is no user before '@'");
+    if (url_.user.empty()) diagnostics_.add("there is no user before '@'");
     if (colon != std::string_view::npos && password.empty()) {
-      faults_.add("the password after ':' is empty: leave the ':' out to take it from ~/.pgpass");
+      diagnostics_.add(
+          "the password after ':' is empty: leave the ':' out to take it from ~/.pgpass");
     }
   }
 
@@ -144,7 +145,7 @@ class PostgresReader {
       if (has_port) port = after.substr(1);
       if (end == std::string_view::npos || !right || host.name.find(':') == std::string::npos ||
           (!after.empty() && !has_port)) {
-        faults_.add("the host " + in_quotes(text) + " is not an IPv6 address in brackets");
+        diagnostics_.add("the host " + in_quotes(text) + " is not an IPv6 address in brackets");
         return;
       }
     } else {
@@ -156,16 +157,16 @@ class PostgresReader {
       const bool right = std::ranges::all_of(
           host.name, [&](char c) { return directory ? c != ',' : is_plain(c) && c != '~'; });
       if (host.name.empty()) {
-        faults_.add("there is a host without a name");
+        diagnostics_.add("there is a host without a name");
       } else if (!right) {
-        faults_.add("the host " + in_quotes(host.name) + " has a character that no host has");
+        diagnostics_.add("the host " + in_quotes(host.name) + " has a character that no host has");
       }
     }
     if (has_port) {
       const auto number = parse_integer(port);
       const bool digits = std::ranges::all_of(port, [](char c) { return c >= '0' && c <= '9'; });
       if (!number || !digits || *number < 1 || *number > 65535) {
-        faults_.add("the port " + in_quotes(port) + " is not a number from 1 to 65535");
+        diagnostics_.add("the port " + in_quotes(port) + " is not a number from 1 to 65535");
         return;
       }
       host.port = static_cast<int>(*number);
@@ -175,7 +176,7 @@ class PostgresReader {
 
   void read_database(std::string_view text) {
     if (text.find('/') != std::string_view::npos) {
-      faults_.add("the database " + in_quotes(text) + " has a '/' (write %2F)");
+      diagnostics_.add("the database " + in_quotes(text) + " has a '/' (write %2F)");
       return;
     }
     url_.database = decoded(text, "the database");
@@ -193,23 +194,24 @@ class PostgresReader {
     const std::size_t equals = text.find('=');
     const std::string name = decoded(text.substr(0, equals), "the parameter");
     if (name == "password" || name == "user") {
-      faults_.add(name + " is no parameter: give it before '@', a password rather in ~/.pgpass");
+      diagnostics_.add(name +
+                       " is no parameter: give it before '@', a password rather in ~/.pgpass");
       return;
     }
     const auto& known = parameter_names();
     if (std::ranges::find(known, name) == known.end()) {
       const auto near = nearest(name, known);
-      faults_.add("no parameter is called " + in_quotes(name) +
-                  (near ? "; did you mean " + *near + "?" : ""));
+      diagnostics_.add("no parameter is called " + in_quotes(name) +
+                       (near ? "; did you mean " + *near + "?" : ""));
       return;
     }
     if (equals == std::string_view::npos) {
-      faults_.add("the parameter " + name + " has no value (write " + name + "=VALUE)");
+      diagnostics_.add("the parameter " + name + " has no value (write " + name + "=VALUE)");
       return;
     }
     std::string value = decoded(text.substr(equals + 1), "the parameter " + name);
     if (std::ranges::any_of(url_.parameters, [&](const auto& had) { return had.first == name; })) {
-      faults_.add("the parameter " + name + " is given twice");
+      diagnostics_.add("the parameter " + name + " is given twice");
       return;
     }
     check_value(name, value);
@@ -217,39 +219,40 @@ class PostgresReader {
   }
 
   void check_value(const std::string& name, const std::string& value) {
-    if (value.empty()) faults_.add("the parameter " + name + " is empty");
+    if (value.empty()) diagnostics_.add("the parameter " + name + " is empty");
     if (name == "host" && !url_.hosts.empty()) {
-      faults_.add("there is a host before the database and another as a parameter");
+      diagnostics_.add("there is a host before the database and another as a parameter");
     }
     if (name == "host" && !value.starts_with('/')) {
-      faults_.add(
+      diagnostics_.add(
           "the parameter host is for the directory of a Unix socket, which begins with '/'");
     }
     if (name == "host" && value.find(',') != std::string::npos) {
-      faults_.add("the parameter host is one directory, without ','");
+      diagnostics_.add("the parameter host is one directory, without ','");
     }
     if (name == "schema" && (value.size() > 63 || !std::ranges::all_of(value, [](char c) {
                                return is_letter_or_digit(c) || c == '_';
                              }))) {
-      faults_.add("the schema " + in_quotes(value) + " is not made of letters, digits and '_'");
+      diagnostics_.add("the schema " + in_quotes(value) +
+                       " is not made of letters, digits and '_'");
     }
     if (name == "connect_timeout") {
       const auto seconds = parse_integer(value);
       if (!seconds || *seconds < 1 || *seconds > 3600) {
-        faults_.add("connect_timeout " + in_quotes(value) +
-                    " is not a number of seconds, 1 to 3600");
+        diagnostics_.add("connect_timeout " + in_quotes(value) +
+                         " is not a number of seconds, 1 to 3600");
       }
     }
     static const std::vector<std::string> kModes{"disable", "allow",     "prefer",
                                                  "require", "verify-ca", "verify-full"};
     if (name == "sslmode" && std::ranges::find(kModes, value) == kModes.end()) {
-      faults_.add("sslmode " + in_quotes(value) +
-                  " is none of disable, allow, prefer, require, verify-ca and verify-full");
+      diagnostics_.add("sslmode " + in_quotes(value) +
+                       " is none of disable, allow, prefer, require, verify-ca and verify-full");
     }
   }
 
   StoreUrl url_;
-  Faults faults_;
+  Diagnostics diagnostics_;
 };
 
 Result<StoreUrl> parse_sqlite(std::string_view path) {

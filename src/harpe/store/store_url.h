@@ -8,7 +8,7 @@
 /// In the second, what is not a letter, a digit or one of `-._~` may be written as `%XX`, and must
 /// be where it would mean something else. A HOST is a name, an address, `[IPv6]`, or the directory
 /// of a Unix socket (`%2Frun%2Fpostgresql`). NAMEs are those in `parameter_names`; anything else is
-/// a fault.
+/// an error.
 
 #include <string>
 #include <string_view>
@@ -33,7 +33,7 @@ struct StoreUrl {
   std::string user, password, database;
   std::vector<std::pair<std::string, std::string>> parameters;
 
-  /// Reads a URL. Faults are `kInvalidInput`, all at once, and never show the password.
+  /// Reads a URL. Diagnostics are `kInvalidInput`, all at once, and never show the password.
   static Result<StoreUrl> parse(std::string_view text);
 
   /// The URL for messages: a password is shown as `***`.

@@ -1,5 +1,5 @@
 // Whatever a URL says: what is read reads back as the same, by Harpe and by libpq, what is not has
-// a fault that says why, and the text for messages holds no password.
+// an error that says why, and the text for messages holds no password.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data), size);
   const auto url = harpe::StoreUrl::parse(text);
   if (!url.ok()) {
-    if (url.error().faults.empty() || url.error().code != harpe::ErrorCode::kInvalidInput)
+    if (url.error().diagnostics.empty() || url.error().code != harpe::ErrorCode::kInvalidInput)
       std::abort();
     return 0;
   }

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string faults_of(const std::string& text) {
+std::string diagnostics_of(const std::string& text) {
   const auto url = StoreUrl::parse(text);
   return url.ok() ? "read as " + url->text() : url.error().text();
 }
@@ -53,49 +53,52 @@ TEST(StoreUrl, LeavesToTheLibraryWhatIsNotSaid) {
 }
 
 TEST(StoreUrl, SaysWhatIsWrongAndWhatToWrite) {
-  EXPECT_THAT(faults_of(""), HasSubstr("write sqlite:/var/lib/harpe/harpe.db or postgresql://"));
-  EXPECT_THAT(faults_of("/var/lib/harpe.db"), HasSubstr("for a file write sqlite:/"));
-  EXPECT_THAT(faults_of("mysql://host/db"), HasSubstr("not the URL of a store"));
-  EXPECT_THAT(faults_of("sqlite:"), HasSubstr("no file"));
-  EXPECT_THAT(faults_of("sqlite:///tmp/x.db"), HasSubstr("right after sqlite:"));
-  EXPECT_THAT(faults_of("sqlite::memory:"), HasSubstr("would not survive"));
-  EXPECT_THAT(faults_of("sqlite:x.db?mode=ro"), HasSubstr("no parameters"));
-  EXPECT_THAT(faults_of("sqlite:/var/lib/"), HasSubstr("directory"));
-  EXPECT_THAT(faults_of(std::string("sqlite:a\0b", 10)), HasSubstr("bytes below a space"));
-  EXPECT_THAT(faults_of("postgresql:host/db"), HasSubstr("no // after"));
-  EXPECT_THAT(faults_of("postgresql://h:0/d"), HasSubstr("port '0' is not a number from 1"));
-  EXPECT_THAT(faults_of("postgresql://h:65536/d"), HasSubstr("65535"));
-  EXPECT_THAT(faults_of("postgresql://h:+1/d"), HasSubstr("port"));
-  EXPECT_THAT(faults_of("postgresql://h:/d"), HasSubstr("port"));
-  EXPECT_THAT(faults_of("postgresql://h,/d"), HasSubstr("host without a name"));
-  EXPECT_THAT(faults_of("postgresql://[1.2.3.4]/d"), HasSubstr("not an IPv6 address"));
-  EXPECT_THAT(faults_of("postgresql://[::1/d"), HasSubstr("not an IPv6 address"));
-  EXPECT_THAT(faults_of("postgresql://a b/d"), HasSubstr("a character that no host has"));
-  EXPECT_THAT(faults_of("postgresql://h/a/b"), HasSubstr("%2F"));
-  EXPECT_THAT(faults_of("postgresql://h/d%4"), HasSubstr("two hexadecimal digits"));
-  EXPECT_THAT(faults_of("postgresql://h/d%"), HasSubstr("two hexadecimal digits"));
-  EXPECT_THAT(faults_of("postgresql://h/d%00"), HasSubstr("bytes below a space"));
-  EXPECT_THAT(faults_of("postgresql://h/d#f"), HasSubstr("%23"));
-  EXPECT_THAT(faults_of("postgresql://@h/d"), HasSubstr("no user"));
-  EXPECT_THAT(faults_of("postgresql://u:@h/d"), HasSubstr("~/.pgpass"));
-  EXPECT_THAT(faults_of("postgresql://h/d?sslmod=require"), HasSubstr("did you mean sslmode?"));
-  EXPECT_THAT(faults_of("postgresql://h/d?sslmode=maybe"), HasSubstr("verify-full"));
-  EXPECT_THAT(faults_of("postgresql://h/d?sslmode"), HasSubstr("no value"));
-  EXPECT_THAT(faults_of("postgresql://h/d?sslmode=require&sslmode=disable"), HasSubstr("twice"));
-  EXPECT_THAT(faults_of("postgresql://h/d?connect_timeout=soon"), HasSubstr("seconds"));
-  EXPECT_THAT(faults_of("postgresql://h/d?schema=a;b"), HasSubstr("letters, digits"));
-  EXPECT_THAT(faults_of("postgresql://h/d?host=/run"), HasSubstr("another as a parameter"));
-  EXPECT_THAT(faults_of("postgresql:///d?host=db1"), HasSubstr("Unix socket"));
+  EXPECT_THAT(diagnostics_of(""),
+              HasSubstr("write sqlite:/var/lib/harpe/harpe.db or postgresql://"));
+  EXPECT_THAT(diagnostics_of("/var/lib/harpe.db"), HasSubstr("for a file write sqlite:/"));
+  EXPECT_THAT(diagnostics_of("mysql://host/db"), HasSubstr("not the URL of a store"));
+  EXPECT_THAT(diagnostics_of("sqlite:"), HasSubstr("no file"));
+  EXPECT_THAT(diagnostics_of("sqlite:///tmp/x.db"), HasSubstr("right after sqlite:"));
+  EXPECT_THAT(diagnostics_of("sqlite::memory:"), HasSubstr("would not survive"));
+  EXPECT_THAT(diagnostics_of("sqlite:x.db?mode=ro"), HasSubstr("no parameters"));
+  EXPECT_THAT(diagnostics_of("sqlite:/var/lib/"), HasSubstr("directory"));
+  EXPECT_THAT(diagnostics_of(std::string("sqlite:a\0b", 10)), HasSubstr("bytes below a space"));
+  EXPECT_THAT(diagnostics_of("postgresql:host/db"), HasSubstr("no // after"));
+  EXPECT_THAT(diagnostics_of("postgresql://h:0/d"), HasSubstr("port '0' is not a number from 1"));
+  EXPECT_THAT(diagnostics_of("postgresql://h:65536/d"), HasSubstr("65535"));
+  EXPECT_THAT(diagnostics_of("postgresql://h:+1/d"), HasSubstr("port"));
+  EXPECT_THAT(diagnostics_of("postgresql://h:/d"), HasSubstr("port"));
+  EXPECT_THAT(diagnostics_of("postgresql://h,/d"), HasSubstr("host without a name"));
+  EXPECT_THAT(diagnostics_of("postgresql://[1.2.3.4]/d"), HasSubstr("not an IPv6 address"));
+  EXPECT_THAT(diagnostics_of("postgresql://[::1/d"), HasSubstr("not an IPv6 address"));
+  EXPECT_THAT(diagnostics_of("postgresql://a b/d"), HasSubstr("a character that no host has"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/a/b"), HasSubstr("%2F"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/d%4"), HasSubstr("two hexadecimal digits"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/d%"), HasSubstr("two hexadecimal digits"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/d%00"), HasSubstr("bytes below a space"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/d#f"), HasSubstr("%23"));
+  EXPECT_THAT(diagnostics_of("postgresql://@h/d"), HasSubstr("no user"));
+  EXPECT_THAT(diagnostics_of("postgresql://u:@h/d"), HasSubstr("~/.pgpass"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/d?sslmod=require"),
+              HasSubstr("did you mean sslmode?"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/d?sslmode=maybe"), HasSubstr("verify-full"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/d?sslmode"), HasSubstr("no value"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/d?sslmode=require&sslmode=disable"),
+              HasSubstr("twice"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/d?connect_timeout=soon"), HasSubstr("seconds"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/d?schema=a;b"), HasSubstr("letters, digits"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/d?host=/run"), HasSubstr("another as a parameter"));
+  EXPECT_THAT(diagnostics_of("postgresql:///d?host=db1"), HasSubstr("Unix socket"));
 }
 
-TEST(StoreUrl, SaysAllFaultsAtOnce) {
+TEST(StoreUrl, SaysAllErrorsAtOnce) {
   const auto url = StoreUrl::parse("postgresql://h:99999/a/b?x=1");
   ASSERT_FALSE(url.ok());
-  EXPECT_EQ(url.error().faults.size(), 3U);
+  EXPECT_EQ(url.error().diagnostics.size(), 3U);
   EXPECT_EQ(url.error().code, ErrorCode::kInvalidInput);
 }
 
-TEST(StoreUrl, NoFaultShowsAPassword) {
+TEST(StoreUrl, NoErrorShowsAPassword) {
   const std::string secret = "Zq7Zq7Zq7";
   for (const std::string& password :
        {secret, secret + "@x", secret + ":y", secret + "%zz", "%0" + secret, secret + "/",
@@ -103,7 +106,7 @@ TEST(StoreUrl, NoFaultShowsAPassword) {
     for (const char* rest :
          {"@h/d", "@h:0/d", "@/d%", "@h/d?x=1", "@h/d?password=Zq7Zq7Zq7", "@h h/"}) {
       for (const char* scheme : {"postgresql://u:", "postgresq://u:", "postgresql:/u:", "u:"}) {
-        EXPECT_THAT(faults_of(scheme + password + rest), Not(HasSubstr("Zq7")));
+        EXPECT_THAT(diagnostics_of(scheme + password + rest), Not(HasSubstr("Zq7")));
       }
     }
   }

@@ -26,26 +26,27 @@ int most_parts(const Schedule& schedule) {
   return parts.empty() ? 0 : std::ranges::max(parts);
 }
 
-void check_size(const JobSpec& spec, Faults& faults) {
+void check_size(const JobSpec& spec, Diagnostics& diagnostics) {
   const std::int64_t instructions = instructions_of(spec);
   if (instructions > kMaxJobInstructions) {
-    faults.add(over(instructions, "instructions an iteration", kMaxJobInstructions));
+    diagnostics.add(over(instructions, "instructions an iteration", kMaxJobInstructions));
   }
   if (const int parts = most_parts(spec.schedule); parts > kMaxChunks) {
-    faults.add(over(parts, "chunks a stage", kMaxChunks));
+    diagnostics.add(over(parts, "chunks a stage", kMaxChunks));
   }
 }
 
 /// Of a schedule that is valid.
-void check_measured(const JobSpec& spec, Faults& faults) {
+void check_measured(const JobSpec& spec, Diagnostics& diagnostics) {
   const std::int64_t measured =
       static_cast<std::int64_t>(ScheduleWork(spec.schedule).items()) * spec.shape.data;
   if (measured <= kMaxMeasured) return;
-  faults.add(over(measured, "kinds of instructions over all pipelines and stages", kMaxMeasured));
+  diagnostics.add(
+      over(measured, "kinds of instructions over all pipelines and stages", kMaxMeasured));
 }
 
 /// A memory clock and a power limit take a GPU too long to be changed between instructions.
-void check_knobs(const Profile& profile, Faults& faults) {
+void check_knobs(const Profile& profile, Diagnostics& diagnostics) {
   std::map<int, Knobs> steady;  // by stage
   for (const InstructionProfile& entry : profile.entries()) {
     if (is_fixed_time(entry.kind)) continue;
@@ -53,7 +54,7 @@ void check_knobs(const Profile& profile, Faults& faults) {
       Knobs knobs = point.knobs;
       knobs.label = {};
       if (steady.emplace(entry.stage, knobs).first->second == knobs) continue;
-      return faults.add(
+      return diagnostics.add(
           "the profile has points of several memory clocks or power limits at stage " +
           std::to_string(entry.stage) +
           "; a job keeps to one of each for a stage: leave the others out");
@@ -80,44 +81,46 @@ std::int64_t instructions_of(const JobSpec& spec) {
 }
 
 Status validate(const JobSpec& spec) {
-  Faults faults("the job");
+  Diagnostics diagnostics("the job");
   const JobShape& shape = spec.shape;
   if (shape.data < 1 || shape.stages < 1 || shape.tensor < 1) {
-    faults.add("degrees of parallelism start at 1");
+    diagnostics.add("degrees of parallelism start at 1");
   } else if (std::int64_t{shape.data} * shape.stages > kMaxRanks / shape.tensor) {
-    faults.add("more than the " + std::to_string(kMaxRanks) + " ranks that a job may have");
+    diagnostics.add("more than the " + std::to_string(kMaxRanks) + " ranks that a job may have");
   }
-  if (shape.stages > kMaxStages) faults.add(over(shape.stages, "stages", kMaxStages));
+  if (shape.stages > kMaxStages) diagnostics.add(over(shape.stages, "stages", kMaxStages));
   if (spec.schedule.stages != shape.stages) {
-    faults.add("the schedule has " + std::to_string(spec.schedule.stages) + " stages, the job " +
-               std::to_string(shape.stages));
+    diagnostics.add("the schedule has " + std::to_string(spec.schedule.stages) +
+                    " stages, the job " + std::to_string(shape.stages));
   }
-  if (faults.empty()) check_size(spec, faults);
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (diagnostics.empty()) check_size(spec, diagnostics);
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   if (Status valid = validate(spec.schedule); !valid.ok()) {
-    for (const Fault& fault : valid.error().faults) faults.add(fault.message);
+    for (const Diagnostic& diagnostic : valid.error().diagnostics)
+      diagnostics.add(diagnostic.message);
   }
   if (const auto complete = with_fixed_times(spec.schedule, spec.fixed_times);
-      faults.empty() && !complete.ok()) {
-    for (const Fault& fault : complete.error().faults) faults.add(fault.message);
+      diagnostics.empty() && !complete.ok()) {
+    for (const Diagnostic& diagnostic : complete.error().diagnostics)
+      diagnostics.add(diagnostic.message);
   }
-  if (faults.empty()) check_measured(spec, faults);
+  if (diagnostics.empty()) check_measured(spec, diagnostics);
   for (const auto& list : spec.schedule.lists) {
     for (const Instruction& instruction : list) {
       if (instruction.kind != InstructionKind::kSwitch) continue;
-      faults.add("the schedule holds clock switches: Harpe decides where clocks change");
+      diagnostics.add("the schedule holds clock switches: Harpe decides where clocks change");
       break;
     }
   }
   if (spec.profiling.most_iterations_per_clock < spec.profiling.iterations_per_clock) {
-    faults.add("most_iterations_per_clock is below iterations_per_clock");
+    diagnostics.add("most_iterations_per_clock is below iterations_per_clock");
   }
   if (spec.profile && spec.profile->stages() > shape.stages) {
-    faults.add("the profile has " + std::to_string(spec.profile->stages()) + " stages, the job " +
-               std::to_string(shape.stages));
+    diagnostics.add("the profile has " + std::to_string(spec.profile->stages()) +
+                    " stages, the job " + std::to_string(shape.stages));
   }
-  if (spec.profile) check_knobs(*spec.profile, faults);
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (spec.profile) check_knobs(*spec.profile, diagnostics);
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }
 

@@ -75,7 +75,7 @@ bool is_job_id(std::string_view id);
 
 std::int64_t instructions_of(const JobSpec& spec);
 
-/// Every violated rule is one fault: degrees of at least 1, nothing above the limits, a schedule of
+/// Every violated rule is one error: degrees of at least 1, nothing above the limits, a schedule of
 /// `shape.stages` stages that is valid, numbers in range.
 Status validate(const JobSpec& spec);
 

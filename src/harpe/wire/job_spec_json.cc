@@ -13,8 +13,9 @@ using Type = JsonValue::Type;
 
 constexpr int kMostDegree = kMaxRanks;
 
-ProfilingOptions read_profiling(const JsonValue& object, Faults& faults, Unknown unknown) {
-  Fields fields(object, "profiling", faults);
+ProfilingOptions read_profiling(const JsonValue& object, Diagnostics& diagnostics,
+                                Unknown unknown) {
+  Fields fields(object, "profiling", diagnostics);
   ProfilingOptions options;
   read_number(fields, "slowdown_limit", 0, 1000, options.slowdown_limit);
   read_count(fields, "warm_up", 0, 1000, options.warm_up);
@@ -28,7 +29,7 @@ ProfilingOptions read_profiling(const JsonValue& object, Faults& faults, Unknown
     read_count(fields, "rises", 1, 4096, options.max_consecutive_increases);
   read_number(fields, "time_target", 0, 10, options.time_target);
   read_number(fields, "energy_target", 0, 10, options.energy_target);
-  if (unknown == Unknown::kFault) fields.finish();
+  if (unknown == Unknown::kRefused) fields.finish();
   return options;
 }
 
@@ -52,21 +53,21 @@ std::vector<Seconds> read_times(Fields& fields, std::string_view key) {
     return item.type == Type::kNumber && item.number >= 0 && item.number <= kLongestTime;
   };
   if (list->type != Type::kArray || !std::ranges::all_of(list->items, is_time)) {
-    fields.fault(key, "expected a list of seconds");
+    fields.error(key, "expected a list of seconds");
     return times;
   }
   for (const JsonValue& item : list->items) times.push_back({item.number});
   return times;
 }
 
-Transfers read_transfers(const JsonValue& object, Faults& faults, Unknown unknown) {
-  Fields fields(object, "transfers", faults);
+Transfers read_transfers(const JsonValue& object, Diagnostics& diagnostics, Unknown unknown) {
+  Fields fields(object, "transfers", diagnostics);
   Transfers transfers;
   const auto mode = fields.word("mode", {"overlapped", "rendezvous"});
   if (mode == 1) transfers.mode = Transfers::Mode::kRendezvous;
   transfers.forward = read_times(fields, "forward_s");
   transfers.backward = read_times(fields, "backward_s");
-  if (unknown == Unknown::kFault) fields.finish();
+  if (unknown == Unknown::kRefused) fields.finish();
   return transfers;
 }
 
@@ -92,17 +93,17 @@ std::vector<Seconds> read_stage_times(Fields& fields, std::string_view key, int 
 }
 
 /// By the name of a generator with its sizes, or in full.
-void read_schedule(Fields& fields, Faults& faults, JobSpec& spec) {
+void read_schedule(Fields& fields, Diagnostics& diagnostics, JobSpec& spec) {
   const JsonValue* given = fields.any("schedule");
   const auto micro_batches = fields.integer("micro_batches", 1, kMaxInstructions);
   const auto chunks = fields.integer("chunks", 1, kMaxInstructions);
   if (given == nullptr) {
-    return fields.fault("schedule", "is missing: the name of one, such as \"1f1b\", or its lists");
+    return fields.error("schedule", "is missing: the name of one, such as \"1f1b\", or its lists");
   }
   const auto add_all = [&](const Error& error) {
-    for (const Fault& fault : error.faults)
-      faults.add(fault.line > 0 ? fault.line : given->line,
-                 fault.line > 0 ? fault.column : given->column, fault.message);
+    for (const Diagnostic& diagnostic : error.diagnostics)
+      diagnostics.add(diagnostic.line > 0 ? diagnostic.line : given->line,
+                      diagnostic.line > 0 ? diagnostic.column : given->column, diagnostic.message);
   };
   if (given->type != Type::kString) {
     Result<Schedule> schedule = read_schedule_json(*given, "schedule");
@@ -111,7 +112,7 @@ void read_schedule(Fields& fields, Faults& faults, JobSpec& spec) {
     return;
   }
   if (!micro_batches) {
-    if (fields.any("micro_batches") == nullptr) fields.fault("micro_batches", "is missing");
+    if (fields.any("micro_batches") == nullptr) fields.error("micro_batches", "is missing");
     return;
   }
   ScheduleOptions options{.stages = spec.shape.stages,
@@ -120,7 +121,7 @@ void read_schedule(Fields& fields, Faults& faults, JobSpec& spec) {
   // Before any of them is made.
   const std::int64_t asked = most_instructions(given->string, options);
   if (asked > kMaxJobInstructions) {
-    return fields.fault("micro_batches",
+    return fields.error("micro_batches",
                         "with so many stages and micro-batches an iteration has " +
                             std::to_string(asked) + " instructions, more than the " +
                             std::to_string(kMaxJobInstructions) + " that a job may have");
@@ -151,14 +152,14 @@ void put_schedule(const Schedule& schedule, Json& json) {
   json["schedule"] = Json::parse(schedule_json(schedule));
 }
 
-void read_spec(Fields& fields, Faults& faults, Unknown unknown, JobSpec& spec) {
+void read_spec(Fields& fields, Diagnostics& diagnostics, Unknown unknown, JobSpec& spec) {
   spec.name = short_text(fields, "name");
   read_count(fields, "data", 1, kMostDegree, spec.shape.data);
   read_count(fields, "stages", 1, kMostDegree, spec.shape.stages);
   read_count(fields, "tensor", 1, kMostDegree, spec.shape.tensor);
-  read_schedule(fields, faults, spec);
+  read_schedule(fields, diagnostics, spec);
   if (const JsonValue* transfers = fields.object("transfers"))
-    spec.transfers = read_transfers(*transfers, faults, unknown);
+    spec.transfers = read_transfers(*transfers, diagnostics, unknown);
   spec.fixed_times = {.load = read_stage_times(fields, "load_s", spec.shape.stages),
                       .reduce = read_stage_times(fields, "reduce_s", spec.shape.stages),
                       .optimizer = read_stage_times(fields, "optimizer_s", spec.shape.stages)};
@@ -169,25 +170,25 @@ void read_spec(Fields& fields, Faults& faults, Unknown unknown, JobSpec& spec) {
   read_number(fields, "min_dwell_s", 0, 60, spec.min_dwell.value);
   read_count(fields, "plans", 1, kMaxPlans, spec.plans);
   if (const JsonValue* profiling = fields.object("profiling"))
-    spec.profiling = read_profiling(*profiling, faults, unknown);
+    spec.profiling = read_profiling(*profiling, diagnostics, unknown);
   const JsonValue* objective = fields.object("objective");
   // Of what Harpe 0.1 stored.
   if (objective == nullptr && unknown == Unknown::kIgnored) objective = fields.object("wish");
   if (objective != nullptr) {
-    Fields members(*objective, "objective", faults);
+    Fields members(*objective, "objective", diagnostics);
     spec.objective = read_objective(members);
-    if (unknown == Unknown::kFault) members.finish();
+    if (unknown == Unknown::kRefused) members.finish();
   }
   if (const auto csv = fields.text("profile")) {
     if (csv->size() > kLongestProfile) {
-      return fields.fault("profile", "is longer than the " + std::to_string(kLongestProfile) +
+      return fields.error("profile", "is longer than the " + std::to_string(kLongestProfile) +
                                          " bytes that it may have");
     }
     Result<Profile> profile = parse_profile(*csv, "profile");
     if (profile.ok()) {
       spec.profile = std::move(*profile);
     } else {
-      fields.fault("profile", profile.error().text());
+      fields.error("profile", profile.error().text());
     }
   }
 }
@@ -196,9 +197,10 @@ void read_spec(Fields& fields, Faults& faults, Unknown unknown, JobSpec& spec) {
 
 Result<JobSpec> read_job_spec(const JsonValue& object, const std::string& file, Unknown unknown) {
   JobSpec spec;
-  Status read = read_object(object, "the job", file, unknown, [&](Fields& fields, Faults& faults) {
-    read_spec(fields, faults, unknown, spec);
-  });
+  Status read =
+      read_object(object, "the job", file, unknown, [&](Fields& fields, Diagnostics& diagnostics) {
+        read_spec(fields, diagnostics, unknown, spec);
+      });
   if (!read.ok()) return std::move(read).error();
   HARPE_TRY(validate(spec));
   return spec;

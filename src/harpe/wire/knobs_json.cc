@@ -8,12 +8,12 @@
 
 namespace harpe {
 
-std::vector<Knobs> read_knobs(Fields& fields, Faults& faults, std::size_t clocks) {
-  const std::vector<Knobs> settings = read_knob_list(fields, "knobs", faults);
+std::vector<Knobs> read_knobs(Fields& fields, Diagnostics& diagnostics, std::size_t clocks) {
+  const std::vector<Knobs> settings = read_knob_list(fields, "knobs", diagnostics);
   const JsonValue* of = fields.any("knobs_of");
   if (settings.empty() && of == nullptr) return {};
   if (of == nullptr || of->type != JsonValue::Type::kArray || of->items.size() != clocks) {
-    fields.fault("knobs_of", "expected a position in knobs for each of clocks_mhz");
+    fields.error("knobs_of", "expected a position in knobs for each of clocks_mhz");
     return {};
   }
   std::vector<Knobs> knobs;
@@ -21,7 +21,7 @@ std::vector<Knobs> read_knobs(Fields& fields, Faults& faults, std::size_t clocks
   for (const JsonValue& item : of->items) {
     if (!item.is_integer || item.integer < 0 ||
         item.integer >= static_cast<std::int64_t>(settings.size())) {
-      fields.fault("knobs_of", "has an entry that is no position in knobs");
+      fields.error("knobs_of", "has an entry that is no position in knobs");
       return {};
     }
     knobs.push_back(settings[static_cast<std::size_t>(item.integer)]);

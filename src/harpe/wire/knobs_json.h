@@ -13,7 +13,7 @@
 namespace harpe {
 
 /// The members "knobs" and "knobs_of": one for each of `clocks`, or empty where none sets anything.
-std::vector<Knobs> read_knobs(Fields& fields, Faults& faults, std::size_t clocks);
+std::vector<Knobs> read_knobs(Fields& fields, Diagnostics& diagnostics, std::size_t clocks);
 
 /// `,"knobs":[...],"knobs_of":[...]`; nothing where there are none.
 void append_knobs(std::string& text, const std::vector<Knobs>& knobs);

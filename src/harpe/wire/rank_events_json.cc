@@ -37,15 +37,15 @@ void append_number(std::string& text, std::uint64_t number) {
   text.append(digits.data(), end.ptr);
 }
 
-InstructionTotals read_totals(const JsonValue& object, Faults& faults) {
-  Fields fields(object, "an instruction", faults);
+InstructionTotals read_totals(const JsonValue& object, Diagnostics& diagnostics) {
+  Fields fields(object, "an instruction", diagnostics);
   InstructionTotals totals;
   const std::string kind_name = needed(fields, "name", fields.text("name"));
   const auto kind = instruction_kind(kind_name);
   if (kind) {
     totals.kind = *kind;
   } else if (fields.any("name") != nullptr) {
-    fields.fault("name", "no instruction is called '" + kind_name.substr(0, 40) + "'");
+    fields.error("name", "no instruction is called '" + kind_name.substr(0, 40) + "'");
   }
   read_count(fields, "chunk", 0, kMaxInstructions, totals.chunk);
   totals.count =
@@ -57,8 +57,8 @@ InstructionTotals read_totals(const JsonValue& object, Faults& faults) {
   return totals;
 }
 
-StageAssignment read_stage_assignment(const JsonValue& object, Faults& faults) {
-  Fields fields(object, "an assignment", faults);
+StageAssignment read_stage_assignment(const JsonValue& object, Diagnostics& diagnostics) {
+  Fields fields(object, "an assignment", diagnostics);
   StageAssignment assignment;
   assignment.version = static_cast<std::uint64_t>(
       needed(fields, "version", fields.integer("version", 0, kLargestCount)));
@@ -67,8 +67,8 @@ StageAssignment read_stage_assignment(const JsonValue& object, Faults& faults) {
   if (const auto purpose = fields.word("purpose", {"all_max", "profile", "plan"}))
     assignment.purpose = static_cast<StageAssignment::Purpose>(*purpose);
   assignment.clocks = read_clocks(fields, "clocks_mhz", kMaxInstructions);
-  if (assignment.clocks.empty()) fields.fault("clocks_mhz", "expected at least one clock");
-  assignment.knobs = read_knobs(fields, faults, assignment.clocks.size());
+  if (assignment.clocks.empty()) fields.error("clocks_mhz", "expected at least one clock");
+  assignment.knobs = read_knobs(fields, diagnostics, assignment.clocks.size());
   fields.finish();
   return assignment;
 }
@@ -89,11 +89,11 @@ const char* name_of(StageAssignment::Purpose purpose) {
 
 Result<RankRegistration> parse_rank_registration(std::string_view text) {
   return read_document<RankRegistration>(
-      text, "the rank", [](Fields& fields, Faults&, RankRegistration& rank) {
+      text, "the rank", [](Fields& fields, Diagnostics&, RankRegistration& rank) {
         rank.coordinates = read_coordinates(fields);
         rank.session = short_text(fields, "session");
         if (rank.session.empty()) {
-          fields.fault("session", "expected some text that only this process uses");
+          fields.error("session", "expected some text that only this process uses");
         }
         rank.run = short_text(fields, "run");
         rank.gpu = short_text(fields, "gpu");
@@ -124,10 +124,10 @@ std::string rank_registration_json(const RankRegistration& rank) {
 }
 
 Result<RankEnd> parse_rank_end(std::string_view text) {
-  return read_document<RankEnd>(text, "the rank", [](Fields& fields, Faults&, RankEnd& end) {
+  return read_document<RankEnd>(text, "the rank", [](Fields& fields, Diagnostics&, RankEnd& end) {
     end.coordinates = read_coordinates(fields);
     end.session = short_text(fields, "session");
-    if (end.session.empty()) fields.fault("session", "expected that of the rank");
+    if (end.session.empty()) fields.error("session", "expected that of the rank");
   });
 }
 
@@ -140,7 +140,7 @@ std::string rank_end_json(const RankEnd& end) {
 
 Result<IterationReport> parse_iteration_report(std::string_view text) {
   return read_document<IterationReport>(
-      text, "the report", [](Fields& fields, Faults& faults, IterationReport& report) {
+      text, "the report", [](Fields& fields, Diagnostics& diagnostics, IterationReport& report) {
         report.coordinates = read_coordinates(fields);
         report.session = short_text(fields, "session");
         report.incarnation = short_text(fields, "incarnation");
@@ -160,10 +160,10 @@ Result<IterationReport> parse_iteration_report(std::string_view text) {
         report.refusal = short_text(fields, "refusal");
         const auto instructions = fields.objects("instructions");
         if (instructions.size() > kMostKinds) {
-          return fields.fault("instructions", "has more than 4096 entries");
+          return fields.error("instructions", "has more than 4096 entries");
         }
         for (const JsonValue* item : instructions)
-          report.instructions.push_back(read_totals(*item, faults));
+          report.instructions.push_back(read_totals(*item, diagnostics));
       });
 }
 
@@ -237,7 +237,7 @@ std::string rank_response_json(const RankResponse& response, std::string_view as
 
 Result<RankResponse> parse_rank_response(std::string_view text) {
   JsonValue document = HARPE_TRY(parse_json(text, "the response"));
-  Faults faults("the response");
+  Diagnostics diagnostics("the response");
   RankResponse response;
   if (document.type != Type::kObject) return Error::invalid("the response: expected an object");
   const auto member = [&](const char* name) { return document.find(name); };
@@ -245,7 +245,7 @@ Result<RankResponse> parse_rank_response(std::string_view text) {
     const JsonValue* value = member(name);
     if (value == nullptr || value->type == Type::kNull) return std::string();
     if (value->type != Type::kString || value->string.size() > kLongestText) {
-      faults.add(value->line, value->column, std::string(name) + ": expected a short text");
+      diagnostics.add(value->line, value->column, std::string(name) + ": expected a short text");
       return std::string();
     }
     return value->string;
@@ -254,14 +254,14 @@ Result<RankResponse> parse_rank_response(std::string_view text) {
     const JsonValue* value = member(name);
     if (value == nullptr || value->type == Type::kNull) return std::uint64_t{0};
     if (!value->is_integer || value->integer < 0 || value->integer > kLargestCount) {
-      faults.add(value->line, value->column, std::string(name) + ": expected a count");
+      diagnostics.add(value->line, value->column, std::string(name) + ": expected a count");
       return std::uint64_t{0};
     }
     return static_cast<std::uint64_t>(value->integer);
   };
   if (const JsonValue* rank = member("rank"); rank != nullptr) {
     if (!rank->is_integer || rank->integer < 0 || rank->integer >= kMaxRanks) {
-      faults.add(rank->line, rank->column, "rank: expected a number from 0");
+      diagnostics.add(rank->line, rank->column, "rank: expected a number from 0");
     } else {
       response.rank = static_cast<int>(rank->integer);
     }
@@ -273,14 +273,14 @@ Result<RankResponse> parse_rank_response(std::string_view text) {
   response.specification = text_of("specification");
   const JsonValue* list = member("assignments");
   if (list != nullptr && list->type != Type::kArray) {
-    faults.add(list->line, list->column, "expected a list of assignments");
+    diagnostics.add(list->line, list->column, "expected a list of assignments");
   } else if (list != nullptr) {
     for (const JsonValue& item : list->items) {
-      response.assignments.push_back(read_stage_assignment(item, faults));
+      response.assignments.push_back(read_stage_assignment(item, diagnostics));
       response.assignments.back().epoch = response.epoch;
     }
   }
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return response;
 }
 

@@ -2,8 +2,8 @@
 /// \file
 /// What a job's server and its clients say to each other, as JSON both ways: the specification of a
 /// job, registrations and reports of its ranks, the server's responses. docs/openapi.yaml is the
-/// contract. Faults carry line and column of the text. Knows nothing of how plans are made, nor of
-/// transport.
+/// contract. Diagnostics carry line and column of the text. Knows nothing of how plans are made,
+/// nor of transport.
 ///
 ///     const JobSpec spec = HARPE_TRY(parse_job_spec(text));
 ///     const RankResponse response = HARPE_TRY(parse_rank_response(body));
@@ -23,10 +23,10 @@ namespace harpe {
 
 struct JsonValue;
 
-Result<JobSpec> parse_job_spec(std::string_view text, Unknown unknown = Unknown::kFault);
+Result<JobSpec> parse_job_spec(std::string_view text, Unknown unknown = Unknown::kRefused);
 /// The same as a part of a larger document.
 Result<JobSpec> read_job_spec(const JsonValue& object, const std::string& file,
-                              Unknown unknown = Unknown::kFault);
+                              Unknown unknown = Unknown::kRefused);
 /// The words in which all say the same job: a schedule that a generator makes is named, not listed.
 std::string job_spec_json(const JobSpec& spec);
 /// How many instructions a specification asks for at most, of one that names its schedule; 0 of any

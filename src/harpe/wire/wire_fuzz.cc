@@ -15,7 +15,7 @@ template <class Read, class Write>
 void round_trip(std::string_view text, Read read, Write write) {
   const auto value = read(text);
   if (!value.ok()) {
-    if (value.error().faults.empty()) std::abort();
+    if (value.error().diagnostics.empty()) std::abort();
     return;
   }
   const std::string written = write(*value);

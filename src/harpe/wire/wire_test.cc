@@ -62,7 +62,7 @@ TEST(Wire, ASpecificationMayNameItsSchedule) {
   EXPECT_EQ(spec->objective.value, 0.1);
 }
 
-TEST(Wire, EveryFaultOfASpecificationIsNamed) {
+TEST(Wire, EveryErrorOfASpecificationIsNamed) {
   const auto text_of = [](const std::string& json) {
     const auto spec = parse_job_spec(json);
     return spec.ok() ? std::string() : spec.error().text();
@@ -108,12 +108,12 @@ TEST(Wire, AProfileHasOneMemoryClockAndOnePowerLimitForEachStage) {
   }
 }
 
-TEST(Wire, AnObjectiveWhoseValueIsWrongHasThatFaultAlone) {
+TEST(Wire, AnObjectiveWhoseValueIsWrongHasThatErrorAlone) {
   for (const char* text : {R"({"slowdown": "5%"})", R"({"slowdown": -0.1})",
                            R"({"power_cap_w": 0})", R"({"least_energy": 1})"}) {
     const auto objective = parse_objective(text);
     ASSERT_FALSE(objective.ok()) << text;
-    EXPECT_EQ(objective.error().faults.size(), 1U) << objective.error().text();
+    EXPECT_EQ(objective.error().diagnostics.size(), 1U) << objective.error().text();
     EXPECT_EQ(objective.error().text().find("exactly one"), std::string::npos)
         << objective.error().text();
   }

@@ -24,7 +24,7 @@ class NvmlLibrary {
   const NvmlApi& api() const { return api_; }
   std::string driver_version() const;  ///< empty when it cannot be read
 
-  /// What an answer of NVML other than success means: a message of what was attempted, NVML's
+  /// What a response of NVML other than success means: a message of what was attempted, NVML's
   /// words and what would help.
   Error error(int result, const std::string& attempted) const;
 

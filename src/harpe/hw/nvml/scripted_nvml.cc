@@ -30,41 +30,41 @@ extern "C" {
 
 #ifdef SCRIPTED_OLD
 int nvmlInit() {
-  return answer("nvmlInit");
+  return respond("nvmlInit");
 }
 #else
 int nvmlInit_v2() {
-  return answer("nvmlInit_v2");
+  return respond("nvmlInit_v2");
 }
 #endif
 int nvmlShutdown() {
-  return answer("nvmlShutdown");
+  return respond("nvmlShutdown");
 }
 const char* nvmlErrorString(int result) {
   return result == 4 ? "Insufficient Permissions" : "Some Error";
 }
 int nvmlSystemGetDriverVersion(char* text, unsigned size) {
   std::strncpy(text, "550.54.15", size);
-  return answer("nvmlSystemGetDriverVersion");
+  return respond("nvmlSystemGetDriverVersion");
 }
 int nvmlDeviceGetCount_v2(unsigned* count) {
   *count = small("count", 1);
-  return answer("nvmlDeviceGetCount_v2");
+  return respond("nvmlDeviceGetCount_v2");
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   static int handle;
   *device = &handle;
-  const int all = answer("nvmlDeviceGetHandleByIndex_v2");
+  const int all = respond("nvmlDeviceGetHandleByIndex_v2");
   return all != 0 ? all
-                  : answer(("nvmlDeviceGetHandleByIndex_v2 " + std::to_string(index)).c_str());
+                  : respond(("nvmlDeviceGetHandleByIndex_v2 " + std::to_string(index)).c_str());
 }
 int nvmlDeviceGetName(void*, char* text, unsigned size) {
   std::strncpy(text, value("ga100", 0) != 0 ? "NVIDIA A100-SXM4-80GB" : "NVIDIA A40", size);
-  return answer("nvmlDeviceGetName");
+  return respond("nvmlDeviceGetName");
 }
 int nvmlDeviceGetUUID(void*, char* text, unsigned size) {
   std::strncpy(text, "GPU-7a5e0001-0000-0000-0000-000000000000", size);
-  return answer("nvmlDeviceGetUUID");
+  return respond("nvmlDeviceGetUUID");
 }
 #ifdef SCRIPTED_OLD
 int nvmlDeviceGetPciInfo_v2(void*, char* info) {
@@ -74,54 +74,54 @@ int nvmlDeviceGetPciInfo_v3(void*, char* info) {
   const unsigned address[] = {1, 0xc1, 0x1f};
   std::memset(info, 0, 68);
   std::memcpy(info + 16, address, sizeof address);
-  return answer("nvmlDeviceGetPciInfo");
+  return respond("nvmlDeviceGetPciInfo");
 }
 int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* mj) {
   *mj = value("energy", 123456);
-  return answer("nvmlDeviceGetTotalEnergyConsumption");
+  return respond("nvmlDeviceGetTotalEnergyConsumption");
 }
 int nvmlDeviceGetPowerUsage(void*, unsigned* mw) {
   *mw = small("power usage", 250500);
-  return answer("nvmlDeviceGetPowerUsage");
+  return respond("nvmlDeviceGetPowerUsage");
 }
 int nvmlDeviceGetClockInfo(void*, unsigned domain, unsigned* mhz) {
   *mhz = domain == 2 ? 405 : 1400 + domain;
-  return answer("nvmlDeviceGetClockInfo");
+  return respond("nvmlDeviceGetClockInfo");
 }
 int nvmlDeviceGetSupportedMemoryClocks(void*, unsigned* count, unsigned* mhz) {
   mhz[0] = 7251;
   mhz[1] = 405;
   *count = 2;
-  return answer("nvmlDeviceGetSupportedMemoryClocks");
+  return respond("nvmlDeviceGetSupportedMemoryClocks");
 }
 int nvmlDeviceGetSupportedGraphicsClocks(void*, unsigned memory, unsigned* count, unsigned* mhz) {
   *count = 0;
   for (unsigned clock = memory == 7251 ? 1740 : 420; clock >= 210; clock -= 15) {
     mhz[(*count)++] = clock;
   }
-  return answer("nvmlDeviceGetSupportedGraphicsClocks");
+  return respond("nvmlDeviceGetSupportedGraphicsClocks");
 }
 int nvmlDeviceGetPowerManagementLimit(void*, unsigned* mw) {
   *mw = small("limit", 300000);
-  return answer("nvmlDeviceGetPowerManagementLimit");
+  return respond("nvmlDeviceGetPowerManagementLimit");
 }
 int nvmlDeviceGetPowerManagementLimitConstraints(void*, unsigned* lowest, unsigned* highest) {
   *lowest = 100000;
   *highest = 300000;
-  return answer("nvmlDeviceGetPowerManagementLimitConstraints");
+  return respond("nvmlDeviceGetPowerManagementLimitConstraints");
 }
 int nvmlDeviceGetPowerManagementDefaultLimit(void*, unsigned* mw) {
   *mw = 290000;
-  return answer("nvmlDeviceGetPowerManagementDefaultLimit");
+  return respond("nvmlDeviceGetPowerManagementDefaultLimit");
 }
 int nvmlDeviceGetTemperature(void*, int sensor, unsigned* degrees) {
   *degrees = sensor == 0 ? 41 : 999;
-  return answer("nvmlDeviceGetTemperature");
+  return respond("nvmlDeviceGetTemperature");
 }
 int nvmlDeviceGetUtilizationRates(void*, unsigned* gpu_and_memory) {
   gpu_and_memory[0] = 75;
   gpu_and_memory[1] = 10;
-  return answer("nvmlDeviceGetUtilizationRates");
+  return respond("nvmlDeviceGetUtilizationRates");
 }
 #ifdef SCRIPTED_OLD
 int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* bits) {
@@ -129,7 +129,7 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* bits) {
 int nvmlDeviceGetCurrentClocksEventReasons(void*, unsigned long long* bits) {
 #endif
   *bits = 0x44;
-  return answer("nvmlDeviceGetCurrentClocksEventReasons");
+  return respond("nvmlDeviceGetCurrentClocksEventReasons");
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void* into) {
   constexpr unsigned kProcesses[2] = {4321, 17};
@@ -138,50 +138,50 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void* into) 
     std::memcpy(static_cast<char*>(into) + i * kSize, &kProcesses[i], sizeof kProcesses[i]);
   }
   *count = 2;
-  return answer("nvmlDeviceGetComputeRunningProcesses");
+  return respond("nvmlDeviceGetComputeRunningProcesses");
 }
 int nvmlDeviceGetPersistenceMode(void*, unsigned* enabled) {
   *enabled = small("persistence", 1);
-  return answer("nvmlDeviceGetPersistenceMode");
+  return respond("nvmlDeviceGetPersistenceMode");
 }
 int nvmlDeviceSetPersistenceMode(void*, unsigned enabled) {
   remember("persistence", enabled);
-  return answer("nvmlDeviceSetPersistenceMode");
+  return respond("nvmlDeviceSetPersistenceMode");
 }
 int nvmlDeviceSetPowerManagementLimit(void*, unsigned mw) {
   remember("limit", mw);
-  return answer("nvmlDeviceSetPowerManagementLimit");
+  return respond("nvmlDeviceSetPowerManagementLimit");
 }
 
 #ifndef SCRIPTED_OLD
 int nvmlDeviceGetMigMode(void*, unsigned* current, unsigned* pending) {
   *current = *pending = small("mig", 0);
-  return answer("nvmlDeviceGetMigMode");
+  return respond("nvmlDeviceGetMigMode");
 }
 int nvmlDeviceGetNumGpuCores(void*, unsigned* cores) {
   *cores = 10752;
-  return answer("nvmlDeviceGetNumGpuCores");
+  return respond("nvmlDeviceGetNumGpuCores");
 }
 int nvmlDeviceGetMinorNumber(void*, unsigned* number) {
   *number = 7;
-  return answer("nvmlDeviceGetMinorNumber");
+  return respond("nvmlDeviceGetMinorNumber");
 }
 int nvmlDeviceGetMaxClockInfo(void*, unsigned, unsigned* mhz) {
   *mhz = 1740;
-  return answer("nvmlDeviceGetMaxClockInfo");
+  return respond("nvmlDeviceGetMaxClockInfo");
 }
 int nvmlDeviceGetArchitecture(void*, unsigned* architecture) {
   *architecture = small("architecture", 7);
-  return answer("nvmlDeviceGetArchitecture");
+  return respond("nvmlDeviceGetArchitecture");
 }
 int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* mw) {
   *mw = small("enforced", 280000);
-  return answer("nvmlDeviceGetEnforcedPowerLimit");
+  return respond("nvmlDeviceGetEnforcedPowerLimit");
 }
 int nvmlDeviceGetTemperatureV(void*, int* version_sensor_temperature) {
   if (version_sensor_temperature[0] != 0x100000C) return 25;
   version_sensor_temperature[2] = -3;
-  return answer("nvmlDeviceGetTemperatureV");
+  return respond("nvmlDeviceGetTemperatureV");
 }
 /// A value "field 186 0" (field, scope) is answered; others are not supported.
 int nvmlDeviceGetFieldValues(void*, int count, Field* fields) {
@@ -199,21 +199,21 @@ int nvmlDeviceGetFieldValues(void*, int count, Field* fields) {
       field.value.u = static_cast<unsigned>(number);
     }
   }
-  return answer("nvmlDeviceGetFieldValues");
+  return respond("nvmlDeviceGetFieldValues");
 }
 int nvmlDeviceSetGpuLockedClocks(void*, unsigned lowest, unsigned highest) {
   remember("locked", lowest * 100000ULL + highest);
-  return answer("nvmlDeviceSetGpuLockedClocks");
+  return respond("nvmlDeviceSetGpuLockedClocks");
 }
 int nvmlDeviceSetMemoryLockedClocks(void*, unsigned lowest, unsigned highest) {
   remember("memory locked", lowest * 100000ULL + highest);
-  return answer("nvmlDeviceSetMemoryLockedClocks");
+  return respond("nvmlDeviceSetMemoryLockedClocks");
 }
 int nvmlDeviceResetGpuLockedClocks(void*) {
-  return answer("nvmlDeviceResetGpuLockedClocks");
+  return respond("nvmlDeviceResetGpuLockedClocks");
 }
 int nvmlDeviceResetMemoryLockedClocks(void*) {
-  return answer("nvmlDeviceResetMemoryLockedClocks");
+  return respond("nvmlDeviceResetMemoryLockedClocks");
 }
 #endif
 

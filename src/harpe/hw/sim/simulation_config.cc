@@ -44,7 +44,8 @@ std::string pci_of(int index) {
 /// Reads one [[gpu]] and gives its keys their places in the specification.
 class GpuReader {
  public:
-  GpuReader(const JsonValue& table, Faults& faults) : fields_(table, "gpu", faults) {}
+  GpuReader(const JsonValue& table, Diagnostics& diagnostics)
+      : fields_(table, "gpu", diagnostics) {}
 
   /// The specification, and how many GPUs are to have it.
   std::optional<std::pair<SimulatedGpuSpec, int>> read() {
@@ -52,10 +53,10 @@ class GpuReader {
     const std::optional<SimulatedGpuSpec> found =
         model ? catalogue_gpu(*model) : std::optional<SimulatedGpuSpec>();
     if (!model) {
-      fields_.fault("model", "a gpu needs a model: " + known());
+      fields_.error("model", "a gpu needs a model: " + known());
     } else if (!found) {
       const auto meant = nearest(lower(*model), simulated_gpu_names());
-      fields_.fault("model", "unknown model " + in_quotes(*model) +
+      fields_.error("model", "unknown model " + in_quotes(*model) +
                                  (meant ? "; is '" + *meant + "' meant?" : "") + " (" + known() +
                                  ")");
     }
@@ -103,13 +104,13 @@ class GpuReader {
     number("min_voltage", gpu.min_voltage, 0.1, 1);
     number("memory_bound", gpu.memory_bound, 0, 1);
     if (gpu.min_clock >= gpu.max_clock) {
-      fields_.fault("max_clock_mhz", "the highest clock must be above the lowest, " +
+      fields_.error("max_clock_mhz", "the highest clock must be above the lowest, " +
                                          std::to_string(gpu.min_clock.value) + " MHz");
     } else if ((gpu.max_clock.value - gpu.min_clock.value) % gpu.clock_step != 0) {
-      fields_.fault("clock_step_mhz", "steps of " + std::to_string(gpu.clock_step) +
+      fields_.error("clock_step_mhz", "steps of " + std::to_string(gpu.clock_step) +
                                           " MHz do not lead from the lowest clock to the highest");
     } else if ((gpu.max_clock.value - gpu.min_clock.value) / gpu.clock_step > 1000) {
-      fields_.fault("clock_step_mhz", "makes more than 1000 clocks");
+      fields_.error("clock_step_mhz", "makes more than 1000 clocks");
     }
     if (const JsonValue* list = fields_.any("memory_clocks_mhz")) read_memory_clocks(*list);
     boolean("memory_lock", spec_.memory_lock);
@@ -131,7 +132,7 @@ class GpuReader {
     if (right) {
       spec_.memory_clocks = std::move(clocks);
     } else {
-      fields_.fault("memory_clocks_mhz", "must be a list of 1 to 16 different whole numbers");
+      fields_.error("memory_clocks_mhz", "must be a list of 1 to 16 different whole numbers");
     }
   }
 
@@ -160,7 +161,7 @@ class GpuReader {
     number("hardware_slowdown_c", spec_.hardware_slowdown_c, spec_.slowdown_c, 300);
     const double hottest = std::max(spec_.gpu.static_power.value, spec_.idle_power_w);
     if (spec_.leakage * hottest * spec_.kelvin_per_watt > 0.5) {
-      fields_.fault("leakage", "is so large that the GPU would heat itself without end");
+      fields_.error("leakage", "is so large that the GPU would heat itself without end");
     }
   }
 
@@ -281,12 +282,13 @@ void read_amount(Fields& fields, SimulatedFault& fault) {
 }
 
 /// Reads one [[fault]] and gives it to its GPU, or to all.
-void read_fault(const JsonValue& table, std::vector<SimulatedGpuSpec>& gpus, Faults& faults) {
-  Fields fields(table, "fault", faults);
+void read_fault(const JsonValue& table, std::vector<SimulatedGpuSpec>& gpus,
+                Diagnostics& diagnostics) {
+  Fields fields(table, "fault", diagnostics);
   std::vector<std::string> words;
   for (const FaultWord& known : kFaultWords) words.emplace_back(known.word);
   const auto kind = fields.word("kind", words);
-  if (!kind && fields.any("kind") == nullptr) fields.fault("kind", "a fault needs a kind");
+  if (!kind && fields.any("kind") == nullptr) fields.error("kind", "a fault needs a kind");
   SimulatedFault fault;
   const FaultWord& known = kFaultWords[kind.value_or(0)];
   fault.kind = known.kind;
@@ -300,7 +302,7 @@ void read_fault(const JsonValue& table, std::vector<SimulatedGpuSpec>& gpus, Fau
   if (after) fault.first_call = *after + 1;
   if (calls) fault.last_call = std::max<std::int64_t>(fault.first_call - 1, 0) + *calls;
   if (kind && (after || calls) && !known.by_call) {
-    fields.fault(after ? "after_calls" : "for_calls",
+    fields.error(after ? "after_calls" : "for_calls",
                  std::string(known.word) + " begins at a time (at_s), not at a call");
   }
   if (kind) read_amount(fields, fault);
@@ -311,14 +313,14 @@ void read_fault(const JsonValue& table, std::vector<SimulatedGpuSpec>& gpus, Fau
 }
 
 void read_gpus(Fields& fields, std::uint64_t seed, std::vector<SimulatedGpuSpec>& gpus,
-               Faults& faults) {
+               Diagnostics& diagnostics) {
   for (const JsonValue* table : fields.objects("gpu")) {
-    GpuReader reader(*table, faults);
+    GpuReader reader(*table, diagnostics);
     const auto read = reader.read();
     if (!read) continue;
     if (gpus.size() + static_cast<std::size_t>(read->second) > kMaxSimulatedGpus) {
-      faults.add(table->line, table->column,
-                 "more than " + std::to_string(kMaxSimulatedGpus) + " GPUs");
+      diagnostics.add(table->line, table->column,
+                      "more than " + std::to_string(kMaxSimulatedGpus) + " GPUs");
       return;
     }
     for (int i = 0; i < read->second; ++i) {
@@ -327,9 +329,9 @@ void read_gpus(Fields& fields, std::uint64_t seed, std::vector<SimulatedGpuSpec>
   }
 }
 
-void read_cpus(Fields& fields, std::vector<SimulatedCpuSpec>& cpus, Faults& faults) {
+void read_cpus(Fields& fields, std::vector<SimulatedCpuSpec>& cpus, Diagnostics& diagnostics) {
   for (const JsonValue* table : fields.objects("cpu")) {
-    Fields cpu(*table, "cpu", faults);
+    Fields cpu(*table, "cpu", diagnostics);
     SimulatedCpuSpec spec;
     const auto count = cpu.integer("count", 1, 16).value_or(1);
     spec.power_w = cpu.number("power_w", 0, 10000).value_or(spec.power_w);
@@ -343,8 +345,8 @@ void read_cpus(Fields& fields, std::vector<SimulatedCpuSpec>& cpus, Faults& faul
 
 Result<SimulationConfig> parse_simulation(std::string_view text, const std::string& file) {
   JsonValue document = HARPE_TRY(parse_toml(text, file));
-  Faults faults(file);
-  Fields fields(document, "the simulation", faults);
+  Diagnostics diagnostics(file);
+  Fields fields(document, "the simulation", diagnostics);
   SimulationConfig config;
   const auto seed = static_cast<std::uint64_t>(
       fields.integer("seed", 0, std::numeric_limits<std::int64_t>::max()).value_or(1));
@@ -353,24 +355,24 @@ Result<SimulationConfig> parse_simulation(std::string_view text, const std::stri
   if (auto state_file = fields.text("state_file")) {
     config.state_file = *state_file;
     if (!config.state_file.is_absolute()) {
-      fields.fault("state_file", "must be an absolute path, for programs start in many folders");
+      fields.error("state_file", "must be an absolute path, for programs start in many folders");
     }
   }
-  read_gpus(fields, seed, config.gpus, faults);
-  read_cpus(fields, config.cpus, faults);
+  read_gpus(fields, seed, config.gpus, diagnostics);
+  read_cpus(fields, config.cpus, diagnostics);
   for (SimulatedGpuSpec& gpu : config.gpus) gpu.only_root_sets = only_root;
   const std::vector<const JsonValue*> scripted = fields.objects("fault");
-  if (config.gpus.empty() && faults.empty()) {
-    faults.add(
+  if (config.gpus.empty() && diagnostics.empty()) {
+    diagnostics.add(
         "no [[gpu]]: a simulation needs at least one, such as: [[gpu]] model = \"a100-sxm\"");
   }
   if (scripted.size() > 256) {
-    fields.fault("fault", "more than 256 faults");
+    fields.error("fault", "more than 256 faults");
   } else if (!config.gpus.empty()) {
-    for (const JsonValue* table : scripted) read_fault(*table, config.gpus, faults);
+    for (const JsonValue* table : scripted) read_fault(*table, config.gpus, diagnostics);
   }
   fields.finish();
-  if (!faults.empty()) return Error::invalid(std::move(faults));
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return config;
 }
 

@@ -206,11 +206,11 @@ Result<SimulatedGpuState> SimulationCore::read(int gpu) {
 Status SimulationCore::write(int gpu, const char* what,
                              const std::function<Status(SimulatedGpuState&)>& change) {
   HARPE_TRY(admit(gpu, what, true));
-  Status answer = ok_status();
-  update(gpu, [&](SimulatedGpuState& state, WorkTable*) { answer = change(state); });
-  if (!answer.ok()) return answer;
+  Status response = ok_status();
+  update(gpu, [&](SimulatedGpuState& state, WorkTable*) { response = change(state); });
+  if (!response.ok()) return response;
   clock_.sleep_until(clock_.now() + Seconds{spec(gpu).latency.call_s});
-  return answer;
+  return response;
 }
 
 Status SimulationCore::lock_clocks(int gpu, ClockDomain domain, SimulatedClockLock lock) {

@@ -175,7 +175,7 @@ TEST(Simulation, WorksAtTheSameTimeShareTheGpu) {
   EXPECT_EQ(sim->run(1, work).error().code, ErrorCode::kNotFound);
 }
 
-TEST(Faults, OfPermissionAndLossComeAndGo) {
+TEST(Diagnostics, OfPermissionAndLossComeAndGo) {
   ManualClock clock;
   auto sim = simulation(
       "[[gpu]]\nmodel = \"a40\"\ncount = 2\n"
@@ -196,7 +196,7 @@ TEST(Faults, OfPermissionAndLossComeAndGo) {
   EXPECT_TRUE(second->power_limit().ok());
 }
 
-TEST(Faults, OfLimitsCountersAndCalls) {
+TEST(Diagnostics, OfLimitsCountersAndCalls) {
   ManualClock clock;
   auto sim = simulation("[[gpu]]\nmodel = \"a40\"\ncount = 4\n" + kQuiet +
                             "[[fault]]\nkind = \"limit_rounded\"\ngpu = 0\nto_multiple_of_w = 25\n"
@@ -222,7 +222,7 @@ TEST(Faults, OfLimitsCountersAndCalls) {
   EXPECT_GE((clock.now() - before).value, 0.5);
 }
 
-TEST(Faults, OfThrottlingHoldTheClockAndGiveTheReason) {
+TEST(Diagnostics, OfThrottlingHoldTheClockAndGiveTheReason) {
   ManualClock clock;
   auto sim = simulation(
       "[[gpu]]\nmodel = \"a100-sxm\"\n"

@@ -1,4 +1,4 @@
-#include "harpe/server/long_answer.h"
+#include "harpe/server/long_response.h"
 
 #include <functional>
 #include <utility>
@@ -26,7 +26,7 @@ class Pieces final : public EventStream {
 
 }  // namespace
 
-HttpResponse long_answer(std::string content_type, std::shared_ptr<const std::string> text) {
+HttpResponse long_response(std::string content_type, std::shared_ptr<const std::string> text) {
   if (text->size() <= kLong) return {.content_type = std::move(content_type), .body = *text};
   return {.content_type = std::move(content_type),
           .stream = std::make_shared<Pieces>(std::move(text))};

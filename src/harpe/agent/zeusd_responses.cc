@@ -1,4 +1,4 @@
-#include "harpe/agent/zeusd_answers.h"
+#include "harpe/agent/zeusd_responses.h"
 
 #include <algorithm>
 

@@ -30,14 +30,14 @@ Events read(std::string_view text, std::size_t piece) {
 }
 
 void check_assignments(const std::string& text) {
-  const auto answer = harpe::parse_rank_response(text);
-  if (!answer.ok()) return;
+  const auto response = harpe::parse_rank_response(text);
+  if (!response.ok()) return;
   // What was read is written and read back the same.
   const auto again = harpe::parse_rank_response(
-      harpe::rank_response_json(*answer, harpe::assignments_json(answer->assignments)));
-  if (!again.ok() || again->assignments.size() != answer->assignments.size()) std::abort();
+      harpe::rank_response_json(*response, harpe::assignments_json(response->assignments)));
+  if (!again.ok() || again->assignments.size() != response->assignments.size()) std::abort();
   harpe::AssignmentBook book(4);
-  for (const harpe::StageAssignment& one : answer->assignments) {
+  for (const harpe::StageAssignment& one : response->assignments) {
     if (!book.add(one).ok()) continue;
     const harpe::StageAssignment* kept = book.of_version(one.version);
     if (kept != nullptr && kept->clocks.size() != 4) std::abort();

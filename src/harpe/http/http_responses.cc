@@ -1,4 +1,4 @@
-#include "harpe/http/http_answers.h"
+#include "harpe/http/http_responses.h"
 
 #include <utility>
 

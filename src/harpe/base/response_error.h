@@ -11,10 +11,10 @@
 namespace harpe {
 
 /// The code of that name; else what the HTTP status says.
-ErrorCode answered_code(std::string_view name, int status);
+ErrorCode response_code(std::string_view name, int status);
 
 /// {"error": {"code", "message"}}, {"error": "..."}, or what else said no.
 /// \param server  whom the message names: "the agent"
-Error answered_error(int status, const std::string& body, const std::string& server);
+Error response_error(int status, const std::string& body, const std::string& server);
 
 }  // namespace harpe

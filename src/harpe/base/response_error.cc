@@ -1,4 +1,4 @@
-#include "harpe/base/answered_error.h"
+#include "harpe/base/response_error.h"
 
 #include "harpe/base/text.h"
 
@@ -12,7 +12,7 @@ std::string text_at(const JsonValue& object, std::string_view key) {
 
 }  // namespace
 
-ErrorCode answered_code(std::string_view name, int status) {
+ErrorCode response_code(std::string_view name, int status) {
   for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
     const auto one = static_cast<ErrorCode>(code);
     if (name_of(one) == name) return one;
@@ -23,16 +23,16 @@ ErrorCode answered_code(std::string_view name, int status) {
   return status >= 500 || status == 429 ? ErrorCode::kUnavailable : ErrorCode::kInvalidInput;
 }
 
-Error answered_error(int status, const std::string& body, const std::string& server) {
+Error response_error(int status, const std::string& body, const std::string& server) {
   const Result<JsonValue> document = parse_json(body, "answer");
   const JsonValue* error = document.ok() ? document->find("error") : nullptr;
   if (error != nullptr && error->type == JsonValue::Type::kObject) {
-    return Error::of(answered_code(text_at(*error, "code"), status), text_at(*error, "message"));
+    return Error::of(response_code(text_at(*error, "code"), status), text_at(*error, "message"));
   }
   if (error != nullptr && error->type == JsonValue::Type::kString) {
-    return Error::of(answered_code("", status), error->string);
+    return Error::of(response_code("", status), error->string);
   }
-  return Error::of(answered_code("", status),
+  return Error::of(response_code("", status),
                    server + " answered " + std::to_string(status) + " " + in_quotes(body, 200));
 }
 

@@ -1,34 +1,34 @@
-#include "harpe/store/local_notices.h"
+#include "harpe/store/local_notifications.h"
 
 #include <utility>
 
 namespace harpe {
 
-LocalNotices::~LocalNotices() {
+LocalNotifications::~LocalNotifications() {
   const MutexLock one_at_a_time(listening_);
   stop();
 }
 
-void LocalNotices::listen(std::function<void(const StoreNotice&)> hear) {
+void LocalNotifications::listen(std::function<void(const StoreNotification&)> hear) {
   const MutexLock one_at_a_time(listening_);
   stop();
   if (!hear) return;
   {
     const MutexLock lock(mutex_);
     wanted_ = true;
-    waiting_.assign({StoreNotice{StoreNotice::Kind::kLookAgain, "", false}});
+    waiting_.assign({StoreNotification{StoreNotification::Kind::kLookAgain, "", false}});
   }
   thread_ = std::thread([this, hear = std::move(hear)] { deliver(hear); });
 }
 
-void LocalNotices::announce(const std::string& text) {
+void LocalNotifications::announce(const std::string& text) {
   const MutexLock lock(mutex_);
   if (!wanted_) return;
-  waiting_.push_back({StoreNotice::Kind::kAnnounced, text, true});
+  waiting_.push_back({StoreNotification::Kind::kAnnounced, text, true});
   arrived_.notify_one();
 }
 
-void LocalNotices::stop() {
+void LocalNotifications::stop() {
   {
     const MutexLock lock(mutex_);
     wanted_ = false;
@@ -37,16 +37,16 @@ void LocalNotices::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void LocalNotices::deliver(const std::function<void(const StoreNotice&)>& hear) {
+void LocalNotifications::deliver(const std::function<void(const StoreNotification&)>& hear) {
   MutexLock lock(mutex_);
   while (true) {
     arrived_.wait(mutex_,
                   [this]() HARPE_REQUIRES(mutex_) { return !wanted_ || !waiting_.empty(); });
     if (!wanted_) return;
-    const StoreNotice notice = std::move(waiting_.front());
+    const StoreNotification notification = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    hear(notice);
+    hear(notification);
     lock.lock();
   }
 }

@@ -1,4 +1,4 @@
-#include "harpe/http/http_answer_reader.h"
+#include "harpe/http/http_response_reader.h"
 
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@ bool is_digit(char c) {
 
 }  // namespace
 
-struct HttpAnswerReader::Parser {
+struct HttpResponseReader::Parser {
   enum class Stage : unsigned char { kStatusLine, kFields, kLength, kChunks, kToTheEnd, kWhole };
 
   Parser(const Limits& given_limits, bool given_to_head)
@@ -32,14 +32,14 @@ struct HttpAnswerReader::Parser {
       if (state != State::kNeedMore) return state;
     }
     if (stage == Stage::kLength || stage == Stage::kToTheEnd) {
-      const std::string_view piece = bytes.substr(0, length - answer.body.size());
-      append_within(answer.body, piece, length);
+      const std::string_view piece = bytes.substr(0, length - response.body.size());
+      append_within(response.body, piece, length);
       bytes.remove_prefix(piece.size());
       if (stage == Stage::kToTheEnd && !bytes.empty()) return fail_body();
-      if (stage == Stage::kLength && answer.body.size() == length) stage = Stage::kWhole;
+      if (stage == Stage::kLength && response.body.size() == length) stage = Stage::kWhole;
     } else if (stage == Stage::kChunks) {
-      const ChunkedBody::State state = chunks->read(bytes, answer.body);
-      if (state == ChunkedBody::State::kBad) return fail(chunks->fault().why);
+      const ChunkedBody::State state = chunks->read(bytes, response.body);
+      if (state == ChunkedBody::State::kBad) return fail(chunks->error().why);
       if (state == ChunkedBody::State::kDone) stage = Stage::kWhole;
     }
     return stage == Stage::kWhole ? State::kDone : State::kNeedMore;
@@ -84,7 +84,7 @@ struct HttpAnswerReader::Parser {
                            (text.size() == 12 || text[12] == ' ');
     if (!is_status) return fail("its answer is no HTTP");
     version = text[7] == '0' ? 10 : 11;
-    answer.status = (text[9] - '0') * 100 + (text[10] - '0') * 10 + (text[11] - '0');
+    response.status = (text[9] - '0') * 100 + (text[10] - '0') * 10 + (text[11] - '0');
     stage = Stage::kFields;
     return State::kNeedMore;
   }
@@ -92,25 +92,25 @@ struct HttpAnswerReader::Parser {
   State take_field(std::string_view text) {
     const std::optional<FieldLine> field = parse_field_line(text);
     if (!field) return fail("its answer is no HTTP");
-    if (auto fault = framing.add(*field)) return fail(fault->why);
-    if (is_same_word(field->name, "content-type")) answer.content_type = field->value;
+    if (auto error = framing.add(*field)) return fail(error->why);
+    if (is_same_word(field->name, "content-type")) response.content_type = field->value;
     for (const std::string_view name : kHandedOn) {
-      if (is_same_word(field->name, name)) answer.headers.emplace_back(name, field->value);
+      if (is_same_word(field->name, name)) response.headers.emplace_back(name, field->value);
     }
     return State::kNeedMore;
   }
 
   State finish_header() {
-    if (answer.status == 101) return fail("it answers with another protocol");
-    if (answer.status < 200) {
-      // Interim: the answer follows. What its header may have counts all of them.
-      answer = {};
+    if (response.status == 101) return fail("it answers with another protocol");
+    if (response.status < 200) {
+      // Interim: the response follows. What its header may have counts all of them.
+      response = {};
       framing = {};
       stage = Stage::kStatusLine;
       return State::kNeedMore;
     }
-    if (auto fault = framing.finish(version)) return fail(fault->why);
-    if (to_head || answer.status == 204 || answer.status == 304) {
+    if (auto error = framing.finish(version)) return fail(error->why);
+    if (to_head || response.status == 204 || response.status == 304) {
       stage = Stage::kWhole;
     } else if (framing.chunked()) {
       stage = Stage::kChunks;
@@ -133,24 +133,24 @@ struct HttpAnswerReader::Parser {
   LineReader line;
   std::size_t header = 0;  ///< bytes of complete lines
   int version = 11;
-  HttpResponse answer;
+  HttpResponse response;
   MessageFraming framing;
   std::size_t length = 0;  ///< bytes of the body, or the most where it ends with the connection
   std::optional<ChunkedBody> chunks;
   std::string why;
 };
 
-HttpAnswerReader::HttpAnswerReader(const Limits& limits, bool to_head)
+HttpResponseReader::HttpResponseReader(const Limits& limits, bool to_head)
     : parser_(std::make_unique<Parser>(limits, to_head)) {}
-HttpAnswerReader::~HttpAnswerReader() = default;
-HttpAnswerReader::HttpAnswerReader(HttpAnswerReader&&) noexcept = default;
-HttpAnswerReader& HttpAnswerReader::operator=(HttpAnswerReader&&) noexcept = default;
+HttpResponseReader::~HttpResponseReader() = default;
+HttpResponseReader::HttpResponseReader(HttpResponseReader&&) noexcept = default;
+HttpResponseReader& HttpResponseReader::operator=(HttpResponseReader&&) noexcept = default;
 
-HttpAnswerReader::State HttpAnswerReader::read(std::string_view& bytes) {
+HttpResponseReader::State HttpResponseReader::read(std::string_view& bytes) {
   return parser_->read(bytes);
 }
 
-HttpAnswerReader::State HttpAnswerReader::end() {
+HttpResponseReader::State HttpResponseReader::end() {
   if (parser_->stage != Parser::Stage::kToTheEnd) {
     return parser_->fail("it closed the connection before its answer was complete");
   }
@@ -158,26 +158,26 @@ HttpAnswerReader::State HttpAnswerReader::end() {
   return State::kDone;
 }
 
-HttpResponse HttpAnswerReader::take() {
-  return std::move(parser_->answer);
+HttpResponse HttpResponseReader::take() {
+  return std::move(parser_->response);
 }
 
-int HttpAnswerReader::status() const {
-  return parser_->answer.status;
+int HttpResponseReader::status() const {
+  return parser_->response.status;
 }
 
-bool HttpAnswerReader::keep_alive() const {
+bool HttpResponseReader::keep_alive() const {
   return parser_->framing.stays_open(parser_->version);
 }
 
-const std::string& HttpAnswerReader::why() const {
+const std::string& HttpResponseReader::why() const {
   return parser_->why;
 }
 
-std::size_t HttpAnswerReader::held() const {
-  std::size_t bytes = parser_->line.held() + parser_->answer.content_type.capacity() +
-                      parser_->answer.body.capacity();
-  for (const auto& [name, value] : parser_->answer.headers) bytes += value.capacity();
+std::size_t HttpResponseReader::held() const {
+  std::size_t bytes = parser_->line.held() + parser_->response.content_type.capacity() +
+                      parser_->response.body.capacity();
+  for (const auto& [name, value] : parser_->response.headers) bytes += value.capacity();
   return bytes + (parser_->chunks ? parser_->chunks->held() : 0);
 }
 

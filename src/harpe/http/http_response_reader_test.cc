@@ -1,4 +1,4 @@
-#include "harpe/http/http_answer_reader.h"
+#include "harpe/http/http_response_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,38 +6,38 @@
 namespace harpe {
 namespace {
 
-using State = HttpAnswerReader::State;
+using State = HttpResponseReader::State;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-constexpr HttpAnswerReader::Limits kLimits{.header = 1000, .body = 100};
+constexpr HttpResponseReader::Limits kLimits{.header = 1000, .body = 100};
 
 /// To the end of the bytes, past the header.
-State read(HttpAnswerReader& reader, std::string_view bytes) {
+State read(HttpResponseReader& reader, std::string_view bytes) {
   State state = reader.read(bytes);
   if (state == State::kHead) state = reader.read(bytes);
   return state;
 }
 
-TEST(HttpAnswerReader, ReadsWhatIsHandedOn) {
-  HttpAnswerReader reader(kLimits, false);
+TEST(HttpResponseReader, ReadsWhatIsHandedOn) {
+  HttpResponseReader reader(kLimits, false);
   EXPECT_EQ(read(reader,
                  "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 503 Service Unavailable\r\n"
                  "content-type: text/plain\r\nRETRY-AFTER: 7\r\nServer: x\r\n"
                  "Transfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n2\r\nde\r\n0\r\nA: b\r\n\r\n"),
             State::kDone);
   EXPECT_TRUE(reader.keep_alive());
-  const HttpResponse answer = reader.take();
-  EXPECT_EQ(answer.status, 503);
-  EXPECT_EQ(answer.content_type, "text/plain");
-  EXPECT_EQ(answer.body, "abcde");
-  EXPECT_THAT(answer.headers, ElementsAre(Pair("Retry-After", "7")));
+  const HttpResponse response = reader.take();
+  EXPECT_EQ(response.status, 503);
+  EXPECT_EQ(response.content_type, "text/plain");
+  EXPECT_EQ(response.body, "abcde");
+  EXPECT_THAT(response.headers, ElementsAre(Pair("Retry-After", "7")));
 }
 
-TEST(HttpAnswerReader, KnowsWhereAnAnswerEnds) {
+TEST(HttpResponseReader, KnowsWhereAnAnswerEnds) {
   const auto body = [](std::string_view bytes, bool to_head, std::string_view& rest) {
-    HttpAnswerReader reader(kLimits, to_head);
+    HttpResponseReader reader(kLimits, to_head);
     rest = bytes;
     EXPECT_EQ(reader.read(rest), State::kHead);
     State state = reader.read(rest);
@@ -57,9 +57,9 @@ TEST(HttpAnswerReader, KnowsWhereAnAnswerEnds) {
   EXPECT_EQ(body("HTTP/1.0 200 OK\r\n\r\nto the end", false, rest), "to the end");
 }
 
-TEST(HttpAnswerReader, RefusesWhatIsNoAnswerOrTooMuch) {
+TEST(HttpResponseReader, RefusesWhatIsNoAnswerOrTooMuch) {
   const auto why = [](const std::string& bytes) {
-    HttpAnswerReader reader(kLimits, false);
+    HttpResponseReader reader(kLimits, false);
     State state = read(reader, bytes);
     if (state == State::kNeedMore) state = reader.end();
     EXPECT_EQ(state, State::kBad) << bytes;

@@ -10,6 +10,6 @@
 namespace harpe {
 
 /// The text as a body; a long one as a stream that holds no copy of it.
-HttpResponse long_answer(std::string content_type, std::shared_ptr<const std::string> text);
+HttpResponse long_response(std::string content_type, std::shared_ptr<const std::string> text);
 
 }  // namespace harpe

@@ -12,25 +12,25 @@
 
 namespace harpe {
 
-class LocalNotices {
+class LocalNotifications {
  public:
-  LocalNotices() = default;
-  LocalNotices(const LocalNotices&) = delete;
-  LocalNotices& operator=(const LocalNotices&) = delete;
-  ~LocalNotices();
+  LocalNotifications() = default;
+  LocalNotifications(const LocalNotifications&) = delete;
+  LocalNotifications& operator=(const LocalNotifications&) = delete;
+  ~LocalNotifications();
 
   /// See Store::listen.
-  void listen(std::function<void(const StoreNotice&)> hear);
+  void listen(std::function<void(const StoreNotification&)> hear);
   void announce(const std::string& text);
 
  private:
   void stop() HARPE_REQUIRES(listening_);
-  void deliver(const std::function<void(const StoreNotice&)>& hear);
+  void deliver(const std::function<void(const StoreNotification&)>& hear);
 
   Mutex listening_;  ///< one `listen` at a time
   Mutex mutex_;      ///< of what follows
   CondVar arrived_;
-  std::deque<StoreNotice> waiting_ HARPE_GUARDED_BY(mutex_);
+  std::deque<StoreNotification> waiting_ HARPE_GUARDED_BY(mutex_);
   bool wanted_ HARPE_GUARDED_BY(mutex_) = false;
   std::thread thread_ HARPE_GUARDED_BY(listening_);  ///< of `listen` alone
 };

@@ -38,7 +38,7 @@ Result<std::optional<std::vector<int>>> optional_indices(const HttpQuery& query,
                                                          const std::string& noun);
 
 std::optional<int> first_unknown(const std::vector<int>& indices, std::size_t count);
-/// The answer of a stream that is asked for devices beyond `count`.
+/// The response of a stream that is asked for devices beyond `count`.
 HttpResponse unknown_indices(const std::string& noun, const std::vector<int>& asked,
                              std::size_t count);
 
@@ -46,11 +46,12 @@ HttpResponse event_stream(std::shared_ptr<EventStream> stream);
 
 /// Asks for one thing of each device and answers when all have answered.
 /// \param ask  (gpu, done); \param answer  (results without an error) to a document
-template <class T, class Ask, class Answer>
-void read_all(const std::vector<int>& devices, const Reply& reply, const Ask& ask, Answer answer) {
-  if (devices.empty()) return reply(json_response(200, answer({})));
+template <class T, class Ask, class Respond>
+void read_all(const std::vector<int>& devices, const Reply& reply, const Ask& ask,
+              Respond respond) {
+  if (devices.empty()) return reply(json_response(200, respond({})));
   const auto gather =
-      Gather<T>::of(devices.size(), [reply, answer](typename Gather<T>::Results results) {
+      Gather<T>::of(devices.size(), [reply, respond](typename Gather<T>::Results results) {
         DeviceErrors errors;
         std::map<int, T> values;
         for (auto& [device, result] : results) {
@@ -60,7 +61,7 @@ void read_all(const std::vector<int>& devices, const Reply& reply, const Ask& as
             errors.add(device, result.error());
           }
         }
-        reply(errors.empty() ? json_response(200, answer(std::move(values))) : errors.response());
+        reply(errors.empty() ? json_response(200, respond(std::move(values))) : errors.response());
       });
   for (const int device : devices) ask(device, gather->slot(device));
 }

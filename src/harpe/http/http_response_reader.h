@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Bytes of one connection to the answer of another server (RFC 9112). As strict as `HttpReader`.
+/// Bytes of one connection to the response of another server (RFC 9112). As strict as `HttpReader`.
 
 #include <cstddef>
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace harpe {
 
-/// Of one answer. Not thread-safe.
-class HttpAnswerReader {
+/// Of one response. Not thread-safe.
+class HttpResponseReader {
  public:
   struct Limits {
     /// Bytes of header, with those of interim answers (1xx); and of one line of a chunked body, and
@@ -24,16 +24,16 @@ class HttpAnswerReader {
     kNeedMore,  ///< give it more bytes
     kHead,      ///< once: the header is complete, and what is left is of the body
     kDone,      ///< `take` it
-    kBad,       ///< no answer that can be understood: see `why`
+    kBad,       ///< no response that can be understood: see `why`
   };
 
   /// \param to_head  it answers a HEAD: there is no body
-  HttpAnswerReader(const Limits& limits, bool to_head);
-  ~HttpAnswerReader();
-  HttpAnswerReader(HttpAnswerReader&&) noexcept;
-  HttpAnswerReader& operator=(HttpAnswerReader&&) noexcept;
+  HttpResponseReader(const Limits& limits, bool to_head);
+  ~HttpResponseReader();
+  HttpResponseReader(HttpResponseReader&&) noexcept;
+  HttpResponseReader& operator=(HttpResponseReader&&) noexcept;
 
-  /// Takes bytes from the front of `bytes`, at most to the end of the answer.
+  /// Takes bytes from the front of `bytes`, at most to the end of the response.
   State read(std::string_view& bytes);
   /// The connection has ended: kDone where that ends the body, else kBad.
   State end();

@@ -1,11 +1,11 @@
-// The bytes of another server's answer: it is read the same however it is cut into pieces, is not
+// The bytes of another server's response: it is read the same however it is cut into pieces, is not
 // over its limits, and holds no more memory than those say.
 
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
-#include "harpe/http/http_answer_reader.h"
+#include "harpe/http/http_response_reader.h"
 
 namespace {
 
@@ -14,14 +14,14 @@ void require(bool holds) {
 }
 
 using namespace harpe;  // NOLINT(google-build-using-namespace)
-using State = HttpAnswerReader::State;
+using State = HttpResponseReader::State;
 
-constexpr HttpAnswerReader::Limits kLimits{.header = 256, .body = 64};
+constexpr HttpResponseReader::Limits kLimits{.header = 256, .body = 64};
 /// A line, what is kept of those before, and what short texts have for nothing.
 constexpr std::size_t kMostHeld = 2 * kLimits.header + kLimits.body + 1024;
 
 std::string read_all(std::string_view bytes, std::size_t step, bool to_head) {
-  HttpAnswerReader reader(kLimits, to_head);
+  HttpResponseReader reader(kLimits, to_head);
   State state = State::kNeedMore;
   bool had_head = false;
   for (std::size_t at = 0; at < bytes.size() && state == State::kNeedMore; at += step) {
@@ -43,12 +43,12 @@ std::string read_all(std::string_view bytes, std::size_t step, bool to_head) {
   }
   require(state == State::kDone && had_head);
   const bool keep_alive = reader.keep_alive();
-  const HttpResponse answer = reader.take();
-  require(answer.status >= 200 && answer.status <= 999 && answer.body.size() <= kLimits.body);
-  require(!to_head || answer.body.empty());
-  std::string text = std::to_string(answer.status) + (keep_alive ? "k" : "c") + "\n" +
-                     answer.content_type + "\n" + answer.body;
-  for (const auto& [name, value] : answer.headers) text.append("\n").append(name + ": " + value);
+  const HttpResponse response = reader.take();
+  require(response.status >= 200 && response.status <= 999 && response.body.size() <= kLimits.body);
+  require(!to_head || response.body.empty());
+  std::string text = std::to_string(response.status) + (keep_alive ? "k" : "c") + "\n" +
+                     response.content_type + "\n" + response.body;
+  for (const auto& [name, value] : response.headers) text.append("\n").append(name + ": " + value);
   return text;
 }
 

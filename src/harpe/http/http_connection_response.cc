@@ -1,12 +1,12 @@
-// What a connection does from when it has a request to the end of its answer.
+// What a connection does from when it has a request to the end of its response.
 
 #include <algorithm>
 #include <array>
 #include <boost/asio/post.hpp>
 #include <cstdio>
 
-#include "harpe/http/http_answers.h"
 #include "harpe/http/http_connection.h"
+#include "harpe/http/http_responses.h"
 
 namespace harpe {
 
@@ -14,7 +14,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// How long a client may take to read the last answer before the connection goes.
+/// How long a client may take to read the last response before the connection goes.
 constexpr Seconds kLinger{1};
 /// Events sent before others have their turn.
 constexpr int kEventsInARow = 16;
@@ -30,13 +30,13 @@ std::string chunk(const std::string& text) {
 }  // namespace
 
 void Connection::handle(HttpRequest request) {
-  stage_ = Stage::kAnswering;
+  stage_ = Stage::kResponding;
   set_origin(request);
   version_ = request.version;
   is_head_ = request.method == "HEAD";
   is_native_ = is_native_path(request.path) || request.path == "/health";
   keep_alive_ = request.keep_alive;
-  if (!share_.hold(request.body.capacity())) return answer(busy(kTooManyBytes), version_, false);
+  if (!share_.hold(request.body.capacity())) return respond(busy(kTooManyBytes), version_, false);
   const HttpLimits& limits = host_->limits;
   if (origin_.place == Admission::Place::kReserve) {
     keep_alive_ = false;
@@ -44,8 +44,8 @@ void Connection::handle(HttpRequest request) {
   }
   presence_ = std::make_shared<ClientPresence>();
   request.presence = presence_;
-  answer_by_ = Clock::now() + duration(limits.answer);
-  arm(std::min(limits.answer, limits.at_once), &Connection::not_answered_at_once);
+  respond_by_ = Clock::now() + duration(limits.response);
+  arm(std::min(limits.response, limits.at_once), &Connection::not_answered_at_once);
   const std::uint64_t number = ++request_;
   // Replies come from any thread, at any time, or never.
   Reply reply = [weak = weak_from_this(), &context = host_->context,
@@ -53,15 +53,15 @@ void Connection::handle(HttpRequest request) {
     asio::post(context, [weak, number, response = std::move(response)]() mutable {
       const auto self = weak.lock();
       if (self == nullptr || self->request_ != number || self->stage_ == Stage::kClosed) return;
-      self->answer(std::move(response), self->version_, self->keep_alive_);
+      self->respond(std::move(response), self->version_, self->keep_alive_);
     });
   };
   host_->handler(std::move(request), std::move(reply));
 }
 
 void Connection::not_answered_at_once() {
-  if (Clock::now() >= answer_by_) return give_up();
-  arm(answer_by_, &Connection::give_up);
+  if (Clock::now() >= respond_by_) return give_up();
+  arm(respond_by_, &Connection::give_up);
   watch_client();
 }
 
@@ -78,7 +78,7 @@ void Connection::watch_client() {
         return wait(moved.state);
       case ByteStream::State::kEnd:
         has_ended_ = true;
-        return arm(std::min(answer_by_, Clock::now() + duration(host_->limits.after_end)),
+        return arm(std::min(respond_by_, Clock::now() + duration(host_->limits.after_end)),
                    &Connection::close);
       case ByteStream::State::kFailed:
         return close();
@@ -89,7 +89,7 @@ void Connection::watch_client() {
 void Connection::give_up() {
   // It is told of as of one that left: what still works for it can stop.
   if (const auto presence = std::exchange(presence_, nullptr)) presence->leave();
-  answer(failure(504, host_->limits.late_answer), version_, false);
+  respond(failure(504, host_->limits.late_response), version_, false);
 }
 
 HttpResponse Connection::failure(int status, const std::string& why) const {
@@ -104,10 +104,10 @@ HttpResponse Connection::busy(const std::string& why) const {
 
 void Connection::refuse_place() {
   if (stage_ == Stage::kHandshake) return close();
-  answer(busy(host_->limits.full), version_, false);
+  respond(busy(host_->limits.full), version_, false);
 }
 
-void Connection::answer(HttpResponse response, int version, bool keep_alive) {
+void Connection::respond(HttpResponse response, int version, bool keep_alive) {
   ++request_;  // whatever the handler says from now on is late
   presence_.reset();
   if (const auto check = std::exchange(response.before_sending, nullptr)) check(response);
@@ -164,7 +164,7 @@ void Connection::written() {
   next_ == Next::kRead ? begin_reading() : linger();
 }
 
-/// Closing with unread bytes would throw away the answer that is still on its way.
+/// Closing with unread bytes would throw away the response that is still on its way.
 void Connection::linger() {
   stage_ = Stage::kLingering;
   events_.reset();
