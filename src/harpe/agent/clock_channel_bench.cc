@@ -248,10 +248,8 @@ int run(const Settings& settings) {
     gpus.back()->applied.reserve(1 << 20);
     devices.gpus.push_back(std::make_unique<LentGpu>(*gpus.back()));
   }
-  auto policy = Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
-                                  "]\ngpus = '*'\nclocks_mhz = [1, 4096]\n",
-                              "bench");
-  auto controller = Controller::start(std::move(devices), *policy, options, system_clock());
+  auto controller = Controller::start(
+      std::move(devices), policy_of_this_user("clocks_mhz = [1, 4096]\n"), options, system_clock());
   if (!controller.ok()) {
     std::fprintf(stderr, "%s\n", controller.error().text().c_str());
     shared.go = shared.leave = 1;

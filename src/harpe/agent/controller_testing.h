@@ -2,11 +2,15 @@
 /// \file
 /// What tests of a whole controller share: a clock, its files, waiting for other threads.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "harpe/agent/controller.h"
+#include "harpe/agent/policy.h"
 #include "harpe/base/clock.h"
 #include "harpe/base/eventually_testing.h"
 #include "harpe/base/test_directory_testing.h"
@@ -32,6 +36,13 @@ inline ControllerOptions options_in(const TestDirectory& directory) {
   options.clock_socket = directory / "clock.sock";
   options.minimum_dwell = 0_s;
   return options;
+}
+
+/// Of all GPUs, to the user of this process. \param rules  lines of the entry: "read = true\n"
+inline Policy policy_of_this_user(const std::string& rules) {
+  return *Policy::parse(
+      "[[allow]]\nusers = [" + std::to_string(::getuid()) + "]\ngpus = '*'\n" + rules,
+      "policy.toml");
 }
 
 }  // namespace harpe

@@ -28,15 +28,13 @@ class SimulatedFaults : public ::testing::Test {
                           "sim.toml", system_clock());
     Devices devices;
     for (int i = 0; i < simulation_->gpus(); ++i) devices.gpus.push_back(simulation_->gpu(i));
-    const auto policy = Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
-                                          "]\ngpus = '*'\nread = true\nclocks_mhz = [210, 1410]\n"
-                                          "power_limit_w = [100, 400]\n",
-                                      "policy.toml");
+    const Policy policy =
+        policy_of_this_user("read = true\nclocks_mhz = [210, 1410]\npower_limit_w = [100, 400]\n");
     ControllerOptions options = options_in(directory_);
     options.prompt_owners = false;
     options.longest_shutdown = 0.2_s;
     before_ = *simulation_->gpu(0)->power_limit();
-    auto made = Controller::start(std::move(devices), *policy, options, system_clock());
+    auto made = Controller::start(std::move(devices), policy, options, system_clock());
     ASSERT_TRUE(made.ok()) << made.error().text();
     controller_ = *std::move(made);
     const auto lease = controller_->take(peer_, {{0, 1}, 60_s, false, ""});

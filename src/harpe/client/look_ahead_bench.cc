@@ -16,8 +16,6 @@
 // simulation's truth. Exits with 1 if asking ahead is no better than asking at the start, or
 // following the queue no better than not.
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -80,10 +78,9 @@ struct Bench {
     devices.gpus.push_back(simulation->gpu(0));
     measured = simulation->gpu(0);
     agent = options_in(directory);
-    auto policy = Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
-                                    "]\ngpus = '*'\nclocks_mhz = [210, 1410]\n",
-                                "bench");
-    auto made = Controller::start(std::move(devices), *policy, agent, system_clock());
+    auto made =
+        Controller::start(std::move(devices), policy_of_this_user("clocks_mhz = [210, 1410]\n"),
+                          agent, system_clock());
     if (!made.ok()) return false;
     controller = *std::move(made);
     forward = simulation->model_work(0, kForwardTime, kMemoryBound);

@@ -66,10 +66,8 @@ int run(int iterations, bool change) {
   Devices devices;
   devices.gpus.push_back(gpu.device());
   ControllerOptions agent = options_in(directory);
-  auto policy = Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
-                                  "]\ngpus = '*'\nclocks_mhz = [300, 1410]\n",
-                              "bench");
-  auto controller = Controller::start(std::move(devices), *policy, agent, system_clock());
+  auto controller = Controller::start(
+      std::move(devices), policy_of_this_user("clocks_mhz = [300, 1410]\n"), agent, system_clock());
   if (!controller.ok()) return 2;
 
   JobSpec spec;

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -61,12 +60,11 @@ class KnobsTest : public ::testing::Test {
   void start_agent(const std::string& allowed = kAllowed) {
     Devices devices;
     devices.gpus.push_back(simulation_->gpu(0));
-    auto policy = Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
-                                    "]\ngpus = '*'\nclocks_mhz = [210, 1740]\n" + allowed,
-                                "policy.toml");
     ControllerOptions options = options_in(directory_);
     options.prompt_owners = false;
-    auto made = Controller::start(std::move(devices), *policy, options, system_clock());
+    auto made = Controller::start(std::move(devices),
+                                  policy_of_this_user("clocks_mhz = [210, 1740]\n" + allowed),
+                                  options, system_clock());
     ASSERT_TRUE(made.ok()) << made.error().text();
     controller_ = *std::move(made);
   }

@@ -45,12 +45,11 @@ class ClientTest : public ::testing::Test {
   void start_agent() {
     Devices devices;
     devices.gpus.push_back(gpu_.device());
-    auto policy = Policy::parse("[[allow]]\nusers = [" + std::to_string(::getuid()) +
-                                    "]\ngpus = '*'\nclocks_mhz = [300, 1410]\n",
-                                "policy.toml");
     ControllerOptions options = options_in(directory_);
     options.prompt_owners = false;
-    auto made = Controller::start(std::move(devices), *policy, options, system_clock());
+    auto made =
+        Controller::start(std::move(devices), policy_of_this_user("clocks_mhz = [300, 1410]\n"),
+                          options, system_clock());
     ASSERT_TRUE(made.ok()) << made.error().text();
     controller_ = *std::move(made);
   }
