@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <span>
 
+#include "harpe/base/check.h"
+
 namespace harpe {
 
 EmulatedMachines::EmulatedMachines(const JobSpec& spec, Profile truth, const Options& options)
@@ -13,6 +15,11 @@ EmulatedMachines::EmulatedMachines(const JobSpec& spec, Profile truth, const Opt
       pipeline_(*Pipeline::build(spec.schedule, spec.transfers)),
       random_(options.seed),
       running_(static_cast<std::size_t>(spec.shape.groups())) {
+  for (const InstructionProfile& entry : truth_.entries()) {
+    const bool of_clocks = std::ranges::all_of(
+        entry.points, [](const OperatingPoint& point) { return point.knobs.empty(); });
+    HARPE_CHECK(of_clocks, "emulated machines have no knob but their clock");
+  }
   for (const OperatingPoint& point : truth_.entries().front().points)
     clocks_.push_back(point.clock);
   heal();

@@ -2,8 +2,8 @@
 /// \file
 /// What a GPU makes of the instructions of its stage in one iteration, by costs that are known.
 ///
-///   const StageRun run = run_stage(schedule, costs, 0, assignment.clocks, {.clock =
-///   run_before.clock});
+///   StageConditions now{.clock = run_before.clock};
+///   const StageRun run = run_stage(schedule, costs, 0, assignment.clocks, now);
 
 #include <optional>
 #include <span>

@@ -99,6 +99,13 @@ TEST(Emulation, LateClocksCostWhatTheSwitchLatencySays) {
   }
 }
 
+TEST(Emulation, EndsWhereACostHasAKnobThatIsNotEmulated) {
+  const Profile profile = truth();
+  std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
+  entries.back().points.back().knobs.power_limit = Watts{250};
+  EXPECT_DEATH(EmulatedMachines(spec(), Profile(entries), kExact), "no knob but their clock");
+}
+
 TEST(Emulation, AStragglerSlowsItsPipelineByItsFactorAndAllWaitForIt) {
   EmulatedTraining training(spec(), truth(), kExact);
   (void)training.iterate();
