@@ -238,7 +238,7 @@ class FrontierDrawing {
     }
     svg_.text(kLeft, kStripBottom + 22, "",
               "Energy of each plan above the lower bound (the line in the chart), below which no "
-              "choice of clocks gets.");
+              "choice of settings gets.");
     svg_.text(kLeft, kStripBottom + 39, "",
               "Energy of all GPUs of the pipeline, waiting included.");
   }

@@ -61,7 +61,7 @@ std::string explanation(const Plan& all_max, const ReportPoint& point) {
   if (point.lower_bound > Joules{0} && point.energy >= (1 - 1e-9) * point.lower_bound) {
     const double gap = 100 * (point.energy / point.lower_bound - 1);
     const int decimals = gap < 0.1 ? 3 : 2;
-    words += concat({" No choice of clocks that ends in that time can need less than ",
+    words += concat({" No choice of settings that ends in that time can need less than ",
                      in_unit(point.lower_bound.value, energy), ": this plan is within ",
                      percent(std::max(0.001, gap), decimals), " of the best possible."});
   }

@@ -67,7 +67,7 @@ const chart = (() => {
     element('text', {class: 'strong', x: 0, y: 16}, `iteration energy, ${energyUnit.name}`, svg);
   }
 
-  /** The same ranges against all-max: slowdown above, saving at the right. */
+  /** The same ranges against all-max: change of time above, saving at the right. */
   function drawRelativeAxes(svg, frame, narrow) {
     const {time, energy} = data.allMax;
     const slower = ticks(100 * (x.low / time - 1), 100 * (x.high / time - 1), narrow ? 3 : 6);
@@ -76,7 +76,7 @@ const chart = (() => {
       element('path', {class: 'axis', d: `M${at} ${frame.top}v-4`}, null, svg);
       element('text', {class: 'm', x: at, y: frame.top - 9}, changeText(mark / 100, slower.decimals), svg);
     }
-    element('text', {class: 'e', x: frame.right, y: 16}, narrow ? 'slowdown' : 'slowdown, and saving at the right, against all-max', svg);
+    element('text', {class: 'e', x: frame.right, y: 16}, narrow ? 'time change' : 'change of time, and saving at the right, against all-max', svg);
     if (narrow) return;
     const less = ticks(100 * (1 - y.high / energy), 100 * (1 - y.low / energy), 6);
     for (const mark of less.values) {
@@ -197,8 +197,8 @@ const chart = (() => {
     const point = data.points[nearest(event, all)];
     const rows = [
       ['energy', energyText(point.energy)],
-      ['against all-max', changeText(point.energy / data.allMax.energy - 1, 2)],
-      ['slowdown', changeText(point.time / data.allMax.time - 1, 2)],
+      ['energy, against all-max', changeText(point.energy / data.allMax.energy - 1, 2)],
+      ['time, against all-max', changeText(point.time / data.allMax.time - 1, 2)],
       ['average power', `${fixed(point.energy / point.time / data.gpus, 1)}${NBSP}W/GPU`],
     ];
     if (point.bound > 0) {
