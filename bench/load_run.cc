@@ -319,7 +319,7 @@ void LoadRun::answered(int id, int status, std::string_view body) {
     return;
   }
   std::deque<int>& asked_by = asked_by_[static_cast<std::size_t>(id)];
-  if (asked_by.empty()) return error("an answer that nobody asked for: " + std::string(body));
+  if (asked_by.empty()) return error("a response that no request asked for: " + std::string(body));
   const int number = asked_by.front();
   asked_by.pop_front();
   Rank& rank = ranks_[static_cast<std::size_t>(number)];

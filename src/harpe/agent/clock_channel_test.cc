@@ -356,7 +356,7 @@ TEST_F(ClockChannelTest, NothingWrittenToTheMemoryLeadsOutOfThePolicy) {
   ::close(client.descriptor);
 }
 
-TEST_F(ClockChannelTest, AClientThatSilencesItsBellDelaysNothingElse) {
+TEST_F(ClockChannelTest, AClientThatSilencesItsDoorbellDelaysNothingElse) {
   start();
   ClockSocketClient client(options_.clock_socket);
   client.say("harpe.clock/1 take 60 0 raw");

@@ -49,7 +49,7 @@ struct ControllerOptions {
   Seconds longest_shutdown{10};       ///< how long stopping tries to restore what a GPU refuses
   /// How much longer a driver's call may take then; one that hangs is left to itself.
   Seconds longest_hang{5};
-  /// Hears each event as it comes, from any thread; must not block. Empty: nobody.
+  /// Hears each event as it comes, from any thread; must not block. May be empty.
   std::function<void(const std::string&)> on_event = {};
   /// Threads that own a driver run before ordinary ones (SCHED_FIFO where permitted, else nice), so
   /// that a clock command is not delayed by work.

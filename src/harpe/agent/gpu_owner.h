@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The thread that owns the driver of one GPU. Everything that touches the GPU is queued to it; a
-/// slow call delays this GPU alone, and nobody waits but who asked for a response.
+/// slow call delays this GPU alone, and only who asked for a response waits.
 ///
 /// Order: the newest clock command of the channel first, then what leases ask for, in its order,
 /// then what is due (gpu_duties.h), then polling, then what readers ask for: they wait in a queue
@@ -41,7 +41,7 @@ class GpuOwner {
   };
   /// How the owner speaks up. Called on its thread.
   struct Observers {
-    std::function<void(const GpuReading&)> heard;      ///< every `poll` while somebody listens
+    std::function<void(const GpuReading&)> heard;      ///< every `poll` while there are listeners
     std::function<void(const std::string&)> on_event;  ///< what an operator should know
     /// Who computes on the GPU.
     std::function<void(const Result<std::vector<std::int64_t>>&)> processes = {};
@@ -80,7 +80,7 @@ class GpuOwner {
   using Task = std::function<void()>;
   enum class Urgency : unsigned char { kUsual, kAlways };
 
-  /// Calls whoever waits for a response, unless nobody listens any more.
+  /// Calls those who wait for a response, unless none listens any more.
   template <class Respond>
   void speak(Respond respond) {
     const MutexLock lock(voice_mutex_);

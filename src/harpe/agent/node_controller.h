@@ -123,7 +123,7 @@ class NodeController final : public Controller {
 
   mutable Mutex events_mutex_;
   mutable std::vector<std::string> events_ HARPE_GUARDED_BY(events_mutex_);
-  bool silent_ HARPE_GUARDED_BY(events_mutex_) = false;  ///< nobody hears events any more
+  bool silent_ HARPE_GUARDED_BY(events_mutex_) = false;  ///< `on_event` is not called any more
 
   mutable Mutex mutex_;  ///< of the leases
   std::unique_ptr<NodeLeases> leases_ HARPE_PT_GUARDED_BY(mutex_);

@@ -107,7 +107,7 @@ void each(Fields& fields, std::string_view key, Diagnostics& diagnostics, OnText
     if (!error.empty()) diagnostics.add(item.line, item.column, std::string(key) + ": " + error);
   };
   if (value->type != Type::kArray) return one(*value);
-  if (value->items.empty()) fields.error(key, "names nobody and nothing");
+  if (value->items.empty()) fields.error(key, "is an empty list");
   for (const JsonValue& item : value->items) one(item);
 }
 

@@ -18,7 +18,7 @@
 ///   [audit]
 ///   when_full = "deny"           # or "allow": what a log that cannot be written means for control
 ///
-/// What several entries allow to one peer adds up. An entry that names nobody, no GPU or no right
+/// What several entries allow to one peer adds up. An entry that names no user, no GPU or no right
 /// is an error. What an entry allows to a token counts only with the token's scope: "gpu-read" to
 /// read, "gpu-control" to set, "cpu-read" for the node. docs/security.md is the threat model.
 ///

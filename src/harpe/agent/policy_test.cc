@@ -166,7 +166,7 @@ TEST(Policy, ErrorsComeAllAtOnceWithTheirLines) {
 
 TEST(Policy, RefusesEntriesWithoutEffect) {
   EXPECT_THAT(errors("[[allow]]\nusers = '*'\ngpus = '*'\n"), HasSubstr("allows nothing"));
-  EXPECT_THAT(errors("[[allow]]\nusers = []\ngpus = '*'\nread = true\n"), HasSubstr("nobody"));
+  EXPECT_THAT(errors("[[allow]]\nusers = []\ngpus = '*'\nread = true\n"), HasSubstr("empty list"));
   EXPECT_THAT(errors("allow = [3]\n"), HasSubstr("expected a table"));
 }
 

@@ -21,7 +21,7 @@ enum class Unknown : unsigned char { kRefused, kIgnored };
 
 /// Reads the members of one object. Each function returns nullopt (or null) where the member is
 /// absent, and adds an error where it is not what it must be. `finish` adds diagnostics for members
-/// that nobody asked for. Borrows the object and the diagnostics.
+/// that were not asked for. Borrows the object and the diagnostics.
 class Fields {
  public:
   /// \param name  what the object is, for messages: "gpu", "the file".
@@ -48,7 +48,7 @@ class Fields {
 
   /// An error at the member, or at the object where it is absent.
   void error(std::string_view key, std::string message);
-  /// Adds an error for each member that was not asked for, naming the nearest that could be meant.
+  /// Adds an error for each member that were not asked for, naming the nearest that could be meant.
   void finish();
 
  private:

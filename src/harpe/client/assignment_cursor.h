@@ -15,7 +15,7 @@
 
 namespace harpe {
 
-/// Not thread-safe; allocates nothing and waits for nobody.
+/// Not thread-safe; allocates nothing and never waits.
 class AssignmentCursor {
  public:
   /// \param reader  of the assignments, which must outlive this

@@ -16,8 +16,8 @@
  * Failure: only `start` fails, on wrong options. All others do nothing on a null client, so that a
  * program may go on without one. Nothing is thrown, no signal is caught, no process is ended.
  *
- * Cost: `instruction_begin`, `instruction_end` and `label` take no lock, allocate nothing and wait
- * for nobody.
+ * Cost: `instruction_begin`, `instruction_end` and `label` take no lock, allocate nothing and
+ * never wait.
  *
  * Versions: functions and struct members are only ever added; a change of one that is there raises
  * HARPE_CLIENT_ABI and the library's soname.
@@ -55,7 +55,7 @@ int harpe_client_abi(void);
 typedef void (*harpe_client_log)(const char* text, void* context);
 
 /**
- * Starts a client; waits for nobody.
+ * Starts a client; does not wait for server or agent.
  *
  * \param options  JSON (docs/client.md), such as {"server": "http://10.0.0.1:7787", "job": "gpt3",
  *                 "stage": 1}; what is left out is taken from the environment; NULL: all of it

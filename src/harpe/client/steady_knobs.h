@@ -15,7 +15,7 @@
 
 namespace harpe {
 
-/// `want` and `refuses` are thread-safe and wait for nobody; the rest is for one thread.
+/// `want` and `refuses` are thread-safe and never wait; the rest is for one thread.
 class SteadyKnobs {
  public:
   static constexpr Seconds kRetry{60};  ///< of what was refused

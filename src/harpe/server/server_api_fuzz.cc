@@ -211,9 +211,10 @@ class FilledStore final : public Store {
   std::string plans_;
 };
 
-struct Response {
+/// What came of one request.
+struct Outcome {
   int responses = 0;
-  HttpResponse response;
+  HttpResponse response;  ///< the last one
 };
 
 class Server {
@@ -239,26 +240,26 @@ class Server {
   }
 
   /// \param must_respond  false: it may wait for others
-  std::shared_ptr<Response> ask(const std::string& method, const std::string& target,
-                                const std::string& body, std::string authorization,
-                                bool must_respond = true) {
+  std::shared_ptr<Outcome> ask(const std::string& method, const std::string& target,
+                               const std::string& body, std::string authorization,
+                               bool must_respond = true) {
     const std::size_t question = target.find('?');
-    const auto response = std::make_shared<Response>();
+    const auto outcome = std::make_shared<Outcome>();
     HttpRequest request;
     request.method = method;
     request.path = target.substr(0, question);
     if (question != std::string::npos) request.query = target.substr(question + 1);
     request.authorization = std::move(authorization);
     request.body = body;
-    request.client = "somebody";
+    request.client = "a client";
     request.needs_token = needs_token_;
-    api_.handle(std::move(request), [response](HttpResponse sent) {
-      ++response->responses;
-      response->response = std::move(sent);
+    api_.handle(std::move(request), [outcome](HttpResponse response) {
+      ++outcome->responses;
+      outcome->response = std::move(response);
     });
-    while (must_respond && response->responses == 0) loop_.context().run_one();
+    while (must_respond && outcome->responses == 0) loop_.context().run_one();
     settle();
-    return response;
+    return outcome;
   }
 
   void second_passes() {
@@ -451,9 +452,9 @@ void check_reports(Server& server, Start start) {
   for (int stage = 0; stage < ranks; ++stage) {
     const json report{
         {"stage", stage}, {"session", session_of(stage)}, {"iteration", 5}, {"time_s", 0.3}};
-    const auto response = server.ask("POST", std::string("/v1/jobs/") + kJob + "/reports",
-                                     report.dump(), tokens().at("all"));
-    require(response->response.status == 200, "the job's ranks go on", response->response.body);
+    const auto outcome = server.ask("POST", std::string("/v1/jobs/") + kJob + "/reports",
+                                    report.dump(), tokens().at("all"));
+    require(outcome->response.status == 200, "the job's ranks go on", outcome->response.body);
   }
 }
 
@@ -466,7 +467,7 @@ void run(std::string_view input) {
   if (start == Start::kRegistering || start == Start::kProfiling) begin(server, start);
   const JobRegistry::JobPtr job = server.registry().find(kJob);
 
-  std::vector<std::shared_ptr<Response>> responses;
+  std::vector<std::shared_ptr<Outcome>> outcomes;
   bool same_ranks = true;
   std::string zeus_id;
   for (Request& request : requests_of(input.substr(2))) {
@@ -477,19 +478,19 @@ void run(std::string_view input) {
     const std::string before = job == nullptr ? "" : job->job.snapshot();
     const std::uint64_t version = job == nullptr ? 0 : job->job.version();
     const bool may_wait = request.method == "GET" && request.target.starts_with("/schedule/");
-    responses.push_back(
+    outcomes.push_back(
         server.ask(request.method, request.target, request.body, request.authorization, !may_wait));
-    const Response& response = *responses.back();
-    if (response.responses > 0) check_response(request, response.response);
-    if (response.response.stream != nullptr) {
-      response.response.stream->start([] {});
-      require(!response.response.stream->take().empty(), "events begin with the present state");
+    const auto& [count, response] = *outcomes.back();
+    if (count > 0) check_response(request, response);
+    if (response.stream != nullptr) {
+      response.stream->start([] {});
+      require(!response.stream->take().empty(), "events begin with the present state");
     }
-    if (request.target == "/register_job" && response.response.status == 200) {
-      zeus_id = json::parse(response.response.body).get<std::string>();
+    if (request.target == "/register_job" && response.status == 200) {
+      zeus_id = json::parse(response.body).get<std::string>();
     }
     if (job == nullptr) continue;
-    const bool is_refused = response.responses > 0 && response.response.status >= 400;
+    const bool is_refused = count > 0 && response.status >= 400;
     if (is_refused) {
       check_unharmed(before, *job, request);
     } else {
@@ -502,7 +503,7 @@ void run(std::string_view input) {
   for (const auto& [id, hosted] : server.registry().jobs()) {
     check_snapshot(*hosted, server.registry().now());
   }
-  for (const auto& response : responses) require(response->responses <= 1, "one answer each");
+  for (const auto& outcome : outcomes) require(outcome->responses <= 1, "one response each");
   if (job != nullptr && same_ranks) check_reports(server, start);
 }
 

@@ -284,12 +284,12 @@ TEST(Server, RefusesWhoShowsNoTokenBeforeItReadsTheBody) {
   const std::string token =
       "Authorization: Bearer " + keys->sign({.subject = "a", .scopes = {kJobWrite}}) + "\r\n";
   const std::string begin = "PUT /v1/jobs/j HTTP/1.1\r\nHost: x\r\n";
-  TestClient nobody = server.client();
-  nobody.send_raw(begin + size + "Expect: 100-continue\r\n\r\n");
-  const TestResponse refused = nobody.receive();
+  TestClient stranger = server.client();
+  stranger.send_raw(begin + size + "Expect: 100-continue\r\n\r\n");
+  const TestResponse refused = stranger.receive();
   EXPECT_EQ(refused.status, 401) << refused.head;
   EXPECT_THAT(refused.head, HasSubstr("Connection: close"));
-  EXPECT_EQ(nobody.receive().status, 0);  // it has ended
+  EXPECT_EQ(stranger.receive().status, 0);  // it has ended
   TestClient chunks = server.client();
   chunks.send_raw(begin + "Transfer-Encoding: chunked\r\n\r\n");
   EXPECT_EQ(chunks.receive().status, 401);
