@@ -16,9 +16,9 @@ namespace harpe {
 namespace {
 
 constexpr Seconds kPatience{300};  // with ranks that do not come
-constexpr std::size_t kPlacesTold = 8;
+constexpr std::size_t kPlacesNamed = 8;
 constexpr double kSilentIterations = 10;
-constexpr int kNotSetReports = 3;  // in a row, before anybody is told
+constexpr int kNotSetReports = 3;  // in a row, before it is logged
 
 std::string hexadecimal(std::uint64_t number) {
   std::string text;
@@ -87,6 +87,15 @@ Result<Job> Job::create(JobSpec spec, Seconds now, std::string incarnation) {
   return Job(std::move(state));
 }
 
+JobPhase Job::State::phase_name() const {
+  if (asleep) return *asleep;
+  if (std::holds_alternative<Profiling>(phase)) return JobPhase::kProfiling;
+  if (std::holds_alternative<Characterizing>(phase)) return JobPhase::kCharacterizing;
+  if (const auto* running = std::get_if<Running>(&phase))
+    return running->straggling ? JobPhase::kStraggling : JobPhase::kRunning;
+  return JobPhase::kRegistering;
+}
+
 void Job::State::add_event(JobEvent::Level level, Seconds now, std::string text) {
   effects.events.push_back({.level = level, .at = now, .text = std::move(text)});
 }
@@ -103,13 +112,13 @@ void Job::State::note_whether_set(const IterationReport& report, const Deploymen
                                   Seconds now) {
   const std::size_t rank = spec.shape.index(report.coordinates);
   if (report.version != 0) {
-    if (not_set.erase(rank) > 0 && not_set.empty() && std::exchange(told_not_set, false)) {
+    if (not_set.erase(rank) > 0 && not_set.empty() && std::exchange(not_set_logged, false)) {
       add_event(JobEvent::Level::kInfo, now, "all ranks set their clocks again");
     }
     return;
   }
   if (due == nullptr || report.known < due->version) return;
-  if (++not_set[rank] != kNotSetReports || std::exchange(told_not_set, true)) return;
+  if (++not_set[rank] != kNotSetReports || std::exchange(not_set_logged, true)) return;
   std::string why = report.refusal;
   std::ranges::replace_if(why, [](char c) { return c < ' ' || c > '~'; }, '?');
   if (why.empty())
@@ -153,13 +162,13 @@ Status Job::report(const IterationReport& report, Seconds now) {
   if (!added->used) ++s.reports_unused;
   if (added->used && std::isfinite(report.energy.value)) s.reported_energy += report.energy;
   if (s.collector.newest() != newest) s.note_newest(report, now);
-  if (s.phase == JobPhase::kRegistering) {
+  if (std::holds_alternative<Registering>(s.phase)) {
     s.collector.take_finished();  // without all ranks they say nothing
     return ok_status();
   }
   if (added->moved) {
     s.detector.counted_anew();
-    s.stages_from.reset();
+    s.end_settling();
   }
   if (added->moved || (s.redeploy && added->used)) s.deploy_again();
   const Deployment* due = s.in_force(report.iteration);
@@ -242,9 +251,9 @@ Status Job::set_objective(const Objective& objective, Seconds now) {
   if (s.plans) {
     HARPE_TRY(check_objective(*s.plans, objective, s.overhead(), s.spec.shape.data));
   }
-  if (objective == s.objective && !s.rolled_back) return ok_status();
+  if (objective == s.objective && !s.retry_at) return ok_status();
   s.objective = objective;
-  if (s.plans) s.rolled_back = false;
+  if (s.plans) s.retry_at.reset();
   s.rollbacks = 0;
   s.guard.reset();
   s.effects.save = true;
@@ -263,7 +272,7 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
   if (ticket != 0 && ticket == s.objective_ticket)
     return s.take_objective_plan(std::move(plans), now);
   if (ticket != s.plans_ticket || !s.plans_due) return;
-  const bool first = s.phase == JobPhase::kCharacterizing;
+  const bool first = std::holds_alternative<Characterizing>(s.phase);
   if (!first && better_follow) return;  // as good as what was there before a restart
   s.effects.save = true;
   s.plans_due = plans.ok() && better_follow;
@@ -272,7 +281,7 @@ void Job::characterized(std::uint64_t ticket, Result<PlanTable> plans, Seconds n
     return;
   }
   if (plans.ok()) return s.take_plans(std::move(*plans), now);
-  s.phase = JobPhase::kRunning;
+  s.phase = Running{};
   s.add_event(JobEvent::Level::kWarning, now,
               "no plans could be made, so training goes on at all-max: " + plans.error().text());
 }
@@ -289,25 +298,23 @@ void Job::tick(Seconds now) {
     s.deploy_choice(now, "a straggler's time is over");
   }
   if (s.ended) return;
-  if (s.phase == JobPhase::kRegistering) {
-    if (s.told_missing || now - s.created < kPatience) return;
-    s.told_missing = true;
+  if (auto* registering = std::get_if<Registering>(&s.phase)) {
+    if (now - s.created < kPatience || std::exchange(registering->missing_logged, true)) return;
     const int missing = s.spec.shape.ranks() - s.ranks.registered();
     s.add_event(JobEvent::Level::kWarning, now,
                 std::to_string(missing) + " of " + std::to_string(s.spec.shape.ranks()) +
                     " ranks have not registered: " +
-                    list_of(s.ranks.missing(kPlacesTold), static_cast<std::size_t>(missing)));
+                    list_of(s.ranks.missing(kPlacesNamed), static_cast<std::size_t>(missing)));
     return;
   }
   if (s.collector.newest() < 0) return;
   const Seconds patience = std::max(kSilence, s.iteration_time * kSilentIterations);
-  const std::vector<RankCoordinates> silent = s.ranks.silent(now - patience, kPlacesTold);
+  const std::vector<RankCoordinates> silent = s.ranks.silent(now - patience, kPlacesNamed);
   if (silent.empty()) {
-    s.told_silent = false;
+    s.silence_logged = false;
     return;
   }
-  if (s.told_silent) return;
-  s.told_silent = true;
+  if (std::exchange(s.silence_logged, true)) return;
   s.add_event(JobEvent::Level::kWarning, now,
               "no reports for " + std::to_string(static_cast<int>(patience.value)) + " s from " +
                   list_of(silent, silent.size()));

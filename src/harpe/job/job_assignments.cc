@@ -82,14 +82,15 @@ void Job::State::note_newest(const IterationReport& report, Seconds now) {
       elsewhere < std::max(delivery, iteration_time) && elsewhere < report.time / 2;
   prompt_reports = is_prompt ? prompt_reports + 1 : 0;
   if (!is_prompt || (!is_held_up && prompt_reports < kPrompt)) return;
-  if (profiler || deployments.empty()) return;
-  const Deployment* first = probe ? with_version(probe->version) : nullptr;
+  if (profiling() != nullptr || deployments.empty()) return;
+  const Deployment* first = probe() != nullptr ? with_version(probe()->version) : nullptr;
   if (first == nullptr) first = &deployments.back();
   if (first->from <= next_from() + kFar) return;
-  if (probe) next_probe = collector.newest();  // it comes again
-  probe.reset();
+  if (probe() != nullptr) next_probe = collector.newest();  // it comes again
+  end_probe();
   deploy(Deployment(deployments.back()));
-  if (stages_from) stages_from = std::min(*stages_from, deployments.back().from);
+  if (SettlingStages* stages = settling())
+    stages->from = std::min(stages->from, deployments.back().from);
 }
 
 std::int64_t Job::State::next_from() const {
@@ -105,7 +106,7 @@ void Job::State::deploy(Deployment deployment, std::int64_t from) {
     deployments.pop_front();
   while (deployments.size() > static_cast<std::size_t>(kMostPending)) deployments.pop_front();
   deployments.push_back(std::move(deployment));
-  if (profiler) profiler->begin(version, deployments.back().from);
+  if (Profiling* now = profiling()) now->profiler.begin(version, deployments.back().from);
   note_all_max_from();
   effects.assignments = effects.save = true;
 }
@@ -165,7 +166,7 @@ void Job::State::deploy_all_max() {
 void Job::State::deploy_profile() {
   Deployment deployment;
   deployment.purpose = StageAssignment::Purpose::kProfile;
-  deployment.stage_clocks = profiler->clocks();
+  deployment.stage_clocks = profiling()->profiler.clocks();
   deploy(std::move(deployment));
 }
 
@@ -175,9 +176,10 @@ void Job::State::deploy_again() {
   const std::int64_t newest_iteration = std::max(std::int64_t{0}, collector.newest());
   for (std::int64_t* at : {&last_profiling, &profiling_began, &calm_since, &on_time_since})
     *at = std::min(*at, newest_iteration);
-  for (std::int64_t* at : {&next_probe, &energy_from, &retry_at})
+  for (std::int64_t* at : {&next_probe, &energy_from})
     *at = std::min(*at, newest_iteration + kLongestAhead);
-  probe.reset();
+  if (retry_at) retry_at = std::min(*retry_at, newest_iteration + kLongestAhead);
+  end_probe();
   if (deployments.empty()) return;
   Deployment newest = deployments.back();
   deployments.clear();
@@ -185,13 +187,10 @@ void Job::State::deploy_again() {
 }
 
 void Job::State::deploy_choice(Seconds now, const std::string& why) {
-  if (!plans || phase == JobPhase::kRegistering || phase == JobPhase::kProfiling ||
-      phase == JobPhase::kCharacterizing || rolled_back || stages_from) {
-    return;
-  }
+  if (!plans || running() == nullptr || retry_at || settling() != nullptr) return;
   ask_for_objective_plan();
   const std::vector<Straggler> stragglers = all_stragglers();
-  phase = stragglers.empty() ? JobPhase::kRunning : JobPhase::kStraggling;
+  running()->straggling = !stragglers.empty();
   Deployment deployment;
   deployment.purpose = StageAssignment::Purpose::kPlan;
   deployment.plans = plans;

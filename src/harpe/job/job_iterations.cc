@@ -67,13 +67,14 @@ void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
   const bool at_all_max = counts && !by_plan && by->stage_clocks == highest_clocks();
   if (by_plan || at_all_max) note_energies(iteration, *by);
   if (at_all_max) note_all_max(iteration, time);
-  if (phase == JobPhase::kProfiling) return profile_iteration(iteration, now);
-  if (phase != JobPhase::kRunning && phase != JobPhase::kStraggling) return;
-  if (rolled_back) return retry_when_due(now);
+  if (profiling() != nullptr) return profile_iteration(iteration, now);
+  if (running() == nullptr) return;
+  if (retry_at) return retry_when_due(now);
   if (!plans) return;
   settle(iteration);
   if (by_plan) plan_iteration(iteration, *by, time, now);
-  if (probe) probe_iteration(iteration, at_all_max ? time : Seconds{0}, now);
+  if (probe() != nullptr) probe_iteration(iteration, at_all_max ? time : Seconds{0}, now);
+  if (running() == nullptr || retry_at) return;  // others are decided upon with the next plans
   review(now);
   probe_when_due(now);
 }
@@ -243,7 +244,7 @@ void Job::State::note_all_max(const FinishedIteration& iteration, Seconds time) 
   }
   // Those of a probe are compared with the others first, see `judge`. What is declared and not seen
   // may be in the others, or not.
-  if (!probe && unseen_outside() == nullptr) {
+  if (probe() == nullptr && unseen_outside() == nullptr) {
     // By assignments from before the profile nothing else says what was late.
     const bool is_compared = times && iteration.groups.front().version >= judged_from;
     std::vector<Seconds> latest =
@@ -262,7 +263,7 @@ void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds n
   };
   for (const Straggler& straggler : declared_stragglers) leave_out(straggler.pipeline);
   for (const SlowWorker& worker : detector.workers()) leave_out(worker.pipeline);
-  const Profiler::Next next = profiler->add(iteration, left_out, lead());
+  const Profiler::Next next = profiling()->profiler.add(iteration, left_out, lead());
   if (next == Profiler::Next::kDone) return end_profiling(now);
   if (next == Profiler::Next::kAnew) {
     baseline.forget();
@@ -272,14 +273,18 @@ void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds n
         "measured anew");
   }
   if (next != Profiler::Next::kStay) deploy_profile();
-  if (told_no_energy) return;
-  const std::vector<int> stages = profiler->without_energy();
+  note_missing_energy(*profiling(), now);
+}
+
+void Job::State::note_missing_energy(Profiling& in, Seconds now) {
+  if (in.no_energy_logged) return;
+  const std::vector<int> stages = in.profiler.without_energy();
   if (stages.empty()) {
-    no_energy_since.reset();
-  } else if (!no_energy_since) {
-    no_energy_since = now;
-  } else if (now - *no_energy_since > kNoEnergyPatience) {
-    told_no_energy = true;
+    in.no_energy_since.reset();
+  } else if (!in.no_energy_since) {
+    in.no_energy_since = now;
+  } else if (now - *in.no_energy_since > kNoEnergyPatience) {
+    in.no_energy_logged = true;
     add_event(JobEvent::Level::kWarning, now,
               "nothing can be planned yet: no rank of stage " + std::to_string(stages.front()) +
                   (stages.size() > 1 ? " and others" : "") +

@@ -58,19 +58,17 @@ void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
     const bool again = stages.empty() || std::ranges::find(stages, stage) != stages.end();
     if (again) known[stage].clear();
   }
-  profiler.emplace(spec.shape, work, clocks(), spec.profiling, spec.blocking_power,
-                   std::move(known));
-  phase = JobPhase::kProfiling;
+  phase.emplace<Profiling>(
+      Profiler(spec.shape, work, clocks(), spec.profiling, spec.blocking_power, std::move(known)));
   profiling_began = std::max(std::int64_t{0}, collector.newest());
-  plans_due = rolled_back = false;
-  stages_from.reset();
+  plans_due = false;
+  retry_at.reset();
   findings.clear();
   unheld.clear();
   std::erase_if(watched_pipelines, [](const auto& one) { return one.declared == 1; });
   baseline.forget();
   detector.reset();
   drift.reset();
-  probe.reset();
   std::string text = "profiling ";
   text += stages.empty() ? "all stages" : "stage " + std::to_string(stages.front());
   if (stages.size() > 1) text += " and " + std::to_string(stages.size() - 1) + " more";
@@ -78,29 +76,36 @@ void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
   deploy_profile();
 }
 
-void Job::State::resume_profiling(Seconds now, const std::string& why) {
-  profiler.emplace(spec.shape, work, clocks(), spec.profiling, spec.blocking_power);
-  profiler->restore(std::move(*interrupted));
-  interrupted.reset();
-  phase = JobPhase::kProfiling;
-  if (profiler->done()) return end_profiling(now);
+void Job::State::resume_profiling(Profiler::Kept kept, Seconds now, const std::string& why) {
+  Profiler profiler(spec.shape, work, clocks(), spec.profiling, spec.blocking_power);
+  profiler.restore(std::move(kept));
+  phase.emplace<Profiling>(std::move(profiler));
+  if (profiling()->profiler.done()) return end_profiling(now);
   add_event(JobEvent::Level::kInfo, now, "profiling goes on where it was: " + why);
   deploy_profile();
 }
 
+/// What has been measured so far, if profiling has not ended.
+std::optional<Profiler::Kept> Job::State::kept_profiling() const {
+  if (const Profiling* now = profiling()) return now->profiler.kept();
+  const auto* registering = std::get_if<Registering>(&phase);
+  return registering == nullptr ? std::nullopt : registering->interrupted;
+}
+
 void Job::State::end_profiling(Seconds now) {
-  const double slowdown = std::max(0.0, profiler->progress(lead()).slowdown);
+  const Profiler& profiler = profiling()->profiler;
+  const double slowdown = std::max(0.0, profiler.progress(lead()).slowdown);
   add_event(JobEvent::Level::kInfo, now,
             "profiling is done; it made training " + shortest(slowdown * 100, 1) + " % longer");
-  measured = profiler->measured();
+  measured = profiler.measured();
   highest_measured = highest_clocks();
   last_profiling = std::max(std::int64_t{0}, collector.newest());
-  request_plans(measured_profile(), profiler->blocking_power(), now);
+  request_plans(measured_profile(), profiler.blocking_power(), now);
 }
 
 /// What the profiler knows.
 Profile Job::State::measured_profile() const {
-  Profile found = profiler->profile();
+  Profile found = profiling()->profiler.profile();
   if (ranks.has_simulated()) found.mark_synthetic();
   return found;
 }
@@ -149,10 +154,9 @@ void Job::State::plan_anew(Seconds now) {
 /// The GPUs of a stage have fewer clocks in common than they had.
 void Job::State::fit_to_clocks(Seconds now) {
   // Assignments that hold until then are not sent to GPUs that lack their clocks.
-  if (profiler) {
+  if (profiling() != nullptr) {
     deployments.clear();
-    interrupted = profiler->kept();
-    return resume_profiling(now, "GPUs have other clocks");
+    return resume_profiling(*kept_profiling(), now, "GPUs have other clocks");
   }
   if (loses_clocks()) {
     deployments.clear();
@@ -197,11 +201,8 @@ void Job::State::request_plans(const Profile& from, std::vector<Watts> waiting, 
                            "GPUs of stage " + std::to_string(stages.front()) +
                                " do not have the clocks that are known of it");
   }
-  phase = JobPhase::kCharacterizing;
   take_profile(at_clocks(from, ranks), std::move(waiting));
-  profiler.reset();
-  probe.reset();
-  stages_from.reset();
+  phase = Characterizing{};
   ask_for_plans();
   deploy_all_max();
 }
@@ -245,7 +246,7 @@ bool Job::State::fits(const PlanTable& table) const {
 }
 
 void Job::State::take_plans(PlanTable table, Seconds now) {
-  phase = JobPhase::kRunning;
+  phase = Running{};
   if (!fits(table)) {
     plans_due = false;
     return add_event(
@@ -256,7 +257,7 @@ void Job::State::take_plans(PlanTable table, Seconds now) {
   plans = std::make_shared<const PlanTable>(std::move(table));
   effects.plans = effects.save = true;
   baseline.explain([&](std::span<const Seconds> computing) { return explained_by(computing); });
-  rolled_back = false;
+  retry_at.reset();
   const std::int64_t newest = std::max(std::int64_t{0}, collector.newest());
   probe_pause = 0;
   next_probe = newest + kFirstProbe;

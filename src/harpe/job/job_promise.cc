@@ -125,7 +125,7 @@ void Job::State::plan_iteration(const FinishedIteration& iteration, const Deploy
   const Seconds late = std::max(Seconds{0}, late_at_all_max - explained_usually());
   const Seconds most = allowed(all_max_time() + late);
   if (most > Seconds{0} && guard.add(iteration.iteration, time, most)) {
-    if (!std::exchange(told_stalls, true)) {
+    if (!std::exchange(stalls_logged, true)) {
       add_event(JobEvent::Level::kInfo, now,
                 "iteration " + std::to_string(iteration.iteration) + " took " + seconds(time) +
                     ": held up outside of computations; plans are not judged by such iterations");
@@ -134,13 +134,13 @@ void Job::State::plan_iteration(const FinishedIteration& iteration, const Deploy
   }
   account_savings(iteration, now);
   watch_energy(iteration, deployment, time);
-  if (probe || most <= Seconds{0}) return;
+  if (probe() != nullptr || most <= Seconds{0}) return;
   const double errors = detector.random() ? kErrorsOfLateness : PromiseGuard::kErrors;
   if (const auto broken = guard.broken(all_max_error(), errors)) {
     begin_probe(true, now,
                 "iterations take " + percent(broken->ratio - 1) +
                     " longer than promised: all-max for a moment shows what they could take");
-    probe->compared = broken->iterations;
+    probe()->compared = broken->iterations;
     return;
   }
   if (collector.newest() - calm_since > calm) relax(now);
@@ -166,8 +166,7 @@ void Job::State::relax(Seconds now) {
 // --- Probes -------------------------------------------------------------------------------------
 
 void Job::State::probe_when_due(Seconds now) {
-  if (probe || collector.newest() < next_probe) return;
-  if (phase != JobPhase::kRunning && phase != JobPhase::kStraggling) return;
+  if (running() == nullptr || probe() != nullptr || collector.newest() < next_probe) return;
   // Where all-max is not known, nothing is compared until it is.
   const bool waits_for_more = baseline.has_time() && guard.iterations() < kFewest && next_probe > 0;
   if (unseen_outside() != nullptr || (promises_time() && !waits_for_more))
@@ -185,7 +184,7 @@ const WatchedPipeline* Job::State::unseen_outside() const {
 
 /// The plan in force goes on after some iterations at all-max.
 void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) {
-  if (probe || deployments.empty() ||
+  if (probe() != nullptr || deployments.empty() ||
       deployments.back().purpose != StageAssignment::Purpose::kPlan ||
       objective.kind == Objective::Kind::kPowerCap) {  // which all-max could exceed
     return;
@@ -195,25 +194,33 @@ void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) 
   const Seconds most = allowed(all_max_time());
   deploy_all_max();
   const Deployment& at_all_max = deployments.back();
-  probe = Probe{.version = at_all_max.version,
-                .until = at_all_max.from + (alarmed ? kAlarmProbe : kProbe),
-                .alarmed = alarmed,
-                .allowed = most,
-                .compared = kCompared,
-                .times = {},
-                .late = {}};
-  deploy(std::move(plan), probe->until);
+  const std::int64_t until = at_all_max.from + (alarmed ? kAlarmProbe : kProbe);
+  running()->look = Probe{.version = at_all_max.version,
+                          .until = until,
+                          .alarmed = alarmed,
+                          .allowed = most,
+                          .compared = kCompared,
+                          .times = {},
+                          .late = {}};
+  deploy(std::move(plan), until);
+}
+
+/// It shows nothing any more.
+void Job::State::end_probe() {
+  if (probe() != nullptr) running()->look = {};
 }
 
 /// \param time  at all-max; 0: it says nothing
 void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds time, Seconds now) {
-  if (time > Seconds{0} && iteration.groups.front().version == probe->version) {
-    probe->times.push_back(time.value);
-    probe->late.push_back(late_at_all_max.value);
+  Probe& begun = *probe();
+  if (time > Seconds{0} && iteration.groups.front().version == begun.version) {
+    begun.times.push_back(time.value);
+    begun.late.push_back(late_at_all_max.value);
   }
-  const bool overtaken = deployments.back().version != probe->version + 1;
-  if (!overtaken && iteration.iteration + 1 < probe->until) return;
-  const Probe done = *std::exchange(probe, std::nullopt);
+  const bool overtaken = deployments.back().version != begun.version + 1;
+  if (!overtaken && iteration.iteration + 1 < begun.until) return;
+  const Probe done = std::move(begun);
+  end_probe();
   if (overtaken) {
     if (!baseline.has_time()) learn(done);
   } else {
@@ -338,18 +345,17 @@ void Job::State::roll_back(Seconds now, const std::string& why) {
 }
 
 void Job::State::hold(std::int64_t iterations, Seconds now, const std::string& why) {
-  rolled_back = true;
   retry_at = collector.newest() + iterations;
   add_event(JobEvent::Level::kWarning, now,
-            why + ": all-max until iteration " + std::to_string(retry_at) +
+            why + ": all-max until iteration " + std::to_string(*retry_at) +
                 ", or until another objective is set");
   effects.save = true;
   deploy_all_max();
 }
 
 void Job::State::retry_when_due(Seconds now) {
-  if (collector.newest() < retry_at || !profile || blocking_power.empty()) return;
-  rolled_back = false;
+  if (collector.newest() < *retry_at || !profile || blocking_power.empty()) return;
+  retry_at.reset();
   if (review_stages(now)) return;
   add_event(JobEvent::Level::kInfo, now, "plans are tried again");
   request_plans(*profile, blocking_power, now);

@@ -88,7 +88,7 @@ std::string Job::snapshot() const {
                {"incarnation", s.incarnation},
                {"start", s.start},
                {"has_plans", s.plans != nullptr},
-               {"phase", name_of(s.phase)},
+               {"phase", name_of(s.phase_name())},
                {"ranks", ranks_json(s.spec.shape, s.ranks)},
                {"version", s.version},
                {"ticket", s.ticket},
@@ -99,8 +99,8 @@ std::string Job::snapshot() const {
                {"delivery_s", s.delivery.value},
                {"baseline", baseline_json(s.baseline)},
                {"rollbacks", s.rollbacks},
-               {"rolled_back", s.rolled_back},
-               {"retry_at", s.retry_at},
+               {"rolled_back", s.retry_at.has_value()},
+               {"retry_at", s.retry_at.value_or(0)},
                {"reserve", s.reserve},
                {"profiling_began", s.profiling_began},
                {"last_profiling", s.last_profiling},
@@ -121,8 +121,7 @@ std::string Job::snapshot() const {
   if (!s.measured.empty()) json["measured"] = measured_json(s.measured);
   if (!s.highest_measured.empty()) json["highest_measured_mhz"] = clocks_json(s.highest_measured);
   if (s.plans_due) json["plans_due"] = true;
-  const std::optional<Profiler::Kept> kept = s.profiler ? s.profiler->kept() : s.interrupted;
-  if (kept) json["profiler"] = kept_json(*kept);
+  if (const auto kept = s.kept_profiling()) json["profiler"] = kept_json(*kept);
   return json_line(json);
 }
 
@@ -165,8 +164,9 @@ void Job::State::read_wanted(Fields& fields, Diagnostics& diagnostics) {
 /// What has become of plans, and what was counted.
 void Job::State::read_history(Fields& fields, Seconds now) {
   read_count(fields, "rollbacks", rollbacks);
-  rolled_back = fields.boolean("rolled_back").value_or(false);
-  read_count(fields, "retry_at", retry_at);
+  std::int64_t until = 0;
+  read_count(fields, "retry_at", until);
+  if (fields.boolean("rolled_back").value_or(false)) retry_at = until;
   reserve = fields.number("reserve", 0, 1).value_or(0);
   read_count(fields, "profiling_began", profiling_began);
   read_count(fields, "last_profiling", last_profiling);
@@ -210,7 +210,7 @@ void Job::State::read_costs(Fields& fields, Diagnostics& diagnostics) {
   }
   plans_due = fields.boolean("plans_due").value_or(false) && profile && !blocking_power.empty();
   if (const JsonValue* kept = fields.object("profiler"))
-    interrupted = read_kept(*kept, diagnostics, work);
+    phase = Registering{.interrupted = read_kept(*kept, diagnostics, work)};
 }
 
 Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds now) {
@@ -234,7 +234,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   if (!job.ok()) return job;
   State& s = *job->state_;
   s.effects = {};
-  s.asleep = true;
+  s.asleep = JobPhase::kRegistering;
   s.specification_changed = is_first_format;
   s.heard = {std::max(fields.number("heard", 0, kLatest).value_or(0), texts.heard.value)};
   // Of another server's clock, or of a store from before a step: nothing was heard in the future.
@@ -248,7 +248,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
   }
   if (const auto phase = fields.word(
           "phase", {"registering", "profiling", "characterizing", "running", "straggling"}))
-    s.phase = static_cast<JobPhase>(*phase);
+    s.asleep = static_cast<JobPhase>(*phase);
   if (const JsonValue* ranks = fields.object("ranks"))
     read_ranks(*ranks, diagnostics, s.spec.shape, std::move(holders), is_first_format, s.heard,
                s.ranks);
@@ -275,17 +275,15 @@ Result<Job> Job::read(JobTexts texts, std::optional<PlanTable> plans, Seconds no
 }
 
 void Job::go_on(Seconds now) {
-  if (!std::exchange(state_->asleep, false)) return;
-  state_->go_on(now);
+  if (const auto stored = std::exchange(state_->asleep, std::nullopt)) state_->go_on(*stored, now);
 }
 
-void Job::State::go_on(Seconds now) {
+void Job::State::go_on(JobPhase stored, Seconds now) {
   newest_event = now;
   taken_up = now;
   ranks.count_silence_from(now);
   away.assign(away.size(), true);
   version += kVersionsSkipped;
-  if (!ranks.complete()) phase = JobPhase::kRegistering;
   if (plans && profile && !blocking_power.empty()) take_profile(*profile, blocking_power);
   for (const Straggler& one : declared_stragglers) declare(one);
   // What was measured of the slow ones holds until their times show something else.
@@ -298,12 +296,13 @@ void Job::State::go_on(Seconds now) {
   } else {
     watched_pipelines.clear();
   }
-  switch (phase) {
+  if (!ranks.complete()) return;
+  switch (stored) {
     case JobPhase::kRegistering:
       return;
     case JobPhase::kProfiling:
-      if (interrupted) {
-        resume_profiling(now, "the server has started again");
+      if (auto kept = kept_profiling()) {
+        resume_profiling(*std::move(kept), now, "the server has started again");
       } else {
         start_profiling({}, now, "what was measured is lost");
       }
@@ -317,9 +316,10 @@ void Job::State::go_on(Seconds now) {
       break;
     case JobPhase::kRunning:
     case JobPhase::kStraggling:
+      phase = Running{.straggling = stored == JobPhase::kStraggling};
       if (!plans && plans_due) {
         request_plans(*profile, blocking_power, now);
-      } else if (!plans || rolled_back) {
+      } else if (!plans || retry_at) {
         deploy_all_max();
       } else {
         deploy_choice(now, "the server has started again");

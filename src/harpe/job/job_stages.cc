@@ -74,15 +74,16 @@ bool Job::State::review_stages(Seconds now) {
     }
   }
   if (why.empty()) {
-    if (!std::exchange(stages_from, std::nullopt)) return false;
-    for (const int stage : stages_doubted) findings.push_back({collector.newest(), stage, {}});
+    if (settling() == nullptr) return false;
+    for (const int stage : settling()->doubted) findings.push_back({collector.newest(), stage, {}});
+    end_settling();
     if (measure_unsteady(now)) return true;
     deploy_choice(now, "stages are as planned after all");
     return true;
   }
   guard.forget_since(since);
   if (!detector.stages().empty() && !settle_stages(now, why)) return true;
-  stages_from.reset();
+  end_settling();
   if (may_rescale(costs, now, why)) rescale(costs, now, why);
   return true;
 }
@@ -90,17 +91,19 @@ bool Job::State::review_stages(Seconds now) {
 /// What stages take at all-max is what counts: they run at it at once, until it has been measured.
 /// \returns  whether it has
 bool Job::State::settle_stages(Seconds now, const std::string& why) {
-  if (!stages_from) {
-    stages_doubted.clear();
+  if (settling() == nullptr) {
+    SettlingStages begun;
     for (const SlowStage& slow : detector.stages())
-      if (slow.factor > 1 && may_be_unsteady(0, slow.stage)) stages_doubted.push_back(slow.stage);
+      if (slow.factor > 1 && may_be_unsteady(0, slow.stage)) begun.doubted.push_back(slow.stage);
     if (deployments.back().purpose == StageAssignment::Purpose::kPlan) {
       add_event(JobEvent::Level::kInfo, now, why + ": all-max shows what it can do");
       deploy_all_max();
     }
-    stages_from = deployments.back().from;
+    begun.from = deployments.back().from;
+    running()->look = std::move(begun);
   }
-  const bool begins = collector.newest() <= *stages_from;
+  const std::int64_t from = settling()->from;
+  const bool begins = collector.newest() <= from;
   const int needed = iterations_to_settle();
   int known = needed;
   for (const SlowStage& slow : detector.stages()) {
@@ -111,7 +114,11 @@ bool Job::State::settle_stages(Seconds now, const std::string& why) {
     }
   }
   // Where groups say nothing, waiting longer does not help.
-  return known >= needed || collector.newest() > *stages_from + 3 * needed;
+  return known >= needed || collector.newest() > from + 3 * needed;
+}
+
+void Job::State::end_settling() {
+  if (settling() != nullptr) running()->look = {};
 }
 
 /// What is slow by its plan and well at all-max, again and again, has other costs at the clocks of

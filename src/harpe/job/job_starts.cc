@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::size_t kMostGatherings = 4;
 constexpr std::size_t kMostProposals = 2;
-constexpr int kMostOthersTold = 8;  // in the log, within
-constexpr Seconds kOthersToldWithin{60};
+constexpr int kMostOthersLogged = 8;  // events, within
+constexpr Seconds kOthersLoggedWithin{60};
 constexpr Seconds kRefusalsShown{600};
 constexpr std::size_t kLongestName = 64;  // of a run, in messages
 
@@ -54,13 +54,13 @@ Result<RankEntry> Job::State::enter(const RankRegistration& registration, Second
   if (entered.changed) {
     // Another process: whether its clocks are set is seen anew.
     not_set.erase(static_cast<std::size_t>(entered.rank));
-    if (not_set.empty()) told_not_set = false;
+    if (not_set.empty()) not_set_logged = false;
   } else {
     away[static_cast<std::size_t>(entered.rank)] = true;  // it registers again: it was cut off
   }
   if (entered.changed || entered.fewer_clocks) effects.save = true;
   if (ranks.complete()) {
-    if (phase == JobPhase::kRegistering) {
+    if (std::holds_alternative<Registering>(phase)) {
       ranks_complete(now);
     } else if (entered.fewer_clocks) {
       fit_to_clocks(now);
@@ -112,12 +112,12 @@ void Job::State::ranks_complete(Seconds now) {
   add_event(JobEvent::Level::kInfo, now,
             "all " + std::to_string(spec.shape.ranks()) + " ranks have registered");
   const std::string again = "training has started again";
-  if (interrupted) return resume_profiling(now, again);
+  if (auto kept = kept_profiling()) return resume_profiling(*std::move(kept), now, again);
   if (plans_due) return request_plans(*profile, blocking_power, now);
   if (plans) {
     if (loses_clocks() || !stages_to_measure(*profile).empty()) return plan_anew(now);
-    phase = JobPhase::kRunning;
-    if (rolled_back) return deploy_all_max();
+    phase = Running{};
+    if (retry_at) return deploy_all_max();
     deploy_choice(now, again);
     // The machines may be others: what they do at all-max comes first.
     return begin_probe(false, now, {});
@@ -138,22 +138,21 @@ void Job::State::started_again(RankBook book, Seconds now) {
   ranks.all_parts_changed();
   ++start;
   not_set.clear();
-  told_not_set = false;
+  not_set_logged = false;
   newest_stored = -1;
   collector.reset();
   detector.reset();
   drift.reset();
   guard.reset();
   baseline.forget();
-  probe.reset();
   warm_from = -1;
-  next_probe = probe_pause = calm_since = energy_from = retry_at = 0;
+  next_probe = probe_pause = calm_since = energy_from = 0;
+  if (retry_at) retry_at = 0;
   probes_in_vain = 0;
   newest_whole = whole_again = -1;
   rescalings.clear();
   findings.clear();
   holds = 0;
-  stages_from.reset();
   std::ranges::fill(held, std::uint8_t{0});
   newest_times.clear();
   deployments.clear();
@@ -163,11 +162,9 @@ void Job::State::started_again(RankBook book, Seconds now) {
               "stragglers that were declared before training started again are forgotten");
     declared_stragglers.clear();
   }
-  phase = JobPhase::kRegistering;
-  told_missing = told_silent = false;
+  phase = Registering{.interrupted = kept_profiling()};
+  silence_logged = false;
   created = now;
-  if (profiler) interrupted = profiler->kept();
-  profiler.reset();
   plans_ticket = ++ticket;  // plans that are being made are for the clocks of the GPUs before
   profiling_began = last_profiling = 0;
   effects.save = true;
@@ -177,9 +174,8 @@ void Job::State::started_again(RankBook book, Seconds now) {
   if (ranks.complete()) ranks_complete(now);
 }
 
-/// \param tell_of_it  in the log, too, as far as that is not flooded
-void Job::State::refuse(const std::string& who, const std::string& why, Seconds now,
-                        bool tell_of_it) {
+/// \param log_it  too, as far as the log is not flooded
+void Job::State::refuse(const std::string& who, const std::string& why, Seconds now, bool log_it) {
   auto known = std::ranges::find(refusals, who, &Refusal::who);
   const bool is_new = known == refusals.end() || known->why != why;
   if (known == refusals.end()) {
@@ -189,18 +185,18 @@ void Job::State::refuse(const std::string& who, const std::string& why, Seconds 
   known->why = why;
   ++known->count;
   known->at = now;
-  if (is_new && tell_of_it) {
+  if (is_new && log_it) {
     add_event_of_others(JobEvent::Level::kWarning, now, "refused: " + who + ": " + why);
   }
 }
 
 /// What others do, who may try it as often as they like, does not flood the log.
 void Job::State::add_event_of_others(JobEvent::Level level, Seconds now, std::string text) {
-  if (now - others_told_since >= kOthersToldWithin) {
-    others_told_since = now;
+  if (now - others_counted_since >= kOthersLoggedWithin) {
+    others_counted_since = now;
     events_of_others = 0;
   }
-  if (++events_of_others <= kMostOthersTold) add_event(level, now, std::move(text));
+  if (++events_of_others <= kMostOthersLogged) add_event(level, now, std::move(text));
 }
 
 void Job::refused(const std::string& who, const std::string& why, Seconds now) {
@@ -220,7 +216,7 @@ Result<RankEntry> Job::register_rank(const RankRegistration& registration, Secon
   if (!entry.ok()) {
     s.refuse(who, entry.error().text(), now, true);
   } else if (entry->gathers) {
-    s.refuse(who, entry->why, now, false);  // all of them together were told of
+    s.refuse(who, entry->why, now, false);  // all of them were logged together
   } else {
     std::erase_if(s.refusals, [&](const Refusal& one) { return one.who == who; });
   }

@@ -16,6 +16,7 @@
 #include "harpe/job/drift_watch.h"
 #include "harpe/job/iteration_collector.h"
 #include "harpe/job/job.h"
+#include "harpe/job/job_phases.h"
 #include "harpe/job/profiler.h"
 #include "harpe/job/promise_guard.h"
 #include "harpe/job/rank_book.h"
@@ -64,17 +65,6 @@ struct StageCosts {
   std::vector<bool> held;
 };
 
-/// Some iterations at all-max amid a plan, to see what the machines do without it.
-struct Probe {
-  std::uint64_t version = 0;  ///< of the assignments for it; those after it bring the plan back
-  std::int64_t until = 0;     ///< iteration from which the plan holds again
-  bool alarmed = false;       ///< the promise seems broken; else it was due
-  Seconds allowed{};          ///< for an iteration, before
-  std::size_t compared = 0;   ///< newest iterations by the plan that it is compared with
-  /// Of its iterations but the first, in seconds: what they took, and `late_at_all_max`.
-  std::vector<double> times, late;
-};
-
 /// Ranks of another start of training, or of another specification, that hold no places yet.
 struct Gathering {
   std::string specification;
@@ -84,6 +74,18 @@ struct Gathering {
 
 struct Job::State {
   State(JobSpec given, Pipeline built, Seconds now);
+
+  // The phase, and what is in it; null: it is another.
+  JobPhase phase_name() const;
+  Profiling* profiling() { return std::get_if<Profiling>(&phase); }
+  const Profiling* profiling() const { return std::get_if<Profiling>(&phase); }
+  Running* running() { return std::get_if<Running>(&phase); }
+  Probe* probe() { return running() == nullptr ? nullptr : std::get_if<Probe>(&running()->look); }
+  SettlingStages* settling() {
+    return running() == nullptr ? nullptr : std::get_if<SettlingStages>(&running()->look);
+  }
+  void end_probe();
+  void end_settling();
 
   // Starts of training: job_starts.cc.
   bool is_of_this_start(const RankRegistration& registration, Seconds now) const;
@@ -95,7 +97,7 @@ struct Job::State {
   bool is_silent(Seconds now) const { return ranks.all_silent(now - kSilence); }
   void ranks_complete(Seconds now);
   void started_again(RankBook book, Seconds now);
-  void refuse(const std::string& who, const std::string& why, Seconds now, bool tell_of_it);
+  void refuse(const std::string& who, const std::string& why, Seconds now, bool log_it);
   void add_event_of_others(JobEvent::Level level, Seconds now, std::string text);
 
   // Another specification: job_succession.cc.
@@ -131,6 +133,7 @@ struct Job::State {
   // Iterations: job_iterations.cc.
   void finish(const FinishedIteration& iteration, Seconds now);
   void profile_iteration(const FinishedIteration& iteration, Seconds now);
+  void note_missing_energy(Profiling& in, Seconds now);
   void relative_times(const FinishedIteration& iteration);
   std::vector<Seconds> latest_pipelines(const FinishedIteration& iteration) const;
   void note_whole(std::int64_t iteration);
@@ -207,8 +210,9 @@ struct Job::State {
   // Profiling and planning: job_planning.cc.
   std::vector<std::vector<Megahertz>> clocks() const;
   void start_profiling(const std::vector<int>& stages, Seconds now, const std::string& why);
-  void resume_profiling(Seconds now, const std::string& why);
+  void resume_profiling(Profiler::Kept kept, Seconds now, const std::string& why);
   void end_profiling(Seconds now);
+  std::optional<Profiler::Kept> kept_profiling() const;
   Profile measured_profile() const;
   bool may_profile() const;
   std::vector<int> stages_to_measure(const Profile& known) const;
@@ -231,7 +235,7 @@ struct Job::State {
   void read_wanted(Fields& fields, Diagnostics& diagnostics);
   void read_history(Fields& fields, Seconds now);
   void read_costs(Fields& fields, Diagnostics& diagnostics);
-  void go_on(Seconds now);
+  void go_on(JobPhase stored, Seconds now);
   void note_whether_set(const IterationReport& report, const Deployment* due, Seconds now);
   int ranks_not_set() const;
   void add_event(JobEvent::Level level, Seconds now, std::string text);
@@ -243,8 +247,8 @@ struct Job::State {
   std::string specification_text;     ///< as `job_spec_json` writes it
   bool specification_changed = true;  ///< it is to be stored
   std::string incarnation;  ///< chosen at random; after each succession with a '.' and a count
-  JobPhase phase = JobPhase::kRegistering;
-  bool asleep = false;  ///< see `Job::go_on`
+  Phase phase;
+  std::optional<JobPhase> asleep;  ///< in which phase it was stored; see `Job::go_on`
   Seconds heard{};
   std::optional<Seconds> ended;
   RankBook ranks;
@@ -257,9 +261,8 @@ struct Job::State {
   std::vector<Proposal> proposals;
   std::vector<Refusal> refusals;  ///< oldest first
   int events_of_others = 0;       ///< events of what others do since
-  Seconds others_told_since{};
+  Seconds others_counted_since{};
   IterationCollector collector;
-  std::optional<Profiler> profiler;
   std::shared_ptr<const PlanTable> plans;
   std::optional<Profile> profile;  ///< from which `plans` was made, or is being made
   // By `profile`:
@@ -272,7 +275,6 @@ struct Job::State {
   double reserve = 0;                    ///< with which `plans` was made, see `CharacterizeRequest`
   std::vector<std::vector<MeasuredClock>> measured;  ///< by the last profiler that was done
   std::vector<Megahertz> highest_measured;           ///< of each stage's GPUs when it was measured
-  std::optional<Profiler::Kept> interrupted;  ///< profiling to go on with when all ranks are there
   bool plans_due = false;  ///< from `profile`, asked for: there are none yet, or better ones come
   StragglerDetector detector;
   DriftWatch drift;
@@ -303,7 +305,6 @@ struct Job::State {
 
   AllMaxBaseline baseline;
   PromiseGuard guard;
-  std::optional<Probe> probe;
   bool review_due = false;                       ///< pipelines are others than decided upon
   std::int64_t next_probe = 0, probe_pause = 0;  ///< iterations
   int probes_in_vain = 0;                        ///< in a row
@@ -316,18 +317,17 @@ struct Job::State {
   std::int64_t energy_from = 0;    ///< iteration from which drift of energy counts
   std::vector<std::deque<double>> energy_ratios;  ///< of each stage's computations, over `profile`
 
-  bool rolled_back = false;   ///< at all-max until `retry_at`
-  std::int64_t retry_at = 0;  ///< iteration
-  int rollbacks = 0;          ///< that make the next one longer; fewer after calm
+  /// Iteration from which plans are tried again: they did not keep the promise, so it is all-max
+  /// until then, also where training starts again meanwhile. None: plans are in force.
+  std::optional<std::int64_t> retry_at;
+  int rollbacks = 0;  ///< that make the next one longer; fewer after calm
   struct Rescaling {
     std::int64_t iteration = 0;
     int stage = 0;
     bool slower = false;
   };
-  std::vector<Rescaling> rescalings;        ///< the last ones
-  int holds = 0;                            ///< for these, in a row
-  std::optional<std::int64_t> stages_from;  ///< iteration since which slow stages run at all-max
-  std::vector<int> stages_doubted;          ///< because of which
+  std::vector<Rescaling> rescalings;  ///< the last ones
+  int holds = 0;                      ///< for these, in a row
   /// A stage, of one pipeline or of all, that was found to be slow.
   struct Finding {
     std::int64_t iteration = 0;
@@ -347,9 +347,7 @@ struct Job::State {
   Seconds saved_stored{};           ///< when a snapshot was last asked for because of it
   Seconds created{};
   Seconds taken_up{};  ///< by this server
-  bool told_missing = false, told_silent = false, told_no_energy = false, told_not_set = false;
-  bool told_stalls = false;
-  std::optional<Seconds> no_energy_since;
+  bool silence_logged = false, not_set_logged = false, stalls_logged = false;
   std::map<std::size_t, int> not_set;  ///< reports in a row of ranks whose clocks were not set
   std::int64_t reports = 0, reports_unused = 0, reports_refused = 0, assignments_late = 0;
 

@@ -8,7 +8,7 @@
 namespace harpe {
 
 bool Job::asleep() const {
-  return state_->asleep;
+  return state_->asleep.has_value();
 }
 
 Seconds Job::heard() const {
@@ -32,7 +32,7 @@ Result<PlanInForce> Job::plan_in_force(int pipeline) const {
   if (!s.plans || s.deployments.empty() ||
       s.deployments.back().purpose == StageAssignment::Purpose::kProfile) {
     return Error::of(ErrorCode::kNotFound,
-                     std::string("the job has no plan yet: it is ") + name_of(s.phase));
+                     std::string("the job has no plan yet: it is ") + name_of(s.phase_name()));
   }
   const Deployment& newest = s.deployments.back();
   PlanInForce found{.made_from = s.plans_request(),
@@ -57,7 +57,7 @@ const JobSpec& Job::spec() const {
 }
 
 JobPhase Job::phase() const {
-  return state_->phase;
+  return state_->phase_name();
 }
 
 std::uint64_t Job::version() const {
@@ -70,7 +70,7 @@ const PlanTable* Job::plans() const {
 }
 
 Profile Job::profile() const {
-  if (state_->profiler) return state_->measured_profile();
+  if (state_->profiling() != nullptr) return state_->measured_profile();
   return state_->profile.value_or(Profile());
 }
 
@@ -137,7 +137,7 @@ std::vector<PipelineState> Job::pipelines() const {
 JobStatus Job::status() const {
   const State& s = *state_;
   JobStatus status;
-  status.phase = s.phase;
+  status.phase = s.phase_name();
   status.ranks_registered = s.ranks.registered();
   status.ranks_not_set = s.ranks_not_set();
   status.newest_iteration = s.newest_iteration();
@@ -147,7 +147,7 @@ JobStatus Job::status() const {
   status.synthetic = s.ranks.has_simulated() || (known && known->is_synthetic());
   status.stragglers = s.all_stragglers();
   status.random = s.detector.random();
-  status.rolled_back = s.rolled_back;
+  status.rolled_back = s.retry_at.has_value();
   status.iteration_time = s.iteration_time;
   status.measured_all_max_time = s.baseline.time();
   status.measured_all_max_energy = s.baseline.has_energy() ? s.baseline.energy() : Joules{0};
@@ -165,11 +165,12 @@ JobStatus Job::status() const {
   status.refused = s.refusals;
   status.slow_stages.assign(s.detector.stages().begin(), s.detector.stages().end());
   status.slow_workers.assign(s.detector.workers().begin(), s.detector.workers().end());
-  if (s.profiler) status.profiling = s.profiler->progress(s.lead_after(Seconds{0}));
+  if (const Profiling* now = s.profiling())
+    status.profiling = now->profiler.progress(s.lead_after(Seconds{0}));
   if (!s.deployments.empty() && s.deployments.back().purpose == StageAssignment::Purpose::kPlan) {
     const Deployment& newest = s.deployments.back();
     status.predicted_time = s.predicted_time(newest);
-    if (s.phase == JobPhase::kStraggling) status.wait_until = newest.choice.wait_until;
+    if (status.phase == JobPhase::kStraggling) status.wait_until = newest.choice.wait_until;
   }
   return status;
 }

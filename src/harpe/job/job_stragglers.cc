@@ -169,7 +169,7 @@ void Job::State::settle_at_all_max(WatchedPipeline& one, std::int64_t iteration)
 
 /// What the state of stages and pipelines asks for.
 void Job::State::review(Seconds now) {
-  if (probe) return;  // all hurry as it is
+  if (probe() != nullptr) return;  // all hurry as it is
   if (review_stages(now) || measure_unsteady(now)) return;
   if (!std::exchange(review_due, false)) return;
   std::string why = "stragglers have healed";
@@ -234,7 +234,7 @@ void Job::State::take_own_plans(WatchedPipeline& one, Result<PlanTable> table, S
   const bool current = one.slow.settled;
   if (!one.own_failed && current) {
     one.slow.own = std::make_shared<const PlanTable>(*std::move(table));
-    if (probe) {
+    if (probe() != nullptr) {
       review_due = true;
     } else {
       deploy_choice(now, "plans for pipeline " + std::to_string(one.slow.pipeline) + " are ready");

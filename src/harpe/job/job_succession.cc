@@ -98,12 +98,12 @@ void Job::State::succeed(State& before, Seconds now) {
     if (before.profile) take_profile(*before.profile, before.blocking_power);
     measured = before.measured;
     highest_measured = before.highest_measured;
-    interrupted = before.profiler ? before.profiler->kept() : before.interrupted;
+    phase = Registering{.interrupted = before.kept_profiling()};
     plans_due = before.plans_due;
     if (same_planning(spec, before.spec)) {
       plans = before.plans;
     } else {
-      plans_due = profile.has_value() && !interrupted;
+      plans_due = profile.has_value() && !kept_profiling();
     }
     reserve = before.reserve;
     kept = plans ? "its profile and plans stay" : "what was measured stays";
