@@ -18,6 +18,7 @@
 #include "harpe/frontier/frontier_json.h"
 #include "harpe/frontier/plan.h"
 #include "harpe/frontier/verify.h"
+#include "harpe/instruction/per_stage.h"
 #include "harpe/profile/profile.h"
 #include "harpe/report/report.h"
 #include "harpe/schedule/schedule.h"
@@ -37,8 +38,11 @@ std::string content(const path& file) {
 harpe::Status write(const path& profile, const path& directory) {
   const harpe::Profile costs = HARPE_TRY(harpe::read_profile(profile));
   const auto schedule = harpe::one_f_one_b({.stages = costs.stages(), .micro_batches = 8});
+  // The GPUs of the last stage draw more while they wait: a list has a value for each stage.
+  std::vector<harpe::Watts> waiting = harpe::PerStage(83.64_W).each(costs.stages());
+  waiting.back() = 90_W;
   const auto frontier =
-      HARPE_TRY(harpe::characterize(schedule, costs, {.blocking_power = 83.64_W}));
+      HARPE_TRY(harpe::characterize(schedule, costs, {.blocking_power = waiting}));
   const harpe::Plan plan = HARPE_TRY(frontier.plan(frontier.min_time() * 1.05));
   const auto certificate = HARPE_TRY(frontier.certificate(plan.iteration_time));
   std::ofstream(directory / "plan.json") << harpe::plan_json(plan);

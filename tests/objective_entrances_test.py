@@ -32,10 +32,10 @@ class Entrances(ServerTest):
         self.assertEqual(done.returncode, 0, (arguments, done.stderr))
         return done.stdout
 
-    def planned_by_options(self, name, model, objective):
+    def planned_by_options(self, name, model, objective, blocking=BLOCKING_W):
         out = self.folder / f"options-{name}"
         keys = [word for key, value in model.items() for word in (f"--{key}", value)]
-        self.harpe_does("plan", "--profile", self.profile, "--microbatches", MICRO_BATCHES, "--blocking-power", BLOCKING_W,
+        self.harpe_does("plan", "--profile", self.profile, "--microbatches", MICRO_BATCHES, "--blocking-power", blocking,
                         "--gpus-per-stage", TENSOR, "--job", "entrances", *keys, *objective, "--certificate",
                         "--points", 0, "--out", out)
         return out
@@ -50,10 +50,10 @@ class Entrances(ServerTest):
         self.harpe_does("plan", file, "--out", out)
         return out
 
-    def train(self, model, plans=10, **more):
+    def train(self, model, plans=10, blocking=BLOCKING_W, **more):
         members = {key.replace("-", "_") + "_s": value for key, value in model.items()}
         self.begin("j", name="entrances", stages=STAGES, tensor=TENSOR, micro_batches=MICRO_BATCHES, plans=plans,
-                   blocking_power_w=BLOCKING_W, profile=self.profile.read_text(), **members, **more)
+                   blocking_power_w=blocking, profile=self.profile.read_text(), **members, **more)
         self.wait_for_phase("running")
 
     def begin(self, job, **spec):
@@ -133,6 +133,13 @@ class Entrances(ServerTest):
         self.start()
         self.train(LATE, plans=1)  # each takes a search
         self.check("late", LATE, ("--slowdown", "5%"), {"slowdown": 0.05})
+
+    def test_with_a_blocking_power_for_each_stage(self):
+        self.start()
+        self.train({}, blocking=[83.64, 70, 90.5], objective={"slowdown": 0.05})
+        self.wait_for_its_plan()
+        expected = self.planned_by_options("blocking", {}, ("--slowdown", "5%"), "83.64,70,90.5")
+        self.assertEqual(self.ask("GET", "/v1/jobs/j/plan").body, (expected / "plan.json").read_bytes())
 
     def test_as_the_job_was_registered(self):
         self.start()

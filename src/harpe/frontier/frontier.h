@@ -30,19 +30,11 @@
 #include "harpe/base/units.h"
 #include "harpe/frontier/certificate.h"
 #include "harpe/frontier/plan.h"
+#include "harpe/instruction/per_stage.h"
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/profile/profile.h"
 
 namespace harpe {
-
-/// One value for every stage, or one each.
-template <class T>
-struct PerStage {
-  std::vector<T> values;
-  PerStage(T one) : values{one} {}                            // NOLINT(*-explicit-*)
-  PerStage(std::vector<T> each) : values(std::move(each)) {}  // NOLINT(*-explicit-*)
-  T operator[](int stage) const { return values.size() == 1 ? values[0] : values[stage]; }
-};
 
 /// Called now and then with the fraction done (0 to 1).
 using Progress = std::function<void(double)>;

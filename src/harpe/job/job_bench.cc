@@ -32,7 +32,7 @@ int run(int ranks) {
   spec.profile = *synthesize({.stages = kStages});
   spec.blocking_power = Watts{80};
   Job job = *Job::create(spec, kNow);
-  EmulatedTraining training(spec, *spec.profile, {.blocking_power = *spec.blocking_power});
+  EmulatedTraining training(spec, *spec.profile, {.blocking_power = Watts{80}});
 
   Time::time_point start = Time::now();
   for (const RankCoordinates rank : training.places())

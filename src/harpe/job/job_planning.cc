@@ -230,10 +230,7 @@ void Job::State::request_given_profile(Seconds now) {
         "the profile comes without a blocking power: 0 W is assumed, so plans for stragglers are "
         "faster than they could be");
   }
-  request_plans(*spec.profile,
-                std::vector(static_cast<std::size_t>(spec.shape.stages),
-                            spec.blocking_power.value_or(Watts{0})),
-                now);
+  request_plans(*spec.profile, spec.blocking_power.value_or(Watts{0}).each(spec.shape.stages), now);
 }
 
 /// Whether its plans have a clock for each instruction of the schedule.

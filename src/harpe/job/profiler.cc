@@ -31,13 +31,13 @@ std::vector<Megahertz> thinned(std::vector<Megahertz> clocks, const ProfilingOpt
 
 Profiler::Profiler(JobShape shape, const ScheduleWork& work,
                    std::vector<std::vector<Megahertz>> clocks, const ProfilingOptions& options,
-                   std::optional<Watts> blocking_power,
+                   std::optional<PerStage<Watts>> blocking_power,
                    std::vector<std::vector<MeasuredClock>> known)
     : shape_(shape),
       work_(&work),
       clocks_(std::move(clocks)),
       options_(options),
-      given_blocking_power_(blocking_power),
+      given_blocking_power_(std::move(blocking_power)),
       measured_(std::move(known)),
       position_(clocks_.size()),
       ended_(clocks_.size()),

@@ -56,7 +56,7 @@ class Profiler {
   /// \param clocks  of each stage, highest first, not empty. A stage in `known` is not measured
   ///                again: it keeps what is there.
   Profiler(JobShape shape, const ScheduleWork& work, std::vector<std::vector<Megahertz>> clocks,
-           const ProfilingOptions& options, std::optional<Watts> blocking_power,
+           const ProfilingOptions& options, std::optional<PerStage<Watts>> blocking_power,
            std::vector<std::vector<MeasuredClock>> known = {});
 
   /// The clock of each stage in the current block.
@@ -144,7 +144,7 @@ class Profiler {
   const ScheduleWork* work_;
   std::vector<std::vector<Megahertz>> clocks_;
   ProfilingOptions options_;
-  std::optional<Watts> given_blocking_power_;
+  std::optional<PerStage<Watts>> given_blocking_power_;
   std::vector<std::vector<MeasuredClock>> measured_;
   std::vector<std::size_t> position_;  ///< of each stage in its clocks
   std::vector<bool> ended_;

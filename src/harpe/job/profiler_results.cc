@@ -81,7 +81,7 @@ Profile Profiler::profile() const {
 
 std::vector<Watts> Profiler::blocking_power() const {
   const auto stages = static_cast<std::size_t>(shape_.stages);
-  if (given_blocking_power_) return std::vector(stages, *given_blocking_power_);
+  if (given_blocking_power_) return given_blocking_power_->each(shape_.stages);
   const double all = account_.base * shape_.data * shape_.tensor;
   std::vector<Watts> powers(stages, Watts{-1});
   std::vector<double> known;

@@ -112,6 +112,13 @@ Status validate(const JobSpec& spec) {
       break;
     }
   }
+  if (spec.blocking_power) {
+    const std::size_t powers = spec.blocking_power->values.size();
+    if (powers != 1 && powers != static_cast<std::size_t>(shape.stages)) {
+      diagnostics.add("blocking power is given for " + std::to_string(powers) +
+                      " stages, the job has " + std::to_string(shape.stages));
+    }
+  }
   if (spec.profiling.most_iterations_per_clock < spec.profiling.iterations_per_clock) {
     diagnostics.add("most_iterations_per_clock is below iterations_per_clock");
   }

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "harpe/base/units.h"
+#include "harpe/instruction/per_stage.h"
 #include "harpe/objective/objective.h"
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/profile/profile.h"
@@ -46,8 +47,8 @@ struct JobSpec {
   Transfers transfers;  ///< between its model parts
   /// What stages do beside, which no rank reports and plans take into account.
   FixedTimes fixed_times;
-  /// Watts that a GPU draws while it waits; measured while profiling where it is not given.
-  std::optional<Watts> blocking_power;
+  /// Of a GPU while it waits; measured while profiling where it is not given.
+  std::optional<PerStage<Watts>> blocking_power;
   Seconds switch_latency{0};  ///< see `PlanOptions`
   Seconds min_dwell{0};
   ProfilingOptions profiling;

@@ -45,19 +45,42 @@ Json profiling_json(const ProfilingOptions& options) {
           {"energy_target", options.energy_target}};
 }
 
-std::vector<Seconds> read_times(Fields& fields, std::string_view key) {
-  std::vector<Seconds> times;
+/// \param unit  for messages: "seconds"
+template <class Quantity>
+std::vector<Quantity> read_quantities(Fields& fields, std::string_view key, double most,
+                                      const char* unit) {
+  std::vector<Quantity> quantities;
   const JsonValue* list = fields.any(key);
-  if (list == nullptr) return times;
-  const auto is_time = [](const JsonValue& item) {
-    return item.type == Type::kNumber && item.number >= 0 && item.number <= kLongestTime;
+  if (list == nullptr) return quantities;
+  const auto is_in_range = [most](const JsonValue& item) {
+    return item.type == Type::kNumber && item.number >= 0 && item.number <= most;
   };
-  if (list->type != Type::kArray || !std::ranges::all_of(list->items, is_time)) {
-    fields.error(key, "expected a list of seconds");
-    return times;
+  if (list->type != Type::kArray || !std::ranges::all_of(list->items, is_in_range)) {
+    fields.error(key, std::string("expected a list of ") + unit);
+    return quantities;
   }
-  for (const JsonValue& item : list->items) times.push_back({item.number});
-  return times;
+  for (const JsonValue& item : list->items) quantities.push_back({item.number});
+  return quantities;
+}
+
+std::vector<Seconds> read_times(Fields& fields, std::string_view key) {
+  return read_quantities<Seconds>(fields, key, kLongestTime, "seconds");
+}
+
+/// One number for all stages, or one each; nullopt: none is given.
+template <class Quantity>
+std::optional<PerStage<Quantity>> read_per_stage(Fields& fields, std::string_view key, double most,
+                                                 const char* unit) {
+  const JsonValue* given = fields.any(key);
+  if (given == nullptr) return std::nullopt;
+  if (given->type == Type::kArray) {
+    std::vector<Quantity> each = read_quantities<Quantity>(fields, key, most, unit);
+    if (each.empty()) return std::nullopt;
+    return each;
+  }
+  const auto one = fields.number(key, 0, most);
+  if (!one) return std::nullopt;
+  return Quantity{*one};
 }
 
 Transfers read_transfers(const JsonValue& object, Diagnostics& diagnostics, Unknown unknown) {
@@ -71,25 +94,23 @@ Transfers read_transfers(const JsonValue& object, Diagnostics& diagnostics, Unkn
   return transfers;
 }
 
-Json times_json(const std::vector<Seconds>& times) {
+template <class Quantity>
+Json list_json(const std::vector<Quantity>& quantities) {
   Json numbers = Json::array();
-  for (const Seconds time : times) numbers.push_back(time.value);
+  for (const Quantity one : quantities) numbers.push_back(one.value);
   return numbers;
 }
 
 Json transfers_json(const Transfers& transfers) {
   const bool rendezvous = transfers.mode == Transfers::Mode::kRendezvous;
   return {{"mode", rendezvous ? "rendezvous" : "overlapped"},
-          {"forward_s", times_json(transfers.forward)},
-          {"backward_s", times_json(transfers.backward)}};
+          {"forward_s", list_json(transfers.forward)},
+          {"backward_s", list_json(transfers.backward)}};
 }
 
-/// One number for all stages, or one each.
 std::vector<Seconds> read_stage_times(Fields& fields, std::string_view key, int stages) {
-  const JsonValue* given = fields.any(key);
-  if (given == nullptr || given->type == Type::kArray) return read_times(fields, key);
-  const auto time = fields.number(key, 0, kLongestTime);
-  return std::vector(static_cast<std::size_t>(time ? stages : 0), Seconds{time.value_or(0)});
+  const auto times = read_per_stage<Seconds>(fields, key, kLongestTime, "seconds");
+  return times ? times->each(stages) : std::vector<Seconds>();
 }
 
 /// By the name of a generator with its sizes, or in full.
@@ -164,8 +185,7 @@ void read_spec(Fields& fields, Diagnostics& diagnostics, Unknown unknown, JobSpe
                       .reduce = read_stage_times(fields, "reduce_s", spec.shape.stages),
                       .optimizer = read_stage_times(fields, "optimizer_s", spec.shape.stages)};
   spec.fit = fields.boolean("fit").value_or(false);
-  if (const auto watts = fields.number("blocking_power_w", 0, kMostPower))
-    spec.blocking_power = Watts{*watts};
+  spec.blocking_power = read_per_stage<Watts>(fields, "blocking_power_w", kMostPower, "watts");
   read_number(fields, "switch_latency_s", 0, 60, spec.switch_latency.value);
   read_number(fields, "min_dwell_s", 0, 60, spec.min_dwell.value);
   read_count(fields, "plans", 1, kMaxPlans, spec.plans);
@@ -241,10 +261,13 @@ std::string job_spec_json(const JobSpec& spec) {
   for (const auto& [key, times] : {std::pair{"load_s", &spec.fixed_times.load},
                                    {"reduce_s", &spec.fixed_times.reduce},
                                    {"optimizer_s", &spec.fixed_times.optimizer}}) {
-    if (!times->empty()) json[key] = times_json(*times);
+    if (!times->empty()) json[key] = list_json(*times);
   }
   if (spec.fit) json["fit"] = true;
-  if (spec.blocking_power) json["blocking_power_w"] = spec.blocking_power->value;
+  if (spec.blocking_power) {
+    const std::vector<Watts>& values = spec.blocking_power->values;
+    json["blocking_power_w"] = values.size() == 1 ? Json(values.front().value) : list_json(values);
+  }
   if (spec.profile) json["profile"] = profile_csv(*spec.profile);
   return json_line(json);
 }

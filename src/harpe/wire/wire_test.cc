@@ -39,7 +39,22 @@ TEST(Wire, ASpecificationReadsBackTheSame) {
   EXPECT_EQ(read->profiling, spec.profiling);
   EXPECT_EQ(read->schedule.lists, spec.schedule.lists);
   EXPECT_EQ(read->fixed_times, spec.fixed_times);
+  EXPECT_EQ(read->blocking_power, spec.blocking_power);
   EXPECT_TRUE(read->fit);
+}
+
+TEST(Wire, BlockingPowerIsThatOfAllStagesOrOfEach) {
+  const std::string text =
+      R"({"stages": 3, "schedule": "1f1b", "micro_batches": 2, "blocking_power_w": )";
+  const auto one = parse_job_spec(text + "80}");
+  ASSERT_TRUE(one.ok()) << one.error().text();
+  EXPECT_EQ(one->blocking_power->each(3), std::vector(3, Watts{80}));
+  const auto each = parse_job_spec(text + "[80, 0, 90.5]}");
+  ASSERT_TRUE(each.ok()) << each.error().text();
+  EXPECT_EQ(each->blocking_power->each(3), (std::vector{Watts{80}, Watts{0}, Watts{90.5}}));
+  EXPECT_EQ(parse_job_spec(job_spec_json(*each))->blocking_power, each->blocking_power);
+  for (const char* wrong : {"[80, 90]}", "-1}", "\"80\"}", "[80, 90, -1]}", "[80, 90, null]}"})
+    EXPECT_FALSE(parse_job_spec(text + wrong).ok()) << wrong;
 }
 
 TEST(Wire, OneTimeBesideComputationsIsThatOfAllStages) {
