@@ -5,20 +5,17 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/profile/profile.h"
 #include "harpe/profile/synth.h"
 
 namespace harpe::bench {
 
 inline std::filesystem::path measured_profile(const std::string& model) {
-  const char* shared = std::getenv("HARPE_SHARED");
-  const std::filesystem::path folder =
-      shared ? shared : std::filesystem::path(HARPE_SOURCE_DIR) / ".." / "shared";
-  return folder / "data/sosp24/emulation" / (model + "_a100-sxm.csv");
+  return measured_data() / "sosp24/emulation" / (model + "_a100-sxm.csv");
 }
 
 /// The measured profile of 8 stages, or a synthetic one; says which.

@@ -75,6 +75,12 @@ function(harpe_precompiled_test_headers)
     <fstream> <functional> <map> <memory> <optional> <random> <sstream> <string> <thread> <variant> <vector>)
 endfunction()
 
+# base/source_tree_testing.h. The path stands in no other file, so that what was compiled in one clone serves another.
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/source_tree.cc CONTENT
+  "namespace harpe {\nconst char* source_tree();\nconst char* source_tree() {\n  return \"${PROJECT_SOURCE_DIR}\";\n}\n}  // namespace harpe\n")
+add_library(harpe_source_tree STATIC EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/source_tree.cc)
+target_link_libraries(harpe_source_tree PRIVATE harpe_options)
+
 # One GoogleTest program. CTest knows its cases by name, so that skipped ones are reported as such, or with
 # HARPE_TEST_PROGRAMS the program as a whole, which starts once. The target harpe_<room>_tests has all of a room.
 #   harpe_test(NAME csv_test ROOM base LABEL fast SOURCES csv_test.cc LIBRARIES harpe_base [TIMEOUT seconds])
@@ -89,13 +95,12 @@ function(harpe_test)
   find_package(GTest REQUIRED)
   include(GoogleTest)
   add_executable(${TEST_NAME} ${TEST_SOURCES})
-  target_link_libraries(${TEST_NAME} PRIVATE ${TEST_LIBRARIES} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${TEST_NAME} PRIVATE ${TEST_LIBRARIES} harpe_source_tree GTest::gmock GTest::gtest_main)
   set(sanitized 0)
   if(HARPE_SANITIZE)
     set(sanitized 1)
   endif()
-  target_compile_definitions(${TEST_NAME} PRIVATE HARPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                                                  HARPE_UNDER_SANITIZERS=${sanitized})
+  target_compile_definitions(${TEST_NAME} PRIVATE HARPE_UNDER_SANITIZERS=${sanitized})
   target_compile_options(${TEST_NAME} PRIVATE ${HARPE_TEST_OPTIMIZATION})
   if(HARPE_UNITY)
     harpe_precompiled_test_headers()

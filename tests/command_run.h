@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -68,12 +67,5 @@ class CommandTest : public testing::Test {
  private:
   std::filesystem::path folder_;
 };
-
-/// The measured data sets, or nothing where they are missing.
-inline std::filesystem::path shared_data() {
-  const char* variable = std::getenv("HARPE_SHARED");  // NOLINT(concurrency-mt-unsafe)
-  return variable != nullptr ? std::filesystem::path(variable)
-                             : std::filesystem::path(HARPE_SOURCE_DIR) / ".." / "shared";
-}
 
 }  // namespace harpe

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command_run.h"
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/hw/devices.h"
 #include "harpe/hw/sim/simulation.h"
 
@@ -16,7 +17,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
 
-constexpr const char* kMixed = HARPE_SOURCE_DIR "/examples/simulations/mixed-node.toml";
+std::string mixed_node() {
+  return std::string(source_tree()) + "/examples/simulations/mixed-node.toml";
+}
 
 /// A machine that has nothing, whatever the real one has.
 class Devices : public CommandTest {
@@ -52,14 +55,14 @@ TEST_F(Devices, AGpuThatIsNotThereIsAFault) {
 }
 
 TEST_F(Devices, ASimulationIsSaidToBeOne) {
-  const Said said = harpe_says({"devices", "--simulate", kMixed});
+  const Said said = harpe_says({"devices", "--simulate", mixed_node()});
   EXPECT_EQ(said.status, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr("no figure of theirs is measured"));
   EXPECT_THAT(said.out, HasSubstr("share its clocks, its power and its power limit"));
-  set("HARPE_SIMULATION", kMixed);
-  EXPECT_EQ(
-      Json::parse(harpe_says({"devices", "--json"}).out)["gpus"].size(),
-      Json::parse(harpe_says({"devices", "--json", "--simulate", kMixed}).out)["gpus"].size());
+  set("HARPE_SIMULATION", mixed_node());
+  EXPECT_EQ(Json::parse(harpe_says({"devices", "--json"}).out)["gpus"].size(),
+            Json::parse(harpe_says({"devices", "--json", "--simulate", mixed_node()}).out)["gpus"]
+                .size());
 }
 
 TEST_F(Devices, ASimulationThatIsWrongIsAErrorWithItsLine) {
@@ -69,7 +72,7 @@ TEST_F(Devices, ASimulationThatIsWrongIsAErrorWithItsLine) {
 }
 
 TEST_F(Devices, SaysWhatMayBeSetAndWhyNot) {
-  const Json json = Json::parse(harpe_says({"devices", "--json", "--simulate", kMixed}).out);
+  const Json json = Json::parse(harpe_says({"devices", "--json", "--simulate", mixed_node()}).out);
   const Json& divided = json["gpus"][0];
   EXPECT_TRUE(divided["mig"].get<bool>());
   EXPECT_FALSE(divided["may_set"]["graphics_clock"]["allowed"].get<bool>());
@@ -100,12 +103,12 @@ TEST_F(Devices, AGpuThatIsLostIsShownSoWithWhatToDo) {
 TEST_F(Devices, ChosenGpusAloneAreShownAndVisibleOnesAreNamed) {
   set("CUDA_VISIBLE_DEVICES", "1");
   set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
-  const Said said = harpe_says({"devices", "--simulate", kMixed, "--gpus", "0"});
+  const Said said = harpe_says({"devices", "--simulate", mixed_node(), "--gpus", "0"});
   EXPECT_THAT(said.out, AllOf(HasSubstr("(MIG)"), Not(HasSubstr("A40")),
                               HasSubstr("Programs started here use GPU 1.")));
   // What the environment names wrongly is shown, not refused.
   set("CUDA_VISIBLE_DEVICES", "MIG-1234");
-  const Said mig = harpe_says({"devices", "--simulate", kMixed});
+  const Said mig = harpe_says({"devices", "--simulate", mixed_node()});
   EXPECT_EQ(mig.status, 0);
   EXPECT_THAT(mig.out, HasSubstr("names the MIG instance 'MIG-1234'"));
 }
@@ -113,13 +116,13 @@ TEST_F(Devices, ChosenGpusAloneAreShownAndVisibleOnesAreNamed) {
 #ifdef SIMULATED_NVML
 // The same GPUs twice: through NVML's interface as Harpe's NVML backend reads it, and directly.
 TEST_F(Devices, NvmlShowsTheGpusThatAreThere) {
-  set("HARPE_SIMULATION", kMixed);
+  set("HARPE_SIMULATION", mixed_node());
   DeviceOptions options;
   options.nvml_library = SIMULATED_NVML;
   options.rocm_library = options.rocm_smi_library = "";
   options.powercap_root = "";
   auto devices = open_devices(options);
-  auto simulation = Simulation::open(kMixed);
+  auto simulation = Simulation::open(mixed_node());
   ASSERT_TRUE(devices.ok());
   ASSERT_TRUE(simulation.ok());
   ASSERT_EQ(static_cast<int>(devices->gpus.size()), (*simulation)->gpus());

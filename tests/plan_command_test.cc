@@ -6,6 +6,7 @@
 
 #include "command_run.h"
 #include "harpe/base/digest.h"
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/profile/profile.h"
 
 namespace harpe {
@@ -572,7 +573,7 @@ TEST_F(PlanCommand, WithoutBlockingPowerANoteSaysWhatIsAssumed) {
 }
 
 TEST_F(PlanCommand, TheIndependentCheckerAgreesOnMeasuredProfiles) {
-  const std::filesystem::path shared = shared_data();
+  const std::filesystem::path shared = shared_directory();
   const std::filesystem::path tool = shared / "tools" / "verify_plan.py";
   const std::filesystem::path profile = shared / "data/sosp24/emulation/gpt3-175b_a100-sxm.csv";
   if (!std::filesystem::exists(tool) || !std::filesystem::exists(profile)) {

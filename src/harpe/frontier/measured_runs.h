@@ -14,6 +14,7 @@
 #include "harpe/base/csv.h"
 #include "harpe/base/file.h"
 #include "harpe/base/json.h"
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/base/text.h"
 #include "harpe/frontier/plan_testing.h"
 #include "harpe/frontier/predict.h"
@@ -100,7 +101,7 @@ inline Workload read_workload(const std::filesystem::path& data, const Row& cons
 
 /// Every workload; none where the data is missing.
 inline std::vector<Workload> measured_workloads() {
-  const std::filesystem::path data = reference_data("sosp24") / "measured";
+  const std::filesystem::path data = measured_data() / "sosp24" / "measured";
   if (!std::filesystem::exists(data / "constants.csv")) return {};
   std::vector<Workload> workloads;
   for (const Row& constants : read_table(data / "constants.csv")) {

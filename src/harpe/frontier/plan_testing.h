@@ -5,25 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <random>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "harpe/frontier/plan_from_clocks.h"
 
 namespace harpe {
-
-/// A folder of reference data, which lies outside the repository.
-inline std::filesystem::path reference_data(std::string_view folder) {
-  const char* shared = std::getenv("HARPE_SHARED");
-  const std::filesystem::path root =
-      shared != nullptr ? shared : std::filesystem::path(HARPE_SOURCE_DIR) / ".." / "shared";
-  return root / "data" / folder;
-}
 
 /// The value; where there is none, the test fails with the message.
 template <class T>

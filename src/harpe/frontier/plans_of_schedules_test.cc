@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/frontier/frontier.h"
 #include "harpe/frontier/plan_testing.h"
 #include "harpe/frontier/predict.h"
@@ -247,7 +248,7 @@ std::vector<Schedule> imported_schedules() {
          {"op": "recompute_backward", "stage": 2, "mb": 0}, {"op": "forward", "stage": 1, "mb": 1},
          {"op": "backward", "stage": 1, "mb": 1}, {"op": "backward", "stage": 2, "mb": 1}]]})",
       "two.json")));
-  const auto folder = reference_data("schedules");
+  const auto folder = measured_data() / "schedules";
   for (const char* const file :
        {"dualpipe_p4_m12.csv", "pytorch_golden/zb1p_2rank_2stagep_comms.csv",
         "pytorch_golden/torchtitan_interleaved_2rank_4stage_4mb_comms.csv",

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/http/http_responses.h"
 #include "harpe/http/http_testing.h"
 
@@ -37,7 +38,7 @@ std::string latin1(const std::string& utf8) {
 }
 
 std::vector<Case> read_cases() {
-  std::ifstream file(std::string(HARPE_SOURCE_DIR) + "/tests/http_conformance.json");
+  std::ifstream file(std::string(source_tree()) + "/tests/http_conformance.json");
   std::vector<Case> cases;
   for (const json& one : json::parse(file)) {
     Case read{.name = one["name"],

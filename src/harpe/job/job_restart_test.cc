@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/job/played_job_testing.h"
 
 namespace harpe {
@@ -43,8 +44,8 @@ TEST(Job, ReadsTheWordsThatHarpe01Stored) {
 
 TEST(Job, ReadsSnapshotsWithoutABaseline) {
   for (const char* name : {"registering", "profiling", "running"}) {
-    std::ifstream file(
-        std::string(HARPE_SOURCE_DIR "/src/harpe/job/fuzz_corpus/job_snapshot_fuzz/") + name);
+    std::ifstream file(std::string(source_tree()) +
+                       "/src/harpe/job/fuzz_corpus/job_snapshot_fuzz/" + name);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     const Result<Job> job = Job::read({.state = text}, std::nullopt, Seconds{1.8e9});
     EXPECT_TRUE(job.ok()) << name << ": " << (job.ok() ? "" : job.error().text());

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <random>
@@ -10,6 +9,7 @@
 
 #include "harpe/base/file.h"
 #include "harpe/base/json.h"
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/schedule/replay.h"
 
 namespace harpe {
@@ -69,13 +69,8 @@ Pipeline build(const std::string& name, int stages, int micro_batches, Transfers
   return std::move(pipeline).value();
 }
 
-std::filesystem::path shared_folder() {
-  if (const char* folder = std::getenv("HARPE_SHARED")) return folder;
-  return std::filesystem::path(HARPE_SOURCE_DIR) / ".." / "shared";
-}
-
 TEST(Pipeline, MakespansEqualAnIndependentSimulator) {
-  const auto file = shared_folder() / "data/schedules/oracle_makespans.json";
+  const auto file = measured_data() / "schedules/oracle_makespans.json";
   if (!std::filesystem::exists(file)) GTEST_SKIP() << "no " << file;
   const std::map<std::string, std::string> names{{"early_recompute_1f1b", "early-recompute-1f1b"},
                                                  {"zb_h1", "zb-h1"},
@@ -260,7 +255,7 @@ TEST(Pipeline, StartsAreThoseOfAReplayHoweverInstructionsAreSplit) {
 }
 
 TEST(Pipeline, StartsOfPyTorchsOwnSchedulesAreThoseOfAReplay) {
-  const auto folder = shared_folder() / "data/schedules";
+  const auto folder = measured_data() / "schedules";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
   int files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/profile/check.h"
 #include "harpe/profile/synth.h"
 
@@ -160,10 +160,7 @@ TEST(CheckProfile, NotesCopiedStagesAndPartialKinds) {
 }
 
 TEST(CheckProfile, UnderstandsThePublishedProfiles) {
-  const char* shared = std::getenv("HARPE_SHARED");
-  const std::filesystem::path root =
-      shared != nullptr ? shared : std::filesystem::path(HARPE_SOURCE_DIR) / ".." / "shared";
-  const std::filesystem::path data = root / "data" / "sosp24" / "emulation";
+  const std::filesystem::path data = measured_data() / "sosp24" / "emulation";
   if (!std::filesystem::exists(data)) GTEST_SKIP() << data << " is missing";
   const auto bloom = read_profile(data / "bloom-176b_a100-sxm.csv");
   ASSERT_TRUE(bloom.ok());

@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/profile/profile.h"
 
 namespace harpe {
@@ -359,13 +359,6 @@ TEST(ReadProfile, NamesTheFileThatCannotBeRead) {
   EXPECT_THAT(profile.error().text(), HasSubstr("/no/such/profile.csv"));
 }
 
-std::filesystem::path shared_data() {
-  const char* shared = std::getenv("HARPE_SHARED");
-  const std::filesystem::path root =
-      shared != nullptr ? shared : std::filesystem::path(HARPE_SOURCE_DIR) / ".." / "shared";
-  return root / "data" / "sosp24";
-}
-
 std::size_t points_in(const Profile& profile) {
   std::size_t count = 0;
   for (const InstructionProfile& entry : profile.entries()) count += entry.points.size();
@@ -373,7 +366,7 @@ std::size_t points_in(const Profile& profile) {
 }
 
 TEST(ReadProfile, ReadsThePublishedProfiles) {
-  const std::filesystem::path data = shared_data();
+  const std::filesystem::path data = measured_data() / "sosp24";
   if (!std::filesystem::exists(data)) GTEST_SKIP() << data << " is missing";
   const struct {
     const char* file;

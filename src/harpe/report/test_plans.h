@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -15,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/report/report.h"
 
 namespace harpe::report {
@@ -182,11 +181,7 @@ inline ReportInput make_report(const TestPipeline& pipeline, int count) {
 
 /// The measured GPT-3 175B stages, where the machine has them.
 inline std::optional<CostOf> gpt3_costs() {
-  const char* const shared = std::getenv("HARPE_SHARED");
-  const std::filesystem::path root =
-      shared != nullptr ? std::filesystem::path(shared)
-                        : std::filesystem::path(HARPE_SOURCE_DIR) / ".." / "shared";
-  std::ifstream file(root / "data/sosp24/emulation/gpt3-175b_a100-sxm.csv");
+  std::ifstream file(measured_data() / "sosp24/emulation/gpt3-175b_a100-sxm.csv");
   if (!file) return std::nullopt;
   std::map<std::tuple<int, InstructionKind, int>, Cost> costs;
   std::string line;

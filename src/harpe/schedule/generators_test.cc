@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/schedule/schedule.h"
 #include "harpe/schedule/schedule_testing.h"
 
@@ -201,7 +202,7 @@ TEST(Makespan, OfFourStagesAndTwelveMicroBatchesIsAsPublished) {
 }
 
 TEST(Generators, GiveTheReferenceLists) {
-  const auto folder = reference_schedules();
+  const auto folder = measured_data() / "schedules";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no reference schedules in " << folder;
   const std::tuple<const char*, const char*, int> references[] = {
       {"gpipe", "gpipe_p4_m12.csv", 12},

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <ostream>
@@ -20,14 +18,6 @@ namespace harpe {
 
 inline std::ostream& operator<<(std::ostream& out, const Instruction& instruction) {
   return out << name(instruction.kind) << ' ' << instruction.part << ' ' << instruction.micro_batch;
-}
-
-/// Folder of reference schedules, which lies outside the repository.
-inline std::filesystem::path reference_schedules() {
-  const char* shared = std::getenv("HARPE_SHARED");
-  const std::filesystem::path root =
-      shared != nullptr ? shared : std::filesystem::path(HARPE_SOURCE_DIR) / ".." / "shared";
-  return root / "data" / "schedules";
 }
 
 /// A value that must be there.

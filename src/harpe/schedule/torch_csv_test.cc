@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harpe/base/source_tree_testing.h"
 #include "harpe/schedule/schedule.h"
 #include "harpe/schedule/schedule_testing.h"
 
@@ -176,13 +177,11 @@ TEST(TorchCsv, TwoCopiesAreToldByTheCaller) {
 class ReferenceFile : public testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(reference_schedules())) {
-      GTEST_SKIP() << "no reference schedules in " << reference_schedules();
-    }
+    if (!std::filesystem::exists(folder()))
+      GTEST_SKIP() << "no reference schedules in " << folder();
   }
-  static std::string text(const std::string& file) {
-    return must(read_file(reference_schedules() / file));
-  }
+  static std::filesystem::path folder() { return measured_data() / "schedules"; }
+  static std::string text(const std::string& file) { return must(read_file(folder() / file)); }
 };
 
 TEST_F(ReferenceFile, OfPyTorchIsWrittenAsItWas) {
@@ -220,7 +219,7 @@ TEST_F(ReferenceFile, OfTwoCopiesRunsAsTwoAndNotAsOne) {
 }
 
 TEST_F(ReferenceFile, OfReverseBackwardsIsRead) {
-  const Schedule lifo = must(read_schedule(reference_schedules() / "gpipe_lifo_p4_m12.csv"));
+  const Schedule lifo = must(read_schedule(measured_data() / "schedules/gpipe_lifo_p4_m12.csv"));
   EXPECT_EQ(lifo.lists, must(looped_bfs({.stages = 4, .micro_batches = 12, .chunks = 1})).lists);
 }
 

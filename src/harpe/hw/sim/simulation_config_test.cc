@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "harpe/base/file.h"
+#include "harpe/base/source_tree_testing.h"
 
 namespace harpe {
 namespace {
@@ -24,8 +25,8 @@ TEST(SimulationConfig, HasGoodDefaults) {
 }
 
 TEST(SimulationConfig, TakesEveryKeyOfTheSeed) {
-  const auto text =
-      read_file(HARPE_SOURCE_DIR "/src/harpe/hw/fuzz_corpus/simulation_config_fuzz/full.toml");
+  const auto text = read_file(std::string(source_tree()) +
+                              "/src/harpe/hw/fuzz_corpus/simulation_config_fuzz/full.toml");
   ASSERT_TRUE(text.ok());
   const auto config = parse_simulation(*text, "s.toml");
   ASSERT_TRUE(config.ok()) << config.error().text();
