@@ -24,6 +24,7 @@ MAY_HOLD = {
     "pipeline",
     "measure",
     "wire",
+    "http_client",
     "node_client",
     "client",
 }

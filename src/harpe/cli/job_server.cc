@@ -8,8 +8,8 @@
 #include "harpe/base/response_error.h"
 #include "harpe/base/text.h"
 #include "harpe/client/event_reader.h"
-#include "harpe/client/token_file.h"
 #include "harpe/command/options.h"
+#include "harpe/http_client/token_file.h"
 #include "harpe/wire/job_spec.h"
 
 namespace harpe {

@@ -9,7 +9,7 @@
 
 #include "harpe/base/json.h"
 #include "harpe/base/result.h"
-#include "harpe/client/http_link.h"
+#include "harpe/http_client/http_link.h"
 
 namespace CLI {
 class App;

@@ -16,8 +16,8 @@
 #include "harpe/client/rank_event.h"
 #include "harpe/client/reporter.h"
 #include "harpe/client/stream_follower.h"
-#include "harpe/client/token_file.h"
 #include "harpe/client/wanted_clock.h"
+#include "harpe/http_client/token_file.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/wire/wire.h"
 

@@ -15,10 +15,10 @@
 #include "harpe/base/mutex.h"
 #include "harpe/client/assignment_book.h"
 #include "harpe/client/clock_link.h"
-#include "harpe/client/http_link.h"
 #include "harpe/client/iteration_log.h"
 #include "harpe/client/power_split.h"
 #include "harpe/client/server_session.h"
+#include "harpe/http_client/http_link.h"
 #include "harpe/measure/energy_monitor.h"
 
 namespace harpe {

@@ -30,7 +30,7 @@
 
 #include "harpe/base/clock.h"
 #include "harpe/client/event_reader.h"
-#include "harpe/client/http_link.h"
+#include "harpe/http_client/http_link.h"
 #include "harpe/wire/rank_events.h"
 #include "harpe/wire/wire.h"
 

@@ -1,4 +1,4 @@
-#include "harpe/client/http_link.h"
+#include "harpe/http_client/http_link.h"
 
 #include <curl/curl.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "harpe/client/token_file.h"
+#include "harpe/http_client/token_file.h"
 
 namespace harpe {
 namespace {

@@ -1,4 +1,4 @@
-#include "harpe/client/token_file.h"
+#include "harpe/http_client/token_file.h"
 
 #include <gtest/gtest.h>
 

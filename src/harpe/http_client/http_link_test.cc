@@ -1,6 +1,6 @@
 // The way to a server over real sockets, on which the test answers by hand.
 
-#include "harpe/client/http_link.h"
+#include "harpe/http_client/http_link.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
