@@ -1,9 +1,11 @@
 #include "harpe/http_client/http_link.h"
 
 #include <curl/curl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cmath>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -51,6 +53,28 @@ std::size_t receive(char* data, std::size_t, std::size_t size, void* pointer) {
   if (exchange.received.size() + size > kLongestResponse) return 0;  // ends the transfer
   exchange.received.append(data, size);
   return size;
+}
+
+/// Programs that training starts inherit no connection of it.
+curl_socket_t open_socket(void*, curlsocktype, curl_sockaddr* address) {
+  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+HttpFailure cause_of(CURLcode code) {
+  switch (code) {
+    case CURLE_OK:
+      return HttpFailure::kNone;
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+      return HttpFailure::kNoConnection;
+    case CURLE_UNSUPPORTED_PROTOCOL:  // no status line: HTTP/0.9, which is not allowed
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_WRITE_ERROR:  // `receive` takes no more
+    case CURLE_BAD_CONTENT_ENCODING:
+      return HttpFailure::kBadResponse;
+    default:
+      return HttpFailure::kNoResponse;
+  }
 }
 
 long milliseconds(Seconds time) {
@@ -120,8 +144,10 @@ class CurlLink final : public HttpLink {
   void step(Seconds longest) override {
     int running = 0;
     curl_multi_perform(multi_.get(), &running);
-    finish();
-    curl_multi_poll(multi_.get(), nullptr, 0, static_cast<int>(milliseconds(longest)), nullptr);
+    // What came in already is not waited for again.
+    const bool finished = finish();
+    curl_multi_poll(multi_.get(), nullptr, 0,
+                    finished ? 0 : static_cast<int>(milliseconds(longest)), nullptr);
     curl_multi_perform(multi_.get(), &running);
     finish();
   }
@@ -136,6 +162,10 @@ class CurlLink final : public HttpLink {
     CURL* easy = exchange->easy.get();
     const std::string url = options_.server + path;
     curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
+    if (!options_.unix_socket.empty()) {
+      curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, options_.unix_socket.c_str());
+    }
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &open_socket);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -164,7 +194,9 @@ class CurlLink final : public HttpLink {
     exchanges_.push_back(std::move(exchange));
   }
 
-  void finish() {
+  /// Whether anything has.
+  bool finish() {
+    bool finished = false;
     int left = 0;
     while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &left)) {
       if (message->msg != CURLMSG_DONE) continue;
@@ -176,17 +208,35 @@ class CurlLink final : public HttpLink {
       const std::unique_ptr<Exchange> exchange = std::move(*found);
       exchanges_.erase(found);
       curl_multi_remove_handle(multi_.get(), exchange->easy.get());
-      HttpResult response;
       // Where several servers stand behind one name, another one may answer.
       look_elsewhere_ = code != CURLE_OK || exchange->status() == 421 || exchange->status() >= 500;
-      if (code == CURLE_OK) {
-        response = {exchange->status(), std::move(exchange->received), {}};
-      } else {
-        const char* more = exchange->error[0] != 0 ? &exchange->error[0] : curl_easy_strerror(code);
-        response.failure = more;
-      }
-      exchange->done(std::move(response));
+      exchange->done(result_of(*exchange, code));
+      finished = true;
     }
+    return finished;
+  }
+
+  HttpResult result_of(Exchange& exchange, CURLcode code) const {
+    HttpResult result;
+    result.cause = cause_of(code);
+    if (code == CURLE_OK) {
+      result.status = exchange.status();
+      result.body = std::move(exchange.received);
+      return result;
+    }
+    result.failure = exchange.error[0] != 0 ? &exchange.error[0] : curl_easy_strerror(code);
+    if (!options_.unix_socket.empty() && result.cause == HttpFailure::kNoConnection) {
+      // libcurl names a host and port, which are not used.
+      long number = 0;
+      curl_easy_getinfo(exchange.easy.get(), CURLINFO_OS_ERRNO, &number);
+      result.failure = std::generic_category().message(static_cast<int>(number));
+      if (number == 0) {
+        // Connecting to a Unix socket does not wait for a place among those to be accepted.
+        result.cause = HttpFailure::kNoResponse;
+        result.failure = "too many connections wait for it";
+      }
+    }
+    return result;
   }
 
   HttpLinkOptions options_;

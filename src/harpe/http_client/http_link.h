@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// The way to a server over HTTP or HTTPS: requests one after another, and one stream of events.
-/// Nothing here waits for the server but `step`, and that no longer than it is told. Connections
-/// are used again, but after a response that says that this server cannot answer (5xx, 421).
+/// The way to a server over HTTP or HTTPS: requests, and one stream of events. Nothing here waits
+/// for the server but `step`, and that no longer than it is told. Connections are used again, but
+/// after a response that says that this server cannot answer (5xx, 421).
 
 #include <cstddef>
 #include <filesystem>
@@ -18,7 +18,9 @@ namespace harpe {
 
 struct HttpLinkOptions {
   std::string server;  ///< "https://harpe.example:7787", no path
-  std::string token;   ///< sent as a bearer token; empty: none
+  /// Leads to the server in place of its host and port, and of any proxy; empty: they do.
+  std::filesystem::path unix_socket = {};
+  std::string token;  ///< sent as a bearer token; empty: none
   /// Holds the token, in place of `token`: read again whenever the file has changed. While it
   /// cannot be read, what was read before counts.
   std::filesystem::path token_file = {};
@@ -28,11 +30,20 @@ struct HttpLinkOptions {
   Seconds silence{60};
 };
 
+/// Why a request has no response.
+enum class HttpFailure : unsigned char {
+  kNone,          ///< it has one
+  kNoConnection,  ///< nothing listens there
+  kNoResponse,    ///< silence, or a connection that was closed
+  kBadResponse    ///< what came is not HTTP, or too long
+};
+
 /// What came back.
 struct HttpResult {
   int status = 0;       ///< 0: nothing did
   std::string body;     ///< `kLongestResponse` bytes at most
   std::string failure;  ///< why nothing did
+  HttpFailure cause = HttpFailure::kNone;
 };
 inline constexpr std::size_t kLongestResponse = std::size_t{1} << 24;
 
