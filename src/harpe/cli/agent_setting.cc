@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/agent_client/agent_client.h"
 #include "harpe/base/text.h"
 #include "harpe/cli/device_setting.h"
 #include "harpe/cli/setting_report.h"
 #include "harpe/cli/shell_words.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/hw/gpu_choice.h"
-#include "harpe/node_client/agent_client.h"
 #include "harpe/node_client/setting_text.h"
 
 namespace harpe {

@@ -1,13 +1,9 @@
-#include "harpe/node_client/agent_client.h"
+#include "harpe/agent_client/agent_client.h"
 
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "harpe/base/json_text.h"
@@ -18,14 +14,6 @@ namespace harpe {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// The agent itself gives up on a device after 60 s.
-constexpr timeval kLongestRequest{70, 0};
-constexpr std::size_t kLongestResponse = 16U << 20;
-
-Error unavailable(const std::string& why) {
-  return Error::of(ErrorCode::kUnavailable, "the agent does not answer: " + why);
-}
 
 Error garbled() {
   return Error::of(ErrorCode::kUnavailable, "what answers on the agent's socket is not the agent");
@@ -122,94 +110,45 @@ Applied applied_of(const JsonValue& object) {
 
 }  // namespace
 
-Result<AgentClient> AgentClient::connect(const std::filesystem::path& socket) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
+Result<AgentClient> AgentClient::connect(const std::filesystem::path& socket, Seconds longest) {
   const std::string path = socket.string();
-  if (path.empty() || path.size() >= sizeof address.sun_path) {
+  if (path.empty() || path.size() >= sizeof sockaddr_un{}.sun_path) {
     return Error::invalid("not the path of a socket: " + in_quotes(path));
   }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) return unavailable(std::strerror(errno));
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &kLongestRequest, sizeof kLongestRequest);
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kLongestRequest, sizeof kLongestRequest);
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    return Error::of(ErrorCode::kUnavailable,
-                     "no agent listens on " + path + " (" + std::strerror(errno) + ")");
-  }
-  return AgentClient(std::move(fd));
+  HttpLinkOptions options;
+  options.server = "http://harpe";  // for the header; the socket leads there
+  options.unix_socket = socket;
+  options.timeout = longest;
+  AgentClient client(path, HARPE_TRY(HttpLink::open(std::move(options))));
+  HARPE_TRY(client.respond("GET", "/health", {}));
+  return client;
 }
 
-Status AgentClient::send_all(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return unavailable(std::strerror(errno));
-    bytes.remove_prefix(static_cast<std::size_t>(sent));
+Result<HttpResult> AgentClient::respond(const std::string& method, const std::string& path,
+                                        std::string body) {
+  std::optional<HttpResult> result;
+  link_->send(method, path, std::move(body), [&](HttpResult got) { result = std::move(got); });
+  while (!result) link_->step(Seconds{1});
+  switch (result->cause) {
+    case HttpFailure::kNone:
+      return *std::move(result);
+    case HttpFailure::kNoConnection:
+      return Error::of(ErrorCode::kUnavailable,
+                       "no agent listens on " + socket_ + " (" + result->failure + ")");
+    case HttpFailure::kBadResponse:
+      return garbled();
+    case HttpFailure::kNoResponse:
+      break;
   }
-  return ok_status();
-}
-
-namespace {
-
-/// Reads on; false at the end or an error.
-bool receive_more(int fd, std::string& received) {
-  std::array<char, 4096> buffer{};
-  while (true) {
-    const ssize_t size = ::recv(fd, buffer.data(), buffer.size(), 0);
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0 || received.size() > kLongestResponse) return false;
-    received.append(buffer.data(), static_cast<std::size_t>(size));
-    return true;
-  }
-}
-
-}  // namespace
-
-Result<std::string> AgentClient::receive_head() {
-  std::size_t end = received_.find("\r\n\r\n");
-  while (end == std::string::npos) {
-    if (!receive_more(fd_.get(), received_)) return unavailable("the connection was closed");
-    end = received_.find("\r\n\r\n");
-  }
-  std::string head = received_.substr(0, end + 2);
-  received_.erase(0, end + 4);
-  return head;
-}
-
-Result<std::string> AgentClient::receive_body(std::string_view head) {
-  constexpr std::string_view kLength = "\r\ncontent-length:";
-  const std::string lowered = lower(head);
-  const std::size_t at = lowered.find(kLength);
-  if (at == std::string::npos) return garbled();
-  const std::size_t begin = at + kLength.size();
-  const auto length = parse_integer(head.substr(begin, head.find("\r\n", begin) - begin));
-  if (!length || *length < 0 || static_cast<std::size_t>(*length) > kLongestResponse) {
-    return garbled();
-  }
-  const auto size = static_cast<std::size_t>(*length);
-  while (received_.size() < size) {
-    if (!receive_more(fd_.get(), received_)) return unavailable("the connection was closed");
-  }
-  std::string body = received_.substr(0, size);
-  received_.erase(0, size);
-  return body;
+  return Error::of(ErrorCode::kUnavailable, "the agent does not answer: " + result->failure);
 }
 
 Result<JsonValue> AgentClient::ask(const std::string& method, const std::string& path,
-                                   const std::string& body) {
-  HARPE_TRY(send_all(method + " " + path + " HTTP/1.1\r\nHost: harpe\r\nContent-Length: " +
-                     std::to_string(body.size()) + "\r\n\r\n" + body));
-  const std::string head = HARPE_TRY(receive_head());
-  const auto status = head.starts_with("HTTP/1.1 ") ? parse_integer(head.substr(9, 3))
-                                                    : std::optional<std::int64_t>();
-  if (!status) return garbled();
-  const std::string response = HARPE_TRY(receive_body(head));
-  Result<JsonValue> document = parse_json(response, "answer");
-  const auto code = static_cast<int>(*status);
-  if (code >= 400 && !(document.ok() && document->find("errors") != nullptr)) {
-    return response_error(code, response, "the agent");
+                                   std::string body) {
+  const HttpResult response = HARPE_TRY(respond(method, path, std::move(body)));
+  Result<JsonValue> document = parse_json(response.body, "answer");
+  if (response.status >= 400 && !(document.ok() && document->find("errors") != nullptr)) {
+    return response_error(response.status, response.body, "the agent");
   }
   if (!document.ok()) return garbled();
   return document;
