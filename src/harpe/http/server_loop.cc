@@ -1,12 +1,16 @@
 #include "harpe/http/server_loop.h"
 
+#include <poll.h>
+
 #include <utility>
 // Boost 1.74 needs <utility> before any of its network headers.
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/system/system_error.hpp>
 #include <chrono>
 
 namespace harpe {
@@ -38,6 +42,27 @@ void hear(const std::shared_ptr<asio::signal_set>& signals, std::function<void(i
   });
 }
 
+struct Watched {
+  asio::posix::stream_descriptor descriptor;
+  std::function<void()> on_readable;
+};
+
+bool can_be_read(int descriptor) {
+  pollfd ready{descriptor, POLLIN, 0};
+  return ::poll(&ready, 1, 0) > 0;
+}
+
+void wait(const std::shared_ptr<Watched>& watched) {
+  constexpr auto kReadable = asio::posix::stream_descriptor::wait_read;
+  watched->descriptor.async_wait(kReadable, [watched](error_code error) {
+    // Its end may have come after the kernel's word.
+    if (error || !watched->descriptor.is_open()) return;
+    // Asio passes on words of descriptors whose watch has ended to the one that began next.
+    if (can_be_read(watched->descriptor.native_handle())) watched->on_readable();
+    if (watched->descriptor.is_open()) wait(watched);
+  });
+}
+
 }  // namespace
 
 struct ServerLoop::State {
@@ -47,6 +72,16 @@ struct ServerLoop::State {
 
 ServerLoop::ServerLoop() : state_(std::make_unique<State>()) {}
 ServerLoop::~ServerLoop() = default;
+
+Status ServerLoop::ready() {
+  try {
+    // Made on first use, and what fails then is an exception.
+    const asio::posix::stream_descriptor first(state_->context);
+    return ok_status();
+  } catch (const boost::system::system_error&) {
+    return Error::of(ErrorCode::kUnavailable, "no more files can be opened (ulimit -n)");
+  }
+}
 
 boost::asio::io_context& ServerLoop::context() {
   return state_->context;
@@ -75,6 +110,17 @@ void ServerLoop::on_signals(const std::vector<int>& signals, std::function<void(
     static_cast<void>(set->add(signal, ignored));
   }
   hear(set, std::move(work));
+}
+
+std::shared_ptr<void> ServerLoop::watch(int descriptor, std::function<void()> on_readable) {
+  const auto watched = std::make_shared<Watched>(
+      Watched{asio::posix::stream_descriptor(state_->context), std::move(on_readable)});
+  error_code error;
+  if (!watched->descriptor.assign(descriptor, error)) wait(watched);
+  // Asio would close it.
+  return {watched.get(), [watched](void*) {
+            if (watched->descriptor.is_open()) watched->descriptor.release();
+          }};
 }
 
 void ServerLoop::run() {
