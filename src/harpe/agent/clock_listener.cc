@@ -154,7 +154,7 @@ Result<ClockRequest> parse_clock_request(std::string_view text) {
   return request;
 }
 
-Result<std::unique_ptr<ClockListener>> ClockListener::open(EventLoop& loop,
+Result<std::unique_ptr<ClockListener>> ClockListener::open(ServerLoop& loop,
                                                            const std::filesystem::path& path,
                                                            unsigned mode, Leases leases,
                                                            Seconds patience) {
@@ -184,7 +184,7 @@ ClockListener::~ClockListener() {
 }
 
 void ClockListener::listen() {
-  loop_.add(socket_.get(), [this] { accept(); });
+  watch_ = loop_.watch(socket_.get(), [this] { accept(); });
 }
 
 void ClockListener::accept() {
@@ -193,7 +193,7 @@ void ClockListener::accept() {
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
     // Short of files or memory: those who wait are accepted when others have left. Until then they
     // would be reported for ever.
-    loop_.remove(socket_.get());
+    watch_.reset();
     loop_.after(kPauseWithoutFiles, [this, alive = std::weak_ptr(alive_)] {
       if (!alive.expired()) listen();
     });
@@ -221,8 +221,8 @@ std::string ClockListener::refusal(const Peer& peer) const {
 void ClockListener::add(UniqueFd socket, Peer peer) {
   const int number = socket.get();
   const std::uint64_t which = ++last_number_;
-  connections_.emplace(number, Connection{std::move(socket), std::move(peer), "", false, which});
-  loop_.add(number, [this, number] { hear(number); });
+  connections_.emplace(number, Connection{std::move(socket), std::move(peer), "", false, which,
+                                          loop_.watch(number, [this, number] { hear(number); })});
   loop_.after(patience_, [this, number, which, alive = std::weak_ptr(alive_)] {
     if (alive.expired()) return;
     const auto found = connections_.find(number);
@@ -234,7 +234,6 @@ void ClockListener::add(UniqueFd socket, Peer peer) {
 void ClockListener::close(int socket) {
   const auto found = connections_.find(socket);
   if (found == connections_.end()) return;
-  loop_.remove(socket);
   const Connection connection = std::move(found->second);
   connections_.erase(found);
   if (connection.took_lease) leases_.end(connection.lease);

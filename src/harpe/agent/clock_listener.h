@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// The agent's end of the socket on which clock channels are asked for (clock_channel.h). Runs on
-/// an event loop; reads messages from anybody, so it believes nothing but what the kernel says of
-/// who is connected.
+/// a loop; reads messages from anybody, so it believes nothing but what the kernel says of who is
+/// connected.
 
 #include <filesystem>
 #include <functional>
@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "harpe/agent/controller.h"
-#include "harpe/agent/event_loop.h"
 #include "harpe/agent/policy.h"
 #include "harpe/base/result.h"
+#include "harpe/http/server_loop.h"
 #include "harpe/node_client/clock_slot.h"
 
 namespace harpe {
@@ -62,7 +62,7 @@ class ClockListener {
 
   /// Binds the path (in place of a socket that nobody listens on) and registers with the loop.
   /// Fails with `kConflict` where somebody does, or where the path is no socket.
-  static Result<std::unique_ptr<ClockListener>> open(EventLoop& loop,
+  static Result<std::unique_ptr<ClockListener>> open(ServerLoop& loop,
                                                      const std::filesystem::path& path,
                                                      unsigned mode, Leases leases,
                                                      Seconds patience = kPatience);
@@ -77,9 +77,10 @@ class ClockListener {
     std::string lease;         ///< empty until it is greeted
     bool took_lease = false;   ///< it ends with the connection
     std::uint64_t number = 0;  ///< of all connections, as numbers of sockets are used again
+    std::shared_ptr<void> watch = nullptr;
   };
 
-  ClockListener(EventLoop& loop, Leases leases, Seconds patience)
+  ClockListener(ServerLoop& loop, Leases leases, Seconds patience)
       : loop_(loop), leases_(std::move(leases)), patience_(patience) {}
   void listen();
   void accept();
@@ -91,11 +92,12 @@ class ClockListener {
   Status apply(const Connection& connection, const ClockRequest& request);
   Status open_channels(Connection& connection, const Lease& lease);
 
-  EventLoop& loop_;
+  ServerLoop& loop_;
   Leases leases_;
   const Seconds patience_;
   std::filesystem::path path_;
   UniqueFd socket_;
+  std::shared_ptr<void> watch_;  ///< of that
   std::map<int, Connection> connections_;
   std::uint64_t last_number_ = 0;
   /// Lives as long as this: for work that the loop does later.

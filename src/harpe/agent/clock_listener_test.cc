@@ -44,7 +44,7 @@ class ClockListenerTest : public ::testing::Test {
   TestDirectory directory_;
   const std::filesystem::path path_ = directory_.path() / "clock.sock";
   std::atomic<bool> allowed_ = true;
-  EventLoop loop_;
+  ServerLoop loop_;
   std::unique_ptr<ClockListener> listener_;
   std::thread thread_;
 };

@@ -81,7 +81,8 @@ void NodeController::operator delete(NodeController* controller, std::destroying
 
 bool NodeController::end() {
   if (loop_thread_.joinable()) {
-    loop_.stop();
+    // After what was posted before.
+    loop_.post([this] { loop_.stop(); });
     loop_thread_.join();
   }
   clock_listener_.reset();
@@ -127,6 +128,7 @@ void NodeController::report_what_stays_changed(const std::vector<int>& hanging) 
 Status NodeController::begin(Devices devices) {
   std::vector<SavedGpu> to_restore;
   HARPE_TRY(loop_.ready());
+  house_keeping_due_ = HARPE_TRY(DueTimer::open(loop_, [this] { keep_house(); }));
   if (options_.dry_run) {
     add_event("dry run: nothing is set, and nothing that a crashed agent left is restored");
   } else {

@@ -65,10 +65,10 @@ void NodeController::watch(const std::string& lease, ProcessWatch process) {
   auto shared = std::make_shared<ProcessWatch>(std::move(process));
   loop_.post([this, lease, shared] {
     // An implied lease that grew is watched already.
-    const auto [at, is_new] = watches_.emplace(lease, std::move(*shared));
+    const auto [at, is_new] = watches_.emplace(lease, WatchedProcess{std::move(*shared), nullptr});
     if (is_new) {
-      loop_.add(at->second.descriptor(),
-                [this, lease] { end_lease(lease, LeaseEnd::kProcessEnded); });
+      at->second.watch = loop_.watch(at->second.process.descriptor(),
+                                     [this, lease] { end_lease(lease, LeaseEnd::kProcessEnded); });
     }
     unwatch_ended();  // it may have ended already
   });
@@ -81,7 +81,6 @@ void NodeController::unwatch_ended() {
       ++at;
       continue;
     }
-    loop_.remove(at->second.descriptor());
     at = watches_.erase(at);
   }
 }
@@ -121,7 +120,7 @@ void NodeController::keep_house() {
     const Seconds left = std::max(*next - clock_.now(), Seconds{0.001});
     next = system_clock().now() + left;
   }
-  loop_.set_timer(next, [this] { keep_house(); });
+  house_keeping_due_->set(next);
 }
 
 // --- Settings and readings.

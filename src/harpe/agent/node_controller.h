@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,13 +24,14 @@
 #include "harpe/agent/controller.h"
 #include "harpe/agent/counters.h"
 #include "harpe/agent/cpu_owner.h"
-#include "harpe/agent/event_loop.h"
+#include "harpe/agent/due_timer.h"
 #include "harpe/agent/gpu_owner.h"
 #include "harpe/agent/gpu_proof.h"
 #include "harpe/agent/node_leases.h"
 #include "harpe/agent/process_watch.h"
 #include "harpe/agent/saved_state.h"
 #include "harpe/base/mutex.h"
+#include "harpe/http/server_loop.h"
 
 namespace harpe {
 
@@ -68,6 +70,10 @@ class NodeController final : public Controller {
 
  private:
   struct Listener;
+  struct WatchedProcess {
+    ProcessWatch process;
+    std::shared_ptr<void> watch;
+  };
 
   /// What destruction begins with: false where a driver's call hangs.
   bool end();
@@ -133,9 +139,10 @@ class NodeController final : public Controller {
 
   std::vector<std::unique_ptr<GpuOwner>> owners_;
   std::unique_ptr<CpuOwner> cpus_;
-  EventLoop loop_;
+  ServerLoop loop_;
   std::atomic<bool> house_keeper_called_ = false;
-  std::map<std::string, ProcessWatch> watches_;  ///< by lease; the loop's thread only
+  std::optional<DueTimer> house_keeping_due_;
+  std::map<std::string, WatchedProcess> watches_;  ///< by lease; the loop's thread only
   std::unique_ptr<ClockListener> clock_listener_;
   std::thread loop_thread_;
 };
