@@ -1,8 +1,11 @@
 #include "harpe/base/toml.h"
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
-#include <set>
+#include <utility>
 
 #include "harpe/base/text.h"
 
@@ -53,12 +56,33 @@ std::optional<std::string> decimal(std::string_view word) {
 
 using Type = JsonValue::Type;
 
+/// Positions of a table's members by their keys, and what may not be opened again.
+struct Index {
+  struct Member {
+    std::size_t at = 0;
+    std::unique_ptr<Index> index;
+  };
+  std::map<std::string, Member, std::less<>> members;
+  bool has_header = false;        ///< [a.b] has opened it
+  bool is_inline = false;         ///< {...}
+  std::unique_ptr<Index> newest;  ///< of a list that [[a.b]] has opened: its last table
+};
+
+/// Beside the value, which moves as its parent grows.
+struct Table {
+  JsonValue* value;
+  Index* index;
+};
+
 /// Member `key` of a table, made where it is missing.
-JsonValue& member(JsonValue& table, const std::string& key) {
-  for (auto& [name, value] : table.members) {
-    if (name == key) return value;
+Table member(const Table& table, const std::string& key) {
+  const auto [found, added] = table.index->members.try_emplace(key);
+  Index::Member& one = found->second;
+  if (added) {
+    one = {table.value->members.size(), std::make_unique<Index>()};
+    table.value->members.emplace_back(key, JsonValue());
   }
-  return table.members.emplace_back(key, JsonValue()).second;
+  return {&table.value->members[one.at].second, one.index.get()};
 }
 
 /// Not by a library: of malformed text that toml_fuzz finds within minutes ("[=", "a=[}", U+3001
@@ -76,15 +100,17 @@ class Reader {
     root.line = root.column = 1;
     // A table whose header has an error: its entries are read for their own diagnostics only.
     JsonValue nowhere = root;
-    JsonValue* table = &root;
+    Index index_of_root, index_of_nowhere;
+    const Table whole{&root, &index_of_root};
+    Table table = whole;
     for (skip_empty(); !at_end(); skip_empty()) {
       bool good = false;
       if (peek() == '[') {
-        JsonValue* named = read_header(root);
-        good = named != nullptr;
-        table = good ? named : &nowhere;
+        const std::optional<Table> named = read_header(whole);
+        good = named.has_value();
+        table = named.value_or(Table{&nowhere, &index_of_nowhere});
       } else {
-        good = read_entry(*table);
+        good = read_entry(table);
       }
       skip_blanks();
       skip_comment();
@@ -143,62 +169,63 @@ class Reader {
     value.column = value.key_column = column();
   }
 
-  /// `[a.b]` or `[[a.b]]`: the table it opens, or null.
-  JsonValue* read_header(JsonValue& root) {
+  /// `[a.b]` or `[[a.b]]`: the table it opens, if it may.
+  std::optional<Table> read_header(const Table& root) {
     JsonValue here;
     start(here, Type::kObject);
     next();
     const bool is_list = peek() == '[';
     if (is_list) next();
     std::vector<std::string> keys;
-    if (!read_keys(keys)) return nullptr;
+    if (!read_keys(keys)) return std::nullopt;
     for (int i = is_list ? 2 : 1; i > 0; --i) {
       if (at_end() || peek() != ']') {
         error(is_list ? "expected ']]'" : "expected ']'");
-        return nullptr;
+        return std::nullopt;
       }
       next();
     }
     return open_table(root, keys, is_list, here);
   }
 
-  JsonValue* open_table(JsonValue& root, const std::vector<std::string>& keys, bool is_list,
-                        const JsonValue& here) {
-    JsonValue* table = &root;
-    std::string path;
+  std::optional<Table> open_table(Table table, const std::vector<std::string>& keys, bool is_list,
+                                  const JsonValue& here) {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const bool last = i + 1 == keys.size();
-      JsonValue& value = member(*table, keys[i]);
-      path += '\n' + keys[i];
+      table = member(table, keys[i]);
+      JsonValue& value = *table.value;
+      Index& index = *table.index;
       if (value.type == Type::kNull) {
         value = here;
         if (last && is_list) {
           value.type = Type::kArray;
-          lists_.insert(path);
+          index.newest = std::make_unique<Index>();
         }
       }
-      table = &value;
-      if (value.type == Type::kArray && lists_.contains(path)) {
+      if (index.newest != nullptr) {
         if (last && !is_list) return refuse(here, keys[i], "is a list of tables: write [[...]]");
-        if (last) value.items.push_back(here);
-        path += '\n' + std::to_string(value.items.size());
-        table = &value.items.back();
-      } else if (value.type != Type::kObject || (last && is_list) || closed_.contains(path)) {
+        if (last) {
+          value.items.push_back(here);
+          index.newest = std::make_unique<Index>();
+        }
+        table = {&value.items.back(), index.newest.get()};
+      } else if (value.type != Type::kObject || (last && is_list) || index.is_inline) {
         return refuse(here, keys[i], "is given already");
       }
     }
-    if (!is_list && !headers_.insert(path).second) return refuse(here, keys.back(), "comes twice");
-    path_ = path;
+    if (!is_list && std::exchange(table.index->has_header, true)) {
+      return refuse(here, keys.back(), "comes twice");
+    }
     return table;
   }
 
-  JsonValue* refuse(const JsonValue& here, const std::string& key, const char* why) {
+  std::optional<Table> refuse(const JsonValue& here, const std::string& key, const char* why) {
     fault_at(here.line, here.column, "the table " + in_quotes(key) + " " + why);
-    return nullptr;
+    return std::nullopt;
   }
 
   /// `a.b = value` into the table.
-  bool read_entry(JsonValue& table, int depth = 0) {  // NOLINT(misc-no-recursion)
+  bool read_entry(const Table& table, int depth = 0) {  // NOLINT(misc-no-recursion)
     const int key_line = line_;
     const int key_column = column();
     std::vector<std::string> keys;
@@ -209,30 +236,27 @@ class Reader {
     next();
     skip_blanks();
     JsonValue value;
-    if (!read_value(value, depth)) return false;
+    auto index = std::make_unique<Index>();
+    if (!read_value({&value, index.get()}, depth)) return false;
     value.key_line = key_line;
     value.key_column = key_column;
-    JsonValue* into = &table;
+    Table into = table;
     for (std::size_t i = 0; i + 1 < keys.size(); ++i) {
-      into = &member(*into, keys[i]);
-      if (into->type == Type::kNull) {
-        into->type = Type::kObject;
-        into->line = into->key_line = key_line;
-        into->column = into->key_column = key_column;
+      into = member(into, keys[i]);
+      if (into.value->type == Type::kNull) {
+        into.value->type = Type::kObject;
+        into.value->line = into.value->key_line = key_line;
+        into.value->column = into.value->key_column = key_column;
       }
-      if (into->type != Type::kObject) {
+      if (into.value->type != Type::kObject) {
         return fault_at(key_line, key_column, in_quotes(keys[i]) + " is not a table");
       }
     }
-    if (into->find(keys.back()) != nullptr) {
-      return fault_at(key_line, key_column, in_quotes(keys.back()) + " is given twice");
-    }
-    if (depth == 0 && value.type == Type::kObject) {
-      std::string path = path_;
-      for (const std::string& key : keys) path += '\n' + key;
-      closed_.insert(path);
-    }
-    into->members.emplace_back(keys.back(), std::move(value));
+    const auto [found, added] = into.index->members.try_emplace(keys.back());
+    if (!added) return fault_at(key_line, key_column, in_quotes(keys.back()) + " is given twice");
+    index->is_inline = value.type == Type::kObject;
+    found->second = {into.value->members.size(), std::move(index)};
+    into.value->members.emplace_back(keys.back(), std::move(value));
     return true;
   }
 
@@ -257,11 +281,11 @@ class Reader {
     return !key.empty() || error("expected a key, such as name = \"value\"");
   }
 
-  bool read_value(JsonValue& value, int depth) {  // NOLINT(misc-no-recursion)
+  bool read_value(const Table& into, int depth) {  // NOLINT(misc-no-recursion)
     if (depth > kDeepest) return error("lists in lists go no deeper than 64");
-    if (peek() == '[') return read_list(value, depth);
-    if (peek() == '{') return read_inline_table(value, depth);
-    return read_scalar(value);
+    if (peek() == '[') return read_list(*into.value, depth);
+    if (peek() == '{') return read_inline_table(into, depth);
+    return read_scalar(*into.value);
   }
 
   bool read_list(JsonValue& value, int depth) {  // NOLINT(misc-no-recursion)
@@ -269,7 +293,8 @@ class Reader {
     next();
     for (skip_empty(); peek() != ']' || at_end(); skip_empty()) {
       if (at_end()) return fault_at(value.line, value.column, "this list is not closed");
-      if (!read_value(value.items.emplace_back(), depth + 1)) return false;
+      Index index;
+      if (!read_value({&value.items.emplace_back(), &index}, depth + 1)) return false;
       skip_empty();
       if (!at_end() && peek() == ',') {
         next();
@@ -281,12 +306,12 @@ class Reader {
     return true;
   }
 
-  bool read_inline_table(JsonValue& value, int depth) {  // NOLINT(misc-no-recursion)
-    start(value, Type::kObject);
+  bool read_inline_table(const Table& table, int depth) {  // NOLINT(misc-no-recursion)
+    start(*table.value, Type::kObject);
     next();
     skip_blanks();
     while (peek() != '}' || at_end()) {
-      if (!read_entry(value, depth + 1)) return false;
+      if (!read_entry(table, depth + 1)) return false;
       skip_blanks();
       if (at_end() || (peek() != ',' && peek() != '}')) {
         return error("expected ',' or '}' in the table");
@@ -388,10 +413,6 @@ class Reader {
   std::size_t at_ = 0;
   std::size_t line_start_ = 0;
   int line_ = 1;
-  std::string path_;               ///< of the table being read
-  std::set<std::string> headers_;  ///< paths that [a.b] has opened
-  std::set<std::string> lists_;    ///< paths that [[a.b]] has opened
-  std::set<std::string> closed_;   ///< paths of inline tables
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace harpe {
 /// stand in file order with the positions of their keys. A number keeps its text, without `_` and
 /// a leading `+`, in `string`. A line with an error is left out and reading goes on after it, so
 /// that all diagnostics come at once. Text over several lines, dates, and numbers that are not
-/// finite or not decimal are diagnostics that say so. O(text + k^2) where a table has k keys.
+/// finite or not decimal are diagnostics that say so. O(text x log k) where a table has k keys.
 JsonValue read_toml(std::string_view text, Diagnostics& diagnostics);
 
 /// The same, as a result.

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
+#include <functional>
+#include <string>
+
 #include "harpe/base/fields.h"
 
 namespace harpe {
@@ -118,6 +123,43 @@ TEST(Toml, DotsOfKeysNestNoDeeperThanItSays) {
       }
     }
   }
+}
+
+/// Processor time of the calling thread, the least of three times.
+double seconds_of(const std::function<void()>& work) {
+  double least = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    timespec begin{}, end{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    work();
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+    least = std::min(least, static_cast<double>(end.tv_sec - begin.tv_sec) +
+                                1e-9 * static_cast<double>(end.tv_nsec - begin.tv_nsec));
+  }
+  return least;
+}
+
+double seconds_to_read(const std::string& begin, int keys, const std::string& before,
+                       const std::string& after) {
+  std::string text = begin;
+  for (int i = 0; i < keys; ++i) text += before + std::to_string(i) + after;
+  return seconds_of([&] { EXPECT_TRUE(parse_toml(text, "f").ok()); });
+}
+
+TEST(Toml, TakesLittleMoreTimeAKeyWhereATableHasManyKeys) {
+  for (const auto& [before, after] : {std::pair("k", " = 1\n"), std::pair("[k", "]\n"),
+                                      std::pair("a.k", " = {x = 1}\n"), std::pair("[[k", "]]\n")}) {
+    // Where each key is compared with those before it, four times the keys take 16 times as long.
+    const double few = seconds_to_read("", 5'000, before, after);
+    EXPECT_LT(seconds_to_read("", 20'000, before, after), 9 * few) << before << after;
+  }
+}
+
+TEST(Toml, TakesNoMoreTimeAKeyWhereTheNameOfTheTableIsLong) {
+  const double plain = seconds_to_read("[a]\n", 5'000, "k", " = {}\n");
+  const double named =
+      seconds_to_read("[" + std::string(50'000, 'a') + "]\n", 5'000, "k", " = {}\n");
+  EXPECT_LT(named, 4 * plain);
 }
 
 TEST(Fields, ReadWhatIsThereAndLeaveOutWhatIsNot) {
