@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "harpe/base/statistics.h"
 
@@ -18,6 +19,7 @@ constexpr double kAlike = 0.25;        // between computations at one clock
 constexpr double kWaitingAlike = 0.1;  // between waiting under these assignments and those before
 constexpr double kShort = 0.3;         // s: spans that some steps of a counter lie in
 constexpr double kGood = 0.2;          // relative error
+constexpr Seconds kMostMoved{0.1};     // that a known edge moves when later ones come
 constexpr std::size_t kSize = PowerSplit::kMostClasses;
 
 double overlap(const TimeSpan& span, Instant begin, Instant end) {
@@ -72,24 +74,32 @@ void PowerSplit::add(const IterationRecord& record, std::span<const CounterEdge>
     return;
   }
   if (too_many_ || record.damaged) {
-    seen_.reset();
+    known_since_.reset();
     return;
   }
   for (double& sum : times_times_) sum *= kForgetting;
   for (double& sum : times_energy_) sum *= kForgetting;
   for (double* sum : {&energy_energy_, &intervals_, &energy_, &time_}) *sum *= kForgetting;
-  // One interval lies across the border of two iterations.
-  std::vector<TimedInstruction> instructions = before_;
-  instructions.insert(instructions.end(), record.instructions.begin(), record.instructions.end());
-  const Instant from = seen_.value_or(record.span.begin);
+  // Intervals lie across the borders of iterations.
+  if (!known_since_ || *known_since_ < record.span.begin + -kBefore) {
+    known_since_ = record.span.begin;
+    instructions_.clear();
+  }
+  instructions_.insert(instructions_.end(), record.instructions.begin(), record.instructions.end());
   for (std::size_t i = 1; i < edges.size(); ++i) {
     const CounterEdge &begin = edges[i - 1], &end = edges[i];
-    const bool inside = begin.time >= from && end.time <= record.span.end;
-    if (!inside || begin.restarts != end.restarts) continue;
-    add_interval(begin, end, instructions);
-    seen_ = end.time;
+    // When an edge came is estimated anew as more come; what the counter said there stays.
+    const bool is_used = used_ && std::pair(begin.restarts, begin.energy.value) <
+                                      std::pair(used_->restarts, used_->energy.value);
+    const bool is_known = begin.time >= *known_since_ && end.time <= record.span.end;
+    if (is_used || !is_known || begin.restarts != end.restarts) continue;
+    add_interval(begin, end, instructions_);
+    used_ = end;
   }
-  before_ = record.instructions;
+  if (!used_) return;
+  known_since_ = std::max(*known_since_, used_->time + -kMostMoved);
+  std::erase_if(instructions_,
+                [this](const TimedInstruction& one) { return one.span.end < *known_since_; });
 }
 
 void PowerSplit::add_interval(const CounterEdge& from, const CounterEdge& to,

@@ -30,7 +30,8 @@ namespace harpe {
 /// Not thread-safe. `add` is O(edges x instructions between + classes^2), `refine` O(classes^3).
 class PowerSplit {
  public:
-  /// Takes an iteration and the counter's edges in it. Iterations of other assignments start over,
+  /// Takes an iteration and the counter's edges from `kBefore` before it to its end, estimated as
+  /// well as is possible now; an interval counts once. Iterations of other assignments start over,
   /// and the first of them is left out: its clocks were still changing.
   void add(const IterationRecord& record, std::span<const CounterEdge> edges);
 
@@ -39,6 +40,7 @@ class PowerSplit {
   void refine(const IterationRecord& record, IterationReport& report) const;
 
   static constexpr std::size_t kMostClasses = 24;  ///< more are not told apart
+  static constexpr Seconds kBefore{1};             ///< an iteration: its intervals begin then
 
  private:
   using Class = std::tuple<int, int, int>;  ///< kind (-1: waiting), chunk, MHz
@@ -55,10 +57,10 @@ class PowerSplit {
   void expect(std::vector<double>& matrix, std::vector<double>& right) const;
 
   std::optional<std::uint64_t> version_;
-  std::optional<Instant> seen_;  ///< the last edge that was used
-  std::vector<TimedInstruction>
-      before_;                     ///< of the iteration before, where it is of these assignments
-  std::optional<double> waiting_;  ///< watts, under the assignments before
+  std::optional<CounterEdge> used_;             ///< the end of the last interval that was added
+  std::optional<Instant> known_since_;          ///< all instructions since then are in ...
+  std::vector<TimedInstruction> instructions_;  ///< ... these
+  std::optional<double> waiting_;               ///< watts, under the assignments before
   std::map<Class, std::size_t> classes_;
   bool too_many_ = false;
   // Sums over intervals, weighted by what is known of each.

@@ -214,7 +214,7 @@ IterationReport Reporter::report_of(const IterationRecord& record) {
   });
   if (parts_.monitor == nullptr) return report;
   report.throttled = throttled(record);
-  if (const auto edges = parts_.monitor->counter_edges(0, record.span.begin + Seconds{-1});
+  if (const auto edges = parts_.monitor->counter_edges(0, record.span.begin + -PowerSplit::kBefore);
       edges.ok()) {
     split_.add(record, *edges);
     split_.refine(record, report);
