@@ -1,4 +1,4 @@
-// What ranks tell their job, and what they are told, as JSON both ways.
+// What ranks report to their job, and how it responds, as JSON both ways.
 
 #include <array>
 #include <charconv>
@@ -25,11 +25,26 @@ RankCoordinates read_coordinates(Fields& fields) {
 }
 
 using Json = nlohmann::ordered_json;
+
+/// What says which rank a message is of: its coordinates and its session.
+Json from_rank(const RankCoordinates& coordinates, const std::string& session) {
+  return {{"data", coordinates.data},
+          {"stage", coordinates.stage},
+          {"tensor", coordinates.tensor},
+          {"session", session}};
+}
+
 using Type = JsonValue::Type;
 
 constexpr std::size_t kMostClocks = 4096;
 constexpr std::size_t kMostKinds = 4096;
 constexpr std::int64_t kLargestCount = 9'000'000'000'000'000;  // of what is counted
+
+/// An epoch, a version and the like.
+std::uint64_t read_ordinal(Fields& fields, const char* name, std::uint64_t where_absent = 0) {
+  const auto number = fields.integer(name, 0, kLargestCount);
+  return number ? static_cast<std::uint64_t>(*number) : where_absent;
+}
 
 void append_number(std::string& text, std::uint64_t number) {
   std::array<char, 24> digits{};
@@ -101,20 +116,16 @@ Result<RankRegistration> parse_rank_registration(std::string_view text) {
         rank.simulated = fields.boolean("simulated").value_or(false);
         rank.specification = short_text(fields, "specification");
         rank.incarnation = short_text(fields, "incarnation");
-        rank.start =
-            static_cast<std::uint64_t>(fields.integer("start", 0, kLargestCount).value_or(0));
+        rank.start = read_ordinal(fields, "start");
         rank.take_over = fields.boolean("take_over").value_or(false);
       });
 }
 
 std::string rank_registration_json(const RankRegistration& rank) {
-  Json json = {{"data", rank.coordinates.data},
-               {"stage", rank.coordinates.stage},
-               {"tensor", rank.coordinates.tensor},
-               {"session", rank.session},
-               {"run", rank.run},
-               {"gpu", rank.gpu},
-               {"clocks_mhz", clocks_json(rank.clocks)}};
+  Json json = from_rank(rank.coordinates, rank.session);
+  json["run"] = rank.run;
+  json["gpu"] = rank.gpu;
+  json["clocks_mhz"] = clocks_json(rank.clocks);
   if (rank.simulated) json["simulated"] = true;
   if (!rank.specification.empty()) json["specification"] = rank.specification;
   if (!rank.incarnation.empty()) json["incarnation"] = rank.incarnation;
@@ -132,10 +143,7 @@ Result<RankEnd> parse_rank_end(std::string_view text) {
 }
 
 std::string rank_end_json(const RankEnd& end) {
-  return json_line({{"data", end.coordinates.data},
-                    {"stage", end.coordinates.stage},
-                    {"tensor", end.coordinates.tensor},
-                    {"session", end.session}});
+  return json_line(from_rank(end.coordinates, end.session));
 }
 
 Result<IterationReport> parse_iteration_report(std::string_view text) {
@@ -144,15 +152,11 @@ Result<IterationReport> parse_iteration_report(std::string_view text) {
         report.coordinates = read_coordinates(fields);
         report.session = short_text(fields, "session");
         report.incarnation = short_text(fields, "incarnation");
-        report.epoch =
-            static_cast<std::uint64_t>(fields.integer("epoch", 0, kLargestCount).value_or(0));
+        report.epoch = read_ordinal(fields, "epoch");
         report.iteration =
             needed(fields, "iteration", fields.integer("iteration", 0, kLargestCount));
-        report.version =
-            static_cast<std::uint64_t>(fields.integer("version", 0, kLargestCount).value_or(0));
-        report.known =
-            static_cast<std::uint64_t>(fields.integer("known", 0, kLargestCount)
-                                           .value_or(static_cast<std::int64_t>(report.version)));
+        report.version = read_ordinal(fields, "version");
+        report.known = read_ordinal(fields, "known", report.version);
         report.time.value = needed(fields, "time_s", fields.number("time_s", 1e-9, kLongestTime));
         report.energy.value = number_or_null(fields, "energy_j", -kMostEnergy, kMostEnergy);
         read_number(fields, "energy_error_j", 0, kMostEnergy, report.energy_error.value);
@@ -177,18 +181,15 @@ std::string iteration_report_json(const IterationReport& report) {
                             {"energy_j", null_if_nan(totals.energy.value)},
                             {"energy_error_j", totals.energy_error.value}});
   }
-  Json json = {{"data", report.coordinates.data},
-               {"stage", report.coordinates.stage},
-               {"tensor", report.coordinates.tensor},
-               {"session", report.session},
-               {"iteration", report.iteration},
-               {"version", report.version},
-               {"known", report.known},
-               {"time_s", report.time.value},
-               {"energy_j", null_if_nan(report.energy.value)},
-               {"energy_error_j", report.energy_error.value},
-               {"throttled", report.throttled},
-               {"instructions", std::move(instructions)}};
+  Json json = from_rank(report.coordinates, report.session);
+  json["iteration"] = report.iteration;
+  json["version"] = report.version;
+  json["known"] = report.known;
+  json["time_s"] = report.time.value;
+  json["energy_j"] = null_if_nan(report.energy.value);
+  json["energy_error_j"] = report.energy_error.value;
+  json["throttled"] = report.throttled;
+  json["instructions"] = std::move(instructions);
   if (!report.incarnation.empty()) json["incarnation"] = report.incarnation;
   if (report.epoch > 0) json["epoch"] = report.epoch;
   if (!report.refusal.empty()) json["refusal"] = report.refusal;
