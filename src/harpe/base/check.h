@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Invariants that are checked in every build, where going on would be worse than stopping: a plan
-/// from a broken flow, a GPU that two leases hold, a change that nobody could undo.
+/// from a broken flow, a GPU that two leases hold, a change that no process could undo.
 ///
 /// Only for what Harpe itself must have got right. What comes from outside (a file, a request, a
 /// driver, a database) is refused with an `Error`, however wrong it is.

@@ -36,7 +36,7 @@ class Clock {
   virtual void sleep_until(Instant until) = 0;
 };
 
-/// A clock that moves only when told. Not thread-safe.
+/// A clock that moves only when it is set. Not thread-safe.
 class ManualClock final : public Clock {
  public:
   explicit ManualClock(Instant start = {}) : now_(start) {}

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// JSON values as text on one line. Bytes that are not UTF-8, such as in a name that somebody else
+/// JSON values as text on one line. Bytes that are not UTF-8, such as in a name that a client
 /// chose, are replaced. Only for `.cc` files: the JSON library is large.
 
 #include <concepts>

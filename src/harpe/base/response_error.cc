@@ -24,7 +24,7 @@ ErrorCode response_code(std::string_view name, int status) {
 }
 
 Error response_error(int status, const std::string& body, const std::string& server) {
-  const Result<JsonValue> document = parse_json(body, "answer");
+  const Result<JsonValue> document = parse_json(body, "response");
   const JsonValue* error = document.ok() ? document->find("error") : nullptr;
   if (error != nullptr && error->type == JsonValue::Type::kObject) {
     return Error::of(response_code(text_at(*error, "code"), status), text_at(*error, "message"));
@@ -33,7 +33,7 @@ Error response_error(int status, const std::string& body, const std::string& ser
     return Error::of(response_code("", status), error->string);
   }
   return Error::of(response_code("", status),
-                   server + " answered " + std::to_string(status) + " " + in_quotes(body, 200));
+                   server + " responded " + std::to_string(status) + " " + in_quotes(body, 200));
 }
 
 }  // namespace harpe

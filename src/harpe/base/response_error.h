@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a server's answer to a request that failed means: the inverse of `native_error`.
+/// What a server's response to a request that failed means: the inverse of `native_error`.
 
 #include <string>
 #include <string_view>

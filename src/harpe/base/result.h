@@ -25,7 +25,7 @@ enum class ErrorCode {
   kNoPermission,  ///< the caller, or this process, may not do that; the error says what would help
   kNotSupported,  ///< this device or driver cannot do that
   kUnavailable,   ///< not now: device lost, driver or agent not there, no response in time
-  kConflict,      ///< somebody else holds it
+  kConflict,      ///< another client or process holds it
   kInternal,      ///< a broken invariant: a defect of Harpe
 };
 

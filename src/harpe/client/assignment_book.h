@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The clocks that a rank was told, and which of them hold in which iteration.
+/// The clocks that a rank was assigned, and which of them hold in which iteration.
 ///
 /// Assignments name the iteration from which they hold. In iteration i the newest hold among all
 /// with `from_iteration <= i`, whatever the order in which they arrived: so all ranks change at the
@@ -63,7 +63,7 @@ class AssignmentBook {
       assignments_;  ///< by rising epoch and version; clocks one an instruction
 };
 
-/// Assignments as training looks them up, where it tells calls and where its device gets to them:
+/// Assignments as training looks them up, where it makes calls and where its device gets to them:
 /// the newest snapshot.
 using PublishedAssignments = LatestSnapshot<const AssignmentBook, 2>;
 

@@ -1,13 +1,13 @@
 #pragma once
 /// \file
-/// What a training rank links. It tells the server what instructions cost and has its GPU's clock
-/// follow the plan:
+/// What a training rank links. It reports to the server what instructions cost and has its GPU's
+/// clock follow the plan:
 ///
 ///   auto harpe = harpe::RankClient::start(options);               // once
 ///   (*harpe)->on_instruction_begin(kForward, chunk, micro_batch);  // around each computation
 ///   (*harpe)->on_instruction_end();
 ///
-/// Cost. The calls around instructions take no lock, allocate nothing and wait for nobody; the one
+/// Cost. The calls around instructions take no lock, allocate nothing and never wait; the one
 /// system call among them is waking the agent when the clock has to change. Everything else happens
 /// on two threads of the client's own, and one that samples the GPU.
 ///
@@ -55,15 +55,15 @@ class RankClient {
                                     int micro_batch = -1) noexcept = 0;
   virtual void on_instruction_end() noexcept = 0;
   /// What the plan says of how to run the instruction that began last, such as a kernel schedule,
-  /// in its profile's words; "" where it says nothing. On the thread that tells instructions; lasts
-  /// until the next one begins. Plans with labels are for training that asks: where it never has,
-  /// it runs at all-max.
+  /// in its profile's words; "" where it says nothing. On the thread that reports instructions;
+  /// lasts until the next one begins. Plans with labels are for training that asks: where it never
+  /// has, it runs at all-max.
   virtual const char* label() noexcept = 0;
 
   /// Where calls only put work into a stream of a GPU (`stream`: cudaStream_t or hipStream_t; null:
-  /// the default one): from now on, what is told counts from when the device gets there. Each call
+  /// the default one): from now on, a call counts from when the device gets there. Each call
   /// then puts an event into the stream, and a thread of the client's waits for it; training and
-  /// the device wait for nobody. Instructions are reported with the device's times. Again, and
+  /// the device wait for nothing. Instructions are reported with the device's times. Again, and
   /// cheaply, whenever training goes on in another stream of that GPU.
   ///
   /// Fails, and changes nothing, where this process uses neither CUDA nor HIP, or the calling
@@ -74,8 +74,8 @@ class RankClient {
   /// last of the schedule's list begins the next iteration, counted from 0.
   virtual void on_iteration_begin(std::int64_t iteration) noexcept = 0;
   /// May be left out. `device_times`: when each instruction of this iteration began and ended on
-  /// the device, in the order told and on the clock of `system_clock` (CLOCK_BOOTTIME); they
-  /// replace the times of the calls. Allocates, and may wait shortly, where there are some. A
+  /// the device, in the order of the calls and on the clock of `system_clock` (CLOCK_BOOTTIME);
+  /// they replace the times of the calls. Allocates, and may wait shortly, where there are some. A
   /// stream that is followed says it by itself.
   virtual void on_iteration_end(std::span<const TimeSpan> device_times = {}) noexcept = 0;
 

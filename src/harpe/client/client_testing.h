@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// A server for tests of the client: one job, led by the real state machine, over real HTTP. It can
-/// go away and come back, and answer as a test tells it.
+/// go away and come back, and respond as a test says.
 
 #include <chrono>
 #include <cstdlib>
@@ -26,7 +26,7 @@ namespace harpe {
 
 class TestServer {
  public:
-  /// Answers in place of the job, where it answers something.
+  /// Responds in place of the job, where it returns something.
   using Override = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
 
   TestServer() { up(); }
@@ -36,7 +36,7 @@ class TestServer {
 
   std::string url() const { return "http://" + address_; }
 
-  /// As after a kill -9: nobody listens, all connections are gone. The job stays.
+  /// As after a kill -9: the port is closed, all connections are gone. The job stays.
   void down() {
     if (!loop_) return;
     loop_->post([this] {

@@ -112,7 +112,7 @@ void ClockLink::look_at_outcome() {
   }
 }
 
-/// Notes whether anything that was told is not done.
+/// Notes whether anything that was asked for is not done.
 void ClockLink::look() {
   const Instant now = clock_.now();
   const ClockChannel* channel = channels_.newest();

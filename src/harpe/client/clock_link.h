@@ -25,7 +25,7 @@ struct ClockLinkOptions {
   Seconds first_retry{0.5}, longest_retry{30};
 };
 
-/// `tell` is for two threads, each with its number, and waits for nobody; the rest is for a third,
+/// `tell` is for two threads, each with its number, and never waits; the rest is for a third,
 /// and waits for the agent (a few seconds where that hangs).
 class ClockLink {
  public:
@@ -38,7 +38,7 @@ class ClockLink {
   void tick();
   Instant next() const { return next_; }
 
-  /// Tells the agent, where there is one. 0 MHz takes the lock off.
+  /// Asks the agent for this clock, where there is one. 0 MHz takes the lock off.
   void tell(std::size_t teller, Megahertz clock) noexcept {
     if (ClockChannel* channel = channels_.acquire(teller)) channel->set(0, clock);
     channels_.release(teller);
@@ -51,8 +51,8 @@ class ClockLink {
   /// Why what is wanted is not in force, as far as is known. As `tick`, on its thread.
   std::string refusal() const { return knobs_.refusal(); }
 
-  /// Whether all that was told since then was done, as far as can be seen now: an agent was there
-  /// all the time, answered and refused nothing. As `tick`, on its thread.
+  /// Whether all that was asked for since then was done, as far as can be seen now: an agent was
+  /// there all the time, responded and refused nothing. As `tick`, on its thread.
   bool obeyed_since(Instant begin);
   /// Whether an agent ever set this GPU's clock: one that has gone may have left it locked.
   bool ever_connected() const { return ever_connected_; }
@@ -76,8 +76,8 @@ class ClockLink {
   bool ever_connected_ = false;
   bool told_refusals_ = false;
   // What was last seen of the channel.
-  Instant troubled_;                      ///< when something told was last seen not to be done
-  std::optional<Instant> waiting_since_;  ///< nothing of what was told has been served
+  Instant troubled_;                      ///< when something asked for was last seen not to be done
+  std::optional<Instant> waiting_since_;  ///< nothing of what was asked for has been served
   std::uint32_t served_ = 0, refused_ = 0;
   ClockOutcome told_outcome_ = ClockOutcome::kNone;
 };

@@ -20,7 +20,7 @@ class EventReader {
   };
   using Listener = std::function<void(const Event&)>;
 
-  /// Tells of every event that ends in these bytes. Fails on an event that is too long; the rest
+  /// Reports every event that ends in these bytes. Fails on an event that is too long; the rest
   /// of the stream is then worth nothing.
   Status add(std::string_view bytes, const Listener& listener);
 

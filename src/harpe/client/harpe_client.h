@@ -1,6 +1,6 @@
 /** \file
  * What a training rank links, for C and for every language that calls C: the library
- * `libharpe_client`. The calls are those of `harpe::RankClient` (client.h); docs/client.md tells
+ * `libharpe_client`. The calls are those of `harpe::RankClient` (client.h); docs/client.md has
  * the whole story.
  *
  *     harpe_client *harpe = harpe_client_start(NULL, NULL, NULL, error, sizeof error);
@@ -38,7 +38,7 @@ extern "C" {
 
 typedef struct harpe_client harpe_client;
 
-/** Kinds of computations. Loading, sending and the like are not told. */
+/** Kinds of computations. Loading, sending and the like are not reported. */
 enum harpe_instruction {
   HARPE_FORWARD = 0,
   HARPE_BACKWARD = 1, /**< the input gradient alone, where HARPE_WEIGHT follows */
@@ -75,14 +75,14 @@ void harpe_client_instruction_end(harpe_client* client);
 /**
  * What the plan says of how to run the instruction that began last, such as a kernel schedule, in
  * its profile's words: at most 31 letters, digits or _-.:+/; "" where it says nothing. On the
- * thread that tells instructions; lasts until the next one begins. Plans with labels are for
+ * thread that reports instructions; lasts until the next one begins. Plans with labels are for
  * training that asks: where it never has, it runs at all-max.
  */
 const char* harpe_client_label(harpe_client* client);
 
 /**
  * Where calls only put work into a stream of a GPU (cudaStream_t or hipStream_t; NULL: the default
- * one): from now on, what is told counts from when the device gets there. Again whenever training
+ * one): from now on, a call counts from when the device gets there. Again whenever training
  * goes on in another stream. Call it once the model is on the device.
  *
  * \return 0; or -1, with a reason in `error`, where this process uses neither CUDA nor HIP, or this
@@ -97,7 +97,7 @@ void harpe_client_iteration_begin(harpe_client* client, int64_t iteration);
 typedef struct harpe_span {
   int64_t begin_ns, end_ns;
 } harpe_span;
-/** \param device_times  when each instruction of this iteration ran on the device; NULL: as told */
+/** \param device_times  when each instruction of it ran on the device; NULL: as called */
 void harpe_client_iteration_end(harpe_client* client, const harpe_span* device_times, size_t count);
 
 /** From now on reports wait for times of the device, `most` seconds at longest; 0: they do not. */

@@ -65,7 +65,7 @@ static void a_null_client_does_nothing(void) {
 static void training_goes_on_without_a_server(void) {
   struct heard heard = {0, ""};
   char error[500];
-  /* Nobody listens on port 1. */
+  /* No process listens on port 1. */
   harpe_client* client = harpe_client_start(
       "{\"server\": \"http://127.0.0.1:1\", \"job\": \"c\", \"clock_socket\": \"\", \"spec\": "
       "{\"name\": \"c\", \"data\": 1, \"stages\": 1, \"tensor\": 1, \"schedule\": \"1f1b\", "

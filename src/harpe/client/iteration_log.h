@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Puts what training told together into iterations, and iterations into reports for the server.
+/// Puts the calls of training together into iterations, and iterations into reports for the server.
 
 #include <cstdint>
 #include <functional>
@@ -43,8 +43,9 @@ class IterationLog {
   /// Ends the running iteration where its instructions ended: training is over.
   std::optional<IterationRecord> finish();
 
-  /// Puts times that were measured on the device in place of those told, an instruction each in
-  /// their order. False, and unchanged, where their number differs, or one ends before it begins.
+  /// Puts times that were measured on the device in place of those of the calls, an instruction
+  /// each in their order. False, and unchanged, where their number differs, or one ends before it
+  /// begins.
   static bool replace_times(IterationRecord& record, std::span<const TimeSpan> device);
 
  private:

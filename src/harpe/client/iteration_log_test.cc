@@ -83,9 +83,9 @@ TEST_F(Log, TheLastIterationEndsWhereTrainingSaysSoOrWithItsInstructions) {
   iteration(0, 0);
   run(kForward, 1, 2);
   log_.add({.at = at(3), .kind = Kind::kIterationEnd}, 0);
-  const auto told = log_.finish();
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->span.end, at(3));
+  const auto record = log_.finish();
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->span.end, at(3));
   EXPECT_FALSE(log_.finish());
   iteration(4, 1);
   run(kForward, 5, 6);

@@ -47,7 +47,7 @@ class LatestSnapshot {
   /// What was published last, by the thread that publishes.
   T* newest() const noexcept { return newest_.load(std::memory_order_relaxed); }
 
-  /// Destroys what nobody holds any more; by the thread that publishes.
+  /// Destroys what no reader holds any more; by the thread that publishes.
   void collect() {
     std::erase_if(owned_, [&](const std::unique_ptr<T>& one) {
       if (one.get() == newest_.load()) return false;

@@ -8,7 +8,7 @@
 //   at the last end   by the client, when the instruction before has ended
 //   ahead             by the client, the shortest switch before that end
 // The same again where training runs ahead of its device, an iteration at a time, with the client
-//   at the calls      told when training puts the work into the device's queue
+//   at the calls      asked for when training puts the work into the device's queue
 //   on the device     following the queue (RankClient::follow_stream), and asking ahead
 // Beside it stands the plan: what the same instructions take and use if each runs at its clock
 // throughout. The agent, its channel and the server's assignments are real; the GPU is simulated,

@@ -17,7 +17,7 @@ namespace harpe {
 /// What could be found: without a GPU that can be read, all but `index` is empty.
 struct MeasuredGpu {
   /// The GPU that the options name, else the LOCAL_RANK-th of those that this process may use
-  /// (CUDA_VISIBLE_DEVICES and its kin), else its only one. What is missing is told by the options'
+  /// (CUDA_VISIBLE_DEVICES and its kin), else its only one. What is missing is said by the options'
   /// line of the log; fails only where an index is given that no GPU has.
   static Result<MeasuredGpu> find(const RankClientOptions& options);
 

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The thread beside training: takes what training told out of the ring, asks for clocks ahead of
-/// the instructions that need them, and puts iterations together.
+/// The thread beside training: takes the calls of training out of the ring, asks for clocks ahead
+/// of the instructions that need them, and puts iterations together.
 
 #include <atomic>
 #include <functional>

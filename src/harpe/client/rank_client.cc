@@ -126,23 +126,23 @@ class ActiveClient final : public RankClient {
     if (called_->at_end()) begin_called(called_->iteration() + 1);
     (void)called_->take(kind, chunk, micro_batch);
     show(called_->label());
-    tell({.kind = Told::kInstructionBegin,
+    tell({.kind = Kind::kInstructionBegin,
           .instruction = kind,
           .chunk = chunk,
           .micro_batch = micro_batch,
           .labelled = labelled(*called_)});
   }
   void on_instruction_end() noexcept override {
-    if (follower_) return tell({.kind = Told::kInstructionEnd});
+    if (follower_) return tell({.kind = Kind::kInstructionEnd});
     end_instruction();
   }
   void on_iteration_begin(std::int64_t iteration) noexcept override {
     if (!follower_) return begin_iteration(iteration);
     begin_called(iteration);
-    tell({.kind = Told::kIterationBegin, .iteration = iteration, .labelled = labelled(*called_)});
+    tell({.kind = Kind::kIterationBegin, .iteration = iteration, .labelled = labelled(*called_)});
   }
   void on_iteration_end(std::span<const TimeSpan> device_times) noexcept override {
-    if (follower_) return tell({.kind = Told::kIterationEnd});
+    if (follower_) return tell({.kind = Kind::kIterationEnd});
     if (!device_times.empty()) on_device_times(at_.iteration(), device_times);
     end_iteration();
   }
@@ -193,7 +193,7 @@ class ActiveClient final : public RankClient {
   bool registered() const noexcept override { return reporter_->registered(); }
 
  private:
-  using Told = RankEvent::Kind;
+  using Kind = RankEvent::Kind;
   static constexpr double kShareOfLatency = 0.7;
 
   void tell(const StreamCall& call) noexcept {
@@ -221,16 +221,16 @@ class ActiveClient final : public RankClient {
   std::int64_t take(const StreamCall& call) noexcept {
     labelled_ = call.labelled;
     switch (call.kind) {
-      case Told::kIterationBegin:
+      case Kind::kIterationBegin:
         begin_iteration(call.iteration);
         break;
-      case Told::kIterationEnd:
+      case Kind::kIterationEnd:
         end_iteration();
         break;
-      case Told::kInstructionBegin:
+      case Kind::kInstructionBegin:
         begin_instruction(call.instruction, call.chunk, call.micro_batch);
         break;
-      case Told::kInstructionEnd:
+      case Kind::kInstructionEnd:
         end_instruction();
         break;
     }
@@ -252,19 +252,19 @@ class ActiveClient final : public RankClient {
                 .clock = clock,
                 .next_clock = next,
                 .step = wanted_.steps(),
-                .kind = Told::kInstructionBegin,
+                .kind = Kind::kInstructionBegin,
                 .instruction = kind,
                 .chunk = static_cast<std::uint16_t>(chunk)});
   }
 
   void end_instruction() noexcept {
-    ring_.push({.at = system_clock().now(), .kind = Told::kInstructionEnd});
+    ring_.push({.at = system_clock().now(), .kind = Kind::kInstructionEnd});
     // The GPU waits now, or its next instruction begins: either way its clock is wanted.
     want(at_.next_clock(free_clock()));
   }
 
   void end_iteration() noexcept {
-    ring_.push({.at = system_clock().now(), .kind = Told::kIterationEnd});
+    ring_.push({.at = system_clock().now(), .kind = Kind::kIterationEnd});
   }
 
   /// Of one writer.
@@ -283,7 +283,7 @@ class ActiveClient final : public RankClient {
     ring_.push({.at = system_clock().now(),
                 .number = iteration,
                 .version = version,
-                .kind = Told::kIterationBegin});
+                .kind = Kind::kIterationBegin});
     want(at_.first_clock(free_clock()));
   }
 

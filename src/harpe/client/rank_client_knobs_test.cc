@@ -68,7 +68,7 @@ class KnobsTest : public ::testing::Test {
     ASSERT_TRUE(made.ok()) << made.error().text();
     controller_ = *std::move(made);
   }
-  /// A client that is told these assignments, and nothing else.
+  /// A client that gets these assignments, and nothing else.
   void start_client(const std::string& assignments) {
     server_.respond_by(
         [assignments, this](const HttpRequest& request) -> std::optional<HttpResponse> {

@@ -132,7 +132,7 @@ std::optional<RankCoordinates> coordinates_of_rank(int rank, const JobShape& sha
                     std::to_string(shape.ranks()) + " ranks (data " + std::to_string(shape.data) +
                     " x stages " + std::to_string(shape.stages) + " x tensor " +
                     std::to_string(shape.tensor) +
-                    "): more pipelines are told as data, or HARPE_DATA");
+                    "): more pipelines are given as data, or HARPE_DATA");
     return std::nullopt;
   }
   return coordinates;

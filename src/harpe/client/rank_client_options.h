@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a training rank tells its client, from the program or from the environment.
+/// What a training rank says to its client, from the program or from the environment.
 ///
 ///   harpe::RankClientOptions options;
 ///   options.job = "gpt3";

@@ -121,7 +121,7 @@ class ClientTest : public ::testing::Test {
   bool registers(RankClient& client) {
     return eventually([&] { return client.registered(); });
   }
-  /// Answers registrations and reports with these assignments, and nothing else.
+  /// Responds to registrations and reports with these assignments, and nothing else.
   void order(const std::string& assignments) {
     server_.respond_by([assignments](const HttpRequest& request) -> std::optional<HttpResponse> {
       if (request.path.ends_with("/events")) {
@@ -430,7 +430,7 @@ TEST_F(ClientTest, WhenTheServerGoesAwayTheClockIsSetFreeAndTakenAgainWhenItIsBa
   server_.up();
   EXPECT_TRUE(becomes_locked(900));
   training.end();
-  EXPECT_THAT(events(), ElementsAre(HasSubstr("training goes on"), HasSubstr("answers again")));
+  EXPECT_THAT(events(), ElementsAre(HasSubstr("training goes on"), HasSubstr("responds again")));
 }
 
 TEST_F(ClientTest, ATokenThatExpiresSetsTheClockFreeUntilItsFileHoldsAnother) {
@@ -484,7 +484,7 @@ TEST_F(ClientTest, WhenTheAgentGoesAwayTrainingGoesOnAndTheNextAgentSetsClocks) 
   EXPECT_GE(std::ranges::count(requests, "POST /v1/jobs/test/reports"), 2);
 }
 
-TEST_F(ClientTest, AServerThatNeverAnswersHoldsNothingUp) {
+TEST_F(ClientTest, AServerThatNeverRespondsHoldsNothingUp) {
   start_agent();
   const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_EQ(::listen(silent, 8), 0);
@@ -498,7 +498,7 @@ TEST_F(ClientTest, AServerThatNeverAnswersHoldsNothingUp) {
   ::close(silent);
 }
 
-TEST_F(ClientTest, AnswersThatMeanNothingChangeNothing) {
+TEST_F(ClientTest, ResponsesThatMeanNothingChangeNothing) {
   start_agent();
   const char* const wrong_length =
       R"({"assignments": [{"version": 1, "from_iteration": 0, "purpose": "plan", )"
@@ -545,7 +545,7 @@ TEST_F(ClientTest, AGpuThatTheNodeDoesNotHaveIsToldWithWhatWasGiven) {
   given.gpu.reset();
   ::setenv("LOCAL_RANK", "98", 1);
   const auto client = started(given);
-  // What its server answers may be told, too.
+  // What its server responds may be logged, too.
   EXPECT_THAT(events(), Contains(HasSubstr("LOCAL_RANK is 98")));
   ::unsetenv("LOCAL_RANK");
   ::unsetenv("HARPE_SIMULATION");

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What training tells on its way.
+/// What training reports on its way.
 
 #include <cstddef>
 #include <cstdint>

@@ -174,7 +174,7 @@ std::optional<IterationRecord> Reporter::take_ended(Instant now) {
     record.damaged |= !IterationLog::replace_times(record, device_times_.front().times);
     device_times_.pop_front();
   } else if (await_times_.value > 0) {
-    record.damaged = true;  // the moments of the calls would be told as times of the work
+    record.damaged = true;  // the moments of the calls would be reported as times of the work
   } else {
     by_calls_ = true;
   }
@@ -222,7 +222,7 @@ IterationReport Reporter::report_of(const IterationRecord& record) {
   return report;
 }
 
-/// Clocks that come too early save nothing, and nobody would notice.
+/// Clocks that come too early save nothing, and the user would not notice.
 void Reporter::tell_of_streams() {
   if (!by_calls_ || std::exchange(told_calls_, true) || !StreamLibrary::find().ok()) return;
   parts_.log(

@@ -29,9 +29,9 @@ bool is_outage(const HttpResult& response) {
          response.status >= 500;
 }
 
-/// The code of an error answer; empty where it has none.
+/// The code of an error response; empty where it has none.
 std::string error_code(const HttpResult& response) {
-  const auto document = parse_json(response.body, "the answer");
+  const auto document = parse_json(response.body, "the response");
   if (!document.ok()) return {};
   const JsonValue* error = document->find("error");
   const JsonValue* code = error == nullptr ? nullptr : error->find("code");
@@ -43,7 +43,7 @@ std::string error_code(const HttpResult& response) {
 std::string error_message(const HttpResult& response) {
   if (response.status == 0) return response.failure;
   std::string message;
-  if (const auto document = parse_json(response.body, "the answer"); document.ok()) {
+  if (const auto document = parse_json(response.body, "the response"); document.ok()) {
     const JsonValue* error = document->find("error");
     const JsonValue* text = error == nullptr ? nullptr : error->find("message");
     if (text != nullptr) message = text->string;
@@ -166,7 +166,7 @@ void ServerSession::listen() {
         if (stage_ != Stage::kRunning) return;
         stream_failures_ = 0;
         if (!asking_) hasten();
-        // One that is too long ends the stream on its next silence; answers still bring
+        // One that is too long ends the stream on its next silence; responses still bring
         // assignments.
         (void)stream_.add(bytes, [this](const EventReader::Event& event) { hear(event); });
         if (stage_ == Stage::kRunning) confirmed();
@@ -269,7 +269,7 @@ void ServerSession::stream_ended(const HttpResult& response) {
   next_listen_ = clock_.now() + pause(stream_failures_);
   if (stage_ != Stage::kRunning || response.status == 200) return;
   if (is_outage(response)) {
-    // Whether the server is gone, the next report tells; without one, registering again does.
+    // Whether the server is gone, the next report shows; without one, registering again does.
     if (!asking_ && reports_.empty()) begin_again(Stage::kRank);
   } else if (response.status == 404 || response.status == 409) {
     if (!asking_) begin_again(response.status == 404 ? Stage::kJob : Stage::kRank);
@@ -343,7 +343,7 @@ void ServerSession::begin_again(Stage stage) {
 }
 
 void ServerSession::answered() {
-  if (told_.erase("away") > 0) listener_.log("the server answers again");
+  if (told_.erase("away") > 0) listener_.log("the server responds again");
 }
 
 void ServerSession::confirmed() {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What a rank and its server tell each other: the job is registered, then the rank; reports go
-/// up, assignments come down by answers and by a stream of events. Whatever fails is tried again,
+/// What a rank and its server say to each other: the job is registered, then the rank; reports go
+/// up, assignments come down by responses and by a stream of events. Whatever fails is tried again,
 /// ever more seldom, for as long as training runs.
 ///
 ///   job -> rank -> running
@@ -14,9 +14,9 @@
 /// is confirmed however long an iteration takes, and the server hears of it, a rank that has
 /// nothing to report registers again now and then.
 ///
-/// A rank that comes while another start of training holds the job is told to ask again soon.
+/// A rank that comes while another start of training holds the job is asked to try again soon.
 /// Refusals that only a person can mend (a wrong token, a specification that makes no sense) are
-/// told once and tried again once a minute or so, since people do mend them; with a new token at
+/// logged once and tried again once a minute or so, since people do mend them; with a new token at
 /// once.
 
 #include <cstdint>
@@ -70,7 +70,7 @@ class ServerSession {
 
   /// Training has ended as it should: says so once, behind all reports.
   void end() { ending_ = true; }
-  /// Whether the server knows, or there is nothing that it could be told.
+  /// Whether the server knows, or there is nothing to report to it.
   bool ended() const { return end_told_ || stage_ != Stage::kRunning; }
 
   bool registered() const { return stage_ == Stage::kRunning; }
@@ -147,7 +147,7 @@ class ServerSession {
   std::set<std::string> told_;
 };
 
-/// The message of an error answer ({"error": {"code", "message"}}), cut to one readable line; the
+/// The message of an error response ({"error": {"code", "message"}}), cut to one readable line; the
 /// status where it has none.
 std::string error_message(const HttpResult& response);
 

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-/// Keeps what is sent until the test answers.
+/// Keeps what is sent until the test responds.
 class ScriptedLink final : public HttpLink {
  public:
   struct Request {
@@ -107,7 +107,7 @@ class Session : public ::testing::Test {
       session_->tick();
     }
   }
-  /// Time passes, and whatever is sent is answered so; what was sent.
+  /// Time passes, and whatever is sent gets this response; what was sent.
   std::vector<std::string> pass_responding(double seconds, int status, const std::string& body) {
     std::vector<std::string> lines;
     for (int i = 0; i < seconds * 10; ++i) {
@@ -269,7 +269,7 @@ TEST_F(Session, ARankWithNothingToReportIsConfirmedByItsStreamAndByRegisteringAg
   EXPECT_GE(lines.size(), 29);
   EXPECT_LE(lines.size(), 31);
   EXPECT_THAT(governed_, ElementsAre(true));
-  // Without answers, comments of the stream say so as well.
+  // Without responses, comments of the stream say so as well.
   for (int i = 0; i < 10; ++i) {
     pass(15);
     link_.stream_bytes(": hb\n\n");
@@ -288,10 +288,10 @@ TEST_F(Session, AnotherLifeOfTheJobIsBegunWithNothingOfTheOneBefore) {
   EXPECT_EQ(forgotten_, 1) << "there was none before";
   session_->report(report(0));
   sent();
-  const auto told = parse_iteration_report(link_.requests[0].body);
-  EXPECT_EQ(told->incarnation, "first");
-  EXPECT_EQ(told->epoch, 1);
-  EXPECT_EQ(told->known, 500);
+  const auto first = parse_iteration_report(link_.requests[0].body);
+  EXPECT_EQ(first->incarnation, "first");
+  EXPECT_EQ(first->epoch, 1);
+  EXPECT_EQ(first->known, 500);
   // The job was deleted, and made anew by the first rank that came.
   session_->report(report(1));
   respond(404);
@@ -305,14 +305,14 @@ TEST_F(Session, AnotherLifeOfTheJobIsBegunWithNothingOfTheOneBefore) {
   respond(200, again);
   EXPECT_EQ(forgotten_, 2);
   EXPECT_THAT(versions_, ElementsAre(1)) << "however low its versions are";
-  EXPECT_EQ(sent(), "") << "what was measured in the other life is not told in this one";
+  EXPECT_EQ(sent(), "") << "what was measured in the other life is not reported in this one";
   session_->report(report(2));
   sent();
   EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->incarnation, "second");
   EXPECT_EQ(parse_iteration_report(link_.requests[0].body)->known, 1);
 }
 
-TEST_F(Session, RegistersAgainWhereAnAnswerOrAnEventIsOfAnotherLife) {
+TEST_F(Session, RegistersAgainWhereAResponseOrAnEventIsOfAnotherLife) {
   for (const bool by_event : {false, true}) {
     SCOPED_TRACE(by_event);
     begin();
@@ -508,7 +508,7 @@ TEST_F(Session, AStreamThatEndsIsOpenedAgain) {
     link_.stream_ended({403, "", ""});
   }
   EXPECT_THAT(log_, SizeIs(1));
-  EXPECT_TRUE(session_->registered()) << "answers bring assignments, too";
+  EXPECT_TRUE(session_->registered()) << "responses bring assignments, too";
 }
 
 TEST_F(Session, AStreamThatBringsSomethingShowsThatTheServerIsThereAgain) {

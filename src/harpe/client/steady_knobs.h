@@ -28,8 +28,8 @@ class SteadyKnobs {
   bool refuses(const Knobs& knobs) const noexcept { return refused_ == word_of(knobs); }
 
   /// Has the agent set what is wanted, where it is not in force, and waits for that. What it
-  /// refuses is told once, leaves none of them set, and is tried again after `kRetry`. Fails where
-  /// the channel does.
+  /// refuses is logged once, leaves none of them set, and is tried again after `kRetry`. Fails
+  /// where the channel does.
   Status apply(ClockChannel& channel, Instant now);
   /// Another channel comes: what was in force under the last one is restored.
   void forget() { in_force_ = 0; }

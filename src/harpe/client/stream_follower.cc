@@ -45,7 +45,7 @@ struct StreamFollower::Shared {
   Mutex mutex;  ///< held while the listener is called
   CondVar ended;
   bool has_ended HARPE_GUARDED_BY(mutex) = false;
-  bool let_go HARPE_GUARDED_BY(mutex) = false;  ///< nobody listens any more
+  bool let_go HARPE_GUARDED_BY(mutex) = false;  ///< the listener is gone
 
   void wake() {
     calls.fetch_add(1, std::memory_order_release);
@@ -90,7 +90,7 @@ class StreamFollower::Follow {
  private:
   const StreamLibrary& library() const { return shared_->library; }
 
-  /// False where nobody listens any more.
+  /// False where the listener is gone.
   bool follow(const RecordedCall& told) {
     const bool passed = told.event != nullptr && pass(told.event);
     const Instant awake = shared_->clock.now();
@@ -162,7 +162,7 @@ class StreamFollower::Follow {
     });
   }
 
-  /// False where nobody listens any more.
+  /// False where the listener is gone.
   template <class Call>
   bool heard(const Call& call) {
     const MutexLock lock(shared_->mutex);

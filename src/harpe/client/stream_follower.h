@@ -5,7 +5,7 @@
 ///
 /// Each call puts an event of the device behind what is in the stream. A thread waits for one after
 /// the other, asleep, and passes the calls on: clocks are then asked for when their instructions
-/// begin and end on the device, as if training waited for it, though nobody holds up training or
+/// begin and end on the device, as if training waited for it, though nothing holds up training or
 /// the device. When an iteration is over, the times between its events say when each instruction
 /// ran. A thread wakes some tens of microseconds after its event; the earliest awakening of an
 /// iteration, against the device's own clock, places all of its times.
@@ -24,7 +24,7 @@
 
 namespace harpe {
 
-/// What training tells with one call.
+/// What training says with one call.
 struct StreamCall {
   RankEvent::Kind kind = RankEvent::Kind::kIterationBegin;
   InstructionKind instruction = InstructionKind::kForward;
@@ -37,7 +37,7 @@ class StreamFollower {
  public:
   /// All called on the follower's thread.
   struct Listener {
-    /// The device has got to where this was told. Returns the iteration that it is in by now.
+    /// The device has got to where this call was made. Returns the iteration that it is in by now.
     std::function<std::int64_t(const StreamCall&)> reached;
     /// When each instruction of an iteration ran, on the machine's clock (`clock`).
     std::function<void(std::int64_t iteration, std::span<const TimeSpan>)> times;
@@ -52,9 +52,9 @@ class StreamFollower {
   StreamFollower(const StreamFollower&) = delete;
   StreamFollower& operator=(const StreamFollower&) = delete;
 
-  /// By training's thread. Waits for nobody; allocates where more events are under way than ever
+  /// By training's thread. Never waits; allocates where more events are under way than ever
   /// before. While the stream captures a graph there is nothing to follow: the call takes effect
-  /// after the one before, and the times of that iteration are not told. False where thousands of
+  /// after the one before, and the times of that iteration are not given. False where thousands of
   /// calls are under way, and this one was dropped.
   bool tell(StreamLibrary::Stream stream, const StreamCall& call) noexcept;
 

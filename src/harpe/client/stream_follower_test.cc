@@ -119,7 +119,7 @@ TEST(StreamFollower, CallsTakeEffectWhenTheDeviceGetsThere) {
   auto follower = start(heard);
   void* const stream = cuda.make_stream();
   std::deque<std::promise<void>> gates;
-  // Training is done with telling before the device has begun.
+  // Training is done with its calls before the device has begun.
   gates.push_back(cuda.put_gate(stream));
   for (int i = 0; i < 5; ++i) {
     follower->tell(stream, {.kind = Kind::kInstructionBegin,
@@ -174,7 +174,7 @@ TEST(StreamFollower, TimesAreThoseOfTheWorkOnTheMachinesClock) {
     EXPECT_EQ(iteration, k == 0 ? 4 : 5);
     ASSERT_THAT(times, SizeIs(3));
     for (const TimeSpan& span : times) {
-      // The driver tells milliseconds as a float.
+      // The driver gives milliseconds as a float.
       EXPECT_NEAR(static_cast<double>(span.begin.ns), static_cast<double>(true_times[k].begin.ns),
                   20);
       EXPECT_NEAR(static_cast<double>(span.end.ns), static_cast<double>(true_times[k].end.ns), 20);
@@ -253,7 +253,7 @@ TEST(StreamFollower, ADeviceThatHangsDoesNotHoldUpTheEnd) {
   gate.set_value();
   // The thread ends by itself once the device goes on.
   EXPECT_TRUE(eventually([&] { return cuda.calls("cuEventDestroy_v2") == 1; }));
-  EXPECT_EQ(heard.reached(), 0) << "nobody listens any more";
+  EXPECT_EQ(heard.reached(), 0) << "the listener is gone";
 }
 
 TEST(StreamFollower, WhatIsUnderWayAtTheEndIsStillHeard) {

@@ -101,7 +101,7 @@ std::string StreamLibrary::words(int code) const {
   } else {
     (void)cuda_name_(code, &name);
   }
-  return std::string(is_hip_ ? "HIP" : "CUDA") + " answered " +
+  return std::string(is_hip_ ? "HIP" : "CUDA") + " returned " +
          (name == nullptr ? "an error" : name) + " (" + std::to_string(code) + ")";
 }
 

@@ -14,7 +14,7 @@
 
 namespace harpe {
 
-/// Calls answer the library's own codes, 0 where all is well. Thread-safe, as the libraries are.
+/// Calls return the library's own codes, 0 where all is well. Thread-safe, as the libraries are.
 class StreamLibrary {
  public:
   using Stream = void*;  ///< CUstream, cudaStream_t, hipStream_t; null: the default one
@@ -49,7 +49,7 @@ class StreamLibrary {
   /// The code says that something is being captured, not that anything is broken.
   static bool is_about_capture(int code) { return code >= 900 && code <= 908; }
 
-  /// Such as "CUDA answered CUDA_ERROR_ILLEGAL_ADDRESS (700)".
+  /// Such as "CUDA returned CUDA_ERROR_ILLEGAL_ADDRESS (700)".
   std::string words(int code) const;
 
  private:

@@ -5,7 +5,8 @@
 ///
 /// Training counts its steps. The timer asks on behalf of one step; where training has taken
 /// another one meanwhile, it asks for nothing: a timer that comes late never sets a wrong clock.
-/// And whoever tells the agent looks again afterwards, so that the last clock told is the newest.
+/// And a thread that has told the agent looks again afterwards, so that the last clock told is the
+/// newest.
 
 #include <atomic>
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace harpe {
 
-/// Thread-safe; waits for nobody. `tell(Megahertz)` tells the agent, where a clock of 0 takes the
+/// Thread-safe; never waits. `tell(Megahertz)` tells the agent, where a clock of 0 takes the
 /// lock off.
 class WantedClock {
  public:

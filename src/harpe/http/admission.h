@@ -29,7 +29,7 @@ class Admission {
  public:
   enum class Place : unsigned char {
     kNone,     ///< there is no room, not even in the reserve
-    kReserve,  ///< for a short answer: that there is no room, or how the server is
+    kReserve,  ///< for a short response: that there is no room, or how the server is
     kAdmin,    ///< in the administrator's part of the reserve: for anything
     kServer,   ///< of another server, which stands for many clients: counted in all alone
     kUsual,

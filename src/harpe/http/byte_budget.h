@@ -14,7 +14,7 @@ namespace harpe {
 /// Not thread-safe. O(log clients) a change.
 class ByteBudget {
  public:
-  /// What one owner may hold without asking: ordinary requests and answers never fail for others'
+  /// What one owner may hold without asking: ordinary requests and responses never fail for others'
   /// large ones.
   static constexpr std::size_t kFree = 4096;
 

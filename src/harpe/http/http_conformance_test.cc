@@ -1,5 +1,5 @@
-// What answers which bytes, and whether the connection goes on: the table that the programs are
-// held to as well (tests/http_conformance_test.py).
+// Which bytes get which response, and whether the connection goes on: the table that the programs
+// are held to as well (tests/http_conformance_test.py).
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ struct Case {
   std::vector<int> statuses;
   bool closes = false;
   bool whole = false;  ///< not for bytes one by one
-  bool head = false;   ///< answers have no body
+  bool head = false;   ///< responses have no body
 };
 
 /// JSON has the bytes as characters of Latin-1.

@@ -235,7 +235,7 @@ void Connection::watch_phase() {
 }
 
 void Connection::too_slow() {
-  // Who has asked nothing is told nothing: it could be taken for the answer to what is asked next.
+  // A client that asked nothing gets no response: it could take that for one to its next request.
   if (!reader_.asked()) return close();
   const bool in_body = reader_.in_body();
   reader_.reset();

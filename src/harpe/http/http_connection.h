@@ -88,7 +88,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   /// Bytes read before others have their turn.
   static constexpr std::size_t kInARow = 1024 * 1024;
   static constexpr const char* kTooManyBytes =
-      "the server holds as many bytes of requests and answers as it may";
+      "the server holds as many bytes of requests and responses as it may";
 
   static std::chrono::nanoseconds duration(Seconds seconds) {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds.value * 1e9));
@@ -147,7 +147,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<EventStream> events_;
   std::shared_ptr<ClientPresence> presence_;  ///< of the request that the handler has
   Clock::time_point began_, respond_by_;
-  std::uint64_t request_ = 0;  ///< counts requests and answers, to know a late reply
+  std::uint64_t request_ = 0;  ///< counts requests and responses, to know a late reply
   Late late_ = nullptr;
   int version_ = 11;
   Stage stage_ = Stage::kHandshake;

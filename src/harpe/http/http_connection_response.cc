@@ -18,7 +18,7 @@ namespace {
 constexpr Seconds kLinger{1};
 /// Events sent before others have their turn.
 constexpr int kEventsInARow = 16;
-/// Answers up to this size are sent in one piece with their header.
+/// Responses up to this size are sent in one piece with their header.
 constexpr std::size_t kOnePiece = 16 * 1024;
 
 std::string chunk(const std::string& text) {
@@ -65,7 +65,7 @@ void Connection::not_answered_at_once() {
   watch_client();
 }
 
-/// Whoever waits long may leave meanwhile. What else it sends waits in memory, up to a piece.
+/// A client that waits long may leave meanwhile. What else it sends waits in memory, up to a piece.
 void Connection::watch_client() {
   while (unread_.size() < kPiece && !has_ended_) {
     const ByteStream::Moved moved = stream_.read(host_->scratch.data(), kPiece - unread_.size());
@@ -87,7 +87,7 @@ void Connection::watch_client() {
 }
 
 void Connection::give_up() {
-  // It is told of as of one that left: what still works for it can stop.
+  // It counts as one that left: what still works for it can stop.
   if (const auto presence = std::exchange(presence_, nullptr)) presence->leave();
   respond(failure(504, host_->limits.late_response), version_, false);
 }

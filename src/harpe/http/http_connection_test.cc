@@ -57,7 +57,7 @@ class Endless final : public EventStream {
   const std::string text_;
 };
 
-/// A server whose handler keeps what is asked slowly, and lets go of it when it is told to.
+/// A server whose handler keeps what is asked slowly, and lets go of it when a test says so.
 class Server {
  public:
   explicit Server(HttpLimits limits = patient(), const TestCertificate* certificate = nullptr)
@@ -145,10 +145,10 @@ TEST(HttpConnection, CutsOffABodyThatComesSlowly) {
     client.send(std::string("POST /health HTTP/1.1\r\nHost: x\r\n") + framing + "\r\n\r\n1");
     EXPECT_THAT(client.read_to_end(), StartsWith("HTTP/1.1 408 "));
   }
-  // Its time began with its first byte, also where it was told to continue.
-  LocalClient told(server.port());
-  told.send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
-  EXPECT_THAT(told.read_to_end(), AllOf(StartsWith("HTTP/1.1 100 "), HasSubstr(" 408 ")));
+  // Its time began with its first byte, also where it got a 100 (Continue).
+  LocalClient continued(server.port());
+  continued.send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+  EXPECT_THAT(continued.read_to_end(), AllOf(StartsWith("HTTP/1.1 100 "), HasSubstr(" 408 ")));
 }
 
 TEST(HttpConnection, EndsWithoutAWordWhereNothingWasAsked) {
@@ -195,7 +195,7 @@ TEST(HttpConnection, GivesHandshakesTheirTurns) {
   EXPECT_EQ(server->connections(), 1U);
 }
 
-TEST(HttpConnection, AnswersWhereTheHandlerDoesNot) {
+TEST(HttpConnection, RespondsWhereTheHandlerDoesNot) {
   HttpLimits limits = patient();
   limits.response = 0.1_s;
   Server server(limits);
@@ -231,7 +231,7 @@ TEST(HttpConnection, NoticesClientsThatLeaveWhileTheyWait) {
   }
 }
 
-TEST(HttpConnection, AnswersClientsThatHaveSaidAll) {
+TEST(HttpConnection, RespondsToClientsThatHaveSaidAll) {
   Server server;
   LocalClient client(server.port());
   client.send(std::string(kGet) + kSlow);
@@ -261,7 +261,7 @@ TEST(HttpConnection, LetsGoOfListenersThatLeave) {
 
 // --- Clients that do not read -------------------------------------------------------------------
 
-TEST(HttpConnection, CutsOffClientsThatDoNotReadTheirAnswer) {
+TEST(HttpConnection, CutsOffClientsThatDoNotReadTheirResponse) {
   HttpLimits limits = patient();
   limits.write = 0.1_s;
   limits.slowest_write = 1e12;
@@ -284,7 +284,7 @@ TEST(HttpConnection, CutsOffListenersThatDoNotRead) {
   EXPECT_EQ(server->connections(), 0U);
 }
 
-TEST(HttpConnection, GivesLargeAnswersMoreTime) {
+TEST(HttpConnection, GivesLargeResponsesMoreTime) {
   HttpLimits limits = patient();
   limits.write = 0_s;
   limits.slowest_write = 1e4;
@@ -317,7 +317,7 @@ TEST(HttpConnection, HoldsNoMoreBytesThanItMay) {
   EXPECT_LE(server->buffered(), 200'000U);
   // Small ones never ask.
   EXPECT_THAT(asked(server.port(), "GET /health HTTP/1.1\r\nHost: x\r\n"), HasSubstr(" 200 "));
-  // Neither do answers, where they are small; large ones count.
+  // Neither do responses, where they are small; large ones count.
   EXPECT_THAT(asked(server.port(), "GET /large?90000 HTTP/1.1\r\nHost: x\r\n"), HasSubstr(" 503 "));
   server.respond_slowly("done\n");
   while (server->buffered() > 0) std::this_thread::yield();

@@ -181,7 +181,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
         std::chrono::nanoseconds(static_cast<std::int64_t>(state_->options.timeout.value * 1e9)));
     deadline_.async_wait([self = shared_from_this()](error_code error) {
       if (error || self->deadline_.expiry() > std::chrono::steady_clock::now()) return;
-      self->fail("it did not answer in time");
+      self->fail("it did not respond in time");
     });
   }
 
@@ -288,7 +288,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
           return false;
         case HttpResponseReader::State::kNeedMore:
           if (share_.hold(reader_->held())) return true;
-          fail("too many large answers are under way");
+          fail("too many large responses are under way");
           return false;
         case HttpResponseReader::State::kDone:
           finish(bytes.empty() && reader_->keep_alive());
@@ -329,7 +329,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
     answered(std::move(response));
   }
 
-  /// Ends what is under way: nobody is told.
+  /// Ends what is under way, and calls nothing.
   void cancel() {
     done_ = true;
     answered_ = nullptr;
@@ -367,7 +367,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
 
 Result<HttpForwarder> HttpForwarder::create(ServerLoop& loop, const Options& options) {
   auto state = std::make_shared<State>(loop.context(), options);
-  // A file that was named is read at once: whoever named it learns here what is wrong with it.
+  // A file that was named is read at once: the operator learns here what is wrong with it.
   if (!options.trusted.empty()) {
     if (const error_code error = state->load_certificates()) {
       return Error::io(options.trusted, "is no PEM of certificates: " + error.message());

@@ -39,11 +39,11 @@ class HttpForwarder {
 
   using Answered = std::function<void(Result<HttpResponse>)>;
   /// Asks the server at `url` ("http://HOST:PORT" or "https://HOST:PORT") for what `request` asks
-  /// for, marked so that it is not handed on again. Answers once: with what the other server
-  /// answered, or `kUnavailable` where it cannot be reached in time or answers something else than
-  /// HTTP. A request that met the end of a kept connection is sent again: it must be harmless
+  /// for, marked so that it is not handed on again. Responds once: with the response of the
+  /// other server, or `kUnavailable` where it cannot be reached in time or sends something else
+  /// than HTTP. A request that met the end of a kept connection is sent again: it must be harmless
   /// twice. A stream of events ends when the other server ends it. A request whose client leaves is
-  /// given up, and not answered.
+  /// given up, without a response.
   void forward(const std::string& url, const HttpRequest& request, Answered answered);
 
   struct State;

@@ -73,7 +73,7 @@ void echo(const HttpRequest& request, const Reply& reply) {
          .headers = {{"Retry-After", "7"}}});
 }
 
-TEST(HttpForwarder, HandsOnRequestAndAnswerAsTheyAre) {
+TEST(HttpForwarder, HandsOnRequestAndResponseAsTheyAre) {
   LocalServer other(echo);
   const Front front(other.url());
   LocalClient client(front.port());
@@ -128,7 +128,7 @@ TEST(HttpForwarder, SaysSoWhereTheOtherServerIsGoneOrSilentOrNowhere) {
   });
   const Front impatient(silent.url(), {.timeout = 0.1_s});
   EXPECT_THAT(asked(impatient.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"),
-              AllOf(HasSubstr("503 "), HasSubstr("did not answer in time")));
+              AllOf(HasSubstr("503 "), HasSubstr("did not respond in time")));
   for (const char* url : {"", "ftp://x:1", "http://", "http://:1", "http://nowhere.invalid:80"}) {
     const Front lost(url);
     EXPECT_THAT(asked(lost.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"), HasSubstr("503 "));
@@ -147,7 +147,7 @@ TEST(HttpForwarder, WaitsForWhatMayWait) {
   const Reply reply = waiting.get_future().get();
   // What is asked later has been given up by now.
   EXPECT_THAT(asked(front.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"),
-              HasSubstr("did not answer in time"));
+              HasSubstr("did not respond in time"));
   reply({.body = "here it is"});
   EXPECT_THAT(rank.read_to_end(), EndsWith("here it is"));
 }
@@ -178,7 +178,7 @@ TEST(HttpForwarder, ReadsTheSystemsCertificatesForServersThatSpeakTlsAlone) {
   ::unlink(file.c_str());
 }
 
-TEST(HttpForwarder, RefusesAnAnswerThatIsNoHttp) {
+TEST(HttpForwarder, RefusesAResponseThatIsNoHttp) {
   Result<UniqueFd> socket = listen_tcp({.host = "127.0.0.1", .port = 0, .loopback = true});
   ASSERT_TRUE(socket.ok());
   const Front front("http://" + listening_address(socket->get()));
@@ -336,7 +336,7 @@ TEST(HttpForwarder, LetsGoOfListenersThatDoNotRead) {
   }
 }
 
-TEST(HttpForwarder, HoldsNoMoreOfAnswersThanItMay) {
+TEST(HttpForwarder, HoldsNoMoreOfResponsesThanItMay) {
   LocalServer other([](const HttpRequest& request, const Reply& reply) {
     reply({.body = std::string(std::stoul(request.query), 'x')});
   });

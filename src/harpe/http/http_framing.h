@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What requests and answers of HTTP/1.x have in common: lines, fields, and where a body ends
+/// What requests and responses of HTTP/1.x have in common: lines, fields, and where a body ends
 /// (RFC 9112 2.2, 5, 6 and 7). Strict: where the specification leaves a choice between refusing and
 /// mending, it refuses, so that nothing before or behind Harpe can see other messages than Harpe.
 

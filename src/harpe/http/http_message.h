@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// One HTTP request and what answers it, apart from any transport.
+/// One HTTP request and the response to it, apart from any transport.
 
 #include <functional>
 #include <memory>
@@ -17,7 +17,7 @@ namespace harpe {
 class ClientPresence {
  public:
   bool has_left() const { return has_left_; }
-  /// Calls `work` once when the client leaves before it is answered; now if it has left. It must
+  /// Calls `work` once when the client leaves before the response; now if it has left. It must
   /// not own what owns this.
   void when_left(std::function<void()> work);
   /// For the connection.
@@ -68,7 +68,7 @@ struct HttpResponse {
   std::function<void(HttpResponse&)> before_sending = {};
 };
 
-/// Answers one request; called once, from any thread.
+/// Responds to one request; called once, from any thread.
 using Reply = std::function<void(HttpResponse)>;
 /// Must not block.
 using HttpHandler = std::function<void(HttpRequest, Reply)>;

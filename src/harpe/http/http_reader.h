@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Bytes of one connection to HTTP/1.x requests, one after the other (RFC 9112). Strict: what
-/// breaks a rule is answered and the connection ends, so that no other program on the way can take
+/// breaks a rule is refused and the connection ends, so that no other program on the way can take
 /// the same bytes for other requests.
 ///
 /// Refused although the specification would let it pass: lines that end without CR, lists of equal
@@ -43,7 +43,7 @@ class HttpReader {
   enum class State : unsigned char {
     kNeedMore,  ///< give it more bytes
     kDone,      ///< `take` the request
-    kBad,       ///< answer `bad` and close
+    kBad,       ///< respond with `bad` and close
   };
 
   /// \param sizes  must outlive the reader
@@ -71,7 +71,7 @@ class HttpReader {
   std::size_t wanted() const;
   /// Bytes of memory that grow with what is sent; never more than `HttpSizes::held`.
   std::size_t held() const;
-  /// What to answer when the state is kBad.
+  /// What to respond when the state is kBad.
   const HttpResponse& bad() const;
   /// Whether the request under way wants no body for a response (HEAD).
   bool is_head() const;

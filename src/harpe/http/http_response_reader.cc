@@ -50,16 +50,19 @@ struct HttpResponseReader::Parser {
     return State::kBad;
   }
 
-  State fail_body() { return fail("its answer is over " + std::to_string(limits.body) + " bytes"); }
+  State fail_body() {
+    return fail("its response is over " + std::to_string(limits.body) + " bytes");
+  }
 
   State read_header(std::string_view& bytes) {
     switch (line.read(bytes, limits.header - header)) {
       case LineReader::State::kNeedMore:
         return State::kNeedMore;
       case LineReader::State::kMalformed:
-        return fail("its answer is no HTTP");
+        return fail("its response is no HTTP");
       case LineReader::State::kTooLong:
-        return fail("the header of its answer is over " + std::to_string(limits.header) + " bytes");
+        return fail("the header of its response is over " + std::to_string(limits.header) +
+                    " bytes");
       case LineReader::State::kLine:
         break;
     }
@@ -82,7 +85,7 @@ struct HttpResponseReader::Parser {
                            text.size() >= 12 && text[9] >= '1' && text[9] <= '9' &&
                            is_digit(text[10]) && is_digit(text[11]) &&
                            (text.size() == 12 || text[12] == ' ');
-    if (!is_status) return fail("its answer is no HTTP");
+    if (!is_status) return fail("its response is no HTTP");
     version = text[7] == '0' ? 10 : 11;
     response.status = (text[9] - '0') * 100 + (text[10] - '0') * 10 + (text[11] - '0');
     stage = Stage::kFields;
@@ -91,7 +94,7 @@ struct HttpResponseReader::Parser {
 
   State take_field(std::string_view text) {
     const std::optional<FieldLine> field = parse_field_line(text);
-    if (!field) return fail("its answer is no HTTP");
+    if (!field) return fail("its response is no HTTP");
     if (auto error = framing.add(*field)) return fail(error->why);
     if (is_same_word(field->name, "content-type")) response.content_type = field->value;
     for (const std::string_view name : kHandedOn) {
@@ -101,7 +104,7 @@ struct HttpResponseReader::Parser {
   }
 
   State finish_header() {
-    if (response.status == 101) return fail("it answers with another protocol");
+    if (response.status == 101) return fail("it responds with another protocol");
     if (response.status < 200) {
       // Interim: the response follows. What its header may have counts all of them.
       response = {};
@@ -152,7 +155,7 @@ HttpResponseReader::State HttpResponseReader::read(std::string_view& bytes) {
 
 HttpResponseReader::State HttpResponseReader::end() {
   if (parser_->stage != Parser::Stage::kToTheEnd) {
-    return parser_->fail("it closed the connection before its answer was complete");
+    return parser_->fail("it closed the connection before its response was complete");
   }
   parser_->stage = Parser::Stage::kWhole;
   return State::kDone;

@@ -15,8 +15,8 @@ namespace harpe {
 class HttpResponseReader {
  public:
   struct Limits {
-    /// Bytes of header, with those of interim answers (1xx); and of one line of a chunked body, and
-    /// of its trailers.
+    /// Bytes of header, with those of interim responses (1xx); and of one line of a chunked body,
+    /// and of its trailers.
     std::size_t header = 64 * 1024;
     std::size_t body = 0;  ///< bytes of content
   };
@@ -27,7 +27,7 @@ class HttpResponseReader {
     kBad,       ///< no response that can be understood: see `why`
   };
 
-  /// \param to_head  it answers a HEAD: there is no body
+  /// \param to_head  it responds to a HEAD: there is no body
   HttpResponseReader(const Limits& limits, bool to_head);
   ~HttpResponseReader();
   HttpResponseReader(HttpResponseReader&&) noexcept;

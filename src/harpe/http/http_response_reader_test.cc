@@ -35,7 +35,7 @@ TEST(HttpResponseReader, ReadsWhatIsHandedOn) {
   EXPECT_THAT(response.headers, ElementsAre(Pair("Retry-After", "7")));
 }
 
-TEST(HttpResponseReader, KnowsWhereAnAnswerEnds) {
+TEST(HttpResponseReader, KnowsWhereAResponseEnds) {
   const auto body = [](std::string_view bytes, bool to_head, std::string_view& rest) {
     HttpResponseReader reader(kLimits, to_head);
     rest = bytes;
@@ -57,7 +57,7 @@ TEST(HttpResponseReader, KnowsWhereAnAnswerEnds) {
   EXPECT_EQ(body("HTTP/1.0 200 OK\r\n\r\nto the end", false, rest), "to the end");
 }
 
-TEST(HttpResponseReader, RefusesWhatIsNoAnswerOrTooMuch) {
+TEST(HttpResponseReader, RefusesWhatIsNoResponseOrTooMuch) {
   const auto why = [](const std::string& bytes) {
     HttpResponseReader reader(kLimits, false);
     State state = read(reader, bytes);
@@ -73,7 +73,7 @@ TEST(HttpResponseReader, RefusesWhatIsNoAnswerOrTooMuch) {
     EXPECT_THAT(why(bytes), HasSubstr("is no HTTP"));
   }
   EXPECT_THAT(why("HTTP/1.1 101 Switching Protocols\r\n\r\n"), HasSubstr("another protocol"));
-  EXPECT_THAT(why(ok + "Content-Length: 5\r\n\r\nabc"), HasSubstr("before its answer was"));
+  EXPECT_THAT(why(ok + "Content-Length: 5\r\n\r\nabc"), HasSubstr("before its response was"));
   EXPECT_THAT(why(ok + "Content-Length: 101\r\n\r\n"), HasSubstr("over 100 bytes"));
   EXPECT_THAT(why("HTTP/1.0 200 OK\r\n\r\n" + std::string(101, 'x')), HasSubstr("over 100 bytes"));
   EXPECT_THAT(why(ok + "A: " + std::string(1000, 'x')), HasSubstr("over 1000 bytes"));

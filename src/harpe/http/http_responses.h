@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Answers in JSON, and what errors become in HTTP. Only for `.cc` files.
+/// Responses in JSON, and what errors become in HTTP. Only for `.cc` files.
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,8 +15,8 @@ namespace harpe {
 using OrderedJson = nlohmann::ordered_json;
 
 HttpResponse json_response(int status, const OrderedJson& document);
-/// Ends JSON with a newline, for those who read it in a terminal. All answers of Harpe's own routes
-/// do; routes that Zeus's servers have answer to the byte what those do.
+/// Ends JSON with a newline, for those who read it in a terminal. All responses of Harpe's own
+/// routes do; routes that Zeus's servers have respond to the byte as those do.
 void end_line(HttpResponse& response);
 HttpResponse text_response(int status, std::string text);
 /// {"error": "..."}, as zeusd says what is wrong.

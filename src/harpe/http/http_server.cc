@@ -32,7 +32,7 @@ constexpr int kAcceptsInARow = 64;
 /// With what follows, a machine that is lost is missed within a minute.
 constexpr Seconds kSilence{45};
 
-/// Over TCP the kernel knows nobody.
+/// Over TCP the kernel does not know the peer.
 Peer peer_of_connection(int fd) {
   if (!is_unix_socket(fd)) return {};
   Result<Peer> peer = peer_of_socket(fd);
@@ -123,7 +123,7 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
       }
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-      // Out of file descriptors or memory: whoever waits is served when others have left.
+      // Out of file descriptors or memory: a client that waits is served when others have left.
       if (!short_of_files) log(std::string("new connections have to wait: ") + strerror(errno));
       short_of_files = true;
       loop.after(kPauseWithoutFiles, [self = shared_from_this(), listener] {

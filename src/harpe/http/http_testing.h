@@ -175,7 +175,7 @@ class LocalTlsClient final : public LocalClient {
   std::unique_ptr<SSL, decltype(&SSL_free)> tls_;
 };
 
-/// Everything that is answered to a request on a connection of its own.
+/// The whole response to a request on a connection of its own.
 inline std::string asked(std::uint16_t port, const std::string& request) {
   LocalClient client(port);
   client.send(request + "Connection: close\r\n\r\n");

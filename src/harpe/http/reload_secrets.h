@@ -11,7 +11,7 @@ namespace harpe {
 /// How often a server looks: what replaces files, as Kubernetes and certbot do, sends no signal.
 constexpr Seconds kReloadPeriod{10};
 
-/// Reads what was written since, and tells the log what came of it. \param keys  or null
+/// Reads what was written since, and logs what came of it. \param keys  or null
 void reload_secrets(TokenKeys* keys, HttpServer& server, ServerLog& log);
 
 }  // namespace harpe

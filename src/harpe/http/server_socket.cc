@@ -114,7 +114,7 @@ Result<UniqueFd> listen_unix(const UnixSocketOptions& options) {
   HARPE_TRY(clear_stale_socket(options.path, address, options.who));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return io_error("socket");
-  // Nobody but this user may connect before the socket has its owner and mode.
+  // No other user may connect before the socket has its owner and mode.
   const mode_t old_mask = ::umask(0177);
   const int bound =
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(sockaddr_un));

@@ -29,8 +29,8 @@ inline constexpr const char* kLogDirectory = "/var/log/harpe";
 /// must not become a new directory with root's rights.
 Status usable_directory(const std::filesystem::path& directory);
 
-/// A listening Unix socket. A socket at that path on which nobody listens any more is replaced; a
-/// live one is a conflict, any other file is left alone and is an error.
+/// A listening Unix socket. A socket at that path on which no process listens any more is replaced;
+/// a live one is a conflict, any other file is left alone and is an error.
 Result<UniqueFd> listen_unix(const UnixSocketOptions& options);
 
 /// "127.0.0.1:4938", "[::1]:4938"; a host name is not looked up.

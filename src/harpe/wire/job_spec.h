@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a training job tells about itself when it is registered.
+/// What a training job says about itself when it is registered.
 ///
 ///   harpe::JobSpec spec;  // of RankClientOptions, the same on all ranks
 ///   spec.shape = {.data = 2, .stages = 4};

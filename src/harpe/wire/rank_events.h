@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What ranks tell their job, and what it tells them.
+/// What ranks report to their job, and what it assigns them.
 
 #include <cstddef>
 #include <cstdint>
@@ -55,8 +55,8 @@ struct IterationReport {
   static constexpr std::size_t kLongestRefusal = 256;
   RankCoordinates coordinates;
   std::string session;
-  std::string incarnation = {};  ///< the life of the job in which it registered; empty: not told
-  std::uint64_t epoch = 0;       ///< of the newest assignments that the rank has; 0: not told
+  std::string incarnation = {};  ///< the life of the job in which it registered; empty: not said
+  std::uint64_t epoch = 0;       ///< of the newest assignments that the rank has; 0: not said
   std::int64_t iteration = 0;    ///< counted from 0 at the start of training, alike on all ranks
   std::uint64_t version =
       0;  ///< of the assignments that held during the whole iteration; 0: none did

@@ -43,16 +43,16 @@ std::string iteration_report_json(const IterationReport& report);
 Result<RankEnd> parse_rank_end(std::string_view text);
 std::string rank_end_json(const RankEnd& end);
 
-/// What a server answers a rank, as far as it is there: its assignments, each with the epoch of the
-/// response, and by which life and start of the job they hold.
+/// What a server responds to a rank, as far as it is there: its assignments, each with the epoch of
+/// the response, and by which life and start of the job they hold.
 struct RankResponse {
   std::optional<int> rank = {};  ///< its number among those of the job
   /// Of the job's newest assignments; 0: there are none yet.
   std::optional<std::uint64_t> version = {};
-  std::string incarnation = {};    ///< empty: not told
-  std::uint64_t epoch = 0;         ///< 0: not told
-  std::uint64_t start = 0;         ///< of training in which the rank holds its place; 0: not told
-  std::string specification = {};  ///< digest of the one that was registered; empty: not told
+  std::string incarnation = {};    ///< empty: not said
+  std::uint64_t epoch = 0;         ///< 0: not said
+  std::uint64_t start = 0;         ///< of training in which the rank holds its place; 0: not said
+  std::string specification = {};  ///< digest of the one that was registered; empty: not said
   std::vector<StageAssignment> assignments = {};
 };
 /// Members that it does not know are left out.

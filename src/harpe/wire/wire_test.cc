@@ -263,7 +263,7 @@ TEST(Wire, AResponseReadsBackTheSame) {
   EXPECT_EQ(read->epoch, response.epoch);
   EXPECT_EQ(read->start, response.start);
   EXPECT_EQ(read->specification, response.specification);
-  EXPECT_EQ(rank_response_json({}, ""), "{}") << "what is not told is left out";
+  EXPECT_EQ(rank_response_json({}, ""), "{}") << "what is not said is left out";
   for (const char* wrong : {R"([])", R"({"rank": -1})", R"({"rank": "x"})", R"({"version": -1})",
                             R"({"epoch": 0.5})", R"({"assignments": {}})"}) {
     EXPECT_FALSE(parse_rank_response(wrong).ok()) << wrong;
