@@ -31,7 +31,7 @@ what is not known is `null`.
 | 2 | wrong input, no such plan, or a file that cannot be read or written; nothing was written | `invalid_input`, `infeasible`, `not_found`, `io` |
 | 69 | a device or driver cannot do that, or not now | `not_supported`, `unavailable` |
 | 70 | a defect of Harpe | `internal` |
-| 75 | somebody else holds the device | `conflict` |
+| 75 | another client holds the device | `conflict` |
 | 77 | no permission; the message says what would help | `no_permission` |
 
 A progress bar appears on standard error, if that is a terminal, for anything that takes over a second.

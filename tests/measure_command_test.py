@@ -269,7 +269,7 @@ calls = "reads"
                            ("max_energy_range_uj", "262143328850")):
             (package / name).write_text(text + "\n")
         done = self.harpe("run", "--carbon", "300", "--", "true")
-        self.assertIn("no device told its energy meanwhile", done.stderr)
+        self.assertIn("no device gave its energy meanwhile", done.stderr)
         self.assertIn("Without energy there is no CO2", done.stderr)
         self.assertNotIn("no GPU", done.stderr)
 

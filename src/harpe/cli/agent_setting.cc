@@ -130,7 +130,7 @@ Status AgentSetting::set(int gpu) {
   }
   const Result<Applied> applied = agent_.apply(lease, gpu, wanted_.setting);
   if (!applied.ok()) {
-    // Nothing was set under a new lease: nobody should have to wait for its end.
+    // Nothing was set under a new lease: no client should have to wait for its end.
     if (!earlier) static_cast<void>(agent_.release(lease).ok());
     return applied.error();
   }
@@ -218,7 +218,7 @@ Status AgentSetting::say_why_there_is_nothing(int gpu) {
   there.socket.clear();
   report_.add_nothing(
       gpu, "nothing that you set from the command line is in force for its " + text_of(controls_),
-      ". What somebody left behind without the agent, root removes with: " +
+      ". What was left behind without the agent, root removes with: " +
           undo_command(there, wanted_));
   return ok_status();
 }

@@ -126,7 +126,7 @@ Result<std::string> pipeline_path(const JobArguments& arguments) {
   return "/stragglers/" + std::to_string(*pipeline);
 }
 
-Result<Outcome> tell_straggler(const JobArguments& arguments) {
+Result<Outcome> declare_straggler(const JobArguments& arguments) {
   const std::string path = HARPE_TRY(pipeline_path(arguments));
   std::string text = arguments.factor;
   if (text.ends_with('x')) text.pop_back();
@@ -246,16 +246,16 @@ void add_looking(Commands& commands, CLI::App& job) {
   add_job_plan_command(commands, job);
 }
 
-void add_telling(Commands& commands, CLI::App& job) {
+void add_declaring(Commands& commands, CLI::App& job) {
   const auto slow = std::make_shared<JobArguments>();
   CLI::App& straggler = commands.add(
       job, "straggler",
-      "tell that a pipeline is slow\n"
+      "declare a pipeline slow\n"
       "The other pipelines then slow down exactly as far as this one makes them wait, from the "
       "next iteration on.",
       "harpe job straggler gpt3 1 1.2\n"
       "harpe job straggler gpt3 1 1.2 --for 30min",
-      [slow](Console&) { return tell_straggler(*slow); });
+      [slow](Console&) { return declare_straggler(*slow); });
   add_server_job_options(straggler, *slow);
   add_pipeline(straggler, *slow);
   straggler.add_option("FACTOR", slow->factor, "How many times longer its iterations take: 1.2")
@@ -268,7 +268,7 @@ void add_telling(Commands& commands, CLI::App& job) {
   const auto healed = std::make_shared<JobArguments>();
   CLI::App& heal_app =
       commands.add(job, "heal",
-                   "tell that a pipeline is healthy again\n"
+                   "declare a pipeline healthy again\n"
                    "All pipelines return to the plan of the job's objective.",
                    "harpe job heal gpt3 1", [healed](Console&) { return heal(*healed); });
   add_server_job_options(heal_app, *healed);
@@ -315,12 +315,12 @@ void add_remove(Commands& commands, CLI::App& job) {
 
 void add_job_command(Commands& commands) {
   CLI::App& job =
-      commands.add(commands.root(), "job", "look at training jobs and tell them what has changed",
+      commands.add(commands.root(), "job", "look at training jobs and change what they do",
                    "harpe job list\n"
                    "harpe job show gpt3\n"
                    "harpe job straggler gpt3 1 1.2");
   add_looking(commands, job);
-  add_telling(commands, job);
+  add_declaring(commands, job);
   add_remove(commands, job);
 }
 

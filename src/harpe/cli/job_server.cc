@@ -79,7 +79,7 @@ Result<std::string> JobServer::ask_text(const std::string& method, const std::st
 
 Error JobServer::silent(const std::string& why) const {
   return Error::of(ErrorCode::kUnavailable,
-                   "the server at " + url_ + " does not answer: " + why +
+                   "the server at " + url_ + " does not respond: " + why +
                        " (is `harpe serve` running there? --server URL names another)");
 }
 
@@ -87,9 +87,9 @@ Result<JsonValue> JobServer::ask(const std::string& method, const std::string& p
                                  std::string body) {
   const std::string response = HARPE_TRY(ask_text(method, path, std::move(body)));
   if (response.empty()) return JsonValue();
-  Result<JsonValue> document = parse_json(response, "answer");
+  Result<JsonValue> document = parse_json(response, "response");
   if (document.ok()) return document;
-  return Error::of(ErrorCode::kUnavailable, "what answers at " + url_ + " is not harpe serve");
+  return Error::of(ErrorCode::kUnavailable, "what responds at " + url_ + " is not harpe serve");
 }
 
 Status JobServer::follow(

@@ -38,12 +38,12 @@ Result<std::string> job_path(const std::string& id);
 void add_job_plan_command(Commands& commands, CLI::App& job);
 
 /// One conversation with the server. Errors of the server keep their message; one that does not
-/// answer is `kUnavailable`. Not thread-safe.
+/// response is `kUnavailable`. Not thread-safe.
 class JobServer {
  public:
   static Result<JobServer> open(const ServerArguments& arguments);
 
-  /// The document that answers a request; null where the response has no body.
+  /// The document that a request gets in response; null where the response has no body.
   Result<JsonValue> ask(const std::string& method, const std::string& path, std::string body = {});
   /// The body as it is.
   Result<std::string> ask_text(const std::string& method, const std::string& path,
@@ -58,7 +58,7 @@ class JobServer {
  private:
   explicit JobServer(std::unique_ptr<HttpLink> link, std::string url)
       : link_(std::move(link)), url_(std::move(url)) {}
-  /// What to say where nothing answered.
+  /// What to say where nothing responded.
   Error silent(const std::string& why) const;
 
   std::unique_ptr<HttpLink> link_;

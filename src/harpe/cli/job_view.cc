@@ -32,7 +32,8 @@ std::optional<double> number(const Json& object, const char* key) {
   return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 
-/// Without what would move the cursor of a terminal: names come from whoever registered the job.
+/// Without what would move the cursor of a terminal: names come from the client that registered the
+/// job.
 std::string text(const Json& object, const char* key) {
   const Json& value = at(object, key);
   if (!value.is_string()) return {};
@@ -232,7 +233,7 @@ std::string jobs_table(std::string_view jobs, bool coloured, std::string_view no
   const Json& list = at(response, "jobs");
   std::string missing;
   for (const Json& what : at(response, "unreachable")) {
-    if (what.is_string()) missing += "did not answer: " + what.get<std::string>() + "\n";
+    if (what.is_string()) missing += "did not respond: " + what.get<std::string>() + "\n";
   }
   if (!list.is_array() || list.empty()) {
     return missing + std::string(none) + "\n";

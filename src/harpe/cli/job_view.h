@@ -17,7 +17,7 @@ std::string job_view(std::string_view status, bool coloured);
 std::string plans_text(std::string_view response);
 /// "12:00:01  plans to wait until ...": one event of a job; empty: nothing to show.
 std::string event_line(std::string_view event, std::string_view data, std::string_view time_of_day);
-/// The phase that an event of that name tells; empty where it tells none.
+/// The phase that an event of that name says; empty where it says none.
 std::string phase_of_event(std::string_view data);
 /// \param log  {"events": [{"at", "kind", "text"}, ...]}; one line each, with local date and time
 std::string log_text(std::string_view log);

@@ -105,7 +105,7 @@ TEST(JobView, APhaseIsWhatTheEventSaysAndNotAWordInIt) {
   EXPECT_EQ(phase_of_event("no JSON"), "");
 }
 
-TEST(JobView, AnswersThatLackThingsAreShownAsFarAsTheyGo) {
+TEST(JobView, ResponsesThatLackThingsAreShownAsFarAsTheyGo) {
   for (const char* response : {"", "{}", "[]", "null", R"({"jobs": 3})", R"({"plans": [1, {}]})"}) {
     EXPECT_FALSE(job_view(response, false).empty()) << response;
     EXPECT_EQ(warning_text(response), "") << response;
@@ -123,7 +123,7 @@ TEST(JobView, SaysHowManyRanksAChangeMayNotReach) {
 
 TEST(JobView, ListsJobsInATable) {
   EXPECT_NE(jobs_table(R"({"jobs": [], "unreachable": ["http://b:1"]})", false, "none")
-                .find("did not answer: http://b:1"),
+                .find("did not respond: http://b:1"),
             std::string::npos);
   const std::string log = log_text(
       R"({"events": [{"at": 1, "kind": "phase", "text": "running"}, {"at": 2, "kind": "warning", "text": "w"}]})");

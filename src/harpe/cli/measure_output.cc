@@ -11,12 +11,12 @@
 namespace harpe {
 namespace {
 
-constexpr double kSensorsAgree = 0.1;      // beyond which their disagreement is told
+constexpr double kSensorsAgree = 0.1;      // beyond which their disagreement is said
 constexpr Seconds kTimeToCompare{5};       // in shorter windows the comparison says little
-constexpr double kHoleTold = 0.02;         // share of the time without samples that is told
+constexpr double kHoleSaid = 0.02;         // share of the time without samples that is said
 constexpr double kThrottlingTold = 0.001;  // share of the looks
 
-bool told(const DeviceEnergy& device) {
+bool has_energy(const DeviceEnergy& device) {
   return device.energy.source != EnergySource::kNone;
 }
 
@@ -38,13 +38,14 @@ void remark_on(const DeviceEnergy& device, std::vector<std::string>& lines) {
   const EnergyEstimate& energy = device.energy;
   const std::string label = device.label();
   if (device.error) {
-    add_once(lines, label + (told(device) ? ": only until it failed: " : " was not measured: ") +
+    add_once(lines, label +
+                        (has_energy(device) ? ": only until it failed: " : " was not measured: ") +
                         device.error->text());
   } else if (device.failed_reads > 0) {
     lines.push_back(label + ": " + std::to_string(device.failed_reads) + " readings failed");
   }
-  if (!told(device)) return;
-  if (energy.time.value > 0 && energy.unobserved.value > kHoleTold * energy.time.value) {
+  if (!has_energy(device)) return;
+  if (energy.time.value > 0 && energy.unobserved.value > kHoleSaid * energy.time.value) {
     lines.push_back(label + ": nothing was read for " + seconds_text(energy.unobserved.value) +
                     " (machine suspended, or the driver did not answer)");
   }
@@ -71,7 +72,7 @@ void remark_on(const DeviceEnergy& device, std::vector<std::string>& lines) {
 EnergyEstimate total_of(const WindowEnergy& window) {
   EnergyEstimate total = window.total();
   const bool all_known = std::ranges::all_of(window.devices, [](const DeviceEnergy& device) {
-    return !told(device) || error_known(device.energy);
+    return !has_energy(device) || error_known(device.energy);
   });
   if (!all_known) total.error = {0};
   return total;
@@ -122,7 +123,7 @@ std::string energy_table(const WindowEnergy& window, int columns, bool coloured)
   };
   int rows = 0;
   for (const DeviceEnergy& device : window.devices) {
-    if (!told(device)) continue;
+    if (!has_energy(device)) continue;
     rows += 1;
     add(device.label(), device.name, device.energy, source_name(device.energy.source));
   }

@@ -24,18 +24,18 @@ std::optional<T> value_of(Result<T> result) {
 /// Whether the estimate has an error bar: 0 is what nothing can be known by.
 bool error_known(const EnergyEstimate& energy);
 
-/// Of all devices that told something; its error is known if theirs are.
+/// Of all devices that were read; its error is known if theirs are.
 EnergyEstimate total_of(const WindowEnergy& window);
 
-/// "3 214.5 ± 1.2 J": as many digits as the error leaves; below 1 J in mJ; "± ?" where nobody
-/// knows.
+/// "3 214.5 ± 1.2 J": as many digits as the error leaves; below 1 J in mJ; "± ?" where it
+/// is not known.
 std::string energy_text(const EnergyEstimate& energy);
 /// An amount without an error: "1 077 J", "5.2 J", "36 mJ".
 std::string joules_text(Joules energy);
 /// "A40" of "NVIDIA A40", where columns are scarce.
 std::string short_device_name(const std::string& name);
 
-/// One line a device that told something, and their total where there are several, in so many
+/// One line a device that was read, and their total where there are several, in so many
 /// columns (0: any).
 std::string energy_table(const WindowEnergy& window, int columns, bool coloured);
 

@@ -144,12 +144,13 @@ std::string monitor_csv(const Look& look) {
     const bool is_gpu = i < look.gpus.size();
     const GpuView view = is_gpu ? look.gpus[i] : GpuView{};
     const auto cell = [](const std::string& value) { return value == "-" ? "" : value; };
-    const bool told = device.energy.source != EnergySource::kNone;
+    const bool has_energy = device.energy.source != EnergySource::kNone;
     const std::optional<Watts> power =
         view.power || (is_gpu && device.error) ? view.power : look.mean[i];
     text += fixed(look.window.time.value, 6) + "," + device.label() + "," + csv_cell(device.name) +
-            "," + cell(watts(power, 3)) + "," + (told ? fixed(device.energy.energy.value, 6) : "") +
-            "," + (error_known(device.energy) ? fixed(device.energy.error.value, 6) : "") + "," +
+            "," + cell(watts(power, 3)) + "," +
+            (has_energy ? fixed(device.energy.energy.value, 6) : "") + "," +
+            (error_known(device.energy) ? fixed(device.energy.error.value, 6) : "") + "," +
             csv_cell(std::string(source_name(device.energy.source))) + "," +
             cell(megahertz(view.clock)) + "," + cell(megahertz(view.memory_clock)) + "," +
             cell(number(view.temperature, 1)) + "," + cell(number(view.utilisation, 3)) + "," +

@@ -35,7 +35,7 @@ struct RunArguments {
   std::string csv, out;
 };
 
-/// All that is to be told when the command has ended.
+/// All that is to be said when the command has ended.
 struct RunReport {
   std::vector<std::string> command;
   ChildExit exit;
@@ -100,12 +100,12 @@ std::string nothing_text(const RunReport& report, int columns) {
   std::string text = wrapped_text(
       none
           ? "Only the time was measured: there is no GPU here, and no CPU whose energy can be read."
-          : "Only the time was measured: no device told its energy meanwhile.",
+          : "Only the time was measured: no device gave its energy meanwhile.",
       columns);
   for (const BackendState& backend : report.backends) {
     text += wrapped_text("  " + backend.name + ": " + backend.detail, columns, 4);
   }
-  if (report.carbon) text += "Without energy there is no CO2 to tell.\n";
+  if (report.carbon) text += "Without energy there is no CO2 to state.\n";
   if (report.used.devices.empty())
     text += simulation_hint("run", " -- " + shell_text(report.command));
   return text;

@@ -42,7 +42,7 @@ bool has_ended(pid_t child, ChildExit& exit) {
       return true;
     }
     if (WIFSTOPPED(status)) {
-      ::raise(SIGSTOP);  // until somebody continues us
+      ::raise(SIGSTOP);  // until another process continues us
       ::kill(child, SIGCONT);
     }
   }
@@ -55,7 +55,7 @@ ChildRunner::ChildRunner() {
   ::sigemptyset(&waited_);
   for (const int signal : kPassedOn) ::sigaddset(&waited_, signal);
   ::sigaddset(&waited_, SIGCHLD);
-  // A parent may have told us to ignore the ends of children; then nobody would learn of them.
+  // A parent may have had us ignore the ends of children; then we would not learn of them.
   struct sigaction usual{};
   usual.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &usual, &child_before_);

@@ -25,7 +25,7 @@ struct ChildExit {
 ///
 /// * what a terminal sends to its whole process group (Ctrl-C, Ctrl-\, Ctrl-Z) the child has had
 ///   already, and only waits for what the child makes of it;
-/// * what somebody sent to this process alone (kill, a job scheduler) goes to the child too;
+/// * what was sent to this process alone (kill, a job scheduler) goes to the child too;
 /// * when the child stops, this process stops, so that the shell has its terminal back, and goes on
 ///   with it.
 ///
@@ -40,7 +40,7 @@ class ChildRunner {
   /// Runs `command` (not empty), found in PATH, to its end. Fails only if no process can be made.
   Result<ChildExit> run(const std::vector<std::string>& command);
 
-  /// Whether somebody asked this process to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT) since `run`.
+  /// Whether a signal asked this process to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT) since `run`.
   bool asked_to_end();
 
  private:

@@ -91,8 +91,8 @@ void add_transport_options(CLI::App& app, const std::shared_ptr<ServeArguments>&
            arguments->certificate);
   add_text(app, "--tls-key", "FILE", "Key of the certificate (PEM, mode 600)", arguments->key);
   add_text(app, "--signing-key,--signing-key-path", "FILE",
-           "Keys of tokens, one a line; the first signs (mode 600). Without one, anybody who can "
-           "connect may do everything",
+           "Keys of tokens, one a line; the first signs (mode 600). Without one, every client that "
+           "connects may do everything",
            options.signing_key);
   add_text(app, "--revoked-tokens", "FILE", "Tokens that are refused before they expire",
            options.revoked_tokens);
@@ -154,7 +154,7 @@ void add_token_command(Commands& commands, CLI::App& serve) {
       token, "issue",
       "sign a token\n"
       "Prints a token (JWT, HS256) that lets its holder read jobs (job-read) or register, report "
-      "and change them (job-write): all jobs, or one. --json tells its id, by which a server's "
+      "and change them (job-write): all jobs, or one. --json prints its id, by which a server's "
       "--revoked-tokens refuses it before it expires.",
       "openssl rand -hex 32 > key; chmod 600 key\n"
       "harpe serve token issue --signing-key key --user trainer \\\n"
@@ -179,8 +179,8 @@ void add_serve_command(Commands& commands) {
       commands.root(), "serve",
       "plan training jobs while they run\n"
       "The server that training ranks report to: it profiles each job while it trains, makes its "
-      "plans, tells every rank its clocks, answers stragglers, and goes on where it was after a "
-      "crash. Zeus's pipeline frequency client works with it unchanged. docs/server.md",
+      "plans, assigns every rank its clocks, responds to stragglers, and goes on where it was "
+      "after a crash. Zeus's pipeline frequency client works with it unchanged. docs/server.md",
       "harpe serve\n"
       "harpe serve --tcp 0.0.0.0:7787 --signing-key key --tls-certificate cert.pem \\\n"
       "    --tls-key key.pem --store postgresql://harpe@db/harpe\n"

@@ -17,7 +17,7 @@ void add_agent_token_command(Commands& commands, CLI::App& agent, TokenRequest& 
       token, "issue",
       "sign a token\n"
       "Prints a token (JWT, HS256) that names its holder to the agent; the policy says under "
-      "`tokens` what the holder may do, within the token's scopes. --json tells its "
+      "`tokens` what the holder may do, within the token's scopes. --json prints its "
       "id, by which an agent's --revoked-tokens refuses it before it expires.",
       "openssl rand -hex 32 > key; chmod 600 key\n" + name +
           " token issue --signing-key key --user grafana \\\n"

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How the command line of a program is described, read and answered.
+/// How the command line of a program is described, read and run.
 
 #include <functional>
 #include <memory>

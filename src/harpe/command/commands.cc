@@ -25,7 +25,7 @@ int report(const Error& error, Console& console) {
   return exit_status(error.code);
 }
 
-/// Says what is wrong with words that nobody asked for, and what may have been meant.
+/// Says what is wrong with words that no option takes, and what may have been meant.
 Error unknown_words(const CLI::App& command, const std::vector<std::string>& words) {
   Error error{ErrorCode::kInvalidInput, {}};
   for (const std::string& word : words) {

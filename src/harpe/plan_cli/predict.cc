@@ -109,7 +109,7 @@ void add_predict_command(Commands& commands) {
     return Error::invalid("expected overlapped or rendezvous");
   };
   add_parsed(app, "--transfer-mode", "MODE",
-             "overlapped (nobody is occupied) or rendezvous (both stages are), default overlapped",
+             "overlapped (no stage is occupied) or rendezvous (both are), default overlapped",
              arguments->blocking_transfers, mode);
   add_parsed(app, "--fixed-extra", "SECONDS",
              "Time every iteration takes on top (optimizer, logging), s (default 0)",

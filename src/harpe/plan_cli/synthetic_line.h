@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What is said first of figures that nobody measured.
+/// What is said first of figures that were not measured.
 
 #include <string>
 

@@ -28,14 +28,14 @@ int energy_decimals(Joules energy) {
 
 /// Plain digits, no groups: what is pasted elsewhere must stay a number.
 std::string table_row(const TableRow& row, const Plan& all_max) {
-  const auto [slowdown, saving] = compare(all_max, row.time, row.energy);
+  const auto [time_change, saving] = compare(all_max, row.time, row.energy);
   const int energy = energy_decimals(all_max.iteration_energy);
   const bool has_bound = row.lower_bound > Joules{0};
   const Watts power = row.time > Seconds{0} ? row.energy / row.time : Watts{0};
   std::string line =
       concat({"<tr", row.attributes, "><th scope=\"row\">", escape(row.name), "</th>"});
   for (const std::string& cell :
-       {fixed(row.time.value, 6), fixed(100 * slowdown, 3), fixed(row.energy.value, energy),
+       {fixed(row.time.value, 6), fixed(100 * time_change, 3), fixed(row.energy.value, energy),
         fixed(100 * saving, 3), fixed(power.value, 1),
         has_bound ? fixed(row.lower_bound.value, energy) : std::string(),
         has_bound ? fixed(100 * (row.energy / row.lower_bound - 1), 4) : std::string()}) {

@@ -15,9 +15,9 @@ std::string percent(double value, int decimals = 1) {
   return concat({fixed(value, decimals), "\u00A0%"});
 }
 
-std::string speed(double slowdown) {
-  const double percents = 100 * slowdown;
-  if (std::abs(slowdown) <= 1e-9) return "no slowdown";
+std::string speed(double time_change) {
+  const double percents = 100 * time_change;
+  if (std::abs(time_change) <= 1e-9) return "no slowdown";
   if (percents <= -kShown) return percent(-percents) + " faster";
   if (percents < 0) return "no slowdown";
   return concat(
@@ -43,8 +43,8 @@ std::string_view synthetic_remark(const Plan& plan) {
 }
 
 std::string headline(const Plan& all_max, const ReportPoint& point) {
-  const auto [slowdown, saving] = compare(all_max, point.time, point.energy);
-  return concat({"Same computation, ", speed(slowdown), ": ", saving_words(saving), "."});
+  const auto [time_change, saving] = compare(all_max, point.time, point.energy);
+  return concat({"Same computation, ", speed(time_change), ": ", saving_words(saving), "."});
 }
 
 std::string explanation(const Plan& all_max, const ReportPoint& point) {

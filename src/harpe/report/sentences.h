@@ -12,16 +12,16 @@ namespace harpe::report {
 
 /// How a plan stands against all-max, as fractions.
 struct Comparison {
-  double slowdown = 0;  ///< time / time of all-max - 1
-  double saving = 0;    ///< 1 - energy / energy of all-max; negative where it needs more
+  double time_change = 0;  ///< time / time of all-max - 1; negative where it is faster
+  double saving = 0;       ///< 1 - energy / energy of all-max; negative where it needs more
 };
 Comparison compare(const Plan& all_max, Seconds time, Joules energy);
 
 /// `kSyntheticRemark` where the plan is of a synthetic profile, else nothing.
 std::string_view synthetic_remark(const Plan& plan);
 
-/// "Same computation, no slowdown: 13.1 % less energy." A slowdown is never rounded away: any is
-/// at least "less than 0.1 % slower".
+/// "Same computation, no slowdown: 13.1 % less energy." Whatever is slower than all-max is at
+/// least "less than 0.1 % slower".
 std::string headline(const Plan& all_max, const ReportPoint& point);
 
 /// The same in joules, and how far the plan is from the best possible.
