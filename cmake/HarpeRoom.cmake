@@ -129,7 +129,7 @@ function(harpe_test)
     PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT})
 endfunction()
 
-# A library that stands in for one of a vendor and answers as a test tells it, loaded as that is: a
+# A library that stands in for one of a vendor and responds as a test says, loaded as that is: a
 # test or benchmark finds its file in the definition of the same name in capitals.
 #   harpe_scripted_library(nvml_test scripted_nvml nvml/scripted_nvml.cc [DEFINITION ...])
 function(harpe_scripted_library user name source)

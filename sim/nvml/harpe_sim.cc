@@ -62,7 +62,7 @@ int respond(const Error& error) {
   return code_of(error);
 }
 
-/// Calls `call(core)`, which answers a Result, and keeps its error.
+/// Calls `call(core)`, which returns a Result, and keeps its error.
 template <class Call>
 int with_simulation(const Call& call) noexcept {
   return guarded([&]() -> int {

@@ -2,7 +2,7 @@
  * NVML does not have. The simulation is the one that the environment variable HARPE_SIMULATION
  * names; nvmlInit is not needed. Thread-safe. Plain C.
  *
- * Every function answers 0, or one of NVML's error codes; harpe_sim_error then says more. GPUs are
+ * Every function returns 0, or one of NVML's error codes; harpe_sim_error then says more. GPUs are
  * counted from 0, as by NVML.
  *
  *     harpe_sim_truth_t truth;

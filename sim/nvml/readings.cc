@@ -43,7 +43,7 @@ nvmlReturn_t copy_clocks(std::vector<int> clocks, unsigned int* count, unsigned 
   return NVML_SUCCESS;
 }
 
-/// On a module that is metered as a whole, nothing tells the GPU's part.
+/// On a module that is metered as a whole, nothing gives the GPU's part.
 nvmlReturn_t scope_code(const SimulatedGpuSpec& spec, unsigned int scope) {
   const unsigned int metered = spec.module_scope ? NVML_POWER_SCOPE_MODULE : NVML_POWER_SCOPE_GPU;
   return scope == metered ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
@@ -64,7 +64,7 @@ void set_watts(nvmlFieldValue_t& field, double watts) {
   field.value.uiVal = static_cast<unsigned int>(milli(watts));
 }
 
-/// Fills one field from the state; answers what becomes its own result.
+/// Fills one field from the state; returns what becomes its own result.
 nvmlReturn_t fill_field(const SimulatedGpuSpec& spec, const SimulatedGpuState& state,
                         nvmlFieldValue_t& field) {
   switch (field.fieldId) {

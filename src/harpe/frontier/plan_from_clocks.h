@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Plans whose clocks somebody else chose: another planner, a plan file, a measurement.
+/// Plans whose clocks are given: by another planner, a plan file, a measurement.
 
 #include <optional>
 #include <span>

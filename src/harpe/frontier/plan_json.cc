@@ -238,7 +238,7 @@ class PlanReader {
     if (plan_.stages > 0 && static_cast<std::int64_t>(list.items.size()) == plan_.stages) {
       return true;
     }
-    // Without "stages" that error alone is told.
+    // Without "stages" that error alone is reported.
     if (plan_.stages > 0) {
       add(list, "expected one " + what + " for each of the " + std::to_string(plan_.stages) +
                     " stages, found " + std::to_string(list.items.size()));

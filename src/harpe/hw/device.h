@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Devices that use energy, behind one interface: what can be read from a GPU and set on it, and
-/// what a CPU package tells. Backends (`hw/nvml`, `hw/rocm`, `hw/rapl`, `hw/sim`) implement it and
+/// what a CPU package has. Backends (`hw/nvml`, `hw/rocm`, `hw/rapl`, `hw/sim`) implement it and
 /// are found at run time (devices.h).
 ///
 ///   const auto energy = gpu.total_energy();
@@ -76,7 +76,7 @@ class Gpu {
   virtual const GpuIdentity& identity() const = 0;
   /// Gives it its place among the GPUs of all backends. For `open_devices`.
   virtual void set_index(int /*index*/) {}
-  /// A file that whoever sets this GPU for others holds locked (flock), the same for all processes
+  /// A file that a process which sets this GPU for others locks (flock), the same for all processes
   /// of the machine; several GPUs may have one. Empty: no other process has this GPU.
   virtual std::filesystem::path owner_lock() const;
   /// The device file through which programs compute on it alone; empty: none is known.
@@ -107,7 +107,7 @@ class Gpu {
   /// Ids of the processes that compute on it, as this process may see them.
   virtual Result<std::vector<std::int64_t>> processes();
 
-  /// Whether this process may probably set clocks and limits: looks at what it is and asks nobody.
+  /// Whether this process may probably set clocks and limits: looks at what it is and asks nothing.
   /// The driver decides when it is tried. `kNotSupported` in MIG mode: all instances share them.
   virtual Status may_set() const;
   /// The driver rounds to clocks it supports: read back.

@@ -37,7 +37,7 @@ class GpuChannel {
   void use(const std::function<void(Gpu&)>& use);
   void open(std::uint64_t window, Instant begin);
   void drop(std::uint64_t window);
-  /// \param unanswered  for how long the driver has been called in vain, if it has; what it told up
+  /// \param unanswered  for how long the driver has been called in vain, if it has; what it said up
   ///   to then counts
   DeviceEnergy respond(std::uint64_t window, Instant end, WindowEnd kind,
                        std::optional<Seconds> unanswered) const;

@@ -9,7 +9,7 @@
 
 namespace harpe {
 
-/// Puts the clocks of a GPU back when it goes away: to the lock that the driver told, or to none.
+/// Puts the clocks of a GPU back when it goes away: to the lock that the driver had, or to none.
 class ClockRestorer {
  public:
   explicit ClockRestorer(Gpu& gpu);

@@ -68,7 +68,7 @@ std::string energy_log_row(const WindowEnergy& window) {
     text += "," + cell(device, device.energy.energy);
   }
   for (const DeviceEnergy& device : window.devices) {
-    // How much is missing nobody knows.
+    // How much is missing is not known.
     text += "," + (device.energy.missing.value > 0 ? "" : cell(device, device.energy.error));
   }
   return text + "\n";

@@ -3,7 +3,7 @@
 /// A CSV file with one row for each ended window, as Zeus's monitor writes it, with CPUs, memory
 /// and error bars added: start_time (seconds since 1970), window_name (quoted where needed),
 /// elapsed_time (s), then `gpu0_energy`, `cpu0_energy`, `dram0_energy`... (J), then the same with
-/// `_error` (half-width of the 95 % interval, J). A device that told nothing has empty cells.
+/// `_error` (half-width of the 95 % interval, J). A device without a reading has empty cells.
 ///
 ///   harpe::EnergyLog log("energy.csv");
 ///   if (const auto used = monitor.end("epoch"); used.ok()) (void)log.append(*used);

@@ -72,7 +72,7 @@ class Session {
     return gpu_.set_locked_clocks(ClockDomain::kGraphics, {clock, clock});
   }
 
-  /// Whether somebody wants it to end: once said, it stays so.
+  /// Whether the caller wants it to end: once said, it stays so.
   bool cancelled() {
     cancelled_ = cancelled_ || (options_.cancelled && options_.cancelled());
     return cancelled_;

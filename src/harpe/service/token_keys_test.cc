@@ -73,7 +73,7 @@ TEST_F(TokenKeysTest, WhereTheFilesCannotBeUsedAllIsAsBefore) {
     EXPECT_THAT(reloaded.ok() ? "" : reloaded.error().text(), HasSubstr(why));
     EXPECT_TRUE(keys->verify(token_of(kOld), kNow).ok()) << why;
     EXPECT_FALSE(keys->verify(token_of(kNew), kNow).ok()) << why;
-    EXPECT_TRUE(keys->reload().ok()) << "it is told once";
+    EXPECT_TRUE(keys->reload().ok()) << "it is said once";
   };
   write_keys(kNew + "\nshort\n");
   refuses("at least 32 bytes");

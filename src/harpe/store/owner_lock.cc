@@ -28,7 +28,7 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown machine";
 }
 
-/// What the holder wrote, cut to printable ASCII as anybody may have written it.
+/// What the holder wrote, cut to printable ASCII as any process may have written it.
 std::string holder(int fd) {
   std::array<char, 400> text{};
   const ssize_t size = ::pread(fd, text.data(), text.size(), 0);

@@ -56,7 +56,7 @@ std::string_view advice_for(std::string_view state) {
     return "; the database's user needs to own Harpe's tables, see docs/storage.md";
   if (state == "3F000") return "; create the schema first, see docs/storage.md";
   if (state == "42P01")
-    return "; somebody removed Harpe's tables: restore a backup, or restart the server";
+    return "; Harpe's tables were removed: restore a backup, or restart the server";
   return "";
 }
 
@@ -166,7 +166,7 @@ Status PostgresSession::connect() {
   values.push_back(nullptr);
   connection_.reset(PQconnectdbParams(names.data(), values.data(), 0));
   if (!connection_) return Error::of(ErrorCode::kUnavailable, "there is not enough memory");
-  // What the server says goes to whoever called, not to stderr.
+  // What the server says goes to the caller, not to stderr.
   PQsetNoticeProcessor(connection_.get(), [](void*, const char*) {}, nullptr);
   if (PQstatus(connection_.get()) == CONNECTION_OK && PQsetnonblocking(connection_.get(), 1) == 0) {
     return ok_status();

@@ -69,7 +69,7 @@ class PostgresServer {
     return "postgresql://" + user + "@/" + database + "?host=" + socket;
   }
 
-  /// A database that nobody has used; its name.
+  /// A database that no test has used; its name.
   std::string new_database() {
     const std::string name = "test_" + std::to_string(++databases_);
     execute("postgres", "CREATE DATABASE " + name);

@@ -59,7 +59,7 @@ TEST(ProcessIdentity, IsGoneOnlyOnceItIsKilled) {
   ::kill(static_cast<pid_t>(child.identity().pid), SIGSTOP);
   EXPECT_FALSE(is_proven_gone(child.identity(), me)) << "a process that is stopped may wake up";
   child.kill();
-  EXPECT_TRUE(is_proven_gone(child.identity(), me)) << "before anybody has waited for it";
+  EXPECT_TRUE(is_proven_gone(child.identity(), me)) << "before its parent has waited for it";
   child.wait();
   EXPECT_TRUE(is_proven_gone(child.identity(), me));
 }

@@ -18,8 +18,8 @@
 /// machine sleeps (CLOCK_BOOTTIME); of a virtual machine that is stopped from outside they do not,
 /// which is why ranks refuse what comes from an older epoch.
 ///
-/// Pure: no clock, no database; it says what to send, and is told what came of it. Not thread-safe.
-/// O(servers) a look.
+/// Pure: no clock, no database; it says what to send, and is given what came of it. Not
+/// thread-safe. O(servers) a look.
 
 #include <cstdint>
 #include <functional>

@@ -92,7 +92,7 @@ struct StoreFault {
     kLate,         ///< never answered, and executed after its sender has given up: when
                    ///< `SimulatedDatabase::execute_late` is called. What is no single statement
                    ///< that writes goes as `kLostAfter`
-    kFull,         ///< no space on the disk: what writes is not executed, and told so (`kIo`)
+    kFull,         ///< no space on the disk: what writes is not executed, and fails (`kIo`)
   };
   Outcome outcome = Outcome::kDone;
   Seconds before{0};  ///< from sending to execution

@@ -82,11 +82,11 @@ class SqliteStore final : public Store {
   LocalNotifications notifications_;
 };
 
-/// A new file is for its owner alone: what jobs say is nobody else's business.
+/// A new file is for its owner alone: what jobs say is not for other users.
 Status create_private(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_EXCL, 0600);
   if (fd >= 0) ::close(fd);
-  return ok_status();  // what went wrong is told when it is opened
+  return ok_status();  // what went wrong is said when it is opened
 }
 
 Status SqliteStore::open(std::span<const Migration> steps) {
@@ -94,7 +94,7 @@ Status SqliteStore::open(std::span<const Migration> steps) {
   (void)create_private(path_);
   HARPE_TRY(database_.open());
   HARPE_TRY(check_file());
-  // The schema of a file that somebody else wrote must not call functions with side effects.
+  // The schema of a file that another program wrote must not call functions with side effects.
   for (const char* setting : {"PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON",
                               "PRAGMA temp_store = MEMORY", "PRAGMA synchronous = FULL"}) {
     HARPE_TRY(database_.run(setting));

@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-/// What somebody else's program does with a SQLite file.
+/// What another program does with a SQLite file.
 class OtherProgram {
  public:
   explicit OtherProgram(const fs::path& path) {

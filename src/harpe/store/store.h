@@ -87,7 +87,7 @@ struct StoreChanges {
   std::vector<std::string> notifications;  ///< announced once it is written, up to 7000 bytes each
   std::vector<JobSummary> summaries = {};  ///< of jobs that are there; others are refused
   std::optional<ClockMark> clock = {};     ///< kept unless the store has a later one
-  /// By which claim (`JobClaim::epoch`) the jobs are changed, and events and summaries told of
+  /// By which claim (`JobClaim::epoch`) the jobs are changed, and events and summaries written of
   /// them; where one is left out, by the last claim of this store.
   std::map<std::string, std::int64_t> epochs = {};
 };

@@ -116,7 +116,7 @@ TEST_P(AnyStore, GivesBackWhatWasSavedByteForByte) {
   reopen();
   EXPECT_EQ(*store_->jobs(), jobs);
   EXPECT_EQ(*store_->job("c"), jobs[2]);
-  EXPECT_EQ(*store_->job("nobody"), std::nullopt);
+  EXPECT_EQ(*store_->job("unknown"), std::nullopt);
   EXPECT_EQ(*store_->plans("a"), all);
 }
 

@@ -9,7 +9,7 @@
 ///
 /// The total never falls. It is exact as long as readings come more often than the counter wraps. A
 /// new start loses what was used between the last reading and it; one that has counted past the
-/// last reading before anybody looks is not seen, and loses that reading too. Neither adds
+/// last reading before the next is not seen, and loses that reading too. Neither adds
 /// anything.
 
 #include <cstdint>

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-/// Calls back when somebody sleeps: what happens meanwhile.
+/// Calls back when a caller sleeps: what happens meanwhile.
 class CallingClock final : public Clock {
  public:
   Instant now() const override { return now_; }

@@ -56,7 +56,7 @@ struct SimulatedGpuSpec {
   GpuModel gpu;             ///< its power limit is the factory's
   double idle_power_w = 0;
   double lowest_limit_w = 0, highest_limit_w = 0;
-  /// A limit that somebody else holds, such as the board's controller.
+  /// A limit that another controller holds, such as the board's controller.
   double other_limit_w = std::numeric_limits<double>::infinity();
   std::vector<int> memory_clocks;  ///< rising; the last holds unless locked
   bool memory_lock = true;         ///< the memory clock can be locked

@@ -178,7 +178,7 @@ TEST_F(SharedSimulation, RefusesTheStateOfAnotherConfigurationAndWhatIsNoState) 
   configure("seed = 9\n");
   const auto other = Simulation::open(config());
   ASSERT_FALSE(other.ok());
-  EXPECT_THAT(other.error().text(), HasSubstr("remove it when nobody uses it"));
+  EXPECT_THAT(other.error().text(), HasSubstr("remove it when no process uses it"));
   ASSERT_TRUE(write_file(state(), "no state").ok());
   EXPECT_FALSE(Simulation::open(config()).ok());
   std::filesystem::remove(state());

@@ -2,7 +2,7 @@
 /// \file
 /// Simulated GPUs: a physical model of each (clocks, voltage, power, heat, throttling, sensors and
 /// their faults) whose state lies in memory of one process, or in a file that all processes of a
-/// machine map, so that they see the same GPUs. State moves on when somebody looks at it.
+/// machine map, so that they see the same GPUs. State moves on when it is read.
 ///
 ///   harpe::ManualClock clock;  // simulated time: nothing waits
 ///   auto simulation = harpe::Simulation::make("[[gpu]]\nmodel = \"a40\"\n", "here", clock);

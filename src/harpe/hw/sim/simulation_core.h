@@ -38,8 +38,8 @@ class SimulationCore final : public Simulation,
 
   /// A call that reads, as the driver answers it: the state now, or why not.
   Result<SimulatedGpuState> read(int gpu);
-  /// A call that sets. `what` is for messages: "locking clocks". `change` is applied while nobody
-  /// else can; what it answers is the response. The caller waits as long as the call takes.
+  /// A call that sets. `what` is for messages: "locking clocks". `change` is applied while no
+  /// other can be; what it returns is the response. The caller waits as long as the call takes.
   Status write(int gpu, const char* what, const std::function<Status(SimulatedGpuState&)>& change);
 
   Status lock_clocks(int gpu, ClockDomain domain, SimulatedClockLock lock);

@@ -186,7 +186,7 @@ Result<std::unique_ptr<StateMemory>> StateMemory::open_shared(
     if (found == Fit::kOther) {
       return Error::io(file.string(),
                        "holds the state of another simulation, or of another version of Harpe: "
-                       "remove it when nobody uses it any more, or set state_file");
+                       "remove it when no process uses it any more, or set state_file");
     }
     remove_if_still(fd.get(), status, file);
   }
@@ -208,7 +208,7 @@ GpuCell& StateMemory::cell(int gpu) {
 void StateMemory::update(int gpu,
                          const std::function<void(SimulatedGpuState&, WorkTable*)>& change) {
   GpuCell& here = cell(gpu);
-  // Whoever held the lock and died left the state as it was before its change.
+  // A process that held the lock and died left the state as it was before its change.
   if (pthread_mutex_lock(&here.mutex) == EOWNERDEAD) pthread_mutex_consistent(&here.mutex);
   const std::uint32_t newest = here.newest.load(std::memory_order_acquire) & 1;
   SimulatedGpuState state = here.state[newest];
