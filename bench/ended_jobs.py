@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a server with many ended jobs takes: memory, CPU while nothing happens, and how soon it answers after a restart.
+"""What a server with many ended jobs takes: memory, CPU while nothing happens, and how soon it responds after a restart.
 
     ended_jobs.py --harpe build/release/src/harpe/cli/harpe [--jobs 5000] [--most-start SECONDS]
 

@@ -168,7 +168,7 @@ void LoadConnections::receive(int id) {
     connection.in.append(buffer_.data(), static_cast<std::size_t>(size));
     connection.stream ? take_events(id) : take_responses(id);
     if (connections_[static_cast<std::size_t>(id)].in.size() > kMostBuffered) {
-      return end(id, "an answer without an end");
+      return end(id, "a response without an end");
     }
     if (static_cast<std::size_t>(size) < buffer_.size()) return;
   }
@@ -184,7 +184,7 @@ void LoadConnections::take_responses(int id) {
     const auto status = parse_integer(head.substr(std::min<std::size_t>(9, head.size()), 3));
     const auto length_text = header(head, "content-length");
     const std::int64_t length = length_text ? parse_integer(*length_text).value_or(-1) : -1;
-    if (!head.starts_with("HTTP/1.") || !status || length < 0) return end(id, "no HTTP answer");
+    if (!head.starts_with("HTTP/1.") || !status || length < 0) return end(id, "no HTTP response");
     const std::size_t whole = head.size() + static_cast<std::size_t>(length);
     if (in.size() < whole) return;
     const std::string body(in.substr(head.size(), static_cast<std::size_t>(length)));
@@ -238,7 +238,7 @@ void LoadConnections::end(int id, const std::string& why) {
 Result<LoadResponse> ask_once(const std::string& address, int port, std::string_view method,
                               const std::string& path, std::string_view body) {
   std::optional<LoadResponse> response;
-  std::string why = "no answer for 60 s";
+  std::string why = "no response for 60 s";
   bool ended = false;
   LoadConnections one(address, port,
                       {.answered =

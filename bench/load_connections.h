@@ -17,7 +17,7 @@ namespace harpe::bench {
 
 class LoadConnections {
  public:
-  /// \param answered  of a request on connection `id`
+  /// \param answered  the response to a request on connection `id`
   /// \param happened  an event on connection `id`: its data
   /// \param lost      connection `id` ended, or what came was no HTTP
   struct Handlers {

@@ -125,7 +125,7 @@ Status LoadRun::subscribe_all() {
     const int id = HARPE_TRY(open(rank, true));
     Rank& one = ranks_[static_cast<std::size_t>(rank)];
     one.events = id;
-    one.assignments = nullptr;  // those of its registration, which the stream tells again
+    one.assignments = nullptr;  // those of its registration, which the stream sends again
     connections_.subscribe(id, path("/events?data=" + std::to_string(pipeline_of(rank)) +
                                     "&stage=" + std::to_string(stage_of(rank))));
     if (rank % kWave == kWave - 1) connections_.poll(1);
@@ -217,7 +217,7 @@ void LoadRun::send_reports_due(Time begun, Time now) {
           : std::chrono::duration<double>(now - begun).count() / options_.spread.value;
   const auto due =
       static_cast<std::size_t>(std::min(1.0, share) * static_cast<double>(to_report_.size()));
-  // A few at a time: answers and events are taken in between.
+  // A few at a time: responses and events are taken in between.
   for (int sent = 0; reported_ < due && sent < 100; ++sent) send_report(to_report_[reported_++]);
 }
 
@@ -289,9 +289,9 @@ void LoadRun::finish_change() {
   ++result_.changes;
   result_.ranks_missed += change_.missing;
   for (std::size_t rank = 0; rank < change_.delay.size(); ++rank) {
-    const bool told = listens(static_cast<int>(rank));
+    const bool listening = listens(static_cast<int>(rank));
     if (change_.delay[rank] < 0) continue;
-    (told ? result_.delays : result_.delays_of_others).push_back(change_.delay[rank]);
+    (listening ? result_.delays : result_.delays_of_others).push_back(change_.delay[rank]);
   }
   if (change_.missing == 0) result_.whole.push_back(std::ranges::max(change_.delay));
 }

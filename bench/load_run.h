@@ -25,7 +25,7 @@ struct LoadOptions {
   Seconds spread{0.05};
   /// That report over one connection, as where a node has a proxy. Each listens on its own.
   int ranks_a_connection = 1;
-  /// So many ranks listen; the others learn of assignments by the answers to what they report.
+  /// So many ranks listen; the others learn of assignments by the responses to what they report.
   int listeners = std::numeric_limits<int>::max();
   std::uint64_t seed = 1;
 };
@@ -61,7 +61,7 @@ class LoadRun {
     int reports = -1, events = -1;  ///< connections
     const RankAssignments* assignments = nullptr;
     bool registered = false, behind = false;
-    Time sent;  ///< of the report that is not answered
+    Time sent;  ///< of the report that waits for its response
   };
   /// What holds during one iteration.
   struct Iteration {
@@ -113,7 +113,7 @@ class LoadRun {
   LoadConnections connections_;
   std::vector<Rank> ranks_;
   std::vector<int> listener_of_;           ///< the rank that listens on a connection; -1: none
-  std::vector<std::deque<int>> asked_by_;  ///< a connection's ranks that wait for answers
+  std::vector<std::deque<int>> asked_by_;  ///< a connection's ranks that wait for responses
   int people_ = -1;
   int outstanding_ = 0;
 

@@ -116,7 +116,7 @@ int measure(const Settings& settings) {
     if (!result->delays_of_others.empty())
       print_quantiles("the same, of ranks that do not listen", result->delays_of_others);
     print_quantiles("until the last rank has them", result->whole);
-    print_quantiles("from a report to its answer", result->responses);
+    print_quantiles("from a report to its response", result->responses);
     std::printf("server: %.0f MiB at most, %.1f s CPU in %.1f s; ranks: %.1f s CPU\n",
                 use.most_memory_mib, use.cpu.value, wall, own.cpu.value);
     if (!result->first_fault.empty()) std::printf("first error: %s\n", result->first_fault.c_str());
@@ -150,7 +150,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--listeners", load.listeners,
-                 "ranks that listen (default: all); the others learn by answers to their reports")
+                 "ranks that listen (default: all); the others learn by responses to their reports")
       ->check(CLI::Range(1, harpe::kMaxRanks));
   app.add_option("--server-nice", settings.server_nice,
                  "precedence of the server on this machine, as root below 0")

@@ -141,7 +141,7 @@ class Demo:
             (self.folder / "profile.csv").write_bytes(response.read())
         self.after(SPANS["planned"], moments["planned"])
 
-        self.say(f"2. Pipeline 1 becomes {FACTOR} times slower; the server is told, and the other one need not hurry.")
+        self.say(f"2. Pipeline 1 becomes {FACTOR} times slower; that is declared to the server, and the other one need not hurry.")
         control.write_text(f"slow 1 {FACTOR}\n")
         self.ask("PUT", "/v1/jobs/demo/stragglers/1", {"factor": FACTOR})
         moments["straggling"] = self.settle(self.status(), 4)

@@ -151,7 +151,7 @@ class Pipeline:
             self.sent.append((dist.isend(x.grad, self.previous), x))
 
     def iterate(self, iteration):
-        """1F1B, then the gradients of all pipelines, then the optimizer. Answers the loss."""
+        """1F1B, then the gradients of all pipelines, then the optimizer. Returns the loss."""
         self.loss, self.held, self.sent = 0.0, {}, []
         with self.client.iteration(iteration):
             ahead = min(self.stages - 1 - self.stage, self.micro_batches)
@@ -193,7 +193,7 @@ def train(arguments):
     client.close()
     if rank == 0:
         print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}, {seconds:.3f} s an iteration")
-        print(f"told Harpe of {counts.instructions} instructions, {counts.unexpected} out of order")
+        print(f"reported {counts.instructions} instructions, {counts.unexpected} out of order")
         if arguments.check:
             expected = reference_losses(arguments)
             worst = max(abs(a - b) for a, b in zip(losses, expected, strict=True))

@@ -418,7 +418,7 @@ int main(int argc, char** argv) {
     const pid_t child = ::fork();
     if (child < 0) fail("no more processes");
     if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody is left behind
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no process is left behind
       close_all(wires, i);
       const int number = static_cast<int>(i);
       Rank rank(options, number / options.stages, number % options.stages, wires[i], shared);

@@ -115,7 +115,7 @@ class AgentTest(unittest.TestCase):
         return response
 
     def raw(self, data, timeout=20):
-        """Everything the agent answers to these bytes until it closes."""
+        """Everything the agent responds to these bytes until it closes."""
         connection = self.connect(timeout)
         connection.sendall(data)
         response = b""

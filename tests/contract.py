@@ -1,4 +1,4 @@
-"""docs/openapi.yaml as what answers are held to."""
+"""docs/openapi.yaml as what responses are held to."""
 
 import json
 import pathlib

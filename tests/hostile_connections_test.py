@@ -116,11 +116,11 @@ class Hostile:
         for connection in held:
             connection.close()
 
-    def test_answers_that_are_not_read(self):
+    def test_responses_that_are_not_read(self):
         held = []
 
         def hold():
-            # As many requests as fit on the way, whose answers are never read.
+            # As many requests as fit on the way, whose responses are never read.
             requests = f"GET {self.large} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 20000
             for _ in range(CONNECTIONS):
                 connection = self.open()
@@ -131,7 +131,7 @@ class Hostile:
                     pass
                 held.append(connection)
             self.assertEqual(self.health(), 200)
-        self.measured("answers that are not read", hold, MOST_MIB)
+        self.measured("responses that are not read", hold, MOST_MIB)
         for connection in held:
             connection.close()
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the running agent and server response to which bytes, and whether the connection goes on:
 http_conformance.json, which room http itself is held to as well (http_conformance_test.cc). Requests that are
-hidden in others are looked for in the metrics: what was not answered was not executed.
+hidden in others are looked for in the metrics: what got no response was not executed.
 Usage: http_conformance_test.py HARPE"""
 
 import json
@@ -44,7 +44,7 @@ class Conformance:
     """Of a program that `self.open()` connects to."""
 
     def exchange(self, data):
-        """Everything that is answered until the connection ends."""
+        """All responses until the connection ends."""
         connection = self.open()
         with connection:
             connection.settimeout(20)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs that nobody here wrote run on simulated GPUs as they are: nvidia-ml-py, gpustat, nvitop
+"""Programs of other projects run on simulated GPUs as they are: nvidia-ml-py, gpustat, nvitop
 and Zeus. Usage: nvml_programs_test.py FOLDER_OF_LIBRARY VENV"""
 
 import json

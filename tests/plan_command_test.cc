@@ -151,8 +151,8 @@ std::string integer_profile(int stages) {
   return csv;
 }
 
-// This test runs in builds of two compilers with different optimisation. Whoever changes solver or
-// formats on purpose puts the new digests here.
+// This test runs in builds of two compilers with different optimisation. A change of solver or
+// formats on purpose comes with new digests here.
 TEST_F(PlanCommand, EveryCompilerGivesTheSameBytes) {
   const std::string profile = write("integers.csv", integer_profile(4));
   ASSERT_EQ(

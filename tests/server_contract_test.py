@@ -16,7 +16,7 @@ PROGRAM = pathlib.Path(sys.executable).with_name("schemathesis")
 CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
           "response_schema_conformance", "unsupported_method", "allow_header_conformance", "use_after_free",
           "ensure_resource_availability")
-# Answers to these come when something happens.
+# Responses to these come when something happens.
 WAITING = ("getEvents", "zeusSchedule")
 
 # 422: the form is right, but it does not fit the job.

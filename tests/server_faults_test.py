@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A `harpe serve` whose store goes away while jobs train: PostgreSQL ends, the disk is full. Training goes on,
-who is promised something is told that it cannot be promised now, and in the end all is stored.
+requests whose effect cannot be kept are refused for now, and in the end all is stored.
 Usage: server_faults_test.py HARPE"""
 
 import resource
@@ -18,7 +18,7 @@ LONGEST_ANSWER_S = 5
 
 
 class Training:
-    """The ranks of a job, which report one iteration after the other until they are told to stop."""
+    """The ranks of a job, which report one iteration after the other until they are stopped."""
 
     def __init__(self, test, job, data):
         self.test, self.job, self.data = test, job, data

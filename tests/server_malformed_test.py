@@ -197,7 +197,7 @@ class Generator:
 
 
 class Raw:
-    """Answers on a socket, byte for byte."""
+    """Responses on a socket, byte for byte."""
 
     def __init__(self, address):
         host, port = address.rsplit(":", 1)

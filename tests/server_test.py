@@ -46,7 +46,7 @@ class Crashes(ServerTest):
         self.good("POST", "/v1/jobs/j/ranks", {"data": 1, "stage": 1, "session": "s11", "clocks_mhz": CLOCKS})
         self.assertEqual(self.good("DELETE", "/v1/jobs/j/stragglers/1")["phase"], "running")
 
-    def test_every_answered_registration_survives_a_kill_in_the_middle(self):
+    def test_every_acknowledged_registration_survives_a_kill_in_the_middle(self):
         self.start("--requests-per-second", "0")
         self.good("PUT", "/v1/jobs/j", specification(data=200))
         answered = []
@@ -168,7 +168,7 @@ class Room(ServerTest):
         said = (self.folder / "log").read_text()
         self.assertIn(f"holds {self.CONNECTIONS} connections at once, for {self.CONNECTIONS // 2} ranks with two each: "
                       f"more need more open files than the {self.FILES}", said)
-        # A job with more ranks than that is told so; others are not.
+        # A job with more ranks than that is warned; others are not.
         spec = specification(data=self.CONNECTIONS)
         self.assertIn(f"connections for {self.CONNECTIONS // 2}", self.good("PUT", "/v1/jobs/large", spec)["warning"])
         self.assertNotIn("warning", self.good("PUT", "/v1/jobs/small", specification()))
@@ -208,7 +208,7 @@ class Contract(ServerTest):
         self.start()
         self.assertEqual(self.ask("GET", "/openapi.yaml").body, contract.FILE.read_bytes())
 
-    def test_every_route_answers_as_it_says(self):
+    def test_every_route_responds_as_it_says(self):
         self.start()
         self.begin()
         self.wait_for_phase("running")
@@ -222,7 +222,7 @@ class Contract(ServerTest):
             self.assertEqual(response.status, 200, (method, path, response.body))
             self.assertIn(200, statuses)
 
-    def test_what_is_wrong_is_answered_as_it_says(self):
+    def test_what_is_wrong_is_refused_as_it_says(self):
         self.start()
         self.begin()
         for (method, path), statuses in CONTRACT.operations().items():
@@ -289,7 +289,7 @@ class Zeus(ServerTest):
             thread.join()
         return responses
 
-    def test_answers_are_those_of_zeus(self):
+    def test_responses_are_those_of_zeus(self):
         self.start()
         self.good("PUT", "/v1/jobs/gpt3", specification())
         response = self.register("gpt3")

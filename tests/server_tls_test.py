@@ -117,7 +117,7 @@ class Tls(ServerTest):
         self.assertEqual(self.client().health()["status"], "ok")
 
     def replaced(self, name, text):
-        """Beside and renamed, as what replaces secrets does; then the server is told."""
+        """Beside and renamed, as what replaces secrets does; then the server gets SIGHUP."""
         beside = self.folder / "replacement"
         beside.write_text(text)
         beside.chmod(0o600)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Several `harpe serve` over one real PostgreSQL: any answers for any job, and the end of one loses nothing.
+"""Several `harpe serve` over one real PostgreSQL: any serves any job, and the end of one loses nothing.
 Usage: several_servers_test.py HARPE"""
 
 import concurrent.futures
@@ -82,7 +82,7 @@ class SeveralServers(unittest.TestCase):
                 "rank": rank, "dp_rank": 0, "pp_rank": rank, "tp_rank": 0, "available_frequencies": CLOCKS})
         return job
 
-    def test_any_of_them_answers_for_any_job(self):
+    def test_any_of_them_serves_any_job(self):
         a, b, c = self.node(), self.node(), self.node()
         a.good("PUT", "/v1/jobs/j", specification(data=2))
         for place, node in zip([(0, 0), (0, 1), (1, 0), (1, 1)], [a, b, c, b]):
@@ -93,7 +93,7 @@ class SeveralServers(unittest.TestCase):
         events = listening.getresponse()
         self.assertEqual(events.headers["Content-Type"], "text/event-stream")
         self.assertEqual(events.readline(), b"event: assignments\n")
-        # A straggler told to one is known to all, and to those who listen to another.
+        # A straggler declared to one is known to all, and to those who listen to another.
         c.good("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.3})
         for line in iter(events.readline, b"event: phase\n"):
             pass
@@ -224,12 +224,12 @@ class SeveralServers(unittest.TestCase):
         a.kill()
         b.wait_for(lambda: b.log().count("has moved here") == 5)
         b.stop()
-        # A server that comes later takes up what nobody has.
+        # A server that comes later takes up what no server has.
         c = self.node()
         c.wait_for(lambda: c.log().count("has moved here") == 5)
         self.assertEqual(c.jobs(), [f"j{number}" for number in range(5)])
 
-    def test_every_answered_registration_survives_while_servers_are_killed(self):
+    def test_every_acknowledged_registration_survives_while_servers_are_killed(self):
         nodes = [self.node("--requests-per-second", "0") for _ in range(3)]
         nodes[0].good("PUT", "/v1/jobs/j", specification(data=120))
         answered, failed = [], []
@@ -297,7 +297,7 @@ class SeveralServers(unittest.TestCase):
             self.assertEqual(status["epoch"], epoch + 1)
         a.wait_for(lambda: "is let go" in a.log())
 
-    def test_a_server_that_is_started_again_answers_within_a_second(self):
+    def test_a_server_that_is_started_again_responds_within_a_second(self):
         a = self.node()  # with a lease of 10 s
         a.begin()
         a.wait_for_phase("running")

@@ -1,4 +1,4 @@
-// A frontier may be asked by several threads at once, and answers each as it answers one.
+// Several threads may ask a frontier at once, and get what one gets.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 """Ranks of a training as the server sees them, in lock-step, and what a checker needs to know of every iteration. They
-keep to docs/openapi.yaml as Harpe's client does, and write down what they were told when and by which server."""
+keep to docs/openapi.yaml as Harpe's client does, and write down what they got when and from which server."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ from server_process import CLOCKS
 
 
 class Rank:
-    """One rank: asks the server that it was given, listens to its events, and follows what it is told."""
+    """One rank: asks the server that it was given, listens to its events, and follows what it is assigned."""
 
     def __init__(self, training, data, stage, address):
         self.training, self.data, self.stage, self.address = training, data, stage, address
@@ -23,7 +23,7 @@ class Rank:
         self.refused_old = 0
 
     def ask(self, method, path, body):
-        """(status, document) or None where nothing answers."""
+        """(status, document) or None where nothing responds."""
         asked = time.monotonic()
         connection = http.client.HTTPConnection(self.address, timeout=2)
         try:

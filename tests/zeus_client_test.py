@@ -69,7 +69,7 @@ class ZeusClient(AgentTest):
         self.wait_for(lambda: self.limits() == [300, 300])
 
     def test_a_killed_client_leaves_the_previous_limit(self):
-        # Somebody had set another limit than the factory's before.
+        # An operator had set another limit than the factory's before.
         subprocess.run([self.harpe, "limit", "set", "250", "--direct", "--simulate", self.simulation, "--gpus", "0"],
                        check=True, capture_output=True)
         self.start()

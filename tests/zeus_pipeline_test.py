@@ -68,7 +68,7 @@ RANK = textwrap.dedent("""
 
 class ZeusPipeline(ServerTest):
     def train(self, metadata):
-        """Both ranks; what they were told and which clocks their GPUs had."""
+        """Both ranks; what they were assigned and which clocks their GPUs had."""
         return self.finish(self.launch(metadata))
 
     def launch(self, metadata, **variables):

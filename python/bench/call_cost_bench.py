@@ -4,7 +4,7 @@
     PYTHONPATH=build/release/python python/bench/call_cost_bench.py [--check]
 
 The client is the real one at work: it counts, keeps its log and looks for a server that is not
-there. Each call is timed by itself; what an empty call takes is told beside it, not taken off.
+there. Each call is timed by itself; what an empty call takes is printed beside it, not taken off.
 Checks that every instruction was counted, in the schedule's order, and that none was lost; with
 --check also that p99 is below a microsecond, which needs a machine that is not busy otherwise.
 """
@@ -77,7 +77,7 @@ def main() -> int:
         print(f"{name:24}{quantiles(kept)}")
     expected = 2 * MICRO_BATCHES * (WARM_UP + ITERATIONS)
     if counts.instructions != expected or counts.unexpected or counts.events_lost:
-        print(f"{expected} instructions were told, the client says {counts}")
+        print(f"{expected} instructions were reported, the client says {counts}")
         return 1
     slow = [
         name

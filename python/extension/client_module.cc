@@ -82,7 +82,7 @@ std::string text_of(PyObject* object) {
   return text;
 }
 
-/// A call that makes no sense is told once and then ignored.
+/// A call that makes no sense is logged once and then ignored.
 PyObject* misused(ClientObject* self, const std::string& what) {
   PyErr_Clear();
   Held* held = self->held;
@@ -402,7 +402,7 @@ PyMethodDef methods[] = {  // NOLINT: CPython keeps a pointer that is not const
      "on_iteration_end(device_times=None)\n--\n\nThe iteration has ended."},
     {"_follow_stream", follow_stream, METH_O, "Why that cannot be done, or None."},
     {"_counts", counts, METH_NOARGS, "What has happened since the start, as a tuple."},
-    {"_say", say, METH_O, "Tells a person something."},
+    {"_say", say, METH_O, "Says a line to the user."},
     {"events", events, METH_NOARGS,
      "events()\n--\n\nThe last 100 lines that a person should know."},
     {"close", close_client, METH_NOARGS,
@@ -420,7 +420,7 @@ PyType_Slot slots[] = {  // NOLINT
     {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
-    {Py_tp_doc, const_cast<char*>("RankClient(options)\n--\n\nWhat a training rank tells.")},
+    {Py_tp_doc, const_cast<char*>("RankClient(options)\n--\n\nWhat a training rank reports.")},
     {0, nullptr}};
 
 PyType_Spec specification = {  // NOLINT

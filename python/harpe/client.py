@@ -90,11 +90,11 @@ class _Iteration:
 
 
 class Client(RankClient):
-    """Tells the server what instructions cost, and has this rank's GPU follow the plan.
+    """Reports to the server what instructions cost, and has this rank's GPU follow the plan.
 
     Made by :func:`start`. Nothing here raises once it is made: without a server or an agent
     training goes on at all-max, and a line on standard error says so once.
-    ``on_instruction_begin`` and its kin cost well under a microsecond and wait for nobody; the
+    ``on_instruction_begin`` and its kin cost well under a microsecond and never wait; the
     context managers around them are Python, and cost about one. Use it from one thread at a time.
     """
 
@@ -117,7 +117,7 @@ class Client(RankClient):
         return _Instruction(self, _BACKWARD, chunk, micro_batch)
 
     def follow_stream(self, stream: Any = 0) -> bool:
-        """Where calls only put work into a stream of a GPU: from now on, what is told counts from
+        """Where calls only put work into a stream of a GPU: from now on, a call counts from
         when the device gets there.
 
         ``stream`` is one of torch's (``torch.cuda.current_stream()``) or its number; 0 is the
@@ -190,7 +190,7 @@ def _close_all() -> None:
 
 
 # Before interpreters take modules apart; and so that children forked by data loaders, which have no
-# threads of the client's, tell nothing.
+# threads of the client's, report nothing.
 atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_all)

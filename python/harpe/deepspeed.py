@@ -31,7 +31,7 @@ _KINDS = {
 
 
 def attach(engine: Any, client: Client | None = None, **options: Any) -> Attached:
-    """Tells Harpe of all that ``engine.train_batch`` runs from now on, an iteration each.
+    """Reports all that ``engine.train_batch`` runs from now on to Harpe, an iteration each.
 
     :param client: one that has been started; made from ``options`` (those of :func:`harpe.start`,
         which go before what the engine says) where there is none
@@ -72,7 +72,7 @@ def _chunk(*_: Any, phase: int | None = None, **__: Any) -> int:
 
 
 def job_fields(engine: Any) -> dict[str, Any]:
-    """The fields of the job that an engine tells, and this rank's coordinates."""
+    """The fields of the job that an engine has, and this rank's coordinates."""
     stages = int(engine.num_stages)
     grid = engine.grid
     fields: dict[str, Any] = {

@@ -19,7 +19,7 @@ __all__ = [
 class Error(Exception):
     """What Harpe, or its server, could not do.
 
-    ``code`` is the word that the command line and HTTP answers use too, such as ``"not_found"``;
+    ``code`` is the word that the command line and HTTP responses use too, such as ``"not_found"``;
     ``status`` is that of the HTTP response, if there was one.
     """
 
@@ -73,7 +73,7 @@ class UnavailableError(Error, ConnectionError):
 
 
 class ConflictError(Error):
-    """Somebody else holds it, or it is there already and different."""
+    """Another client holds it, or it is there already and different."""
 
     code = "conflict"
 
@@ -100,7 +100,7 @@ _KINDS: dict[str, type[Error]] = {
     )
 }
 
-# For answers that carry no code, such as those of proxies.
+# For responses that carry no code, such as those of proxies.
 _BY_STATUS = {
     400: "invalid_input",
     401: "no_permission",

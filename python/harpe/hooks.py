@@ -36,7 +36,7 @@ class Steps:
         self._next_iteration = 0
         self._open = False
         self.training = False
-        """Within an iteration. Outside of one, as in evaluation, nothing is told."""
+        """Within an iteration. Outside of one, as in evaluation, nothing is reported."""
 
     def begin_iteration(self) -> None:
         self.end()
@@ -81,7 +81,7 @@ class Steps:
         """The same function as an instruction. ``chunk`` and ``micro_batch`` may be looked up in
         its arguments. Within another instruction it is a part of that one.
 
-        ``leave_open``: more of the instruction follows; whoever knows calls :meth:`end`.
+        ``leave_open``: more of the instruction follows; the hook that knows calls :meth:`end`.
         """
 
         @functools.wraps(function)
@@ -139,7 +139,7 @@ def client_for(
 
 
 def _drop(owner: Any, name: str, value: Any) -> None:
-    """Unless somebody else has put something there."""
+    """Unless other code has put something there."""
     if vars(owner).get(name) is value:
         delattr(owner, name)
 
@@ -169,7 +169,7 @@ class Undo:
 
 
 class Attached:
-    """A framework with Harpe; ``client`` tells what happens."""
+    """A framework with Harpe; ``client`` reports what happens."""
 
     def __init__(self, client: Client, steps: Steps, undo: Undo, *, owns_client: bool) -> None:
         self.client = client

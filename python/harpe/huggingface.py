@@ -35,7 +35,7 @@ __all__ = ["Attached", "HarpeCallback", "attach"]
 
 
 class HarpeCallback(TrainerCallback):
-    """Follows the trainer's optimizer steps. Made by :func:`attach`, which tells it the rest."""
+    """Follows the trainer's optimizer steps. Made by :func:`attach`, which gives it the rest."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
@@ -51,7 +51,7 @@ class HarpeCallback(TrainerCallback):
 
 
 def attach(trainer: Any, client: Client | None = None, **options: Any) -> Attached:
-    """Tells Harpe of the trainer's next training, an iteration each optimizer step.
+    """Reports the trainer's next training to Harpe, an iteration each optimizer step.
 
     :param client: one that has been started; made from ``options`` (those of :func:`harpe.start`,
         which go before what the trainer says) where there is none
@@ -91,7 +91,7 @@ def _training_step(trainer: Any, steps: Steps) -> Any:
 
 
 def _job_fields(arguments: Any) -> dict[str, Any]:
-    """The fields of the job that the trainer's arguments tell, and this rank's coordinates."""
+    """The fields of the job that the trainer's arguments have, and this rank's coordinates."""
     return {
         "stages": 1,
         "data": max(1, int(getattr(arguments, "world_size", 1))),

@@ -120,7 +120,7 @@ class Attached:
         return step
 
     def _next(self, kind: int) -> tuple[int, int]:
-        """Micro-batch and chunk of the next step of that kind, which Megatron does not tell."""
+        """Micro-batch and chunk of the next step of that kind, which Megatron does not give."""
         if kind == FORWARD:
             k, self._forwards = self._forwards, self._forwards + 1
         else:
@@ -145,7 +145,7 @@ class Attached:
         return schedule
 
     def _begin(self, keywords: dict[str, Any]) -> Steps | None:
-        """Null where nothing is to be told: in evaluation, or without a client."""
+        """Null where nothing is to be reported: in evaluation, or without a client."""
         if self._failed or keywords.get("forward_only", False):
             return None
         try:
@@ -216,7 +216,7 @@ class Attached:
 def attach(
     client: Client | None = None, *, schedules: Any = None, state: Any = None, **options: Any
 ) -> Attached:
-    """Tells Harpe of all that Megatron's schedules run from now on.
+    """Reports all that Megatron's schedules run from now on to Harpe.
 
     :param client: one that has been started; else one is, when the first iteration begins, from
         ``options`` (those of :func:`harpe.start`, which go before what Megatron says)

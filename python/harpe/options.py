@@ -1,4 +1,4 @@
-"""What a rank tells its client, put together from arguments and launchers' variables."""
+"""What a rank says to its client, put together from arguments and launchers' variables."""
 
 from __future__ import annotations
 
@@ -140,4 +140,4 @@ def client_options(environment: Mapping[str, str] | None = None, **given: Any) -
     try:
         return json.dumps(options, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"an option cannot be told to the client: {error}") from None
+        raise InvalidInputError(f"an option cannot be given to the client: {error}") from None

@@ -22,7 +22,7 @@ _LONGEST_LINE = 64 << 20
 
 
 class Event(NamedTuple):
-    """Something that the server told of its own accord."""
+    """Something that the server sent of its own accord."""
 
     kind: str
     """"assignments", "phase" or "log"."""
@@ -100,7 +100,7 @@ class Server:
     # Requests.
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Any route: the JSON that it answers, or None where it answers nothing."""
+        """Any route: the JSON that it returns, or None where it returns nothing."""
         text = self._text(method, path, body)
         if not text:
             return None
@@ -108,8 +108,8 @@ class Server:
             return json.loads(text)
         except ValueError:
             raise UnavailableError(
-                f"{self.url} answered {method} {path} with something else than JSON; is it Harpe's "
-                "server, and no proxy in front of it?"
+                f"{self.url} responded to {method} {path} with something else than JSON; is it "
+                "Harpe's server, and no proxy in front of it?"
             ) from None
 
     def _text(self, method: str, path: str, body: Any = None) -> str:
@@ -152,7 +152,7 @@ class Server:
 
 
 class Job:
-    """One job of a server. Its answers are those of docs/openapi.yaml, as dictionaries."""
+    """One job of a server. Its responses are those of docs/openapi.yaml, as dictionaries."""
 
     def __init__(self, server: Server, id: str) -> None:
         if not id:
@@ -220,7 +220,7 @@ class Job:
         until: float | None = None,
         for_s: float | None = None,
     ) -> dict[str, Any]:
-        """Tells that a pipeline takes ``factor`` times as long as it should.
+        """Declares that a pipeline takes ``factor`` times as long as it should.
 
         The others then slow down exactly so far as costs nothing. ``until`` is in seconds since
         1970; without it and ``for_s`` it holds until :meth:`healed`.
@@ -233,7 +233,7 @@ class Job:
         return self._ask("PUT", f"/stragglers/{int(pipeline)}", body)
 
     def healed(self, pipeline: int) -> dict[str, Any]:
-        """Tells that a pipeline is as fast as it should be again."""
+        """Declares that a pipeline is as fast as it should be again."""
         return self._ask("DELETE", f"/stragglers/{int(pipeline)}")
 
     def frontier(self) -> dict[str, Any]:
@@ -358,7 +358,7 @@ class Events:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The server sends nobody elsewhere, and a token is not for others."""
+    """The server redirects no request, and a token is not for others."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -396,4 +396,4 @@ def _refusal(refused: urllib.error.HTTPError) -> Exception:
 def _unavailable(url: str, error: BaseException) -> UnavailableError:
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     why = str(reason) or type(reason).__name__
-    return UnavailableError(f"{url} does not answer: {why}; is harpe serve running there?")
+    return UnavailableError(f"{url} does not respond: {why}; is harpe serve running there?")

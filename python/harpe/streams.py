@@ -1,7 +1,7 @@
-"""Whom hooks tell, depending on where instructions run.
+"""What hooks report to, depending on where instructions run.
 
 On a CPU an instruction is done when its call returns. On a GPU training only puts work into a
-stream: then the client follows that stream, so that what is told counts from when the device gets
+stream: then the client follows that stream, so that a call counts from when the device gets
 there (:meth:`harpe.Client.follow_stream`). Training waits for nothing.
 """
 
@@ -14,7 +14,7 @@ __all__ = ["HostRecorder", "Recorder", "StreamRecorder", "recorder_for"]
 
 
 class Recorder(Protocol):
-    """What hooks tell; never raises."""
+    """What hooks report to; never raises."""
 
     def begin(self, kind: int, chunk: int, micro_batch: int) -> None: ...
     def end(self) -> None: ...

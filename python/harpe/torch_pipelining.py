@@ -58,7 +58,7 @@ def attach(
     device: Any = None,
     **options: Any,
 ) -> Attached:
-    """Tells Harpe of all that ``schedule`` runs from its next ``step`` on, an iteration each.
+    """Reports all that ``schedule`` runs from its next ``step`` on to Harpe, an iteration each.
 
     :param client: one that has been started; made from ``options`` (those of :func:`harpe.start`,
         which go before what the schedule says) where there is none
@@ -88,14 +88,14 @@ def attach(
 
 
 def job_fields(schedule: Any, *, overlapped: bool = False) -> dict[str, Any]:
-    """The fields of the job that a schedule tells: stages, micro-batches, lists of instructions.
+    """The fields of the job that a schedule has: stages, micro-batches, lists of instructions.
 
     ``overlapped``: blocks of a forward and a backward run as one, by a custom function. Without one
     the runtime runs them one after the other.
     """
     stages = _stages(schedule)
     micro_batches = int(schedule._n_microbatches)
-    # These by name: the order that PyTorch 2.15 tells of its 1F1B is not the one that it runs.
+    # These by name: the order that PyTorch 2.15 gives for its 1F1B is not the one that it runs.
     names = {base.__name__ for base in type(schedule).__mro__}
     for known, name in (("Schedule1F1B", "1f1b"), ("ScheduleGPipe", "gpipe")):
         if known in names:
@@ -109,7 +109,7 @@ def job_fields(schedule: Any, *, overlapped: bool = False) -> dict[str, Any]:
         lists = [_instructions(order[rank], overlapped) for rank in sorted(order)]
         return {"stages": len(lists), "schedule": {"ranks": lists, "placement": _placement(lists)}}
     raise InvalidInputError(
-        f"{type(schedule).__name__} does not tell its order: give attach the client, started with "
+        f"{type(schedule).__name__} does not say its order: give attach the client, started with "
         "the job's schedule"
     )
 

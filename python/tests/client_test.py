@@ -127,9 +127,9 @@ def test_misuse_is_told_once(start: Start, capfd: pytest.CaptureFixture[str]) ->
         client.on_instruction_begin("fordward")
         client.on_iteration_begin(-5)
         client.on_iteration_end([1, 2, 3])
-    told = [line for line in client.events() if "ignored" in line]
-    assert len(told) == 1
-    assert "'fordward' is no instruction" in told[0]
+    ignored = [line for line in client.events() if "ignored" in line]
+    assert len(ignored) == 1
+    assert "'fordward' is no instruction" in ignored[0]
     assert capfd.readouterr().err.count("ignored") == 1
     assert client.counts().instructions == 0
 

@@ -69,7 +69,7 @@ SPEC = {
 
 
 class House:
-    """Server, agent, and whoever else is started; ended with the test."""
+    """Server, agent, and the other processes that are started; ended with the test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -156,7 +156,7 @@ def iterations_of(job: harpe.Job) -> int:
         return 0
 
 
-def test_the_server_answers_its_client(server: harpe.Server) -> None:
+def test_the_server_responds_to_its_client(server: harpe.Server) -> None:
     assert server.health()
     assert "harpe_" in server.metrics()
     assert server.jobs() == []
@@ -231,7 +231,8 @@ def test_training_follows_plans_and_stragglers_and_stays_the_same(
 
     assert training.wait(240) == 0, house.said("training")
     said = house.said("training")
-    assert f"told Harpe of {ITERATIONS * 2 * MICRO_BATCHES} instructions, 0 out of order" in said
+    instructions = ITERATIONS * 2 * MICRO_BATCHES
+    assert f"reported {instructions} instructions, 0 out of order" in said
     assert "the losses differ by at most" in said
     assert "goes on" not in said
 
@@ -260,6 +261,6 @@ def test_training_goes_on_when_the_server_is_killed(
     process.wait()
     assert training.wait(240) == 0, house.said("training")
     said = house.said("training")
-    assert "told Harpe of 3200 instructions, 0 out of order" in said
+    assert "reported 3200 instructions, 0 out of order" in said
     # Each of the two ranks says so once.
     assert 1 <= said.count("training goes on") <= 2

@@ -1,5 +1,5 @@
 """The hooks on stand-ins that call as the frameworks do. What they announce goes to the real
-client, which compares every instruction with the schedule that the hook has told it.
+client, which compares every instruction with the schedule that the hook has given it.
 
 The frameworks themselves: ``*_real_test.py``."""
 
@@ -227,7 +227,7 @@ def test_plain_schedules_go_by_their_names() -> None:
 
 
 def test_a_schedule_without_an_order_and_what_is_no_schedule_are_refused() -> None:
-    with pytest.raises(harpe.InvalidInputError, match="does not tell its order"):
+    with pytest.raises(harpe.InvalidInputError, match="does not say its order"):
         harpe.torch_pipelining.attach(Runtime([Stage(0, 1, 0, 1)], 1, None), **OPTIONS)
     with pytest.raises(harpe.InvalidInputError, match="no schedule"):
         harpe.torch_pipelining.attach(object())

@@ -1,4 +1,4 @@
-"""What all hooks share: whatever frameworks do, the client is told a well-formed story."""
+"""What all hooks share: whatever frameworks do, the client is called in a well-formed order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harpe.hooks import BACKWARD, FORWARD, Steps, Undo
 
 
 class Story:
-    """A recorder that checks what it is told."""
+    """A recorder that checks its calls."""
 
     def __init__(self) -> None:
         self.instructions: list[tuple[int, int, int]] = []

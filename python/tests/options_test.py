@@ -18,14 +18,14 @@ values = st.one_of(st.text(max_size=20), st.integers(-10, 10), st.floats(0, 10),
 names = st.sampled_from([name for name in CLIENT_OPTIONS + SPEC_FIELDS if name != "coordinates"])
 
 
-def told(environment: dict[str, str] | None = None, **options: Any) -> dict[str, Any]:
+def passed_on(environment: dict[str, str] | None = None, **options: Any) -> dict[str, Any]:
     text: dict[str, Any] = json.loads(client_options(environment or {}, **options))
     return text
 
 
 @given(st.dictionaries(names, st.none() | values))
-def test_what_is_given_is_told_as_it_is_and_where_it_belongs(options: dict[str, Any]) -> None:
-    text = told(**options)
+def test_what_is_given_is_passed_on_as_it_is_and_where_it_belongs(options: dict[str, Any]) -> None:
+    text = passed_on(**options)
     spec = text.pop("spec", {})
     assert {**text, **spec} == {name: value for name, value in options.items() if value is not None}
     assert set(spec) <= set(SPEC_FIELDS)
@@ -36,9 +36,9 @@ def test_what_is_given_is_told_as_it_is_and_where_it_belongs(options: dict[str, 
 def test_a_place_is_three_numbers_or_their_names(coordinates: tuple[int, int, int]) -> None:
     names = dict(zip(("data", "stage", "tensor"), coordinates, strict=True))
     assert (
-        told(coordinates=coordinates)
-        == told(coordinates=list(coordinates))
-        == told(coordinates=names)
+        passed_on(coordinates=coordinates)
+        == passed_on(coordinates=list(coordinates))
+        == passed_on(coordinates=names)
         == names
     )
 
@@ -61,7 +61,7 @@ def test_what_is_no_json_is_refused(value: Any) -> None:
 
 
 def test_paths_are_texts() -> None:
-    assert told(clock_socket=Path("/run/x"))["clock_socket"] == "/run/x"
+    assert passed_on(clock_socket=Path("/run/x"))["clock_socket"] == "/run/x"
 
 
 # Launchers.
@@ -76,12 +76,12 @@ def test_a_launchers_name_makes_an_id_that_a_job_may_have(run: str) -> None:
 
 def test_a_job_is_named_by_its_launcher_unless_somebody_else_does() -> None:
     slurm = {"SLURM_JOB_ID": "77"}
-    assert told(slurm)["job"] == "slurm-77"
-    assert told(slurm, job="mine")["job"] == "mine"
+    assert passed_on(slurm)["job"] == "slurm-77"
+    assert passed_on(slurm, job="mine")["job"] == "mine"
     # The client looks there itself.
-    assert "job" not in told({**slurm, "HARPE_JOB": "theirs"})
-    assert "job" not in told({"TORCHELASTIC_RUN_ID": "none"})
-    assert "job" not in told({})
+    assert "job" not in passed_on({**slurm, "HARPE_JOB": "theirs"})
+    assert "job" not in passed_on({"TORCHELASTIC_RUN_ID": "none"})
+    assert "job" not in passed_on({})
 
 
 def test_all_ranks_of_a_start_have_the_same_name_whatever_node_they_are_on() -> None:

@@ -1,6 +1,6 @@
 """The client of the server's HTTP interface: what it asks, and what it makes of any response.
 
-The other end is Python's own HTTP server, which answers what a test says: also what Harpe's server
+The other end is Python's own HTTP server, which responds what a test says: also what Harpe's server
 never would. Against ``harpe serve`` itself there is ``end_to_end_test.py``."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harpe.server import Events
 
 
 class Other:
-    """A server that answers as it is told, and notes what it was asked."""
+    """A server that responds as a test says, and notes what it was asked."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any]] = []
@@ -148,7 +148,7 @@ def test_each_call_asks_its_route(other: Other, job: harpe.Job, name: str) -> No
     assert other.asked == [expected]
 
 
-def test_answers_come_as_they_are(other: Other, job: harpe.Job) -> None:
+def test_responses_come_as_they_are(other: Other, job: harpe.Job) -> None:
     other.respond(200, {"jobs": [{"id": "gpt3", "phase": "running"}]})
     assert job.server.jobs() == [{"id": "gpt3", "phase": "running"}]
     other.respond(200, {"events": [{"sequence": 4}]})
@@ -207,7 +207,7 @@ def test_the_token_goes_along_and_nowhere_else(
     with pytest.raises(harpe.Error) as caught:
         server.jobs()
     assert caught.value.status == 302
-    assert len(other.asked) == 2  # nobody was followed
+    assert len(other.asked) == 2  # no redirection was followed
 
 
 # What goes wrong.
@@ -252,7 +252,7 @@ def test_a_refusal_of_somebody_else_is_an_exception_too(
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"{", b"\xff\xfe", b"nonsense"])
-def test_an_answer_that_is_no_json_is_told(other: Other, job: harpe.Job, body: bytes) -> None:
+def test_a_response_that_is_no_json_is_an_error(other: Other, job: harpe.Job, body: bytes) -> None:
     other.respond(200, body)
     with pytest.raises(harpe.UnavailableError, match="something else than JSON"):
         job.status()

@@ -103,21 +103,21 @@ def test_a_device_that_cannot_be_asked_raises_nothing_into_training() -> None:
         def current_stream(self, _: Any) -> Any:
             raise RuntimeError("CUDA error: device-side assert triggered")
 
-    told = []
+    calls = []
 
     class Client:
         def on_instruction_begin(self, *arguments: int) -> None:
-            told.append(arguments)
+            calls.append(arguments)
 
         def on_instruction_end(self) -> None:
-            told.append(())
+            calls.append(())
 
         on_iteration_end = on_instruction_end
 
     recorder = StreamRecorder(Client(), Broken(), 0)
     recorder.begin(1, 2, 3)
     recorder.end()
-    assert told == [(1, 2, 3), ()]
+    assert calls == [(1, 2, 3), ()]
 
 
 def test_on_a_cpu_calls_are_the_clients_own() -> None:

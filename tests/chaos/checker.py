@@ -1,5 +1,5 @@
 """Holds a recorded history (history.py) to the invariants of docs/reliability.md, by their numbers there. Breaches of 1, 3,
-4, 10, 11, and of 7 at the end, follow from the order of questions and answers alone: a response was made after its
+4, 10, 11, and of 7 at the end, follow from the order of requests and responses alone: a response was made after its
 question was sent, on one machine's clock. Delays count in 2, 5, 6, 7 and 8 only beyond SLACK_S, which leaves a loaded
 machine its time."""
 
@@ -65,7 +65,7 @@ def check(records):
 # 1. At most one server commands a job at any time.
 
 def by_life(commands):
-    """(job, incarnation) -> commands, as they were told."""
+    """(job, incarnation) -> commands, as they were sent."""
     lives = defaultdict(list)
     for command in commands:
         lives[command["job"], command["incarnation"]].append(command)
@@ -82,16 +82,16 @@ def one_commander(kinds):
     for (job, _), commands in by_life(kinds("command")).items():
         said = {}  # (epoch, version) -> the first iteration
         content = {}  # with the rank -> the assignments
-        heard = []  # (told, epoch, version), rising in all three
+        heard = []  # (heard, epoch, version), rising in all three
         for command in sorted(commands, key=lambda one: one["at"]):
             epoch, version = command["epoch"], newest_version(command)
             before = newest_before(heard, command["asked"])
             if before and epoch < before["epoch"]:
-                found.append(Breach(1, f"{job}: epoch {epoch} was told to one that asked after epoch "
-                                       f"{before['epoch']} had been told", before, command))
+                found.append(Breach(1, f"{job}: epoch {epoch} was sent to one that asked after epoch "
+                                       f"{before['epoch']} had been sent", before, command))
             elif before and epoch == before["epoch"] and version < newest_version(before) and version:
-                found.append(Breach(1, f"{job}: version {version} was told to one that asked after version "
-                                       f"{newest_version(before)} of the same epoch had been told", before, command))
+                found.append(Breach(1, f"{job}: version {version} was sent to one that asked after version "
+                                       f"{newest_version(before)} of the same epoch had been sent", before, command))
             if not heard or (epoch, version) > (heard[-1]["epoch"], newest_version(heard[-1])):
                 heard.append(command)
             for one, begin, purpose, clocks in command["assignments"]:
@@ -105,7 +105,7 @@ def one_commander(kinds):
 
 
 def newest_before(heard, asked):
-    """Of what had been told before a question was sent."""
+    """Of what had been sent before a question was sent."""
     place = bisect.bisect_left(heard, asked, key=lambda one: one["at"])
     return heard[place - 1] if place else None
 
@@ -118,7 +118,7 @@ def is_mixed(iteration):
 
 def one_version(kinds):
     """A rank that hears of nothing newer within its patience is free. Those of an iteration that run by different assignments
-    can therefore only be so for that long after the newest of them was told for the first time."""
+    can therefore only be so for that long after the newest of them was sent for the first time."""
     found = []
     first = {}  # (job, incarnation, epoch, version) -> when it was first told
     for command in kinds("command"):
@@ -132,11 +132,11 @@ def one_version(kinds):
                 for assignment in iteration["assignments"].values() if assignment]
         if iteration["at"] - max(told) > PATIENCE_S + SLACK_S:
             found.append(Breach(2, f"{iteration['job']}: ranks ran iteration {iteration['number']} by different assignments, "
-                                   f"{iteration['at'] - max(told):.1f} s after the newest was told", iteration))
+                                   f"{iteration['at'] - max(told):.1f} s after the newest was sent", iteration))
     return found
 
 
-# 3. What was answered 200 is there after any crash.
+# 3. What got a 200 is there after any crash.
 
 def kept_promises(kinds):
     found = []
@@ -259,7 +259,7 @@ def risen(job, delete, asks):
 # 5. Every declared change reaches every living rank or is reported as not delivered.
 
 def changes(kinds):
-    """What was declared and taken up, with what each rank of that start of training was told."""
+    """What was declared and taken up, with what each rank of that start of training was assigned."""
     known = defaultdict(lambda: defaultdict(list))  # (job, life) -> rank -> commands
     for command in kinds("command"):
         known[command["job"], command["life"]][command["rank"]].append(command)
@@ -279,7 +279,7 @@ def learnt(ask, commands):
     """When a rank first knew of a change, or of another life of the job; None: never."""
     begin = bisect.bisect_left(commands, ask["asked"], key=lambda one: one["at"])
     life = commands[begin - 1]["incarnation"] if begin else None
-    # What it knew already was told by one of the last commands before.
+    # What it knew already was sent by one of the last commands before.
     for command in commands[max(0, begin - LOOK_BACK):]:
         if command["taken"] == "taken" and newest_version(command) >= ask["document"]["version"] or (
                 life and origin(command["incarnation"]) != origin(life)):
@@ -397,7 +397,7 @@ def bounded(kinds):
             or record["files"] > MOST_FILES]
 
 
-# 10. A user without rights cannot slow anyone else's training.
+# 10. A user without rights cannot slow another user's training.
 
 def rights(kinds):
     return [Breach(10, f"{record['job']}: {record['what']} was answered {record['status']}", record)
@@ -445,5 +445,5 @@ def alive(kinds):
         for sooner, later in zip(words, words[1:]):
             silent = later["at"] - sooner["at"]
             if silent > SILENT_S and silent - held_up(kinds, sooner, later) > SILENT_S:
-                found.append(Breach("-", f"{job}: no rank was told anything for {silent:.1f} s", sooner, later))
+                found.append(Breach("-", f"{job}: no rank was sent anything for {silent:.1f} s", sooner, later))
     return found + [Breach("-", record["why"], record) for record in kinds("stuck")]

@@ -11,7 +11,7 @@ def percentile(values, share):
 
 
 def longest_without_word(kinds):
-    """Of any job that trained: seconds in which none of its ranks was told anything, and the job."""
+    """Of any job that trained: seconds in which none of its ranks was sent anything, and the job."""
     longest = 0.0, "none"
     for job in {one["job"] for one in kinds("command")}:
         times = sorted(one["at"] for one in kinds("command", job=job) if one["taken"] == "taken")

@@ -3,9 +3,9 @@ with `kind` and `at` (seconds of the monotonic clock, which all processes of a m
 
 | kind | says |
 | --- | --- |
-| command | a rank was told assignments: `asked` is when its request was sent, or its stream was opened |
+| command | a rank got assignments: `asked` is when its request was sent, or its stream was opened |
 | iteration | training ran one: what each rank ran by, its time, and that of the same machines at all-max |
-| refused | a server answered a rank 404 or 409 |
+| refused | a server responded 404 or 409 to a rank |
 | training | a job's processes: `start` of a new life of them, `end` |
 | ask | a user asked something of a job: `asked`, `at` of the response, its status and document; null: none came |
 | intruder | a client without rights asked something |
@@ -13,7 +13,7 @@ with `kind` and `at` (seconds of the monotonic clock, which all processes of a m
 | cut | the real ranks of a node cannot reach their server, or (`on` false) can again |
 | held | they cannot let clocks go, since a rank or the agent stands still, or (`on` false) can again |
 | turned | a machine of the job has become slower, or (`slower` false) is so no more |
-| gpu | what the agent of a node said of its GPUs and leases; null: it did not answer |
+| gpu | what the agent of a node said of its GPUs and leases; null: it did not respond |
 | last_gpu | what clocks GPUs had after the last agent ended in order |
 | program | a server or an agent: `up`, `down`, `stopped`; `by_itself`: the nemesis did not do that |
 | memory | what a program held |

@@ -188,7 +188,7 @@ class World:
             if response and response[0] == 200:
                 return
             if time.monotonic() > end:
-                raise RuntimeError(f"{server.name} does not answer: see {server.folder}")
+                raise RuntimeError(f"{server.name} does not respond: see {server.folder}")
             await asyncio.sleep(0.1)
 
     async def until(self, holds, seconds, what):

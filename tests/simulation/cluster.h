@@ -27,7 +27,7 @@ class Cluster {
     std::uint64_t seed = 1;
     Seconds broken{140};  ///< for which things break
     Seconds calm{130};    ///< after which all must be well
-    /// Told everything that happens, with its time; empty: not told.
+    /// Called with everything that happens and its time; empty: not called.
     std::function<void(const std::string& line)> trace;
   };
   explicit Cluster(Options options);

@@ -58,13 +58,13 @@ class History {
     Seconds delivery{45};
     /// Time of 100 iterations over what the objective allows.
     double tolerance = 0.005;
-    /// Iterations until a straggler is found and answered.
+    /// Iterations until a straggler is found and responded to.
     int settling = 20;
   };
   History(Scheduler& scheduler, SimulatedDatabase& database, Options options)
       : scheduler_(scheduler), database_(database), options_(options) {}
 
-  /// Told of every iteration; empty: not.
+  /// Called with every iteration; empty: not.
   std::function<void(const std::string& line)> trace;
 
   // What happens.

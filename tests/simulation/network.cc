@@ -52,7 +52,7 @@ Network::ExchangePtr Network::ask(Process& client, const std::string& address, H
                                                    std::move(request), std::move(hears));
   client.loop().after(timeout, [this, exchange] {
     if (exchange->answered_ || exchange->over_) return;
-    fail(exchange, "no answer in time");
+    fail(exchange, "no response in time");
   });
   if (random_.chance(quality.breaks)) {
     to_client(exchange, [this, exchange] { fail(exchange, "the connection broke"); });

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// HTTP in simulated time: requests, answers and streams of events between processes, with what
+/// HTTP in simulated time: requests, responses and streams of events between processes, with what
 /// networks do to them. Bytes are not simulated: parsing them is tested elsewhere.
 ///
 /// A message takes a while. Where the way is cut, it waits, as TCP's does, and arrives when the way
@@ -45,7 +45,7 @@ class Network {
   Quality quality;
   Watch watch;
 
-  /// From here on the process answers at this address; without a handler, nothing does.
+  /// From here on the process serves this address; without a handler, nothing does.
   void serve(const std::string& address, Process* process, Handler handler);
 
   // The way between two machines, by the names of their processes.

@@ -1,4 +1,4 @@
-// Two servers over one database, in simulated time, where the database answers late.
+// Two servers over one database, in simulated time, where the database responds late.
 
 #include "simulation/server.h"
 
@@ -72,7 +72,7 @@ class TwoServers : public ::testing::Test {
   Seconds writes_after_{1e-3};
 };
 
-/// The database has removed it, and the answer to that is on its way: another server may have
+/// The database has removed it, and the response to that is on its way: another server may have
 /// registered it again since.
 TEST_F(TwoServers, ThatRemovesAJobDoesNotCommandIt) {
   ASSERT_EQ(respond(0, "PUT", kJob, kSpecification), 201);
