@@ -14,6 +14,7 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
 #include "harpe/job/job.h"
+#include "harpe/server/save_state.h"
 #include "harpe/store/store.h"
 
 namespace harpe {
@@ -145,23 +146,8 @@ struct HostedJob {
   struct Work;
   std::shared_ptr<Work> work;  ///< the characterization under way
 
-  // For the saver.
-  bool removing = false;  ///< it is being removed from the store: nothing of it is saved
-  bool dirty = false;     ///< the store has not got what it is now
-  bool queued = false;    ///< to be saved
-  bool in_store = false;
-  std::int64_t revision = 0, stored = 0;  ///< of the state now, and in the store
   std::optional<std::string> unsaved_plans;
-  std::map<std::string, std::string> unsaved_parts;
-  std::vector<StoredEvent> unsaved_events;
-  struct Waiting {
-    std::int64_t revision;
-    std::function<void(const Status&)> done;
-  };
-  std::vector<Waiting> waiting;
-  int refusals = 0;                ///< of the store, in a row, while it took others
-  std::uint64_t last_refusal = 0;  ///< saves that had gone well before the last one
-  Instant next_try;                ///< where the store refuses it
+  SaveState saving;
 };
 using JobPtr = std::shared_ptr<HostedJob>;
 

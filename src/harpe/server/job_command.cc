@@ -53,7 +53,7 @@ bool JobRegistry::is_in_doubt(const std::string& id) const {
   const auto doubted = doubted_.find(id);
   if (doubted == doubted_.end()) return false;
   const auto job = jobs_.find(id);
-  return job == jobs_.end() || job->second->stored < doubted->second;
+  return job == jobs_.end() || job->second->saving.revisions.stored() < doubted->second;
 }
 
 void JobRegistry::forget_doubts() {

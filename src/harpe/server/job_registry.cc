@@ -62,7 +62,7 @@ JobRegistry::JobRegistry(Loop& loop, Clock& clock, Store* store, Options options
 JobRegistry::~JobRegistry() {
   for (const auto& [id, job] : jobs_) {
     planner_.cancel(job);
-    if (job->touched || job->stored < job->revision) save(job);
+    if (job->touched || !job->saving.revisions.is_stored()) save(job);
     refresh_summary(*job);
   }
 }
@@ -329,7 +329,6 @@ void JobRegistry::remove_all(const std::vector<std::string>& ids) {
   for (const std::string& id : ids) {
     removals_[id];
     removals.push_back({.job = id, .epoch = claim_of(id)->epoch});
-    if (const JobPtr job = find(id)) job->removing = true;
   }
   saver_.remove(std::move(removals), [this, ids](const JobSaver::Removed& removed) {
     for (const std::string& id : ids) {
@@ -351,9 +350,8 @@ void JobRegistry::finish_removal(const std::string& id, bool gone, const Status&
       for (const Loaded& one : waiting) one(JobPtr());
     }
   } else if (job != nullptr) {
-    job->removing = false;
     save(job);
-    doubted_[id] = job->revision;
+    doubted_[id] = job->saving.revisions.newest();
   } else if (holds(id)) {
     doubted_[id] = std::numeric_limits<std::int64_t>::max();
   }

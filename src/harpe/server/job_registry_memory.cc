@@ -72,7 +72,7 @@ void JobRegistry::loaded(const std::string& id, const JobClaim& claim, const Res
   add(*job);
   if (const auto doubted = doubted_.find(id); doubted != doubted_.end()) {
     save(*job);
-    doubted->second = (*job)->revision;
+    doubted->second = (*job)->saving.revisions.newest();
   }
   if (!has_summary) saver_.refresh(summary_of(**job), claim.epoch);
   respond(*job);
@@ -87,7 +87,7 @@ void JobRegistry::wake(const JobPtr& job) {
 }
 
 bool JobRegistry::is_idle(const HostedJob& job) const {
-  return store_ != nullptr && !job.removing && job.waiting.empty() &&
+  return store_ != nullptr && !removals_.contains(job.id) && job.saving.waiting.empty() &&
          (job.job.asleep() || activity(job) != Activity::kActive) &&
          job.listeners.interest() == JobListener::Interest::kNone;
 }
@@ -100,8 +100,7 @@ void JobRegistry::unload_idle(std::size_t most) {
   for (const auto& [id, job] : jobs_) {
     if (!is_idle(*job)) continue;
     if (job->touched) save(job);  // it leaves when that is stored
-    const bool is_stored = job->in_store && job->stored >= job->revision;
-    if (is_stored && job->unsaved_events.empty()) idle.push_back(job);
+    if (job->saving.revisions.is_stored() && job->saving.events.empty()) idle.push_back(job);
   }
   std::ranges::sort(idle, {}, [](const JobPtr& job) { return job->used; });
   for (std::size_t i = 0; i < idle.size(); ++i) {
@@ -122,7 +121,7 @@ void JobRegistry::drop(const JobPtr& job, const Status& why) {
   planner_.cancel(job);
   memory_ -= job->memory;
   jobs_.erase(job->id);
-  for (const HostedJob::Waiting& one : std::exchange(job->waiting, {})) one.done(why);
+  for (const SaveState::Waiting& one : std::exchange(job->saving.waiting, {})) one.done(why);
   job->listeners.for_each([](JobListener& listener) { listener.changed(); });
 }
 
@@ -138,7 +137,7 @@ JobSummary JobRegistry::summary_of(const HostedJob& job) const {
 }
 
 void JobRegistry::refresh_summary(const HostedJob& job) {
-  if (!job.job.asleep() && !job.removing) saver_.refresh(summary_of(job), job.claim.epoch);
+  if (!job.job.asleep()) saver_.refresh(summary_of(job), job.claim.epoch);
 }
 
 Activity JobRegistry::activity(const HostedJob& job) const {
@@ -182,8 +181,7 @@ Result<JobPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds no
                                  .heard = Seconds{*summary ? (*summary)->heard : 0}},
                                 std::move(plans), now));
   auto hosted = std::make_shared<HostedJob>(stored.id, std::move(job));
-  hosted->revision = hosted->stored = stored.revision;
-  hosted->in_store = true;
+  hosted->saving.revisions = Revisions::of_stored(stored.revision);
   return hosted;
 }
 

@@ -6,6 +6,8 @@
 #include <ranges>
 #include <utility>
 
+#include "harpe/base/check.h"
+
 namespace harpe {
 namespace {
 
@@ -62,36 +64,41 @@ JobSaver::~JobSaver() {
 }
 
 void JobSaver::changed(const JobPtr& job) {
-  ++job->revision;
-  job->dirty = true;
+  job->saving.revisions.change();
   queue(job);
 }
 
 void JobSaver::add_event(const JobPtr& job, StoredEvent event) {
-  if (parts_.store == nullptr || job->unsaved_events.size() >= kMostUnsavedEvents) return;
-  job->unsaved_events.push_back(std::move(event));
+  if (parts_.store == nullptr || job->saving.events.size() >= kMostUnsavedEvents) return;
+  job->saving.events.push_back(std::move(event));
   queue(job);
 }
 
+bool JobSaver::may_save(const HostedJob& job) const {
+  return !job.is_over() && !removing_.contains(job.id);
+}
+
 void JobSaver::queue(const JobPtr& job) {
-  if (parts_.store == nullptr || job->removing || job->is_over()) return;
-  if (is_apart(*job) && parts_.clock.now() < job->next_try) return;
-  if (!std::exchange(job->queued, true)) queue_.push_back(job);
+  if (parts_.store == nullptr || !may_save(*job)) return;
+  if (is_apart(*job) && parts_.clock.now() < job->saving.next_try) return;
+  if (!std::exchange(job->saving.queued, true)) queue_.push_back(job);
   save_soon();
 }
 
 void JobSaver::refresh(JobSummary summary, std::int64_t epoch) {
-  if (parts_.store == nullptr) return;
+  if (parts_.store == nullptr || removing_.contains(summary.job)) return;
   std::string id = summary.job;
   refresh_.insert_or_assign(std::move(id), Refresh{std::move(summary), epoch});
   save_soon();
 }
 
 void JobSaver::when_stored(const JobPtr& job, std::function<void(const Status&)> done) {
-  if (parts_.store == nullptr || job->stored >= job->revision) return done(ok_status());
-  job->waiting.push_back({job->revision, std::move(done)});
-  if (is_apart(*job) && !job->queued) {
-    return respond(*job, job->revision,
+  SaveState& saving = job->saving;
+  const std::int64_t revision = saving.revisions.newest();
+  if (parts_.store == nullptr || saving.revisions.stored() >= revision) return done(ok_status());
+  saving.waiting.push_back({revision, std::move(done)});
+  if (is_apart(*job) && !saving.queued) {
+    return respond(*job, revision,
                    Error::of(ErrorCode::kUnavailable,
                              "this was done, but the store refuses the job; /health names it"));
   }
@@ -99,9 +106,9 @@ void JobSaver::when_stored(const JobPtr& job, std::function<void(const Status&)>
 }
 
 void JobSaver::respond(HostedJob& job, std::int64_t revision, const Status& status) {
-  std::vector<HostedJob::Waiting> waiting = std::exchange(job.waiting, {});
-  for (HostedJob::Waiting& one : waiting) {
-    one.revision <= revision ? one.done(status) : job.waiting.push_back(std::move(one));
+  std::vector<SaveState::Waiting> waiting = std::exchange(job.saving.waiting, {});
+  for (SaveState::Waiting& one : waiting) {
+    one.revision <= revision ? one.done(status) : job.saving.waiting.push_back(std::move(one));
   }
 }
 
@@ -115,28 +122,30 @@ void JobSaver::save_soon() {
 }
 
 void JobSaver::gather(const JobPtr& job, Batch& batch) {
-  job->queued = false;
-  if (job->removing || job->is_over()) return;
-  if (std::exchange(job->dirty, false)) {
+  SaveState& saving = job->saving;
+  saving.queued = false;
+  if (!may_save(*job)) return;
+  if (saving.revisions.differs()) {
     refresh_.erase(job->id);
-    // A revision has one content, also where an earlier write was done but its response lost.
-    ++job->revision;
+    if (auto plans = std::exchange(job->unsaved_plans, std::nullopt)) saving.plans = plans;
+    for (auto& [name, text] : job->job.take_changed_parts()) {
+      saving.parts.insert_or_assign(name, std::move(text));
+    }
+    const bool is_there = saving.revisions.in_store();
     batch.changes.jobs.push_back({.job = {.id = job->id,
                                           .state = job->job.snapshot(),
-                                          .revision = job->revision,
+                                          .revision = saving.revisions.write(),
                                           .updated = parts_.time.wall().value},
-                                  .plans = std::exchange(job->unsaved_plans, std::nullopt),
-                                  .parts = std::exchange(job->unsaved_parts, {}),
+                                  .plans = std::exchange(saving.plans, std::nullopt),
+                                  .parts = std::exchange(saving.parts, {}),
                                   .summary = parts_.summary(*job),
-                                  .is_there = job->in_store});
-    for (auto& [name, text] : job->job.take_changed_parts()) {
-      batch.changes.jobs.back().parts.insert_or_assign(name, std::move(text));
-    }
+                                  .is_there = is_there});
+  } else if (!saving.revisions.in_store()) {
+    return;  // nothing is told of a job that the store does not have
   }
-  std::ranges::move(std::exchange(job->unsaved_events, {}),
-                    std::back_inserter(batch.changes.events));
+  std::ranges::move(std::exchange(saving.events, {}), std::back_inserter(batch.changes.events));
   batch.changes.epochs[job->id] = job->claim.epoch;
-  batch.jobs.emplace_back(job, job->revision);
+  batch.jobs.emplace_back(job, saving.revisions.newest());
 }
 
 JobSaver::Batch JobSaver::gather() {
@@ -157,6 +166,9 @@ JobSaver::Batch JobSaver::gather() {
     }
   }
   batch.changes.clock = parts_.time.mark();
+  for (const auto& [id, epoch] : batch.changes.epochs) {
+    HARPE_CHECK(!removing_.contains(id), "nothing of a job is written behind its removal");
+  }
   return batch;
 }
 
@@ -189,13 +201,12 @@ void JobSaver::saved(Batch batch, const Result<std::vector<std::string>>& writte
 }
 
 void JobSaver::done(const JobPtr& job, std::int64_t revision) {
-  job->stored = std::max(job->stored, revision);
-  job->in_store = true;
+  job->saving.revisions.written(revision);
   if (is_apart(*job)) {
     parts_.log("the store takes job " + job->id + " again");
     std::erase(apart_, job);
   }
-  job->refusals = 0;
+  job->saving.refusals = 0;
   respond(*job, revision, ok_status());
 }
 
@@ -205,19 +216,18 @@ void JobSaver::take_back(Batch& batch) {
   for (StoredEvent& event : batch.changes.events) events[event.job].push_back(std::move(event));
   auto save = batch.changes.jobs.begin();  // in the order of `batch.jobs`
   for (const auto& [job, revision] : batch.jobs) {
+    SaveState& saving = job->saving;
     if (save != batch.changes.jobs.end() && save->job.id == job->id) {
-      job->dirty = true;
-      if (!job->unsaved_plans) job->unsaved_plans = std::move(save->plans);
-      job->unsaved_parts.merge(save->parts);
+      saving.revisions.failed(revision);
+      if (!saving.plans) saving.plans = std::move(save->plans);
+      saving.parts.merge(save->parts);
       ++save;
     }
     const auto had = events.find(job->id);
     if (had == events.end()) continue;
-    std::ranges::move(job->unsaved_events, std::back_inserter(had->second));
-    job->unsaved_events = std::move(had->second);
-    if (job->unsaved_events.size() > kMostUnsavedEvents) {
-      job->unsaved_events.resize(kMostUnsavedEvents);
-    }
+    std::ranges::move(saving.events, std::back_inserter(had->second));
+    saving.events = std::move(had->second);
+    if (saving.events.size() > kMostUnsavedEvents) saving.events.resize(kMostUnsavedEvents);
     events.erase(had);
   }
 }
@@ -233,8 +243,8 @@ void JobSaver::failed(Batch batch, const Error& why) {
             Error::of(ErrorCode::kUnavailable,
                       "this was done but could not be stored yet; the same again is harmless: " +
                           why.text()));
-    if (job->queued || job->removing || job->is_over() || is_apart(*job)) continue;
-    job->queued = true;
+    if (job->saving.queued || !may_save(*job) || is_apart(*job)) continue;
+    job->saving.queued = true;
     alone ? queue_.push_back(job) : queue_.push_front(job);
   }
   most_at_once_ = 1;
@@ -250,12 +260,13 @@ void JobSaver::failed(Batch batch, const Error& why) {
 /// A job that was saved alone, and was not taken.
 void JobSaver::refuse(const JobPtr& job, const Error& why) {
   // Where no other was taken since, it is the store that fails.
-  const bool others_go = job->refusals == 0 || counts_.saves > job->last_refusal;
+  SaveState& saving = job->saving;
+  const bool others_go = saving.refusals == 0 || counts_.saves > saving.last_refusal;
   if (!is_definite(why) && !others_go) return;
-  job->last_refusal = counts_.saves;
-  if (++job->refusals < kMostRefusals) return;
-  job->next_try = parts_.clock.now() + kRefusedRetry;
-  if (job->refusals > kMostRefusals) return;
+  saving.last_refusal = counts_.saves;
+  if (++saving.refusals < kMostRefusals) return;
+  saving.next_try = parts_.clock.now() + kRefusedRetry;
+  if (saving.refusals > kMostRefusals) return;
   apart_.push_back(job);
   parts_.log("the store refuses job " + job->id +
              ", which is tried again every minute while the others go on: " + why.text());
@@ -275,8 +286,14 @@ void JobSaver::remove(std::vector<Removal> removals, std::function<void(const Re
     for (Removal& one : removals) removed.gone.push_back(std::move(one.job));
     return done(removed);
   }
-  for (const Removal& one : removals) refresh_.erase(one.job);
-  writer_->run(kInOrder, [this, removals = std::move(removals), done = std::move(done)]() mutable {
+  std::vector<std::string> ids;
+  for (const Removal& one : removals) {
+    refresh_.erase(one.job);
+    HARPE_CHECK(removing_.insert(one.job).second, "a job is removed once at a time");
+    ids.push_back(one.job);
+  }
+  writer_->run(kInOrder, [this, ids = std::move(ids), removals = std::move(removals),
+                          done = std::move(done)]() mutable {
     Removed removed;
     for (Removal& one : removals) {
       const Status status = parts_.store->remove(one.job, one.epoch);
@@ -288,7 +305,10 @@ void JobSaver::remove(std::vector<Removal> removals, std::function<void(const Re
       if (status.error().code != ErrorCode::kConflict) break;
       removed.lost.push_back(std::move(one));
     }
-    work_.post([done = std::move(done), removed = std::move(removed)] { done(removed); });
+    work_.post([this, ids = std::move(ids), done = std::move(done), removed = std::move(removed)] {
+      for (const std::string& id : ids) removing_.erase(id);
+      done(removed);
+    });
   });
 }
 
@@ -308,7 +328,9 @@ void JobSaver::tick() {
   const Instant now = parts_.clock.now();
   std::erase_if(apart_, [](const JobPtr& job) { return job->is_over(); });
   for (const JobPtr& job : std::vector<JobPtr>(apart_)) {
-    if (now >= job->next_try && (job->dirty || !job->unsaved_events.empty())) queue(job);
+    const SaveState& saving = job->saving;
+    if (now < saving.next_try) continue;
+    if (saving.revisions.differs() || !saving.events.empty()) queue(job);
   }
   if (!queue_.empty() || !refresh_.empty()) save_soon();
 }

@@ -3,8 +3,8 @@
 /// What is written to the store, in which order, and what happens when it refuses.
 ///
 /// One thread writes, in the order in which it is told to: what was removed stays removed, because
-/// nothing of a job is written behind its removal. Saves are coalesced: while one transaction is
-/// being written, all changes gather for the next.
+/// nothing of a job is written behind its removal, until it is known what came of that. Saves are
+/// coalesced: while one transaction is being written, all changes gather for the next.
 ///
 /// A store that fails is tried again every second. One that takes some jobs and refuses another
 /// shows itself when fewer are saved at once, which is done after every failure, down to one: the
@@ -18,6 +18,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -101,7 +102,8 @@ class JobSaver {
   static void take_back(Batch& batch);
   void failed(Batch batch, const Error& why);
   void refuse(const JobPtr& job, const Error& why);
-  bool is_apart(const HostedJob& job) const { return job.refusals >= kMostRefusals; }
+  bool is_apart(const HostedJob& job) const { return job.saving.refusals >= kMostRefusals; }
+  bool may_save(const HostedJob& job) const;
   static void respond(HostedJob& job, std::int64_t revision, const Status& status);
 
   Parts parts_;
@@ -113,6 +115,7 @@ class JobSaver {
   };
   std::map<std::string, Refresh> refresh_;  ///< by job
   std::vector<JobPtr> apart_;
+  std::set<std::string> removing_;  ///< whose removal is under way
   bool saving_ = false, save_posted_ = false, works_ = true;
   std::size_t most_at_once_;  ///< jobs in a transaction: 1 after a failure, then ever more
   int failed_in_a_row_ = 0;   ///< jobs that were saved alone
