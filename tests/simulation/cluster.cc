@@ -71,10 +71,10 @@ void Cluster::note_jobs() {
   if (!options_.trace) return;
   for (const auto& server : servers_) {
     if (server->registry() == nullptr) continue;
-    for (const auto& [id, job] : server->registry()->jobs()) {
-      note(server->url() + " has " + id + ": " +
+    for (const JobPtr& job : server->registry()->jobs()) {
+      note(server->url() + " has " + job->id + ": " +
            json_line(job_status_json(job->job, [](Seconds at) { return at; })));
-      for (const LoggedEvent& event : job->events) note(id + " told: " + event.text);
+      for (const LoggedEvent& event : job->events) note(job->id + " told: " + event.text);
     }
   }
 }
@@ -141,8 +141,8 @@ void Cluster::check_end() {
   for (const auto& server : servers_) {
     require(server->is_running(), "a server is there again after all is well");
     const JobRegistry& registry = *server->registry();
-    require(registry.holds_lease(), "a server has its lease again");
-    require(registry.job_count() <= trainings_.size(),
+    require(registry.hosting().holds_lease(), "a server has its lease again");
+    require(registry.hosting().count() <= trainings_.size(),
             "a server holds no more jobs than there are");
     require(registry.planner().waiting() <= trainings_.size(), "no more plans wait than jobs");
   }

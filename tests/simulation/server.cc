@@ -85,10 +85,9 @@ bool Server::try_open(Life& life) {
   if (!store.ok()) return false;
   life.store = *std::move(store);
   const auto log = [this](const std::string& line) { world_.log(name_ + ": " + line); };
-  life.registry = std::make_unique<JobRegistry>(
+  life.hosting = std::make_unique<Hosting>(
       process.loop(), process.clock(), life.store.get(),
-      JobRegistry::Options{
-          .workers = 1,
+      Hosting::Options{
           .clocks = {.boot_time = [&process] { return (process.clock().now() - Instant{}).value; },
                      .wall =
                          [this, &process] {
@@ -96,18 +95,19 @@ bool Server::try_open(Life& life) {
                          },
                      .boot = name_},
           .url = url_,
-          .new_incarnation =
-              [&process] {
-                std::string text;
-                while (text.size() < 16) {
-                  text += static_cast<char>('a' + process.random().below(26));
-                }
-                return text;
-              },
           .make_workers = process.make_workers()},
       log);
+  life.registry = std::make_unique<JobRegistry>(
+      process.loop(), *life.hosting,
+      JobRegistry::Options{.workers = 1, .new_incarnation = [&process] {
+                             std::string text;
+                             while (text.size() < 16) {
+                               text += static_cast<char>('a' + process.random().below(26));
+                             }
+                             return text;
+                           }});
   life.owners = std::make_unique<JobOwners>(
-      process.loop(), *life.registry, *life.store,
+      process.loop(), *life.hosting, *life.store,
       JobOwners::Options{
           .url = url_,
           .forward =
@@ -120,6 +120,7 @@ bool Server::try_open(Life& life) {
   if (life.owners->start().ok()) return true;
   life.owners.reset();
   life.registry.reset();
+  life.hosting.reset();
   life.store.reset();
   return false;
 }
@@ -140,16 +141,16 @@ void Server::serve(Life& life) {
     if (life.up) life.api->handle(std::move(request), std::move(reply));
   });
   every(life, kTick, [&life] {
-    life.registry->tick();
+    life.hosting->tick();
     life.api->tick();
   });
   life.process.loop().post([&life] {
     if (life.up) life.owners->tick();
   });
   every(life, kLookAround, [&life] { life.owners->tick(); });
-  every(life, kLookAtLease, [&life] { life.registry->watch_lease(); });
-  every(life, kPrunePeriod, [&life] { life.registry->prune(kEventsKept); });
-  life.registry->verify_store();
+  every(life, kLookAtLease, [&life] { life.hosting->watch_lease(); });
+  every(life, kPrunePeriod, [&life] { life.hosting->prune(kEventsKept); });
+  life.hosting->verifier().verify();
 }
 
 void Server::end(bool at_once) {
@@ -170,6 +171,7 @@ void Server::take_down(Life& life) {
   life.api.reset();
   life.owners.reset();
   life.registry.reset();
+  life.hosting.reset();
   life.store.reset();
   life.process.kill();
   life.gone = true;

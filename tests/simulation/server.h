@@ -52,6 +52,7 @@ class Server {
         : process(scheduler, name, machine, seed) {}
     Process process;
     std::unique_ptr<Store> store;
+    std::unique_ptr<Hosting> hosting;
     std::unique_ptr<JobRegistry> registry;
     std::unique_ptr<JobOwners> owners;
     std::unique_ptr<ServerApi> api;

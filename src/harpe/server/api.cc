@@ -42,23 +42,23 @@ HttpResponse unauthorized(const std::string& path, const std::string& why) {
 constexpr std::size_t kRefusedShown = 16;
 
 void health(ServerContext& context, const Reply& reply) {
-  const JobRegistry& registry = context.registry;
-  const bool works = registry.saver().works() && registry.holds_lease();
-  const char* store = !registry.has_store() ? "none" : works ? "ok" : "failing";
-  std::vector<std::string> refused = registry.saver().refused();
+  const Hosting& hosting = context.registry.hosting();
+  const bool works = hosting.saver().works() && hosting.holds_lease();
+  const char* store = !hosting.has_store() ? "none" : works ? "ok" : "failing";
+  std::vector<std::string> refused = hosting.saver().refused();
   const std::size_t count = refused.size();
   refused.resize(std::min(count, kRefusedShown));
-  reply(json_response(
-      200,
-      {{"status", works && count == 0 ? "ok" : "degraded"},
-       {"version", context.options.version},
-       {"jobs", registry.job_count()},
-       {"jobs_in_memory", registry.jobs().size()},
-       {"store", store},
-       {"store_damage", registry.damage().empty() ? OrderedJson() : OrderedJson(registry.damage())},
-       {"jobs_refused", count},
-       {"refused", refused},
-       {"uptime_s", (registry.clock().now() - context.started).value}}));
+  reply(json_response(200, {{"status", works && count == 0 ? "ok" : "degraded"},
+                            {"version", context.options.version},
+                            {"jobs", hosting.count()},
+                            {"jobs_in_memory", hosting.loaded().size()},
+                            {"store", store},
+                            {"store_damage", hosting.verifier().damage().empty()
+                                                 ? OrderedJson()
+                                                 : OrderedJson(hosting.verifier().damage())},
+                            {"jobs_refused", count},
+                            {"refused", refused},
+                            {"uptime_s", (hosting.clock().now() - context.started).value}}));
 }
 
 /// The job of this server, or of another that shares its store, that a request is about.
@@ -188,7 +188,7 @@ void ServerApi::respond(HttpRequest request, const Reply& reply,
   }
   JobRegistry& registry = context_.registry;
   const std::optional<std::string> job = job_of(request);
-  const bool is_there = !job || registry.find(*job) != nullptr || !registry.holds(*job);
+  const bool is_there = !job || registry.find(*job) != nullptr || !registry.hosting().holds(*job);
   if (is_there || (!methods.empty() && !needs_job_in_memory(request))) {
     return respond_now(request, reply, only_job);
   }

@@ -1,62 +1,75 @@
 #include "harpe/server/hosted_job.h"
 
-#include <algorithm>
+#include <utility>
+
+#include "harpe/job/job_size.h"
+#include "harpe/server/job_saver.h"
+#include "harpe/server/job_summary.h"
 
 namespace harpe {
 
-JobListener::~JobListener() {
-  if (list_ != nullptr) list_->remove(*this);
+HostedJob::HostedJob(std::string given_id, Job given, JobServices& services)
+    : Hosted(std::move(given_id)),
+      job(std::move(given)),
+      services_(services),
+      told_phase_(job.phase()) {}
+
+HostedTexts HostedJob::take_texts() {
+  return {.state = job.snapshot(),
+          .parts = job.take_changed_parts(),
+          .plans = std::exchange(unsaved_plans, std::nullopt)};
 }
 
-JobListeners::~JobListeners() {
-  for (JobListener* listener : all_) listener->list_ = nullptr;
+std::string HostedJob::summary_text() const {
+  return harpe::summary_text(*this);
 }
 
-void JobListeners::add(JobListener& listener) {
-  if (listener.list_ == this) return;
-  if (listener.list_ != nullptr) listener.list_->remove(listener);
-  listener.list_ = this;
-  listener.position_ = all_.size();
-  all_.push_back(&listener);
-}
-
-void JobListeners::remove(JobListener& listener) {
-  if (listener.list_ != this) return;
-  all_.back()->position_ = listener.position_;
-  all_[listener.position_] = all_.back();
-  all_.pop_back();
-  listener.list_ = nullptr;
-}
-
-void JobListeners::for_each(const std::function<void(JobListener&)>& visit) const {
-  // From the end: one that is removed meanwhile leaves its place to one that was visited.
-  for (std::size_t i = all_.size(); i > 0; --i) {
-    if (i <= all_.size()) visit(*all_[i - 1]);
+std::size_t HostedJob::memory() const {
+  if (measured_ != job.specification()) {
+    measured_ = job.specification();
+    memory_ = memory_of(job.spec());
   }
+  return memory_;
 }
 
-JobListener::Interest JobListeners::interest() const {
-  auto strongest = JobListener::Interest::kNone;
-  for (const JobListener* listener : all_) strongest = std::max(strongest, listener->interest());
-  return strongest;
-}
-
-const char* name_of(Activity activity) {
-  switch (activity) {
-    case Activity::kActive:
-      return "active";
-    case Activity::kIdle:
-      return "idle";
-    case Activity::kEnded:
-      return "ended";
+HostedEffects HostedJob::take_effects(Seconds now) {
+  JobEffects effects = job.take_effects();
+  HostedEffects outcome{.save = effects.save || effects.plans, .changed = effects.assignments};
+  for (JobEvent& event : effects.events) {
+    const bool is_warning = event.level == JobEvent::Level::kWarning;
+    outcome.told.push_back({is_warning ? "warning" : "info", std::move(event.text), event.at});
   }
-  return "";
+  if (job.phase() != told_phase_) {
+    told_phase_ = job.phase();
+    outcome.told.push_back({"phase", name_of(told_phase_), now});
+  }
+  services_.follow(shared_from_this(), std::move(effects));
+  return outcome;
 }
 
-Activity activity_of(Seconds heard, std::optional<Seconds> ended, Seconds now,
-                     const JobLifetimes& lifetimes) {
-  if (ended || now - heard >= lifetimes.end_after) return Activity::kEnded;
-  return now - heard >= lifetimes.idle_after ? Activity::kIdle : Activity::kActive;
+Result<HostedPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds now,
+                                  JobServices& services,
+                                  const std::function<void(const std::string&)>& log) {
+  Result<std::map<std::string, std::string>> parts = store.parts(stored.id);
+  if (!parts.ok()) return store_failure("the job cannot be read now", parts.error());
+  const Result<std::optional<std::string>> text = store.plans(stored.id);
+  if (!text.ok()) return store_failure("the job cannot be read now", text.error());
+  std::optional<PlanTable> plans;
+  if (*text) {
+    Result<PlanTable> read = PlanTable::parse(**text, stored.id);
+    if (!read.ok()) {
+      log("the plans of job " + stored.id + " cannot be read: " + read.error().text());
+    } else {
+      plans = *std::move(read);
+    }
+  }
+  const Result<std::optional<JobSummary>> summary = store.summary(stored.id);
+  if (!summary.ok()) return store_failure("the job cannot be read now", summary.error());
+  Job job = HARPE_TRY(Job::read({.state = stored.state,
+                                 .parts = *std::move(parts),
+                                 .heard = Seconds{*summary ? (*summary)->heard : 0}},
+                                std::move(plans), now));
+  return HostedPtr(std::make_shared<HostedJob>(stored.id, std::move(job), services));
 }
 
 }  // namespace harpe

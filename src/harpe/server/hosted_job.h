@@ -1,9 +1,9 @@
 #pragma once
 /// \file
-/// A job that is in memory, and what surrounds it there. On the loop's thread.
+/// A training job that is in memory, and what surrounds it there. On the loop's thread.
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,65 +14,13 @@
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
 #include "harpe/job/job.h"
-#include "harpe/server/save_state.h"
+#include "harpe/server/hosted.h"
 #include "harpe/store/store.h"
 
 namespace harpe {
 
-/// Something that was told of a job, as the log of a job shows it.
-struct LoggedEvent {
-  std::int64_t sequence = 0;  ///< rises within the job
-  double at = 0;              ///< seconds since 1970
-  std::string kind;           ///< "info", "warning" or "phase"
-  std::string text;
-};
-
-class JobListeners;
-
-/// Told when something of a job may be new. Leaves the list it is in when it goes.
-class JobListener {
- public:
-  JobListener() = default;
-  JobListener(const JobListener&) = delete;
-  JobListener& operator=(const JobListener&) = delete;
-  virtual ~JobListener();
-  virtual void changed() = 0;
-  /// Once a second.
-  virtual void ticked() = 0;
-
-  enum class Interest : unsigned char {
-    kNone,   ///< now it would not miss the job
-    kLooks,  ///< the job stays in memory
-    kRank,   ///< and lives: one of its ranks is at the other end
-  };
-  virtual Interest interest() const = 0;
-
- private:
-  friend class JobListeners;
-  JobListeners* list_ = nullptr;
-  std::size_t position_ = 0;
-};
-
-/// Those of one job; each is in at most one list. All is O(1) but `for_each`.
-class JobListeners {
- public:
-  JobListeners() = default;
-  JobListeners(const JobListeners&) = delete;
-  JobListeners& operator=(const JobListeners&) = delete;
-  ~JobListeners();
-
-  /// Takes it out of the list that it was in.
-  void add(JobListener& listener);
-  void remove(JobListener& listener);
-  std::size_t size() const { return all_.size(); }
-  /// `visit` may remove listeners.
-  void for_each(const std::function<void(JobListener&)>& visit) const;
-  /// The strongest of all.
-  JobListener::Interest interest() const;
-
- private:
-  std::vector<JobListener*> all_;
-};
+class HostedJob;
+using JobPtr = std::shared_ptr<HostedJob>;
 
 /// How far the plans of a job are.
 struct Characterization {
@@ -81,34 +29,40 @@ struct Characterization {
   double fraction = 0;
 };
 
-/// Whether training is going on, by what is heard of the ranks.
-enum class Activity : unsigned char { kActive, kIdle, kEnded };
-const char* name_of(Activity activity);
-
-/// When jobs change their activity and go.
-struct JobLifetimes {
-  Seconds idle_after{15.0 * 60};      ///< without a word of any rank; out of memory from then on
-  Seconds end_after{24.0 * 3600};     ///< the same: it has ended, though no rank said so
-  Seconds keep_ended{30.0 * 86'400};  ///< until it is removed; 0: for ever
+/// What training jobs need of their server.
+class JobServices {
+ public:
+  virtual ~JobServices() = default;
+  /// Something has happened to the job: plans may have to be made, ranks to be told.
+  virtual void follow(const JobPtr& job, JobEffects effects) = 0;
+  /// No better plans are wanted.
+  virtual void rest(const JobPtr& job) = 0;
+  /// No plans are.
+  virtual void leave(const JobPtr& job) = 0;
 };
-/// \param heard  when a rank was last heard of; \param ended  when all ended in order
-Activity activity_of(Seconds heard, std::optional<Seconds> ended, Seconds now,
-                     const JobLifetimes& lifetimes);
 
-/// `job` is changed by the registry alone, through `JobRegistry::act`.
-struct HostedJob {
-  HostedJob(std::string given_id, Job given) : id(std::move(given_id)), job(std::move(given)) {}
+/// `job` is changed through `JobRegistry::act` alone.
+class HostedJob final : public Hosted, public std::enable_shared_from_this<HostedJob> {
+ public:
+  /// \param services  used while it is hosted
+  HostedJob(std::string given_id, Job given, JobServices& services);
 
-  const std::string id;
+  HostedTexts take_texts() override;
+  std::string summary_text() const override;
+  Seconds heard() const override { return job.heard(); }
+  std::optional<Seconds> ended() const override { return job.ended(); }
+  std::size_t memory() const override;
+  bool asleep() const override { return job.asleep(); }
+  void go_on(Seconds now) override { job.go_on(now); }
+  void hear(Seconds now) override { job.hear(now); }
+  void tick(Seconds now) override { job.tick(now); }
+  HostedEffects take_effects(Seconds now) override;
+  void rest() override { services_.rest(shared_from_this()); }
+  void leave() override { services_.leave(shared_from_this()); }
+
+  std::optional<Characterization> characterization() const;
+
   Job job;
-  JobClaim claim{.epoch = 1};  ///< by which this server has it
-  bool deleted = false;
-  bool moved = false;     ///< another server has it now, or may have it
-  bool unloaded = false;  ///< it is in the store alone; another object may stand for it
-  bool is_over() const { return deleted || moved || unloaded; }
-  std::deque<LoggedEvent> events;  ///< the newest
-  std::int64_t newest_event = 0;
-  JobPhase told_phase = JobPhase::kRegistering;
   Instant assignments_at;  ///< when the newest assignments were made
   /// Assignments that were written already, by stage: most pipelines have the same.
   struct AssignmentsTexts {
@@ -121,20 +75,11 @@ struct HostedJob {
     std::vector<One> texts;
     std::size_t bytes = 0;
   } assignments_texts;
-  JobListeners listeners;
-  std::string summary;        ///< as it was stored; while the job is asleep
-  std::string specification;  ///< `Job::specification` of which is
-  std::size_t memory = 0;     ///< `memory_of` it
-
-  std::optional<Characterization> characterization() const;
 
   // For the registry.
-  Instant used;  ///< when it was last asked for
-  /// Something has happened since it was last saved, of which not everything has to be stored at
-  /// once: reports of iterations, say.
-  bool touched = false;
   /// Digests of bodies that were read, to `Job::specification` of what they say.
   std::map<std::string, std::string> known_bodies;
+  std::optional<std::string> unsaved_plans;  ///< as the store keeps them
   /// Plans as they are answered, while a response is on its way.
   struct PlansText {
     std::shared_ptr<const PlanTable> plans;
@@ -146,9 +91,17 @@ struct HostedJob {
   struct Work;
   std::shared_ptr<Work> work;  ///< the characterization under way
 
-  std::optional<std::string> unsaved_plans;
-  SaveState saving;
+ private:
+  JobServices& services_;
+  JobPhase told_phase_;
+  mutable std::string measured_;  ///< `Job::specification` of which `memory_` is
+  mutable std::size_t memory_ = 0;
 };
-using JobPtr = std::shared_ptr<HostedJob>;
+
+/// A job as the store has it, with its parts and plans, as it was when it was stored. From any
+/// thread. \param log  told of plans that cannot be read and have to be made again
+Result<HostedPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds now,
+                                  JobServices& services,
+                                  const std::function<void(const std::string&)>& log);
 
 }  // namespace harpe

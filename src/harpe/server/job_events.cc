@@ -73,7 +73,7 @@ class JobEvents final : public EventStream, public JobListener {
   }
 
   Interest interest() const override {
-    return listener_.coordinates ? Interest::kRank : Interest::kLooks;
+    return listener_.coordinates ? Interest::kTakesPart : Interest::kLooks;
   }
 
   void ticked() override {

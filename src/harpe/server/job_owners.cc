@@ -110,10 +110,10 @@ class JobOwners::RelayedEvents final : public EventStream {
   bool is_over_ = false;
 };
 
-JobOwners::JobOwners(Loop& loop, JobRegistry& registry, Store& store, Options options,
+JobOwners::JobOwners(Loop& loop, Hosting& hosting, Store& store, Options options,
                      std::function<void(const std::string&)> log)
     : loop_(loop),
-      registry_(registry),
+      hosting_(hosting),
       store_(store),
       options_(std::move(options)),
       log_(std::move(log)),
@@ -177,18 +177,18 @@ void JobOwners::route(const std::string& id, HttpRequest request, Reply reply, H
   // What waits for its response (GET) is asked for elsewhere if the job moves meanwhile.
   if (request.method != "GET" && is_here(id)) return here(std::move(request), std::move(reply));
   go(std::make_shared<Asked>(
-      Asked{id, std::move(request), std::move(reply), std::move(here), registry_.clock().now()}));
+      Asked{id, std::move(request), std::move(reply), std::move(here), hosting_.clock().now()}));
 }
 
 bool JobOwners::is_here(const std::string& id) const {
-  return registry_.commands(id);
+  return hosting_.commands(id);
 }
 
 void JobOwners::go(const AskedPtr& asked) {
   if (is_here(asked->id)) return respond_here(asked);
   // Whether another server has it by now, only the database knows: one that was stopped for a
   // while has asked it in a moment, one that is cut off may not for long.
-  if (registry_.holds(asked->id) && !registry_.holds_lease()) {
+  if (hosting_.holds(asked->id) && !hosting_.holds_lease()) {
     const std::string why = "this server cannot reach the database";
     if (asked->request.forwarded) return asked->reply(error_of(asked->request.path, 421, why));
     const bool may_wait = waits_for_other_ranks(asked->request);
@@ -212,7 +212,7 @@ void JobOwners::look(const AskedPtr& asked) {
 }
 
 Result<JobOwners::Found> JobOwners::find_owner(const std::string& id) {
-  const Instant began = registry_.clock().now();
+  const Instant began = hosting_.clock().now();
   const std::optional<JobOwner> owner = HARPE_TRY(store_.owner(id));
   if (owner && !owner->own) {
     // One that was here before, and may be still, as far as can be known yet.
@@ -235,7 +235,7 @@ Result<JobOwners::Found> JobOwners::find_owner(const std::string& id) {
 void JobOwners::move_in(Taken job) {
   const std::string id = job.summary.job;
   forget(id);
-  if (registry_.take_up(std::move(job.summary), job.claim)) log_("job " + id + " has moved here");
+  if (hosting_.take_up(std::move(job.summary), job.claim)) log_("job " + id + " has moved here");
 }
 
 void JobOwners::again(const AskedPtr& asked, const std::string& why) {
@@ -291,7 +291,7 @@ void JobOwners::hand_on(const AskedPtr& asked, const std::string& url) {
 
 void JobOwners::again(const AskedPtr& asked, const std::string& why, Seconds patience) {
   if (asked->request.presence != nullptr && asked->request.presence->has_left()) return;
-  const Instant now = registry_.clock().now();
+  const Instant now = hosting_.clock().now();
   if (!asked->deadline) asked->deadline = now + patience;
   if (asked->request.forwarded || now + asked->pause > *asked->deadline) {
     return asked->reply(unavailable(

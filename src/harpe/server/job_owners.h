@@ -18,7 +18,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/http/http_message.h"
-#include "harpe/server/job_registry.h"
+#include "harpe/server/hosting.h"
 #include "harpe/server/worker_pool.h"
 #include "harpe/store/store.h"
 
@@ -38,8 +38,8 @@ class JobOwners {
     MakeWorkers make_workers = WorkerPool::make;
   };
 
-  /// All must outlive this. Jobs of `registry` are those that this server owns.
-  JobOwners(Loop& loop, JobRegistry& registry, Store& store, Options options,
+  /// All must outlive this. Jobs of `hosting` are those that this server owns.
+  JobOwners(Loop& loop, Hosting& hosting, Store& store, Options options,
             std::function<void(const std::string&)> log);
   ~JobOwners();
   JobOwners(const JobOwners&) = delete;
@@ -96,7 +96,7 @@ class JobOwners {
   void on_loop(std::function<void()> work);
 
   Loop& loop_;
-  JobRegistry& registry_;
+  Hosting& hosting_;
   Store& store_;
   Options options_;
   std::function<void(const std::string&)> log_;

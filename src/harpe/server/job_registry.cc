@@ -1,10 +1,7 @@
 #include "harpe/server/job_registry.h"
 
 #include <algorithm>
-#include <limits>
-#include <optional>
 #include <random>
-#include <utility>
 
 #include "harpe/job/job_size.h"
 #include "harpe/server/digest.h"
@@ -19,10 +16,14 @@ namespace {
 constexpr std::size_t kKnownBodies = 8;
 /// A body of this size is read, and its digest made, in a moment.
 constexpr std::size_t kSmallBody = 64 * 1024;
-constexpr std::size_t kRemovedAtOnce = 50;
 
-Error deleted() {
-  return Error::of(ErrorCode::kNotFound, "the job was deleted");
+/// Null where it is none, or of another kind.
+JobPtr training_job(const HostedPtr& hosted) {
+  return std::dynamic_pointer_cast<HostedJob>(hosted);
+}
+
+Error other_kind(const std::string& id) {
+  return Error::of(ErrorCode::kConflict, id + " is the id of a job that trains no model");
 }
 
 }  // namespace
@@ -34,82 +35,53 @@ std::string JobRegistry::random_incarnation() {
   return text;
 }
 
-JobRegistry::JobRegistry(Loop& loop, Clock& clock, Store* store, Options options,
-                         std::function<void(const std::string&)> log)
-    : clock_(clock),
-      store_(store),
+JobRegistry::JobRegistry(Loop& loop, Hosting& hosting, Options options)
+    : hosting_(hosting),
       options_(std::move(options)),
-      log_(std::move(log)),
-      time_(options_.clocks, kept_clock(store, log_)),
-      lease_(store == nullptr ? LeaseState() : store->lease()),
-      refreshed_(clock.now()),
-      work_(loop),
-      saver_({.loop = loop,
-              .clock = clock,
-              .time = time_,
-              .store = store,
-              .log = log_,
-              .make_workers = options_.make_workers,
-              .summary = [this](const HostedJob& job) { return summary_of(job); },
-              .lost = [this](const std::string& id, std::int64_t epoch) { lose(id, epoch); }}),
-      planner_(loop, options_.workers, options_.make_workers,
+      planner_(loop, options_.workers, hosting.options().make_workers,
                [this](const JobPtr& job, std::uint64_t ticket, const Result<PlanTable>& plans,
                       const std::string& json,
-                      bool better_follow) { deliver(job, ticket, plans, json, better_follow); }),
-      readers_(options_.make_workers({.threads = 3, .for_small = 1})),
-      verifier_(options_.make_workers({.threads = 1, .nice = 10})) {}
+                      bool better_follow) { deliver(job, ticket, plans, json, better_follow); }) {
+  hosting_.restorer().add("harpe.job/", [this, log = hosting_.log()](
+                                            Store& store, const StoredJob& stored, Seconds at) {
+    return read_hosted_job(store, stored, at, *this, log);
+  });
+}
 
 JobRegistry::~JobRegistry() {
-  for (const auto& [id, job] : jobs_) {
-    planner_.cancel(job);
-    if (job->touched || !job->saving.revisions.is_stored()) save(job);
-    refresh_summary(*job);
-  }
-}
-
-std::optional<ClockMark> JobRegistry::kept_clock(
-    Store* store, const std::function<void(const std::string&)>& log) {
-  if (store == nullptr) return std::nullopt;
-  const Result<std::optional<ClockMark>> kept = store->clock();
-  if (kept.ok()) return *kept;
-  log("the store's clock cannot be read, so it begins anew: " + kept.error().text());
-  return std::nullopt;
-}
-
-Status JobRegistry::restore() {
-  if (store_ == nullptr) return ok_status();
-  std::vector<JobSummary> summaries = HARPE_TRY(store_->summaries());
-  for (JobSummary& summary : summaries) {
-    const std::optional<JobClaim> claim = HARPE_TRY(store_->claim(summary.job));
-    if (claim) {
-      take_up(std::move(summary), *claim);
-    } else {
-      log_("job " + summary.job + " is another server's");
-    }
-  }
-  return ok_status();
-}
-
-void JobRegistry::add(const JobPtr& job) {
-  job->told_phase = job->job.phase();
-  job->used = clock_.now();
-  measure(job);
-  stored_.erase(job->id);
-  jobs_.insert_or_assign(job->id, job);
-  follow(job);
-}
-
-/// Of a job that is new in memory, or has another specification than before.
-void JobRegistry::measure(const JobPtr& job) {
-  memory_ -= job->memory;
-  job->memory = memory_of(job->job.spec());
-  memory_ += job->memory;
-  job->specification = job->job.specification();
+  for (const JobPtr& job : jobs()) planner_.cancel(job);
 }
 
 JobPtr JobRegistry::find(const std::string& id) const {
-  const auto found = jobs_.find(id);
-  return found == jobs_.end() ? nullptr : found->second;
+  return training_job(hosting_.find(id));
+}
+
+void JobRegistry::load(const std::string& id, std::function<void(const Result<JobPtr>&)> done) {
+  hosting_.load(id, [done = std::move(done)](const Result<HostedPtr>& hosted) {
+    done(hosted.ok() ? Result<JobPtr>(training_job(*hosted)) : hosted.error());
+  });
+}
+
+std::vector<JobPtr> JobRegistry::jobs() const {
+  std::vector<JobPtr> jobs;
+  for (const auto& [id, hosted] : hosting_.loaded()) {
+    if (JobPtr job = training_job(hosted)) jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+JobRegistry::Page JobRegistry::list(const std::string& after, std::size_t limit,
+                                    const std::set<Activity>& activities,
+                                    const std::optional<std::string>& only_job) const {
+  Page page;
+  page.next = hosting_.list(
+      after, limit, activities, [&](const std::string& id) { return !only_job || *only_job == id; },
+      [&](const Hosting::Listed& one) {
+        if (!page.jobs.empty()) page.jobs += ',';
+        page.jobs += listed_text(one.summary, one.activity, hosting_.time(),
+                                 dynamic_cast<const HostedJob*>(one.hosted));
+      });
+  return page;
 }
 
 // --- Registering --------------------------------------------------------------------------------
@@ -140,38 +112,41 @@ void JobRegistry::put(const std::string& id, std::string specification,
 
 void JobRegistry::put(const IncomingPtr& incoming) {
   const std::string& id = incoming->id;
-  if (const auto removal = removals_.find(id); removal != removals_.end()) {
-    removal->second.emplace_back([this, incoming](const Result<bool>&) { put(incoming); });
-    return;
-  }
-  const JobPtr known = find(id);
-  if (known == nullptr && stored_.contains(id)) {
-    return load(id, [this, incoming](const Result<JobPtr>& job) {
-      job.ok() ? put(incoming) : incoming->done(job.error());
+  const auto again = [this, incoming](const Result<bool>&) { put(incoming); };
+  if (hosting_.removals().wait(id, again)) return;
+  const HostedPtr hosted = hosting_.find(id);
+  if (hosted == nullptr && hosting_.holds(id)) {
+    return hosting_.load(id, [this, incoming](const Result<HostedPtr>& loaded) {
+      loaded.ok() ? put(incoming) : incoming->done(loaded.error());
     });
   }
+  const JobPtr known = training_job(hosted);
+  if (hosted != nullptr && known == nullptr) return incoming->done(other_kind(id));
   incoming->is_new = known == nullptr;
   if (known != nullptr) incoming->known = known->known_bodies;
-  const auto read_and_take = [this, incoming] {
-    read(*incoming);
-    work_.post([this, incoming] { take(incoming); });
+  // On a worker's thread, which may outlast this.
+  const auto read_and_take = [this, incoming, &hosting = hosting_]() -> std::function<void()> {
+    read(*incoming, hosting);
+    return [this, incoming] { take(incoming); };
   };
   if (incoming->body.size() > kSmallBody) {
-    return readers_->run(id, read_and_take, Workers::Size::kLarge);
+    return hosting_.aside(id, read_and_take, Workers::Size::kLarge);
   }
   incoming->digest = digest_of(incoming->body);
   if (incoming->known.contains(incoming->digest)) {
     incoming->specification = incoming->known.at(incoming->digest);
     return propose(known, incoming);
   }
-  readers_->run(id, [this, incoming, read_and_take] {
+  hosting_.aside(id, [this, incoming, read_and_take]() -> std::function<void()> {
     // A few words can ask for a schedule of a hundred thousand instructions.
     if (declared_instructions(incoming->body) < JobPlanner::kLarge) return read_and_take();
-    readers_->run(incoming->id, read_and_take, Workers::Size::kLarge);
+    return [this, incoming, read_and_take] {
+      hosting_.aside(incoming->id, read_and_take, Workers::Size::kLarge);
+    };
   });
 }
 
-void JobRegistry::read(Incoming& incoming) const {
+void JobRegistry::read(Incoming& incoming, const Hosting& hosting) {
   incoming.job.reset();
   incoming.digest = digest_of(incoming.body);
   if (const auto known = incoming.known.find(incoming.digest); known != incoming.known.end()) {
@@ -183,13 +158,11 @@ void JobRegistry::read(Incoming& incoming) const {
     incoming.job = spec.error();
     return;
   }
-  incoming.job = Job::create(*std::move(spec), now(), incoming.incarnation);
+  incoming.job = Job::create(*std::move(spec), hosting.now(), incoming.incarnation);
   if (!incoming.job->ok()) return;
   incoming.specification = (*incoming.job)->specification();
   if (!incoming.is_new) return;
-  incoming.claim = JobClaim{.epoch = 1};
-  if (store_ == nullptr) return;
-  const Result<std::optional<JobClaim>> claim = store_->claim(incoming.id);
+  const Result<std::optional<JobClaim>> claim = hosting.claim(incoming.id);
   if (!claim.ok()) {
     incoming.job = claim.error();
   } else {
@@ -199,28 +172,25 @@ void JobRegistry::read(Incoming& incoming) const {
 }
 
 void JobRegistry::take(const IncomingPtr& incoming) {
+  const std::string& id = incoming->id;
   if (incoming->job && !incoming->job->ok()) return incoming->done(incoming->job->error());
   if (incoming->is_elsewhere) return incoming->done(Registered{});
-  const JobPtr known = find(incoming->id);
+  const JobPtr known = find(id);
   // It has left memory, or is being removed, since this was read.
-  if (removals_.contains(incoming->id) ||
-      (known == nullptr && (!incoming->claim || stored_.contains(incoming->id)))) {
+  if (hosting_.removals().are_under_way(id) ||
+      (known == nullptr && (!incoming->claim || hosting_.holds(id)))) {
     return put(incoming);
   }
   if (known != nullptr) return propose(known, incoming);
-  if (Status room = make_room(memory_of((*incoming->job)->spec())); !room.ok()) {
-    if (store_ != nullptr) {
-      aside(incoming->id, [this, id = incoming->id] {
-        static_cast<void>(store_->release(id));
-        return [] {};
-      });
-    }
+  if (Status room = hosting_.make_room(memory_of((*incoming->job)->spec())); !room.ok()) {
+    hosting_.release(id);
     return incoming->done(room.error());
   }
-  const auto job = std::make_shared<HostedJob>(incoming->id, *std::move(*incoming->job));
+  JobServices& services = *this;
+  const auto job = std::make_shared<HostedJob>(id, *std::move(*incoming->job), services);
   job->claim = *incoming->claim;
   job->known_bodies.emplace(incoming->digest, incoming->specification);
-  add(job);
+  hosting_.add(job);
   incoming->done(Registered{.job = job, .created = true, .specification = incoming->specification});
 }
 
@@ -228,7 +198,7 @@ void JobRegistry::take(const IncomingPtr& incoming) {
 void JobRegistry::propose(const JobPtr& job, const IncomingPtr& incoming) {
   const std::string& specification = incoming->specification;
   if (incoming->job && specification != job->job.specification()) {
-    Status room = make_room(memory_of((*incoming->job)->spec()));
+    Status room = hosting_.make_room(memory_of((*incoming->job)->spec()));
     if (!room.ok()) return incoming->done(room.error());
   }
   std::optional<Job::Proposed> proposed = Job::Proposed::kSame;
@@ -248,163 +218,36 @@ void JobRegistry::propose(const JobPtr& job, const IncomingPtr& incoming) {
   incoming->done(Registered{.job = job, .proposed = *proposed, .specification = specification});
 }
 
-/// For one more job in memory, of so many bytes.
-Status JobRegistry::make_room(std::size_t bytes) {
-  if (job_count() >= options_.most_jobs) {
-    const std::vector<std::string> ended = ended_for(Seconds{0});
-    if (ended.empty()) {
-      return Error::of(ErrorCode::kUnavailable,
-                       "the server holds " + std::to_string(job_count()) +
-                           " jobs, as many as it may (--most-jobs), and none of them has ended");
-    }
-    remove_all({ended.begin(), ended.begin() + 1});
-  }
-  if (memory_ + bytes > options_.most_memory) unload_idle(0);
-  if (memory_ + bytes > options_.most_memory) {
-    return Error::of(ErrorCode::kUnavailable, "the jobs that train now, and this one, would take " +
-                                                  std::to_string((memory_ + bytes) >> 20) +
-                                                  " MiB, more than the " +
-                                                  std::to_string(options_.most_memory >> 20) +
-                                                  " MiB that they may have (--job-memory)");
-  }
-  return ok_status();
-}
+// --- What happens to a job, and what follows from it --------------------------------------------
 
-std::map<Activity, std::size_t> JobRegistry::activities() const {
-  std::map<Activity, std::size_t> counts{
-      {Activity::kActive, 0}, {Activity::kIdle, 0}, {Activity::kEnded, 0}};
-  for (const auto& [id, job] : jobs_) ++counts[activity(*job)];
-  for (const auto& [id, stored] : stored_) ++counts[activity(stored.summary)];
-  return counts;
-}
-
-JobRegistry::Page JobRegistry::list(const std::string& after, std::size_t limit,
-                                    const std::set<Activity>& activities,
-                                    const std::optional<std::string>& only_job) const {
-  Page page;
-  std::size_t count = 0;
-  std::string last;
-  auto job = jobs_.upper_bound(after);
-  auto stored = stored_.upper_bound(after);
-  while (job != jobs_.end() || stored != stored_.end()) {
-    const bool is_loaded =
-        stored == stored_.end() || (job != jobs_.end() && job->first < stored->first);
-    const std::string& id = is_loaded ? job->first : stored->first;
-    const Activity now_is = is_loaded ? activity(*job->second) : activity(stored->second.summary);
-    if ((!only_job || *only_job == id) && activities.contains(now_is)) {
-      if (count == limit) {
-        page.next = last;
-        break;
-      }
-      if (count++ > 0) page.jobs += ',';
-      page.jobs += is_loaded
-                       ? listed_text(summary_of(*job->second), now_is, time_, job->second.get())
-                       : listed_text(stored->second.summary, now_is, time_, nullptr);
-      last = id;
-    }
-    is_loaded ? void(++job) : void(++stored);
+void JobRegistry::follow(const JobPtr& job, JobEffects effects) {
+  if (effects.characterize) planner_.plan(job);
+  for (CharacterizeRequest& request : effects.more_plans) {
+    planner_.plan_beside(job, std::move(request));
   }
-  return page;
-}
-
-// --- Removing -----------------------------------------------------------------------------------
-
-void JobRegistry::remove(const std::string& id, Removing done) {
-  if (const auto removal = removals_.find(id); removal != removals_.end()) {
-    removal->second.push_back(std::move(done));
-    return;
-  }
-  if (!holds(id)) return done(false);
-  remove_all({id});
-  // Without a store it is gone already.
-  if (const auto removal = removals_.find(id); removal != removals_.end()) {
-    removal->second.push_back(std::move(done));
-  } else {
-    done(true);
+  if (job->job.ended()) planner_.cancel(job);
+  if (effects.assignments) {
+    ++counts_.plan_changes;
+    job->assignments_at = hosting_.clock().now();
   }
 }
 
-void JobRegistry::remove_all(const std::vector<std::string>& ids) {
-  std::vector<JobSaver::Removal> removals;
-  for (const std::string& id : ids) {
-    removals_[id];
-    removals.push_back({.job = id, .epoch = claim_of(id)->epoch});
-  }
-  saver_.remove(std::move(removals), [this, ids](const JobSaver::Removed& removed) {
-    for (const std::string& id : ids) {
-      finish_removal(id, std::ranges::find(removed.gone, id) != removed.gone.end(), removed.status);
-    }
-    for (const auto& [id, epoch] : removed.lost) lose(id, epoch);
+void JobRegistry::deliver(const JobPtr& job, std::uint64_t ticket, const Result<PlanTable>& plans,
+                          const std::string& json, bool better_follow) {
+  if (job->is_over() || job->job.ended()) return;
+  act(job, [&](Job& one, Seconds at) {
+    const PlanTable* before = one.plans();
+    one.characterized(ticket, plans, at, better_follow);
+    if (one.plans() != before) job->unsaved_plans = json;
+    return true;
   });
 }
 
-void JobRegistry::finish_removal(const std::string& id, bool gone, const Status& status) {
-  const JobPtr job = find(id);
-  if (gone) {
-    if (job != nullptr) {
-      job->deleted = true;
-      drop(job, deleted());
-    } else if (const auto stored = stored_.find(id); stored != stored_.end()) {
-      const std::vector<Loaded> waiting = std::exchange(stored->second.waiting, {});
-      stored_.erase(stored);
-      for (const Loaded& one : waiting) one(JobPtr());
-    }
-  } else if (job != nullptr) {
-    save(job);
-    doubted_[id] = job->saving.revisions.newest();
-  } else if (holds(id)) {
-    doubted_[id] = std::numeric_limits<std::int64_t>::max();
-  }
-  const std::vector<Removing> waiting = std::exchange(removals_[id], {});
-  removals_.erase(id);
-  const Result<bool> outcome =
-      gone ? Result<bool>(true)
-           : Result<bool>(store_failure("the job is still there; ask again later", status.error()));
-  for (const Removing& one : waiting) one(outcome);
-}
-
-/// Ids of jobs that have ended for so long, those that ended first before the others.
-std::vector<std::string> JobRegistry::ended_for(Seconds time) const {
-  std::vector<std::pair<Seconds, std::string>> ended;
-  const auto look = [&](const std::string& id, Activity activity, Seconds heard,
-                        std::optional<Seconds> end) {
-    if (activity != Activity::kEnded || removals_.contains(id)) return;
-    const Seconds since = std::max(heard, end.value_or(heard));
-    if (now() - since >= time) ended.emplace_back(since, id);
-  };
-  for (const auto& [id, stored] : stored_) {
-    const JobSummary& summary = stored.summary;
-    if (stored.loading) continue;
-    look(id, activity(summary), Seconds{summary.heard},
-         summary.ended ? std::optional(Seconds{*summary.ended}) : std::nullopt);
-  }
-  for (const auto& [id, job] : jobs_) {
-    if (job->listeners.interest() != JobListener::Interest::kNone) continue;
-    look(id, activity(*job), job->job.heard(), job->job.ended());
-  }
-  std::ranges::sort(ended);
-  std::vector<std::string> ids;
-  for (auto& [since, id] : ended) ids.push_back(std::move(id));
-  return ids;
-}
-
-void JobRegistry::prune(Seconds age) {
-  if (options_.lifetimes.keep_ended > Seconds{0}) {
-    std::vector<std::string> ended = ended_for(options_.lifetimes.keep_ended);
-    if (!ended.empty()) {
-      log_(std::to_string(ended.size()) + " jobs that ended long ago are removed, such as " +
-           ended.front());
-    }
-    // Some at a time: saves come in between.
-    for (std::size_t i = 0; i < ended.size(); i += kRemovedAtOnce) {
-      const auto end =
-          ended.begin() + static_cast<std::ptrdiff_t>(std::min(ended.size(), i + kRemovedAtOnce));
-      remove_all({ended.begin() + static_cast<std::ptrdiff_t>(i), end});
-    }
-  }
-  Retention keep{.since = (now() - age).value, .jobs = std::vector<std::string>()};
-  for (const auto& [id, job] : jobs_) keep.jobs->push_back(id);
-  saver_.prune(std::move(keep));
+void JobRegistry::count_delivery(const HostedJob& job) {
+  const double seconds = (hosting_.clock().now() - job.assignments_at).value;
+  ++counts_.deliveries;
+  counts_.delivery_seconds += seconds;
+  counts_.slowest_delivery = std::max(counts_.slowest_delivery, seconds);
 }
 
 }  // namespace harpe

@@ -263,7 +263,7 @@ void change_objective(const JobRequest& asked) {
 }
 
 void delete_job(ServerContext& context, const Reply& reply, const std::string& id) {
-  context.registry.remove(id, [reply, id](const Result<bool>& removed) {
+  context.registry.hosting().remove(id, [reply, id](const Result<bool>& removed) {
     if (!removed.ok()) return reply(native_error(removed.error()));
     reply(*removed ? json_response(200, {{"deleted", true}}) : no_such_job(id));
   });
@@ -341,7 +341,7 @@ std::string status_text(const JobRegistry& registry, const HostedJob& job) {
   const ServiceClock& time = registry.time();
   OrderedJson document{{"id", job.id}, {"epoch", job.claim.epoch}};
   document["characterization"] = OrderedJson::parse(characterization_text(job));
-  const Activity activity = registry.activity(job);
+  const Activity activity = registry.hosting().activity(job);
   document.update(OrderedJson::parse(
       "{" + activity_text(activity, job.job.heard(), job.job.ended(), time) + "}"));
   document.update(job_status_json(job.job, [&time](Seconds at) { return time.shown(at); }));

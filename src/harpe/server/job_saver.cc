@@ -56,29 +56,29 @@ JobSaver::~JobSaver() {
     }
   };
   while (!queue_.empty() || !refresh_.empty()) write(gather());
-  for (const JobPtr& job : apart_) {  // alone, so that they take no other with them
+  for (const HostedPtr& job : apart_) {  // alone, so that they take no other with them
     Batch batch;
     gather(job, batch);
     write(batch);
   }
 }
 
-void JobSaver::changed(const JobPtr& job) {
+void JobSaver::changed(const HostedPtr& job) {
   job->saving.revisions.change();
   queue(job);
 }
 
-void JobSaver::add_event(const JobPtr& job, StoredEvent event) {
+void JobSaver::add_event(const HostedPtr& job, StoredEvent event) {
   if (parts_.store == nullptr || job->saving.events.size() >= kMostUnsavedEvents) return;
   job->saving.events.push_back(std::move(event));
   queue(job);
 }
 
-bool JobSaver::may_save(const HostedJob& job) const {
+bool JobSaver::may_save(const Hosted& job) const {
   return !job.is_over() && !removing_.contains(job.id);
 }
 
-void JobSaver::queue(const JobPtr& job) {
+void JobSaver::queue(const HostedPtr& job) {
   if (parts_.store == nullptr || !may_save(*job)) return;
   if (is_apart(*job) && parts_.clock.now() < job->saving.next_try) return;
   if (!std::exchange(job->saving.queued, true)) queue_.push_back(job);
@@ -92,7 +92,7 @@ void JobSaver::refresh(JobSummary summary, std::int64_t epoch) {
   save_soon();
 }
 
-void JobSaver::when_stored(const JobPtr& job, std::function<void(const Status&)> done) {
+void JobSaver::when_stored(const HostedPtr& job, std::function<void(const Status&)> done) {
   SaveState& saving = job->saving;
   const std::int64_t revision = saving.revisions.newest();
   if (parts_.store == nullptr || saving.revisions.stored() >= revision) return done(ok_status());
@@ -105,7 +105,7 @@ void JobSaver::when_stored(const JobPtr& job, std::function<void(const Status&)>
   queue(job);
 }
 
-void JobSaver::respond(HostedJob& job, std::int64_t revision, const Status& status) {
+void JobSaver::respond(Hosted& job, std::int64_t revision, const Status& status) {
   std::vector<SaveState::Waiting> waiting = std::exchange(job.saving.waiting, {});
   for (SaveState::Waiting& one : waiting) {
     one.revision <= revision ? one.done(status) : job.saving.waiting.push_back(std::move(one));
@@ -121,24 +121,23 @@ void JobSaver::save_soon() {
   });
 }
 
-void JobSaver::gather(const JobPtr& job, Batch& batch) {
+void JobSaver::gather(const HostedPtr& job, Batch& batch) {
   SaveState& saving = job->saving;
   saving.queued = false;
   if (!may_save(*job)) return;
   if (saving.revisions.differs()) {
     refresh_.erase(job->id);
-    if (auto plans = std::exchange(job->unsaved_plans, std::nullopt)) saving.plans = plans;
-    for (auto& [name, text] : job->job.take_changed_parts()) {
-      saving.parts.insert_or_assign(name, std::move(text));
-    }
+    HostedTexts texts = job->take_texts();
+    if (texts.plans) saving.plans = std::move(texts.plans);
+    for (auto& [name, text] : texts.parts) saving.parts.insert_or_assign(name, std::move(text));
     const bool is_there = saving.revisions.in_store();
     batch.changes.jobs.push_back({.job = {.id = job->id,
-                                          .state = job->job.snapshot(),
+                                          .state = std::move(texts.state),
                                           .revision = saving.revisions.write(),
                                           .updated = parts_.time.wall().value},
                                   .plans = std::exchange(saving.plans, std::nullopt),
                                   .parts = std::exchange(saving.parts, {}),
-                                  .summary = parts_.summary(*job),
+                                  .summary = job->summary(),
                                   .is_there = is_there});
   } else if (!saving.revisions.in_store()) {
     return;  // nothing is told of a job that the store does not have
@@ -152,7 +151,7 @@ JobSaver::Batch JobSaver::gather() {
   Batch batch;
   std::size_t bytes = 0;
   while (!queue_.empty() && batch.jobs.size() < most_at_once_ && bytes < kBatchBytes) {
-    const JobPtr job = std::move(queue_.front());
+    const HostedPtr job = std::move(queue_.front());
     queue_.pop_front();
     const std::size_t before = batch.changes.jobs.size();
     gather(job, batch);
@@ -200,7 +199,7 @@ void JobSaver::saved(Batch batch, const Result<std::vector<std::string>>& writte
   if (!queue_.empty() || !refresh_.empty()) save_soon();
 }
 
-void JobSaver::done(const JobPtr& job, std::int64_t revision) {
+void JobSaver::done(const HostedPtr& job, std::int64_t revision) {
   job->saving.revisions.written(revision);
   if (is_apart(*job)) {
     parts_.log("the store takes job " + job->id + " again");
@@ -258,7 +257,7 @@ void JobSaver::failed(Batch batch, const Error& why) {
 }
 
 /// A job that was saved alone, and was not taken.
-void JobSaver::refuse(const JobPtr& job, const Error& why) {
+void JobSaver::refuse(const HostedPtr& job, const Error& why) {
   // Where no other was taken since, it is the store that fails.
   SaveState& saving = job->saving;
   const bool others_go = saving.refusals == 0 || counts_.saves > saving.last_refusal;
@@ -274,7 +273,7 @@ void JobSaver::refuse(const JobPtr& job, const Error& why) {
 
 std::vector<std::string> JobSaver::refused() const {
   std::vector<std::string> ids;
-  for (const JobPtr& job : apart_) {
+  for (const HostedPtr& job : apart_) {
     if (!job->is_over()) ids.push_back(job->id);
   }
   return ids;
@@ -326,8 +325,8 @@ void JobSaver::prune(Retention keep) {
 
 void JobSaver::tick() {
   const Instant now = parts_.clock.now();
-  std::erase_if(apart_, [](const JobPtr& job) { return job->is_over(); });
-  for (const JobPtr& job : std::vector<JobPtr>(apart_)) {
+  std::erase_if(apart_, [](const HostedPtr& job) { return job->is_over(); });
+  for (const HostedPtr& job : std::vector<HostedPtr>(apart_)) {
     const SaveState& saving = job->saving;
     if (now < saving.next_try) continue;
     if (saving.revisions.differs() || !saving.events.empty()) queue(job);

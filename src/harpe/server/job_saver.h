@@ -24,7 +24,7 @@
 
 #include "harpe/base/clock.h"
 #include "harpe/base/result.h"
-#include "harpe/server/hosted_job.h"
+#include "harpe/server/hosted.h"
 #include "harpe/server/loop_work.h"
 #include "harpe/server/service_clock.h"
 #include "harpe/server/workers.h"
@@ -44,7 +44,6 @@ class JobSaver {
     Store* store;  ///< null: nothing survives, and all calls succeed at once
     std::function<void(const std::string&)> log;
     const MakeWorkers& make_workers;
-    std::function<JobSummary(const HostedJob&)> summary;
     /// The store has this job, by a claim of this epoch, no more: it is another server's, or gone.
     std::function<void(const std::string& id, std::int64_t epoch)> lost;
   };
@@ -55,10 +54,10 @@ class JobSaver {
   JobSaver& operator=(const JobSaver&) = delete;
 
   /// What the job is now differs from what the store has.
-  void changed(const JobPtr& job);
-  void add_event(const JobPtr& job, StoredEvent event);
+  void changed(const HostedPtr& job);
+  void add_event(const HostedPtr& job, StoredEvent event);
   /// Calls `done` when everything that the job is now has been stored, or could not be.
-  void when_stored(const JobPtr& job, std::function<void(const Status&)> done);
+  void when_stored(const HostedPtr& job, std::function<void(const Status&)> done);
   /// Writes a summary alone with the next save. \param epoch  of the claim by which
   void refresh(JobSummary summary, std::int64_t epoch);
 
@@ -88,33 +87,33 @@ class JobSaver {
 
  private:
   struct Batch {
-    std::vector<std::pair<JobPtr, std::int64_t>> jobs;  ///< with the revision that is saved
+    std::vector<std::pair<HostedPtr, std::int64_t>> jobs;  ///< with the revision that is saved
     bool empty() const { return jobs.empty() && changes.summaries.empty(); }
     StoreChanges changes;
   };
-  void queue(const JobPtr& job);
+  void queue(const HostedPtr& job);
   void save_soon();
   void save();
   Batch gather();
-  void gather(const JobPtr& job, Batch& batch);
+  void gather(const HostedPtr& job, Batch& batch);
   void saved(Batch batch, const Result<std::vector<std::string>>& written);
-  void done(const JobPtr& job, std::int64_t revision);
+  void done(const HostedPtr& job, std::int64_t revision);
   static void take_back(Batch& batch);
   void failed(Batch batch, const Error& why);
-  void refuse(const JobPtr& job, const Error& why);
-  bool is_apart(const HostedJob& job) const { return job.saving.refusals >= kMostRefusals; }
-  bool may_save(const HostedJob& job) const;
-  static void respond(HostedJob& job, std::int64_t revision, const Status& status);
+  void refuse(const HostedPtr& job, const Error& why);
+  bool is_apart(const Hosted& job) const { return job.saving.refusals >= kMostRefusals; }
+  bool may_save(const Hosted& job) const;
+  static void respond(Hosted& job, std::int64_t revision, const Status& status);
 
   Parts parts_;
   LoopWork work_;
-  std::deque<JobPtr> queue_;
+  std::deque<HostedPtr> queue_;
   struct Refresh {
     JobSummary summary;
     std::int64_t epoch = 0;
   };
   std::map<std::string, Refresh> refresh_;  ///< by job
-  std::vector<JobPtr> apart_;
+  std::vector<HostedPtr> apart_;
   std::set<std::string> removing_;  ///< whose removal is under way
   bool saving_ = false, save_posted_ = false, works_ = true;
   std::size_t most_at_once_;  ///< jobs in a transaction: 1 after a failure, then ever more

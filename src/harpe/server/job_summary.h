@@ -6,6 +6,7 @@
 #include <string>
 
 #include "harpe/server/hosted_job.h"
+#include "harpe/server/job_activity.h"
 #include "harpe/server/service_clock.h"
 #include "harpe/store/store.h"
 

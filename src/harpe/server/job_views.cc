@@ -26,14 +26,13 @@ constexpr const char* kJson = "application/json";
 /// Writes a response where it delays no other job.
 void respond_aside(const JobRequest& asked, std::string content_type,
                    std::function<std::string()> write) {
-  asked.context.registry.aside(asked.job->id,
-                               [reply = asked.reply, content_type = std::move(content_type),
-                                write = std::move(write)]() -> std::function<void()> {
-                                 const auto text = std::make_shared<const std::string>(write());
-                                 return [reply, content_type, text] {
-                                   reply(long_response(content_type, text));
-                                 };
-                               });
+  asked.context.registry.hosting().aside(
+      asked.job->id,
+      [reply = asked.reply, content_type = std::move(content_type),
+       write = std::move(write)]() -> std::function<void()> {
+        const auto text = std::make_shared<const std::string>(write());
+        return [reply, content_type, text] { reply(long_response(content_type, text)); };
+      });
 }
 
 /// 404 before there are plans.
@@ -115,7 +114,7 @@ void give_frontier(const JobRequest& asked) {
 void give_plans(const JobRequest& asked) {
   const std::shared_ptr<const PlanTable> plans = plans_or_response(asked);
   if (plans == nullptr) return;
-  asked.context.registry.aside(
+  asked.context.registry.hosting().aside(
       asked.job->id, [reply = asked.reply, job = asked.job, plans]() -> std::function<void()> {
         // All who ask at once share one text; the pieces of work of a job follow each other.
         std::shared_ptr<const std::string> text;
@@ -147,7 +146,7 @@ void give_document(const JobRequest& asked, Document write) {
   }
   Result<PlanInForce> plan = asked.job->job.plan_in_force(static_cast<int>(pipeline));
   if (!plan.ok()) return asked.reply(native_error(plan.error()));
-  asked.context.registry.aside(
+  asked.context.registry.hosting().aside(
       asked.job->id,
       [reply = asked.reply, write, spec = asked.job->job.spec(),
        plan = *std::move(plan)]() -> std::function<void()> {
@@ -180,18 +179,19 @@ void give_log(const JobRequest& asked) {
     }
     after = *number;
   }
-  asked.context.registry.log_of(asked.job, after, kMostLogged,
-                                [reply = asked.reply](Result<std::vector<LoggedEvent>> events) {
-                                  if (!events.ok()) return reply(native_error(events.error()));
-                                  OrderedJson list = OrderedJson::array();
-                                  for (const LoggedEvent& event : *events) {
-                                    list.push_back({{"sequence", event.sequence},
-                                                    {"at", event.at},
-                                                    {"kind", event.kind},
-                                                    {"text", event.text}});
-                                  }
-                                  reply(json_response(200, {{"events", std::move(list)}}));
-                                });
+  asked.context.registry.hosting().log_of(
+      asked.job, after, kMostLogged,
+      [reply = asked.reply](Result<std::vector<LoggedEvent>> events) {
+        if (!events.ok()) return reply(native_error(events.error()));
+        OrderedJson list = OrderedJson::array();
+        for (const LoggedEvent& event : *events) {
+          list.push_back({{"sequence", event.sequence},
+                          {"at", event.at},
+                          {"kind", event.kind},
+                          {"text", event.text}});
+        }
+        reply(json_response(200, {{"events", std::move(list)}}));
+      });
 }
 
 void list_jobs(ServerContext& context, const HttpRequest& request, const Reply& reply,

@@ -222,19 +222,18 @@ class Server {
   /// \param store  with the job, if it is there from the beginning; must outlive this
   Server(bool needs_token, Store& store)
       : needs_token_(needs_token),
-        registry_(loop_, clock_, &store,
-                  {.workers = 1,
-                   .clocks = {.boot_time = [this] { return time_; },
-                              .wall = [this] { return time_; },
-                              .boot = "one"}},
-                  [](const std::string&) {}) {
-    require(registry_.restore().ok(), "what is stored is taken up");
-    if (!registry_.holds(kJob)) return;
+        hosting_(loop_, clock_, &store,
+                 {.clocks = {.boot_time = [this] { return time_; },
+                             .wall = [this] { return time_; },
+                             .boot = "one"}},
+                 [](const std::string&) {}) {
+    require(hosting_.restore().ok(), "what is stored is taken up");
+    if (!hosting_.holds(kJob)) return;
     bool is_there = false;
     registry_.load(kJob, [&](const Result<JobPtr>& job) {
       is_there = job.ok() && *job != nullptr;
       require(is_there, "a stored job is read", job.ok() ? "" : job.error().text());
-      registry_.wake(*job);
+      hosting_.wake(*job);
     });
     while (!is_there) loop_.context().run_one();
   }
@@ -265,7 +264,7 @@ class Server {
   void second_passes() {
     clock_.advance(1_s);
     time_ += 1;
-    registry_.tick();
+    hosting_.tick();
     api_.tick();
     settle();
   }
@@ -277,7 +276,7 @@ class Server {
   void settle() {
     loop_.context().poll();
     const auto is_busy = [this] {
-      for (const auto& [id, job] : registry_.jobs()) {
+      for (const JobPtr& job : registry_.jobs()) {
         if (job->work != nullptr) return true;
       }
       return false;
@@ -290,7 +289,8 @@ class Server {
   ManualClock clock_;
   double time_ = 1000;
   ServerLoop loop_;
-  JobRegistry registry_;
+  Hosting hosting_;
+  JobRegistry registry_{loop_, hosting_, {.workers = 1}};
   ServerApi api_{registry_, {.token_keys = *TokenKeys::of(kKey), .version = "fuzz"}};
 };
 
@@ -500,7 +500,7 @@ void run(std::string_view input) {
     require(job->job.version() >= version, "versions rise");
     server.second_passes();
   }
-  for (const auto& [id, hosted] : server.registry().jobs()) {
+  for (const JobPtr& hosted : server.registry().jobs()) {
     check_snapshot(*hosted, server.registry().now());
   }
   for (const auto& outcome : outcomes) require(outcome->responses <= 1, "one response each");

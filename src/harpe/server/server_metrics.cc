@@ -28,9 +28,9 @@ double count(std::uint64_t number) {
 void job_families(MetricsText& metrics, const JobRegistry& registry) {
   std::array<std::size_t, kActivePhases.size()> in_phase{};
   std::size_t ranks = 0, listeners = 0, active = 0;
-  for (const auto& [id, job] : registry.jobs()) {
+  for (const JobPtr& job : registry.jobs()) {
     listeners += job->listeners.size();
-    if (registry.activity(*job) != Activity::kActive) continue;
+    if (registry.hosting().activity(*job) != Activity::kActive) continue;
     ++active;
     ++in_phase[static_cast<std::size_t>(job->job.phase())];
     ranks += static_cast<std::size_t>(job->job.status().ranks_registered);
@@ -41,13 +41,13 @@ void job_families(MetricsText& metrics, const JobRegistry& registry) {
   }
   metrics.family("harpe_server_jobs_kept", MetricType::kGauge,
                  "All jobs, by what is heard of them.");
-  for (const auto& [activity, number] : registry.activities()) {
+  for (const auto& [activity, number] : registry.hosting().activities()) {
     metrics.sample(count(number), {{"activity", name_of(activity)}});
   }
   one(metrics, "jobs_in_memory", MetricType::kGauge, "Jobs in memory.",
-      count(registry.jobs().size()));
+      count(registry.hosting().loaded().size()));
   one(metrics, "jobs_memory_bytes", MetricType::kGauge, "What those take, by their specifications.",
-      count(registry.memory()));
+      count(registry.hosting().memory()));
   one(metrics, "jobs_without_series", MetricType::kGauge,
       "Jobs whose training goes on, but for which there is no room here.",
       count(active - std::min(active, kMostJobMetrics)));
@@ -67,17 +67,17 @@ void planner_families(MetricsText& metrics, const JobRegistry& registry) {
 }
 
 void store_families(MetricsText& metrics, const JobRegistry& registry) {
-  const JobSaver::Counts& counts = registry.saver().counts();
+  const JobSaver::Counts& counts = registry.hosting().saver().counts();
   one(metrics, "saves_total", MetricType::kCounter, "Transactions of the store.",
       count(counts.saves));
   one(metrics, "save_failures_total", MetricType::kCounter, "Transactions that failed.",
       count(counts.failures));
   one(metrics, "jobs_refused", MetricType::kGauge, "Jobs that the store refuses.",
-      count(registry.saver().refused().size()));
+      count(registry.hosting().saver().refused().size()));
   one(metrics, "job_loads_total", MetricType::kCounter, "Jobs read from the store.",
-      count(registry.counts().loads));
+      count(registry.hosting().counts().loads));
   one(metrics, "job_unloads_total", MetricType::kCounter, "Idle jobs that have left memory.",
-      count(registry.counts().unloads));
+      count(registry.hosting().counts().unloads));
 }
 
 }  // namespace
@@ -122,19 +122,20 @@ void handle_server_metrics(ServerContext& context, const Reply& reply) {
   one(metrics, "lease_held", MetricType::kGauge,
       "Whether this server may command its jobs: 0 while it cannot reach the database that it "
       "shares.",
-      registry.holds_lease() ? 1 : 0);
+      registry.hosting().holds_lease() ? 1 : 0);
   store_families(metrics, registry);
   std::vector<JobSample> jobs;
-  for (const auto& [id, job] : registry.jobs()) {
+  for (const JobPtr& job : registry.jobs()) {
     if (jobs.size() == kMostJobMetrics) break;
-    if (registry.activity(*job) == Activity::kActive) jobs.emplace_back(*job);
+    if (registry.hosting().activity(*job) == Activity::kActive) jobs.emplace_back(*job);
   }
-  registry.aside({}, [metrics = std::move(metrics), jobs = std::move(jobs), reply]() mutable {
-    write_job_metrics(metrics, jobs);
-    return [reply, text = metrics.text()] {
-      reply({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = text});
-    };
-  });
+  registry.hosting().aside(
+      {}, [metrics = std::move(metrics), jobs = std::move(jobs), reply]() mutable {
+        write_job_metrics(metrics, jobs);
+        return [reply, text = metrics.text()] {
+          reply({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = text});
+        };
+      });
 }
 
 }  // namespace harpe

@@ -394,7 +394,8 @@ TEST(Server, WaitsForARankOfZeusWhoseConnectionEnded) {
 
 TEST(Server, ForgetsListenersThatHaveLeft) {
   ServerLoop loop;
-  JobRegistry registry(loop, system_clock(), nullptr, {}, [](const std::string&) {});
+  Hosting hosting(loop, system_clock(), nullptr, {}, [](const std::string&) {});
+  JobRegistry registry(loop, hosting, {});
   JobRegistry::JobPtr job;
   registry.put("j", test_specification(false), [&](Result<JobRegistry::Registered> registered) {
     ASSERT_TRUE(registered.ok());
@@ -404,7 +405,7 @@ TEST(Server, ForgetsListenersThatHaveLeft) {
   loop.run();
   const auto stays = job_events(registry, job, {});
   for (int i = 0; i < 1000; ++i) job_events(registry, job, {});
-  registry.tick();
+  hosting.tick();
   EXPECT_EQ(job->listeners.size(), 1U);
 }
 

@@ -166,14 +166,14 @@ class TestServer {
  private:
   void serve(UniqueFd listening, std::promise<void>& ready) {
     ServerLoop loop;
-    JobRegistry registry(loop, system_clock(), options_.store.get(),
-                         {.workers = options_.workers,
-                          .most_jobs = options_.most_jobs,
-                          .most_memory = options_.most_memory,
-                          .lifetimes = options_.lifetimes,
-                          .clocks = options_.clocks},
-                         [](const std::string&) {});
-    EXPECT_TRUE(registry.restore().ok());
+    Hosting hosting(loop, system_clock(), options_.store.get(),
+                    {.most_jobs = options_.most_jobs,
+                     .most_memory = options_.most_memory,
+                     .lifetimes = options_.lifetimes,
+                     .clocks = options_.clocks},
+                    [](const std::string&) {});
+    JobRegistry registry(loop, hosting, {.workers = options_.workers});
+    EXPECT_TRUE(hosting.restore().ok());
     ServerApi api(registry, {.token_keys = options_.keys,
                              .requests_per_second = options_.requests_per_second,
                              .version = "test",
@@ -190,7 +190,7 @@ class TestServer {
         std::move(limits), [](const std::string&) {});
     EXPECT_TRUE(server.serve(std::move(listening), options_.keys != nullptr).ok());
     loop.every(Seconds{0.05}, [&] {
-      registry.tick();
+      hosting.tick();
       api.tick();
     });
     server_ = &server;

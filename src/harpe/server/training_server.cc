@@ -113,7 +113,7 @@ std::string peer_url(const ServerOptions& options, const std::vector<OpenSocket>
 
 /// Null where no other server shares the store.
 Result<std::unique_ptr<JobOwners>> open_owners(const ServerOptions& options, ServerLoop& loop,
-                                               JobRegistry& registry, Store& store,
+                                               Hosting& hosting, Store& store,
                                                const std::shared_ptr<TokenKeys>& keys,
                                                const std::function<void(const std::string&)>& log) {
   HttpForwarder::Options forwarding{.timeout = kPeerTimeout,
@@ -126,8 +126,8 @@ Result<std::unique_ptr<JobOwners>> open_owners(const ServerOptions& options, Ser
   }
   HttpForwarder forwarder = HARPE_TRY(HttpForwarder::create(loop, forwarding));
   auto owners = std::make_unique<JobOwners>(
-      loop, registry, store,
-      JobOwners::Options{.url = registry.url(),
+      loop, hosting, store,
+      JobOwners::Options{.url = hosting.url(),
                          .forward =
                              [to_others = std::make_shared<HttpForwarder>(std::move(forwarder))](
                                  const std::string& url, const HttpRequest& request,
@@ -217,18 +217,18 @@ HttpLimits limits_of(const ServerOptions& options, const std::shared_ptr<TokenKe
 /// Takes over the jobs of the store, or shares them with its other servers.
 /// \returns  null where the store is this server's alone
 Result<std::unique_ptr<JobOwners>> take_jobs(const ServerOptions& options, ServerLoop& loop,
-                                             JobRegistry& registry, Store& store,
+                                             Hosting& hosting, Store& store,
                                              const std::shared_ptr<TokenKeys>& keys,
                                              ServerLog& log) {
   if (shares_store(options)) {
-    auto owners = HARPE_TRY(open_owners(options, loop, registry, store, keys,
+    auto owners = HARPE_TRY(open_owners(options, loop, hosting, store, keys,
                                         [&log](const std::string& line) { log.write(line); }));
-    log.write("other servers of this database find this one at " + registry.url());
+    log.write("other servers of this database find this one at " + hosting.url());
     return owners;
   }
-  HARPE_TRY(registry.restore());
-  if (registry.job_count() > 0) {
-    log.write("the store has " + std::to_string(registry.job_count()) + " jobs");
+  HARPE_TRY(hosting.restore());
+  if (hosting.count() > 0) {
+    log.write("the store has " + std::to_string(hosting.count()) + " jobs");
   }
   return std::unique_ptr<JobOwners>();
 }
@@ -251,23 +251,23 @@ Result<std::vector<std::string>> serve_sockets(HttpServer& server, std::vector<O
 }
 
 /// What is done again and again while the server runs.
-void add_duties(const ServerOptions& options, ServerLoop& loop, JobRegistry& registry,
-                ServerApi& api, JobOwners* owners) {
-  loop.every(kTick, [&registry, &api] {
-    registry.tick();
+void add_duties(const ServerOptions& options, ServerLoop& loop, Hosting& hosting, ServerApi& api,
+                JobOwners* owners) {
+  loop.every(kTick, [&hosting, &api] {
+    hosting.tick();
     api.tick();
   });
   if (owners != nullptr) {
     owners->tick();
     loop.every(kLookAround, [owners] { owners->tick(); });
-    loop.every(kLookAtLease, [&registry] { registry.watch_lease(); });
+    loop.every(kLookAtLease, [&hosting] { hosting.watch_lease(); });
   }
   // Those that are kept for a short time are soon gone, too.
   const Seconds kept = options.lifetimes.keep_ended;
   const Seconds prune_period =
       kept > Seconds{0} ? std::clamp(kept / 10, kTick, kLongestPrunePeriod) : kLongestPrunePeriod;
-  loop.every(prune_period, [&registry] { registry.prune(kEventsKept); });
-  registry.verify_store();
+  loop.every(prune_period, [&hosting] { hosting.prune(kEventsKept); });
+  hosting.verifier().verify();
   if (const auto period = watchdog_period()) {
     loop.every(*period / 2, [] { notify_systemd("WATCHDOG=1"); });
   }
@@ -290,15 +290,15 @@ Status run_server(const ServerOptions& options,
 
   // What posts to the loop goes before it, what clients reach after them.
   ServerLoop loop;
-  JobRegistry registry(loop, system_clock(), store.get(),
-                       {.workers = options.workers,
-                        .most_jobs = options.most_jobs,
-                        .most_memory = options.job_memory,
-                        .lifetimes = options.lifetimes,
-                        .url = url},
-                       write_log);
+  Hosting hosting(loop, system_clock(), store.get(),
+                  {.most_jobs = options.most_jobs,
+                   .most_memory = options.job_memory,
+                   .lifetimes = options.lifetimes,
+                   .url = url},
+                  write_log);
+  JobRegistry registry(loop, hosting, {.workers = options.workers});
   const std::unique_ptr<JobOwners> owners =
-      HARPE_TRY(take_jobs(options, loop, registry, *store, keys, log));
+      HARPE_TRY(take_jobs(options, loop, hosting, *store, keys, log));
   HttpServer* transport = nullptr;
   const auto counts = [&transport] {
     return ServerTransport{transport->connections(), transport->connections_refused(),
@@ -322,7 +322,7 @@ Status run_server(const ServerOptions& options,
   const auto reload = [&] { reload_secrets(keys.get(), server, log); };
   watch_signals(loop, log, reload);
   loop.every(kReloadPeriod, reload);
-  add_duties(options, loop, registry, api, owners.get());
+  add_duties(options, loop, hosting, api, owners.get());
   notify_systemd("READY=1");
   for (const std::string& name : names) ready(name);
   loop.run();

@@ -12,7 +12,7 @@
 #include "harpe/base/result.h"
 #include "harpe/http/http_server.h"
 #include "harpe/http/server_socket.h"
-#include "harpe/server/hosted_job.h"
+#include "harpe/server/job_activity.h"
 #include "harpe/store/server_lease.h"
 
 namespace harpe {

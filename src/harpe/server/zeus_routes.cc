@@ -115,7 +115,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
 
   void changed() override { respond(); }
   void ticked() override {}
-  Interest interest() const override { return asking > 0 ? Interest::kRank : Interest::kNone; }
+  Interest interest() const override { return asking > 0 ? Interest::kTakesPart : Interest::kNone; }
 
   void respond_to_all(const HttpResponse& response) {
     for (auto& [number, rank] : ranks) {
