@@ -135,7 +135,7 @@ void Hosting::unload(const HostedPtr& hosted) {
 void Hosting::drop(const HostedPtr& hosted, const Status& why) {
   hosted->leave();
   table_.erase(hosted);
-  for (const SaveState::Waiting& one : std::exchange(hosted->saving.waiting, {})) one.done(why);
+  JobSaver::give_up(*hosted, why);
   hosted->listeners.for_each([](JobListener& listener) { listener.changed(); });
 }
 

@@ -23,7 +23,7 @@ JobPtr training_job(const HostedPtr& hosted) {
 }
 
 Error other_kind(const std::string& id) {
-  return Error::of(ErrorCode::kConflict, id + " is the id of a job that trains no model");
+  return Error::of(ErrorCode::kConflict, "there is a job of another kind under the id " + id);
 }
 
 }  // namespace

@@ -112,6 +112,10 @@ void JobSaver::respond(Hosted& job, std::int64_t revision, const Status& status)
   }
 }
 
+void JobSaver::give_up(Hosted& job, const Status& why) {
+  respond(job, job.saving.revisions.newest(), why);
+}
+
 void JobSaver::save_soon() {
   if (saving_ || save_posted_ || parts_.clock.now() < retry_at_) return;
   save_posted_ = true;

@@ -58,6 +58,8 @@ class JobSaver {
   void add_event(const HostedPtr& job, StoredEvent event);
   /// Calls `done` when everything that the job is now has been stored, or could not be.
   void when_stored(const HostedPtr& job, std::function<void(const Status&)> done);
+  /// Nothing more of the job is stored by this server: answers all who wait.
+  static void give_up(Hosted& job, const Status& why);
   /// Writes a summary alone with the next save. \param epoch  of the claim by which
   void refresh(JobSummary summary, std::int64_t epoch);
 
