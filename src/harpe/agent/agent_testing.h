@@ -87,7 +87,7 @@ class FakeController final : public Controller {
         return Error::of(ErrorCode::kNoPermission, "you may not set GPU " + std::to_string(gpu));
       }
       if (std::find(held.begin(), held.end(), gpu) != held.end()) {
-        return Error::of(ErrorCode::kConflict, "somebody else holds GPU " + std::to_string(gpu));
+        return Error::of(ErrorCode::kConflict, "another client holds GPU " + std::to_string(gpu));
       }
     }
     live.push_back({.id = "lease" + std::to_string(++leases_made_),

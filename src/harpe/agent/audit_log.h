@@ -9,7 +9,7 @@
 /// power_limit, graphics_clocks, memory_clocks, persistence_mode; clock_changes, settings
 /// (gathered: `changes` is a list of [seconds after `time`, MHz or what was set]); restore;
 /// audit_log. `result`: "requested" before a change, then "applied"; or "refused: ...", "failed:
-/// ...". Leases are named by their first 8 characters, which give nobody the lease.
+/// ...". Leases are named by their first 8 characters, which do not give the lease away.
 ///
 /// Refusals. Each user's first is written at once; what more comes within `kWindow` is counted and
 /// written as one line with the newest of them (`count`, `for_s`). Of more than `kMostUsers` at a

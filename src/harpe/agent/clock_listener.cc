@@ -101,7 +101,7 @@ Status send_message(int socket, const std::string& text, int descriptor = -1) {
                    "cannot answer: " + std::generic_category().message(errno));
 }
 
-/// Binds the address; takes the place of a socket that nobody listens on.
+/// Binds the address; takes the place of a socket on which no process listens.
 Status bind_to(int socket, const sockaddr_un& address, const std::filesystem::path& path) {
   const auto* place = reinterpret_cast<const sockaddr*>(&address);
   if (::bind(socket, place, sizeof address) == 0) return ok_status();

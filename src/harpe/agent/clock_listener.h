@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The agent's end of the socket on which clock channels are asked for (clock_channel.h). Runs on
-/// a loop; reads messages from anybody, so it believes nothing but what the kernel says of who is
+/// a loop; reads messages of any process, so it believes nothing but what the kernel says of who is
 /// connected.
 
 #include <filesystem>
@@ -60,8 +60,8 @@ class ClockListener {
         apply;
   };
 
-  /// Binds the path (in place of a socket that nobody listens on) and registers with the loop.
-  /// Fails with `kConflict` where somebody does, or where the path is no socket.
+  /// Binds the path (in place of a socket on which no process listens) and registers with the loop.
+  /// Fails with `kConflict` where one does, or where the path is no socket.
   static Result<std::unique_ptr<ClockListener>> open(ServerLoop& loop,
                                                      const std::filesystem::path& path,
                                                      unsigned mode, Leases leases,

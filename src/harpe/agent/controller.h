@@ -45,7 +45,7 @@ struct ControllerOptions {
   unsigned clock_socket_mode = 0666;  ///< who may connect; the policy decides what they may do
   bool dry_run = false;               ///< nothing is set; answers say what would be
   Seconds minimum_dwell{0.02};        ///< between two clock changes of one GPU
-  Seconds poll{0.05};                 ///< of power, only while somebody listens
+  Seconds poll{0.05};                 ///< of power, only while there are listeners
   Seconds longest_shutdown{10};       ///< how long stopping tries to restore what a GPU refuses
   /// How much longer a driver's call may take then; one that hangs is left to itself.
   Seconds longest_hang{5};
@@ -74,8 +74,8 @@ class Controller {
   /// What an operator should know: about the state file found at the start, and of everything that
   /// could not be restored. Newest last, a hundred at most.
   virtual std::vector<std::string> events() const = 0;
-  /// What keeps the agent from working as it should now, and is told to everybody: what cannot be
-  /// written, which GPUs could not be restored. Empty: nothing.
+  /// What keeps the agent from working as it should now, and is shown to every client: what cannot
+  /// be written, which GPUs could not be restored. Empty: nothing.
   virtual std::vector<std::string> troubles() const = 0;
   /// Opens the audit log anew, after it was rotated.
   virtual Status reopen_audit_log() = 0;
@@ -92,7 +92,7 @@ class Controller {
   virtual void release(const Peer& peer, const std::string& lease, Done<std::monostate> done) = 0;
   /// Leases the peer may see: its own; all for root.
   virtual std::vector<Lease> leases(const Peer& peer) = 0;
-  /// Who holds this GPU, for whoever may read or set it: leases without their ids.
+  /// Who holds this GPU, for peers that may read or set it: leases without their ids.
   virtual std::vector<Lease> holders(const Peer& peer, int gpu) = 0;
   /// The lease of this peer's process on this GPU, made if there is none: for clients that know no
   /// leases (zeusd's). It lasts as long as the process, or `max_lease` without a request.

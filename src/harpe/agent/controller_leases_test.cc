@@ -183,7 +183,7 @@ TEST_F(ControllerLeases, ADriverThatHangsDoesNotKeepTheAgentFromStopping) {
   heard.clear();
   gpu(0).before(nullptr);
   leave.count_down();
-  // The thread that was left behind still does what it can, and speaks to nobody.
+  // The thread that was left behind still does what it can, and calls no listener.
   EXPECT_TRUE(eventually([&] { return gpu(0).state() == TestGpu::State(); }));
   EXPECT_TRUE(
       eventually([&] { return file(state_file).find("power_limit_w") == std::string::npos; }));

@@ -260,10 +260,11 @@ std::optional<Instant> GpuOwner::next_due() const {
   return due;
 }
 
-/// Until something is due or somebody rings; whether it may have been the latter.
+/// Until something is due or the doorbell rings; whether it may have been the latter.
 bool GpuOwner::wait() {
   const Instant begin = clock_.now();
-  // Nobody is heard before the next command may be served: then the newest is looked at anyway.
+  // No doorbell is heard before the next command may be served: then the newest is looked at
+  // anyway.
   const bool listens = duties_.listens();
   std::shared_ptr<ClockSlot> slot;
   if (listens) {
@@ -274,7 +275,7 @@ bool GpuOwner::wait() {
   doorbell = 1;
   std::optional<Instant> until = next_due();
   if (listens) until = std::min(until.value_or(begin + kLongestTrust), begin + kLongestTrust);
-  // Nobody rings for what came before the doorbell was set.
+  // No doorbell rings for what came before the doorbell was set.
   const bool reads = has_reads_ && next_read_ <= begin;
   const bool came = has_tasks_ || stopping_ || reads || (listens && duties_.has_command());
   bool woken = true;

@@ -56,8 +56,8 @@ class GpuOwner {
   /// Begins what the destructor does, without waiting for it.
   void begin_shutdown();
   /// Waits for the end that was begun. False where a driver's call still hangs: then the thread is
-  /// left behind, nobody is answered any more, and neither this nor what was given to it may ever
-  /// be destroyed.
+  /// left behind, no caller gets a response any more, and neither this nor what was given to it may
+  /// ever be destroyed.
   bool join_until(std::chrono::steady_clock::time_point until);
 
   /// Queues work that sets the GPU (`sets`) or reads from it. An error is the response at once

@@ -58,7 +58,7 @@ class TestGpu {
   }
   bool tells_locks = true;          ///< NVML does not
   bool rounds_limits = false;       ///< to 50 W, silently
-  Watts enforced_at_most{10000};    ///< somebody else's limit
+  Watts enforced_at_most{10000};    ///< a limit that another program set
   std::filesystem::path lock_file;  ///< `Gpu::owner_lock`
 
   /// The device, as a backend gives it. Must not outlive this.

@@ -48,7 +48,7 @@ std::string held_text(int gpu, const LeaseEntry& lease, const Peer& peer, bool m
 }
 
 Status check_duration(Seconds duration) {
-  // 292 years of nanoseconds fit; nobody needs one.
+  // 292 years of nanoseconds fit; no lease needs one.
   if (duration.value > 0 && duration.value < 1e9) return ok_status();
   return Error::invalid("a lease lasts more than 0 s");
 }
@@ -100,7 +100,7 @@ Status LeaseBook::check_request(const Peer& peer, const Request& request, const 
   return Error{ErrorCode::kConflict, held.take()};
 }
 
-/// Whether what was granted keeps the invariants of the book, whoever checked the request.
+/// Whether what was granted keeps the invariants of the book, wherever the request was checked.
 void LeaseBook::check_held_once(const LeaseEntry& lease) const {
   HARPE_CHECK(!lease.gpus.empty() && !lease.controls.empty(), "a lease holds something");
   for (std::size_t i = 0; i < lease.gpus.size(); ++i) {
@@ -116,7 +116,7 @@ void LeaseBook::check_held_once(const LeaseEntry& lease) const {
   }
 }
 
-/// Nobody sets anything by it from now on.
+/// No client sets anything by it from now on.
 void LeaseBook::expire(const LeaseEntry& lease) {
   const std::int64_t expiry = lease.expiry->exchange(0);
   HARPE_CHECK(expiry == lease.expires.ns, "a lease ends once, with the expiry that it was given");

@@ -49,7 +49,7 @@ struct LeaseEntry {
 
 class LeaseBook {
  public:
-  /// \param new_id  makes an identifier that nobody can guess and that was never made before.
+  /// \param new_id  makes an identifier that no client can guess and that was never made before.
   LeaseBook(int gpus, std::function<std::string()> new_id);
 
   struct Request {
@@ -60,7 +60,7 @@ class LeaseBook {
     Controls controls = {};
   };
   /// Grants all GPUs of the request or none. Fails with `kNotFound` (no such GPU), `kInvalidInput`
-  /// (none, one twice, no control, no duration), `kConflict` (held by somebody else, or a control
+  /// (none, one twice, no control, no duration), `kConflict` (held by another client, or a control
   /// of it by this user; names the holder to the user itself and where `may_see(gpu)`). A lease
   /// that is there is never changed.
   Result<LeaseEntry> take(const Peer& peer, const Request& request, Instant now,

@@ -25,7 +25,7 @@ std::function<std::string()> counter() {
 bool everybody(int) {
   return true;
 }
-bool nobody(int) {
+bool sees_none(int) {
   return false;
 }
 
@@ -38,12 +38,12 @@ TEST(LeaseBook, AConflictNamesTheHolderToThoseWhoMaySee) {
   EXPECT_EQ(seen.error().text(),
             "GPU 1 is leased by uid 7, pid 99 ('train.py') for another 50 s; wait, or ask them to "
             "release it (root can)");
-  const auto unseen = book.take(user(8), {{0, 1}, 60_s, ""}, {}, nobody);
+  const auto unseen = book.take(user(8), {{0, 1}, 60_s, ""}, {}, sees_none);
   EXPECT_EQ(unseen.error().text(),
             "GPU 1 is leased by another user; try again later, or ask the administrator");
-  const auto own = book.take(user(7, 100), {{1}, 60_s, ""}, {}, nobody);
+  const auto own = book.take(user(7, 100), {{1}, 60_s, ""}, {}, sees_none);
   EXPECT_THAT(own.error().text(), ::testing::HasSubstr("that is you"));
-  EXPECT_TRUE(book.take(user(8), {{0}, 60_s, ""}, {}, nobody).ok());
+  EXPECT_TRUE(book.take(user(8), {{0}, 60_s, ""}, {}, sees_none).ok());
 }
 
 TEST(LeaseBook, OneUserMayHoldTheControlsOfAGpuInSeveralLeases) {
@@ -127,7 +127,7 @@ struct Model {
       return item.second.id == id && item.second.uid == uid && item.second.until > now;
     });
   }
-  /// Whether nobody else holds the GPU and no lease but `except` these controls of it.
+  /// Whether no other client holds the GPU and no lease but `except` these controls of it.
   bool is_free(int gpu, const std::set<int>& controls, std::int64_t uid,
                const std::string& except) const {
     return std::ranges::all_of(held, [&](const auto& item) {

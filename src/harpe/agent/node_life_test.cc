@@ -279,11 +279,11 @@ class Life {
                     });
     }
     if (!channels_.empty() && coin(2)) {
-      // Anybody who has had a channel may write to its memory at any time.
+      // A client that has had a channel may write to its memory at any time.
       channels_[static_cast<std::size_t>(upto(static_cast<int>(channels_.size()) - 1))].want(
           static_cast<std::uint32_t>(upto(20) * 75));
     }
-    // Asking alone touches no GPU: nobody waits for another's driver.
+    // Asking alone touches no GPU: no caller waits for another's driver.
     EXPECT_EQ(calls_, calls_before);
     EXPECT_EQ(states(), before);
   }

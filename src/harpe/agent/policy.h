@@ -82,7 +82,7 @@ struct Allowance {
 
 class Policy {
  public:
-  /// Allows nothing to anybody.
+  /// Allows nothing to any client.
   Policy() = default;
   /// All errors at once, with line and column. Unknown keys, users or groups are errors.
   static Result<Policy> parse(std::string_view text, const std::string& file);
@@ -94,7 +94,7 @@ class Policy {
   Allowance allowance(const Peer& peer, const GpuIdentity& gpu, Proofs proven = {}) const;
   /// What entries for this peer and GPU require.
   Proofs required(const Peer& peer, const GpuIdentity& gpu) const;
-  /// What any entry requires of anybody.
+  /// What any entry requires of any client.
   Proofs required() const;
   /// Whether control goes on while the audit log cannot be written.
   bool goes_on_without_audit() const;

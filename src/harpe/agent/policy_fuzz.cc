@@ -1,4 +1,4 @@
-// Whatever a policy says: nobody from outside gets anything without a token, ranges are never
+// Whatever a policy says: no peer from outside gets anything without a token, ranges are never
 // inverted, and what may be set may be leased.
 
 #include <cstddef>

@@ -61,7 +61,7 @@ Status check_agent_options(const AgentOptions& options) {
     if (!address.ok()) diagnostics.add(address.error().text());
     if (options.signing_key.empty()) {
       diagnostics.add(
-          "over TCP nobody is known but by a token: give the key of the tokens with "
+          "over TCP a client is known by its token alone: give the key of the tokens with "
           "--signing-key");
     }
     if (address.ok() && !address->loopback && !options.tls) {

@@ -67,7 +67,7 @@ const std::vector<WriteRoute>& write_routes() {
 
 void apply_all(Controller& controller, const Peer& peer, const std::vector<Setting>& settings,
                const std::vector<int>& gpus, bool block, const Reply& reply) {
-  // The lease is for all or for none: whoever may not have one GPU changes none.
+  // The lease is for all or for none: a client that may not have one GPU changes none.
   const Result<Lease> lease = controller.implied_lease(peer, gpus);
   if (!lease.ok()) {
     DeviceErrors refused;

@@ -204,10 +204,10 @@ TEST_F(ZeusdRoutes, ChecksComeInZeusdsOrder) {
             R"({"error":"Authentication is not enabled on this server."})");
   EXPECT_EQ(ask("GET", "/time", "", true).status, 200);
   EXPECT_EQ(ask("GET", "/nowhere", "", true).status, 401);
-  const HttpResponse nobody = ask("GET", "/gpu/get_power", "", true);
-  EXPECT_EQ(nobody.status, 401);
-  EXPECT_THAT(nobody.headers, ElementsAre(std::pair<std::string, std::string>(
-                                  "WWW-Authenticate", R"(Bearer realm="zeusd")")));
+  const HttpResponse unknown = ask("GET", "/gpu/get_power", "", true);
+  EXPECT_EQ(unknown.status, 401);
+  EXPECT_THAT(unknown.headers, ElementsAre(std::pair<std::string, std::string>(
+                                   "WWW-Authenticate", R"(Bearer realm="zeusd")")));
   EXPECT_EQ(ask("GET", "/gpu/get_power", "", true, token({kGpuRead}, 1)).body,
             R"({"error":"Token has expired."})");
   EXPECT_EQ(ask("POST", "/gpu/set_power_limit", "", true, token({kGpuRead})).status, 403);

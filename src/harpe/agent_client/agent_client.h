@@ -37,7 +37,7 @@ class AgentClient {
   Status release(const std::string& lease);
   /// Those that this user may see.
   Result<std::vector<Lease>> leases();
-  /// Who holds a GPU, for whoever may read or set it: leases without their ids.
+  /// Who holds a GPU, for users who may read or set it: leases without their ids.
   Result<std::vector<Lease>> holders(int gpu);
   Result<Applied> apply(const std::string& lease, int gpu, const Setting& setting);
   Result<GpuReading> read(int gpu);

@@ -1,4 +1,4 @@
-// Stragglers that a job is told of, against what its ranks measure.
+// Stragglers that are declared, against what its ranks measure.
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 /// group: of the tensor shards of a stage the longest time and the sum of energies.
 ///
 /// An iteration is finished when all ranks have reported it, or when one has reported the second
-/// after it: in synchronous training nobody reaches that before all have finished this one, so a
+/// after it: in synchronous training no rank reaches that before all have finished this one, so a
 /// report that is missing then is lost. Reports that are lost, late or repeated do no harm.
 ///
 /// A report far from all others counts for nothing, unless more than half of the ranks are there:

@@ -40,7 +40,7 @@
 /// that (Perseus, SOSP'24, sections 4 and 5). What is declared of a straggler beyond its
 /// computations is believed until some iterations at all-max show otherwise.
 ///
-/// Errors go to whoever caused them (`kInvalidInput`, `kConflict`, `kNotFound`) and leave the job
+/// Errors go to the caller (`kInvalidInput`, `kConflict`, `kNotFound`) and leave the job
 /// as it was. Not thread-safe. Events of ranks are O(1) amortised (the last report of an iteration
 /// O(ranks)); decisions on stragglers O(pipelines log plans).
 
@@ -110,7 +110,7 @@ struct JobEffects {
   std::optional<CharacterizeRequest> characterize;
   /// For one straggler, or for a new objective, beside `characterize`.
   std::vector<CharacterizeRequest> more_plans;
-  bool assignments = false;  ///< there are new ones: ranks should be told
+  bool assignments = false;  ///< there are new ones, to be sent to ranks
   bool save = false;         ///< `snapshot` holds something that must not be lost
   bool plans = false;        ///< `plans()` is new
   std::vector<JobEvent> events;

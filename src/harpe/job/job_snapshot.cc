@@ -327,7 +327,7 @@ void Job::State::go_on(JobPhase stored, Seconds now) {
       if (plans && plans_due) ask_for_plans();
       break;
   }
-  // It is not known where the ranks are: nobody changes anything before the first report tells.
+  // It is not known where the ranks are: nothing changes before the first report says.
   redeploy = true;
   effects.assignments = false;
   if (!deployments.empty()) deployments.back().from = kNever;

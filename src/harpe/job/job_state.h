@@ -299,7 +299,7 @@ struct Job::State {
   Seconds delivery{kUsualDelivery};  ///< that assignments may take to all ranks
   std::uint64_t late_version = 0;    ///< assignments that came late to some rank
   std::int64_t on_time_since = 0;    ///< iteration since which none came late
-  /// Ranks that could not be told anything for a while, until they run by the assignments that
+  /// Ranks that could not be reached for a while, until they run by the assignments that
   /// hold.
   std::vector<bool> away;
 

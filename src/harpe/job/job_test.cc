@@ -226,7 +226,7 @@ TEST(Job, OthersWaitForAStragglerWhereThereIsOneStage) {
   EXPECT_LT(played.slowdown(20), 0.005);
 }
 
-TEST(Job, AToldStragglerSlowsTheOthersExactlyAsFarAsItAllows) {
+TEST(Job, ADeclaredStragglerSlowsTheOthersExactlyAsFarAsItAllows) {
   Played played(small_spec(4));
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
@@ -234,11 +234,11 @@ TEST(Job, AToldStragglerSlowsTheOthersExactlyAsFarAsItAllows) {
   const PlayedTraining::Iteration before = played.training.last();
 
   for (int stage = 0; stage < 4; ++stage) played.training.slow[{2, stage}] = 1.2;
-  const std::int64_t told_at = played.training.next_iteration();
+  const std::int64_t declared_at = played.training.next_iteration();
   ASSERT_TRUE(played.job.set_straggler({.pipeline = 2, .factor = 1.2}, played.training.now()).ok());
   EXPECT_EQ(played.job.phase(), JobPhase::kStraggling);
-  // The ranks are in iteration `told_at`; the next one runs by the new plan.
-  EXPECT_EQ(played.job.assignments(0, 0).back().from_iteration, told_at + 1);
+  // The ranks are in iteration `declared_at`; the next one runs by the new plan.
+  EXPECT_EQ(played.job.assignments(0, 0).back().from_iteration, declared_at + 1);
   played.settle();
   const PlayedTraining::Iteration straggling = played.training.last();
   const Seconds overhead{0.05};
@@ -457,7 +457,7 @@ TEST(Job, TwoRanksMayNotHoldOnePlace) {
   EXPECT_TRUE(played.job.register_rank(other, now)->gathers);
   EXPECT_EQ(played.job.session({0, 1, 0}), played.training.session({0, 1, 0}));
   EXPECT_FALSE(played.job.register_rank(other, now + Job::kSilence * 1.01)->gathers)
-      << "whoever falls silent loses the place";
+      << "a rank that falls silent loses its place";
   EXPECT_EQ(played.job.session({0, 1, 0}), "another process");
 }
 

@@ -17,7 +17,7 @@ Profile truth_of(const JobSpec& spec);
 struct Played {
   explicit Played(const JobSpec& spec, const EmulatedMachines::Options& options = {})
       : Played(spec, spec, options) {}
-  /// \param known  what the job is told of the pipeline; \param real  what it is
+  /// \param known  what the job is given as the pipeline; \param real  what it is
   Played(const JobSpec& known, const JobSpec& real, const EmulatedMachines::Options& options);
 
   bool running();

@@ -78,7 +78,7 @@ class Profiler {
   bool done() const;
   /// Time of an iteration at all-max; 0: not measured yet.
   Seconds all_max_time() const;
-  /// Stages that nobody has told any energy of.
+  /// Stages of which no rank has reported any energy.
   std::vector<int> without_energy() const;
 
   /// What is known. Where measured times and energies are negative by noise, at least zero.

@@ -75,7 +75,7 @@ TEST_P(Shapes, NoiseIsNoStraggler) {
 
 TEST_P(Shapes, ASlowWorkerIsFoundNamedAndMeasured) {
   const JobShape shape = GetParam();
-  if (shape.data == 1) GTEST_SKIP() << "of one pipeline nobody can tell worker from stage";
+  if (shape.data == 1) GTEST_SKIP() << "in one pipeline worker and stage look alike";
   for (const double factor : {1.1, 1.2, 1.5, 3.0}) {
     Cluster cluster(shape);
     const int pipeline = shape.data - 1, stage = shape.stages / 2;
@@ -178,7 +178,7 @@ TEST(StragglerDetector, MissingReportsSayNothing) {
   ASSERT_THAT(cluster.detector().workers(), SizeIs(1));
   EXPECT_EQ(cluster.detector().workers()[0].pipeline, 2);
   cluster.run(5, [](std::int64_t, int, int) { return kNone; });
-  EXPECT_THAT(cluster.detector().workers(), SizeIs(1)) << "silence heals nobody";
+  EXPECT_THAT(cluster.detector().workers(), SizeIs(1)) << "silence heals no worker";
 }
 
 TEST(StragglerDetector, ReportsOfThePastAndOfAnotherShapeAreIgnored) {

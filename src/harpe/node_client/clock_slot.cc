@@ -47,7 +47,7 @@ ClockSlot::Wanted ClockSlot::wanted() const {
 
 void ClockSlot::serve(std::uint32_t sequence, ClockOutcome outcome, Megahertz clock) {
   constexpr std::uint64_t kClockBits = 0xffffff;
-  // Before what was served, so that whoever reads that later knows of all refusals up to then.
+  // Before what was served, so that a reader of that later knows of all refusals up to then.
   if (outcome != ClockOutcome::kApplied) {
     memory_->refused.store(++refused_, std::memory_order_relaxed);
   }

@@ -10,7 +10,7 @@ namespace harpe {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == 4);
 
-/// Sleeps while `word` is `value`, until somebody wakes, a signal comes, or `timeout` is over
+/// Sleeps while `word` is `value`, until it is woken, a signal comes, or `timeout` is over
 /// (null: no bound). May wake for nothing. False: `timeout` is over.
 bool futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, const timespec* timeout);
 

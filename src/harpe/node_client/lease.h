@@ -24,7 +24,7 @@ struct LeaseRequest {
 };
 
 struct Lease {
-  std::string id;  ///< unguessable; whoever knows it and is the same user may use it
+  std::string id;  ///< unguessable; processes of the same user that know it may use it
   std::vector<int> gpus;
   std::int64_t uid = -1;
   std::int64_t pid = 0;

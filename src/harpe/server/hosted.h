@@ -26,7 +26,7 @@
 
 namespace harpe {
 
-/// Something that was told of a job, as the log of a job shows it.
+/// Something that happened to a job, as its log shows it.
 struct LoggedEvent {
   std::int64_t sequence = 0;  ///< rises within the job
   double at = 0;              ///< seconds since 1970
@@ -36,13 +36,13 @@ struct LoggedEvent {
 
 /// What has to be done outside after something has happened.
 struct HostedEffects {
-  struct Told {
+  struct Event {
     std::string kind, text;  ///< as in `LoggedEvent`; a warning is for the server's log, too
     Seconds at{};
   };
-  std::vector<Told> told = {};
+  std::vector<Event> events = {};
   bool save = false;     ///< the state holds something that must not be lost
-  bool changed = false;  ///< listeners should look, also where nothing was told
+  bool changed = false;  ///< listeners should look, also where there is no event
 };
 
 /// The state as it is now, and what changes seldom as far as it has since it was last taken.

@@ -12,7 +12,7 @@ HostedJob::HostedJob(std::string given_id, Job given, JobServices& services)
     : Hosted(std::move(given_id)),
       job(std::move(given)),
       services_(services),
-      told_phase_(job.phase()) {}
+      logged_phase_(job.phase()) {}
 
 HostedTexts HostedJob::take_texts() {
   return {.state = job.snapshot(),
@@ -37,11 +37,11 @@ HostedEffects HostedJob::take_effects(Seconds now) {
   HostedEffects outcome{.save = effects.save || effects.plans, .changed = effects.assignments};
   for (JobEvent& event : effects.events) {
     const bool is_warning = event.level == JobEvent::Level::kWarning;
-    outcome.told.push_back({is_warning ? "warning" : "info", std::move(event.text), event.at});
+    outcome.events.push_back({is_warning ? "warning" : "info", std::move(event.text), event.at});
   }
-  if (job.phase() != told_phase_) {
-    told_phase_ = job.phase();
-    outcome.told.push_back({"phase", name_of(told_phase_), now});
+  if (job.phase() != logged_phase_) {
+    logged_phase_ = job.phase();
+    outcome.events.push_back({"phase", name_of(logged_phase_), now});
   }
   services_.follow(shared_from_this(), std::move(effects));
   return outcome;

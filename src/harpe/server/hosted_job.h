@@ -33,7 +33,7 @@ struct Characterization {
 class JobServices {
  public:
   virtual ~JobServices() = default;
-  /// Something has happened to the job: plans may have to be made, ranks to be told.
+  /// Something has happened to the job: plans may have to be made, assignments sent.
   virtual void follow(const JobPtr& job, JobEffects effects) = 0;
   /// No better plans are wanted.
   virtual void rest(const JobPtr& job) = 0;
@@ -93,13 +93,13 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
 
  private:
   JobServices& services_;
-  JobPhase told_phase_;
+  JobPhase logged_phase_;
   mutable std::string measured_;  ///< `Job::specification` of which `memory_` is
   mutable std::size_t memory_ = 0;
 };
 
 /// A job as the store has it, with its parts and plans, as it was when it was stored. From any
-/// thread. \param log  told of plans that cannot be read and have to be made again
+/// thread. \param log  gets plans that cannot be read and have to be made again
 Result<HostedPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds now,
                                   JobServices& services,
                                   const std::function<void(const std::string&)>& log);

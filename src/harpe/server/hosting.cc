@@ -124,10 +124,10 @@ void Hosting::save(const HostedPtr& hosted) {
 void Hosting::follow(const HostedPtr& hosted) {
   table_.measure(*hosted);
   HostedEffects effects = hosted->take_effects(now());
-  const bool is_news = effects.changed || !effects.told.empty();
-  for (HostedEffects::Told& one : effects.told) {
+  const bool is_news = effects.changed || !effects.events.empty();
+  for (HostedEffects::Event& one : effects.events) {
     if (one.kind == "warning") log_("job " + hosted->id + ": " + one.text);
-    job_log_.tell(hosted, std::move(one));
+    job_log_.add(hosted, std::move(one));
   }
   if (effects.save) save(hosted);
   if (is_news) hosted->listeners.for_each([](JobListener& listener) { listener.changed(); });

@@ -65,7 +65,7 @@ class Hosting {
   Hosting(const Hosting&) = delete;
   Hosting& operator=(const Hosting&) = delete;
 
-  /// How stored jobs of each kind are read: to be told before the first is.
+  /// How stored jobs of each kind are read: to be set up before the first is.
   JobRestorer& restorer() { return restorer_; }
   /// Takes up the jobs of the store, of which it reads the summaries alone. Before the loop runs;
   /// call once.
@@ -144,7 +144,7 @@ class Hosting {
   void when_stored(const HostedPtr& hosted, std::function<void(const Status&)> done) {
     saver_.when_stored(hosted, std::move(done));
   }
-  /// What was told of a job, after a sequence number.
+  /// The events of a job after a sequence number.
   void log_of(const HostedPtr& hosted, std::int64_t after, int limit,
               std::function<void(Result<std::vector<LoggedEvent>>)> done);
   /// Runs `work` on a thread where it delays no other job, then what it returns on the loop's.

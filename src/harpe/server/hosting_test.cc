@@ -75,7 +75,7 @@ class Counter final : public Hosted {
   void hear(Seconds now) override { heard_ = now; }
   void tick(Seconds now) override {
     if (holder_.empty() || now < until_) return;
-    effects_.told.push_back({"info", "the lease of " + holder_ + " has expired", now});
+    effects_.events.push_back({"info", "the lease of " + holder_ + " has expired", now});
     effects_.save = true;
     holder_.clear();
   }
@@ -256,19 +256,19 @@ TEST_F(HostingTest, WritesAtItsEndWhatIsNotStoredYet) {
   EXPECT_EQ(load("c")->value(), 1);
 }
 
-TEST_F(HostingTest, TicksWhatIsActiveAndKeepsWhatWasTold) {
+TEST_F(HostingTest, TicksWhatIsActiveAndKeepsItsEvents) {
   const CounterPtr counter = host("c");
   EXPECT_TRUE(raise(counter));
   pass(Seconds{9});
   EXPECT_EQ(counter->holder(), "a client");
   pass(Seconds{2});
   EXPECT_EQ(counter->holder(), "");
-  std::vector<std::string> told;
+  std::vector<std::string> texts;
   hosting_->log_of(counter, 0, 10, [&](const Result<std::vector<LoggedEvent>>& events) {
-    for (const LoggedEvent& event : *events) told.push_back(event.text);
+    for (const LoggedEvent& event : *events) texts.push_back(event.text);
   });
   settle();
-  EXPECT_THAT(told, ElementsAre("the lease of a client has expired"));
+  EXPECT_THAT(texts, ElementsAre("the lease of a client has expired"));
 }
 
 TEST_F(HostingTest, UnloadsWhatIsIdleAndReadsItAgainWhenItIsAskedFor) {

@@ -13,20 +13,20 @@ constexpr std::size_t kEventsKept = 256;
 
 }  // namespace
 
-void JobLog::tell(const HostedPtr& hosted, HostedEffects::Told told) {
+void JobLog::add(const HostedPtr& hosted, HostedEffects::Event event) {
   // It may hold names that clients chose. One event that the store refuses would keep everything
   // else from being stored.
-  if (!is_storable(told.text)) told.text = in_quotes(told.text, told.text.size());
-  const double shown = time_.shown(told.at).value;
+  if (!is_storable(event.text)) event.text = in_quotes(event.text, event.text.size());
+  const double shown = time_.shown(event.at).value;
   saver_.add_event(hosted, {.at = shown,
                             .job = hosted->id,
-                            .kind = told.kind,
-                            .text = told.text,
-                            .stored_at = told.at.value});
+                            .kind = event.kind,
+                            .text = event.text,
+                            .stored_at = event.at.value});
   hosted->events.push_back({.sequence = ++hosted->newest_event,
                             .at = shown,
-                            .kind = std::move(told.kind),
-                            .text = std::move(told.text)});
+                            .kind = std::move(event.kind),
+                            .text = std::move(event.text)});
   if (hosted->events.size() > kEventsKept) hosted->events.pop_front();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What was told of jobs: the newest in memory, for those who listen, and all of it in the store.
+/// The events of jobs: the newest in memory, for those who listen, and all of it in the store.
 
 #include <cstdint>
 #include <string>
@@ -21,7 +21,7 @@ class JobLog {
   JobLog(Store* store, JobSaver& saver, const ServiceClock& time)
       : store_(store), saver_(saver), time_(time) {}
 
-  void tell(const HostedPtr& hosted, HostedEffects::Told told);
+  void add(const HostedPtr& hosted, HostedEffects::Event event);
   /// Whether what is in memory is all there is, so that nothing has to be read.
   bool is_in_memory() const { return store_ == nullptr; }
   /// The first `limit` events after a sequence number, of those in memory.

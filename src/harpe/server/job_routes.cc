@@ -235,10 +235,10 @@ void change_straggler(const JobRequest& asked) {
   const Result<Straggler> straggler =
       parse_straggler(asked.request.body, *pipeline, registry.now(), registry.time().wall());
   if (!straggler.ok()) return asked.reply(native_error(straggler.error()));
-  const Status told = registry.act(
+  const Status declared = registry.act(
       asked.job, [&](Job& job, Seconds now) { return job.set_straggler(*straggler, now); });
   respond_when_stored(
-      asked, told,
+      asked, declared,
       {{"pipeline", *pipeline},
        {"factor", straggler->factor},
        {"until", straggler->until ? OrderedJson(registry.time().shown(*straggler->until).value)
@@ -256,7 +256,7 @@ void change_objective(const JobRequest& asked) {
                                objective->kind != Objective::Kind::kLeastEnergy;
   if (may_be_too_much && asked.job->job.plans() == nullptr) {
     document["warning"] =
-        "the job has no plans yet, so nobody knows whether one does this: if none does, the "
+        "the job has no plans yet, so it is not known whether one does this: if none does, the "
         "nearest is used, and the job's log says what is possible";
   }
   respond_when_stored(asked, changed, std::move(document));

@@ -144,7 +144,7 @@ void JobSaver::gather(const HostedPtr& job, Batch& batch) {
                                   .summary = job->summary(),
                                   .is_there = is_there});
   } else if (!saving.revisions.in_store()) {
-    return;  // nothing is told of a job that the store does not have
+    return;  // no event is written of a job that the store does not have
   }
   std::ranges::move(std::exchange(saving.events, {}), std::back_inserter(batch.changes.events));
   batch.changes.epochs[job->id] = job->claim.epoch;

@@ -191,7 +191,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
   JobRegistry& registry;
   const std::string id;
   const JobShape shape;
-  /// Those that have registered: degrees that somebody makes up take no memory.
+  /// Those that have registered: degrees that a client makes up take no memory.
   std::map<int, Rank> ranks;
   std::vector<std::int64_t> reported;  ///< iterations since the last schedule, by rank
   int asking = 0;
