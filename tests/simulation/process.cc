@@ -11,7 +11,7 @@ namespace {
 /// From handing work to a loop, or to workers, until it begins.
 constexpr Seconds kSoonest{2e-6}, kLatest{5e-3};
 /// Between looks of one that waits for threads.
-constexpr Seconds kLook{1e-3};
+constexpr Seconds kBetweenLooksAtThreads{1e-3};
 
 }  // namespace
 
@@ -45,7 +45,7 @@ void Process::go_on() {
 
 void Process::sleep_until(Instant until) {
   // Threads of a process that was killed end one after the other, and wait for each other.
-  if (dead_) return scheduler_.sleep_until(scheduler_.now() + kLook);
+  if (dead_) return scheduler_.sleep_until(scheduler_.now() + kBetweenLooksAtThreads);
   // A sleep is where others may come in between, however short it is.
   bool slept = false;
   while (!dead_ && (!slept || stopped_ || clock_.now() < until)) {
@@ -112,7 +112,8 @@ class Process::ProcessWorkers final : public Workers {
  private:
   template <class Condition>
   void wait_until(const Condition& holds) {
-    while (!holds()) process_.scheduler_.sleep_until(process_.scheduler_.now() + kLook);
+    while (!holds())
+      process_.scheduler_.sleep_until(process_.scheduler_.now() + kBetweenLooksAtThreads);
   }
   void dispatch() {
     while (running_ < threads_ && !closed_ && !process_.dead()) {

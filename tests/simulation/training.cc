@@ -11,8 +11,8 @@ namespace harpe::simulation {
 namespace {
 
 /// Between looks whether a process that holds the others up goes on.
-constexpr Seconds kLook{0.1};
-constexpr Seconds kTick{1};
+constexpr Seconds kBetweenLooks{0.1};
+constexpr Seconds kBetweenTicks{1};
 constexpr Seconds kPatience{30};  ///< of ranks
 
 std::size_t instructions_of_stage(const Schedule& schedule, int stage) {
@@ -35,7 +35,7 @@ Training::Training(World world, std::string id, JobSpec spec, const Profile& tru
 
 void Training::tick() {
   for (const auto& node : nodes_) node->tick();
-  world_.scheduler.after(kTick, [this] { tick(); });
+  world_.scheduler.after(kBetweenTicks, [this] { tick(); });
 }
 
 std::int64_t Training::process_id(std::size_t index) const {
@@ -89,14 +89,14 @@ bool Training::all_run() const {
 
 void Training::begin_iteration() {
   if (!all_run()) {
-    return world_.scheduler.after(kLook, [this, start = start_] {
+    return world_.scheduler.after(kBetweenLooks, [this, start = start_] {
       if (start == start_ && is_running()) begin_iteration();
     });
   }
   std::vector<std::optional<StageAssignment>> by;
   for (const auto& rank : ranks_) {
     by.push_back(rank->in_force(next_));
-    if (by.back() && rank->unconfirmed() > kPatience + kLook) {
+    if (by.back() && rank->unconfirmed() > kPatience + kBetweenLooks) {
       broken(
           "a rank that is not governed runs at the clocks found before: " + rank->process().name() +
           " runs by assignments, unconfirmed for " + shortest(rank->unconfirmed().value) + " s");
@@ -132,11 +132,12 @@ void Training::begin_iteration() {
 void Training::end_iteration(Instant began, PlayedIteration played,
                              std::vector<IterationReport> reports) {
   if (!all_run()) {
-    return world_.scheduler.after(kLook, [this, start = start_, began, played = std::move(played),
-                                          reports = std::move(reports)]() mutable {
-      if (start != start_ || !is_running()) return;
-      end_iteration(began, std::move(played), std::move(reports));
-    });
+    return world_.scheduler.after(kBetweenLooks,
+                                  [this, start = start_, began, played = std::move(played),
+                                   reports = std::move(reports)]() mutable {
+                                    if (start != start_ || !is_running()) return;
+                                    end_iteration(began, std::move(played), std::move(reports));
+                                  });
   }
   world_.history.iteration(std::move(played));
   const Seconds time = world_.scheduler.now() - began;
