@@ -13,7 +13,7 @@ build=(
   python3-dev
 )
 tests=(
-  clang-19 clang-format-19 libclang-rt-19-dev llvm-19
+  clang-19 clang-format-19 libclang-rt-19-dev lld-19 llvm-19
   libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
   man-db python3 python3-venv python3-numpy python3-scipy python3-torch
   chromium coinor-cbc
