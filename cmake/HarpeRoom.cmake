@@ -31,10 +31,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # What base/mutex.h says of locks is checked; -Werror makes an error of it.
   target_compile_options(harpe_options INTERFACE -Wthread-safety)
   # A test program links in a sixth of the time that GNU ld takes.
-  cmake_path(GET CMAKE_CXX_COMPILER PARENT_PATH clang_folder)
-  find_program(HARPE_LLD NAMES ld.lld-19 ld.lld PATHS ${clang_folder} /usr/lib/llvm-19/bin)
+  find_program(HARPE_LLD ld.lld-19)
   if(HARPE_LLD)
-    target_link_options(harpe_options INTERFACE -fuse-ld=lld)
+    target_link_options(harpe_options INTERFACE --ld-path=${HARPE_LLD})
   endif()
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
