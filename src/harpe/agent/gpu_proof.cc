@@ -155,13 +155,13 @@ std::optional<GpuProver::Cgroups> GpuProver::cgroups_of(const Peer& peer) {
 }
 
 bool GpuProver::proves_device(const Peer& peer, int gpu, Instant now) {
-  constexpr std::size_t kMost = 1024;
+  constexpr std::size_t kMostVerdicts = 1024;
   const Claim claim{{peer.pid, peer.start_ticks}, peer.uid, gpu};
   const auto known = found_.find(claim);
   if (known != found_.end() && now < known->second.time + kVerdictLasts) {
     return known->second.proven;
   }
-  if (found_.size() >= kMost) found_.clear();
+  if (found_.size() >= kMostVerdicts) found_.clear();
   const bool proven = looks_proven(peer, gpu);
   found_[claim] = {proven, now};
   return proven;

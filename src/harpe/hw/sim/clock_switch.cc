@@ -8,7 +8,7 @@
 namespace harpe {
 namespace {
 
-enum Purpose : std::uint64_t { kSlowTarget = 11, kTargetSpread, kSlowPair, kSwitch };
+enum SwitchPurpose : std::uint64_t { kSlowTarget = 11, kTargetSpread, kSlowPair, kSwitch };
 
 }  // namespace
 

@@ -19,7 +19,7 @@ namespace harpe {
 namespace {
 
 constexpr double kLongest = 1e9;  // seconds: 30 years
-enum Purpose : std::uint64_t { kUuidHigh = 101, kUuidLow, kCounterPhase, kSensorPhase, kGain };
+enum SpecPurpose : std::uint64_t { kUuidHigh = 101, kUuidLow, kCounterPhase, kSensorPhase, kGain };
 
 std::int64_t nanoseconds(double seconds) {
   return std::llround(seconds * 1e9);
@@ -212,7 +212,7 @@ class GpuReader {
     spec.uuid = uuid_of(spec.seed);
     spec.pci = pci_of(index);
     if (!spec.device_file.empty()) spec.device_file += std::to_string(index);
-    const auto phase = [&](Purpose purpose, std::int64_t period) {
+    const auto phase = [&](SpecPurpose purpose, std::int64_t period) {
       return static_cast<std::int64_t>(uniform(mixed(spec.seed, purpose, 0)) *
                                        static_cast<double>(period));
     };
