@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harpe/base/hashed_random.h"
 #include "harpe/hw/sim/gpu_state.h"
-#include "harpe/hw/sim/hashed_random.h"
 
 namespace harpe {
 namespace {

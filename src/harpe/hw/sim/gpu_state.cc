@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "harpe/hw/sim/hashed_random.h"
+#include "harpe/base/hashed_random.h"
 
 namespace harpe {
 namespace {

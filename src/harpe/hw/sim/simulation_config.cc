@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "harpe/base/fields.h"
+#include "harpe/base/hashed_random.h"
 #include "harpe/base/text.h"
 #include "harpe/base/toml.h"
 #include "harpe/hw/device.h"
 #include "harpe/hw/sim/gpu_catalogue.h"
-#include "harpe/hw/sim/hashed_random.h"
 
 namespace harpe {
 namespace {

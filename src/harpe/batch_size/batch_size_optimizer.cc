@@ -1,0 +1,169 @@
+#include "harpe/batch_size/batch_size_optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "harpe/batch_size/batch_size_choice.h"
+
+namespace harpe {
+namespace {
+
+Error no_such_trial(int trial, int batch_size) {
+  return Error::of(ErrorCode::kNotFound, "there is no trial " + std::to_string(trial) +
+                                             " with batch size " + std::to_string(batch_size));
+}
+
+Status check_report(const TrialReport& report, const Trial& trial) {
+  Diagnostics diagnostics;
+  // What is NaN is not within any bounds either.
+  if (!(report.time.value >= 0 && std::isfinite(report.time.value))) {
+    diagnostics.add("time must be a number of seconds from 0");
+  }
+  if (!(report.energy.value >= 0 && std::isfinite(report.energy.value))) {
+    diagnostics.add("energy must be a number of joules from 0");
+  }
+  if (report.epoch < 1) diagnostics.add("current_epoch must be at least 1");
+  if (diagnostics.empty() &&
+      (report.epoch < trial.epochs || report.time < trial.time || report.energy < trial.energy)) {
+    diagnostics.add("trial " + std::to_string(trial.number) +
+                    " has reported more before: time, energy and epochs count from its beginning");
+  }
+  if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
+  return ok_status();
+}
+
+}  // namespace
+
+BatchSizeOptimizer::BatchSizeOptimizer(RecurringJob job, Draws draws)
+    : job_(std::move(job)), draws_(draws) {}
+
+const Trial* BatchSizeOptimizer::find(int trial) const {
+  const auto at = std::ranges::lower_bound(trials_, trial, {}, &Trial::number);
+  return at != trials_.end() && at->number == trial ? &*at : nullptr;
+}
+
+Trial* BatchSizeOptimizer::find(int trial, int batch_size) {
+  const Trial* found = find(trial);
+  if (found == nullptr || found->batch_size != batch_size) return nullptr;
+  return &trials_[static_cast<std::size_t>(found - trials_.data())];
+}
+
+bool BatchSizeOptimizer::has_running() const {
+  return std::ranges::find(trials_, Trial::Status::kDispatched, &Trial::status) != trials_.end();
+}
+
+Result<BatchSizeOptimizer::Given> BatchSizeOptimizer::next(Seconds now) {
+  expire(now);
+  HARPE_TRY(make_room());
+  BatchSizeChoice choice = HARPE_TRY(choose_as_zeus(job_, trials_, draws_));
+  if (choice.kind == Trial::Kind::kConcurrent && cheapest_) {
+    choice.batch_size = cheapest_->batch_size;
+  }
+  trials_.push_back({.number = ++newest_,
+                     .batch_size = choice.batch_size,
+                     .kind = choice.kind,
+                     .begun = now,
+                     .heard = now,
+                     .lease = kFirstLease});
+  heard_ = now;
+  return Given{.trial = trials_.back(), .why = std::move(choice.why)};
+}
+
+TrialVerdict BatchSizeOptimizer::judge(const Trial& trial, double metric) const {
+  TrialVerdict verdict{.cost = job_.cost(trial.energy, trial.time),
+                       .bound = std::numeric_limits<double>::infinity()};
+  if (job_.beta && cheapest_) {
+    verdict.bound = *job_.beta * job_.cost(cheapest_->energy, cheapest_->time);
+  }
+  using Reason = TrialVerdict::Reason;
+  if (verdict.cost > verdict.bound) {
+    verdict.reason = Reason::kTooCostly;
+  } else if (job_.reaches(metric)) {
+    verdict.reason = Reason::kReached;
+  } else if (trial.epochs >= job_.max_epochs) {
+    verdict.reason = Reason::kMaxEpochs;
+  }
+  verdict.stop = verdict.reason != Reason::kGoOn;
+  verdict.converged = verdict.reason == Reason::kReached;
+  return verdict;
+}
+
+void BatchSizeOptimizer::finish(Trial& trial, const TrialVerdict& verdict) {
+  trial.status = Trial::Status::kSucceeded;
+  trial.converged = verdict.converged;
+  // Zeus also counts trials that did not converge, which makes the bound too low for all others.
+  const bool is_cheapest =
+      trial.converged &&
+      (!cheapest_ || verdict.cost < job_.cost(cheapest_->energy, cheapest_->time));
+  if (is_cheapest) cheapest_ = trial;
+}
+
+Result<TrialVerdict> BatchSizeOptimizer::report(const TrialReport& report, Seconds now) {
+  expire(now);
+  Trial* trial = find(report.trial, report.batch_size);
+  if (trial == nullptr) return no_such_trial(report.trial, report.batch_size);
+  if (trial->status == Trial::Status::kSucceeded) {
+    return TrialVerdict{.reason = TrialVerdict::Reason::kReported,
+                        .stop = true,
+                        .converged = trial->converged,
+                        .cost = job_.cost(trial->energy, trial->time)};
+  }
+  // A lease of 0: it was given up by its own client.
+  if (trial->status == Trial::Status::kFailed && trial->lease == Seconds{0}) {
+    return Error::of(ErrorCode::kConflict,
+                     "trial " + std::to_string(report.trial) + " was given up");
+  }
+  HARPE_TRY(check_report(report, *trial));
+  trial->status = Trial::Status::kDispatched;
+  const Seconds longest_epoch = trial->epochs == 0
+                                    ? now - trial->begun
+                                    : std::max(now - trial->heard, trial->lease / kLeaseEpochs);
+  trial->lease = std::max(kShortestLease, longest_epoch * kLeaseEpochs);
+  trial->epochs = report.epoch;
+  trial->time = report.time;
+  trial->energy = report.energy;
+  trial->heard = heard_ = now;
+  const TrialVerdict verdict = judge(*trial, report.metric);
+  if (verdict.stop) finish(*trial, verdict);
+  return verdict;
+}
+
+Status BatchSizeOptimizer::give_up(int trial, int batch_size, Seconds now) {
+  Trial* found = find(trial, batch_size);
+  if (found == nullptr) return no_such_trial(trial, batch_size);
+  if (found->status == Trial::Status::kSucceeded) return ok_status();
+  found->status = Trial::Status::kFailed;
+  found->lease = Seconds{0};
+  heard_ = now;
+  return ok_status();
+}
+
+std::vector<int> BatchSizeOptimizer::expire(Seconds now) {
+  std::vector<int> expired;
+  for (Trial& trial : trials_) {
+    if (trial.status != Trial::Status::kDispatched || now <= trial.heard + trial.lease) continue;
+    trial.status = Trial::Status::kFailed;
+    expired.push_back(trial.number);
+  }
+  return expired;
+}
+
+Status BatchSizeOptimizer::make_room() {
+  if (trials_.size() < kMostTrials) return ok_status();
+  // Explorations stay: pruning is played again from them.
+  const auto oldest = std::ranges::find_if(trials_, [](const Trial& trial) {
+    return trial.status == Trial::Status::kFailed ||
+           (trial.has_result() && trial.kind != Trial::Kind::kExploration);
+  });
+  if (oldest == trials_.end()) {
+    return Error::of(ErrorCode::kUnavailable, "job " + job_.id + " has " +
+                                                  std::to_string(kMostTrials) +
+                                                  " trials under way; no more begin meanwhile");
+  }
+  trials_.erase(oldest);
+  return ok_status();
+}
+
+}  // namespace harpe
