@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "harpe/http/http_responses.h"
-#include "harpe/server/job_views.h"
+#include "harpe/server/hosted_request.h"
 #include "harpe/server/zeus_requests.h"
 #include "harpe/server/zeus_routes.h"
 

@@ -9,6 +9,7 @@
 #include "harpe/http/http_query.h"
 #include "harpe/job/job_status_json.h"
 #include "harpe/objective/objective.h"
+#include "harpe/server/hosted_request.h"
 #include "harpe/server/job_events.h"
 #include "harpe/server/job_summary.h"
 #include "harpe/server/job_views.h"
@@ -22,23 +23,6 @@ constexpr std::size_t kLongestShown = 64 * 1024;
 constexpr std::string_view kStragglers = "/stragglers/";
 
 using JobPtr = JobRegistry::JobPtr;
-
-/// Where the job may be commanded here only until it is not: looked at when a response is made, and
-/// again right before it is sent, since a process may be stopped in between.
-Reply while_commanded(const JobRegistry& registry, const JobPtr& job, bool forwarded, Reply reply) {
-  return [&registry, job, forwarded, reply = std::move(reply)](HttpResponse response) {
-    const auto check = [&registry, job, forwarded](HttpResponse& one) {
-      if (job->deleted || registry.commands(*job)) return;
-      // Another server asks the next one; a client asks again itself.
-      one = native_error(
-          forwarded ? 421 : 503, "unavailable",
-          "job " + job->id + " is being removed, or at another server, or may be; ask again");
-    };
-    check(response);
-    response.before_sending = check;
-    reply(std::move(response));
-  };
-}
 
 std::optional<int> small_number(std::string_view text) {
   const auto number = parse_integer(text);
@@ -85,8 +69,8 @@ void put_job(ServerContext& context, HttpRequest& request, const Reply& reply,
           return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
         }
         registry.when_stored(
-            job, [respond = while_commanded(registry, job, forwarded, reply), id, job, most,
-                  status = status_of(*registered),
+            job, [respond = while_commanded(registry.hosting(), job, forwarded, reply), id, job,
+                  most, status = status_of(*registered),
                   specification = registered->specification](const Status& stored) {
               if (!stored.ok()) return respond(native_error(stored.error()));
               const int ranks = job->job.spec().shape.ranks();
@@ -384,7 +368,7 @@ bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& repl
     reply(no_such_job(*id));
     return true;
   }
-  const Reply guarded = while_commanded(context.registry, job, request.forwarded, reply);
+  const Reply guarded = while_commanded(context.registry.hosting(), job, request.forwarded, reply);
   const bool may_decide = !request.needs_token || only_job == id;
   handle_job({context, request, guarded, std::move(job), std::move(rest), may_decide});
   return true;

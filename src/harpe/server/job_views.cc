@@ -1,26 +1,18 @@
 #include "harpe/server/job_views.h"
 
-#include <algorithm>
 #include <functional>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/http/http_query.h"
 #include "harpe/profile/profile.h"
+#include "harpe/server/hosted_request.h"
 #include "harpe/server/long_response.h"
 #include "harpe/server/plan_document.h"
 
 namespace harpe {
 namespace {
 
-Result<HttpQuery> list_query(std::string_view text) {
-  return HttpQuery::parse(text, {"after", "limit", "activity"});
-}
-
-constexpr int kMostLogged = 1000;
-constexpr std::size_t kUsualListed = 1000, kMostListed = 10'000;
 constexpr const char* kJson = "application/json";
 
 /// Writes a response where it delays no other job.
@@ -61,39 +53,7 @@ std::string frontier_text(const PlanTable& plans) {
 }
 
 /// "active,idle" and the like; all where it is not given.
-Result<std::set<Activity>> activities_of(const HttpQuery& query) {
-  const std::set<Activity> all{Activity::kActive, Activity::kIdle, Activity::kEnded};
-  const auto given = query.find("activity");
-  if (!given) return all;
-  std::set<Activity> wanted;
-  for (std::string_view rest = *given; !rest.empty();) {
-    const std::string_view word = rest.substr(0, rest.find(','));
-    const auto known =
-        std::ranges::find_if(all, [&](Activity activity) { return word == name_of(activity); });
-    if (known == all.end()) break;
-    wanted.insert(*known);
-    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
-    if (rest.empty()) return wanted;
-  }
-  return Error::invalid("activity is some of active, idle and ended, with commas between");
-}
-
-Result<std::size_t> limit_of(const HttpQuery& query) {
-  if (!query.find("limit")) return kUsualListed;
-  const std::uint32_t number = HARPE_TRY(query.number("limit"));
-  if (number < 1 || number > kMostListed) {
-    return Error::invalid("limit is a number from 1 to 10000");
-  }
-  return std::size_t{number};
-}
-
 }  // namespace
-
-std::size_t most_listed(std::string_view text) {
-  const Result<HttpQuery> query = list_query(text);
-  const Result<std::size_t> limit = query.ok() ? limit_of(*query) : query.error();
-  return limit.ok() ? *limit : kUsualListed;
-}
 
 void give_profile(const JobRequest& asked) {
   respond_aside(asked, "text/csv; charset=utf-8",
@@ -169,41 +129,15 @@ void give_certificate(const JobRequest& asked) {
 }
 
 void give_log(const JobRequest& asked) {
-  const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"after"});
-  if (!query.ok()) return asked.reply(native_error(query.error()));
-  std::int64_t after = 0;
-  if (const auto text = query->find("after")) {
-    const auto number = parse_integer(*text);
-    if (!number || *number < 0) {
-      return asked.reply(native_error(400, "invalid_input", "after must be a whole number from 0"));
-    }
-    after = *number;
-  }
-  asked.context.registry.hosting().log_of(
-      asked.job, after, kMostLogged,
-      [reply = asked.reply](Result<std::vector<LoggedEvent>> events) {
-        if (!events.ok()) return reply(native_error(events.error()));
-        OrderedJson list = OrderedJson::array();
-        for (const LoggedEvent& event : *events) {
-          list.push_back({{"sequence", event.sequence},
-                          {"at", event.at},
-                          {"kind", event.kind},
-                          {"text", event.text}});
-        }
-        reply(json_response(200, {{"events", std::move(list)}}));
-      });
+  respond_with_log(asked.context.registry.hosting(), asked.job, asked.request.query, asked.reply);
 }
 
 void list_jobs(ServerContext& context, const HttpRequest& request, const Reply& reply,
                const std::optional<std::string>& only_job) {
-  const Result<HttpQuery> query = list_query(request.query);
-  if (!query.ok()) return reply(native_error(query.error()));
-  const Result<std::set<Activity>> activities = activities_of(*query);
-  if (!activities.ok()) return reply(native_error(activities.error()));
-  const Result<std::size_t> limit = limit_of(*query);
-  if (!limit.ok()) return reply(native_error(limit.error()));
-  const std::string after(query->find("after").value_or(""));
-  const JobRegistry::Page page = context.registry.list(after, *limit, *activities, only_job);
+  const Result<ListRequest> wanted = parse_list_request(request.query);
+  if (!wanted.ok()) return reply(native_error(wanted.error()));
+  const JobRegistry::Page page =
+      context.registry.list(wanted->after, wanted->limit, wanted->activities, only_job);
   std::string text = "{\"jobs\":[" + page.jobs + "]";
   if (page.next) text += ",\"next\":" + json_line(OrderedJson(*page.next));
   reply(json_text_response(200, text + "}"));

@@ -5,7 +5,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "harpe/server/job_request.h"
 
@@ -14,9 +13,6 @@ namespace harpe {
 /// All jobs, by pages. \param only_job  the one that the client may know of
 void list_jobs(ServerContext& context, const HttpRequest& request, const Reply& reply,
                const std::optional<std::string>& only_job);
-
-/// How many jobs a list has at most, by its query; the usual number where that is wrong.
-std::size_t most_listed(std::string_view query);
 
 void give_specification(const JobRequest& asked);
 void give_profile(const JobRequest& asked);

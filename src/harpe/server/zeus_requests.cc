@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "harpe/base/json.h"
+#include "harpe/base/json_fields.h"
 #include "harpe/base/text.h"
 #include "harpe/http/http_query.h"
 #include "harpe/http/http_responses.h"
@@ -14,9 +15,8 @@ namespace {
 using Type = JsonValue::Type;
 
 constexpr int kMostRanks = 1'000'000;
-constexpr std::int64_t kHighestClock = 100'000;  // MHz
-constexpr std::size_t kLongestName = 1024;       // bytes
-constexpr std::size_t kMostErrors = 32;          // told at once
+constexpr std::size_t kLongestName = 1024;  // bytes
+constexpr std::size_t kMostErrors = 32;     // told at once
 
 /// Collects what is wrong, in the form of FastAPI.
 class InvalidRequest {
