@@ -106,6 +106,7 @@ bool Server::try_open(Life& life) {
                              }
                              return text;
                            }});
+  life.recurring_jobs = std::make_unique<RecurringJobs>(*life.hosting);
   life.owners = std::make_unique<JobOwners>(
       process.loop(), *life.hosting, *life.store,
       JobOwners::Options{
@@ -119,6 +120,7 @@ bool Server::try_open(Life& life) {
       log);
   if (life.owners->start().ok()) return true;
   life.owners.reset();
+  life.recurring_jobs.reset();
   life.registry.reset();
   life.hosting.reset();
   life.store.reset();
@@ -134,8 +136,9 @@ void Server::every(Life& life, Seconds period, const std::function<void()>& work
 }
 
 void Server::serve(Life& life) {
-  life.api = std::make_unique<ServerApi>(*life.registry, ServerApiOptions{.version = "simulated"},
-                                         life.owners.get());
+  life.api =
+      std::make_unique<ServerApi>(*life.registry, *life.recurring_jobs,
+                                  ServerApiOptions{.version = "simulated"}, life.owners.get());
   life.up = true;
   world_.network.serve(url_, &life.process, [&life](HttpRequest request, Reply reply) {
     if (life.up) life.api->handle(std::move(request), std::move(reply));
@@ -170,6 +173,7 @@ void Server::take_down(Life& life) {
   life.up = false;
   life.api.reset();
   life.owners.reset();
+  life.recurring_jobs.reset();
   life.registry.reset();
   life.hosting.reset();
   life.store.reset();

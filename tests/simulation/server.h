@@ -54,6 +54,7 @@ class Server {
     std::unique_ptr<Store> store;
     std::unique_ptr<Hosting> hosting;
     std::unique_ptr<JobRegistry> registry;
+    std::unique_ptr<RecurringJobs> recurring_jobs;
     std::unique_ptr<JobOwners> owners;
     std::unique_ptr<ServerApi> api;
     bool starting = true, up = false, gone = false;

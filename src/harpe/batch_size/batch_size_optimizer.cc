@@ -36,8 +36,8 @@ Status check_report(const TrialReport& report, const Trial& trial) {
 
 }  // namespace
 
-BatchSizeOptimizer::BatchSizeOptimizer(RecurringJob job, Draws draws)
-    : job_(std::move(job)), draws_(draws) {}
+BatchSizeOptimizer::BatchSizeOptimizer(RecurringJob job, Draws draws, Seconds now)
+    : job_(std::move(job)), draws_(draws), heard_(now) {}
 
 const Trial* BatchSizeOptimizer::find(int trial) const {
   const auto at = std::ranges::lower_bound(trials_, trial, {}, &Trial::number);

@@ -62,7 +62,8 @@ class BatchSizeOptimizer {
   /// gone.
   static constexpr std::size_t kMostTrials = 2000;
 
-  BatchSizeOptimizer(RecurringJob job, Draws draws);
+  /// \param now  from which `heard` counts
+  BatchSizeOptimizer(RecurringJob job, Draws draws, Seconds now = {});
 
   const RecurringJob& job() const { return job_; }
   /// By number.
@@ -86,9 +87,11 @@ class BatchSizeOptimizer {
 
   /// Converged, of least cost; null: none.
   const Trial* cheapest() const { return cheapest_ ? &*cheapest_ : nullptr; }
-  /// When something has happened last: 0 before.
+  /// When something has happened last.
   Seconds heard() const { return heard_; }
   bool has_running() const;
+  /// How many trials there were: the number of the newest.
+  int newest() const { return newest_; }
 
  private:
   friend std::string batch_size_optimizer_json(const BatchSizeOptimizer& optimizer);

@@ -9,7 +9,9 @@
 
 #include "harpe/http/http_responses.h"
 #include "harpe/server/job_routes.h"
+#include "harpe/server/recurring_routes.h"
 #include "harpe/server/server_metrics.h"
+#include "harpe/server/zeus_recurring_routes.h"
 #include "harpe/server/zeus_requests.h"
 #include "harpe/server/zeus_routes.h"
 
@@ -61,16 +63,33 @@ void health(ServerContext& context, const Reply& reply) {
                             {"uptime_s", (hosting.clock().now() - context.started).value}}));
 }
 
-/// The job of this server, or of another that shares its store, that a request is about.
+/// The job of this server, or of another that shares its store, that a request is about: as it is
+/// hosted.
 std::optional<std::string> job_of(const HttpRequest& request) {
+  std::optional<std::string> recurring = recurring_job_of_path(request.path);
+  if (!recurring) recurring = job_of_zeus_recurring(request);
+  if (recurring) return RecurringJobs::hosted_id(*recurring);
   std::optional<std::string> job = job_of_path(request.path);
   return job ? job : job_of_zeus_request(request);
+}
+
+bool is_hosted_id(const std::string& id) {
+  if (!id.starts_with(kRecurringIds)) return is_job_id(id);
+  return RecurringJobs::is_id(std::string_view(id).substr(kRecurringIds.size()));
+}
+
+/// Whether a request is about what its job is now, which has to be in memory then.
+bool needs_in_memory(const HttpRequest& request) {
+  if (is_zeus_recurring_path(request.path)) return request.path != "/jobs";
+  if (recurring_job_of_path(request.path)) return needs_recurring_job_in_memory(request);
+  return !job_of_path(request.path) || needs_job_in_memory(request);
 }
 
 /// "" where there is no such route, or one of Zeus's, which says it in its own words.
 std::string methods_of(const std::string& path) {
   if (path == "/health" || path == "/metrics" || path == "/openapi.yaml") return "GET";
-  return methods_of_jobs(path);
+  std::string methods = methods_of_recurring_jobs(path);
+  return methods.empty() ? methods_of_jobs(path) : methods;
 }
 
 bool has_method(const std::string& methods, const std::string& method) {
@@ -84,9 +103,10 @@ bool has_method(const std::string& methods, const std::string& method) {
 
 }  // namespace
 
-ServerApi::ServerApi(JobRegistry& registry, ServerApiOptions options, JobOwners* owners)
+ServerApi::ServerApi(JobRegistry& registry, RecurringJobs& recurring_jobs, ServerApiOptions options,
+                     JobOwners* owners)
     : options_(std::move(options)),
-      context_{registry, options_, registry.clock().now(), 0, 0, {}},
+      context_{registry, recurring_jobs, options_, registry.clock().now(), 0, 0, {}},
       rates_(options_.requests_per_second),
       zeus_(std::make_unique<ZeusRoutes>(registry, options_.schedule_patience)),
       owners_(owners) {}
@@ -168,15 +188,16 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
     return counted(error_at(request.path, 413, "invalid_input",
                             "the body has more than " + std::to_string(most) + " values"));
   }
+  name_zeus_recurring_job(request);
   JobOwners::Handler here = [this, only_job](HttpRequest asked, const Reply& answered) {
     respond(std::move(asked), answered, only_job);
   };
   if (owners_ == nullptr) return here(std::move(request), std::move(counted));
-  if (request.path == kJobsPath) {
+  if (request.path == kJobsPath || request.path == kRecurringPath) {
     return owners_->route_list(std::move(request), std::move(counted), here);
   }
   std::optional<std::string> job = job_of(request);
-  if (!job || !is_job_id(*job)) return here(std::move(request), std::move(counted));
+  if (!job || !is_hosted_id(*job)) return here(std::move(request), std::move(counted));
   owners_->route(*job, std::move(request), std::move(counted), std::move(here));
 }
 
@@ -186,24 +207,26 @@ void ServerApi::respond(HttpRequest request, const Reply& reply,
   if (!methods.empty() && !has_method(methods, request.method)) {
     return reply(wrong_method(methods));
   }
-  JobRegistry& registry = context_.registry;
+  Hosting& hosting = context_.registry.hosting();
   const std::optional<std::string> job = job_of(request);
-  const bool is_there = !job || registry.find(*job) != nullptr || !registry.hosting().holds(*job);
-  if (is_there || (!methods.empty() && !needs_job_in_memory(request))) {
-    return respond_now(request, reply, only_job);
-  }
+  const bool is_there = !job || hosting.find(*job) != nullptr || !hosting.holds(*job);
+  if (is_there || !needs_in_memory(request)) return respond_now(request, reply, only_job);
   const auto kept = std::make_shared<HttpRequest>(std::move(request));
-  registry.load(*job, [this, kept, reply, only_job](const Result<JobPtr>& loaded) {
+  hosting.load(*job, [this, kept, reply, only_job](const Result<HostedPtr>& loaded) {
     if (loaded.ok()) return respond_now(*kept, reply, only_job);
     const int status = http_status(loaded.error().code);
+    const std::string why = loaded.error().text();
     if (is_native_path(kept->path)) return reply(native_error(loaded.error()));
-    reply(zeus_error(status, loaded.error().text()));
+    reply(is_zeus_recurring_path(kept->path) ? zeus_recurring_error(status, why)
+                                             : zeus_error(status, why));
   });
 }
 
 void ServerApi::respond_now(HttpRequest& request, const Reply& reply,
                             const std::optional<std::string>& only_job) {
   if (handle_jobs(context_, request, reply, only_job)) return;
+  if (handle_recurring_jobs(context_.recurring_jobs, request, reply)) return;
+  if (handle_zeus_recurring(context_.recurring_jobs, request, reply)) return;
   if (zeus_->handle(request, reply)) return;
   if (request.path == "/health") return health(context_, reply);
   if (request.path == "/metrics") return handle_server_metrics(context_, reply);

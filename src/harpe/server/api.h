@@ -14,6 +14,7 @@
 #include "harpe/server/client_rates.h"
 #include "harpe/server/job_owners.h"
 #include "harpe/server/job_registry.h"
+#include "harpe/server/recurring_jobs.h"
 #include "harpe/service/token_keys.h"
 
 namespace harpe {
@@ -42,6 +43,7 @@ struct ServerApiOptions {
 /// What routes work with.
 struct ServerContext {
   JobRegistry& registry;
+  RecurringJobs& recurring_jobs;
   const ServerApiOptions& options;
   Instant started;
   std::uint64_t requests = 0, rate_limited = 0;
@@ -55,7 +57,8 @@ class ZeusRoutes;
 class ServerApi {
  public:
   /// \param owners  null: no other server shares the jobs; must outlive this
-  ServerApi(JobRegistry& registry, ServerApiOptions options, JobOwners* owners = nullptr);
+  ServerApi(JobRegistry& registry, RecurringJobs& recurring_jobs, ServerApiOptions options,
+            JobOwners* owners = nullptr);
   ~ServerApi();
 
   void handle(HttpRequest request, Reply reply);

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harpe/base/clock.h"
@@ -51,6 +52,10 @@ struct HostedTexts {
   std::map<std::string, std::string> parts = {};  ///< by name
   std::optional<std::string> plans = {};          ///< of what has some
 };
+
+/// Ids of recurring jobs among all that is hosted: those of training jobs, as users know them, have
+/// no colon. Such a job is kept until it is removed by name: its next recurrence may be months off.
+inline constexpr std::string_view kRecurringIds = "recurring:";
 
 class Hosted {
  public:

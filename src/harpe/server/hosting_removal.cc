@@ -84,6 +84,7 @@ std::vector<std::string> Hosting::ended_for(Seconds time) const {
 void Hosting::prune(Seconds age) {
   if (options_.lifetimes.keep_ended > Seconds{0}) {
     std::vector<std::string> ended = ended_for(options_.lifetimes.keep_ended);
+    std::erase_if(ended, [](const std::string& id) { return id.starts_with(kRecurringIds); });
     if (!ended.empty()) {
       log_(std::to_string(ended.size()) + " jobs that ended long ago are removed, such as " +
            ended.front());

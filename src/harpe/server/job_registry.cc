@@ -75,7 +75,10 @@ JobRegistry::Page JobRegistry::list(const std::string& after, std::size_t limit,
                                     const std::optional<std::string>& only_job) const {
   Page page;
   page.next = hosting_.list(
-      after, limit, activities, [&](const std::string& id) { return !only_job || *only_job == id; },
+      after, limit, activities,
+      [&](const std::string& id) {
+        return only_job ? *only_job == id : !id.starts_with(kRecurringIds);
+      },
       [&](const Hosting::Listed& one) {
         if (!page.jobs.empty()) page.jobs += ',';
         page.jobs += listed_text(one.summary, one.activity, hosting_.time(),

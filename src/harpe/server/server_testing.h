@@ -173,12 +173,14 @@ class TestServer {
                      .clocks = options_.clocks},
                     [](const std::string&) {});
     JobRegistry registry(loop, hosting, {.workers = options_.workers});
+    RecurringJobs recurring_jobs(hosting);
     EXPECT_TRUE(hosting.restore().ok());
-    ServerApi api(registry, {.token_keys = options_.keys,
-                             .requests_per_second = options_.requests_per_second,
-                             .version = "test",
-                             .most_ranks = options_.most_ranks,
-                             .schedule_patience = options_.schedule_patience});
+    ServerApi api(registry, recurring_jobs,
+                  {.token_keys = options_.keys,
+                   .requests_per_second = options_.requests_per_second,
+                   .version = "test",
+                   .most_ranks = options_.most_ranks,
+                   .schedule_patience = options_.schedule_patience});
     HttpLimits limits = ServerOptions::default_limits();
     limits.at_once = limits.after_end = Seconds{0.01};
     limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };

@@ -297,6 +297,7 @@ Status run_server(const ServerOptions& options,
                    .url = url},
                   write_log);
   JobRegistry registry(loop, hosting, {.workers = options.workers});
+  RecurringJobs recurring_jobs(hosting);
   const std::unique_ptr<JobOwners> owners =
       HARPE_TRY(take_jobs(options, loop, hosting, *store, keys, log));
   HttpServer* transport = nullptr;
@@ -304,7 +305,7 @@ Status run_server(const ServerOptions& options,
     return ServerTransport{transport->connections(), transport->connections_refused(),
                            transport->buffered()};
   };
-  ServerApi api(registry,
+  ServerApi api(registry, recurring_jobs,
                 {.token_keys = keys,
                  .requests_per_second = options.requests_per_second,
                  .version = options.version,

@@ -1,0 +1,128 @@
+#include "harpe/server/hosted_recurring_job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "harpe/base/json_text.h"
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+std::string name_of(const Trial& trial) {
+  return "trial " + std::to_string(trial.number) + " (batch size " +
+         std::to_string(trial.batch_size) + ")";
+}
+
+std::string end_text(const Trial& trial, const TrialVerdict& verdict) {
+  const std::string cost = " at a cost of " + shortest(std::round(verdict.cost)) + " J";
+  switch (verdict.reason) {
+    case TrialVerdict::Reason::kReached:
+      return name_of(trial) + " reached its target" + cost;
+    case TrialVerdict::Reason::kTooCostly:
+      return name_of(trial) + " was stopped" + cost + ", above its bound of " +
+             shortest(std::round(verdict.bound)) + " J";
+    default:
+      return name_of(trial) + " did not reach its target in " + std::to_string(trial.epochs) +
+             " epochs," + cost;
+  }
+}
+
+}  // namespace
+
+HostedRecurringJob::HostedRecurringJob(const std::string& job_id, BatchSizeOptimizer optimizer)
+    : Hosted(std::string(kRecurringIds) + job_id), optimizer_(std::move(optimizer)) {
+  effects_.save = true;
+}
+
+Result<HostedPtr> HostedRecurringJob::read(const StoredJob& stored) {
+  BatchSizeOptimizer optimizer = HARPE_TRY(parse_batch_size_optimizer(stored.state));
+  const std::string job_id = optimizer.job().id;
+  auto job = std::make_shared<HostedRecurringJob>(job_id, std::move(optimizer));
+  if (job->id != stored.id) {
+    return Error::invalid("what is stored of " + stored.id + " is of " + job->id);
+  }
+  job->effects_.save = false;
+  job->asleep_ = true;
+  return HostedPtr(std::move(job));
+}
+
+void HostedRecurringJob::note(const char* kind, std::string text, Seconds now) {
+  effects_.events.push_back({kind, std::move(text), now});
+  effects_.save = effects_.changed = true;
+}
+
+Result<BatchSizeOptimizer::Given> HostedRecurringJob::next(Seconds now) {
+  Result<BatchSizeOptimizer::Given> given = optimizer_.next(now);
+  if (given.ok()) {
+    note("info", name_of(given->trial) + " begins: " + given->why, now);
+  } else {
+    note("warning", given.error().text(), now);
+  }
+  return given;
+}
+
+Result<TrialVerdict> HostedRecurringJob::report(const TrialReport& report, Seconds now) {
+  Result<TrialVerdict> verdict = optimizer_.report(report, now);
+  if (!verdict.ok() || verdict->reason == TrialVerdict::Reason::kReported) return verdict;
+  effects_.save = effects_.changed = true;
+  if (verdict->stop) note("info", end_text(*optimizer_.find(report.trial), *verdict), now);
+  return verdict;
+}
+
+Status HostedRecurringJob::give_up(int trial, int batch_size, Seconds now) {
+  HARPE_TRY(optimizer_.give_up(trial, batch_size, now));
+  const Trial& given_up = *optimizer_.find(trial);
+  if (given_up.status == Trial::Status::kFailed) {
+    note("info", name_of(given_up) + " was given up", now);
+  }
+  return ok_status();
+}
+
+HostedTexts HostedRecurringJob::take_texts() {
+  return {.state = batch_size_optimizer_json(optimizer_)};
+}
+
+std::string HostedRecurringJob::summary_text() const {
+  const Trial* cheapest = optimizer_.cheapest();
+  const auto running =
+      std::ranges::count(optimizer_.trials(), Trial::Status::kDispatched, &Trial::status);
+  nlohmann::ordered_json summary{
+      {"gpu_model", job().gpu_model},
+      {"batch_sizes", job().batch_sizes.size()},
+      {"trials", optimizer_.newest()},
+      {"running", running},
+      {"cheapest_batch_size", cheapest == nullptr ? nlohmann::ordered_json()
+                                                  : nlohmann::ordered_json(cheapest->batch_size)},
+      {"least_cost_j", cheapest == nullptr
+                           ? nlohmann::ordered_json()
+                           : nlohmann::ordered_json(job().cost(cheapest->energy, cheapest->time))}};
+  const std::string text = json_line(summary);
+  return text.substr(1, text.size() - 2);
+}
+
+std::size_t HostedRecurringJob::memory() const {
+  constexpr std::size_t kBesideTrials = 4096;
+  return kBesideTrials + optimizer_.trials().size() * sizeof(Trial);
+}
+
+void HostedRecurringJob::go_on(Seconds /*now*/) {
+  asleep_ = false;
+}
+
+void HostedRecurringJob::tick(Seconds now) {
+  for (const int trial : optimizer_.expire(now)) {
+    note("warning",
+         name_of(*optimizer_.find(trial)) +
+             " was not heard of for longer than its lease; it counts "
+             "as failed unless it reports again",
+         now);
+  }
+}
+
+HostedEffects HostedRecurringJob::take_effects(Seconds /*now*/) {
+  return std::exchange(effects_, {});
+}
+
+}  // namespace harpe
