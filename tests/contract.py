@@ -13,7 +13,7 @@ except ImportError as missing:
     sys.exit(77)
 
 FILE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "openapi.yaml"
-METHODS = ("get", "put", "post", "delete")
+METHODS = ("get", "put", "post", "patch", "delete")
 
 
 def as_json_schema(schema):
