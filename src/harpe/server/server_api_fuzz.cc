@@ -28,6 +28,7 @@
 #include "harpe/http/http_server.h"
 #include "harpe/profile/profile.h"
 #include "harpe/server/api.h"
+#include "harpe/server/contract_testing.h"
 #include "harpe/store/store.h"
 
 namespace harpe {
@@ -49,78 +50,6 @@ enum class Start : char {
 };
 /// Added to a start: the server asks for tokens.
 constexpr char kWithTokens = 4;
-
-void require(bool holds, const char* what, const std::string& detail = {}) {
-  if (holds) return;
-  std::fprintf(stderr, "violated: %s\n%s\n", what, detail.c_str());
-  std::abort();
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (std::size_t at = 0;;) {
-    const std::size_t end = text.find(separator, at);
-    parts.push_back(text.substr(at, end - at));
-    if (end == std::string_view::npos) return parts;
-    at = end + 1;
-  }
-}
-
-// --- The contract -------------------------------------------------------------------------------
-
-std::vector<std::string_view> parts_of(std::string_view path) {
-  return split(path.substr(1), '/');
-}
-
-struct Operation {
-  std::string method;
-  std::vector<std::string_view> path;  ///< parts; "{job}" stands for any
-  std::set<int> statuses;
-};
-
-/// The document is written one key a line.
-std::vector<Operation> read_contract() {
-  std::vector<Operation> operations;
-  std::vector<std::string_view> path;
-  const std::string_view document = openapi_document();
-  const std::string_view paths = document.substr(document.find("\npaths:\n"));
-  for (const std::string_view line : split(paths.substr(0, paths.find("\ncomponents:\n")), '\n')) {
-    const std::string_view key = line.substr(0, line.find(':'));
-    if (key.starts_with("  /")) path = parts_of(key.substr(2));
-    for (const char* method : {"get", "put", "post", "delete"}) {
-      if (key != std::string("    ") + method) continue;
-      std::string name;
-      for (const char* c = method; *c != 0; ++c) name += static_cast<char>(*c - 'a' + 'A');
-      operations.push_back({name, path, {}});
-    }
-    if (key.starts_with("        \"") && key.size() == 13) {
-      operations.back().statuses.insert(static_cast<int>(*parse_integer(key.substr(9, 3))));
-    }
-  }
-  require(operations.size() > 20, "the contract can be read");
-  return operations;
-}
-
-bool matches(const std::vector<std::string_view>& pattern,
-             const std::vector<std::string_view>& path) {
-  if (pattern.size() != path.size()) return false;
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    const bool is_any = pattern[i].starts_with('{') && !path[i].empty();
-    if (pattern[i] != path[i] && !is_any) return false;
-  }
-  return true;
-}
-
-/// What a request may be answered with; where there is no such route, that it is not there.
-std::set<int> documented(const std::string& method, const std::string& path) {
-  static const std::vector<Operation> kContract = read_contract();
-  for (const Operation& operation : kContract) {
-    if (operation.method == method && matches(operation.path, parts_of(path))) {
-      return operation.statuses;
-    }
-  }
-  return {400, 401, 403, 404, 405};
-}
 
 // --- The server ---------------------------------------------------------------------------------
 
@@ -291,7 +220,9 @@ class Server {
   ServerLoop loop_;
   Hosting hosting_;
   JobRegistry registry_{loop_, hosting_, {.workers = 1}};
-  ServerApi api_{registry_, {.token_keys = *TokenKeys::of(kKey), .version = "fuzz"}};
+  RecurringJobs recurring_jobs_{hosting_, [] { return 1; }};
+  ServerApi api_{
+      registry_, recurring_jobs_, {.token_keys = *TokenKeys::of(kKey), .version = "fuzz"}};
 };
 
 // --- Requests -----------------------------------------------------------------------------------
@@ -386,7 +317,9 @@ void check_response(const Request& request, const HttpResponse& response) {
   }
   if (response.status < 400) return;
   const json body = json::parse(response.body, nullptr, false);
-  require(body.contains("error") || body.contains("detail"), "a refusal says why", asked);
+  const bool says_why =
+      body.contains("error") || body.contains("detail") || body.contains("message");
+  require(says_why, "a refusal says why", asked);
 }
 
 void check_assignments(const HostedJob& hosted) {
@@ -410,6 +343,13 @@ void check_snapshot(const HostedJob& hosted, Seconds now) {
   require(restored.ok(), "a job can be restored",
           restored.ok() ? "" : restored.error().text() + "\n" + texts.state);
   restored->go_on(now);
+}
+
+void check_snapshot(const HostedRecurringJob& hosted) {
+  const std::string text = batch_size_optimizer_json(hosted.optimizer());
+  const Result<BatchSizeOptimizer> restored = parse_batch_size_optimizer(text);
+  require(restored.ok() && batch_size_optimizer_json(*restored) == text,
+          "a recurring job can be restored", text);
 }
 
 void begin(Server& server, Start start) {
@@ -502,6 +442,10 @@ void run(std::string_view input) {
   }
   for (const JobPtr& hosted : server.registry().jobs()) {
     check_snapshot(*hosted, server.registry().now());
+  }
+  for (const auto& [id, hosted] : server.registry().hosting().loaded()) {
+    const auto recurring = std::dynamic_pointer_cast<HostedRecurringJob>(hosted);
+    if (recurring != nullptr) check_snapshot(*recurring);
   }
   for (const auto& outcome : outcomes) require(outcome->responses <= 1, "one response each");
   if (job != nullptr && same_ranks) check_reports(server, start);
