@@ -19,6 +19,7 @@ void add_serve_command(Commands& commands);
 void add_clock_command(Commands& commands);
 void add_limit_command(Commands& commands);
 void add_job_command(Commands& commands);
+void add_batch_size_command(Commands& commands);
 void add_completion_command(Commands& commands);
 void add_man_command(Commands& commands);
 

@@ -10,6 +10,7 @@
 #include "harpe/base/text.h"
 #include "harpe/cli/cli.h"
 #include "harpe/cli/interrupt.h"
+#include "harpe/cli/job_pages.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/cli/job_view.h"
 #include "harpe/command/console.h"
@@ -50,27 +51,11 @@ std::string indented(const std::string& json) {
   return document.is_discarded() ? json : json_text(document);
 }
 
-/// All pages of the list, as one.
-Result<Json> ask_for_jobs(JobServer& server, const std::string& activity) {
-  Json all = Json::object({{"jobs", Json::array()}});
-  for (std::string after;;) {
-    const std::string response = HARPE_TRY(server.ask_text(
-        "GET", "/v1/jobs?activity=" + activity + (after.empty() ? "" : "&after=" + after)));
-    const Json page = Json::parse(response, nullptr, false);
-    if (!page.is_object() || !page.contains("jobs") || !page["jobs"].is_array()) return all;
-    for (const Json& job : page["jobs"]) all["jobs"].push_back(job);
-    if (page.contains("unreachable")) all["unreachable"] = page["unreachable"];
-    const auto next = page.find("next");
-    if (next == page.end() || !next->is_string() || *next == after) return all;
-    after.clear();
-    for (const char c : next->get<std::string>()) c == '+' ? after += "%2B" : after += c;
-  }
-}
-
 Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
   const Json jobs =
-      HARPE_TRY(ask_for_jobs(server, arguments.all ? "active,idle,ended" : "active,idle"));
+      HARPE_TRY(ask_for_pages(server, std::string("/v1/jobs?activity=") +
+                                          (arguments.all ? "active,idle,ended" : "active,idle")));
   const char* none = arguments.all
                          ? "no jobs yet; docs/client.md says how a training script registers one"
                          : "no jobs but those that may have ended: see --all";
