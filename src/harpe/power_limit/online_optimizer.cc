@@ -14,6 +14,9 @@ namespace {
 constexpr double kLeastDeviation = 0.01;
 // Blocks double up to 2^10 times the first: a job that changes is noticed within one.
 constexpr int kMostDoublings = 10;
+// Steps at their worst that the budget must hold before the highest setting is left; to stay it
+// must hold one. Without a distance between the two, settings would change at every other step.
+constexpr double kReserveToLeave = 2;
 // As for profiling (ProfilerOptions::least_gain).
 constexpr double kLeastGain = 0.0003;
 
@@ -48,10 +51,17 @@ Result<OnlineOptimizer> OnlineOptimizer::make(Knob knob, OnlineOptions options) 
 }
 
 std::size_t OnlineOptimizer::next(std::optional<Measurement> last) {
+  if (!knob_.can_choose()) return 0;
   if (last) account(last->time, last->energy);
-  if (!knob_.can_choose() || reference_.value <= 0) return current_;
+  if (reference_.value <= 0) return current_;
   if (left_in_block_ <= 0) begin_block();
-  switch_to(may_leave_highest() ? wanted_ : 0);
+  if (budget_holds(current_ == wanted_ ? 1 : kReserveToLeave)) {
+    switch_to(wanted_);
+  } else {
+    // A block that was under way ends: what it taught may speak for another setting.
+    if (current_ == wanted_) left_in_block_ = 0;
+    switch_to(0);
+  }
   return current_;
 }
 
@@ -71,7 +81,7 @@ void OnlineOptimizer::account(Seconds time, Joules energy) {
   }
   ++steps_;
   allowance_ += reference_ * options_.slowdown;
-  --left_in_block_;
+  if (current_ == wanted_) --left_in_block_;
   if (current_ != 0) {
     excess_ += (known ? time : reference_ * options_.worst_slowdown) - reference_;
     excess_ = std::max(excess_, Seconds{0});
@@ -162,8 +172,9 @@ double OnlineOptimizer::bound(const Arm& arm) const {
   return mean - std::sqrt(2 * variance * std::log(steps_ + 1) / arm.steps);
 }
 
-bool OnlineOptimizer::may_leave_highest() const {
-  const Seconds risk = reference_ * (options_.worst_slowdown - 1);
+bool OnlineOptimizer::budget_holds(double steps_of_reserve) const {
+  if (wanted_ == 0) return true;
+  const Seconds risk = reference_ * (options_.worst_slowdown - 1) * steps_of_reserve;
   return excess_ + risk <= allowance_ + reference_ * options_.slowdown;
 }
 

@@ -84,7 +84,7 @@ class OnlineOptimizer {
   std::size_t pick();
   std::optional<std::size_t> untried() const;
   double bound(const Arm& arm) const;
-  bool may_leave_highest() const;
+  bool budget_holds(double steps_of_reserve) const;
   bool is_sustainable(std::size_t setting) const;
   void switch_to(std::size_t setting);
 
