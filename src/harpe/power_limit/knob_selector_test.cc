@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 
 #include "harpe/power_limit/knob.h"
@@ -42,8 +43,8 @@ TEST(Knob, IsNarrowedByAPolicy) {
   EXPECT_EQ(knob.text(1), "275 W");
 }
 
-const std::vector<Measurement> kMeasured = {
-    {300, {10}, {2800}}, {250, {10.5}, {2500}}, {200, {12}, {2300}}, {150, {18}, {2600}}};
+constexpr std::array<Measurement, 4> kMeasured = {
+    {{300, {10}, {2800}}, {250, {10.5}, {2500}}, {200, {12}, {2300}}, {150, {18}, {2600}}}};
 
 double chosen(const Selector& selector) {
   return kMeasured[choose(kMeasured, selector).value()].setting;

@@ -24,7 +24,7 @@ constexpr double kLeastGain = 0.0003;
 
 OnlineOptimizer::OnlineOptimizer(Knob knob, OnlineOptions options)
     : knob_(std::move(knob)),
-      options_(std::move(options)),
+      options_(options),
       weights_(weights_of(options_.selector, knob_.size() > 0 ? knob_[0] : 0)),
       arms_(knob_.size()) {}
 
@@ -47,7 +47,7 @@ Result<OnlineOptimizer> OnlineOptimizer::make(Knob knob, OnlineOptions options) 
         "expected a slowdown of at least 0, a worst slowdown of at least 1, 2 steps of reference, "
         "0 to settle and 1 a block");
   }
-  return OnlineOptimizer(std::move(knob), std::move(options));
+  return OnlineOptimizer(std::move(knob), options);
 }
 
 std::size_t OnlineOptimizer::next(std::optional<Measurement> last) {

@@ -35,11 +35,10 @@ void expect_within_budget(const OnlineOptions& options, const Times& times, int 
 }
 
 TEST(OnlineOptimizer, NoTimesWithinTheWorstBreakTheBudgetAtAnyStep) {
-  const unsigned seed = 20261124;
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
-  const auto uniform = [&] { return static_cast<double>(random() >> 11) * 0x1.0p-53; };
-  for (int round = 0; round < 300; ++round) {
+  for (unsigned round = 0; round < 300; ++round) {
+    SCOPED_TRACE("seed " + std::to_string(round));
+    std::mt19937_64 random(round);
+    const auto uniform = [&] { return static_cast<double>(random() >> 11) * 0x1.0p-53; };
     OnlineOptions options{.selector = {.eta = uniform()}};
     options.slowdown = 0.3 * uniform();
     options.worst_slowdown = 1 + 9 * uniform();

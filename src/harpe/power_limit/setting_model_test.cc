@@ -10,17 +10,19 @@
 namespace harpe {
 namespace {
 
-const Knob kLimits = Knob::power_limits({100}, {300}).take();
+Knob limits() {
+  return Knob::power_limits({100}, {300}).take();
+}
 
 std::vector<std::optional<Measurement>> only_highest(double watts) {
-  std::vector<std::optional<Measurement>> measured(kLimits.size());
+  std::vector<std::optional<Measurement>> measured(limits().size());
   measured[0] = Measurement{300, {10}, {10 * watts}};
   return measured;
 }
 
 TEST(SettingModel, ALimitAboveWhatIsDrawnChangesNextToNothing) {
   const auto measured = only_highest(120);
-  for (const SettingForecast& one : SettingModel(kLimits, *measured[0], 1).forecast(measured)) {
+  for (const SettingForecast& one : SettingModel(limits(), *measured[0], 1).forecast(measured)) {
     EXPECT_LT(one.log_time, 0.15);
     EXPECT_GT(one.log_power, std::log(0.75));
   }
@@ -28,7 +30,7 @@ TEST(SettingModel, ALimitAboveWhatIsDrawnChangesNextToNothing) {
 
 TEST(SettingModel, BelowWhatIsDrawnTimeRisesAndPowerFallsAndBothAreLessSure) {
   const auto measured = only_highest(280);
-  const auto forecast = SettingModel(kLimits, *measured[0], 1).forecast(measured);
+  const auto forecast = SettingModel(limits(), *measured[0], 1).forecast(measured);
   for (std::size_t i = 1; i < forecast.size(); ++i) {
     EXPECT_GT(forecast[i].log_time, forecast[i - 1].log_time);
     EXPECT_LT(forecast[i].log_power, forecast[i - 1].log_power);
@@ -40,14 +42,14 @@ TEST(SettingModel, DependsOnPowerAGpuAndNotOnTheirNumber) {
   const auto one = only_highest(200);
   auto four = one;
   four[0]->energy = four[0]->energy * 4;
-  const auto a = SettingModel(kLimits, *one[0], 1).forecast(one);
-  const auto b = SettingModel(kLimits, *four[0], 4).forecast(four);
+  const auto a = SettingModel(limits(), *one[0], 1).forecast(one);
+  const auto b = SettingModel(limits(), *four[0], 4).forecast(four);
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_DOUBLE_EQ(a[i].log_time, b[i].log_time);
 }
 
 TEST(SettingModel, AMeasurementPullsItsNeighboursAndMakesThemSurer) {
   auto measured = only_highest(280);
-  const SettingModel model(kLimits, *measured[0], 1);
+  const SettingModel model(limits(), *measured[0], 1);
   const auto before = model.forecast(measured);
   measured[4] = Measurement{200, {25}, {25 * 195.0}};
   const auto after = model.forecast(measured);
@@ -57,11 +59,11 @@ TEST(SettingModel, AMeasurementPullsItsNeighboursAndMakesThemSurer) {
 }
 
 TEST(ScoreForecast, ImprovementIsThatOfSampling) {
-  const unsigned seed = 7;
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  unsigned seed = 7;
   for (const ScoreForecast& score :
        {ScoreForecast{0, 0.1}, ScoreForecast{0.1, 0.1}, ScoreForecast{-0.3, 0.05}}) {
+    SCOPED_TRACE("seed " + std::to_string(++seed));
+    std::mt19937_64 random(seed);
     double sum = 0;
     constexpr int kSamples = 200'000;
     for (int i = 0; i < kSamples; ++i) {

@@ -21,7 +21,7 @@ constexpr double kSurelyTooSlow = 2.0;  // standard deviations
 }  // namespace
 
 SettingProfiler::SettingProfiler(Knob knob, ProfilerOptions options)
-    : knob_(std::move(knob)), options_(std::move(options)), measured_(knob_.size()) {
+    : knob_(std::move(knob)), options_(options), measured_(knob_.size()) {
   const double share = options_.step_share * kZeusStepsASetting * static_cast<double>(knob_.size());
   budget_ =
       std::max(static_cast<int>(std::min(share, 1e9)), options_.warmup_steps + options_.max_steps);
@@ -43,7 +43,7 @@ Result<SettingProfiler> SettingProfiler::make(Knob knob, ProfilerOptions options
         "expected 0 <= warm-up steps, 1 <= least <= most steps of a window, a precision and a "
         "share of steps above 0, and a least gain of at least 0");
   }
-  return SettingProfiler(std::move(knob), std::move(options));
+  return SettingProfiler(std::move(knob), options);
 }
 
 KnobActions SettingProfiler::start() {

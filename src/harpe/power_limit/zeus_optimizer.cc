@@ -14,7 +14,7 @@ Result<ZeusOptimizer> ZeusOptimizer::make(Knob knob, ZeusOptions options) {
                           std::to_string(options.warmup_steps) + " and " +
                           std::to_string(options.profile_steps));
   }
-  return ZeusOptimizer(std::move(knob), std::move(options));
+  return ZeusOptimizer(std::move(knob), options);
 }
 
 KnobActions ZeusOptimizer::start() {

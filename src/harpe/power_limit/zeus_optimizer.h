@@ -55,8 +55,7 @@ class ZeusOptimizer {
  private:
   enum class State : unsigned char { kReady, kWarmup, kProfiling, kDone };
 
-  ZeusOptimizer(Knob knob, ZeusOptions options)
-      : knob_(std::move(knob)), options_(std::move(options)) {}
+  ZeusOptimizer(Knob knob, ZeusOptions options) : knob_(std::move(knob)), options_(options) {}
 
   void set(std::size_t setting, KnobActions& actions);
   void begin_limit(KnobActions& actions);

@@ -12,8 +12,7 @@ namespace {
 using Kind = KnobAction::Kind;
 
 ZeusOptimizer optimizer_with(std::vector<double> limits, ZeusOptions options) {
-  return ZeusOptimizer::make(Knob::make(KnobKind::kPowerLimit, std::move(limits)).take(),
-                             std::move(options))
+  return ZeusOptimizer::make(Knob::make(KnobKind::kPowerLimit, std::move(limits)).take(), options)
       .take();
 }
 

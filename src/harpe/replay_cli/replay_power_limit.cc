@@ -129,11 +129,11 @@ Result<Kind> parse_selector(std::string_view text) {
 }
 
 /// A number within bounds.
-auto number_within(double lowest, double highest, const std::string& expected) {
+auto number_within(double lowest, double highest, const char* expected) {
   return [=](std::string_view text) -> Result<double> {
     const auto value = parse_number(text);
     if (value && *value >= lowest && *value <= highest) return *value;
-    return Error::invalid("expected " + expected + ", found " + in_quotes(text));
+    return Error::invalid("expected " + std::string(expected) + ", found " + in_quotes(text));
   };
 }
 
