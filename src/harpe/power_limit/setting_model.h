@@ -11,9 +11,10 @@
 /// Machine Learning", 2006, chapter 2). A clock is given the x that a GPU of usual static power
 /// draws at it.
 ///
-/// Constants: fitted by least absolute deviations, and the kernel's chosen by least mean loss, to
-/// the 164 (job, batch size) curves of V100, P100 and RTX 6000 in the traces published with Zeus.
-/// No run of an A40, on which the choice is judged, was used.
+/// Constants: fitted by least absolute deviations (scripts/fit_setting_model.py), and those of the
+/// kernels chosen by least mean loss, on the 164 (job, batch size) curves of V100, P100 and RTX
+/// 6000 in the traces published with Zeus. No run of an A40, on which the choice is judged, was
+/// used.
 ///
 /// Complexity: O(n m^2 + m^3) for n settings, m of them measured.
 

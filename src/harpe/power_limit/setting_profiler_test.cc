@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <random>
 
@@ -175,8 +176,34 @@ TEST(SettingProfiler, WorksOnClocks) {
   EXPECT_FALSE(SettingProfiler::make(clocks, {}).ok()) << "the cost needs a highest power";
   SettingProfiler profiler =
       SettingProfiler::make(clocks, {.selector = {.max_power = {400}}}).take();
-  KnobActions actions = profiler.start();
-  EXPECT_EQ(actions, (KnobActions{{Kind::kSet, 0}}));
+  // Three quarters of a step slow with the clock; power is static plus a power of the clock.
+  const auto at = [](double clock) {
+    const double speed = clock / 1410, time = 0.25 + 0.75 / speed;
+    return Measurement{clock, {time}, {time * (90 + 310 * std::pow(speed, 2.4))}};
+  };
+  double now = 0, joules = 0, began = 0, joules_began = 0, clock = 0;
+  const std::function<void(const KnobActions&)> carry_out = [&](const KnobActions& actions) {
+    for (const KnobAction& action : actions) {
+      if (action.kind == Kind::kSet) clock = clocks[action.setting];
+      if (action.kind == Kind::kOpenWindow) {
+        began = now;
+        joules_began = joules;
+      }
+      if (action.kind == Kind::kCloseWindow) {
+        carry_out(profiler.on_window({now - began}, {joules - joules_began}));
+      }
+    }
+  };
+  carry_out(profiler.start());
+  while (!profiler.done()) {
+    carry_out(profiler.on_step_begin({now}));
+    now += at(clock).time.value;
+    joules += at(clock).energy.value;
+  }
+  EXPECT_LE(profiler.steps(), 200);
+  std::vector<Measurement> all;
+  for (const double one : clocks.settings()) all.push_back(at(one));
+  EXPECT_EQ(*profiler.choice(), choose(all, {.max_power = {400}}).value());
 }
 
 TEST(SettingProfiler, MeasuresAgainWhatIsNoNumber) {
