@@ -37,11 +37,11 @@ Result<SettingProfiler> SettingProfiler::make(Knob knob, ProfilerOptions options
   const bool steps = options.warmup_steps >= 0 && options.warmup_steps <= kMostSteps &&
                      options.min_steps >= 1 && options.max_steps >= options.min_steps &&
                      options.max_steps <= kMostSteps;
-  if (!steps || !(options.precision > 0) || !(options.step_share > 0) ||
-      !(options.least_gain >= 0)) {
+  if (!steps || !(options.min_time.value >= 0) || !(options.precision > 0) ||
+      !(options.step_share > 0) || !(options.least_gain >= 0)) {
     return Error::invalid(
         "expected 0 <= warm-up steps, 1 <= least <= most steps of a window, a precision and a "
-        "share of steps above 0, and a least gain of at least 0");
+        "share of steps above 0, a least time and a least gain of at least 0");
   }
   return SettingProfiler(std::move(knob), options);
 }
@@ -148,6 +148,7 @@ bool SettingProfiler::window_is_decided() const {
   if (count < options_.min_steps) return false;
   if (count >= window_limit_) return true;
   const MeanWithError step = mean_with_error(step_times_);
+  if (step.mean * count < options_.min_time.value) return false;
   return step.error <= options_.precision * step.mean;
 }
 

@@ -6,7 +6,8 @@
 /// The highest setting is measured first. Then, again and again, the setting whose score is
 /// expected to improve most on the best so far by the model (setting_model.h), until no setting
 /// promises `least_gain` more, or the budget of steps does not hold another window. A window ends
-/// as soon as the 95 % interval of the mean step is narrower than `precision`. At the end of an
+/// as soon as the 95 % interval of the mean step is narrower than `precision` and it is long enough
+/// for energy counters. At the end of an
 /// epoch it pauses and later goes on, and the setting stays in force, so that epochs may be shorter
 /// than a window, even than a warm-up.
 ///
@@ -28,11 +29,12 @@ namespace harpe {
 
 struct ProfilerOptions {
   Selector selector{};
-  int warmup_steps = 10;       ///< at least 0
-  int min_steps = 10;          ///< of a window, at least 1
-  int max_steps = 40;          ///< of a window, at least min_steps
-  double precision = 0.01;     ///< half-width of the interval over the mean, above 0
-  double step_share = 0.5;     ///< above 0
+  int warmup_steps = 10;    ///< at least 0
+  int min_steps = 10;       ///< of a window, at least 1
+  int max_steps = 40;       ///< of a window, at least min_steps
+  Seconds min_time{2};      ///< of a window with fewer than max_steps, for counters that lag 0.1 s
+  double precision = 0.01;  ///< half-width of the interval over the mean, above 0
+  double step_share = 0.5;  ///< above 0
   double least_gain = 0.0003;  ///< expected improvement of the score, a fraction, at least 0
 };
 

@@ -108,6 +108,14 @@ TEST(SettingProfiler, EndsAWindowEarlyWhereStepsAgree) {
   EXPECT_GT(steps_a_setting(late), 40);
 }
 
+TEST(SettingProfiler, DoesNotEndAWindowTooShortForEnergyCounters) {
+  // Steps of 1 s and more all agree: only the least time holds windows open.
+  NoisyJob job(1, 0);
+  SettingProfiler profiler = SettingProfiler::make(limits(), {.min_time = {25}}).take();
+  job.run(profiler, 0, 10'000);
+  EXPECT_GE(profiler.steps() / static_cast<double>(profiler.order().size()), 30);
+}
+
 TEST(SettingProfiler, KeepsPartOfAWindowOverTheEndsOfShortEpochs) {
   SettingProfiler whole = profiler_for({});
   NoisyJob one(3, 0);
