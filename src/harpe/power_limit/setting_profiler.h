@@ -1,0 +1,94 @@
+#pragma once
+/// \file
+/// Harpe's own profiling of one job's setting: few settings instead of all, short windows instead
+/// of equal ones, and no window is lost.
+///
+/// The highest setting is measured first. Then, again and again, the setting whose score is
+/// expected to improve most on the best so far by the model (setting_model.h), until no setting
+/// promises `least_gain` more, or the budget of steps does not hold another window. A window ends
+/// as soon as the 95 % interval of the mean step is narrower than `precision` and it is long enough
+/// for energy counters. At the end of an
+/// epoch it pauses and later goes on, and the setting stays in force, so that epochs may be shorter
+/// than a window, even than a warm-up.
+///
+/// For a maximum slowdown the lowest setting that probably keeps it is measured next, and only
+/// measured settings are chosen: a promise rests on no forecast.
+///
+/// Steps, warm-up included, are at most `step_share` of what Zeus takes for the same settings
+/// (10 + 40 steps each), or one window where that is more. Drive it as zeus_optimizer.h; it also
+/// wants the time of each event, on any steady clock. Pure; not thread-safe.
+
+#include <optional>
+#include <vector>
+
+#include "harpe/power_limit/knob.h"
+#include "harpe/power_limit/knob_action.h"
+#include "harpe/power_limit/selector.h"
+
+namespace harpe {
+
+struct ProfilerOptions {
+  Selector selector{};
+  int warmup_steps = 10;    ///< at least 0
+  int min_steps = 10;       ///< of a window, at least 1
+  int max_steps = 40;       ///< of a window, at least min_steps
+  Seconds min_time{2};      ///< of a window with fewer than max_steps, for counters that lag 0.1 s
+  double precision = 0.01;  ///< half-width of the interval over the mean, above 0
+  double step_share = 0.5;  ///< above 0
+  double least_gain = 0.0003;  ///< expected improvement of the score, a fraction, at least 0
+};
+
+class SettingProfiler {
+ public:
+  static Result<SettingProfiler> make(Knob knob, ProfilerOptions options);
+
+  KnobActions start();
+  KnobActions on_step_begin(Seconds now);
+  KnobActions on_epoch_end(Seconds now);
+  /// What the window just closed took; some parts of it where it was paused. A setting whose
+  /// figures are no numbers above 0 is measured again.
+  KnobActions on_window(Seconds time, Joules energy);
+
+  bool done() const { return state_ == State::kDone; }
+  std::optional<std::size_t> choice() const { return choice_; }
+  /// One a setting, of one step (s, J); nothing for those that were not measured.
+  const std::vector<std::optional<Measurement>>& measured() const { return measured_; }
+  /// Positions in the order they were measured.
+  const std::vector<std::size_t>& order() const { return order_; }
+  int steps() const { return steps_; }  ///< begun while not done
+  const Knob& knob() const { return knob_; }
+
+ private:
+  enum class State : unsigned char { kWarmup, kMeasuring, kDone };
+
+  SettingProfiler(Knob knob, ProfilerOptions options);
+
+  void begin(std::size_t setting, KnobActions& actions);
+  void set(std::size_t setting, KnobActions& actions);
+  void end_step(Seconds now);
+  bool window_is_decided() const;
+  void finish(KnobActions& actions);
+  std::optional<std::size_t> next_setting() const;
+  std::optional<std::size_t> next_for_slowdown() const;
+  std::size_t best_setting() const;
+
+  Knob knob_;
+  ProfilerOptions options_;
+  int budget_ = 0;  ///< steps
+  State state_ = State::kWarmup;
+  int steps_ = 0, state_steps_ = 0;
+  std::size_t current_ = 0;
+  std::optional<std::size_t> set_;
+  int window_limit_ = 0;  ///< steps that this window may have
+  bool window_is_open_ = false, window_is_complete_ = false;
+  bool step_is_beginning_ = false;  ///< where a window is closed: not at the end of an epoch
+  Seconds step_began_{};
+  std::vector<double> step_times_;
+  Seconds time_{};
+  Joules energy_{};
+  std::vector<std::optional<Measurement>> measured_;
+  std::vector<std::size_t> order_;
+  std::optional<std::size_t> choice_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,251 @@
+// Harpe's own profiling of one job's setting.
+
+#include "harpe/power_limit/setting_profiler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+
+#include "harpe/power_limit/drift.h"
+
+namespace harpe {
+namespace {
+
+using Kind = KnobAction::Kind;
+
+/// A job that draws 260 W at most, in steps that scatter; drives a profiler.
+class NoisyJob {
+ public:
+  NoisyJob(unsigned seed, double deviation) : random_(seed), deviation_(deviation) {}
+
+  double mean_time(double limit) const { return std::pow(std::max(1.0, 200 / limit), 1.7); }
+
+  /// Steps until the profiler is done, at most `most`; epochs of `epoch` steps, 0: none.
+  int run(SettingProfiler& profiler, int epoch, int most) {
+    carry_out(profiler, profiler.start());
+    for (int step = 1; step <= most; ++step) {
+      carry_out(profiler, profiler.on_step_begin({now_}));
+      if (profiler.done()) return step;
+      const double limit = profiler.knob()[setting_];
+      const double time = mean_time(limit) * (1 + deviation_ * normal());
+      now_ += time;
+      energy_ += time * std::min(limit, 260.0);
+      if (epoch > 0 && step % epoch == 0) {
+        carry_out(profiler, profiler.on_epoch_end({now_}));
+        EXPECT_FALSE(open_) << "validation would be measured";
+        now_ += 5;  // a validation
+        energy_ += 5 * 150;
+      }
+    }
+    return most;
+  }
+
+ private:
+  /// Box and Muller (1958).
+  double normal() {
+    const double u = (static_cast<double>(random_() >> 11) + 1) * 0x1.0p-53;
+    const double v = static_cast<double>(random_() >> 11) * 0x1.0p-53;
+    return std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);
+  }
+
+  void carry_out(SettingProfiler& profiler, const KnobActions& actions) {
+    for (const KnobAction& action : actions) {
+      if (action.kind == Kind::kSet) {
+        EXPECT_FALSE(open_) << "a window over two settings";
+        setting_ = action.setting;
+      }
+      if (action.kind == Kind::kOpenWindow) {
+        EXPECT_FALSE(open_);
+        open_ = true;
+        began_ = now_;
+        energy_began_ = energy_;
+      }
+      if (action.kind == Kind::kCloseWindow) {
+        EXPECT_TRUE(open_);
+        open_ = false;
+        carry_out(profiler, profiler.on_window({now_ - began_}, {energy_ - energy_began_}));
+      }
+    }
+  }
+
+  std::mt19937_64 random_;
+  double deviation_;
+  double now_ = 0, energy_ = 0, began_ = 0, energy_began_ = 0;
+  std::size_t setting_ = 0;
+  bool open_ = false;
+};
+
+Knob limits() {
+  return Knob::power_limits({100}, {300}).take();
+}
+SettingProfiler profiler_for(const Selector& selector) {
+  return SettingProfiler::make(limits(), {.selector = selector}).take();
+}
+
+TEST(SettingProfiler, FindsTheBestOfANoisyJobInHalfOfZeusSteps) {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    SettingProfiler profiler = profiler_for({.kind = Selector::Kind::kEnergy});
+    NoisyJob job(seed, 0.02);
+    job.run(profiler, 0, 10'000);
+    ASSERT_TRUE(profiler.choice().has_value()) << "seed " << seed;
+    EXPECT_EQ(profiler.knob()[*profiler.choice()], 200) << "seed " << seed;
+    EXPECT_LE(profiler.steps(), 225) << "seed " << seed;
+  }
+}
+
+TEST(SettingProfiler, EndsAWindowEarlyWhereStepsAgree) {
+  NoisyJob calm(1, 0.001), wild(1, 0.2);
+  SettingProfiler early = profiler_for({}), late = profiler_for({});
+  calm.run(early, 0, 10'000);
+  wild.run(late, 0, 10'000);
+  const auto steps_a_setting = [](const SettingProfiler& profiler) {
+    return profiler.steps() / static_cast<double>(profiler.order().size());
+  };
+  EXPECT_NEAR(steps_a_setting(early), 20, 0.5);  // 10 of warm-up, 10 of window
+  EXPECT_GT(steps_a_setting(late), 40);
+}
+
+TEST(SettingProfiler, DoesNotEndAWindowTooShortForEnergyCounters) {
+  // Steps of 1 s and more all agree: only the least time holds windows open.
+  NoisyJob job(1, 0);
+  SettingProfiler profiler = SettingProfiler::make(limits(), {.min_time = {25}}).take();
+  job.run(profiler, 0, 10'000);
+  EXPECT_GE(profiler.steps() / static_cast<double>(profiler.order().size()), 30);
+}
+
+TEST(SettingProfiler, KeepsPartOfAWindowOverTheEndsOfShortEpochs) {
+  SettingProfiler whole = profiler_for({});
+  NoisyJob one(3, 0);
+  one.run(whole, 0, 10'000);
+  for (const int epoch : {1, 2, 3, 5, 9, 15, 40}) {
+    SettingProfiler profiler = profiler_for({});
+    NoisyJob job(3, 0);
+    job.run(profiler, epoch, 10'000);
+    ASSERT_TRUE(profiler.done()) << epoch;
+    EXPECT_EQ(profiler.choice(), whole.choice()) << epoch;
+    EXPECT_EQ(profiler.order(), whole.order()) << epoch;
+    EXPECT_LE(profiler.steps(), 226) << epoch;
+    for (const std::size_t i : profiler.order()) {
+      EXPECT_NEAR(profiler.measured()[i]->time.value, job.mean_time(profiler.knob()[i]), 1e-9);
+    }
+  }
+}
+
+TEST(SettingProfiler, NeverTakesMoreStepsThanItsShareOfZeus) {
+  for (unsigned seed = 1; seed <= 50; ++seed) {
+    for (const double deviation : {0.0, 0.03, 0.3}) {
+      for (const double share : {0.2, 0.5, 1.0}) {
+        SettingProfiler profiler =
+            SettingProfiler::make(limits(), {.step_share = share, .least_gain = 0}).take();
+        NoisyJob job(seed, deviation);
+        job.run(profiler, 0, 10'000);
+        ASSERT_TRUE(profiler.done());
+        EXPECT_LE(profiler.steps(), share * 450 + 1e-9) << seed << " " << deviation;
+      }
+    }
+  }
+}
+
+TEST(SettingProfiler, ChoosesOnlyMeasuredSettingsWithinAMaximumSlowdown) {
+  for (const double slowdown : {1.0, 1.1, 1.3, 2.0, 3.5}) {
+    SettingProfiler profiler =
+        profiler_for({.kind = Selector::Kind::kMaxSlowdown, .slowdown = slowdown});
+    NoisyJob job(1, 0);
+    job.run(profiler, 0, 10'000);
+    const std::size_t choice = *profiler.choice();
+    ASSERT_TRUE(profiler.measured()[choice].has_value());
+    EXPECT_LE(job.mean_time(profiler.knob()[choice]), slowdown * (1 + 1e-9));
+    // The next lower one breaks it: nothing better was left out.
+    if (choice + 1 < profiler.knob().size()) {
+      EXPECT_GT(job.mean_time(profiler.knob()[choice + 1]), slowdown);
+    }
+  }
+}
+
+TEST(SettingProfiler, MeasuresAndAdvisesWhereNothingCanBeSet) {
+  SettingProfiler none = SettingProfiler::make(Knob(), {}).take();
+  EXPECT_TRUE(none.start().empty());
+  EXPECT_TRUE(none.done());
+  EXPECT_FALSE(none.choice().has_value());
+  SettingProfiler one =
+      SettingProfiler::make(Knob::make(KnobKind::kPowerLimit, {250}).take(), {}).take();
+  NoisyJob job(1, 0);
+  job.run(one, 0, 1000);
+  EXPECT_EQ(one.choice(), 0U);
+  EXPECT_TRUE(one.measured()[0].has_value());
+}
+
+TEST(SettingProfiler, WorksOnClocks) {
+  const Knob clocks =
+      Knob::make(KnobKind::kGraphicsClock, {1410, 1290, 1170, 1050, 930, 810, 690, 570}).take();
+  EXPECT_FALSE(SettingProfiler::make(clocks, {}).ok()) << "the cost needs a highest power";
+  SettingProfiler profiler =
+      SettingProfiler::make(clocks, {.selector = {.max_power = {400}}}).take();
+  // Three quarters of a step slow with the clock; power is static plus a power of the clock.
+  const auto at = [](double clock) {
+    const double speed = clock / 1410, time = 0.25 + 0.75 / speed;
+    return Measurement{clock, {time}, {time * (90 + 310 * std::pow(speed, 2.4))}};
+  };
+  double now = 0, joules = 0, began = 0, joules_began = 0, clock = 0;
+  const std::function<void(const KnobActions&)> carry_out = [&](const KnobActions& actions) {
+    for (const KnobAction& action : actions) {
+      if (action.kind == Kind::kSet) clock = clocks[action.setting];
+      if (action.kind == Kind::kOpenWindow) {
+        began = now;
+        joules_began = joules;
+      }
+      if (action.kind == Kind::kCloseWindow) {
+        carry_out(profiler.on_window({now - began}, {joules - joules_began}));
+      }
+    }
+  };
+  carry_out(profiler.start());
+  while (!profiler.done()) {
+    carry_out(profiler.on_step_begin({now}));
+    now += at(clock).time.value;
+    joules += at(clock).energy.value;
+  }
+  EXPECT_LE(profiler.steps(), 200);
+  std::vector<Measurement> all;
+  for (const double one : clocks.settings()) all.push_back(at(one));
+  EXPECT_EQ(*profiler.choice(), choose(all, {.max_power = {400}}).value());
+}
+
+TEST(SettingProfiler, MeasuresAgainWhatIsNoNumber) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  SettingProfiler profiler = profiler_for({});
+  (void)profiler.start();
+  double now = 0;
+  for (int i = 0; i < 5000 && !profiler.done(); ++i) {
+    for (const KnobAction& action : profiler.on_step_begin({now += 1})) {
+      if (action.kind == Kind::kCloseWindow) (void)profiler.on_window({10}, {nan});
+    }
+  }
+  EXPECT_TRUE(profiler.done());
+  EXPECT_FALSE(profiler.choice().has_value());
+  EXPECT_TRUE(profiler.order().empty());
+}
+
+TEST(SettingProfiler, RefusesWrongOptions) {
+  EXPECT_FALSE(SettingProfiler::make(limits(), {.selector = {.eta = 1.1}}).ok());
+  EXPECT_FALSE(SettingProfiler::make(limits(), {.warmup_steps = -1}).ok());
+  EXPECT_FALSE(SettingProfiler::make(limits(), {.min_steps = 0}).ok());
+  EXPECT_FALSE(SettingProfiler::make(limits(), {.min_steps = 50}).ok());
+  EXPECT_FALSE(SettingProfiler::make(limits(), {.precision = 0}).ok());
+}
+
+TEST(DriftDetector, ReportsWhatLastsAndNotAStraggler) {
+  DriftDetector detector({1});
+  for (int step = 0; step < 1000; ++step) {
+    EXPECT_FALSE(detector.add({step % 40 == 0 ? 9.0 : 1 + 0.02 * (step % 3 - 1)}));
+  }
+  int needed = 0;
+  while (!detector.add({1.1})) ASSERT_LT(++needed, 40);
+  EXPECT_GE(needed, 15);
+}
+
+}  // namespace
+}  // namespace harpe
