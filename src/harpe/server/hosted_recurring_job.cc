@@ -88,18 +88,15 @@ std::string HostedRecurringJob::summary_text() const {
   const Trial* cheapest = optimizer_.cheapest();
   const auto running =
       std::ranges::count(optimizer_.trials(), Trial::Status::kDispatched, &Trial::status);
-  nlohmann::ordered_json summary{
-      {"gpu_model", job().gpu_model},
-      {"batch_sizes", job().batch_sizes.size()},
-      {"trials", optimizer_.newest()},
-      {"running", running},
-      {"cheapest_batch_size", cheapest == nullptr ? nlohmann::ordered_json()
-                                                  : nlohmann::ordered_json(cheapest->batch_size)},
-      {"least_cost_j", cheapest == nullptr
-                           ? nlohmann::ordered_json()
-                           : nlohmann::ordered_json(job().cost(cheapest->energy, cheapest->time))}};
-  const std::string text = json_line(summary);
-  return text.substr(1, text.size() - 2);
+  std::string text = "\"gpu_model\":" + json_line(nlohmann::ordered_json(job().gpu_model));
+  text += ",\"batch_sizes\":" + std::to_string(job().batch_sizes.size());
+  text += ",\"trials\":" + std::to_string(optimizer_.newest());
+  text += ",\"running\":" + std::to_string(running);
+  text += ",\"cheapest_batch_size\":" +
+          (cheapest == nullptr ? "null" : std::to_string(cheapest->batch_size));
+  text += ",\"least_cost_j\":" +
+          (cheapest == nullptr ? "null" : shortest(job().cost(cheapest->energy, cheapest->time)));
+  return text;
 }
 
 std::size_t HostedRecurringJob::memory() const {
