@@ -30,6 +30,7 @@ from .errors import (
     NotSupportedError,
     UnavailableError,
 )
+from .recurring import RecurringJob, Trial, Verdict
 from .server import Job, Server
 
 if TYPE_CHECKING:
@@ -46,8 +47,11 @@ __all__ = [
     "NoPermissionError",
     "NotFoundError",
     "NotSupportedError",
+    "RecurringJob",
     "Server",
+    "Trial",
     "UnavailableError",
+    "Verdict",
     "start",
 ]
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from .errors import InvalidInputError, UnavailableError, error_of
+from .recurring import RecurringJob
 
 __all__ = ["Event", "Job", "Server"]
 
@@ -86,6 +87,10 @@ class Server:
     def job(self, id: str) -> Job:
         """One job, by its id; asks nothing yet."""
         return Job(self, id)
+
+    def recurring_job(self, id: str) -> RecurringJob:
+        """A job that recurs, by its id; asks nothing yet."""
+        return RecurringJob(self, id)
 
     # The server itself.
 

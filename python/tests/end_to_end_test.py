@@ -5,6 +5,7 @@ sockets. Only the GPUs are simulated. And the client of the server, against the 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -184,6 +185,35 @@ def test_the_server_responds_to_its_client(server: harpe.Server) -> None:
     job.remove()
     with pytest.raises(harpe.NotFoundError):
         job.status()
+
+
+def test_a_job_that_recurs_finds_its_batch_size(server: harpe.Server) -> None:
+    job = server.recurring_job("nightly run/1")
+    spec = {"batch_sizes": [16, 32, 64], "default_batch_size": 32, "target_metric": 0.9}
+    job.register(spec, eta_knob=1, max_power=300, number_of_gpus=1, gpu_model="A40", mab_seed=1)
+    with pytest.raises(harpe.ConflictError, match="other parameters"):
+        job.register(spec, eta_knob=0, max_power=300, number_of_gpus=1, gpu_model="A40")
+    joules = {16: 60.0, 32: 100.0, 64: 130.0}
+    with pytest.raises(KeyboardInterrupt), job.next() as trial:
+        raise KeyboardInterrupt  # its batch size is explored again, at once
+    assert server.ask("GET", "/v1/recurring-jobs")["jobs"][0]["running"] == 0
+    sizes = []
+    for _ in range(12):
+        with job.next() as trial:
+            sizes.append(trial.batch_size)
+            assert not trial.report(1, 1, 1, math.nan).stop
+            verdict = trial.report(2, 2, joules[trial.batch_size], 0.95)
+            assert verdict.stop
+            assert verdict.cost == joules[trial.batch_size]
+    assert sizes[0] == 32
+    assert sizes[-3:] == [16, 16, 16]
+    assert job.status()["cheapest"]["batch_size"] == 16
+    assert job.trial(trial.number).stopped
+    assert trial.report(3, 3, 200, 0.95).reason == "reported"
+    assert "given up" in " ".join(event["text"] for event in job.log())
+    job.remove()
+    with pytest.raises(harpe.NotFoundError):
+        job.next()
 
 
 @pytest.mark.usefixtures("torch")

@@ -1,0 +1,143 @@
+"""Jobs that recur: which batch size a training is to use, asked of a server."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from .errors import Error
+
+if TYPE_CHECKING:
+    from .server import Server
+
+__all__ = ["RecurringJob", "Trial", "Verdict"]
+
+
+class Verdict(NamedTuple):
+    """What a trial is to do."""
+
+    stop: bool
+    converged: bool
+    """The target is reached, within the bound of its cost."""
+    reason: str
+    """"go_on", "reached", "too_costly", "max_epochs" or "reported"."""
+    cost: float
+    """J, so far."""
+    bound: float
+    """J, beyond which the trial stops; infinite where there is none."""
+
+
+class RecurringJob:
+    """A job that is trained again and again; made by ``Server.recurring_job``.
+
+    The server finds the batch size that reaches the target metric at the least cost::
+
+        job = harpe.Server().recurring_job("mnist")
+        job.register(batch_sizes=[32, 64, 128], default_batch_size=64, target_metric=0.98,
+                     max_power=300, number_of_gpus=1, gpu_model="NVIDIA A40")
+        with job.next() as trial:
+            for epoch in range(1, 101):
+                metric, seconds, joules = train_epoch(trial.batch_size)  # since the trial began
+                if trial.report(epoch, seconds, joules, metric).stop:
+                    break
+    """
+
+    def __init__(self, server: Server, id: str) -> None:
+        self.server = server
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"harpe.RecurringJob({self.id!r} of {self.server.url})"
+
+    def register(self, spec: Mapping[str, Any] | None = None, **members: Any) -> dict[str, Any]:
+        """What stays the same between recurrences (docs/openapi.yaml, RecurringJob); the same again
+        is harmless, another is a ``ConflictError``."""
+        return self._ask("PUT", "", {**(spec or {}), **members})
+
+    def next(self) -> Trial:
+        """A recurrence begins: the trial with the batch size that it is to train with."""
+        return Trial(self, self._ask("POST", "/trials"))
+
+    def trial(self, number: int) -> Trial:
+        """A trial that has begun, such as before this process was started again."""
+        return Trial(self, self._ask("GET", f"/trials/{number:d}"))
+
+    def status(self) -> dict[str, Any]:
+        """What is known of each batch size, and the newest 2000 trials."""
+        return self._ask("GET", "")
+
+    def log(self, after: int = 0) -> list[dict[str, Any]]:
+        """What happened, oldest first, up to 1000 events."""
+        events: list[dict[str, Any]] = self._ask("GET", f"/log?after={after:d}")["events"]
+        return events
+
+    def remove(self) -> None:
+        """Forgets the job and all that was learned."""
+        self._ask("DELETE", "")
+
+    def _ask(self, method: str, below: str, body: Any = None) -> dict[str, Any]:
+        path = f"/v1/recurring-jobs/{quote(self.id, safe='')}{below}"
+        response: dict[str, Any] = self.server.ask(method, path, body)
+        return response
+
+
+class Trial:
+    """One training of a recurring job. As a context, it is given up where it ends without a verdict
+    to stop, so that its batch size is explored again at once."""
+
+    def __init__(self, job: RecurringJob, given: Mapping[str, Any]) -> None:
+        self.job = job
+        self.number: int = given["trial_number"]
+        self.batch_size: int = given["batch_size"]
+        self.why: str = given.get("why", "")
+        """Why this batch size was chosen."""
+        self.stopped = given["status"] != "dispatched"
+
+    def __repr__(self) -> str:
+        return f"harpe.Trial({self.number} of {self.job.id!r}, batch size {self.batch_size})"
+
+    def report(self, epoch: int, time_s: float, energy_j: float, metric: float) -> Verdict:
+        """An epoch has ended. Time and energy count from the beginning of the trial; a metric that
+        is no number reaches no target."""
+        body = {
+            "epoch": epoch,
+            "time_s": float(time_s),
+            "energy_j": float(energy_j),
+            "metric": float(metric) if math.isfinite(metric) else None,
+        }
+        verdict = self.job._ask("POST", f"/trials/{self.number}/reports", body)
+        self.stopped = verdict["stop"]
+        bound = verdict["bound"]
+        return Verdict(
+            stop=verdict["stop"],
+            converged=verdict["converged"],
+            reason=verdict["reason"],
+            cost=verdict["cost"],
+            bound=math.inf if bound is None else bound,
+        )
+
+    def give_up(self) -> None:
+        """It ends without a result; harmless where it has ended."""
+        self.job._ask("DELETE", f"/trials/{self.number}")
+        self.stopped = True
+
+    def __enter__(self) -> Trial:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.stopped:
+            return
+        try:
+            self.give_up()
+        except Error:
+            # Its lease says the same, later; what ended the training is what the user should see.
+            if kind is None:
+                raise
