@@ -31,6 +31,12 @@ std::vector<const Trial*> counted(const RecurringJob& job, std::span<const Trial
   return kept;
 }
 
+/// Of the mean of so many runs. Runs are unlike each other in ways that few of them do not show:
+/// one or two count for less than their number.
+double run_variance(const PayBackPrior& prior, double runs) {
+  return prior.run_deviation * prior.run_deviation * (1 + prior.doubt / runs) / runs;
+}
+
 }  // namespace
 
 double SizeEvidence::doublings() const {
@@ -106,8 +112,8 @@ void Evidence::fit(const RecurringJob& job, const PayBackPrior& prior) {
   std::vector<Surrogate::Value> epochs, costs;
   for (const SizeEvidence& size : sizes_) {
     if (size.known_runs > 0) {
-      epochs.push_back({size.doublings(), std::log(size.epochs),
-                        prior.run_deviation * prior.run_deviation / size.known_runs});
+      epochs.push_back(
+          {size.doublings(), std::log(size.epochs), run_variance(prior, size.known_runs)});
     }
     if (size.epoch_cost > 0) {
       costs.push_back(
