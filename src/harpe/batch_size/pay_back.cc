@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <numbers>
+#include <utility>
 #include <vector>
 
 #include "harpe/base/text.h"
@@ -36,7 +37,7 @@ double expected_above_0(double gain, double deviation) {
 
 double failure_chance(const SizeEvidence& size, const PayBackPrior& prior) {
   if (size.known_runs > 0) return 0;
-  return size.given_up > 0 ? kFailureAgain : prior.failure;
+  return size.given_up > 0 || size.failed_elsewhere ? kFailureAgain : prior.failure;
 }
 
 bool is_in_reach(const Evidence& evidence, const RecurringJob& job, const SizeEvidence& size,
@@ -101,9 +102,10 @@ Result<BatchSizeChoice> first_choice(const RecurringJob& job, const Evidence& ev
     running = running || order.back()->running;
   }
   const auto distance = [&job](const SizeEvidence* size) {
-    return std::abs(size->doublings() - std::log2(job.default_batch_size));
+    return std::pair(std::abs(size->doublings() - std::log2(job.default_batch_size)),
+                     size->batch_size);
   };
-  std::ranges::stable_sort(order, {}, distance);
+  std::ranges::sort(order, {}, distance);
   if (running) {
     return BatchSizeChoice{.batch_size = job.default_batch_size,
                            .kind = Trial::Kind::kConcurrent,

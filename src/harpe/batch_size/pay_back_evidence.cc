@@ -51,6 +51,11 @@ Evidence::Evidence(const RecurringJob& job, std::span<const Trial> trials,
   for (const KnownEpochs& known : job.known_epochs) {
     SizeEvidence& size = sizes[known.batch_size];
     size.batch_size = known.batch_size;
+    if (!known.converged) {
+      size.failed_elsewhere = true;
+      size.longest = std::max(size.longest, static_cast<int>(known.epochs));
+      continue;
+    }
     size.epochs = (size.epochs * size.known_runs + known.epochs * known.runs) /
                   (size.known_runs + known.runs);
     size.known_runs += known.runs;

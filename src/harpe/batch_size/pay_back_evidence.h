@@ -21,6 +21,7 @@ struct SizeEvidence {
   int longest = 0;                      ///< epochs without reaching the target
   double epoch_cost = 0;                ///< J; 0: not known
   bool epoch_cost_is_profiled = false;  ///< of a first epoch alone, in which limits are profiled
+  bool failed_elsewhere = false;
   bool running = false;
 
   double doublings() const;

@@ -26,8 +26,9 @@ enum class BatchSizeAlgorithm : unsigned char {
 /// What was learned elsewhere, on another GPU: epochs to target do not depend on it.
 struct KnownEpochs {
   int batch_size = 0;
-  double epochs = 0;  ///< to the target, on average
-  int runs = 1;       ///< that is the average of
+  double epochs = 0;      ///< to the target, on average
+  int runs = 1;           ///< that is the average of
+  bool converged = true;  ///< false: ended after so many epochs, without reaching the target
   friend bool operator==(const KnownEpochs&, const KnownEpochs&) = default;
 };
 

@@ -116,6 +116,7 @@ void read_known_epochs(Fields& fields, RecurringJob& job) {
               static_cast<int>(needed(one, "batch_size", one.integer("batch_size", 1, kLargest)));
           known.epochs = needed(one, "epochs", one.number("epochs", 1, kLargest));
           read_count(one, "runs", 1, kLargest, known.runs);
+          known.converged = one.boolean("converged").value_or(true);
         });
     if (!read.ok()) fields.error("known_epochs", read.error().text());
     job.known_epochs.push_back(known);
@@ -154,8 +155,10 @@ std::string recurring_job_json(const RecurringJob& job) {
   }
   if (job.recurrences > 0) document["recurrences"] = job.recurrences;
   for (const KnownEpochs& known : job.known_epochs) {
-    document["known_epochs"].push_back(
-        {{"batch_size", known.batch_size}, {"epochs", known.epochs}, {"runs", known.runs}});
+    document["known_epochs"].push_back({{"batch_size", known.batch_size},
+                                        {"epochs", known.epochs},
+                                        {"runs", known.runs},
+                                        {"converged", known.converged}});
   }
   return json_line(document);
 }

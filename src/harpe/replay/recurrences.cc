@@ -184,6 +184,8 @@ Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
       one.cost += spent.cost;
       one.time += spent.time;
       one.energy += spent.energy;
+      one.epochs = optimizer.find(trial.number)->epochs;
+      if (!converged) one.given_up.emplace_back(trial.batch_size, one.epochs);
       one.batch_size = trial.batch_size;
       one.power_limit = size.limits[size.best].watts;
     }
@@ -220,20 +222,23 @@ Recurrences recur_by_grid(const TracedJob& job, std::uint64_t seed) {
   return all;
 }
 
-std::vector<KnownEpochs> known_epochs(const TracedJob& job, const Recurrences& recurrences) {
+std::vector<KnownEpochs> known_epochs(const Recurrences& recurrences) {
   std::map<int, KnownEpochs> known;
+  std::map<int, int> longest;
   for (const Recurrence& one : recurrences) {
-    if (one.tries != 1) continue;  // what its tries took is not told apart
-    const TracedSize& size = job.sizes[index_of(job, one.batch_size)];
+    for (const auto& [size, epochs] : one.given_up) {
+      longest[size] = std::max(longest[size], epochs);
+    }
     KnownEpochs& all =
         known.try_emplace(one.batch_size, KnownEpochs{one.batch_size, 0, 0}).first->second;
-    const double epochs =
-        std::max(1.0, std::round(one.time.value / size.limits[size.best].epoch_time.value));
-    all.epochs = (all.epochs * all.runs + epochs) / (all.runs + 1);
+    all.epochs = (all.epochs * all.runs + one.epochs) / (all.runs + 1);
     ++all.runs;
   }
   std::vector<KnownEpochs> list;
   for (const auto& [size, one] : known) list.push_back(one);
+  for (const auto& [size, epochs] : longest) {
+    if (!known.contains(size)) list.push_back({size, 1.0 * epochs, 1, false});
+  }
   return list;
 }
 

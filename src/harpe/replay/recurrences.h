@@ -7,6 +7,7 @@
 /// Pure: the same seed gives the same recurrences.
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "harpe/batch_size/pay_back.h"
@@ -19,7 +20,9 @@ struct Recurrence {
   int batch_size = 0;  ///< of the last
   int power_limit = 0;
   int tries = 0;
-  double cost = 0;  ///< J, of all tries
+  int epochs = 0;                             ///< of the last try
+  std::vector<std::pair<int, int>> given_up = {};  ///< by Harpe: sizes, and epochs, of the others
+  double cost = 0;                            ///< J, of all tries
   Joules energy{};
   Seconds time{};
 };
@@ -39,8 +42,8 @@ Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
 /// Sizes of which one run failed are left out. The order is rising sizes, falling limits.
 Recurrences recur_by_grid(const TracedJob& job, std::uint64_t seed);
 
-/// What is known of epochs to target after these: what another GPU may be told.
-std::vector<KnownEpochs> known_epochs(const TracedJob& job, const Recurrences& recurrences);
+/// What is known of epochs to target after these, which Harpe chose: what another GPU may be told.
+std::vector<KnownEpochs> known_epochs(const Recurrences& recurrences);
 
 /// Sum of costs over that of as many recurrences of the oracle.
 double cost_over_oracle(const TracedJob& job, const Recurrences& recurrences);

@@ -60,7 +60,7 @@ Status run_seed(Dataset& dataset, std::size_t index) {
     // Another seed: the runs of the other GPU were not these.
     const Recurrences recurrences =
         HARPE_TRY(recur_by_harpe(*dataset.before, ~seed, dataset.prior));
-    known = known_epochs(*dataset.before, recurrences);
+    known = known_epochs(recurrences);
   }
   dataset.seeds[index] = HARPE_TRY(compare_seed(dataset.job, seed, dataset.prior, known));
   return ok_status();
@@ -109,7 +109,7 @@ std::vector<std::pair<std::pair<int, int>, int>> settles_on(const Dataset& datas
     ++counts[{(seed.*way).batch_size, (seed.*way).power_limit}];
   }
   std::vector<std::pair<std::pair<int, int>, int>> list(counts.begin(), counts.end());
-  std::ranges::stable_sort(list, std::greater{}, [](const auto& one) { return one.second; });
+  std::ranges::sort(list, {}, [](const auto& one) { return std::pair(-one.second, one.first); });
   return list;
 }
 
