@@ -3,7 +3,6 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -69,16 +68,12 @@ Status run_seed(Dataset& dataset, std::size_t index) {
 /// All seeds of all datasets, by as many threads as there are processors.
 Status run_all(std::vector<Dataset>& datasets, std::size_t seeds, Console& console) {
   std::atomic<std::size_t> next{0}, ended{0};
-  std::mutex mutex;
-  Status failed = ok_status();
   const std::size_t count = datasets.size() * seeds;
+  std::vector<Status> statuses(count, ok_status());  // each its own: no lock
   const auto work = [&] {
     for (std::size_t i = next++; i < count; i = next++) {
-      Status status = run_seed(datasets[i % datasets.size()], i / datasets.size());
+      statuses[i] = run_seed(datasets[i % datasets.size()], i / datasets.size());
       ++ended;
-      if (status.ok()) continue;
-      const std::lock_guard lock(mutex);
-      failed = std::move(status);
     }
   };
   std::vector<std::jthread> threads;
@@ -91,7 +86,8 @@ Status run_all(std::vector<Dataset>& datasets, std::size_t seeds, Console& conso
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   threads.clear();
-  return failed;
+  for (Status& status : statuses) HARPE_TRY(std::move(status));
+  return ok_status();
 }
 
 template <class Value>
