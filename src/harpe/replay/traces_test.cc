@@ -48,8 +48,8 @@ TEST(Traces, NamesEveryRowThatIsWrong) {
                                      "train.csv");
   ASSERT_FALSE(rows.ok());
   EXPECT_THAT(rows.error().text(), HasSubstr("train.csv:2:12: expected a whole number from 1"));
-  EXPECT_THAT(rows.error().text(), HasSubstr("train.csv:3:26: expected a number"));
-  EXPECT_THAT(rows.error().text(), HasSubstr("train.csv:3:31: expected a whole number"));
+  EXPECT_THAT(rows.error().text(), HasSubstr("train.csv:3:28: expected a number"));
+  EXPECT_THAT(rows.error().text(), HasSubstr("train.csv:3:33: expected a whole number"));
   EXPECT_THAT(rows.error().text(), HasSubstr("train.csv:4: expected 8 cells, found 2"));
 }
 
