@@ -1,7 +1,9 @@
 #include "harpe/replay/traces.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "harpe/base/csv.h"
@@ -16,17 +18,18 @@ constexpr double kMostNumber = 1e12;
 /// Cells of a table by the names of its columns.
 class Table {
  public:
-  Table(std::string_view text, const std::vector<std::string>& columns, Diagnostics& diagnostics)
+  Table(std::string_view text, std::span<const char* const> columns, Diagnostics& diagnostics)
       : diagnostics_(diagnostics), rows_(split_csv(text, diagnostics)) {
     if (rows_.empty()) {
-      diagnostics_.add("it has no line; expected a heading with the columns " + columns[0] +
-                       ", ...");
+      diagnostics_.add(std::string("it has no line; expected a heading with the column ") +
+                       columns[0]);
       return;
     }
-    for (const std::string& column : columns) {
+    for (const char* column : columns) {
       const auto& heading = rows_[0].cells;
       const auto at = std::ranges::find(heading, column, &CsvCell::text);
-      if (at == heading.end()) diagnostics_.add(rows_[0].line, 0, "there is no column " + column);
+      if (at == heading.end())
+        diagnostics_.add(rows_[0].line, 0, std::string("there is no column ") + column);
       columns_.push_back(static_cast<std::size_t>(at - heading.begin()));
     }
   }
@@ -77,11 +80,10 @@ class Table {
   const CsvRow* row_ = nullptr;
 };
 
-const std::vector<std::string> kTrainColumns{"dataset",    "network",       "optimizer",
-                                             "batch_size", "target_metric", "target_epoch"};
-const std::vector<std::string> kPowerColumns{"dataset",      "network",     "optimizer",
-                                             "batch_size",   "power_limit", "time_per_epoch",
-                                             "average_power"};
+constexpr std::array kTrainColumns{"dataset",    "network",       "optimizer",
+                                   "batch_size", "target_metric", "target_epoch"};
+constexpr std::array kPowerColumns{"dataset",     "network",        "optimizer",    "batch_size",
+                                   "power_limit", "time_per_epoch", "average_power"};
 
 }  // namespace
 
