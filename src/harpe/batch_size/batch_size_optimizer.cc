@@ -36,8 +36,9 @@ Status check_report(const TrialReport& report, const Trial& trial) {
 
 }  // namespace
 
-BatchSizeOptimizer::BatchSizeOptimizer(RecurringJob job, Draws draws, Seconds now)
-    : job_(std::move(job)), draws_(draws), heard_(now) {}
+BatchSizeOptimizer::BatchSizeOptimizer(RecurringJob job, Draws draws, Seconds now,
+                                       const PayBackPrior& prior)
+    : job_(std::move(job)), draws_(draws), prior_(prior), heard_(now) {}
 
 const Trial* BatchSizeOptimizer::find(int trial) const {
   const auto at = std::ranges::lower_bound(trials_, trial, {}, &Trial::number);
@@ -57,7 +58,7 @@ bool BatchSizeOptimizer::has_running() const {
 Result<BatchSizeOptimizer::Given> BatchSizeOptimizer::next(Seconds now) {
   expire(now);
   HARPE_TRY(make_room());
-  BatchSizeChoice choice = HARPE_TRY(choose_as_zeus(job_, trials_, draws_));
+  BatchSizeChoice choice = HARPE_TRY(choose());
   if (choice.kind == Trial::Kind::kConcurrent && cheapest_) {
     choice.batch_size = cheapest_->batch_size;
   }
@@ -69,6 +70,13 @@ Result<BatchSizeOptimizer::Given> BatchSizeOptimizer::next(Seconds now) {
                      .lease = kFirstLease});
   heard_ = now;
   return Given{.trial = trials_.back(), .why = std::move(choice.why)};
+}
+
+Result<BatchSizeChoice> BatchSizeOptimizer::choose() {
+  if (job_.algorithm == BatchSizeAlgorithm::kHarpe) {
+    return choose_by_pay_back(job_, trials_, prior_);
+  }
+  return choose_as_zeus(job_, trials_, draws_);
 }
 
 TrialVerdict BatchSizeOptimizer::judge(const Trial& trial, double metric) const {
@@ -84,6 +92,10 @@ TrialVerdict BatchSizeOptimizer::judge(const Trial& trial, double metric) const 
     verdict.reason = Reason::kReached;
   } else if (trial.epochs >= job_.max_epochs) {
     verdict.reason = Reason::kMaxEpochs;
+  } else if (job_.algorithm == BatchSizeAlgorithm::kHarpe &&
+             !is_worth_another_epoch(job_, trials_, trial, prior_)) {
+    verdict.reason = Reason::kTooCostly;
+    verdict.bound = verdict.cost;
   }
   verdict.stop = verdict.reason != Reason::kGoOn;
   verdict.converged = verdict.reason == Reason::kReached;
@@ -121,6 +133,10 @@ Result<TrialVerdict> BatchSizeOptimizer::report(const TrialReport& report, Secon
                                     ? now - trial->begun
                                     : std::max(now - trial->heard, trial->lease / kLeaseEpochs);
   trial->lease = std::max(kShortestLease, longest_epoch * kLeaseEpochs);
+  if (report.epoch == 1) {
+    trial->first_time = report.time;
+    trial->first_energy = report.energy;
+  }
   trial->epochs = report.epoch;
   trial->time = report.time;
   trial->energy = report.energy;

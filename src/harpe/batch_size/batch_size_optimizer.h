@@ -19,6 +19,8 @@
 
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
+#include "harpe/batch_size/batch_size_choice.h"
+#include "harpe/batch_size/pay_back.h"
 #include "harpe/batch_size/recurring_job.h"
 #include "harpe/batch_size/thompson.h"
 #include "harpe/batch_size/trial.h"
@@ -62,8 +64,10 @@ class BatchSizeOptimizer {
   /// gone.
   static constexpr std::size_t kMostTrials = 2000;
 
-  /// \param now  from which `heard` counts
-  BatchSizeOptimizer(RecurringJob job, Draws draws, Seconds now = {});
+  /// \param now    from which `heard` counts
+  /// \param prior  for Harpe's algorithm alone; no part of what is stored
+  BatchSizeOptimizer(RecurringJob job, Draws draws, Seconds now = {},
+                     const PayBackPrior& prior = {});
 
   const RecurringJob& job() const { return job_; }
   /// By number.
@@ -98,12 +102,14 @@ class BatchSizeOptimizer {
   friend Result<BatchSizeOptimizer> parse_batch_size_optimizer(std::string_view text);
 
   Trial* find(int trial, int batch_size);
+  Result<BatchSizeChoice> choose();
   TrialVerdict judge(const Trial& trial, double metric) const;
   void finish(Trial& trial, const TrialVerdict& verdict);
   Status make_room();
 
   RecurringJob job_;
   Draws draws_;
+  PayBackPrior prior_;
   std::vector<Trial> trials_;
   int newest_ = 0;  ///< number
   std::optional<Trial> cheapest_;

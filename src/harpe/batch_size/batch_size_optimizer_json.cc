@@ -35,6 +35,8 @@ OrderedJson json_of(const Trial& trial) {
           {"epochs", trial.epochs},
           {"time", trial.time.value},
           {"energy", trial.energy.value},
+          {"first_time", trial.first_time.value},
+          {"first_energy", trial.first_energy.value},
           {"converged", trial.converged}};
 }
 
@@ -52,6 +54,8 @@ void read_trial(Fields& fields, Trial& trial) {
   read_count(fields, "epochs", 0, kMost, trial.epochs);
   read_number(fields, "time", 0, kMostEnergy, trial.time.value);
   read_number(fields, "energy", 0, kMostEnergy, trial.energy.value);
+  read_number(fields, "first_time", 0, kMostEnergy, trial.first_time.value);
+  read_number(fields, "first_energy", 0, kMostEnergy, trial.first_energy.value);
   trial.converged = fields.boolean("converged").value_or(false);
 }
 

@@ -23,8 +23,19 @@ enum class BatchSizeAlgorithm : unsigned char {
   kHarpe,  ///< explores only what can pay back
 };
 
+/// What was learned elsewhere, on another GPU: epochs to target do not depend on it.
+struct KnownEpochs {
+  int batch_size = 0;
+  double epochs = 0;      ///< to the target, on average
+  int runs = 1;           ///< that is the average of
+  bool converged = true;  ///< false: ended after so many epochs, without reaching the target
+  friend bool operator==(const KnownEpochs&, const KnownEpochs&) = default;
+};
+
 struct RecurringJob {
   static constexpr int kMostExplorations = 1000;  ///< sizes x pruning rounds
+
+  static constexpr std::size_t kMostKnown = 64;
 
   std::string id;  ///< empty: whoever hosts it chooses one that begins with `id_prefix`
   std::string id_prefix;
@@ -48,7 +59,8 @@ struct RecurringJob {
 
   // Harpe's own.
   BatchSizeAlgorithm algorithm = BatchSizeAlgorithm::kZeus;
-  int recurrences = 0;  ///< that are expected in all; 0: not known
+  int recurrences = 0;                    ///< that are expected in all; 0: not known
+  std::vector<KnownEpochs> known_epochs;  ///< at most `kMostKnown`
 
   /// eta * energy + (1 - eta) * max_power * time, in J (Zeus, equation 2).
   double cost(Joules energy, Seconds time) const {

@@ -106,6 +106,26 @@ void read_choice(Fields& fields, RecurringJob& job) {
   read_count(fields, "recurrences", 0, kLargest, job.recurrences);
 }
 
+void read_known_epochs(Fields& fields, RecurringJob& job) {
+  if (fields.any("known_epochs") == nullptr) return;
+  for (const JsonValue* value : fields.objects("known_epochs")) {
+    KnownEpochs known;
+    const Status read =
+        read_object(*value, "known_epochs", "", Unknown::kRefused, [&](Fields& one, Diagnostics&) {
+          known.batch_size =
+              static_cast<int>(needed(one, "batch_size", one.integer("batch_size", 1, kLargest)));
+          known.epochs = needed(one, "epochs", one.number("epochs", 1, kLargest));
+          read_count(one, "runs", 1, kLargest, known.runs);
+          known.converged = one.boolean("converged").value_or(true);
+        });
+    if (!read.ok()) fields.error("known_epochs", read.error().text());
+    job.known_epochs.push_back(known);
+  }
+  if (job.known_epochs.size() > RecurringJob::kMostKnown) {
+    fields.error("known_epochs", "may be " + std::to_string(RecurringJob::kMostKnown) + " at most");
+  }
+}
+
 }  // namespace
 
 std::string recurring_job_json(const RecurringJob& job) {
@@ -134,6 +154,12 @@ std::string recurring_job_json(const RecurringJob& job) {
     document["algorithm"] = algorithm_names()[static_cast<std::size_t>(job.algorithm)];
   }
   if (job.recurrences > 0) document["recurrences"] = job.recurrences;
+  for (const KnownEpochs& known : job.known_epochs) {
+    document["known_epochs"].push_back({{"batch_size", known.batch_size},
+                                        {"epochs", known.epochs},
+                                        {"runs", known.runs},
+                                        {"converged", known.converged}});
+  }
   return json_line(document);
 }
 
@@ -143,6 +169,7 @@ Result<RecurringJob> read_recurring_job(const JsonValue& document, Unknown unkno
     read_names(fields, job);
     read_training(fields, job);
     read_choice(fields, job);
+    read_known_epochs(fields, job);
   }));
   return job;
 }

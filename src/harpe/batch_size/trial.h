@@ -31,6 +31,8 @@ struct Trial {
   int epochs = 0;
   Seconds time{};
   Joules energy{};
+  Seconds first_time{};  ///< of that, in the first epoch, in which limits are profiled
+  Joules first_energy{};
   bool converged = false;  ///< reached its target within its cost bound
 
   bool has_result() const { return status == Status::kSucceeded; }

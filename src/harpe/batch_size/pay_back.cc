@@ -1,0 +1,203 @@
+#include "harpe/batch_size/pay_back.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <numbers>
+#include <utility>
+#include <vector>
+
+#include "harpe/base/text.h"
+#include "harpe/batch_size/pay_back_evidence.h"
+
+namespace harpe {
+namespace {
+
+// A size next to one that converged, or within this factor; within the larger where it is
+// expected to be cheaper by `kSureGain`: what lies farther may not converge at all.
+constexpr double kNear = 2, kFar = 4, kSureGain = 0.25;
+constexpr double kMostLoss = 1;        // a trial is ended before it costs more than it must
+constexpr double kFailureLoss = 1;     // of a trial that does not converge
+constexpr double kFixedLoss = 0.05;    // so that tries that cost nothing compare
+constexpr double kFailureAgain = 0.4;  // chance, once it was given up
+constexpr int kMostGivenUp = 2;
+// Runs are longer than their mean more often than a normal distribution has it.
+constexpr double kTail = 0.2, kTailFactor = 3;
+constexpr int kMostAhead = 1000;  // epochs
+
+double below(double z) {
+  return std::erfc(-z / std::numbers::sqrt2) / 2;
+}
+
+/// How far a normal value of this deviation around `gain` is above 0, on average.
+double expected_above_0(double gain, double deviation) {
+  const double z = gain / deviation;
+  return gain * below(z) + deviation * std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
+}
+
+double failure_chance(const SizeEvidence& size, const PayBackPrior& prior) {
+  if (size.known_runs > 0) return 0;
+  return size.given_up > 0 || size.failed_elsewhere ? kFailureAgain : prior.failure;
+}
+
+bool is_in_reach(const Evidence& evidence, const RecurringJob& job, const SizeEvidence& size,
+                 double gain) {
+  const auto at = std::ranges::find(job.batch_sizes, size.batch_size) - job.batch_sizes.begin();
+  for (const SizeEvidence& known : evidence.sizes()) {
+    if (known.runs == 0) continue;
+    const auto other =
+        std::ranges::find(job.batch_sizes, known.batch_size) - job.batch_sizes.begin();
+    const double factor = std::exp2(std::abs(size.doublings() - known.doublings()));
+    if (std::abs(at - other) == 1 || factor <= kNear || (gain > kSureGain && factor <= kFar)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+struct Worth {
+  double saving = 0;  ///< in all recurrences that remain, as shares of the best one's cost
+  double loss = 0;    ///< of trying
+  double net() const { return saving - loss; }
+};
+
+/// Of trying `size`, as often as it takes to know.
+Worth worth_of(const Evidence& evidence, const SizeEvidence& size, double gain,
+               const PayBackPrior& prior) {
+  const Estimate epochs = evidence.epochs(size), cost = evidence.epoch_cost(size);
+  const double noise = prior.run_deviation * prior.run_deviation;
+  const double loss =
+      std::clamp(std::exp(-gain + (epochs.variance + cost.variance) / 2) - 1, 0.0, kMostLoss);
+  const double failure = failure_chance(size, prior);
+  const int remaining = evidence.remaining();
+  Worth most{.saving = 0, .loss = 1};
+  for (int tries = 1; tries <= 8 && (tries == 1 || tries < remaining); tries *= 2) {
+    // What so many runs may move the belief by.
+    const double deviation = std::sqrt(
+        epochs.variance * epochs.variance / (epochs.variance + noise / tries) + cost.variance);
+    const Worth worth{
+        .saving = (remaining - tries) * expected_above_0(gain, deviation) * (1 - failure),
+        .loss = tries * loss + failure * kFailureLoss};
+    if (worth.net() > most.net()) most = worth;
+  }
+  return most;
+}
+
+BatchSizeChoice choice_of(const SizeEvidence& size, std::string why) {
+  return {.batch_size = size.batch_size,
+          .kind = size.runs > 0 ? Trial::Kind::kExploitation : Trial::Kind::kExploration,
+          .why = std::move(why)};
+}
+
+std::string percent(double share) {
+  return shortest(100 * share, 1) + " %";
+}
+
+/// Until one has converged: the default, then what is nearest to it, each once.
+Result<BatchSizeChoice> first_choice(const RecurringJob& job, const Evidence& evidence) {
+  std::vector<const SizeEvidence*> order;
+  bool running = false;
+  for (const int size : job.batch_sizes) {
+    order.push_back(evidence.find(size));
+    running = running || order.back()->running;
+  }
+  const auto distance = [&job](const SizeEvidence* size) {
+    return std::pair(std::abs(size->doublings() - std::log2(job.default_batch_size)),
+                     size->batch_size);
+  };
+  std::ranges::sort(order, {}, distance);
+  if (running) {
+    return BatchSizeChoice{.batch_size = job.default_batch_size,
+                           .kind = Trial::Kind::kConcurrent,
+                           .why = "no result is there yet"};
+  }
+  for (const SizeEvidence* size : order) {
+    if (size->given_up == 0) {
+      return choice_of(*size, size->batch_size == job.default_batch_size
+                                  ? "the default, first of all"
+                                  : "nearest to the default, which did not converge");
+    }
+  }
+  return Error::infeasible("no batch size of job " + job.id + " has converged");
+}
+
+}  // namespace
+
+Result<BatchSizeChoice> choose_by_pay_back(const RecurringJob& job, std::span<const Trial> trials,
+                                           const PayBackPrior& prior) {
+  const Evidence evidence(job, trials, prior);
+  const SizeEvidence* best = evidence.best();
+  if (best == nullptr) return first_choice(job, evidence);
+  const double least = evidence.log_cost(*best);
+  const SizeEvidence *chosen = nullptr, *nearest = nullptr;
+  Worth chosen_worth, nearest_worth;
+  double highest = 0;
+  for (const SizeEvidence& size : evidence.sizes()) {
+    const bool is_own = std::ranges::binary_search(job.batch_sizes, size.batch_size);
+    const bool is_out = size.runs == 0 && (size.given_up >= kMostGivenUp || size.running ||
+                                           size.longest >= job.max_epochs);
+    if (&size == best || !is_own || is_out) continue;
+    const double gain = least - evidence.log_cost(size);
+    if (size.runs == 0 && size.known_runs == 0 && !is_in_reach(evidence, job, size, gain)) continue;
+    const Worth worth = worth_of(evidence, size, gain, prior);
+    // Cheap tries first: what they show of the others may save these.
+    const double score = worth.net() / (kFixedLoss + worth.loss);
+    if (worth.net() > 0 && (chosen == nullptr || score > highest)) {
+      chosen = &size;
+      chosen_worth = worth;
+      highest = score;
+    }
+    if (nearest == nullptr || worth.net() > nearest_worth.net()) {
+      nearest = &size;
+      nearest_worth = worth;
+    }
+  }
+  const std::string left = std::to_string(evidence.remaining()) + " recurrences that remain";
+  if (chosen != nullptr) {
+    return choice_of(*chosen, "may save " + percent(chosen_worth.saving) +
+                                  " of a recurrence's cost in the " + left + ", may cost " +
+                                  percent(chosen_worth.loss));
+  }
+  if (nearest == nullptr) return choice_of(*best, "no other size is left to try");
+  return choice_of(*best, "no other size can pay back in the " + left + ": " +
+                              std::to_string(nearest->batch_size) + " may save " +
+                              percent(nearest_worth.saving) + " of a recurrence's cost and cost " +
+                              percent(nearest_worth.loss));
+}
+
+bool is_worth_another_epoch(const RecurringJob& job, std::span<const Trial> trials,
+                            const Trial& trial, const PayBackPrior& prior) {
+  const bool is_first = std::ranges::none_of(
+      trials, [](const Trial& one) { return one.has_result() && one.converged; });
+  if (is_first || trial.epochs == 0) return true;
+  const Evidence evidence(job, trials, prior, &trial);
+  const SizeEvidence* best = evidence.best();
+  const SizeEvidence* size = evidence.find(trial.batch_size);
+  if (best == nullptr || size == nullptr || size->epoch_cost <= 0) return true;
+  if (size->runs > 0) return trial.epochs < std::max(2 * size->most_epochs, 4);
+  const double restart = std::exp(evidence.log_cost(*best));
+  const Estimate estimate = evidence.epochs(*size);
+  const double deviation = std::sqrt(estimate.variance + prior.run_deviation * prior.run_deviation);
+  const double failure = failure_chance(*size, prior);
+  const auto longer_than = [&](int epochs) {
+    const double z = (std::log(epochs + 0.5) - estimate.mean) / deviation;
+    return failure + (1 - failure) * (1 - (1 - kTail) * below(z) - kTail * below(z / kTailFactor));
+  };
+  const int done = trial.epochs;
+  const double now = longer_than(done);
+  if (now <= 1e-9) return true;
+  double cost = 0, gain = 0, before = now;
+  const int last = done + std::min(job.max_epochs - done, kMostAhead);
+  for (int epochs = done + 1; epochs <= last; ++epochs) {
+    const double after = longer_than(epochs);
+    const double saving = std::max(0.0, restart - size->epoch_cost * epochs);
+    cost += before / now * size->epoch_cost;
+    gain += (before - after) / now *
+            (restart + prior.knowledge * saving * static_cast<double>(evidence.remaining()));
+    if (gain > cost) return true;
+    before = after;
+  }
+  return false;
+}
+
+}  // namespace harpe

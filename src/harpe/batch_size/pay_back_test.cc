@@ -1,0 +1,188 @@
+#include "harpe/batch_size/pay_back.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "harpe/batch_size/batch_size_optimizer.h"
+#include "harpe/batch_size/surrogate.h"
+
+namespace harpe {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Surrogate, GoesThroughExactValuesAndKnowsThem) {
+  const SurrogatePrior prior{
+      .slope = 0.1, .slope_deviation = 0.2, .bend = 0.05, .bend_deviation = 0.1};
+  const Surrogate surrogate(prior, 5, {{4, 1.0, 1e-10}, {5, 1.5, 1e-10}, {7, 1.2, 1e-10}});
+  EXPECT_NEAR(surrogate.at(4).mean, 1.0, 1e-4);
+  EXPECT_NEAR(surrogate.at(7).mean, 1.2, 1e-4);
+  EXPECT_LT(surrogate.at(5).variance, 1e-8);
+}
+
+TEST(Surrogate, FollowsItsPriorFromOneValue) {
+  const SurrogatePrior prior{
+      .slope = 0.1, .slope_deviation = 0.2, .bend = 0.04, .bend_deviation = 0.1};
+  const Surrogate surrogate(prior, 5, {{5, 2.0, 0.01}});
+  EXPECT_NEAR(surrogate.at(7).mean, 2.0 + 0.1 * 2 + 0.04 * 4 / 2, 1e-3);
+  // The level's error, the slope's and the bend's, each of which is independent.
+  EXPECT_NEAR(surrogate.at(7).variance, 0.01 + 0.04 * 4 + 0.01 * 4, 1e-3);
+}
+
+TEST(Surrogate, AgreesWithTheClosedFormOfALevelWithNoise) {
+  // Nothing but a level: the mean of what was seen, weighted by inverse variance.
+  const Surrogate surrogate({}, 0, {{0, 1, 0.1}, {3, 2, 0.2}, {4, 4, 0.4}});
+  const double precision = 1 / 0.1 + 1 / 0.2 + 1 / 0.4;
+  EXPECT_NEAR(surrogate.at(9).mean, (1 / 0.1 + 2 / 0.2 + 4 / 0.4) / precision, 0.01);
+  EXPECT_NEAR(surrogate.at(9).variance, 1 / precision, 1e-3);
+}
+
+RecurringJob job_of(std::vector<int> sizes, int default_size, int recurrences) {
+  RecurringJob job;
+  job.id = job.id_prefix = "job";
+  job.batch_sizes = std::move(sizes);
+  job.default_batch_size = default_size;
+  job.eta = 1;
+  job.max_power = Watts{100};
+  job.gpus = 1;
+  job.gpu_model = "A40";
+  job.algorithm = BatchSizeAlgorithm::kHarpe;
+  job.recurrences = recurrences;
+  return job;
+}
+
+struct Law {
+  int epochs = 0;  ///< to the target; 0: never
+  double epoch_cost = 0;
+};
+
+struct World {
+  World(const RecurringJob& job, std::map<int, Law> laws) : optimizer(job, {}), laws(laws) {}
+
+  /// One trial. \returns  whether it converged
+  bool train() {
+    const auto given = optimizer.next(now);
+    EXPECT_TRUE(given.ok());
+    why = given->why;
+    size = given->trial.batch_size;
+    sizes.insert(size);
+    const Law law = laws.at(size);
+    for (int epoch = 1;; ++epoch) {
+      now += Seconds{1};
+      const auto verdict = optimizer.report({.trial = given->trial.number,
+                                             .batch_size = size,
+                                             .epoch = epoch,
+                                             .time = Seconds{1.0 * epoch},
+                                             .energy = Joules{law.epoch_cost * epoch},
+                                             .metric = epoch == law.epochs ? 1.0 : 0.0},
+                                            now);
+      EXPECT_TRUE(verdict.ok());
+      cost += law.epoch_cost;
+      if (verdict->stop) return verdict->converged;
+    }
+  }
+
+  BatchSizeOptimizer optimizer;
+  std::map<int, Law> laws;
+  Seconds now{};
+  int size = 0;
+  double cost = 0;
+  std::string why;
+  std::set<int> sizes;
+};
+
+TEST(PayBack, BeginsWithTheDefaultAndSettlesOnTheCheapest) {
+  World world(job_of({16, 32, 64, 128, 256}, 256, 100),
+              {{16, {20, 140}}, {32, {20, 90}}, {64, {22, 66}}, {128, {30, 60}}, {256, {44, 58}}});
+  world.train();
+  EXPECT_EQ(world.size, 256);
+  for (int i = 0; i < 40; ++i) world.train();
+  for (int i = 0; i < 10; ++i) {
+    world.train();
+    EXPECT_EQ(world.size, 64);
+  }
+}
+
+TEST(PayBack, ExploresNothingThatCannotPayBackAndSaysSoWithTheNumber) {
+  World world(job_of({16, 32, 64}, 32, 2), {{16, {20, 60}}, {32, {20, 58}}, {64, {20, 60}}});
+  world.train();
+  world.train();
+  EXPECT_EQ(world.size, 32);
+  EXPECT_THAT(world.why, HasSubstr("no other size can pay back in the 1 recurrences that remain"));
+  EXPECT_THAT(world.why, HasSubstr("%"));
+}
+
+TEST(PayBack, EndsATrialThatDoesNotConvergeLongBeforeItsLastEpoch) {
+  RecurringJob job = job_of({32, 64}, 64, 100);
+  job.max_epochs = 1000;
+  job.beta.reset();
+  World world(job, {{32, {0, 60}}, {64, {20, 60}}});
+  for (int i = 0; i < 100; ++i) world.train();
+  EXPECT_EQ(world.size, 64);
+  EXPECT_LT(world.cost, 100 * 20 * 60 * 1.06);
+}
+
+TEST(PayBack, TriesWhatIsNearestWhereTheDefaultDoesNotConverge) {
+  World world(job_of({16, 32, 64}, 32, 50), {{16, {20, 60}}, {32, {0, 58}}, {64, {0, 60}}});
+  EXPECT_FALSE(world.train());
+  for (int i = 0; i < 20; ++i) world.train();
+  EXPECT_EQ(world.size, 16);
+}
+
+TEST(PayBack, SaysWhereNoSizeConverges) {
+  World world(job_of({16, 32}, 32, 50), {{16, {0, 60}}, {32, {0, 58}}});
+  EXPECT_FALSE(world.train());
+  EXPECT_FALSE(world.train());
+  const auto next = world.optimizer.next(world.now);
+  ASSERT_FALSE(next.ok());
+  EXPECT_EQ(next.error().code, ErrorCode::kInfeasible);
+}
+
+TEST(PayBack, TriesAgainWhatWasKilled) {
+  World world(job_of({16, 32}, 32, 50), {{16, {20, 30}}, {32, {20, 58}}});
+  world.train();
+  const auto killed = world.optimizer.next(world.now);
+  ASSERT_EQ(killed->trial.batch_size, 16);
+  EXPECT_EQ(world.optimizer.next(world.now)->trial.batch_size, 32) << "16 is under way";
+  world.now += BatchSizeOptimizer::kFirstLease + Seconds{1};
+  EXPECT_EQ(world.optimizer.next(world.now)->trial.batch_size, 16);
+}
+
+TEST(PayBack, GoesStraightToWhatAnotherGpuKnows) {
+  RecurringJob job = job_of({32, 64, 128, 256, 512}, 512, 100);
+  job.known_epochs = {{32, 20, 5}, {64, 20, 5}, {128, 30, 5}, {256, 50, 5}, {512, 90, 5}};
+  World world(job,
+              {{32, {20, 120}}, {64, {20, 60}}, {128, {30, 58}}, {256, {50, 57}}, {512, {90, 56}}});
+  for (int i = 0; i < 20; ++i) world.train();
+  EXPECT_EQ(world.size, 64);
+  EXPECT_FALSE(world.sizes.contains(256));
+}
+
+TEST(PayBack, GoesOnFromItsStateAsIfItHadNotStopped) {
+  World world(job_of({16, 32, 64, 128}, 128, 60),
+              {{16, {20, 140}}, {32, {20, 90}}, {64, {22, 66}}, {128, {30, 60}}});
+  for (int i = 0; i < 30; ++i) {
+    world.train();
+    auto restored = parse_batch_size_optimizer(batch_size_optimizer_json(world.optimizer));
+    ASSERT_TRUE(restored.ok()) << restored.error().text();
+    ASSERT_EQ(restored->trials(), world.optimizer.trials());
+    BatchSizeOptimizer copy = world.optimizer;
+    EXPECT_EQ(restored->next(world.now)->trial, copy.next(world.now)->trial);
+  }
+}
+
+TEST(PayBack, KeepsWhatIsKnownInJson) {
+  RecurringJob job = job_of({16, 32}, 32, 50);
+  job.known_epochs = {{16, 20.5, 3}, {64, 40, 1}};
+  const auto read = parse_recurring_job(recurring_job_json(job));
+  ASSERT_TRUE(read.ok()) << read.error().text();
+  EXPECT_EQ(*read, job);
+}
+
+}  // namespace
+}  // namespace harpe

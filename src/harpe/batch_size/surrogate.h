@@ -1,0 +1,49 @@
+#pragma once
+/// \file
+/// What is believed of a function of the batch size's logarithm from a few values of it: a
+/// quadratic whose slope and bend are roughly known beforehand, with what a quadratic leaves out
+/// (Gaussian process regression with an explicit basis; Rasmussen and Williams, 2006, section 2.7).
+
+#include <vector>
+
+namespace harpe {
+
+/// Per doubling of the batch size, of the function's natural logarithm.
+struct SurrogatePrior {
+  double slope = 0, slope_deviation = 0;
+  double bend = 0, bend_deviation = 0;
+  double waviness = 0;  ///< standard deviation of what neighbours share beyond the quadratic
+  double scatter = 0;   ///< of what each size has for itself
+};
+
+struct Estimate {
+  double mean = 0;
+  double variance = 0;
+};
+
+class Surrogate {
+ public:
+  struct Value {
+    double doublings = 0;  ///< log2 of the batch size, from any origin
+    double value = 0;
+    double variance = 0;  ///< of its error
+  };
+
+  /// O(values^3). \param origin  where `slope` is that of the prior
+  Surrogate(const SurrogatePrior& prior, double origin, const std::vector<Value>& values);
+  /// O(values^2).
+  Estimate at(double doublings) const;
+
+ private:
+  double expected(double distance) const;
+  double covariance(double a, double b) const;
+  std::vector<double> solved(std::vector<double> right) const;
+
+  SurrogatePrior prior_;
+  double origin_;
+  std::vector<double> distances_;
+  std::vector<std::vector<double>> factor_;  ///< Cholesky's, of the values' covariances
+  std::vector<double> weights_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,38 @@
+#pragma once
+/// \file
+/// One traced job under each way to choose its batch size, over many seeds.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harpe/replay/recurrences.h"
+
+namespace harpe {
+
+/// Of one seed. Shares are of the default's figures with the same seed.
+struct WayFigures {
+  double cost_over_oracle = 0;
+  double last_energy = 0, last_time = 0;  ///< shares, of the last five recurrences
+  int batch_size = 0, power_limit = 0;    ///< most often in the last five
+};
+struct SeedFigures {
+  double by_default = 0, by_grid = 0;  ///< cost over oracle
+  WayFigures zeus, harpe;
+};
+
+/// \param known  of epochs to target, from another GPU, for Harpe alone
+Result<SeedFigures> compare_seed(const TracedJob& job, std::uint64_t seed,
+                                 const PayBackPrior& prior,
+                                 const std::vector<KnownEpochs>& known = {});
+
+struct Spread {
+  double mean = 0, deviation = 0, highest = 0;
+};
+Spread spread_of(std::span<const double> values);
+
+/// What was chosen on the other five datasets of Zeus's traces, for judging this one; the shipped
+/// figures for a dataset that is none of them.
+PayBackPrior held_out_prior(const std::string& dataset);
+
+}  // namespace harpe
