@@ -62,7 +62,8 @@ struct Law {
 };
 
 struct World {
-  World(const RecurringJob& job, std::map<int, Law> laws) : optimizer(job, {}), laws(laws) {}
+  World(const RecurringJob& job, std::map<int, Law> by_size)
+      : optimizer(job, {}), laws(std::move(by_size)) {}
 
   /// One trial. \returns  whether it converged
   bool train() {

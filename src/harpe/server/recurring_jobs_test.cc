@@ -204,7 +204,9 @@ TEST(RecurringJobs, GoOnAfterARestartOfTheServer) {
   };
   for (int i = 0; i < 20; ++i) {
     const TestServer server({.store = *Store::open(url)});
-    if (i == 0) ASSERT_EQ(server.ask("PUT", path, job.dump()).status, 201);
+    if (i == 0) {
+      ASSERT_EQ(server.ask("PUT", path, job.dump()).status, 201);
+    }
     restarted.push_back(recur(server));
   }
   const TestServer server;
