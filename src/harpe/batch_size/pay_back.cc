@@ -93,7 +93,18 @@ std::string percent(double share) {
   return shortest(100 * share, 1) + " %";
 }
 
-/// Until one has converged: the default, then what is nearest to it, each once.
+/// The cheapest on another GPU of those that were not given up here; null: none is known.
+const SizeEvidence* cheapest_elsewhere(std::span<const SizeEvidence* const> sizes) {
+  const SizeEvidence* cheapest = nullptr;
+  for (const SizeEvidence* size : sizes) {
+    if (size->cost_elsewhere == 0 || size->given_up > 0) continue;
+    if (cheapest == nullptr || size->cost_elsewhere < cheapest->cost_elsewhere) cheapest = size;
+  }
+  return cheapest;
+}
+
+/// Until one has converged: the cheapest on another GPU, or the default, then what is nearest to
+/// it, each once.
 Result<BatchSizeChoice> first_choice(const RecurringJob& job, const Evidence& evidence) {
   std::vector<const SizeEvidence*> order;
   bool running = false;
@@ -110,6 +121,9 @@ Result<BatchSizeChoice> first_choice(const RecurringJob& job, const Evidence& ev
     return BatchSizeChoice{.batch_size = job.default_batch_size,
                            .kind = Trial::Kind::kConcurrent,
                            .why = "no result is there yet"};
+  }
+  if (const SizeEvidence* elsewhere = cheapest_elsewhere(order)) {
+    return choice_of(*elsewhere, "the cheapest on another GPU");
   }
   for (const SizeEvidence* size : order) {
     if (size->given_up == 0) {

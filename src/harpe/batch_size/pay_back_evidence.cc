@@ -59,6 +59,7 @@ Evidence::Evidence(const RecurringJob& job, std::span<const Trial> trials,
     size.epochs = (size.epochs * size.known_runs + known.epochs * known.runs) /
                   (size.known_runs + known.runs);
     size.known_runs += known.runs;
+    if (known.epoch_cost > 0) size.cost_elsewhere = known.epochs * known.epoch_cost;
   }
   for (auto& [batch_size, size] : sizes) sizes_.push_back(size);
   for (const Trial* trial : counted(job, trials)) add(job, *trial);

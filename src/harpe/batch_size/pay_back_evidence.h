@@ -22,6 +22,7 @@ struct SizeEvidence {
   double epoch_cost = 0;                ///< J; 0: not known
   bool epoch_cost_is_profiled = false;  ///< of a first epoch alone, in which limits are profiled
   bool failed_elsewhere = false;
+  double cost_elsewhere = 0;  ///< J, of a training to its target on another GPU; 0: not known
   bool running = false;
 
   double doublings() const;

@@ -164,6 +164,28 @@ TEST(PayBack, GoesStraightToWhatAnotherGpuKnows) {
   EXPECT_FALSE(world.sizes.contains(256));
 }
 
+TEST(PayBack, BeginsWithWhatIsCheapestOnAnotherGpu) {
+  RecurringJob job = job_of({32, 64, 128}, 128, 100);
+  job.known_epochs = {{.batch_size = 32, .epochs = 20, .runs = 5, .epoch_cost = 120},
+                      {.batch_size = 64, .epochs = 20, .runs = 5, .epoch_cost = 60},
+                      {.batch_size = 128, .epochs = 60, .runs = 5, .epoch_cost = 56},
+                      {.batch_size = 256, .epochs = 2, .runs = 5, .epoch_cost = 50}};
+  World world(job, {{32, {20, 240}}, {64, {20, 130}}, {128, {60, 110}}});
+  EXPECT_TRUE(world.train());
+  EXPECT_EQ(world.size, 64) << "256 is none of its own";
+  EXPECT_EQ(world.why, "the cheapest on another GPU");
+}
+
+TEST(PayBack, TakesTheNextWhereTheCheapestElsewhereDoesNotConvergeHere) {
+  RecurringJob job = job_of({32, 64}, 64, 100);
+  job.known_epochs = {{.batch_size = 32, .epochs = 20, .runs = 5, .epoch_cost = 50},
+                      {.batch_size = 64, .epochs = 20, .runs = 5, .epoch_cost = 60}};
+  World world(job, {{32, {0, 50}}, {64, {20, 60}}});
+  EXPECT_FALSE(world.train());
+  EXPECT_TRUE(world.train());
+  EXPECT_EQ(world.size, 64);
+}
+
 TEST(PayBack, GoesOnFromItsStateAsIfItHadNotStopped) {
   World world(job_of({16, 32, 64, 128}, 128, 60),
               {{16, {20, 140}}, {32, {20, 90}}, {64, {22, 66}}, {128, {30, 60}}});
@@ -179,7 +201,7 @@ TEST(PayBack, GoesOnFromItsStateAsIfItHadNotStopped) {
 
 TEST(PayBack, KeepsWhatIsKnownInJson) {
   RecurringJob job = job_of({16, 32}, 32, 50);
-  job.known_epochs = {{16, 20.5, 3}, {64, 40, 1}};
+  job.known_epochs = {{16, 20.5, 3, true, 812.5}, {64, 40, 1, false, 0}};
   const auto read = parse_recurring_job(recurring_job_json(job));
   ASSERT_TRUE(read.ok()) << read.error().text();
   EXPECT_EQ(*read, job);

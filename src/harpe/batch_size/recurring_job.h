@@ -29,6 +29,7 @@ struct KnownEpochs {
   double epochs = 0;      ///< to the target, on average
   int runs = 1;           ///< that is the average of
   bool converged = true;  ///< false: ended after so many epochs, without reaching the target
+  double epoch_cost = 0;  ///< J, on that GPU; 0: not known
   friend bool operator==(const KnownEpochs&, const KnownEpochs&) = default;
 };
 

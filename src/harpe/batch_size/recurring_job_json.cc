@@ -117,6 +117,7 @@ void read_known_epochs(Fields& fields, RecurringJob& job) {
           known.epochs = needed(one, "epochs", one.number("epochs", 1, kLargest));
           read_count(one, "runs", 1, kLargest, known.runs);
           known.converged = one.boolean("converged").value_or(true);
+          read_number(one, "epoch_cost", 0, kMostEnergy, known.epoch_cost);
         });
     if (!read.ok()) fields.error("known_epochs", read.error().text());
     job.known_epochs.push_back(known);
@@ -158,7 +159,8 @@ std::string recurring_job_json(const RecurringJob& job) {
     document["known_epochs"].push_back({{"batch_size", known.batch_size},
                                         {"epochs", known.epochs},
                                         {"runs", known.runs},
-                                        {"converged", known.converged}});
+                                        {"converged", known.converged},
+                                        {"epoch_cost", known.epoch_cost}});
   }
   return json_line(document);
 }

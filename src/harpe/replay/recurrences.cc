@@ -233,6 +233,8 @@ std::vector<KnownEpochs> known_epochs(const Recurrences& recurrences) {
         known.try_emplace(one.batch_size, KnownEpochs{one.batch_size, 0, 0}).first->second;
     all.epochs = (all.epochs * all.runs + one.epochs) / (all.runs + 1);
     ++all.runs;
+    // The newest: the first of a size has profiled its limits.
+    if (one.tries == 1) all.epoch_cost = one.cost / one.epochs;
   }
   std::vector<KnownEpochs> list;
   for (const auto& [size, one] : known) list.push_back(one);

@@ -19,11 +19,15 @@ struct Figures {
   Spread by_default, zeus, harpe;
 };
 
-Figures figures_of(const TracedJob& job, int seeds) {
+/// \param before  the same job on another GPU, whose history Harpe has; null: it has none
+Figures figures_of(const TracedJob& job, int seeds, const TracedJob* before = nullptr) {
   std::vector<double> by_default, zeus, harpe;
   for (int seed = 1; seed <= seeds; ++seed) {
-    const auto one =
-        compare_seed(job, static_cast<std::uint64_t>(seed), held_out_prior(job.dataset));
+    const PayBackPrior prior = held_out_prior(job.dataset);
+    const auto number = static_cast<std::uint64_t>(seed);
+    std::vector<KnownEpochs> known;
+    if (before != nullptr) known = known_epochs(recur_by_harpe(*before, ~number, prior).value());
+    const auto one = compare_seed(job, number, prior, known);
     if (!one.ok()) ADD_FAILURE() << one.error().text();
     if (!one.ok()) continue;
     by_default.push_back(one->by_default);
@@ -72,6 +76,28 @@ TEST(Recurrences, OfHarpeAreNearTheOracleOnTheV100) {
     mean += figures.harpe.mean / 6;
   }
   EXPECT_LE(mean, 1.016);
+}
+
+TEST(Recurrences, OfHarpeAreNearerWithTheHistoryOfAnotherGpu) {
+  if (!exists(traces_directory())) GTEST_SKIP() << "Zeus's traces are not there (HARPE_SHARED)";
+  const auto traces = read_traces(traces_directory(), "v100");
+  ASSERT_TRUE(traces.ok()) << traces.error().text();
+  const std::vector<std::string> others{"a40", "p100", "rtx6000"};
+  double mean_of_all = 0;
+  for (const std::string& gpu : others) {
+    const auto elsewhere = read_traces(traces_directory(), gpu);
+    ASSERT_TRUE(elsewhere.ok()) << elsewhere.error().text();
+    double mean = 0;
+    for (const TracedDataset& dataset : traced_datasets()) {
+      const auto job = traced_job(*traces, dataset, "v100", 0.5);
+      const auto before = traced_job(*elsewhere, dataset, gpu, 0.5);
+      ASSERT_TRUE(job.ok() && before.ok());
+      mean += figures_of(*job, 100, &*before).harpe.mean / 6;
+    }
+    EXPECT_LE(mean, 1.0085) << gpu;
+    mean_of_all += mean / static_cast<double>(others.size());
+  }
+  EXPECT_LE(mean_of_all, 1.008);
 }
 
 // Not on each dataset: docs/zeus.md names those where Zeus or the default costs less.
