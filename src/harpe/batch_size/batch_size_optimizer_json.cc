@@ -16,12 +16,12 @@ constexpr std::int64_t kLeastSeed = std::numeric_limits<std::int64_t>::min();
 
 // In the order of their enumerations.
 const std::vector<std::string>& kind_names() {
-  static const std::vector<std::string> names{"exploration", "concurrent", "exploitation"};
-  return names;
+  static const std::vector<std::string> kNames{"exploration", "concurrent", "exploitation"};
+  return kNames;
 }
 const std::vector<std::string>& status_names() {
-  static const std::vector<std::string> names{"dispatched", "succeeded", "failed"};
-  return names;
+  static const std::vector<std::string> kNames{"dispatched", "succeeded", "failed"};
+  return kNames;
 }
 
 OrderedJson json_of(const Trial& trial) {

@@ -14,8 +14,8 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr double kMostCost = 1e18;  // J
 constexpr int kLargest = std::numeric_limits<int>::max();
 const std::vector<std::string>& algorithm_names() {
-  static const std::vector<std::string> names{"zeus", "harpe"};
-  return names;
+  static const std::vector<std::string> kNames{"zeus", "harpe"};
+  return kNames;
 }
 
 bool is_null(Fields& fields, std::string_view key) {
@@ -81,7 +81,7 @@ void read_choice(Fields& fields, RecurringJob& job) {
   if (is_null(fields, "beta_knob")) {
     job.beta.reset();
   } else if (const auto beta = fields.number("beta_knob", 0, kMostCost)) {
-    job.beta = *beta;
+    job.beta = beta;
     if (*beta == 0) fields.error("beta_knob", "must be above 0, or null");
   }
   read_count(fields, "num_pruning_rounds", 0, kLargest, job.pruning_rounds);

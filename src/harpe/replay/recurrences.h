@@ -20,9 +20,9 @@ struct Recurrence {
   int batch_size = 0;  ///< of the last
   int power_limit = 0;
   int tries = 0;
-  int epochs = 0;                             ///< of the last try
+  int epochs = 0;                                  ///< of the last try
   std::vector<std::pair<int, int>> given_up = {};  ///< by Harpe: sizes, and epochs, of the others
-  double cost = 0;                            ///< J, of all tries
+  double cost = 0;                                 ///< J, of all tries
   Joules energy{};
   Seconds time{};
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "harpe/base/text.h"
+#include "harpe/http/http_query.h"
 #include "harpe/profile/profile.h"
 #include "harpe/server/hosted_request.h"
 #include "harpe/server/long_response.h"
