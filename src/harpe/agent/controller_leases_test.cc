@@ -96,6 +96,23 @@ TEST_F(ControllerLeases, AnImpliedLeaseThatGrowsKeepsToTheShortestTime) {
   EXPECT_NEAR(grown->expires_in.value, 100, 1e-6);
 }
 
+TEST_F(ControllerLeases, WhatAClientOfZeusSetStaysWhileItsProcessRuns) {
+  start();
+  Peer peer = user(kAlice);
+  peer.pid = ::getpid();
+  peer.start_ticks = start_of_process(::getpid()).value();
+  const auto lease = controller_->implied_lease(peer, {0});
+  ASSERT_TRUE(lease.ok()) << lease.error().text();
+  ASSERT_TRUE(apply(kAlice, lease->id, 0, limit(200)).ok());
+  for (int hour = 0; hour < 3; ++hour) {
+    test_clock_.advance(3600_s);  // longer than the policy lets a lease last
+    ASSERT_THAT(controller_->leases(user(kAlice)), SizeIs(1));
+    EXPECT_EQ(controller_->leases(user(kAlice)).front().id, lease->id);
+    EXPECT_EQ(gpu(0).state().limit, 200_W);
+  }
+  EXPECT_EQ(controller_->counts().leases_expired, 0);
+}
+
 TEST_F(ControllerLeases, AReadingOfALostGpuIsAnErrorThatNamesWhatIsLeft) {
   clock_ = &system_clock();
   start();

@@ -39,7 +39,8 @@ std::string held_text(int gpu, const LeaseEntry& lease, const Peer& peer, bool m
   std::string text = gpu_text(gpu) + " is leased by " + text_of(lease.holder);
   if (!lease.name.empty()) text += " (" + in_quotes(lease.name) + ")";
   if (lease.controls != Controls()) text += " to set its " + text_of(lease.controls);
-  text += " for another " + time_text(lease.expires - now);
+  text += lease.renews_itself() ? " while its process runs"
+                                : " for another " + time_text(lease.expires - now);
   if (own) {
     return text + "; that is you: use, renew or release that lease" +
            (lease.implied ? " by ending the process" : " (GET /v1/leases)");
@@ -196,6 +197,7 @@ std::optional<LeaseEntry> LeaseBook::remove(const std::string& id) {
 std::vector<LeaseEntry> LeaseBook::remove_expired(Instant now) {
   std::vector<LeaseEntry> expired, live;
   for (LeaseEntry& lease : leases_) {
+    if (lease.expires <= now && lease.renews_itself()) last(lease, lease.duration, now);
     (lease.expires > now ? live : expired).push_back(std::move(lease));
   }
   leases_ = std::move(live);

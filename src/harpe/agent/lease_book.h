@@ -5,9 +5,10 @@
 ///
 /// Invariants: a GPU is held by one user at most, each of its controls by one lease at most; a
 /// lease holds at least one GPU; a lease is usable only before its expiry, by the user who took it.
-/// A breach ends the program: a
-/// GPU that two users set would be restored for neither. Not thread-safe. Each call is O(leases x
-/// GPUs); a GPU has four controls, so there are at most four leases a GPU.
+/// A breach ends the program: a GPU that two users set would be restored for neither. A lease that
+/// a local process is implied to hold renews itself: the end of the process ends it. Not
+/// thread-safe. Each call is O(leases x GPUs); a GPU has four controls, so there are at most four
+/// leases a GPU.
 
 #include <atomic>
 #include <cstdint>
@@ -45,6 +46,10 @@ struct LeaseEntry {
   Controls controls;                  ///< of each of its GPUs
   std::map<int, Proofs> proven = {};  ///< what its right stands on, by GPU; none: missing
   LeaseExpiry expiry = {};            ///< of `expires`
+
+  /// Its client knows of no lease that it could renew, and the end of its process is seen. Not of
+  /// clients of the network, nor where the kernel does not tell the process.
+  bool renews_itself() const { return implied && holder.pid > 0; }
 };
 
 class LeaseBook {
@@ -77,7 +82,7 @@ class LeaseBook {
 
   /// Takes a lease out of the book; nullopt when it is not there.
   std::optional<LeaseEntry> remove(const std::string& id);
-  /// Takes out the leases that have expired.
+  /// Takes out the leases that have expired, and renews those that renew themselves.
   std::vector<LeaseEntry> remove_expired(Instant now);
   /// Takes out all.
   std::vector<LeaseEntry> remove_all();

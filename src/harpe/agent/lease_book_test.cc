@@ -67,6 +67,26 @@ TEST(LeaseBook, OneUserMayHoldTheControlsOfAGpuInSeveralLeases) {
   EXPECT_TRUE(book.usable(user(7), first->id, {}).ok());
 }
 
+TEST(LeaseBook, OneImpliedByAProcessLastsUntilThatEnds) {
+  LeaseBook book(3, counter());
+  const LeaseBook::Request of_gpu[] = {{{0}, 60_s, "implied", true}, {{1}, 60_s, "implied", true}};
+  const auto local = book.take(user(7, 99), of_gpu[0], {}, everybody);
+  // Over the network, and where the kernel does not tell the process, no end would be seen.
+  ASSERT_TRUE(book.take(user(7, 0), of_gpu[1], {}, everybody).ok());
+  ASSERT_TRUE(book.take(user(7, 99), {{2}, 60_s, "train.py"}, {}, everybody).ok());
+  const Instant later = Instant{} + 60_s;
+  const auto expired = book.remove_expired(later);
+  ASSERT_EQ(expired.size(), 2U);
+  EXPECT_EQ(expired[0].gpus.front() + expired[1].gpus.front(), 3);
+  const LeaseEntry* implied = book.implied(user(7, 99));
+  ASSERT_NE(implied, nullptr);
+  EXPECT_EQ(implied->id, local->id);
+  EXPECT_TRUE(book.usable(user(7, 99), local->id, later).ok());
+  EXPECT_EQ(*book.next_expiry(), later + 60_s);
+  EXPECT_THAT(book.take(user(8), {{0}, 60_s, ""}, later, everybody).error().text(),
+              ::testing::HasSubstr("while its process runs"));
+}
+
 TEST(LeaseBook, AnotherUserLearnsNothingFromAKnownLease) {
   LeaseBook book(1, counter());
   const auto lease = book.take(user(7), {{0}, 60_s, ""}, {}, everybody);

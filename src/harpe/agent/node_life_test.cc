@@ -319,7 +319,7 @@ class Life {
   std::vector<Held> holders_now(int gpu) {
     std::vector<Held> held;
     for (const LeaseEntry* lease : node_.leases().book().holders(gpu)) {
-      if (lease->expires <= node_.clock().now()) continue;
+      if (lease->expires <= node_.clock().now() && !lease->renews_itself()) continue;
       held.push_back(
           {lease->holder, lease->controls, node_.leases().holder(*lease, gpu).allowance});
     }
@@ -396,12 +396,17 @@ class Life {
     }
   }
 
-  /// Drivers and disks work again, leases run out, and the agent does what waits.
+  /// Drivers and disks work again, processes end, leases run out, and the agent does what waits.
   void peace() {
     node_.crash_at.reset();
     broken_.clear();
     denied_.clear();
     node_.state_file().writable = node_.audit_lines().writable = true;
+    std::set<std::int64_t> processes;
+    for (const LeaseEntry& lease : node_.leases().book().leases()) {
+      if (lease.renews_itself()) processes.insert(lease.holder.pid);
+    }
+    for (const std::int64_t pid : processes) node_.process_ended(pid);
     pass(4000);  // longer than the longest lease
     for (int turn = 0; turn < 10; ++turn) {
       node_.keep_house();

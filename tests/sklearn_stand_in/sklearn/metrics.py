@@ -1,0 +1,2 @@
+def auc(*_):
+    raise NotImplementedError("only sampled power is integrated")
