@@ -198,11 +198,14 @@ class Contract(ServerTest):
         ("POST", "/v1/jobs/{job}/reports"): {"stage": 0, "session": "s00", "iteration": 0, "time_s": 0.3},
         ("PUT", "/v1/jobs/{job}/stragglers/{pipeline}"): {"factor": 1.2},
         ("PUT", "/v1/jobs/{job}/objective"): {"slowdown": 0.1},
+        ("PUT", "/v1/recurring-jobs/{job}"): {"batch_sizes": [8, 16], "default_batch_size": 8, "max_power": 300,
+                                              "number_of_gpus": 1, "gpu_model": "A40"},
+        ("POST", "/v1/recurring-jobs/{job}/trials/{trial}/reports"): {"epoch": 1, "time_s": 10, "energy_j": 500, "metric": None},
     }
     STREAM = ("GET", "/v1/jobs/{job}/events")
 
     def filled(self, path, job="j", pipeline="0"):
-        return path.replace("{job}", job).replace("{pipeline}", pipeline)
+        return path.replace("{job}", job).replace("{pipeline}", pipeline).replace("{trial}", "1")
 
     def test_it_is_served_as_it_is_written(self):
         self.start()
@@ -212,15 +215,22 @@ class Contract(ServerTest):
         self.start()
         self.begin()
         self.wait_for_phase("running")
-        routes = sorted(CONTRACT.operations(), key=lambda route: route[0] == "DELETE" and "straggler" not in route[1])
+        recurring = ("PUT", "/v1/recurring-jobs/{job}")
+        self.assertEqual(self.ask("PUT", self.filled(recurring[1]), self.BODIES[recurring]).status, 201)
+        self.assertEqual(self.ask("POST", self.filled(recurring[1]) + "/trials").status, 201)
+        # What is removed last, and what is below it before.
+        routes = sorted(CONTRACT.operations(),
+                        key=lambda route: (route[0] == "DELETE" and "straggler" not in route[1], -route[1].count("/")))
         self.assertGreater(len(routes), 20)
+        zeus = ("/register", "/schedule", "/result", "/jobs", "/report", "/trials")
         for method, path in routes:
-            if (method, path) == self.STREAM or path.startswith(("/register", "/schedule", "/result")):
+            if (method, path) == self.STREAM or path.startswith(zeus):
                 continue
             statuses = CONTRACT.operations()[method, path]
             response = self.ask(method, self.filled(path), self.BODIES.get((method, path)))
-            self.assertEqual(response.status, 200, (method, path, response.body))
-            self.assertIn(200, statuses)
+            expected = 201 if (method, path) == ("POST", "/v1/recurring-jobs/{job}/trials") else 200
+            self.assertEqual(response.status, expected, (method, path, response.body))
+            self.assertIn(expected, statuses)
 
     def test_what_is_wrong_is_refused_as_it_says(self):
         self.start()
