@@ -16,6 +16,7 @@ std::span<const Recurrence> last_of(const Recurrences& all) {
 
 WayFigures figures_of(const TracedJob& job, const Recurrences& all, const Recurrences& by_default) {
   WayFigures figures{.cost_over_oracle = cost_over_oracle(job, all)};
+  figures.regret = regret_of(job, all);
   std::map<std::pair<int, int>, int> chosen;
   Joules energy{}, default_energy{};
   Seconds time{}, default_time{};
@@ -42,6 +43,17 @@ WayFigures figures_of(const TracedJob& job, const Recurrences& all, const Recurr
 
 }  // namespace
 
+std::vector<double> regret_of(const TracedJob& job, const Recurrences& recurrences) {
+  const double oracle = job.oracle_cost();
+  std::vector<double> regret;
+  double paid = 0;
+  for (const Recurrence& one : recurrences) {
+    paid += one.cost / oracle - 1;
+    regret.push_back(paid);
+  }
+  return regret;
+}
+
 Result<SeedFigures> compare_seed(const TracedJob& job, std::uint64_t seed,
                                  const PayBackPrior& prior, const std::vector<KnownEpochs>& known) {
   const Recurrences by_default = recur_by_default(job, seed);
@@ -52,7 +64,8 @@ Result<SeedFigures> compare_seed(const TracedJob& job, std::uint64_t seed,
   return SeedFigures{.by_default = cost_over_oracle(job, by_default),
                      .by_grid = cost_over_oracle(job, recur_by_grid(job, seed)),
                      .zeus = figures_of(job, by_zeus, by_default),
-                     .harpe = figures_of(job, by_harpe, by_default)};
+                     .harpe = figures_of(job, by_harpe, by_default),
+                     .default_regret = regret_of(job, by_default)};
 }
 
 Spread spread_of(std::span<const double> values) {

@@ -15,11 +15,16 @@ struct WayFigures {
   double cost_over_oracle = 0;
   double last_energy = 0, last_time = 0;  ///< shares, of the last five recurrences
   int batch_size = 0, power_limit = 0;    ///< most often in the last five
+  std::vector<double> regret = {};        ///< `regret_of`
 };
 struct SeedFigures {
   double by_default = 0, by_grid = 0;  ///< cost over oracle
   WayFigures zeus, harpe;
+  std::vector<double> default_regret = {};
 };
+
+/// After each recurrence, what was paid beyond that many of the oracle, in costs of one of those.
+std::vector<double> regret_of(const TracedJob& job, const Recurrences& recurrences);
 
 /// \param known  of epochs to target, from another GPU, for Harpe alone
 Result<SeedFigures> compare_seed(const TracedJob& job, std::uint64_t seed,

@@ -11,6 +11,7 @@
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/replay/comparison.h"
+#include "harpe/replay_cli/regret_page.h"
 #include "harpe/replay_cli/replay_cli.h"
 
 namespace harpe {
@@ -19,7 +20,7 @@ namespace {
 constexpr int kMostSeeds = 10'000;
 
 struct ZeusArguments {
-  std::string directory, gpu = "v100", from, csv;
+  std::string directory, gpu = "v100", from, csv, out;
   int seeds = 20;
   double eta = 0.5;
   bool shipped = false;  ///< the prior that was chosen on all datasets
@@ -165,6 +166,49 @@ std::string row_text(const std::vector<std::string>& cells) {
   return text + "\n";
 }
 
+/// The mean over seeds, recurrence by recurrence.
+template <class Regret>
+std::vector<double> mean_regret(const Dataset& dataset, Regret regret_of_seed) {
+  std::vector<double> mean;
+  for (const SeedFigures& seed : dataset.seeds) {
+    const std::vector<double>& regret = regret_of_seed(seed);
+    mean.resize(regret.size());
+    for (std::size_t i = 0; i < regret.size(); ++i) {
+      mean[i] += regret[i] / static_cast<double>(dataset.seeds.size());
+    }
+  }
+  return mean;
+}
+
+std::string page_of(const ZeusArguments& arguments, const std::vector<Dataset>& datasets) {
+  std::vector<RegretChart> charts;
+  for (const Dataset& dataset : datasets) {
+    const Summary summary = summary_of(dataset);
+    const TracedSize& oracle = dataset.job.oracle();
+    charts.push_back(
+        {.name = dataset.job.dataset,
+         .caption = "cost over the oracle's (" + std::to_string(oracle.batch_size) + " at " +
+                    std::to_string(oracle.limits[oracle.best].watts) + " W): default " +
+                    shortest(summary.by_default.mean, 4) + ", Zeus " +
+                    shortest(summary.zeus.mean, 4) + ", Harpe " + shortest(summary.harpe.mean, 4),
+         .by_default = mean_regret(
+             dataset, [](const SeedFigures& s) -> const auto& { return s.default_regret; }),
+         .by_zeus = mean_regret(dataset,
+                                [](const SeedFigures& s) -> const auto& { return s.zeus.regret; }),
+         .by_harpe = mean_regret(
+             dataset, [](const SeedFigures& s) -> const auto& { return s.harpe.regret; })});
+  }
+  std::string subtitle =
+      "What was paid beyond an oracle that knows the best batch size and power "
+      "limit, in trainings of the oracle, up to each recurrence. Mean of " +
+      std::to_string(arguments.seeds) + " seeds, eta " + shortest(arguments.eta) +
+      "; a replay of Zeus's traces.";
+  if (!arguments.from.empty()) {
+    subtitle += " Harpe knows what was learned on the " + arguments.from + ".";
+  }
+  return regret_page("Batch sizes of recurring jobs on the " + arguments.gpu, subtitle, charts);
+}
+
 Result<Outcome> run_zeus(const ZeusArguments& arguments, Console& console) {
   std::vector<Dataset> datasets = HARPE_TRY(read_datasets(arguments));
   HARPE_TRY(run_all(datasets, static_cast<std::size_t>(arguments.seeds), console));
@@ -199,6 +243,7 @@ Result<Outcome> run_zeus(const ZeusArguments& arguments, Console& console) {
   }
   text += row_text({"mean", "", "", shortest(zeus, 4), shortest(harpe, 4), "", "", "", ""});
   if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, csv));
+  if (!arguments.out.empty()) HARPE_TRY(write_file(arguments.out, page_of(arguments, datasets)));
   const Json document = {{"gpu", arguments.gpu},
                          {"eta", arguments.eta},
                          {"seeds", arguments.seeds},
@@ -237,7 +282,7 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
       "choice and Harpe's, and says what each costs over an oracle that knows the best batch size "
       "and limit. What Harpe believes beforehand of a job was chosen on the other five.",
       "harpe replay zeus traces --gpu v100 --seeds 20\n"
-      "harpe replay zeus traces --gpu a40 --from v100 --csv seeds.csv",
+      "harpe replay zeus traces --gpu a40 --from v100 --csv seeds.csv --out regret.html",
       [arguments](Console& console) { return run_zeus(*arguments, console); });
   app.add_option("DIR", arguments->directory,
                  "Where summary_train.csv and summary_power_<gpu>.csv are")
@@ -256,6 +301,8 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
   app.add_flag("--shipped", arguments->shipped,
                "Believe beforehand what was chosen on all six jobs, as a server does");
   add_text(app, "--csv", "FILE", "Every seed of every job, as a table", arguments->csv);
+  add_text(app, "--out", "FILE", "The regret of each way, as a page with a picture for each job",
+           arguments->out);
 }
 
 }  // namespace harpe

@@ -1,0 +1,119 @@
+#include "harpe/replay_cli/regret_page.h"
+
+#include <algorithm>
+
+#include "harpe/report/markup.h"
+
+namespace harpe {
+namespace {
+
+using report::coordinate;
+using report::escape;
+
+constexpr double kWidth = 420, kHeight = 260;
+constexpr double kLeft = 46, kRight = 12, kTop = 34, kBottom = 36;
+
+constexpr const char* kStyle =
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:1340px;padding:0 1em;"
+    "color:#1f2328}h1{font-size:1.5em;margin:0}p{color:#424a53;margin:.3em 0 1em}"
+    "main{display:flex;flex-wrap:wrap;gap:20px}figure{margin:0;width:420px}"
+    "figcaption{font-size:13px;color:#424a53}svg text{font:12px system-ui,sans-serif;fill:#424a53}"
+    "b{font-weight:600}";
+
+struct Way {
+  const char* name;
+  const char* colour;
+  std::vector<double> RegretChart::* regret;
+};
+constexpr Way kWays[] = {{"default", "#8c959f", &RegretChart::by_default},
+                         {"Zeus", "#bf8700", &RegretChart::by_zeus},
+                         {"Harpe", "#2f6fde", &RegretChart::by_harpe}};
+
+/// Where values stand in the picture.
+struct Scale {
+  double recurrences, low, high;
+  double x(double recurrence) const {
+    return kLeft + recurrence / recurrences * (kWidth - kLeft - kRight);
+  }
+  double y(double regret) const {
+    return kHeight - kBottom - (regret - low) / (high - low) * (kHeight - kTop - kBottom);
+  }
+};
+
+/// The default may be far off: it leaves the picture, the two that choose do not.
+Scale scale_of(const RegretChart& chart) {
+  Scale scale{.recurrences = 1, .low = 0, .high = 0.1};
+  for (const Way& way : kWays) {
+    const std::vector<double>& regret = chart.*way.regret;
+    scale.recurrences = std::max(scale.recurrences, static_cast<double>(regret.size()));
+    for (const double value : regret) {
+      scale.low = std::min(scale.low, value);
+      if (way.regret != &RegretChart::by_default) scale.high = std::max(scale.high, value * 1.1);
+    }
+  }
+  return scale;
+}
+
+std::string grid(const Scale& scale) {
+  std::string svg;
+  const report::Ticks rows = report::ticks(scale.low, scale.high, 5);
+  for (const double value : rows.values) {
+    const std::string y = coordinate(scale.y(value));
+    svg += "<path d=\"M" + coordinate(kLeft) + " " + y + "H" + coordinate(kWidth - kRight) +
+           "\" stroke=\"#d0d7de\"/><text x=\"" + coordinate(kLeft - 6) + "\" y=\"" + y +
+           "\" dy=\"4\" text-anchor=\"end\">" + report::fixed(value, rows.decimals) + "</text>";
+  }
+  for (const double value : report::ticks(0, scale.recurrences, 5).values) {
+    svg += "<text x=\"" + coordinate(scale.x(value)) + "\" y=\"" +
+           coordinate(kHeight - kBottom + 16) + "\" text-anchor=\"middle\">" +
+           report::fixed(value, 0) + "</text>";
+  }
+  return svg + "<text x=\"" + coordinate(kWidth - kRight) + "\" y=\"" + coordinate(kHeight - 4) +
+         "\" text-anchor=\"end\">recurrences</text>";
+}
+
+std::string line(const Scale& scale, const Way& way, const std::vector<double>& regret) {
+  std::string path = "M" + coordinate(scale.x(0)) + " " + coordinate(scale.y(0));
+  for (std::size_t i = 0; i < regret.size(); ++i) {
+    path += "L" + coordinate(scale.x(static_cast<double>(i + 1))) + " " +
+            coordinate(scale.y(regret[i]));
+  }
+  return std::string("<path clip-path=\"url(#plot)\" d=\"") + path +
+         "\" fill=\"none\" stroke-width=\"2\" stroke=\"" + way.colour + "\"/>";
+}
+
+std::string chart_svg(const RegretChart& chart) {
+  const Scale scale = scale_of(chart);
+  std::string svg = "<svg viewBox=\"0 0 " + coordinate(kWidth) + " " + coordinate(kHeight) +
+                    "\" role=\"img\" aria-label=\"" + escape("Regret of " + chart.name) + "\">" +
+                    grid(scale);
+  double x = kLeft;
+  for (const Way& way : kWays) {
+    svg += line(scale, way, chart.*way.regret);
+    svg += "<rect x=\"" + coordinate(x) + "\" y=\"10\" width=\"14\" height=\"4\" fill=\"" +
+           way.colour + "\"/><text x=\"" + coordinate(x + 19) + "\" y=\"16\">" + way.name +
+           "</text>";
+    x += 80;
+  }
+  return svg + "</svg>";
+}
+
+}  // namespace
+
+std::string regret_page(const std::string& title, const std::string& subtitle,
+                        const std::vector<RegretChart>& charts) {
+  std::string page = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" +
+                     escape(title) + "</title><style>" + kStyle + "</style></head><body><h1>" +
+                     escape(title) + "</h1><p>" + escape(subtitle) +
+                     "</p><svg width=\"0\" height=\"0\"><clipPath id=\"plot\"><rect x=\"" +
+                     coordinate(kLeft) + "\" y=\"" + coordinate(kTop) + "\" width=\"" +
+                     coordinate(kWidth - kLeft - kRight) + "\" height=\"" +
+                     coordinate(kHeight - kTop - kBottom) + "\"/></clipPath></svg><main>\n";
+  for (const RegretChart& chart : charts) {
+    page += "<figure>" + chart_svg(chart) + "<figcaption><b>" + escape(chart.name) +
+            "</b>: " + escape(chart.caption) + "</figcaption></figure>\n";
+  }
+  return page + "</main></body></html>\n";
+}
+
+}  // namespace harpe

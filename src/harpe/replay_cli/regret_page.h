@@ -1,0 +1,24 @@
+#pragma once
+/// \file
+/// A page with the regret of each way to choose batch sizes, recurrence by recurrence: one file
+/// that needs no other. Pure.
+
+#include <string>
+#include <vector>
+
+namespace harpe {
+
+/// One job's: what was paid beyond the oracle's costs up to each recurrence, mean over seeds, in
+/// costs of one recurrence of the oracle.
+struct RegretChart {
+  std::string name;     ///< of the job
+  std::string caption;  ///< a line of text below it
+  std::vector<double> by_default, by_zeus, by_harpe;
+};
+
+/// \param title     such as "Zeus's jobs on a V100"
+/// \param subtitle  what was run
+std::string regret_page(const std::string& title, const std::string& subtitle,
+                        const std::vector<RegretChart>& charts);
+
+}  // namespace harpe
