@@ -89,8 +89,10 @@ BatchSizeChoice choice_of(const SizeEvidence& size, std::string why) {
           .why = std::move(why)};
 }
 
-std::string percent(double share) {
-  return shortest(100 * share, 1) + " %";
+/// What trying a size may bring, in costs of a recurrence.
+std::string text_of(const Worth& worth, int remaining) {
+  return "may save the cost of " + shortest(worth.saving, 2) + " recurrences in the " +
+         std::to_string(remaining) + " that remain, and cost that of " + shortest(worth.loss, 2);
 }
 
 /// The cheapest on another GPU of those that were not given up here; null: none is known.
@@ -166,17 +168,11 @@ Result<BatchSizeChoice> choose_by_pay_back(const RecurringJob& job, std::span<co
       nearest_worth = worth;
     }
   }
-  const std::string left = std::to_string(evidence.remaining()) + " recurrences that remain";
-  if (chosen != nullptr) {
-    return choice_of(*chosen, "may save " + percent(chosen_worth.saving) +
-                                  " of a recurrence's cost in the " + left + ", may cost " +
-                                  percent(chosen_worth.loss));
-  }
+  const int remaining = evidence.remaining();
+  if (chosen != nullptr) return choice_of(*chosen, text_of(chosen_worth, remaining));
   if (nearest == nullptr) return choice_of(*best, "no other size is left to try");
-  return choice_of(*best, "no other size can pay back in the " + left + ": " +
-                              std::to_string(nearest->batch_size) + " may save " +
-                              percent(nearest_worth.saving) + " of a recurrence's cost and cost " +
-                              percent(nearest_worth.loss));
+  return choice_of(*best, "no other size can pay back: " + std::to_string(nearest->batch_size) +
+                              " " + text_of(nearest_worth, remaining));
 }
 
 bool is_worth_another_epoch(const RecurringJob& job, std::span<const Trial> trials,

@@ -50,7 +50,7 @@ std::string recurring_jobs_table(std::string_view text, bool coloured) {
   const Json document = parsed(text);
   const Json jobs = document.value("jobs", Json::array());
   if (jobs.empty()) {
-    return "no recurring jobs yet; docs/zeus.md says how a training script registers one\n";
+    return "no recurring jobs yet; docs/server.md says how a training script registers one\n";
   }
   Table table{.rows = {{"JOB", "GPU", "SIZES", "TRIALS", "RUNNING", "CHEAPEST", "COST"}},
               .left = 2};
