@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "harpe/base/statistics.h"
-#include "harpe/power_limit/setting_model.h"
 
 namespace harpe {
 namespace {
@@ -165,15 +164,14 @@ std::optional<std::size_t> SettingProfiler::next_setting() const {
   const Measurement& highest = *measured_[0];
   const ScoreWeights weights = weights_of(selector, knob_[0]);
   const auto forecast = SettingModel(knob_, highest, selector.gpus).forecast(measured_);
-  double best = weights.of(highest.time, highest.energy);
-  for (const std::size_t i : order_) {
-    best = std::min(best, weights.of(measured_[i]->time, measured_[i]->energy));
-  }
+  const Measurement& kept = *measured_[best_measured()];
+  const double best = weights.of(kept.time, kept.energy);
   std::optional<std::size_t> next;
   double most = options_.least_gain;
   for (std::size_t i = 0; i < knob_.size(); ++i) {
     if (measured_[i]) continue;
-    const double gain = score_of(forecast[i], highest, weights).improvement_on(std::log(best));
+    const double gain = score_of(forecast[i], highest, weights).improvement_on(std::log(best)) *
+                        chance_to_keep(forecast[i]);
     if (gain > most) {
       most = gain;
       next = i;
@@ -186,7 +184,7 @@ std::optional<std::size_t> SettingProfiler::next_for_slowdown() const {
   const double allowed = std::log(options_.selector.slowdown);
   const auto forecast =
       SettingModel(knob_, *measured_[0], options_.selector.gpus).forecast(measured_);
-  const std::size_t kept = best_setting();
+  const std::size_t kept = best_measured();
   // The lowest that probably keeps it; else the next below the lowest that was seen to.
   for (std::size_t i = knob_.size(); i-- > kept + 1;) {
     if (!measured_[i] && forecast[i].log_time <= allowed) return i;
@@ -198,7 +196,14 @@ std::optional<std::size_t> SettingProfiler::next_for_slowdown() const {
   return next;
 }
 
-std::size_t SettingProfiler::best_setting() const {
+/// The probability that a setting is within the selector's bound.
+double SettingProfiler::chance_to_keep(const SettingForecast& forecast) const {
+  if (!options_.selector.most_slowdown) return 1;
+  const double room = std::log(*options_.selector.most_slowdown) - forecast.log_time;
+  return 0.5 * std::erfc(-room / std::sqrt(2 * forecast.time_variance));
+}
+
+std::size_t SettingProfiler::best_measured() const {
   std::vector<Measurement> seen;
   std::vector<std::size_t> position;
   for (std::size_t i = 0; i < measured_.size(); ++i) {
@@ -207,8 +212,14 @@ std::size_t SettingProfiler::best_setting() const {
     position.push_back(i);
   }
   // Only sound measurements were kept, and the selector was checked.
-  std::size_t best = position[choose(seen, options_.selector).value()];
-  if (options_.selector.kind == Selector::Kind::kMaxSlowdown || !measured_[0]) return best;
+  return position[choose(seen, options_.selector).value()];
+}
+
+std::size_t SettingProfiler::best_setting() const {
+  std::size_t best = best_measured();
+  const bool promises =
+      options_.selector.kind == Selector::Kind::kMaxSlowdown || options_.selector.most_slowdown;
+  if (promises || !measured_[0]) return best;
   const ScoreWeights weights = weights_of(options_.selector, knob_[0]);
   double least =
       std::log(weights.of(measured_[best]->time, measured_[best]->energy)) - kUnmeasuredMargin;
