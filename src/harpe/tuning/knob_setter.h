@@ -1,0 +1,44 @@
+#pragma once
+/// \file
+/// Puts a setting in force on all GPUs of a job. The first setting of its knob is what was found,
+/// so that nothing is ever raised, and `set(0)` is allowed wherever setting anything is.
+
+#include <string>
+#include <utility>
+
+#include "harpe/base/clock.h"
+#include "harpe/base/result.h"
+#include "harpe/power_limit/knob.h"
+
+namespace harpe {
+
+class KnobSetter {
+ public:
+  virtual ~KnobSetter() = default;
+  virtual const Knob& knob() const = 0;
+  virtual Status set(std::size_t setting) = 0;
+  /// To be called again and again: what is in force would end otherwise.
+  virtual Status keep(Instant now) = 0;
+  /// Everything as it was found.
+  virtual Status restore() = 0;
+  /// Why nothing can be set; empty where it can.
+  virtual const std::string& why_not() const = 0;
+};
+
+/// Where nothing may or can be set: what was found stays, and is measured.
+class NoSetter final : public KnobSetter {
+ public:
+  /// \param found  with one setting; none where it is not known
+  NoSetter(Knob found, std::string why) : found_(std::move(found)), why_(std::move(why)) {}
+  const Knob& knob() const override { return found_; }
+  Status set(std::size_t) override { return ok_status(); }
+  Status keep(Instant) override { return ok_status(); }
+  Status restore() override { return ok_status(); }
+  const std::string& why_not() const override { return why_; }
+
+ private:
+  Knob found_;
+  std::string why_;
+};
+
+}  // namespace harpe
