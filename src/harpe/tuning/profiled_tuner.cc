@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace harpe {
@@ -205,14 +206,16 @@ void ProfiledTuner::poll(Instant now) {
   if (!meter_.settled(closed_->end) && now < closed_->end + kLongestSettling) return;
   const Window window = *std::exchange(closed_, std::nullopt);
   const Result<MeteredWindow> metered = meter_.end(window.end);
-  if (!metered.ok()) return fail(metered.error());
-  take(window, *metered);
+  if (metered.ok()) return take(window, *metered);
+  // A reading that failed once may not fail again: no figures, and the window is measured anew.
+  trouble_ = metered.error().text();
+  take(window, {.energy = {std::numeric_limits<double>::quiet_NaN()}, .error = {}});
 }
 
 void ProfiledTuner::take(const Window& window, const MeteredWindow& metered) {
   const Seconds time = window.end - window.begin;
   const auto& steps = window.step_times;
-  if (!steps.empty()) {
+  if (!steps.empty() && metered.energy.value > 0) {
     // What the window knows of the mean step: the meter's error, and how steps scatter.
     const MeanWithError step = mean_with_error(steps);
     const double scatter = steps.size() < 2 ? 1 : step.error / step.mean;
@@ -259,6 +262,7 @@ TuningResult ProfiledTuner::result() const {
     result.measurements.push_back(*profiler_.measured()[i]);
     position.push_back(i);
   }
+  if (result.measurements.empty() && !from_profile_ && failure_.empty()) result.failure = trouble_;
   if (!choice_ && !result.measurements.empty()) {
     const Result<std::size_t> best = choose(result.measurements, options_.selector);
     if (best.ok()) result.choice = position[*best];

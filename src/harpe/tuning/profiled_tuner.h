@@ -65,7 +65,7 @@ class ProfiledTuner final : public Tuner {
   double usual_step_ = 0;  ///< s
   std::optional<DriftDetector> drift_;
   std::optional<Window> open_, closed_;
-  std::string failure_;
+  std::string failure_, trouble_;  ///< of the meter: the last one
 };
 
 }  // namespace harpe
