@@ -17,6 +17,11 @@ constexpr double kUnmeasuredMargin = 0.05;
 // A setting is tried for a maximum slowdown unless it surely breaks it.
 constexpr double kSurelyTooSlow = 2.0;  // standard deviations
 
+/// Of a normal distribution, below so many standard deviations.
+double normal_share(double deviations) {
+  return 0.5 * std::erfc(-deviations / std::sqrt(2.0));
+}
+
 }  // namespace
 
 SettingProfiler::SettingProfiler(Knob knob, ProfilerOptions options)
@@ -171,7 +176,7 @@ std::optional<std::size_t> SettingProfiler::next_setting() const {
   for (std::size_t i = 0; i < knob_.size(); ++i) {
     if (measured_[i]) continue;
     const double gain = score_of(forecast[i], highest, weights).improvement_on(std::log(best)) *
-                        chance_to_keep(forecast[i]);
+                        chance_to_keep(i, forecast[i]);
     if (gain > most) {
       most = gain;
       next = i;
@@ -196,11 +201,32 @@ std::optional<std::size_t> SettingProfiler::next_for_slowdown() const {
   return next;
 }
 
-/// The probability that a setting is within the selector's bound.
-double SettingProfiler::chance_to_keep(const SettingForecast& forecast) const {
+/// The probability that a setting is within the selector's bound. As settings descend, time rises,
+/// and ever faster. So between two measured settings it is at most a chord's; below the lowest
+/// measured one it is the forecast's, and at least what the line from the highest setting says.
+double SettingProfiler::chance_to_keep(std::size_t setting, const SettingForecast& forecast) const {
   if (!options_.selector.most_slowdown) return 1;
-  const double room = std::log(*options_.selector.most_slowdown) - forecast.log_time;
-  return 0.5 * std::erfc(-room / std::sqrt(2 * forecast.time_variance));
+  const double allowed = std::log(*options_.selector.most_slowdown);
+  const double noise = options_.precision / 2;  // standard deviation of a window's time
+  const auto log_time_at = [this](std::size_t i) {
+    return std::log(measured_[i]->time / measured_[0]->time);
+  };
+  std::size_t above = setting, below = setting;
+  while (!measured_[above]) --above;  // the highest was measured
+  while (below + 1 < measured_.size() && !measured_[below]) ++below;
+  const double log_above = log_time_at(above);
+  if (measured_[below]) {
+    const double rise = log_time_at(below) - log_above;
+    const double share = (knob_[above] - knob_[setting]) / (knob_[above] - knob_[below]);
+    const double deviation = std::hypot(rise * share * (1 - share), noise);
+    return normal_share((allowed - log_above - rise * share) / deviation);
+  }
+  const double chance =
+      normal_share((allowed - forecast.log_time) / std::sqrt(forecast.time_variance));
+  if (above == 0) return chance;
+  const double farther = (knob_[above] - knob_[setting]) / (knob_[0] - knob_[above]);
+  const double least = log_above * (1 + farther);
+  return std::min(chance, normal_share((allowed - least) / (noise * (1 + farther))));
 }
 
 std::size_t SettingProfiler::best_measured() const {

@@ -73,7 +73,7 @@ class SettingProfiler {
   void finish(KnobActions& actions);
   std::optional<std::size_t> next_setting() const;
   std::optional<std::size_t> next_for_slowdown() const;
-  double chance_to_keep(const SettingForecast& forecast) const;
+  double chance_to_keep(std::size_t setting, const SettingForecast& forecast) const;
   std::size_t best_measured() const;
   std::size_t best_setting() const;
 
