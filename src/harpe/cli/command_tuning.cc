@@ -120,12 +120,9 @@ void CommandTuning::State::open_setter(const std::vector<GpuIdentity>& gpus) {
     return;
   }
   report.why_nothing_was_set = opened.error().text();
-  std::vector<double> found(report.could_be.settings());
-  found.resize(std::min<std::size_t>(found.size(), 1), 0);
   // A GPU that has no limits is measured all the same: the setting is only a name then.
-  if (found.empty()) found.push_back(1);
-  setter = std::make_unique<NoSetter>(Knob::make(KnobKind::kPowerLimit, std::move(found)).take(),
-                                      report.why_nothing_was_set);
+  const double found = report.could_be.size() > 0 ? report.could_be[0] : 1;
+  setter = std::make_unique<NoSetter>(Knob::make(KnobKind::kPowerLimit, {found}).take());
 }
 
 std::vector<Measurement> CommandTuning::State::known(const Knob& knob) {

@@ -5,6 +5,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/cli/measure_output.h"
+#include "harpe/command/console.h"
 #include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/table.h"
 
@@ -71,8 +72,7 @@ std::string settings_table(const TuningResult& result, bool coloured) {
 std::string saving_text(const TuningReport& report) {
   const TuningResult& result = report.result;
   const Saving& saving = result.saving;
-  std::string text = "Against the highest setting for all " + std::to_string(result.steps) +
-                     " steps, profiling included: ";
+  std::string text = "Against the highest setting, profiling included: ";
   if (std::abs(saving.saved.value) <= saving.error.value) {
     return text + "nothing that is certain was saved (" + joules_text(saving.saved) + " +- " +
            joules_text(saving.error) + ").";
@@ -152,8 +152,8 @@ Json settings_json(const TuningResult& result) {
 std::string tuning_text(const TuningReport& report, int columns, bool coloured) {
   const TuningResult& result = report.result;
   std::vector<std::string> lines;
-  std::string text =
-      painted("optimized:", Paint::kBold, coloured) + " " + objective_text(report) + "\n";
+  std::string text = painted("optimized:", Paint::kBold, coloured) + " " + objective_text(report) +
+                     "; " + std::to_string(result.steps) + " steps\n";
   if (!report.why_nothing_was_set.empty()) {
     lines.push_back("Nothing was set: " + report.why_nothing_was_set);
   }

@@ -29,7 +29,6 @@ class AgentSetter final : public KnobSetter {
   AgentSetter& operator=(const AgentSetter&) = delete;
 
   const Knob& knob() const override { return knob_; }
-  const std::string& why_not() const override { return why_not_; }
 
   Status set(std::size_t setting) override {
     for (const int gpu : lease_.gpus) {
@@ -69,7 +68,6 @@ class AgentSetter final : public KnobSetter {
   Seconds lasts_;
   Instant renewed_;
   bool released_ = false;
-  std::string why_not_;
 };
 
 Result<std::vector<int>> positions(AgentClient& agent, std::span<const std::string> uuids) {

@@ -3,7 +3,6 @@
 /// Puts a setting in force on all GPUs of a job. The first setting of its knob is what was found,
 /// so that nothing is ever raised, and `set(0)` is allowed wherever setting anything is.
 
-#include <string>
 #include <utility>
 
 #include "harpe/base/clock.h"
@@ -21,24 +20,20 @@ class KnobSetter {
   virtual Status keep(Instant now) = 0;
   /// Everything as it was found.
   virtual Status restore() = 0;
-  /// Why nothing can be set; empty where it can.
-  virtual const std::string& why_not() const = 0;
 };
 
 /// Where nothing may or can be set: what was found stays, and is measured.
 class NoSetter final : public KnobSetter {
  public:
-  /// \param found  with one setting; none where it is not known
-  NoSetter(Knob found, std::string why) : found_(std::move(found)), why_(std::move(why)) {}
+  /// \param found  with one setting
+  explicit NoSetter(Knob found) : found_(std::move(found)) {}
   const Knob& knob() const override { return found_; }
   Status set(std::size_t) override { return ok_status(); }
   Status keep(Instant) override { return ok_status(); }
   Status restore() override { return ok_status(); }
-  const std::string& why_not() const override { return why_; }
 
  private:
   Knob found_;
-  std::string why_;
 };
 
 }  // namespace harpe

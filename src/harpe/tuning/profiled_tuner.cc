@@ -84,9 +84,10 @@ void ProfiledTuner::on(const StepEvent& event) {
   if (step_began_) took = event.at - *step_began_;
   const Instant before = std::exchange(last_event_, event.at);
   step_began_ = is_step ? std::optional(event.at) : std::nullopt;
-  if (is_step && setting_ < setter_.knob().size()) ledger_.count(setting_);
   if (took && !is_pause(*took)) usual_step_ = usual_.add(took->value);
-  if (!failure_.empty() || closed_) return;
+  if (!failure_.empty()) return;  // what is in force now is not known
+  if (is_step && setting_ < setter_.knob().size()) ledger_.count(setting_);
+  if (closed_) return;
   if (choice_) {
     // A pause ends a stretch where the step before it ended.
     if (open_ && took && is_pause(*took)) return close(before);

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <system_error>
 #include <utility>
@@ -128,14 +127,14 @@ void StepFile::follow(const struct stat& seen) {
 }
 
 void StepFile::read_to(std::int64_t size, std::vector<StepEvent::Kind>& kinds) {
-  if (!file_) return;
+  if (!file_ || size <= offset_) return;
   if (size - offset_ > kMostBehind) {
     // So many steps at once teach nothing; the newest are as good.
     skipped_ += static_cast<std::uint64_t>(size - kMostAtOnce - offset_);
     offset_ = size - kMostAtOnce;
     parser_.restart();
   }
-  std::array<char, 1 << 16> buffer;
+  std::vector<char> buffer(1 << 16);
   const std::int64_t end = std::min(size, offset_ + kMostAtOnce);
   while (offset_ < end) {
     const auto wanted =

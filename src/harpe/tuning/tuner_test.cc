@@ -34,7 +34,6 @@ class SimulatedJob final : public KnobSetter, public WindowMeter {
   }
   Status keep(Instant) override { return ok_status(); }
   Status restore() override { return ok_status(); }
-  const std::string& why_not() const override { return why_; }
 
   // WindowMeter
   Status begin(Instant at) override {
@@ -103,7 +102,6 @@ class SimulatedJob final : public KnobSetter, public WindowMeter {
 
   Knob knob_;
   std::mt19937_64 random_;
-  std::string why_;
   std::size_t setting_ = 0;
   Instant now_{1'000'000'000};
   std::optional<Instant> window_;

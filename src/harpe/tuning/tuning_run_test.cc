@@ -42,14 +42,12 @@ class CountingSetter final : public KnobSetter {
     ++restores;
     return restored;
   }
-  const std::string& why_not() const override { return why_; }
 
   Status kept = ok_status(), restored = ok_status();
   int restores = 0;
 
  private:
   Knob knob_;
-  std::string why_;
 };
 
 class TuningRunTest : public ::testing::Test {
