@@ -91,10 +91,9 @@ std::string saving_text(const TuningReport& report) {
 std::string choice_text(const TuningReport& report) {
   const TuningResult& result = report.result;
   const std::string chosen = result.choice ? result.knob.text(*result.choice) : "";
-  if (!result.choice) return "The command ended before a setting was measured.";
+  if (!result.choice) return "No setting was measured before the end.";
   if (!result.decided) {
-    return "The command ended before a setting was chosen; of those measured " + chosen +
-           " is the best.";
+    return "No setting was chosen before the end; of those measured " + chosen + " is the best.";
   }
   if (result.from_profile) return chosen + " was chosen by what an earlier run measured.";
   std::size_t measured = 0;

@@ -51,9 +51,9 @@ TEST(TuningView, ClaimsNoSavingWithinItsError) {
 TEST(TuningView, SaysWhereTheCommandEndedTooEarly) {
   TuningReport report = tuned();
   report.result.decided = false;
-  EXPECT_THAT(text(report), HasSubstr("ended before a setting was chosen"));
+  EXPECT_THAT(text(report), HasSubstr("No setting was chosen before the end"));
   report.result.choice.reset();
-  EXPECT_THAT(text(report), HasSubstr("ended before a setting was measured"));
+  EXPECT_THAT(text(report), HasSubstr("No setting was measured before the end"));
   report.result.steps = 0;
   EXPECT_THAT(text(report), HasSubstr("No step was seen"));
 }

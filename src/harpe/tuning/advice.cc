@@ -6,6 +6,12 @@
 #include "harpe/power_limit/setting_model.h"
 
 namespace harpe {
+namespace {
+
+// What a forecast says below that is nothing to act upon.
+constexpr double kLeastGain = 0.01;
+
+}  // namespace
 
 std::optional<Advice> advise(const Knob& knob, const Measurement& highest,
                              const Selector& selector) {
@@ -14,7 +20,7 @@ std::optional<Advice> advise(const Knob& knob, const Measurement& highest,
   measured[0] = highest;
   const auto forecast = SettingModel(knob, highest, selector.gpus).forecast(measured);
   const ScoreWeights weights = weights_of(selector, knob[0]);
-  double best = std::log(weights.of(highest.time, highest.energy));
+  double best = std::log(weights.of(highest.time, highest.energy) * (1 - kLeastGain));
   std::optional<Advice> advice;
   for (std::size_t i = 1; i < knob.size(); ++i) {
     const double slowdown = std::exp(forecast[i].log_time);

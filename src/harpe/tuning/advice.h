@@ -17,7 +17,7 @@ struct Advice {
 };
 
 /// \param highest  measured at the knob's first setting
-/// None where no lower setting promises anything within the selector's bound.
+/// None where no lower setting promises 1 % within the selector's bound.
 std::optional<Advice> advise(const Knob& knob, const Measurement& highest,
                              const Selector& selector);
 
