@@ -72,7 +72,9 @@ std::string settings_table(const TuningResult& result, bool coloured) {
 std::string saving_text(const TuningReport& report) {
   const TuningResult& result = report.result;
   const Saving& saving = result.saving;
-  std::string text = "Against the highest setting, profiling included: ";
+  const bool with_node = report.measures_node || report.selector.host_power.value > 0;
+  std::string text = std::string("Against the highest setting, profiling") +
+                     (with_node ? " and the node's power" : "") + " included: ";
   if (std::abs(saving.saved.value) <= saving.error.value) {
     return text + "nothing that is certain was saved (" + joules_text(saving.saved) + " +- " +
            joules_text(saving.error) + ").";
