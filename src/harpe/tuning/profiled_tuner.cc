@@ -21,6 +21,9 @@ constexpr double kPause = 5;
 constexpr int kLeastStretch = 4;
 // How far an earlier run's figures may be off this one's, where both are the same job.
 constexpr double kKnownError = 0.02;
+// The fraction by which steps may stray, and by which they seem to, seen in ticks of a look.
+constexpr double kDrift = 0.05;
+constexpr Seconds kTick{0.005};
 // Steps of which the mean is known well enough to see 5 % of drift.
 constexpr std::int64_t kReferenceSteps = 30;
 
@@ -74,7 +77,7 @@ void ProfiledTuner::settle(std::size_t setting, std::optional<Seconds> expected)
   choice_ = setting;
   settled_steps_ = 0;
   drift_.reset();
-  if (expected) drift_.emplace(*expected);
+  if (expected) expect(*expected);
 }
 
 void ProfiledTuner::on(const StepEvent& event) {
@@ -84,8 +87,8 @@ void ProfiledTuner::on(const StepEvent& event) {
   if (step_began_) took = event.at - *step_began_;
   const Instant before = std::exchange(last_event_, event.at);
   step_began_ = is_step ? std::optional(event.at) : std::nullopt;
-  if (took && !is_pause(*took)) usual_step_ = usual_.add(took->value);
-  if (!failure_.empty()) return;  // what is in force now is not known
+  if (took) usual_step_ = usual_.add(took->value);  // a median: pauses move it little
+  if (!failure_.empty()) return;                    // what is in force now is not known
   if (is_step && setting_ < setter_.knob().size()) ledger_.count(setting_);
   if (closed_) return;
   if (choice_) {
@@ -126,10 +129,14 @@ void ProfiledTuner::on_settled_step(const StepEvent& event, std::optional<Second
   }
 }
 
+void ProfiledTuner::expect(Seconds step) {
+  drift_.emplace(step, kDrift + kTick / step);
+}
+
 void ProfiledTuner::watch(Seconds step) {
   if (is_pause(step)) return;
   if (!drift_ && settled_steps_ >= kReferenceSteps) {
-    drift_.emplace(Seconds{usual_step_});
+    expect({usual_step_});
   } else if (drift_ && drift_->add(step)) {
     has_drifted_ = settled_steps_ >= std::int64_t{kLeastStretch} * profiler_.steps() &&
                    setter_.knob().size() > 1;

@@ -42,6 +42,7 @@ class ProfiledTuner final : public Tuner {
   void close(Instant at);
   void cancel();
   void take(const Window& window, const MeteredWindow& metered);
+  void expect(Seconds step);
   void watch(Seconds step);
   bool breaks_promise() const;
   bool is_pause(Seconds step) const;

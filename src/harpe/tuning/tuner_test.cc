@@ -64,12 +64,12 @@ class SimulatedJob final : public KnobSetter, public WindowMeter {
   /// Runs steps; a tuner is polled every 5 ms, and after the end until it waits for nothing.
   void run(Tuner& tuner, int steps, int epoch = 0) {
     for (int i = 1; i <= steps; ++i) {
-      tuner.on({StepEvent::Kind::kStep, now_});
+      tuner.on({StepEvent::Kind::kStep, seen(now_)});
       const double scatter = 1 + 0.01 * (static_cast<double>(random_() % 2001) / 1000 - 1);
       pass(tuner, time_of(setting()) * scatter, power_of(setting()));
       ++steps_at[setting()];
       if (epoch > 0 && i % epoch == 0) {
-        tuner.on({StepEvent::Kind::kEpochEnd, now_});
+        tuner.on({StepEvent::Kind::kEpochEnd, seen(now_)});
         pass(tuner, 5, 60);  // a validation
       }
     }
@@ -84,6 +84,7 @@ class SimulatedJob final : public KnobSetter, public WindowMeter {
 
   double base = 0.2;  ///< s of a step without a limit
   double knee = 290, exponent = 0.5, most_power = 280;
+  std::int64_t look_ns = 1;  ///< steps are seen at multiples of it
   bool refuses = false;
   int sets = 0;
   std::map<double, int> steps_at;
@@ -98,6 +99,7 @@ class SimulatedJob final : public KnobSetter, public WindowMeter {
       tuner.poll(now_);
     }
   }
+  Instant seen(Instant at) const { return {at.ns - at.ns % look_ns}; }
   double energy_until(Instant at) const {
     const auto after =
         std::ranges::upper_bound(energy_, at, {}, &std::pair<Instant, double>::first);
@@ -250,6 +252,18 @@ TEST(Tuner, AJobThatSlowsDownForGoodIsProfiledAgain) {
   EXPECT_EQ(result.profilings, 2);
   EXPECT_TRUE(result.decided);
   EXPECT_NEAR(result.costs[0].time.value, 0.3, 0.01);
+}
+
+TEST(Tuner, ShortStepsThatAreSeenInTicksAreNoDrift) {
+  SimulatedJob job;
+  job.base = 0.03;
+  job.look_ns = 5'000'000;
+  auto tuner = tuner_for(job, {.selector = kBound});
+  tuner->start();
+  job.run(*tuner, 4000);
+  job.end(*tuner);
+  EXPECT_EQ(tuner->result().profilings, 1);
+  EXPECT_GT(tuner->result().saving.saved.value, 0);
 }
 
 TEST(Tuner, ASettingThatBreaksItsPromiseIsLeftForAHigherOne) {
