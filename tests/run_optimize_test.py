@@ -9,7 +9,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import unittest
 
 import agent_process
 
@@ -52,7 +51,8 @@ class RunOptimizeTest(agent_process.AgentTest):
 
     def trained(self, steps):
         """Without Harpe."""
-        run = subprocess.run([*self.train, str(steps)], env=self.environment, capture_output=True, text=True, check=True)
+        run = subprocess.run([*self.train, str(steps)], env=self.environment, capture_output=True, text=True,
+                             check=True)
         return [float(word) for word in run.stdout.split()]
 
     def reading(self):
