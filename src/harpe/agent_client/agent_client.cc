@@ -60,6 +60,20 @@ Lease lease_of(const JsonValue& object) {
   return lease;
 }
 
+/// Two numbers for each range.
+template <class Range, class Number>
+std::vector<Range> ranges_at(const JsonValue& object, std::string_view key) {
+  std::vector<Range> ranges;
+  const JsonValue* member = object.find(key);
+  if (member == nullptr) return ranges;
+  for (const JsonValue& pair : member->items) {
+    if (pair.items.size() != 2) continue;
+    ranges.push_back(
+        {{static_cast<Number>(pair.items[0].number)}, {static_cast<Number>(pair.items[1].number)}});
+  }
+  return ranges;
+}
+
 /// [900, 1410]; [] is not locked; anything else is not known.
 std::optional<ClockLock> lock_at(const JsonValue& object, std::string_view key) {
   const JsonValue* member = object.find(key);
@@ -227,6 +241,43 @@ Result<Applied> AgentClient::apply(const std::string& lease, int gpu, const Sett
   const JsonValue* own = applied != nullptr ? applied->find(key) : nullptr;
   if (own == nullptr) return garbled();
   return applied_of(*own);
+}
+
+Result<GpuOffer> AgentClient::offer(int gpu) {
+  const std::string path = "/v1/gpus/" + std::to_string(gpu);
+  GpuOffer offer;
+  const JsonValue all = HARPE_TRY(ask("GET", "/v1/gpus"));
+  const JsonValue* list = all.find("gpus");
+  if (list == nullptr) return garbled();
+  for (const JsonValue& item : list->items) {
+    const JsonValue* may = item.find("may");
+    if (integer_at(item, "index") != gpu || may == nullptr) continue;
+    offer.allowed_clocks = ranges_at<ClockRange, int>(*may, "clocks_mhz");
+    offer.allowed_limits = ranges_at<WattRange, double>(*may, "power_limit_w");
+    offer.max_lease = {number_at(*may, "max_lease_s").value_or(0)};
+  }
+  // What may not be set need not be asked for.
+  if (!offer.allowed_clocks.empty()) {
+    const Result<JsonValue> clocks = ask("GET", path + "/clocks");
+    const JsonValue* known = clocks.ok() ? clocks->find("clocks_mhz") : nullptr;
+    if (known != nullptr) {
+      for (const JsonValue& clock : known->items) {
+        offer.clocks.push_back({static_cast<int>(clock.number)});
+      }
+    }
+  }
+  if (!offer.allowed_limits.empty()) {
+    const Result<JsonValue> limits = ask("GET", path + "/power_limits");
+    if (limits.ok()) {
+      const auto lowest = quantity_at<Watts>(*limits, "lowest_w");
+      const auto highest = quantity_at<Watts>(*limits, "highest_w");
+      const auto factory = quantity_at<Watts>(*limits, "factory_w");
+      if (lowest && highest) {
+        offer.limits = PowerLimitRange{*lowest, *highest, factory.value_or(*highest)};
+      }
+    }
+  }
+  return offer;
 }
 
 Result<GpuReading> AgentClient::read(int gpu) {

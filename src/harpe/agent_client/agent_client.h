@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "harpe/agent_client/gpu_offer.h"
 #include "harpe/base/json.h"
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
@@ -41,6 +42,8 @@ class AgentClient {
   Result<std::vector<Lease>> holders(int gpu);
   Result<Applied> apply(const std::string& lease, int gpu, const Setting& setting);
   Result<GpuReading> read(int gpu);
+  /// What can be set, and what this client may; what the GPU does not tell is empty.
+  Result<GpuOffer> offer(int gpu);
 
  private:
   AgentClient(std::string socket, std::unique_ptr<HttpLink> link)

@@ -267,6 +267,36 @@ TEST(AgentClient, ConnectsAgainWhereTheAgentHungUpInBetween) {
   EXPECT_GE(peer.connections, 5);
 }
 
+TEST(AgentClient, TellsWhatAGpuOffersAndThePolicyAllows) {
+  const Peer peer([](const std::string& line, const std::string&) -> std::optional<std::string> {
+    if (line.starts_with("GET /v1/gpus/1/clocks ")) {
+      return response(200, R"({"gpu": 1, "clocks_mhz": [210, 225, 240]})");
+    }
+    if (line.starts_with("GET /v1/gpus/1/power_limits ")) {
+      return response(200, R"({"gpu": 1, "lowest_w": 100, "highest_w": 300, "factory_w": 250})");
+    }
+    return response(200, R"({"gpus": [
+      {"index": 0, "may": {"clocks_mhz": [], "power_limit_w": [], "max_lease_s": 0}},
+      {"index": 1, "may": {"clocks_mhz": [[210, 225], [240, 240]], "power_limit_w": [[120.5, 200]],
+                           "max_lease_s": 600}}]})");
+  });
+  auto agent = AgentClient::connect(socket_path());
+  ASSERT_TRUE(agent.ok());
+  const auto offer = agent->offer(1);
+  ASSERT_TRUE(offer.ok());
+  EXPECT_EQ(offer->clocks, (std::vector<Megahertz>{{210}, {225}, {240}}));
+  ASSERT_EQ(offer->allowed_clocks.size(), 2U);
+  EXPECT_EQ(offer->allowed_clocks[1], (ClockRange{{240}, {240}}));
+  ASSERT_EQ(offer->allowed_limits.size(), 1U);
+  EXPECT_EQ(offer->allowed_limits[0].lowest.value, 120.5);
+  ASSERT_TRUE(offer->limits.has_value());
+  EXPECT_EQ(offer->limits->factory.value, 250);
+  EXPECT_EQ(offer->max_lease.value, 600);
+  const auto none = agent->offer(0);
+  ASSERT_TRUE(none.ok());
+  EXPECT_TRUE(none->clocks.empty() && none->allowed_clocks.empty() && !none->limits);
+}
+
 TEST(AgentClient, SaysWhatItWantsAndKeepsTheCodeOfAnError) {
   Mutex mutex;
   std::vector<std::string> asked;

@@ -24,12 +24,6 @@ namespace {
 /// By this name a later command finds the lease of an earlier one.
 constexpr const char* kLeaseName = "harpe command line";
 
-std::string socket_of(const SettingArguments& arguments) {
-  if (!arguments.socket.empty()) return arguments.socket;
-  const char* variable = std::getenv("HARPE_AGENT_SOCKET");
-  return variable != nullptr && *variable != '\0' ? variable : AgentClient::kDefaultSocket;
-}
-
 /// The name of a user; empty: the system knows none.
 std::string user_name(std::int64_t uid) {
   std::vector<char> buffer(1 << 12);
@@ -192,7 +186,7 @@ Result<std::optional<Error>> AgentSetting::why_held(int gpu) {
       });
       if (same != leases.end()) {
         text += ": end it with: curl " +
-                shell_text({"--unix-socket", socket_of(arguments_), "-X", "DELETE",
+                shell_text({"--unix-socket", agent_socket(arguments_.socket), "-X", "DELETE",
                             "http://localhost/v1/leases/" + same->id});
       }
     } else {
@@ -225,8 +219,14 @@ Status AgentSetting::say_why_there_is_nothing(int gpu) {
 
 }  // namespace
 
+std::string agent_socket(const std::string& given) {
+  if (!given.empty()) return given;
+  const char* variable = std::getenv("HARPE_AGENT_SOCKET");
+  return variable != nullptr && *variable != '\0' ? variable : AgentClient::kDefaultSocket;
+}
+
 Result<Outcome> set_through_agent(const SettingArguments& arguments, const WantedSetting& wanted) {
-  Result<AgentClient> agent = AgentClient::connect(socket_of(arguments));
+  Result<AgentClient> agent = AgentClient::connect(agent_socket(arguments.socket));
   if (!agent.ok()) {
     Error error = agent.error();
     error.diagnostics.push_back(

@@ -41,7 +41,10 @@ struct CommandMeter::State {
     (void)monitor.begin(early);  // its name is its own: sampling begins
     Result<WindowEnergy> first = monitor.so_far(early);
     MutexLock lock(mutex);
-    if (first.ok() && !begun) before = *std::move(first);
+    if (first.ok() && !begun) {
+      before = *std::move(first);
+      answering = &monitor;
+    }
     if (!gpus.empty())
       wait_until(start + kLead, [this]() HARPE_REQUIRES(mutex) { return begun || ended; });
     ready = true;
@@ -79,9 +82,9 @@ struct CommandMeter::State {
     changed.notify_all();
   }
 
-  void set(std::optional<Instant> State::* moment) {
+  void set(std::optional<Instant> State::* moment, std::optional<Instant> at = {}) {
     const MutexLock lock(mutex);
-    this->*moment = clock.now();
+    this->*moment = at ? *at : clock.now();
     changed.notify_all();
   }
 
@@ -94,6 +97,7 @@ struct CommandMeter::State {
   bool ready HARPE_GUARDED_BY(mutex) = false, hangs HARPE_GUARDED_BY(mutex) = false;
   std::optional<Instant> begun HARPE_GUARDED_BY(mutex), ended HARPE_GUARDED_BY(mutex);
   std::optional<WindowEnergy> before HARPE_GUARDED_BY(mutex);
+  EnergyMonitor* answering HARPE_GUARDED_BY(mutex) = nullptr;
   std::optional<Result<WindowEnergy>> used HARPE_GUARDED_BY(mutex);
   std::thread thread;
 };
@@ -119,8 +123,13 @@ void CommandMeter::begin() {
   state_->set(&State::begun);
 }
 
-void CommandMeter::end() {
-  state_->set(&State::ended);
+void CommandMeter::end(std::optional<Instant> at) {
+  state_->set(&State::ended, at);
+}
+
+EnergyMonitor* CommandMeter::monitor() const {
+  const MutexLock lock(state_->mutex);
+  return state_->answering;
 }
 
 std::optional<Result<WindowEnergy>> CommandMeter::used(Seconds longest,

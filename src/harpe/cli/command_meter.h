@@ -29,9 +29,12 @@ class CommandMeter {
   /// Reads the devices for half a second, so that it is known how they were before the command;
   /// where there is no GPU, once. Waits for it no longer than that.
   void prepare(Seconds longest);
-  /// The command begins, and ends, at the time of these calls.
+  /// Measures the devices from `prepare` on, other windows, too; not to be used after `end`. Null
+  /// where they did not answer in time.
+  EnergyMonitor* monitor() const;
+  /// The command begins, and ends, at the time of these calls, or a little before.
   void begin();
-  void end();
+  void end(std::optional<Instant> at = {});
   /// Waits until the devices were read for two more steps of their counters; for those that are
   /// slow a few seconds, for those that hang no longer. None: that took `longest`, or `give_up`
   /// (asked every 50 ms) says so.

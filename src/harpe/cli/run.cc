@@ -14,10 +14,12 @@
 #include "harpe/carbon/intensity.h"
 #include "harpe/cli/cli.h"
 #include "harpe/cli/command_meter.h"
+#include "harpe/cli/command_tuning.h"
 #include "harpe/cli/device_options.h"
 #include "harpe/cli/measure_output.h"
 #include "harpe/cli/run_child.h"
 #include "harpe/cli/shell_words.h"
+#include "harpe/cli/tuning_view.h"
 #include "harpe/command/options.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/measure/energy_log.h"
@@ -30,6 +32,7 @@ namespace {
 
 struct RunArguments {
   DeviceArguments devices;
+  TuningArguments tuning;
   std::optional<CarbonIntensity> carbon;
   std::optional<EmbodiedCarbon> embodied;
   std::string csv, out;
@@ -46,6 +49,7 @@ struct RunReport {
   bool unanswered = false;  ///< a driver did not answer after the command
   std::optional<CarbonIntensity> carbon;
   std::optional<EmbodiedCarbon> embodied;
+  std::optional<TuningReport> tuning = {};
 
   int gpus() const {
     return static_cast<int>(
@@ -126,6 +130,7 @@ std::string report_text(const RunReport& report, int columns, bool coloured) {
     for (const std::string& line : carbon_lines(report, total)) text += wrapped_text(line, columns);
   }
   for (const std::string& line : energy_remarks(report.used)) text += wrapped_text(line, columns);
+  if (report.tuning) text += tuning_text(*report.tuning, columns, coloured);
   for (const std::string& note : report.notes) text += wrapped_text(note, columns);
   if (report.simulated) text += painted(kSimulatedRemark, Paint::kBold, coloured) + "\n";
   return text;
@@ -153,6 +158,7 @@ std::string report_json(const RunReport& report) {
                             {"grams_per_gpu", report.embodied->mass.value},
                             {"lifetime_s", report.embodied->lifetime.value}};
   }
+  if (report.tuning) document["optimize"] = tuning_json(*report.tuning);
   document["notes"] = report.notes;
   Json backends = Json::array();
   for (const BackendState& backend : report.backends) {
@@ -238,7 +244,10 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   std::vector<Cpu*> cpus;
   for (const auto& cpu : chosen.devices.cpus) cpus.push_back(cpu.get());
 
-  ChildRunner runner;  // before any thread, which inherits its signal mask
+  // Both before any thread: the environment is set, and the signal mask inherited.
+  const std::unique_ptr<CommandTuning> tuning =
+      HARPE_TRY(CommandTuning::prepare(arguments.tuning, shell_text(command)));
+  ChildRunner runner;
   CommandMeter meter(std::move(gpus), std::move(cpus), system_clock(), shell_text(command));
   meter.prepare(kLongestStart);
   RunReport report{.command = command,
@@ -249,11 +258,14 @@ Result<RunReport> measure_command(const RunArguments& arguments,
                    .simulated = any_simulated(chosen),
                    .carbon = arguments.carbon,
                    .embodied = arguments.embodied};
+  if (tuning) tuning->start(meter.monitor());
   meter.begin();
   const Instant begin = system_clock().now();
   Result<ChildExit> exit = runner.run(command);
-  meter.end();
-  report.used.time = system_clock().now() - begin;
+  const Instant end = system_clock().now();
+  if (tuning) report.tuning = tuning->finish();
+  meter.end(end);
+  report.used.time = end - begin;
   if (!exit.ok()) return std::move(exit).error();
   report.exit = *std::move(exit);
   auto used = meter.used(kLongestEnd, [&] { return runner.asked_to_end(); });
@@ -295,10 +307,14 @@ void add_run_command(Commands& commands) {
       "its environment and its signals; the exit status is its own (128 + signal if one ended it, "
       "127 if it is not found, 126 if it cannot be executed; then nothing is reported). Programs "
       "best read the report from a file (--out): standard error is the command's, too. Without any "
-      "device only the time is measured.",
+      "device only the time is measured.\n"
+      "With --optimize the clock or power limit of the GPUs is chosen while the command runs, "
+      "through the node's agent, and restored afterwards; where nothing may be set, the command is "
+      "measured and a setting advised.",
       "harpe run -- python train.py\n"
       "harpe run --gpus 0,1 --carbon DE -- ./train --steps 100\n"
       "harpe run --carbon 302.5 --embodied 150kg/5y --csv runs.csv -- make\n"
+      "harpe run --optimize energy --max-slowdown 3% -- python train.py\n"
       "harpe run --json --out report.json -- sleep 5",
       [arguments, &commands](Console& console) {
         return run(*arguments, commands.following_command(), console);
@@ -306,6 +322,7 @@ void add_run_command(Commands& commands) {
   commands.let_command_follow(app, "The command to run and its arguments");
   commands.leave_output_to_command(app);
   add_device_options(app, arguments->devices);
+  add_tuning_options(app, arguments->tuning);
   add_parsed(app, "--carbon", "ZONE|G_PER_KWH",
              "Add the CO2 equivalent: a country's code (DE, US, WORLD: yearly mean), or g/kWh",
              arguments->carbon, [](const std::string& text) { return parse_intensity(text); });

@@ -61,6 +61,13 @@ TEST(Selector, ChoosesByEnergyTimeCostAndSlowdown) {
   EXPECT_EQ(chosen({.kind = Kind::kMaxSlowdown, .slowdown = 9}), 150);
 }
 
+TEST(Selector, ABoundKeepsWhatIsSlowerOut) {
+  EXPECT_EQ(chosen({.kind = Kind::kEnergy, .most_slowdown = 1.2}), 200);
+  EXPECT_EQ(chosen({.kind = Kind::kEnergy, .most_slowdown = 1.19}), 250);
+  EXPECT_EQ(chosen({.kind = Kind::kEnergy, .most_slowdown = 1.04}), 300);
+  EXPECT_EQ(chosen({.eta = 1, .most_slowdown = 1.05}), 250);
+}
+
 TEST(Selector, TiesGoToTheHigherSetting) {
   const std::vector<Measurement> equal = {{300, {10}, {2000}}, {200, {10}, {2000}}};
   EXPECT_EQ(choose(equal, {}).value(), 0U);
@@ -76,6 +83,7 @@ TEST(Selector, RefusesWrongInput) {
   EXPECT_FALSE(choose(kMeasured, {.eta = kNan}).ok());
   EXPECT_FALSE(choose(kMeasured, {.slowdown = 0.9}).ok());
   EXPECT_FALSE(choose(kMeasured, {.slowdown = kNan}).ok());
+  EXPECT_FALSE(choose(kMeasured, {.most_slowdown = 0.9}).ok());
   EXPECT_FALSE(choose(kMeasured, {.gpus = 0}).ok());
   EXPECT_FALSE(choose(kMeasured, {.host_power = {kNan}}).ok());
   EXPECT_FALSE(choose({}, {}).ok());

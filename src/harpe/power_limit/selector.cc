@@ -8,6 +8,10 @@
 namespace harpe {
 namespace {
 
+bool is_slowdown(double factor) {
+  return std::isfinite(factor) && factor >= 1;
+}
+
 bool is_power(Watts power) {
   return std::isfinite(power.value) && power.value >= 0;
 }
@@ -36,9 +40,9 @@ Status check(const Selector& selector) {
   if (!(selector.eta >= 0 && selector.eta <= 1)) {
     diagnostics.add("eta must be from 0 to 1, got " + shortest(selector.eta));
   }
-  if (!(selector.slowdown >= 1) || !std::isfinite(selector.slowdown)) {
-    diagnostics.add("the slowdown must be a factor of at least 1, got " +
-                    shortest(selector.slowdown));
+  for (const double factor : {selector.slowdown, selector.most_slowdown.value_or(1)}) {
+    if (is_slowdown(factor)) continue;
+    diagnostics.add("a slowdown must be a factor of at least 1, got " + shortest(factor));
   }
   if (selector.gpus < 1) diagnostics.add("the number of GPUs must be at least 1");
   if (!is_power(selector.max_power) || !is_power(selector.host_power)) {
@@ -74,7 +78,9 @@ Result<std::size_t> choose(std::span<const Measurement> measurements, const Sele
     return weights.of(measurements[i].time, measurements[i].energy);
   };
   for (std::size_t i = 1; i < measurements.size(); ++i) {
-    if (score(i) < score(best)) best = i;
+    const bool allowed = !selector.most_slowdown ||
+                         measurements[i].time <= measurements[0].time * *selector.most_slowdown;
+    if (allowed && score(i) < score(best)) best = i;
   }
   return best;
 }

@@ -8,12 +8,16 @@
 ///   cost          least eta * J + (1 - eta) * MaxPower * GPUs * s
 ///   max slowdown  the lowest setting that takes at most factor times the highest setting's time
 ///
+/// Energy, time and cost may be bound to settings that take at most so many times the highest
+/// setting's time.
+///
 /// MaxPower is the highest measured power limit, or what the selector says where the settings are
 /// clocks. Ties go to the higher setting. Beyond Zeus, the power that the node draws beside its
 /// GPUs can count: it is added to the joules, and to what a second costs. Without it the choice is
 /// the best for the GPUs alone, which is too low a setting for the node.
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "harpe/base/result.h"
@@ -37,9 +41,11 @@ struct Selector {
   int gpus = 1;         ///< that were measured together; kCost
   Watts max_power{0};   ///< of a GPU; 0: the highest measured setting, which is a power limit
   Watts host_power{0};  ///< of the node beside its GPUs, constant or measured
+  /// At least 1; of kEnergy, kTime and kCost: time over the highest setting's. None: unbound.
+  std::optional<double> most_slowdown{};
 };
 
-/// Fails for an eta outside [0, 1], a slowdown below 1, no GPU, negative or non-finite power.
+/// Fails for an eta outside [0, 1], slowdowns below 1, no GPU, negative or non-finite power.
 Status check(const Selector& selector);
 
 /// What is to be least is `per_joule` * J + `per_second` * s; not of kMaxSlowdown.

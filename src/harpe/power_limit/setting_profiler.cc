@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "harpe/base/statistics.h"
-#include "harpe/power_limit/setting_model.h"
 
 namespace harpe {
 namespace {
@@ -17,6 +16,11 @@ constexpr int kZeusStepsASetting = 50;
 constexpr double kUnmeasuredMargin = 0.05;
 // A setting is tried for a maximum slowdown unless it surely breaks it.
 constexpr double kSurelyTooSlow = 2.0;  // standard deviations
+
+/// Of a normal distribution, below so many standard deviations.
+double normal_share(double deviations) {
+  return 0.5 * std::erfc(-deviations / std::sqrt(2.0));
+}
 
 }  // namespace
 
@@ -165,15 +169,14 @@ std::optional<std::size_t> SettingProfiler::next_setting() const {
   const Measurement& highest = *measured_[0];
   const ScoreWeights weights = weights_of(selector, knob_[0]);
   const auto forecast = SettingModel(knob_, highest, selector.gpus).forecast(measured_);
-  double best = weights.of(highest.time, highest.energy);
-  for (const std::size_t i : order_) {
-    best = std::min(best, weights.of(measured_[i]->time, measured_[i]->energy));
-  }
+  const Measurement& kept = *measured_[best_measured()];
+  const double best = weights.of(kept.time, kept.energy);
   std::optional<std::size_t> next;
   double most = options_.least_gain;
   for (std::size_t i = 0; i < knob_.size(); ++i) {
     if (measured_[i]) continue;
-    const double gain = score_of(forecast[i], highest, weights).improvement_on(std::log(best));
+    const double gain = score_of(forecast[i], highest, weights).improvement_on(std::log(best)) *
+                        chance_to_keep(i, forecast[i]);
     if (gain > most) {
       most = gain;
       next = i;
@@ -186,7 +189,7 @@ std::optional<std::size_t> SettingProfiler::next_for_slowdown() const {
   const double allowed = std::log(options_.selector.slowdown);
   const auto forecast =
       SettingModel(knob_, *measured_[0], options_.selector.gpus).forecast(measured_);
-  const std::size_t kept = best_setting();
+  const std::size_t kept = best_measured();
   // The lowest that probably keeps it; else the next below the lowest that was seen to.
   for (std::size_t i = knob_.size(); i-- > kept + 1;) {
     if (!measured_[i] && forecast[i].log_time <= allowed) return i;
@@ -198,7 +201,35 @@ std::optional<std::size_t> SettingProfiler::next_for_slowdown() const {
   return next;
 }
 
-std::size_t SettingProfiler::best_setting() const {
+/// The probability that a setting is within the selector's bound. As settings descend, time rises,
+/// and ever faster. So between two measured settings it is at most a chord's; below the lowest
+/// measured one it is the forecast's, and at least what the line from the highest setting says.
+double SettingProfiler::chance_to_keep(std::size_t setting, const SettingForecast& forecast) const {
+  if (!options_.selector.most_slowdown) return 1;
+  const double allowed = std::log(*options_.selector.most_slowdown);
+  const double noise = options_.precision / 2;  // standard deviation of a window's time
+  const auto log_time_at = [this](std::size_t i) {
+    return std::log(measured_[i]->time / measured_[0]->time);
+  };
+  std::size_t above = setting, below = setting;
+  while (!measured_[above]) --above;  // the highest was measured
+  while (below + 1 < measured_.size() && !measured_[below]) ++below;
+  const double log_above = log_time_at(above);
+  if (measured_[below]) {
+    const double rise = log_time_at(below) - log_above;
+    const double share = (knob_[above] - knob_[setting]) / (knob_[above] - knob_[below]);
+    const double deviation = std::hypot(rise * share * (1 - share), noise);
+    return normal_share((allowed - log_above - rise * share) / deviation);
+  }
+  const double chance =
+      normal_share((allowed - forecast.log_time) / std::sqrt(forecast.time_variance));
+  if (above == 0) return chance;
+  const double farther = (knob_[above] - knob_[setting]) / (knob_[0] - knob_[above]);
+  const double least = log_above * (1 + farther);
+  return std::min(chance, normal_share((allowed - least) / (noise * (1 + farther))));
+}
+
+std::size_t SettingProfiler::best_measured() const {
   std::vector<Measurement> seen;
   std::vector<std::size_t> position;
   for (std::size_t i = 0; i < measured_.size(); ++i) {
@@ -207,8 +238,14 @@ std::size_t SettingProfiler::best_setting() const {
     position.push_back(i);
   }
   // Only sound measurements were kept, and the selector was checked.
-  std::size_t best = position[choose(seen, options_.selector).value()];
-  if (options_.selector.kind == Selector::Kind::kMaxSlowdown || !measured_[0]) return best;
+  return position[choose(seen, options_.selector).value()];
+}
+
+std::size_t SettingProfiler::best_setting() const {
+  std::size_t best = best_measured();
+  const bool promises =
+      options_.selector.kind == Selector::Kind::kMaxSlowdown || options_.selector.most_slowdown;
+  if (promises || !measured_[0]) return best;
   const ScoreWeights weights = weights_of(options_.selector, knob_[0]);
   double least =
       std::log(weights.of(measured_[best]->time, measured_[best]->energy)) - kUnmeasuredMargin;

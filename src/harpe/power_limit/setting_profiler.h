@@ -11,8 +11,10 @@
 /// epoch it pauses and later goes on, and the setting stays in force, so that epochs may be shorter
 /// than a window, even than a warm-up.
 ///
-/// For a maximum slowdown the lowest setting that probably keeps it is measured next, and only
-/// measured settings are chosen: a promise rests on no forecast.
+/// For a maximum slowdown the lowest setting that probably keeps it is measured next. Where another
+/// selector is bound to a slowdown, what a setting promises counts by the probability that it keeps
+/// the bound (Gardner et al., ICML 2014). Both choose measured settings only: a promise rests on no
+/// forecast.
 ///
 /// Steps, warm-up included, are at most `step_share` of what Zeus takes for the same settings
 /// (10 + 40 steps each), or one window where that is more. Drive it as zeus_optimizer.h; it also
@@ -24,6 +26,7 @@
 #include "harpe/power_limit/knob.h"
 #include "harpe/power_limit/knob_action.h"
 #include "harpe/power_limit/selector.h"
+#include "harpe/power_limit/setting_model.h"
 
 namespace harpe {
 
@@ -70,6 +73,8 @@ class SettingProfiler {
   void finish(KnobActions& actions);
   std::optional<std::size_t> next_setting() const;
   std::optional<std::size_t> next_for_slowdown() const;
+  double chance_to_keep(std::size_t setting, const SettingForecast& forecast) const;
+  std::size_t best_measured() const;
   std::size_t best_setting() const;
 
   Knob knob_;

@@ -19,9 +19,11 @@ using Kind = KnobAction::Kind;
 /// A job that draws 260 W at most, in steps that scatter; drives a profiler.
 class NoisyJob {
  public:
-  NoisyJob(unsigned seed, double deviation) : random_(seed), deviation_(deviation) {}
+  /// Limits below `knee` W cost time, to the power `exponent`.
+  NoisyJob(unsigned seed, double deviation, double knee = 200, double exponent = 1.7)
+      : random_(seed), deviation_(deviation), knee_(knee), exponent_(exponent) {}
 
-  double mean_time(double limit) const { return std::pow(std::max(1.0, 200 / limit), 1.7); }
+  double mean_time(double limit) const { return std::pow(std::max(1.0, knee_ / limit), exponent_); }
 
   /// Steps until the profiler is done, at most `most`; epochs of `epoch` steps, 0: none.
   int run(SettingProfiler& profiler, int epoch, int most) {
@@ -72,7 +74,7 @@ class NoisyJob {
   }
 
   std::mt19937_64 random_;
-  double deviation_;
+  double deviation_, knee_, exponent_;
   double now_ = 0, energy_ = 0, began_ = 0, energy_began_ = 0;
   std::size_t setting_ = 0;
   bool open_ = false;
@@ -93,6 +95,19 @@ TEST(SettingProfiler, FindsTheBestOfANoisyJobInHalfOfZeusSteps) {
     ASSERT_TRUE(profiler.choice().has_value()) << "seed " << seed;
     EXPECT_EQ(profiler.knob()[*profiler.choice()], 200) << "seed " << seed;
     EXPECT_LE(profiler.steps(), 225) << "seed " << seed;
+  }
+}
+
+TEST(SettingProfiler, ABoundOnTheSlowdownHoldsAndIsUsedUp) {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    // Every lower limit saves energy: 225 W is 13.5 % slower than 300 W, 200 W 20.4 %.
+    SettingProfiler profiler =
+        profiler_for({.kind = Selector::Kind::kEnergy, .most_slowdown = 1.17});
+    NoisyJob job(seed, 0.01, 290, 0.5);
+    job.run(profiler, 0, 10'000);
+    ASSERT_TRUE(profiler.choice().has_value()) << "seed " << seed;
+    EXPECT_EQ(profiler.knob()[*profiler.choice()], 225) << "seed " << seed;
+    EXPECT_TRUE(profiler.measured()[*profiler.choice()].has_value()) << "seed " << seed;
   }
 }
 

@@ -1,0 +1,67 @@
+#pragma once
+/// \file
+/// `harpe run --optimize`: the setting of a command's GPUs, chosen while it runs.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/measure/energy_monitor.h"
+#include "harpe/power_limit/selector.h"
+#include "harpe/tuning/advice.h"
+#include "harpe/tuning/tuner.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace harpe {
+
+struct TuningArguments {
+  std::optional<Selector::Kind> what;   ///< --optimize; none: nothing is tuned
+  std::optional<double> eta;            ///< --eta
+  std::optional<double> most_slowdown;  ///< --max-slowdown, a factor
+  bool online = false;
+  bool measures_node = false;  ///< --host-power measured
+  Watts host_power{0};
+  std::string profile, socket;
+};
+
+/// Adds `--optimize` and the options that go with it.
+void add_tuning_options(CLI::App& app, TuningArguments& arguments);
+
+/// What is to be said when the command has ended (tuning_view.h).
+struct TuningReport {
+  Selector selector;
+  bool online = false, measures_node = false;
+  TuningResult result;
+  std::uint64_t ignored_lines = 0;
+  std::string why_nothing_was_set;  ///< empty: settings were set
+  Knob could_be;                    ///< what could be set with an agent that allows it
+  std::optional<Advice> advice;     ///< among `could_be`
+  std::vector<std::string> notes;   ///< about the profile
+};
+
+/// Of one command, in this order: `prepare`, `start`, `finish`. Not thread-safe.
+class CommandTuning {
+ public:
+  /// Checks the arguments, reads the profile, makes the file of steps and names it in this
+  /// process's environment: before there are threads. Nothing to be tuned: null.
+  static Result<std::unique_ptr<CommandTuning>> prepare(const TuningArguments& arguments,
+                                                        const std::string& command);
+  ~CommandTuning();
+
+  /// The command is about to begin.
+  /// \param monitor  of the GPUs; null: they did not answer. Used until `finish`
+  void start(EnergyMonitor* monitor);
+  /// The command has ended; all is restored then, and the profile written.
+  TuningReport finish();
+
+ private:
+  struct State;
+  explicit CommandTuning(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,221 @@
+#include "harpe/cli/tuning_view.h"
+
+#include <cmath>
+#include <vector>
+
+#include "harpe/base/text.h"
+#include "harpe/cli/measure_output.h"
+#include "harpe/command/console.h"
+#include "harpe/plan_cli/fitted_table.h"
+#include "harpe/plan_cli/table.h"
+
+namespace harpe {
+namespace {
+
+std::string name_of(Selector::Kind kind) {
+  if (kind == Selector::Kind::kEnergy) return "energy";
+  return kind == Selector::Kind::kTime ? "time" : "cost";
+}
+
+std::string percent(double share) {
+  return fixed(share * 100, 1) + " %";
+}
+
+std::string padded(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
+bool is_measured(const TuningResult& result, std::size_t setting) {
+  return setting < result.costs.size() && result.costs[setting].steps > 0;
+}
+
+/// Of the choice, against the highest setting.
+std::optional<double> slowdown(const TuningResult& result) {
+  if (!result.choice || !is_measured(result, 0) || !is_measured(result, *result.choice)) {
+    return std::nullopt;
+  }
+  return result.costs[*result.choice].time / result.costs[0].time - 1;
+}
+
+std::string objective_text(const TuningReport& report) {
+  std::string text = "least " + name_of(report.selector.kind);
+  if (report.selector.kind == Selector::Kind::kCost) {
+    text += " (eta " + shortest(report.selector.eta) + ")";
+  }
+  if (report.selector.most_slowdown) {
+    text += ", at most " + shortest((*report.selector.most_slowdown - 1) * 100, 3) + " % slower";
+  }
+  if (report.measures_node) text += ", with what the CPUs and their memory use";
+  if (report.selector.host_power.value > 0) {
+    text += ", with " + shortest(report.selector.host_power.value) + " W of the node";
+  }
+  return text;
+}
+
+std::string settings_table(const TuningResult& result, bool coloured) {
+  std::string text;
+  for (std::size_t i = 0; i < result.knob.size(); ++i) {
+    if (!is_measured(result, i)) continue;
+    const StepCost& cost = result.costs[i];
+    std::string line = padded(result.knob.text(i), 12) + padded(fixed(cost.time.value, 4), 10) +
+                       " s a step" + padded(fixed(cost.energy.value, 2), 12) + " J +- " +
+                       fixed(cost.error.value, 2) +
+                       padded(std::to_string(result.steps_under[i]), 9) + " steps";
+    const bool is_choice = result.choice == i;
+    if (i == 0) line += "  highest";
+    if (is_choice) line += result.decided ? "  chosen" : "  best so far";
+    text += (is_choice ? painted(line, Paint::kBold, coloured) : line) + "\n";
+  }
+  return text;
+}
+
+std::string saving_text(const TuningReport& report) {
+  const TuningResult& result = report.result;
+  const Saving& saving = result.saving;
+  const bool with_node = report.measures_node || report.selector.host_power.value > 0;
+  std::string text = std::string("Against the highest setting, profiling") +
+                     (with_node ? " and the node's power" : "") + " included: ";
+  if (std::abs(saving.saved.value) <= saving.error.value) {
+    return text + "nothing that is certain was saved (" + joules_text(saving.saved) + " +- " +
+           joules_text(saving.error) + ").";
+  }
+  const bool is_saved = saving.saved.value > 0;
+  text += joules_text(is_saved ? saving.saved : -saving.saved) + " +- " +
+          joules_text(saving.error) + (is_saved ? " saved (" : " MORE (");
+  text += percent(std::abs(saving.saved / saving.at_highest)) + ")";
+  if (const auto slower = slowdown(result)) {
+    text += "; a step at the setting chosen takes " + percent(std::abs(*slower)) +
+            (*slower >= 0 ? " longer" : " less");
+  }
+  return text + ".";
+}
+
+std::string choice_text(const TuningReport& report) {
+  const TuningResult& result = report.result;
+  const std::string chosen = result.choice ? result.knob.text(*result.choice) : "";
+  if (!result.choice) return "No setting was measured before the end.";
+  if (!result.decided) {
+    return "No setting was chosen before the end; of those measured " + chosen + " is the best.";
+  }
+  if (result.from_profile) return chosen + " was chosen by what an earlier run measured.";
+  std::size_t measured = 0;
+  for (std::size_t i = 0; i < result.costs.size(); ++i) measured += is_measured(result, i) ? 1 : 0;
+  if (!is_measured(result, *result.choice)) {
+    return chosen + " was chosen: a model of " + std::to_string(measured) +
+           " settings measured expects the best of it.";
+  }
+  std::string text =
+      chosen + " was chosen: the best of " + std::to_string(measured) + " settings measured.";
+  if (result.profilings > 1) {
+    text += " The job changed, and was profiled " + std::to_string(result.profilings) + " times.";
+  }
+  return text;
+}
+
+std::string advice_text(const TuningReport& report) {
+  const TuningResult& result = report.result;
+  if (!is_measured(result, 0)) return "";
+  const StepCost& found = result.costs[0];
+  std::string text = "Measured as it was: " + fixed(found.time.value, 4) + " s and " +
+                     fixed(found.energy.value, 2) + " J +- " + fixed(found.error.value, 2) +
+                     " a step. ";
+  if (!report.advice) return text + "No lower power limit promises anything.";
+  const Advice& advice = *report.advice;
+  const std::string setting = report.could_be.text(advice.setting);
+  return text + "A model fitted to other jobs expects of " + setting + " about " +
+         fixed(advice.saving * 100, 0) + " % fewer joules, " + fixed(advice.slowdown * 100, 0) +
+         " % longer: with an agent that allows it (docs/agent.md) this command would find out; "
+         "root sets it with: harpe limit set " +
+         shortest(report.could_be[advice.setting]) + "W";
+}
+
+Json maybe(std::optional<double> value) {
+  return value ? Json(*value) : Json();
+}
+
+Json settings_json(const TuningResult& result) {
+  Json settings = Json::array();
+  for (std::size_t i = 0; i < result.knob.size(); ++i) {
+    if (!is_measured(result, i)) continue;
+    const StepCost& cost = result.costs[i];
+    settings.push_back({{"setting", result.knob[i]},
+                        {"steps", result.steps_under[i]},
+                        {"steps_measured", cost.steps},
+                        {"time_s", cost.time.value},
+                        {"energy_j", cost.energy.value},
+                        {"error_j", cost.error.value}});
+  }
+  return settings;
+}
+
+}  // namespace
+
+std::string tuning_text(const TuningReport& report, int columns, bool coloured) {
+  const TuningResult& result = report.result;
+  std::vector<std::string> lines;
+  std::string text = painted("optimized:", Paint::kBold, coloured) + " " + objective_text(report) +
+                     "; " + std::to_string(result.steps) + " steps\n";
+  if (!report.why_nothing_was_set.empty()) {
+    lines.push_back("Nothing was set: " + report.why_nothing_was_set);
+  }
+  if (!result.failure.empty()) lines.push_back("Tuning ended early: " + result.failure);
+  if (result.steps == 0) {
+    lines.emplace_back(
+        "No step was seen: the command must append a line to the file that HARPE_STEPS names as "
+        "each step begins, echo >> \"$HARPE_STEPS\" (docs/zeus.md).");
+  } else if (report.why_nothing_was_set.empty()) {
+    text += settings_table(result, coloured);
+    lines.push_back(choice_text(report));
+    lines.push_back(saving_text(report));
+  } else {
+    lines.push_back(advice_text(report));
+  }
+  if (report.ignored_lines > 0) {
+    lines.push_back(std::to_string(report.ignored_lines) +
+                    " lines of the file of steps were neither empty, 'step' nor 'epoch'.");
+  }
+  lines.insert(lines.end(), report.notes.begin(), report.notes.end());
+  for (const std::string& line : lines) {
+    if (!line.empty()) text += wrapped_text(line, columns);
+  }
+  return text;
+}
+
+Json tuning_json(const TuningReport& report) {
+  const TuningResult& result = report.result;
+  const bool is_set = report.why_nothing_was_set.empty();
+  const bool is_clock = result.knob.kind() == KnobKind::kGraphicsClock;
+  Json json = {
+      {"what", name_of(report.selector.kind)},
+      {"eta", report.selector.kind == Selector::Kind::kCost ? Json(report.selector.eta) : Json()},
+      {"max_slowdown",
+       report.selector.most_slowdown ? Json(*report.selector.most_slowdown - 1) : Json()},
+      {"online", report.online},
+      {"host_power_w",
+       report.measures_node ? Json("measured") : Json(report.selector.host_power.value)},
+      {"why_nothing_was_set", is_set ? Json() : Json(report.why_nothing_was_set)},
+      {"knob", !is_set ? Json() : Json(is_clock ? "clock_mhz" : "power_limit_w")},
+      {"steps", result.steps},
+      {"epochs", result.epochs},
+      {"ignored_lines", report.ignored_lines},
+      {"profilings", result.profilings},
+      {"from_profile", result.from_profile}};
+  json["settings"] = settings_json(result);
+  json["choice"] = is_set && result.choice ? Json(result.knob[*result.choice]) : Json();
+  json["decided"] = is_set && result.decided;
+  json["slowdown"] = is_set ? maybe(slowdown(result)) : Json();
+  json["saved_j"] = result.saving.saved.value;
+  json["saved_error_j"] = result.saving.error.value;
+  json["at_highest_j"] = result.saving.at_highest.value;
+  json["failure"] = result.failure.empty() ? Json() : Json(result.failure);
+  json["advice"] = nullptr;
+  if (report.advice) {
+    json["advice"] = {{"power_limit_w", report.could_be[report.advice->setting]},
+                      {"saving", report.advice->saving},
+                      {"slowdown", report.advice->slowdown}};
+  }
+  json["notes"] = report.notes;
+  return json;
+}
+
+}  // namespace harpe

@@ -1,0 +1,72 @@
+#pragma once
+/// \file
+/// The tuner that profiles and then keeps what it chose (tuner.h).
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/statistics.h"
+#include "harpe/power_limit/drift.h"
+#include "harpe/tuning/tuner.h"
+
+namespace harpe {
+
+class ProfiledTuner final : public Tuner {
+ public:
+  ProfiledTuner(TunerOptions options, ProfilerOptions profiling, SettingProfiler profiler,
+                KnobSetter& setter, WindowMeter& meter);
+
+  void start() override;
+  void on(const StepEvent& event) override;
+  void poll(Instant now) override;
+  void finish() override;
+  bool waits() const override { return closed_.has_value(); }
+  void fail(const Error& error) override;
+  TuningResult result() const override;
+
+ private:
+  /// Steps under one setting between two instants.
+  struct Window {
+    Instant begin{}, end{};
+    std::vector<double> step_times{};
+    bool is_of_profiler = false;
+  };
+
+  void begin_profiling();
+  void settle(std::size_t setting, std::optional<Seconds> expected);
+  void on_settled_step(const StepEvent& event, std::optional<Seconds> took);
+  void carry_out(const KnobActions& actions, Instant at);
+  void set(std::size_t setting);
+  void open(Instant at, bool is_of_profiler);
+  void close(Instant at);
+  void cancel();
+  void take(const Window& window, const MeteredWindow& metered);
+  void expect(Seconds step);
+  void watch(Seconds step);
+  bool breaks_promise() const;
+  bool is_pause(Seconds step) const;
+
+  TunerOptions options_;
+  ProfilerOptions profiling_;
+  SettingProfiler profiler_;
+  KnobSetter& setter_;
+  WindowMeter& meter_;
+  StepLedger ledger_;
+  Saving saved_before_{};  ///< before the last profiling began
+  std::size_t setting_ = 0;
+  std::optional<std::size_t> choice_;
+  bool from_profile_ = false, finished_ = false, has_drifted_ = false, is_too_slow_ = false;
+  int profilings_ = 0;
+  std::int64_t steps_ = 0, epochs_ = 0;
+  std::int64_t settled_steps_ = 0;  ///< since the choice
+  std::optional<Instant> step_began_;
+  Instant last_event_{};
+  RunningMedian usual_;
+  double usual_step_ = 0;  ///< s
+  std::optional<DriftDetector> drift_;
+  std::optional<Window> open_, closed_;
+  std::string failure_, trouble_;  ///< of the meter: the last one
+};
+
+}  // namespace harpe

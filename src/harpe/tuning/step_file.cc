@@ -1,0 +1,151 @@
+#include "harpe/tuning/step_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+#include "harpe/base/text.h"
+
+namespace harpe {
+namespace {
+
+constexpr std::int64_t kMostAtOnce = 1 << 20, kMostBehind = 16 << 20;  // bytes
+// A program that writes over its one line each step leaves a file about so long.
+constexpr std::int64_t kLongestRewritten = 16;  // bytes
+
+std::int64_t change_time(const struct stat& seen) {
+  return static_cast<std::int64_t>(seen.st_mtim.tv_sec) * 1'000'000'000 + seen.st_mtim.tv_nsec;
+}
+
+}  // namespace
+
+std::vector<StepEvent::Kind> StepParser::add(std::string_view bytes) {
+  std::vector<StepEvent::Kind> kinds;
+  while (!bytes.empty()) {
+    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
+    const std::size_t room = kLongest - line_.size();
+    too_long_ = too_long_ || end > room;
+    line_.append(bytes.substr(0, std::min(end, room)));
+    if (end == bytes.size()) break;
+    bytes.remove_prefix(end + 1);
+    const std::string_view word = trim(line_);
+    if (!too_long_ && (word.empty() || word == "step")) {
+      kinds.push_back(StepEvent::Kind::kStep);
+    } else if (!too_long_ && word == "epoch") {
+      kinds.push_back(StepEvent::Kind::kEpochEnd);
+    } else {
+      ++ignored_;
+    }
+    restart();
+  }
+  return kinds;
+}
+
+void StepParser::restart() {
+  line_.clear();
+  too_long_ = false;
+}
+
+Result<StepFile> StepFile::create() {
+  std::error_code failed;
+  const std::filesystem::path parent = std::filesystem::temp_directory_path(failed);
+  std::string directory = ((failed ? "/tmp" : parent) / "harpe-steps-XXXXXX").string();
+  if (::mkdtemp(directory.data()) == nullptr) {
+    return Error::io(directory, "cannot make a directory for the file of steps: " +
+                                    std::error_code(errno, std::generic_category()).message());
+  }
+  StepFile file(std::filesystem::path(directory) / "steps");
+  const UniqueFd made(::open(file.path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
+  if (!made) {
+    return Error::io(
+        file.path_.string(),
+        "cannot be made: " + std::error_code(errno, std::generic_category()).message());
+  }
+  return file;
+}
+
+StepFile::StepFile(StepFile&& other) noexcept
+    : path_(std::exchange(other.path_, {})),
+      file_(std::move(other.file_)),
+      device_(other.device_),
+      inode_(other.inode_),
+      offset_(other.offset_),
+      written_ns_(other.written_ns_),
+      parser_(std::move(other.parser_)),
+      restarts_(other.restarts_),
+      skipped_(other.skipped_),
+      looked_(other.looked_) {}
+
+StepFile::~StepFile() {
+  if (path_.empty()) return;
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+  std::filesystem::remove(path_.parent_path(), ignored);
+}
+
+std::vector<StepEvent> StepFile::poll(Instant now) {
+  const Instant before = std::exchange(looked_, now);
+  struct stat seen{};
+  if (::stat(path_.c_str(), &seen) != 0 || !S_ISREG(seen.st_mode)) return {};
+  follow(seen);
+  std::vector<StepEvent::Kind> kinds;
+  read_to(seen.st_size, kinds);
+  std::vector<StepEvent> events;
+  events.reserve(kinds.size());
+  const Seconds since = before.ns == 0 ? Seconds{0} : now - before;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const double share = static_cast<double>(i + 1) / static_cast<double>(kinds.size());
+    events.push_back({kinds[i], now + since * (share - 1)});
+  }
+  return events;
+}
+
+/// Begins anew where the file is another one, was cut, or was written over at its length.
+void StepFile::follow(const struct stat& seen) {
+  const std::int64_t written = change_time(seen);
+  const bool same = file_ && device_ == seen.st_dev && inode_ == seen.st_ino;
+  const bool rewritten = seen.st_size == offset_ && offset_ > 0 && offset_ <= kLongestRewritten &&
+                         written != written_ns_;
+  if (same && seen.st_size >= offset_ && !rewritten) {
+    written_ns_ = written;
+    return;
+  }
+  if (file_) ++restarts_;
+  offset_ = 0;
+  written_ns_ = written;
+  parser_.restart();
+  if (same) return;
+  // Whatever was put in its place must not hold this reader.
+  file_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  device_ = seen.st_dev;
+  inode_ = seen.st_ino;
+}
+
+void StepFile::read_to(std::int64_t size, std::vector<StepEvent::Kind>& kinds) {
+  if (!file_ || size <= offset_) return;
+  if (size - offset_ > kMostBehind) {
+    // So many steps at once teach nothing; the newest are as good.
+    skipped_ += static_cast<std::uint64_t>(size - kMostAtOnce - offset_);
+    offset_ = size - kMostAtOnce;
+    parser_.restart();
+  }
+  std::vector<char> buffer(1 << 16);
+  const std::int64_t end = std::min(size, offset_ + kMostAtOnce);
+  while (offset_ < end) {
+    const auto wanted =
+        std::min<std::int64_t>(end - offset_, static_cast<std::int64_t>(buffer.size()));
+    const ssize_t got =
+        ::pread(file_.get(), buffer.data(), static_cast<std::size_t>(wanted), offset_);
+    if (got <= 0) return;
+    offset_ += got;
+    const auto more = parser_.add({buffer.data(), static_cast<std::size_t>(got)});
+    kinds.insert(kinds.end(), more.begin(), more.end());
+  }
+}
+
+}  // namespace harpe

@@ -1,0 +1,88 @@
+#pragma once
+/// \file
+/// How a program tells of its steps without being changed more than by a line: it appends to the
+/// file that the environment variable HARPE_STEPS names.
+///
+///   an empty line, or "step"   a training step begins
+///   "epoch"                    an epoch has ended; the next step begins with the next line
+///
+///   echo >> "$HARPE_STEPS"                                   # shell
+///   print(file=open(os.environ["HARPE_STEPS"], "a"))         # Python
+///
+/// One process of a job writes (rank 0): steps of several would be counted one after another. Other
+/// lines are passed over and counted. The file is the program's: it may be cut, rewritten, removed,
+/// or grow by gigabytes at once, and none of that may stop the reader or fill its memory.
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harpe/base/clock.h"
+#include "harpe/base/result.h"
+#include "harpe/base/unique_fd.h"
+
+namespace harpe {
+
+struct StepEvent {
+  enum class Kind : unsigned char { kStep, kEpochEnd };
+  Kind kind = Kind::kStep;
+  Instant at{};  ///< when it was seen; of several seen at once, spread since the look before
+};
+
+/// Lines out of bytes that come in pieces. Pure; O(bytes); holds no more than the start of a line.
+class StepParser {
+ public:
+  /// The lines that these bytes complete.
+  std::vector<StepEvent::Kind> add(std::string_view bytes);
+  /// Forgets an unfinished line.
+  void restart();
+
+  std::uint64_t ignored() const { return ignored_; }  ///< lines that say nothing known
+
+ private:
+  static constexpr std::size_t kLongest = 16;  ///< bytes of a line that decide
+
+  std::string line_;       ///< the unfinished one, its first bytes
+  bool too_long_ = false;  ///< for any known line
+  std::uint64_t ignored_ = 0;
+};
+
+/// The file, looked at from beside. Not thread-safe.
+class StepFile {
+ public:
+  /// An empty file in a new directory of this user alone, both removed with this.
+  static Result<StepFile> create();
+  StepFile(StepFile&& other) noexcept;
+  StepFile& operator=(StepFile&&) = delete;
+  ~StepFile();
+
+  const std::filesystem::path& path() const { return path_; }
+
+  /// What was written since the last look. Costs a system call where nothing was; reads at most
+  /// 1 MiB, and passes over what a program wrote beyond 16 MiB at once.
+  std::vector<StepEvent> poll(Instant now);
+
+  const StepParser& parser() const { return parser_; }
+  std::uint64_t restarts() const { return restarts_; }  ///< times the file was cut or replaced
+  std::uint64_t skipped() const { return skipped_; }    ///< bytes passed over
+
+ private:
+  explicit StepFile(std::filesystem::path path) : path_(std::move(path)) {}
+  void follow(const struct stat& seen);
+  void read_to(std::int64_t size, std::vector<StepEvent::Kind>& kinds);
+
+  std::filesystem::path path_;
+  UniqueFd file_;
+  std::uint64_t device_ = 0, inode_ = 0;
+  std::int64_t offset_ = 0;      ///< bytes read
+  std::int64_t written_ns_ = 0;  ///< time of the last change
+  StepParser parser_;
+  std::uint64_t restarts_ = 0, skipped_ = 0;
+  Instant looked_{};
+};
+
+}  // namespace harpe

@@ -1,0 +1,143 @@
+// The file of steps: what is read of it, and what programs may do to it.
+
+#include "harpe/tuning/step_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+namespace harpe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+constexpr auto kStep = StepEvent::Kind::kStep, kEpochEnd = StepEvent::Kind::kEpochEnd;
+
+TEST(StepParser, ReadsStepsAndEpochsAndCountsOtherLines) {
+  StepParser parser;
+  EXPECT_THAT(parser.add("\n\nepoch\n loss 0.3\nstep\r\n"),
+              ElementsAre(kStep, kStep, kEpochEnd, kStep));
+  EXPECT_EQ(parser.ignored(), 1U);
+}
+
+TEST(StepParser, ALineCountsOnceItIsComplete) {
+  StepParser parser;
+  EXPECT_THAT(parser.add("epo"), IsEmpty());
+  EXPECT_THAT(parser.add("ch"), IsEmpty());
+  EXPECT_THAT(parser.add("\n"), ElementsAre(kEpochEnd));
+}
+
+TEST(StepParser, AnEndlessLineIsOneThatIsIgnored) {
+  StepParser parser;
+  const std::string long_piece(1 << 20, ' ');
+  for (int i = 0; i < 16; ++i) EXPECT_THAT(parser.add(long_piece), IsEmpty());
+  EXPECT_THAT(parser.add("\n\n"), ElementsAre(kStep));
+  EXPECT_EQ(parser.ignored(), 1U);
+}
+
+/// A file of steps, and the program that writes it.
+class StepFileTest : public ::testing::Test {
+ protected:
+  void write(const std::string& text, std::ios::openmode mode = std::ios::app) {
+    std::ofstream(file_.path(), mode) << text;
+  }
+  std::size_t steps() {
+    now_ = now_ + 0.01_s;
+    return file_.poll(now_).size();
+  }
+
+  StepFile file_ = StepFile::create().take();
+  Instant now_{1'000'000'000};
+};
+
+TEST_F(StepFileTest, IsThereForThisUserAloneAndGoneAfterwards) {
+  std::filesystem::path path;
+  {
+    const StepFile file = StepFile::create().take();
+    path = file.path();
+    using std::filesystem::perms;
+    const auto of_others = perms::group_all | perms::others_all;
+    EXPECT_EQ(std::filesystem::status(path.parent_path()).permissions() & of_others, perms::none);
+    EXPECT_TRUE(std::filesystem::is_regular_file(path));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path.parent_path()));
+}
+
+TEST_F(StepFileTest, SaysWhatIsNew) {
+  EXPECT_EQ(steps(), 0U);
+  write("\n");
+  EXPECT_EQ(steps(), 1U);
+  EXPECT_EQ(steps(), 0U);
+  write("\n\n");
+  EXPECT_EQ(steps(), 2U);
+}
+
+TEST_F(StepFileTest, StepsSeenAtOnceAreSpreadOverTheTimeSinceTheLookBefore) {
+  (void)file_.poll(now_);
+  write("\n\n\n\n");
+  const auto events = file_.poll(now_ + 0.4_s);
+  ASSERT_EQ(events.size(), 4U);
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR((events[i].at - now_).value, 0.1 * (i + 1), 1e-6);
+}
+
+TEST_F(StepFileTest, GoesOnAfterTheFileWasCutReplacedOrRemoved) {
+  write("\n\nhalf a li");
+  EXPECT_EQ(steps(), 2U);
+  write("\n", std::ios::trunc);
+  EXPECT_EQ(steps(), 1U);
+  EXPECT_EQ(file_.restarts(), 1U);
+  std::filesystem::remove(file_.path());
+  EXPECT_EQ(steps(), 0U);
+  write("\n\n\n\n");
+  EXPECT_EQ(steps(), 4U);
+  std::filesystem::remove(file_.path());
+  std::filesystem::create_directory(file_.path());
+  EXPECT_EQ(steps(), 0U);
+  std::filesystem::remove(file_.path());
+  std::filesystem::create_symlink("/dev/zero", file_.path());
+  EXPECT_EQ(steps(), 0U);
+}
+
+TEST_F(StepFileTest, CountsAProgramThatWritesOverItsOneLine) {
+  auto changed = std::filesystem::file_time_type::clock::now();
+  for (int i = 0; i < 5; ++i) {
+    write("\n", std::ios::trunc);
+    std::filesystem::last_write_time(file_.path(), changed += std::chrono::milliseconds(10));
+    EXPECT_EQ(steps(), 1U) << i;
+  }
+}
+
+TEST_F(StepFileTest, GigabytesAtOnceCostLittle) {
+  write("\n");
+  EXPECT_EQ(steps(), 1U);
+  std::filesystem::resize_file(file_.path(), std::uintmax_t{4} << 30);  // a hole
+  (void)steps();
+  EXPECT_GT(file_.skipped(), std::uint64_t{3} << 30);
+  write("\n\n");
+  EXPECT_EQ(steps(), 1U) << "the first ends a line of zeros";
+}
+
+TEST_F(StepFileTest, NothingIsLostHoweverWritesAndLooksInterleave) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  std::size_t seen = 0, written = 0;
+  for (int i = 0; i < 200; ++i) {
+    std::string text;
+    for (auto lines = random() % 50; lines > 0; --lines) text += "step\n";
+    written += text.size() / 5;
+    const std::size_t half = text.empty() ? 0 : random() % text.size();
+    write(text.substr(0, half));
+    seen += steps();
+    write(text.substr(half));
+    seen += steps();
+  }
+  EXPECT_EQ(seen, written);
+  EXPECT_EQ(file_.restarts(), 0U);
+}
+
+}  // namespace
+}  // namespace harpe

@@ -1,0 +1,76 @@
+#pragma once
+/// \file
+/// Tunes one running job: hears of its steps, measures windows of them, and has the setting put in
+/// force that an optimizer of power_limit chooses.
+///
+/// Profiled (SettingProfiler): a window's energy is known a little after its end (counters lag by
+/// 0.1 s); until then the setting stays and steps are no part of any window. Once chosen, the
+/// setting is measured for as long as it is in force, which is what a saving is claimed by. A step
+/// over 5 times the usual is a pause and measured nowhere. A setting that turns out to break the
+/// selector's bound is left for the next higher one. Where steps drift for good, the job is
+/// profiled again, once it ran four times as long as profiling took.
+///
+/// Online (OnlineOptimizer): a window a step.
+///
+/// Time and energy come through interfaces: no thread, no clock. Not thread-safe.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/power_limit/online_optimizer.h"
+#include "harpe/power_limit/setting_profiler.h"
+#include "harpe/tuning/knob_setter.h"
+#include "harpe/tuning/step_file.h"
+#include "harpe/tuning/step_ledger.h"
+#include "harpe/tuning/window_meter.h"
+
+namespace harpe {
+
+struct TunerOptions {
+  Selector selector{};
+  bool online = false;
+  double online_slowdown = 0.05;  ///< budget, where the selector has no bound
+  /// Of an earlier run of this job on such GPUs, highest setting first; empty: none.
+  std::vector<Measurement> known{};
+};
+
+struct TuningResult {
+  Knob knob;
+  std::int64_t steps = 0, epochs = 0;  ///< seen
+  /// The setting chosen; while `decided` is false the best as far as measured, and not in force for
+  /// that reason. None: nothing was measured.
+  std::optional<std::size_t> choice;
+  bool decided = false;
+  bool from_profile = false;              ///< chosen by what an earlier run measured
+  int profilings = 0;                     ///< begun
+  std::vector<StepCost> costs;            ///< one a setting, since the last profiling began
+  std::vector<std::int64_t> steps_under;  ///< likewise
+  Saving saving;                          ///< of the whole run, against the highest setting
+  std::vector<Measurement> measurements;  ///< of the last profiling, for a profile
+  std::string failure;                    ///< why tuning ended early; empty: it did not
+};
+
+class Tuner {
+ public:
+  /// Setter and meter must outlive it. Fails for options that the optimizer refuses.
+  static Result<std::unique_ptr<Tuner>> make(TunerOptions options, KnobSetter& setter,
+                                             WindowMeter& meter);
+  virtual ~Tuner() = default;
+
+  /// Before the first step.
+  virtual void start() = 0;
+  virtual void on(const StepEvent& event) = 0;
+  /// To be called often: takes windows whose energy is known by now.
+  virtual void poll(Instant now) = 0;
+  /// The job has ended. Go on with `poll` while it `waits`.
+  virtual void finish() = 0;
+  virtual bool waits() const = 0;
+  /// Something else failed: no more is set or measured.
+  virtual void fail(const Error& error) = 0;
+  virtual TuningResult result() const = 0;
+};
+
+}  // namespace harpe

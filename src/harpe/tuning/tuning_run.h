@@ -1,0 +1,31 @@
+#pragma once
+/// \file
+/// The thread that tunes a job from beside: looks at its file of steps, drives the tuner, keeps the
+/// lease. It sleeps 5 ms between looks, which cost a system call each.
+
+#include <memory>
+
+#include "harpe/base/clock.h"
+#include "harpe/tuning/tuner.h"
+
+namespace harpe {
+
+class TuningRun {
+ public:
+  /// Starts the tuner, so that a setting known before is in force when the job begins, and the
+  /// thread. Everything given must outlive it, and is used by its thread alone until `finish`.
+  TuningRun(StepFile& steps, Tuner& tuner, KnobSetter& setter, Clock& clock);
+  ~TuningRun();
+  TuningRun(const TuningRun&) = delete;
+  TuningRun& operator=(const TuningRun&) = delete;
+
+  /// The job has ended: takes the last steps and windows, restores what was found. Waits for it: a
+  /// second or so; ten where the agent does not answer.
+  void finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace harpe
