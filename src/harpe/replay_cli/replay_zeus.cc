@@ -282,7 +282,7 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
       "choice and Harpe's, and says what each costs over an oracle that knows the best batch size "
       "and limit. What Harpe believes beforehand of a job was chosen on the other five.",
       "harpe replay zeus traces --gpu v100 --seeds 20\n"
-      "harpe replay zeus traces --gpu a40 --from v100 --csv seeds.csv --out regret.html",
+      "harpe replay zeus traces --gpu a40 --from v100 --out regret.html",
       [arguments](Console& console) { return run_zeus(*arguments, console); });
   app.add_option("DIR", arguments->directory,
                  "Where summary_train.csv and summary_power_<gpu>.csv are")
