@@ -32,6 +32,7 @@ from .errors import (
 )
 from .recurring import RecurringJob, Trial, Verdict
 from .server import Job, Server
+from .step_file import StepFile
 
 if TYPE_CHECKING:
     from .client import Client, Counts, start
@@ -49,6 +50,7 @@ __all__ = [
     "NotSupportedError",
     "RecurringJob",
     "Server",
+    "StepFile",
     "Trial",
     "UnavailableError",
     "Verdict",

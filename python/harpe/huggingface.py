@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from .client import Client
 from .errors import InvalidInputError
 from .hooks import BACKWARD, FORWARD, Attached, Steps, Undo, client_for
+from .step_file import StepFile
 from .streams import recorder_for
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 else:
     from transformers import TrainerCallback
 
-__all__ = ["Attached", "HarpeCallback", "attach"]
+__all__ = ["Attached", "HarpeCallback", "StepFileCallback", "attach"]
 
 
 class HarpeCallback(TrainerCallback):
@@ -48,6 +49,27 @@ class HarpeCallback(TrainerCallback):
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._steps.end_iteration()
+
+
+class StepFileCallback(TrainerCallback):
+    """Tells ``harpe run --optimize`` of the trainer's steps, so that it finds the clock or power
+    limit to train under::
+
+        trainer.add_callback(harpe.huggingface.StepFileCallback())
+    """
+
+    def __init__(self) -> None:
+        self._steps = StepFile()
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._steps.on_step_begin()
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._steps.on_epoch_end()
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        # What was evaluated before this was none of the step's.
+        self._steps.on_epoch_end()
 
 
 def attach(trainer: Any, client: Client | None = None, **options: Any) -> Attached:

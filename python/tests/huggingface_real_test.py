@@ -95,3 +95,17 @@ def test_training_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
 def test_what_is_no_trainer_is_refused() -> None:
     with pytest.raises(harpe.InvalidInputError, match="no Trainer"):
         harpe.huggingface.attach(object())
+
+
+def test_the_file_of_steps_has_a_line_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "steps"
+    file.touch()
+    monkeypatch.setenv("HARPE_STEPS", str(file))
+    trainer = trainer_in(tmp_path, eval_strategy="epoch")
+    trainer.add_callback(harpe.huggingface.StepFileCallback())
+    trainer.train()
+    lines = file.read_text().split("\n")[:-1]
+    assert lines.count("") == 2 * SAMPLES // (BATCH * ACCUMULATE)
+    assert lines[SAMPLES // (BATCH * ACCUMULATE)] == "epoch"
