@@ -252,6 +252,10 @@ class Leases(AgentTest):
         self.assertEqual(self.ask("POST", SET.format(200000, 0, "true"), connection=connection).status, 200)
         self.assertEqual(self.limits(), [300, 300])
         self.assertTrue(self.ask("GET", "/health").json()["dry_run"])
+        lease = self.ask("POST", "/v1/leases", {"gpus": [1], "duration_s": 600, "ends_with_process": False}).json()
+        applied = self.ask("POST", f"/v1/leases/{lease['id']}/settings", {"gpus": [1], "power_limit_w": 250}).json()
+        self.assertTrue(applied["applied"]["1"]["dry_run"])
+        self.assertEqual(self.limits(), [300, 300])
 
 
 class Crashes(AgentTest):

@@ -108,8 +108,9 @@ void release_lease(ApiContext& context, const HttpRequest& request, const std::s
   });
 }
 
-OrderedJson applied_json(const Applied& applied) {
+OrderedJson applied_json(const Applied& applied, bool dry_run) {
   OrderedJson json{{"text", applied.text}, {"honoured", applied.honoured}};
+  if (dry_run) json["dry_run"] = true;
   if (applied.limit) json["power_limit_w"] = applied.limit->value;
   if (applied.clocks) {
     json["clocks_mhz"] = {applied.clocks->lowest.value, applied.clocks->highest.value};
@@ -122,14 +123,15 @@ void apply_setting(ApiContext& context, const HttpRequest& request, const std::s
                    const Reply& reply) {
   const Result<SettingBody> body = parse_setting_body(request.body);
   if (!body.ok()) return reply(native_error(body.error()));
-  const auto gather =
-      Gather<Applied>::of(body->gpus.size(), [reply](const Gather<Applied>::Results& results) {
+  const auto gather = Gather<Applied>::of(
+      body->gpus.size(),
+      [reply, dry_run = context.options.dry_run](const Gather<Applied>::Results& results) {
         OrderedJson applied = OrderedJson::object();
         OrderedJson errors = OrderedJson::object();
         int status = 200;
         for (const auto& [gpu, result] : results) {
           if (result.ok()) {
-            applied[std::to_string(gpu)] = applied_json(*result);
+            applied[std::to_string(gpu)] = applied_json(*result, dry_run);
           } else {
             errors[std::to_string(gpu)] = {{"code", name_of(result.error().code)},
                                            {"message", result.error().text()}};

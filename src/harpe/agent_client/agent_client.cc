@@ -119,6 +119,7 @@ Applied applied_of(const JsonValue& object) {
                                 {static_cast<int>(clocks->items[1].number)}};
   }
   if (const JsonValue* honoured = object.find("honoured")) applied.honoured = honoured->boolean;
+  if (const JsonValue* dry_run = object.find("dry_run")) applied.dry_run = dry_run->boolean;
   return applied;
 }
 

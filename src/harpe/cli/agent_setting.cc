@@ -128,7 +128,7 @@ Status AgentSetting::set(int gpu) {
     if (!earlier) static_cast<void>(agent_.release(lease).ok());
     return applied.error();
   }
-  if (applied->text.starts_with("would ")) {
+  if (applied->dry_run) {
     if (!earlier) static_cast<void>(agent_.release(lease).ok());
     report_.add_nothing(gpu, applied->text, "; the agent makes a dry run: nothing is set");
     return ok_status();

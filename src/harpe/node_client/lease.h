@@ -61,6 +61,7 @@ struct Applied {
   std::optional<Watts> limit = {};        ///< enforced now
   std::optional<ClockRange> clocks = {};  ///< asked of the driver, after rounding to supported ones
   std::optional<Megahertz> clock = {};    ///< read back
+  bool dry_run = false;                   ///< nothing was set: the text says what would be
   bool honoured = true;                   ///< false: rounded, or held back by something (text)
 };
 

@@ -34,7 +34,7 @@ class AgentSetter final : public KnobSetter {
   Status set(std::size_t setting) override {
     for (const int gpu : lease_.gpus) {
       const Applied applied = HARPE_TRY(agent_.apply(lease_.id, gpu, setting_of(setting)));
-      if (applied.text.starts_with("would ")) {
+      if (applied.dry_run) {
         return Error::of(ErrorCode::kRefused, "the agent makes a dry run and sets nothing");
       }
     }
