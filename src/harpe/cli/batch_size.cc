@@ -36,11 +36,6 @@ Result<std::string> ask_job(const BatchSizeArguments& arguments, const std::stri
                          std::move(body));
 }
 
-std::string indented(const std::string& json) {
-  const Json document = Json::parse(json, nullptr, false);
-  return document.is_discarded() ? json : json_text(document);
-}
-
 Result<Outcome> list_jobs(const BatchSizeArguments& arguments, Console& console) {
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
   const Json jobs = HARPE_TRY(ask_for_pages(server, std::string(kPath) + "?limit=1000"));

@@ -57,12 +57,6 @@ Result<Selector::Kind> parse_objective(std::string_view text) {
   return Error::invalid("expected energy, time or cost, found " + in_quotes(text));
 }
 
-Result<double> parse_share(std::string_view text) {
-  const auto value = parse_number(text);
-  if (value && *value >= 0 && *value <= 1) return *value;
-  return Error::invalid("expected a number from 0 to 1, found " + in_quotes(text));
-}
-
 }  // namespace
 
 struct CommandTuning::State {

@@ -46,11 +46,6 @@ Result<std::string> ask_job(const JobArguments& arguments, const std::string& me
   return server.ask_text(method, path + below, std::move(body));
 }
 
-std::string indented(const std::string& json) {
-  const Json document = Json::parse(json, nullptr, false);
-  return document.is_discarded() ? json : json_text(document);
-}
-
 Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
   const Json jobs =

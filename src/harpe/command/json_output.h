@@ -17,6 +17,12 @@ inline std::string json_text(const Json& document) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+/// A response of a server as `json_text` would write it; as it is, where it is no JSON.
+inline std::string indented(const std::string& json) {
+  const Json document = Json::parse(json, nullptr, false);
+  return document.is_discarded() ? json : json_text(document);
+}
+
 /// {"error": {"code": ..., "diagnostics": [{"file", "line", "column", "message"}]}}; what is not
 /// known is null.
 std::string error_json(const Error& error);

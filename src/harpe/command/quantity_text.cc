@@ -69,6 +69,12 @@ Result<double> parse_percent(std::string_view text) {
   return parse_quantity(text, kPercentUnits, "a percentage such as 5 or 5%");
 }
 
+Result<double> parse_share(std::string_view text) {
+  const auto value = parse_number(text);
+  if (value && *value >= 0 && *value <= 1) return *value;
+  return Error::invalid("expected a number from 0 to 1, found " + in_quotes(text));
+}
+
 Result<int> parse_count(std::string_view text, int low, int high) {
   const auto value = parse_integer(text);
   if (!value || *value < low || *value > high) {

@@ -20,6 +20,8 @@ Result<std::vector<Seconds>> parse_seconds_list(std::string_view text);
 Result<Watts> parse_watts(std::string_view text);
 /// A percentage, with or without `%`. Not negative.
 Result<double> parse_percent(std::string_view text);
+/// A number from 0 to 1.
+Result<double> parse_share(std::string_view text);
 /// A whole number from `low` to `high`.
 Result<int> parse_count(std::string_view text, int low, int high);
 

@@ -42,6 +42,11 @@ TEST(QuantityText, WhatIsNoQuantityIsRefusedWithWhatWasExpected) {
 
 TEST(QuantityText, CountsStayInTheirRange) {
   EXPECT_EQ(*parse_count("8", 1, 10), 8);
+  EXPECT_EQ(*parse_share("0"), 0);
+  EXPECT_EQ(*parse_share("1"), 1);
+  for (const char* wrong : {"-0.1", "1.01", "nan", "half", ""}) {
+    EXPECT_FALSE(parse_share(wrong).ok()) << wrong;
+  }
   for (const char* text : {"0", "11", "2.5", "", "eight", "99999999999999999999"}) {
     const auto count = parse_count(text, 1, 10);
     ASSERT_FALSE(count.ok()) << text;

@@ -10,6 +10,7 @@
 #include "harpe/base/text.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
+#include "harpe/command/quantity_text.h"
 #include "harpe/replay/comparison.h"
 #include "harpe/replay_cli/regret_page.h"
 #include "harpe/replay_cli/replay_cli.h"
@@ -259,18 +260,6 @@ Result<std::string> parse_gpu(std::string_view text) {
   return Error::invalid("expected v100, a40, p100 or rtx6000");
 }
 
-Result<int> parse_seeds(std::string_view text) {
-  const auto count = parse_integer(text);
-  if (count && *count >= 1 && *count <= kMostSeeds) return static_cast<int>(*count);
-  return Error::invalid("expected a whole number from 1 to " + std::to_string(kMostSeeds));
-}
-
-Result<double> parse_eta(std::string_view text) {
-  const auto eta = parse_number(text);
-  if (eta && *eta >= 0 && *eta <= 1) return *eta;
-  return Error::invalid("expected a number from 0 to 1");
-}
-
 }  // namespace
 
 void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
@@ -295,9 +284,9 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
              "GPU on which the same jobs have recurred before: Harpe knows their epochs to target",
              arguments->from, parse_gpu);
   add_parsed(app, "--seeds", "COUNT", "Seeds 1 to COUNT (default 20)", arguments->seeds,
-             parse_seeds);
+             [](std::string_view text) { return parse_count(text, 1, kMostSeeds); });
   add_parsed(app, "--eta", "SHARE", "Weight of energy, 0 to 1 (default 0.5)", arguments->eta,
-             parse_eta);
+             parse_share);
   app.add_flag("--shipped", arguments->shipped,
                "Believe beforehand what was chosen on all six jobs, as a server does");
   add_text(app, "--csv", "FILE", "Every seed of every job, as a table", arguments->csv);
