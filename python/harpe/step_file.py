@@ -31,7 +31,7 @@ class StepFile:
         if not path or _local_rank() != 0:
             return
         try:
-            # No O_CREAT: a file that `harpe run` has not made is one that nobody reads.
+            # No O_CREAT: a file that `harpe run` has not made is one that it does not read.
             self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         except OSError as error:
             self._give_up(error)

@@ -45,7 +45,8 @@ class Evidence {
   double log_cost(const SizeEvidence& size) const;
   /// That has converged, of least cost as it is believed now; null: none has.
   const SizeEvidence* best() const;
-  /// Recurrences that are still to come: as many as there were, and some, where nobody has said.
+  /// Recurrences that are still to come: as many as there were, 50 at least, where the job does not
+  /// say.
   int remaining() const;
 
  private:

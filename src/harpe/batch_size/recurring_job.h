@@ -38,7 +38,7 @@ struct RecurringJob {
 
   static constexpr std::size_t kMostKnown = 64;
 
-  std::string id;  ///< empty: whoever hosts it chooses one that begins with `id_prefix`
+  std::string id;  ///< empty: the server chooses one that begins with `id_prefix`
   std::string id_prefix;
   std::vector<int> batch_sizes;  ///< rising
   int default_batch_size = 0;    ///< one of them

@@ -1,8 +1,9 @@
 #pragma once
 /// \file
-/// One traced job, again and again: what it costs as Zeus, Harpe or nobody chooses its batch size
-/// (Zeus, NSDI'23, section 6.1: trace-driven simulation). Each run is one of the trace, drawn by
-/// the seed; the first run with a size profiles all limits in its first epoch, at their mean cost.
+/// One traced job, again and again: what it costs with the default batch size, by Zeus's choice and
+/// by Harpe's (Zeus, NSDI'23, section 6.1: trace-driven simulation). Each run is one of the trace,
+/// drawn by the seed; the first run with a size profiles all limits in its first epoch, at their
+/// mean cost.
 ///
 /// Pure: the same seed gives the same recurrences.
 

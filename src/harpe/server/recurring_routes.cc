@@ -253,7 +253,7 @@ void begin_trial(RecurringJobs& jobs, const RecurringJobPtr& job,
   jobs.hosting().when_stored(
       job, [&jobs, job, given = *std::move(given), done = std::move(done)](const Status& stored) {
         if (stored.ok()) return done(given);
-        // Nobody is told of it: it would be waited for as long as its lease lasts.
+        // Its client is not told of it: it would be waited for as long as its lease lasts.
         (void)jobs.act(job, [&](HostedRecurringJob& one, Seconds now) {
           return one.give_up(given.trial.number, given.trial.batch_size, now);
         });

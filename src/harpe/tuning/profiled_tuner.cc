@@ -26,12 +26,12 @@ constexpr double kDrift = 0.05;
 constexpr Seconds kTick{0.005};
 // Steps of which the mean is known well enough to see 5 % of drift.
 constexpr std::int64_t kReferenceSteps = 30;
+// Fewer steps than these say no more than those of a profiler's window.
+constexpr std::size_t kLeastJudged = 64;
 
 Seconds time_of(Instant at) {
   return at - Instant{};
 }
-// Fewer steps than these say no more than those of a profiler's window.
-constexpr std::size_t kLeastJudged = 64;
 
 }  // namespace
 
