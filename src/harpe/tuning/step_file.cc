@@ -15,8 +15,6 @@ namespace harpe {
 namespace {
 
 constexpr std::int64_t kMostAtOnce = 1 << 20, kMostBehind = 16 << 20;  // bytes
-// A program that writes over its one line each step leaves a file about so long.
-constexpr std::int64_t kLongestRewritten = 16;  // bytes
 
 std::int64_t change_time(const struct stat& seen) {
   return static_cast<std::int64_t>(seen.st_mtim.tv_sec) * 1'000'000'000 + seen.st_mtim.tv_nsec;
@@ -75,7 +73,9 @@ StepFile::StepFile(StepFile&& other) noexcept
       device_(other.device_),
       inode_(other.inode_),
       offset_(other.offset_),
+      lines_(other.lines_),
       written_ns_(other.written_ns_),
+      touched_(other.touched_),
       parser_(std::move(other.parser_)),
       restarts_(other.restarts_),
       skipped_(other.skipped_),
@@ -105,18 +105,21 @@ std::vector<StepEvent> StepFile::poll(Instant now) {
   return events;
 }
 
-/// Begins anew where the file is another one, was cut, or was written over at its length.
+/// Begins anew where the file is another one, was cut, or was written over at its length: by a
+/// program that keeps one line. An append changes the time before the length, too, so that a change
+/// of time is judged at the look after.
 void StepFile::follow(const struct stat& seen) {
   const std::int64_t written = change_time(seen);
   const bool same = file_ && device_ == seen.st_dev && inode_ == seen.st_ino;
-  const bool rewritten = seen.st_size == offset_ && offset_ > 0 && offset_ <= kLongestRewritten &&
-                         written != written_ns_;
-  if (same && seen.st_size >= offset_ && !rewritten) {
-    written_ns_ = written;
+  const bool is_touched = seen.st_size == offset_ && lines_ == 1 && written != written_ns_;
+  const bool was_touched = std::exchange(touched_, is_touched);
+  if (same && seen.st_size >= offset_ && !(is_touched && was_touched)) {
+    if (!is_touched) written_ns_ = written;
     return;
   }
   if (file_) ++restarts_;
-  offset_ = 0;
+  offset_ = lines_ = 0;
+  touched_ = false;
   written_ns_ = written;
   parser_.restart();
   if (same) return;
@@ -143,6 +146,7 @@ void StepFile::read_to(std::int64_t size, std::vector<StepEvent::Kind>& kinds) {
         ::pread(file_.get(), buffer.data(), static_cast<std::size_t>(wanted), offset_);
     if (got <= 0) return;
     offset_ += got;
+    lines_ += std::count(buffer.begin(), buffer.begin() + got, '\n');
     const auto more = parser_.add({buffer.data(), static_cast<std::size_t>(got)});
     kinds.insert(kinds.end(), more.begin(), more.end());
   }

@@ -79,7 +79,9 @@ class StepFile {
   UniqueFd file_;
   std::uint64_t device_ = 0, inode_ = 0;
   std::int64_t offset_ = 0;      ///< bytes read
+  std::int64_t lines_ = 0;       ///< complete ones among them
   std::int64_t written_ns_ = 0;  ///< time of the last change
+  bool touched_ = false;         ///< its time has changed since, and not its length
   StepParser parser_;
   std::uint64_t restarts_ = 0, skipped_ = 0;
   Instant looked_{};
