@@ -17,8 +17,8 @@ namespace {
 constexpr ScoreWeights kCost{.per_joule = 0.5, .per_second = 0.5 * 300};
 
 const Knob& limits() {
-  static const Knob knob = Knob::power_limits({100}, {300}).take();
-  return knob;
+  static const Knob kLimits = Knob::power_limits({100}, {300}).take();
+  return kLimits;
 }
 
 /// What an epoch takes with a size under a limit.
