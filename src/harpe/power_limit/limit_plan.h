@@ -9,8 +9,9 @@
 /// Gaussian process with the prior's deviations, which sizes share the more the nearer they are in
 /// the logarithm. Each limit has besides an error that nothing else tells of: on a GPU that waits
 /// for its host, times scatter from limit to limit and their order is chance. How large it is comes
-/// from the data: four deviations are equally likely beforehand, and what a limit promises is its
-/// mean over them. (Rasmussen and Williams, 2006, chapters 2 and 5.)
+/// from the data: four deviations are equally likely beforehand, a size has most likely that of the
+/// others, and what a limit promises is its mean over what its own may be. (Rasmussen and Williams,
+/// 2006, chapters 2 and 5.)
 ///
 /// A limit is worth measuring where its expected improvement on the best measured one, in all
 /// epochs to come, is more than what measuring costs. What that is: an epoch in which limits are
@@ -34,7 +35,8 @@ namespace harpe {
 /// What was measured with one batch size: of as much work under each limit, a step or an epoch.
 struct SizeProfile {
   int batch_size = 0;
-  std::vector<Measurement> measured = {};  ///< in the order they were; settings are power limits
+  /// In the order they were; settings are power limits, all figures finite and above 0.
+  std::vector<Measurement> measured = {};
 
   /// The cheapest measured; null: none. Of equals the higher limit.
   const Measurement* best(const ScoreWeights& weights) const;
