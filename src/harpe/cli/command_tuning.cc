@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <utility>
 
+#include "harpe/base/text.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/hw/system_clock.h"
-#include "harpe/tuning/tuning_json.h"
 #include "harpe/tuning/tuning_run.h"
 
 namespace harpe {
@@ -20,6 +20,13 @@ Selector selector_of(const TuningArguments& arguments) {
   selector.eta = arguments.eta.value_or(selector.eta);
   selector.most_slowdown = arguments.most_slowdown;
   return selector;
+}
+
+Result<Selector::Kind> parse_selector_kind(std::string_view text) {
+  if (text == "energy") return Selector::Kind::kEnergy;
+  if (text == "time") return Selector::Kind::kTime;
+  if (text == "cost") return Selector::Kind::kCost;
+  return Error::invalid("expected energy, time or cost, found " + in_quotes(text));
 }
 
 }  // namespace
@@ -78,7 +85,7 @@ void add_tuning_options(CLI::App& app, TuningArguments& arguments) {
       "The command says when its steps begin, by a line in the file that HARPE_STEPS names "
       "(docs/zeus.md)",
       arguments.what, [](std::string_view text) -> Result<std::optional<Selector::Kind>> {
-        return std::optional(HARPE_TRY(parse_objective(text)));
+        return std::optional(HARPE_TRY(parse_selector_kind(text)));
       });
   const auto with = [&](CLI::Option* option) { option->needs(optimize)->group(group); };
   optimize->group(group);

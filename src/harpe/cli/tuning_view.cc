@@ -22,7 +22,7 @@ std::string padded(const std::string& text, std::size_t width) {
 }
 
 std::string objective_text(const TuningReport& report) {
-  std::string text = "least " + objective_name(report.selector.kind);
+  std::string text = "least " + selector_name(report.selector.kind);
   if (report.selector.kind == Selector::Kind::kCost) {
     text += " (eta " + shortest(report.selector.eta) + ")";
   }

@@ -11,13 +11,17 @@
 #include "harpe/hw/devices.h"
 #include "harpe/hw/gpu_choice.h"
 #include "harpe/hw/system_clock.h"
+#include "harpe/tuning/job_tuning.h"
+#include "harpe/tuning/tuning_json.h"
 
 namespace harpe {
 namespace {
 
 // Of the thread beside training: windows that wait for their energy end so much late at most.
 constexpr std::chrono::milliseconds kPollInterval(20);
-constexpr Seconds kLongestStop{0.2}, kPatience{2};
+constexpr Seconds kLongestStop{0.2};
+// Training waits for the agent.
+constexpr Seconds kPatience{2};
 
 /// Positions in `devices.gpus`.
 Result<std::vector<int>> chosen_gpus(const PowerOptimizerOptions& options, const Devices& devices) {
@@ -30,6 +34,54 @@ Result<std::vector<int>> chosen_gpus(const PowerOptimizerOptions& options, const
   if (position < choice.gpus.size()) return std::vector<int>{choice.gpus[position]};
   return Error::invalid("of " + std::to_string(choice.gpus.size()) +
                         " GPUs none is that of local rank " + std::to_string(position));
+}
+
+class FunctionPeers final : public Peers {
+ public:
+  explicit FunctionPeers(JobReductions reductions) : reductions_(std::move(reductions)) {}
+  Status reduce(Reduction how, std::span<double> values) override {
+    return how == Reduction::kSum ? reductions_.sum(values) : reductions_.max(values);
+  }
+
+ private:
+  JobReductions reductions_;
+};
+
+Result<std::unique_ptr<Peers>> peers_by(JobReductions reductions) {
+  if (!reductions.sum && !reductions.max) return std::unique_ptr<Peers>();
+  if (!reductions.sum || !reductions.max) {
+    return Error::invalid("a job's processes agree by a sum and a maximum: both are needed");
+  }
+  return std::unique_ptr<Peers>(std::make_unique<FunctionPeers>(std::move(reductions)));
+}
+
+Selector selector_of(const PowerOptimizerOptions& options) {
+  using Optimize = PowerOptimizerOptions::Optimize;
+  Selector selector{.kind = options.optimize == Optimize::kEnergy ? Selector::Kind::kEnergy
+                            : options.optimize == Optimize::kTime ? Selector::Kind::kTime
+                                                                  : Selector::Kind::kCost,
+                    .eta = options.eta,
+                    .host_power = options.host_power};
+  if (options.most_slowdown) selector.most_slowdown = 1 + *options.most_slowdown;
+  return selector;
+}
+
+PowerReport summary_of(const TuningReport& report) {
+  const TuningResult& result = report.result;
+  const Saving& saving = result.job_saving ? *result.job_saving : result.saving;
+  PowerReport summary{.slowdown = slowdown_of(result),
+                      .saved = saving.saved,
+                      .error = saving.error,
+                      .at_highest = saving.at_highest,
+                      .why_nothing_was_set = report.why_nothing_was_set,
+                      .failure = result.failure};
+  if (report.why_nothing_was_set.empty() && result.choice) {
+    summary.setting = result.knob.text(*result.choice);
+    summary.decided = result.decided;
+  }
+  summary.json =
+      tuning_json(report).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return summary;
 }
 
 }  // namespace
@@ -48,7 +100,7 @@ struct PowerOptimizer::State {
   std::unique_ptr<EnergyMonitor> monitor;
   std::unique_ptr<Peers> peers;
   std::unique_ptr<JobTuning> tuning;
-  std::optional<TuningReport> report;
+  std::optional<PowerReport> report;
 
   Mutex mutex;
   CondVar changed;
@@ -66,18 +118,26 @@ Status PowerOptimizer::State::open(const PowerOptimizerOptions& options) {
     gpus.push_back(devices.gpus[static_cast<std::size_t>(gpu)].get());
   }
   std::vector<Cpu*> cpus;
-  if (options.tuning.measures_node) {
+  if (options.measures_node) {
     for (const auto& cpu : devices.cpus) cpus.push_back(cpu.get());
   }
   monitor = HARPE_TRY(EnergyMonitor::start(gpus, cpus, {}, system_clock()));
   return ok_status();
 }
 
-Result<std::unique_ptr<PowerOptimizer>> PowerOptimizer::start(PowerOptimizerOptions options,
-                                                              std::unique_ptr<Peers> peers) {
-  // Training waits for the agent.
-  options.tuning.patience = kPatience;
-  auto tuning = HARPE_TRY(JobTuning::make(options.tuning));
+Result<std::unique_ptr<PowerOptimizer>> PowerOptimizer::start(const PowerOptimizerOptions& options,
+                                                              JobReductions reductions) {
+  auto peers = HARPE_TRY(peers_by(std::move(reductions)));
+  auto tuning = HARPE_TRY(JobTuning::make({.selector = selector_of(options),
+                                           .online = options.online,
+                                           .measures_node = options.measures_node,
+                                           .profile = options.profile,
+                                           .socket = options.socket,
+                                           .lease = "harpe.PowerOptimizer",
+                                           .job = options.job,
+                                           .batch_size = options.batch_size,
+                                           .patience = kPatience,
+                                           .writes_profile = options.writes_profile}));
   auto state = std::make_unique<State>(std::move(tuning), std::move(peers));
   HARPE_TRY(state->open(options));
   state->tuning->start(state->monitor.get(), system_clock(), state->peers.get());
@@ -158,12 +218,12 @@ void PowerOptimizer::State::restore() {
   }
 }
 
-const TuningReport& PowerOptimizer::finish() {
+const PowerReport& PowerOptimizer::finish() {
   State& state = *state_;
   if (state.report) return *state.report;
   if (::getpid() != state.process) return state.report.emplace();
   state.restore();
-  state.report = state.tuning->finish();
+  state.report = summary_of(state.tuning->finish());
   if (!state.monitor->stop(kLongestStop)) {
     // A driver's call that nothing can end: its thread, and what it works with, are left behind.
     (void)state.monitor.release();

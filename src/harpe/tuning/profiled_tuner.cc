@@ -27,9 +27,10 @@ constexpr Seconds kTick{0.005};
 constexpr std::int64_t kReferenceSteps = 30;
 // Fewer steps than these say no more than those of a profiler's window.
 constexpr std::size_t kLeastJudged = 64;
-// Between two meetings of a job's processes: often enough for a drift, too seldom to be felt.
+// Between two meetings of a job's processes, in the end: often enough for a drift, too seldom to be
+// felt. The first are sooner, for jobs that are short.
 constexpr Seconds kMeetingInterval{10};
-constexpr double kLeastMeetingInterval = 16, kMostMeetingInterval = 100'000;  // steps
+constexpr std::int64_t kFirstMeeting = 16, kMostBetweenMeetings = 100'000;  // steps
 
 Seconds time_of(Instant at) {
   return at - Instant{};
@@ -112,10 +113,10 @@ void ProfiledTuner::settle(std::size_t setting, std::optional<Seconds> expected)
   drift_.reset();
   if (expected) {
     expect(*expected);
-    meeting_interval_ = static_cast<std::int64_t>(std::clamp(
-        std::ceil(kMeetingInterval / *expected), kLeastMeetingInterval, kMostMeetingInterval));
+    most_between_ = static_cast<std::int64_t>(std::min(std::ceil(kMeetingInterval / *expected),
+                                                       static_cast<double>(kMostBetweenMeetings)));
   }
-  until_meeting_ = meeting_interval_;
+  between_meetings_ = until_meeting_ = kFirstMeeting;
 }
 
 void ProfiledTuner::on(const StepEvent& event) {
@@ -163,7 +164,8 @@ void ProfiledTuner::on_settled_step(const StepEvent& event, std::optional<Second
 bool ProfiledTuner::decides(const StepEvent& event) {
   if (job_.is_alone()) return true;
   if (event.kind != StepEvent::Kind::kStep || --until_meeting_ > 0) return false;
-  until_meeting_ = meeting_interval_;
+  between_meetings_ = std::max(kFirstMeeting, std::min(2 * between_meetings_, most_between_));
+  until_meeting_ = between_meetings_;
   meet();
   return failure_.empty();
 }

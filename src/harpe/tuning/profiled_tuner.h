@@ -78,7 +78,7 @@ class ProfiledTuner final : public Tuner {
   int profilings_ = 0;
   std::int64_t steps_ = 0, epochs_ = 0;
   std::int64_t settled_steps_ = 0;                         ///< since the choice
-  std::int64_t until_meeting_ = 0, meeting_interval_ = 1;  ///< steps
+  std::int64_t until_meeting_ = 0, between_meetings_ = 0, most_between_ = 0;  ///< steps
   std::optional<Instant> step_began_;
   Instant last_event_{};
   RunningMedian usual_;

@@ -1,7 +1,5 @@
 #include "harpe/tuning/tuning_json.h"
 
-#include "harpe/base/text.h"
-
 namespace harpe {
 namespace {
 
@@ -31,16 +29,9 @@ Json saving_json(const std::optional<Saving>& saving) {
 
 }  // namespace
 
-std::string objective_name(Selector::Kind kind) {
+std::string selector_name(Selector::Kind kind) {
   if (kind == Selector::Kind::kEnergy) return "energy";
   return kind == Selector::Kind::kTime ? "time" : "cost";
-}
-
-Result<Selector::Kind> parse_objective(std::string_view text) {
-  if (text == "energy") return Selector::Kind::kEnergy;
-  if (text == "time") return Selector::Kind::kTime;
-  if (text == "cost") return Selector::Kind::kCost;
-  return Error::invalid("expected energy, time or cost, found " + in_quotes(text));
 }
 
 bool is_measured(const TuningResult& result, std::size_t setting) {
@@ -60,7 +51,7 @@ nlohmann::ordered_json tuning_json(const TuningReport& report) {
   const bool is_clock = result.knob.kind() == KnobKind::kGraphicsClock;
   const std::optional<double> slowdown = slowdown_of(result);
   Json json = {
-      {"what", objective_name(report.selector.kind)},
+      {"what", selector_name(report.selector.kind)},
       {"eta", report.selector.kind == Selector::Kind::kCost ? Json(report.selector.eta) : Json()},
       {"max_slowdown",
        report.selector.most_slowdown ? Json(*report.selector.most_slowdown - 1) : Json()},

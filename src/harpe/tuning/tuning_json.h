@@ -14,8 +14,7 @@ namespace harpe {
 nlohmann::ordered_json tuning_json(const TuningReport& report);
 
 /// "energy", "time", "cost".
-std::string objective_name(Selector::Kind kind);
-Result<Selector::Kind> parse_objective(std::string_view text);
+std::string selector_name(Selector::Kind kind);
 /// Whether a step was measured under it.
 bool is_measured(const TuningResult& result, std::size_t setting);
 /// Of a step under the setting chosen against the highest, a fraction; none where either was not
