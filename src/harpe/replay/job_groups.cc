@@ -22,17 +22,6 @@ constexpr std::uint64_t kGaps = 3, kRatios = 4;
 constexpr double kMeanRuntime = 3600;  // s
 constexpr double kRuntimeDeviation = 0.5;
 
-/// Quoted where it is more than a plain word.
-std::string cell_text(const std::string& text) {
-  const auto is_plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
-  };
-  if (std::ranges::all_of(text, is_plain)) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
-}
-
 }  // namespace
 
 Result<std::vector<JobGroup>> parse_job_groups(std::string_view text, const std::string& file) {
@@ -65,6 +54,16 @@ Result<std::vector<JobGroup>> parse_job_groups(std::string_view text, const std:
     for (const auto& [start, job] : by_start) group.jobs.push_back(job);
   }
   return groups;
+}
+
+std::string cell_text(const std::string& text) {
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  };
+  if (std::ranges::all_of(text, is_plain)) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
 }
 
 std::string job_groups_csv(const std::vector<JobGroup>& groups, const std::string& origin) {

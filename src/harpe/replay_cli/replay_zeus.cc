@@ -14,6 +14,7 @@
 #include "harpe/replay/comparison.h"
 #include "harpe/replay_cli/regret_page.h"
 #include "harpe/replay_cli/replay_cli.h"
+#include "harpe/replay_cli/replay_groups.h"
 
 namespace harpe {
 namespace {
@@ -21,7 +22,7 @@ namespace {
 constexpr int kMostSeeds = 10'000;
 
 struct ZeusArguments {
-  std::string directory, gpu = "v100", from, csv, out;
+  std::string directory, gpu = "v100", from, csv, out, groups;
   int seeds = 20;
   double eta = 0.5;
   bool shipped = false;  ///< the prior that was chosen on all datasets
@@ -210,7 +211,22 @@ std::string page_of(const ZeusArguments& arguments, const std::vector<Dataset>& 
   return regret_page("Batch sizes of recurring jobs on the " + arguments.gpu, subtitle, charts);
 }
 
+Result<Outcome> run_groups(const ZeusArguments& arguments, Console& console) {
+  if (!arguments.from.empty() || !arguments.out.empty()) {
+    return Error::invalid("--groups goes with neither --from nor --out");
+  }
+  return replay_groups({.groups = arguments.groups,
+                        .directory = arguments.directory,
+                        .gpu = arguments.gpu,
+                        .csv = arguments.csv,
+                        .seeds = arguments.seeds,
+                        .eta = arguments.eta,
+                        .shipped = arguments.shipped},
+                       console);
+}
+
 Result<Outcome> run_zeus(const ZeusArguments& arguments, Console& console) {
+  if (!arguments.groups.empty()) return run_groups(arguments, console);
   std::vector<Dataset> datasets = HARPE_TRY(read_datasets(arguments));
   HARPE_TRY(run_all(datasets, static_cast<std::size_t>(arguments.seeds), console));
   Json list = Json::array();
@@ -283,6 +299,10 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
   add_parsed(app, "--from", "GPU",
              "GPU on which the same jobs have recurred before: Harpe knows their epochs to target",
              arguments->from, parse_gpu);
+  add_text(app, "--groups", "FILE",
+           "Jobs that overlap, in place of one after the other: a table with the columns group, "
+           "start_time, end_time, dataset and runtime_ratio",
+           arguments->groups);
   add_parsed(app, "--seeds", "COUNT", "Seeds 1 to COUNT (default 20)", arguments->seeds,
              [](std::string_view text) { return parse_count(text, 1, kMostSeeds); });
   add_parsed(app, "--eta", "SHARE", "Weight of energy, 0 to 1 (default 0.5)", arguments->eta,
