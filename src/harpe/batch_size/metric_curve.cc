@@ -14,8 +14,12 @@ namespace {
 // The unit of what follows is the way from the worst metric so far to the target.
 constexpr double kLeastScatter = 0.004;  // of single epochs
 constexpr double kMisfit = 0.01;         // of any shape: no training follows one exactly
-// Share of the progress still expected that is in doubt, beyond what the shapes disagree about.
-constexpr double kProgressDoubt = 0.35;
+// Trainings slow down more than a shape that has fitted them so far: this share of the progress
+// that it still promises comes, on average; and this share is in doubt, beyond what the shapes
+// disagree about. Both, and the epochs that scatter is taken from, were chosen by the likelihood of
+// the tasks to choose by (will_not_reach_corpus_test.cc).
+constexpr double kProgressShare = 0.5, kProgressDoubt = 0.5;
+constexpr std::size_t kScatterEpochs = 10;  // the newest: it becomes less
 // Residuals of neighbours are alike: they tell less than as many independent ones.
 constexpr double kAlike = 2;
 constexpr double kRidge = 1e-3;  // so that there is a fit whatever the samples are
@@ -68,8 +72,8 @@ double share_below(double z) {
 /// Of single epochs about their neighbours.
 double scatter_of(std::span<const Sample> samples) {
   double sum = 0, count = 0;
-  for (std::size_t i = samples.size() > 24 ? samples.size() - 24 : 2; i < samples.size(); ++i) {
-    if (i < 2) continue;
+  const std::size_t first = std::max(samples.size(), kScatterEpochs + 2) - kScatterEpochs;
+  for (std::size_t i = first; i < samples.size(); ++i) {
     const Sample &a = samples[i - 2], &b = samples[i - 1], &c = samples[i];
     const double share = (b.epoch - a.epoch) / (c.epoch - a.epoch);
     const double off = b.value - (1 - share) * a.value - share * c.value;
@@ -117,7 +121,10 @@ class Fit {
 
   bool is_flat() const { return is_flat_; }
   double log_fit() const { return log_fit_; }
-  double mean(double epoch) const { return start_ + gain_ * progress(epoch); }
+  double mean(double epoch) const {
+    const double g = progress(epoch);
+    return start_ + gain_ * (g > 1 ? 1 + kProgressShare * (g - 1) : g);
+  }
   double deviation(double epoch) const {
     const double g = progress(epoch);
     const double doubt = kProgressDoubt * gain_ * (g - 1);
@@ -141,17 +148,18 @@ double chance_above_0(const Fit& fit, double scatter, int now, int last) {
   // Nodes and weights of a normal distribution, by Gauss and Hermite.
   constexpr std::array<double, 5> kNodes{-2.856970, -1.355626, 0, 1.355626, 2.856970};
   constexpr std::array<double, 5> kWeights{0.011257, 0.222076, 0.533333, 0.222076, 0.011257};
-  constexpr int kMostSteps = 12;
-  const int left = last - now, steps = std::min(left, kMostSteps);
+  const std::int64_t left = last - now;
   double chance = 0;
   for (std::size_t node = 0; node < kNodes.size(); ++node) {
     double log_none = 0;
-    int before = now;
-    for (int step = 1; step <= steps; ++step) {
-      const int epoch = now + static_cast<int>(static_cast<std::int64_t>(left) * step / steps);
+    // In steps that grow by half: the near epochs are the same whatever the last one is.
+    for (std::int64_t before = 0, at = 1; before < left; at += 1 + at / 2) {
+      at = std::min(at, left);
+      const auto epoch = static_cast<double>(now + at);
       const double level = fit.mean(epoch) + kNodes[node] * fit.deviation(epoch);
-      log_none += (epoch - before) * std::log(std::max(1e-300, share_below(-level / scatter)));
-      before = epoch;
+      log_none += static_cast<double>(at - before) *
+                  std::log(std::max(1e-300, share_below(-level / scatter)));
+      before = at;
     }
     chance += kWeights[node] * (1 - std::exp(log_none));
   }

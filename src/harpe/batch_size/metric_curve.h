@@ -7,8 +7,9 @@
 /// 2015): start + progress x g(epoch), g a power law, an exponential, a stretched exponential or a
 /// logarithm, each with a few dozen fixed shapes. Start and progress (which is never negative) are
 /// a weighted least-squares fit in which newer epochs weigh more; shapes count by how well they
-/// fit. The target counts as reached where the metric of one epoch is beyond it: the scatter of
-/// single epochs, taken from second differences, adds to the doubt about the curve itself.
+/// fit, and half of what they still promise is believed. The target counts as reached where the
+/// metric of one epoch is beyond it: the scatter of single epochs, taken from second differences,
+/// adds to the doubt about the curve itself.
 ///
 /// No such curve sees a plateau end, as by a drop of the learning rate or by grokking. So with a
 /// chance that the caller states, the curve is one with a jump, at an epoch that is log-uniform:

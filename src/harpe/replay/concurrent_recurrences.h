@@ -16,8 +16,8 @@
 /// the bound lets not begin (Zeus) has no length. What a run costs is that of the traces times its
 /// runtime ratio; what is observed of it is without.
 ///
-/// Where each job ends before the next one starts, all is as in recurrences.h. Pure; O(epochs log
-/// jobs).
+/// Where each job ends before the next one starts, all is as in recurrences.h. Pure;
+/// O(epochs x jobs in flight).
 
 #include <cstdint>
 #include <vector>
