@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ranges>
 #include <utility>
 
 #include "harpe/batch_size/batch_size_choice.h"
@@ -143,11 +144,11 @@ bool BatchSizeOptimizer::has_no_hope(const Trial& trial, int last_epoch) const {
 /// Of those that ended without the target, and of all but the newest that converged.
 void BatchSizeOptimizer::forget_metrics() {
   std::size_t kept = 0;
-  for (auto trial = trials_.rbegin(); trial != trials_.rend(); ++trial) {
-    if (trial->status == Trial::Status::kDispatched || trial->metrics.empty()) continue;
-    const bool counts = trial->has_result() && trial->converged && kept < kMostCurves;
+  for (Trial& trial : std::views::reverse(trials_)) {
+    if (trial.status == Trial::Status::kDispatched || trial.metrics.empty()) continue;
+    const bool counts = trial.has_result() && trial.converged && kept < kMostCurves;
     if (counts) ++kept;
-    if (!counts) trial->metrics.clear();
+    if (!counts) trial.metrics.clear();
   }
 }
 
