@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "harpe/batch_size/batch_size_optimizer.h"
+#include "harpe/replay/measured_limits.h"
 #include "harpe/replay/traced_runs.h"
 
 namespace harpe {
@@ -21,9 +22,10 @@ struct Run {
   int reports = 1;        ///< at most; 0: it never begins
   int reported = 0;
   bool reached = false;
-  double before = 0;      ///< J, of earlier tries of its job
-  int trial = 0;          ///< Harpe's
-  bool profiles = false;  ///< Harpe: its first epoch has all limits
+  double before = 0;  ///< J, of earlier tries of its job
+  // Harpe's:
+  int trial = 0;
+  TracedLimit first = {}, best = {};  ///< of its first epoch, and of the others
   std::optional<int> target_epoch = {};
 };
 
@@ -111,6 +113,8 @@ class HarpeGroupChooser : public Chooser {
                     const PayBackPrior& prior)
       : job_(job),
         runs_(seed),
+        limits_(job),
+        prior_(prior),
         optimizer_(recurring(job, recurrences), {.seed = 0, .count = 0}, Seconds{0}, prior) {}
 
   Result<Run> begin(bool /*are_others*/, double before, Seconds now) override {
@@ -120,17 +124,17 @@ class HarpeGroupChooser : public Chooser {
             .reports = job_.job.max_epochs,
             .before = before,
             .trial = trial.number,
-            .profiles = visited_.insert(trial.batch_size).second,
             .target_epoch = runs_.draw(size)};
-    run.spent.power_limit = size.limits[size.best].watts;
+    run.first = limits_.first_epoch(
+        size, epochs_to_come(optimizer_.job(), optimizer_.trials(), trial.batch_size, prior_));
+    run.best = limits_.best(size);
+    run.spent.power_limit = run.best.watts;
     if (run.target_epoch) run.reports = std::min(run.reports, *run.target_epoch);
     return run;
   }
   Result<bool> report(Run& run, Seconds now) override {
-    const TracedSize& size = job_.size_of(run.batch_size);
     const int epoch = ++run.spent.epochs;
-    const bool is_profiled = run.profiles && epoch == 1;
-    add_epochs(run.spent, job_, is_profiled ? size.profiled() : size.limits[size.best], 1);
+    add_epochs(run.spent, job_, epoch == 1 ? run.first : run.best, 1);
     const double missed = std::numeric_limits<double>::quiet_NaN();
     const TrialVerdict verdict = HARPE_TRY(
         optimizer_.report({.trial = run.trial,
@@ -154,8 +158,9 @@ class HarpeGroupChooser : public Chooser {
 
   const TracedJob& job_;
   TracedRuns runs_;
+  MeasuredLimits limits_;
+  PayBackPrior prior_;
   BatchSizeOptimizer optimizer_;
-  std::set<int> visited_;
 };
 
 /// The cluster's time, from one start or report to the next.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "harpe/batch_size/batch_size_optimizer.h"
+#include "harpe/replay/measured_limits.h"
 #include "harpe/replay/traced_runs.h"
 
 namespace harpe {
@@ -68,7 +69,7 @@ Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
   recurring.algorithm = BatchSizeAlgorithm::kHarpe;
   BatchSizeOptimizer optimizer(recurring, {.seed = 0, .count = 0}, Seconds{0}, prior);
   TracedRuns runs(seed);
-  std::set<int> visited;
+  MeasuredLimits limits(job);
   Recurrences all;
   Seconds now{};
   const double reached = job.job.target_metric;
@@ -83,12 +84,13 @@ Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
       const Trial trial = HARPE_TRY(optimizer.next(now)).trial;
       const TracedSize& size = job.size_of(trial.batch_size);
       const std::optional<int> run = runs.draw(size);
-      const bool is_first = visited.insert(trial.batch_size).second;
+      const TracedLimit first = limits.first_epoch(
+          size, epochs_to_come(recurring, optimizer.trials(), trial.batch_size, prior));
+      const TracedLimit& best = limits.best(size);
       Recurrence spent;
       TrialVerdict verdict;
       for (int epoch = 1; !verdict.stop; ++epoch) {
-        add_epochs(spent, job, is_first && epoch == 1 ? size.profiled() : size.limits[size.best],
-                   1);
+        add_epochs(spent, job, epoch == 1 ? first : best, 1);
         verdict = HARPE_TRY(optimizer.report({.trial = trial.number,
                                               .batch_size = trial.batch_size,
                                               .epoch = epoch,
@@ -105,7 +107,7 @@ Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
       one.epochs = optimizer.find(trial.number)->epochs;
       if (!converged) one.given_up.emplace_back(trial.batch_size, one.epochs);
       one.batch_size = trial.batch_size;
-      one.power_limit = size.limits[size.best].watts;
+      one.power_limit = best.watts;
     }
     all.push_back(one);
   }
