@@ -210,4 +210,17 @@ bool is_worth_another_epoch(const RecurringJob& job, std::span<const Trial> tria
   return false;
 }
 
+double epochs_to_come(const RecurringJob& job, std::span<const Trial> trials, int batch_size,
+                      const PayBackPrior& prior) {
+  const Evidence evidence(job, trials, prior);
+  const SizeEvidence* size = evidence.find(batch_size);
+  double epochs = 1;
+  if (size != nullptr && evidence.converged() > 0) {
+    epochs = std::exp(evidence.epochs(*size).mean);
+  } else if (size != nullptr && size->known_runs > 0) {
+    epochs = size->epochs;
+  }
+  return std::max(1, evidence.remaining()) * std::max(1.0, epochs);
+}
+
 }  // namespace harpe

@@ -54,4 +54,9 @@ Result<BatchSizeChoice> choose_by_pay_back(const RecurringJob& job, std::span<co
 bool is_worth_another_epoch(const RecurringJob& job, std::span<const Trial> trials,
                             const Trial& trial, const PayBackPrior& prior);
 
+/// Epochs that are still to come if all recurrences that remain have this size; at least one each
+/// where nothing is known of it.
+double epochs_to_come(const RecurringJob& job, std::span<const Trial> trials, int batch_size,
+                      const PayBackPrior& prior);
+
 }  // namespace harpe

@@ -201,6 +201,23 @@ TEST(PayBack, GoesOnFromItsStateAsIfItHadNotStopped) {
   }
 }
 
+TEST(PayBack, CountsTheEpochsThatAreStillToCome) {
+  const PayBackPrior prior;
+  RecurringJob job = job_of({16, 32, 64}, 32, 50);
+  EXPECT_EQ(epochs_to_come(job, {}, 32, prior), 50) << "at least one each";
+  EXPECT_EQ(epochs_to_come(job, {}, 48, prior), 50) << "none of its own";
+  job.known_epochs = {{.batch_size = 32, .epochs = 8}};
+  EXPECT_EQ(epochs_to_come(job, {}, 32, prior), 50 * 8);
+  job.known_epochs.clear();
+
+  World world(job, {{16, {20, 140}}, {32, {20, 60}}, {64, {20, 60}}});
+  world.train();
+  const auto& trials = world.optimizer.trials();
+  EXPECT_NEAR(epochs_to_come(job, trials, 32, prior), 49 * 20, 1);
+  EXPECT_GT(epochs_to_come(job, trials, 64, prior), 49 * 20) << "epochs rise with the size";
+  EXPECT_LT(epochs_to_come(job, trials, 16, prior), 49 * 20);
+}
+
 TEST(PayBack, KeepsWhatIsKnownInJson) {
   RecurringJob job = job_of({16, 32}, 32, 50);
   job.known_epochs = {{16, 20.5, 3, true, 812.5}, {64, 40, 1, false, 0}};

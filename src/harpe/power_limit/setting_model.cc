@@ -6,27 +6,13 @@
 
 #include "harpe/base/check.h"
 #include "harpe/base/statistics.h"
+#include "harpe/power_limit/setting_prior.h"
 
 namespace harpe {
 namespace {
 
-// The prior of log time.
-constexpr double kSlope = 5.5, kKnee = 0.45, kWidth = 0.16;
-// The prior of power: (x^-k + 1)^(-1/k).
-constexpr double kSharpness = 4.5;
-// The processes: deviation, its growth with log time, length, noise of a window.
-constexpr double kTimeDeviation = 0.01, kTimeGrowth = 0.3, kTimeLength = 0.1, kTimeNoise = 0.03;
-constexpr double kPowerDeviation = 0.06, kPowerLength = 0.2, kPowerNoise = 0.01;
-// Power at a clock f: static share + the rest * (f / highest)^exponent, between voltage at its
-// floor (1) and falling with the clock (3).
-constexpr double kStaticShare = 0.3, kClockExponent = 2.2;
-
-double prior_log_time(double x) {
-  return kSlope * kWidth * std::log1p(std::exp((kKnee - x) / kWidth));
-}
-double prior_log_power(double x) {
-  return -std::log(std::pow(x, -kSharpness) + 1) / kSharpness;
-}
+// Noise of a window.
+constexpr double kTimeNoise = 0.03, kPowerNoise = 0.01;
 
 /// A Gaussian process over the settings, with what was seen of it.
 struct Process {
@@ -89,10 +75,7 @@ SettingModel::SettingModel(const Knob& knob, const Measurement& highest, int gpu
   HARPE_CHECK(knob.size() > 0 && gpus > 0, "a model is of settings that exist");
   const double drawn = (highest.energy / highest.time).value / gpus;
   for (const double setting : knob.settings()) {
-    position_.push_back(knob.kind() == KnobKind::kPowerLimit
-                            ? setting / drawn
-                            : kStaticShare +
-                                  (1 - kStaticShare) * std::pow(setting / knob[0], kClockExponent));
+    position_.push_back(prior_position(knob.kind(), setting, knob[0], drawn));
   }
 }
 
@@ -101,13 +84,14 @@ std::vector<SettingForecast> SettingModel::forecast(
   HARPE_CHECK(measured.size() == position_.size() && measured[0].has_value(),
               "forecasts are relative to the highest setting");
   const Measurement& highest = *measured[0];
-  Process time{.mean = {}, .deviation = {}, .length = kTimeLength, .noise = kTimeNoise};
-  Process power{.mean = {}, .deviation = {}, .length = kPowerLength, .noise = kPowerNoise};
+  Process time{.mean = {}, .deviation = {}, .length = kPriorTimeLength, .noise = kTimeNoise};
+  Process power{.mean = {}, .deviation = {}, .length = kPriorPowerLength, .noise = kPowerNoise};
   for (const double x : position_) {
-    time.mean.push_back(prior_log_time(x));
-    time.deviation.push_back(kTimeDeviation + kTimeGrowth * prior_log_time(x));
-    power.mean.push_back(prior_log_power(x) - prior_log_power(position_[0]));
-    power.deviation.push_back(kPowerDeviation);
+    const PriorCurve log_time = prior_log_time(x), log_power = prior_log_power(x);
+    time.mean.push_back(log_time.mean);
+    time.deviation.push_back(log_time.deviation);
+    power.mean.push_back(log_power.mean - prior_log_power(position_[0]).mean);
+    power.deviation.push_back(log_power.deviation);
   }
   std::vector<std::size_t> seen;
   std::vector<double> times, powers;

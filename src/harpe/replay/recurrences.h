@@ -2,8 +2,8 @@
 /// \file
 /// One traced job, again and again: what it costs with the default batch size, by Zeus's choice and
 /// by Harpe's (Zeus, NSDI'23, section 6.1: trace-driven simulation). Each run is one of the trace,
-/// drawn by the seed; the first run with a size profiles all limits in its first epoch, at their
-/// mean cost.
+/// drawn by the seed. By Zeus's choice the first run with a size profiles all limits in its first
+/// epoch, at their mean cost; by Harpe's, those that are worth it (measured_limits.h).
 ///
 /// Pure: the same seed gives the same recurrences.
 

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "harpe/base/source_tree_testing.h"
 #include "harpe/replay/comparison.h"
@@ -75,7 +77,7 @@ TEST(Recurrences, OfHarpeAreNearTheOracleOnTheV100) {
     EXPECT_LT(figures.harpe.mean, figures.by_default.mean) << dataset.name;
     mean += figures.harpe.mean / 6;
   }
-  EXPECT_LE(mean, 1.016);
+  EXPECT_LE(mean, 1.0155);
 }
 
 TEST(Recurrences, OfHarpeAreNearerWithTheHistoryOfAnotherGpu) {
@@ -94,15 +96,19 @@ TEST(Recurrences, OfHarpeAreNearerWithTheHistoryOfAnotherGpu) {
       ASSERT_TRUE(job.ok() && before.ok());
       mean += figures_of(*job, 100, &*before).harpe.mean / 6;
     }
-    EXPECT_LE(mean, 1.0085) << gpu;
+    EXPECT_LE(mean, 1.0082) << gpu;
     mean_of_all += mean / static_cast<double>(others.size());
   }
-  EXPECT_LE(mean_of_all, 1.008);
+  EXPECT_LE(mean_of_all, 1.0065);
 }
 
-// Not on each dataset: docs/zeus.md names those where Zeus or the default costs less.
-TEST(Recurrences, OfHarpeCostLessThanOfZeusOnEveryGpu) {
+// In all cells but those that docs/zeus.md names: on the P100 the only other size of imagenet never
+// converges, and squad's figures are within the error of 20 seeds; the RTX 6000's default of
+// sentiment140 is the oracle's choice.
+TEST(Recurrences, OfHarpeCostLessThanOfZeusAndTheDefaultOnEveryGpu) {
   if (!exists(traces_directory())) GTEST_SKIP() << "Zeus's traces are not there (HARPE_SHARED)";
+  const std::set<std::pair<std::string, std::string>> but{
+      {"p100", "imagenet"}, {"p100", "squad"}, {"rtx6000", "sentiment140"}};
   for (const char* gpu : traced_gpus()) {
     const auto traces = read_traces(traces_directory(), gpu);
     ASSERT_TRUE(traces.ok()) << traces.error().text();
@@ -113,6 +119,9 @@ TEST(Recurrences, OfHarpeCostLessThanOfZeusOnEveryGpu) {
       const Figures figures = figures_of(*job, 20);
       harpe += figures.harpe.mean;
       zeus += figures.zeus.mean;
+      if (but.contains({gpu, dataset.name})) continue;
+      EXPECT_LT(figures.harpe.mean, figures.zeus.mean) << gpu << " " << dataset.name;
+      EXPECT_LT(figures.harpe.mean, figures.by_default.mean) << gpu << " " << dataset.name;
     }
     EXPECT_LT(harpe, zeus) << gpu;
   }

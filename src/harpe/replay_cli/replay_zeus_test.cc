@@ -1,0 +1,160 @@
+// `harpe replay zeus` as a user meets it, over small traces of its own.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "harpe/base/file.h"
+#include "harpe/base/test_directory_testing.h"
+#include "harpe/replay/traced_job.h"
+#include "harpe/replay_cli/replay_cli.h"
+
+namespace harpe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+struct Heard {
+  int status = 0;
+  std::string out, err;
+};
+
+class ReplayZeus : public ::testing::Test {
+ protected:
+  // Each default size and half of it: two runs, three limits.
+  void SetUp() override {
+    std::string train = "dataset,network,batch_size,optimizer,target_metric,target_epoch\n";
+    for (const TracedDataset& dataset : traced_datasets()) {
+      for (const int size : sizes_of(dataset)) {
+        for (const char* epochs : {"3", "4"}) {
+          train += key(dataset, size) + "," + std::to_string(dataset.target) + "," + epochs + "\n";
+        }
+      }
+    }
+    write("summary_train.csv", train);
+    for (const char* gpu : {"v100", "a40"}) {
+      std::string power =
+          "dataset,network,batch_size,optimizer,power_limit,time_per_epoch,average_power\n";
+      for (const TracedDataset& dataset : traced_datasets()) {
+        for (const int size : sizes_of(dataset)) {
+          for (const int limit : {150, 200, 250}) {
+            const double seconds = 50 + 1000 * std::exp(-limit / 50.0) + 10.0 / size;
+            power += key(dataset, size) + "," + std::to_string(limit) + "," +
+                     std::to_string(seconds) + "," + std::to_string(std::min(limit, 220)) + "\n";
+          }
+        }
+      }
+      write(std::string("summary_power_") + gpu + ".csv", power);
+    }
+  }
+
+  Heard replay(std::vector<std::string> options) const {
+    std::ostringstream out, err;
+    Console console{.out = out, .err = err};
+    const auto make = [] {
+      auto commands = std::make_unique<Commands>("harpe", "replays", "harpe replay zeus traces");
+      add_replay_command(*commands);
+      return commands;
+    };
+    options.insert(options.begin(), {"replay", "zeus", directory_.path().string()});
+    const int status = run_program(make, options, console);
+    return {.status = status, .out = out.str(), .err = err.str()};
+  }
+  std::string path_of(const std::string& name) const { return (directory_.path() / name).string(); }
+
+ private:
+  static std::set<int> sizes_of(const TracedDataset& dataset) {
+    return {dataset.default_v100, dataset.default_a40, dataset.default_v100 / 2};
+  }
+  static std::string key(const TracedDataset& dataset, int size) {
+    return std::string(dataset.name) + "," + dataset.network + "," + std::to_string(size) + "," +
+           dataset.optimizer;
+  }
+  void write(const std::string& name, const std::string& text) {
+    ASSERT_TRUE(write_file(path_of(name), text).ok());
+  }
+
+  TestDirectory directory_;
+};
+
+TEST_F(ReplayZeus, OfOneGpuAndEtaHasItsDatasetsAtTheTop) {
+  const Heard heard = replay({"--gpu", "v100", "--seeds", "2", "--json"});
+  ASSERT_EQ(heard.status, 0) << heard.err;
+  const Json document = Json::parse(heard.out);
+  EXPECT_EQ(document["gpu"], "v100");
+  EXPECT_EQ(document["eta"], 0.5);
+  EXPECT_EQ(document["seeds"], 2);
+  ASSERT_EQ(document["datasets"].size(), traced_datasets().size());
+  for (const Json& one : document["datasets"]) {
+    EXPECT_TRUE(one["dataset"].is_string());
+    EXPECT_TRUE(one["settles_on"]["zeus"][0]["batch_size"].is_number());
+    EXPECT_TRUE(one["settles_on"]["harpe"][0]["power_limit_w"].is_number());
+    for (const char* way : {"default", "grid", "zeus", "harpe"}) {
+      EXPECT_GT(one["cost_over_oracle"][way].get<double>(), 0.5) << way;
+    }
+  }
+  EXPECT_FALSE(document.contains("runs"));
+}
+
+TEST_F(ReplayZeus, OfSeveralHasOneSuchDocumentForEach) {
+  const std::string csv = path_of("seeds.csv"), page = path_of("page.html");
+  const Heard heard = replay(
+      {"--gpu", "v100,a40", "--eta", "0,1", "--seeds", "2", "--csv", csv, "--out", page, "--json"});
+  ASSERT_EQ(heard.status, 0) << heard.err;
+  const Json document = Json::parse(heard.out);
+  ASSERT_EQ(document["runs"].size(), 4U);
+  EXPECT_EQ(document["runs"][1]["gpu"], "v100");
+  EXPECT_EQ(document["runs"][1]["eta"], 1);
+  EXPECT_EQ(document["runs"][2]["gpu"], "a40");
+  EXPECT_EQ(document["runs"][2]["eta"], 0);
+  const Json alone =
+      Json::parse(replay({"--gpu", "a40", "--eta", "0", "--seeds", "2", "--json"}).out);
+  EXPECT_EQ(document["runs"][2], alone);
+
+  const std::string lines = read_file(csv).value();
+  EXPECT_EQ(std::ranges::count(lines, '\n'), 1 + 4 * 6 * 2);
+  EXPECT_THAT(lines, HasSubstr("squad,a40,1,2,"));
+  const std::string html = read_file(page).value();
+  EXPECT_THAT(html, HasSubstr("squad, v100, eta 0"));
+  EXPECT_THAT(html, HasSubstr("squad, a40, eta 1"));
+}
+
+TEST_F(ReplayZeus, ShowsATableForEachAndTheirMeans) {
+  const Heard several = replay({"--gpu", "a40,v100", "--seeds", "1"});
+  ASSERT_EQ(several.status, 0) << several.err;
+  EXPECT_THAT(several.out, HasSubstr("a40, eta 0.5\n"));
+  EXPECT_THAT(several.out, HasSubstr("\nv100, eta 0.5\n"));
+  EXPECT_THAT(several.out, HasSubstr("\nmeans "));
+  const Heard one = replay({"--gpu", "a40", "--seeds", "1"});
+  EXPECT_THAT(one.out, Not(HasSubstr("eta")));
+  EXPECT_THAT(several.out, HasSubstr(one.out));
+}
+
+TEST_F(ReplayZeus, AllAreTheGpusOfTheTraces) {
+  const Heard heard = replay({"--gpu", "all", "--seeds", "1"});
+  EXPECT_EQ(heard.status, 2);
+  EXPECT_THAT(heard.err, HasSubstr("summary_power_p100.csv")) << "which is not there";
+}
+
+TEST_F(ReplayZeus, RefusesBadInput) {
+  EXPECT_EQ(replay({"--gpu", "h100"}).status, 2);
+  EXPECT_EQ(replay({"--gpu", "v100,"}).status, 2);
+  EXPECT_THAT(replay({"--gpu", "v100,a40,v100"}).err, HasSubstr("twice"));
+  EXPECT_EQ(replay({"--eta", "0.5,1.5"}).status, 2);
+  EXPECT_THAT(replay({"--eta", "0.5,0.50"}).err, HasSubstr("twice"));
+  EXPECT_EQ(replay({"--seeds", "0"}).status, 2);
+  const Heard heard = replay({"--gpu", "v100,a40", "--eta", "0,0.5,1", "--seeds", "10000"});
+  EXPECT_EQ(heard.status, 2);
+  EXPECT_THAT(heard.err, HasSubstr("at most 40000 seeds"));
+}
+
+}  // namespace
+}  // namespace harpe

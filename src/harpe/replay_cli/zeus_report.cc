@@ -1,0 +1,235 @@
+#include "harpe/replay_cli/zeus_report.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "harpe/base/text.h"
+#include "harpe/command/json_output.h"
+#include "harpe/replay_cli/regret_page.h"
+
+namespace harpe {
+namespace {
+
+/// Batch size and limit with the number of seeds that settle on them, most frequent first.
+std::vector<std::pair<std::pair<int, int>, int>> settles_on(const ZeusJob& job,
+                                                            WayFigures SeedFigures::* way) {
+  std::map<std::pair<int, int>, int> counts;
+  for (const SeedFigures& seed : job.seeds) {
+    ++counts[{(seed.*way).batch_size, (seed.*way).power_limit}];
+  }
+  std::vector<std::pair<std::pair<int, int>, int>> list(counts.begin(), counts.end());
+  std::ranges::sort(list, {}, [](const auto& one) { return std::pair(-one.second, one.first); });
+  return list;
+}
+
+Json settles_json(const ZeusJob& job, WayFigures SeedFigures::* way) {
+  Json list = Json::array();
+  for (const auto& [setting, seeds] : settles_on(job, way)) {
+    list.push_back(
+        {{"batch_size", setting.first}, {"power_limit_w", setting.second}, {"seeds", seeds}});
+  }
+  return list;
+}
+
+struct Summary {
+  Spread by_default, grid, zeus, harpe;
+  Spread last_energy, last_time;
+};
+
+Summary summary_of(const ZeusJob& job) {
+  const auto spread = [&job](auto value) {
+    std::vector<double> values;
+    for (const SeedFigures& seed : job.seeds) values.push_back(value(seed));
+    return spread_of(values);
+  };
+  return {.by_default = spread([](const SeedFigures& s) { return s.by_default; }),
+          .grid = spread([](const SeedFigures& s) { return s.by_grid; }),
+          .zeus = spread([](const SeedFigures& s) { return s.zeus.cost_over_oracle; }),
+          .harpe = spread([](const SeedFigures& s) { return s.harpe.cost_over_oracle; }),
+          .last_energy = spread([](const SeedFigures& s) { return s.harpe.last_energy; }),
+          .last_time = spread([](const SeedFigures& s) { return s.harpe.last_time; })};
+}
+
+/// Of all jobs of a run.
+struct Means {
+  double zeus = 0, harpe = 0;
+};
+
+Means means_of(const ZeusRun& run) {
+  Means means;
+  for (const ZeusJob& job : run.jobs) {
+    const Summary summary = summary_of(job);
+    means.zeus += summary.zeus.mean / static_cast<double>(run.jobs.size());
+    means.harpe += summary.harpe.mean / static_cast<double>(run.jobs.size());
+  }
+  return means;
+}
+
+Json job_json(const ZeusJob& job) {
+  const Summary summary = summary_of(job);
+  const TracedSize& oracle = job.job.oracle();
+  return {
+      {"dataset", job.job.dataset},
+      {"gpu", job.job.job.gpu_model},
+      {"default_batch_size", job.job.job.default_batch_size},
+      {"recurrences", job.job.job.recurrences},
+      {"oracle",
+       {{"batch_size", oracle.batch_size}, {"power_limit_w", oracle.limits[oracle.best].watts}}},
+      {"settles_on",
+       {{"zeus", settles_json(job, &SeedFigures::zeus)},
+        {"harpe", settles_json(job, &SeedFigures::harpe)}}},
+      {"cost_over_oracle",
+       {{"default", summary.by_default.mean},
+        {"grid", summary.grid.mean},
+        {"zeus", summary.zeus.mean},
+        {"harpe", summary.harpe.mean}}},
+      {"deviation", {{"zeus", summary.zeus.deviation}, {"harpe", summary.harpe.deviation}}},
+      {"last_five_over_default",
+       {{"energy", summary.last_energy.mean}, {"time", summary.last_time.mean}}}};
+}
+
+std::size_t seeds_of(const ZeusRun& run) {
+  return run.jobs.empty() ? 0 : run.jobs.front().seeds.size();
+}
+
+Json run_json(const ZeusRun& run) {
+  Json list = Json::array();
+  for (const ZeusJob& job : run.jobs) list.push_back(job_json(job));
+  const Means means = means_of(run);
+  return {{"gpu", run.gpu},
+          {"eta", run.eta},
+          {"seeds", seeds_of(run)},
+          {"datasets", std::move(list)},
+          {"mean_cost_over_oracle", {{"zeus", means.zeus}, {"harpe", means.harpe}}}};
+}
+
+std::string row_text(const std::vector<std::string>& cells) {
+  std::string text;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::size_t width = i == 0 ? 13 : i + 1 == cells.size() ? 0 : 9;
+    const std::string pad(width > cells[i].size() ? width - cells[i].size() : 0, ' ');
+    text += i == 0 ? cells[i] + pad : "  " + pad + cells[i];
+  }
+  return text + "\n";
+}
+
+std::string run_table(const ZeusRun& run) {
+  std::string text = row_text({"cost / oracle", "default", "grid", "Zeus", "Harpe", "deviation",
+                               "J last 5", "s last 5", "Harpe settles on"});
+  for (const ZeusJob& job : run.jobs) {
+    const Summary summary = summary_of(job);
+    std::string settles;
+    for (const auto& [setting, seeds] : settles_on(job, &SeedFigures::harpe)) {
+      settles += (settles.empty() ? "" : ", ") + std::to_string(setting.first) + " at " +
+                 std::to_string(setting.second) + " W (" + std::to_string(seeds) + ")";
+    }
+    text += row_text({job.job.dataset, shortest(summary.by_default.mean, 4),
+                      shortest(summary.grid.mean, 4), shortest(summary.zeus.mean, 4),
+                      shortest(summary.harpe.mean, 4), shortest(summary.harpe.deviation, 4),
+                      shortest(summary.last_energy.mean, 3), shortest(summary.last_time.mean, 3),
+                      settles});
+  }
+  const Means means = means_of(run);
+  return text + row_text({"mean", "", "", shortest(means.zeus, 4), shortest(means.harpe, 4), "", "",
+                          "", ""});
+}
+
+/// The mean over seeds, recurrence by recurrence.
+template <class Regret>
+std::vector<double> mean_regret(const ZeusJob& job, Regret regret_of_seed) {
+  std::vector<double> mean;
+  for (const SeedFigures& seed : job.seeds) {
+    const std::vector<double>& regret = regret_of_seed(seed);
+    mean.resize(regret.size());
+    for (std::size_t i = 0; i < regret.size(); ++i) {
+      mean[i] += regret[i] / static_cast<double>(job.seeds.size());
+    }
+  }
+  return mean;
+}
+
+RegretChart chart_of(const ZeusJob& job, const std::string& name) {
+  const Summary summary = summary_of(job);
+  const TracedSize& oracle = job.job.oracle();
+  return {.name = name,
+          .caption = "cost over the oracle's (" + std::to_string(oracle.batch_size) + " at " +
+                     std::to_string(oracle.limits[oracle.best].watts) + " W): default " +
+                     shortest(summary.by_default.mean, 4) + ", Zeus " +
+                     shortest(summary.zeus.mean, 4) + ", Harpe " + shortest(summary.harpe.mean, 4),
+          .by_default = mean_regret(
+              job, [](const SeedFigures& s) -> const auto& { return s.default_regret; }),
+          .by_zeus =
+              mean_regret(job, [](const SeedFigures& s) -> const auto& { return s.zeus.regret; }),
+          .by_harpe =
+              mean_regret(job, [](const SeedFigures& s) -> const auto& { return s.harpe.regret; })};
+}
+
+std::string title_of(const ZeusRun& run) {
+  return run.gpu + ", eta " + shortest(run.eta);
+}
+
+}  // namespace
+
+std::string zeus_table(std::span<const ZeusRun> runs) {
+  if (runs.size() == 1) return run_table(runs.front());
+  std::string text, means = row_text({"means", "eta", "Zeus", "Harpe", ""});
+  for (const ZeusRun& run : runs) {
+    text += title_of(run) + "\n" + run_table(run) + "\n";
+    const Means of_run = means_of(run);
+    means += row_text(
+        {run.gpu, shortest(run.eta), shortest(of_run.zeus, 4), shortest(of_run.harpe, 4), ""});
+  }
+  return text + means;
+}
+
+std::string zeus_csv(std::span<const ZeusRun> runs) {
+  std::string csv =
+      "dataset,gpu,eta,seed,default,grid,zeus,harpe,harpe_batch_size,harpe_power_limit\n";
+  for (const ZeusRun& run : runs) {
+    for (const ZeusJob& job : run.jobs) {
+      for (std::size_t i = 0; i < job.seeds.size(); ++i) {
+        const SeedFigures& seed = job.seeds[i];
+        csv += job.job.dataset + "," + run.gpu + "," + shortest(run.eta) + "," +
+               std::to_string(i + 1) + "," + shortest(seed.by_default) + "," +
+               shortest(seed.by_grid) + "," + shortest(seed.zeus.cost_over_oracle) + "," +
+               shortest(seed.harpe.cost_over_oracle) + "," + std::to_string(seed.harpe.batch_size) +
+               "," + std::to_string(seed.harpe.power_limit) + "\n";
+      }
+    }
+  }
+  return csv;
+}
+
+std::string zeus_json(std::span<const ZeusRun> runs) {
+  if (runs.size() == 1) return json_text(run_json(runs.front()));
+  Json list = Json::array();
+  for (const ZeusRun& run : runs) list.push_back(run_json(run));
+  return json_text(Json{{"runs", std::move(list)}});
+}
+
+std::string zeus_page(std::span<const ZeusRun> runs, const ZeusArguments& arguments) {
+  std::vector<RegretChart> charts;
+  for (const ZeusRun& run : runs) {
+    for (const ZeusJob& job : run.jobs) {
+      const bool is_one = runs.size() == 1;
+      charts.push_back(
+          chart_of(job, is_one ? job.job.dataset : job.job.dataset + ", " + title_of(run)));
+    }
+  }
+  std::string gpus, etas;
+  for (const std::string& gpu : arguments.gpus) gpus += (gpus.empty() ? "" : ", ") + gpu;
+  for (const double eta : arguments.etas) etas += (etas.empty() ? "" : ", ") + shortest(eta);
+  std::string subtitle =
+      "What was paid beyond an oracle that knows the best batch size and power "
+      "limit, in trainings of the oracle, up to each recurrence. Mean of " +
+      std::to_string(arguments.seeds) + " seeds, eta " + etas + "; a replay of Zeus's traces.";
+  if (!arguments.from.empty()) {
+    subtitle += " Harpe knows what was learned on the " + arguments.from + ".";
+  }
+  return regret_page("Batch sizes of recurring jobs on the " + gpus, subtitle, charts);
+}
+
+}  // namespace harpe

@@ -1,0 +1,100 @@
+#include "harpe/replay_cli/zeus_runs.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <thread>
+
+namespace harpe {
+namespace {
+
+// Over all GPUs and eta: with a page, a seed of six jobs holds about 30 kB.
+constexpr std::size_t kMostSeedsInAll = 40'000;
+
+Result<ZeusRun> read_jobs(const ZeusArguments& arguments, const Traces& traces,
+                          const std::optional<Traces>& before, const std::string& gpu, double eta) {
+  ZeusRun run{.gpu = gpu, .eta = eta, .jobs = {}};
+  for (const TracedDataset& dataset : traced_datasets()) {
+    ZeusJob& one = run.jobs.emplace_back();
+    one.job = HARPE_TRY(traced_job(traces, dataset, gpu, eta));
+    if (before) one.before = HARPE_TRY(traced_job(*before, dataset, arguments.from, eta));
+    if (!arguments.shipped) one.prior = held_out_prior(dataset.name);
+    one.seeds.resize(static_cast<std::size_t>(arguments.seeds));
+  }
+  return run;
+}
+
+Result<std::vector<ZeusRun>> read_runs(const ZeusArguments& arguments) {
+  std::optional<Traces> before;
+  if (!arguments.from.empty()) {
+    before = HARPE_TRY(read_traces(arguments.directory, arguments.from));
+  }
+  std::vector<ZeusRun> runs;
+  for (const std::string& gpu : arguments.gpus) {
+    const Traces traces = HARPE_TRY(read_traces(arguments.directory, gpu));
+    for (const double eta : arguments.etas) {
+      runs.push_back(HARPE_TRY(read_jobs(arguments, traces, before, gpu, eta)));
+    }
+  }
+  return runs;
+}
+
+Status run_seed(ZeusJob& job, std::size_t index, bool with_regret) {
+  const std::uint64_t seed = index + 1;
+  std::vector<KnownEpochs> known;
+  if (job.before) {
+    // Another seed: the runs of the other GPU were not these.
+    const Recurrences recurrences = HARPE_TRY(recur_by_harpe(*job.before, ~seed, job.prior));
+    known = known_epochs(recurrences);
+  }
+  SeedFigures figures = HARPE_TRY(compare_seed(job.job, seed, job.prior, known));
+  if (!with_regret) figures.default_regret = figures.zeus.regret = figures.harpe.regret = {};
+  job.seeds[index] = std::move(figures);
+  return ok_status();
+}
+
+/// All seeds of all jobs, by as many threads as there are processors.
+Status run_all(const std::vector<ZeusJob*>& jobs, std::size_t seeds, bool with_regret,
+               Console& console) {
+  std::atomic<std::size_t> next{0}, ended{0};
+  const std::size_t count = jobs.size() * seeds;
+  std::vector<Status> statuses(count, ok_status());  // each its own: no lock
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      statuses[i] = run_seed(*jobs[i % jobs.size()], i / jobs.size(), with_regret);
+      ++ended;
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+    threads.emplace_back(work);
+  }
+  ProgressBar progress(console, "replaying");
+  while (ended < count) {
+    progress.update(static_cast<double>(ended) / static_cast<double>(count));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  threads.clear();
+  for (Status& status : statuses) HARPE_TRY(std::move(status));
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::vector<ZeusRun>> replay_zeus_jobs(const ZeusArguments& arguments, Console& console) {
+  const auto seeds = static_cast<std::size_t>(arguments.seeds);
+  if (seeds * arguments.gpus.size() * arguments.etas.size() > kMostSeedsInAll) {
+    return Error::invalid("expected at most " + std::to_string(kMostSeedsInAll) +
+                          " seeds over all GPUs and eta");
+  }
+  std::vector<ZeusRun> runs = HARPE_TRY(read_runs(arguments));
+  std::vector<ZeusJob*> jobs;
+  for (ZeusRun& run : runs) {
+    for (ZeusJob& job : run.jobs) jobs.push_back(&job);
+  }
+  HARPE_TRY(run_all(jobs, seeds, !arguments.out.empty(), console));
+  return runs;
+}
+
+}  // namespace harpe

@@ -1,0 +1,43 @@
+#pragma once
+/// \file
+/// The jobs of Zeus's traces, replayed on several GPUs with several eta: what `harpe replay zeus`
+/// runs. All seeds of all of them run side by side; the figures do not depend on how many at a
+/// time.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/command/console.h"
+#include "harpe/replay/comparison.h"
+
+namespace harpe {
+
+struct ZeusArguments {
+  std::string directory, from, csv, out, groups;
+  std::vector<std::string> gpus{"v100"};
+  std::vector<double> etas{0.5};
+  int seeds = 20;
+  bool shipped = false;  ///< the prior that was chosen on all datasets
+};
+
+/// One job, that of the GPU that was there before, and what each seed gave.
+struct ZeusJob {
+  TracedJob job;
+  std::optional<TracedJob> before;
+  PayBackPrior prior;
+  std::vector<SeedFigures> seeds;
+};
+
+/// All jobs on one GPU with one eta.
+struct ZeusRun {
+  std::string gpu;
+  double eta = 0;
+  std::vector<ZeusJob> jobs;
+};
+
+/// By GPU, then eta, as the arguments have them. `kInvalidInput` for files that cannot be read as
+/// traces, and for more seeds in all than memory should hold.
+Result<std::vector<ZeusRun>> replay_zeus_jobs(const ZeusArguments& arguments, Console& console);
+
+}  // namespace harpe
