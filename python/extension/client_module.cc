@@ -22,6 +22,7 @@
 #include "harpe/client/client.h"
 #include "harpe/client/rank_client_options.h"
 #include "harpe/instruction/instruction.h"
+#include "types.h"
 
 namespace harpe {
 namespace {
@@ -125,19 +126,6 @@ PyObject* make_kinds() {
     if (!set) Py_CLEAR(kinds);
   }
   return kinds;
-}
-
-/// The exception says (code, text); harpe/errors.py makes one of Python's kinds of it.
-void set_error(const Error& error) {
-  const std::string text = error.text();
-  const std::string code(name_of(error.code));
-  PyObject* module = PyImport_ImportModule("harpe._client");
-  PyObject* failure = module == nullptr ? nullptr : PyObject_GetAttrString(module, "Failure");
-  PyObject* arguments = Py_BuildValue("(ss)", code.c_str(), text.c_str());
-  if (failure != nullptr && arguments != nullptr) PyErr_SetObject(failure, arguments);
-  Py_XDECREF(arguments);
-  Py_XDECREF(failure);
-  Py_XDECREF(module);
 }
 
 /// RankClient(options: str): options as JSON, completed from the environment.
@@ -440,7 +428,7 @@ int fill_module(PyObject* module) {
   if (added_failure != 0 || kinds == nullptr) return -1;
   const int added_kinds = PyModule_AddObjectRef(module, "KINDS", kinds);
   Py_DECREF(kinds);
-  if (added_kinds != 0) return -1;
+  if (added_kinds != 0 || add_power_optimizer(module) != 0) return -1;
   return PyModule_AddStringConstant(module, "VERSION", HARPE_VERSION);
 }
 
@@ -451,7 +439,7 @@ PyModuleDef_Slot module_slots[] = {  // NOLINT
 PyModuleDef definition = {  // NOLINT
     PyModuleDef_HEAD_INIT,
     "harpe._client",
-    "The rank client.",
+    "The rank client, and the optimizer of a training's clock or power limit.",
     0,
     nullptr,
     module_slots,
@@ -460,6 +448,19 @@ PyModuleDef definition = {  // NOLINT
     nullptr};
 
 }  // namespace
+
+void set_error(const Error& error) {
+  const std::string text = error.text();
+  const std::string code(name_of(error.code));
+  PyObject* module = PyImport_ImportModule("harpe._client");
+  PyObject* failure = module == nullptr ? nullptr : PyObject_GetAttrString(module, "Failure");
+  PyObject* arguments = Py_BuildValue("(ss)", code.c_str(), text.c_str());
+  if (failure != nullptr && arguments != nullptr) PyErr_SetObject(failure, arguments);
+  Py_XDECREF(arguments);
+  Py_XDECREF(failure);
+  Py_XDECREF(module);
+}
+
 }  // namespace harpe
 
 PyMODINIT_FUNC PyInit__client() {  // NOLINT: a name that CPython looks for

@@ -18,6 +18,7 @@ Nothing is imported beyond the standard library; a framework's module only on us
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .errors import (
@@ -36,6 +37,7 @@ from .step_file import StepFile
 
 if TYPE_CHECKING:
     from .client import Client, Counts, start
+    from .power_optimizer import PowerOptimizer, PowerReport
 
 __all__ = [
     "Client",
@@ -48,6 +50,8 @@ __all__ = [
     "NoPermissionError",
     "NotFoundError",
     "NotSupportedError",
+    "PowerOptimizer",
+    "PowerReport",
     "RecurringJob",
     "Server",
     "StepFile",
@@ -57,15 +61,19 @@ __all__ = [
     "start",
 ]
 
-# The built module is needed in training only: a notebook can do without.
-_OF_CLIENT = ("Client", "Counts", "start")
+# What needs the built module, which a notebook can do without.
+_BUILT = {
+    "Client": "client",
+    "Counts": "client",
+    "PowerOptimizer": "power_optimizer",
+    "PowerReport": "power_optimizer",
+    "start": "client",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OF_CLIENT:
-        from . import client
-
-        return getattr(client, name)
+    if name in _BUILT:
+        return getattr(import_module(f".{_BUILT[name]}", __name__), name)
     if name == "__version__":
         from ._client import VERSION
 
@@ -74,4 +82,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_OF_CLIENT])
+    return sorted([*globals(), *_BUILT])

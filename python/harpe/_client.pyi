@@ -1,6 +1,6 @@
 """The rank client, built from python/extension."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 KINDS: dict[str, int]
 VERSION: str
@@ -24,3 +24,26 @@ class RankClient:
     def _counts(self) -> tuple[int, int, int, int, int, int, int, int, int, int]: ...
     def _follow_stream(self, stream: int) -> str | None: ...
     def _say(self, text: str) -> None: ...
+
+class PowerOptimizer:
+    def __init__(
+        self,
+        reduce: Callable[[str, list[float]], Sequence[float]] | None,
+        optimize: str,
+        eta: float,
+        max_slowdown: float,
+        host_power: float,
+        online: bool,
+        measures_node: bool,
+        gpus: str,
+        local_rank: int,
+        profile: str,
+        socket: str,
+        job: str,
+        batch_size: int,
+        writes_profile: bool,
+        /,
+    ) -> None: ...
+    def on_step_begin(self) -> bool: ...
+    def on_epoch_end(self) -> None: ...
+    def finish(self) -> str: ...

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from .client import Client
 from .errors import InvalidInputError
 from .hooks import BACKWARD, FORWARD, Attached, Steps, Undo, client_for
-from .step_file import StepFile
+from .power_optimizer import PowerOptimizer, PowerReport
+from .step_file import StepFile, local_rank
 from .streams import recorder_for
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 else:
     from transformers import TrainerCallback
 
-__all__ = ["Attached", "HarpeCallback", "StepFileCallback", "attach"]
+__all__ = ["Attached", "HarpeCallback", "PowerOptimizerCallback", "StepFileCallback", "attach"]
 
 
 class HarpeCallback(TrainerCallback):
@@ -70,6 +72,45 @@ class StepFileCallback(TrainerCallback):
     def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         # What was evaluated before this was none of the step's.
         self._steps.on_epoch_end()
+
+
+class PowerOptimizerCallback(TrainerCallback):
+    """Finds the clock or power limit to train under, without a command around the training::
+
+        trainer.add_callback(harpe.huggingface.PowerOptimizerCallback("energy", max_slowdown=0.03))
+
+    Takes what :class:`harpe.PowerOptimizer` does. The report is printed by the first rank of a
+    node, and is ``report`` afterwards.
+    """
+
+    report: PowerReport | None = None
+
+    def __init__(self, optimize: str = "energy", **options: Any) -> None:
+        self._options = {"optimize": optimize, **options}
+        self._optimizer: PowerOptimizer | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        # Not before: the trainer may initialise torch.distributed late.
+        self._optimizer = PowerOptimizer(**self._options)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self._optimizer is not None:
+            self._optimizer.on_step_begin()
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self._optimizer is not None:
+            self._optimizer.on_epoch_end()
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.on_epoch_end(args, state, control)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self._optimizer is None:
+            return
+        self.report = self._optimizer.close()
+        self._optimizer = None
+        if not local_rank():
+            print(f"harpe: {self.report}", file=sys.stderr)
 
 
 def attach(trainer: Any, client: Client | None = None, **options: Any) -> Attached:

@@ -23,7 +23,8 @@ class Verdict(NamedTuple):
     converged: bool
     """The target is reached, within the bound of its cost."""
     reason: str
-    """"go_on", "reached", "too_costly", "max_epochs" or "reported"."""
+    """"go_on", "reached", "too_costly", "max_epochs", "will_not_reach" (by its metric so far, in
+    the epochs it may still have) or "reported"."""
     cost: float
     """J, so far."""
     bound: float

@@ -28,7 +28,7 @@ class StepFile:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self._file: int | None = None
         path = path or os.environ.get("HARPE_STEPS")
-        if not path or _local_rank() != 0:
+        if not path or local_rank():
             return
         try:
             # No O_CREAT: a file that `harpe run` has not made is one that it does not read.
@@ -73,9 +73,10 @@ class StepFile:
         )
 
 
-def _local_rank() -> int:
+def local_rank() -> int | None:
+    """Of this process among its node's, where a launcher says it."""
     for name in ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"):
         value = os.environ.get(name, "")
         if value.isdigit():
             return int(value)
-    return 0
+    return None

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
+#include <vector>
 
 #include "harpe/batch_size/batch_size_optimizer.h"
 
@@ -12,6 +14,20 @@ namespace {
 
 void require(bool holds) {
   if (!holds) std::abort();
+}
+
+/// Another epoch.
+void go_on(harpe::BatchSizeOptimizer& optimizer, const harpe::Trial& trial) {
+  if (trial.epochs == std::numeric_limits<int>::max()) return;
+  const auto verdict = optimizer.report({.trial = trial.number,
+                                         .batch_size = trial.batch_size,
+                                         .epoch = trial.epochs + 1,
+                                         .time = trial.time + harpe::Seconds{1},
+                                         .energy = trial.energy + harpe::Joules{1},
+                                         .metric = 1},
+                                        optimizer.heard());
+  require(!verdict.ok() ||
+          verdict->stop != (verdict->reason == harpe::TrialVerdict::Reason::kGoOn));
 }
 
 }  // namespace
@@ -29,14 +45,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto again = harpe::parse_batch_size_optimizer(written);
   require(again.ok() && harpe::batch_size_optimizer_json(*again) == written);
   const auto given = optimizer->next(optimizer->heard() + harpe::Seconds{1});
-  if (given.ok()) {
-    (void)optimizer->report({.trial = given->trial.number,
-                             .batch_size = given->trial.batch_size,
-                             .epoch = 1,
-                             .time = harpe::Seconds{1},
-                             .energy = harpe::Joules{1},
-                             .metric = 1},
-                            optimizer->heard());
+  if (given.ok()) go_on(*optimizer, given->trial);
+  // What is under way has metrics of its own, which are judged.
+  std::vector<harpe::Trial> running;
+  for (const harpe::Trial& trial : optimizer->trials()) {
+    if (trial.status == harpe::Trial::Status::kDispatched && running.size() < 4) {
+      running.push_back(trial);
+    }
   }
+  for (const harpe::Trial& trial : running) go_on(*optimizer, trial);
   return 0;
 }

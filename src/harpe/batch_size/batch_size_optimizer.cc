@@ -3,12 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ranges>
 #include <utility>
 
 #include "harpe/batch_size/batch_size_choice.h"
+#include "harpe/batch_size/will_not_reach.h"
 
 namespace harpe {
 namespace {
+
+// Epochs may turn out cheaper than those before.
+constexpr double kLeastEpochCost = 0.95;
+// A run takes up to so many times the epochs that others of its size took, on another GPU.
+constexpr double kKnownEpochs = 1.25;
 
 Error no_such_trial(int trial, int batch_size) {
   return Error::of(ErrorCode::kNotFound, "there is no trial " + std::to_string(trial) +
@@ -85,6 +92,7 @@ TrialVerdict BatchSizeOptimizer::judge(const Trial& trial, double metric) const 
   if (job_.beta && cheapest_) {
     verdict.bound = *job_.beta * job_.cost(cheapest_->energy, cheapest_->time);
   }
+  verdict.last_epoch = last_epoch(trial, verdict.bound);
   using Reason = TrialVerdict::Reason;
   if (verdict.cost > verdict.bound) {
     verdict.reason = Reason::kTooCostly;
@@ -96,10 +104,52 @@ TrialVerdict BatchSizeOptimizer::judge(const Trial& trial, double metric) const 
              !is_worth_another_epoch(job_, trials_, trial, prior_)) {
     verdict.reason = Reason::kTooCostly;
     verdict.bound = verdict.cost;
+  } else if (has_no_hope(trial, verdict.last_epoch)) {
+    verdict.reason = Reason::kWillNotReach;
   }
   verdict.stop = verdict.reason != Reason::kGoOn;
   verdict.converged = verdict.reason == Reason::kReached;
   return verdict;
+}
+
+int BatchSizeOptimizer::last_epoch(const Trial& trial, double bound) const {
+  if (std::isinf(bound) || trial.epochs < 2) return job_.max_epochs;
+  const double first = job_.cost(trial.first_energy, trial.first_time);
+  const double cost = job_.cost(trial.energy, trial.time);
+  const double epoch_cost = first > 0 ? (cost - first) / (trial.epochs - 1) : cost / trial.epochs;
+  const double most = job_.max_epochs - trial.epochs;
+  const double left = (bound - cost) / (kLeastEpochCost * epoch_cost);
+  if (!(left < most)) return job_.max_epochs;
+  return trial.epochs + static_cast<int>(std::max(0.0, left));
+}
+
+/// Its metric says so, of Harpe's jobs.
+bool BatchSizeOptimizer::has_no_hope(const Trial& trial, int last_epoch) const {
+  if (job_.algorithm != BatchSizeAlgorithm::kHarpe) return false;
+  const auto comes_later = [&trial](const KnownEpochs& known) {
+    return known.converged && known.batch_size == trial.batch_size &&
+           trial.epochs < kKnownEpochs * known.epochs;
+  };
+  if (std::ranges::any_of(job_.known_epochs, comes_later)) return false;
+  std::vector<const MetricCurve*> converged;
+  for (const Trial& one : trials_) {
+    if (one.converged && !one.metrics.empty()) converged.push_back(&one.metrics);
+  }
+  return will_not_reach(trial.metrics, converged,
+                        {.metric = job_.target_metric,
+                         .higher_is_better = job_.higher_is_better,
+                         .last_epoch = last_epoch});
+}
+
+/// Of those that ended without the target, and of all but the newest that converged.
+void BatchSizeOptimizer::forget_metrics() {
+  std::size_t kept = 0;
+  for (Trial& trial : std::views::reverse(trials_)) {
+    if (trial.status == Trial::Status::kDispatched || trial.metrics.empty()) continue;
+    const bool counts = trial.has_result() && trial.converged && kept < kMostCurves;
+    if (counts) ++kept;
+    if (!counts) trial.metrics.clear();
+  }
 }
 
 void BatchSizeOptimizer::finish(Trial& trial, const TrialVerdict& verdict) {
@@ -110,6 +160,8 @@ void BatchSizeOptimizer::finish(Trial& trial, const TrialVerdict& verdict) {
       trial.converged &&
       (!cheapest_ || verdict.cost < job_.cost(cheapest_->energy, cheapest_->time));
   if (is_cheapest) cheapest_ = trial;
+  if (is_cheapest) cheapest_->metrics.clear();
+  forget_metrics();
 }
 
 Result<TrialVerdict> BatchSizeOptimizer::report(const TrialReport& report, Seconds now) {
@@ -141,6 +193,10 @@ Result<TrialVerdict> BatchSizeOptimizer::report(const TrialReport& report, Secon
   trial->time = report.time;
   trial->energy = report.energy;
   trial->heard = heard_ = now;
+  // Zeus's rules know no metric but the last.
+  if (job_.algorithm == BatchSizeAlgorithm::kHarpe) {
+    trial->metrics.add(report.epoch, report.metric);
+  }
   const TrialVerdict verdict = judge(*trial, report.metric);
   if (verdict.stop) finish(*trial, verdict);
   return verdict;
@@ -152,6 +208,7 @@ Status BatchSizeOptimizer::give_up(int trial, int batch_size, Seconds now) {
   if (found->status == Trial::Status::kSucceeded) return ok_status();
   found->status = Trial::Status::kFailed;
   found->lease = Seconds{0};
+  found->metrics.clear();
   heard_ = now;
   return ok_status();
 }
@@ -161,6 +218,7 @@ std::vector<int> BatchSizeOptimizer::expire(Seconds now) {
   for (Trial& trial : trials_) {
     if (trial.status != Trial::Status::kDispatched || now <= trial.heard + trial.lease) continue;
     trial.status = Trial::Status::kFailed;
+    trial.metrics.clear();
     expired.push_back(trial.number);
   }
   return expired;

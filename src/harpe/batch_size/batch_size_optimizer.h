@@ -44,13 +44,15 @@ struct TrialVerdict {
     kReached,    ///< the target, within the cost bound
     kTooCostly,  ///< beyond `beta` times the least cost
     kMaxEpochs,
-    kReported,  ///< it had come to its end before
+    kWillNotReach,  ///< the target in the epochs it may have, by its metric (will_not_reach.h)
+    kReported,      ///< it had come to its end before
   };
   Reason reason = Reason::kGoOn;
   bool stop = false;
   bool converged = false;
-  double cost = 0;   ///< J, so far
-  double bound = 0;  ///< J; infinite where there is none
+  double cost = 0;     ///< J, so far
+  double bound = 0;    ///< J; infinite where there is none
+  int last_epoch = 0;  ///< that it may have, of `max_epochs` and within the bound
 };
 
 class BatchSizeOptimizer {
@@ -63,6 +65,8 @@ class BatchSizeOptimizer {
   /// Trials that are remembered; the oldest with an end go first. `cheapest` may be one that is
   /// gone.
   static constexpr std::size_t kMostTrials = 2000;
+  /// Trials that converged whose metrics are remembered: the newest.
+  static constexpr std::size_t kMostCurves = 16;
 
   /// \param now    from which `heard` counts
   /// \param prior  for Harpe's algorithm alone; no part of what is stored
@@ -104,6 +108,9 @@ class BatchSizeOptimizer {
   Trial* find(int trial, int batch_size);
   Result<BatchSizeChoice> choose();
   TrialVerdict judge(const Trial& trial, double metric) const;
+  int last_epoch(const Trial& trial, double bound) const;
+  bool has_no_hope(const Trial& trial, int last_epoch) const;
+  void forget_metrics();
   void finish(Trial& trial, const TrialVerdict& verdict);
   Status make_room();
 

@@ -40,6 +40,33 @@ OrderedJson json_of(const Trial& trial) {
           {"converged", trial.converged}};
 }
 
+/// As "metrics": [[epoch, metric or null], ...]; what was written before there were any has none.
+OrderedJson stored_json(const Trial& trial) {
+  OrderedJson document = json_of(trial);
+  for (const MetricPoint& point : trial.metrics.points()) {
+    document["metrics"].push_back(
+        {point.epoch, point.metric ? OrderedJson(*point.metric) : OrderedJson()});
+  }
+  return document;
+}
+
+bool read_metrics(const JsonValue& list, MetricCurve& metrics) {
+  using Type = JsonValue::Type;
+  if (list.type != Type::kArray || list.items.size() > MetricCurve::kMostPoints) return false;
+  for (const JsonValue& point : list.items) {
+    if (point.type != Type::kArray || point.items.size() != 2) return false;
+    const JsonValue &epoch = point.items[0], &metric = point.items[1];
+    const bool is_number = metric.type == Type::kNumber;
+    if (!epoch.is_integer || epoch.integer <= metrics.newest_epoch() || epoch.integer > kMost ||
+        (!is_number && metric.type != Type::kNull)) {
+      return false;
+    }
+    metrics.add(static_cast<int>(epoch.integer),
+                is_number ? metric.number : std::numeric_limits<double>::quiet_NaN());
+  }
+  return true;
+}
+
 void read_trial(Fields& fields, Trial& trial) {
   trial.number =
       static_cast<int>(needed(fields, "trial_number", fields.integer("trial_number", 1, kMost)));
@@ -57,6 +84,11 @@ void read_trial(Fields& fields, Trial& trial) {
   read_number(fields, "first_time", 0, kMostEnergy, trial.first_time.value);
   read_number(fields, "first_energy", 0, kMostEnergy, trial.first_energy.value);
   trial.converged = fields.boolean("converged").value_or(false);
+  const JsonValue* metrics = fields.any("metrics");
+  if (metrics != nullptr && !read_metrics(*metrics, trial.metrics)) {
+    fields.error("metrics", "expected at most " + std::to_string(MetricCurve::kMostPoints) +
+                                " pairs of an epoch, rising, and a metric or null");
+  }
 }
 
 Status read_trial(const JsonValue& value, Trial& trial) {
@@ -72,7 +104,7 @@ std::string trial_json(const Trial& trial) {
 
 std::string batch_size_optimizer_json(const BatchSizeOptimizer& optimizer) {
   OrderedJson trials = OrderedJson::array();
-  for (const Trial& trial : optimizer.trials_) trials.push_back(json_of(trial));
+  for (const Trial& trial : optimizer.trials_) trials.push_back(stored_json(trial));
   OrderedJson document{
       {"format", kBatchSizeFormat},
       {"job", OrderedJson::parse(recurring_job_json(optimizer.job_))},

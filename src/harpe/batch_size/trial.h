@@ -5,6 +5,7 @@
 #include <string>
 
 #include "harpe/base/units.h"
+#include "harpe/batch_size/metric_curve.h"
 
 namespace harpe {
 
@@ -34,11 +35,14 @@ struct Trial {
   Seconds first_time{};  ///< of that, in the first epoch, in which limits are profiled
   Joules first_energy{};
   bool converged = false;  ///< reached its target within its cost bound
+  /// By Harpe's algorithm, while it is under way and of the newest that converged; else empty.
+  MetricCurve metrics = {};
 
   bool has_result() const { return status == Status::kSucceeded; }
   friend bool operator==(const Trial&, const Trial&) = default;
 };
 
+/// Without its metrics.
 std::string trial_json(const Trial& trial);
 
 }  // namespace harpe

@@ -12,7 +12,6 @@ namespace harpe {
 namespace {
 
 constexpr double kJoulesPerKwh = 3.6e6;
-constexpr double kHighest = 3000;  // g/kWh: no grid comes near
 
 struct YearlyMean {
   std::string_view zone;
@@ -73,7 +72,7 @@ Grams emissions(Joules energy, const CarbonIntensity& intensity) {
 Result<CarbonIntensity> parse_intensity(std::string_view text) {
   const std::string word = upper(trim(text));
   if (const auto number = parse_number(word)) {
-    if (*number < 0 || *number > kHighest) {
+    if (*number < 0 || *number > kHighestIntensity) {
       return Error::invalid("a carbon intensity of " + in_quotes(word) +
                             " g/kWh cannot be: expected 0 to 3000");
     }

@@ -17,6 +17,9 @@ namespace harpe {
 /// Mass of greenhouse gases, in grams of CO2 equivalent.
 using Grams = Quantity<struct MassDimension>;
 
+/// g/kWh: no grid comes near.
+inline constexpr double kHighestIntensity = 3000;
+
 /// Kinds that must never be mixed in one sum or one decision.
 enum class IntensityKind : unsigned char {
   kAverageLifecycle,  ///< of all generation, with mining, building and upstream gas

@@ -114,6 +114,11 @@ std::string verdict_line(std::string_view text) {
            "\n";
   }
   if (reason == "max_epochs") return "stop: that was the last epoch, without the target\n";
+  if (reason == "will_not_reach") {
+    return "stop: by its metric so far the trial will not reach the target in the epochs it may "
+           "have; cost " +
+           cost + "\n";
+  }
   return "stop: the trial had come to its end before\n";
 }
 

@@ -40,6 +40,9 @@ TEST(BatchSizeView, SaysWhatATrialIsToDo) {
   EXPECT_EQ(verdict_line(R"({"reason": "go_on", "cost": 300})"), "go on; cost so far 300 J\n");
   EXPECT_EQ(verdict_line(R"({"reason": "too_costly", "cost": 30000, "bound": 20000})"),
             "stop: the cost of 30.0 kJ is above the bound of 20.0 kJ\n");
+  EXPECT_EQ(verdict_line(R"({"reason": "will_not_reach", "cost": 300})"),
+            "stop: by its metric so far the trial will not reach the target in the epochs it may "
+            "have; cost 300 J\n");
 }
 
 TEST(BatchSizeView, WhatIsNoDocumentEndsNothing) {

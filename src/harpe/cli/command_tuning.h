@@ -9,8 +9,7 @@
 
 #include "harpe/measure/energy_monitor.h"
 #include "harpe/power_limit/selector.h"
-#include "harpe/tuning/advice.h"
-#include "harpe/tuning/tuner.h"
+#include "harpe/tuning/job_tuning.h"
 
 namespace CLI {
 class App;
@@ -30,18 +29,6 @@ struct TuningArguments {
 
 /// Adds `--optimize` and the options that go with it.
 void add_tuning_options(CLI::App& app, TuningArguments& arguments);
-
-/// What is to be said when the command has ended (tuning_view.h).
-struct TuningReport {
-  Selector selector;
-  bool online = false, measures_node = false;
-  TuningResult result;
-  std::uint64_t ignored_lines = 0;
-  std::string why_nothing_was_set;  ///< empty: settings were set
-  Knob could_be;                    ///< what could be set with an agent that allows it
-  std::optional<Advice> advice;     ///< among `could_be`
-  std::vector<std::string> notes;   ///< about the profile
-};
 
 /// Of one command, in this order: `prepare`, `start`, `finish`. Not thread-safe.
 class CommandTuning {

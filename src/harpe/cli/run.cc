@@ -26,6 +26,7 @@
 #include "harpe/measure/energy_monitor.h"
 #include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/table.h"
+#include "harpe/tuning/tuning_json.h"
 
 namespace harpe {
 namespace {

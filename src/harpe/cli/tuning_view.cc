@@ -8,14 +8,10 @@
 #include "harpe/command/console.h"
 #include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/table.h"
+#include "harpe/tuning/tuning_json.h"
 
 namespace harpe {
 namespace {
-
-std::string name_of(Selector::Kind kind) {
-  if (kind == Selector::Kind::kEnergy) return "energy";
-  return kind == Selector::Kind::kTime ? "time" : "cost";
-}
 
 std::string percent(double share) {
   return fixed(share * 100, 1) + " %";
@@ -25,20 +21,8 @@ std::string padded(const std::string& text, std::size_t width) {
   return std::string(width - std::min(width, text.size()), ' ') + text;
 }
 
-bool is_measured(const TuningResult& result, std::size_t setting) {
-  return setting < result.costs.size() && result.costs[setting].steps > 0;
-}
-
-/// Of the choice, against the highest setting.
-std::optional<double> slowdown(const TuningResult& result) {
-  if (!result.choice || !is_measured(result, 0) || !is_measured(result, *result.choice)) {
-    return std::nullopt;
-  }
-  return result.costs[*result.choice].time / result.costs[0].time - 1;
-}
-
 std::string objective_text(const TuningReport& report) {
-  std::string text = "least " + name_of(report.selector.kind);
+  std::string text = "least " + selector_name(report.selector.kind);
   if (report.selector.kind == Selector::Kind::kCost) {
     text += " (eta " + shortest(report.selector.eta) + ")";
   }
@@ -83,7 +67,7 @@ std::string saving_text(const TuningReport& report) {
   text += joules_text(is_saved ? saving.saved : -saving.saved) + " +- " +
           joules_text(saving.error) + (is_saved ? " saved (" : " MORE (");
   text += percent(std::abs(saving.saved / saving.at_highest)) + ")";
-  if (const auto slower = slowdown(result)) {
+  if (const auto slower = slowdown_of(result)) {
     text += "; a step at the setting chosen takes " + percent(std::abs(*slower)) +
             (*slower >= 0 ? " longer" : " less");
   }
@@ -129,25 +113,6 @@ std::string advice_text(const TuningReport& report) {
          shortest(report.could_be[advice.setting]) + "W";
 }
 
-Json maybe(std::optional<double> value) {
-  return value ? Json(*value) : Json();
-}
-
-Json settings_json(const TuningResult& result) {
-  Json settings = Json::array();
-  for (std::size_t i = 0; i < result.knob.size(); ++i) {
-    if (!is_measured(result, i)) continue;
-    const StepCost& cost = result.costs[i];
-    settings.push_back({{"setting", result.knob[i]},
-                        {"steps", result.steps_under[i]},
-                        {"steps_measured", cost.steps},
-                        {"time_s", cost.time.value},
-                        {"energy_j", cost.energy.value},
-                        {"error_j", cost.error.value}});
-  }
-  return settings;
-}
-
 }  // namespace
 
 std::string tuning_text(const TuningReport& report, int columns, bool coloured) {
@@ -179,43 +144,6 @@ std::string tuning_text(const TuningReport& report, int columns, bool coloured) 
     if (!line.empty()) text += wrapped_text(line, columns);
   }
   return text;
-}
-
-Json tuning_json(const TuningReport& report) {
-  const TuningResult& result = report.result;
-  const bool is_set = report.why_nothing_was_set.empty();
-  const bool is_clock = result.knob.kind() == KnobKind::kGraphicsClock;
-  Json json = {
-      {"what", name_of(report.selector.kind)},
-      {"eta", report.selector.kind == Selector::Kind::kCost ? Json(report.selector.eta) : Json()},
-      {"max_slowdown",
-       report.selector.most_slowdown ? Json(*report.selector.most_slowdown - 1) : Json()},
-      {"online", report.online},
-      {"host_power_w",
-       report.measures_node ? Json("measured") : Json(report.selector.host_power.value)},
-      {"why_nothing_was_set", is_set ? Json() : Json(report.why_nothing_was_set)},
-      {"knob", !is_set ? Json() : Json(is_clock ? "clock_mhz" : "power_limit_w")},
-      {"steps", result.steps},
-      {"epochs", result.epochs},
-      {"ignored_lines", report.ignored_lines},
-      {"profilings", result.profilings},
-      {"from_profile", result.from_profile}};
-  json["settings"] = settings_json(result);
-  json["choice"] = is_set && result.choice ? Json(result.knob[*result.choice]) : Json();
-  json["decided"] = is_set && result.decided;
-  json["slowdown"] = is_set ? maybe(slowdown(result)) : Json();
-  json["saved_j"] = result.saving.saved.value;
-  json["saved_error_j"] = result.saving.error.value;
-  json["at_highest_j"] = result.saving.at_highest.value;
-  json["failure"] = result.failure.empty() ? Json() : Json(result.failure);
-  json["advice"] = nullptr;
-  if (report.advice) {
-    json["advice"] = {{"power_limit_w", report.could_be[report.advice->setting]},
-                      {"saving", report.advice->saving},
-                      {"slowdown", report.advice->slowdown}};
-  }
-  json["notes"] = report.notes;
-  return json;
 }
 
 }  // namespace harpe

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harpe/tuning/tuning_json.h"
+
 namespace harpe {
 namespace {
 
@@ -68,14 +70,14 @@ TEST(TuningView, AdvisesWhereNothingWasSet) {
   EXPECT_THAT(said, HasSubstr("expects of 250 W about 15 % fewer joules"));
   EXPECT_THAT(said, HasSubstr("harpe limit set 250W"));
   EXPECT_THAT(said, Not(HasSubstr("saved")));
-  const Json json = tuning_json(report);
+  const nlohmann::ordered_json json = tuning_json(report);
   EXPECT_EQ(json["why_nothing_was_set"], "no agent listens");
   EXPECT_TRUE(json["choice"].is_null() && json["slowdown"].is_null());
   EXPECT_EQ(json["advice"]["power_limit_w"], 250);
 }
 
 TEST(TuningView, JsonHasTheSame) {
-  const Json json = tuning_json(tuned());
+  const nlohmann::ordered_json json = tuning_json(tuned());
   EXPECT_EQ(json["knob"], "clock_mhz");
   EXPECT_EQ(json["choice"], 1605);
   EXPECT_EQ(json["settings"].size(), 2U);

@@ -6,96 +6,14 @@
 #include <map>
 #include <set>
 
-#include "harpe/base/hashed_random.h"
 #include "harpe/batch_size/batch_size_optimizer.h"
-#include "harpe/batch_size/pruning.h"
-#include "harpe/batch_size/thompson.h"
 #include "harpe/replay/measured_limits.h"
+#include "harpe/replay/traced_runs.h"
 
 namespace harpe {
-namespace {
-
-constexpr int kMostTries = 20;
-// What the draws are for: runs of the trace do not depend on who chooses.
-constexpr std::uint64_t kRuns = 1, kChoices = 2;
-
-/// Draws runs from the trace.
-class Runs {
- public:
-  explicit Runs(std::uint64_t seed) : seed_(seed) {}
-  std::optional<int> draw(const TracedSize& size) {
-    const double at =
-        uniform(mixed(seed_, kRuns, count_++)) * static_cast<double>(size.runs.size());
-    return size.runs[static_cast<std::size_t>(at)];
-  }
-
- private:
-  std::uint64_t seed_;
-  std::uint64_t count_ = 0;
-};
-
-void add_epochs(Recurrence& recurrence, const TracedJob& job, const TracedLimit& limit,
-                int epochs) {
-  recurrence.energy += limit.epoch_energy * epochs;
-  recurrence.time += limit.epoch_time * epochs;
-  recurrence.cost += job.epoch_cost(limit) * epochs;
-}
-
-std::size_t index_of(const TracedJob& job, int batch_size) {
-  return static_cast<std::size_t>(std::ranges::find(job.job.batch_sizes, batch_size) -
-                                  job.job.batch_sizes.begin());
-}
-
-/// The bandit of Zeus's simulator with its pruning.
-class ZeusChooser {
- public:
-  ZeusChooser(const RecurringJob& job, std::uint64_t seed)
-      : job_(job),
-        draws_{.seed = static_cast<std::int64_t>(mixed(seed, kChoices, 0) >> 1), .count = 0} {}
-
-  Result<int> next() {
-    const PruningStep step =
-        next_pruning_step(job_.batch_sizes, job_.default_batch_size, job_.pruning_rounds,
-                          [this](int size, int visit) -> std::optional<ExplorationResult> {
-                            const auto at = static_cast<std::size_t>(visit);
-                            const auto& known = explored_[size];
-                            return at < known.size() ? std::optional(known[at]) : std::nullopt;
-                          });
-    pruning_ = step.explore.has_value();
-    if (pruning_) return *step.explore;
-    if (step.kept.empty()) return Error::infeasible("no batch size converges");
-    std::vector<Belief> beliefs;
-    for (const int size : step.kept) {
-      beliefs.push_back(posterior(rewards_[size], job_.prior_mean, job_.prior_precision));
-    }
-    return step.kept[thompson_choice(beliefs, std::max(2, job_.explorations), draws_)];
-  }
-  void observe(int size, double cost, bool converged) {
-    if (pruning_) explored_[size].push_back({cost, converged});
-    rewards_[size].push_back(-cost);
-  }
-
- private:
-  const RecurringJob& job_;
-  Draws draws_;
-  bool pruning_ = true;
-  std::map<int, std::vector<ExplorationResult>> explored_;
-  std::map<int, std::vector<double>> rewards_;
-};
-
-/// How many epochs of a run the bound lets pass.
-int epochs_within(double bound, const TracedJob& job, const TracedSize& size) {
-  if (std::isinf(bound)) return job.job.max_epochs;
-  const TracedLimit& limit = size.limits[size.best];
-  const double cost = job.job.eta * limit.epoch_energy.value +
-                      (1 - job.job.eta) * size.limits.back().watts * limit.epoch_time.value;
-  return static_cast<int>(std::min(std::floor(bound / cost), double{1.0} * job.job.max_epochs));
-}
-
-}  // namespace
 
 Recurrences recur_by_default(const TracedJob& job, std::uint64_t seed) {
-  Runs runs(seed);
+  TracedRuns runs(seed);
   const TracedSize& size = job.sizes[job.first];
   Recurrences all;
   for (int i = 0; i < job.job.recurrences; ++i) {
@@ -107,7 +25,7 @@ Recurrences recur_by_default(const TracedJob& job, std::uint64_t seed) {
 }
 
 Result<Recurrences> recur_by_zeus(const TracedJob& job, std::uint64_t seed) {
-  Runs runs(seed);
+  TracedRuns runs(seed);
   ZeusChooser chooser(job.job, seed);
   std::set<int> visited;
   double least = std::numeric_limits<double>::infinity();
@@ -122,7 +40,7 @@ Result<Recurrences> recur_by_zeus(const TracedJob& job, std::uint64_t seed) {
       }
       ++one.tries;
       const int batch_size = HARPE_TRY(chooser.next());
-      const TracedSize& size = job.sizes[index_of(job, batch_size)];
+      const TracedSize& size = job.size_of(batch_size);
       const double bound = job.job.beta.value_or(2) * least;
       const int epochs = epochs_within(bound, job, size);
       if (epochs == 0) {
@@ -150,7 +68,7 @@ Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
   RecurringJob recurring = job.job;
   recurring.algorithm = BatchSizeAlgorithm::kHarpe;
   BatchSizeOptimizer optimizer(recurring, {.seed = 0, .count = 0}, Seconds{0}, prior);
-  Runs runs(seed);
+  TracedRuns runs(seed);
   MeasuredLimits limits(job);
   Recurrences all;
   Seconds now{};
@@ -164,7 +82,7 @@ Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
         return Error::infeasible(job.dataset + ": 20 tries did not converge");
       }
       const Trial trial = HARPE_TRY(optimizer.next(now)).trial;
-      const TracedSize& size = job.sizes[index_of(job, trial.batch_size)];
+      const TracedSize& size = job.size_of(trial.batch_size);
       const std::optional<int> run = runs.draw(size);
       const TracedLimit first = limits.first_epoch(
           size, epochs_to_come(recurring, optimizer.trials(), trial.batch_size, prior));
@@ -197,7 +115,7 @@ Result<Recurrences> recur_by_harpe(const TracedJob& job, std::uint64_t seed,
 }
 
 Recurrences recur_by_grid(const TracedJob& job, std::uint64_t seed) {
-  Runs runs(seed);
+  TracedRuns runs(seed);
   Recurrences all;
   const TracedSize* best_size = &job.sizes[job.first];
   const TracedLimit* best_limit = &best_size->limits.back();

@@ -85,6 +85,11 @@ TracedLimit TracedSize::profiled() const {
   return mean;
 }
 
+const TracedSize& TracedJob::size_of(int batch_size) const {
+  return sizes[static_cast<std::size_t>(std::ranges::find(job.batch_sizes, batch_size) -
+                                        job.batch_sizes.begin())];
+}
+
 const TracedSize& TracedJob::oracle() const {
   const auto cost = [this](const TracedSize& size) {
     return size.mean_epochs() * epoch_cost(size.limits[size.best]);

@@ -40,6 +40,8 @@ struct TracedJob {
   double epoch_cost(const TracedLimit& limit) const {
     return job.cost(limit.epoch_energy, limit.epoch_time);
   }
+  /// One of the job's sizes.
+  const TracedSize& size_of(int batch_size) const;
   /// Of the cheapest size and limit among the sizes of which every run converged.
   double oracle_cost() const;
   const TracedSize& oracle() const;

@@ -9,6 +9,7 @@ void add_replay_command(Commands& commands) {
                    "harpe replay zeus traces --gpu v100 --seeds 20");
   add_replay_power_limit_command(commands, replay);
   add_replay_zeus_command(commands, replay);
+  add_replay_groups_command(commands, replay);
 }
 
 }  // namespace harpe

@@ -8,6 +8,7 @@
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 #include "harpe/replay_cli/replay_cli.h"
+#include "harpe/replay_cli/replay_groups.h"
 #include "harpe/replay_cli/zeus_report.h"
 #include "harpe/replay_cli/zeus_runs.h"
 
@@ -16,7 +17,25 @@ namespace {
 
 constexpr int kMostSeeds = 10'000;
 
+Result<Outcome> run_groups(const ZeusArguments& arguments, Console& console) {
+  if (!arguments.from.empty() || !arguments.out.empty()) {
+    return Error::invalid("--groups goes with neither --from nor --out");
+  }
+  if (arguments.gpus.size() > 1 || arguments.etas.size() > 1) {
+    return Error::invalid("--groups goes with one GPU and one eta");
+  }
+  return replay_groups({.groups = arguments.groups,
+                        .directory = arguments.directory,
+                        .gpu = arguments.gpus[0],
+                        .csv = arguments.csv,
+                        .seeds = arguments.seeds,
+                        .eta = arguments.etas[0],
+                        .shipped = arguments.shipped},
+                       console);
+}
+
 Result<Outcome> run_zeus(const ZeusArguments& arguments, Console& console) {
+  if (!arguments.groups.empty()) return run_groups(arguments, console);
   const std::vector<ZeusRun> runs = HARPE_TRY(replay_zeus_jobs(arguments, console));
   if (!arguments.csv.empty()) HARPE_TRY(write_file(arguments.csv, zeus_csv(runs)));
   if (!arguments.out.empty()) HARPE_TRY(write_file(arguments.out, zeus_page(runs, arguments)));
@@ -78,6 +97,10 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
   add_parsed(app, "--from", "GPU",
              "GPU on which the same jobs have recurred before: Harpe knows their epochs to target",
              arguments->from, parse_gpu);
+  add_text(app, "--groups", "FILE",
+           "Jobs that overlap, in place of one after the other: a table with the columns group, "
+           "start_time, end_time, dataset and runtime_ratio; of one GPU and eta",
+           arguments->groups);
   add_parsed(app, "--seeds", "COUNT", "Seeds 1 to COUNT (default 20)", arguments->seeds,
              [](std::string_view text) { return parse_count(text, 1, kMostSeeds); });
   add_parsed(app, "--eta", "SHARE,...", "Weights of energy, 0 to 1 (default 0.5)", arguments->etas,

@@ -14,7 +14,7 @@
 namespace harpe {
 
 struct ZeusArguments {
-  std::string directory, from, csv, out;
+  std::string directory, from, csv, out, groups;
   std::vector<std::string> gpus{"v100"};
   std::vector<double> etas{0.5};
   int seeds = 20;

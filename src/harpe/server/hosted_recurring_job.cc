@@ -23,6 +23,10 @@ std::string end_text(const Trial& trial, const TrialVerdict& verdict) {
     case TrialVerdict::Reason::kTooCostly:
       return name_of(trial) + " was stopped" + cost + ", above its bound of " +
              shortest(std::round(verdict.bound)) + " J";
+    case TrialVerdict::Reason::kWillNotReach:
+      return name_of(trial) + " was stopped after " + std::to_string(trial.epochs) + " epochs," +
+             cost + ": by its metric so far it will not reach its target in the " +
+             std::to_string(verdict.last_epoch) + " that it may have";
     default:
       return name_of(trial) + " did not reach its target in " + std::to_string(trial.epochs) +
              " epochs," + cost;
@@ -101,7 +105,9 @@ std::string HostedRecurringJob::summary_text() const {
 
 std::size_t HostedRecurringJob::memory() const {
   constexpr std::size_t kBesideTrials = 4096;
-  return kBesideTrials + optimizer_.trials().size() * sizeof(Trial);
+  std::size_t points = 0;
+  for (const Trial& trial : optimizer_.trials()) points += trial.metrics.points().size();
+  return kBesideTrials + optimizer_.trials().size() * sizeof(Trial) + points * sizeof(MetricPoint);
 }
 
 void HostedRecurringJob::go_on(Seconds /*now*/) {

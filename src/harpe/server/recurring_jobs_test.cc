@@ -149,6 +149,37 @@ TEST(RecurringJobs, NoSizeThatConvergesIsAnErrorOfTheServerToZeus) {
   EXPECT_THAT(refused.json()["message"].get<std::string>(), HasSubstr("no batch size"));
 }
 
+TEST(RecurringJobs, SayOfAMetricThatWillNotReachItsTarget) {
+  const TestServer server;
+  json job = zeus_job();
+  job.erase("job_id");
+  job.erase("job_id_prefix");
+  job["algorithm"] = "harpe";
+  job["max_epochs"] = 50;
+  const std::string path = "/v1/recurring-jobs/nightly";
+  ASSERT_EQ(server.ask("PUT", path, job.dump()).status, 201);
+  ASSERT_EQ(server.ask("POST", path + "/trials").status, 201);
+  json verdict{{"stop", false}};
+  int epoch = 0;
+  while (verdict["stop"] == false && epoch < 50) {
+    ++epoch;
+    const json metric = epoch <= 6 ? json(0.1 * epoch) : json();  // then it is no number
+    verdict = server
+                  .ask("POST", path + "/trials/1/reports",
+                       json({{"epoch", epoch},
+                             {"time_s", 10 * epoch},
+                             {"energy_j", 50 * epoch},
+                             {"metric", metric}})
+                           .dump())
+                  .json();
+  }
+  EXPECT_EQ(verdict["reason"], "will_not_reach") << verdict;
+  EXPECT_EQ(verdict["converged"], false);
+  EXPECT_LT(epoch, 15);
+  EXPECT_THAT(server.ask("GET", path + "/log").body,
+              HasSubstr("by its metric so far it will not reach its target in the 50 that it may"));
+}
+
 TEST(RecurringJobs, HaveRoutesOfTheirOwn) {
   const TestServer server;
   json job = zeus_job();

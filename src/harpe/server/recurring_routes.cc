@@ -58,6 +58,8 @@ const char* name_of(TrialVerdict::Reason reason) {
       return "too_costly";
     case TrialVerdict::Reason::kMaxEpochs:
       return "max_epochs";
+    case TrialVerdict::Reason::kWillNotReach:
+      return "will_not_reach";
     case TrialVerdict::Reason::kReported:
       return "reported";
   }

@@ -127,6 +127,9 @@ std::string message_of(const TrialVerdict& verdict, const TrialReport& report,
              shortest(verdict.bound);
     case TrialVerdict::Reason::kMaxEpochs:
       return "The target was not reached within max_epoch " + std::to_string(job.max_epochs);
+    case TrialVerdict::Reason::kWillNotReach:
+      return "By its metric so far the trial will not reach the target within " +
+             std::to_string(verdict.last_epoch) + " epochs";
     case TrialVerdict::Reason::kReported:
       return "Result for this trial(" + std::to_string(report.trial) + ") is already reported.";
   }

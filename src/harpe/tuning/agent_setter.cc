@@ -6,13 +6,12 @@
 #include <vector>
 
 #include "harpe/agent_client/agent_client.h"
+#include "harpe/base/mutex.h"
 #include "harpe/tuning/offered_knob.h"
 
 namespace harpe {
 namespace {
 
-// An agent that takes longer must not hold the end of the command.
-constexpr Seconds kLongestRequest{10};
 constexpr Seconds kLease{60};
 // A lease that was lost is noticed so soon; a renewal costs a request over a local socket.
 constexpr Seconds kRenewal{5};
@@ -32,6 +31,7 @@ class AgentSetter final : public KnobSetter {
   const Knob& knob() const override { return knob_; }
 
   Status set(std::size_t setting) override {
+    const MutexLock lock(mutex_);
     for (const int gpu : lease_.gpus) {
       const Applied applied = HARPE_TRY(agent_.apply(lease_.id, gpu, setting_of(setting)));
       if (applied.dry_run) {
@@ -42,12 +42,14 @@ class AgentSetter final : public KnobSetter {
   }
 
   Status keep(Instant now) override {
+    const MutexLock lock(mutex_);
     if (released_ || now - renewed_ < std::min(kRenewal, lasts_ / 3)) return ok_status();
     renewed_ = now;
     return agent_.renew(lease_.id, lasts_);
   }
 
   Status restore() override {
+    const MutexLock lock(mutex_);
     if (std::exchange(released_, true)) return ok_status();
     return agent_.release(lease_.id);
   }
@@ -63,12 +65,13 @@ class AgentSetter final : public KnobSetter {
     return {.kind = Setting::Kind::kLockClocks, .clocks = {clock, clock}};
   }
 
-  AgentClient agent_;
-  Lease lease_;
-  Knob knob_;
-  Seconds lasts_;
-  Instant renewed_;
-  bool released_ = false;
+  Mutex mutex_;
+  AgentClient agent_ HARPE_GUARDED_BY(mutex_);
+  const Lease lease_;
+  const Knob knob_;
+  const Seconds lasts_;
+  Instant renewed_ HARPE_GUARDED_BY(mutex_);
+  bool released_ HARPE_GUARDED_BY(mutex_) = false;
 };
 
 Result<std::vector<int>> positions(AgentClient& agent, std::span<const std::string> uuids) {
@@ -89,8 +92,9 @@ Result<std::vector<int>> positions(AgentClient& agent, std::span<const std::stri
 
 Result<std::unique_ptr<KnobSetter>> open_agent_setter(const std::filesystem::path& socket,
                                                       std::span<const std::string> uuids,
-                                                      const std::string& name, Clock& clock) {
-  AgentClient agent = HARPE_TRY(AgentClient::connect(socket, kLongestRequest));
+                                                      const std::string& name, Seconds patience,
+                                                      Clock& clock) {
+  AgentClient agent = HARPE_TRY(AgentClient::connect(socket, patience));
   const std::vector<int> gpus = HARPE_TRY(positions(agent, uuids));
   std::vector<FoundGpu> found;
   Seconds lasts = kLease;

@@ -17,9 +17,11 @@ namespace harpe {
 /// Takes the lease; nothing is set yet. Fails, with why, where there is no agent, it does not know
 /// one of the GPUs, another client holds them, or neither clocks nor limits may be lowered on all.
 /// \param uuids  of the job's GPUs
-/// \param name   of the lease, for people
+/// \param name      of the lease, for people
+/// \param patience  with the agent, a request
 Result<std::unique_ptr<KnobSetter>> open_agent_setter(const std::filesystem::path& socket,
                                                       std::span<const std::string> uuids,
-                                                      const std::string& name, Clock& clock);
+                                                      const std::string& name, Seconds patience,
+                                                      Clock& clock);
 
 }  // namespace harpe

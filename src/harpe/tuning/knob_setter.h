@@ -16,7 +16,7 @@ class KnobSetter {
   virtual ~KnobSetter() = default;
   virtual const Knob& knob() const = 0;
   virtual Status set(std::size_t setting) = 0;
-  /// To be called again and again: what is in force would end otherwise.
+  /// To be called again and again, from any thread: what is in force would end otherwise.
   virtual Status keep(Instant now) = 0;
   /// Everything as it was found.
   virtual Status restore() = 0;

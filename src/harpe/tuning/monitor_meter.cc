@@ -6,11 +6,18 @@ namespace harpe {
 namespace {
 
 constexpr const char* kWindow = "harpe tuning";
+constexpr Seconds kSettlingLook{0.005};
 
 }  // namespace
 
 Status MonitorMeter::begin(Instant at) {
   return monitor_.begin(kWindow, true, at);
+}
+
+void MonitorMeter::settle(Instant at) {
+  while (!settled(at) && clock_.now() < at + kLongestSettling) {
+    clock_.sleep_until(clock_.now() + kSettlingLook);
+  }
 }
 
 Result<MeteredWindow> MonitorMeter::end(Instant at) {

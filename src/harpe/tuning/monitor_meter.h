@@ -2,6 +2,7 @@
 /// \file
 /// Windows of a job's GPUs by an energy monitor, which may measure other windows meanwhile.
 
+#include "harpe/base/clock.h"
 #include "harpe/measure/energy_monitor.h"
 #include "harpe/tuning/window_meter.h"
 
@@ -9,12 +10,14 @@ namespace harpe {
 
 class MonitorMeter final : public WindowMeter {
  public:
-  /// The monitor must outlive it.
+  /// Monitor and clock must outlive it.
   /// \param with_node  CPUs and their memory count, too, where they can be read
-  MonitorMeter(EnergyMonitor& monitor, bool with_node) : monitor_(monitor), with_node_(with_node) {}
+  MonitorMeter(EnergyMonitor& monitor, bool with_node, Clock& clock)
+      : monitor_(monitor), with_node_(with_node), clock_(clock) {}
 
   Status begin(Instant at) override;
   bool settled(Instant at) const override { return monitor_.settled(at); }
+  void settle(Instant at) override;
   /// Fails where a GPU gave no energy, or not all of it.
   Result<MeteredWindow> end(Instant at) override;
   void cancel() override;
@@ -22,6 +25,7 @@ class MonitorMeter final : public WindowMeter {
  private:
   EnergyMonitor& monitor_;
   bool with_node_;
+  Clock& clock_;
 };
 
 }  // namespace harpe

@@ -67,6 +67,7 @@ TuningResult OnlineTuner::result() const {
                       .steps_under = ledger_.begun(),
                       .saving = ledger_.saving(options_.selector.host_power),
                       .measurements = {},
+                      .job_saving = std::nullopt,
                       .failure = failure_};
   for (std::size_t i = 0; i < result.costs.size(); ++i) {
     const StepCost& cost = result.costs[i];

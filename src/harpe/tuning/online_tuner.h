@@ -19,6 +19,7 @@ class OnlineTuner final : public Tuner {
   void poll(Instant /*now*/) override {}
   void finish() override;
   bool waits() const override { return false; }
+  bool profiles() const override { return failure_.empty(); }
   void fail(const Error& error) override;
   TuningResult result() const override;
 

@@ -1,6 +1,7 @@
 #include "harpe/tuning/profiled_tuner.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -9,8 +10,6 @@
 namespace harpe {
 namespace {
 
-// Counters that step more seldom than usual are taken as they stand.
-constexpr Seconds kLongestSettling{1};
 // A window must end before the samples of its end are forgotten.
 constexpr Seconds kLongestSilence{100};
 // As after a switch while profiling: the clock ramps, the limit's controller settles.
@@ -28,6 +27,10 @@ constexpr Seconds kTick{0.005};
 constexpr std::int64_t kReferenceSteps = 30;
 // Fewer steps than these say no more than those of a profiler's window.
 constexpr std::size_t kLeastJudged = 64;
+// Between two meetings of a job's processes, in the end: often enough for a drift, too seldom to be
+// felt. The first are sooner, for jobs that are short.
+constexpr Seconds kMeetingInterval{10};
+constexpr std::int64_t kFirstMeeting = 16, kMostBetweenMeetings = 100'000;  // steps
 
 Seconds time_of(Instant at) {
   return at - Instant{};
@@ -36,34 +39,65 @@ Seconds time_of(Instant at) {
 }  // namespace
 
 ProfiledTuner::ProfiledTuner(TunerOptions options, ProfilerOptions profiling,
-                             SettingProfiler profiler, KnobSetter& setter, WindowMeter& meter)
+                             SettingProfiler profiler, KnobSetter& setter, WindowMeter& meter,
+                             Peers* peers)
     : options_(std::move(options)),
       profiling_(profiling),
       profiler_(std::move(profiler)),
       setter_(setter),
       meter_(meter),
+      job_(peers),
       ledger_(setter.knob().size()) {}
 
 void ProfiledTuner::start() {
-  const Knob& knob = setter_.knob();
-  std::vector<Measurement> usable;
-  std::vector<std::size_t> position;
-  for (const Measurement& one : options_.known) {
-    const auto found = std::ranges::find(knob.settings(), one.setting);
-    if (found == knob.settings().end()) continue;
-    usable.push_back(one);
-    position.push_back(static_cast<std::size_t>(found - knob.settings().begin()));
-  }
-  const Result<std::size_t> known = choose(usable, options_.selector);
-  // A slowdown and a saving are against the highest setting: without it, all is measured anew.
-  if (!known.ok() || position.front() != 0) return begin_profiling();
+  const std::optional<Known> known = this->known();
+  const bool is_known = all_know_the_same(known) && known.has_value();
+  if (!failure_.empty()) return;
+  if (!is_known) return begin_profiling();
   from_profile_ = true;
-  for (std::size_t i = 0; i < usable.size(); ++i) {
-    const Measurement& one = usable[i];
-    ledger_.add(position[i], 1, one.time, one.energy, one.energy * kKnownError);
+  for (std::size_t i = 0; i < known->measurements.size(); ++i) {
+    const Measurement& one = known->measurements[i];
+    ledger_.add(known->positions[i], 1, one.time, one.energy, one.energy * kKnownError);
   }
-  set(position[*known]);
-  settle(position[*known], usable[*known].time);
+  const std::size_t setting = known->positions[known->choice];
+  set(setting);
+  settle(setting, known->measurements[known->choice].time);
+}
+
+std::optional<ProfiledTuner::Known> ProfiledTuner::known() const {
+  const std::vector<double>& settings = setter_.knob().settings();
+  Known known;
+  for (const Measurement& one : options_.known) {
+    const auto found = std::ranges::find(settings, one.setting);
+    if (found == settings.end()) continue;
+    known.measurements.push_back(one);
+    known.positions.push_back(static_cast<std::size_t>(found - settings.begin()));
+  }
+  const Result<std::size_t> choice = choose(known.measurements, options_.selector);
+  // A slowdown and a saving are against the highest setting: without it, all is measured anew.
+  if (!choice.ok() || known.positions.front() != 0) return std::nullopt;
+  known.choice = *choice;
+  return known;
+}
+
+/// Fails the tuning where processes could not set the same.
+bool ProfiledTuner::all_know_the_same(const std::optional<Known>& known) {
+  const Knob& knob = setter_.knob();
+  const std::array<double, 2> offered{static_cast<double>(knob.size()), digest_of(knob)};
+  const Result<bool> same_knob = job_.same(!lost_.empty(), offered);
+  if (!same_knob.ok() || !*same_knob) {
+    failure_ = !same_knob.ok() ? same_knob.error().text()
+                               : "the job's processes may not all set the same on their GPUs";
+    return false;
+  }
+  std::array<double, 2> chosen{-1, 0};
+  if (known) {
+    chosen = {static_cast<double>(known->positions[known->choice]),
+              known->measurements[known->choice].time.value};
+  }
+  const Result<bool> same_choice = job_.same(!lost_.empty(), chosen);
+  if (!same_choice.ok()) failure_ = same_choice.error().text();
+  return same_choice.ok() && *same_choice;
 }
 
 void ProfiledTuner::begin_profiling() {
@@ -77,7 +111,12 @@ void ProfiledTuner::settle(std::size_t setting, std::optional<Seconds> expected)
   choice_ = setting;
   settled_steps_ = 0;
   drift_.reset();
-  if (expected) expect(*expected);
+  if (expected) {
+    expect(*expected);
+    most_between_ = static_cast<std::int64_t>(std::min(std::ceil(kMeetingInterval / *expected),
+                                                       static_cast<double>(kMostBetweenMeetings)));
+  }
+  between_meetings_ = until_meeting_ = kFirstMeeting;
 }
 
 void ProfiledTuner::on(const StepEvent& event) {
@@ -89,11 +128,14 @@ void ProfiledTuner::on(const StepEvent& event) {
   step_began_ = is_step ? std::optional(event.at) : std::nullopt;
   if (took) usual_step_ = usual_.add(took->value);  // a median: pauses move it little
   if (!failure_.empty()) return;                    // what is in force now is not known
-  if (is_step && setting_ < setter_.knob().size()) ledger_.count(setting_);
+  if (is_step && lost_.empty() && setting_ < setter_.knob().size()) ledger_.count(setting_);
   if (closed_) return;
   if (choice_) {
     // A pause ends a stretch where the step before it ended.
-    if (open_ && took && is_pause(*took)) return close(before);
+    if (open_ && took && is_pause(*took)) {
+      close(before);
+      took.reset();
+    }
     return on_settled_step(event, took);
   }
   if (open_ && took) open_->step_times.push_back(took->value);
@@ -107,26 +149,49 @@ void ProfiledTuner::on_settled_step(const StepEvent& event, std::optional<Second
     if (open_) open_->step_times.push_back(took->value);
     if (settled_steps_ > kSettlingSteps) watch(*took);
   }
-  if (has_drifted_ && !open_) {
-    const Saving now = ledger_.saving(options_.selector.host_power);
-    saved_before_.saved += now.saved;
-    saved_before_.at_highest += now.at_highest;
-    saved_before_.error = {std::hypot(saved_before_.error.value, now.error.value)};
-    ledger_ = StepLedger(setter_.knob().size());
-    profiler_ = SettingProfiler::make(setter_.knob(), profiling_).take();  // as it was made before
-    return begin_profiling();
+  is_too_slow_ = is_too_slow_ || breaks_promise();
+  if (decides(event) && (has_drifted_ || is_too_slow_)) {
+    if (open_) close(event.at);
+    if (!closed_) leave_setting();
+  } else if (event.kind == StepEvent::Kind::kEpochEnd) {
+    if (open_) close(event.at);
+  } else if (!open_ && !closed_ && settled_steps_ >= kSettlingSteps) {
+    open(event.at, false);
   }
-  if (is_too_slow_ && !open_) {
+}
+
+/// Alone at every event, with others where they have met.
+bool ProfiledTuner::decides(const StepEvent& event) {
+  if (job_.is_alone()) return true;
+  if (event.kind != StepEvent::Kind::kStep || --until_meeting_ > 0) return false;
+  between_meetings_ = std::max(kFirstMeeting, std::min(2 * between_meetings_, most_between_));
+  until_meeting_ = between_meetings_;
+  meet();
+  return failure_.empty();
+}
+
+/// What one process has noticed holds for all.
+void ProfiledTuner::meet() {
+  const Saving own = saving();
+  std::array<double, 3> sums{own.saved.value, own.at_highest.value, std::pow(own.error.value, 2)};
+  std::array<double, 2> noticed{has_drifted_ ? 1.0 : 0.0, is_too_slow_ ? 1.0 : 0.0};
+  const Status met = job_.exchange(!lost_.empty(), sums, noticed);
+  if (!met.ok()) return lose(met.error());
+  job_saving_ = Saving{.saved = {sums[0]}, .error = {std::sqrt(sums[2])}, .at_highest = {sums[1]}};
+  has_drifted_ = noticed[0] > 0;
+  is_too_slow_ = noticed[1] > 0;
+}
+
+void ProfiledTuner::leave_setting() {
+  if (!has_drifted_) {
     is_too_slow_ = false;
     set(setting_ - 1);
     return settle(setting_, std::nullopt);
   }
-  is_too_slow_ = is_too_slow_ || breaks_promise();
-  if (event.kind == StepEvent::Kind::kEpochEnd || has_drifted_ || is_too_slow_) {
-    if (open_) close(event.at);
-  } else if (!open_ && settled_steps_ >= kSettlingSteps) {
-    open(event.at, false);
-  }
+  saved_before_ += ledger_.saving(own_host_power());
+  ledger_ = StepLedger(setter_.knob().size());
+  profiler_ = SettingProfiler::make(setter_.knob(), profiling_).take();  // as it was made before
+  begin_profiling();
 }
 
 void ProfiledTuner::expect(Seconds step) {
@@ -184,26 +249,33 @@ void ProfiledTuner::carry_out(const KnobActions& actions, Instant at) {
 
 void ProfiledTuner::set(std::size_t setting) {
   if (finished_) return;
-  const Status done = setter_.set(setting);
-  if (!done.ok()) return fail(done.error());
   setting_ = setting;
+  if (!lost_.empty()) return;
+  const Status done = setter_.set(setting);
+  if (!done.ok()) fail(done.error());
 }
 
 void ProfiledTuner::open(Instant at, bool is_of_profiler) {
-  const Status begun = meter_.begin(at);
-  if (!begun.ok()) return fail(begun.error());
   open_ = Window{.begin = at, .is_of_profiler = is_of_profiler};
+  if (!lost_.empty()) return;
+  const Status begun = meter_.begin(at);
+  is_metering_ = begun.ok();
+  if (!begun.ok()) fail(begun.error());
 }
 
+/// With others, its energy is waited for: what comes next is for all of them to know.
 void ProfiledTuner::close(Instant at) {
   if (!open_) return;
   if (open_->step_times.empty() && !open_->is_of_profiler) return cancel();
   open_->end = at;
   closed_ = std::exchange(open_, std::nullopt);
+  if (job_.is_alone()) return;
+  if (is_metering_) meter_.settle(at);
+  take(*std::exchange(closed_, std::nullopt));
 }
 
 void ProfiledTuner::cancel() {
-  if (open_ || closed_) meter_.cancel();
+  if (std::exchange(is_metering_, false)) meter_.cancel();
   open_.reset();
   closed_.reset();
 }
@@ -211,28 +283,33 @@ void ProfiledTuner::cancel() {
 void ProfiledTuner::poll(Instant now) {
   if (choice_ && open_ && now - last_event_ > kLongestSilence) close(last_event_);
   if (!closed_ || !failure_.empty()) return;
-  if (!meter_.settled(closed_->end) && now < closed_->end + kLongestSettling) return;
-  const Window window = *std::exchange(closed_, std::nullopt);
-  const Result<MeteredWindow> metered = meter_.end(window.end);
-  if (metered.ok()) return take(window, *metered);
-  // A reading that failed once may not fail again: no figures, and the window is measured anew.
-  trouble_ = metered.error().text();
-  take(window, {.energy = {std::numeric_limits<double>::quiet_NaN()}, .error = {}});
+  if (!meter_.settled(closed_->end) && now < closed_->end + WindowMeter::kLongestSettling) return;
+  take(*std::exchange(closed_, std::nullopt));
 }
 
-void ProfiledTuner::take(const Window& window, const MeteredWindow& metered) {
+/// No figures where it could not be measured, and it is measured anew: a reading that failed once
+/// may not fail again.
+void ProfiledTuner::take(const Window& window) {
+  MeteredWindow own{.energy = {std::numeric_limits<double>::quiet_NaN()}, .error = {}};
+  if (std::exchange(is_metering_, false)) {
+    const Result<MeteredWindow> read = meter_.end(window.end);
+    if (read.ok()) own = *read;
+    if (!read.ok()) trouble_ = read.error().text();
+  }
   const Seconds time = window.end - window.begin;
   const auto& steps = window.step_times;
-  if (!steps.empty() && metered.energy.value > 0) {
+  if (!steps.empty() && own.energy.value > 0) {
     // What the window knows of the mean step: the meter's error, and how steps scatter.
     const MeanWithError step = mean_with_error(steps);
     const double scatter = steps.size() < 2 ? 1 : step.error / step.mean;
-    const Joules error{std::hypot(metered.error.value, metered.energy.value * scatter)};
-    ledger_.add(setting_, static_cast<std::int64_t>(steps.size()), time, metered.energy, error);
+    const Joules error{std::hypot(own.error.value, own.energy.value * scatter)};
+    ledger_.add(setting_, static_cast<std::int64_t>(steps.size()), time, own.energy, error);
   }
-  if (window.is_of_profiler && !finished_) {
-    carry_out(profiler_.on_window(time, metered.energy), window.end);
-  }
+  if (!window.is_of_profiler || finished_) return;
+  std::array<double, 1> energy{own.energy.value}, longest{time.value};
+  const Status told = job_.exchange(!lost_.empty(), energy, longest);
+  if (!told.ok()) return lose(told.error());
+  carry_out(profiler_.on_window({longest[0]}, {energy[0]}), window.end);
 }
 
 void ProfiledTuner::finish() {
@@ -242,10 +319,29 @@ void ProfiledTuner::finish() {
   cancel();
 }
 
+/// Others must hear of it first: until then, this process only keeps in step with them.
 void ProfiledTuner::fail(const Error& error) {
-  if (!failure_.empty()) return;
-  failure_ = error.text();
+  if (!failure_.empty() || !lost_.empty()) return;
+  lost_ = error.text();
+  if (job_.is_alone()) return lose(error);
+  if (std::exchange(is_metering_, false)) meter_.cancel();
+}
+
+/// All processes end alike.
+void ProfiledTuner::lose(const Error& error) {
+  failure_ = lost_.empty() ? error.text() : lost_;
   cancel();
+  // Others' GPUs are slower than they need be otherwise, until the job ends.
+  if (!job_.is_alone() && lost_.empty()) (void)setter_.set(0).ok();
+}
+
+Watts ProfiledTuner::own_host_power() const {
+  return options_.own_host_power.value_or(options_.selector.host_power);
+}
+
+Saving ProfiledTuner::saving() const {
+  Saving saving = saved_before_;
+  return saving += ledger_.saving(own_host_power());
 }
 
 TuningResult ProfiledTuner::result() const {
@@ -258,19 +354,19 @@ TuningResult ProfiledTuner::result() const {
                       .profilings = profilings_,
                       .costs = ledger_.costs(),
                       .steps_under = ledger_.begun(),
-                      .saving = ledger_.saving(options_.selector.host_power),
+                      .saving = saving(),
                       .measurements = {},
-                      .failure = failure_};
-  result.saving.saved += saved_before_.saved;
-  result.saving.at_highest += saved_before_.at_highest;
-  result.saving.error = {std::hypot(result.saving.error.value, saved_before_.error.value)};
+                      .job_saving = job_saving_,
+                      .failure = failure_.empty() ? lost_ : failure_};
   std::vector<std::size_t> position;
   for (std::size_t i = 0; i < profiler_.measured().size(); ++i) {
     if (!profiler_.measured()[i]) continue;
     result.measurements.push_back(*profiler_.measured()[i]);
     position.push_back(i);
   }
-  if (result.measurements.empty() && !from_profile_ && failure_.empty()) result.failure = trouble_;
+  if (result.measurements.empty() && !from_profile_ && result.failure.empty()) {
+    result.failure = trouble_;
+  }
   if (!choice_ && !result.measurements.empty()) {
     const Result<std::size_t> best = choose(result.measurements, options_.selector);
     if (best.ok()) result.choice = position[*best];

@@ -8,6 +8,7 @@
 
 #include "harpe/base/statistics.h"
 #include "harpe/power_limit/drift.h"
+#include "harpe/tuning/job_agreement.h"
 #include "harpe/tuning/tuner.h"
 
 namespace harpe {
@@ -15,13 +16,14 @@ namespace harpe {
 class ProfiledTuner final : public Tuner {
  public:
   ProfiledTuner(TunerOptions options, ProfilerOptions profiling, SettingProfiler profiler,
-                KnobSetter& setter, WindowMeter& meter);
+                KnobSetter& setter, WindowMeter& meter, Peers* peers);
 
   void start() override;
   void on(const StepEvent& event) override;
   void poll(Instant now) override;
   void finish() override;
   bool waits() const override { return closed_.has_value(); }
+  bool profiles() const override { return failure_.empty() && !choice_; }
   void fail(const Error& error) override;
   TuningResult result() const override;
 
@@ -33,15 +35,30 @@ class ProfiledTuner final : public Tuner {
     bool is_of_profiler = false;
   };
 
+  /// The setting that an earlier run's measurements choose.
+  struct Known {
+    std::vector<Measurement> measurements{};
+    std::vector<std::size_t> positions{};  ///< of them, in the knob
+    std::size_t choice = 0;                ///< of them
+  };
+
+  std::optional<Known> known() const;
+  bool all_know_the_same(const std::optional<Known>& known);
   void begin_profiling();
   void settle(std::size_t setting, std::optional<Seconds> expected);
   void on_settled_step(const StepEvent& event, std::optional<Seconds> took);
+  bool decides(const StepEvent& event);
+  void leave_setting();
+  void meet();
   void carry_out(const KnobActions& actions, Instant at);
   void set(std::size_t setting);
   void open(Instant at, bool is_of_profiler);
   void close(Instant at);
   void cancel();
-  void take(const Window& window, const MeteredWindow& metered);
+  void take(const Window& window);
+  void lose(const Error& error);
+  Watts own_host_power() const;
+  Saving saving() const;
   void expect(Seconds step);
   void watch(Seconds step);
   bool breaks_promise() const;
@@ -52,6 +69,7 @@ class ProfiledTuner final : public Tuner {
   SettingProfiler profiler_;
   KnobSetter& setter_;
   WindowMeter& meter_;
+  JobAgreement job_;
   StepLedger ledger_;
   Saving saved_before_{};  ///< before the last profiling began
   std::size_t setting_ = 0;
@@ -59,14 +77,19 @@ class ProfiledTuner final : public Tuner {
   bool from_profile_ = false, finished_ = false, has_drifted_ = false, is_too_slow_ = false;
   int profilings_ = 0;
   std::int64_t steps_ = 0, epochs_ = 0;
-  std::int64_t settled_steps_ = 0;  ///< since the choice
+  std::int64_t settled_steps_ = 0;                         ///< since the choice
+  std::int64_t until_meeting_ = 0, between_meetings_ = 0, most_between_ = 0;  ///< steps
   std::optional<Instant> step_began_;
   Instant last_event_{};
   RunningMedian usual_;
   double usual_step_ = 0;  ///< s
   std::optional<DriftDetector> drift_;
   std::optional<Window> open_, closed_;
-  std::string failure_, trouble_;  ///< of the meter: the last one
+  bool is_metering_ = false;
+  std::string failure_;
+  std::string lost_;     ///< why this process can go on no longer; the others may not know it yet
+  std::string trouble_;  ///< of the meter: the last one
+  std::optional<Saving> job_saving_;
 };
 
 }  // namespace harpe

@@ -33,6 +33,13 @@ std::vector<std::int64_t> StepLedger::begun() const {
   return begun;
 }
 
+Saving& Saving::operator+=(const Saving& other) {
+  saved += other.saved;
+  at_highest += other.at_highest;
+  error = {std::hypot(error.value, other.error.value)};
+  return *this;
+}
+
 Saving StepLedger::saving(Watts host_power) const {
   Saving saving;
   const std::vector<StepCost> costs = this->costs();

@@ -25,6 +25,8 @@ struct StepCost {
 struct Saving {
   Joules saved{}, error{};
   Joules at_highest{};  ///< what the same steps would have taken there
+
+  Saving& operator+=(const Saving& other);
 };
 
 class StepLedger {

@@ -12,13 +12,20 @@ namespace {
 // As many steps as half of Zeus's over twelve settings: knobs here have finer steps than Zeus's,
 // which the model makes up for.
 constexpr double kBudgetSettings = 12;
+// Of a window of a job of several processes, which would have to agree on an end by its scatter:
+// as many as those that are right for a scatter of 2 to 3 %.
+constexpr int kJobWindow = 22;
 
 }  // namespace
 
 Result<std::unique_ptr<Tuner>> Tuner::make(TunerOptions options, KnobSetter& setter,
-                                           WindowMeter& meter) {
+                                           WindowMeter& meter, Peers* peers) {
   const Knob& knob = setter.knob();
   if (options.online) {
+    if (peers != nullptr) {
+      return Error::of(ErrorCode::kNotSupported,
+                       "a job of several processes cannot be tuned online");
+    }
     OnlineOptions online{.selector = options.selector,
                          .slowdown = options.selector.most_slowdown
                                          ? *options.selector.most_slowdown - 1
@@ -34,9 +41,10 @@ Result<std::unique_ptr<Tuner>> Tuner::make(TunerOptions options, KnobSetter& set
   if (static_cast<double>(knob.size()) > kBudgetSettings) {
     profiling.step_share *= kBudgetSettings / static_cast<double>(knob.size());
   }
+  if (peers != nullptr) profiling.min_steps = profiling.max_steps = kJobWindow;
   SettingProfiler profiler = HARPE_TRY(SettingProfiler::make(knob, profiling));
   return std::unique_ptr<Tuner>(std::make_unique<ProfiledTuner>(
-      std::move(options), profiling, std::move(profiler), setter, meter));
+      std::move(options), profiling, std::move(profiler), setter, meter, peers));
 }
 
 }  // namespace harpe

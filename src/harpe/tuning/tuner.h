@@ -12,6 +12,13 @@
 ///
 /// Online (OnlineOptimizer): a window a step.
 ///
+/// A job of several processes that train in step has a tuner in each, of the GPUs of its own
+/// (peers.h). They profile with windows of equal length, by the sum of their energies and the
+/// longest of their times, and wait at a window's end until its energy is known. Later they ask one
+/// another about every 10 s whether to profile again, to leave the setting, or to end because one
+/// of them can set or measure nothing any more. What a result says of steps and joules is of this
+/// process, but for `job_saving`.
+///
 /// Time and energy come through interfaces: no thread, no clock. Not thread-safe.
 
 #include <cstdint>
@@ -23,6 +30,7 @@
 #include "harpe/power_limit/online_optimizer.h"
 #include "harpe/power_limit/setting_profiler.h"
 #include "harpe/tuning/knob_setter.h"
+#include "harpe/tuning/peers.h"
 #include "harpe/tuning/step_file.h"
 #include "harpe/tuning/step_ledger.h"
 #include "harpe/tuning/window_meter.h"
@@ -33,6 +41,8 @@ struct TunerOptions {
   Selector selector{};
   bool online = false;
   double online_slowdown = 0.05;  ///< budget, where the selector has no bound
+  /// Of the selector's host power, what is this process's to account for; none: all of it.
+  std::optional<Watts> own_host_power{};
   /// Of an earlier run of this job on such GPUs, highest setting first; empty: none.
   std::vector<Measurement> known{};
 };
@@ -49,18 +59,21 @@ struct TuningResult {
   std::vector<StepCost> costs;            ///< one a setting, since the last profiling began
   std::vector<std::int64_t> steps_under;  ///< likewise
   Saving saving;                          ///< of the whole run, against the highest setting
-  std::vector<Measurement> measurements;  ///< of the last profiling, for a profile
-  std::string failure;                    ///< why tuning ended early; empty: it did not
+  std::vector<Measurement> measurements;  ///< of the last profiling, of all processes
+  /// Of all processes, as far as they have told one another.
+  std::optional<Saving> job_saving;
+  std::string failure;  ///< why tuning ended early; empty: it did not
 };
 
 class Tuner {
  public:
-  /// Setter and meter must outlive it. Fails for options that the optimizer refuses.
+  /// Setter, meter and peers must outlive it. Fails for options that the optimizer refuses.
+  /// \param peers  null: the job is of this process alone
   static Result<std::unique_ptr<Tuner>> make(TunerOptions options, KnobSetter& setter,
-                                             WindowMeter& meter);
+                                             WindowMeter& meter, Peers* peers = nullptr);
   virtual ~Tuner() = default;
 
-  /// Before the first step.
+  /// Before the first step, in all processes.
   virtual void start() = 0;
   virtual void on(const StepEvent& event) = 0;
   /// To be called often: takes windows whose energy is known by now.
@@ -68,6 +81,8 @@ class Tuner {
   /// The job has ended. Go on with `poll` while it `waits`.
   virtual void finish() = 0;
   virtual bool waits() const = 0;
+  /// Whether settings are still tried, so that each step counts.
+  virtual bool profiles() const = 0;
   /// Something else failed: no more is set or measured.
   virtual void fail(const Error& error) = 0;
   virtual TuningResult result() const = 0;

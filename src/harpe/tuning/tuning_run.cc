@@ -57,7 +57,6 @@ struct TuningRun::State {
 
 TuningRun::TuningRun(StepFile& steps, Tuner& tuner, KnobSetter& setter, Clock& clock)
     : state_(std::make_unique<State>(steps, tuner, setter, clock)) {
-  tuner.start();
   state_->thread = std::thread([state = state_.get()] { state->run(); });
 }
 

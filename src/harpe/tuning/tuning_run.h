@@ -12,8 +12,8 @@ namespace harpe {
 
 class TuningRun {
  public:
-  /// Starts the tuner, so that a setting known before is in force when the job begins, and the
-  /// thread. Everything given must outlive it, and is used by its thread alone until `finish`.
+  /// Starts the thread. The tuner has been started; everything given must outlive this, and is used
+  /// by its thread alone until `finish`.
   TuningRun(StepFile& steps, Tuner& tuner, KnobSetter& setter, Clock& clock);
   ~TuningRun();
   TuningRun(const TuningRun&) = delete;

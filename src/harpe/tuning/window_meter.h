@@ -14,10 +14,15 @@ struct MeteredWindow {
 
 class WindowMeter {
  public:
+  /// Counters that step more seldom than usual are taken as they stand.
+  static constexpr Seconds kLongestSettling{1};
+
   virtual ~WindowMeter() = default;
   virtual Status begin(Instant at) = 0;
   /// Whether waiting makes the energy until then no better known.
   virtual bool settled(Instant at) const = 0;
+  /// Waits until then, but no longer than `kLongestSettling`.
+  virtual void settle(Instant at) = 0;
   virtual Result<MeteredWindow> end(Instant at) = 0;
   virtual void cancel() = 0;
 };

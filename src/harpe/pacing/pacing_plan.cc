@@ -1,0 +1,125 @@
+#include "harpe/pacing/pacing_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "harpe/pacing/priced_paths.h"
+#include "harpe/pacing/structure_search.h"
+
+namespace harpe {
+namespace {
+
+// Of a bisection of the price of work: doubles have 52 bits.
+constexpr int kPriceHalvings = 52, kPriceDoublings = 60;
+// Around the price that does the work: more pauses, or fewer.
+constexpr std::array<double, 4> kOtherPrices{0.6, 0.8, 1.25, 1.7};
+
+/// All intervals at full speed, from the start that it takes on.
+std::vector<PacedInterval> at_full_speed(const PaceCurve& curve, const PacingJob& job,
+                                         const PacingState& state,
+                                         std::span<const PacingInterval> intervals) {
+  std::vector<PacedInterval> paced;
+  for (const PacingInterval& interval : intervals) {
+    paced.push_back({.runs = true, .pace = curve.paces().size() - 1, .run = interval.duration});
+  }
+  if (state.is_paused && state.has_begun) {
+    paced[0].lost = std::min(job.pause.start, intervals[0].duration);
+    paced[0].run -= paced[0].lost;
+  }
+  return paced;
+}
+
+/// The dearest price whose path does too little work, and the cheapest whose path does enough.
+struct PriceBracket {
+  double low = 0, high = 0;
+  PricedPath under{}, over{};
+};
+
+PriceBracket price_of_work(PricedPaths& paths, double work) {
+  PriceBracket found{.under = paths.at(0)};
+  found.over = found.under;
+  if (found.under.work >= work) return found;
+  found.high = 1;
+  found.over = paths.at(found.high);
+  for (int i = 0; i < kPriceDoublings && found.over.work < work; ++i) {
+    found.low = found.high;
+    found.under = std::move(found.over);
+    found.over = paths.at(found.high *= 2);
+  }
+  for (int i = 0; i < kPriceHalvings; ++i) {
+    const double middle = (found.low + found.high) / 2;
+    if (middle <= found.low || middle >= found.high) break;
+    PricedPath path = paths.at(middle);
+    const bool is_enough = path.work >= work;
+    (is_enough ? found.high : found.low) = middle;
+    (is_enough ? found.over : found.under) = std::move(path);
+  }
+  return found;
+}
+
+}  // namespace
+
+IntervalUse use_of(const PaceCurve& curve, const PacingJob& job, const PacedInterval& paced,
+                   Seconds duration) {
+  const Seconds rest = paced.ends ? Seconds{0} : duration - paced.lost - paced.run;
+  const Joules beside = curve.slowest().power * paced.lost + job.pause.idle_power * rest;
+  const Seconds time = paced.lost + paced.run + rest;
+  if (!paced.runs) return {.energy = beside, .time = time};
+  const Pace& slow = curve.paces()[paced.pace];
+  Watts power = slow.power;
+  double speed = slow.speed;
+  if (paced.faster_share > 0) {
+    const Pace& fast = curve.paces()[paced.pace + 1];
+    power += (fast.power - slow.power) * paced.faster_share;
+    speed += (fast.speed - slow.speed) * paced.faster_share;
+  }
+  return {.energy = beside + power * paced.run, .work = speed * paced.run.value, .time = time};
+}
+
+PacingState after(const PacingState& state, const PacedInterval& paced, Seconds duration) {
+  const bool is_paused = !paced.runs;
+  const bool stays = state.is_paused == is_paused;
+  PacingState next{
+      .is_paused = is_paused, .since = duration, .has_begun = state.has_begun || paced.runs};
+  if (stays) next.since = state.since ? std::optional(*state.since + duration) : std::nullopt;
+  return next;
+}
+
+PacingPlan plan_pacing(const PaceCurve& curve, const PacingJob& job, const PacingState& state,
+                       std::span<const PacingInterval> intervals, PacingEffort effort) {
+  if (job.work <= 0) return {.finishes = true};
+  if (intervals.empty()) return {};
+  PacingPlan best;
+  best.intervals = at_full_speed(curve, job, state, intervals);
+  double most = 0;
+  for (std::size_t i = 0; i < intervals.size(); ++i) {
+    const IntervalUse use = use_of(curve, job, best.intervals[i], intervals[i].duration);
+    best.cost += intervals[i].weight * use.energy.value + job.held_cost * use.time.value;
+    most += use.work;
+  }
+  if (most < job.work * (1 - kWorkRounding)) return best;
+  best.cost = std::numeric_limits<double>::infinity();
+  const std::vector<bool> always = runs_of(best.intervals);
+  PricedPaths paths(curve, job, state, intervals);
+  const PriceBracket price = price_of_work(paths, job.work);
+  StructureSearch search(curve, job, state, intervals, paths.dwell(), paths.spent(), best);
+  if (effort == PacingEffort::kQuick && search.consider(runs_of(price.over.intervals))) {
+    best.lower_bound = std::min(best.cost, paths.lower_bound(price.low));
+    return best;
+  }
+  search.from(runs_of(price.over.intervals));
+  search.from(runs_of(price.under.intervals));
+  search.from(always);
+  if (job.pause.allowed) {
+    for (const double share : kOtherPrices) {
+      search.from(runs_of(paths.at(price.high * share).intervals));
+    }
+    search.improve();
+  }
+  best.lower_bound =
+      std::min(best.cost, std::max(paths.lower_bound(price.low), paths.lower_bound(price.high)));
+  return best;
+}
+
+}  // namespace harpe

@@ -1,0 +1,23 @@
+#pragma once
+/// \file
+/// `harpe replay zeus --groups`: recurring jobs that overlap (replay/concurrent_recurrences.h).
+
+#include <string>
+
+#include "harpe/command/command.h"
+
+namespace harpe {
+
+struct GroupsArguments {
+  std::string groups;     ///< file
+  std::string directory;  ///< of the traces
+  std::string gpu;
+  std::string csv;  ///< empty: not written
+  int seeds = 20;
+  double eta = 0.5;
+  bool shipped = false;  ///< the prior that was chosen on all datasets
+};
+
+Result<Outcome> replay_groups(const GroupsArguments& arguments, Console& console);
+
+}  // namespace harpe

@@ -1,0 +1,90 @@
+#pragma once
+/// \file
+/// What tuning a job is beside its steps: which of its GPUs' settings there are, who sets them and
+/// who measures, what an earlier run knew, what is to be said at the end.
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/clock.h"
+#include "harpe/measure/energy_monitor.h"
+#include "harpe/power_limit/limit_profile.h"
+#include "harpe/power_limit/selector.h"
+#include "harpe/tuning/advice.h"
+#include "harpe/tuning/knob_setter.h"
+#include "harpe/tuning/monitor_meter.h"
+#include "harpe/tuning/peers.h"
+#include "harpe/tuning/tuner.h"
+
+namespace harpe {
+
+struct JobTuningOptions {
+  /// Without GPUs and their highest limit, which are looked up. Its host power is that of what this
+  /// process speaks for: processes of a job add theirs up.
+  Selector selector{};
+  bool online = false;
+  bool measures_node = false;  ///< CPUs and their memory count as energy
+  /// Where what was measured is kept, and found again for the same job and GPUs; empty: nowhere.
+  std::filesystem::path profile{};
+  std::filesystem::path socket{};  ///< of the agent; empty: HARPE_AGENT_SOCKET, then the usual one
+  std::string lease = "harpe";     ///< its name, for people
+  std::string job{};               ///< what the profile holds for
+  int batch_size = 1;              ///< likewise
+  Seconds patience{10};            ///< with the agent, a request
+  bool writes_profile = true;      ///< false: another process of this node does
+};
+
+/// What is to be said at the end.
+struct TuningReport {
+  Selector selector{};
+  bool online = false, measures_node = false;
+  TuningResult result{};
+  std::uint64_t ignored_lines = 0;    ///< of a file of steps
+  std::string why_nothing_was_set{};  ///< empty: settings were set
+  Knob could_be{};                    ///< what could be set with an agent that allows it
+  std::optional<Advice> advice{};     ///< among `could_be`
+  std::vector<std::string> notes{};   ///< about the profile
+};
+
+/// In this order: `make`, `start`, `finish`. Not thread-safe.
+class JobTuning {
+ public:
+  /// Checks the options and reads the profile.
+  static Result<std::unique_ptr<JobTuning>> make(JobTuningOptions options);
+  ~JobTuning();
+
+  /// The job is about to begin. What goes wrong here is said in the report, and the job measured as
+  /// it is, where that is possible.
+  /// \param monitor  of the GPUs; null: they did not answer. Used until `finish`
+  /// \param peers    the job's other processes, which all call this; null: there are none. Used
+  ///                 until `finish`
+  void start(EnergyMonitor* monitor, Clock& clock, Peers* peers = nullptr);
+  /// Of the job's steps; null: nothing is measured, and the report says why.
+  Tuner* tuner() { return tuner_.get(); }
+  /// There is one where there is a tuner.
+  KnobSetter& setter() { return *setter_; }
+  /// The job has ended and the setter has restored what was found: writes the profile.
+  TuningReport finish();
+
+ private:
+  explicit JobTuning(JobTuningOptions options);
+  void look_at_gpus(EnergyMonitor& monitor);
+  void open_setter(EnergyMonitor& monitor, Clock& clock);
+  Status agree_on_objective(Peers& peers);
+  std::vector<Measurement> known();
+  void advise_where_nothing_is_set();
+  void write_profile();
+
+  const JobTuningOptions options_;
+  std::optional<LimitProfile> profile_;  ///< as it was found
+  ProfileKey key_;
+  TuningReport report_;
+  std::unique_ptr<KnobSetter> setter_;
+  std::unique_ptr<MonitorMeter> meter_;
+  std::unique_ptr<Tuner> tuner_;
+};
+
+}  // namespace harpe
