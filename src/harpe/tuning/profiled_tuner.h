@@ -77,7 +77,7 @@ class ProfiledTuner final : public Tuner {
   bool from_profile_ = false, finished_ = false, has_drifted_ = false, is_too_slow_ = false;
   int profilings_ = 0;
   std::int64_t steps_ = 0, epochs_ = 0;
-  std::int64_t settled_steps_ = 0;                         ///< since the choice
+  std::int64_t settled_steps_ = 0;                                            ///< since the choice
   std::int64_t until_meeting_ = 0, between_meetings_ = 0, most_between_ = 0;  ///< steps
   std::optional<Instant> step_began_;
   Instant last_event_{};

@@ -1,0 +1,88 @@
+#pragma once
+/// \file
+/// What a job would have emitted, had it begun at some time of a recorded series, by each way to
+/// choose its speed:
+///
+///   all-max      as fast as it can, from its start
+///   best static  one pace all along, chosen with hindsight among those that meet the deadline:
+///   what
+///                every other way has to be better than
+///   Chase        its published rule, with the forecast of one interval ahead; it knows no deadline
+///   Harpe        plans to the deadline by the forecast, again before each interval
+///   hindsight    the same plan with what came: the bound of what any forecast can reach
+///
+/// Decisions use what was known then: values of intervals that had ended. Pure.
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "harpe/carbon/intensity_series.h"
+#include "harpe/carbon_replay/forecast_table.h"
+#include "harpe/pacing/chase_rule.h"
+#include "harpe/pacing/pace_curve.h"
+#include "harpe/pacing/pacer.h"
+#include "harpe/pacing/pacing_plan.h"
+
+namespace harpe {
+
+struct CarbonJob {
+  std::vector<PieceCost> choices{};    ///< of one piece of work
+  std::optional<PieceCost> all_max{};  ///< none: the fastest choice
+  Watts host_power{};                  ///< of what it holds beside its GPUs, while it runs
+  Seconds work{};                      ///< at full speed
+  double deadline_factor = 1;          ///< deadline over that, at least 1
+  PauseTerms pause{};                  ///< its idle power with that of the hosts
+  double embodied = 0;                 ///< g a second that it holds its hardware
+  ChaseTerms chase{};
+  /// How far above a static plan it may end, a fraction (pacer.h); none: no guard. It assumes that
+  /// intensities stay within 5 % of what the last four weeks had been through, and change no
+  /// faster.
+  std::optional<double> guard{};
+};
+
+struct WayOutcome {
+  double grams = 0;  ///< operational, and embodied
+  Joules energy{};
+  Seconds time{};
+  bool in_time = false;
+  int pauses = 0;
+};
+
+struct StartOutcome {
+  WayOutcome all_max, best_static, chase, harpe, hindsight;
+  double bound = 0;  ///< g, less than any plan that is in time can emit
+};
+
+class CarbonSimulation {
+ public:
+  /// Series and forecasts must outlive it, and have no gaps where jobs run.
+  static Result<CarbonSimulation> make(CarbonJob job, const IntensitySeries& series,
+                                       const ForecastTable& forecasts);
+
+  /// Starts that have the deadline within the series: 0 to this, without it.
+  std::size_t starts() const;
+  /// Of a job that begins with interval `start`. Thread-safe.
+  StartOutcome at(std::size_t start) const;
+
+ private:
+  CarbonSimulation(CarbonJob job, PaceCurve curve, const IntensitySeries& series,
+                   const ForecastTable& forecasts);
+
+  std::vector<PacingInterval> intervals(std::size_t start, Seconds from, std::size_t issue,
+                                        bool with_hindsight) const;
+  WayOutcome constant(std::size_t start, Watts power, double speed) const;
+  WayOutcome best_static(std::size_t start) const;
+  WayOutcome by_chase(std::size_t start) const;
+  WayOutcome by_forecast(std::size_t start) const;
+
+  CarbonJob job_;
+  PaceCurve curve_;
+  PacingJob pacing_;  ///< in grams
+  const IntensitySeries* series_;
+  const ForecastTable* forecasts_;
+  Seconds step_{}, deadline_{};
+  std::size_t count_ = 0;  ///< intervals up to the deadline; the last may be a part of one
+};
+
+}  // namespace harpe

@@ -1,0 +1,81 @@
+#pragma once
+/// \file
+/// A job that is paced, hour by hour: plans by what is expected, again before each interval, and a
+/// guard that bounds what trusting a forecast can cost.
+///
+/// The guard compares with a job that runs at one pace from its start, the one of least energy that
+/// meets the deadline. So far that job has spent S and the paced one C, which is behind by some
+/// work (or ahead). What is missing may have to be made up when a joule is dearest: at `highest`.
+/// The guard lets an interval pause, or run slower, only where afterwards
+///
+///     C + highest x (joules to make up for what is missing) <= (1 + ratio) S + ratio x R
+///
+/// with R what the static job still spends at least, at `lowest`. To run on at the static pace
+/// keeps this true, so it is always true: the job ends at most `ratio` above the static one,
+/// whatever was forecast, as long as weights stay within [lowest, highest] and an interval's within
+/// the range that was given for it. Compare online conversion with switching costs (Lechowicz et
+/// al., SIGMETRICS 2024), where static is the robust decision and the plan the advice.
+///
+/// A value; pure and deterministic.
+
+#include <optional>
+#include <span>
+
+#include "harpe/pacing/pace_curve.h"
+#include "harpe/pacing/pacing_plan.h"
+
+namespace harpe {
+
+struct WeightRange {
+  double lowest = 0, highest = 0;
+};
+
+struct PacerTerms {
+  Seconds deadline{};  ///< from the start of the job
+  /// Of the run time left that may be lost by what no plan knows, such as slow iterations: a plan
+  /// keeps so much in reserve. A fraction, from 0.
+  double reserve = 0;
+  /// How far above the static job it may end, a fraction above 0; none: no guard.
+  std::optional<double> guard{};
+};
+
+class Pacer {
+ public:
+  /// \param job  all of its work
+  Pacer(PaceCurve curve, const PacingJob& job, const PacerTerms& terms);
+
+  /// What the next interval is to be. Nothing where the job is through.
+  /// \param expected  of all intervals from now to the deadline or beyond it
+  /// \param next      within which the next one's weight is believed to be
+  /// \param ever      within which those of all intervals of the job are
+  std::optional<PacedInterval> decide(std::span<const PacingInterval> expected,
+                                      const WeightRange& next, const WeightRange& ever) const;
+  /// What it was, and what a joule cost in it.
+  void take(const PacedInterval& paced, Seconds duration, double weight);
+
+  const PaceCurve& curve() const { return curve_; }
+  const PacingState& state() const { return state_; }
+  double work_left() const { return job_.work; }
+  Seconds elapsed() const { return elapsed_; }
+  /// Speed of the static job.
+  double static_speed() const { return static_speed_; }
+
+ private:
+  PacedInterval at_static_pace(Seconds duration) const;
+  bool is_guarded(const PacedInterval& paced, Seconds duration, const WeightRange& next,
+                  const WeightRange& ever) const;
+  double cost_to_make_up(double work, const WeightRange& ever) const;
+  IntervalUse static_use(Seconds duration) const;
+
+  PaceCurve curve_;
+  PacingJob job_;  ///< its work is what is left
+  PacerTerms terms_;
+  PacingState state_;
+  Seconds elapsed_{};
+  double work_ = 0;  ///< all of it
+  double static_speed_ = 1;
+  Watts static_power_{};
+  double spent_ = 0, static_spent_ = 0;  ///< so far
+};
+
+}  // namespace harpe
