@@ -36,8 +36,10 @@ TEST(Backtest, FindsNoErrorWhereEveryDayIsTheSame) {
 
 TEST(Backtest, MeasuresTheRuleAsItIsDefined) {
   // Each day is 10 g above the one before: the rule is 10 g short up to 24 h, 20 g up to 48 h.
-  const IntensitySeries series =
-      series_of(10, [](std::size_t i) { return 100 + 10.0 * static_cast<double>(i / 24); });
+  const IntensitySeries series = series_of(10, [](std::size_t i) {
+    const std::size_t day = i / 24;
+    return 100 + 10 * static_cast<double>(day);
+  });
   const auto result = backtest(series, nullptr, nullptr, {.horizons = {1, 24, 25, 48, 49}});
   ASSERT_TRUE(result.ok()) << result.error().text();
   for (const auto& [hours, short_by] :
@@ -89,7 +91,7 @@ TEST(Backtest, DoesNotJudgeGaps) {
 TEST(Backtest, TakesHalfHoursAndSixHours) {
   for (const int minutes : {15, 30, 360}) {
     IntensitySeries series = series_of(minutes == 360 ? 60 : 20, swing);
-    series.step = std::chrono::minutes(minutes);
+    series.step = whole_minutes(minutes);
     const std::vector<int> horizons = minutes == 360 ? std::vector{6, 24} : std::vector{1, 6, 24};
     const auto result = backtest(series, nullptr, nullptr, {.horizons = horizons});
     ASSERT_TRUE(result.ok()) << result.error().text();
@@ -109,7 +111,7 @@ TEST(Backtest, SaysWhatIsAmiss) {
   EXPECT_THAT(refused(series, {.issue_every = 25}), HasSubstr("every 1 to 24 hours"));
   EXPECT_THAT(refused(series_of(1, swing), {}), HasSubstr("two days"));
   IntensitySeries fine = series;
-  fine.step = std::chrono::minutes(5);
+  fine.step = whole_minutes(5);
   EXPECT_THAT(refused(fine, {}), HasSubstr("15 min to 6 h"));
   const ExogenousSeries exogenous{.columns = {{.name = "wind", .values = {1, 2}}}};
   EXPECT_FALSE(backtest(series, nullptr, &exogenous, {}).ok());

@@ -115,24 +115,24 @@ WayOutcome CarbonSimulation::by_chase(std::size_t start) const {
 
 WayOutcome CarbonSimulation::by_forecast(std::size_t start) const {
   WayOutcome outcome;
-  Pacer pacer(curve_, pacing_, {.deadline = deadline_, .guard = job_.guard});
+  PacedJob paced_job(curve_, pacing_, {.deadline = deadline_, .guard = job_.guard});
   for (std::size_t i = start; i < start + count_; ++i) {
-    const auto expected = intervals(start, pacer.elapsed(), i, false);
+    const auto expected = intervals(start, paced_job.elapsed(), i, false);
     const RecentIntensity& recent = forecasts_->recent(i);
     const double last = recent.last / kJoulesPerKwh, change = recent.change * kMargin;
     const WeightRange ever{recent.lowest / kMargin / kJoulesPerKwh,
                            recent.highest * kMargin / kJoulesPerKwh};
     const auto paced =
-        pacer.decide(expected, {last * std::max(0.0, 1 - change), last * (1 + change)}, ever);
+        paced_job.decide(expected, {last * std::max(0.0, 1 - change), last * (1 + change)}, ever);
     if (!paced) break;
-    const bool was_paused = pacer.state().is_paused;
+    const bool was_paused = paced_job.state().is_paused;
     const Seconds duration = expected.front().duration;
     const double weight = series_->values[i] / kJoulesPerKwh;
     add(outcome, use_of(curve_, pacing_, *paced, duration), weight, job_.embodied);
     outcome.pauses += !paced->runs && !was_paused ? 1 : 0;
-    pacer.take(*paced, duration, weight);
+    paced_job.take(*paced, duration, weight);
   }
-  outcome.in_time = pacer.work_left() <= kDone * job_.work.value;
+  outcome.in_time = paced_job.work_left() <= kDone * job_.work.value;
   return outcome;
 }
 

@@ -21,7 +21,7 @@
 #include "harpe/carbon_replay/forecast_table.h"
 #include "harpe/pacing/chase_rule.h"
 #include "harpe/pacing/pace_curve.h"
-#include "harpe/pacing/pacer.h"
+#include "harpe/pacing/paced_job.h"
 #include "harpe/pacing/pacing_plan.h"
 
 namespace harpe {
@@ -35,8 +35,8 @@ struct CarbonJob {
   PauseTerms pause{};                  ///< its idle power with that of the hosts
   double embodied = 0;                 ///< g a second that it holds its hardware
   ChaseTerms chase{};
-  /// How far above a static plan it may end, a fraction (pacer.h); none: no guard. It assumes that
-  /// intensities stay within 5 % of what the last four weeks had been through, and change no
+  /// How far above a static plan it may end, a fraction (paced_job.h); none: no guard. It assumes
+  /// that intensities stay within 5 % of what the last four weeks had been through, and change no
   /// faster.
   std::optional<double> guard{};
 };

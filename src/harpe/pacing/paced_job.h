@@ -30,7 +30,7 @@ struct WeightRange {
   double lowest = 0, highest = 0;
 };
 
-struct PacerTerms {
+struct PacedJobTerms {
   Seconds deadline{};  ///< from the start of the job
   /// Of the run time left that may be lost by what no plan knows, such as slow iterations: a plan
   /// keeps so much in reserve. A fraction, from 0.
@@ -39,10 +39,10 @@ struct PacerTerms {
   std::optional<double> guard{};
 };
 
-class Pacer {
+class PacedJob {
  public:
   /// \param job  all of its work
-  Pacer(PaceCurve curve, const PacingJob& job, const PacerTerms& terms);
+  PacedJob(PaceCurve curve, const PacingJob& job, const PacedJobTerms& terms);
 
   /// What the next interval is to be. Nothing where the job is through.
   /// \param expected  of all intervals from now to the deadline or beyond it
@@ -69,7 +69,7 @@ class Pacer {
 
   PaceCurve curve_;
   PacingJob job_;  ///< its work is what is left
-  PacerTerms terms_;
+  PacedJobTerms terms_;
   PacingState state_;
   Seconds elapsed_{};
   double work_ = 0;  ///< all of it

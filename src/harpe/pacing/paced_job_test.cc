@@ -1,6 +1,6 @@
 // A job paced over weights that were never forecast, and rules that others published.
 
-#include "harpe/pacing/pacer.h"
+#include "harpe/pacing/paced_job.h"
 
 #include <gtest/gtest.h>
 
@@ -33,29 +33,30 @@ struct Paced {
 /// Runs the job to its end. What is expected of interval i, as seen from interval `now`, is
 /// `forecast(now, i)`.
 template <class Forecast>
-Paced run(const PacingJob& job, const PacerTerms& terms, const std::vector<double>& weights,
+Paced run(const PacingJob& job, const PacedJobTerms& terms, const std::vector<double>& weights,
           const WeightRange& ever, Forecast forecast) {
   constexpr Seconds kHour{3600};
   Paced outcome;
-  Pacer pacer(some_curve(), job, terms);
+  PacedJob paced_job(some_curve(), job, terms);
   std::size_t i = 0;
   for (; i < weights.size(); ++i) {
     std::vector<PacingInterval> expected;
     for (std::size_t k = i; k < weights.size(); ++k) expected.push_back({kHour, forecast(i, k)});
     const WeightRange next{weights[i], weights[i]};
-    const auto paced = pacer.decide(expected, next, ever);
+    const auto paced = paced_job.decide(expected, next, ever);
     if (!paced) break;
-    const Seconds left = std::min(kHour, terms.deadline - pacer.elapsed());
-    outcome.spent += weights[i] * use_of(pacer.curve(), job, *paced, left).energy.value;
-    pacer.take(*paced, left, weights[i]);
+    const Seconds left = std::min(kHour, terms.deadline - paced_job.elapsed());
+    outcome.spent += weights[i] * use_of(paced_job.curve(), job, *paced, left).energy.value;
+    paced_job.take(*paced, left, weights[i]);
   }
-  outcome.in_time = pacer.work_left() <= job.work * 1e-6;
-  double static_left = job.work / pacer.static_speed();
+  outcome.in_time = paced_job.work_left() <= job.work * 1e-6;
+  double static_left = job.work / paced_job.static_speed();
   const double power = [&] {
     const PaceCurve curve = some_curve();
-    const std::size_t pace = curve.at_least(pacer.static_speed() * (1 - 1e-9));
+    const std::size_t pace = curve.at_least(paced_job.static_speed() * (1 - 1e-9));
     double at = curve.paces()[pace].power.value;
-    if (pace > 0) at -= curve.slope(pace - 1) * (curve.paces()[pace].speed - pacer.static_speed());
+    if (pace > 0)
+      at -= curve.slope(pace - 1) * (curve.paces()[pace].speed - paced_job.static_speed());
     return at;
   }();
   for (std::size_t k = 0; k < weights.size() && static_left > 0; ++k) {
@@ -69,7 +70,7 @@ Paced run(const PacingJob& job, const PacerTerms& terms, const std::vector<doubl
 const PauseTerms kPause{
     .allowed = true, .idle_power = {20}, .stop = {60}, .start = {120}, .min_dwell = {3600}};
 
-TEST(Pacer, AGuardHoldsItsRatioWhateverIsForecast) {
+TEST(PacedJob, AGuardHoldsItsRatioWhateverIsForecast) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -78,7 +79,7 @@ TEST(Pacer, AGuardHoldsItsRatioWhateverIsForecast) {
     const double factor = uniform(random, 1.05, 1.8);
     const int hours = 6 + static_cast<int>(random() % 24);
     const PacingJob job{.work = 3600.0 * hours, .pause = kPause};
-    PacerTerms terms{.deadline = {job.work * factor}, .guard = uniform(random, 0.005, 0.1)};
+    PacedJobTerms terms{.deadline = {job.work * factor}, .guard = uniform(random, 0.005, 0.1)};
     std::vector<double> weights;
     for (int i = 0; i < hours * factor + 1; ++i) weights.push_back(uniform(random, 100, 400));
     if (round % 2 == 0) std::ranges::sort(weights);  // the longer it waits, the dearer
@@ -95,12 +96,12 @@ TEST(Pacer, AGuardHoldsItsRatioWhateverIsForecast) {
   EXPECT_GT(worst_without, 1.2) << "without a guard such forecasts cost";
 }
 
-TEST(Pacer, AGoodForecastGainsInAWideGuardToo) {
+TEST(PacedJob, AGoodForecastGainsInAWideGuardToo) {
   const PacingJob job{.work = 3600.0 * 48, .pause = kPause};
   std::vector<double> weights;
   for (int i = 0; i < 80; ++i) weights.push_back(250 + 120 * std::sin(i * 6.283185307 / 24));
   const auto forecast = [&](std::size_t, std::size_t k) { return weights[k]; };
-  PacerTerms terms{.deadline = {job.work * 1.5}};
+  PacedJobTerms terms{.deadline = {job.work * 1.5}};
   const Paced free = run(job, terms, weights, {130, 370}, forecast);
   terms.guard = 0.05;
   const Paced guarded = run(job, terms, weights, {130, 370}, forecast);
@@ -109,27 +110,27 @@ TEST(Pacer, AGoodForecastGainsInAWideGuardToo) {
   EXPECT_TRUE(free.in_time && guarded.in_time);
 }
 
-TEST(Pacer, AReserveIsKeptForWhatNoPlanKnows) {
+TEST(PacedJob, AReserveIsKeptForWhatNoPlanKnows) {
   const PaceCurve curve = some_curve();
   const PacingJob job{.work = 3600.0 * 10};
   const std::vector<PacingInterval> expected(20, {{3600}, 100});
   const auto speed = [&](double reserve) {
-    const Pacer pacer(curve, job, {.deadline = {3600.0 * 13}, .reserve = reserve});
-    const auto paced = pacer.decide(expected, {100, 100}, {100, 100});
+    const PacedJob paced_job(curve, job, {.deadline = {3600.0 * 13}, .reserve = reserve});
+    const auto paced = paced_job.decide(expected, {100, 100}, {100, 100});
     return use_of(curve, job, paced.value(), {3600}).work;
   };
   EXPECT_GT(speed(0.2), speed(0.0));
   EXPECT_EQ(speed(1.0), 3600) << "no time to lose";
 }
 
-TEST(Pacer, PastItsDeadlineItRunsAsFastAsItCan) {
+TEST(PacedJob, PastItsDeadlineItRunsAsFastAsItCan) {
   const PacingJob job{.work = 3600.0 * 3, .pause = kPause};
-  Pacer pacer(some_curve(), job, {.deadline = {3600}, .guard = 0.01});
+  PacedJob paced_job(some_curve(), job, {.deadline = {3600}, .guard = 0.01});
   const std::vector<PacingInterval> expected(5, {{3600}, 100});
   int hours = 0;
-  while (const auto paced = pacer.decide(expected, {100, 100}, {50, 200})) {
+  while (const auto paced = paced_job.decide(expected, {100, 100}, {50, 200})) {
     EXPECT_TRUE(paced->runs);
-    pacer.take(*paced, {3600}, 100);
+    paced_job.take(*paced, {3600}, 100);
     ASSERT_LT(++hours, 6);
   }
   EXPECT_EQ(hours, 3);

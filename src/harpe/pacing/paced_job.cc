@@ -1,4 +1,4 @@
-#include "harpe/pacing/pacer.h"
+#include "harpe/pacing/paced_job.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +14,7 @@ constexpr double kDone = 1e-9;
 
 }  // namespace
 
-Pacer::Pacer(PaceCurve curve, const PacingJob& job, const PacerTerms& terms)
+PacedJob::PacedJob(PaceCurve curve, const PacingJob& job, const PacedJobTerms& terms)
     : curve_(std::move(curve)), job_(job), terms_(terms), work_(job.work) {
   const double least = std::min(1.0, job.work / terms.deadline.value);
   const std::size_t pace = curve_.at_least(least * (1 - kDone));
@@ -26,8 +26,9 @@ Pacer::Pacer(PaceCurve curve, const PacingJob& job, const PacerTerms& terms)
   }
 }
 
-std::optional<PacedInterval> Pacer::decide(std::span<const PacingInterval> expected,
-                                           const WeightRange& next, const WeightRange& ever) const {
+std::optional<PacedInterval> PacedJob::decide(std::span<const PacingInterval> expected,
+                                              const WeightRange& next,
+                                              const WeightRange& ever) const {
   if (job_.work <= work_ * kDone || expected.empty()) return std::nullopt;
   std::vector<PacingInterval> until;
   Seconds left = terms_.deadline - elapsed_;
@@ -53,7 +54,7 @@ std::optional<PacedInterval> Pacer::decide(std::span<const PacingInterval> expec
 }
 
 /// Of the curve; where the static job mixes two paces, the same mixture.
-PacedInterval Pacer::at_static_pace(Seconds duration) const {
+PacedInterval PacedJob::at_static_pace(Seconds duration) const {
   PacedInterval paced{.runs = true, .pace = curve_.at_least(static_speed_ * (1 - kDone))};
   if (paced.pace > 0 && curve_.paces()[paced.pace].speed > static_speed_ * (1 + kDone)) {
     --paced.pace;
@@ -65,7 +66,7 @@ PacedInterval Pacer::at_static_pace(Seconds duration) const {
   return paced;
 }
 
-IntervalUse Pacer::static_use(Seconds duration) const {
+IntervalUse PacedJob::static_use(Seconds duration) const {
   const Seconds end{work_ / static_speed_};
   const Seconds time = std::clamp(end - elapsed_, Seconds{0}, duration);
   return {.energy = static_power_ * time, .work = static_speed_ * time.value, .time = time};
@@ -73,7 +74,7 @@ IntervalUse Pacer::static_use(Seconds duration) const {
 
 /// What is behind the static job is done after its end, as far as there is time before the
 /// deadline, and beyond that by running faster until then.
-double Pacer::cost_to_make_up(double work, const WeightRange& ever) const {
+double PacedJob::cost_to_make_up(double work, const WeightRange& ever) const {
   if (work <= 0) return 0;
   const Seconds spare = terms_.deadline - Seconds{work_ / static_speed_};
   const double after = std::clamp(spare.value * static_speed_, 0.0, work);
@@ -85,8 +86,8 @@ double Pacer::cost_to_make_up(double work, const WeightRange& ever) const {
          job_.held_cost * after / static_speed_;
 }
 
-bool Pacer::is_guarded(const PacedInterval& paced, Seconds duration, const WeightRange& next,
-                       const WeightRange& ever) const {
+bool PacedJob::is_guarded(const PacedInterval& paced, Seconds duration, const WeightRange& next,
+                          const WeightRange& ever) const {
   const double ratio = *terms_.guard;
   const IntervalUse own = use_of(curve_, job_, paced, duration);
   const IntervalUse other = static_use(duration);
@@ -109,7 +110,7 @@ bool Pacer::is_guarded(const PacedInterval& paced, Seconds duration, const Weigh
   return holds(next.lowest) && holds(next.highest);
 }
 
-void Pacer::take(const PacedInterval& paced, Seconds duration, double weight) {
+void PacedJob::take(const PacedInterval& paced, Seconds duration, double weight) {
   const IntervalUse own = use_of(curve_, job_, paced, duration);
   const IntervalUse other = static_use(duration);
   spent_ += weight * own.energy.value + job_.held_cost * own.time.value;

@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "harpe/base/file.h"
+#include "harpe/carbon_cli/carbon_cli.h"
+#include "harpe/carbon_cli/pace_choices.h"
+#include "harpe/carbon_cli/series_options.h"
+#include "harpe/carbon_cli/simulation_view.h"
+#include "harpe/command/options.h"
+#include "harpe/command/quantity_text.h"
+
+namespace harpe {
+namespace {
+
+// Of what is held while it pauses, where it is not given.
+constexpr double kAssumedIdleShare = 0.2;
+constexpr int kMostStarts = 100'000;
+
+struct SimulateArguments {
+  std::string file, train, frontier, plan_table, profile;
+  SeriesArguments series;
+  double hours = 24;
+  CarbonJob job{.deadline_factor = 1.25,
+                .pause = {.stop = {60}, .start = {180}, .min_dwell = {3600}}};
+  std::optional<Watts> idle_power;
+  std::optional<EmbodiedCarbon> embodied;
+  int devices = 1, starts = 100;
+};
+
+Result<PaceChoices> read_choices(const SimulateArguments& arguments) {
+  std::optional<std::string> file;
+  for (const std::string* given :
+       {&arguments.frontier, &arguments.plan_table, &arguments.profile}) {
+    if (given->empty()) continue;
+    if (file) return Error::invalid("give one of --frontier, --plan-table and --profile");
+    file = *given;
+  }
+  if (!file) {
+    return Error::invalid(
+        "what the job can choose among is missing: --frontier frontier.json, --plan-table or "
+        "--profile of power limits");
+  }
+  return parse_pace_choices(HARPE_TRY(read_file(*file)), *file);
+}
+
+/// Gaps are filled with what came a day before, or last: a job runs through them.
+void fill_gaps(IntensitySeries& series) {
+  const std::size_t day = series.slots_per_day();
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    if (series.known(i)) continue;
+    if (i >= day) {
+      series.values[i] = series.values[i - day];
+    } else {
+      const auto known = std::ranges::find_if(series.values, [](double v) { return v == v; });
+      series.values[i] = i > 0 ? series.values[i - 1] : *known;
+    }
+  }
+}
+
+/// All starts, by as many threads as there are processors.
+std::vector<StartOutcome> run_all(const CarbonSimulation& simulation, std::size_t count,
+                                  ProgressBar& progress) {
+  std::vector<StartOutcome> outcomes(count);
+  std::atomic<std::size_t> next{0}, ended{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      outcomes[i] = simulation.at(i * simulation.starts() / count);
+      ++ended;
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+    threads.emplace_back(work);
+  }
+  while (ended < count) {
+    progress.update(0.2 + 0.8 * static_cast<double>(ended) / static_cast<double>(count));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return outcomes;
+}
+
+Result<Outcome> run_simulate(const SimulateArguments& arguments, Console& console) {
+  PaceChoices choices = HARPE_TRY(read_choices(arguments));
+  IntensitySeries series = HARPE_TRY(read_series(arguments.file, arguments.series));
+  std::optional<IntensitySeries> earlier;
+  if (!arguments.train.empty()) {
+    earlier = HARPE_TRY(read_series(arguments.train, arguments.series));
+  }
+  CarbonJob job = arguments.job;
+  job.choices = choices.pieces;
+  job.all_max = choices.all_max;
+  job.work = {arguments.hours * 3600};
+  const PaceCurve curve = HARPE_TRY(PaceCurve::make(job.choices, job.host_power));
+  job.pause.idle_power = arguments.idle_power.value_or(curve.fastest().power * kAssumedIdleShare);
+  job.chase.highest_power = curve.fastest().power - job.host_power;
+  if (arguments.embodied) {
+    job.embodied =
+        arguments.devices * arguments.embodied->mass.value / arguments.embodied->lifetime.value;
+  }
+  ProgressBar progress(console, "simulating");
+  const ForecastTable forecasts = HARPE_TRY(ForecastTable::make(
+      series, earlier ? &*earlier : nullptr, [&](double share) { progress.update(0.2 * share); }));
+  fill_gaps(series);
+  const CarbonSimulation simulation = HARPE_TRY(CarbonSimulation::make(job, series, forecasts));
+  const std::size_t count =
+      std::min(static_cast<std::size_t>(arguments.starts), simulation.starts());
+  const SimulationView view{.series = arguments.file,
+                            .choices = choices.what,
+                            .kind = std::string(text_of(series.kind)),
+                            .job = job,
+                            .idle_power_is_assumed = !arguments.idle_power,
+                            .outcomes = run_all(simulation, count, progress)};
+  return Outcome{.text = simulation_text(view), .json = simulation_json(view)};
+}
+
+void add_job_options(CLI::App& app, SimulateArguments& arguments) {
+  const std::string group = "Job";
+  const auto in_group = [&](CLI::Option* option) { option->group(group); };
+  in_group(add_text(app, "--frontier", "FILE.json", "Its frontier, as harpe plan --out writes it",
+                    arguments.frontier));
+  in_group(add_text(app, "--plan-table", "FILE.json", "Its table of plans, of a server's job",
+                    arguments.plan_table));
+  in_group(add_text(app, "--profile", "FILE.json",
+                    "Its profile of power limits (Zeus's, or of harpe run --optimize)",
+                    arguments.profile));
+  in_group(app.add_option("--hours", arguments.hours, "Its hours at full speed (default 24)")
+               ->type_name("H")
+               ->check(CLI::Range(0.01, 1e5)));
+  in_group(app.add_option("--deadline-factor", arguments.job.deadline_factor,
+                          "Its deadline, over those hours (default 1.25)")
+               ->type_name("D")
+               ->check(CLI::Range(1.0, 100.0)));
+  in_group(app.add_flag("--pause", arguments.job.pause.allowed, "It may pause"));
+  in_group(add_parsed(app, "--idle-power", "WATTS",
+                      "What it holds draws while it pauses (default: a fifth of its power at full "
+                      "speed, an assumption)",
+                      arguments.idle_power,
+                      [](std::string_view text) -> Result<std::optional<Watts>> {
+                        return std::optional(HARPE_TRY(parse_watts(text)));
+                      }));
+  in_group(add_parsed(app, "--stop-time", "TIME", "To pause: a checkpoint (default 1min)",
+                      arguments.job.pause.stop, parse_seconds));
+  in_group(add_parsed(app, "--start-time", "TIME", "To go on after a pause (default 3min)",
+                      arguments.job.pause.start, parse_seconds));
+  in_group(add_parsed(app, "--min-dwell", "TIME", "A pause, or a run, at least (default 1h)",
+                      arguments.job.pause.min_dwell, parse_seconds));
+  in_group(add_parsed(app, "--host-power", "WATTS",
+                      "What its nodes draw beside their GPUs while it runs (default 0)",
+                      arguments.job.host_power, parse_watts));
+  in_group(add_parsed(
+      app, "--embodied", "KG/LIFETIME", "Of each device it holds: 150kg/5y (default: not counted)",
+      arguments.embodied, [](std::string_view text) -> Result<std::optional<EmbodiedCarbon>> {
+        return std::optional(HARPE_TRY(parse_embodied(text)));
+      }));
+  in_group(app.add_option("--devices", arguments.devices, "How many these are (default 1)")
+               ->type_name("N")
+               ->check(CLI::Range(1, 10'000'000)));
+  in_group(add_parsed(app, "--guard", "PERCENT",
+                      "Never emit so much more than one steady pace, whatever is forecast "
+                      "(default: no guard; see docs/carbon.md)",
+                      arguments.job.guard,
+                      [](std::string_view text) -> Result<std::optional<double>> {
+                        return std::optional(HARPE_TRY(parse_percent(text)) / 100);
+                      }));
+}
+
+}  // namespace
+
+void add_carbon_simulate_command(Commands& commands, CLI::App& carbon) {
+  const auto arguments = std::make_shared<SimulateArguments>();
+  CLI::App& app = commands.add(
+      carbon, "simulate",
+      "what a job would emit if its speed followed the grid\n"
+      "Runs a job from many start times of a recorded series: at all-max, at the best static pace, "
+      "by Chase's rule, as Harpe plans it by its forecast of what was known then, and with "
+      "hindsight, which no forecast can beat. Says so where nothing is to be gained.",
+      "harpe carbon simulate --series ES_2022_hourly.csv --train ES_2021_hourly.csv \\\n"
+      "  --frontier plan/frontier.json --hours 48 --deadline-factor 1.5 --pause\n"
+      "harpe carbon simulate --series de.csv --profile limits.json --hours 12 --json",
+      [arguments](Console& console) { return run_simulate(*arguments, console); });
+  add_text(app, "--series", "SERIES.csv", "Carbon intensities over time", arguments->file)
+      ->required();
+  add_text(app, "--train", "EARLIER.csv", "The time before, for forecasts to learn from",
+           arguments->train);
+  app.add_option("--starts", arguments->starts, "Start times, spread evenly (default 100)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostStarts));
+  add_job_options(app, *arguments);
+  add_series_options(app, arguments->series);
+}
+
+}  // namespace harpe

@@ -1,0 +1,24 @@
+#pragma once
+/// \file
+/// What `harpe carbon simulate` says.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harpe/carbon_replay/carbon_simulation.h"
+
+namespace harpe {
+
+struct SimulationView {
+  std::string series, choices;  ///< files
+  std::string kind;             ///< of the intensities
+  CarbonJob job{};
+  bool idle_power_is_assumed = false;
+  std::vector<StartOutcome> outcomes{};  ///< of starts spread over the series; not empty
+};
+
+std::string simulation_text(const SimulationView& view);
+std::string simulation_json(const SimulationView& view);
+
+}  // namespace harpe
