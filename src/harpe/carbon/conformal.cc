@@ -8,8 +8,8 @@
 namespace harpe {
 namespace {
 
-constexpr std::size_t kFewestScoreDays = 2;
-constexpr double kLowestLevel = -0.05;  // below 0 the end is at the worst score
+constexpr std::size_t kFewestScoreDays = 7;  // of one weather, errors are much alike
+constexpr double kLowestLevel = -0.05;       // below 0 the end is at the worst score
 constexpr double kHighestLevel = 0.25;
 constexpr double kFarthestEnd = 2;  // an end is at most a factor of 7 away
 // A level that answers at once to what was known k steps late overshoots: from here on, in hours,

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "harpe/carbon_cli/carbon_cli.h"
 #include "harpe/plan_cli/plan_cli.h"
 #include "harpe/replay_cli/replay_cli.h"
 
@@ -12,6 +13,7 @@ std::unique_ptr<Commands> harpe_commands() {
   auto commands = std::make_unique<Commands>("harpe", kAboutHarpe, kHarpeExamples);
   add_planning_commands(*commands);
   add_replay_command(*commands);
+  add_carbon_command(*commands);
   for (const auto add :
        {add_devices_command, add_run_command, add_monitor_command, add_switch_latency_command,
         add_agent_command, add_serve_command, add_clock_command, add_limit_command, add_job_command,

@@ -1,0 +1,12 @@
+#include "harpe/carbon_cli/carbon_cli.h"
+
+namespace harpe {
+
+void add_carbon_command(Commands& commands) {
+  CLI::App& carbon =
+      commands.add(commands.root(), "carbon", "carbon intensities over time, and their forecasts",
+                   "harpe carbon backtest ES_2022_hourly.csv --train ES_2021_hourly.csv");
+  add_carbon_backtest_command(commands, carbon);
+}
+
+}  // namespace harpe
