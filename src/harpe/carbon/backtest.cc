@@ -161,7 +161,7 @@ class Backtest {
 };
 
 Status check(const IntensitySeries& series, const BacktestOptions& options) {
-  const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(series.step).count();
+  const auto minutes = series.step / whole_minutes(1);
   if (minutes < 15 || minutes > 360) {
     return Error::invalid("forecasts are made of intervals of 15 min to 6 h, not " +
                           std::to_string(minutes) + " min");

@@ -89,7 +89,7 @@ TEST(Backtest, DoesNotJudgeGaps) {
 TEST(Backtest, TakesHalfHoursAndSixHours) {
   for (const int minutes : {15, 30, 360}) {
     IntensitySeries series = series_of(minutes == 360 ? 60 : 20, swing);
-    series.step = std::chrono::minutes(minutes);
+    series.step = whole_minutes(minutes);
     const std::vector<int> horizons = minutes == 360 ? std::vector{6, 24} : std::vector{1, 6, 24};
     const auto result = backtest(series, nullptr, nullptr, {.horizons = horizons});
     ASSERT_TRUE(result.ok()) << result.error().text();
@@ -109,7 +109,7 @@ TEST(Backtest, SaysWhatIsAmiss) {
   EXPECT_THAT(refused(series, {.issue_every = 25}), HasSubstr("every 1 to 24 hours"));
   EXPECT_THAT(refused(series_of(1, swing), {}), HasSubstr("two days"));
   IntensitySeries fine = series;
-  fine.step = std::chrono::minutes(5);
+  fine.step = whole_minutes(5);
   EXPECT_THAT(refused(fine, {}), HasSubstr("15 min to 6 h"));
   const ExogenousSeries exogenous{.columns = {{.name = "wind", .values = {1, 2}}}};
   EXPECT_FALSE(backtest(series, nullptr, &exogenous, {}).ok());

@@ -34,9 +34,8 @@ std::optional<std::size_t> time_column(const CsvRow& heading) {
 
 class ExogenousTable {
  public:
-  ExogenousTable(const std::vector<CsvRow>& rows, const ExogenousOptions& options,
-                 std::chrono::sys_seconds start, std::chrono::seconds step, std::size_t size,
-                 Diagnostics& diagnostics)
+  ExogenousTable(const std::vector<CsvRow>& rows, const ExogenousOptions& options, UtcTime start,
+                 WholeSeconds step, std::size_t size, Diagnostics& diagnostics)
       : rows_(rows),
         options_(options),
         start_(start),
@@ -128,8 +127,8 @@ class ExogenousTable {
 
   const std::vector<CsvRow>& rows_;
   const ExogenousOptions& options_;
-  std::chrono::sys_seconds start_;
-  std::chrono::seconds step_;
+  UtcTime start_;
+  WholeSeconds step_;
   std::size_t size_;
   Diagnostics& diagnostics_;
   std::vector<Sums> columns_;
@@ -139,10 +138,9 @@ class ExogenousTable {
 }  // namespace
 
 Result<ExogenousSeries> parse_exogenous_csv(std::string_view text, const std::string& file,
-                                            const ExogenousOptions& options,
-                                            std::chrono::sys_seconds start,
-                                            std::chrono::seconds step, std::size_t size) {
-  if (options.known_ahead.count() < 0 || options.known_ahead > std::chrono::hours(96)) {
+                                            const ExogenousOptions& options, UtcTime start,
+                                            WholeSeconds step, std::size_t size) {
+  if (options.known_ahead.count() < 0 || options.known_ahead > whole_hours(96)) {
     return Error::invalid("exogenous values are known 0 to 96 hours ahead");
   }
   Diagnostics diagnostics(file);

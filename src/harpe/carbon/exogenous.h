@@ -2,13 +2,13 @@
 /// \file
 /// What else may tell of an intensity to come: weather, day-ahead wind and solar, load.
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/carbon/utc_time.h"
 
 namespace harpe {
 
@@ -26,7 +26,7 @@ struct ExogenousSeries {
 
 struct ExogenousOptions {
   std::vector<std::string> columns = {};  ///< empty: every column that has numbers
-  std::chrono::seconds known_ahead{0};
+  WholeSeconds known_ahead{0};
 };
 
 /// Reads a table with a time column (the first whose name begins with "date", "time" or
@@ -36,9 +36,8 @@ struct ExogenousOptions {
 /// Fails where times cannot be read, no row falls on the grid, a column that was asked for is not
 /// there, and over kMostExogenousColumns.
 Result<ExogenousSeries> parse_exogenous_csv(std::string_view text, const std::string& file,
-                                            const ExogenousOptions& options,
-                                            std::chrono::sys_seconds start,
-                                            std::chrono::seconds step, std::size_t size);
+                                            const ExogenousOptions& options, UtcTime start,
+                                            WholeSeconds step, std::size_t size);
 
 /// Each costs a forecaster some features.
 inline constexpr std::size_t kMostExogenousColumns = 16;

@@ -14,14 +14,14 @@ using ::testing::HasSubstr;
 
 Result<ExogenousSeries> read(std::string_view text, const ExogenousOptions& options = {}) {
   return parse_exogenous_csv(text, "weather.csv", options, parse_utc("2022-01-01").value(),
-                             std::chrono::hours(1), 4);
+                             whole_hours(1), 4);
 }
 
 TEST(Exogenous, PutsValuesOnTheGridOfTheIntensities) {
   const auto series = read(
       "station,time,wind,sun\nA,2021-12-31T23:00Z,9,9\nA,2022-01-01T00:00Z,1,\n"
       "A,2022-01-01T01:00Z,2,7\nA,2022-01-01T01:30Z,4,8\nA,2022-01-01T04:00Z,9,9\n",
-      {.known_ahead = std::chrono::hours(3)});
+      {.known_ahead = whole_hours(3)});
   ASSERT_TRUE(series.ok()) << series.error().text();
   ASSERT_EQ(series->columns.size(), 2U);  // the station is no number
   EXPECT_EQ(series->columns[0].name, "wind");
@@ -54,7 +54,7 @@ TEST(Exogenous, SaysWhatIsWrong) {
   EXPECT_THAT(read("time,wind\n2022-01-01,calm\n", {.columns = {"wind"}}).error().text(),
               HasSubstr("weather.csv:2:12: expected a number"));
   EXPECT_THAT(read("time,wind\n2022-01-01\n").error().text(), HasSubstr("expected 2 cells"));
-  EXPECT_FALSE(read("time,wind\n2022-01-01,1\n", {.known_ahead = std::chrono::hours(97)}).ok());
+  EXPECT_FALSE(read("time,wind\n2022-01-01,1\n", {.known_ahead = whole_hours(97)}).ok());
   std::string heading = "time", row = "2022-01-01";
   for (int i = 0; i < 17; ++i) {
     heading += ",c" + std::to_string(i);

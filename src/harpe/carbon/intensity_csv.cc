@@ -184,7 +184,7 @@ class IntensityTable {
     if (time && columns_.hour != kNoColumn) {
       const auto hour = parse_integer(row.cells[columns_.hour].text);
       if (hour && *hour >= 0 && *hour <= 23) {
-        *time += std::chrono::hours(*hour);
+        *time += whole_hours(*hour);
       } else {
         time.reset();
       }

@@ -16,13 +16,13 @@
 /// Any other table is read by the options: time column, value column, unit and kind, all given.
 /// Times without an offset are UTC. An empty value is a gap, and so is a row that is not there.
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "harpe/base/result.h"
 #include "harpe/carbon/intensity_series.h"
+#include "harpe/carbon/utc_time.h"
 
 namespace harpe {
 
@@ -32,10 +32,10 @@ struct IntensityCsvOptions {
   std::optional<double> unit =
       {};  ///< g/kWh of one of the file's units; default 1, or the heading's
   std::optional<IntensityKind> kind = {};
-  std::string zone = {};                          ///< of a file of several zones, this one alone
-  std::optional<std::chrono::seconds> step = {};  ///< default: the most frequent distance of rows
-  bool hours_are_utc = false;                     ///< of the layout with date and hour
-  bool any_value = false;                         ///< take values over 3000 g/kWh, and below 0, too
+  std::string zone = {};                  ///< of a file of several zones, this one alone
+  std::optional<WholeSeconds> step = {};  ///< default: the most frequent distance of rows
+  bool hours_are_utc = false;             ///< of the layout with date and hour
+  bool any_value = false;                 ///< take values over 3000 g/kWh, and below 0, too
 };
 
 /// g/kWh of one "g/kWh", "kg/MWh", "t/GWh", "lb/MWh", "lbs_co2_per_mwh", "kg/kWh", "t/MWh" or

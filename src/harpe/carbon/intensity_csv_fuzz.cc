@@ -22,17 +22,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!series.ok()) continue;
     HARPE_CHECK(series->size() >= 1 && series->size() == series->estimated.size(), "one flag each");
     HARPE_CHECK(series->gaps() < series->size(), "it has a value");
-    HARPE_CHECK(std::chrono::days(1) % series->step == std::chrono::seconds(0), "it divides a day");
+    HARPE_CHECK(whole_days(1) % series->step == WholeSeconds(0), "it divides a day");
     for (const double value : series->values) {
       HARPE_CHECK(std::isnan(value) || std::abs(value) <= 3000, "it can be an intensity");
     }
-    if (series->step < std::chrono::hours(1)) {
-      (void)harpe::coarsened(*series, std::chrono::hours(1)).ok();
+    if (series->step < whole_hours(1)) {
+      (void)harpe::coarsened(*series, whole_hours(1)).ok();
     }
   }
-  const auto exogenous = harpe::parse_exogenous_csv(
-      text, "fuzz.csv", {}, std::chrono::sys_days(std::chrono::days(19'000)), std::chrono::hours(1),
-      48);
+  const auto exogenous = harpe::parse_exogenous_csv(text, "fuzz.csv", {},
+                                                    UtcTime{19'000LL * 86'400}, whole_hours(1), 48);
   if (exogenous.ok()) {
     for (const auto& column : exogenous->columns) {
       HARPE_CHECK(column.values.size() == 48, "it is as long as the grid");

@@ -66,13 +66,13 @@ TEST(IntensityCsv, ReadsChasesFileAndEntsoE) {
       "chase.csv");
   ASSERT_TRUE(chase.ok()) << chase.error().text();
   EXPECT_EQ(chase->values[0], 619.2);
-  EXPECT_EQ(chase->step, std::chrono::minutes(30));
+  EXPECT_EQ(chase->step, whole_minutes(30));
   EXPECT_EQ(chase->kind, IntensityKind::kUnstated);
 
   const auto entsoe = parse_intensity_csv(
       "Time,Carbon Intensity\n2020-01-01 00:00:00,50\n2020-01-01 00:15:00,51\n", "fr.csv");
   ASSERT_TRUE(entsoe.ok()) << entsoe.error().text();
-  EXPECT_EQ(entsoe->step, std::chrono::minutes(15));
+  EXPECT_EQ(entsoe->step, whole_minutes(15));
 }
 
 TEST(IntensityCsv, AsksWhetherHoursAreUtc) {
@@ -95,7 +95,7 @@ TEST(IntensityCsv, ReadsAnyTableByItsUnitAndKind) {
   ASSERT_TRUE(series.ok()) << series.error().text();
   EXPECT_NEAR(series->values[1], 1100 * 0.45359237, 1e-9);
   EXPECT_LT(series->values[0], 0);  // a marginal one may be
-  EXPECT_EQ(series->step, std::chrono::minutes(5));
+  EXPECT_EQ(series->step, whole_minutes(5));
   EXPECT_THAT(why(parse_intensity_csv(text, "a.csv")), HasSubstr("no layout that is known"));
 }
 

@@ -29,12 +29,12 @@ Result<IntensitySeries> joined(const IntensitySeries& earlier, const IntensitySe
     return Error::invalid("intensities of two intervals cannot be joined: " +
                           minutes_text(earlier.step) + " and " + minutes_text(later.step));
   }
-  const std::chrono::seconds between = later.start - earlier.end();
+  const WholeSeconds between = later.start - earlier.end();
   if (between.count() < 0) {
     return Error::invalid("the earlier intensities end at " + utc_text(earlier.end()) +
                           ", after the later ones begin, at " + utc_text(later.start));
   }
-  if (between % later.step != std::chrono::seconds(0)) {
+  if (between % later.step != WholeSeconds(0)) {
     return Error::invalid("the earlier intensities are not on the grid of the later ones: " +
                           utc_text(earlier.end()) + " and " + utc_text(later.start));
   }
@@ -53,9 +53,9 @@ Result<IntensitySeries> joined(const IntensitySeries& earlier, const IntensitySe
   return both;
 }
 
-Result<IntensitySeries> coarsened(const IntensitySeries& series, std::chrono::seconds step) {
-  if (step < series.step || step % series.step != std::chrono::seconds(0) ||
-      std::chrono::days(1) % step != std::chrono::seconds(0)) {
+Result<IntensitySeries> coarsened(const IntensitySeries& series, WholeSeconds step) {
+  if (step < series.step || step % series.step != WholeSeconds(0) ||
+      whole_days(1) % step != WholeSeconds(0)) {
     return Error::invalid("intervals of " + minutes_text(series.step) +
                           " cannot be averaged to intervals of " + minutes_text(step));
   }

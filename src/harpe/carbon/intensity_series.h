@@ -5,7 +5,6 @@
 ///   const auto series = harpe::parse_intensity_csv(text, "ES_2022_hourly.csv");
 ///   if (series.ok()) std::printf("%.0f g/kWh\n", series->values[0]);
 
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -14,6 +13,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/carbon/intensity.h"
+#include "harpe/carbon/utc_time.h"
 
 namespace harpe {
 
@@ -23,8 +23,8 @@ namespace harpe {
 /// `values` and `estimated` have the same length, at least 1; a value is finite, or NaN where it is
 /// not known (a gap); only marginal values are negative.
 struct IntensitySeries {
-  std::chrono::sys_seconds start{};
-  std::chrono::seconds step{3600};
+  UtcTime start{};
+  WholeSeconds step{3600};
   std::vector<double> values = {};
   std::vector<std::uint8_t> estimated = {};  ///< 1: the provider estimated it
   IntensityKind kind = IntensityKind::kUnstated;
@@ -33,13 +33,9 @@ struct IntensitySeries {
 
   std::size_t size() const { return values.size(); }
   bool known(std::size_t i) const { return !std::isnan(values[i]); }
-  std::chrono::sys_seconds start_of(std::size_t i) const {
-    return start + static_cast<std::int64_t>(i) * step;
-  }
-  std::chrono::sys_seconds end() const { return start_of(size()); }
-  std::size_t slots_per_day() const {
-    return static_cast<std::size_t>(std::chrono::seconds(std::chrono::days(1)) / step);
-  }
+  UtcTime start_of(std::size_t i) const { return start + static_cast<std::int64_t>(i) * step; }
+  UtcTime end() const { return start_of(size()); }
+  std::size_t slots_per_day() const { return static_cast<std::size_t>(whole_days(1) / step); }
   std::size_t gaps() const;
   std::size_t estimates() const;
 };
@@ -58,6 +54,6 @@ Result<IntensitySeries> joined(const IntensitySeries& earlier, const IntensitySe
 /// Means over intervals of `step`, a multiple of the series' own, from its start; an interval of
 /// which over half is not known is a gap; one with an estimate is an estimate. A last interval that
 /// is not whole is left out. Fails where nothing is left, and where `step` does not divide a day.
-Result<IntensitySeries> coarsened(const IntensitySeries& series, std::chrono::seconds step);
+Result<IntensitySeries> coarsened(const IntensitySeries& series, WholeSeconds step);
 
 }  // namespace harpe

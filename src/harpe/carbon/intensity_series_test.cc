@@ -37,19 +37,18 @@ TEST(IntensitySeries, NeverJoinsWhatDiffers) {
   };
   EXPECT_THAT(refused([](auto& s) { s.kind = IntensityKind::kMarginal; }), HasSubstr("two kinds"));
   EXPECT_THAT(refused([](auto& s) { s.zone = "NO"; }), HasSubstr("two zones"));
-  EXPECT_THAT(refused([](auto& s) { s.step = std::chrono::minutes(30); }),
-              HasSubstr("two intervals"));
-  EXPECT_THAT(refused([](auto& s) { s.start += std::chrono::minutes(30); }), HasSubstr("grid"));
-  EXPECT_THAT(refused([](auto& s) { s.start -= std::chrono::hours(23); }), HasSubstr("end at"));
-  EXPECT_THAT(refused([](auto& s) { s.start += std::chrono::years(1000); }), HasSubstr("too long"));
+  EXPECT_THAT(refused([](auto& s) { s.step = whole_minutes(30); }), HasSubstr("two intervals"));
+  EXPECT_THAT(refused([](auto& s) { s.start += whole_minutes(30); }), HasSubstr("grid"));
+  EXPECT_THAT(refused([](auto& s) { s.start += whole_hours(-23); }), HasSubstr("end at"));
+  EXPECT_THAT(refused([](auto& s) { s.start += whole_days(365'000); }), HasSubstr("too long"));
   EXPECT_THAT(refused([](auto& s) { s.zone = ""; }), HasSubstr("joined"));
 }
 
 TEST(IntensitySeries, AveragesToLongerIntervals) {
   IntensitySeries fine = series_of("2022-01-01", {1, 3, 5, kNoValue, kNoValue, kNoValue, 9, 9, 9});
-  fine.step = std::chrono::minutes(30);
+  fine.step = whole_minutes(30);
   fine.estimated[1] = 1;
-  const auto hourly = coarsened(fine, std::chrono::hours(1));
+  const auto hourly = coarsened(fine, whole_hours(1));
   ASSERT_TRUE(hourly.ok()) << hourly.error().text();
   ASSERT_EQ(hourly->size(), 4U);  // half an hour is left over
   EXPECT_EQ(hourly->values[0], 2);
@@ -57,10 +56,10 @@ TEST(IntensitySeries, AveragesToLongerIntervals) {
   EXPECT_FALSE(hourly->known(2));
   EXPECT_EQ(hourly->estimates(), 1U);
   EXPECT_EQ(hourly->slots_per_day(), 24U);
-  EXPECT_FALSE(coarsened(fine, std::chrono::minutes(45)).ok());
-  EXPECT_FALSE(coarsened(fine, std::chrono::minutes(15)).ok());
-  EXPECT_FALSE(coarsened(fine, std::chrono::hours(5)).ok());
-  EXPECT_FALSE(coarsened(fine, std::chrono::hours(6)).ok());
+  EXPECT_FALSE(coarsened(fine, whole_minutes(45)).ok());
+  EXPECT_FALSE(coarsened(fine, whole_minutes(15)).ok());
+  EXPECT_FALSE(coarsened(fine, whole_hours(5)).ok());
+  EXPECT_FALSE(coarsened(fine, whole_hours(6)).ok());
 }
 
 }  // namespace

@@ -10,8 +10,6 @@
 namespace harpe {
 namespace {
 
-using std::chrono::seconds;
-
 /// Whether each time is after the one before.
 bool ascend(std::span<const TimedRow> rows, Diagnostics& diagnostics) {
   bool fine = true;
@@ -30,10 +28,10 @@ bool ascend(std::span<const TimedRow> rows, Diagnostics& diagnostics) {
 }
 
 /// The most frequent distance of neighbours, the shorter of two that are as frequent.
-seconds usual_distance(std::span<const TimedRow> rows) {
-  std::map<seconds, std::size_t> counts;
+WholeSeconds usual_distance(std::span<const TimedRow> rows) {
+  std::map<WholeSeconds, std::size_t> counts;
   for (std::size_t r = 1; r < rows.size(); ++r) ++counts[rows[r].time - rows[r - 1].time];
-  seconds usual{0};
+  WholeSeconds usual{0};
   std::size_t most = 0;
   for (const auto& [distance, count] : counts) {
     if (count > most) usual = distance;
@@ -44,8 +42,8 @@ seconds usual_distance(std::span<const TimedRow> rows) {
 
 }  // namespace
 
-std::optional<TimeGrid> find_time_grid(std::span<const TimedRow> rows, std::optional<seconds> step,
-                                       Diagnostics& diagnostics) {
+std::optional<TimeGrid> find_time_grid(std::span<const TimedRow> rows,
+                                       std::optional<WholeSeconds> step, Diagnostics& diagnostics) {
   if (rows.empty()) {
     diagnostics.add("there is no row with a time");
     return std::nullopt;
@@ -56,7 +54,7 @@ std::optional<TimeGrid> find_time_grid(std::span<const TimedRow> rows, std::opti
     diagnostics.add(rows[0].line, rows[0].column, "one row does not tell how long an interval is");
     return std::nullopt;
   }
-  if (std::chrono::days(1) % grid.step != seconds(0)) {
+  if (whole_days(1) % grid.step != WholeSeconds(0)) {
     diagnostics.add("intervals of " + minutes_text(grid.step) + " do not divide a day");
     return std::nullopt;
   }
@@ -68,9 +66,9 @@ std::optional<TimeGrid> find_time_grid(std::span<const TimedRow> rows, std::opti
   }
   bool fine = true;
   for (const TimedRow& row : rows) {
-    const seconds since = row.time - grid.start;
+    const WholeSeconds since = row.time - grid.start;
     grid.slots.push_back(static_cast<std::size_t>(since / grid.step));
-    if (since % grid.step == seconds(0)) continue;
+    if (since % grid.step == WholeSeconds(0)) continue;
     fine = false;
     diagnostics.add(row.line, row.column,
                     utc_text(row.time) + " is not a multiple of " + minutes_text(grid.step) +

@@ -2,18 +2,18 @@
 /// \file
 /// The regular grid that the times of a file's rows lie on.
 
-#include <chrono>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/carbon/utc_time.h"
 
 namespace harpe {
 
 /// The time of one row, and where it stands in the file.
 struct TimedRow {
-  std::chrono::sys_seconds time{};
+  UtcTime time{};
   int line = 0;
   int column = 0;
 };
@@ -21,8 +21,8 @@ struct TimedRow {
 /// Row r is interval `slots[r]`, the one that starts at start + slots[r] * step. Slots ascend; what
 /// no row has is a gap.
 struct TimeGrid {
-  std::chrono::sys_seconds start{};
-  std::chrono::seconds step{0};
+  UtcTime start{};
+  WholeSeconds step{0};
   std::size_t size = 0;
   std::vector<std::size_t> slots = {};
 };
@@ -33,7 +33,6 @@ struct TimeGrid {
 /// on the grid, and gives nullopt. So it does where there is no row, one row without a step, a
 /// step that does not divide a day, and for a grid over kLongestSeries. O(rows log rows).
 std::optional<TimeGrid> find_time_grid(std::span<const TimedRow> rows,
-                                       std::optional<std::chrono::seconds> step,
-                                       Diagnostics& diagnostics);
+                                       std::optional<WholeSeconds> step, Diagnostics& diagnostics);
 
 }  // namespace harpe

@@ -7,9 +7,47 @@
 namespace harpe {
 namespace {
 
-using std::chrono::sys_days;
-using std::chrono::sys_seconds;
-using std::chrono::year_month_day;
+constexpr std::int64_t kDay = 86'400;
+
+struct Date {
+  std::int64_t year = 1970;
+  int month = 1, day = 1;
+};
+
+bool is_leap(std::int64_t year) {
+  return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+}
+
+int days_of_month(std::int64_t year, int month) {
+  if (month == 2) return is_leap(year) ? 29 : 28;
+  return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
+}
+
+// Years are counted from March, so that the day a leap year adds is its last: days from the civil
+// calendar and back as in Hinnant, "chrono-compatible low-level date algorithms", 2021.
+constexpr std::int64_t kEraDays = 146'097;    // 400 years
+constexpr std::int64_t kEpochDays = 719'468;  // from 0000-03-01 to 1970-01-01
+
+std::int64_t days_since_1970(const Date& date) {
+  const std::int64_t year = date.month <= 2 ? date.year - 1 : date.year;
+  const std::int64_t era = year / 400, year_of_era = year % 400;
+  const int month = (date.month + 9) % 12;
+  const std::int64_t day_of_year = (153 * month + 2) / 5 + date.day - 1;
+  const std::int64_t day_of_era =
+      365 * year_of_era + year_of_era / 4 - year_of_era / 100 + day_of_year;
+  return era * kEraDays + day_of_era - kEpochDays;
+}
+
+/// \param days  not before the year 0
+Date date_of(std::int64_t days) {
+  const std::int64_t era = (days + kEpochDays) / kEraDays, day = (days + kEpochDays) % kEraDays;
+  const std::int64_t year = (day - day / 1460 + day / 36'524 - day / 146'096) / 365;
+  const std::int64_t day_of_year = day - (365 * year + year / 4 - year / 100);
+  const auto month = static_cast<int>((5 * day_of_year + 2) / 153);
+  return {.year = era * 400 + year + (month >= 10 ? 1 : 0),
+          .month = month < 10 ? month + 3 : month - 9,
+          .day = static_cast<int>(day_of_year - (153 * month + 2) / 5 + 1)};
+}
 
 /// Reads from the front of a text.
 class Reader {
@@ -38,18 +76,15 @@ class Reader {
   std::string_view rest_;
 };
 
-std::optional<sys_days> parse_date(Reader& reader) {
+std::optional<std::int64_t> parse_date(Reader& reader) {
   const auto year = reader.digits(4);
   if (!year || !reader.take('-')) return std::nullopt;
   const auto month = reader.digits(2);
   if (!month || !reader.take('-')) return std::nullopt;
   const auto day = reader.digits(2);
-  if (!day || *year < 1970 || *year > 2199) return std::nullopt;
-  const year_month_day date{std::chrono::year(*year),
-                            std::chrono::month(static_cast<unsigned>(*month)),
-                            std::chrono::day(static_cast<unsigned>(*day))};
-  if (!date.ok()) return std::nullopt;
-  return sys_days(date);
+  if (!day || *year < 1970 || *year > 2199 || *month < 1 || *month > 12) return std::nullopt;
+  if (*day < 1 || *day > days_of_month(*year, *month)) return std::nullopt;
+  return days_since_1970({.year = *year, .month = *month, .day = *day});
 }
 
 /// Seconds since midnight.
@@ -83,36 +118,35 @@ std::optional<int> parse_offset(Reader& reader) {
 
 }  // namespace
 
-std::optional<sys_seconds> parse_utc(std::string_view text) {
+std::optional<UtcTime> parse_utc(std::string_view text) {
   Reader reader(trim(text));
   const auto date = parse_date(reader);
   if (!date) return std::nullopt;
-  if (reader.done()) return sys_seconds(*date);
+  if (reader.done()) return UtcTime{*date * kDay};
   if (!reader.take('T') && !reader.take(' ')) return std::nullopt;
   const auto time = parse_time_of_day(reader);
   if (!time) return std::nullopt;
   const auto offset = parse_offset(reader);
   if (!offset || !reader.done()) return std::nullopt;
-  return sys_seconds(*date) + std::chrono::seconds(*time - *offset);
+  return UtcTime{*date * kDay + *time - *offset};
 }
 
-std::string utc_text(sys_seconds time) {
-  const auto day = std::chrono::floor<std::chrono::days>(time);
-  const year_month_day date(day);
-  const auto seconds = static_cast<int>((time - day).count());
+std::string utc_text(UtcTime time) {
+  const std::int64_t seconds = (time.since_1970 % kDay + kDay) % kDay;
+  const Date date = date_of((time.since_1970 - seconds) / kDay);
   char text[40];
   const int length = std::snprintf(
-      text, sizeof(text), "%04d-%02u-%02uT%02d:%02d:%02dZ", static_cast<int>(date.year()),
-      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), seconds / 3600,
-      seconds / 60 % 60, seconds % 60);
+      text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02dZ", static_cast<int>(date.year), date.month,
+      date.day, static_cast<int>(seconds / 3600), static_cast<int>(seconds / 60 % 60),
+      static_cast<int>(seconds % 60));
   return {text, static_cast<std::size_t>(length)};
 }
 
-std::string minutes_text(std::chrono::seconds step) {
+std::string minutes_text(WholeSeconds step) {
   return shortest(static_cast<double>(step.count()) / 60) + " min";
 }
 
-std::string month_text(sys_seconds time) {
+std::string month_text(UtcTime time) {
   return utc_text(time).substr(0, 7);
 }
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <vector>
+
 namespace harpe {
 namespace {
 
@@ -20,8 +23,26 @@ TEST(UtcTime, ReadsEveryWayThatFilesWriteIt) {
 
 TEST(UtcTime, ReadsWhatItWrites) {
   for (const std::int64_t seconds : {0LL, 951'782'400LL, 1'666'246'800LL, 7'000'000'000LL}) {
-    const std::chrono::sys_seconds time{std::chrono::seconds(seconds)};
+    const UtcTime time{seconds};
     EXPECT_EQ(parse_utc(utc_text(time)), time);
+  }
+}
+
+TEST(UtcTime, CountsDaysAsTheCalendarDoes) {
+  // Day by day over 229 years, by the lengths of months alone.
+  UtcTime time{0};
+  for (int year = 1970; year < 2200; ++year) {
+    const bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    for (int month = 1; month <= 12; ++month) {
+      const std::vector<int> lengths{31, leap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+      for (int day = 1; day <= lengths[static_cast<std::size_t>(month - 1)]; ++day) {
+        char text[40];
+        std::snprintf(text, sizeof(text), "%04d-%02d-%02dT00:00:00Z", year, month, day);
+        ASSERT_EQ(utc_text(time), text);
+        ASSERT_EQ(parse_utc(text), time);
+        time += whole_days(1);
+      }
+    }
   }
 }
 

@@ -107,10 +107,10 @@ void add_forecast_options(CLI::App& app, BacktestArguments& arguments) {
              "How long before their time exogenous values are known: 0 for measured ones (default),"
              " 24h for day-ahead forecasts as they were issued",
              arguments.exogenous_options.known_ahead,
-             [](std::string_view text) -> Result<std::chrono::seconds> {
+             [](std::string_view text) -> Result<WholeSeconds> {
                const Seconds time = HARPE_TRY(parse_seconds(text));
                if (time.value > 96 * 3600) return Error::invalid("expected 96 h at most");
-               return std::chrono::seconds(static_cast<std::int64_t>(time.value));
+               return WholeSeconds(static_cast<std::int64_t>(time.value));
              });
   add_parsed(app, "--horizons", "HOURS",
              "Hours ahead that are judged beside 1, 3, 6, 12, 18 and 24 (default 48,72,96)",

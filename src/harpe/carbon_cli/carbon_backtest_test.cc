@@ -47,7 +47,7 @@ class CarbonBacktest : public ::testing::Test {
   std::string series(const std::string& name, const char* start, int days) {
     std::string text = "Time,Carbon Intensity\n";
     for (int i = 0; i < 24 * days; ++i) {
-      const auto time = parse_utc(start).value() + std::chrono::hours(i);
+      const auto time = parse_utc(start).value() + whole_hours(i);
       const double swing = 60 + 30 * std::sin(i / 97.0);
       text +=
           utc_text(time) + "," + std::to_string(200 + swing * std::sin(i * 6.2831853 / 24)) + "\n";
@@ -102,7 +102,7 @@ TEST_F(CarbonBacktest, ShowsATableForPeople) {
 TEST_F(CarbonBacktest, ReadsAnyTableAndAveragesIt) {
   std::string text = "t,v\n";
   for (int i = 0; i < 288 * 4; ++i) {
-    text += utc_text(parse_utc("2022-01-01").value() + std::chrono::minutes(5 * i)) + ",1000\n";
+    text += utc_text(parse_utc("2022-01-01").value() + whole_minutes(5 * i)) + ",1000\n";
   }
   const std::vector<std::string> arguments = {"carbon",
                                               "backtest",

@@ -10,12 +10,12 @@ namespace harpe {
 namespace {
 
 /// "1h": whole seconds that divide a day.
-Result<std::chrono::seconds> parse_interval(std::string_view text) {
+Result<WholeSeconds> parse_interval(std::string_view text) {
   const Seconds time = HARPE_TRY(parse_seconds(text));
   if (time.value < 1 || time.value > 86400 || std::fmod(86400, time.value) != 0) {
     return Error::invalid("expected an interval that divides a day, such as 30min or 1h");
   }
-  return std::chrono::seconds(static_cast<std::int64_t>(time.value));
+  return WholeSeconds(static_cast<std::int64_t>(time.value));
 }
 
 }  // namespace

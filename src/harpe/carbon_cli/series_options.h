@@ -2,7 +2,6 @@
 /// \file
 /// The options that say how a file of carbon intensities is read: the same for each subcommand.
 
-#include <chrono>
 #include <optional>
 #include <string>
 
@@ -18,7 +17,7 @@ namespace harpe {
 
 struct SeriesArguments {
   IntensityCsvOptions csv = {};
-  std::optional<std::chrono::seconds> average = {};  ///< to intervals of so long
+  std::optional<WholeSeconds> average = {};  ///< to intervals of so long
 };
 
 /// --kind, --zone, --time-column, --value-column, --unit, --average, --utc-hours, --any-value.
