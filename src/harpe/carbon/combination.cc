@@ -7,7 +7,7 @@
 namespace harpe {
 namespace {
 
-constexpr std::size_t kFewestErrorDays = 2;
+constexpr std::size_t kFewestErrorDays = 1;
 
 }  // namespace
 

@@ -20,7 +20,7 @@ struct CombinationOptions {
 ///     exp(-sharpness (L / Lbest - 1))
 ///
 /// where L is a member's mean absolute error at that horizon, in the logarithm, discounted with
-/// age. A member counts once it has two days of errors; until the first in the list that gives a
+/// age. A member counts once it has a day of errors; until the first in the list that gives a
 /// forecast has, that one is taken alone: it is the one to trust unseen. Errors are known only when
 /// the target is: forecasts wait until then.
 /// A step costs the members' forecasts and O(members horizon).

@@ -93,8 +93,9 @@ TEST(Combination, FollowsWhoErrsLeast) {
     history.add(100);
     combination.observe(history);
     ASSERT_TRUE(combination.forecast(history, ahead));
-    if (i < 200)
-      EXPECT_NEAR(from_log(ahead[7]), 300, 1e-6);  // alone, or without errors of its rival
+    if (i < 200) {  // alone, or before its rival's errors are known
+      EXPECT_NEAR(from_log(ahead[7]), 300, 1e-6);
+    }
   }
   EXPECT_NEAR(from_log(ahead[0]), 110, 1e-6);
   EXPECT_NEAR(from_log(ahead[47]), 110, 1e-6);

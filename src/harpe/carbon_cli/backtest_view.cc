@@ -120,8 +120,9 @@ std::string backtest_text(const BacktestView& view, bool coloured) {
   if (view.without_exogenous) {
     text += ", without exogenous values " + grouped(view.without_exogenous->mean_over_same_hour, 3);
   }
-  text += " of the error of the same hour yesterday\n80 % intervals hold, by month:" +
-          months_text(result) + "\n";
+  const std::string months = months_text(result);
+  text += " of the error of the same hour yesterday\n80 % intervals " +
+          (months.empty() ? "need a week of errors" : "hold, by month:" + months) + "\n";
   if (view.chase) {
     text +=
         "Chase's regression, one step ahead: " + grouped(100 * view.chase->percentage_error, 2) +
