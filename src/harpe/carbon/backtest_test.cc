@@ -36,8 +36,10 @@ TEST(Backtest, FindsNoErrorWhereEveryDayIsTheSame) {
 
 TEST(Backtest, MeasuresTheRuleAsItIsDefined) {
   // Each day is 10 g above the one before: the rule is 10 g short up to 24 h, 20 g up to 48 h.
-  const IntensitySeries series =
-      series_of(10, [](std::size_t i) { return 100 + 10.0 * static_cast<double>(i / 24); });
+  const IntensitySeries series = series_of(10, [](std::size_t i) {
+    const std::size_t day = i / 24;
+    return 100 + 10 * static_cast<double>(day);
+  });
   const auto result = backtest(series, nullptr, nullptr, {.horizons = {1, 24, 25, 48, 49}});
   ASSERT_TRUE(result.ok()) << result.error().text();
   for (const auto& [hours, short_by] :

@@ -34,7 +34,7 @@ struct ConformalOptions {
 /// Not thread safe; a step costs O(horizon log window) and moves O(horizon window) bytes.
 class ConformalIntervals {
  public:
-  ConformalIntervals(const ForecastGrid& grid, const ConformalOptions& options = {});
+  explicit ConformalIntervals(const ForecastGrid& grid, const ConformalOptions& options = {});
 
   /// Takes the newest value of the history: forecasts that were issued for it are scored.
   void observe(const LogHistory& history);

@@ -10,6 +10,11 @@
 #include "harpe/carbon/exogenous.h"
 #include "harpe/carbon/intensity_csv.h"
 
+using harpe::UtcTime;
+using harpe::whole_days;
+using harpe::whole_hours;
+using harpe::WholeSeconds;
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const harpe::IntensityCsvOptions& options :

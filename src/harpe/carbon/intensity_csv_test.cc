@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kPortal =
+constexpr const char* kPortal =
     "\xEF\xBB\xBF"
     "Datetime (UTC),Country,Zone Name,Zone Id,Carbon Intensity gCO\xE2\x82\x82"
     "eq/kWh (direct),Carbon Intensity gCO\xE2\x82\x82"
@@ -25,7 +25,7 @@ std::string why(const Result<IntensitySeries>& series) {
 
 TEST(IntensityCsv, ReadsThePortalOfElectricityMaps) {
   const std::string text =
-      kPortal +
+      std::string(kPortal) +
       "2021-01-01 00:00:00,Spain,Spain,ES,103.42,143.06,77.7,51.54,entsoe.eu,false,\n"
       "2021-01-01 01:00:00,Spain,Spain,ES,100.86,139.96,78.42,50.7,entsoe.eu,true,TIME\r\n"
       "2021-01-01 02:00:00,Spain,Spain,ES,,,78.94,50.71,entsoe.eu,false,\n"

@@ -166,13 +166,16 @@ std::string backtest_csv(const BacktestView& view) {
       "bias_g_per_kwh,coverage_80,interval_width_g_per_kwh,pinball_g_per_kwh\n";
   for (const auto& [hours, figures] : view.result.by_horizon) {
     text += std::to_string(hours) + "," + std::to_string(figures.forecasts);
-    for (const double value :
-         {100 * figures.percentage_error, 100 * figures.same_hour_error,
-          100 * figures.persistence_error, figures.over_same_hour(), figures.absolute_error,
-          figures.bias, figures.coverage, figures.width, figures.pinball}) {
+    for (const double value : {100 * figures.percentage_error, 100 * figures.same_hour_error,
+                               100 * figures.persistence_error, figures.over_same_hour(),
+                               figures.absolute_error, figures.bias}) {
       text += "," + shortest(value);
     }
-    text += "\n";
+    // Empty where no forecast had an interval.
+    for (const double value : {figures.coverage, figures.width, figures.pinball}) {
+      text += "," + (figures.intervals > 0 ? shortest(value) : "");
+    }
+    text += '\n';
   }
   return text;
 }
