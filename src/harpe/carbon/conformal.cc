@@ -8,6 +8,7 @@
 namespace harpe {
 namespace {
 
+constexpr std::size_t kMostScores = 2016;    // more tell little and cost time
 constexpr std::size_t kFewestScoreDays = 7;  // of one weather, errors are much alike
 constexpr double kLowestLevel = -0.05;       // below 0 the end is at the worst score
 constexpr double kHighestLevel = 0.25;
@@ -34,8 +35,9 @@ ConformalIntervals::ConformalIntervals(const ForecastGrid& grid, const Conformal
       day_decay_(std::exp2(-1 / options.scale_half_life_days)),
       step_decay_(
           std::exp2(-1 / (options.scale_half_life_days * static_cast<double>(grid.slots_per_day)))),
-      window_(
-          static_cast<std::size_t>(options.window_days * static_cast<double>(grid.slots_per_day))),
+      window_(std::min(
+          kMostScores,
+          static_cast<std::size_t>(options.window_days * static_cast<double>(grid.slots_per_day)))),
       horizons_(grid.horizon),
       issues_(grid.horizon) {
   for (Horizon& horizon : horizons_) {

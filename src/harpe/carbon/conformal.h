@@ -27,7 +27,7 @@ namespace harpe {
 struct ConformalOptions {
   double coverage = 0.8;
   double rate = 0.03;               ///< up to 6 h ahead; beyond, inversely to the horizon
-  double window_days = 84;          ///< of scores
+  double window_days = 84;          ///< of scores; of intervals below an hour the newest 2016
   double scale_half_life_days = 5;  ///< of an error's usual size
 };
 

@@ -13,9 +13,9 @@ namespace {
 constexpr double kHalfLifeDays = 730;       // of m
 constexpr double kFullBandwidthDays = 240;  // of history, from which on K is as narrow as it gets
 constexpr double kWidestHours = 24;
-constexpr double kLeastWeight = 0.01;       // of K: hours further off are left out
-constexpr std::size_t kFewestDays = 7;      // of steps learned from, before the first fit
-constexpr std::size_t kDailyFitsDays = 90;  // of steps learned from, until which fits are daily
+constexpr double kLeastWeight = 0.01;   // of K: hours further off are left out
+constexpr std::size_t kFewestDays = 7;  // of steps learned from, before the first fit
+constexpr std::size_t kFitShare = 12;   // fits anew with a twelfth more history, within 1 to 7 days
 constexpr int kHuberHours[] = {1, 3, 6, 12, 18, 24};
 constexpr double kMostDeviation = 2;  // a forecast is within a factor of 7 of the profile
 constexpr double kResidualHalfLifeDays = 14;
@@ -59,7 +59,7 @@ class HourRidge final : public Forecaster {
     if (learned_ < kFewestDays * slots_) return false;
     const std::size_t newest = history.size() - 1;
     Model& model = models_[history.slot(newest)];
-    const std::size_t every = learned_ < kDailyFitsDays * slots_ ? slots_ : 7 * slots_;
+    const std::size_t every = std::clamp(learned_ / kFitShare, slots_, 7 * slots_);
     if (model.weights.empty() || newest - model.fitted_at >= every) {
       if (fit(history.slot(newest))) model.fitted_at = newest;
     }

@@ -20,7 +20,7 @@
 /// the fit of their time missed by far (Huber), such as a day on which plants were off.
 ///
 /// Sums of products are kept for each slot, so a step costs O(p^2 + p horizon) whatever the length
-/// of history, and a fit O(p^3 + p^2 horizon) for one slot, once a week (once a day in the first
+/// of history, and a fit O(p^3 + p^2 horizon) for one slot, once a week (more often in the first
 /// months). Steps whose values to come are not all known yet are not learned from.
 ///
 /// Source: house-made; local (kernel-weighted) regression as in Cleveland and Devlin 1988, day-wise

@@ -42,7 +42,7 @@ std::optional<PacedInterval> PacedJob::decide(std::span<const PacingInterval> ex
   PacingJob job = job_;
   job.work *= 1 + terms_.reserve;
   const PacingEffort effort =
-      until.size() <= kSearched ? PacingEffort::kFull : PacingEffort::kQuick;
+      until.size() <= kSearched ? PacingEffort::kSearched : PacingEffort::kQuick;
   const PacedInterval planned = plan_pacing(curve_, job, state_, until, effort).intervals.front();
   const Seconds duration = until.front().duration;
   if (!terms_.guard || is_guarded(planned, duration, next, ever)) return planned;

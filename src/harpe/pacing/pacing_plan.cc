@@ -12,6 +12,8 @@ namespace {
 
 // Of a bisection of the price of work: doubles have 52 bits.
 constexpr int kPriceHalvings = 52, kPriceDoublings = 60;
+// Linear programmes times intervals.
+constexpr std::size_t kThoroughSearch = 200'000;
 // Around the price that does the work: more pauses, or fewer.
 constexpr std::array<double, 4> kOtherPrices{0.6, 0.8, 1.25, 1.7};
 
@@ -103,7 +105,11 @@ PacingPlan plan_pacing(const PaceCurve& curve, const PacingJob& job, const Pacin
   const std::vector<bool> always = runs_of(best.intervals);
   PricedPaths paths(curve, job, state, intervals);
   const PriceBracket price = price_of_work(paths, job.work);
-  StructureSearch search(curve, job, state, intervals, paths.dwell(), paths.spent(), best);
+  const std::size_t programmes =
+      effort == PacingEffort::kThorough ? kThoroughSearch : kThoroughSearch / 10;
+  StructureSearch search(curve, job, state, intervals,
+                         {.dwell = paths.dwell(), .spent = paths.spent(), .search = programmes},
+                         best);
   if (effort == PacingEffort::kQuick && search.consider(runs_of(price.over.intervals))) {
     best.lower_bound = std::min(best.cost, paths.lower_bound(price.low));
     return best;

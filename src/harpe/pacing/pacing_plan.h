@@ -73,14 +73,15 @@ struct PacingPlan {
 };
 
 enum class PacingEffort : unsigned char {
-  kFull,
-  kQuick,  ///< takes what the price chose; the next hour plans again
+  kThorough,  ///< for a plan that is kept
+  kSearched,  ///< a tenth of that: the next hour plans again
+  kQuick,     ///< takes what the price chose
 };
 
 /// Where no plan finishes, the one that runs at full speed throughout.
 PacingPlan plan_pacing(const PaceCurve& curve, const PacingJob& job, const PacingState& state,
                        std::span<const PacingInterval> intervals,
-                       PacingEffort effort = PacingEffort::kFull);
+                       PacingEffort effort = PacingEffort::kThorough);
 
 /// Of one interval of a plan.
 struct IntervalUse {

@@ -8,8 +8,8 @@
 namespace harpe {
 namespace {
 
-// Linear programmes times intervals that a search may take, and what it may take whatever that is.
-constexpr std::size_t kSearch = 20'000, kLeastSearch = 8, kMostSearch = 2000;
+// Linear programmes that a search takes at least, and at most.
+constexpr std::size_t kLeastSearch = 8, kMostSearch = 20'000;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -21,16 +21,16 @@ void trim(std::vector<bool>& runs) {
 
 StructureSearch::StructureSearch(const PaceCurve& curve, const PacingJob& job,
                                  const PacingState& state,
-                                 std::span<const PacingInterval> intervals, std::size_t dwell,
-                                 std::size_t spent, PacingPlan& best)
+                                 std::span<const PacingInterval> intervals,
+                                 const SearchTerms& terms, PacingPlan& best)
     : curve_(curve),
       job_(job),
       state_(state),
       intervals_(intervals),
-      dwell_(dwell),
-      spent_(spent),
+      dwell_(terms.dwell),
+      spent_(terms.spent),
       best_(best),
-      left_(std::clamp(kSearch / intervals.size(), kLeastSearch, kMostSearch)) {}
+      left_(std::clamp(terms.search / intervals.size(), kLeastSearch, kMostSearch)) {}
 
 /// As the end moves, cost falls and then rises, or nearly so.
 void StructureSearch::from(const std::vector<bool>& runs) {

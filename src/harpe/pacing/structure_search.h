@@ -13,15 +13,19 @@
 
 namespace harpe {
 
+struct SearchTerms {
+  std::size_t dwell = 1;   ///< intervals that a run or a pause lasts at least
+  std::size_t spent = 0;   ///< that the state it begins with has lasted
+  std::size_t search = 0;  ///< linear programmes times intervals that it may take
+};
+
 /// Everything given must outlive it. Takes fewer linear programmes the more intervals there are:
 /// about as long for few as for many.
 class StructureSearch {
  public:
-  /// \param dwell  intervals that a run or a pause lasts at least
-  /// \param spent  that the state it begins with has lasted
   /// \param best   replaced by what is cheaper
   StructureSearch(const PaceCurve& curve, const PacingJob& job, const PacingState& state,
-                  std::span<const PacingInterval> intervals, std::size_t dwell, std::size_t spent,
+                  std::span<const PacingInterval> intervals, const SearchTerms& terms,
                   PacingPlan& best);
 
   /// Takes these runs where that is the best so far; whether it is.
