@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "harpe/base/hashed_random.h"
 #include "harpe/carbon/utc_time.h"
 
 namespace harpe {
@@ -69,6 +70,28 @@ TEST(Backtest, JudgesWhatComesAfterTheEarlierSeriesAlone) {
   EXPECT_EQ(result->by_month.at("2022-01").forecasts, 24U * 6);
   series.kind = IntensityKind::kMarginal;
   EXPECT_FALSE(backtest(series, &earlier, nullptr, {}).ok());
+}
+
+TEST(Backtest, GainsByWhatIsKnownAhead) {
+  const std::uint64_t seed = 11;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  double wind = 0;
+  const IntensitySeries series = series_of(120, [&](std::size_t i) {
+    wind = 0.9 * wind + 0.15 * normal(mixed(seed, 0, i));
+    return swing(i) * std::exp(-wind);
+  });
+  ExogenousSeries exogenous{.columns = {{.name = "wind", .values = {}}}, .known_ahead = 24};
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    exogenous.columns[0].values.push_back(std::log(swing(i) / series.values[i]));
+  }
+  const auto without = backtest(series, nullptr, nullptr, {});
+  const auto with = backtest(series, nullptr, &exogenous, {});
+  exogenous.known_ahead = 0;
+  const auto measured = backtest(series, nullptr, &exogenous, {});
+  ASSERT_TRUE(without.ok() && with.ok() && measured.ok());
+  EXPECT_LT(with->mean_over_same_hour, 0.7 * without->mean_over_same_hour);
+  // What is measured tells what is there, and nothing of the wind to come.
+  EXPECT_GT(measured->mean_over_same_hour, 0.9 * without->mean_over_same_hour);
 }
 
 TEST(Backtest, ForecastsAsOftenAsAskedFor) {

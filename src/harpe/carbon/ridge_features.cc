@@ -13,11 +13,11 @@ namespace {
 constexpr double kTypicalSwing = 0.2;
 constexpr int kWeekWaves = 3;           // as many as seven weekdays can have
 constexpr std::size_t kScaleDays = 28;  // what exogenous values are centred and scaled by
-constexpr int kMeasuredHours[] = {0, 1, 2, 3, 6, 12, 23, 47};  // back
-constexpr int kAheadHours = 3;                                 // apart
+constexpr std::size_t kMeasuredHours[] = {0, 1, 2, 3, 6, 12, 23, 47};  // back
+constexpr std::size_t kAheadHours = 3;  // apart, after the first three
 
-std::size_t steps_of(int hours, std::size_t slots_per_day) {
-  return static_cast<std::size_t>(hours) * slots_per_day / 24;
+std::size_t steps_of(std::size_t hours, std::size_t slots_per_day) {
+  return hours * slots_per_day / 24;
 }
 
 void sort_unique(auto& values) {
@@ -42,7 +42,8 @@ std::vector<double> without_gaps(const std::vector<double>& values) {
 RidgeFeatures::RidgeFeatures(const HourRidgeOptions& options, const ForecastGrid& grid,
                              const ExogenousSeries* exogenous)
     : day_(grid.slots_per_day) {
-  for (const int hours : options.lag_hours) lags_.push_back(steps_of(hours, day_));
+  for (const int hours : options.lag_hours)
+    lags_.push_back(steps_of(static_cast<std::size_t>(hours), day_));
   // Of steps below an hour, the newest three hours step by step.
   if (day_ > 24) {
     for (std::size_t lag = 0; lag < steps_of(3, day_); ++lag) lags_.push_back(lag);
@@ -51,11 +52,13 @@ RidgeFeatures::RidgeFeatures(const HourRidgeOptions& options, const ForecastGrid
   first_step_ = std::max(lags_.back(), kProfileDays * day_ - 1);
   if (exogenous != nullptr && !exogenous->columns.empty()) {
     for (const auto& column : exogenous->columns) exogenous_.push_back(without_gaps(column.values));
-    for (const int hours : kMeasuredHours) {
+    for (const std::size_t hours : kMeasuredHours) {
       exogenous_steps_.push_back(-static_cast<std::ptrdiff_t>(steps_of(hours, day_)));
     }
+    const std::size_t near = steps_of(kAheadHours, day_);
     for (std::size_t ahead = 1; ahead <= exogenous->known_ahead; ++ahead) {
-      if (ahead % std::max<std::size_t>(1, steps_of(kAheadHours, day_)) == 0)
+      const bool whole_hour = ahead * 24 % day_ == 0;
+      if (whole_hour && (ahead <= near || ahead % std::max<std::size_t>(1, near) == 0))
         exogenous_steps_.push_back(static_cast<std::ptrdiff_t>(ahead));
     }
     sort_unique(exogenous_steps_);
