@@ -14,6 +14,7 @@
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/http_client/percent_encoded.h"
 
 namespace harpe {
 namespace {

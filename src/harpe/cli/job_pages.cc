@@ -1,22 +1,8 @@
 #include "harpe/cli/job_pages.h"
 
-namespace harpe {
+#include "harpe/http_client/percent_encoded.h"
 
-std::string percent_encoded(std::string_view text) {
-  constexpr std::string_view kPlain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string encoded;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (kPlain.find(c) != std::string_view::npos) {
-      encoded += c;
-    } else {
-      encoded += {'%', kDigits[byte / 16], kDigits[byte % 16]};
-    }
-  }
-  return encoded;
-}
+namespace harpe {
 
 Result<Json> ask_for_pages(JobServer& server, const std::string& path) {
   Json all = Json::object({{"jobs", Json::array()}});

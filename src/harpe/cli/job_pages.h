@@ -11,9 +11,6 @@
 
 namespace harpe {
 
-/// One part of a path or one value of a query, with escapes.
-std::string percent_encoded(std::string_view text);
-
 /// All pages of a list as one. \param path  with a query: "/v1/jobs?activity=active"
 Result<Json> ask_for_pages(JobServer& server, const std::string& path);
 
