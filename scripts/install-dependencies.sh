@@ -9,7 +9,7 @@ set -euo pipefail
 
 build=(
   ca-certificates ccache cmake g++ ninja-build
-  libboost-dev libcli11-dev libcurl4-openssl-dev libpq-dev libsqlite3-dev libssl-dev nlohmann-json3-dev
+  libboost-dev libcli11-dev libcurl4-openssl-dev libpq-dev libpugixml-dev libsqlite3-dev libssl-dev nlohmann-json3-dev
   python3-dev
 )
 tests=(
