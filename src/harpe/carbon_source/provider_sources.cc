@@ -1,0 +1,91 @@
+#include "harpe/carbon_source/provider_sources.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "harpe/carbon/utc_time.h"
+
+namespace harpe {
+namespace {
+
+/// The values of a file.
+class SeriesSource final : public IntensitySource {
+ public:
+  SeriesSource(std::string provider, IntensitySeries series, UtcNow now)
+      : series_(std::move(series)), now_(std::move(now)) {
+    identity_ = {.provider = std::move(provider),
+                 .zone = series_.zone,
+                 .kind = series_.kind,
+                 .step = series_.step};
+  }
+
+  const SourceIdentity& identity() const override { return identity_; }
+
+  Result<ProviderIntensity> latest() override {
+    const UtcTime now = now_();
+    // An interval counts once it has begun: files hold what was measured.
+    const auto until = part_of(series_, series_.start, now);
+    if (!until || until->gaps() == until->size()) {
+      return Error::of(ErrorCode::kUnavailable,
+                       "the file begins at " + utc_text(series_.start) + ", after the present");
+    }
+    return answer(*until);
+  }
+
+  Result<ProviderIntensity> history(UtcTime from, UtcTime to) override {
+    const auto part = part_of(series_, from, to);
+    if (!part || part->gaps() == part->size()) {
+      return Error::of(ErrorCode::kNotFound,
+                       "the file has no value from " + utc_text(from) + " to " + utc_text(to));
+    }
+    return answer(*part);
+  }
+
+  Result<ProviderIntensity> forecast(WholeSeconds) override {
+    return Error::of(ErrorCode::kNotSupported, "a file has no forecast");
+  }
+
+ private:
+  ProviderIntensity answer(IntensitySeries series) const {
+    return {.series = std::move(series), .fetched_at = now_()};
+  }
+
+  IntensitySeries series_;
+  UtcNow now_;
+  SourceIdentity identity_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<IntensitySource>> make_series_source(std::string provider,
+                                                            IntensitySeries series, UtcNow now) {
+  if (series.gaps() == series.size()) return Error::invalid("the series has no value");
+  return std::unique_ptr<IntensitySource>(
+      std::make_unique<SeriesSource>(std::move(provider), std::move(series), std::move(now)));
+}
+
+Result<ProviderIntensity> fetch_in_parts(
+    UtcTime from, UtcTime to, WholeSeconds longest,
+    const std::function<Result<ProviderIntensity>(UtcTime, UtcTime)>& fetch) {
+  if (from >= to)
+    return Error::invalid("the time from " + utc_text(from) + " is over before it begins");
+  std::optional<ProviderIntensity> all;
+  std::optional<Error> nothing;
+  for (UtcTime begin = from; begin < to; begin += longest) {
+    auto part = fetch(begin, std::min(begin + longest, to));
+    if (!part.ok()) {
+      if (part.error().code != ErrorCode::kNotFound) return std::move(part).error();
+      nothing = part.error();
+      continue;
+    }
+    all = all ? HARPE_TRY(merged(*all, *part)) : *std::move(part);
+  }
+  if (!all) return *std::move(nothing);
+  // Some answer with the interval before the first as well.
+  const auto within = part_of(all->series, from, to);
+  if (!within) return Error::of(ErrorCode::kNotFound, "the answer has no value of that time");
+  all->series = *within;
+  return *std::move(all);
+}
+
+}  // namespace harpe
