@@ -1,0 +1,241 @@
+#include "harpe/carbon_source/open_source.h"
+
+#include <cmath>
+#include <utility>
+
+#include "harpe/base/file.h"
+#include "harpe/base/text.h"
+#include "harpe/carbon/utc_time.h"
+#include "harpe/carbon_source/provider_sources.h"
+
+namespace harpe {
+namespace {
+
+using Provider = SourceSpecification::Provider;
+
+constexpr WholeSeconds kConstantStep{3600};
+constexpr std::size_t kLongestConstant = 100'000;
+
+/// One number for all time.
+class ConstantSource final : public CarbonSource {
+ public:
+  ConstantSource(CarbonIntensity constant, UtcNow now)
+      : constant_(std::move(constant)), now_(std::move(now)) {}
+
+  SourceIdentity identity() const override {
+    return {.provider = "constant", .zone = constant_.zone, .kind = constant_.kind};
+  }
+  Result<LabelledIntensity> current() override {
+    return LabelledIntensity{.intensity = constant_,
+                             .start = interval_of(now_(), kConstantStep),
+                             .step = kConstantStep,
+                             .ladder = LadderStep::kYearlyMean};
+  }
+  Result<LabelledForecast> forecast(WholeSeconds horizon) override {
+    const UtcTime now = now_();
+    LabelledForecast made{.expected = HARPE_TRY(series(now, now + horizon)),
+                          .lower = {},
+                          .upper = {},
+                          .ladder = ForecastStep::kPersistence,
+                          .issued_at = now,
+                          .fetched_at = now};
+    return made;
+  }
+  Result<LabelledHistory> history(UtcTime from, UtcTime to) override {
+    IntensitySeries values = HARPE_TRY(series(from, to));
+    std::vector<std::int64_t> fetched(values.size(), 0);
+    return LabelledHistory{.series = std::move(values), .fetched_at = std::move(fetched)};
+  }
+  std::string method() const override { return {}; }
+
+ private:
+  Result<IntensitySeries> series(UtcTime from, UtcTime to) const {
+    from = interval_of(from, kConstantStep);
+    const auto size = (to - from + kConstantStep - WholeSeconds(1)) / kConstantStep;
+    if (size < 1 || size > static_cast<std::int64_t>(kLongestConstant)) {
+      return Error::invalid("expected a time of 1 h to 11 years");
+    }
+    const auto count = static_cast<std::size_t>(size);
+    return IntensitySeries{.start = from,
+                           .step = kConstantStep,
+                           .values = std::vector<double>(count, constant_.grams_per_kwh),
+                           .estimated = std::vector<std::uint8_t>(count, 0),
+                           .kind = constant_.kind,
+                           .zone = constant_.zone,
+                           .source = constant_.source};
+  }
+
+  CarbonIntensity constant_;
+  UtcNow now_;
+};
+
+/// A provider with all that it needs.
+class ProvidedSource final : public CarbonSource {
+ public:
+  static Result<std::unique_ptr<CarbonSource>> open(const SourceSpecification& specification,
+                                                    SourceEnvironment environment) {
+    auto opened =
+        std::unique_ptr<ProvidedSource>(new ProvidedSource(specification, std::move(environment)));
+    HARPE_TRY(opened->make());
+    return std::unique_ptr<CarbonSource>(std::move(opened));
+  }
+
+  SourceIdentity identity() const override { return source_->identity(); }
+  Result<LabelledIntensity> current() override { return chain_->current(); }
+  Result<LabelledForecast> forecast(WholeSeconds horizon) override {
+    return chain_->forecast(horizon);
+  }
+  Result<LabelledHistory> history(UtcTime from, UtcTime to) override {
+    return chain_->history(from, to);
+  }
+  std::string method() const override {
+    if (specification_.provider != Provider::kEntsoe) return {};
+    return "generation of the zone without imports, times emission factors in g/kWh: " +
+           emission_factors_text(specification_.factors);
+  }
+
+ private:
+  ProvidedSource(const SourceSpecification& specification, SourceEnvironment environment)
+      : specification_(specification),
+        environment_(std::move(environment)),
+        // The values of a file are there already.
+        cache_(specification.provider == Provider::kFile ? "" : environment_.cache) {}
+
+  Status make() {
+    source_ = HARPE_TRY(provider());
+    chain_.emplace(*source_, cache_, environment_.now,
+                   IntensityChainOptions{.yearly_mean = specification_.yearly_mean,
+                                         // A file is asked also without a network.
+                                         .offline = environment_.offline &&
+                                                    specification_.provider != Provider::kFile});
+    return ok_status();
+  }
+
+  Result<std::unique_ptr<IntensitySource>> provider() {
+    switch (specification_.provider) {
+      case Provider::kElectricityMaps:
+        return electricity_maps();
+      case Provider::kWattTime:
+        return watttime();
+      case Provider::kUk:
+        return uk();
+      case Provider::kEntsoe:
+        return entsoe();
+      case Provider::kFile:
+      case Provider::kConstant:
+        break;
+    }
+    const std::string text = HARPE_TRY(read_file(specification_.path));
+    IntensitySeries series =
+        HARPE_TRY(parse_intensity_csv(text, specification_.path, specification_.csv));
+    return make_series_source("file", std::move(series), environment_.now);
+  }
+
+  /// \param calls  in 60 s, well below what the provider allows
+  SourceLink& link(std::string provider, std::string advice, int calls,
+                   std::string expected = "json", int also_read = 0) {
+    link_.emplace(*fetcher_, environment_.clock, environment_.now,
+                  SourceLinkOptions{.provider = std::move(provider),
+                                    .token_advice = std::move(advice),
+                                    .expected_type = std::move(expected),
+                                    .also_read = also_read,
+                                    .timeout = environment_.timeout,
+                                    .calls = calls,
+                                    .seed = environment_.seed,
+                                    .ca_file = {}},
+                  &cache_);
+    return *link_;
+  }
+
+  Result<ProviderAccess> access(const ApiTokenNames* names) {
+    fetcher_ = HARPE_TRY(HttpFetcher::open());
+    ProviderAccess access{.url = specification_.url, .token = {}, .now = environment_.now};
+    if (names != nullptr && !environment_.offline) {
+      access.token = HARPE_TRY(find_api_token(*names, environment_.variable));
+    }
+    return access;
+  }
+
+  Result<std::unique_ptr<IntensitySource>> electricity_maps() {
+    const ApiTokenNames names{
+        .variable = "HARPE_ELECTRICITY_MAPS_TOKEN",
+        .file = "electricity-maps.token",
+        .advice =
+            "Get one at https://app.electricitymaps.com; a free one is for one zone and has "
+            "no forecast"};
+    ProviderAccess found = HARPE_TRY(access(&names));
+    return make_electricity_maps(
+        link("Electricity Maps", advice_of(names), 60), std::move(found),
+        {.zone = specification_.zone,
+         .kind = specification_.kind.value_or(IntensityKind::kAverageLifecycle),
+         .version = specification_.version,
+         .step = specification_.step,
+         .estimations = specification_.estimations});
+  }
+
+  Result<std::unique_ptr<IntensitySource>> watttime() {
+    const ApiTokenNames names{
+        .variable = "HARPE_WATTTIME_TOKEN",
+        .file = "watttime.token",
+        .advice =
+            "It is USER:PASSWORD of an account; register by POST to "
+            "https://api.watttime.org/register. Without a plan, CAISO_NORTH is open"};
+    ProviderAccess found = HARPE_TRY(access(&names));
+    return std::unique_ptr<IntensitySource>(
+        make_watttime(link("WattTime", advice_of(names), 60), std::move(found),
+                      {.region = specification_.zone, .signal = specification_.signal}));
+  }
+
+  Result<std::unique_ptr<IntensitySource>> uk() {
+    ProviderAccess found = HARPE_TRY(access(nullptr));
+    std::optional<int> region;
+    if (const auto number = parse_integer(specification_.zone)) region = static_cast<int>(*number);
+    return make_uk(link("carbonintensity.org.uk", "It needs no token", 60), std::move(found),
+                   region);
+  }
+
+  Result<std::unique_ptr<IntensitySource>> entsoe() {
+    const ApiTokenNames names{.variable = "HARPE_ENTSOE_TOKEN",
+                              .file = "entsoe.token",
+                              .advice =
+                                  "Register at https://transparency.entsoe.eu and ask "
+                                  "transparency@entsoe.eu for access to the RESTful API"};
+    ProviderAccess found = HARPE_TRY(access(&names));
+    // "No data" comes as a document with status 400.
+    return std::unique_ptr<IntensitySource>(
+        make_entsoe(link("ENTSO-E", advice_of(names), 100, "xml", 400), std::move(found),
+                    specification_.zone, specification_.step, specification_.factors));
+  }
+
+  static std::string advice_of(const ApiTokenNames& names) {
+    return "Check the token in " + names.variable + " or ~/.config/harpe/" + names.file + ". " +
+           names.advice;
+  }
+
+  SourceSpecification specification_;
+  SourceEnvironment environment_;
+  IntensityCache cache_;
+  std::unique_ptr<HttpFetcher> fetcher_;
+  std::optional<SourceLink> link_;
+  std::unique_ptr<IntensitySource> source_;
+  std::optional<IntensityChain> chain_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CarbonSource>> open_source(const SourceSpecification& source,
+                                                  SourceEnvironment environment) {
+  if (source.provider == Provider::kConstant) {
+    return std::unique_ptr<CarbonSource>(
+        std::make_unique<ConstantSource>(source.constant, std::move(environment.now)));
+  }
+  return ProvidedSource::open(source, std::move(environment));
+}
+
+Result<std::unique_ptr<CarbonSource>> open_source(std::string_view text,
+                                                  SourceEnvironment environment) {
+  const SourceSpecification source = HARPE_TRY(parse_source(text));
+  return open_source(source, std::move(environment));
+}
+
+}  // namespace harpe
