@@ -1,0 +1,166 @@
+// `harpe carbon now`, `history` and `forecast` as a user meets them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "harpe/base/file.h"
+#include "harpe/base/test_directory_testing.h"
+#include "harpe/carbon/intensity_csv.h"
+#include "harpe/carbon/utc_time.h"
+#include "harpe/carbon_cli/carbon_cli.h"
+#include "harpe/carbon_source/open_source.h"
+#include "harpe/http_client/scripted_http_testing.h"
+
+namespace harpe {
+namespace {
+
+using ::testing::HasSubstr;
+using TestJson = nlohmann::json;
+
+struct Answered {
+  int status = 0;
+  std::string out, err;
+};
+
+Answered harpe_carbon(std::vector<std::string> arguments) {
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err};
+  const auto make = [] {
+    auto commands = std::make_unique<Commands>("harpe", "carbon", "harpe carbon now uk");
+    add_carbon_command(*commands);
+    return commands;
+  };
+  arguments.insert(arguments.begin(), "carbon");
+  const int status = run_program(make, arguments, console);
+  return {.status = status, .out = out.str(), .err = err.str()};
+}
+
+class CarbonSourceCommands : public ::testing::Test {
+ public:
+  CarbonSourceCommands() {
+    ::setenv("HARPE_CARBON_CACHE", (directory / "cache").c_str(), 1);
+    ::setenv("XDG_CONFIG_HOME", (directory / "config").c_str(), 1);
+    ::unsetenv("HARPE_ELECTRICITY_MAPS_TOKEN");
+  }
+  TestDirectory directory;
+};
+
+/// Hours of Electricity Maps around the present, 100 g/kWh and the hour of the day; the newest 123.
+std::string maps_answer(const std::string& request) {
+  const auto now = interval_of(utc_clock()(), whole_hours(1));
+  if (request.find("/latest?") != std::string::npos) {
+    return scripted_response(200, R"({"zone": "DE", "carbonIntensity": 123, "isEstimated": true,
+                                      "datetime": ")" +
+                                      utc_text(now) + "\"}");
+  }
+  if (request.find("/forecast?") != std::string::npos) return scripted_response(404, "{}");
+  std::string items;
+  for (int i = 30 * 24; i > 0; --i) {
+    const auto time = now - whole_hours(i);
+    items += std::string(items.empty() ? "" : ",") + R"({"carbonIntensity": )" +
+             std::to_string(100 + time.since_1970 / 3600 % 24) + R"(, "datetime": ")" +
+             utc_text(time) + "\"}";
+  }
+  return scripted_response(200, R"({"zone": "DE", "history": [)" + items + "]}");
+}
+
+TEST_F(CarbonSourceCommands, NowSaysWhatTheNumberIs) {
+  ::setenv("HARPE_ELECTRICITY_MAPS_TOKEN", "s3cret", 1);
+  ScriptedHttpServer server(maps_answer);
+  const std::string source = "electricity-maps:DE?url=" + server.url();
+  const Answered text = harpe_carbon({"now", source});
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("123 gCO2eq/kWh"));
+  EXPECT_THAT(text.out, HasSubstr("average, life cycle"));
+  EXPECT_THAT(text.out, HasSubstr("ladder: fresh"));
+  EXPECT_THAT(text.out, HasSubstr("estimated"));
+  const Answered json = harpe_carbon({"now", source, "--json", "--offline"});
+  ASSERT_EQ(json.status, 0) << json.out;
+  const TestJson document = TestJson::parse(json.out);
+  EXPECT_EQ(document["grams_per_kwh"], 123);
+  EXPECT_EQ(document["kind"], "life-cycle");
+  EXPECT_EQ(document["unit"], "gCO2eq/kWh");
+  EXPECT_EQ(document["ladder"], "fresh");
+  EXPECT_EQ(document["control_allowed"], true);
+  EXPECT_EQ(document["estimated"], true);
+  EXPECT_TRUE(document["fetched_at"].is_string());
+  EXPECT_EQ(server.count(), 1u);
+}
+
+TEST_F(CarbonSourceCommands, HistoryWritesATableThatCanBeReadAgain) {
+  ::setenv("HARPE_ELECTRICITY_MAPS_TOKEN", "s3cret", 1);
+  ScriptedHttpServer server(maps_answer);
+  const std::string csv = (directory / "history.csv").string();
+  const auto now = interval_of(utc_clock()(), whole_hours(1));
+  const Answered said =
+      harpe_carbon({"history", "electricity-maps:DE?url=" + server.url(), "--from",
+                    utc_text(now - whole_hours(12)), "--to", utc_text(now), "--csv", csv});
+  ASSERT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("12 values of 60 min"));
+  const auto series = parse_intensity_csv(read_file(csv).value(), csv,
+                                          {.time_column = "time",
+                                           .value_column = "grams_per_kwh",
+                                           .unit = 1.0,
+                                           .kind = IntensityKind::kAverageLifecycle});
+  ASSERT_TRUE(series.ok()) << series.error().text();
+  EXPECT_EQ(series->size(), 12u);
+  EXPECT_EQ(series->start, now - whole_hours(12));
+}
+
+TEST_F(CarbonSourceCommands, ForecastIsHarpesOwnWhereTheProviderHasNone) {
+  ::setenv("HARPE_ELECTRICITY_MAPS_TOKEN", "s3cret", 1);
+  ScriptedHttpServer server(maps_answer);
+  const std::string source = "electricity-maps:DE?url=" + server.url();
+  const std::string csv = (directory / "forecast.csv").string();
+  const Answered json =
+      harpe_carbon({"forecast", source, "--horizon", "12h", "--csv", csv, "--json"});
+  ASSERT_EQ(json.status, 0) << json.out;
+  const TestJson document = TestJson::parse(json.out);
+  EXPECT_EQ(document["ladder"], "own forecast");
+  ASSERT_EQ(document["values"].size(), 12u);
+  for (const TestJson& value : document["values"]) {
+    const auto time = parse_utc(value["start"].get<std::string>()).value();
+    EXPECT_NEAR(value["grams_per_kwh"].get<double>(),
+                100 + static_cast<double>(time.since_1970 / 3600 % 24), 4);
+    EXPECT_TRUE(value["lower"].is_number());
+  }
+  EXPECT_FALSE(document["notes"].empty());
+  EXPECT_THAT(read_file(csv).value(), HasSubstr("time,grams_per_kwh,lower,upper\n"));
+  const Answered text = harpe_carbon({"forecast", source, "--horizon", "12h"});
+  EXPECT_THAT(text.out, HasSubstr("ladder: own forecast"));
+  EXPECT_THAT(text.out, HasSubstr("80 % of what comes"));
+}
+
+TEST_F(CarbonSourceCommands, ErrorsSayWhatToDo) {
+  const Answered token = harpe_carbon({"now", "electricity-maps:DE"});
+  EXPECT_EQ(token.status, 77);
+  EXPECT_THAT(token.err, HasSubstr("HARPE_ELECTRICITY_MAPS_TOKEN"));
+  const Answered typo = harpe_carbon({"now", "electricitymaps:DE"});
+  EXPECT_EQ(typo.status, 2);
+  EXPECT_THAT(typo.err, HasSubstr("electricity-maps"));
+  EXPECT_EQ(harpe_carbon({"history", "DE", "--from", "yesterday"}).status, 2);
+  EXPECT_EQ(harpe_carbon({"forecast", "DE", "--horizon", "200h"}).status, 2);
+  EXPECT_EQ(harpe_carbon({"now"}).status, 2);
+  const Answered offline = harpe_carbon({"now", "uk", "--offline"});
+  EXPECT_EQ(offline.status, 69);
+  EXPECT_THAT(offline.err, HasSubstr("no yearly mean was given"));
+  const Answered mean = harpe_carbon({"now", "uk?mean=238", "--offline"});
+  EXPECT_EQ(mean.status, 0);
+  EXPECT_THAT(mean.out, HasSubstr("ladder: yearly mean; too uncertain to control by"));
+}
+
+TEST_F(CarbonSourceCommands, ANumberIsOfNoStatedKind) {
+  const Answered said = harpe_carbon({"now", "302.5"});
+  ASSERT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("kind not stated"));
+  EXPECT_THAT(harpe_carbon({"forecast", "FR", "--horizon", "2h"}).out,
+              HasSubstr("ladder: persistence"));
+}
+
+}  // namespace
+}  // namespace harpe

@@ -1,0 +1,40 @@
+#include "harpe/carbon_cli/source_options.h"
+
+#include <unistd.h>
+
+#include <functional>
+
+#include "harpe/base/hashed_random.h"
+#include "harpe/command/options.h"
+#include "harpe/hw/system_clock.h"
+
+namespace harpe {
+
+void add_source_options(CLI::App& app, SourceArguments& arguments) {
+  const auto read = [&arguments](const std::string& text) {
+    auto source = parse_source(text);
+    if (!source.ok()) throw CLI::ValidationError("SOURCE", source.error().text());
+    arguments.source = *std::move(source);
+    arguments.text = text;
+  };
+  app.add_option_function<std::string>(
+         "SOURCE", read,
+         "A number in g/kWh, a country's code (its yearly mean), file:PATH, "
+         "electricity-maps:ZONE, watttime:REGION, uk, uk:REGION or entsoe:EIC")
+      ->type_name("SOURCE")
+      ->required()
+      ->group("Arguments");
+  app.add_flag("--offline", arguments.offline,
+               "Ask no provider: what is in the cache, and files, alone");
+}
+
+Result<std::unique_ptr<CarbonSource>> open_source(const SourceArguments& arguments) {
+  SourceEnvironment environment{.clock = system_clock()};
+  environment.offline = arguments.offline;
+  // Processes that fail together must not come back together.
+  environment.seed = mixed(static_cast<std::uint64_t>(::getpid()),
+                           static_cast<std::uint64_t>(system_clock().now().ns), 0);
+  return open_source(arguments.source, std::move(environment));
+}
+
+}  // namespace harpe

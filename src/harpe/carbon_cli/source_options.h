@@ -1,0 +1,29 @@
+#pragma once
+/// \file
+/// The argument and options of subcommands that ask a source of carbon intensity.
+
+#include <memory>
+#include <string>
+
+#include "harpe/base/result.h"
+#include "harpe/carbon_source/open_source.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace harpe {
+
+struct SourceArguments {
+  std::string text;
+  SourceSpecification source;
+  bool offline = false;
+};
+
+/// SOURCE and --offline. `arguments` must outlive the command line.
+void add_source_options(CLI::App& app, SourceArguments& arguments);
+
+/// With the clocks, environment and cache of this process.
+Result<std::unique_ptr<CarbonSource>> open_source(const SourceArguments& arguments);
+
+}  // namespace harpe
