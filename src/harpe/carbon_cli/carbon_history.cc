@@ -19,7 +19,7 @@ struct HistoryArguments {
 };
 
 Result<std::optional<UtcTime>> parse_time_option(std::string_view text) {
-  if (const auto time = parse_utc(text)) return std::optional(*time);
+  if (const auto time = parse_utc(text)) return time;
   return Error::invalid("expected a time in UTC such as 2026-01-31 or 2026-01-31T13:00Z, found " +
                         in_quotes(text));
 }

@@ -20,7 +20,6 @@ namespace harpe {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 using TestJson = nlohmann::json;
 
 struct Answered {
@@ -42,7 +41,7 @@ Answered harpe_carbon(std::vector<std::string> arguments) {
 }
 
 class CarbonSourceCommands : public ::testing::Test {
- protected:
+ public:
   CarbonSourceCommands() {
     ::setenv("HARPE_CARBON_CACHE", (directory / "cache").c_str(), 1);
     ::setenv("XDG_CONFIG_HOME", (directory / "config").c_str(), 1);
@@ -64,8 +63,8 @@ std::string maps_answer(const std::string& request) {
   for (int i = 30 * 24; i > 0; --i) {
     const auto time = now - whole_hours(i);
     items += std::string(items.empty() ? "" : ",") + R"({"carbonIntensity": )" +
-             std::to_string(100 + time.since_1970 / 3600 % 24) +
-             R"(, "datetime": ")" + utc_text(time) + "\"}";
+             std::to_string(100 + time.since_1970 / 3600 % 24) + R"(, "datetime": ")" +
+             utc_text(time) + "\"}";
   }
   return scripted_response(200, R"({"zone": "DE", "history": [)" + items + "]}");
 }

@@ -179,7 +179,7 @@ std::string forecast_text(const SourceView& view, const LabelledForecast& foreca
     if (intervals && std::isfinite(forecast.lower[i])) {
       text += right(grams_text(forecast.lower[i]), 9) + " to " + grams_text(forecast.upper[i]);
     }
-    text += "\n";
+    text += '\n';
   }
   return text + notes_text(view, forecast.notes);
 }

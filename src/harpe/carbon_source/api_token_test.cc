@@ -16,7 +16,7 @@ const ApiTokenNames kNames{.variable = "HARPE_EXAMPLE_TOKEN",
                            .file = "example.token",
                            .advice = "Get one at https://example.org"};
 
-EnvironmentVariable variables(std::map<std::string, std::string> values) {
+EnvironmentVariable variables(const std::map<std::string, std::string>& values) {
   return [values](const std::string& name) -> std::optional<std::string> {
     const auto found = values.find(name);
     return found == values.end() ? std::nullopt : std::optional(found->second);

@@ -113,6 +113,17 @@ std::optional<IntensityKind> kind_of_word(std::string_view word) {
   return std::nullopt;
 }
 
+CachedSeries cached_of(const SourceIdentity& identity, const ProviderIntensity& answer) {
+  CachedSeries cached{.identity = identity,
+                      .series = answer.series,
+                      .fetched_at = {},
+                      .issued_at = answer.issued_at};
+  for (std::size_t i = 0; i < answer.series.size(); ++i) {
+    cached.fetched_at.push_back(answer.series.known(i) ? answer.fetched_at.since_1970 : 0);
+  }
+  return cached;
+}
+
 std::string cached_series_text(const CachedSeries& cached) {
   const IntensitySeries& series = cached.series;
   nlohmann::ordered_json document = {{"provider", cached.identity.provider},

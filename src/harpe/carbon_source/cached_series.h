@@ -27,6 +27,9 @@ struct CachedSeries {
   std::optional<UtcTime> issued_at = {};  ///< of a forecast
 };
 
+/// An answer, each value of which was fetched when the answer was.
+CachedSeries cached_of(const SourceIdentity& identity, const ProviderIntensity& answer);
+
 std::string cached_series_text(const CachedSeries& cached);
 
 /// Fails on anything that cached_series_text() does not write. \param file  for messages

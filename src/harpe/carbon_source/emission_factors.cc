@@ -60,7 +60,7 @@ Result<std::vector<EmissionFactor>> parse_emission_factors(std::string_view text
     if (value == "none") {
       at->grams_per_kwh.reset();
     } else if (grams && *grams >= 0 && *grams <= 3000) {
-      at->grams_per_kwh = *grams;
+      at->grams_per_kwh = grams;
     } else {
       return Error::invalid("expected none, or g/kWh from 0 to 3000, for " + type + ", found " +
                             in_quotes(value));

@@ -142,9 +142,9 @@ TEST(Entsoe, DaysOfASwitchOfSummerTimeHaveTheirHours) {
   const struct {
     const char *start, *end;
     int hours;
-  } kDays[] = {{"2026-03-28T23:00Z", "2026-03-29T22:00Z", 23},
-               {"2026-10-24T22:00Z", "2026-10-25T23:00Z", 25}};
-  for (const auto& day : kDays) {
+  } days[] = {{"2026-03-28T23:00Z", "2026-03-29T22:00Z", 23},
+              {"2026-10-24T22:00Z", "2026-10-25T23:00Z", 25}};
+  for (const auto& day : days) {
     std::vector<std::pair<int, double>> values;
     for (int i = 1; i <= day.hours; ++i) values.emplace_back(i, i);
     const auto power =

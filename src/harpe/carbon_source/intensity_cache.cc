@@ -35,15 +35,6 @@ std::string stamp_of(UtcTime time) {
   return text;
 }
 
-CachedSeries cached_of(const SourceIdentity& identity, const IntensitySeries& series,
-                       UtcTime fetched_at) {
-  CachedSeries cached{.identity = identity, .series = series};
-  for (std::size_t i = 0; i < series.size(); ++i) {
-    cached.fetched_at.push_back(series.known(i) ? fetched_at.since_1970 : 0);
-  }
-  return cached;
-}
-
 /// Both, with the values of `newer` where it has any; nullopt where they do not fit.
 std::optional<CachedSeries> joined_cached(const CachedSeries& older, const CachedSeries& newer) {
   const auto series = merged({.series = older.series}, {.series = newer.series});
@@ -150,7 +141,9 @@ void IntensityCache::keep_measured(const SourceIdentity& identity,
   for (UtcTime month = month_of(series.start); month < series.end(); month = next_month(month)) {
     const auto part = part_of(series, month, next_month(month));
     if (!part || part->gaps() == part->size()) continue;
-    const CachedSeries fresh = cached_of(identity, *part, measured.fetched_at);
+    ProviderIntensity of_month = measured;
+    of_month.series = *part;
+    const CachedSeries fresh = cached_of(identity, of_month);
     const fs::path path = folder(identity) / ("measured-" + month_text(month));
     const auto kept = read(path, identity);
     const auto both = kept ? joined_cached(*kept, fresh) : std::nullopt;
@@ -183,7 +176,7 @@ void IntensityCache::keep_forecast(const SourceIdentity& identity,
   const fs::path path = folder(identity) / ("forecasts-" + month_text(issued)) / stamp_of(issued);
   const auto kept = read(path, identity);
   if (kept && !extends(forecast.series, kept->series)) return;
-  CachedSeries cached = cached_of(identity, forecast.series, forecast.fetched_at);
+  CachedSeries cached = cached_of(identity, forecast);
   cached.issued_at = issued;
   write(path, cached_series_text(cached));
 }

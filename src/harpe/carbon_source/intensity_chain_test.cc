@@ -56,6 +56,7 @@ class FakeSource final : public IntensitySource {
   bool forecasts = true;
   int lag = 0;  ///< steps that the newest value is behind
   UtcTime oldest = at("2026-01-01");
+  std::uint8_t estimated = 0;
   IntensityKind answered = IntensityKind::kAverageLifecycle;
   int latest_calls = 0, history_calls = 0, forecast_calls = 0;
 
@@ -68,7 +69,7 @@ class FakeSource final : public IntensitySource {
         .start = from, .step = identity_.step, .kind = answered, .zone = "DE", .source = "Fake"};
     for (UtcTime time = from; time < to; time += identity_.step) {
       made.series.values.push_back(grams_at(time));
-      made.series.estimated.push_back(0);
+      made.series.estimated.push_back(estimated);
     }
     if (made.series.values.empty()) return Error::of(ErrorCode::kNotFound, "no value");
     return made;
@@ -82,7 +83,7 @@ class FakeSource final : public IntensitySource {
 };
 
 class IntensityChainTest : public testing::Test {
- protected:
+ public:
   IntensityChain chain(IntensityChainOptions options = {}) {
     return {source, cache, [this] { return now; }, options};
   }
@@ -310,6 +311,30 @@ TEST_F(IntensityChainTest, HistoryComesFromTheCacheOnceItIsWhole) {
   EXPECT_FALSE(part->notes.empty());
   EXPECT_FALSE(chain().history(at("2026-01-16"), at("2026-01-17")).ok());
   EXPECT_FALSE(chain().history(now + whole_days(1), now + whole_days(2)).ok());
+}
+
+TEST_F(IntensityChainTest, EstimatesAreAskedForAgainWhileTheyAreRevised) {
+  const auto ask = [&] { return chain().history(at("2026-01-19"), at("2026-01-20")); };
+  source.estimated = 1;
+  EXPECT_EQ(ask().value().series.estimates(), 24u);
+  ASSERT_TRUE(ask().ok());
+  EXPECT_EQ(source.history_calls, 1);
+  now += whole_hours(25);
+  source.estimated = 0;
+  EXPECT_EQ(ask().value().series.estimates(), 0u);
+  EXPECT_EQ(source.history_calls, 2);
+  now += whole_hours(25);
+  ASSERT_TRUE(ask().ok());
+  EXPECT_EQ(source.history_calls, 2);
+}
+
+TEST_F(IntensityChainTest, EstimatesThatStayAreAskedForNoMoreAfterAWeek) {
+  source.estimated = 1;
+  now = at("2026-01-28T00:00Z");
+  ASSERT_TRUE(chain().history(at("2026-01-19"), at("2026-01-20")).ok());
+  now += whole_days(3);
+  ASSERT_TRUE(chain().history(at("2026-01-19"), at("2026-01-20")).ok());
+  EXPECT_EQ(source.history_calls, 1);
 }
 
 }  // namespace

@@ -134,16 +134,17 @@ class ProvidedSource final : public CarbonSource {
   /// \param calls  in 60 s, well below what the provider allows
   SourceLink& link(std::string provider, std::string advice, int calls,
                    std::string expected = "json", int also_read = 0) {
-    link_.emplace(*fetcher_, environment_.clock, environment_.now,
-                  SourceLinkOptions{.provider = std::move(provider),
-                                    .token_advice = std::move(advice),
-                                    .expected_type = std::move(expected),
-                                    .also_read = also_read,
-                                    .timeout = environment_.timeout,
-                                    .calls = calls,
-                                    .seed = environment_.seed,
-                                    .ca_file = {}},
-                  &cache_);
+    link_.emplace(
+        *fetcher_, environment_.clock, environment_.now,
+        SourceLinkOptions{.provider = std::move(provider),
+                          .token_advice = std::move(advice),
+                          .expected_type = std::move(expected),
+                          .also_read = also_read,
+                          .timeout = environment_.timeout,
+                          .calls = calls,
+                          .seed = environment_.seed,
+                          .ca_file = environment_.variable("HARPE_CARBON_CA_FILE").value_or("")},
+        &cache_);
     return *link_;
   }
 

@@ -20,7 +20,8 @@
 
 namespace harpe {
 
-/// What a source needs of the world.
+/// What a source needs of the world. The variable HARPE_CARBON_CA_FILE names certificates to trust
+/// in place of the system's.
 struct SourceEnvironment {
   Clock& clock;  ///< for waits
   UtcNow now = utc_clock();

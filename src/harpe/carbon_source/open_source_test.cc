@@ -17,7 +17,7 @@ namespace harpe {
 namespace {
 
 class OpenSource : public testing::Test {
- protected:
+ public:
   SourceEnvironment environment() {
     return {.clock = clock,
             .now = [this] { return now; },

@@ -85,7 +85,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       check(harpe::parse_uk_intensity(text, {.region = 13}));
       break;
     case 'e':
-      if (const auto power = harpe::parse_entsoe(text, whole_hours(1)); power.ok()) {
+      if (const auto power = harpe::parse_entsoe(text, harpe::whole_hours(1)); power.ok()) {
         require(power->size() >= 1);
         check(harpe::intensity_of_generation(*power, harpe::default_emission_factors(), "zone"));
       }

@@ -6,6 +6,7 @@
 
 #include "harpe/base/hashed_random.h"
 #include "harpe/base/text.h"
+#include "harpe/http_client/percent_encoded.h"
 
 namespace harpe {
 namespace {

@@ -208,10 +208,11 @@ class CurlFetcher final : public HttpFetcher {
 }  // namespace
 
 std::string HttpFetched::header(std::string_view name) const {
-  for (auto at = headers.rbegin(); at != headers.rend(); ++at) {
-    if (at->first == name) return at->second;
+  std::string found;
+  for (const auto& [key, value] : headers) {
+    if (key == name) found = value;
   }
-  return {};
+  return found;
 }
 
 Result<std::unique_ptr<HttpFetcher>> HttpFetcher::open() {
