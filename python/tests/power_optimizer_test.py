@@ -1,5 +1,5 @@
-"""``harpe.PowerOptimizer`` where there is neither GPU nor agent, and what it refuses. With both it is in
-tests/power_optimizer_test.py, in a real training."""
+"""``harpe.PowerOptimizer`` where there is neither GPU nor agent, and what it refuses. With both,
+tests/power_optimizer_test.py has it, in a real training."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_job_of_processes_that_have_no_way_to_agree_is_told(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    with pytest.raises(harpe.InvalidInputError, match="initialise torch.distributed first"):
+    with pytest.raises(harpe.InvalidInputError, match=r"initialise torch\.distributed first"):
         harpe.PowerOptimizer()
     harpe.PowerOptimizer(all_reduce=None).close()
 
@@ -87,7 +87,8 @@ def test_a_reduction_of_ones_own_is_asked_for_sums_and_maxima() -> None:
     optimizer = harpe.PowerOptimizer(all_reduce=all_reduce)
     train(optimizer)
     # This process has no GPU, which is the first that others hear.
-    assert asked[0][0] == "sum" and {how for how, _ in asked} == {"sum", "max"}
+    assert asked[0][0] == "sum"
+    assert {how for how, _ in asked} == {"sum", "max"}
     assert optimizer.close()["choice"] is None
 
 

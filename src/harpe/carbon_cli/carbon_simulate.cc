@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -19,6 +20,9 @@ namespace {
 // Of what is held while it pauses, where it is not given.
 constexpr double kAssumedIdleShare = 0.2;
 constexpr int kMostStarts = 100'000;
+// Of starts: by steps of the golden ratio they are even over the year, and over the hours of the
+// day whatever their number is.
+constexpr double kStartStep = 0.6180339887498949;
 
 struct SimulateArguments {
   std::string file, train, frontier, plan_table, profile;
@@ -55,10 +59,18 @@ void fill_gaps(IntensitySeries& series) {
     if (i >= day) {
       series.values[i] = series.values[i - day];
     } else {
-      const auto known = std::ranges::find_if(series.values, [](double v) { return v == v; });
+      const auto known =
+          std::ranges::find_if(series.values, [](double v) { return !std::isnan(v); });
       series.values[i] = i > 0 ? series.values[i - 1] : *known;
     }
   }
+}
+
+std::size_t start_of(std::size_t i, std::size_t starts) {
+  const double turns = kStartStep * static_cast<double>(i);
+  const auto start =
+      static_cast<std::size_t>((turns - std::floor(turns)) * static_cast<double>(starts));
+  return std::min(start, starts - 1);
 }
 
 /// All starts, by as many threads as there are processors.
@@ -68,7 +80,7 @@ std::vector<StartOutcome> run_all(const CarbonSimulation& simulation, std::size_
   std::atomic<std::size_t> next{0}, ended{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < count; i = next++) {
-      outcomes[i] = simulation.at(i * simulation.starts() / count);
+      outcomes[i] = simulation.at(start_of(i, simulation.starts()));
       ++ended;
     }
   };
