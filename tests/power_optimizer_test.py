@@ -75,6 +75,8 @@ class PowerOptimizerTest(agent_process.AgentTest):
         self.assertIsNone(report["failure"])
         self.assertEqual(report["knob"], "clock_mhz")
         self.assertLess(report["choice"], 1740)
+        # A window of some tens of steps may err by a percent.
+        self.assertLess(report["slowdown"], 0.04)
         self.assertAlmostEqual(report["saved_j"], saved, delta=report["saved_error_j"] + 0.03 * report["at_highest_j"])
 
     def test_a_callback_saves_and_says_truly_how_much(self):
@@ -89,6 +91,7 @@ class PowerOptimizerTest(agent_process.AgentTest):
         run = self.train("steps", before=[self.harpe, "run", "--out", out, "--optimize", "energy", "--max-slowdown", "3%",
                                           "--"])
         trained = self.said(run)
+        self.assertIn("MHz was chosen", run.stderr)
         self.check_it_saved(trained, 0.95, 1.06, run.stderr)
         report = json.loads(out.read_text())["optimize"]
         self.assertEqual((report["steps"], report["epochs"]), (EPOCHS * STEPS, EPOCHS))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`harpe run --optimize` with a real agent on simulated GPUs: what it chooses, that energy falls by the
-devices' own account and time stays within the promise, and that everything is as before afterwards,
-also where harpe is killed. Usage: run_optimize_test.py HARPE FOLDER (of the simulated NVML)"""
+"""`harpe run --optimize` with a real agent on simulated GPUs: what it chooses, that energy falls by the devices' own
+account and time stays within the promise, and that everything is as before afterwards, also where harpe is killed. That
+clocks go first is in power_optimizer_test.py. Usage: run_optimize_test.py HARPE FOLDER (of the simulated NVML)"""
 
 import json
 import os
@@ -76,18 +76,6 @@ class RunOptimizeTest(agent_process.AgentTest):
         self.assertLess(tuned_seconds, (1 + most_slowdown + 0.005) * seconds, run.stderr)
         highest = seen["settings"][0]
         self.assertAlmostEqual(highest["energy_j"], joules / 60, delta=0.03 * joules / 60)
-
-    def test_a_clock_is_chosen_where_clocks_may_be_set(self):
-        self.allow("clocks_mhz = [210, 1740]\npower_limit_w = [100, 300]\n")
-        run, seen = self.optimize("energy", "--max-slowdown", "3%", command=[*self.train, "300"])
-        self.assertEqual(seen["knob"], "clock_mhz")
-        self.assertEqual(seen["steps"], 300)
-        self.assertLess(seen["choice"], 1740)
-        self.assertLessEqual(seen["slowdown"], 0.03)
-        self.check_saving(run, seen, 0.03)
-        self.check_all_is_restored()
-        self.assertIn("MHz was chosen", run.stderr)
-        self.assertEqual(list(self.folder.glob("harpe-steps-*")), [])
 
     def test_a_limit_is_chosen_within_what_the_policy_allows(self):
         self.allow("power_limit_w = [200, 260]\n")

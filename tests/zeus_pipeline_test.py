@@ -147,7 +147,8 @@ class ZeusPipeline(ServerTest):
         self.start("--test-schedule-patience", "1s", tcp=self.address)
         may_ask.touch()
         told = self.finish(ranks)
-        self.assertIn("RemoteProtocolError", told[0])
+        # Closed, or reset where something had not been read yet.
+        self.assertRegex(told[0], "RemoteProtocolError|ReadError")
         self.assertIn("503", told[1])
         self.assertIn("other ranks have not asked for their schedule for 1 s: 0.", told[1])
         # Started again, it trains.
