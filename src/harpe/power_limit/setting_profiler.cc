@@ -14,6 +14,9 @@ constexpr int kZeusStepsASetting = 50;
 // A setting that was not measured is chosen only where it promises this much more than the best
 // that was: interpolation errs by some percent. Chosen with the model's constants.
 constexpr double kUnmeasuredMargin = 0.05;
+// Windows that a job has to come when its settings are tried, where other batch sizes are known: a
+// job of some tens of thousands of steps.
+constexpr double kWindowsToCome = 1000;
 // A setting is tried for a maximum slowdown unless it surely breaks it.
 constexpr double kSurelyTooSlow = 2.0;  // standard deviations
 
@@ -25,7 +28,7 @@ double normal_share(double deviations) {
 }  // namespace
 
 SettingProfiler::SettingProfiler(Knob knob, ProfilerOptions options)
-    : knob_(std::move(knob)), options_(options), measured_(knob_.size()) {
+    : knob_(std::move(knob)), options_(std::move(options)), measured_(knob_.size()) {
   const double share = options_.step_share * kZeusStepsASetting * static_cast<double>(knob_.size());
   budget_ =
       std::max(static_cast<int>(std::min(share, 1e9)), options_.warmup_steps + options_.max_steps);
@@ -47,7 +50,7 @@ Result<SettingProfiler> SettingProfiler::make(Knob knob, ProfilerOptions options
         "expected 0 <= warm-up steps, 1 <= least <= most steps of a window, a precision and a "
         "share of steps above 0, a least time and a least gain of at least 0");
   }
-  return SettingProfiler(std::move(knob), options);
+  return SettingProfiler(std::move(knob), std::move(options));
 }
 
 KnobActions SettingProfiler::start() {
@@ -168,6 +171,8 @@ std::optional<std::size_t> SettingProfiler::next_setting() const {
   if (selector.kind == Selector::Kind::kMaxSlowdown) return next_for_slowdown();
   const Measurement& highest = *measured_[0];
   const ScoreWeights weights = weights_of(selector, knob_[0]);
+  const bool is_free = !selector.most_slowdown && knob_.kind() == KnobKind::kPowerLimit;
+  if (is_free && !options_.others.empty()) return next_by_others(weights);
   const auto forecast = SettingModel(knob_, highest, selector.gpus).forecast(measured_);
   const Measurement& kept = *measured_[best_measured()];
   const double best = weights.of(kept.time, kept.energy);
@@ -183,6 +188,13 @@ std::optional<std::size_t> SettingProfiler::next_setting() const {
     }
   }
   return next;
+}
+
+std::optional<std::size_t> SettingProfiler::next_by_others(const ScoreWeights& weights) const {
+  SizeProfile own{.batch_size = options_.batch_size};
+  for (const std::size_t setting : order_) own.measured.push_back(*measured_[setting]);
+  return next_limit(knob_, own, options_.others,
+                    {.weights = weights, .gpus = options_.selector.gpus, .epochs = kWindowsToCome});
 }
 
 std::optional<std::size_t> SettingProfiler::next_for_slowdown() const {

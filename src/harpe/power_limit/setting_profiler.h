@@ -25,6 +25,7 @@
 
 #include "harpe/power_limit/knob.h"
 #include "harpe/power_limit/knob_action.h"
+#include "harpe/power_limit/limit_plan.h"
 #include "harpe/power_limit/selector.h"
 #include "harpe/power_limit/setting_model.h"
 
@@ -39,6 +40,10 @@ struct ProfilerOptions {
   double precision = 0.01;  ///< half-width of the interval over the mean, above 0
   double step_share = 0.5;  ///< above 0
   double least_gain = 0.0003;  ///< expected improvement of the score, a fraction, at least 0
+  /// What was measured of the same job with other batch sizes: of power limits, and where no
+  /// slowdown is bound, it says which are worth measuring (limit_plan.h).
+  std::vector<SizeProfile> others{};
+  int batch_size = 0;
 };
 
 class SettingProfiler {
@@ -73,6 +78,7 @@ class SettingProfiler {
   void finish(KnobActions& actions);
   std::optional<std::size_t> next_setting() const;
   std::optional<std::size_t> next_for_slowdown() const;
+  std::optional<std::size_t> next_by_others(const ScoreWeights& weights) const;
   double chance_to_keep(std::size_t setting, const SettingForecast& forecast) const;
   std::size_t best_measured() const;
   std::size_t best_setting() const;

@@ -262,5 +262,38 @@ TEST(DriftDetector, ReportsWhatLastsAndNotAStraggler) {
   EXPECT_GE(needed, 15);
 }
 
+TEST(SettingProfiler, OtherBatchSizesSayWhichLimitsAreWorthMeasuring) {
+  const Knob knob = Knob::power_limits({100}, {300}, {10}).take();
+  constexpr double kHighest = 260;  // W that the job draws
+  double windows_alone = 0, windows = 0;
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ProfilerOptions options{.selector = {.kind = Selector::Kind::kEnergy}};
+    NoisyJob job(seed, 0.01);
+    auto alone = SettingProfiler::make(knob, options).take();
+    job.run(alone, 0, 2000);
+    windows_alone += static_cast<double>(alone.order().size());
+    // The same job with half the batch: all limits measured, in steps of half the time.
+    SizeProfile other{.batch_size = 32};
+    for (const double limit : knob.settings()) {
+      const double time = job.mean_time(limit) / 2;
+      other.measured.push_back({limit, {time}, {time * std::min(limit, kHighest)}});
+    }
+    options.others = {other};
+    options.batch_size = 64;
+    NoisyJob again(seed + 100, 0.01);
+    auto told = SettingProfiler::make(knob, options).take();
+    again.run(told, 0, 2000);
+    windows += static_cast<double>(told.order().size());
+    const auto energy = [&](double limit) {
+      return again.mean_time(limit) * std::min(limit, kHighest);
+    };
+    double least = energy(300);
+    for (const double limit : knob.settings()) least = std::min(least, energy(limit));
+    EXPECT_LE(energy(knob[told.choice().value()]), 1.02 * least);
+  }
+  EXPECT_LT(windows, 0.8 * windows_alone) << "windows " << windows << " for " << windows_alone;
+}
+
 }  // namespace
 }  // namespace harpe
