@@ -79,13 +79,20 @@ class RunOptimizeTest(agent_process.AgentTest):
 
     def test_a_limit_is_chosen_within_what_the_policy_allows(self):
         self.allow("power_limit_w = [200, 260]\n")
-        run, seen = self.optimize("energy", "--host-power", "20W", command=[*self.train, "300"])
+        profiles = self.folder / "profiles"
+        options = ["energy", "--host-power", "20W", "--job", "training", "--profile", f"{profiles}/"]
+        run, seen = self.optimize(*options, "--batch-size", "64", command=[*self.train, "300"])
         self.assertEqual(seen["knob"], "power_limit_w")
         for setting in seen["settings"][1:]:
             self.assertTrue(200 <= setting["setting"] <= 260, setting)
         self.assertTrue(200 <= seen["choice"] <= 260, seen)
         self.check_saving(run, seen, seen["slowdown"])
         self.check_all_is_restored()
+        # What was measured with one batch size tells of another, and is kept beside it.
+        _, other = self.optimize(*options, "--batch-size", "32", command=[*self.train, "200"])
+        self.assertTrue(other["decided"] and not other["from_profile"], other)
+        self.assertLessEqual(len(other["settings"]), len(seen["settings"]))
+        self.assertEqual(sorted(file.name for file in profiles.iterdir()), ["batch-32.json", "batch-64.json"])
 
     def test_a_profile_is_used_again_for_the_same_command_alone(self):
         self.allow("clocks_mhz = [210, 1740]\n")

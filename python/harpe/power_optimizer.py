@@ -58,7 +58,8 @@ class PowerOptimizer:
     :param host_power: W that the node draws beside its GPUs, or ``"measured"``: its CPUs and memory
     :param gpus: as ``harpe run --gpus``, such as ``"0,1"``; by default this rank's own
         (``LOCAL_RANK``), without a launcher all that this process may use
-    :param profile: file that keeps what was measured, and is used again for the same job and GPUs
+    :param profile: file that keeps what was measured, and is used again for the same job and GPUs;
+        a folder keeps one of each batch size, which tell of one another
     :param job: what the profile holds for; by default the command line
     :param batch_size: likewise
     :param socket: of the agent (default: HARPE_AGENT_SOCKET, then the usual one)

@@ -43,14 +43,14 @@ Result<std::unique_ptr<CommandTuning>> CommandTuning::prepare(const TuningArgume
   if (arguments.eta && *arguments.what != Selector::Kind::kCost) {
     return Error::invalid("--eta goes with --optimize cost");
   }
-  // The command line says the batch size, if at all.
   auto tuning = HARPE_TRY(JobTuning::make({.selector = selector_of(arguments),
                                            .online = arguments.online,
                                            .measures_node = arguments.measures_node,
                                            .profile = arguments.profile,
                                            .socket = arguments.socket,
                                            .lease = "harpe run --optimize",
-                                           .job = command}));
+                                           .job = arguments.job.empty() ? command : arguments.job,
+                                           .batch_size = arguments.batch_size}));
   StepFile file = HARPE_TRY(StepFile::create());
   // NOLINTNEXTLINE(concurrency-mt-unsafe): called before there are threads
   ::setenv(kStepsVariable, file.path().c_str(), 1);
@@ -112,9 +112,15 @@ void add_tuning_options(CLI::App& app, TuningArguments& arguments) {
                     if (arguments.measures_node) return Watts{0};
                     return parse_watts(text);
                   }));
-  with(add_text(app, "--profile", "FILE",
-                "Keep what was measured there, and use it again for the same command and GPUs",
+  with(add_text(app, "--profile", "FILE|FOLDER/",
+                "Keep what was measured there, and use it again for the same command and GPUs; in "
+                "a folder with a file of each batch size, which tell of one another",
                 arguments.profile));
+  with(add_text(app, "--job", "NAME", "What a profile holds for (default: the command line)",
+                arguments.job));
+  with(add_parsed(app, "--batch-size", "N",
+                  "Of the training: a profile holds for it alone (default 1)", arguments.batch_size,
+                  [](std::string_view text) { return parse_count(text, 1, 1'000'000'000); }));
   with(add_text(app, "--socket", "PATH",
                 "Socket of the agent (default: HARPE_AGENT_SOCKET, then /run/harpe/agent.sock)",
                 arguments.socket));

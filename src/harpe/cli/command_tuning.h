@@ -24,7 +24,8 @@ struct TuningArguments {
   bool online = false;
   bool measures_node = false;  ///< --host-power measured
   Watts host_power{0};
-  std::string profile, socket;
+  std::string profile, job, socket;
+  int batch_size = 1;
 };
 
 /// Adds `--optimize` and the options that go with it.

@@ -29,6 +29,43 @@ std::filesystem::path socket_of(const JobTuningOptions& options) {
   return variable != nullptr && *variable != '\0' ? variable : AgentClient::kDefaultSocket;
 }
 
+// A folder with more files than these is something else.
+constexpr std::size_t kMostProfiles = 1000;
+
+bool is_folder(const std::filesystem::path& path) {
+  return !path.has_filename() || std::filesystem::is_directory(path);
+}
+
+std::filesystem::path file_of(const JobTuningOptions& options) {
+  if (!is_folder(options.profile)) return options.profile;
+  return options.profile / ("batch-" + std::to_string(options.batch_size) + ".json");
+}
+
+/// The profile, or those of a folder, by name. What cannot be read in a folder is passed over.
+Result<std::vector<LimitProfile>> read_profiles(const std::filesystem::path& path) {
+  std::vector<LimitProfile> profiles;
+  std::error_code none;
+  if (path.empty() || !std::filesystem::exists(path, none)) return profiles;
+  if (!is_folder(path)) {
+    const std::string text = HARPE_TRY(read_file(path));
+    profiles.push_back(HARPE_TRY(parse_limit_profile(text, path)));
+    return profiles;
+  }
+  std::vector<std::filesystem::path> files;
+  for (std::filesystem::directory_iterator it(path, none), end; !none && it != end;
+       it.increment(none)) {
+    if (it->path().extension() == ".json") files.push_back(it->path());
+    if (files.size() > kMostProfiles) break;
+  }
+  std::ranges::sort(files);
+  for (const auto& file : files) {
+    const Result<std::string> text = read_file(file);
+    Result<LimitProfile> profile = text.ok() ? parse_limit_profile(*text, file) : text.error();
+    if (profile.ok()) profiles.push_back(std::move(profile).take());
+  }
+  return profiles;
+}
+
 /// The GPU as this process itself sees it, as if everything might be set.
 FoundGpu found_here(Gpu& gpu) {
   FoundGpu found;
@@ -56,13 +93,9 @@ JobTuning::~JobTuning() = default;
 
 Result<std::unique_ptr<JobTuning>> JobTuning::make(JobTuningOptions options) {
   HARPE_TRY(check(options.selector));
-  std::optional<LimitProfile> profile;
-  if (!options.profile.empty() && std::filesystem::exists(options.profile)) {
-    const std::string text = HARPE_TRY(read_file(options.profile));
-    profile = HARPE_TRY(parse_limit_profile(text, options.profile));
-  }
+  std::vector<LimitProfile> profiles = HARPE_TRY(read_profiles(options.profile));
   std::unique_ptr<JobTuning> tuning(new JobTuning(std::move(options)));
-  tuning->profile_ = std::move(profile);
+  tuning->profiles_ = std::move(profiles);
   return tuning;
 }
 
@@ -83,7 +116,8 @@ void JobTuning::start(EnergyMonitor* monitor, Clock& clock, Peers* peers) {
   TunerOptions options{.selector = report_.selector,
                        .online = options_.online,
                        .own_host_power = options_.selector.host_power,
-                       .known = known()};
+                       .batch_size = options_.batch_size};
+  take_known(options);
   Result<std::unique_ptr<Tuner>> tuner = Tuner::make(std::move(options), *setter_, *meter_, peers);
   if (!tuner.ok()) {
     report_.why_nothing_was_set = tuner.error().text();
@@ -136,15 +170,27 @@ Status JobTuning::agree_on_objective(Peers& peers) {
   return ok_status();
 }
 
-std::vector<Measurement> JobTuning::known() {
+void JobTuning::take_known(TunerOptions& options) {
   if (report_.selector.gpus > 1) key_.gpu_model += " x " + std::to_string(report_.selector.gpus);
-  if (!profile_) return {};
-  auto stale = why_stale(*profile_, key_, now_on_the_wall(), kOldestProfile);
-  if (!stale && profile_->kind != setter_->knob().kind())
-    stale = "it is of another kind of setting";
-  if (!stale) return profile_->measurements;
-  report_.notes.push_back(options_.profile.string() + " is not used again: " + *stale);
-  return {};
+  const bool sizes_apart = is_folder(options_.profile);
+  for (const LimitProfile& profile : profiles_) {
+    ProfileKey wanted = key_;
+    const bool is_other = sizes_apart && profile.key && profile.key->batch_size != key_.batch_size;
+    if (is_other) wanted.batch_size = profile.key->batch_size;
+    auto stale = why_stale(profile, wanted, now_on_the_wall(), kOldestProfile);
+    if (!stale && profile.kind != setter_->knob().kind()) {
+      stale = "it is of another kind of setting";
+    }
+    if (stale && !sizes_apart) {
+      report_.notes.push_back(options_.profile.string() + " is not used again: " + *stale);
+    }
+    if (stale) continue;
+    if (is_other) {
+      options.others.push_back({.batch_size = wanted.batch_size, .measured = profile.measurements});
+    } else {
+      options.known = profile.measurements;
+    }
+  }
 }
 
 TuningReport JobTuning::finish() {
@@ -177,12 +223,14 @@ void JobTuning::write_profile() {
       result.from_profile || !result.decided || result.measurements.size() < 2) {
     return;
   }
-  const Status written =
-      write_file(options_.profile, limit_profile_json({.kind = result.knob.kind(),
-                                                       .measurements = result.measurements,
-                                                       .key = key_,
-                                                       .measured_at = now_on_the_wall()}));
-  report_.notes.push_back(written.ok() ? "what was measured is in " + options_.profile.string()
+  const std::filesystem::path file = file_of(options_);
+  std::error_code none;
+  if (is_folder(options_.profile)) std::filesystem::create_directories(options_.profile, none);
+  const Status written = write_file(file, limit_profile_json({.kind = result.knob.kind(),
+                                                              .measurements = result.measurements,
+                                                              .key = key_,
+                                                              .measured_at = now_on_the_wall()}));
+  report_.notes.push_back(written.ok() ? "what was measured is in " + file.string()
                                        : written.error().text());
 }
 

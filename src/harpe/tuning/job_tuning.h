@@ -27,7 +27,9 @@ struct JobTuningOptions {
   Selector selector{};
   bool online = false;
   bool measures_node = false;  ///< CPUs and their memory count as energy
-  /// Where what was measured is kept, and found again for the same job and GPUs; empty: nowhere.
+  /// Where what was measured is kept, and found again for the same job and GPUs; empty: nowhere. A
+  /// folder (also one that its last slash names) keeps a file of each batch size, and what was
+  /// measured with others says which settings are worth trying.
   std::filesystem::path profile{};
   std::filesystem::path socket{};  ///< of the agent; empty: HARPE_AGENT_SOCKET, then the usual one
   std::string lease = "harpe";     ///< its name, for people
@@ -74,12 +76,12 @@ class JobTuning {
   void look_at_gpus(EnergyMonitor& monitor);
   void open_setter(EnergyMonitor& monitor, Clock& clock);
   Status agree_on_objective(Peers& peers);
-  std::vector<Measurement> known();
+  void take_known(TunerOptions& options);
   void advise_where_nothing_is_set();
   void write_profile();
 
   const JobTuningOptions options_;
-  std::optional<LimitProfile> profile_;  ///< as it was found
+  std::vector<LimitProfile> profiles_;  ///< as they were found
   ProfileKey key_;
   TuningReport report_;
   std::unique_ptr<KnobSetter> setter_;

@@ -48,7 +48,8 @@ struct PowerOptimizerOptions {
   std::string gpus{};          ///< as `--gpus` of commands; empty: those that this process may use
   /// With `gpus` empty: of these the one at this position, or the only one. None: all of them.
   std::optional<int> local_rank{};
-  /// Where what was measured is kept, and used again for the same job and GPUs; empty: nowhere.
+  /// Where what was measured is kept, and used again for the same job and GPUs; empty: nowhere. A
+  /// folder keeps a file of each batch size, which tell of one another.
   std::filesystem::path profile{};
   bool writes_profile = true;      ///< false: another process of this node does
   std::string job{};               ///< what the profile holds for

@@ -41,6 +41,10 @@ Result<std::unique_ptr<Tuner>> Tuner::make(TunerOptions options, KnobSetter& set
   if (static_cast<double>(knob.size()) > kBudgetSettings) {
     profiling.step_share *= kBudgetSettings / static_cast<double>(knob.size());
   }
+  if (peers == nullptr) {
+    profiling.others = options.others;
+    profiling.batch_size = options.batch_size;
+  }
   if (peers != nullptr) profiling.min_steps = profiling.max_steps = kJobWindow;
   SettingProfiler profiler = HARPE_TRY(SettingProfiler::make(knob, profiling));
   return std::unique_ptr<Tuner>(std::make_unique<ProfiledTuner>(

@@ -45,6 +45,9 @@ struct TunerOptions {
   std::optional<Watts> own_host_power{};
   /// Of an earlier run of this job on such GPUs, highest setting first; empty: none.
   std::vector<Measurement> known{};
+  /// Of earlier runs with other batch sizes, for a job of one process.
+  std::vector<SizeProfile> others{};
+  int batch_size = 1;
 };
 
 struct TuningResult {
