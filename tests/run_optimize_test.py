@@ -91,7 +91,6 @@ class RunOptimizeTest(agent_process.AgentTest):
         # What was measured with one batch size tells of another, and is kept beside it.
         _, other = self.optimize(*options, "--batch-size", "32", command=[*self.train, "200"])
         self.assertTrue(other["decided"] and not other["from_profile"], other)
-        self.assertLessEqual(len(other["settings"]), len(seen["settings"]))
         self.assertEqual(sorted(file.name for file in profiles.iterdir()), ["batch-32.json", "batch-64.json"])
 
     def test_a_profile_is_used_again_for_the_same_command_alone(self):

@@ -198,8 +198,11 @@ int initialize(PyObject* self, PyObject* arguments, PyObject* /*keywords*/) {
   std::optional<Error> error;
   Py_BEGIN_ALLOW_THREADS  // NOLINT
       auto started = PowerOptimizer::start(*options, std::move(reductions));
-  if (started.ok()) own->optimizer = *std::move(started);
-  if (!started.ok()) error = started.error();
+  if (started.ok()) {
+    own->optimizer = *std::move(started);
+  } else {
+    error = started.error();
+  }
   Py_END_ALLOW_THREADS  // NOLINT
       if (error) {
     set_error(*error);

@@ -55,7 +55,7 @@ Result<std::unique_ptr<CommandTuning>> CommandTuning::prepare(const TuningArgume
   // NOLINTNEXTLINE(concurrency-mt-unsafe): called before there are threads
   ::setenv(kStepsVariable, file.path().c_str(), 1);
   return std::unique_ptr<CommandTuning>(new CommandTuning(
-      std::unique_ptr<State>(new State{.steps = std::move(file), .tuning = std::move(tuning)})));
+      std::make_unique<State>(State{.steps = std::move(file), .tuning = std::move(tuning)})));
 }
 
 CommandTuning::CommandTuning(std::unique_ptr<State> state) : state_(std::move(state)) {}

@@ -42,7 +42,7 @@ ProfiledTuner::ProfiledTuner(TunerOptions options, ProfilerOptions profiling,
                              SettingProfiler profiler, KnobSetter& setter, WindowMeter& meter,
                              Peers* peers)
     : options_(std::move(options)),
-      profiling_(profiling),
+      profiling_(std::move(profiling)),
       profiler_(std::move(profiler)),
       setter_(setter),
       meter_(meter),
