@@ -4,14 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/carbon/utc_time.h"
 #include "harpe/carbon_cli/carbon_cli.h"
+#include "harpe/command/said_testing.h"
 
 namespace harpe {
 namespace {
@@ -19,21 +18,8 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-struct Said {
-  int status = 0;
-  std::string out, err;
-};
-
 Said harpe(const std::vector<std::string>& arguments) {
-  std::ostringstream out, err;
-  Console console{.out = out, .err = err};
-  const auto make = [] {
-    auto commands = std::make_unique<Commands>("harpe", "carbon", "harpe carbon backtest s.csv");
-    add_carbon_command(*commands);
-    return commands;
-  };
-  const int status = run_program(make, arguments, console);
-  return {.status = status, .out = out.str(), .err = err.str()};
+  return harpe_with(add_carbon_command, arguments);
 }
 
 class CarbonBacktest : public ::testing::Test {

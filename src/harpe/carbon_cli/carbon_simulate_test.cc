@@ -4,15 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
 #include "harpe/carbon/utc_time.h"
 #include "harpe/carbon_cli/carbon_cli.h"
 #include "harpe/carbon_cli/pace_choices.h"
+#include "harpe/command/said_testing.h"
 
 namespace harpe {
 namespace {
@@ -20,22 +19,9 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-struct Said {
-  int status = 0;
-  std::string out, err;
-};
-
 Said harpe(std::vector<std::string> arguments) {
-  std::ostringstream out, err;
-  Console console{.out = out, .err = err};
-  const auto make = [] {
-    auto commands = std::make_unique<Commands>("harpe", "carbon", "harpe carbon simulate");
-    add_carbon_command(*commands);
-    return commands;
-  };
   arguments.insert(arguments.begin(), {"carbon", "simulate"});
-  const int status = run_program(make, arguments, console);
-  return {.status = status, .out = out.str(), .err = err.str()};
+  return harpe_with(add_carbon_command, arguments);
 }
 
 constexpr const char* kFrontier =

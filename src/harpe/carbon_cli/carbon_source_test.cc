@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
@@ -14,6 +12,7 @@
 #include "harpe/carbon/utc_time.h"
 #include "harpe/carbon_cli/carbon_cli.h"
 #include "harpe/carbon_source/open_source.h"
+#include "harpe/command/said_testing.h"
 #include "harpe/http_client/scripted_http_testing.h"
 
 namespace harpe {
@@ -22,22 +21,9 @@ namespace {
 using ::testing::HasSubstr;
 using TestJson = nlohmann::json;
 
-struct Answered {
-  int status = 0;
-  std::string out, err;
-};
-
-Answered harpe_carbon(std::vector<std::string> arguments) {
-  std::ostringstream out, err;
-  Console console{.out = out, .err = err};
-  const auto make = [] {
-    auto commands = std::make_unique<Commands>("harpe", "carbon", "harpe carbon now uk");
-    add_carbon_command(*commands);
-    return commands;
-  };
+Said harpe_carbon(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "carbon");
-  const int status = run_program(make, arguments, console);
-  return {.status = status, .out = out.str(), .err = err.str()};
+  return harpe_with(add_carbon_command, arguments);
 }
 
 class CarbonSourceCommands : public ::testing::Test {
@@ -73,13 +59,13 @@ TEST_F(CarbonSourceCommands, NowSaysWhatTheNumberIs) {
   ::setenv("HARPE_ELECTRICITY_MAPS_TOKEN", "s3cret", 1);
   ScriptedHttpServer server(maps_answer);
   const std::string source = "electricity-maps:DE?url=" + server.url();
-  const Answered text = harpe_carbon({"now", source});
+  const Said text = harpe_carbon({"now", source});
   ASSERT_EQ(text.status, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("123 gCO2eq/kWh"));
   EXPECT_THAT(text.out, HasSubstr("average, life cycle"));
   EXPECT_THAT(text.out, HasSubstr("ladder: fresh"));
   EXPECT_THAT(text.out, HasSubstr("estimated"));
-  const Answered json = harpe_carbon({"now", source, "--json", "--offline"});
+  const Said json = harpe_carbon({"now", source, "--json", "--offline"});
   ASSERT_EQ(json.status, 0) << json.out;
   const TestJson document = TestJson::parse(json.out);
   EXPECT_EQ(document["grams_per_kwh"], 123);
@@ -97,7 +83,7 @@ TEST_F(CarbonSourceCommands, HistoryWritesATableThatCanBeReadAgain) {
   ScriptedHttpServer server(maps_answer);
   const std::string csv = (directory / "history.csv").string();
   const auto now = interval_of(utc_clock()(), whole_hours(1));
-  const Answered said =
+  const Said said =
       harpe_carbon({"history", "electricity-maps:DE?url=" + server.url(), "--from",
                     utc_text(now - whole_hours(12)), "--to", utc_text(now), "--csv", csv});
   ASSERT_EQ(said.status, 0) << said.err;
@@ -117,8 +103,7 @@ TEST_F(CarbonSourceCommands, ForecastIsHarpesOwnWhereTheProviderHasNone) {
   ScriptedHttpServer server(maps_answer);
   const std::string source = "electricity-maps:DE?url=" + server.url();
   const std::string csv = (directory / "forecast.csv").string();
-  const Answered json =
-      harpe_carbon({"forecast", source, "--horizon", "12h", "--csv", csv, "--json"});
+  const Said json = harpe_carbon({"forecast", source, "--horizon", "12h", "--csv", csv, "--json"});
   ASSERT_EQ(json.status, 0) << json.out;
   const TestJson document = TestJson::parse(json.out);
   EXPECT_EQ(document["ladder"], "own forecast");
@@ -131,31 +116,31 @@ TEST_F(CarbonSourceCommands, ForecastIsHarpesOwnWhereTheProviderHasNone) {
   }
   EXPECT_FALSE(document["notes"].empty());
   EXPECT_THAT(read_file(csv).value(), HasSubstr("time,grams_per_kwh,lower,upper\n"));
-  const Answered text = harpe_carbon({"forecast", source, "--horizon", "12h"});
+  const Said text = harpe_carbon({"forecast", source, "--horizon", "12h"});
   EXPECT_THAT(text.out, HasSubstr("ladder: own forecast"));
   EXPECT_THAT(text.out, HasSubstr("80 % of what comes"));
 }
 
 TEST_F(CarbonSourceCommands, ErrorsSayWhatToDo) {
-  const Answered token = harpe_carbon({"now", "electricity-maps:DE"});
+  const Said token = harpe_carbon({"now", "electricity-maps:DE"});
   EXPECT_EQ(token.status, 77);
   EXPECT_THAT(token.err, HasSubstr("HARPE_ELECTRICITY_MAPS_TOKEN"));
-  const Answered typo = harpe_carbon({"now", "electricitymaps:DE"});
+  const Said typo = harpe_carbon({"now", "electricitymaps:DE"});
   EXPECT_EQ(typo.status, 2);
   EXPECT_THAT(typo.err, HasSubstr("electricity-maps"));
   EXPECT_EQ(harpe_carbon({"history", "DE", "--from", "yesterday"}).status, 2);
   EXPECT_EQ(harpe_carbon({"forecast", "DE", "--horizon", "200h"}).status, 2);
   EXPECT_EQ(harpe_carbon({"now"}).status, 2);
-  const Answered offline = harpe_carbon({"now", "uk", "--offline"});
+  const Said offline = harpe_carbon({"now", "uk", "--offline"});
   EXPECT_EQ(offline.status, 69);
   EXPECT_THAT(offline.err, HasSubstr("no yearly mean was given"));
-  const Answered mean = harpe_carbon({"now", "uk?mean=238", "--offline"});
+  const Said mean = harpe_carbon({"now", "uk?mean=238", "--offline"});
   EXPECT_EQ(mean.status, 0);
   EXPECT_THAT(mean.out, HasSubstr("ladder: yearly mean; too uncertain to control by"));
 }
 
 TEST_F(CarbonSourceCommands, ANumberIsOfNoStatedKind) {
-  const Answered said = harpe_carbon({"now", "302.5"});
+  const Said said = harpe_carbon({"now", "302.5"});
   ASSERT_EQ(said.status, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr("kind not stated"));
   EXPECT_THAT(harpe_carbon({"forecast", "FR", "--horizon", "2h"}).out,

@@ -3,13 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "harpe/base/file.h"
 #include "harpe/base/source_tree_testing.h"
 #include "harpe/base/test_directory_testing.h"
+#include "harpe/command/said_testing.h"
 #include "harpe/replay_cli/replay_cli.h"
 
 namespace harpe {
@@ -19,21 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
-struct Said {
-  int status = 0;
-  std::string out, err;
-};
-
 Said harpe(const std::vector<std::string>& arguments) {
-  std::ostringstream out, err;
-  Console console{.out = out, .err = err};
-  const auto make = [] {
-    auto commands = std::make_unique<Commands>("harpe", "replays", "harpe replay groups --out g");
-    add_replay_command(*commands);
-    return commands;
-  };
-  const int status = run_program(make, arguments, console);
-  return {.status = status, .out = out.str(), .err = err.str()};
+  return harpe_with(add_replay_command, arguments);
 }
 
 class ReplayGroups : public ::testing::Test {

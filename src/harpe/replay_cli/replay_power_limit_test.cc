@@ -3,12 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
+#include "harpe/command/said_testing.h"
 #include "harpe/replay_cli/replay_cli.h"
 
 namespace harpe {
@@ -17,21 +16,8 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-struct Said {
-  int status = 0;
-  std::string out, err;
-};
-
 Said harpe(const std::vector<std::string>& arguments) {
-  std::ostringstream out, err;
-  Console console{.out = out, .err = err};
-  const auto make = [] {
-    auto commands = std::make_unique<Commands>("harpe", "replays", "harpe replay power-limit r");
-    add_replay_command(*commands);
-    return commands;
-  };
-  const int status = run_program(make, arguments, console);
-  return {.status = status, .out = out.str(), .err = err.str()};
+  return harpe_with(add_replay_command, arguments);
 }
 
 class ReplayPowerLimit : public ::testing::Test {

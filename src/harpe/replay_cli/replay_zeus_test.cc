@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "harpe/base/file.h"
 #include "harpe/base/test_directory_testing.h"
+#include "harpe/command/said_testing.h"
 #include "harpe/replay/traced_job.h"
 #include "harpe/replay_cli/replay_cli.h"
 
@@ -21,11 +20,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
-
-struct Heard {
-  int status = 0;
-  std::string out, err;
-};
 
 class ReplayZeus : public ::testing::Test {
  protected:
@@ -56,17 +50,9 @@ class ReplayZeus : public ::testing::Test {
     }
   }
 
-  Heard replay(std::vector<std::string> options) const {
-    std::ostringstream out, err;
-    Console console{.out = out, .err = err};
-    const auto make = [] {
-      auto commands = std::make_unique<Commands>("harpe", "replays", "harpe replay zeus traces");
-      add_replay_command(*commands);
-      return commands;
-    };
+  Said replay(std::vector<std::string> options) const {
     options.insert(options.begin(), {"replay", "zeus", directory_.path().string()});
-    const int status = run_program(make, options, console);
-    return {.status = status, .out = out.str(), .err = err.str()};
+    return harpe_with(add_replay_command, options);
   }
   std::string path_of(const std::string& name) const { return (directory_.path() / name).string(); }
 
@@ -86,7 +72,7 @@ class ReplayZeus : public ::testing::Test {
 };
 
 TEST_F(ReplayZeus, OfOneGpuAndEtaHasItsDatasetsAtTheTop) {
-  const Heard heard = replay({"--gpu", "v100", "--seeds", "2", "--json"});
+  const Said heard = replay({"--gpu", "v100", "--seeds", "2", "--json"});
   ASSERT_EQ(heard.status, 0) << heard.err;
   const Json document = Json::parse(heard.out);
   EXPECT_EQ(document["gpu"], "v100");
@@ -106,7 +92,7 @@ TEST_F(ReplayZeus, OfOneGpuAndEtaHasItsDatasetsAtTheTop) {
 
 TEST_F(ReplayZeus, OfSeveralHasOneSuchDocumentForEach) {
   const std::string csv = path_of("seeds.csv"), page = path_of("page.html");
-  const Heard heard = replay(
+  const Said heard = replay(
       {"--gpu", "v100,a40", "--eta", "0,1", "--seeds", "2", "--csv", csv, "--out", page, "--json"});
   ASSERT_EQ(heard.status, 0) << heard.err;
   const Json document = Json::parse(heard.out);
@@ -128,18 +114,18 @@ TEST_F(ReplayZeus, OfSeveralHasOneSuchDocumentForEach) {
 }
 
 TEST_F(ReplayZeus, ShowsATableForEachAndTheirMeans) {
-  const Heard several = replay({"--gpu", "a40,v100", "--seeds", "1"});
+  const Said several = replay({"--gpu", "a40,v100", "--seeds", "1"});
   ASSERT_EQ(several.status, 0) << several.err;
   EXPECT_THAT(several.out, HasSubstr("a40, eta 0.5\n"));
   EXPECT_THAT(several.out, HasSubstr("\nv100, eta 0.5\n"));
   EXPECT_THAT(several.out, HasSubstr("\nmeans "));
-  const Heard one = replay({"--gpu", "a40", "--seeds", "1"});
+  const Said one = replay({"--gpu", "a40", "--seeds", "1"});
   EXPECT_THAT(one.out, Not(HasSubstr("eta")));
   EXPECT_THAT(several.out, HasSubstr(one.out));
 }
 
 TEST_F(ReplayZeus, AllAreTheGpusOfTheTraces) {
-  const Heard heard = replay({"--gpu", "all", "--seeds", "1"});
+  const Said heard = replay({"--gpu", "all", "--seeds", "1"});
   EXPECT_EQ(heard.status, 2);
   EXPECT_THAT(heard.err, HasSubstr("summary_power_p100.csv")) << "which is not there";
 }
@@ -151,7 +137,7 @@ TEST_F(ReplayZeus, RefusesBadInput) {
   EXPECT_EQ(replay({"--eta", "0.5,1.5"}).status, 2);
   EXPECT_THAT(replay({"--eta", "0.5,0.50"}).err, HasSubstr("twice"));
   EXPECT_EQ(replay({"--seeds", "0"}).status, 2);
-  const Heard heard = replay({"--gpu", "v100,a40", "--eta", "0,0.5,1", "--seeds", "10000"});
+  const Said heard = replay({"--gpu", "v100,a40", "--eta", "0,0.5,1", "--seeds", "10000"});
   EXPECT_EQ(heard.status, 2);
   EXPECT_THAT(heard.err, HasSubstr("at most 40000 seeds"));
 }
