@@ -2,6 +2,7 @@
 
 #include <sys/un.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -124,6 +125,12 @@ Applied applied_of(const JsonValue& object) {
 }
 
 }  // namespace
+
+std::string agent_socket(const std::string& given) {
+  if (!given.empty()) return given;
+  const char* variable = std::getenv("HARPE_AGENT_SOCKET");
+  return variable != nullptr && *variable != '\0' ? variable : AgentClient::kDefaultSocket;
+}
 
 Result<AgentClient> AgentClient::connect(const std::filesystem::path& socket, Seconds longest) {
   const std::string path = socket.string();

@@ -17,6 +17,9 @@
 
 namespace harpe {
 
+/// Where the agent listens: what was given, else HARPE_AGENT_SOCKET, else the usual socket.
+std::string agent_socket(const std::string& given);
+
 /// Not thread-safe. Errors of the agent keep their code; an agent that is not there, or falls
 /// silent, is `kUnavailable`. Where the agent has hung up, a request goes over a new connection:
 /// the agent knows its client by process, not by connection.

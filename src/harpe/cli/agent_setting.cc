@@ -219,12 +219,6 @@ Status AgentSetting::say_why_there_is_nothing(int gpu) {
 
 }  // namespace
 
-std::string agent_socket(const std::string& given) {
-  if (!given.empty()) return given;
-  const char* variable = std::getenv("HARPE_AGENT_SOCKET");
-  return variable != nullptr && *variable != '\0' ? variable : AgentClient::kDefaultSocket;
-}
-
 Result<Outcome> set_through_agent(const SettingArguments& arguments, const WantedSetting& wanted) {
   Result<AgentClient> agent = AgentClient::connect(agent_socket(arguments.socket));
   if (!agent.ok()) {

@@ -31,8 +31,6 @@ void add_setting_options(CLI::App& app, SettingArguments& arguments, bool reset)
 /// Does all GPUs whatever becomes of one, and says what became of each.
 Result<Outcome> run_setting(const SettingArguments& arguments, const WantedSetting& wanted);
 
-/// Where the agent listens: what was given, else HARPE_AGENT_SOCKET, else the usual socket.
-std::string agent_socket(const std::string& given);
 /// The part of `run_setting` that goes through the agent (agent_setting.cc).
 Result<Outcome> set_through_agent(const SettingArguments& arguments, const WantedSetting& wanted);
 /// The command that undoes a setting, with the options that were given: "harpe clock reset --gpus

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <ctime>
 #include <utility>
 
@@ -21,12 +20,6 @@ constexpr Seconds kOldestProfile{30.0 * 86400};
 
 double now_on_the_wall() {
   return static_cast<double>(std::time(nullptr));
-}
-
-std::filesystem::path socket_of(const JobTuningOptions& options) {
-  if (!options.socket.empty()) return options.socket;
-  const char* variable = std::getenv("HARPE_AGENT_SOCKET");
-  return variable != nullptr && *variable != '\0' ? variable : AgentClient::kDefaultSocket;
 }
 
 // A folder with more files than these is something else.
@@ -146,8 +139,8 @@ void JobTuning::look_at_gpus(EnergyMonitor& monitor) {
 void JobTuning::open_setter(EnergyMonitor& monitor, Clock& clock) {
   std::vector<std::string> uuids;
   for (const GpuIdentity& gpu : monitor.gpus()) uuids.push_back(gpu.uuid);
-  Result<std::unique_ptr<KnobSetter>> opened =
-      open_agent_setter(socket_of(options_), uuids, options_.lease, options_.patience, clock);
+  Result<std::unique_ptr<KnobSetter>> opened = open_agent_setter(
+      agent_socket(options_.socket), uuids, options_.lease, options_.patience, clock);
   if (opened.ok()) {
     setter_ = std::move(opened).take();
     return;
