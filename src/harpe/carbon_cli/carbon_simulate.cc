@@ -139,7 +139,7 @@ void add_job_options(CLI::App& app, SimulateArguments& arguments) {
   in_group(add_text(app, "--profile", "FILE.json",
                     "Its profile of power limits (Zeus's, or of harpe run --optimize)",
                     arguments.profile));
-  in_group(app.add_option("--hours", arguments.hours, "Its hours at full speed (default 24)")
+  in_group(app.add_option("--hours", arguments.hours, "Its hours at the fastest pace (default 24)")
                ->type_name("H")
                ->check(CLI::Range(0.01, 1e5)));
   in_group(app.add_option("--deadline-factor", arguments.job.deadline_factor,

@@ -22,7 +22,7 @@ constexpr std::array<Way, 5> kWays{{{"all_max", "all-max", &StartOutcome::all_ma
                                     {"chase", "Chase", &StartOutcome::chase},
                                     {"harpe", "Harpe", &StartOutcome::harpe},
                                     {"hindsight", "hindsight", &StartOutcome::hindsight}}};
-// Below this nobody should be asked to wait for a job.
+// Below this no job need wait.
 constexpr double kWorthIt = 0.005;
 
 struct Spread {
@@ -95,12 +95,12 @@ std::string row(const SimulationView& view, const Way& way) {
 
 std::string job_text(const SimulationView& view) {
   const CarbonJob& job = view.job;
-  std::string text = duration_text(job.work) + " at full speed, deadline after " +
+  std::string text = duration_text(job.work) + " at the fastest pace, deadline after " +
                      duration_text(job.work * job.deadline_factor) + ", ";
   if (!job.pause.allowed) return text + "no pauses";
   text += "pauses of at least " + duration_text(job.pause.min_dwell) + " at " +
           shortest(job.pause.idle_power.value, 4) + " W";
-  if (view.idle_power_is_assumed) text += " (assumed: a fifth of its power at full speed)";
+  if (view.idle_power_is_assumed) text += " (assumed: a fifth of its power at the fastest pace)";
   return text;
 }
 

@@ -30,7 +30,7 @@ struct CarbonJob {
   std::vector<PieceCost> choices{};    ///< of one piece of work
   std::optional<PieceCost> all_max{};  ///< none: the fastest choice
   Watts host_power{};                  ///< of what it holds beside its GPUs, while it runs
-  Seconds work{};                      ///< at full speed
+  Seconds work{};                      ///< at the fastest pace
   double deadline_factor = 1;          ///< deadline over that, at least 1
   PauseTerms pause{};                  ///< its idle power with that of the hosts
   double embodied = 0;                 ///< g a second that it holds its hardware

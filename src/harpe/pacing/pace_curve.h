@@ -3,8 +3,8 @@
 /// How fast a job can run and what it draws then: the choices that a frontier, a table of plans or
 /// a profile of power limits leaves, once each of them is only a speed and a power.
 ///
-/// Speed is relative to the fastest choice, so that work is counted in seconds at full speed. Kept
-/// are the choices on the lower convex hull of power over speed: between two of them a job can
+/// Speed is relative to the fastest choice, so that work is counted in seconds at the fastest pace.
+/// Kept are the choices on the lower convex hull of power over speed: between two of them a job can
 /// alternate, and whatever lies above the hull is beaten by such a mixture.
 
 #include <cstddef>
@@ -39,7 +39,8 @@ class PaceCurve {
   const Pace& fastest() const { return paces_.back(); }
   const Pace& slowest() const { return paces_.front(); }
 
-  /// Joules that a second of work at full speed costs more, from a pace to the next faster one.
+  /// Joules that a second of work at the fastest pace costs more, from a pace to the next faster
+  /// one.
   double slope(std::size_t pace) const { return slopes_[pace]; }
   /// The pace that minimises weight * power - value * speed. O(log paces).
   std::size_t best(double weight, double value) const;

@@ -17,10 +17,10 @@ constexpr std::size_t kThoroughSearch = 200'000;
 // Around the price that does the work: more pauses, or fewer.
 constexpr std::array<double, 4> kOtherPrices{0.6, 0.8, 1.25, 1.7};
 
-/// All intervals at full speed, from the start that it takes on.
-std::vector<PacedInterval> at_full_speed(const PaceCurve& curve, const PacingJob& job,
-                                         const PacingState& state,
-                                         std::span<const PacingInterval> intervals) {
+/// All intervals at the fastest pace, from the start that it takes on.
+std::vector<PacedInterval> at_fastest_pace(const PaceCurve& curve, const PacingJob& job,
+                                           const PacingState& state,
+                                           std::span<const PacingInterval> intervals) {
   std::vector<PacedInterval> paced;
   for (const PacingInterval& interval : intervals) {
     paced.push_back({.runs = true, .pace = curve.paces().size() - 1, .run = interval.duration});
@@ -93,7 +93,7 @@ PacingPlan plan_pacing(const PaceCurve& curve, const PacingJob& job, const Pacin
   if (job.work <= 0) return {.finishes = true};
   if (intervals.empty()) return {};
   PacingPlan best;
-  best.intervals = at_full_speed(curve, job, state, intervals);
+  best.intervals = at_fastest_pace(curve, job, state, intervals);
   double most = 0;
   for (std::size_t i = 0; i < intervals.size(); ++i) {
     const IntervalUse use = use_of(curve, job, best.intervals[i], intervals[i].duration);

@@ -40,7 +40,7 @@ struct PauseTerms {
 };
 
 struct PacingJob {
-  double work = 0;  ///< left, in seconds at full speed
+  double work = 0;  ///< left, in seconds at the fastest pace
   PauseTerms pause{};
   double held_cost = 0;  ///< a second, in the unit of weight x joules: embodied carbon, rent
 };
@@ -78,7 +78,7 @@ enum class PacingEffort : unsigned char {
   kQuick,     ///< takes what the price chose
 };
 
-/// Where no plan finishes, the one that runs at full speed throughout.
+/// Where no plan finishes, the one that runs at the fastest pace throughout.
 PacingPlan plan_pacing(const PaceCurve& curve, const PacingJob& job, const PacingState& state,
                        std::span<const PacingInterval> intervals,
                        PacingEffort effort = PacingEffort::kThorough);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Which intervals a job runs in, where a second of work at full speed is worth so much: the
+/// Which intervals a job runs in, where a second of work at the fastest pace is worth so much: the
 /// shortest path over intervals x (running or paused, for how long). See pacing_plan.h.
 
 #include <cstddef>
