@@ -57,6 +57,7 @@ TEST_F(CarbonSimulate, WhereDaysSwingAForecastIsNearHindsight) {
   ASSERT_EQ(said.status, 0) << said.err;
   const Json json = Json::parse(said.out);
   EXPECT_EQ(json["starts"], 12);
+  EXPECT_EQ(json["all_max_known"], false) << "a frontier has no all-max";
   EXPECT_EQ(json["ways"]["harpe"]["late"], 0);
   EXPECT_EQ(json["ways"]["hindsight"]["late"], 0);
   EXPECT_GT(json["saving_over_static"]["hindsight"], 0.05);
@@ -75,6 +76,7 @@ TEST_F(CarbonSimulate, SaysWhereNothingIsToBeGained) {
   ASSERT_EQ(said.status, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr("Nothing is to be gained here"));
   EXPECT_THAT(said.out, HasSubstr("best static"));
+  EXPECT_THAT(said.out, HasSubstr("all-max"));
 }
 
 TEST_F(CarbonSimulate, AGuardKeepsEveryStartNearTheStaticPace) {

@@ -84,7 +84,9 @@ std::string row(const SimulationView& view, const Way& way) {
     return spread(view, [&](const StartOutcome& one) { return value(one.*way.outcome); }).mean;
   };
   const Spread saved = saving_of(view, way.outcome);
-  std::string text = std::string(way.name) + std::string(12 - std::string(way.name).size(), ' ');
+  const bool is_stand_in = way.outcome == &StartOutcome::all_max && !view.job.all_max;
+  const std::string name = is_stand_in ? "fastest*" : way.name;
+  std::string text = name + std::string(12 - name.size(), ' ');
   text += cell(mean([](const WayOutcome& one) { return one.grams; }) / 1000, 2, 11);
   text += cell(mean([](const WayOutcome& one) { return one.energy.value / 3.6e6; }), 1, 10);
   text += cell(mean([](const WayOutcome& one) { return one.time.value / 3600; }), 1, 8);
@@ -112,13 +114,14 @@ std::string simulation_text(const SimulationView& view) {
   std::string text = view.choices + " over " + view.series + " (" + view.kind +
                      "): " + job_text(view) + "; " + std::to_string(view.outcomes.size()) +
                      " starts over the series\n\n" +
-                     "                kg CO2eq       kWh   hours   saving*   spread  "
+                     "                kg CO2eq       kWh   hours   saving+   spread  "
                      "worst start\n";
   for (const Way& way : kWays) text += row(view, way);
-  text +=
-      "* against the best static pace of each start, chosen with hindsight; mean over starts\n\n";
+  text += "+ against the best static pace of each start, chosen with hindsight; mean over starts\n";
+  if (!view.job.all_max) text += "* a " + view.choices + " does not say what all-max takes\n";
+  text += "\n";
   if (hindsight.mean < kWorthIt) {
-    text += "Nothing is to be gained here: even who knew all intensities would emit only " +
+    text += "Nothing is to be gained here: with all intensities known it would emit only " +
             percent(hindsight.mean) +
             " less than one steady pace. A job need not wait for the "
             "grid.\n";
@@ -143,7 +146,8 @@ std::string simulation_json(const SimulationView& view) {
                    {"pause", job.pause.allowed},
                    {"idle_power_w", job.pause.idle_power.value},
                    {"guard", job.guard ? Json(*job.guard) : Json()},
-                   {"starts", view.outcomes.size()}};
+                   {"starts", view.outcomes.size()},
+                   {"all_max_known", job.all_max.has_value()}};
   for (const Way& way : kWays) document["ways"][way.key] = way_json(view, way.outcome);
   document["saving_over_static"] = {{"chase", saving_of(view, &StartOutcome::chase).mean},
                                     {"harpe", harpe.mean},
