@@ -119,7 +119,7 @@ std::string simulation_text(const SimulationView& view) {
   for (const Way& way : kWays) text += row(view, way);
   text += "+ against the best static pace of each start, chosen with hindsight; mean over starts\n";
   if (!view.job.all_max) text += "* a " + view.choices + " does not say what all-max takes\n";
-  text += "\n";
+  text += '\n';
   if (hindsight.mean < kWorthIt) {
     text += "Nothing is to be gained here: with all intensities known it would emit only " +
             percent(hindsight.mean) +
