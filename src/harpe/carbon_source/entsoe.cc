@@ -267,21 +267,4 @@ Result<ProviderIntensity> intensity_of_generation(const PowerSeries& generation,
   return answer;
 }
 
-ExogenousSeries exogenous_of(const PowerSeries& day_ahead, UtcTime start, std::size_t size,
-                             std::size_t known_ahead) {
-  ExogenousSeries exogenous{.known_ahead = known_ahead};
-  for (const auto& [name, megawatts] : day_ahead.megawatts) {
-    ExogenousSeries::Column column{.name = name, .values = std::vector<double>(size, kNoValue)};
-    for (std::size_t i = 0; i < megawatts.size(); ++i) {
-      const WholeSeconds since =
-          day_ahead.start + static_cast<std::int64_t>(i) * day_ahead.step - start;
-      if (since.count() < 0 || since % day_ahead.step != WholeSeconds(0)) continue;
-      const auto slot = static_cast<std::size_t>(since / day_ahead.step);
-      if (slot < size) column.values[slot] = megawatts[i];
-    }
-    exogenous.columns.push_back(std::move(column));
-  }
-  return exogenous;
-}
-
 }  // namespace harpe

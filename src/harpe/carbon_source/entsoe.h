@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "harpe/base/result.h"
-#include "harpe/carbon/exogenous.h"
 #include "harpe/carbon_source/emission_factors.h"
 #include "harpe/carbon_source/provider_intensity.h"
 
@@ -46,11 +45,5 @@ Result<PowerSeries> parse_entsoe(std::string_view xml, WholeSeconds step);
 Result<ProviderIntensity> intensity_of_generation(const PowerSeries& generation,
                                                   const std::vector<EmissionFactor>& factors,
                                                   const std::string& zone);
-
-/// Day-ahead series on a grid of intensities, for a forecaster. \param known_ahead  steps that are
-/// known at every time of a day: a forecast issued at 18:00 for the next day is known 6 h ahead at
-/// least, and no more may be claimed.
-ExogenousSeries exogenous_of(const PowerSeries& day_ahead, UtcTime start, std::size_t size,
-                             std::size_t known_ahead);
 
 }  // namespace harpe

@@ -173,21 +173,6 @@ TEST(Entsoe, AnAcknowledgementIsNoData) {
   EXPECT_EQ(answer.error().text(), "ENTSO-E says: 'No matching data found for Data item A75'");
 }
 
-TEST(Entsoe, DayAheadSeriesLieOnTheGridOfIntensities) {
-  const auto load = parse_entsoe(
-      document(time_series({.type = "", .generated = false}, {{1, 50}, {2, 60}, {3, 70}, {4, 80}})),
-      whole_hours(1));
-  ASSERT_TRUE(load.ok()) << load.error().text();
-  const ExogenousSeries on_grid = exogenous_of(*load, parse_utc("2026-01-01T01:00Z").value(), 5, 6);
-  EXPECT_EQ(on_grid.known_ahead, 6u);
-  ASSERT_EQ(on_grid.columns.size(), 1u);
-  EXPECT_EQ(on_grid.columns[0].name, "load");
-  ASSERT_EQ(on_grid.columns[0].values.size(), 5u);
-  EXPECT_EQ(on_grid.columns[0].values[0], 60);
-  EXPECT_EQ(on_grid.columns[0].values[2], 80);
-  EXPECT_TRUE(std::isnan(on_grid.columns[0].values[3]));
-}
-
 TEST(Entsoe, SaysWhatIsWrongWithADocument) {
   const std::string bomb =
       "<!DOCTYPE a [<!ENTITY b \"cccccccccc\"><!ENTITY d \"&b;&b;&b;\">]>"

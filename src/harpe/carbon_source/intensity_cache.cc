@@ -19,6 +19,7 @@ namespace {
 constexpr std::uint64_t kLongestCacheFile = 16ULL << 20;
 constexpr std::size_t kLongestKeptResponse = 1U << 20;
 constexpr std::size_t kMostNotes = 20;
+constexpr const char* kForecasts = "forecasts-";
 
 /// As the name of a file: no slash, no leading dot, whatever a zone is called.
 std::string file_name_of(const std::string& text) {
@@ -74,6 +75,20 @@ bool extends(const IntensitySeries& longer, const IntensitySeries& shorter) {
          });
 }
 
+/// Leaves room for one more month of forecasts. By their number, since a clock may be wrong.
+void make_room_for_month(const fs::path& folder) {
+  std::vector<fs::path> months;
+  std::error_code failed;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failed)) {
+    if (entry.path().filename().string().starts_with(kForecasts)) months.push_back(entry.path());
+  }
+  std::ranges::sort(months, std::greater<>());
+  while (months.size() >= IntensityCache::kMonthsOfForecasts) {
+    fs::remove_all(months.back(), failed);
+    months.pop_back();
+  }
+}
+
 /// Removes the response that was written first, where there are many.
 void make_room(const fs::path& responses) {
   constexpr std::size_t kMostResponses = 200;
@@ -92,6 +107,7 @@ void make_room(const fs::path& responses) {
 }  // namespace
 
 fs::path IntensityCache::folder(const SourceIdentity& identity) const {
+  if (directory_.empty()) return {};
   return directory_ / file_name_of(identity.provider) / file_name_of(identity.zone) /
          (std::string(kind_word(identity.kind)) + "-" + std::to_string(identity.step.count()) +
           "s");
@@ -173,7 +189,10 @@ void IntensityCache::keep_forecast(const SourceIdentity& identity,
                                    const ProviderIntensity& forecast) {
   if (directory_.empty()) return;
   const UtcTime issued = forecast.issued_at.value_or(forecast.fetched_at);
-  const fs::path path = folder(identity) / ("forecasts-" + month_text(issued)) / stamp_of(issued);
+  const fs::path month = folder(identity) / (kForecasts + month_text(issued));
+  const fs::path path = month / stamp_of(issued);
+  std::error_code failed;
+  if (!fs::exists(month, failed)) make_room_for_month(folder(identity));
   const auto kept = read(path, identity);
   if (kept && !extends(forecast.series, kept->series)) return;
   CachedSeries cached = cached_of(identity, forecast);
@@ -186,7 +205,7 @@ std::optional<CachedSeries> IntensityCache::forecast(const SourceIdentity& ident
   if (directory_.empty()) return std::nullopt;
   const std::string first = stamp_of(earliest), last = stamp_of(latest);
   for (const UtcTime month : {month_of(latest), month_of(month_of(latest) - whole_days(1))}) {
-    const fs::path place = folder(identity) / ("forecasts-" + month_text(month));
+    const fs::path place = folder(identity) / (kForecasts + month_text(month));
     std::vector<std::string> stamps;
     std::error_code failed;
     for (const fs::directory_entry& entry : fs::directory_iterator(place, failed)) {

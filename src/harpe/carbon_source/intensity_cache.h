@@ -35,8 +35,11 @@ class IntensityCache final : public ResponseStore {
   /// What is kept of [from, to), whole intervals; nullopt: nothing.
   std::optional<CachedSeries> measured(const SourceIdentity& identity, UtcTime from, UtcTime to);
 
+  /// In which forecasts were issued that are kept: so that those of a year can be judged.
+  static constexpr std::size_t kMonthsOfForecasts = 14;
+
   /// Keeps a forecast, unless one with the same time of issue is there; one that says the same and
-  /// reaches further takes its place.
+  /// reaches further takes its place. With the first of a month, those of the oldest months go.
   void keep_forecast(const SourceIdentity& identity, const ProviderIntensity& forecast);
   /// The newest that was issued in [earliest, latest] and tells of `hour`; nullopt: none.
   std::optional<CachedSeries> forecast(const SourceIdentity& identity, UtcTime hour,
@@ -49,9 +52,10 @@ class IntensityCache final : public ResponseStore {
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
   const std::filesystem::path& directory() const { return directory_; }
+  /// Where all of a source is kept; empty: nowhere.
+  std::filesystem::path folder(const SourceIdentity& identity) const;
 
  private:
-  std::filesystem::path folder(const SourceIdentity& identity) const;
   std::optional<CachedSeries> read(const std::filesystem::path& path,
                                    const SourceIdentity& identity);
   bool write(const std::filesystem::path& path, const std::string& text);

@@ -133,6 +133,22 @@ TEST(IntensityCache, KeepsForecastsAsTheyWereIssued) {
                               at("2026-02-01T01:00Z")));
 }
 
+TEST(IntensityCache, ForecastsOfTheOldestMonthsGo) {
+  const TestDirectory directory;
+  IntensityCache cache(directory.path());
+  UtcTime month = at("2025-01-01");
+  for (int i = 0; i < 20; ++i, month = next_month(month)) {
+    ProviderIntensity made = values(utc_text(month), {1, 2}, utc_text(month));
+    made.issued_at = month;
+    cache.keep_forecast(kDe, made);
+  }
+  const std::size_t kept = IntensityCache::kMonthsOfForecasts;
+  EXPECT_EQ(files_of(directory.path()).size(), kept);
+  EXPECT_FALSE(cache.forecast(kDe, at("2025-05-01"), at("2025-05-01"), at("2025-05-02")));
+  EXPECT_TRUE(cache.forecast(kDe, at("2026-08-01"), at("2026-08-01"), at("2026-08-02")));
+  EXPECT_TRUE(cache.forecast(kDe, at("2025-07-01"), at("2025-07-01"), at("2025-07-02")));
+}
+
 TEST(IntensityCache, PassesOverDamagedFilesWithANoteAndWritesThemAnew) {
   const TestDirectory directory;
   const auto seed = std::random_device()();

@@ -59,7 +59,7 @@ std::string_view text_of(ForecastStep step) {
 
 IntensityChain::IntensityChain(IntensitySource& source, IntensityCache& cache, UtcNow now,
                                IntensityChainOptions options)
-    : source_(source), cache_(cache), now_(std::move(now)), options_(options) {}
+    : source_(source), cache_(cache), now_(std::move(now)), options_(std::move(options)) {}
 
 void IntensityChain::note(const std::string& what, const Error& error) {
   notes_.push_back(what + ": " + error.text());

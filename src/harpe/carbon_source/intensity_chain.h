@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "harpe/carbon/intensity.h"
+#include "harpe/carbon_source/exogenous_source.h"
 #include "harpe/carbon_source/intensity_cache.h"
 #include "harpe/carbon_source/intensity_source.h"
 #include "harpe/carbon_source/source_link.h"
@@ -85,6 +86,7 @@ struct IntensityChainOptions {
   bool offline = false;                    ///< asks no provider
   WholeSeconds backfill{28 * 86'400};      ///< asked for before an own forecast
   WholeSeconds oldest_forecast{6 * 3600};  ///< of a provider that may stand in for a new one
+  ExogenousSource exogenous = {};          ///< what own forecasts know beside; empty: nothing
 };
 
 /// Used by one thread. Source and cache must outlive it.

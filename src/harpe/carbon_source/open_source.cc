@@ -6,6 +6,7 @@
 #include "harpe/base/file.h"
 #include "harpe/base/text.h"
 #include "harpe/carbon/utc_time.h"
+#include "harpe/carbon_source/exogenous_source.h"
 #include "harpe/carbon_source/provider_sources.h"
 
 namespace harpe {
@@ -15,6 +16,8 @@ using Provider = SourceSpecification::Provider;
 
 constexpr WholeSeconds kConstantStep{3600};
 constexpr std::size_t kLongestConstant = 100'000;
+/// Exogenous values are scaled by 28 days before anything is learned from them.
+constexpr WholeSeconds kBackfillWithExogenous = whole_days(90);
 
 /// One number for all time.
 class ConstantSource final : public CarbonSource {
@@ -103,11 +106,17 @@ class ProvidedSource final : public CarbonSource {
 
   Status make() {
     source_ = HARPE_TRY(provider());
-    chain_.emplace(*source_, cache_, environment_.now,
-                   IntensityChainOptions{.yearly_mean = specification_.yearly_mean,
-                                         // A file is asked also without a network.
-                                         .offline = environment_.offline &&
-                                                    specification_.provider != Provider::kFile});
+    IntensityChainOptions options{
+        .yearly_mean = specification_.yearly_mean,
+        // A file is asked also without a network.
+        .offline = environment_.offline && specification_.provider != Provider::kFile};
+    if (!specification_.exogenous.empty())
+      exogenous_ = exogenous_file(specification_.exogenous, specification_.known_ahead);
+    if (exogenous_) {
+      options.exogenous = exogenous_;
+      options.backfill = kBackfillWithExogenous;
+    }
+    chain_.emplace(*source_, cache_, environment_.now, std::move(options));
     return ok_status();
   }
 
@@ -203,9 +212,12 @@ class ProvidedSource final : public CarbonSource {
                                   "transparency@entsoe.eu for access to the RESTful API"};
     ProviderAccess found = HARPE_TRY(access(&names));
     // "No data" comes as a document with status 400.
-    return std::unique_ptr<IntensitySource>(
-        make_entsoe(link("ENTSO-E", advice_of(names), 100, "xml", 400), std::move(found),
-                    specification_.zone, specification_.step, specification_.factors));
+    auto source = make_entsoe(link("ENTSO-E", advice_of(names), 100, "xml", 400), std::move(found),
+                              specification_.zone, specification_.step, specification_.factors);
+    if (!environment_.offline)
+      exogenous_ =
+          exogenous_day_ahead(*source, cache_.folder(source->identity()), environment_.now);
+    return std::unique_ptr<IntensitySource>(std::move(source));
   }
 
   static std::string advice_of(const ApiTokenNames& names) {
@@ -219,6 +231,7 @@ class ProvidedSource final : public CarbonSource {
   std::unique_ptr<HttpFetcher> fetcher_;
   std::optional<SourceLink> link_;
   std::unique_ptr<IntensitySource> source_;
+  ExogenousSource exogenous_;
   std::optional<IntensityChain> chain_;
 };
 

@@ -34,6 +34,13 @@ std::optional<IntensitySeries> forecastable(const IntensitySeries& series, UtcTi
   return *std::move(coarse);
 }
 
+std::string names_of(const ExogenousSeries& exogenous) {
+  std::string names;
+  for (const ExogenousSeries::Column& column : exogenous.columns)
+    names += (names.empty() ? "" : ", ") + column.name;
+  return names;
+}
+
 /// Whether a provider was asked for history within a step: many values came at once.
 bool filled_lately(const CachedSeries& past, UtcTime now) {
   constexpr std::ptrdiff_t kMany = 12;
@@ -95,12 +102,16 @@ std::optional<LabelledForecast> IntensityChain::own_forecast(UtcTime now, WholeS
                         std::to_string(kLongestOwnHorizon) + " steps");
     return made;
   }
-  IntensityForecaster forecaster({.slots_per_day = series->slots_per_day(), .horizon = ahead});
+  const auto exogenous =
+      options_.exogenous ? options_.exogenous(*series, ahead, notes_) : std::nullopt;
+  IntensityForecaster forecaster({.slots_per_day = series->slots_per_day(), .horizon = ahead},
+                                 exogenous ? &*exogenous : nullptr);
   for (const double grams : series->values) forecaster.observe(grams);
   const auto& forecast = forecaster.forecast();
   if (!forecast) return made;
   made.ladder = ForecastStep::kOwn;
   made.expected.source += ", forecast by Harpe";
+  if (exogenous) made.expected.source += " with " + names_of(*exogenous);
   for (std::size_t s = 0; s < steps; ++s) {
     const std::size_t after = behind + s;
     const double newest = series->values[last];

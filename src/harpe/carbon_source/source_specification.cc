@@ -22,11 +22,14 @@ struct ProviderWord {
 
 constexpr std::array kProviders = std::to_array<ProviderWord>(
     {{"electricity-maps", Provider::kElectricityMaps, "electricity-maps:DE",
-      "kind version step estimations mean url"},
-     {"watttime", Provider::kWattTime, "watttime:CAISO_NORTH", "signal mean url"},
-     {"uk", Provider::kUk, "uk or uk:13", "mean url"},
-     {"entsoe", Provider::kEntsoe, "entsoe:10Y1001A1001A82H", "step factors mean url"},
-     {"file", Provider::kFile, "file:series.csv", "kind zone time value unit mean"}});
+      "kind version step estimations exogenous known-ahead mean url"},
+     {"watttime", Provider::kWattTime, "watttime:CAISO_NORTH",
+      "signal exogenous known-ahead mean url"},
+     {"uk", Provider::kUk, "uk or uk:13", "exogenous known-ahead mean url"},
+     {"entsoe", Provider::kEntsoe, "entsoe:10Y1001A1001A82H",
+      "step factors exogenous known-ahead mean url"},
+     {"file", Provider::kFile, "file:series.csv",
+      "kind zone time value unit exogenous known-ahead mean"}});
 
 std::string what_there_is() {
   std::string text =
@@ -142,11 +145,22 @@ Status take_url(std::string_view value, SourceSpecification& source) {
   return ok_status();
 }
 
+Status take_known_ahead(std::string_view value, SourceSpecification& source) {
+  const std::string_view digits = value.ends_with('h') ? value.substr(0, value.size() - 1) : value;
+  const auto hours = parse_integer(digits);
+  if (!hours || *hours < 0 || *hours > 96) {
+    return Error::invalid("the option known-ahead is 0h to 96h, not " + in_quotes(value));
+  }
+  source.known_ahead = whole_hours(*hours);
+  return ok_status();
+}
+
 Status take_option(std::string_view name, std::string_view value, SourceSpecification& source) {
   if (name == "kind") return take_kind(value, source);
   if (name == "step") return take_step(value, source);
   if (name == "factors") return take_factors(value, source);
   if (name == "url") return take_url(value, source);
+  if (name == "known-ahead") return take_known_ahead(value, source);
   if (name == "version") {
     source.version = HARPE_TRY(word_of(name, value, {"v3", "v4"})) == 0 ? "v3" : "v4";
   } else if (name == "signal") {
@@ -158,6 +172,8 @@ Status take_option(std::string_view name, std::string_view value, SourceSpecific
     source.yearly_mean = HARPE_TRY(parse_intensity(value)).grams_per_kwh;
   } else if (name == "unit") {
     source.csv.unit = HARPE_TRY(parse_intensity_unit(value));
+  } else if (name == "exogenous") {
+    source.exogenous = std::string(value);
   } else if (name == "zone") {
     source.csv.zone = std::string(value);
   } else if (name == "time") {

@@ -23,8 +23,10 @@
 /// | `signal` | watttime | co2_moer (default), co2_aoer |
 /// | `factors` | entsoe | g/kWh of types, such as B04:370,B17:none |
 /// | `zone`, `time`, `value`, `unit` | file | as `IntensityCsvOptions` |
-/// | `mean` | all but numbers and means | the zone's yearly mean in g/kWh: the last resort |
-/// | `url` | providers | a base URL in place of the provider's own |
+/// | `exogenous` | all but numbers and means | a CSV file of weather, load, ..., for own forecasts
+/// | | `known-ahead` | with `exogenous` | how long before their time its values are known: 24h | |
+/// `mean` | all but numbers and means | the zone's yearly mean in g/kWh: the last resort | | `url`
+/// | providers | a base URL in place of the provider's own |
 ///
 /// There is no place for a token: see api_token.h.
 
@@ -62,6 +64,8 @@ struct SourceSpecification {
   std::vector<EmissionFactor> factors = {};  ///< of kEntsoe
   std::optional<double> yearly_mean = {};
   std::string url = {};
+  std::string exogenous = {};  ///< path; empty: none
+  WholeSeconds known_ahead{0};
 };
 
 /// Fails with what there is, and what may have been meant.

@@ -39,6 +39,8 @@ TEST(SourceSpecification, ReadsEachSource) {
   EXPECT_EQ(watttime.signal, "co2_aoer");
   EXPECT_EQ(parse_source("uk").value().zone, "");
   EXPECT_EQ(parse_source("uk:13?mean=GB").value().yearly_mean, 238);
+  EXPECT_EQ(parse_source("uk?exogenous=wind.csv&known-ahead=24h").value().exogenous, "wind.csv");
+  EXPECT_EQ(parse_source("uk?exogenous=w&known-ahead=36").value().known_ahead, whole_hours(36));
   const auto entsoe = parse_source("entsoe:10Y1001A1001A82H?factors=B04:370,B17:none").value();
   EXPECT_EQ(entsoe.zone, "10Y1001A1001A82H");
   EXPECT_EQ(entsoe.factors[3].grams_per_kwh, 370);
@@ -68,6 +70,7 @@ TEST(SourceSpecification, SaysWhatThereIsAndWhatMayHaveBeenMeant) {
   EXPECT_TRUE(says("electricity-maps:DE?url=ftp://x", "https://HOST"));
   EXPECT_TRUE(says("electricity-maps:DE?url=https://u:p@x", "https://HOST"));
   EXPECT_TRUE(says("uk?mean=4000", "0 to 3000"));
+  EXPECT_TRUE(says("uk?exogenous=w&known-ahead=5d", "0h to 96h"));
   EXPECT_TRUE(says("5000", "0 to 3000"));
 }
 
