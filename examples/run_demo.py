@@ -16,147 +16,58 @@ import collections
 import csv
 import json
 import math
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 
 import demo_report
+from demo_cluster import BLOCKING_W, JOB, PATIENCE_S, PIPELINES, STAGES, DemoCluster
 
-PIPELINES, STAGES, MICRO_BATCHES = 2, 4, 4
 FACTOR = 1.2
-BLOCKING_W = 83.64
-PATIENCE_S = 120  # with a machine that does much else
 SPANS = {"planned": 12, "straggling": 12, "recovered": 12}  # iterations that are measured
-SIMULATION = """# Eight A100 SXM whose clocks take 10 ms to change. Waiting draws what Perseus measured on A100.
-# They warm up in seconds rather than in a minute, so that what is measured early holds later.
-state_file = "{folder}/gpus"
-[[gpu]]
-model = "a100-sxm"
-count = 8
-gain = 1.0
-limit_softness = 0.0
-joule_per_kelvin = 30
-idle_power_w = {blocking}
-call_ms = 1
-switch_ms = 10
-switch_spread = 0.1
-slow_target_share = 0
-slow_pair_share = 0
-"""
-POLICY = '[[allow]]\nusers = ["*"]\ngpus = ["*"]\nread = true\nclocks_mhz = [210, 1410]\n'
 
 
-class Demo:
+class Demo(DemoCluster):
     def __init__(self, arguments, folder):
-        self.arguments, self.folder = arguments, folder
-        self.processes = []
-        self.url = None
+        super().__init__(arguments.harpe, arguments.trainer, folder)
+        self.arguments = arguments
 
     def say(self, text):
         if not self.arguments.json:
             print(text, flush=True)
 
-    def start(self, name, command, **how):
-        log = open(self.folder / f"{name}.log", "w")
-        process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=subprocess.STDOUT, **how)
-        log.close()
-        self.processes.append((name, process))
-        return process
-
-    def stop(self):
-        for _, process in reversed(self.processes):
-            if process.poll() is None:
-                process.terminate()
-        for _, process in reversed(self.processes):
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-
-    def ask(self, method, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data=data, method=method)
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
-            return json.loads(response.read() or b"null")
-
-    def status(self):
-        for name, process in self.processes:
-            if process.poll() is not None:
-                tail = (self.folder / f"{name}.log").read_text()[-2000:]
-                sys.exit(f"the {name} has ended:\n{tail}")
-        try:
-            return self.ask("GET", "/v1/jobs/demo")
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            return {"phase": "registering", "newest_iteration": -1, "version": 0}
-
-    def wait(self, what, holds):
-        end = time.monotonic() + PATIENCE_S
-        while True:
-            status = self.status()
-            if holds(status):
-                return status
-            if time.monotonic() > end:
-                sys.exit(f"{what} did not happen within {PATIENCE_S} s: {json.dumps(status)}")
-            time.sleep(0.2)
-
     def run(self):
-        harpe, folder = self.arguments.harpe, self.folder
-        (folder / "simulation.toml").write_text(SIMULATION.format(folder=folder, blocking=BLOCKING_W))
-        policy = folder / "policy.toml"
-        policy.write_text(POLICY)
-        policy.chmod(0o600)
-        self.start("agent", [harpe, "agent", "--simulate", folder / "simulation.toml", "--policy", policy, "--socket",
-                             folder / "agent.sock", "--clock-socket", folder / "clock.sock", "--minimum-dwell", "1ms",
-                             "--audit-log", folder / "audit.jsonl"])
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        self.start("server", [harpe, "serve", "--tcp", f"127.0.0.1:{port}", "--store", f"sqlite:{folder}/jobs.db"])
-        end = time.monotonic() + 20
-        while not (folder / "clock.sock").exists() or not self.is_up():
-            if time.monotonic() > end:
-                sys.exit("agent and server did not start: see " + str(folder))
-            time.sleep(0.05)
-        control = folder / "control"
-        self.start("trainer", [self.arguments.trainer, "--simulation", folder / "simulation.toml", "--data", PIPELINES,
-                               "--stages", STAGES, "--micro-batches", MICRO_BATCHES, "--forward-s", "0.03", "--iterations",
-                               100000, "--server", self.url, "--agent", folder / "clock.sock", "--job", "demo",
-                               "--control", control, "--log", folder / "iterations.csv"],
-                   env={**os.environ, "TRAINER_BLOCKING_W": str(BLOCKING_W)})
-        trainer = self.processes[-1][1]
+        self.start_agent_and_server()
+        trainer = self.start_trainer()
 
         self.say(f"1. {PIPELINES} pipelines of {STAGES} stages train and are profiled on their way.")
-        # Quick plans run first; what is compared below is the best.
-        planned = self.wait("a plan", lambda status: status["phase"] in ("running", "straggling")
-                            and status["characterization"] is None)
+        planned = self.wait_for_plans()
         self.say(f"   planned after {planned['newest_iteration'] + 1} iterations, all of them training.")
         moments = {"planned": self.settle(planned)}
         self.predictions = {"planned": self.status()}
-        with urllib.request.urlopen(self.url + "/v1/jobs/demo/profile", timeout=PATIENCE_S) as response:
+        with urllib.request.urlopen(f"{self.url}/v1/jobs/{JOB}/profile", timeout=PATIENCE_S) as response:
             (self.folder / "profile.csv").write_bytes(response.read())
         self.after(SPANS["planned"], moments["planned"])
 
         self.say(f"2. Pipeline 1 becomes {FACTOR} times slower; that is declared to the server, and the other one need not hurry.")
-        control.write_text(f"slow 1 {FACTOR}\n")
-        self.ask("PUT", "/v1/jobs/demo/stragglers/1", {"factor": FACTOR})
+        self.control.write_text(f"slow 1 {FACTOR}\n")
+        self.ask("PUT", f"/v1/jobs/{JOB}/stragglers/1", {"factor": FACTOR})
         moments["straggling"] = self.settle(self.status(), 4)
         self.predictions["straggling"] = self.status()
         self.after(SPANS["straggling"], moments["straggling"])
 
         self.say("3. It recovers.")
-        control.write_text("slow 1 1\n")
-        self.ask("DELETE", "/v1/jobs/demo/stragglers/1")
+        self.control.write_text("slow 1 1\n")
+        self.ask("DELETE", f"/v1/jobs/{JOB}/stragglers/1")
         moments["recovered"] = self.settle(self.status(), 4)
         self.predictions["recovered"] = self.status()
         self.after(SPANS["recovered"], moments["recovered"])
-        frontier = self.ask("GET", "/v1/jobs/demo/frontier")
-        events = [one["text"] for one in self.ask("GET", "/v1/jobs/demo/log")["events"] if one["kind"] != "phase"]
-        control.write_text("stop\n")
+        frontier = self.ask("GET", f"/v1/jobs/{JOB}/frontier")
+        events = [one["text"] for one in self.ask("GET", f"/v1/jobs/{JOB}/log")["events"] if one["kind"] != "phase"]
+        self.control.write_text("stop\n")
         trainer.wait(20)
         result = self.evaluate(moments)
         result["synthetic"] = self.predictions["planned"]["synthetic"]
@@ -167,13 +78,6 @@ class Demo:
         (self.folder / "report.html").write_text(page)
         (self.folder / "energy.svg").write_text(demo_report.picture(result, history, spans))
         return result
-
-    def is_up(self):
-        try:
-            self.ask("GET", "/health")
-            return True
-        except (urllib.error.URLError, ConnectionError):
-            return False
 
     def settle(self, status, iterations=3):
         """The iteration from which everybody has surely switched."""
@@ -276,13 +180,6 @@ def mean_error(values):
     return student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def free_port():
-    import socket
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def table(result):
     full = result["all_max"]
     yield f"Pipeline 0, an iteration, by its GPUs' own counters (at all-max: {full['time_s']:.3f} s, {full['energy_j']:.0f} J)"
@@ -304,14 +201,8 @@ def main():
     parser.add_argument("--within", type=float, default=0.02, help="of time, for --check")
     parser.add_argument("--energy-within", type=float, default=0.02, help="of energy, for --check")
     arguments = parser.parse_args()
-    arguments.harpe, arguments.trainer = arguments.harpe.resolve(), arguments.trainer.resolve()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = (arguments.out or pathlib.Path(temporary)).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        for pattern in ("gpus", "jobs.db*", "control", "*.sock", "iterations.csv"):
-            for old in folder.glob(pattern):
-                old.unlink()
-        demo = Demo(arguments, folder)
+        demo = Demo(arguments, arguments.out or temporary)
         began = time.monotonic()
         try:
             result = demo.run()
@@ -325,7 +216,7 @@ def main():
         print("\n".join(table(result)))
         print(f"All of it took {result['took_s']:.0f} s. GPUs are simulated; processes, sockets and plans are real.")
         if arguments.out:
-            print(f"Open the report in a browser: {folder / 'report.html'}")
+            print(f"Open the report in a browser: {demo.folder / 'report.html'}")
     if arguments.check:
         if not result["synthetic"]:
             sys.exit("the job does not say that its GPUs are simulated")

@@ -1,0 +1,133 @@
+"""The processes of a demonstration: an agent on simulated GPUs, a server, a trainer of two pipelines with four stages each,
+which talk over real sockets. What run_demo.py and run_carbon_demo.py have in common."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+PIPELINES, STAGES, MICRO_BATCHES = 2, 4, 4
+BLOCKING_W = 83.64
+PATIENCE_S = 120  # with a machine that does much else
+JOB = "demo"
+SIMULATION = """# Eight A100 SXM whose clocks take 10 ms to change. Waiting draws what Perseus measured on A100.
+# They warm up in seconds rather than in a minute, so that what is measured early holds later.
+state_file = "{folder}/gpus"
+[[gpu]]
+model = "a100-sxm"
+count = 8
+gain = 1.0
+limit_softness = 0.0
+joule_per_kelvin = 30
+idle_power_w = {blocking}
+call_ms = 1
+switch_ms = 10
+switch_spread = 0.1
+slow_target_share = 0
+slow_pair_share = 0
+"""
+POLICY = '[[allow]]\nusers = ["*"]\ngpus = ["*"]\nread = true\nclocks_mhz = [210, 1410]\n'
+LEFT_BEHIND = ("gpus", "jobs.db*", "control", "*.sock", "iterations.csv")  # by a demonstration before
+
+
+class DemoCluster:
+    def __init__(self, harpe, trainer, folder):
+        self.harpe, self.trainer, self.folder = harpe.resolve(), trainer.resolve(), pathlib.Path(folder).resolve()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for pattern in LEFT_BEHIND:
+            for old in self.folder.glob(pattern):
+                old.unlink()
+        self.processes = []
+        self.url = None
+        self.control = self.folder / "control"
+
+    def start(self, name, command, **how):
+        with open(self.folder / f"{name}.log", "w") as log:
+            process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=subprocess.STDOUT, **how)
+        self.processes.append((name, process))
+        return process
+
+    def start_agent_and_server(self, *serve_options):
+        folder = self.folder
+        (folder / "simulation.toml").write_text(SIMULATION.format(folder=folder, blocking=BLOCKING_W))
+        policy = folder / "policy.toml"
+        policy.write_text(POLICY)
+        policy.chmod(0o600)
+        self.start("agent", [self.harpe, "agent", "--simulate", folder / "simulation.toml", "--policy", policy, "--socket",
+                             folder / "agent.sock", "--clock-socket", folder / "clock.sock", "--minimum-dwell", "1ms",
+                             "--audit-log", folder / "audit.jsonl"])
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self.start("server", [self.harpe, "serve", "--tcp", f"127.0.0.1:{port}", "--store", f"sqlite:{folder}/jobs.db",
+                              *serve_options])
+        end = time.monotonic() + 20
+        while not (folder / "clock.sock").exists() or not self.is_up():
+            if time.monotonic() > end:
+                sys.exit("agent and server did not start: see " + str(folder))
+            time.sleep(0.05)
+
+    def start_trainer(self, iterations=100000, forward_s=0.03):
+        return self.start("trainer", [
+            self.trainer, "--simulation", self.folder / "simulation.toml", "--data", PIPELINES, "--stages", STAGES,
+            "--micro-batches", MICRO_BATCHES, "--forward-s", forward_s, "--iterations", iterations, "--server", self.url,
+            "--agent", self.folder / "clock.sock", "--job", JOB, "--control", self.control,
+            "--log", self.folder / "iterations.csv"], env={**os.environ, "TRAINER_BLOCKING_W": str(BLOCKING_W)})
+
+    def stop(self):
+        for _, process in reversed(self.processes):
+            if process.poll() is None:
+                process.terminate()
+        for _, process in reversed(self.processes):
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+    def ask(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data=data, method=method)
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+            return json.loads(response.read() or b"null")
+
+    def is_up(self):
+        try:
+            self.ask("GET", "/health")
+            return True
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+    def status(self):
+        for name, process in self.processes:
+            if process.poll() is not None:
+                tail = (self.folder / f"{name}.log").read_text()[-2000:]
+                sys.exit(f"the {name} has ended:\n{tail}")
+        try:
+            return self.ask("GET", f"/v1/jobs/{JOB}")
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return {"phase": "registering", "newest_iteration": -1, "version": 0}
+
+    def wait(self, what, holds):
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            status = self.status()
+            if holds(status):
+                return status
+            if time.monotonic() > end:
+                sys.exit(f"{what} did not happen within {PATIENCE_S} s: {json.dumps(status)}")
+            time.sleep(0.2)
+
+    def wait_for_plans(self):
+        """Quick plans run first; what is compared later is the best."""
+        return self.wait("a plan", lambda status: status["phase"] in ("running", "straggling")
+                         and status["characterization"] is None)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
