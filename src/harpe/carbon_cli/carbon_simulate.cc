@@ -104,13 +104,14 @@ Result<CarbonJob> job_of(const SimulateArguments& arguments, const PaceChoices& 
     if (job.guard && job.guard_share == 0) {
       return Error::invalid("prices keep to no range: a guard needs a confidence below 100 %");
     }
-  } else if (arguments.is_price) {
-    return Error::invalid("of prices, tell the unit: --unit EUR/MWh, USD/MWh, ct/kWh, ...");
   }
   return job;
 }
 
 Result<Outcome> run_simulate(const SimulateArguments& arguments, Console& console) {
+  if (arguments.is_price && !arguments.series.price) {
+    return Error::invalid("of prices, tell the unit: --unit EUR/MWh, USD/MWh, ct/kWh, ...");
+  }
   const PaceChoices choices = HARPE_TRY(read_choices(arguments));
   IntensitySeries series = HARPE_TRY(read_series(arguments.file, arguments.series));
   std::optional<IntensitySeries> earlier;

@@ -146,7 +146,7 @@ TEST_F(CarbonSimulate, PricesArePaidInMoneyAndMayBeNegative) {
   const Json json = Json::parse(said.out);
   EXPECT_EQ(json["money"], "EUR");
   EXPECT_FALSE(json["ways"]["harpe"].contains("grams"));
-  EXPECT_GT(json["share_of_hindsight"], 0.8);
+  EXPECT_GT(json["share_of_hindsight"], 0.7);
   // 86400 pieces of 300 J are 7.2 kWh, at 60 EUR/MWh on average over whole days.
   EXPECT_NEAR(json["ways"]["all_max"]["cost"]["mean"], 0.0072 * 60, 1e-3);
   const Said cents = run({"--unit", "ct/kWh", "--json"});
@@ -161,7 +161,7 @@ TEST_F(CarbonSimulate, WhatIsKnownAheadIsWorthSomething) {
   std::string text = "Time,Carbon Intensity\n", wind = "time,wind\n";
   std::uint64_t state = 7;
   double level = 0;
-  for (int i = 0; i < 24 * 120; ++i) {
+  for (int i = 0; i < 24 * 80; ++i) {
     state = state * 6364136223846793005U + 1442695040888963407U;
     if (i % 8 == 0) level = static_cast<double>(state >> 40) / (1 << 24);
     const auto time = utc_text(parse_utc("2022-01-01").value() + whole_hours(i));
