@@ -91,7 +91,8 @@ std::string_view text_of(IntensityBasis basis) {
   return "no intensity";
 }
 
-AccountedSeries fill_gaps(IntensitySeries series, std::optional<double> yearly_mean, bool is_mean) {
+AccountedSeries accounted_series(IntensitySeries series, std::optional<double> yearly_mean,
+                                 bool is_mean) {
   AccountedSeries filled{.series = series, .bases = {}};
   filled.bases.reserve(series.size());
   for (std::size_t i = 0; i < series.size(); ++i) {

@@ -48,8 +48,8 @@ struct AccountedSeries {
 /// Fills what is not known: from the nearest value at most 2 steps away (the earlier of two that
 /// are as near), else from the same time a week before, else from `yearly_mean`. O(values).
 /// \param is_mean  the series is one number for all time, as a yearly mean is
-AccountedSeries fill_gaps(IntensitySeries series, std::optional<double> yearly_mean = {},
-                          bool is_mean = false);
+AccountedSeries accounted_series(IntensitySeries series, std::optional<double> yearly_mean = {},
+                                 bool is_mean = false);
 /// The same series from `from` on, which is on its grid; what was before served the gaps.
 AccountedSeries without_before(AccountedSeries series, UtcTime from);
 

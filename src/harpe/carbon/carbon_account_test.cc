@@ -40,7 +40,7 @@ EnergyLedger ledger_of(std::vector<double> kilowatt_hours, WholeSeconds step = w
   return ledger;
 }
 
-TEST(FillGaps, GoesDownTheLadder) {
+TEST(AccountedSeries, GoesDownTheLadder) {
   std::vector<double> values(400, 100);
   for (std::size_t i = 200; i < 206; ++i) values[i] = kNoValue;
   values[32] = 55;  // a week before 200
@@ -50,7 +50,7 @@ TEST(FillGaps, GoesDownTheLadder) {
   values[37] = kNoValue;
   IntensitySeries series = hours_of(values);
   series.estimated[1] = 1;
-  const AccountedSeries filled = fill_gaps(series, 381);
+  const AccountedSeries filled = accounted_series(series, 381);
   EXPECT_EQ(filled.bases[0], B::kMeasured);
   EXPECT_EQ(filled.bases[1], B::kEstimated);
   EXPECT_EQ(filled.bases[200], B::kNeighbour);
@@ -61,10 +61,10 @@ TEST(FillGaps, GoesDownTheLadder) {
   EXPECT_EQ(filled.bases[203], B::kYearlyMean) << "the week before has a gap, too";
   EXPECT_EQ(filled.series.values[203], 381);
   EXPECT_EQ(filled.bases[204], B::kNeighbour);
-  const AccountedSeries unfilled = fill_gaps(series);
+  const AccountedSeries unfilled = accounted_series(series);
   EXPECT_EQ(unfilled.bases[203], B::kNone);
   EXPECT_TRUE(std::isnan(unfilled.series.values[203]));
-  EXPECT_EQ(fill_gaps(hours_of({5}), {}, true).bases[0], B::kYearlyMean);
+  EXPECT_EQ(accounted_series(hours_of({5}), {}, true).bases[0], B::kYearlyMean);
   const AccountedSeries later = without_before(filled, kStart + whole_hours(200));
   EXPECT_EQ(later.series.size(), 200U);
   EXPECT_EQ(later.bases.size(), 200U);
@@ -75,7 +75,8 @@ TEST(FillGaps, GoesDownTheLadder) {
 TEST(CarbonAccount, IsEnergyTimesIntensity) {
   const EnergyLedger ledger = ledger_of({1, 2, 3});
   const AccountTerms terms{.pue = 1.5, .embodied = EmbodiedCarbon{{150'000}, {8.0 * 3600}}};
-  const CarbonAccount account = account_for(ledger, fill_gaps(hours_of({100, 200, 300})), terms);
+  const CarbonAccount account =
+      account_for(ledger, accounted_series(hours_of({100, 200, 300})), terms);
   EXPECT_DOUBLE_EQ(account.operational.value, 1.5 * (100 + 400 + 900));
   EXPECT_DOUBLE_EQ(account.site.value, 1.5 * 6 * 3.6e6);
   EXPECT_DOUBLE_EQ(account.used.energy.value, 6 * 3.6e6);
@@ -92,7 +93,7 @@ TEST(CarbonAccount, IsEnergyTimesIntensity) {
 TEST(CarbonAccount, OfOneNumberIsTheSameAsEmissions) {
   const EnergyLedger ledger = ledger_of({0.3, 0.7, 1.9});
   const CarbonAccount account =
-      account_for(ledger, fill_gaps(hours_of({302.5, 302.5, 302.5}), {}, true), {});
+      account_for(ledger, accounted_series(hours_of({302.5, 302.5, 302.5}), {}, true), {});
   EXPECT_NEAR(account.operational.value,
               emissions(ledger.total().energy, {.grams_per_kwh = 302.5}).value, 1e-9);
   EXPECT_DOUBLE_EQ(account.on(B::kYearlyMean).value, account.site.value);
@@ -101,17 +102,19 @@ TEST(CarbonAccount, OfOneNumberIsTheSameAsEmissions) {
 TEST(CarbonAccount, SpreadsIntervalsOverFinerAndCoarserIntensities) {
   IntensitySeries fine = hours_of({100, 300});
   fine.step = whole_minutes(30);
-  EXPECT_DOUBLE_EQ(account_for(ledger_of({1}), fill_gaps(fine), {}).operational.value, 200);
-  EXPECT_DOUBLE_EQ(account_for(ledger_of({1, 1}, whole_minutes(15)), fill_gaps(hours_of({100})), {})
-                       .operational.value,
-                   200);
+  EXPECT_DOUBLE_EQ(account_for(ledger_of({1}), accounted_series(fine), {}).operational.value, 200);
+  EXPECT_DOUBLE_EQ(
+      account_for(ledger_of({1, 1}, whole_minutes(15)), accounted_series(hours_of({100})), {})
+          .operational.value,
+      200);
 }
 
 TEST(CarbonAccount, SaysWhatHasNoIntensity) {
   // One hour before the series, one in it, one behind it.
   IntensitySeries series = hours_of({100});
   series.start += whole_hours(1);
-  const CarbonAccount account = account_for(ledger_of({1, 1, 1}), fill_gaps(series), {.pue = 2});
+  const CarbonAccount account =
+      account_for(ledger_of({1, 1, 1}), accounted_series(series), {.pue = 2});
   EXPECT_DOUBLE_EQ(account.operational.value, 200);
   EXPECT_DOUBLE_EQ(account.without_intensity().value, 4 * 3.6e6);
   EXPECT_DOUBLE_EQ(account.grams_per_kwh(), 100);
@@ -122,19 +125,19 @@ TEST(CarbonAccount, SaysWhatHasNoIntensity) {
 }
 
 TEST(CarbonAccount, TakesNegativeMarginalIntensities) {
-  const CarbonAccount account =
-      account_for(ledger_of({1, 2}), fill_gaps(hours_of({-50, 10}, IntensityKind::kMarginal)), {});
+  const CarbonAccount account = account_for(
+      ledger_of({1, 2}), accounted_series(hours_of({-50, 10}, IntensityKind::kMarginal)), {});
   EXPECT_DOUBLE_EQ(account.operational.value, -30);
   EXPECT_NEAR(account.sensor_error.value, 0.05 * 70, 1e-9) << "errors do not cancel";
 }
 
 TEST(CarbonAccount, NeverAddsWhatIsOfTwoKinds) {
   const EnergyLedger ledger = ledger_of({1});
-  const CarbonAccount average = account_for(ledger, fill_gaps(hours_of({100})), {});
+  const CarbonAccount average = account_for(ledger, accounted_series(hours_of({100})), {});
   const CarbonAccount marginal =
-      account_for(ledger, fill_gaps(hours_of({100}, IntensityKind::kMarginal)), {});
+      account_for(ledger, accounted_series(hours_of({100}, IntensityKind::kMarginal)), {});
   const CarbonAccount contract =
-      account_for(ledger, fill_gaps(hours_of({100})), {.market_based = true});
+      account_for(ledger, accounted_series(hours_of({100})), {.market_based = true});
   EXPECT_THAT(sum_of(average, marginal).error().text(), HasSubstr("two kinds"));
   EXPECT_THAT(sum_of(average, contract).error().text(), HasSubstr("market-based"));
   EXPECT_TRUE(sum_of(contract, contract).ok());
@@ -151,7 +154,7 @@ TEST(CarbonAccount, OfPartsSumsToThatOfTheWhole) {
     for (int i = 0; i < 300; ++i) {
       intensities.push_back(chance(random) < 0.2 ? kNoValue : value(random));
     }
-    const AccountedSeries series = fill_gaps(hours_of(intensities));
+    const AccountedSeries series = accounted_series(hours_of(intensities));
     EnergyLedger whole(whole_minutes(15)), one(whole_minutes(15)), other(whole_minutes(15));
     for (int i = 0; i < 60; ++i) {
       const double from = static_cast<double>(kStart.since_1970) + 1500 * value(random);
@@ -197,7 +200,7 @@ TEST(CarbonAccount, EachIntervalSaysTheWorstItStandsOn) {
   IntensitySeries fine = hours_of({100, 300, 1});
   fine.step = whole_minutes(30);
   fine.estimated[1] = 1;
-  const auto intervals = account_by_interval(ledger_of({1, 1}), fill_gaps(fine), {});
+  const auto intervals = account_by_interval(ledger_of({1, 1}), accounted_series(fine), {});
   ASSERT_EQ(intervals.size(), 2U);
   EXPECT_EQ(intervals[0].worst, B::kEstimated);
   EXPECT_EQ(intervals[1].worst, B::kNone) << "half of it is behind the series";

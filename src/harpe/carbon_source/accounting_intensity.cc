@@ -96,7 +96,7 @@ Result<AccountingIntensity> accounting_intensity(CarbonSource& source,
     result.notes.push_back(history.error().text());
     if (take_current(source, grid, result)) return result;
     if (!specification.yearly_mean) return history.error();
-    result.intensity = fill_gaps(std::move(grid), specification.yearly_mean);
+    result.intensity = accounted_series(std::move(grid), specification.yearly_mean);
     return result;
   }
   grid.zone = history->series.zone;
@@ -104,7 +104,7 @@ Result<AccountingIntensity> accounting_intensity(CarbonSource& source,
   result.notes = history->notes;
   note_fetched(*history, result);
   put(history->series, grid);
-  result.intensity = fill_gaps(grid, specification.yearly_mean, is_mean);
+  result.intensity = accounted_series(grid, specification.yearly_mean, is_mean);
   const bool needs_week = std::ranges::any_of(result.intensity.bases, [](IntensityBasis basis) {
     return basis >= IntensityBasis::kSameHourLastWeek;
   });
@@ -114,7 +114,8 @@ Result<AccountingIntensity> accounting_intensity(CarbonSource& source,
   longer.source = grid.source;
   if (const auto week = source.history(longer.start, begin); week.ok()) put(week->series, longer);
   put(grid, longer);
-  result.intensity = without_before(fill_gaps(std::move(longer), specification.yearly_mean), begin);
+  result.intensity =
+      without_before(accounted_series(std::move(longer), specification.yearly_mean), begin);
   return result;
 }
 
