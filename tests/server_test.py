@@ -79,9 +79,16 @@ class Crashes(ServerTest):
         self.start()
         self.begin()
         self.wait_for_phase("running")
+        self.good("POST", "/v1/jobs/j/reports", {"data": 0, "stage": 0, "session": "s00", "iteration": 0, "version": 0,
+                                                 "time_s": 0.5, "energy_j": 40, "instructions": []})
+        energy = self.good("GET", "/v1/jobs/j/energy")
         self.assertEqual(self.stop(), 0)
         self.start()
         self.assertEqual(self.good("GET", "/v1/jobs/j")["phase"], "running")
+        kept = self.good("GET", "/v1/jobs/j/energy")
+        rows = [sum(row[1] for row in one["runs"][0]["intervals"]["rows"]) for one in (energy, kept)]
+        self.assertAlmostEqual(rows[0], 40)
+        self.assertAlmostEqual(rows[1], 40)
 
     def test_without_a_key_its_socket_is_its_owners_and_the_log_says_who_may_do_what(self):
         path, key = self.folder / "socket", self.folder / "key"

@@ -27,7 +27,7 @@ EnergyUse& EnergyUse::operator+=(const EnergyUse& other) {
   sensor_error += other.sensor_error;
   without_error += other.without_error;
   device_time += other.device_time;
-  unmeasured += other.unmeasured;
+  measured += other.measured;
   iterations += other.iterations;
   return *this;
 }
@@ -39,7 +39,7 @@ EnergyUse operator*(const EnergyUse& use, double share) {
           .sensor_error = use.sensor_error * share,
           .without_error = use.without_error * share,
           .device_time = use.device_time * share,
-          .unmeasured = use.unmeasured * share,
+          .measured = use.measured * share,
           .iterations = use.iterations * share};
 }
 
@@ -47,14 +47,17 @@ Joules EnergyUse::half_width() const {
   return {std::sqrt(variance)};
 }
 
+Seconds EnergyUse::unmeasured() const {
+  return std::max(device_time - measured, Seconds{0});
+}
+
 bool EnergyUse::sound() const {
   const std::array members = {energy.value,        host.value,        variance,
-                              sensor_error.value,  device_time.value, unmeasured.value,
+                              sensor_error.value,  device_time.value, measured.value,
                               without_error.value, iterations};
   return std::ranges::all_of(members,
                              [](double member) { return std::isfinite(member) && member >= 0; }) &&
-         is_part(host.value, energy.value) && is_part(without_error.value, energy.value) &&
-         is_part(unmeasured.value, device_time.value);
+         is_part(host.value, energy.value) && is_part(without_error.value, energy.value);
 }
 
 EnergyLedger::EnergyLedger(WholeSeconds step) : step_(step) {

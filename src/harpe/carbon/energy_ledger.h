@@ -28,7 +28,7 @@ struct EnergyUse {
   Joules sensor_error = {};   ///< by which sensors may be off, all in one direction
   Joules without_error = {};  ///< of `energy`, what has no known `variance`
   Seconds device_time = {};   ///< that devices were held: an hour of 8 GPUs are 8 hours
-  Seconds unmeasured = {};    ///< of it, without a measurement of energy
+  Seconds measured = {};      ///< that of devices whose energy is known
   double iterations = 0;      ///< of training, done meanwhile
 
   EnergyUse& operator+=(const EnergyUse& other);
@@ -36,6 +36,9 @@ struct EnergyUse {
   friend EnergyUse operator*(const EnergyUse& use, double share);
 
   Joules half_width() const;  ///< of the 95 % interval of `energy`
+  /// Held, without a measurement of energy. Reports come late, so it means little of one interval
+  /// and more of a sum.
+  Seconds unmeasured() const;
   /// Whether every member is finite and none negative, and parts are no larger than the whole.
   bool sound() const;
 };

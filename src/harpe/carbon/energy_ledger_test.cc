@@ -29,13 +29,13 @@ EnergyUse use_of(std::mt19937_64& random) {
           .sensor_error = {0.05 * energy},
           .without_error = {energy * share(random)},
           .device_time = {time},
-          .unmeasured = {time * share(random)},
+          .measured = {time * share(random)},
           .iterations = 100 * share(random)};
 }
 
 std::vector<double> numbers_of(const EnergyUse& use) {
   return {use.energy.value,        use.host.value,        use.variance,
-          use.sensor_error.value,  use.device_time.value, use.unmeasured.value,
+          use.sensor_error.value,  use.device_time.value, use.measured.value,
           use.without_error.value, use.iterations};
 }
 
@@ -118,7 +118,7 @@ TEST(EnergyLedger, RefusesWhatCannotBe) {
   EXPECT_THAT(refused(0, 1, {.energy = {-1}}), HasSubstr("negative"));
   EXPECT_THAT(refused(0, 1, {.energy = {unknown}}), HasSubstr("not a number"));
   EXPECT_THAT(refused(0, 1, {.energy = 1_J, .host = 2_J}), HasSubstr("negative"));
-  EXPECT_THAT(refused(0, 1, {.energy = 1_J, .unmeasured = 2_s}), HasSubstr("negative"));
+  EXPECT_THAT(refused(0, 1, {.energy = 1_J, .without_error = 2_J}), HasSubstr("negative"));
   EXPECT_THAT(refused(2, 1, {.energy = 1_J}), HasSubstr("before it begins"));
   EXPECT_THAT(refused(-1, 1, {.energy = 1_J}), HasSubstr("1970"));
   EXPECT_THAT(refused(0, infinite, {.energy = 1_J}), HasSubstr("2199"));

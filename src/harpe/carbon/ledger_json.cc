@@ -39,8 +39,8 @@ constexpr std::array kUseColumns = std::to_array<UseColumn>({
      [](EnergyUse& use, double value) { use.without_error.value = value; }},
     {"device_s", [](const EnergyUse& use) { return use.device_time.value; },
      [](EnergyUse& use, double value) { use.device_time.value = value; }},
-    {"unmeasured_s", [](const EnergyUse& use) { return use.unmeasured.value; },
-     [](EnergyUse& use, double value) { use.unmeasured.value = value; }},
+    {"measured_s", [](const EnergyUse& use) { return use.measured.value; },
+     [](EnergyUse& use, double value) { use.measured.value = value; }},
     {"iterations", [](const EnergyUse& use) { return use.iterations; },
      [](EnergyUse& use, double value) { use.iterations = value; }},
 });
@@ -148,7 +148,6 @@ bool add_row(const JsonValue& row, const RowColumns& columns, EnergyLedger& ledg
   // Rounding may have left a part a millionth above its whole.
   use.host = std::min(use.host, use.energy);
   use.without_error = std::min(use.without_error, use.energy);
-  use.unmeasured = std::min(use.unmeasured, use.device_time);
   const Status added = ledger.add(at, at, use);
   return added.ok() || wrong(added.error().text());
 }

@@ -114,7 +114,7 @@ Json account_json(const CarbonAccount& account) {
           {"host_kwh", account.used.host.value / kJoulesPerKwhHere},
           {"site_kwh", account.site.value / kJoulesPerKwhHere},
           {"device_hours", account.used.device_time.value / 3600},
-          {"device_hours_unmeasured", account.used.unmeasured.value / 3600},
+          {"device_hours_unmeasured", account.used.unmeasured().value / 3600},
           {"iterations", account.used.iterations},
           {"kind", kind_word(account.kind)},
           {"market_based", account.market_based},

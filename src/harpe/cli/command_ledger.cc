@@ -8,9 +8,9 @@
 namespace harpe {
 namespace {
 
-/// Devices that are held, and of those the ones whose energy is not known.
+/// Devices that are held, and of those the ones whose energy is known.
 struct HeldDevices {
-  double all = 0, unmeasured = 0;
+  double all = 0, measured = 0;
 };
 
 HeldDevices held_devices(const WindowEnergy& window) {
@@ -20,7 +20,7 @@ HeldDevices held_devices(const WindowEnergy& window) {
     held.all += 1;
     const bool none = device.energy.source == EnergySource::kNone;
     const double missing = window.time.value > 0 ? device.energy.missing / window.time : 0;
-    held.unmeasured += none ? 1 : std::clamp(missing, 0.0, 1.0);
+    held.measured += none ? 0 : 1 - std::clamp(missing, 0.0, 1.0);
   }
   return held;
 }
@@ -64,7 +64,7 @@ EnergyLedger command_ledger(const std::vector<EnergySoFar>& readings, const Wind
     if (!error_known(total)) use.without_error = use.energy;
     use.sensor_error = share * total.sensor_error;
     use.device_time = held.all * time;
-    use.unmeasured = held.unmeasured * time;
+    use.measured = held.measured * time;
     // What a clock before 1970 makes impossible is in the window's own figures.
     (void)ledger.add(whole.started_at + before.after.value, whole.started_at + mark.after.value,
                      use);

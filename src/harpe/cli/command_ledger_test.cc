@@ -47,7 +47,7 @@ TEST(CommandLedger, IsTheWholeInPartsByTheReadings) {
   EXPECT_NEAR(total.half_width().value, estimate.error.value, 1e-9);
   EXPECT_NEAR(total.sensor_error.value, estimate.sensor_error.value, 1e-9);
   EXPECT_NEAR(total.device_time.value, 700, 1e-9);
-  EXPECT_EQ(total.unmeasured.value, 0);
+  EXPECT_EQ(total.unmeasured().value, 0);
   EXPECT_EQ(total.without_error.value, 0);
 }
 
@@ -76,7 +76,7 @@ TEST(CommandLedger, SaysWhatWasNotMeasured) {
   whole.devices[0].energy.missing = 25_s;
   const EnergyUse total = command_ledger({}, whole, whole_minutes(5)).total();
   EXPECT_NEAR(total.device_time.value, 200, 1e-9);
-  EXPECT_NEAR(total.unmeasured.value, 125, 1e-9);
+  EXPECT_NEAR(total.unmeasured().value, 125, 1e-9);
   EXPECT_NEAR(total.without_error.value, 1000, 1e-9) << "at least so much";
 }
 
