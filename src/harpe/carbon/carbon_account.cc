@@ -83,6 +83,8 @@ std::string_view text_of(IntensityBasis basis) {
       return "forecast";
     case IntensityBasis::kSameHourLastWeek:
       return "same hour last week";
+    case IntensityBasis::kGivenNumber:
+      return "given number";
     case IntensityBasis::kYearlyMean:
       return "yearly mean";
     case IntensityBasis::kNone:
@@ -92,13 +94,12 @@ std::string_view text_of(IntensityBasis basis) {
 }
 
 AccountedSeries accounted_series(IntensitySeries series, std::optional<double> yearly_mean,
-                                 bool is_mean) {
+                                 std::optional<IntensityBasis> whole) {
   AccountedSeries filled{.series = series, .bases = {}};
   filled.bases.reserve(series.size());
   for (std::size_t i = 0; i < series.size(); ++i) {
-    IntensityBasis basis = is_mean                    ? IntensityBasis::kYearlyMean
-                           : series.estimated[i] != 0 ? IntensityBasis::kEstimated
-                                                      : IntensityBasis::kMeasured;
+    IntensityBasis basis = whole.value_or(series.estimated[i] != 0 ? IntensityBasis::kEstimated
+                                                                   : IntensityBasis::kMeasured);
     double& value = filled.series.values[i];
     if (!series.known(i)) {
       basis = IntensityBasis::kNeighbour;

@@ -32,10 +32,11 @@ enum class IntensityBasis : unsigned char {
   kNeighbour,         ///< the nearest one, at most 2 steps away
   kForecast,          ///< the provider's forecast, made earlier
   kSameHourLastWeek,  ///< the provider's value a week before
-  kYearlyMean,        ///< one number for all hours
+  kGivenNumber,       ///< the user's, of no stated time, for all hours
+  kYearlyMean,        ///< of the zone, for all hours
   kNone,              ///< there is none
 };
-inline constexpr std::size_t kIntensityBases = 7;
+inline constexpr std::size_t kIntensityBases = 8;
 /// "measured", "estimated", ...
 std::string_view text_of(IntensityBasis basis);
 
@@ -47,9 +48,10 @@ struct AccountedSeries {
 
 /// Fills what is not known: from the nearest value at most 2 steps away (the earlier of two that
 /// are as near), else from the same time a week before, else from `yearly_mean`. O(values).
-/// \param is_mean  the series is one number for all time, as a yearly mean is
+/// \param whole  what every value that is known stands on; none: measured, or estimated where the
+/// series says so
 AccountedSeries accounted_series(IntensitySeries series, std::optional<double> yearly_mean = {},
-                                 bool is_mean = false);
+                                 std::optional<IntensityBasis> whole = {});
 /// The same series from `from` on, which is on its grid; what was before served the gaps.
 AccountedSeries without_before(AccountedSeries series, UtcTime from);
 

@@ -64,7 +64,7 @@ TEST(AccountedSeries, GoesDownTheLadder) {
   const AccountedSeries unfilled = accounted_series(series);
   EXPECT_EQ(unfilled.bases[203], B::kNone);
   EXPECT_TRUE(std::isnan(unfilled.series.values[203]));
-  EXPECT_EQ(accounted_series(hours_of({5}), {}, true).bases[0], B::kYearlyMean);
+  EXPECT_EQ(accounted_series(hours_of({5}), {}, B::kYearlyMean).bases[0], B::kYearlyMean);
   const AccountedSeries later = without_before(filled, kStart + whole_hours(200));
   EXPECT_EQ(later.series.size(), 200U);
   EXPECT_EQ(later.bases.size(), 200U);
@@ -92,8 +92,8 @@ TEST(CarbonAccount, IsEnergyTimesIntensity) {
 
 TEST(CarbonAccount, OfOneNumberIsTheSameAsEmissions) {
   const EnergyLedger ledger = ledger_of({0.3, 0.7, 1.9});
-  const CarbonAccount account =
-      account_for(ledger, accounted_series(hours_of({302.5, 302.5, 302.5}), {}, true), {});
+  const CarbonAccount account = account_for(
+      ledger, accounted_series(hours_of({302.5, 302.5, 302.5}), {}, B::kYearlyMean), {});
   EXPECT_NEAR(account.operational.value,
               emissions(ledger.total().energy, {.grams_per_kwh = 302.5}).value, 1e-9);
   EXPECT_DOUBLE_EQ(account.on(B::kYearlyMean).value, account.site.value);

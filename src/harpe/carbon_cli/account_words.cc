@@ -21,7 +21,10 @@ MassUnit mass_unit(double grams) {
   const double size = std::abs(grams);
   if (size >= 1e6) return {1e6, " t", 3};
   if (size >= 1e3) return {1e3, " kg", 3};
-  return {1, " g", size < 1 ? 4 : 2};
+  if (size >= 0.1 || size == 0) return {1, " g", size < 1 ? 3 : 2};
+  if (size >= 1e-4) return {1e-3, " mg", 2};
+  if (size >= 1e-7) return {1e-6, " µg", 2};
+  return {1e-9, " ng", 2};
 }
 
 std::string share_text(double share) {

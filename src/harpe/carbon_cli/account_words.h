@@ -12,7 +12,7 @@
 
 namespace harpe {
 
-/// "2.28 g", "1.340 kg", "2.125 t".
+/// "2.28 g", "1.340 kg", "2.125 t", "8.83 mg".
 std::string mass_text(Grams grams);
 /// The same with its half-width, "1.340 ± 0.002 kg"; without where that is 0.
 std::string mass_text(Grams grams, Grams half_width);

@@ -89,6 +89,11 @@ Result<AccountingIntensity> accounting_intensity(CarbonSource& source,
   AccountingIntensity result{.identity = source.identity(), .method = source.method()};
   const SourceIdentity& identity = result.identity;
   const bool is_mean = specification.provider == SourceSpecification::Provider::kConstant;
+  std::optional<IntensityBasis> whole;
+  if (is_mean) {
+    whole = specification.constant.zone.empty() ? IntensityBasis::kGivenNumber
+                                                : IntensityBasis::kYearlyMean;
+  }
   IntensitySeries grid = unknown_series(identity, from, to);
   const UtcTime begin = grid.start;
   const Result<LabelledHistory> history = source.history(begin, grid.end());
@@ -104,7 +109,7 @@ Result<AccountingIntensity> accounting_intensity(CarbonSource& source,
   result.notes = history->notes;
   note_fetched(*history, result);
   put(history->series, grid);
-  result.intensity = accounted_series(grid, specification.yearly_mean, is_mean);
+  result.intensity = accounted_series(grid, specification.yearly_mean, whole);
   const bool needs_week = std::ranges::any_of(result.intensity.bases, [](IntensityBasis basis) {
     return basis >= IntensityBasis::kSameHourLastWeek;
   });

@@ -141,7 +141,7 @@ TEST(AccountingIntensity, OfANumberIsThatNumber) {
       accounting_intensity(**source, number, at("2026-11-25T00:10Z"), at("2026-11-25T02:10Z"));
   ASSERT_TRUE(found.ok()) << found.error().text();
   EXPECT_THAT(found->intensity.series.values, ElementsAre(302.5, 302.5, 302.5));
-  EXPECT_THAT(found->intensity.bases, Each(B::kYearlyMean));
+  EXPECT_THAT(found->intensity.bases, Each(B::kGivenNumber));
 }
 
 TEST(AccountingIntensity, OfAFileReadsItsRows) {

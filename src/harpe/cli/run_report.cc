@@ -9,6 +9,7 @@
 #include "harpe/cli/measure_output.h"
 #include "harpe/cli/shell_words.h"
 #include "harpe/cli/tuning_view.h"
+#include "harpe/command/console.h"
 #include "harpe/plan_cli/fitted_table.h"
 #include "harpe/plan_cli/table.h"
 #include "harpe/tuning/tuning_json.h"
