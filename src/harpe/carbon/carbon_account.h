@@ -79,6 +79,8 @@ struct CarbonAccount {
   Joules on(IntensityBasis basis) const { return by_basis[static_cast<std::size_t>(basis)]; }
   Joules without_intensity() const { return on(IntensityBasis::kNone); }
   Grams half_width() const;
+  /// By which `operational` may be off for errors of energy: its half-width and its sensors' error.
+  Grams uncertainty() const { return half_width() + sensor_error; }
   /// Mean by energy, of what has an intensity; 0 where nothing has.
   double grams_per_kwh() const;
   Grams total() const { return operational + embodied; }

@@ -158,7 +158,7 @@ TEST(CarbonInventory, IsTheSameInEveryForm) {
               AllOf(HasSubstr("# Energy: "), HasSubstr("\njob,runs,from,to,energy_kwh"),
                     HasSubstr("\ngpt3,2,2026-11-25T00:00:00Z"), HasSubstr("\ntotal,3,")));
   EXPECT_THAT(inventory_text(inventory, 80, false),
-              AllOf(HasSubstr("Method\n"), HasSubstr("gpt3"), HasSubstr("504.00")));
+              AllOf(HasSubstr("Method\n"), HasSubstr("gpt3"), HasSubstr("504 ± 26 g")));
   EXPECT_THAT(inventory_page(inventory), AllOf(HasSubstr("<svg"), HasSubstr("gpt3")));
 }
 

@@ -119,8 +119,9 @@ std::string sum_sentence(const CarbonInventory& inventory) {
   const CarbonAccount& total = inventory.total;
   std::string text =
       "Grams: the sum over intervals of energy times the intensity of that interval; within an "
-      "interval energy is spread evenly. ± holds errors of energy alone: providers state none of "
-      "their intensities.";
+      "interval energy is spread evenly. ± is the error of measurement (95 %) and what sensors may "
+      "be "
+      "off together; providers state no error of their intensities.";
   if (total.without_intensity().value > 0) {
     text += " " + kilowatt_hours_text(total.without_intensity()) +
             " have no intensity and are in no gram.";
@@ -149,9 +150,14 @@ std::string inventory_sentence(const CarbonInventory& inventory) {
                      (inventory.terms.account.pue == 1 ? "" : " (with the site's overhead)");
   if (total.without_intensity() >= total.site)
     return text + "; there is no intensity of that time.";
-  text += " and emitted " + mass_text(total.operational, total.half_width()) +
+  text += " and emitted " + mass_text(total.operational, total.uncertainty()) +
           " CO2eq of operation, at " + shortest(total.grams_per_kwh(), 1) + " g/kWh (" +
-          std::string(text_of(total.kind)) + ", " + inventory.source + ")";
+          std::string(text_of(total.kind)) + ", " +
+          inventory.source.substr(0, inventory.source.find('?')) + ")";
+  if (total.without_intensity().value > 0) {
+    text +=
+        ", without " + kilowatt_hours_text(total.without_intensity()) + " that have no intensity";
+  }
   if (inventory.terms.account.embodied) text += ", and " + mass_text(total.embodied) + " embodied";
   return text + ".";
 }

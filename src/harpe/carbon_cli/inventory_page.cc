@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <map>
+#include <cmath>
 
 #include "harpe/base/text.h"
 #include "harpe/carbon_cli/account_words.h"
@@ -12,7 +12,7 @@ namespace harpe {
 namespace {
 
 constexpr std::int64_t kMostBars = 120;
-constexpr double kJoulesOfKwh = 3.6e6;
+constexpr double kJoulesOfKwh = 3.6e6, kGramsOfKilogram = 1000;
 
 struct BarLength {
   WholeSeconds length;
@@ -56,7 +56,7 @@ void add_bars(const CarbonInventory& inventory, const InventoryRow& row, UtcTime
          account_by_interval(inventory.runs[i].ledger, intensity, terms)) {
       const auto bar = static_cast<std::size_t>((one.start - first) / length);
       series.energy[bar] += one.used.energy.value * terms.pue / kJoulesOfKwh;
-      series.grams[bar] += one.operational.value;
+      series.mass[bar] += one.operational.value;
       const bool is_gap = one.worst == IntensityBasis::kNone && one.used.energy.value > 0;
       gaps[bar] = gaps[bar] || is_gap;
     }
@@ -90,11 +90,17 @@ std::string inventory_page(const CarbonInventory& inventory) {
   for (std::size_t i = 0; i < bars; ++i) {
     page.intervals.push_back(bar_label(first + static_cast<std::int64_t>(i) * length, length));
   }
+  // Bars of a week are tons where those of a minute are grams.
+  const Grams bar_mass =
+      inventory.total.operational / static_cast<double>(std::max<std::size_t>(1, bars));
+  const bool in_kilograms = std::abs(bar_mass.value) >= kGramsOfKilogram;
+  if (in_kilograms) page.mass_unit = "kg";
   for (const InventoryRow& row : inventory.rows) {
     UsageSeries series{.name = row.name,
                        .energy = std::vector<double>(bars, 0),
-                       .grams = std::vector<double>(bars, 0)};
+                       .mass = std::vector<double>(bars, 0)};
     add_bars(inventory, row, first, length, series, page.gaps);
+    for (double& mass : series.mass) mass /= in_kilograms ? kGramsOfKilogram : 1;
     page.series.push_back(std::move(series));
   }
   return usage_page(page);

@@ -48,7 +48,7 @@ Cells cells_of(const CarbonInventory& inventory, const std::string& name,
                const CarbonAccount& account, const std::optional<CarbonAccount>& contract,
                double units) {
   Cells cells = {name, kilowatt_hours_text(account.site),
-                 has_grams(account) ? mass_text(account.operational, account.half_width()) : "-",
+                 has_grams(account) ? mass_text(account.operational, account.uncertainty()) : "-",
                  has_grams(account) ? shortest(account.grams_per_kwh(), 1) : "-"};
   if (inventory.total_contract) {
     cells.push_back(contract && has_grams(*contract) ? mass_text(contract->operational) : "-");

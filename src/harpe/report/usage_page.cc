@@ -13,6 +13,7 @@ constexpr std::size_t kColours = 8;
 constexpr double kBarsWidth = 1180, kBarsHeight = 236, kBarsLeft = 64, kBarsRight = 8,
                  kBarsTop = 12, kBarsBottom = 28;
 constexpr std::size_t kTimeLabels = 8;
+constexpr double kLabelWidth = 108;
 
 constexpr std::string_view kUsageStyle = R"css(
 :root { color-scheme: light dark; --ground: #fff; --ink: #1a1a1a; --soft: #5c5c5c; --rule: #d8d8d4;
@@ -102,7 +103,7 @@ std::string bars_svg(const UsagePageInput& input, Values values, std::string_vie
   std::string svg =
       concat({"<svg viewBox=\"0 0 ", coordinate(kBarsWidth), " ", coordinate(kBarsHeight),
               "\" role=\"img\">\n<title>", escape(title), "</title>\n"});
-  const Ticks marks = ticks(extent.low, extent.high, 4);
+  const Ticks marks = ticks(extent.low, extent.high, 6);
   for (const double value : marks.values) {
     const std::string y = coordinate(y_of(value));
     svg += concat({"<path class=\"", value == 0 ? "zero" : "rule", "\" d=\"M",
@@ -140,6 +141,7 @@ std::string bars_svg(const UsagePageInput& input, Values values, std::string_vie
       std::max<std::size_t>(1, (input.intervals.size() + kTimeLabels - 1) / kTimeLabels);
   for (std::size_t i = 0; i < input.intervals.size(); i += every) {
     const double x = kBarsLeft + pitch * static_cast<double>(i);
+    if (x > kBarsWidth - kLabelWidth) break;
     svg += concat({"<text x=\"", coordinate(x), "\" y=\"", coordinate(kBarsHeight - 8), "\">",
                    escape(input.intervals[i]), "</text>\n"});
   }
@@ -201,11 +203,12 @@ std::string usage_page(const UsagePageInput& input) {
                   "</p>\n<p class=\"explanation\">", escape(input.explanation), "</p>\n"});
   if (!input.intervals.empty()) {
     const std::string each = concat({" in each ", escape(input.interval_length), ", UTC"});
-    page += concat({"<section><h2>Energy, kWh", each, "</h2>\n",
-                    report::bars_svg(input, &UsageSeries::energy, "Energy over time", "kWh", false),
-                    "</section>\n<section><h2>CO2eq of operation, g", each, "</h2>\n",
-                    report::bars_svg(input, &UsageSeries::grams, "Emissions over time", "g", true),
-                    report::legend_of(input), "</section>\n"});
+    page += concat(
+        {"<section><h2>Energy, kWh", each, "</h2>\n",
+         report::bars_svg(input, &UsageSeries::energy, "Energy over time", "kWh", false),
+         "</section>\n<section><h2>CO2eq of operation, ", input.mass_unit, each, "</h2>\n",
+         report::bars_svg(input, &UsageSeries::mass, "Emissions over time", input.mass_unit, true),
+         report::legend_of(input), "</section>\n"});
   }
   page += concat({"<section><h2>Table</h2>\n", report::table_markup(input),
                   "</section>\n<section><h2>Method</h2>\n<ul class=\"method\">\n"});

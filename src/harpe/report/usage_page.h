@@ -14,17 +14,18 @@ namespace harpe {
 struct UsageSeries {
   std::string name = {};
   std::vector<double> energy = {};  ///< kWh in each interval
-  std::vector<double> grams = {};   ///< in each interval; may be negative
+  std::vector<double> mass = {};    ///< of CO2eq, in each interval; may be negative
 };
 
 struct UsagePageInput {
   std::string title = {}, subtitle = {};
   std::string headline = {}, explanation = {};
-  std::vector<std::string> warnings = {};            ///< shown above all numbers
-  std::vector<std::string> intervals = {};           ///< when each begins, "2026-11-25 03:00"
-  std::string interval_length = {};                  ///< "1 h"
-  std::vector<UsageSeries> series = {};              ///< largest first; at most 8 are told apart
-  std::vector<bool> gaps = {};                       ///< of each interval: some energy has no grams
+  std::vector<std::string> warnings = {};   ///< shown above all numbers
+  std::vector<std::string> intervals = {};  ///< when each begins, "2026-11-25 03:00"
+  std::string interval_length = {};         ///< "1 h"
+  std::string mass_unit = "g";
+  std::vector<UsageSeries> series = {};  ///< largest first; at most 8 are told apart
+  std::vector<bool> gaps = {};           ///< of each interval: some energy has no intensity
   std::vector<std::vector<std::string>> table = {};  ///< headings first
   bool has_total = false;                            ///< the last row is the sum
   std::vector<std::string> method = {};

@@ -18,8 +18,8 @@ UsagePageInput small_input() {
           .warnings = {"simulated"},
           .intervals = {"2026-11-25 03:00", "2026-11-25 04:00"},
           .interval_length = "1 h",
-          .series = {{.name = "a&b", .energy = {1, 2}, .grams = {100, -50}},
-                     {.name = "c", .energy = {0, 1}, .grams = {0, 30}}},
+          .series = {{.name = "a&b", .energy = {1, 2}, .mass = {100, -50}},
+                     {.name = "c", .energy = {0, 1}, .mass = {0, 30}}},
           .gaps = {false, true},
           .table = {{"job", "energy"}, {"a&b", "3"}, {"total", "4"}},
           .has_total = true,
@@ -55,7 +55,7 @@ TEST(UsagePage, NamesNoOtherResource) {
 TEST(UsagePage, ShowsManySeriesAndNone) {
   UsagePageInput input = small_input();
   for (int i = 0; i < 20; ++i) {
-    input.series.push_back({.name = "s" + std::to_string(i), .energy = {1, 1}, .grams = {1, 1}});
+    input.series.push_back({.name = "s" + std::to_string(i), .energy = {1, 1}, .mass = {1, 1}});
   }
   EXPECT_THAT(usage_page(input), HasSubstr("15 others"));
   EXPECT_THAT(usage_page({}), Not(HasSubstr("<svg")));
