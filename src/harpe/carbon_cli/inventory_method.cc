@@ -33,6 +33,18 @@ std::string list_text(const std::set<std::string>& parts) {
   return text;
 }
 
+/// Meters have commas themselves.
+std::string semicolons_text(const std::set<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+std::string hours_text(Seconds time) {
+  const double hours = time.value / kSecondsPerHour;
+  return grouped(hours, hours < 1 ? 4 : 2);
+}
+
 std::string count_text(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
@@ -73,14 +85,14 @@ std::string boundary_sentence(const CarbonInventory& inventory) {
     missing.insert(run.notes.begin(), run.notes.end());
   }
   std::string text =
-      "Boundary: " + (meters.empty() ? "what the files say was measured" : list_text(meters)) +
-      "; " +
+      "Boundary: " +
+      (meters.empty() ? "what the files say was measured" : semicolons_text(meters)) + "; " +
       (used.host.value > 0 ? percent_text(used.host / used.energy) + " of it CPUs and their memory"
                            : "no CPUs, memory or other parts of hosts") +
-      "; no network, no storage. Devices were held for " +
-      grouped(used.device_time.value / kSecondsPerHour, 2) + " device-hours";
+      "; no network, no storage. Devices were held for " + hours_text(used.device_time) +
+      " device-hours";
   if (used.unmeasured() > 0.005 * used.device_time) {
-    text += ", of which the energy of " + grouped(used.unmeasured().value / kSecondsPerHour, 2) +
+    text += ", of which the energy of " + hours_text(used.unmeasured()) +
             " is not known and not in the figures";
   }
   text += ".";
@@ -135,8 +147,7 @@ std::string embodied_sentence(const CarbonInventory& inventory) {
   const double years = embodied->lifetime.value / (365.25 * 86'400);
   return "Embodied: " + mass_text(inventory.total.embodied) + ", the share of " +
          shortest(embodied->mass.value / 1000) + " kg a device that falls on " +
-         grouped(inventory.total.used.device_time.value / kSecondsPerHour, 2) +
-         " device-hours of " + shortest(years, 2) +
+         hours_text(inventory.total.used.device_time) + " device-hours of " + shortest(years, 2) +
          " years of use. Mass and lifetime are the user's, an assumption unless they come from an "
          "assessment of that device.";
 }

@@ -54,7 +54,8 @@ Cells cells_of(const CarbonInventory& inventory, const std::string& name,
     cells.push_back(contract && has_grams(*contract) ? mass_text(contract->operational) : "-");
   }
   if (inventory.terms.account.embodied) cells.push_back(mass_text(account.embodied));
-  cells.push_back(grouped(account.used.device_time.value / 3600, 2));
+  cells.push_back(grouped(account.used.device_time.value / 3600,
+                          account.used.device_time.value < 3600 ? 4 : 2));
   const bool per_unit = units > 0 && account.without_intensity().value <= 0;
   cells.push_back(per_unit ? mass_text(account.total() / units) : "-");
   return cells;

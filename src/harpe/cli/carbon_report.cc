@@ -194,7 +194,7 @@ void add_carbon_report_command(Commands& commands) {
       "of the method. Providers revise what they said: the same files may give other grams later. "
       "A run that is given twice counts once.",
       "harpe carbon report run1.json run2.json --carbon uk:13 --pue 1.2\n"
-      "harpe carbon report --server http://head:7787 --job gpt3 --carbon DE --html gpt3.html\n"
+      "harpe carbon report --server http://head:7787 --carbon DE --html jobs.html\n"
       "harpe carbon report run.json --carbon 302.5 --embodied 150kg/5y --tokens 3e9",
       [arguments](Console& console) { return report(*arguments, console); });
   app.add_option("FILE", arguments->files, "Reports of commands and energies of jobs, as JSON")
