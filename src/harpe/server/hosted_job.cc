@@ -36,14 +36,14 @@ std::size_t HostedJob::memory() const {
 }
 
 /// GPUs are held by ranks that are heard of, whether they report or not.
-void HostedJob::note_use(const std::vector<ReportedUse>& used, Seconds now) {
+void HostedJob::note_use(const std::vector<ReportedUse>& reported, Seconds now) {
   const ServiceClock& time = services_.time();
   const JobLedger::Training training{.incarnation = job.incarnation(),
                                      .start = job.start(),
                                      .run = job.run(),
                                      .ranks = job.registered(),
                                      .all = job.spec().shape.ranks()};
-  for (const ReportedUse& one : used) ledger.add(training, one, time.shown(one.at).value);
+  for (const ReportedUse& one : reported) ledger.add(training, one, time.shown(one.at).value);
   const Seconds until = std::min(now, job.heard() + Job::kSilence);
   const Seconds from = held_until_.value_or(until);
   const bool is_held = training.ranks > 0 && training.start > 0 && !job.ended();

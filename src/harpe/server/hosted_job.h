@@ -96,7 +96,7 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
   std::shared_ptr<Work> work;  ///< the characterization under way
 
  private:
-  void note_use(const std::vector<ReportedUse>& used, Seconds now);
+  void note_use(const std::vector<ReportedUse>& reported, Seconds now);
 
   JobServices& services_;
   std::optional<Seconds> held_until_;  ///< what its GPUs were held for is in the ledger so far

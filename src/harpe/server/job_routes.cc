@@ -10,6 +10,7 @@
 #include "harpe/job/job_status_json.h"
 #include "harpe/objective/objective.h"
 #include "harpe/server/hosted_request.h"
+#include "harpe/server/job_energy.h"
 #include "harpe/server/job_events.h"
 #include "harpe/server/job_summary.h"
 #include "harpe/server/job_views.h"

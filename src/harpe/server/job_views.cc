@@ -1,13 +1,10 @@
 #include "harpe/server/job_views.h"
 
 #include <functional>
-#include <limits>
 #include <memory>
 #include <utility>
 
 #include "harpe/base/text.h"
-#include "harpe/carbon/ledger_json.h"
-#include "harpe/carbon/utc_time.h"
 #include "harpe/http/http_query.h"
 #include "harpe/profile/profile.h"
 #include "harpe/server/hosted_request.h"
@@ -56,6 +53,7 @@ std::string frontier_text(const PlanTable& plans) {
   return text + "]}\n";
 }
 
+/// "active,idle" and the like; all where it is not given.
 }  // namespace
 
 void give_profile(const JobRequest& asked) {
@@ -129,25 +127,6 @@ void give_plan(const JobRequest& asked) {
 
 void give_certificate(const JobRequest& asked) {
   give_document(asked, certificate_document);
-}
-
-void give_energy(const JobRequest& asked) {
-  const Result<HttpQuery> query = HttpQuery::parse(asked.request.query, {"from", "to"});
-  if (!query.ok()) return asked.reply(native_error(query.error()));
-  UtcTime from{0}, to{std::numeric_limits<std::int64_t>::max()};
-  for (const auto& [name, time] : {std::pair{"from", &from}, {"to", &to}}) {
-    if (!query->find(name)) continue;
-    const Result<std::uint32_t> given = query->number(name);
-    if (!given.ok()) return asked.reply(native_error(given.error()));
-    time->since_1970 = *given;
-  }
-  std::vector<LedgerRun> runs = asked.job->ledger.runs(asked.job->id, from, to);
-  for (LedgerRun& run : runs) {
-    run.simulated = asked.job->job.status().synthetic;
-    run.meters = {"GPUs: energies that ranks reported of their iterations"};
-    run.notes = {"hosts (CPUs, memory, network) were not measured"};
-  }
-  respond_aside(asked, kJson, [runs = std::move(runs)] { return ledger_json(runs) + "\n"; });
 }
 
 void give_log(const JobRequest& asked) {

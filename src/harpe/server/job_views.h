@@ -20,7 +20,6 @@ void give_frontier(const JobRequest& asked);
 void give_plans(const JobRequest& asked);
 void give_plan(const JobRequest& asked);
 void give_certificate(const JobRequest& asked);
-void give_energy(const JobRequest& asked);
 void give_log(const JobRequest& asked);
 
 }  // namespace harpe
