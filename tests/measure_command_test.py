@@ -14,6 +14,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -304,6 +305,53 @@ calls = "reads"
         self.assertAlmostEqual(report["embodied"]["grams"],
                                2 * 150000 * report["time_s"] / (5 * year),
                                delta=0.001 * report["embodied"]["grams"])
+
+    def test_energy_is_kept_by_interval_and_accounted_by_a_series(self):
+        second = int(time.time()) // 60 * 60
+        series = self.folder / "series.csv"
+        series.write_text("time,g\n" + "".join(
+            f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(at))},{100 + at % 4 * 50}\n"
+            for at in range(second - 60, second + 600)))
+        source = f"file:{series}?time=time&value=g&unit=g/kWh&kind=life-cycle"
+        done, report = self.report("--carbon", source, "--", "sleep", "3", env=self.simulated)
+        self.assertEqual(done.returncode, 0)
+        intervals = report["intervals"]
+        self.assertEqual(intervals["step_s"], 1)
+        energies = {row[0]: row[intervals["columns"].index("energy_j")] for row in intervals["rows"]}
+        self.assertGreaterEqual(len(energies), 3)
+        self.assertAlmostEqual(sum(energies.values()), report["total"]["energy_j"], places=3)
+        # Of the second in which it ended the value may not be known yet.
+        used = [value["grams_per_kwh"] for value in report["carbon"]["intensity"]["values"]]
+        self.assertEqual(used[:-1], [100 + at % 4 * 50 for at in energies][:-1])
+        self.assertAlmostEqual(report["carbon"]["grams"], sum(
+            energy / 3.6e6 * value for energy, value in zip(energies.values(), used)), places=9)
+        self.assertGreater(report["carbon"]["account"]["basis"]["measured"], 0.5)
+        # From the file, when all is known, and by another source.
+        grams = sum(energy / 3.6e6 * (100 + at % 4 * 50) for at, energy in energies.items())
+        wait_until(lambda: time.time() > max(energies) + 2)
+        file = self.folder / "again.json"
+        file.write_text(json.dumps(report))
+        for carbon, expected in ((source, grams), ("302.5", report["total"]["energy_j"] / 3.6e6 * 302.5)):
+            again = self.harpe("carbon", "report", file, file, "--carbon", carbon, "--json")
+            self.assertEqual(again.returncode, 0, again.stderr)
+            document = json.loads(again.stdout)
+            self.assertAlmostEqual(document["total"]["grams"], expected, places=6)
+            self.assertEqual(len(document["runs"]), 1)
+
+    def test_a_provider_that_is_away_neither_delays_nor_fails_the_command(self):
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen()
+            begin = time.monotonic()
+            done, report = self.report("--carbon", f"uk?url=http://127.0.0.1:{silent.getsockname()[1]}", "--", "sh",
+                                       "-c", "sleep 1; exit 3",
+                                       env=dict(self.simulated, HARPE_CARBON_CACHE=str(self.folder / "cache")))
+            self.assertLess(time.monotonic() - begin, 40)
+        self.assertEqual(done.returncode, 3)
+        self.assertLess(report["time_s"], 2.5)
+        self.assertIn("error", report["carbon"])
+        self.assertGreater(report["total"]["energy_j"], 0)
+        self.assertTrue(report["intervals"]["rows"])
 
     def test_the_summary_says_that_gpus_are_simulated(self):
         done = self.harpe("run", "--gpus", "1", "--", "sleep", "0.5", env=self.simulated)

@@ -79,9 +79,16 @@ class Crashes(ServerTest):
         self.start()
         self.begin()
         self.wait_for_phase("running")
+        self.good("POST", "/v1/jobs/j/reports", {"data": 0, "stage": 0, "session": "s00", "iteration": 0, "version": 0,
+                                                 "time_s": 0.5, "energy_j": 40, "instructions": []})
+        energy = self.good("GET", "/v1/jobs/j/energy")
         self.assertEqual(self.stop(), 0)
         self.start()
         self.assertEqual(self.good("GET", "/v1/jobs/j")["phase"], "running")
+        kept = self.good("GET", "/v1/jobs/j/energy")
+        rows = [sum(row[1] for row in one["runs"][0]["intervals"]["rows"]) for one in (energy, kept)]
+        self.assertAlmostEqual(rows[0], 40)
+        self.assertAlmostEqual(rows[1], 40)
 
     def test_without_a_key_its_socket_is_its_owners_and_the_log_says_who_may_do_what(self):
         path, key = self.folder / "socket", self.folder / "key"
@@ -116,6 +123,40 @@ class Commands(ServerTest):
         log = self.job("log", "j")
         self.assertEqual(log.returncode, 0, log.stderr)
         self.assertRegex(log.stdout, r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  now straggling$")
+
+    def test_what_a_job_emitted_is_reported_with_its_user(self):
+        key = self.folder / "key"
+        key.write_text("0123456789abcdef0123456789abcdef")
+        key.chmod(0o600)
+        self.start("--signing-key-path", key)
+        issued = subprocess.run([self.harpe, "serve", "token", "issue", "--signing-key", key, "--user", "alice",
+                                 "--scope", "job-read,job-write"], capture_output=True, text=True, check=True)
+        bearer = {"Authorization": "Bearer " + issued.stdout.strip()}
+        token = self.folder / "token"
+        token.write_text(issued.stdout)
+        token.chmod(0o600)
+        self.assertEqual(self.ask("PUT", "/v1/jobs/j", specification(), headers=bearer).status, 201)
+        for stage in range(2):
+            self.assertEqual(self.ask("POST", "/v1/jobs/j/ranks", {
+                "data": 0, "stage": stage, "session": f"s0{stage}", "clocks_mhz": CLOCKS}, headers=bearer).status, 200)
+        for iteration in range(3):
+            for stage in range(2):
+                self.assertEqual(self.ask("POST", "/v1/jobs/j/reports", {
+                    "data": 0, "stage": stage, "session": f"s0{stage}", "iteration": iteration, "version": 0, "time_s": 0.5,
+                    "energy_j": 600000, "instructions": []}, headers=bearer).status, 200)
+        report = subprocess.run([self.harpe, "carbon", "report", "--server", f"http://{self.address}", "--token-file", token,
+                                 "--carbon", "300", "--by", "user", "--per", "iteration", "--json"],
+                                capture_output=True, text=True, timeout=60)
+        self.assertEqual(report.returncode, 0, report.stderr)
+        document = json.loads(report.stdout)
+        self.assertEqual([row["name"] for row in document["rows"]], ["alice"])
+        self.assertAlmostEqual(document["total"]["grams"], 300)
+        self.assertAlmostEqual(document["total"]["iterations"], 3, places=5)
+        self.assertAlmostEqual(document["total"]["grams_per_unit"], 100, places=4)
+        refused = subprocess.run([self.harpe, "carbon", "report", "--server", f"http://{self.address}", "--carbon", "300"],
+                                 capture_output=True, text=True, timeout=60)
+        self.assertEqual(refused.returncode, 77, refused.stderr)
+        self.assertIn("--token-file", refused.stderr)
 
     def test_an_objective_that_cannot_be_judged_yet_says_so(self):
         self.start()

@@ -264,6 +264,15 @@ class Job:
         """What proves the lower bound of that plan; ``harpe verify`` checks both."""
         return self._document(f"/certificate?pipeline={int(pipeline)}", path)
 
+    def energy(self, *, begin: int | None = None, end: int | None = None) -> dict[str, Any]:
+        """What the job has used, by quarter of an hour and start of training: ``harpe.energy/1``.
+
+        ``begin`` and ``end`` are in seconds since 1970: intervals that begin from the one on, and
+        before the other. ``harpe carbon report`` computes grams from it.
+        """
+        query = [f"{key}={int(at)}" for key, at in (("from", begin), ("to", end)) if at is not None]
+        return self._ask("GET", "/energy" + ("?" + "&".join(query) if query else ""))
+
     def profile(self) -> str:
         """What instructions cost, as CSV; ``harpe plan`` reads it."""
         return self.server._text("GET", self._path + "/profile")

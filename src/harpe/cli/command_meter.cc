@@ -18,11 +18,13 @@ constexpr std::chrono::milliseconds kPause(10);
 }  // namespace
 
 struct CommandMeter::State {
-  State(std::vector<Gpu*> all_gpus, std::vector<Cpu*> all_cpus, Clock& time, std::string window)
+  State(std::vector<Gpu*> all_gpus, std::vector<Cpu*> all_cpus, Clock& time, std::string window,
+        WholeSeconds grid)
       : gpus(std::move(all_gpus)),
         cpus(std::move(all_cpus)),
         clock(time),
-        name(std::move(window)) {}
+        name(std::move(window)),
+        step(grid) {}
 
   /// The thread: everything that may wait for a driver.
   void run() {
@@ -56,13 +58,30 @@ struct CommandMeter::State {
     const Status status = monitor.begin(name, false, from);
     (void)monitor.cancel(early);
     lock.lock();
-    changed.wait(mutex, [this]() HARPE_REQUIRES(mutex) { return ended.has_value(); });
+    while (!ended) {
+      wait_until(next_step(from), [this]() HARPE_REQUIRES(mutex) { return ended.has_value(); });
+      if (ended) break;
+      lock.unlock();
+      const Result<WindowEnergy> so_far = monitor.so_far(name);
+      lock.lock();
+      if (so_far.ok()) steps.push_back(energy_so_far(*so_far));
+    }
     const Instant until = *ended;
     while (!monitor.settled(until) && clock.now() < until + kLongestSettling) {
       changed.wait_for(mutex, kPause, [] { return false; });
     }
     lock.unlock();
     respond(status.ok() ? monitor.end(name, until) : status.error());
+  }
+
+  /// When the next interval of UTC begins, by the time of day as it was at the command's begin.
+  Instant next_step(Instant from) {
+    if (!wall_of_zero) {
+      const auto wall = std::chrono::system_clock::now().time_since_epoch();
+      wall_of_zero = std::chrono::duration<double>(wall).count() - (clock.now() - from).value;
+    }
+    const double now = *wall_of_zero + (clock.now() - from).value;
+    return from + Seconds{next_boundary(now, step) - *wall_of_zero};
   }
 
   template <class Condition>
@@ -92,6 +111,8 @@ struct CommandMeter::State {
   const std::vector<Cpu*> cpus;
   Clock& clock;
   const std::string name;
+  const WholeSeconds step;
+  std::optional<double> wall_of_zero;  ///< of the thread: seconds since 1970 at the begin
   Mutex mutex;
   CondVar changed;
   bool ready HARPE_GUARDED_BY(mutex) = false, hangs HARPE_GUARDED_BY(mutex) = false;
@@ -99,12 +120,14 @@ struct CommandMeter::State {
   std::optional<WindowEnergy> before HARPE_GUARDED_BY(mutex);
   EnergyMonitor* answering HARPE_GUARDED_BY(mutex) = nullptr;
   std::optional<Result<WindowEnergy>> used HARPE_GUARDED_BY(mutex);
+  std::vector<EnergySoFar> steps HARPE_GUARDED_BY(mutex);
   std::thread thread;
 };
 
 CommandMeter::CommandMeter(std::vector<Gpu*> gpus, std::vector<Cpu*> cpus, Clock& clock,
-                           std::string name)
-    : state_(std::make_unique<State>(std::move(gpus), std::move(cpus), clock, std::move(name))) {
+                           std::string name, WholeSeconds step)
+    : state_(
+          std::make_unique<State>(std::move(gpus), std::move(cpus), clock, std::move(name), step)) {
   state_->thread = std::thread([state = state_.get()] { state->run(); });
 }
 
@@ -144,6 +167,11 @@ std::optional<Result<WindowEnergy>> CommandMeter::used(Seconds longest,
     if (give_up() || std::chrono::steady_clock::now() > until) return std::nullopt;
   }
   return state_->used;
+}
+
+std::vector<EnergySoFar> CommandMeter::readings() const {
+  const MutexLock lock(state_->mutex);
+  return state_->steps;
 }
 
 bool CommandMeter::hangs() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harpe/base/clock.h"
+#include "harpe/cli/command_ledger.h"
 #include "harpe/measure/energy_monitor.h"
 
 namespace harpe {
@@ -20,7 +21,9 @@ namespace harpe {
 class CommandMeter {
  public:
   /// The devices and the clock must outlive it.
-  CommandMeter(std::vector<Gpu*> gpus, std::vector<Cpu*> cpus, Clock& clock, std::string name);
+  /// \param step  of UTC: at each, what was used so far is read
+  CommandMeter(std::vector<Gpu*> gpus, std::vector<Cpu*> cpus, Clock& clock, std::string name,
+               WholeSeconds step);
   /// Waits for its thread.
   ~CommandMeter();
   CommandMeter(const CommandMeter&) = delete;
@@ -39,6 +42,9 @@ class CommandMeter {
   /// slow a few seconds, for those that hang no longer. None: that took `longest`, or `give_up`
   /// (asked every 50 ms) says so.
   std::optional<Result<WindowEnergy>> used(Seconds longest, const std::function<bool()>& give_up);
+
+  /// Those of every step, after `used`.
+  std::vector<EnergySoFar> readings() const;
 
   /// Whether a driver's call still runs, after `used`.
   bool hangs() const;

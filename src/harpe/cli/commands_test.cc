@@ -53,6 +53,8 @@ const std::vector<std::vector<std::string>> kCommands = {{},
                                                          {"limit"},
                                                          {"limit", "set"},
                                                          {"limit", "reset"},
+                                                         {"carbon", "report"},
+                                                         {"run"},
                                                          {"devices"},
                                                          {"completion"},
                                                          {"man"}};

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <ostream>
+#include <random>
 #include <set>
 #include <utility>
 
@@ -13,20 +14,19 @@
 #include "harpe/base/text.h"
 #include "harpe/carbon/intensity.h"
 #include "harpe/cli/cli.h"
+#include "harpe/cli/command_ledger.h"
 #include "harpe/cli/command_meter.h"
 #include "harpe/cli/command_tuning.h"
 #include "harpe/cli/device_options.h"
 #include "harpe/cli/measure_output.h"
+#include "harpe/cli/run_carbon.h"
 #include "harpe/cli/run_child.h"
+#include "harpe/cli/run_report.h"
 #include "harpe/cli/shell_words.h"
-#include "harpe/cli/tuning_view.h"
 #include "harpe/command/options.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/measure/energy_log.h"
 #include "harpe/measure/energy_monitor.h"
-#include "harpe/plan_cli/fitted_table.h"
-#include "harpe/plan_cli/table.h"
-#include "harpe/tuning/tuning_json.h"
 
 namespace harpe {
 namespace {
@@ -34,144 +34,15 @@ namespace {
 struct RunArguments {
   DeviceArguments devices;
   TuningArguments tuning;
-  std::optional<CarbonIntensity> carbon;
+  RunCarbon carbon;
   std::optional<EmbodiedCarbon> embodied;
   std::string csv, out;
 };
 
-/// All that is to be said when the command has ended.
-struct RunReport {
-  std::vector<std::string> command;
-  ChildExit exit;
-  WindowEnergy used;
-  std::vector<std::string> notes;
-  std::vector<BackendState> backends;
-  bool simulated = false;
-  bool unanswered = false;  ///< a driver did not answer after the command
-  std::optional<CarbonIntensity> carbon;
-  std::optional<EmbodiedCarbon> embodied;
-  std::optional<TuningReport> tuning = {};
-
-  int gpus() const {
-    return static_cast<int>(
-        std::ranges::count(used.devices, DeviceEnergy::Kind::kGpu, &DeviceEnergy::kind));
-  }
-  Grams embodied_share_of_all() const {
-    return embodied_share(*embodied, used.time) * static_cast<double>(gpus());
-  }
-};
-
-std::string signal_text(int signal) {
-  const char* name = ::sigabbrev_np(signal);
-  return name == nullptr ? "signal " + std::to_string(signal) : "SIG" + std::string(name);
-}
-
-std::string end_text(const ChildExit& exit) {
-  if (exit.signal != 0) return "ended by " + signal_text(exit.signal);
-  if (exit.status != 0) return "exit status " + std::to_string(exit.status);
-  return "";
-}
-
-std::string grams_text(Grams grams) {
-  if (grams.value >= 1000) return fixed(grams.value / 1000, 3) + " kg";
-  return fixed(grams.value, grams.value < 1 ? 4 : 2) + " g";
-}
-
-std::vector<std::string> carbon_lines(const RunReport& report, const EnergyEstimate& total) {
-  std::vector<std::string> lines;
-  if (report.carbon && total.source != EnergySource::kNone) {
-    const CarbonIntensity& intensity = *report.carbon;
-    lines.push_back(grams_text(emissions(total.energy, intensity)) + " CO2eq of operation, at " +
-                    shortest(intensity.grams_per_kwh) + " g/kWh (" +
-                    (intensity.zone.empty() ? "" : intensity.zone + ", ") +
-                    std::string(text_of(intensity.kind)) +
-                    (intensity.source.empty() ? "" : ", " + intensity.source) + ")");
-  }
-  if (report.embodied && report.gpus() > 0) {
-    lines.push_back(grams_text(report.embodied_share_of_all()) + " CO2eq embodied: the share of " +
-                    std::to_string(report.gpus()) + " GPU" + (report.gpus() == 1 ? "" : "s") +
-                    " of " + shortest(report.embodied->mass.value / 1000) +
-                    " kg each that falls on this time");
-  }
-  return lines;
-}
-
-/// Why there is no energy, and what would help.
-std::string nothing_text(const RunReport& report, int columns) {
-  if (report.unanswered) {
-    return "Only the time was measured: a driver did not answer after the command had ended.\n";
-  }
-  const bool none = report.used.devices.empty();
-  std::string text = wrapped_text(
-      none
-          ? "Only the time was measured: there is no GPU here, and no CPU whose energy can be read."
-          : "Only the time was measured: no device gave its energy meanwhile.",
-      columns);
-  for (const BackendState& backend : report.backends) {
-    text += wrapped_text("  " + backend.name + ": " + backend.detail, columns, 4);
-  }
-  if (report.carbon) text += "Without energy there is no CO2 to state.\n";
-  if (report.used.devices.empty())
-    text += simulation_hint("run", " -- " + shell_text(report.command));
-  return text;
-}
-
-std::string report_text(const RunReport& report, int columns, bool coloured) {
-  const EnergyEstimate total = total_of(report.used);
-  const std::string end = end_text(report.exit);
-  std::string text = "\n" + painted("harpe run:", Paint::kBold, coloured) + " " +
-                     shell_text(report.command) + (end.empty() ? "" : " (" + end + ")") + "\n" +
-                     seconds_text(report.used.time.value);
-  if (total.source == EnergySource::kNone) {
-    text += "\n" + nothing_text(report, columns);
-  } else {
-    text += ", " + energy_text(total);
-    text += error_known(total) ? ", " + fixed(total.mean_power().value, 1) + " W\n" : "\n";
-    text += energy_table(report.used, columns, coloured);
-    for (const std::string& line : carbon_lines(report, total)) text += wrapped_text(line, columns);
-  }
-  for (const std::string& line : energy_remarks(report.used)) text += wrapped_text(line, columns);
-  if (report.tuning) text += tuning_text(*report.tuning, columns, coloured);
-  for (const std::string& note : report.notes) text += wrapped_text(note, columns);
-  if (report.simulated) text += painted(kSimulatedRemark, Paint::kBold, coloured) + "\n";
-  return text;
-}
-
-std::string report_json(const RunReport& report) {
-  Json document = {
-      {"command", report.command},
-      {"exit_status", report.exit.status},
-      {"signal", report.exit.signal == 0 ? Json() : Json(signal_text(report.exit.signal))},
-      {"simulated", report.simulated}};
-  document.update(energy_json(report.used));
-  const EnergyEstimate total = total_of(report.used);
-  document["carbon"] = nullptr;
-  if (report.carbon && total.source != EnergySource::kNone) {
-    document["carbon"] = {{"grams", emissions(total.energy, *report.carbon).value},
-                          {"grams_per_kwh", report.carbon->grams_per_kwh},
-                          {"kind", text_of(report.carbon->kind)},
-                          {"zone", report.carbon->zone},
-                          {"source", report.carbon->source}};
-  }
-  document["embodied"] = nullptr;
-  if (report.embodied && report.gpus() > 0) {
-    document["embodied"] = {{"grams", report.embodied_share_of_all().value},
-                            {"grams_per_gpu", report.embodied->mass.value},
-                            {"lifetime_s", report.embodied->lifetime.value}};
-  }
-  if (report.tuning) document["optimize"] = tuning_json(*report.tuning);
-  document["notes"] = report.notes;
-  Json backends = Json::array();
-  for (const BackendState& backend : report.backends) {
-    backends.push_back(
-        {{"name", backend.name}, {"available", backend.available}, {"detail", backend.detail}});
-  }
-  document["backends"] = std::move(backends);
-  return json_text(document);
-}
-
 /// How long the command waits for the devices to be read before it, and its end for them after.
 constexpr Seconds kLongestStart{0.6}, kLongestEnd{30};
+/// How long a provider of carbon intensity is waited for.
+constexpr Seconds kLongestQuestion{20};
 
 /// Processes of others on the GPUs: there before the command began, or still there after it.
 void note_other_processes(const WindowEnergy& before, RunReport& report) {
@@ -206,17 +77,41 @@ void tell(const RunArguments& arguments, const RunReport& report, Console& conso
   }
   bool in_file = false;
   if (!arguments.out.empty()) {
-    const Status status = write_file(arguments.out, report_json(report));
+    const Status status = write_file(arguments.out, run_json(report));
     if (!status.ok()) complain(status);
     in_file = status.ok();
   }
   if (!console.json) {
     const int columns = console.show_progress ? terminal_size(STDERR_FILENO).columns : 0;
-    console.err << report_text(report, columns, console.colour_err);
+    console.err << run_text(report, columns, console.colour_err);
   } else if (!in_file) {
-    console.err << report_json(report);
+    console.err << run_json(report);
   }
   console.err << std::flush;
+}
+
+/// 16 letters and digits at random.
+std::string new_run_id() {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::random_device random;
+  std::string id;
+  for (int i = 0; i < 16; ++i) id += kDigits[random() % kDigits.size()];
+  return id;
+}
+
+/// Grams of the command, by the intensities of its time. Whether a thread still asks for them.
+bool add_emissions(const RunCarbon& carbon, ChildRunner& runner, RunReport& report) {
+  if (!carbon.asked() || !report.measured() || report.ledger.empty()) return false;
+  FoundIntensity found =
+      find_intensity(carbon, report.ledger.begin(), report.ledger.end(), kLongestQuestion,
+                     [&runner] { return runner.asked_to_end(); });
+  RunEmissions& emissions = *report.carbon;
+  emissions.why = std::move(found.why);
+  emissions.intensity = std::move(found.intensity);
+  if (emissions.intensity) {
+    emissions.account = account_for(report.ledger, emissions.intensity->intensity, {});
+  }
+  return found.hangs;
 }
 
 /// What became of the command, on standard error.
@@ -249,16 +144,19 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   const std::unique_ptr<CommandTuning> tuning =
       HARPE_TRY(CommandTuning::prepare(arguments.tuning, shell_text(command)));
   ChildRunner runner;
-  CommandMeter meter(std::move(gpus), std::move(cpus), system_clock(), shell_text(command));
+  const WholeSeconds step = ledger_step(arguments.carbon);
+  CommandMeter meter(std::move(gpus), std::move(cpus), system_clock(), shell_text(command), step);
   meter.prepare(kLongestStart);
   RunReport report{.command = command,
                    .exit = {},
                    .used = {},
+                   .id = new_run_id(),
                    .notes = chosen.notes,
                    .backends = chosen.devices.backends,
                    .simulated = any_simulated(chosen),
-                   .carbon = arguments.carbon,
                    .embodied = arguments.embodied};
+  if (arguments.carbon.asked())
+    report.carbon = RunEmissions{.source = arguments.carbon.source.text};
   if (tuning) tuning->start(meter.monitor());
   meter.begin();
   const Instant begin = system_clock().now();
@@ -279,7 +177,9 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   if (!used->ok()) return std::move(*used).error();
   report.used = **std::move(used);
   if (const auto before = meter.before()) note_other_processes(*before, report);
-  if (meter.hangs()) {
+  report.ledger = command_ledger(meter.readings(), report.used, step);
+  const bool asking = add_emissions(arguments.carbon, runner, report);
+  if (meter.hangs() || asking) {
     conclude(arguments, report, console);
     std::_Exit(report.exit.status);
   }
@@ -291,6 +191,7 @@ Result<Outcome> run(const RunArguments& arguments, const std::vector<std::string
   if (command.empty()) {
     return Error::invalid("the command is missing: harpe run -- python train.py");
   }
+  HARPE_TRY(check_source(arguments.carbon));
   const RunReport report = HARPE_TRY(measure_command(arguments, command, console));
   conclude(arguments, report, console);
   return Outcome{.text = {}, .json = {}, .status = report.exit.status};
@@ -314,6 +215,7 @@ void add_run_command(Commands& commands) {
       "measured and a setting advised.",
       "harpe run -- python train.py\n"
       "harpe run --gpus 0,1 --carbon DE -- ./train --steps 100\n"
+      "harpe run --carbon uk:13 --out report.json -- python train.py\n"
       "harpe run --carbon 302.5 --embodied 150kg/5y --csv runs.csv -- make\n"
       "harpe run --optimize energy --max-slowdown 3% -- python train.py\n"
       "harpe run --json --out report.json -- sleep 5",
@@ -324,9 +226,16 @@ void add_run_command(Commands& commands) {
   commands.leave_output_to_command(app);
   add_device_options(app, arguments->devices);
   add_tuning_options(app, arguments->tuning);
-  add_parsed(app, "--carbon", "ZONE|G_PER_KWH",
-             "Add the CO2 equivalent: a country's code (DE, US, WORLD: yearly mean), or g/kWh",
-             arguments->carbon, [](const std::string& text) { return parse_intensity(text); });
+  SourceArguments& source = arguments->carbon.source;
+  add_parsed(app, "--carbon", "SOURCE",
+             "Add the CO2 equivalent, interval by interval: g/kWh, a country's code (its yearly "
+             "mean), or a provider, asked when the command has ended: docs/carbon-sources.md",
+             source.source, [&source](const std::string& text) {
+               source.text = text;
+               return parse_source(text);
+             });
+  app.add_flag("--offline", source.offline,
+               "Ask no provider: what is in the cache, and files, alone");
   add_parsed(app, "--embodied", "KG/LIFETIME",
              "Add the share of what making each GPU emitted: 150kg/5y is 150 kg written off over "
              "5 years of use",

@@ -161,6 +161,12 @@ Status Job::report(const IterationReport& report, Seconds now) {
   ++s.reports;
   if (!added->used) ++s.reports_unused;
   if (added->used && std::isfinite(report.energy.value)) s.reported_energy += report.energy;
+  if (added->used) {
+    s.effects.used.push_back({.at = now,
+                              .time = report.time,
+                              .energy = report.energy,
+                              .energy_error = report.energy_error});
+  }
   if (s.collector.newest() != newest) s.note_newest(report, now);
   if (std::holds_alternative<Registering>(s.phase)) {
     s.collector.take_finished();  // without all ranks they say nothing

@@ -54,6 +54,7 @@
 
 #include "harpe/base/result.h"
 #include "harpe/job/profiler.h"
+#include "harpe/job/reported_use.h"
 #include "harpe/job/straggler_detector.h"
 #include "harpe/policy/plan_choice.h"
 #include "harpe/policy/plan_table.h"
@@ -114,6 +115,7 @@ struct JobEffects {
   bool save = false;         ///< `snapshot` holds something that must not be lost
   bool plans = false;        ///< `plans()` is new
   std::vector<JobEvent> events;
+  std::vector<ReportedUse> used;  ///< one each report that counts
 };
 
 /// What became of a registration.
@@ -255,6 +257,8 @@ class Job {
   /// What is known of the costs of instructions so far; may be empty.
   Profile profile() const;
   std::vector<RankCoordinates> missing(std::size_t most) const;  ///< places that no rank holds
+  int registered() const;                                        ///< ranks that hold places
+  std::uint64_t start() const;  ///< of training whose ranks hold places, from 1; 0: none has begun
   /// Ranks that hold places and have not been heard of for `kUnheard`, or since this server took
   /// the job up: it is not known whether they hear of a change. O(ranks).
   int unheard(Seconds now) const;

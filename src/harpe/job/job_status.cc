@@ -94,6 +94,14 @@ const std::string& Job::incarnation() const {
   return state_->incarnation;
 }
 
+int Job::registered() const {
+  return state_->ranks.registered();
+}
+
+std::uint64_t Job::start() const {
+  return state_->start;
+}
+
 const std::string& Job::run() const {
   return state_->ranks.run();
 }

@@ -126,7 +126,8 @@ std::optional<HttpResponse> ServerApi::limit_rate(const HttpRequest& request) {
 }
 
 std::optional<HttpResponse> ServerApi::check_token(const HttpRequest& request,
-                                                   std::optional<std::string>& only_job) const {
+                                                   std::optional<std::string>& only_job,
+                                                   std::string& user) const {
   if (!request.needs_token || is_open(request.path)) return std::nullopt;
   const std::string_view token = bearer_token(request.authorization);
   if (token.empty() || !options_.token_keys) {
@@ -139,6 +140,7 @@ std::optional<HttpResponse> ServerApi::check_token(const HttpRequest& request,
     return error_at(request.path, 403, "no_permission",
                     std::string("Token lacks the required scope '") + needed + "'.");
   }
+  user = claims->subject;
   if (!claims->job) return std::nullopt;
   only_job = claims->job;
   const std::optional<std::string> job = job_of_path(request.path);
@@ -162,7 +164,8 @@ void ServerApi::note_refused(const HttpRequest& request, const HttpResponse& ref
 
 std::optional<HttpResponse> ServerApi::refuse_unread(const HttpRequest& head) {
   std::optional<std::string> only_job;
-  std::optional<HttpResponse> refused = check_token(head, only_job);
+  std::string user;
+  std::optional<HttpResponse> refused = check_token(head, only_job, user);
   // One that is read is counted then.
   if (!refused) return std::nullopt;
   if (auto limited = limit_rate(head)) refused = std::move(limited);
@@ -179,7 +182,7 @@ void ServerApi::handle(HttpRequest request, Reply reply) {
   };
   std::optional<std::string> only_job;
   if (auto limited = limit_rate(request)) return counted(*std::move(limited));
-  if (auto refused = check_token(request, only_job)) {
+  if (auto refused = check_token(request, only_job, request.peer.token_subject)) {
     note_refused(request, *refused);
     return counted(*std::move(refused));
   }

@@ -71,9 +71,10 @@ class ServerApi {
  private:
   /// What to answer instead to a client that asks too often.
   std::optional<HttpResponse> limit_rate(const HttpRequest& request);
-  /// What to answer instead, if the client may not ask this.
+  /// What to answer instead, if the client may not ask this. \param user  whose token it shows
   std::optional<HttpResponse> check_token(const HttpRequest& request,
-                                          std::optional<std::string>& only_job) const;
+                                          std::optional<std::string>& only_job,
+                                          std::string& user) const;
   /// Tells the job, if it is here, that a client was refused for its token.
   void note_refused(const HttpRequest& request, const HttpResponse& refused);
   /// Brings the job that the request is about into memory first.

@@ -1,5 +1,6 @@
 #include "harpe/server/hosted_job.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "harpe/job/job_size.h"
@@ -15,8 +16,10 @@ HostedJob::HostedJob(std::string given_id, Job given, JobServices& services)
       logged_phase_(job.phase()) {}
 
 HostedTexts HostedJob::take_texts() {
+  std::map<std::string, std::string> parts = job.take_changed_parts();
+  parts.merge(ledger.take_changed_parts());
   return {.state = job.snapshot(),
-          .parts = job.take_changed_parts(),
+          .parts = std::move(parts),
           .plans = std::exchange(unsaved_plans, std::nullopt)};
 }
 
@@ -29,7 +32,23 @@ std::size_t HostedJob::memory() const {
     measured_ = job.specification();
     memory_ = memory_of(job.spec());
   }
-  return memory_;
+  return memory_ + ledger.memory();
+}
+
+/// GPUs are held by ranks that are heard of, whether they report or not.
+void HostedJob::note_use(const std::vector<ReportedUse>& reported, Seconds now) {
+  const ServiceClock& time = services_.time();
+  const JobLedger::Training training{.incarnation = job.incarnation(),
+                                     .start = job.start(),
+                                     .run = job.run(),
+                                     .ranks = job.registered(),
+                                     .all = job.spec().shape.ranks()};
+  for (const ReportedUse& one : reported) ledger.add(training, one, time.shown(one.at).value);
+  const Seconds until = std::min(now, job.heard() + Job::kSilence);
+  const Seconds from = held_until_.value_or(until);
+  const bool is_held = training.ranks > 0 && training.start > 0 && !job.ended();
+  if (is_held) ledger.hold(training, time.shown(from).value, time.shown(until).value);
+  held_until_ = std::max(from, until);
 }
 
 HostedEffects HostedJob::take_effects(Seconds now) {
@@ -43,6 +62,7 @@ HostedEffects HostedJob::take_effects(Seconds now) {
     logged_phase_ = job.phase();
     outcome.events.push_back({"phase", name_of(logged_phase_), now});
   }
+  note_use(effects.used, now);
   services_.follow(shared_from_this(), std::move(effects));
   return outcome;
 }
@@ -65,11 +85,15 @@ Result<HostedPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds
   }
   const Result<std::optional<JobSummary>> summary = store.summary(stored.id);
   if (!summary.ok()) return store_failure("the job cannot be read now", summary.error());
+  JobLedger ledger = JobLedger::read(
+      *parts, [&](const std::string& why) { log("job " + stored.id + ", its energy: " + why); });
   Job job = HARPE_TRY(Job::read({.state = stored.state,
                                  .parts = *std::move(parts),
                                  .heard = Seconds{*summary ? (*summary)->heard : 0}},
                                 std::move(plans), now));
-  return HostedPtr(std::make_shared<HostedJob>(stored.id, std::move(job), services));
+  const auto hosted = std::make_shared<HostedJob>(stored.id, std::move(job), services);
+  hosted->ledger = std::move(ledger);
+  return HostedPtr(hosted);
 }
 
 }  // namespace harpe

@@ -15,6 +15,8 @@
 #include "harpe/base/result.h"
 #include "harpe/job/job.h"
 #include "harpe/server/hosted.h"
+#include "harpe/server/job_ledger.h"
+#include "harpe/server/service_clock.h"
 #include "harpe/store/store.h"
 
 namespace harpe {
@@ -39,6 +41,7 @@ class JobServices {
   virtual void rest(const JobPtr& job) = 0;
   /// No plans are.
   virtual void leave(const JobPtr& job) = 0;
+  virtual const ServiceClock& time() const = 0;
 };
 
 /// `job` is changed through `JobRegistry::act` alone.
@@ -63,6 +66,7 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
   std::optional<Characterization> characterization() const;
 
   Job job;
+  JobLedger ledger;        ///< what it has used so far
   Instant assignments_at;  ///< when the newest assignments were made
   /// Assignments that were written already, by stage: most pipelines have the same.
   struct AssignmentsTexts {
@@ -92,7 +96,10 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
   std::shared_ptr<Work> work;  ///< the characterization under way
 
  private:
+  void note_use(const std::vector<ReportedUse>& reported, Seconds now);
+
   JobServices& services_;
+  std::optional<Seconds> held_until_;  ///< what its GPUs were held for is in the ledger so far
   JobPhase logged_phase_;
   mutable std::string measured_;  ///< `Job::specification` of which `memory_` is
   mutable std::size_t memory_ = 0;

@@ -92,7 +92,7 @@ class JobRegistry final : private JobServices {
   }
   Clock& clock() const { return hosting_.clock(); }
   Seconds now() const { return hosting_.now(); }
-  const ServiceClock& time() const { return hosting_.time(); }
+  const ServiceClock& time() const override { return hosting_.time(); }
 
   const RegistryCounts& counts() const { return counts_; }
   const JobPlanner& planner() const { return planner_; }

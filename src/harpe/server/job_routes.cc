@@ -10,6 +10,7 @@
 #include "harpe/job/job_status_json.h"
 #include "harpe/objective/objective.h"
 #include "harpe/server/hosted_request.h"
+#include "harpe/server/job_energy.h"
 #include "harpe/server/job_events.h"
 #include "harpe/server/job_summary.h"
 #include "harpe/server/job_views.h"
@@ -61,13 +62,14 @@ void put_job(ServerContext& context, HttpRequest& request, const Reply& reply,
   JobRegistry& registry = context.registry;
   registry.put(
       id, std::move(request.body),
-      [&registry, reply, id, forwarded = request.forwarded,
+      [&registry, reply, id, forwarded = request.forwarded, user = request.peer.token_subject,
        most = context.options.most_ranks](const Result<JobRegistry::Registered>& registered) {
         if (!registered.ok()) return reply(native_error(registered.error()));
         const JobPtr job = registered->job;
         if (job == nullptr) {
           return reply(native_error(421, "unavailable", "another server has job " + id + " now"));
         }
+        if (!user.empty()) job->ledger.set_user(user);
         registry.when_stored(
             job, [respond = while_commanded(registry.hosting(), job, forwarded, reply), id, job,
                   most, status = status_of(*registered),
@@ -271,6 +273,7 @@ constexpr SubRoute kSubRoutes[] = {
     {"/plans", "GET", give_plans},
     {"/plan", "GET", give_plan},
     {"/certificate", "GET", give_certificate},
+    {"/energy", "GET", give_energy},
     {"/log", "GET", give_log},
 };
 

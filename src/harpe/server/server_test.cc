@@ -79,6 +79,42 @@ TEST(Server, LeadsAJobWithAProfileToItsPlanAndThroughAStraggler) {
   EXPECT_EQ(server.ask("GET", "/v1/jobs/gpt3").json()["objective"], json({{"least_energy", true}}));
 }
 
+TEST(Server, KnowsWhatAJobUsed) {
+  const TestServer server;
+  begin(server, "gpt3");
+  ASSERT_TRUE(eventually([&] { return planned(server, "gpt3"); }));
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    for (const int rank : {0, 1, 2, 3}) {
+      const json one = report(rank / 2, rank % 2, iteration, 0);
+      const TestResponse told = server.ask("POST", "/v1/jobs/gpt3/reports", one.dump());
+      ASSERT_EQ(told.status, 200) << told.body;
+    }
+  }
+  const json energy = server.ask("GET", "/v1/jobs/gpt3/energy").json();
+  ASSERT_EQ(energy["format"], "harpe.energy/1") << energy;
+  ASSERT_EQ(energy["runs"].size(), 1U) << energy;
+  const json& run = energy["runs"][0];
+  EXPECT_EQ(run["job"], "gpt3");
+  EXPECT_EQ(run["start"], 1);
+  EXPECT_EQ(run["devices"], 4);
+  EXPECT_TRUE(run["user"].is_null());
+  const json& intervals = run["intervals"];
+  const auto column = [&](const std::string& name) {
+    const auto& columns = intervals["columns"];
+    const auto at = std::find(columns.begin(), columns.end(), name) - columns.begin();
+    double sum = 0;
+    for (const json& row : intervals["rows"]) sum += row[at].get<double>();
+    return sum;
+  };
+  EXPECT_NEAR(column("energy_j"), 12 * 40, 1e-5);
+  EXPECT_NEAR(column("without_error_j"), 12 * 40, 1e-5) << "no error was reported";
+  EXPECT_NEAR(column("measured_s"), 12 * 0.3, 1e-5);
+  EXPECT_NEAR(column("iterations"), 3, 1e-5);
+  EXPECT_EQ(server.ask("GET", "/v1/jobs/gpt3/energy?to=1000").json()["runs"].size(), 0U);
+  EXPECT_EQ(server.ask("GET", "/v1/jobs/gpt3/energy?from=yesterday").status, 400);
+  EXPECT_EQ(server.ask("GET", "/v1/jobs/none/energy").status, 404);
+}
+
 TEST(Server, TellsWhatIsKnownOfAJob) {
   const TestServer server;
   begin(server, "j");

@@ -1,0 +1,65 @@
+#include "harpe/report/usage_page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace harpe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+UsagePageInput small_input() {
+  return {.title = "Jobs <of> March",
+          .subtitle = "two",
+          .headline = "2 runs",
+          .explanation = "SCI",
+          .warnings = {"simulated"},
+          .intervals = {"2026-11-25 03:00", "2026-11-25 04:00"},
+          .interval_length = "1 h",
+          .series = {{.name = "a&b", .energy = {1, 2}, .mass = {100, -50}},
+                     {.name = "c", .energy = {0, 1}, .mass = {0, 30}}},
+          .gaps = {false, true},
+          .table = {{"job", "energy"}, {"a&b", "3"}, {"total", "4"}},
+          .has_total = true,
+          .method = {"Energy: <measured>"}};
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(UsagePage, ShowsBarsTableAndMethod) {
+  const std::string page = usage_page(small_input());
+  EXPECT_THAT(page, AllOf(HasSubstr("Jobs &lt;of&gt; March"), HasSubstr("a&amp;b"),
+                          HasSubstr("Energy: &lt;measured&gt;"), HasSubstr("class=\"total\"")));
+  EXPECT_EQ(count_of(page, "<svg"), 2U);
+  EXPECT_EQ(count_of(page, "<rect class=\"c0\""), 4U);
+  EXPECT_EQ(count_of(page, "<rect class=\"c1\""), 2U) << "what is 0 has no bar";
+  EXPECT_EQ(count_of(page, "<rect class=\"gap\""), 1U);
+  EXPECT_EQ(page, usage_page(small_input()));
+}
+
+TEST(UsagePage, NamesNoOtherResource) {
+  const std::string page = usage_page(small_input());
+  for (const char* part : {"http:", "https:", "src=", "url(", "<script", "@import"}) {
+    EXPECT_THAT(page, Not(HasSubstr(part))) << part;
+  }
+}
+
+TEST(UsagePage, ShowsManySeriesAndNone) {
+  UsagePageInput input = small_input();
+  for (int i = 0; i < 20; ++i) {
+    input.series.push_back({.name = "s" + std::to_string(i), .energy = {1, 1}, .mass = {1, 1}});
+  }
+  EXPECT_THAT(usage_page(input), HasSubstr("15 others"));
+  EXPECT_THAT(usage_page({}), Not(HasSubstr("<svg")));
+}
+
+}  // namespace
+}  // namespace harpe
