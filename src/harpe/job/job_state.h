@@ -191,6 +191,7 @@ struct Job::State {
   bool is_at_pause() const;
   bool is_before_pause() const;
   bool ended_to_pause() const;
+  bool stopped_at_pause() const;
   PauseState pause_state() const;
   void read_asked(Fields& stored);
 

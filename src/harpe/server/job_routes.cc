@@ -272,6 +272,7 @@ constexpr SubRoute kSubRoutes[] = {
     {"/plan", "GET", give_plan},
     {"/certificate", "GET", give_certificate},
     {"/log", "GET", give_log},
+    {"/pause", "GET", give_pause},
 };
 
 /// Of a path, after the job: "/ranks".
