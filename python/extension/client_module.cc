@@ -336,8 +336,8 @@ PyObject* pause_requested(PyObject* self, PyObject* argument) {
   const auto pause = client->pause_requested(iteration);
   if (!pause) return none();
   PyObject* until = pause->until ? PyFloat_FromDouble(pause->until->value) : none();
-  PyObject* why = PyUnicode_DecodeUTF8(pause->why.data(), static_cast<Py_ssize_t>(pause->why.size()),
-                                       "replace");
+  PyObject* why = PyUnicode_DecodeUTF8(pause->why.data(),
+                                       static_cast<Py_ssize_t>(pause->why.size()), "replace");
   if (until == nullptr || why == nullptr) {
     Py_XDECREF(until);
     Py_XDECREF(why);
@@ -355,7 +355,7 @@ PyObject* wait_for_resume(PyObject* self, PyObject* argument) {
   Py_BEGIN_ALLOW_THREADS  // NOLINT
       if (client != nullptr) over = client->wait_for_resume(Seconds{most});
   Py_END_ALLOW_THREADS  // NOLINT
-  return PyBool_FromLong(over ? 1 : 0);
+      return PyBool_FromLong(over ? 1 : 0);
 }
 
 PyObject* events(PyObject* self, PyObject* /*unused*/) {

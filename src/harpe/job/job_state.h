@@ -176,7 +176,6 @@ struct Job::State {
   // The pace: job_pace.cc.
   Objective aim() const;
   void note_pace(Seconds now);
-  void read_pace(const JsonValue& object, Diagnostics& diagnostics);
 
   // Pauses: job_pause.cc.
   void ask_to_pause(Seconds now);
