@@ -105,6 +105,17 @@ struct JobEvent {
   std::string text;
 };
 
+/// How fast a job is to go, as decided outside of it hour by hour: by the carbon intensity of its
+/// grid, or a price.
+struct Pace {
+  std::optional<Seconds> iteration_time;  ///< in place of what the objective says; none: that holds
+  bool pause = false;                     ///< ranks are asked to pause
+  std::optional<Seconds> resumes =
+      {};           ///< since 1970, by clocks on walls: when the pause should end
+  std::string why;  ///< for people: "412 g/kWh"
+  friend bool operator==(const Pace&, const Pace&) = default;
+};
+
 /// What has to be done outside after events.
 struct JobEffects {
   std::optional<CharacterizeRequest> characterize;
@@ -231,6 +242,10 @@ class Job {
   /// Healed, whether declared or detected.
   Status clear_straggler(int pipeline, Seconds now);
   Status set_objective(const Objective& objective, Seconds now);
+  /// The job moves along its frontier: iterations take the pace's time, as if that were a deadline.
+  /// One that no plan meets gets the nearest plan, and a power cap is never exceeded. Holds until
+  /// another one is set. \param pace  none: by its objective again
+  Status set_pace(const std::optional<Pace>& pace, Seconds now);
 
   /// The answer to a `CharacterizeRequest`; an old ticket is ignored. \param better_follow  these
   /// are the first plans to be had; a table that is nowhere worse comes by the same ticket. A plan
@@ -246,6 +261,7 @@ class Job {
   // Views.
   const JobSpec& spec() const;
   JobPhase phase() const;
+  const std::optional<Pace>& pace() const;
   JobStatus status() const;
   std::vector<PipelineState> pipelines() const;
   /// The assignments in force and those to come, oldest first, at most `kMostPending` + 1.

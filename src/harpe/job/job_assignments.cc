@@ -186,6 +186,7 @@ void Job::State::deploy_again() {
   deploy(std::move(newest));
 }
 
+/// \param why  for people; empty: no event
 void Job::State::deploy_choice(Seconds now, const std::string& why) {
   if (!plans || running() == nullptr || retry_at || settling() != nullptr) return;
   ask_for_objective_plan();
@@ -195,7 +196,7 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
   deployment.purpose = StageAssignment::Purpose::kPlan;
   deployment.plans = plans;
   const std::vector<SlowPipeline> slow = slow_pipelines();
-  deployment.choice = choose_plans(*plans, objective, overhead(), spec.shape.data, slow);
+  deployment.choice = choose_plans(*plans, aim(), overhead(), spec.shape.data, slow);
   for (const SlowPipeline& one : slow)
     if (one.own != nullptr) deployment.own.emplace(one.pipeline, one.own);
   if (!deployments.empty() && same_assignments(deployments.back(), deployment)) {
@@ -208,7 +209,7 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
   drift.reset();
   std::string text = "plan of " + rounded(deployment.choice.objective_time);
   if (!stragglers.empty()) text = "plans to wait until " + rounded(deployment.choice.wait_until);
-  add_event(JobEvent::Level::kInfo, now, text + ": " + why);
+  if (!why.empty()) add_event(JobEvent::Level::kInfo, now, text + ": " + why);
   deploy(std::move(deployment));
 }
 

@@ -7,6 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/job/job_state.h"
 #include "harpe/job/measurements_json.h"
+#include "harpe/job/pace_json.h"
 #include "harpe/job/rank_texts.h"
 #include "harpe/wire/wire.h"
 
@@ -115,6 +116,7 @@ std::string Job::snapshot() const {
                {"reports_unused", s.reports_unused},
                {"reports_refused", s.reports_refused},
                {"assignments_late", s.assignments_late}};
+  if (s.pace) json["pace"] = Json::parse(pace_json(*s.pace));
   if (s.ended) json["ended"] = s.ended->value;
   if (s.profile) json["profile"] = profile_csv(*s.profile);
   if (!s.blocking_power.empty()) json["blocking_power_w"] = numbers(s.blocking_power);
@@ -154,6 +156,7 @@ void Job::State::read_wanted(Fields& fields, Diagnostics& diagnostics) {
     Fields members(*wanted, "objective", diagnostics);
     objective = read_objective(members);
   }
+  if (const JsonValue* paced = fields.object("pace")) read_pace(*paced, diagnostics);
   declared_stragglers =
       read_stragglers(fields, fields.any("declared") != nullptr ? "declared" : "told", diagnostics,
                       spec.shape.data);

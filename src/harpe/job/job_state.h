@@ -152,6 +152,11 @@ struct Job::State {
   Seconds predicted_time(const Deployment& deployment) const;
   double predicted_energy(const TablePlan& plan, int stage, Seconds time) const;
 
+  // The pace: job_pace.cc.
+  Objective aim() const;
+  void note_pace(Seconds now);
+  void read_pace(const JsonValue& object, Diagnostics& diagnostics);
+
   // Stragglers: job_stragglers.cc.
   void settle(const FinishedIteration& iteration);
   int iterations_to_settle() const;
@@ -285,12 +290,14 @@ struct Job::State {
   std::uint64_t ticket = 0;            ///< of the newest characterization asked for
   std::uint64_t plans_ticket = 0;      ///< of those for `plans`
   std::uint64_t objective_ticket = 0;  ///< of a plan for the objective; 0: none is being made
-  std::optional<Objective> objective_asked;  ///< the job's, by which the last one was asked for
+  std::optional<Objective> objective_asked;  ///< `aim`, by which the last one was asked for
   bool redeploy = false;                     ///< once it is known where the ranks are
 
   std::vector<Straggler> declared_stragglers;
   std::vector<WatchedPipeline> watched_pipelines;  ///< by pipeline
   Objective objective;
+  std::optional<Pace> pace;
+  Seconds pace_logged{};            ///< time of an iteration; 0: none, or not paced
   std::deque<double> newest_times;  ///< of iterations
   Seconds iteration_time{};         ///< their median
   Seconds newest_since{};           ///< when the newest iteration was first reported

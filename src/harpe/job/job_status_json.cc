@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/job/pace_json.h"
 
 namespace harpe {
 namespace {
@@ -139,6 +140,7 @@ Json job_status_json(const Job& job, const Shown& shown) {
            status.newest_iteration < 0 ? Json(nullptr) : Json(status.newest_iteration)},
           {"version", status.version},
           {"objective", Json::parse(objective_json(status.objective))},
+          {"pace", job.pace() ? Json::parse(pace_json(*job.pace())) : Json(nullptr)},
           {"profiling", status.profiling ? progress_json(*status.profiling) : Json(nullptr)},
           {"stragglers", stragglers_json(status.stragglers, shown)},
           {"slow_stages", slow_stages_json(status)},
