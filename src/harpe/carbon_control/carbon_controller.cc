@@ -37,7 +37,7 @@ struct SteadyPace {
 /// Of a mixture of two neighbours, or of a pace.
 Watts power_at(const PaceCurve& curve, double speed) {
   const std::size_t pace = curve.at_least(speed * (1 - kDoneShare));
-  const Pace& fast = curve.paces()[pace];
+  const CurvePace& fast = curve.paces()[pace];
   if (pace == 0 || fast.speed <= speed) return fast.power;
   return fast.power - Watts{curve.slope(pace - 1) * (fast.speed - speed)};
 }
@@ -72,7 +72,7 @@ SteadyPace best_steady(const PaceCurve& curve, const PacingJob& job, double need
     if (one.grams < best.grams) best = one;
   };
   if (least >= 1) return best;
-  for (const Pace& pace : curve.paces()) {
+  for (const CurvePace& pace : curve.paces()) {
     if (pace.speed >= least) consider(pace.speed);
   }
   if (least > curve.slowest().speed) consider(least);

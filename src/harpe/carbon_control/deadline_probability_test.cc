@@ -60,7 +60,6 @@ TEST(DeadlineProbability, HoldsAsOftenAsItSays) {
       EXPECT_LE(missed, most + 3 * std::sqrt(most)) << noise.name << ", pauses " << pauses;
       // Time that is kept in reserve and not needed is time in which it could have run slower.
       EXPECT_LT(slack / kJobs, 1.5) << noise.name << ", pauses " << pauses;
-      std::printf("%s pauses %d: missed %d of %d, slack %.2f h\n", noise.name, pauses, missed, kJobs, slack / kJobs);
       RecordProperty(std::string(noise.name) + (pauses ? ", pauses" : ""), missed);
     }
   }
