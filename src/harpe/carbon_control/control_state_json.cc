@@ -61,6 +61,7 @@ void read_state(Fields& fields, Diagnostics& diagnostics, ControlState& state) {
   const auto kind = kind_of_word(fields.text("kind").value_or("unstated"));
   if (!kind) fields.error("kind", "is no kind of intensity");
   state.kind = kind.value_or(IntensityKind::kUnstated);
+  state.pauses_ignored = fields.boolean("pauses_ignored").value_or(false);
   state.is_paused = fields.boolean("paused").value_or(false);
   read_number(fields, "switched", 0, kLatestControl, state.switched.value);
   read_number(fields, "spent_g", -kMostGrams, kMostGrams, state.spent);

@@ -50,10 +50,20 @@ Status Job::set_pace(const std::optional<Pace>& pace, Seconds now) {
     if (!is_valid(deadline)) return Error::invalid("the pace's iteration time is out of range");
   }
   if (pace == s.pace) return ok_status();
+  if (pace && pace->why.size() > PauseRequest::kLongestWhy)
+    return Error::invalid("why the pace is what it is takes too many words");
+  const bool resumes_else = s.pace && pace && s.pace->resumes != pace->resumes;
+  const bool pauses = pace && pace->pause;
   s.pace = pace;
   s.effects.save = true;
   s.note_pace(now);
+  if (s.asked && !pauses) s.withdraw_pause(now);
   s.deploy_choice(now, "");
+  if (!s.asked && pauses) {
+    s.ask_to_pause(now);
+  } else if (s.asked && resumes_else) {
+    s.tell_new_end();
+  }
   return ok_status();
 }
 

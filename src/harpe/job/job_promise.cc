@@ -185,7 +185,7 @@ const WatchedPipeline* Job::State::unseen_outside() const {
 
 /// The plan in force goes on after some iterations at all-max.
 void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) {
-  if (probe() != nullptr || deployments.empty() ||
+  if (probe() != nullptr || deployments.empty() || is_before_pause() ||
       deployments.back().purpose != StageAssignment::Purpose::kPlan ||
       objective.kind == Objective::Kind::kPowerCap) {  // which all-max could exceed
     return;

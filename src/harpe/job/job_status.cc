@@ -151,6 +151,7 @@ JobStatus Job::status() const {
   status.newest_iteration = s.newest_iteration();
   status.version = version();
   status.objective = s.objective;
+  status.pause = s.pause_state();
   const std::optional<Profile>& known = s.profile ? s.profile : s.spec.profile;
   status.synthetic = s.ranks.has_simulated() || (known && known->is_synthetic());
   status.stragglers = s.all_stragglers();

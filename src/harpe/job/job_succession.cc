@@ -93,6 +93,8 @@ void Job::State::succeed(State& before, Seconds now) {
   refusals = std::move(before.refusals);
   if (spec.objective == before.spec.objective) objective = before.objective;
   pace = before.pace;
+  pauses = before.pauses;
+  if (pace && pace->pause) ask_to_pause(now);
   pace_logged = before.pace_logged;
 
   std::string kept = "it is measured anew";
