@@ -285,7 +285,8 @@ CarbonDecision CarbonController::decide(const ControlledJob& job, const Intensit
   at.pacing.work = left * at.fastest.value;
   at.all = (static_cast<double>(terms_.iterations) - state_.done_at_begin) * at.fastest.value;
   at.all = std::max(at.all, at.pacing.work);
-  if (terms_.pause && !job.pauses_ignored) {
+  state_.pauses_ignored = state_.pauses_ignored || job.pauses_ignored;
+  if (terms_.pause && !state_.pauses_ignored) {
     const CarbonPause& pause = *terms_.pause;
     at.pacing.pause = {.allowed = true,
                        .idle_power = pause.idle_power ? *pause.idle_power * gpus + host
@@ -298,7 +299,7 @@ CarbonDecision CarbonController::decide(const ControlledJob& job, const Intensit
     at.pacing.held_cost = embodied_share(*embodied, Seconds{1}).value * gpus;
   }
   at.time_left = state_.deadline - job.now;
-  if (job.pauses_ignored) state_.is_paused = false;
+  if (state_.pauses_ignored) state_.is_paused = false;
   std::optional<Seconds> since;
   if (state_.switched > Seconds{0}) since = std::max(Seconds{0}, job.now - state_.switched);
   at.past = {.work_left = at.pacing.work,

@@ -61,7 +61,7 @@ struct ControlState {
   IntensityKind kind = IntensityKind::kUnstated;
   bool is_paused = false;
   bool pauses_ignored = false;  ///< training was asked to pause, and went on: it is not asked again
-  Seconds switched{};  ///< since 1970: when it paused or went on; 0: it has run all along
+  Seconds switched{};           ///< since 1970: when it paused or went on; 0: it has run all along
   double spent = 0, static_spent = 0;  ///< grams: by its own decisions, by the static job
   std::optional<DecidedInterval> decided = {};
   ProgressSpread spread = {};

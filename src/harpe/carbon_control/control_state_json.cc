@@ -76,10 +76,15 @@ void read_state(Fields& fields, Diagnostics& diagnostics, ControlState& state) {
 }  // namespace
 
 std::string control_state_json(const ControlState& state) {
-  Json json = {{"begun", state.begun.value},           {"deadline", state.deadline.value},
-               {"done_at_begin", state.done_at_begin}, {"source", state.source},
-               {"kind", kind_word(state.kind)},        {"paused", state.is_paused},
-               {"switched", state.switched.value},     {"spent_g", state.spent},
+  Json json = {{"begun", state.begun.value},
+               {"deadline", state.deadline.value},
+               {"done_at_begin", state.done_at_begin},
+               {"source", state.source},
+               {"kind", kind_word(state.kind)},
+               {"paused", state.is_paused},
+               {"pauses_ignored", state.pauses_ignored},
+               {"switched", state.switched.value},
+               {"spent_g", state.spent},
                {"static_spent_g", state.static_spent}};
   if (state.decided) json["decided"] = decided_json(*state.decided);
   Json progress = Json::array();

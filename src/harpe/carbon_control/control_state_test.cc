@@ -51,6 +51,7 @@ TEST(ControlState, ReadsBackTheSame) {
   state.source = "electricity-maps:DE";
   state.kind = IntensityKind::kAverageLifecycle;
   state.is_paused = true;
+  state.pauses_ignored = true;
   state.switched = Seconds{1'764'003'600};
   state.spent = 1234.5;
   state.static_spent = 1300;

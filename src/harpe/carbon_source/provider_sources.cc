@@ -24,7 +24,7 @@ class SeriesSource final : public IntensitySource {
   Result<ProviderIntensity> latest() override {
     const UtcTime now = now_();
     // An interval counts once it has begun: files hold what was measured.
-    const auto until = part_of(series_, series_.start, now);
+    const auto until = part_of(series_, series_.start, now + WholeSeconds(1));
     if (!until || until->gaps() == until->size()) {
       return Error::of(ErrorCode::kUnavailable,
                        "the file begins at " + utc_text(series_.start) + ", after the present");

@@ -157,7 +157,8 @@ void CarbonPacer::decide(const JobPtr& job) {
                        .state = job->carbon.state(),
                        .now = wall,
                        .even = registry_.now(),
-                       .done = static_cast<double>(job->carbon.done())};
+                       .done = static_cast<double>(job->carbon.done()),
+                       .pauses_ignored = status.pause.is == PauseState::Is::kNotFollowed};
   job->carbon.deciding = true;
   // On a worker's thread, which may outlast this.
   registry_.hosting().aside(

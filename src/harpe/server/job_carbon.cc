@@ -24,7 +24,10 @@ void JobCarbon::follow(const std::optional<CarbonTerms>& of_specification, std::
   const IterationCount before = count_;
   count_.observe(newest);
   // A start of training is worth storing; iterations come with the next decision.
-  changed_ = changed_ || count_.base() != before.base();
+  if (count_.base() != before.base()) {
+    changed_ = true;
+    state_.pauses_ignored = false;  // other processes may follow
+  }
   std::string wanted = text_of(of_specification);
   if (wanted == adopted_) return;
   adopted_ = std::move(wanted);
