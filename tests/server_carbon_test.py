@@ -4,6 +4,7 @@ intervals of 2 s: a day passes in less than a minute. Usage: server_carbon_test.
 
 import json
 import math
+import subprocess
 import sys
 import threading
 import time
@@ -127,6 +128,12 @@ class Carbon(ServerTest):
             time.sleep(0.1)
         self.fail("it did not come about")
 
+    def command(self, *options):
+        ran = subprocess.run([self.harpe, "job", "carbon", "gpt3", "--server", f"http://{self.address}", *options],
+                             capture_output=True, text=True, timeout=60)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        return ran.stdout
+
     def logged(self, job="gpt3"):
         return [event["text"] for event in self.good("GET", f"/v1/jobs/{job}/log")["events"]]
 
@@ -179,9 +186,8 @@ class Control(Carbon):
         self.until(lambda: self.good("GET", "/v1/jobs/gpt3")["phase"] == "running" and training.rows)
         done = len(training.rows)
         begun = time.time()
-        self.good("PUT", "/v1/jobs/gpt3/carbon", {
-            "iterations": iterations, "deadline_factor": factor,
-            "pause": {"stop_s": 0, "start_s": 0.2, "min_dwell_s": 2, "idle_power_w": 0}})
+        self.command("--source", "file", "--iterations", str(iterations), "--deadline-factor", str(factor), "--pause",
+                     "--stop-time", "0s", "--start-time", "200ms", "--min-dwell", "2s", "--idle-power", "0W")
         decision = self.until(lambda: self.good("GET", "/v1/jobs/gpt3/carbon")["decision"])
         modes, times = set(), set()
         while training.is_alive():
@@ -212,7 +218,10 @@ class Control(Carbon):
         self.assertLess(grams, 0.95 * best)
         self.assertTrue(any("paus" in text for text in self.logged()), self.logged())
         metrics = self.ask("GET", "/metrics").body.decode()
-        self.assertIn('harpe_carbon_intensity_grams_per_kwh{', metrics)
+        self.assertRegex(metrics, r'(?m)^harpe_carbon_intensity_grams_per_kwh\{source="file",zone="",kind="direct"\} \d')
+        self.assertIn('harpe_job_pause_asked{job_id="gpt3"}', metrics)
+        self.assertIn("file, direct", self.command())
+        self.assertIn("does not move", self.command("--off"))
 
     def static_grams(self, begin, iterations, plan, limit):
         time_s = plan["time_s"] if "time_s" in plan else plan["iteration_time_s"]
