@@ -187,10 +187,8 @@ Status Job::end_rank(const RankEnd& end, Seconds now) {
   hear(now);
   s.effects.save = true;
   if (!s.ranks.all_ended() || s.ended) return ok_status();
-  if (s.ended_to_pause()) {
-    s.note_paused(now);
-    return ok_status();
-  }
+  if (s.ended_to_pause()) s.note_paused(now);
+  if (s.ended_to_pause() || s.stopped_at_pause()) return ok_status();
   s.ended = now;
   s.add_event(JobEvent::Level::kInfo, now, "all its ranks have ended");
   return ok_status();

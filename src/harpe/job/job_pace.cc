@@ -13,7 +13,7 @@
 namespace harpe {
 namespace {
 
-constexpr double kLatestResume = 1e12;  // s since 1970
+constexpr double kLatestResume = 1e11;  // s since 1970
 constexpr double kLogged = 0.02;        // change of an iteration's time that is worth an event
 
 std::string with_why(std::string text, const std::string& why) {
@@ -78,8 +78,7 @@ std::string pace_json(const Pace& pace) {
                         {"why", pace.why}});
 }
 
-void Job::State::read_pace(const JsonValue& object, Diagnostics& diagnostics) {
-  Fields fields(object, "the pace", diagnostics);
+Pace read_pace(Fields& fields) {
   Pace read;
   const auto time_of = [&](const char* name, double least, double most) -> std::optional<Seconds> {
     const JsonValue* value = fields.any(name);
@@ -91,8 +90,15 @@ void Job::State::read_pace(const JsonValue& object, Diagnostics& diagnostics) {
   read.pause = fields.boolean("pause").value_or(false);
   read.resumes = time_of("resumes", 0, kLatestResume);
   read.why = fields.text("why").value_or("");
-  pace_logged = read.iteration_time.value_or(Seconds{0});
-  pace = std::move(read);
+  return read;
+}
+
+Result<std::optional<Pace>> parse_pace(std::string_view text) {
+  const Pace pace =
+      HARPE_TRY(read_document<Pace>(text, "the pace", [](Fields& fields, Diagnostics&, Pace& read) {
+        read = read_pace(fields);
+      }));
+  return pace.iteration_time || pace.pause ? std::optional(pace) : std::nullopt;
 }
 
 const std::optional<Pace>& Job::pace() const {

@@ -55,6 +55,11 @@ bool Job::State::ended_to_pause() const {
   return asked && !ended && ranks.all_ended();
 }
 
+/// It was withdrawn when ranks were already on their way out: they went no further.
+bool Job::State::stopped_at_pause() const {
+  return not_before > 0 && collector.newest() + 1 < not_before;
+}
+
 void Job::State::ask_to_pause(Seconds now) {
   asked =
       AskedPause{.request = {.number = 0, .until = pace->resumes, .why = pace->why}, .asked = now};

@@ -165,7 +165,11 @@ void Job::State::read_wanted(Fields& fields, Diagnostics& diagnostics) {
     Fields members(*wanted, "objective", diagnostics);
     objective = read_objective(members);
   }
-  if (const JsonValue* paced = fields.object("pace")) read_pace(*paced, diagnostics);
+  if (const JsonValue* paced = fields.object("pace")) {
+    Fields members(*paced, "the pace", diagnostics);
+    pace = read_pace(members);
+    pace_logged = pace->iteration_time.value_or(Seconds{0});
+  }
   read_count(fields, "pauses", pauses);
   if (const JsonValue* stored = fields.object("asked_pause")) {
     Fields members(*stored, "the pause", diagnostics);

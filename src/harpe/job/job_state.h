@@ -176,7 +176,6 @@ struct Job::State {
   // The pace: job_pace.cc.
   Objective aim() const;
   void note_pace(Seconds now);
-  void read_pace(const JsonValue& object, Diagnostics& diagnostics);
 
   // Pauses: job_pause.cc.
   void ask_to_pause(Seconds now);
@@ -191,6 +190,7 @@ struct Job::State {
   bool is_at_pause() const;
   bool is_before_pause() const;
   bool ended_to_pause() const;
+  bool stopped_at_pause() const;
   PauseState pause_state() const;
   void read_asked(Fields& stored);
 

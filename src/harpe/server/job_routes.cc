@@ -8,6 +8,7 @@
 #include "harpe/base/text.h"
 #include "harpe/http/http_query.h"
 #include "harpe/job/job_status_json.h"
+#include "harpe/job/pace_json.h"
 #include "harpe/objective/objective.h"
 #include "harpe/server/carbon_routes.h"
 #include "harpe/server/hosted_request.h"
@@ -247,6 +248,17 @@ void change_objective(const JobRequest& asked) {
   respond_when_stored(asked, changed, std::move(document));
 }
 
+void change_pace(const JobRequest& asked) {
+  const Result<std::optional<Pace>> pace = parse_pace(asked.request.body);
+  if (!pace.ok()) return asked.reply(native_error(pace.error()));
+  const Status changed = asked.context.registry.act(
+      asked.job, [&](Job& job, Seconds now) { return job.set_pace(*pace, now); });
+  OrderedJson document;
+  document["pace"] = *pace ? OrderedJson::parse(pace_json(**pace)) : OrderedJson();
+  document["plans"] = running_plans_json(asked.job->job);
+  respond_when_stored(asked, changed, std::move(document));
+}
+
 void delete_job(ServerContext& context, const Reply& reply, const std::string& id) {
   context.registry.hosting().remove(id, [reply, id](const Result<bool>& removed) {
     if (!removed.ok()) return reply(native_error(removed.error()));
@@ -266,6 +278,7 @@ constexpr SubRoute kSubRoutes[] = {
     {"/assignments", "GET", give_assignments},
     {"/events", "GET", stream_events},
     {"/objective", "PUT", change_objective},
+    {"/pace", "PUT", change_pace},
     {"/specification", "GET", give_specification},
     {"/profile", "GET", give_profile},
     {"/frontier", "GET", give_frontier},
@@ -273,6 +286,7 @@ constexpr SubRoute kSubRoutes[] = {
     {"/plan", "GET", give_plan},
     {"/certificate", "GET", give_certificate},
     {"/log", "GET", give_log},
+    {"/pause", "GET", give_pause},
 };
 
 /// Of a path, after the job: "/ranks".
