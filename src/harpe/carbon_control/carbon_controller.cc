@@ -11,7 +11,6 @@ namespace {
 
 constexpr double kSecondsOfIdle = 1;  // shorter ones are not asked for
 constexpr double kIdleShare = 0.2;    // of the power at the fastest pace, where it is not given
-constexpr double kDoneShare = 1e-9;
 /// Iterations planned: fewer say little of how progress strays.
 constexpr double kFewestLearned = 5;
 /// Decisions come at least four times in what is left until the deadline, and 20 an interval at
@@ -27,20 +26,10 @@ std::string intensity_text(double grams_per_kwh) {
   return shortest(std::round(grams_per_kwh), 6) + " g/kWh";
 }
 
-/// One pace all along.
-struct SteadyPace {
-  double speed = 1;
-  Watts power{};
+struct SteadyChoice {
+  SteadyPace pace = {};
   double grams = 0;
 };
-
-/// Of a mixture of two neighbours, or of a pace.
-Watts power_at(const PaceCurve& curve, double speed) {
-  const std::size_t pace = curve.at_least(speed * (1 - kDoneShare));
-  const CurvePace& fast = curve.paces()[pace];
-  if (pace == 0 || fast.speed <= speed) return fast.power;
-  return fast.power - Watts{curve.slope(pace - 1) * (fast.speed - speed)};
-}
 
 /// Grams of so much work at one pace, hour by hour; after the last interval as in it.
 double grams_at(const SteadyPace& pace, double work, const PacingJob& job,
@@ -57,18 +46,18 @@ double grams_at(const SteadyPace& pace, double work, const PacingJob& job,
 
 /// The one of least grams that does `needed` in the time; the fastest where none does. Where no
 /// intensity is known, all hours are alike.
-SteadyPace best_steady(const PaceCurve& curve, const PacingJob& job, double needed, Seconds time,
-                       const std::vector<PacingInterval>& intervals) {
+SteadyChoice best_steady(const PaceCurve& curve, const PacingJob& job, double needed, Seconds time,
+                         const std::vector<PacingInterval>& intervals) {
   const std::vector<PacingInterval> alike{{Seconds{1}, 1}};
   const auto& hours = intervals.empty() ? alike : intervals;
   PacingJob priced = job;
   if (intervals.empty()) priced.held_cost = 0;
   const double least = time.value > 0 ? needed / time.value : 2;
-  SteadyPace best{.speed = 1, .power = curve.fastest().power};
-  best.grams = grams_at(best, job.work, priced, hours);
+  SteadyChoice best{.pace = {.speed = 1, .power = curve.fastest().power}};
+  best.grams = grams_at(best.pace, job.work, priced, hours);
   const auto consider = [&](double speed) {
-    SteadyPace one{.speed = speed, .power = power_at(curve, speed)};
-    one.grams = grams_at(one, job.work, priced, hours);
+    SteadyChoice one{.pace = steady_pace(curve, speed)};
+    one.grams = grams_at(one.pace, job.work, priced, hours);
     if (one.grams < best.grams) best = one;
   };
   if (least >= 1) return best;
@@ -196,7 +185,7 @@ void CarbonController::keep(const Situation& at, const CarbonDecision& decision,
 
 CarbonDecision CarbonController::steady(const Situation& at, CarbonDecision decision) {
   const SteadyPace pace =
-      best_steady(at.curve, at.pacing, at.needed(), at.time_left, at.outlook.intervals);
+      best_steady(at.curve, at.pacing, at.needed(), at.time_left, at.outlook.intervals).pace;
   decision.iteration_time = at.fastest / pace.speed;
   const Seconds lost = state_.is_paused ? at.pacing.pause.start : Seconds{0};
   const double mean = 1 + state_.spread.mean_loss();
@@ -231,7 +220,7 @@ CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision dec
       still_paused = !goes_on;
     }
   }
-  const SteadyPace other =
+  const SteadyChoice other =
       best_steady(at.curve, at.pacing, at.needed(), at.time_left, at.outlook.intervals);
   const bool is_whole = done >= work * (1 - 1e-6);
   if (is_whole) {
@@ -260,7 +249,7 @@ CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision dec
   decision.mode = Mode::kPaced;
   const double speed = speed_of(at.curve, next);
   decision.iteration_time = at.fastest / speed;
-  keep(at, decision, speed, next.lost, power_at(at.curve, speed));
+  keep(at, decision, speed, next.lost, steady_pace(at.curve, speed).power);
   return decision;
 }
 

@@ -52,4 +52,13 @@ class PaceCurve {
   std::vector<double> slopes_;
 };
 
+/// One pace all along, or the mixture of two that are neighbours.
+struct SteadyPace {
+  double speed = 1;
+  Watts power{};
+};
+/// At `speed`; the slowest pace where that is faster, the fastest where that is slower. O(log
+/// paces).
+SteadyPace steady_pace(const PaceCurve& curve, double speed);
+
 }  // namespace harpe

@@ -1,29 +1,48 @@
 #include "harpe/pacing/paced_job.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
 namespace harpe {
 namespace {
 
-// Up to so many intervals a plan is searched for; beyond, the price's own is as good, and the next
-// interval plans again.
-constexpr std::size_t kSearched = 60;
 constexpr double kDone = 1e-9;
+constexpr std::size_t kFewestOutlooks = 20;
 
 }  // namespace
 
 PacedJob::PacedJob(PaceCurve curve, const PacingJob& job, const PacedJobTerms& terms)
     : curve_(std::move(curve)), job_(job), terms_(terms), work_(job.work) {
-  const double least = std::min(1.0, job.work / terms.deadline.value);
-  const std::size_t pace = curve_.at_least(least * (1 - kDone));
-  static_speed_ = curve_.paces()[pace].speed;
-  static_power_ = curve_.paces()[pace].power;
-  if (pace > 0 && least > curve_.paces()[pace - 1].speed) {
-    static_power_ -= Watts{curve_.slope(pace - 1) * (static_speed_ - least)};
-    static_speed_ = least;
+  const SteadyPace pace = steady_pace(curve_, job.work / terms.deadline.value);
+  static_speed_ = pace.speed;
+  static_power_ = pace.power;
+}
+
+std::optional<PacedJob::Advice> PacedJob::advice(std::span<const PacingInterval> expected) const {
+  if (job_.work <= work_ * kDone || expected.empty()) return std::nullopt;
+  Advice advice{.job = job_};
+  Seconds left = terms_.deadline - elapsed_;
+  for (const PacingInterval& interval : expected) {
+    if (left.value <= 0) break;
+    advice.until.push_back({std::min(interval.duration, left), interval.weight});
+    left -= interval.duration;
   }
+  // Past its deadline it runs as fast as it can.
+  if (advice.until.empty()) advice.until.push_back(expected.front());
+  advice.job.work *= 1 + terms_.reserve;
+  advice.plan =
+      plan_pacing(curve_, advice.job, state_, advice.until, replanning_effort(advice.until.size()));
+  return advice;
+}
+
+PacedInterval PacedJob::steady_or(const Advice& advice) const {
+  const Seconds duration = advice.until.front().duration;
+  const PacedInterval steady = at_static_pace(duration);
+  const double left = advice.job.work - use_of(curve_, advice.job, steady, duration).work;
+  const bool is_in_time = left <= (terms_.deadline - elapsed_ - duration).value;
+  return is_in_time ? steady : advice.plan.intervals.front();
 }
 
 std::optional<PacedInterval> PacedJob::decide(std::span<const PacingInterval> expected,
@@ -36,30 +55,89 @@ std::optional<PacedInterval> PacedJob::decide(std::span<const PacingInterval> ex
 
 std::optional<PacingPlan> PacedJob::plan(std::span<const PacingInterval> expected,
                                          const WeightRange& next, const WeightRange& ever) const {
-  if (job_.work <= work_ * kDone || expected.empty()) return std::nullopt;
-  std::vector<PacingInterval> until;
-  Seconds left = terms_.deadline - elapsed_;
-  for (const PacingInterval& interval : expected) {
-    if (left.value <= 0) break;
-    until.push_back({std::min(interval.duration, left), interval.weight});
-    left -= interval.duration;
+  auto planned = advice(expected);
+  if (!planned) return std::nullopt;
+  const PacedInterval& first = planned->plan.intervals.front();
+  const Seconds duration = planned->until.front().duration;
+  const bool is_free = !terms_.guard || is_guarded(first, duration, next, ever);
+  if (!is_free) planned->plan.intervals = {steady_or(*planned)};
+  return std::move(planned->plan);
+}
+
+std::optional<PacedInterval> PacedJob::decide(std::span<const PacingInterval> expected,
+                                              std::span<const WeightOutlook> outlooks) const {
+  const auto planned = advice(expected);
+  if (!planned) return std::nullopt;
+  const bool is_free = !terms_.guard || is_safe(*planned, outlooks);
+  return is_free ? planned->plan.intervals.front() : steady_or(*planned);
+}
+
+std::vector<IntervalUse> PacedJob::uses_of_plan(const Advice& advice) const {
+  std::vector<IntervalUse> uses;
+  for (std::size_t i = 0; i < advice.plan.intervals.size(); ++i) {
+    uses.push_back(use_of(curve_, advice.job, advice.plan.intervals[i], advice.until[i].duration));
   }
-  // Past its deadline it runs as fast as it can.
-  if (until.empty()) until.push_back(expected.front());
-  PacingJob job = job_;
-  job.work *= 1 + terms_.reserve;
-  const PacingEffort effort =
-      until.size() <= kSearched ? PacingEffort::kSearched : PacingEffort::kQuick;
-  PacingPlan made = plan_pacing(curve_, job, state_, until, effort);
-  const PacedInterval& planned = made.intervals.front();
-  const Seconds duration = until.front().duration;
-  if (!terms_.guard || is_guarded(planned, duration, next, ever)) return made;
-  // Steady, unless the deadline is missed then.
-  const PacedInterval steady = at_static_pace(duration);
-  const double left_then = job.work - use_of(curve_, job, steady, duration).work;
-  const bool is_in_time = left_then <= (terms_.deadline - elapsed_ - duration).value;
-  if (is_in_time) made.intervals = {steady};
-  return made;
+  return uses;
+}
+
+/// The first interval as planned, then without a pause to the end, at the static pace or as fast as
+/// the deadline asks.
+std::vector<IntervalUse> PacedJob::uses_when_steady(const Advice& advice) const {
+  const PacedInterval& first = advice.plan.intervals.front();
+  const Seconds duration = advice.until.front().duration;
+  std::vector<IntervalUse> uses{use_of(curve_, advice.job, first, duration)};
+  double left = advice.job.work - uses.front().work;
+  Seconds time = terms_.deadline - elapsed_ - duration, lost{};
+  if (!first.runs) lost = job_.pause.start;
+  const SteadyPace pace =
+      steady_pace(curve_, std::max(static_speed_, left / std::max(1e-9, (time - lost).value)));
+  for (std::size_t i = 1; i < advice.until.size() && left > work_ * kDone; ++i) {
+    const Seconds start = std::min(lost, advice.until[i].duration);
+    const Seconds run = std::min(advice.until[i].duration - start, Seconds{left / pace.speed});
+    uses.push_back({.energy = curve_.slowest().power * start + pace.power * run,
+                    .work = pace.speed * run.value,
+                    .time = start + run});
+    lost -= start;
+    left -= uses.back().work;
+  }
+  return uses;
+}
+
+std::vector<IntervalUse> PacedJob::uses_of_static(const Advice& advice) const {
+  std::vector<IntervalUse> uses;
+  Seconds from = elapsed_;
+  for (const PacingInterval& interval : advice.until) {
+    const Seconds end{work_ / static_speed_};
+    const Seconds time = std::clamp(end - from, Seconds{0}, interval.duration);
+    uses.push_back({.energy = static_power_ * time, .time = time});
+    from += interval.duration;
+  }
+  return uses;
+}
+
+bool PacedJob::is_safe(const Advice& advice, std::span<const WeightOutlook> outlooks) const {
+  const PacedInterval& first = advice.plan.intervals.front();
+  const Seconds duration = advice.until.front().duration;
+  const double steady = use_of(curve_, job_, at_static_pace(duration), duration).work;
+  const double own = use_of(curve_, job_, first, duration).work;
+  if (own >= std::min(steady, job_.work) * (1 - kDone)) return true;
+  if (outlooks.size() < kFewestOutlooks) return false;
+  const std::vector<IntervalUse> other = uses_of_static(advice);
+  const auto spend = [&](const std::vector<IntervalUse>& uses, const WeightOutlook& weights) {
+    double sum = 0;
+    for (std::size_t i = 0; i < std::min(uses.size(), weights.size()); ++i) {
+      sum += weights[i] * uses[i].energy.value + job_.held_cost * uses[i].time.value;
+    }
+    return sum;
+  };
+  const auto holds = [&](const std::vector<IntervalUse>& uses) {
+    const auto above = std::ranges::count_if(outlooks, [&](const WeightOutlook& weights) {
+      const double steadily = static_spent_ + spend(other, weights);
+      return spent_ + spend(uses, weights) > steadily + *terms_.guard * std::abs(steadily);
+    });
+    return static_cast<double>(above) <= terms_.guard_share * static_cast<double>(outlooks.size());
+  };
+  return holds(uses_of_plan(advice)) || holds(uses_when_steady(advice));
 }
 
 /// Of the curve; where the static job mixes two paces, the same mixture.

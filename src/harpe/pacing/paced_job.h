@@ -13,13 +13,25 @@
 /// with R what the static job still spends at least, at `lowest`. To run on at the static pace
 /// keeps this true, so it is always true: the job ends at most `ratio` above the static one,
 /// whatever was forecast, as long as weights stay within [lowest, highest] and an interval's within
-/// the range that was given for it. Compare online conversion with switching costs (Lechowicz et
+/// the range that was given for it. That is dear: what is missing is never all made up at the
+/// highest weight.
+///
+/// **A guard by outlooks** costs far less and promises less. An outlook is one way in which the
+/// weights to come may turn out, such as the forecast with the errors of an earlier one. An
+/// interval may pause, or run slower than the static job, only where the job could go on to the
+/// end, by the plan as it stands or at the static pace, and end above (1 + ratio) of the static job
+/// in at most `guard_share` of the outlooks. What makes hours dirty makes them dirty for both jobs,
+/// so only differences count. It bounds what is at risk with each decision as far as errors are
+/// like earlier ones; later decisions add theirs.
+///
+/// Compare online conversion with switching costs (Lechowicz et
 /// al., SIGMETRICS 2024), where static is the robust decision and the plan the advice.
 ///
 /// A value; pure and deterministic.
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "harpe/pacing/pace_curve.h"
 #include "harpe/pacing/pacing_plan.h"
@@ -37,6 +49,8 @@ struct PacedJobTerms {
   double reserve = 0;
   /// How far above the static job it may end, a fraction above 0; none: no guard.
   std::optional<double> guard{};
+  /// Of outlooks, those in which it may end above that.
+  double guard_share = 0.01;
 };
 
 /// What has become of a job so far.
@@ -46,6 +60,9 @@ struct PacedJobPast {
   PacingState state{};
   double spent = 0, static_spent = 0;  ///< by it and by the static job
 };
+
+/// Weights of the intervals to come, from the next one on.
+using WeightOutlook = std::vector<double>;
 
 class PacedJob {
  public:
@@ -58,10 +75,13 @@ class PacedJob {
   /// \param ever      within which those of all intervals of the job are
   std::optional<PacedInterval> decide(std::span<const PacingInterval> expected,
                                       const WeightRange& next, const WeightRange& ever) const;
-  /// The same, with what is planned after it where the guard does not object. Nothing where the job
-  /// is through.
+  /// The same with what is planned after it, which is nothing where the guard objects.
   std::optional<PacingPlan> plan(std::span<const PacingInterval> expected, const WeightRange& next,
                                  const WeightRange& ever) const;
+  /// The same, with a guard by outlooks. With fewer than 20 of them it trusts none.
+  /// \param outlooks  each at least as long as the intervals from now to the deadline
+  std::optional<PacedInterval> decide(std::span<const PacingInterval> expected,
+                                      std::span<const WeightOutlook> outlooks) const;
   /// What it was, and what a joule cost in it.
   void take(const PacedInterval& paced, Seconds duration, double weight);
   /// What it was as measured: `work_left` and `state` are to be set by `resume` then.
@@ -78,6 +98,19 @@ class PacedJob {
   double static_speed() const { return static_speed_; }
 
  private:
+  struct Advice {
+    std::vector<PacingInterval> until{};  ///< the deadline
+    PacingJob job{};                      ///< with its reserve
+    PacingPlan plan{};
+  };
+  std::optional<Advice> advice(std::span<const PacingInterval> expected) const;
+  /// The static pace, unless the deadline is missed then.
+  PacedInterval steady_or(const Advice& advice) const;
+  bool is_safe(const Advice& advice, std::span<const WeightOutlook> outlooks) const;
+  std::vector<IntervalUse> uses_of_plan(const Advice& advice) const;
+  std::vector<IntervalUse> uses_when_steady(const Advice& advice) const;
+  std::vector<IntervalUse> uses_of_static(const Advice& advice) const;
+
   PacedInterval at_static_pace(Seconds duration) const;
   bool is_guarded(const PacedInterval& paced, Seconds duration, const WeightRange& next,
                   const WeightRange& ever) const;

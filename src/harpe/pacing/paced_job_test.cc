@@ -110,6 +110,81 @@ TEST(PacedJob, AGoodForecastGainsInAWideGuardToo) {
   EXPECT_TRUE(free.in_time && guarded.in_time);
 }
 
+/// The same with a guard by outlooks: in `outlook(now)` those of the intervals from `now` on.
+template <class Forecast, class Outlook>
+double over_static(const PacingJob& job, const PacedJobTerms& terms,
+                   const std::vector<double>& weights, Forecast forecast, Outlook outlook) {
+  constexpr Seconds kHour{3600};
+  PacedJob paced_job(some_curve(), job, terms);
+  PacedJob steady(some_curve(), job, {.deadline = terms.deadline, .guard = 0.0});
+  double spent = 0, spent_static = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    std::vector<PacingInterval> expected;
+    for (std::size_t k = i; k < weights.size(); ++k) expected.push_back({kHour, forecast(k)});
+    const auto step = [&](PacedJob& one, const std::vector<WeightOutlook>& outlooks, double& sum) {
+      const auto paced = one.decide(expected, outlooks);
+      if (!paced) return;
+      const Seconds left = std::min(kHour, terms.deadline - one.elapsed());
+      sum += weights[i] * use_of(one.curve(), job, *paced, left).energy.value;
+      one.take(*paced, left, weights[i]);
+    };
+    step(paced_job, outlook(i), spent);
+    step(steady, {}, spent_static);  // which trusts nothing: the static job
+  }
+  EXPECT_LE(paced_job.work_left(), job.work * 1e-6);
+  return spent / spent_static - 1;
+}
+
+TEST(PacedJob, AGuardByOutlooksHoldsWhereOneOfThemComesTrue) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  double worst_without = 0;
+  for (int round = 0; round < 20; ++round) {
+    const PacingJob job{.work = 3600.0 * 12, .pause = kPause};
+    PacedJobTerms terms{.deadline = {job.work * 1.5}, .guard = 0.01, .guard_share = 0};
+    std::vector<std::vector<double>> days(40);
+    for (auto& day : days) {
+      for (int i = 0; i < 18; ++i) day.push_back(uniform(random, 100, 400));
+    }
+    const std::vector<double>& weights = days[7];
+    const auto wrong = [&](std::size_t k) { return 500 - weights[k]; };
+    const auto outlook = [&](std::size_t now) {
+      std::vector<WeightOutlook> outlooks;
+      for (const auto& day : days) {
+        outlooks.emplace_back(day.begin() + static_cast<std::ptrdiff_t>(now), day.end());
+      }
+      return outlooks;
+    };
+    EXPECT_LE(over_static(job, terms, weights, wrong, outlook), 0.01 + 1e-9);
+    terms.guard.reset();
+    worst_without = std::max(worst_without, over_static(job, terms, weights, wrong, outlook));
+  }
+  EXPECT_GT(worst_without, 0.1);
+}
+
+TEST(PacedJob, AGuardByOutlooksLeavesAGoodForecastAlone) {
+  const PacingJob job{.work = 3600.0 * 48, .pause = kPause};
+  std::vector<double> weights;
+  for (int i = 0; i < 72; ++i) weights.push_back(250 + 120 * std::sin(i * 6.283185307 / 24));
+  const auto forecast = [&](std::size_t k) { return weights[k]; };
+  const auto outlook = [&](std::size_t now) {
+    std::vector<WeightOutlook> outlooks;
+    for (int level = -20; level <= 20; ++level) {
+      WeightOutlook& one = outlooks.emplace_back();
+      for (std::size_t k = now; k < weights.size(); ++k) {
+        one.push_back(weights[k] * (1 + 0.01 * level));
+      }
+    }
+    return outlooks;
+  };
+  PacedJobTerms terms{.deadline = {job.work * 1.5}};
+  const double free = over_static(job, terms, weights, forecast, outlook);
+  terms.guard = 0.01;
+  EXPECT_NEAR(over_static(job, terms, weights, forecast, outlook), free, 1e-3);
+  EXPECT_LT(free, -0.05);
+}
+
 TEST(PacedJob, AReserveIsKeptForWhatNoPlanKnows) {
   const PaceCurve curve = some_curve();
   const PacingJob job{.work = 3600.0 * 10};

@@ -12,6 +12,8 @@ namespace {
 
 // Of a bisection of the price of work: doubles have 52 bits.
 constexpr int kPriceHalvings = 52, kPriceDoublings = 60;
+// Where only the first interval is decided.
+constexpr int kQuickHalvings = 26;
 // Linear programmes times intervals.
 constexpr std::size_t kThoroughSearch = 200'000;
 // Around the price that does the work: more pauses, or fewer.
@@ -38,7 +40,7 @@ struct PriceBracket {
   PricedPath under{}, over{};
 };
 
-PriceBracket price_of_work(PricedPaths& paths, double work) {
+PriceBracket price_of_work(PricedPaths& paths, double work, int halvings = kPriceHalvings) {
   PriceBracket found{.under = paths.at(0)};
   found.over = found.under;
   if (found.under.work >= work) return found;
@@ -49,7 +51,7 @@ PriceBracket price_of_work(PricedPaths& paths, double work) {
     found.under = std::move(found.over);
     found.over = paths.at(found.high *= 2);
   }
-  for (int i = 0; i < kPriceHalvings; ++i) {
+  for (int i = 0; i < halvings; ++i) {
     const double middle = (found.low + found.high) / 2;
     if (middle <= found.low || middle >= found.high) break;
     PricedPath path = paths.at(middle);
@@ -58,6 +60,43 @@ PriceBracket price_of_work(PricedPaths& paths, double work) {
     (is_enough ? found.over : found.under) = std::move(path);
   }
   return found;
+}
+
+/// A plan as far as prices tell: whether it runs first, and which intervals then.
+struct PricedStart {
+  double cost = std::numeric_limits<double>::infinity();  ///< at least
+  std::vector<bool> runs{};
+};
+
+/// Whether to run or to pause first is not read off one price, at which hours that are alike change
+/// their minds together, but off what the rest costs at least after each.
+/// \param price  of all the work
+PricedStart priced_start(const PaceCurve& curve, PacingJob job, const PacingState& state,
+                         std::span<const PacingInterval> intervals, bool runs, double price) {
+  const PacingInterval& interval = intervals.front();
+  PacedInterval first{.runs = runs, .pace = curve.best(interval.weight, price)};
+  const bool changes = state.is_paused == runs;
+  const bool is_free = runs && !state.has_begun;
+  if (changes && !is_free) first.lost = runs ? job.pause.start : job.pause.stop;
+  first.lost = std::min(first.lost, interval.duration);
+  if (runs) first.run = interval.duration - first.lost;
+  const IntervalUse use = use_of(curve, job, first, interval.duration);
+  PricedStart start{.cost = interval.weight * use.energy.value + job.held_cost * use.time.value,
+                    .runs = {runs}};
+  if (use.work >= job.work) {
+    start.cost *= job.work / use.work;
+    return start;
+  }
+  job.work -= use.work;
+  if (intervals.size() == 1) return {};
+  const PacingState then = after(state, first, interval.duration);
+  PricedPaths paths(curve, job, then, intervals.subspan(1));
+  const PriceBracket rest = price_of_work(paths, job.work, kQuickHalvings);
+  if (rest.over.work < job.work) return {};
+  start.cost += paths.cost(rest.high);
+  const std::vector<bool> later = runs_of(rest.over.intervals);
+  start.runs.insert(start.runs.end(), later.begin(), later.end());
+  return start;
 }
 
 }  // namespace
@@ -77,6 +116,11 @@ IntervalUse use_of(const PaceCurve& curve, const PacingJob& job, const PacedInte
     speed += (fast.speed - slow.speed) * paced.faster_share;
   }
   return {.energy = beside + power * paced.run, .work = speed * paced.run.value, .time = time};
+}
+
+PacingEffort replanning_effort(std::size_t intervals) {
+  constexpr std::size_t kSearched = 60;
+  return intervals <= kSearched ? PacingEffort::kSearched : PacingEffort::kQuick;
 }
 
 PacingState after(const PacingState& state, const PacedInterval& paced, Seconds duration) {
@@ -104,13 +148,23 @@ PacingPlan plan_pacing(const PaceCurve& curve, const PacingJob& job, const Pacin
   best.cost = std::numeric_limits<double>::infinity();
   const std::vector<bool> always = runs_of(best.intervals);
   PricedPaths paths(curve, job, state, intervals);
-  const PriceBracket price = price_of_work(paths, job.work);
+  const bool is_quick = effort == PacingEffort::kQuick;
+  const PriceBracket price =
+      price_of_work(paths, job.work, is_quick ? kQuickHalvings : kPriceHalvings);
   const std::size_t programmes =
       effort == PacingEffort::kThorough ? kThoroughSearch : kThoroughSearch / 10;
   StructureSearch search(curve, job, state, intervals,
                          {.dwell = paths.dwell(), .spent = paths.spent(), .search = programmes},
                          best);
-  if (effort == PacingEffort::kQuick && search.consider(runs_of(price.over.intervals))) {
+  if (is_quick && job.pause.allowed && paths.spent() >= paths.dwell()) {
+    const PricedStart run = priced_start(curve, job, state, intervals, true, price.high);
+    const PricedStart pause = priced_start(curve, job, state, intervals, false, price.high);
+    if (search.consider(run.cost <= pause.cost ? run.runs : pause.runs)) {
+      best.lower_bound = std::min(best.cost, paths.lower_bound(price.high));
+      return best;
+    }
+  }
+  if (is_quick && search.consider(runs_of(price.over.intervals))) {
     best.lower_bound = std::min(best.cost, paths.lower_bound(price.low));
     return best;
   }

@@ -77,6 +77,9 @@ enum class PacingEffort : unsigned char {
   kSearched,  ///< a tenth of that: the next hour plans again
   kQuick,     ///< takes what the price chose
 };
+/// Of a plan that the next interval makes again: up to 60 intervals it is searched for, beyond that
+/// the price's own is as good.
+PacingEffort replanning_effort(std::size_t intervals);
 
 /// Where no plan finishes, the one that runs at the fastest pace throughout.
 PacingPlan plan_pacing(const PaceCurve& curve, const PacingJob& job, const PacingState& state,

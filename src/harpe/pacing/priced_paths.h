@@ -27,7 +27,9 @@ class PricedPaths {
               std::span<const PacingInterval> intervals);
 
   PricedPath at(double price);
-  /// What every plan that does all the work costs at least.
+  /// What every plan of whole intervals that does all the work costs at least.
+  double cost(double price) { return solve(price) + price * job_.work; }
+  /// The same of every plan.
   double lower_bound(double price);
   /// Intervals that a run or a pause lasts at least.
   std::size_t dwell() const { return dwell_; }
