@@ -4,6 +4,8 @@ intervals of 2 s: a day passes in less than a minute. Usage: server_carbon_test.
 
 import json
 import math
+import os
+import socket
 import subprocess
 import sys
 import threading
@@ -160,6 +162,27 @@ class Offered(Carbon):
         self.assertEqual(self.good("GET", "/v1/jobs/gpt3/carbon")["terms"], shown["terms"])
         self.assertIsNone(self.good("DELETE", "/v1/jobs/gpt3/carbon"))
         self.assertIsNone(self.good("GET", "/v1/jobs/gpt3")["carbon"])
+
+    def test_a_provider_that_hangs_delays_nothing(self):
+        silent = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(silent.close)
+        port = silent.getsockname()[1]
+        self.start("--carbon", f"uk?url=http://127.0.0.1:{port}", "--carbon", self.write_grid(),
+                   env={**os.environ, "HARPE_CARBON_CACHE": "off"})
+        sources = self.until(lambda: (lambda all: all[1]["now"] and all)(self.good("GET", "/v1/carbon")["sources"]))
+        self.assertEqual([one["source"] for one in sources], ["uk", "file"])
+        self.assertIsNone(sources[0]["now"])
+        self.register(carbon={"source": "uk", "iterations": 1000, "deadline_factor": 2})
+        training = Training(self, "gpt3", 3)
+        training.start()
+        decision = self.until(lambda: self.good("GET", "/v1/jobs/gpt3/carbon")["decision"])
+        self.assertEqual(decision["mode"], "static")
+        self.assertIn("has not answered yet", decision["why"])
+        training.join(30)
+        self.assertEqual(training.errors, [])
+        begun = time.monotonic()
+        self.assertEqual(self.stop(), 0)
+        self.assertLess(time.monotonic() - begun, 8)  # a call may take 10 s, and there are four
 
     def test_without_sources_none_is_offered(self):
         self.start()

@@ -253,28 +253,17 @@ CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision dec
   return decision;
 }
 
-CarbonDecision CarbonController::decide(const ControlledJob& job, const IntensityReading& reading) {
-  using Mode = CarbonDecision::Mode;
-  begin(job, reading);
-  const Watts host = terms_.host_power * static_cast<double>(job.paces.gpus);
-  Result<PaceCurve> curve = PaceCurve::make(job.paces.iterations, host);
-  CarbonDecision decision{.deadline = state_.deadline};
-  const double left = std::max(0.0, static_cast<double>(terms_.iterations) - job.done);
-  if (left <= 0 || !curve.ok()) {
-    decision.why = curve.ok() ? "all iterations are done" : curve.error().text();
-    decision.finish = decision.earliest = job.now;
-    decision.valid_until = job.now + Seconds{kUsualStep};
-    state_.decided.reset();
-    state_.is_paused = false;
-    return decision;
-  }
-  Situation at{.job = job, .curve = *std::move(curve)};
-  at.fastest = job.paces.fastest();
+CarbonController::Situation CarbonController::situation_of(const ControlledJob& job,
+                                                           PaceCurve curve) {
   const double gpus = job.paces.gpus;
+  const Watts host = terms_.host_power * gpus;
+  Situation at{.job = job, .curve = std::move(curve), .fastest = job.paces.fastest()};
+  const double left = static_cast<double>(terms_.iterations) - job.done;
   at.pacing.work = left * at.fastest.value;
   at.all = (static_cast<double>(terms_.iterations) - state_.done_at_begin) * at.fastest.value;
   at.all = std::max(at.all, at.pacing.work);
   state_.pauses_ignored = state_.pauses_ignored || job.pauses_ignored;
+  if (state_.pauses_ignored) state_.is_paused = false;
   if (terms_.pause && !state_.pauses_ignored) {
     const CarbonPause& pause = *terms_.pause;
     at.pacing.pause = {.allowed = true,
@@ -288,7 +277,6 @@ CarbonDecision CarbonController::decide(const ControlledJob& job, const Intensit
     at.pacing.held_cost = embodied_share(*embodied, Seconds{1}).value * gpus;
   }
   at.time_left = state_.deadline - job.now;
-  if (state_.pauses_ignored) state_.is_paused = false;
   std::optional<Seconds> since;
   if (state_.switched > Seconds{0}) since = std::max(Seconds{0}, job.now - state_.switched);
   at.past = {.work_left = at.pacing.work,
@@ -300,18 +288,40 @@ CarbonDecision CarbonController::decide(const ControlledJob& job, const Intensit
   at.past.spent = state_.spent;
   at.past.static_spent = state_.static_spent;
   at.reserve = state_.spread.reserve(at.pacing.work, terms_.probability);
+  return at;
+}
+
+CarbonDecision CarbonController::nothing_left(const ControlledJob& job, std::string why) {
+  state_.decided.reset();
+  state_.is_paused = false;
+  return {.valid_until = job.now + Seconds{kUsualStep},
+          .why = std::move(why),
+          .deadline = state_.deadline,
+          .finish = job.now,
+          .earliest = job.now};
+}
+
+CarbonDecision CarbonController::decide(const ControlledJob& job, const IntensityReading& reading) {
+  using Mode = CarbonDecision::Mode;
+  begin(job, reading);
+  Result<PaceCurve> curve =
+      PaceCurve::make(job.paces.iterations, terms_.host_power * double(job.paces.gpus));
+  if (!curve.ok()) return nothing_left(job, curve.error().text());
+  if (job.done >= static_cast<double>(terms_.iterations)) {
+    return nothing_left(job, "all iterations are done");
+  }
+  Situation at = situation_of(job, *std::move(curve));
   at.outlook = outlook_of(reading, job.now, std::max(state_.deadline, job.now + Seconds{1}));
   if (reading.forecast && reading.identity.kind != state_.kind) {
     at.outlook = {.why_not = "the source's kind of intensity is not that with which control began"};
   }
-
+  CarbonDecision decision{.deadline = state_.deadline, .reserve = Seconds{at.reserve}};
   const double mean = 1 + state_.spread.mean_loss();
-  decision.reserve = Seconds{at.reserve};
   decision.earliest = job.now + Seconds{at.pacing.work * mean};
   const bool controls = at.outlook.may_control;
-  Seconds step = controls ? at.outlook.intervals.front().duration : Seconds{kUsualStep};
+  const Seconds step = controls ? at.outlook.intervals.front().duration : Seconds{kUsualStep};
   const double near =
-      std::max(kShareOfTimeLeft * at.time_left.value, std::max(kShareOfInterval * step.value, 1.0));
+      std::max({kShareOfTimeLeft * at.time_left.value, kShareOfInterval * step.value, 1.0});
   decision.valid_until = job.now + std::min(step, Seconds{near});
   if (controls) {
     decision.grams_per_kwh = at.outlook.grams_per_kwh;

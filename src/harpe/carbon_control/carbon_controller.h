@@ -84,6 +84,8 @@ class CarbonController {
   struct Situation;
   void begin(const ControlledJob& job, const IntensityReading& reading);
   void settle(const ControlledJob& job, const Situation& at);
+  Situation situation_of(const ControlledJob& job, PaceCurve curve);
+  CarbonDecision nothing_left(const ControlledJob& job, std::string why);
   CarbonDecision by_plan(const Situation& at, CarbonDecision decision);
   CarbonDecision steady(const Situation& at, CarbonDecision decision);
   void keep(const Situation& at, const CarbonDecision& decision, double speed, Seconds lost,

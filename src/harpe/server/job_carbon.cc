@@ -20,7 +20,7 @@ std::string text_of(const std::optional<CarbonTerms>& terms) {
 
 }  // namespace
 
-void JobCarbon::follow(const std::optional<CarbonTerms>& of_specification, std::int64_t newest) {
+void JobCarbon::follow(const std::string& of_specification, std::int64_t newest) {
   const IterationCount before = count_;
   count_.observe(newest);
   // A start of training is worth storing; iterations come with the next decision.
@@ -28,11 +28,11 @@ void JobCarbon::follow(const std::optional<CarbonTerms>& of_specification, std::
     changed_ = true;
     state_.pauses_ignored = false;  // other processes may follow
   }
-  std::string wanted = text_of(of_specification);
-  if (wanted == adopted_) return;
-  adopted_ = std::move(wanted);
+  if (of_specification == adopted_) return;
+  adopted_ = of_specification;
   changed_ = true;
-  set(of_specification);
+  Result<CarbonTerms> terms = parse_carbon_terms(of_specification);
+  set(terms.ok() ? std::optional(*std::move(terms)) : std::nullopt);
 }
 
 void JobCarbon::set(std::optional<CarbonTerms> terms) {
@@ -84,7 +84,7 @@ void JobCarbon::say(const CarbonDecision& decision, Seconds now) {
 std::string JobCarbon::take_changed_text() {
   if (!std::exchange(changed_, false)) return {};
   return json_line(OrderedJson{{"terms", OrderedJson::parse(text_of(terms_))},
-                               {"adopted", OrderedJson::parse(adopted_)},
+                               {"adopted", adopted_},
                                {"count", {{"done", count_.done()}, {"newest", count_.newest()}}},
                                {"state", OrderedJson::parse(control_state_json(state_))}});
 }
@@ -104,7 +104,7 @@ Status JobCarbon::read(std::string_view text) {
   HARPE_TRY(read_object(
       document, what, what, Unknown::kIgnored, [&](Fields& fields, Diagnostics& diagnostics) {
         made.terms_ = terms_of(fields, "terms", diagnostics);
-        made.adopted_ = text_of(terms_of(fields, "adopted", diagnostics));
+        made.adopted_ = fields.text("adopted").value_or("");
         const JsonValue* count = fields.object("count");
         if (count == nullptr) return;
         Fields members(*count, "count", diagnostics);

@@ -25,7 +25,8 @@ class JobCarbon {
  public:
   /// Follows the job: its specification may have other terms, its ranks may have reported.
   /// \param newest  iteration of the newest report in this start of training; -1: none
-  void follow(const std::optional<CarbonTerms>& of_specification, std::int64_t newest);
+  /// \param of_specification  its terms as JSON; empty: it has none
+  void follow(const std::string& of_specification, std::int64_t newest);
   /// Other terms, or none. What is known of the job's progress stays.
   void set(std::optional<CarbonTerms> terms);
   /// A decision by these terms. \param revision  of the terms by which it was made
@@ -56,7 +57,7 @@ class JobCarbon {
   void say(const CarbonDecision& decision, Seconds now);
 
   std::optional<CarbonTerms> terms_;
-  std::string adopted_ = "null";  ///< the terms of the specification that were taken over last
+  std::string adopted_;  ///< the terms of the specification that were taken over last
   IterationCount count_;
   ControlState state_;
   std::optional<CarbonDecision> decision_;

@@ -263,6 +263,21 @@ Result<std::unique_ptr<CarbonFeeds>> open_feeds(const ServerOptions& options, Se
   return feeds;
 }
 
+Hosting::Options hosting_options(const ServerOptions& options, const std::string& url) {
+  return {.most_jobs = options.most_jobs,
+          .most_memory = options.job_memory,
+          .lifetimes = options.lifetimes,
+          .url = url};
+}
+
+/// Whether the job's terms, if it has any, name a source that is offered.
+Status offers_carbon_of(const JobSpec& spec, const CarbonFeeds& feeds) {
+  if (spec.carbon.empty()) return ok_status();
+  const CarbonTerms terms = HARPE_TRY(parse_carbon_terms(spec.carbon));
+  Result<std::string> chosen = feeds.choose(terms);
+  return chosen.ok() ? ok_status() : Status(std::move(chosen).error());
+}
+
 /// What is done again and again while the server runs.
 void add_duties(const ServerOptions& options, ServerLoop& loop, Hosting& hosting, ServerApi& api,
                 JobOwners* owners) {
@@ -303,19 +318,10 @@ Status run_server(const ServerOptions& options,
 
   // What posts to the loop goes before it, what clients reach after them.
   ServerLoop loop;
-  Hosting hosting(loop, system_clock(), store.get(),
-                  {.most_jobs = options.most_jobs,
-                   .most_memory = options.job_memory,
-                   .lifetimes = options.lifetimes,
-                   .url = url},
-                  write_log);
+  Hosting hosting(loop, system_clock(), store.get(), hosting_options(options, url), write_log);
   const std::unique_ptr<CarbonFeeds> feeds = HARPE_TRY(open_feeds(options, loop, hosting, log));
-  JobRegistry registry(loop, hosting,
-                       {.workers = options.workers, .check = [&feeds](const JobSpec& spec) {
-                          if (!spec.carbon) return ok_status();
-                          Result<std::string> chosen = feeds->choose(*spec.carbon);
-                          return chosen.ok() ? ok_status() : Status(std::move(chosen).error());
-                        }});
+  const auto check = [&feeds](const JobSpec& spec) { return offers_carbon_of(spec, *feeds); };
+  JobRegistry registry(loop, hosting, {.workers = options.workers, .check = check});
   CarbonPacer pacer(registry, *feeds);
   RecurringJobs recurring_jobs(hosting);
   const std::unique_ptr<JobOwners> owners =

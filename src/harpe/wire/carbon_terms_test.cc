@@ -73,8 +73,8 @@ TEST(CarbonTerms, ArePartOfASpecification) {
   const std::string job = R"({"stages": 2, "schedule": "1f1b", "micro_batches": 4, "carbon": )";
   const auto spec = parse_job_spec(job + R"({"iterations": 100, "deadline_factor": 1.5}})");
   ASSERT_TRUE(spec.ok()) << spec.error().text();
-  ASSERT_TRUE(spec->carbon.has_value());
-  EXPECT_EQ(spec->carbon->iterations, 100);
+  ASSERT_TRUE(parse_carbon_terms(spec->carbon).ok());
+  EXPECT_EQ(parse_carbon_terms(spec->carbon)->iterations, 100);
   EXPECT_EQ(parse_job_spec(job_spec_json(*spec))->carbon, spec->carbon);
   const auto wrong = parse_job_spec(job + R"({"iterations": 100}})");
   ASSERT_FALSE(wrong.ok());
