@@ -59,6 +59,8 @@ std::string_view text_of(IntensityKind kind) {
       return "average, direct";
     case IntensityKind::kMarginal:
       return "marginal";
+    case IntensityKind::kPrice:
+      return "price";
     case IntensityKind::kUnstated:
       break;
   }

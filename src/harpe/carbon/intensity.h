@@ -26,6 +26,7 @@ enum class IntensityKind : unsigned char {
   kAverageDirect,     ///< of all generation, chimneys only
   kMarginal,          ///< of the plant that would answer one more kilowatt-hour
   kUnstated,          ///< a number that the user gave
+  kPrice,             ///< no emissions at all: money, which jobs can be paced by in the same way
 };
 /// "average, life cycle".
 std::string_view text_of(IntensityKind kind);

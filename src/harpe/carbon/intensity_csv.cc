@@ -13,6 +13,7 @@ namespace harpe {
 namespace {
 
 constexpr double kGramsPerPound = 453.59237;  // by definition of the pound
+constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 constexpr std::size_t kNoColumn = static_cast<std::size_t>(-1);
 
 /// Where a layout has what.
@@ -227,13 +228,15 @@ class IntensityTable {
       return kNoValue;
     }
     const double grams = *number * options_.unit.value_or(1);
-    const bool negative = grams < 0 && columns_.kind != IntensityKind::kMarginal;
+    const bool is_price = columns_.kind == IntensityKind::kPrice;
+    const bool negative = grams < 0 && !is_price && columns_.kind != IntensityKind::kMarginal;
     // Beyond any power plant whatever was said: squares of it must stay finite.
-    const double highest = options_.any_value ? 1e9 : kHighestIntensity;
+    const double highest = options_.any_value || is_price ? 1e9 : kHighestIntensity;
     if ((negative && !options_.any_value) || grams > highest || grams < -highest) {
       diagnostics_.add(row.line, cell.column,
-                       "an intensity of " + shortest(grams) + " g/kWh cannot be: expected 0 to " +
-                           shortest(highest));
+                       is_price ? "no price can be so high"
+                                : "an intensity of " + shortest(grams) +
+                                      " g/kWh cannot be: expected 0 to " + shortest(highest));
     }
     return grams;
   }
@@ -273,6 +276,17 @@ Result<double> parse_intensity_unit(std::string_view text) {
   }
   return Error::invalid("expected g/kWh, kg/MWh, t/GWh, lb/MWh, kg/kWh, t/MWh or g/MJ, found " +
                         in_quotes(text));
+}
+
+std::optional<PriceUnit> parse_price_unit(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const std::string money(trim(text.substr(0, slash)));
+  const std::string per = lower(trim(text.substr(slash + 1)));
+  const bool is_money = lower(money) == "ct" || (money.size() == 3 && upper(money) == money &&
+                                                 money.find_first_not_of(kLetters) == money.npos);
+  if (!is_money || (per != "mwh" && per != "kwh")) return std::nullopt;
+  return PriceUnit{.money = money, .per_mwh = per == "mwh" ? 1.0 : 1000.0};
 }
 
 Result<IntensityKind> parse_intensity_kind(std::string_view text) {

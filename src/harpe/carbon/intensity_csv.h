@@ -42,6 +42,14 @@ struct IntensityCsvOptions {
 /// "g/MJ", in any case, "CO2" or "CO2eq" in it or not.
 Result<double> parse_intensity_unit(std::string_view text);
 
+/// A unit of a price: "EUR/MWh", "USD/MWh", "GBP/kWh" (money by its three capitals) or "ct/kWh".
+struct PriceUnit {
+  std::string money;   ///< "EUR"
+  double per_mwh = 1;  ///< of this money a MWh, of one of the unit
+};
+/// None where it is not one.
+std::optional<PriceUnit> parse_price_unit(std::string_view text);
+
 /// "life-cycle", "direct" or "marginal".
 Result<IntensityKind> parse_intensity_kind(std::string_view text);
 

@@ -179,5 +179,14 @@ TEST(IntensityCsv, ReadsTheFilesThatAreThere) {
   }
 }
 
+TEST(PriceUnit, IsMoneyForEnergy) {
+  EXPECT_EQ(parse_price_unit("EUR/MWh")->money, "EUR");
+  EXPECT_EQ(parse_price_unit("EUR/MWh")->per_mwh, 1);
+  EXPECT_EQ(parse_price_unit("ct/kWh")->per_mwh, 1000);
+  EXPECT_FALSE(parse_price_unit("kg/MWh"));
+  EXPECT_FALSE(parse_price_unit("g/kWh"));
+  EXPECT_FALSE(parse_price_unit("EUR"));
+}
+
 }  // namespace
 }  // namespace harpe

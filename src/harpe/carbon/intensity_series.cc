@@ -83,4 +83,17 @@ Result<IntensitySeries> coarsened(const IntensitySeries& series, WholeSeconds st
   return coarse;
 }
 
+IntensitySeries with_gaps_filled(IntensitySeries series) {
+  const std::size_t day = series.slots_per_day();
+  const auto first = std::ranges::find_if(series.values, [](double v) { return !std::isnan(v); });
+  if (first == series.values.end()) return series;
+  const double first_value = *first;
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    if (series.known(i)) continue;
+    series.values[i] =
+        i >= day ? series.values[i - day] : (i > 0 ? series.values[i - 1] : first_value);
+  }
+  return series;
+}
+
 }  // namespace harpe

@@ -21,7 +21,8 @@ namespace harpe {
 ///
 /// Invariants of what the readers and functions here return: step is positive and divides a day;
 /// `values` and `estimated` have the same length, at least 1; a value is finite, or NaN where it is
-/// not known (a gap); only marginal values are negative.
+/// not known (a gap); only marginal values are negative. Of prices (IntensityKind::kPrice) the unit
+/// is one of money per MWh, and values may be negative.
 struct IntensitySeries {
   UtcTime start{};
   WholeSeconds step{3600};
@@ -55,5 +56,9 @@ Result<IntensitySeries> joined(const IntensitySeries& earlier, const IntensitySe
 /// which over half is not known is a gap; one with an estimate is an estimate. A last interval that
 /// is not whole is left out. Fails where nothing is left, and where `step` does not divide a day.
 Result<IntensitySeries> coarsened(const IntensitySeries& series, WholeSeconds step);
+
+/// Gaps hold what came a day before, or last, or first: what runs over the series runs through
+/// them. Nothing is filled where no value is known.
+IntensitySeries with_gaps_filled(IntensitySeries series);
 
 }  // namespace harpe

@@ -62,5 +62,17 @@ TEST(IntensitySeries, AveragesToLongerIntervals) {
   EXPECT_FALSE(coarsened(fine, whole_hours(6)).ok());
 }
 
+TEST(IntensitySeries, GapsAreFilledFromTheDayBefore) {
+  std::vector<double> values(30, 7);
+  values[0] = values[3] = values[25] = kNoValue;
+  values[1] = 5;
+  values[2] = 6;
+  const IntensitySeries filled = with_gaps_filled(series_of("2022-01-01", values));
+  EXPECT_EQ(filled.gaps(), 0U);
+  EXPECT_EQ(filled.values[0], 5) << "the first that is known";
+  EXPECT_EQ(filled.values[3], 6) << "the last";
+  EXPECT_EQ(filled.values[25], 5) << "a day before";
+}
+
 }  // namespace
 }  // namespace harpe

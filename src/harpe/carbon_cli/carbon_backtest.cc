@@ -16,22 +16,12 @@ namespace harpe {
 namespace {
 
 struct BacktestArguments {
-  std::string file, train, exogenous, csv;
+  std::string file, train, csv;
   SeriesArguments series;
-  ExogenousOptions exogenous_options;
+  ExogenousArguments exogenous;
   BacktestOptions options;
   std::optional<int> chase_slot;
 };
-
-std::vector<std::string> split_list(std::string_view text) {
-  std::vector<std::string> items;
-  for (;;) {
-    const std::size_t comma = text.find(',');
-    items.emplace_back(trim(text.substr(0, comma)));
-    if (comma == std::string_view::npos) return items;
-    text.remove_prefix(comma + 1);
-  }
-}
 
 Result<std::vector<int>> parse_horizons(std::string_view text) {
   std::vector<int> hours;
@@ -68,19 +58,16 @@ Result<Outcome> run_backtest(const BacktestArguments& arguments, Console& consol
                     .result = {},
                     .without_exogenous = {},
                     .chase = {}};
+  if (arguments.series.price) {
+    return Error::invalid(
+        "a forecast of prices is not judged here; harpe carbon simulate uses one");
+  }
   std::optional<IntensitySeries> earlier;
   if (!arguments.train.empty()) {
     earlier = HARPE_TRY(read_series(arguments.train, arguments.series));
   }
-  std::optional<ExogenousSeries> exogenous;
-  if (!arguments.exogenous.empty()) {
-    IntensitySeries both = view.series;
-    if (earlier) both = HARPE_TRY(joined(*earlier, view.series));
-    const std::string text = HARPE_TRY(read_file(arguments.exogenous));
-    exogenous =
-        HARPE_TRY(parse_exogenous_csv(text, arguments.exogenous, arguments.exogenous_options,
-                                      both.start, both.step, both.size()));
-  }
+  const std::optional<ExogenousSeries> exogenous =
+      HARPE_TRY(read_exogenous(arguments.exogenous, view.series, earlier ? &*earlier : nullptr));
   if (arguments.chase_slot) {
     view.chase =
         HARPE_TRY(chase_forecast(view.series, static_cast<std::size_t>(*arguments.chase_slot)));
@@ -94,24 +81,7 @@ Result<Outcome> run_backtest(const BacktestArguments& arguments, Console& consol
 void add_forecast_options(CLI::App& app, BacktestArguments& arguments) {
   add_text(app, "--train", "EARLIER.csv", "The time before, to learn from; it is not judged",
            arguments.train);
-  add_text(app, "--exogenous", "FILE.csv",
-           "Weather, load, ...: a column of times in UTC and columns of numbers. Forecasts are "
-           "judged with and without",
-           arguments.exogenous);
-  add_parsed(
-      app, "--exogenous-columns", "NAMES",
-      "Of the exogenous values, those that are used (default: all numbers)",
-      arguments.exogenous_options.columns,
-      [](std::string_view text) -> Result<std::vector<std::string>> { return split_list(text); });
-  add_parsed(app, "--known-ahead", "TIME",
-             "How long before their time exogenous values are known: 0 for measured ones (default),"
-             " 24h for day-ahead forecasts as they were issued",
-             arguments.exogenous_options.known_ahead,
-             [](std::string_view text) -> Result<WholeSeconds> {
-               const Seconds time = HARPE_TRY(parse_seconds(text));
-               if (time.value > 96 * 3600) return Error::invalid("expected 96 h at most");
-               return WholeSeconds(static_cast<std::int64_t>(time.value));
-             });
+  add_exogenous_options(app, "Forecasts are judged with and without", arguments.exogenous);
   add_parsed(app, "--horizons", "HOURS",
              "Hours ahead that are judged beside 1, 3, 6, 12, 18 and 24 (default 48,72,96)",
              arguments.options.horizons, parse_horizons);

@@ -27,12 +27,17 @@ constexpr double kStartStep = 0.6180339887498949;
 struct SimulateArguments {
   std::string file, train, frontier, plan_table, profile;
   SeriesArguments series;
+  ExogenousArguments exogenous;
+  bool is_price = false, is_unknown_length = false;
+  Seconds slack{12 * 3600.0};
+  double error_share = 1;
   double hours = 24;
   CarbonJob job{.deadline_factor = 1.25,
                 .pause = {.stop = {60}, .start = {180}, .min_dwell = {3600}}};
-  std::optional<Watts> idle_power;
+  std::optional<Watts> idle_power, chase_power;
   std::optional<EmbodiedCarbon> embodied;
   int devices = 1, starts = 100;
+  bool shows_chase = false;
 };
 
 Result<PaceChoices> read_choices(const SimulateArguments& arguments) {
@@ -49,21 +54,6 @@ Result<PaceChoices> read_choices(const SimulateArguments& arguments) {
         "--profile of power limits");
   }
   return parse_pace_choices(HARPE_TRY(read_file(*file)), *file);
-}
-
-/// Gaps are filled with what came a day before, or last: a job runs through them.
-void fill_gaps(IntensitySeries& series) {
-  const std::size_t day = series.slots_per_day();
-  for (std::size_t i = 0; i < series.size(); ++i) {
-    if (series.known(i)) continue;
-    if (i >= day) {
-      series.values[i] = series.values[i - day];
-    } else {
-      const auto known =
-          std::ranges::find_if(series.values, [](double v) { return !std::isnan(v); });
-      series.values[i] = i > 0 ? series.values[i - 1] : *known;
-    }
-  }
 }
 
 std::size_t start_of(std::size_t i, std::size_t starts) {
@@ -95,36 +85,58 @@ std::vector<StartOutcome> run_all(const CarbonSimulation& simulation, std::size_
   return outcomes;
 }
 
-Result<Outcome> run_simulate(const SimulateArguments& arguments, Console& console) {
-  PaceChoices choices = HARPE_TRY(read_choices(arguments));
-  IntensitySeries series = HARPE_TRY(read_series(arguments.file, arguments.series));
-  std::optional<IntensitySeries> earlier;
-  if (!arguments.train.empty()) {
-    earlier = HARPE_TRY(read_series(arguments.train, arguments.series));
-  }
+Result<CarbonJob> job_of(const SimulateArguments& arguments, const PaceChoices& choices) {
   CarbonJob job = arguments.job;
   job.choices = choices.pieces;
   job.all_max = choices.all_max;
   job.work = {arguments.hours * 3600};
   const PaceCurve curve = HARPE_TRY(PaceCurve::make(job.choices, job.host_power));
   job.pause.idle_power = arguments.idle_power.value_or(curve.fastest().power * kAssumedIdleShare);
-  job.chase.highest_power = curve.fastest().power - job.host_power;
+  job.chase.highest_power = arguments.chase_power.value_or(curve.fastest().power - job.host_power);
   if (arguments.embodied) {
     job.embodied =
         arguments.devices * arguments.embodied->mass.value / arguments.embodied->lifetime.value;
   }
+  if (arguments.is_unknown_length) job.slack = arguments.slack;
+  if (arguments.series.price) {
+    job.unit_of_energy = Joules{3.6e9};
+    if (arguments.embodied) return Error::invalid("emissions and money do not add: no --embodied");
+    if (job.guard && job.guard_share == 0) {
+      return Error::invalid("prices keep to no range: a guard needs a confidence below 100 %");
+    }
+  } else if (arguments.is_price) {
+    return Error::invalid("of prices, tell the unit: --unit EUR/MWh, USD/MWh, ct/kWh, ...");
+  }
+  return job;
+}
+
+Result<Outcome> run_simulate(const SimulateArguments& arguments, Console& console) {
+  const PaceChoices choices = HARPE_TRY(read_choices(arguments));
+  IntensitySeries series = HARPE_TRY(read_series(arguments.file, arguments.series));
+  std::optional<IntensitySeries> earlier;
+  if (!arguments.train.empty()) {
+    earlier = HARPE_TRY(read_series(arguments.train, arguments.series));
+  }
+  const CarbonJob job = HARPE_TRY(job_of(arguments, choices));
+  const IntensitySeries* before = earlier ? &*earlier : nullptr;
+  const auto exogenous = HARPE_TRY(read_exogenous(arguments.exogenous, series, before));
   ProgressBar progress(console, "simulating");
-  const ForecastTable forecasts = HARPE_TRY(ForecastTable::make(
-      series, earlier ? &*earlier : nullptr, [&](double share) { progress.update(0.2 * share); }));
-  fill_gaps(series);
+  ForecastTable forecasts = HARPE_TRY(ForecastTable::make(
+      series, before, [&](double share) { progress.update(0.2 * share); },
+      exogenous ? &*exogenous : nullptr));
+  forecasts.set_error_share(arguments.error_share);
+  series = with_gaps_filled(std::move(series));
   const CarbonSimulation simulation = HARPE_TRY(CarbonSimulation::make(job, series, forecasts));
   const std::size_t count =
       std::min(static_cast<std::size_t>(arguments.starts), simulation.starts());
   const SimulationView view{.series = arguments.file,
                             .choices = choices.what,
                             .kind = std::string(text_of(series.kind)),
+                            .money = arguments.series.price ? arguments.series.price->money : "",
                             .job = job,
                             .idle_power_is_assumed = !arguments.idle_power,
+                            .shows_chase = arguments.shows_chase,
+                            .error_share = arguments.error_share,
                             .outcomes = run_all(simulation, count, progress)};
   return Outcome{.text = simulation_text(view), .json = simulation_json(view)};
 }
@@ -171,12 +183,53 @@ void add_job_options(CLI::App& app, SimulateArguments& arguments) {
   in_group(app.add_option("--devices", arguments.devices, "How many these are (default 1)")
                ->type_name("N")
                ->check(CLI::Range(1, 10'000'000)));
+  in_group(app.add_flag("--unknown-length", arguments.is_unknown_length,
+                        "It does not say how long it is; its deadline factor bounds how much "
+                        "slower it runs at any time, beside the slack"));
+  in_group(add_parsed(app, "--slack", "TIME", "Of unknown length, may be behind (default 12h)",
+                      arguments.slack, parse_seconds));
+}
+
+Result<double> parse_share(std::string_view text) {
+  const double share = HARPE_TRY(parse_percent(text)) / 100;
+  if (share > 1) return Error::invalid("expected at most 100 %");
+  return share;
+}
+
+void add_planning_options(CLI::App& app, SimulateArguments& arguments) {
+  const auto in_group = [&](CLI::Option* option) { option->group("Planning"); };
   in_group(add_parsed(app, "--guard", "PERCENT",
-                      "Never emit so much more than one steady pace, whatever is forecast "
-                      "(default: no guard; see docs/carbon.md)",
+                      "Risk no more than to emit so much more than one steady pace (default: no "
+                      "guard; see docs/carbon.md)",
                       arguments.job.guard,
                       [](std::string_view text) -> Result<std::optional<double>> {
                         return std::optional(HARPE_TRY(parse_percent(text)) / 100);
+                      }));
+  in_group(add_parsed(app, "--guard-confidence", "PERCENT",
+                      "With so many of the errors that past forecasts made (default 99); 100: "
+                      "whatever is forecast, within what four weeks have seen",
+                      arguments.job.guard_share, [](std::string_view text) -> Result<double> {
+                        return 1 - HARPE_TRY(parse_share(text));
+                      }));
+  add_exogenous_options(app, "Forecasts learn from them, too", arguments.exogenous);
+  in_group(add_parsed(app, "--error-share", "PERCENT",
+                      "What if forecasts erred by so much of what they do (default 100): what a "
+                      "better one, such as of weather, would bring",
+                      arguments.error_share, parse_share));
+  const auto set_eta = [&arguments](double eta) {
+    arguments.job.chase.eta = eta;
+    arguments.shows_chase = true;
+  };
+  in_group(app.add_option_function<double>("--chase-eta", set_eta,
+                                           "Chase's weight of carbon (default 0.24); compares it "
+                                           "with one limit all along, too")
+               ->type_name("ETA")
+               ->check(CLI::Range(0.0, 1.0)));
+  in_group(add_parsed(app, "--chase-power", "WATTS",
+                      "Its highest power (default: that of the fastest pace; published: 300W)",
+                      arguments.chase_power,
+                      [](std::string_view text) -> Result<std::optional<Watts>> {
+                        return std::optional(HARPE_TRY(parse_watts(text)));
                       }));
 }
 
@@ -192,7 +245,9 @@ void add_carbon_simulate_command(Commands& commands, CLI::App& carbon) {
       "hindsight, which no forecast can beat. Says so where nothing is to be gained.",
       "harpe carbon simulate --series ES_2022_hourly.csv --train ES_2021_hourly.csv \\\n"
       "  --frontier plan/frontier.json --hours 48 --deadline-factor 1.5 --pause\n"
-      "harpe carbon simulate --series de.csv --profile limits.json --hours 12 --json",
+      "harpe carbon simulate --series de.csv --profile limits.json --hours 12 --json\n"
+      "harpe carbon simulate --series prices.csv --price --unit EUR/MWh \\\n"
+      "  --time-column t --value-column v --frontier plan/frontier.json --pause",
       [arguments](Console& console) { return run_simulate(*arguments, console); });
   add_text(app, "--series", "SERIES.csv", "Carbon intensities over time", arguments->file)
       ->required();
@@ -201,7 +256,10 @@ void add_carbon_simulate_command(Commands& commands, CLI::App& carbon) {
   app.add_option("--starts", arguments->starts, "Start times, spread evenly (default 100)")
       ->type_name("N")
       ->check(CLI::Range(1, kMostStarts));
+  app.add_flag("--price", arguments->is_price,
+               "The series is of prices, in the --unit: EUR/MWh, ct/kWh, ...; costs are in money");
   add_job_options(app, *arguments);
+  add_planning_options(app, *arguments);
   add_series_options(app, arguments->series);
 }
 

@@ -29,16 +29,16 @@ Result<PaceChoices> of_frontier(const JsonValue& document, const std::string& fi
   return choices;
 }
 
-Result<PaceChoices> of_table(std::string_view text, const std::string& file) {
-  const PlanTable table = HARPE_TRY(PlanTable::parse(text, file));
+Result<PaceChoices> of_table(const JsonValue& document, const std::string& file) {
+  const PlanTable table = HARPE_TRY(PlanTable::read(document, file));
   PaceChoices choices{.what = "plan table"};
   for (const TablePlan& plan : table.plans()) choices.pieces.push_back({plan.time, plan.energy});
   choices.all_max = {table.all_max().time, table.all_max().energy};
   return choices;
 }
 
-Result<PaceChoices> of_profile(std::string_view text, const std::string& file) {
-  const LimitProfile profile = HARPE_TRY(parse_limit_profile(text, file));
+Result<PaceChoices> of_profile(const JsonValue& document, const std::string& file) {
+  const LimitProfile profile = HARPE_TRY(read_limit_profile(document, file));
   PaceChoices choices{.what = "profile of power limits"};
   for (const Measurement& one : profile.measurements) {
     choices.pieces.push_back({one.time, one.energy});
@@ -52,11 +52,11 @@ Result<PaceChoices> of_profile(std::string_view text, const std::string& file) {
 
 Result<PaceChoices> parse_pace_choices(std::string_view text, const std::string& file) {
   const JsonValue document = HARPE_TRY(parse_json(text, file));
-  if (document.find("measurements") != nullptr) return of_profile(text, file);
+  if (document.find("measurements") != nullptr) return of_profile(document, file);
   const JsonValue* format = document.find("format");
   const bool is_named = format != nullptr && format->type == JsonValue::Type::kString;
   if (is_named && format->string == "harpe.frontier/1") return of_frontier(document, file);
-  if (is_named && format->string.starts_with("harpe.plan_table/")) return of_table(text, file);
+  if (is_named && format->string.starts_with("harpe.plan_table/")) return of_table(document, file);
   return Error::invalid(
       file +
       ": expected a frontier (harpe.frontier/1, which harpe plan --out writes), a "

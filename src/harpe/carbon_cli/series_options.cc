@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "harpe/base/file.h"
+#include "harpe/base/text.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
 
@@ -20,6 +21,16 @@ Result<WholeSeconds> parse_interval(std::string_view text) {
 
 }  // namespace
 
+std::vector<std::string> split_list(std::string_view text) {
+  std::vector<std::string> items;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    items.emplace_back(trim(text.substr(0, comma)));
+    if (comma == std::string_view::npos) return items;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 void add_series_options(CLI::App& app, SeriesArguments& arguments) {
   IntensityCsvOptions& csv = arguments.csv;
   add_parsed(app, "--kind", "KIND",
@@ -30,9 +41,17 @@ void add_series_options(CLI::App& app, SeriesArguments& arguments) {
            "Column of times in UTC, of a layout that Harpe does not know", csv.time_column);
   add_text(app, "--value-column", "NAME", "Column of values; with --unit and --kind",
            csv.value_column);
-  add_parsed(app, "--unit", "UNIT",
-             "Of the values: g/kWh (default), kg/MWh, t/GWh, lb/MWh, kg/kWh, t/MWh or g/MJ",
-             csv.unit, parse_intensity_unit);
+  const auto read_unit = [&arguments](const std::string& text) {
+    arguments.price = parse_price_unit(text);
+    if (arguments.price) return;
+    const auto grams = parse_intensity_unit(text);
+    if (!grams.ok()) throw CLI::ValidationError("--unit", grams.error().text());
+    arguments.csv.unit = *grams;
+  };
+  app.add_option_function<std::string>("--unit", read_unit,
+                                       "Of the values: g/kWh (default), kg/MWh, t/GWh, lb/MWh, "
+                                       "kg/kWh, t/MWh or g/MJ; of prices EUR/MWh, ct/kWh, ...")
+      ->type_name("UNIT");
   add_parsed(app, "--average", "TIME", "Average the values to intervals of so long, such as 1h",
              arguments.average, parse_interval);
   app.add_flag("--utc-hours", csv.hours_are_utc,
@@ -42,10 +61,49 @@ void add_series_options(CLI::App& app, SeriesArguments& arguments) {
 }
 
 Result<IntensitySeries> read_series(const std::string& file, const SeriesArguments& arguments) {
+  IntensityCsvOptions options = arguments.csv;
+  if (arguments.price) {
+    if (options.kind) return Error::invalid("a price has no kind of intensity: leave out --kind");
+    if (options.time_column.empty() || options.value_column.empty()) {
+      return Error::invalid("of prices, name --time-column and --value-column");
+    }
+    options.kind = IntensityKind::kPrice;
+    options.unit = arguments.price->per_mwh;
+  }
   const std::string text = HARPE_TRY(read_file(file));
-  IntensitySeries series = HARPE_TRY(parse_intensity_csv(text, file, arguments.csv));
+  IntensitySeries series = HARPE_TRY(parse_intensity_csv(text, file, options));
   if (arguments.average) series = HARPE_TRY(coarsened(series, *arguments.average));
   return series;
+}
+
+void add_exogenous_options(CLI::App& app, const std::string& use, ExogenousArguments& arguments) {
+  add_text(app, "--exogenous", "FILE.csv",
+           "Weather, load, ...: a column of times in UTC and columns of numbers. " + use,
+           arguments.file);
+  add_parsed(
+      app, "--exogenous-columns", "NAMES",
+      "Of the exogenous values, those that are used (default: all numbers)",
+      arguments.options.columns,
+      [](std::string_view text) -> Result<std::vector<std::string>> { return split_list(text); });
+  add_parsed(app, "--known-ahead", "TIME",
+             "How long before their time exogenous values are known: 0 for measured ones (default),"
+             " 24h for day-ahead forecasts as they were issued",
+             arguments.options.known_ahead, [](std::string_view text) -> Result<WholeSeconds> {
+               const Seconds time = HARPE_TRY(parse_seconds(text));
+               if (time.value > 96 * 3600) return Error::invalid("expected 96 h at most");
+               return WholeSeconds(static_cast<std::int64_t>(time.value));
+             });
+}
+
+Result<std::optional<ExogenousSeries>> read_exogenous(const ExogenousArguments& arguments,
+                                                      const IntensitySeries& series,
+                                                      const IntensitySeries* earlier) {
+  if (arguments.file.empty()) return std::optional<ExogenousSeries>();
+  IntensitySeries both = series;
+  if (earlier != nullptr) both = HARPE_TRY(joined(*earlier, series));
+  const std::string text = HARPE_TRY(read_file(arguments.file));
+  return std::optional(HARPE_TRY(parse_exogenous_csv(text, arguments.file, arguments.options,
+                                                     both.start, both.step, both.size())));
 }
 
 }  // namespace harpe

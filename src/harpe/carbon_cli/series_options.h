@@ -4,8 +4,11 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/carbon/exogenous.h"
 #include "harpe/carbon/intensity_csv.h"
 #include "harpe/carbon/intensity_series.h"
 
@@ -17,6 +20,7 @@ namespace harpe {
 
 struct SeriesArguments {
   IntensityCsvOptions csv = {};
+  std::optional<PriceUnit> price = {};       ///< of a series of prices
   std::optional<WholeSeconds> average = {};  ///< to intervals of so long
 };
 
@@ -24,6 +28,23 @@ struct SeriesArguments {
 /// `arguments` must outlive the command line.
 void add_series_options(CLI::App& app, SeriesArguments& arguments);
 
+/// Of prices where --unit is one of prices; a kind beside it is refused.
 Result<IntensitySeries> read_series(const std::string& file, const SeriesArguments& arguments);
+
+/// "a, b": what is between commas, trimmed.
+std::vector<std::string> split_list(std::string_view text);
+
+/// Weather, load, ... beside a series.
+struct ExogenousArguments {
+  std::string file;
+  ExogenousOptions options;
+};
+/// --exogenous, --exogenous-columns and --known-ahead. `arguments` must outlive the command line.
+/// \param use  what is done with them, for the help
+void add_exogenous_options(CLI::App& app, const std::string& use, ExogenousArguments& arguments);
+/// On the grid of both series joined (`earlier` may be null); none where no file is given.
+Result<std::optional<ExogenousSeries>> read_exogenous(const ExogenousArguments& arguments,
+                                                      const IntensitySeries& series,
+                                                      const IntensitySeries* earlier);
 
 }  // namespace harpe

@@ -13,8 +13,11 @@ namespace harpe {
 struct SimulationView {
   std::string series, choices;  ///< files
   std::string kind;             ///< of the intensities
+  std::string money = {};       ///< of prices, "EUR"; empty: of intensities
   CarbonJob job{};
   bool idle_power_is_assumed = false;
+  bool shows_chase = false;              ///< Chase's rule beside one choice all along
+  double error_share = 1;                ///< of the forecasts' errors, where it was asked "what if"
   std::vector<StartOutcome> outcomes{};  ///< of starts spread over the series; not empty
 };
 

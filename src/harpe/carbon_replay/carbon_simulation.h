@@ -4,12 +4,16 @@
 /// choose its speed:
 ///
 ///   all-max      as fast as it can, from its start
-///   best static  one pace all along, chosen with hindsight among those that meet the deadline:
-///   what
-///                every other way has to be better than
+///   steady       one pace all along, the one of least energy that meets the deadline
+///   best static  one pace, chosen with hindsight: what every other way has to be better than
 ///   Chase        its published rule, with the forecast of one interval ahead; it knows no deadline
+///   Chase's time one choice all along, with hindsight, of those that take no longer than Chase's
+///                rule did
 ///   Harpe        plans to the deadline by the forecast, again before each interval
 ///   hindsight    the same plan with what came: the bound of what any forecast can reach
+///
+/// A job of unknown length (open_ended_job.h) is paced without being told its work; its deadline is
+/// then what its terms come to in the end, which hindsight alone knows.
 ///
 /// Decisions use what was known then: values of intervals that had ended. Pure.
 
@@ -35,14 +39,20 @@ struct CarbonJob {
   PauseTerms pause{};                  ///< its idle power with that of the hosts
   double embodied = 0;                 ///< g a second that it holds its hardware
   ChaseTerms chase{};
-  /// How far above a static plan it may end, a fraction (paced_job.h); none: no guard. It assumes
-  /// that intensities stay within 5 % of what the last four weeks had been through, and change no
-  /// faster.
+  /// How far above a static plan it may end, a fraction (paced_job.h); none: no guard.
   std::optional<double> guard{};
+  /// Of past forecasts' errors, those with which it may end above that. 0: whatever comes, as long
+  /// as intensities stay within 5 % of what the last four weeks had been through, and change no
+  /// faster.
+  double guard_share = 0.01;
+  /// Of a job of unknown length: how much it may be behind. Its slowdown is deadline_factor - 1.
+  std::optional<Seconds> slack{};
+  /// In which the series counts energy: kWh of intensities, MWh of prices.
+  Joules unit_of_energy{3.6e6};
 };
 
 struct WayOutcome {
-  double grams = 0;  ///< operational, and embodied
+  double grams = 0;  ///< operational, and embodied; of prices, the money
   Joules energy{};
   Seconds time{};
   bool in_time = false;
@@ -50,7 +60,7 @@ struct WayOutcome {
 };
 
 struct StartOutcome {
-  WayOutcome all_max, best_static, chase, harpe, hindsight;
+  WayOutcome all_max, steady, best_static, chase, chase_static, harpe, hindsight;
   double bound = 0;  ///< g, less than any plan that is in time can emit
 };
 
@@ -74,7 +84,12 @@ class CarbonSimulation {
   WayOutcome constant(std::size_t start, Watts power, double speed) const;
   WayOutcome best_static(std::size_t start) const;
   WayOutcome by_chase(std::size_t start) const;
+  WayOutcome static_within(std::size_t start, Seconds time) const;
   WayOutcome by_forecast(std::size_t start) const;
+  WayOutcome open_ended(std::size_t start) const;
+  std::optional<PacedInterval> decision(const PacedJob& job, std::size_t start,
+                                        std::size_t i) const;
+  double least_static_speed() const { return 1 / job_.deadline_factor; }
 
   CarbonJob job_;
   PaceCurve curve_;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harpe/base/json.h"
 #include "harpe/base/result.h"
 #include "harpe/frontier/frontier.h"
 #include "harpe/objective/objective.h"
@@ -97,6 +98,8 @@ class PlanTable {
   std::string stored_text() const;
   /// Either; members that are not known are left out.
   static Result<PlanTable> parse(std::string_view text, const std::string& file);
+  /// The same of a document that is parsed already.
+  static Result<PlanTable> read(const JsonValue& document, const std::string& file);
 
  private:
   PlanTable() = default;

@@ -342,7 +342,10 @@ std::string PlanTable::stored_text() const {
 }
 
 Result<PlanTable> PlanTable::parse(std::string_view text, const std::string& file) {
-  JsonValue document = HARPE_TRY(parse_json(text, file));
+  return read(HARPE_TRY(parse_json(text, file)), file);
+}
+
+Result<PlanTable> PlanTable::read(const JsonValue& document, const std::string& file) {
   Diagnostics diagnostics(file);
   Fields fields(document, "the plan table", diagnostics);
   PlanTable table;

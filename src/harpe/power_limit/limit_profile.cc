@@ -51,7 +51,10 @@ void read_key(Fields& fields, LimitProfile& profile) {
 }  // namespace
 
 Result<LimitProfile> parse_limit_profile(std::string_view text, const std::string& file) {
-  const JsonValue document = HARPE_TRY(parse_json(text, file));
+  return read_limit_profile(HARPE_TRY(parse_json(text, file)), file);
+}
+
+Result<LimitProfile> read_limit_profile(const JsonValue& document, const std::string& file) {
   LimitProfile profile;
   HARPE_TRY(read_object(document, "a profile", file, Unknown::kIgnored,
                         [&](Fields& fields, Diagnostics& diagnostics) {

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harpe/base/json.h"
 #include "harpe/power_limit/knob.h"
 #include "harpe/power_limit/selector.h"
 
@@ -38,6 +39,8 @@ struct LimitProfile {
 /// Diagnostics: no JSON, a member of the wrong type or out of range, no measurement, limits that do
 /// not descend, limits beside clocks. Other members are left out.
 Result<LimitProfile> parse_limit_profile(std::string_view text, const std::string& file);
+/// The same of a document that is parsed already.
+Result<LimitProfile> read_limit_profile(const JsonValue& document, const std::string& file);
 /// Limits that are no whole watts are written with their decimals, which Zeus reads, too.
 std::string limit_profile_json(const LimitProfile& profile);
 
