@@ -225,11 +225,5 @@ TEST(CarbonController, TheGuardKeepsNearTheStaticJobWhateverIsForecast) {
   EXPECT_LE(guarded, best_static(hours, 8, 16) * 1.05);
 }
 
-TEST(JobPaces, AllPipelinesWaitForAStraggler) {
-  // A table of plans is tested where it is made; here what follows from times alone.
-  const JobPaces paces = paces_testing();
-  EXPECT_EQ(paces.fastest().value, 10);
-}
-
 }  // namespace
 }  // namespace harpe

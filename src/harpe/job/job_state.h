@@ -77,15 +77,15 @@ struct Gathering {
 struct AskedPause {
   PauseRequest request;    ///< its number is 0 until it is known from which iteration on
   std::int64_t from = -1;  ///< the first iteration that training is not to begin; -1: not known yet
-  std::uint64_t version = 0;           ///< of the first assignments that say so; 0: another server's
-  std::vector<bool> knows = {};        ///< by rank: has these
-  int known = 0;                       ///< ranks that do
-  bool bound = false;                  ///< all do: it can be moved no more
-  int moves = 0;                       ///< to later iterations, because some did not
-  bool given_up = false;               ///< some never do: it is not asked for
-  std::vector<bool> pausing = {};      ///< by rank: waits
-  int waiting = 0;                     ///< ranks that do
-  Seconds asked{};                     ///< when
+  std::uint64_t version = 0;       ///< of the first assignments that say so; 0: another server's
+  std::vector<bool> knows = {};    ///< by rank: has these
+  int known = 0;                   ///< ranks that do
+  bool bound = false;              ///< all do: it can be moved no more
+  int moves = 0;                   ///< to later iterations, because some did not
+  bool given_up = false;           ///< some never do: it is not asked for
+  std::vector<bool> pausing = {};  ///< by rank: waits
+  int waiting = 0;                 ///< ranks that do
+  Seconds asked{};                 ///< when
   std::optional<Seconds> paused = {};  ///< since when all ranks wait, or have ended
   bool told = false;                   ///< that training goes on nevertheless
 

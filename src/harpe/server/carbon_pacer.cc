@@ -137,10 +137,12 @@ ReadingPtr CarbonPacer::reading_of(const HostedJob& job) const {
 void CarbonPacer::decide(const JobPtr& job) {
   const Seconds wall = registry_.time().wall();
   if (!job->carbon.is_due(wall) || job->is_over()) return;
-  if (job->asleep() || job->job.ended() || !registry_.commands(*job)) return;
-  const bool trains = registry_.hosting().activity(*job) == Activity::kActive;
+  if (job->job.ended() || !registry_.commands(*job)) return;
   const bool pauses = job->job.pace() && job->job.pace()->pause;
-  if (!trains && !pauses) return;
+  // One that pauses without ranks has left memory, and is asked for by those who wait for it.
+  if (job->asleep() && pauses) registry_.wake(job);
+  const bool trains = registry_.hosting().activity(*job) == Activity::kActive;
+  if (job->asleep() || (!trains && !pauses)) return;
   const std::shared_ptr<const PlanTable> plans = job->job.shared_plans();
   const JobPhase phase = job->job.phase();
   if (plans == nullptr ||
