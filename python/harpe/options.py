@@ -47,6 +47,7 @@ SPEC_FIELDS = (
     "plans",
     "profiling",
     "objective",
+    "carbon",
     "profile",
 )
 """Of the job, the same on all ranks."""

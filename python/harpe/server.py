@@ -102,6 +102,11 @@ class Server:
         """Metrics as Prometheus reads them."""
         return self._text("GET", "/metrics")
 
+    def carbon_sources(self) -> list[dict[str, Any]]:
+        """The sources of carbon intensity that this server offers, each with what it says now."""
+        sources: list[dict[str, Any]] = self.ask("GET", "/v1/carbon")["sources"]
+        return sources
+
     # Requests.
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -206,6 +211,18 @@ class Job:
         """The pause that training is asked for, with its ``state``; None where it is not."""
         found: dict[str, Any] | None = self._ask("GET", "/pause")["pause"]
         return found
+
+    def set_carbon(self, terms: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Let the job move along its frontier with the carbon intensity of its grid, or, with None,
+        go by its objective again: ``{"zone": "DE", "iterations": 50000, "deadline_factor": 1.25,
+        "pause": True}``. Sources are those of ``Server.carbon_sources``. See docs/carbon.md."""
+        if terms is None:
+            return self._ask("DELETE", "/carbon")
+        return self._ask("PUT", "/carbon", dict(terms))
+
+    def carbon(self) -> dict[str, Any] | None:
+        """The terms by which the job moves with its grid, and the last decision; None without."""
+        return self._ask("GET", "/carbon") or None
 
     def set_objective(
         self,

@@ -225,6 +225,7 @@ void add_looking(Commands& commands, CLI::App& job) {
       *logged);
   add_job_wait_command(commands, job);
   add_job_plan_command(commands, job);
+  add_job_carbon_command(commands, job);
 }
 
 void add_declaring(Commands& commands, CLI::App& job) {

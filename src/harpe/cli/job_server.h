@@ -39,6 +39,9 @@ void add_job_wait_command(Commands& commands, CLI::App& job);
 /// `harpe job plan`.
 void add_job_plan_command(Commands& commands, CLI::App& job);
 
+/// `harpe job carbon`.
+void add_job_carbon_command(Commands& commands, CLI::App& job);
+
 /// One conversation with the server. Errors of the server keep their message; one that does not
 /// response is `kUnavailable`. Not thread-safe.
 class JobServer {

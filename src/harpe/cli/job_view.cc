@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harpe/base/text.h"
+#include "harpe/cli/carbon_control_view.h"
 #include "harpe/command/console.h"
 #include "harpe/command/json_output.h"
 #include "harpe/objective/objective.h"
@@ -313,6 +314,10 @@ std::string job_view(std::string_view given, bool coloured) {
   add_missing(status, view);
   add_refused(status, view, coloured);
   view += "  objective   " + objective_text(at(status, "objective")) + "\n";
+  if (const std::string carbon = carbon_control_line(at(status, "carbon").dump());
+      !carbon.empty()) {
+    view += "  carbon      " + carbon + "\n";
+  }
   if (const std::string paced = pace_of(status); !paced.empty())
     view += "  pace        " + paced + "\n";
   if (const std::string paused = pause_of(status); !paused.empty())

@@ -284,6 +284,10 @@ class Job {
   const JobSpec& spec() const;
   JobPhase phase() const;
   const std::optional<Pace>& pace() const;
+  /// Reported in this start of training; -1: none.
+  std::int64_t newest_iteration() const;
+  /// What iterations take beyond their pipelines; 0 where it is not measured yet.
+  Seconds overhead() const;
   JobStatus status() const;
   std::vector<PipelineState> pipelines() const;
   /// The assignments in force and those to come, oldest first, at most `kMostPending` + 1.

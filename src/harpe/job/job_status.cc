@@ -65,6 +65,14 @@ std::uint64_t Job::version() const {
   return state_->deployments.empty() ? 0 : state_->deployments.back().version;
 }
 
+std::int64_t Job::newest_iteration() const {
+  return state_->newest_iteration();
+}
+
+Seconds Job::overhead() const {
+  return state_->overhead();
+}
+
 const PlanTable* Job::plans() const {
   return state_->plans.get();
 }

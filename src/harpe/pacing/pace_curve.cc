@@ -67,7 +67,7 @@ SteadyPace steady_pace(const PaceCurve& curve, double speed) {
   constexpr double kRounding = 1e-9;
   const double least = std::min(1.0, speed);
   const std::size_t pace = curve.at_least(least * (1 - kRounding));
-  const Pace& fast = curve.paces()[pace];
+  const CurvePace& fast = curve.paces()[pace];
   if (pace == 0 || least <= curve.paces()[pace - 1].speed) return {fast.speed, fast.power};
   return {least, fast.power - Watts{curve.slope(pace - 1) * (fast.speed - least)}};
 }

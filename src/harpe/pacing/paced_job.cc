@@ -48,12 +48,20 @@ PacedInterval PacedJob::steady_or(const Advice& advice) const {
 std::optional<PacedInterval> PacedJob::decide(std::span<const PacingInterval> expected,
                                               const WeightRange& next,
                                               const WeightRange& ever) const {
-  const auto planned = advice(expected);
+  const std::optional<PacingPlan> made = plan(expected, next, ever);
+  if (!made) return std::nullopt;
+  return made->intervals.front();
+}
+
+std::optional<PacingPlan> PacedJob::plan(std::span<const PacingInterval> expected,
+                                         const WeightRange& next, const WeightRange& ever) const {
+  auto planned = advice(expected);
   if (!planned) return std::nullopt;
   const PacedInterval& first = planned->plan.intervals.front();
   const Seconds duration = planned->until.front().duration;
   const bool is_free = !terms_.guard || is_guarded(first, duration, next, ever);
-  return is_free ? first : steady_or(*planned);
+  if (!is_free) planned->plan.intervals = {steady_or(*planned)};
+  return std::move(planned->plan);
 }
 
 std::optional<PacedInterval> PacedJob::decide(std::span<const PacingInterval> expected,
@@ -190,13 +198,32 @@ bool PacedJob::is_guarded(const PacedInterval& paced, Seconds duration, const We
 }
 
 void PacedJob::take(const PacedInterval& paced, Seconds duration, double weight) {
-  const IntervalUse own = use_of(curve_, job_, paced, duration);
+  take_measured(use_of(curve_, job_, paced, duration), duration, weight);
+  state_ = after(state_, paced, duration);
+}
+
+void PacedJob::take_measured(const IntervalUse& own, Seconds duration, double weight) {
   const IntervalUse other = static_use(duration);
   spent_ += weight * own.energy.value + job_.held_cost * own.time.value;
   static_spent_ += weight * other.energy.value + job_.held_cost * other.time.value;
   job_.work = std::max(0.0, job_.work - own.work);
   elapsed_ += duration;
-  state_ = after(state_, paced, duration);
+}
+
+void PacedJob::resume(const PacedJobPast& past) {
+  job_.work = past.work_left;
+  elapsed_ = past.elapsed;
+  state_ = past.state;
+  spent_ = past.spent;
+  static_spent_ = past.static_spent;
+}
+
+PacedJobPast PacedJob::past() const {
+  return {.work_left = job_.work,
+          .elapsed = elapsed_,
+          .state = state_,
+          .spent = spent_,
+          .static_spent = static_spent_};
 }
 
 }  // namespace harpe

@@ -53,6 +53,14 @@ struct PacedJobTerms {
   double guard_share = 0.01;
 };
 
+/// What has become of a job so far.
+struct PacedJobPast {
+  double work_left = 0;
+  Seconds elapsed{};
+  PacingState state{};
+  double spent = 0, static_spent = 0;  ///< by it and by the static job
+};
+
 /// Weights of the intervals to come, from the next one on.
 using WeightOutlook = std::vector<double>;
 
@@ -67,12 +75,20 @@ class PacedJob {
   /// \param ever      within which those of all intervals of the job are
   std::optional<PacedInterval> decide(std::span<const PacingInterval> expected,
                                       const WeightRange& next, const WeightRange& ever) const;
+  /// The same with what is planned after it, which is nothing where the guard objects.
+  std::optional<PacingPlan> plan(std::span<const PacingInterval> expected, const WeightRange& next,
+                                 const WeightRange& ever) const;
   /// The same, with a guard by outlooks. With fewer than 20 of them it trusts none.
   /// \param outlooks  each at least as long as the intervals from now to the deadline
   std::optional<PacedInterval> decide(std::span<const PacingInterval> expected,
                                       std::span<const WeightOutlook> outlooks) const;
   /// What it was, and what a joule cost in it.
   void take(const PacedInterval& paced, Seconds duration, double weight);
+  /// What it was as measured: `work_left` and `state` are to be set by `resume` then.
+  void take_measured(const IntervalUse& measured, Seconds duration, double weight);
+  /// A job of which the past is known otherwise: it was stored, or measured.
+  void resume(const PacedJobPast& past);
+  PacedJobPast past() const;
 
   const PaceCurve& curve() const { return curve_; }
   const PacingState& state() const { return state_; }

@@ -18,6 +18,9 @@ HostedJob::HostedJob(std::string given_id, Job given, JobServices& services)
 HostedTexts HostedJob::take_texts() {
   std::map<std::string, std::string> parts = job.take_changed_parts();
   parts.merge(ledger.take_changed_parts());
+  if (std::string text = carbon.take_changed_text(); !text.empty()) {
+    parts[kCarbonPart] = std::move(text);
+  }
   return {.state = job.snapshot(),
           .parts = std::move(parts),
           .plans = std::exchange(unsaved_plans, std::nullopt)};
@@ -52,8 +55,12 @@ void HostedJob::note_use(const std::vector<ReportedUse>& reported, Seconds now) 
 }
 
 HostedEffects HostedJob::take_effects(Seconds now) {
+  carbon.follow(job.spec().carbon, job.newest_iteration());
+  if (carbon.take_ended()) static_cast<void>(job.set_pace(std::nullopt, now));
   JobEffects effects = job.take_effects();
-  HostedEffects outcome{.save = effects.save || effects.plans, .changed = effects.assignments};
+  HostedEffects outcome{.events = carbon.take_events(),
+                        .save = effects.save || effects.plans || carbon.needs_saving(),
+                        .changed = effects.assignments};
   for (JobEvent& event : effects.events) {
     const bool is_warning = event.level == JobEvent::Level::kWarning;
     outcome.events.push_back({is_warning ? "warning" : "info", std::move(event.text), event.at});
@@ -83,6 +90,12 @@ Result<HostedPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds
       plans = *std::move(read);
     }
   }
+  JobCarbon carbon;
+  if (const auto kept = parts->find(kCarbonPart); kept != parts->end()) {
+    if (const Status read = carbon.read(kept->second); !read.ok()) {
+      log("how job " + stored.id + " moves with its grid cannot be read: " + read.error().text());
+    }
+  }
   const Result<std::optional<JobSummary>> summary = store.summary(stored.id);
   if (!summary.ok()) return store_failure("the job cannot be read now", summary.error());
   JobLedger ledger = JobLedger::read(
@@ -93,6 +106,7 @@ Result<HostedPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds
                                 std::move(plans), now));
   const auto hosted = std::make_shared<HostedJob>(stored.id, std::move(job), services);
   hosted->ledger = std::move(ledger);
+  hosted->carbon = std::move(carbon);
   return HostedPtr(hosted);
 }
 

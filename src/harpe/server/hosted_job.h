@@ -15,6 +15,7 @@
 #include "harpe/base/result.h"
 #include "harpe/job/job.h"
 #include "harpe/server/hosted.h"
+#include "harpe/server/job_carbon.h"
 #include "harpe/server/job_ledger.h"
 #include "harpe/server/service_clock.h"
 #include "harpe/store/store.h"
@@ -66,7 +67,8 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
   std::optional<Characterization> characterization() const;
 
   Job job;
-  JobLedger ledger;        ///< what it has used so far
+  JobLedger ledger;  ///< what it has used so far
+  JobCarbon carbon;
   Instant assignments_at;  ///< when the newest assignments were made
   /// Assignments that were written already, by stage: most pipelines have the same.
   struct AssignmentsTexts {

@@ -10,6 +10,7 @@
 #include "harpe/job/job_status_json.h"
 #include "harpe/job/pace_json.h"
 #include "harpe/objective/objective.h"
+#include "harpe/server/carbon_routes.h"
 #include "harpe/server/hosted_request.h"
 #include "harpe/server/job_energy.h"
 #include "harpe/server/job_events.h"
@@ -299,9 +300,10 @@ std::string_view rest_of(std::string_view path) {
 
 void handle_job(const JobRequest& asked) {
   if (asked.rest.empty()) {
-    return asked.reply(json_text_response(200, status_text(asked.context.registry, *asked.job)));
+    return asked.reply(json_text_response(200, status_text(asked.context, *asked.job)));
   }
   if (asked.rest.starts_with(kStragglers)) return change_straggler(asked);
+  if (asked.rest == kCarbonOfJob) return handle_job_carbon(asked);
   std::ranges::find(kSubRoutes, asked.rest, &SubRoute::path)->handle(asked);
 }
 
@@ -330,6 +332,7 @@ std::string methods_of_jobs(std::string_view path) {
   const std::string_view rest = rest_of(path);
   if (rest.empty()) return "GET, PUT, DELETE";
   if (rest.starts_with(kStragglers)) return "PUT, DELETE";
+  if (rest == kCarbonOfJob) return "GET, PUT, DELETE";
   const auto route = std::ranges::find(kSubRoutes, rest, &SubRoute::path);
   return route == std::end(kSubRoutes) ? std::string() : std::string(route->method);
 }
@@ -338,7 +341,8 @@ bool needs_job_in_memory(const HttpRequest& request) {
   return !rest_of(request.path).empty() || request.method == "GET";
 }
 
-std::string status_text(const JobRegistry& registry, const HostedJob& job) {
+std::string status_text(const ServerContext& context, const HostedJob& job) {
+  const JobRegistry& registry = context.registry;
   const ServiceClock& time = registry.time();
   OrderedJson document{{"id", job.id}, {"epoch", job.claim.epoch}};
   document["characterization"] = OrderedJson::parse(characterization_text(job));
@@ -346,6 +350,7 @@ std::string status_text(const JobRegistry& registry, const HostedJob& job) {
   document.update(OrderedJson::parse(
       "{" + activity_text(activity, job.job.heard(), job.job.ended(), time) + "}"));
   document.update(job_status_json(job.job, [&time](Seconds at) { return time.shown(at); }));
+  document["carbon"] = OrderedJson::parse(carbon_text(context.options.carbon, job));
   const std::string& specification = job.job.specification_text();
   document["spec"] =
       specification.size() <= kLongestShown ? OrderedJson::parse(specification) : OrderedJson();

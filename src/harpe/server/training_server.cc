@@ -15,6 +15,8 @@
 #include "harpe/http/server_loop.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/server/api.h"
+#include "harpe/server/carbon_feeds.h"
+#include "harpe/server/carbon_pacer.h"
 #include "harpe/server/job_owners.h"
 #include "harpe/server/job_registry.h"
 #include "harpe/server/zeus_routes.h"
@@ -250,6 +252,32 @@ Result<std::vector<std::string>> serve_sockets(HttpServer& server, std::vector<O
   return names;
 }
 
+Result<std::unique_ptr<CarbonFeeds>> open_feeds(const ServerOptions& options, ServerLoop& loop,
+                                                const Hosting& hosting, ServerLog& log) {
+  auto feeds = HARPE_TRY(CarbonFeeds::open(
+      loop, {.sources = options.carbon, .wall = [&hosting] { return hosting.time().wall(); }},
+      [&log](const std::string& line) { log.write(line); }));
+  for (const OfferedSource& one : feeds->offered()) {
+    log.write("offers carbon intensities of " + one.name);
+  }
+  return feeds;
+}
+
+Hosting::Options hosting_options(const ServerOptions& options, const std::string& url) {
+  return {.most_jobs = options.most_jobs,
+          .most_memory = options.job_memory,
+          .lifetimes = options.lifetimes,
+          .url = url};
+}
+
+/// Whether the job's terms, if it has any, name a source that is offered.
+Status offers_carbon_of(const JobSpec& spec, const CarbonFeeds& feeds) {
+  if (spec.carbon.empty()) return ok_status();
+  const CarbonTerms terms = HARPE_TRY(parse_carbon_terms(spec.carbon));
+  Result<std::string> chosen = feeds.choose(terms);
+  return chosen.ok() ? ok_status() : Status(std::move(chosen).error());
+}
+
 /// What is done again and again while the server runs.
 void add_duties(const ServerOptions& options, ServerLoop& loop, Hosting& hosting, ServerApi& api,
                 JobOwners* owners) {
@@ -290,13 +318,11 @@ Status run_server(const ServerOptions& options,
 
   // What posts to the loop goes before it, what clients reach after them.
   ServerLoop loop;
-  Hosting hosting(loop, system_clock(), store.get(),
-                  {.most_jobs = options.most_jobs,
-                   .most_memory = options.job_memory,
-                   .lifetimes = options.lifetimes,
-                   .url = url},
-                  write_log);
-  JobRegistry registry(loop, hosting, {.workers = options.workers});
+  Hosting hosting(loop, system_clock(), store.get(), hosting_options(options, url), write_log);
+  const std::unique_ptr<CarbonFeeds> feeds = HARPE_TRY(open_feeds(options, loop, hosting, log));
+  const auto check = [&feeds](const JobSpec& spec) { return offers_carbon_of(spec, *feeds); };
+  JobRegistry registry(loop, hosting, {.workers = options.workers, .check = check});
+  CarbonPacer pacer(registry, *feeds);
   RecurringJobs recurring_jobs(hosting);
   const std::unique_ptr<JobOwners> owners =
       HARPE_TRY(take_jobs(options, loop, hosting, *store, keys, log));
@@ -311,6 +337,7 @@ Status run_server(const ServerOptions& options,
                  .version = options.version,
                  .most_ranks = limits.connections / kConnectionsOfARank,
                  .transport = counts,
+                 .carbon = &pacer,
                  .schedule_patience = options.schedule_patience},
                 owners.get());
   limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
@@ -324,6 +351,7 @@ Status run_server(const ServerOptions& options,
   watch_signals(loop, log, reload);
   loop.every(kReloadPeriod, reload);
   add_duties(options, loop, hosting, api, owners.get());
+  pacer.start();
   notify_systemd("READY=1");
   for (const std::string& name : names) ready(name);
   loop.run();

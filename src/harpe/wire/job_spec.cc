@@ -8,6 +8,7 @@
 
 #include "harpe/instruction/knobs.h"
 #include "harpe/schedule/schedule_work.h"
+#include "harpe/wire/carbon_terms.h"
 
 namespace harpe {
 namespace {
@@ -127,6 +128,13 @@ Status validate(const JobSpec& spec) {
                     " stages, the job " + std::to_string(shape.stages));
   }
   if (spec.profile) check_knobs(*spec.profile, diagnostics);
+  if (!spec.carbon.empty()) {
+    if (const auto terms = parse_carbon_terms(spec.carbon); !terms.ok()) {
+      for (const Diagnostic& diagnostic : terms.error().diagnostics) {
+        diagnostics.add("carbon: " + diagnostic.message);
+      }
+    }
+  }
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }

@@ -56,7 +56,10 @@ struct JobSpec {
   /// A profile known from before: the job plans at once and measures only what has moved.
   std::optional<Profile> profile;
   bool fit = false;  ///< plans are made from curves fitted to the profile, see `fit_profile`
-  int plans = 200;   ///< points of the frontier to hold ready; a server holds fewer of long ones
+  /// How it moves along its frontier with the carbon intensity of its grid, as JSON
+  /// (wire/carbon_terms.h); empty: it does not.
+  std::string carbon = {};
+  int plans = 200;  ///< points of the frontier to hold ready; a server holds fewer of long ones
 };
 
 // More than the largest machines have: what a single request may make a server hold, and do, is
