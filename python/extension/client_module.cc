@@ -327,6 +327,37 @@ PyObject* counts(PyObject* self, PyObject* /*unused*/) {
                        number(n.events_lost), number(n.version));
 }
 
+/// (seconds since 1970 or None, why), or None.
+PyObject* pause_requested(PyObject* self, PyObject* argument) {
+  RankClient* client = client_of(of(self));
+  long long iteration = PyLong_AsLongLong(argument);
+  if (iteration == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  if (client == nullptr) return none();
+  const auto pause = client->pause_requested(iteration);
+  if (!pause) return none();
+  PyObject* until = pause->until ? PyFloat_FromDouble(pause->until->value) : none();
+  PyObject* why = PyUnicode_DecodeUTF8(pause->why.data(),
+                                       static_cast<Py_ssize_t>(pause->why.size()), "replace");
+  if (until == nullptr || why == nullptr) {
+    Py_XDECREF(until);
+    Py_XDECREF(why);
+    return nullptr;
+  }
+  return Py_BuildValue("(NN)", until, why);
+}
+
+/// One step of a wait, so that signals are handled between.
+PyObject* wait_for_resume(PyObject* self, PyObject* argument) {
+  RankClient* client = client_of(of(self));
+  const double most = PyFloat_AsDouble(argument);
+  if (most == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  bool over = true;
+  Py_BEGIN_ALLOW_THREADS  // NOLINT
+      if (client != nullptr) over = client->wait_for_resume(Seconds{most});
+  Py_END_ALLOW_THREADS  // NOLINT
+      return PyBool_FromLong(over ? 1 : 0);
+}
+
 PyObject* events(PyObject* self, PyObject* /*unused*/) {
   PyObject* list = PyList_New(0);
   if (list == nullptr || of(self)->held == nullptr) return list;
@@ -389,6 +420,8 @@ PyMethodDef methods[] = {  // NOLINT: CPython keeps a pointer that is not const
     {"on_iteration_end", as_method(on_iteration_end), METH_FASTCALL,
      "on_iteration_end(device_times=None)\n--\n\nThe iteration has ended."},
     {"_follow_stream", follow_stream, METH_O, "Why that cannot be done, or None."},
+    {"_pause_requested", pause_requested, METH_O, "(until, why) of a pause, or None."},
+    {"_wait_for_resume", wait_for_resume, METH_O, "Whether training is to go on."},
     {"_counts", counts, METH_NOARGS, "What has happened since the start, as a tuple."},
     {"_say", say, METH_O, "Says a line to the user."},
     {"events", events, METH_NOARGS,

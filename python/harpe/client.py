@@ -5,7 +5,10 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import time
 import weakref
+from collections.abc import Callable
+from datetime import datetime, timezone
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -21,7 +24,9 @@ except ImportError as error:
         f"{error}"
     ) from error
 
-__all__ = ["KINDS", "Client", "Counts", "start"]
+__all__ = ["KINDS", "Client", "Counts", "Pause", "start"]
+
+_STEP = 0.2  # seconds of a wait between which Python handles signals
 
 
 class Counts(NamedTuple):
@@ -42,6 +47,15 @@ class Counts(NamedTuple):
     events_lost: int
     version: int
     """Of the assignments in force; 0: none."""
+
+
+class Pause(NamedTuple):
+    """That training is asked to pause."""
+
+    until: datetime | None
+    """When it should end, where that is known; in UTC."""
+    reason: str
+    """For people, such as "412 g/kWh"; may be empty."""
 
 
 class _Instruction:
@@ -138,6 +152,53 @@ class Client(RankClient):
             number = self._next_iteration
         self._next_iteration = number + 1
         return _Iteration(self, number)
+
+    def pause_requested(self, iteration: int | None = None) -> Pause | None:
+        """Whether training is asked to pause before this iteration; left out: the next.
+
+        Call it between iterations, before each one or every few, on all ranks before the same ones:
+        all get the same answer, so that what they write then may be a collective. Training that is
+        asked writes what it wants to keep, then waits (``wait_for_resume``), or ends. It is never
+        forced: one that does neither is asked again before the next iteration.
+        """
+        asked = self._pause_requested(-1 if iteration is None else iteration)
+        if asked is None:
+            return None
+        until, reason = asked
+        return Pause(
+            None if until is None else datetime.fromtimestamp(until, timezone.utc), reason
+        )
+
+    def wait_for_resume(self, timeout: float | None = None) -> bool:
+        """Waits until training is to go on; false where ``timeout`` seconds came first.
+
+        Nothing of that time counts as an iteration's, and the server shows that this rank waits.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _STEP if end is None else min(_STEP, max(0.0, end - time.monotonic()))
+            if self._wait_for_resume(left):
+                return True
+            if end is not None and time.monotonic() >= end:
+                return False
+
+    def pause_if_requested(
+        self, save: Callable[[], object] | None = None, iteration: int | None = None
+    ) -> bool:
+        """Between iterations, on all ranks: pauses where that is asked; whether it did.
+
+        ``save`` is called first, on all ranks before the same iteration, such as
+        ``lambda: save_checkpoint(step)``.
+        """
+        pause = self.pause_requested(iteration)
+        if pause is None:
+            return False
+        if save is not None:
+            save()
+        until = "" if pause.until is None else f" until {pause.until:%F %H:%M} UTC or so"
+        self._say(f"training pauses{until}" + (f" ({pause.reason})" if pause.reason else ""))
+        self.wait_for_resume()
+        return True
 
     def counts(self) -> Counts:
         """What has happened since the start; also after ``close``."""

@@ -89,7 +89,7 @@ WayOutcome CarbonSimulation::best_static(std::size_t start) const {
     consider(curve_.paces()[i].power, curve_.paces()[i].speed);
   }
   if (first > 0) {
-    const Pace& slow = curve_.paces()[first - 1];
+    const CurvePace& slow = curve_.paces()[first - 1];
     consider(slow.power + Watts{curve_.slope(first - 1) * (least - slow.speed)}, least);
   }
   return best;

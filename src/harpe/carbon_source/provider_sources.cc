@@ -24,7 +24,7 @@ class SeriesSource final : public IntensitySource {
   Result<ProviderIntensity> latest() override {
     const UtcTime now = now_();
     // An interval counts once it has begun: files hold what was measured.
-    const auto until = part_of(series_, series_.start, now);
+    const auto until = part_of(series_, series_.start, now + WholeSeconds(1));
     if (!until || until->gaps() == until->size()) {
       return Error::of(ErrorCode::kUnavailable,
                        "the file begins at " + utc_text(series_.start) + ", after the present");
@@ -41,8 +41,20 @@ class SeriesSource final : public IntensitySource {
     return answer(*part);
   }
 
-  Result<ProviderIntensity> forecast(WholeSeconds) override {
-    return Error::of(ErrorCode::kNotSupported, "a file has no forecast");
+  /// What a file says of the time to come can only be a forecast.
+  Result<ProviderIntensity> forecast(WholeSeconds horizon) override {
+    const UtcTime now = now_();
+    const UtcTime hour = interval_of(now, series_.step);
+    const auto ahead = part_of(series_, hour, hour + horizon);
+    const bool tells_of_now = ahead && ahead->start == hour && ahead->known(0);
+    if (!tells_of_now || ahead->size() < 2 || ahead->gaps() + 1 == ahead->size()) {
+      return Error::of(ErrorCode::kNotSupported, "the file has no rows after the present");
+    }
+    ProviderIntensity forecast = answer(*ahead);
+    forecast.issued_at = now;
+    forecast.series.source += forecast.series.source.empty() ? "" : ", ";
+    forecast.series.source += "rows of the file after the present";
+    return forecast;
   }
 
  private:

@@ -56,8 +56,8 @@ class EntsoeSource : public IntensitySource {
 std::unique_ptr<EntsoeSource> make_entsoe(SourceLink& link, ProviderAccess access, std::string zone,
                                           WholeSeconds step, std::vector<EmissionFactor> factors);
 
-/// A series that has been read: what lies before `now` is history and what lies after it is not
-/// known. Fails where the series has no known value.
+/// A series that has been read: what lies before `now` is history, and what lies after it the
+/// provider's forecast. Fails where the series has no known value.
 Result<std::unique_ptr<IntensitySource>> make_series_source(std::string provider,
                                                             IntensitySeries series, UtcNow now);
 

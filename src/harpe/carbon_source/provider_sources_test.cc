@@ -279,6 +279,27 @@ TEST(SeriesSource, TellsNoMoreThanHasHappened) {
             (std::vector<double>{2, 3}));
 }
 
+TEST(SeriesSource, TakesRowsAfterNowForAForecast) {
+  IntensitySeries series{.start = at("2026-01-15T08:00:00Z"),
+                         .step = WholeSeconds(5),
+                         .values = {1, 2, 3, 4, 5},
+                         .estimated = std::vector<std::uint8_t>(5, 0),
+                         .source = "a.csv"};
+  UtcTime now = at("2026-01-15T08:00:06Z");
+  const auto source = *make_series_source("file", series, [&] { return now; });
+  const auto forecast = source->forecast(WholeSeconds(15));
+  ASSERT_TRUE(forecast.ok()) << forecast.error().text();
+  EXPECT_EQ(forecast->series.start, at("2026-01-15T08:00:05Z"));
+  EXPECT_EQ(forecast->series.values, (std::vector<double>{2, 3, 4}));
+  EXPECT_EQ(forecast->issued_at, now);
+  EXPECT_EQ(forecast->series.source, "a.csv, rows of the file after the present");
+  // With nothing after the present, or nothing of the present, there is none.
+  now = at("2026-01-15T08:00:20Z");
+  EXPECT_EQ(source->forecast(WholeSeconds(15)).error().code, ErrorCode::kNotSupported);
+  now = at("2026-01-15T07:00:00Z");
+  EXPECT_EQ(source->forecast(whole_hours(3)).error().code, ErrorCode::kNotSupported);
+}
+
 TEST(FetchInParts, LeavesOutPartsWithoutDataUnlessAllAre) {
   const auto hour = [](UtcTime begin) {
     return ProviderIntensity{.series = {.start = begin, .values = {7}, .estimated = {0}}};

@@ -223,7 +223,9 @@ void add_looking(Commands& commands, CLI::App& job) {
                    "plans and why.",
                    "harpe job log gpt3", [logged](Console&) { return show_log(*logged); }),
       *logged);
+  add_job_wait_command(commands, job);
   add_job_plan_command(commands, job);
+  add_job_carbon_command(commands, job);
 }
 
 void add_declaring(Commands& commands, CLI::App& job) {

@@ -34,8 +34,13 @@ void add_server_options(CLI::App& app, ServerArguments& arguments);
 /// "/v1/jobs/ID"; `kInvalidInput` where no job may be called so.
 Result<std::string> job_path(const std::string& id);
 
+/// `harpe job wait`.
+void add_job_wait_command(Commands& commands, CLI::App& job);
 /// `harpe job plan`.
 void add_job_plan_command(Commands& commands, CLI::App& job);
+
+/// `harpe job carbon`.
+void add_job_carbon_command(Commands& commands, CLI::App& job);
 
 /// One conversation with the server. Errors of the server keep their message; one that does not
 /// response is `kUnavailable`. Not thread-safe.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harpe/base/text.h"
+#include "harpe/cli/carbon_control_view.h"
 #include "harpe/command/console.h"
 #include "harpe/command/json_output.h"
 #include "harpe/objective/objective.h"
@@ -204,6 +205,31 @@ void add_refused(const Json& status, std::string& view, bool coloured) {
   }
 }
 
+std::string pause_text(const Json& status) {
+  const Json& pause = at(status, "pause");
+  if (!pause.is_object()) return {};
+  std::string said = text(pause, "state");
+  if (said == "not_followed") said = "asked, but training goes on";
+  if (at(pause, "ended") == true) {
+    said = "all ranks have ended to be started again";
+  } else if (said == "paused") {
+    said = whole(pause, "ranks_waiting") + " ranks wait";
+  }
+  said += ", since " + time_text(pause, "since");
+  if (const std::string end = time_text(pause, "resumes"); !end.empty()) said += ", until " + end;
+  if (const std::string why = text(pause, "why"); !why.empty()) said += " (" + why + ")";
+  return said;
+}
+
+/// How fast it is to go, as decided outside of it.
+std::string pace_text(const Json& status) {
+  const Json& pace = at(status, "pace");
+  if (!number(pace, "iteration_time_s")) return {};
+  const std::string why = text(pace, "why");
+  return seconds(pace, "iteration_time_s") + " an iteration" +
+         (why.empty() ? why : " (" + why + ")");
+}
+
 std::string objective_text(const Json& objective) {
   const Result<Objective> known = parse_objective(objective.dump());
   return known.ok() ? text_of(*known) : std::string("-");
@@ -288,6 +314,14 @@ std::string job_view(std::string_view given, bool coloured) {
   add_missing(status, view);
   add_refused(status, view, coloured);
   view += "  objective   " + objective_text(at(status, "objective")) + "\n";
+  if (const std::string carbon = carbon_control_line(at(status, "carbon").dump());
+      !carbon.empty()) {
+    view += "  carbon      " + carbon + "\n";
+  }
+  if (const std::string paced = pace_text(status); !paced.empty())
+    view += "  pace        " + paced + "\n";
+  if (const std::string paused = pause_text(status); !paused.empty())
+    view += "  pause       " + paused + "\n";
   add_stragglers(status, view);
   add_plans(status, view);
   const char* const all_max =
@@ -300,6 +334,10 @@ std::string job_view(std::string_view given, bool coloured) {
       painted(saved(status) + " against all-max", Paint::kGreen, coloured && is_claimed(status)) +
       "\n";
   return view;
+}
+
+std::string pause_text(std::string_view status) {
+  return pause_text(parsed(status));
 }
 
 std::string event_line(std::string_view event, std::string_view data,

@@ -21,6 +21,9 @@ std::string event_line(std::string_view event, std::string_view data, std::strin
 std::string phase_of_event(std::string_view data);
 /// \param log  {"events": [{"at", "kind", "text"}, ...]}; one line each, with local date and time
 std::string log_text(std::string_view log);
+/// Of a status, or of a response with the same member "pause": "asked since 2026-11-25 14:00, until
+/// 2026-11-25 18:00 or so (412 g/kWh)"; empty where no pause is asked for.
+std::string pause_text(std::string_view status);
 /// The "warning" of a response as a line of its own; empty: it has none.
 std::string warning_text(std::string_view response);
 

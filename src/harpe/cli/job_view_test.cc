@@ -27,6 +27,24 @@ TEST(JobView, ShowsWhereAJobStands) {
   }
 }
 
+TEST(JobView, ShowsPaceAndPause) {
+  const std::string view = job_view(
+      R"({"id": "a", "pace": {"iteration_time_s": 16.4, "pause": true, "resumes": 1800014400,
+                              "why": "412 g/kWh"},
+          "pause": {"state": "paused", "since": 1800000000, "ranks_waiting": 63, "ended": false,
+                    "resumes": 1800014400, "why": "412 g/kWh"}})",
+      false);
+  for (const char* part : {"pace        16.4 s an iteration (412 g/kWh)",
+                           "pause       63 ranks wait, since 2027-01-15 ", ", until 2027-01-15 "}) {
+    EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;
+  }
+  EXPECT_EQ(pause_text(R"({"pause": null})"), "");
+  EXPECT_TRUE(pause_text(R"({"pause": {"state": "not_followed", "since": 1800000000}})")
+                  .starts_with("asked, but training goes on, since 2027"));
+  EXPECT_TRUE(pause_text(R"({"pause": {"state": "paused", "since": 1, "ended": true}})")
+                  .starts_with("all ranks have ended to be started again"));
+}
+
 TEST(JobView, ShowsWhatStragglersRun) {
   const std::string view = job_view(
       R"({"id": "a", "plans": [

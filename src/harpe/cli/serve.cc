@@ -145,6 +145,13 @@ void add_job_options(CLI::App& app, const std::shared_ptr<ServeArguments>& argum
              options.job_memory, parse_mebibytes);
 }
 
+void add_carbon_option(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
+  app.add_option("--carbon", arguments->options.carbon,
+                 "Source of carbon intensity that jobs may choose, such as electricity-maps:DE, "
+                 "uk:13 or file:PATH; once for each (docs/carbon-sources.md)")
+      ->type_name("SOURCE");
+}
+
 void add_token_command(Commands& commands, CLI::App& serve) {
   CLI::App& token = commands.add(serve, "token", "tokens that clients show",
                                  "harpe serve token issue --signing-key KEY --user trainer \\\n"
@@ -199,6 +206,7 @@ void add_serve_command(Commands& commands) {
            arguments->options.peer_certificates);
   add_limit_options(app, arguments);
   add_job_options(app, arguments);
+  add_carbon_option(app, arguments);
   const auto seconds = [](std::string_view text) { return parse_seconds(text); };
   // Not in the help: for tests alone, and the same on all servers of a database.
   add_parsed(app, "--test-lease", "DURATION", "", arguments->lease, seconds)->group("");

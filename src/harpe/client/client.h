@@ -14,13 +14,17 @@
 /// Failure. Training never fails because of Harpe: without a server or an agent it goes on, at full
 /// clocks, and a line says so once; both are looked for again and again. No exception comes out.
 ///
-/// Threads. One thread, or several one after another, calls `on_...`; `counts` may be called from
-/// any. Where instructions only put work into a queue of their device, say which one
+/// Threads. One thread, or several one after another, calls `on_...` and what is about pauses;
+/// `counts` may be called from any. Where instructions only put work into a queue of their device,
+/// say which one
 /// (`follow_stream`).
 
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "harpe/base/result.h"
@@ -42,6 +46,12 @@ class RankClient {
     std::uint64_t reports_sent = 0, reports_dropped = 0;
     std::uint64_t events_lost = 0;
     std::uint64_t version = 0;  ///< of the assignments in force; 0: none
+  };
+
+  /// A pause that training is asked for.
+  struct Pause {
+    std::optional<Seconds> until = {};  ///< since 1970: when it should end; none: not known
+    std::string why = {};               ///< for people; may be empty
   };
 
   /// Completes the options from the environment and starts the threads; waits for neither server
@@ -86,6 +96,16 @@ class RankClient {
   /// Such times, as in `on_iteration_end`; iterations in their order. From any thread; allocates.
   virtual void on_device_times(std::int64_t iteration,
                                std::span<const TimeSpan> times) noexcept = 0;
+
+  /// Whether training is asked to pause before this iteration, -1: the next. Between iterations,
+  /// before each one or every few, the same ones on all ranks: all get the same answer. Training
+  /// that is asked writes what it wants to keep and waits, or ends; one that does neither is asked
+  /// again before the next. The iteration before counts up to here, and the clock is given back.
+  virtual std::optional<Pause> pause_requested(std::int64_t iteration = -1) noexcept = 0;
+  /// Waits until training is to go on. Nothing of that time counts as an iteration's.
+  /// \returns  false where `most` came first
+  virtual bool wait_for_resume(Seconds most = Seconds{
+                                   std::numeric_limits<double>::infinity()}) noexcept = 0;
 
   virtual Counts counts() const noexcept = 0;
   /// The server knows this rank.

@@ -117,6 +117,27 @@ void harpe_client_device_times(harpe_client* client, int64_t iteration, const ha
                                   {reinterpret_cast<const harpe::TimeSpan*>(times), count});
 }
 
+int harpe_client_pause_requested(harpe_client* client, int64_t iteration, harpe_pause* pause,
+                                 size_t size) {
+  harpe_pause asked{};
+  if (client == nullptr) return 0;
+  const auto requested = client->client->pause_requested(iteration);
+  if (!requested) return 0;
+  asked.until = requested->until.value_or(harpe::Seconds{0}).value;
+  say(requested->why, asked.why, sizeof asked.why);
+  if (pause != nullptr) std::memcpy(pause, &asked, std::min(size, sizeof asked));
+  return 1;
+}
+
+int harpe_client_wait_for_resume(harpe_client* client, double most) {
+  if (client == nullptr) return 1;
+  const bool has_limit = most >= 0;
+  return (has_limit ? client->client->wait_for_resume(harpe::Seconds{most})
+                    : client->client->wait_for_resume())
+             ? 1
+             : 0;
+}
+
 int64_t harpe_client_now(void) {
   return harpe::system_clock().now().ns;
 }

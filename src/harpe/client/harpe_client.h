@@ -10,8 +10,8 @@
  *     harpe_client_stop(harpe);
  *
  * Threads: one thread, or several one after another, calls the functions named `instruction` and
- * `iteration` of one client; `counts` and `registered` may be called from any. `stop` comes after
- * all others.
+ * `iteration`, and what is about pauses, of one client; `counts` and `registered` may be called
+ * from any. `stop` comes after all others.
  *
  * Failure: only `start` fails, on wrong options. All others do nothing on a null client, so that a
  * program may go on without one. Nothing is thrown, no signal is caught, no process is ended.
@@ -106,6 +106,29 @@ void harpe_client_await_device_times(harpe_client* client, double most);
  */
 void harpe_client_device_times(harpe_client* client, int64_t iteration, const harpe_span* times,
                                size_t count);
+
+/** A pause that training is asked for. */
+typedef struct harpe_pause {
+  double until;  /**< when it should end, in seconds since 1970; 0: not known */
+  char why[129]; /**< for people; may be empty */
+} harpe_pause;
+/**
+ * Whether training is asked to pause before this iteration (-1: the next). Between iterations,
+ * before each or every few, the same ones on all ranks: all get the same answer. Training that is
+ * asked writes what it wants to keep and waits, or ends.
+ *
+ * \param size  sizeof(harpe_pause) of the caller: no more is written; `pause` may be NULL
+ * \return 1 where it is asked
+ */
+int harpe_client_pause_requested(harpe_client* client, int64_t iteration, harpe_pause* pause,
+                                 size_t size);
+/**
+ * Waits until training is to go on, `most` seconds at longest; below 0: however long it takes. None
+ * of that time counts as an iteration's.
+ *
+ * \return 1 where training is to go on, 0 where `most` came first
+ */
+int harpe_client_wait_for_resume(harpe_client* client, double most);
 
 /** CLOCK_BOOTTIME. */
 int64_t harpe_client_now(void);

@@ -55,6 +55,8 @@ static void a_null_client_does_nothing(void) {
   EXPECT(harpe_client_follow_stream(NULL, NULL, NULL, 0) == 0);
   EXPECT(!harpe_client_registered(NULL));
   EXPECT(strcmp(harpe_client_label(NULL), "") == 0);
+  EXPECT(!harpe_client_pause_requested(NULL, -1, NULL, 0));
+  EXPECT(harpe_client_wait_for_resume(NULL, -1) == 1);
   harpe_client_counts counts;
   memset(&counts, 7, sizeof counts);
   harpe_client_get_counts(NULL, &counts, sizeof counts);

@@ -36,6 +36,9 @@ std::optional<IterationRecord> IterationLog::add(const RankEvent& event, std::ui
     case RankEvent::Kind::kIterationEnd:
       ended_ = event.at;
       break;
+    case RankEvent::Kind::kPause:
+      ended = close(ended_.value_or(event.at));
+      break;
     case RankEvent::Kind::kInstructionBegin:
       if (!running_) break;
       if (in_instruction_) running_->damaged = true;

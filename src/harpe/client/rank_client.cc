@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <system_error>
@@ -13,6 +14,7 @@
 #include "harpe/client/instruction_cursor.h"
 #include "harpe/client/measured_gpu.h"
 #include "harpe/client/pacer.h"
+#include "harpe/client/pause_board.h"
 #include "harpe/client/rank_event.h"
 #include "harpe/client/reporter.h"
 #include "harpe/client/stream_follower.h"
@@ -35,6 +37,11 @@ constexpr Seconds kLongestWait{60};
 
 void write_to_standard_error(const std::string& text) {
   std::fprintf(stderr, "harpe: %s\n", text.c_str());
+}
+
+Seconds seconds_since_1970() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return Seconds{std::chrono::duration<double>(since).count()};
 }
 
 /// Tells this process from another one that claims its place.
@@ -61,6 +68,8 @@ class IdleClient final : public RankClient {
   void on_iteration_end(std::span<const TimeSpan>) noexcept override {}
   void await_device_times(Seconds) noexcept override {}
   void on_device_times(std::int64_t, std::span<const TimeSpan>) noexcept override {}
+  std::optional<Pause> pause_requested(std::int64_t) noexcept override { return std::nullopt; }
+  bool wait_for_resume(Seconds) noexcept override { return true; }
   Counts counts() const noexcept override { return {}; }
   const char* label() noexcept override { return ""; }
   bool registered() const noexcept override { return false; }
@@ -99,6 +108,7 @@ class ActiveClient final : public RankClient {
             .monitor = gpu_.monitor.get(),
             .highest = gpu_.clocks.empty() ? Megahertz{} : std::ranges::max(gpu_.clocks),
             .assignments = assignments_,
+            .pauses = pauses_,
             .clock = clock,
             .log = log_},
         std::move(session), instructions_in_list_);
@@ -174,6 +184,20 @@ class ActiveClient final : public RankClient {
     }
   }
 
+  std::optional<Pause> pause_requested(std::int64_t iteration) noexcept override {
+    const std::int64_t next = 1 + (called_ ? called_->iteration() : at_.iteration());
+    try {
+      auto asked = pauses_.before(iteration < 0 ? next : iteration);
+      if (!asked) return std::nullopt;
+      follower_ ? tell({.kind = Kind::kPause}) : pause();
+      return Pause{.until = asked->until, .why = std::move(asked->why)};
+    } catch (const std::bad_alloc&) {
+      return std::nullopt;
+    }
+  }
+
+  bool wait_for_resume(Seconds most) noexcept override { return pauses_.wait(most); }
+
   Counts counts() const noexcept override {
     return {.iterations = iterations_.load(std::memory_order_relaxed),
             .instructions = instructions_.load(std::memory_order_relaxed),
@@ -233,6 +257,9 @@ class ActiveClient final : public RankClient {
       case Kind::kInstructionEnd:
         end_instruction();
         break;
+      case Kind::kPause:
+        pause();
+        break;
     }
     return at_.iteration();
   }
@@ -265,6 +292,11 @@ class ActiveClient final : public RankClient {
 
   void end_iteration() noexcept {
     ring_.push({.at = system_clock().now(), .kind = Kind::kIterationEnd});
+  }
+
+  void pause() noexcept {
+    ring_.push({.at = system_clock().now(), .kind = Kind::kPause});
+    want(free_clock());
   }
 
   /// Of one writer.
@@ -333,6 +365,7 @@ class ActiveClient final : public RankClient {
 
   std::function<void(const std::string&)> log_;
   PublishedAssignments assignments_;
+  PauseBoard pauses_{system_clock(), seconds_since_1970};
   std::size_t instructions_in_list_;
   AssignmentCursor at_;  ///< of training's thread, or the follower's
   MeasuredGpu gpu_;

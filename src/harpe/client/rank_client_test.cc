@@ -165,6 +165,66 @@ TEST_F(ClientTest, ReportsEveryIterationByItself) {
   EXPECT_THAT(events(), IsEmpty());
 }
 
+TEST_F(ClientTest, PausesWhenItIsAskedToAndCountsNoneOfThatTime) {
+  start_agent();
+  RankClientOptions given = options();
+  given.patience = Seconds{1};
+  auto client = started(std::move(given));
+  const auto set_pace = [&](std::optional<Pace> pace) {
+    ASSERT_TRUE(server_.with_job<bool>(
+        [&](std::optional<Job>& job) { return job && job->set_pace(pace, Seconds{1.8e9}).ok(); }));
+  };
+  const auto state = [&] {
+    return server_.with_job<PauseState>(
+        [](std::optional<Job>& job) { return job ? job->status().pause : PauseState(); });
+  };
+  std::atomic<bool> ended = false, asks_twice = false;
+  std::atomic<int> pauses = 0;
+  std::int64_t paused_before = -1, iterations = 0;
+  std::string why;
+  std::thread training([&] {
+    while (!ended) {
+      if (const auto pause = client->pause_requested()) {
+        paused_before = iterations;
+        why = pause->why;
+        EXPECT_EQ(pause->until, Seconds{2e9});
+        EXPECT_FALSE(client->wait_for_resume(Seconds{0.001}));
+        EXPECT_TRUE(client->wait_for_resume());
+        ++pauses;
+        asks_twice = client->pause_requested().has_value();
+      }
+      iterate(*client);
+      ++iterations;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  EXPECT_TRUE(eventually([&] { return server_.reports().size() > 10; }));
+  set_pace(Pace{.pause = true, .resumes = Seconds{2e9}, .why = "412 g/kWh"});
+  EXPECT_TRUE(eventually([&] { return state().is == PauseState::Is::kPaused; }));
+  EXPECT_EQ(state().waiting, 1);
+  // The iteration before the pause is told while it lasts, and the clock is free.
+  const std::int64_t from = state().from;
+  EXPECT_TRUE(eventually([&] { return server_.reports().back().iteration == from - 1; }));
+  EXPECT_TRUE(becomes_locked({}));
+  // Meanwhile it is heard of, each second here.
+  const auto registered = [&] {
+    return std::ranges::count(server_.requests(), "POST /v1/jobs/test/ranks");
+  };
+  const auto before = registered();
+  EXPECT_TRUE(eventually([&] { return registered() >= before + 2; }));
+  EXPECT_EQ(pauses, 0);
+  set_pace({});
+  EXPECT_TRUE(eventually([&] { return pauses == 1; }));
+  EXPECT_TRUE(eventually([&] { return server_.reports().back().iteration > from + 5; }));
+  ended = true;
+  training.join();
+  EXPECT_EQ(paused_before, from);
+  EXPECT_EQ(why, "412 g/kWh");
+  EXPECT_FALSE(asks_twice);
+  for (const IterationReport& report : server_.reports())
+    EXPECT_LT(report.time, Seconds{0.25}) << report.iteration;
+}
+
 TEST_F(ClientTest, TellsWhetherItsGpuIsSimulated) {
   const std::filesystem::path file = directory_.path() / "simulation.toml";
   std::ofstream(file) << "state_file = \"" << (directory_.path() / "gpus").string()

@@ -18,6 +18,7 @@ struct RankEvent {
     kIterationEnd,
     kInstructionBegin,  ///< `number`: position in the stage's list, -1 where it is not in it
     kInstructionEnd,
+    kPause,  ///< no iteration runs until the next begins
   };
   Instant at{};
   std::int64_t number = 0;

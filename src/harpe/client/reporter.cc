@@ -33,16 +33,22 @@ ServerSession::Listener Reporter::listener() {
   return {.assignments =
               [this](const std::vector<StageAssignment>& assignments) {
                 for (const StageAssignment& one : assignments) take_assignment(one);
+                parts_.pauses.take(assignments);
                 publish(governed_);
               },
           .forget =
               [this] {
                 book_.clear();
+                parts_.pauses.forget();
                 publish(governed_);
                 forgotten_ = parts_.clock.now();
               },
           .log = parts_.log,
-          .governed = [this](bool governed) { publish(governed); }};
+          .governed =
+              [this](bool governed) {
+                publish(governed);
+                parts_.pauses.governed(governed);
+              }};
 }
 
 void Reporter::take_assignment(const StageAssignment& assignment) {
@@ -123,6 +129,7 @@ void Reporter::run() {
     const Instant now = parts_.clock.now();
     say_what_is_to_say();
     report_ended(now);
+    session_.pausing(parts_.pauses.waiting());
     session_.tick();
     if (parts_.clocks != nullptr) parts_.clocks->tick();
     registered_ = session_.registered();

@@ -16,6 +16,7 @@
 #include "harpe/client/assignment_book.h"
 #include "harpe/client/clock_link.h"
 #include "harpe/client/iteration_log.h"
+#include "harpe/client/pause_board.h"
 #include "harpe/client/power_split.h"
 #include "harpe/client/server_session.h"
 #include "harpe/http_client/http_link.h"
@@ -31,6 +32,7 @@ class Reporter {
     EnergyMonitor* monitor = nullptr;  ///< of one GPU; null: energy is not measured
     Megahertz highest{};               ///< clock of that GPU; 0: not known
     PublishedAssignments& assignments;
+    PauseBoard& pauses;
     Clock& clock;
     std::function<void(const std::string&)> log;
   };

@@ -17,6 +17,7 @@ constexpr std::size_t kLongestMessage = 300;
 constexpr Seconds kGathering{1}, kLongGathering{5};
 constexpr int kShortGatherings = 60;
 constexpr double kShareOfPatience = 2.0 / 3;
+constexpr Seconds kSayPausing{1};
 constexpr Seconds kPauseWhileHeard{5};  // after a failure, where the stream shows the server
 
 bool is_success(const HttpResult& response) {
@@ -73,11 +74,25 @@ Seconds ServerSession::unheard() const {
   return std::clamp(options_.patience * kShareOfPatience, Seconds{1}, kLongestUnheard);
 }
 
+/// When a rank that has nothing to report registers again.
+Instant ServerSession::keep_alive() const {
+  const Instant usual = heard_ + unheard();
+  return say_pausing_ ? std::min(usual, *say_pausing_) : usual;
+}
+
+void ServerSession::pausing(std::uint64_t pause) {
+  if (std::exchange(options_.registration.pausing, pause) == pause) return;
+  say_pausing_.reset();
+  if (pause == 0) return;
+  std::uniform_real_distribution<double> spread(0, kSayPausing.value);
+  say_pausing_ = clock_.now() + Seconds{spread(random_)};
+}
+
 Instant ServerSession::next() const {
   Instant next = clock_.now() + Seconds{3600};
   if (!asking_ && !end_told_) {
     const bool asks = stage_ != Stage::kRunning || !reports_.empty() || ending_;
-    next = asks ? next_try_ : std::max(next_try_, heard_ + unheard());
+    next = asks ? next_try_ : std::max(next_try_, keep_alive());
   }
   if (may_listen()) next = std::min(next, next_listen_);
   if (drop_stream_) next = clock_.now();
@@ -104,7 +119,7 @@ void ServerSession::tick() {
       send_report();
     else if (is_running && ending_)
       send_end();
-    else if (!is_running || now >= heard_ + unheard())
+    else if (!is_running || now >= keep_alive())
       register_rank();
   }
   if (may_listen() && now >= next_listen_) listen();
@@ -127,6 +142,7 @@ void ServerSession::register_job() {
 
 void ServerSession::register_rank() {
   asking_ = true;
+  say_pausing_.reset();
   link_.send("POST", job_path() + "/ranks", rank_registration_json(options_.registration),
              [this](const HttpResult& response) { rank_answered(response); });
 }

@@ -68,6 +68,9 @@ class ServerSession {
   void report(IterationReport report);
   std::size_t waiting() const { return reports_.size() + (sending_ ? 1 : 0); }
 
+  /// Training waits in this pause; 0: it does not. The server hears of it soon, from thousands of
+  /// ranks not at one moment.
+  void pausing(std::uint64_t pause);
   /// Training has ended as it should: says so once, behind all reports.
   void end() { ending_ = true; }
   /// Whether the server knows, or there is nothing to report to it.
@@ -108,6 +111,7 @@ class ServerSession {
   void try_after(Seconds pause) { next_try_ = clock_.now() + pause; }
   void hasten();
   Seconds unheard() const;
+  Instant keep_alive() const;
   /// Instead of a success; false: the response says nothing of the registration.
   bool lost_registration(const HttpResult& response, const std::string& what);
   /// No response, or one that is no response (5xx, 429): tries again later.
@@ -132,8 +136,9 @@ class ServerSession {
   int gathered_ = 0;  ///< times in a row that others of its start were waited for
   bool unauthorized_ = false;
   bool governed_ = false;
-  Instant confirmed_;  ///< while governed: the last time
-  Instant heard_;      ///< the last success of a request
+  Instant confirmed_;                   ///< while governed: the last time
+  Instant heard_;                       ///< the last success of a request
+  std::optional<Instant> say_pausing_;  ///< when the server is to hear that training waits
   bool listening_ = false;
   bool drop_stream_ = false;    ///< by the next tick: its own callbacks must not end it
   bool stream_is_new_ = false;  ///< nothing has come over it that a request could follow

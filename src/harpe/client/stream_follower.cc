@@ -108,7 +108,9 @@ class StreamFollower::Follow {
                                    told.call.kind == RankEvent::Kind::kInstructionEnd;
     if (is_of_instruction && !(passed && take_time(told.event, awake))) complete_ = false;
     if (told.event != first_) keep(told.event);
-    if (told.call.kind == RankEvent::Kind::kIterationEnd) finish_iteration();
+    const bool is_end = told.call.kind == RankEvent::Kind::kIterationEnd ||
+                        told.call.kind == RankEvent::Kind::kPause;
+    if (is_end) finish_iteration();
     return true;
   }
 

@@ -167,6 +167,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
     return ok_status();
   }
   if (added->moved) {
+    s.void_pause();
     s.detector.counted_anew();
     s.end_settling();
   }
@@ -174,6 +175,7 @@ Status Job::report(const IterationReport& report, Seconds now) {
   const Deployment* due = s.in_force(report.iteration);
   if (added->used && due != nullptr) s.note_delivery(report, *due);
   s.note_whether_set(report, due, now);
+  s.follow_pause(report, now);
   for (const FinishedIteration& iteration : s.collector.take_finished()) s.finish(iteration, now);
   return ok_status();
 }
@@ -185,6 +187,8 @@ Status Job::end_rank(const RankEnd& end, Seconds now) {
   hear(now);
   s.effects.save = true;
   if (!s.ranks.all_ended() || s.ended) return ok_status();
+  if (s.ended_to_pause()) s.note_paused(now);
+  if (s.ended_to_pause() || s.stopped_at_pause()) return ok_status();
   s.ended = now;
   s.add_event(JobEvent::Level::kInfo, now, "all its ranks have ended");
   return ok_status();
@@ -297,7 +301,8 @@ void Job::tick(Seconds now) {
     s.effects.save = true;
     s.deploy_choice(now, "a straggler's time is over");
   }
-  if (s.ended) return;
+  if (s.ended_to_pause()) hear(now);  // it has not ended, however long that takes
+  if (s.ended || s.ranks.all_ended()) return;
   if (auto* registering = std::get_if<Registering>(&s.phase)) {
     if (now - s.created < kPatience || std::exchange(registering->missing_logged, true)) return;
     const int missing = s.spec.shape.ranks() - s.ranks.registered();

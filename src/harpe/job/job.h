@@ -105,6 +105,17 @@ struct JobEvent {
   std::string text;
 };
 
+/// How fast a job is to go, as decided outside of it hour by hour: by the carbon intensity of its
+/// grid, or a price.
+struct Pace {
+  /// In place of what the objective says; none: the objective holds.
+  std::optional<Seconds> iteration_time = {};
+  bool pause = false;                   ///< ranks are asked to pause
+  std::optional<Seconds> resumes = {};  ///< since 1970, by wall clocks: when that should end
+  std::string why = {};                 ///< for people: "412 g/kWh"
+  friend bool operator==(const Pace&, const Pace&) = default;
+};
+
 /// What has to be done outside after events.
 struct JobEffects {
   std::optional<CharacterizeRequest> characterize;
@@ -147,6 +158,23 @@ struct PipelineState {
   bool for_objective = false;      ///< the plan was made for just the job's objective
 };
 
+/// What has become of a pause that ranks are asked for.
+struct PauseState {
+  enum class Is : unsigned char {
+    kNone,         ///< not asked for
+    kAsked,        ///< ranks have not got there yet
+    kPaused,       ///< ranks wait, or have ended to be started again later
+    kNotFollowed,  ///< training goes on nevertheless, or some ranks cannot be told
+  };
+  Is is = Is::kNone;
+  std::int64_t from = -1;  ///< the first iteration that training is not to begin; -1: not known yet
+  int waiting = 0;         ///< ranks that wait
+  bool ended = false;      ///< all ranks have ended meanwhile: none holds machines
+  Seconds since{};         ///< asked, or paused
+};
+/// "none", "asked", "paused" or "not_followed".
+const char* name_of(PauseState::Is is);
+
 struct JobStatus {
   JobPhase phase = JobPhase::kRegistering;
   int ranks_registered = 0;
@@ -154,6 +182,7 @@ struct JobStatus {
   std::int64_t newest_iteration = -1;  ///< -1: none reported
   std::uint64_t version = 0;           ///< of the newest assignments
   Objective objective;
+  PauseState pause;
   bool synthetic = false;  ///< its profile is, or GPUs are simulated: no figures of real GPUs
   std::optional<ProfilingProgress> profiling;
   std::vector<Straggler> stragglers;
@@ -211,6 +240,7 @@ class Job {
   /// another life of the job.
   Status report(const IterationReport& report, Seconds now);
   /// The rank's training has ended as it should. `kConflict` where the session does not hold it.
+  /// Where all ranks end while they are asked to pause, the job is paused, and has not ended.
   Status end_rank(const RankEnd& end, Seconds now);
   /// A rank has been heard of by other ways, such as a connection that stands.
   void hear(Seconds now);
@@ -231,6 +261,11 @@ class Job {
   /// Healed, whether declared or detected.
   Status clear_straggler(int pipeline, Seconds now);
   Status set_objective(const Objective& objective, Seconds now);
+  /// The job moves along its frontier: iterations take the pace's time, as if that were a deadline.
+  /// One that no plan meets gets the nearest plan, and a power cap is never exceeded. Holds until
+  /// another one is set. A pause is asked for from an iteration that all ranks will have heard of
+  /// before they are there. \param pace  none: by its objective again
+  Status set_pace(const std::optional<Pace>& pace, Seconds now);
 
   /// The answer to a `CharacterizeRequest`; an old ticket is ignored. \param better_follow  these
   /// are the first plans to be had; a table that is nowhere worse comes by the same ticket. A plan
@@ -246,6 +281,11 @@ class Job {
   // Views.
   const JobSpec& spec() const;
   JobPhase phase() const;
+  const std::optional<Pace>& pace() const;
+  /// Reported in this start of training; -1: none.
+  std::int64_t newest_iteration() const;
+  /// What iterations take beyond their pipelines; 0 where it is not measured yet.
+  Seconds overhead() const;
   JobStatus status() const;
   std::vector<PipelineState> pipelines() const;
   /// The assignments in force and those to come, oldest first, at most `kMostPending` + 1.

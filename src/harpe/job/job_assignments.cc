@@ -55,6 +55,7 @@ const TablePlan& Deployment::plan(int pipeline) const {
 /// ranks: the one after it is under way, and a later one must begin no sooner than assignments
 /// arrive.
 int Job::State::lead() const {
+  if (is_at_pause()) return lead_after(Seconds{0});
   return lead_after(std::max(Seconds{0}, newest_event - newest_since));
 }
 
@@ -82,7 +83,7 @@ void Job::State::note_newest(const IterationReport& report, Seconds now) {
       elsewhere < std::max(delivery, iteration_time) && elsewhere < report.time / 2;
   prompt_reports = is_prompt ? prompt_reports + 1 : 0;
   if (!is_prompt || (!is_held_up && prompt_reports < kPrompt)) return;
-  if (profiling() != nullptr || deployments.empty()) return;
+  if (profiling() != nullptr || deployments.empty() || is_before_pause()) return;
   const Deployment* first = probe() != nullptr ? with_version(probe()->version) : nullptr;
   if (first == nullptr) first = &deployments.back();
   if (first->from <= next_from() + kFar) return;
@@ -94,10 +95,21 @@ void Job::State::note_newest(const IterationReport& report, Seconds now) {
 }
 
 std::int64_t Job::State::next_from() const {
-  return collector.newest() < 0 ? 0 : collector.newest() + lead();
+  return collector.newest() < 0 ? 0 : std::max(collector.newest() + lead(), not_before);
 }
 
+/// Where ranks are asked to pause at a later iteration, they still are.
 void Job::State::deploy(Deployment deployment, std::int64_t from) {
+  // While it is not known where the ranks are, those who wait go on waiting.
+  const bool stays = redeploy && asked && asked->bound;
+  put(std::move(deployment), stays ? kNever : from);
+  if (asked && !asked->given_up && !deployments.back().pause && !redeploy) place_pause();
+}
+
+void Job::State::put(Deployment deployment, std::int64_t from) {
+  deployment.pause.reset();
+  if (asked && asked->is_placed() && !asked->given_up && from >= asked->from)
+    deployment.pause = asked->request;
   deployment.version = ++version;
   deployment.from = from;
   // Those that now never come into force, and those that no rank runs by any more.
@@ -186,6 +198,7 @@ void Job::State::deploy_again() {
   deploy(std::move(newest));
 }
 
+/// \param why  for people; empty: no event
 void Job::State::deploy_choice(Seconds now, const std::string& why) {
   if (!plans || running() == nullptr || retry_at || settling() != nullptr) return;
   ask_for_objective_plan();
@@ -195,7 +208,7 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
   deployment.purpose = StageAssignment::Purpose::kPlan;
   deployment.plans = plans;
   const std::vector<SlowPipeline> slow = slow_pipelines();
-  deployment.choice = choose_plans(*plans, objective, overhead(), spec.shape.data, slow);
+  deployment.choice = choose_plans(*plans, aim(), overhead(), spec.shape.data, slow);
   for (const SlowPipeline& one : slow)
     if (one.own != nullptr) deployment.own.emplace(one.pipeline, one.own);
   if (!deployments.empty() && same_assignments(deployments.back(), deployment)) {
@@ -208,7 +221,7 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
   drift.reset();
   std::string text = "plan of " + rounded(deployment.choice.objective_time);
   if (!stragglers.empty()) text = "plans to wait until " + rounded(deployment.choice.wait_until);
-  add_event(JobEvent::Level::kInfo, now, text + ": " + why);
+  if (!why.empty()) add_event(JobEvent::Level::kInfo, now, text + ": " + why);
   deploy(std::move(deployment));
 }
 
@@ -243,7 +256,8 @@ StageAssignment Job::State::assignments(const Deployment& deployment, int pipeli
   StageAssignment assignments{.version = deployment.version,
                               .from_iteration = deployment.from,
                               .purpose = deployment.purpose,
-                              .clocks = {}};
+                              .clocks = {},
+                              .pause = deployment.pause};
   const auto knobs_of = [&](const TablePlan& plan) {
     if (!plan.knobs.empty()) assignments.knobs = trained(plan.knobs[stage], stage);
     if (std::ranges::all_of(assignments.knobs, &Knobs::empty)) assignments.knobs.clear();

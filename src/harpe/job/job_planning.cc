@@ -219,7 +219,7 @@ CharacterizeRequest Job::State::plans_request() const {
   return {.ticket = plans_ticket,
           .profile = profile.value_or(Profile()),
           .blocking_power = blocking_power,
-          .objective = of_one_pipeline(objective, overhead(), spec.shape.data),
+          .objective = of_one_pipeline(aim(), overhead(), spec.shape.data),
           .reserve = reserve};
 }
 
@@ -289,17 +289,17 @@ void Job::State::improve_plans(PlanTable table, Seconds now) {
 bool Job::State::has_objective_plan() const {
   constexpr double kSameTime = 0.005;  // relative
   if (!plans || !plans->objective()) return false;
-  const Objective wanted = of_one_pipeline(objective, overhead(), spec.shape.data);
+  const Objective wanted = of_one_pipeline(aim(), overhead(), spec.shape.data);
   const Objective& made = *plans->objective();
   if (made == wanted) return true;
-  return objective_asked == objective && made.kind == wanted.kind &&
+  return objective_asked == aim() && made.kind == wanted.kind &&
          std::abs(made.value / wanted.value - 1) < kSameTime;
 }
 
 /// A table has some plans along the frontier: the one for just this objective is made beside it.
 void Job::State::ask_for_objective_plan() {
   if (plans_due || objective_ticket != 0 || has_objective_plan()) return;
-  objective_asked = objective;
+  objective_asked = aim();
   CharacterizeRequest request = plans_request();
   objective_ticket = request.ticket = ++ticket;
   request.only_objective = true;
@@ -311,7 +311,7 @@ void Job::State::take_objective_plan(Result<PlanTable> table, Seconds now) {
   if (!plans || !table.ok() || !fits(*table)) return;
   plans = std::make_shared<const PlanTable>(PlanTable::merged(*plans, *table));
   effects.plans = effects.save = true;
-  deploy_choice(now, "the plan for its objective is ready");
+  deploy_choice(now, pace ? "" : "the plan for its objective is ready");
 }
 
 }  // namespace harpe

@@ -110,10 +110,11 @@ bool Job::State::promises_time() const {
 /// For an iteration that takes `fastest` at all-max, by the objective; 0: it promises nothing.
 Seconds Job::State::allowed(Seconds fastest) const {
   if (fastest <= Seconds{0}) return Seconds{0};
-  const auto time = time_of(objective, {.fastest = fastest, .all_max = fastest});
+  const Objective wanted = aim();
+  const auto time = time_of(wanted, {.fastest = fastest, .all_max = fastest});
   if (!time) return Seconds{0};
   // A straggler takes the overhead on top, as all pipelines do.
-  const bool adds = objective.kind == Objective::Kind::kStragglerTime;
+  const bool adds = wanted.kind == Objective::Kind::kStragglerTime;
   return std::max(fastest, adds ? *time + overhead() : *time);
 }
 
@@ -184,7 +185,7 @@ const WatchedPipeline* Job::State::unseen_outside() const {
 
 /// The plan in force goes on after some iterations at all-max.
 void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) {
-  if (probe() != nullptr || deployments.empty() ||
+  if (probe() != nullptr || deployments.empty() || is_before_pause() ||
       deployments.back().purpose != StageAssignment::Purpose::kPlan ||
       objective.kind == Objective::Kind::kPowerCap) {  // which all-max could exceed
     return;

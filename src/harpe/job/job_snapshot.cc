@@ -7,6 +7,7 @@
 #include "harpe/base/text.h"
 #include "harpe/job/job_state.h"
 #include "harpe/job/measurements_json.h"
+#include "harpe/job/pace_json.h"
 #include "harpe/job/rank_texts.h"
 #include "harpe/wire/wire.h"
 
@@ -23,7 +24,6 @@ constexpr std::int64_t kLargestNumber = 9'000'000'000'000'000;
 constexpr double kLatest = 1e12;  // s since 1970
 /// Ranks may know versions that came after the last snapshot.
 constexpr std::uint64_t kVersionsSkipped = 1000;
-constexpr std::int64_t kNever = kLargestNumber;
 
 Json straggler_json(const Straggler& straggler) {
   Json json = {{"pipeline", straggler.pipeline}, {"factor", straggler.factor}};
@@ -72,6 +72,14 @@ std::vector<std::pair<int, std::vector<double>>> read_slow_pipelines(Fields& par
   return slow;
 }
 
+/// Of one that is not bound it is not known which ranks know of it: it is placed anew.
+Json asked_json(const AskedPause& asked) {
+  Json json = {{"asked", asked.asked.value}};
+  if (asked.paused) json["paused"] = asked.paused->value;
+  if (asked.bound) json.update({{"number", asked.request.number}, {"from", asked.from}});
+  return json;
+}
+
 template <class Number>
 void read_count(Fields& fields, std::string_view key, Number& value) {
   if (const auto given = fields.integer(key, 0, kLargestNumber))
@@ -115,6 +123,9 @@ std::string Job::snapshot() const {
                {"reports_unused", s.reports_unused},
                {"reports_refused", s.reports_refused},
                {"assignments_late", s.assignments_late}};
+  if (s.pace) json["pace"] = Json::parse(pace_json(*s.pace));
+  if (s.pauses > 0) json["pauses"] = s.pauses;
+  if (s.asked) json["asked_pause"] = asked_json(*s.asked);
   if (s.ended) json["ended"] = s.ended->value;
   if (s.profile) json["profile"] = profile_csv(*s.profile);
   if (!s.blocking_power.empty()) json["blocking_power_w"] = numbers(s.blocking_power);
@@ -153,6 +164,16 @@ void Job::State::read_wanted(Fields& fields, Diagnostics& diagnostics) {
   if (wanted != nullptr) {
     Fields members(*wanted, "objective", diagnostics);
     objective = read_objective(members);
+  }
+  if (const JsonValue* paced = fields.object("pace")) {
+    Fields members(*paced, "the pace", diagnostics);
+    pace = read_pace(members);
+    pace_logged = pace->iteration_time.value_or(Seconds{0});
+  }
+  read_count(fields, "pauses", pauses);
+  if (const JsonValue* stored = fields.object("asked_pause")) {
+    Fields members(*stored, "the pause", diagnostics);
+    read_asked(members);
   }
   declared_stragglers =
       read_stragglers(fields, fields.any("declared") != nullptr ? "declared" : "told", diagnostics,
@@ -281,6 +302,7 @@ void Job::go_on(Seconds now) {
 void Job::State::go_on(JobPhase stored, Seconds now) {
   newest_event = now;
   taken_up = now;
+  redeploy = true;  // it is not known where the ranks are
   ranks.count_silence_from(now);
   away.assign(away.size(), true);
   version += kVersionsSkipped;
@@ -296,9 +318,13 @@ void Job::State::go_on(JobPhase stored, Seconds now) {
   } else {
     watched_pipelines.clear();
   }
-  if (!ranks.complete()) return;
+  if (!ranks.complete()) {
+    redeploy = false;
+    return;
+  }
   switch (stored) {
     case JobPhase::kRegistering:
+      redeploy = false;
       return;
     case JobPhase::kProfiling:
       if (auto kept = kept_profiling()) {
@@ -327,8 +353,7 @@ void Job::State::go_on(JobPhase stored, Seconds now) {
       if (plans && plans_due) ask_for_plans();
       break;
   }
-  // It is not known where the ranks are: nothing changes before the first report says.
-  redeploy = true;
+  // Nothing changes before the first report says where the ranks are.
   effects.assignments = false;
   if (!deployments.empty()) deployments.back().from = kNever;
 }

@@ -55,6 +55,7 @@ Result<RankEntry> Job::State::enter(const RankRegistration& registration, Second
     // Another process: whether its clocks are set is seen anew.
     not_set.erase(static_cast<std::size_t>(entered.rank));
     if (not_set.empty()) not_set_logged = false;
+    void_pause();
   } else {
     away[static_cast<std::size_t>(entered.rank)] = true;  // it registers again: it was cut off
   }
@@ -156,6 +157,7 @@ void Job::State::started_again(RankBook book, Seconds now) {
   std::ranges::fill(held, std::uint8_t{0});
   newest_times.clear();
   deployments.clear();
+  void_pause();
   watched_pipelines.clear();
   if (!declared_stragglers.empty()) {
     add_event(JobEvent::Level::kInfo, now,
@@ -212,7 +214,10 @@ Result<RankEntry> Job::register_rank(const RankRegistration& registration, Secon
   State& s = *state_;  // another one, where it took over with another specification
   const std::string who = name_of(registration);
   if (entry.ok()) hear(now);
-  if (entry.ok() && !entry->gathers) s.ended.reset();
+  if (entry.ok() && !entry->gathers) {
+    s.ended.reset();
+    s.note_pausing(registration, now);
+  }
   if (!entry.ok()) {
     s.refuse(who, entry.error().text(), now, true);
   } else if (entry->gathers) {

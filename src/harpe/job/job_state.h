@@ -38,6 +38,7 @@ struct Deployment {
   PlanChoice choice;                       ///< plan
   /// Plan: of the pipelines that run a plan of their own costs.
   std::map<int, std::shared_ptr<const PlanTable>> own;
+  std::optional<PauseRequest> pause = {};  ///< see `StageAssignment`
 
   const TablePlan& plan(int pipeline) const;
 };
@@ -70,6 +71,25 @@ struct Gathering {
   std::string specification;
   RankBook ranks;
   Seconds heard{};  ///< the newest of them
+};
+
+/// A pause that ranks are asked for: see job_pause.cc.
+struct AskedPause {
+  PauseRequest request;    ///< its number is 0 until it is known from which iteration on
+  std::int64_t from = -1;  ///< the first iteration that training is not to begin; -1: not known yet
+  std::uint64_t version = 0;           ///< of the first assignments that say so
+  std::vector<bool> knows = {};        ///< by rank: has these
+  int known = 0;                       ///< ranks that do
+  bool bound = false;                  ///< all do: it can be moved no more
+  int moves = 0;                       ///< to later iterations, because some did not
+  bool given_up = false;               ///< some never do: it is not asked for
+  std::vector<bool> pausing = {};      ///< by rank: waits
+  int waiting = 0;                     ///< ranks that do
+  Seconds asked{};                     ///< when
+  std::optional<Seconds> paused = {};  ///< since when all ranks wait, or have ended
+  bool told = false;                   ///< that training goes on nevertheless
+
+  bool is_placed() const { return from >= 0; }
 };
 
 struct Job::State {
@@ -116,6 +136,7 @@ struct Job::State {
   std::int64_t next_from() const;
   void deploy(Deployment deployment) { deploy(std::move(deployment), next_from()); }
   void deploy(Deployment deployment, std::int64_t from);
+  void put(Deployment deployment, std::int64_t from);
   void note_all_max_from();
   void deploy_all_max();
   void deploy_profile();  ///< the clocks of the profiler's current block
@@ -151,6 +172,27 @@ struct Job::State {
   void watch_energy(const FinishedIteration& iteration, const Deployment& deployment, Seconds time);
   Seconds predicted_time(const Deployment& deployment) const;
   double predicted_energy(const TablePlan& plan, int stage, Seconds time) const;
+
+  // The pace: job_pace.cc.
+  Objective aim() const;
+  void note_pace(Seconds now);
+
+  // Pauses: job_pause.cc.
+  void ask_to_pause(Seconds now);
+  void place_pause();
+  void void_pause();
+  void withdraw_pause(Seconds now);
+  void tell_new_end();
+  void follow_pause(const IterationReport& report, Seconds now);
+  void move_pause(Seconds now);
+  void note_pausing(const RankRegistration& registration, Seconds now);
+  void note_paused(Seconds now);
+  bool is_at_pause() const;
+  bool is_before_pause() const;
+  bool ended_to_pause() const;
+  bool stopped_at_pause() const;
+  PauseState pause_state() const;
+  void read_asked(Fields& stored);
 
   // Stragglers: job_stragglers.cc.
   void settle(const FinishedIteration& iteration);
@@ -285,12 +327,17 @@ struct Job::State {
   std::uint64_t ticket = 0;            ///< of the newest characterization asked for
   std::uint64_t plans_ticket = 0;      ///< of those for `plans`
   std::uint64_t objective_ticket = 0;  ///< of a plan for the objective; 0: none is being made
-  std::optional<Objective> objective_asked;  ///< the job's, by which the last one was asked for
+  std::optional<Objective> objective_asked;  ///< `aim`, by which the last one was asked for
   bool redeploy = false;                     ///< once it is known where the ranks are
 
   std::vector<Straggler> declared_stragglers;
   std::vector<WatchedPipeline> watched_pipelines;  ///< by pipeline
   Objective objective;
+  std::optional<Pace> pace;
+  Seconds pace_logged{};  ///< time of an iteration; 0: none, or not paced
+  std::optional<AskedPause> asked;
+  std::uint64_t pauses = 0;         ///< numbers that were given to pauses
+  std::int64_t not_before = 0;      ///< iteration: new assignments do not undo what is bound
   std::deque<double> newest_times;  ///< of iterations
   Seconds iteration_time{};         ///< their median
   Seconds newest_since{};           ///< when the newest iteration was first reported
@@ -356,6 +403,7 @@ struct Job::State {
   Seconds
       late_at_all_max{};  ///< scratch: makespan of the latest pipeline in this iteration; 0: none
 
+  static constexpr std::int64_t kNever = 9'000'000'000'000'000;  ///< iteration
   static constexpr Seconds kUsualDelivery{0.25};
   static constexpr std::int64_t kUsualCalm = 1000;
   static constexpr std::int64_t kChangesWithin = 500;  ///< iterations: these count together

@@ -65,6 +65,14 @@ std::uint64_t Job::version() const {
   return state_->deployments.empty() ? 0 : state_->deployments.back().version;
 }
 
+std::int64_t Job::newest_iteration() const {
+  return state_->newest_iteration();
+}
+
+Seconds Job::overhead() const {
+  return state_->overhead();
+}
+
 const PlanTable* Job::plans() const {
   return state_->plans.get();
 }
@@ -143,6 +151,7 @@ JobStatus Job::status() const {
   status.newest_iteration = s.newest_iteration();
   status.version = version();
   status.objective = s.objective;
+  status.pause = s.pause_state();
   const std::optional<Profile>& known = s.profile ? s.profile : s.spec.profile;
   status.synthetic = s.ranks.has_simulated() || (known && known->is_synthetic());
   status.stragglers = s.all_stragglers();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/job/pace_json.h"
 
 namespace harpe {
 namespace {
@@ -86,6 +87,18 @@ Json slow_workers_json(const JobStatus& status) {
 
 }  // namespace
 
+Json pause_json(const Job& job, const PauseState& pause, const Shown& shown) {
+  if (pause.is == PauseState::Is::kNone) return nullptr;
+  const std::optional<Pace>& pace = job.pace();
+  return {{"state", name_of(pause.is)},
+          {"since", shown(pause.since).value},
+          {"from_iteration", pause.from < 0 ? Json(nullptr) : Json(pause.from)},
+          {"ranks_waiting", pause.waiting},
+          {"ended", pause.ended},
+          {"resumes", pace && pace->resumes ? Json(pace->resumes->value) : Json(nullptr)},
+          {"why", pace ? pace->why : ""}};
+}
+
 // Short however many pipelines there are. Plans of stragglers' own costs, and all-max, have no
 // place in the job's table.
 Json running_plans_json(const Job& job) {
@@ -139,6 +152,8 @@ Json job_status_json(const Job& job, const Shown& shown) {
            status.newest_iteration < 0 ? Json(nullptr) : Json(status.newest_iteration)},
           {"version", status.version},
           {"objective", Json::parse(objective_json(status.objective))},
+          {"pace", job.pace() ? Json::parse(pace_json(*job.pace())) : Json(nullptr)},
+          {"pause", pause_json(job, status.pause, shown)},
           {"profiling", status.profiling ? progress_json(*status.profiling) : Json(nullptr)},
           {"stragglers", stragglers_json(status.stragglers, shown)},
           {"slow_stages", slow_stages_json(status)},

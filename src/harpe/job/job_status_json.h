@@ -16,6 +16,10 @@ namespace harpe {
 nlohmann::ordered_json job_status_json(const Job& job,
                                        const std::function<Seconds(Seconds)>& shown);
 
+/// What has become of a pause; null where none is asked for. Its "resumes" is the pace's.
+nlohmann::ordered_json pause_json(const Job& job, const PauseState& pause,
+                                  const std::function<Seconds(Seconds)>& shown);
+
 /// The member "plans" of it: those that run, and on how many pipelines.
 nlohmann::ordered_json running_plans_json(const Job& job);
 

@@ -92,6 +92,10 @@ void Job::State::succeed(State& before, Seconds now) {
   std::erase_if(proposals, [](const Proposal& one) { return one.state == nullptr; });
   refusals = std::move(before.refusals);
   if (spec.objective == before.spec.objective) objective = before.objective;
+  pace = before.pace;
+  pauses = before.pauses;
+  if (pace && pace->pause) ask_to_pause(now);
+  pace_logged = before.pace_logged;
 
   std::string kept = "it is measured anew";
   if (same_pipeline(spec, before.spec) && same_given_costs(spec, before.spec)) {

@@ -46,9 +46,13 @@ void PlayedTraining::step(Job& job) {
   }
   job.tick(now());
   take_effects_of(job);
+  answer(job);
+  deliver(job);
+}
+
+void PlayedTraining::answer(Job& job) {
   if (request_ && --request_wait_ <= 0) respond(job);
   if (!more_requests_.empty() && --more_wait_ <= 0) respond_more(job);
-  deliver(job);
 }
 
 void PlayedTraining::take_effects_of(Job& job) {

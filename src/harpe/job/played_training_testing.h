@@ -32,6 +32,8 @@ class PlayedTraining : public EmulatedTraining {
   /// At most `most` iterations. \returns whether it came true
   bool run_until(Job& job, const std::function<bool()>& done, int most);
   void take_effects_of(Job& job);
+  /// Plans that are due.
+  void answer(Job& job);
 
   std::vector<JobEvent> events;
   JobTexts stored;  ///< the newest snapshot that the job has asked for

@@ -6,7 +6,7 @@
 namespace harpe {
 namespace {
 
-double slope_between(const Pace& slow, const Pace& fast) {
+double slope_between(const CurvePace& slow, const CurvePace& fast) {
   return (fast.power - slow.power).value / (fast.speed - slow.speed);
 }
 
@@ -24,19 +24,19 @@ Result<PaceCurve> PaceCurve::make(const std::vector<PieceCost>& pieces, Watts ho
   if (!(host_power.value >= 0) || !std::isfinite(host_power.value)) {
     return Error::invalid("expected a host power of at least 0");
   }
-  std::vector<Pace> paces;
+  std::vector<CurvePace> paces;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     paces.push_back({.speed = shortest / pieces[i].time.value,
                      .power = pieces[i].energy / pieces[i].time + host_power,
                      .choice = i});
   }
-  std::ranges::sort(paces, [](const Pace& one, const Pace& other) {
+  std::ranges::sort(paces, [](const CurvePace& one, const CurvePace& other) {
     if (one.speed != other.speed) return one.speed < other.speed;
     return one.power < other.power;
   });
   PaceCurve curve;
-  std::vector<Pace>& hull = curve.paces_;
-  for (const Pace& pace : paces) {
+  std::vector<CurvePace>& hull = curve.paces_;
+  for (const CurvePace& pace : paces) {
     if (!hull.empty() && pace.speed == hull.back().speed) continue;
     // A slower one that draws as much serves nothing.
     while (!hull.empty() && hull.back().power >= pace.power) hull.pop_back();
@@ -59,7 +59,7 @@ std::size_t PaceCurve::best(double weight, double value) const {
 }
 
 std::size_t PaceCurve::at_least(double speed) const {
-  const auto found = std::ranges::lower_bound(paces_, speed, {}, &Pace::speed);
+  const auto found = std::ranges::lower_bound(paces_, speed, {}, &CurvePace::speed);
   return std::min(paces_.size() - 1, static_cast<std::size_t>(found - paces_.begin()));
 }
 

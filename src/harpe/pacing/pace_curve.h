@@ -15,7 +15,7 @@
 
 namespace harpe {
 
-struct Pace {
+struct CurvePace {
   double speed = 1;        ///< of the fastest, above 0
   Watts power{};           ///< of all that the job holds, while it runs so
   std::size_t choice = 0;  ///< which of those given
@@ -35,9 +35,9 @@ class PaceCurve {
   /// Fails without a choice, and for numbers that are no numbers above 0.
   static Result<PaceCurve> make(const std::vector<PieceCost>& pieces, Watts host_power = {});
 
-  const std::vector<Pace>& paces() const { return paces_; }
-  const Pace& fastest() const { return paces_.back(); }
-  const Pace& slowest() const { return paces_.front(); }
+  const std::vector<CurvePace>& paces() const { return paces_; }
+  const CurvePace& fastest() const { return paces_.back(); }
+  const CurvePace& slowest() const { return paces_.front(); }
 
   /// Joules that a second of work at the fastest pace costs more, from a pace to the next faster
   /// one.
@@ -48,7 +48,7 @@ class PaceCurve {
   std::size_t at_least(double speed) const;
 
  private:
-  std::vector<Pace> paces_;
+  std::vector<CurvePace> paces_;
   std::vector<double> slopes_;
 };
 

@@ -29,6 +29,13 @@ PacedJob::PacedJob(PaceCurve curve, const PacingJob& job, const PacedJobTerms& t
 std::optional<PacedInterval> PacedJob::decide(std::span<const PacingInterval> expected,
                                               const WeightRange& next,
                                               const WeightRange& ever) const {
+  const std::optional<PacingPlan> made = plan(expected, next, ever);
+  if (!made) return std::nullopt;
+  return made->intervals.front();
+}
+
+std::optional<PacingPlan> PacedJob::plan(std::span<const PacingInterval> expected,
+                                         const WeightRange& next, const WeightRange& ever) const {
   if (job_.work <= work_ * kDone || expected.empty()) return std::nullopt;
   std::vector<PacingInterval> until;
   Seconds left = terms_.deadline - elapsed_;
@@ -43,14 +50,16 @@ std::optional<PacedInterval> PacedJob::decide(std::span<const PacingInterval> ex
   job.work *= 1 + terms_.reserve;
   const PacingEffort effort =
       until.size() <= kSearched ? PacingEffort::kSearched : PacingEffort::kQuick;
-  const PacedInterval planned = plan_pacing(curve_, job, state_, until, effort).intervals.front();
+  PacingPlan made = plan_pacing(curve_, job, state_, until, effort);
+  const PacedInterval& planned = made.intervals.front();
   const Seconds duration = until.front().duration;
-  if (!terms_.guard || is_guarded(planned, duration, next, ever)) return planned;
+  if (!terms_.guard || is_guarded(planned, duration, next, ever)) return made;
   // Steady, unless the deadline is missed then.
   const PacedInterval steady = at_static_pace(duration);
   const double left_then = job.work - use_of(curve_, job, steady, duration).work;
   const bool is_in_time = left_then <= (terms_.deadline - elapsed_ - duration).value;
-  return is_in_time ? steady : planned;
+  if (is_in_time) made.intervals = {steady};
+  return made;
 }
 
 /// Of the curve; where the static job mixes two paces, the same mixture.
@@ -111,13 +120,32 @@ bool PacedJob::is_guarded(const PacedInterval& paced, Seconds duration, const We
 }
 
 void PacedJob::take(const PacedInterval& paced, Seconds duration, double weight) {
-  const IntervalUse own = use_of(curve_, job_, paced, duration);
+  take_measured(use_of(curve_, job_, paced, duration), duration, weight);
+  state_ = after(state_, paced, duration);
+}
+
+void PacedJob::take_measured(const IntervalUse& own, Seconds duration, double weight) {
   const IntervalUse other = static_use(duration);
   spent_ += weight * own.energy.value + job_.held_cost * own.time.value;
   static_spent_ += weight * other.energy.value + job_.held_cost * other.time.value;
   job_.work = std::max(0.0, job_.work - own.work);
   elapsed_ += duration;
-  state_ = after(state_, paced, duration);
+}
+
+void PacedJob::resume(const PacedJobPast& past) {
+  job_.work = past.work_left;
+  elapsed_ = past.elapsed;
+  state_ = past.state;
+  spent_ = past.spent;
+  static_spent_ = past.static_spent;
+}
+
+PacedJobPast PacedJob::past() const {
+  return {.work_left = job_.work,
+          .elapsed = elapsed_,
+          .state = state_,
+          .spent = spent_,
+          .static_spent = static_spent_};
 }
 
 }  // namespace harpe

@@ -39,6 +39,14 @@ struct PacedJobTerms {
   std::optional<double> guard{};
 };
 
+/// What has become of a job so far.
+struct PacedJobPast {
+  double work_left = 0;
+  Seconds elapsed{};
+  PacingState state{};
+  double spent = 0, static_spent = 0;  ///< by it and by the static job
+};
+
 class PacedJob {
  public:
   /// \param job  all of its work
@@ -50,8 +58,17 @@ class PacedJob {
   /// \param ever      within which those of all intervals of the job are
   std::optional<PacedInterval> decide(std::span<const PacingInterval> expected,
                                       const WeightRange& next, const WeightRange& ever) const;
+  /// The same, with what is planned after it where the guard does not object. Nothing where the job
+  /// is through.
+  std::optional<PacingPlan> plan(std::span<const PacingInterval> expected, const WeightRange& next,
+                                 const WeightRange& ever) const;
   /// What it was, and what a joule cost in it.
   void take(const PacedInterval& paced, Seconds duration, double weight);
+  /// What it was as measured: `work_left` and `state` are to be set by `resume` then.
+  void take_measured(const IntervalUse& measured, Seconds duration, double weight);
+  /// A job of which the past is known otherwise: it was stored, or measured.
+  void resume(const PacedJobPast& past);
+  PacedJobPast past() const;
 
   const PaceCurve& curve() const { return curve_; }
   const PacingState& state() const { return state_; }

@@ -68,11 +68,11 @@ IntervalUse use_of(const PaceCurve& curve, const PacingJob& job, const PacedInte
   const Joules beside = curve.slowest().power * paced.lost + job.pause.idle_power * rest;
   const Seconds time = paced.lost + paced.run + rest;
   if (!paced.runs) return {.energy = beside, .time = time};
-  const Pace& slow = curve.paces()[paced.pace];
+  const CurvePace& slow = curve.paces()[paced.pace];
   Watts power = slow.power;
   double speed = slow.speed;
   if (paced.faster_share > 0) {
-    const Pace& fast = curve.paces()[paced.pace + 1];
+    const CurvePace& fast = curve.paces()[paced.pace + 1];
     power += (fast.power - slow.power) * paced.faster_share;
     speed += (fast.speed - slow.speed) * paced.faster_share;
   }

@@ -84,7 +84,7 @@ double cost_of_set(const PaceCurve& curve, const PacingJob& job,
     // Points (speed, cost a second), and their lower hull.
     std::vector<std::pair<double, double>> points;
     if (i == part) points.emplace_back(0, i == last ? 0 : idle);
-    for (const Pace& pace : curve.paces()) {
+    for (const CurvePace& pace : curve.paces()) {
       points.emplace_back(pace.speed, interval.weight * pace.power.value + job.held_cost);
     }
     cost += points.front().second * left;

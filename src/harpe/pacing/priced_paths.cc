@@ -94,7 +94,7 @@ double PricedPaths::cost_of_run(std::size_t i, bool was_paused) const {
   const PacingInterval& interval = intervals_[i];
   const Seconds gone = lost(i, was_paused, true);
   const Seconds left = interval.duration - gone;
-  const Pace& pace = curve_.paces()[curve_.best(interval.weight, price_)];
+  const CurvePace& pace = curve_.paces()[curve_.best(interval.weight, price_)];
   double cost = interval.weight * (pace.power * left).value - price_ * pace.speed * left.value;
   if (relaxed_ && was_paused) {
     cost = std::min(cost, interval.weight * (job_.pause.idle_power * left).value);

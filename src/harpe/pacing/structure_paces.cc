@@ -24,7 +24,7 @@ class StructurePaces {
     const bool is_last = flexible + 1 == paced.size();
     const double rest = is_last ? 0 : interval.weight * job.pause.idle_power.value + job.held_cost;
     for (std::size_t i = 0; i < curve.paces().size(); ++i) {
-      const Pace& pace = curve.paces()[i];
+      const CurvePace& pace = curve.paces()[i];
       const double rate = interval.weight * pace.power.value + job.held_cost;
       const double price = (rate - rest) / pace.speed;
       if (price >= first_price_) continue;

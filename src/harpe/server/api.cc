@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harpe/http/http_responses.h"
+#include "harpe/server/carbon_routes.h"
 #include "harpe/server/job_routes.h"
 #include "harpe/server/recurring_routes.h"
 #include "harpe/server/server_metrics.h"
@@ -87,7 +88,10 @@ bool needs_in_memory(const HttpRequest& request) {
 
 /// "" where there is no such route, or one of Zeus's, which says it in its own words.
 std::string methods_of(const std::string& path) {
-  if (path == "/health" || path == "/metrics" || path == "/openapi.yaml") return "GET";
+  if (path == "/health" || path == "/metrics" || path == "/openapi.yaml" ||
+      path == kCarbonSourcesPath) {
+    return "GET";
+  }
   std::string methods = methods_of_recurring_jobs(path);
   return methods.empty() ? methods_of_jobs(path) : methods;
 }
@@ -142,7 +146,9 @@ std::optional<HttpResponse> ServerApi::check_token(const HttpRequest& request,
   if (!claims->job) return std::nullopt;
   only_job = claims->job;
   const std::optional<std::string> job = job_of_path(request.path);
-  if (job == claims->job || request.path == kJobsPath) return std::nullopt;
+  if (job == claims->job || request.path == kJobsPath || request.path == kCarbonSourcesPath) {
+    return std::nullopt;
+  }
   return error_at(request.path, 403, "no_permission",
                   "Token is for job '" + *claims->job + "' alone.");
 }
@@ -229,6 +235,7 @@ void ServerApi::respond_now(HttpRequest& request, const Reply& reply,
   if (handle_zeus_recurring(context_.recurring_jobs, request, reply)) return;
   if (zeus_->handle(request, reply)) return;
   if (request.path == "/health") return health(context_, reply);
+  if (request.path == kCarbonSourcesPath) return give_carbon_sources(context_, reply);
   if (request.path == "/metrics") return handle_server_metrics(context_, reply);
   if (request.path == "/openapi.yaml") {
     return reply({.content_type = "application/yaml", .body = std::string(openapi_document())});
@@ -239,6 +246,7 @@ void ServerApi::respond_now(HttpRequest& request, const Reply& reply,
 
 void ServerApi::tick() {
   zeus_->tick();
+  if (options_.carbon != nullptr) options_.carbon->tick();
 }
 
 std::optional<std::size_t> body_limit_of(std::string_view method, std::string_view path) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "harpe/http/http_message.h"
+#include "harpe/server/carbon_pacer.h"
 #include "harpe/server/client_rates.h"
 #include "harpe/server/job_owners.h"
 #include "harpe/server/job_registry.h"
@@ -36,6 +37,7 @@ struct ServerApiOptions {
   std::string version = {};        ///< of Harpe
   std::size_t most_ranks = 0;      ///< that find room with this server; 0: not known
   std::function<ServerTransport()> transport = {};
+  CarbonPacer* carbon = nullptr;  ///< null: no job moves with its grid; must outlive the routes
   /// How long ranks of Zeus's clients wait for their schedule while others have not asked.
   Seconds schedule_patience{120};
 };

@@ -15,9 +15,13 @@ HostedJob::HostedJob(std::string given_id, Job given, JobServices& services)
       logged_phase_(job.phase()) {}
 
 HostedTexts HostedJob::take_texts() {
-  return {.state = job.snapshot(),
-          .parts = job.take_changed_parts(),
-          .plans = std::exchange(unsaved_plans, std::nullopt)};
+  HostedTexts texts{.state = job.snapshot(),
+                    .parts = job.take_changed_parts(),
+                    .plans = std::exchange(unsaved_plans, std::nullopt)};
+  if (std::string text = carbon.take_changed_text(); !text.empty()) {
+    texts.parts[kCarbonPart] = std::move(text);
+  }
+  return texts;
 }
 
 std::string HostedJob::summary_text() const {
@@ -33,8 +37,12 @@ std::size_t HostedJob::memory() const {
 }
 
 HostedEffects HostedJob::take_effects(Seconds now) {
+  carbon.follow(job.spec().carbon, job.newest_iteration());
+  if (carbon.take_ended()) static_cast<void>(job.set_pace(std::nullopt, now));
   JobEffects effects = job.take_effects();
-  HostedEffects outcome{.save = effects.save || effects.plans, .changed = effects.assignments};
+  HostedEffects outcome{.events = carbon.take_events(),
+                        .save = effects.save || effects.plans || carbon.needs_saving(),
+                        .changed = effects.assignments};
   for (JobEvent& event : effects.events) {
     const bool is_warning = event.level == JobEvent::Level::kWarning;
     outcome.events.push_back({is_warning ? "warning" : "info", std::move(event.text), event.at});
@@ -63,13 +71,21 @@ Result<HostedPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds
       plans = *std::move(read);
     }
   }
+  JobCarbon carbon;
+  if (const auto kept = parts->find(kCarbonPart); kept != parts->end()) {
+    if (const Status read = carbon.read(kept->second); !read.ok()) {
+      log("how job " + stored.id + " moves with its grid cannot be read: " + read.error().text());
+    }
+  }
   const Result<std::optional<JobSummary>> summary = store.summary(stored.id);
   if (!summary.ok()) return store_failure("the job cannot be read now", summary.error());
   Job job = HARPE_TRY(Job::read({.state = stored.state,
                                  .parts = *std::move(parts),
                                  .heard = Seconds{*summary ? (*summary)->heard : 0}},
                                 std::move(plans), now));
-  return HostedPtr(std::make_shared<HostedJob>(stored.id, std::move(job), services));
+  const auto hosted = std::make_shared<HostedJob>(stored.id, std::move(job), services);
+  hosted->carbon = std::move(carbon);
+  return HostedPtr(hosted);
 }
 
 }  // namespace harpe

@@ -15,6 +15,7 @@
 #include "harpe/base/result.h"
 #include "harpe/job/job.h"
 #include "harpe/server/hosted.h"
+#include "harpe/server/job_carbon.h"
 #include "harpe/store/store.h"
 
 namespace harpe {
@@ -63,6 +64,7 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
   std::optional<Characterization> characterization() const;
 
   Job job;
+  JobCarbon carbon;
   Instant assignments_at;  ///< when the newest assignments were made
   /// Assignments that were written already, by stage: most pipelines have the same.
   struct AssignmentsTexts {

@@ -16,7 +16,7 @@ std::string event(const char* name, const std::string& data) {
 
 bool is_same(const StageAssignment& a, const StageAssignment& b) {
   return a.version == b.version && a.from_iteration == b.from_iteration && a.purpose == b.purpose &&
-         a.clocks == b.clocks && a.knobs == b.knobs;
+         a.clocks == b.clocks && a.knobs == b.knobs && a.pause == b.pause;
 }
 
 class JobEvents final : public EventStream, public JobListener {

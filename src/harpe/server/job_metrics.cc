@@ -33,7 +33,8 @@ JobSample::JobSample(const HostedJob& job)
       name(job.job.spec().name),
       schedule(job.job.spec().schedule.name),
       ranks(job.job.spec().shape.ranks()),
-      status(job.job.status()) {
+      status(job.job.status()),
+      pace(job.job.pace()) {
   for (const PipelineState& pipeline : job.job.pipelines()) {
     const bool is_all_max = pipeline.plan.from == PlanRef::From::kAllMax;
     if (pipeline.planned && !is_all_max) gap = std::max(gap, pipeline.gap.value_or(-1));
@@ -64,6 +65,15 @@ void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs)
            [](const JobSample& job) { return job.status.predicted_time.value; });
   measured(metrics, jobs, "all_max_iteration_time_seconds", "Time of an iteration at all-max.",
            [](const JobSample& job) { return job.status.measured_all_max_time.value; });
+  each(
+      metrics, jobs, "pace_seconds", MetricType::kGauge,
+      "Iteration time at which it is paced from outside, by the carbon intensity of its grid.",
+      [](const JobSample& job) { return job.pace->iteration_time->value; },
+      [](const JobSample& job) { return job.pace && job.pace->iteration_time; });
+  each(
+      metrics, jobs, "pause_asked", MetricType::kGauge, "Whether training is asked to pause.",
+      [](const JobSample& job) { return job.pace->pause ? 1 : 0; },
+      [](const JobSample& job) { return job.pace.has_value(); });
   each(metrics, jobs, "energy_joules_total", MetricType::kCounter,
        "Energy that its ranks have reported.",
        [](const JobSample& job) { return job.status.energy.value; });

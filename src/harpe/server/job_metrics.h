@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct JobSample {
   std::string id, name, schedule;
   int ranks = 0;
   JobStatus status;
+  std::optional<Pace> pace;
   double gap = -1;  ///< the largest of the plans in force; below 0: not known
 };
 

@@ -185,6 +185,10 @@ void JobRegistry::take(const IncomingPtr& incoming) {
     return put(incoming);
   }
   if (known != nullptr) return propose(known, incoming);
+  if (Status allowed = check(*incoming); !allowed.ok()) {
+    hosting_.release(id);
+    return incoming->done(allowed.error());
+  }
   if (Status room = hosting_.make_room(memory_of((*incoming->job)->spec())); !room.ok()) {
     hosting_.release(id);
     return incoming->done(room.error());
@@ -197,10 +201,16 @@ void JobRegistry::take(const IncomingPtr& incoming) {
   incoming->done(Registered{.job = job, .created = true, .specification = incoming->specification});
 }
 
+Status JobRegistry::check(const Incoming& incoming) const {
+  if (!options_.check || !incoming.job) return ok_status();
+  return options_.check((*incoming.job)->spec());
+}
+
 /// To a job that is in memory.
 void JobRegistry::propose(const JobPtr& job, const IncomingPtr& incoming) {
   const std::string& specification = incoming->specification;
   if (incoming->job && specification != job->job.specification()) {
+    if (Status allowed = check(*incoming); !allowed.ok()) return incoming->done(allowed.error());
     Status room = hosting_.make_room(memory_of((*incoming->job)->spec()));
     if (!room.ok()) return incoming->done(room.error());
   }

@@ -37,6 +37,8 @@ class JobRegistry final : private JobServices {
   struct Options {
     int workers = 1;  ///< characterizations at once
     std::function<std::string()> new_incarnation = random_incarnation;
+    /// What a specification that is new here may not ask for.
+    std::function<Status(const JobSpec&)> check = {};
   };
   /// 16 letters that no other job has had.
   static std::string random_incarnation();
@@ -104,6 +106,7 @@ class JobRegistry final : private JobServices {
   void put(const IncomingPtr& incoming);
   static void read(Incoming& incoming, const Hosting& hosting);
   void take(const IncomingPtr& incoming);
+  Status check(const Incoming& incoming) const;
   void propose(const JobPtr& job, const IncomingPtr& incoming);
   void deliver(const JobPtr& job, std::uint64_t ticket, const Result<PlanTable>& plans,
                const std::string& json, bool better_follow);

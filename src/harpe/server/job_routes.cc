@@ -8,7 +8,9 @@
 #include "harpe/base/text.h"
 #include "harpe/http/http_query.h"
 #include "harpe/job/job_status_json.h"
+#include "harpe/job/pace_json.h"
 #include "harpe/objective/objective.h"
+#include "harpe/server/carbon_routes.h"
 #include "harpe/server/hosted_request.h"
 #include "harpe/server/job_events.h"
 #include "harpe/server/job_summary.h"
@@ -246,6 +248,17 @@ void change_objective(const JobRequest& asked) {
   respond_when_stored(asked, changed, std::move(document));
 }
 
+void change_pace(const JobRequest& asked) {
+  const Result<std::optional<Pace>> pace = parse_pace(asked.request.body);
+  if (!pace.ok()) return asked.reply(native_error(pace.error()));
+  const Status changed = asked.context.registry.act(
+      asked.job, [&](Job& job, Seconds now) { return job.set_pace(*pace, now); });
+  OrderedJson document;
+  document["pace"] = *pace ? OrderedJson::parse(pace_json(**pace)) : OrderedJson();
+  document["plans"] = running_plans_json(asked.job->job);
+  respond_when_stored(asked, changed, std::move(document));
+}
+
 void delete_job(ServerContext& context, const Reply& reply, const std::string& id) {
   context.registry.hosting().remove(id, [reply, id](const Result<bool>& removed) {
     if (!removed.ok()) return reply(native_error(removed.error()));
@@ -265,6 +278,7 @@ constexpr SubRoute kSubRoutes[] = {
     {"/assignments", "GET", give_assignments},
     {"/events", "GET", stream_events},
     {"/objective", "PUT", change_objective},
+    {"/pace", "PUT", change_pace},
     {"/specification", "GET", give_specification},
     {"/profile", "GET", give_profile},
     {"/frontier", "GET", give_frontier},
@@ -272,6 +286,7 @@ constexpr SubRoute kSubRoutes[] = {
     {"/plan", "GET", give_plan},
     {"/certificate", "GET", give_certificate},
     {"/log", "GET", give_log},
+    {"/pause", "GET", give_pause},
 };
 
 /// Of a path, after the job: "/ranks".
@@ -282,9 +297,10 @@ std::string_view rest_of(std::string_view path) {
 
 void handle_job(const JobRequest& asked) {
   if (asked.rest.empty()) {
-    return asked.reply(json_text_response(200, status_text(asked.context.registry, *asked.job)));
+    return asked.reply(json_text_response(200, status_text(asked.context, *asked.job)));
   }
   if (asked.rest.starts_with(kStragglers)) return change_straggler(asked);
+  if (asked.rest == kCarbonOfJob) return handle_job_carbon(asked);
   std::ranges::find(kSubRoutes, asked.rest, &SubRoute::path)->handle(asked);
 }
 
@@ -313,6 +329,7 @@ std::string methods_of_jobs(std::string_view path) {
   const std::string_view rest = rest_of(path);
   if (rest.empty()) return "GET, PUT, DELETE";
   if (rest.starts_with(kStragglers)) return "PUT, DELETE";
+  if (rest == kCarbonOfJob) return "GET, PUT, DELETE";
   const auto route = std::ranges::find(kSubRoutes, rest, &SubRoute::path);
   return route == std::end(kSubRoutes) ? std::string() : std::string(route->method);
 }
@@ -321,7 +338,8 @@ bool needs_job_in_memory(const HttpRequest& request) {
   return !rest_of(request.path).empty() || request.method == "GET";
 }
 
-std::string status_text(const JobRegistry& registry, const HostedJob& job) {
+std::string status_text(const ServerContext& context, const HostedJob& job) {
+  const JobRegistry& registry = context.registry;
   const ServiceClock& time = registry.time();
   OrderedJson document{{"id", job.id}, {"epoch", job.claim.epoch}};
   document["characterization"] = OrderedJson::parse(characterization_text(job));
@@ -329,6 +347,7 @@ std::string status_text(const JobRegistry& registry, const HostedJob& job) {
   document.update(OrderedJson::parse(
       "{" + activity_text(activity, job.job.heard(), job.job.ended(), time) + "}"));
   document.update(job_status_json(job.job, [&time](Seconds at) { return time.shown(at); }));
+  document["carbon"] = OrderedJson::parse(carbon_text(context.options.carbon, job));
   const std::string& specification = job.job.specification_text();
   document["spec"] =
       specification.size() <= kLongestShown ? OrderedJson::parse(specification) : OrderedJson();

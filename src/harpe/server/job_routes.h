@@ -33,6 +33,6 @@ bool handle_jobs(ServerContext& context, HttpRequest& request, const Reply& repl
 
 /// Where a job stands, with its id, how far its plans are and, if it is short, what it was
 /// registered with.
-std::string status_text(const JobRegistry& registry, const HostedJob& job);
+std::string status_text(const ServerContext& context, const HostedJob& job);
 
 }  // namespace harpe

@@ -6,6 +6,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/http/http_query.h"
+#include "harpe/job/job_status_json.h"
 #include "harpe/profile/profile.h"
 #include "harpe/server/hosted_request.h"
 #include "harpe/server/long_response.h"
@@ -127,6 +128,17 @@ void give_plan(const JobRequest& asked) {
 
 void give_certificate(const JobRequest& asked) {
   give_document(asked, certificate_document);
+}
+
+void give_pause(const JobRequest& asked) {
+  const JobRegistry& registry = asked.context.registry;
+  const PauseState pause = asked.job->job.status().pause;
+  OrderedJson document{{"job", asked.job->id},
+                       {"asked", pause.is != PauseState::Is::kNone},
+                       {"activity", name_of(registry.hosting().activity(*asked.job))}};
+  document["pause"] = pause_json(asked.job->job, pause,
+                                 [&registry](Seconds at) { return registry.time().shown(at); });
+  asked.reply(json_response(200, document));
 }
 
 void give_log(const JobRequest& asked) {

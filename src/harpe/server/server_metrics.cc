@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "harpe/carbon_source/cached_series.h"
 #include "harpe/http/http_responses.h"
 #include "harpe/server/job_metrics.h"
 #include "harpe/service/metrics_text.h"
@@ -80,6 +84,40 @@ void store_families(MetricsText& metrics, const JobRegistry& registry) {
       count(registry.hosting().counts().unloads));
 }
 
+void carbon_families(MetricsText& metrics, const CarbonPacer* pacer) {
+  if (pacer == nullptr) return;
+  using Value = std::function<std::optional<double>(const OfferedSource&)>;
+  const auto each = [&](const std::string& name, const std::string& help, const Value& value) {
+    metrics.family("harpe_carbon_" + name, MetricType::kGauge, help);
+    for (const OfferedSource& one : pacer->feeds().offered()) {
+      const std::optional<double> found = one.reading ? value(one) : std::nullopt;
+      if (!found) continue;
+      metrics.sample(*found, {{"source", one.name},
+                              {"zone", one.identity.zone},
+                              {"kind", std::string(kind_word(one.identity.kind))}});
+    }
+  };
+  each("intensity_grams_per_kwh", "Carbon intensity of the present interval.",
+       [](const OfferedSource& one) -> std::optional<double> {
+         const auto& now = one.reading->current;
+         return now ? std::optional(now->intensity.grams_per_kwh) : std::nullopt;
+       });
+  each(
+      "ladder_step",
+      "What that rests on: 0 fresh, 1 last good, 2 forecast, 3 same hour last week, 4 yearly mean.",
+      [](const OfferedSource& one) -> std::optional<double> {
+        const auto& now = one.reading->current;
+        return now ? std::optional(static_cast<double>(now->ladder)) : std::nullopt;
+      });
+  each("forecast_step", "What the forecast rests on: 0 provider, 1 own forecast, 2 persistence.",
+       [](const OfferedSource& one) -> std::optional<double> {
+         const auto& ahead = one.reading->forecast;
+         return ahead ? std::optional(static_cast<double>(ahead->ladder)) : std::nullopt;
+       });
+  each("read_timestamp_seconds", "When the source was asked last, since 1970.",
+       [](const OfferedSource& one) { return std::optional(one.read_at.value); });
+}
+
 }  // namespace
 
 void handle_server_metrics(ServerContext& context, const Reply& reply) {
@@ -124,6 +162,7 @@ void handle_server_metrics(ServerContext& context, const Reply& reply) {
       "shares.",
       registry.hosting().holds_lease() ? 1 : 0);
   store_families(metrics, registry);
+  carbon_families(metrics, context.options.carbon);
   std::vector<JobSample> jobs;
   for (const JobPtr& job : registry.jobs()) {
     if (jobs.size() == kMostJobMetrics) break;

@@ -15,6 +15,8 @@
 #include "harpe/http/server_loop.h"
 #include "harpe/hw/system_clock.h"
 #include "harpe/server/api.h"
+#include "harpe/server/carbon_feeds.h"
+#include "harpe/server/carbon_pacer.h"
 #include "harpe/server/job_owners.h"
 #include "harpe/server/job_registry.h"
 #include "harpe/server/zeus_routes.h"
@@ -250,6 +252,17 @@ Result<std::vector<std::string>> serve_sockets(HttpServer& server, std::vector<O
   return names;
 }
 
+Result<std::unique_ptr<CarbonFeeds>> open_feeds(const ServerOptions& options, ServerLoop& loop,
+                                                const Hosting& hosting, ServerLog& log) {
+  auto feeds = HARPE_TRY(CarbonFeeds::open(
+      loop, {.sources = options.carbon, .wall = [&hosting] { return hosting.time().wall(); }},
+      [&log](const std::string& line) { log.write(line); }));
+  for (const OfferedSource& one : feeds->offered()) {
+    log.write("offers carbon intensities of " + one.name);
+  }
+  return feeds;
+}
+
 /// What is done again and again while the server runs.
 void add_duties(const ServerOptions& options, ServerLoop& loop, Hosting& hosting, ServerApi& api,
                 JobOwners* owners) {
@@ -296,7 +309,14 @@ Status run_server(const ServerOptions& options,
                    .lifetimes = options.lifetimes,
                    .url = url},
                   write_log);
-  JobRegistry registry(loop, hosting, {.workers = options.workers});
+  const std::unique_ptr<CarbonFeeds> feeds = HARPE_TRY(open_feeds(options, loop, hosting, log));
+  JobRegistry registry(loop, hosting,
+                       {.workers = options.workers, .check = [&feeds](const JobSpec& spec) {
+                          if (!spec.carbon) return ok_status();
+                          Result<std::string> chosen = feeds->choose(*spec.carbon);
+                          return chosen.ok() ? ok_status() : Status(std::move(chosen).error());
+                        }});
+  CarbonPacer pacer(registry, *feeds);
   RecurringJobs recurring_jobs(hosting);
   const std::unique_ptr<JobOwners> owners =
       HARPE_TRY(take_jobs(options, loop, hosting, *store, keys, log));
@@ -311,6 +331,7 @@ Status run_server(const ServerOptions& options,
                  .version = options.version,
                  .most_ranks = limits.connections / kConnectionsOfARank,
                  .transport = counts,
+                 .carbon = &pacer,
                  .schedule_patience = options.schedule_patience},
                 owners.get());
   limits.refuse_unread = [&api](const HttpRequest& head) { return api.refuse_unread(head); };
@@ -324,6 +345,7 @@ Status run_server(const ServerOptions& options,
   watch_signals(loop, log, reload);
   loop.every(kReloadPeriod, reload);
   add_duties(options, loop, hosting, api, owners.get());
+  pacer.start();
   notify_systemd("READY=1");
   for (const std::string& name : names) ready(name);
   loop.run();

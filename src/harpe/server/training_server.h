@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "harpe/base/result.h"
 #include "harpe/http/http_server.h"
@@ -31,6 +32,8 @@ struct ServerOptions {
   std::string peer_url;
   std::filesystem::path peer_certificates;  ///< PEM, to trust beside the system's; empty: none
   int workers = 1;                          ///< characterizations at once
+  /// Sources of carbon intensity that jobs may choose from (carbon_source/source_specification.h).
+  std::vector<std::string> carbon = {};
   JobLifetimes lifetimes = {};
   std::size_t most_jobs = 100'000;                ///< in memory or stored
   std::size_t job_memory = std::size_t{4} << 30;  ///< bytes of jobs in memory

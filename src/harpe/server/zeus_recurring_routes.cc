@@ -15,7 +15,7 @@
 namespace harpe {
 namespace {
 
-constexpr int kLargest = std::numeric_limits<int>::max();
+constexpr int kLargestNumber = std::numeric_limits<int>::max();
 
 /// What a client asks about one trial of a job.
 struct TrialRequest {
@@ -25,10 +25,10 @@ struct TrialRequest {
 
 void read_trial_name(Fields& fields, TrialRequest& asked) {
   asked.job = needed(fields, "job_id", fields.text("job_id"));
-  asked.report.batch_size =
-      static_cast<int>(needed(fields, "batch_size", fields.integer("batch_size", 1, kLargest)));
-  asked.report.trial =
-      static_cast<int>(needed(fields, "trial_number", fields.integer("trial_number", 1, kLargest)));
+  asked.report.batch_size = static_cast<int>(
+      needed(fields, "batch_size", fields.integer("batch_size", 1, kLargestNumber)));
+  asked.report.trial = static_cast<int>(
+      needed(fields, "trial_number", fields.integer("trial_number", 1, kLargestNumber)));
 }
 
 Result<TrialRequest> parse_trial(std::string_view body) {
@@ -37,7 +37,7 @@ Result<TrialRequest> parse_trial(std::string_view body) {
       [](Fields& fields, Diagnostics&, TrialRequest& asked) { read_trial_name(fields, asked); });
 }
 
-Result<TrialRequest> parse_report(std::string_view body) {
+Result<TrialRequest> parse_trial_request(std::string_view body) {
   return read_document<TrialRequest>(
       body, "the body", [](Fields& fields, Diagnostics&, TrialRequest& asked) {
         read_trial_name(fields, asked);
@@ -47,7 +47,7 @@ Result<TrialRequest> parse_report(std::string_view body) {
         report.metric =
             needed(fields, "metric", fields.number("metric", -kMostEnergy, kMostEnergy));
         report.epoch = static_cast<int>(
-            needed(fields, "current_epoch", fields.integer("current_epoch", 1, kLargest)));
+            needed(fields, "current_epoch", fields.integer("current_epoch", 1, kLargestNumber)));
       });
 }
 
@@ -137,7 +137,7 @@ std::string message_of(const TrialVerdict& verdict, const TrialReport& report,
 }
 
 void take_report(RecurringJobs& jobs, const HttpRequest& request, const Reply& reply) {
-  const Result<TrialRequest> asked = parse_report(request.body);
+  const Result<TrialRequest> asked = parse_trial_request(request.body);
   if (!asked.ok()) return reply(invalid("body", asked.error()));
   const RecurringJobPtr job = jobs.find(asked->job);
   if (job == nullptr) return reply(unknown_job(400, asked->job));

@@ -127,6 +127,13 @@ Status validate(const JobSpec& spec) {
                     " stages, the job " + std::to_string(shape.stages));
   }
   if (spec.profile) check_knobs(*spec.profile, diagnostics);
+  if (spec.carbon) {
+    if (const Status valid = validate(*spec.carbon); !valid.ok()) {
+      for (const Diagnostic& diagnostic : valid.error().diagnostics) {
+        diagnostics.add("carbon: " + diagnostic.message);
+      }
+    }
+  }
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }

@@ -20,6 +20,7 @@
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/profile/profile.h"
 #include "harpe/schedule/fixed_times.h"
+#include "harpe/wire/carbon_terms.h"
 #include "harpe/wire/job_shape.h"
 
 namespace harpe {
@@ -56,7 +57,9 @@ struct JobSpec {
   /// A profile known from before: the job plans at once and measures only what has moved.
   std::optional<Profile> profile;
   bool fit = false;  ///< plans are made from curves fitted to the profile, see `fit_profile`
-  int plans = 200;   ///< points of the frontier to hold ready; a server holds fewer of long ones
+  /// How it moves along its frontier with the carbon intensity of its grid; none: it does not.
+  std::optional<CarbonTerms> carbon = {};
+  int plans = 200;  ///< points of the frontier to hold ready; a server holds fewer of long ones
 };
 
 // More than the largest machines have: what a single request may make a server hold, and do, is

@@ -199,6 +199,11 @@ void read_spec(Fields& fields, Diagnostics& diagnostics, Unknown unknown, JobSpe
     spec.objective = read_objective(members);
     if (unknown == Unknown::kRefused) members.finish();
   }
+  if (const JsonValue* carbon = fields.object("carbon")) {
+    Fields members(*carbon, "carbon", diagnostics);
+    spec.carbon = read_carbon_terms(members, diagnostics, unknown);
+    if (unknown == Unknown::kRefused) members.finish();
+  }
   if (const auto csv = fields.text("profile")) {
     if (csv->size() > kLongestProfile) {
       return fields.error("profile", "is longer than the " + std::to_string(kLongestProfile) +
@@ -268,6 +273,7 @@ std::string job_spec_json(const JobSpec& spec) {
     const std::vector<Watts>& values = spec.blocking_power->values;
     json["blocking_power_w"] = values.size() == 1 ? Json(values.front().value) : list_json(values);
   }
+  if (spec.carbon) json["carbon"] = Json::parse(carbon_terms_json(*spec.carbon));
   if (spec.profile) json["profile"] = profile_csv(*spec.profile);
   return json_line(json);
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct RankRegistration {
   std::uint64_t start = 0;
   /// It need not wait for others of its start; whether it may say so is for the caller to check.
   bool take_over = false;
+  /// `PauseRequest::number` of the pause in which this rank waits; 0: it does not.
+  std::uint64_t pausing = 0;
 };
 
 /// A rank says that its training has ended as it should.
@@ -71,6 +74,17 @@ struct IterationReport {
   std::string refusal = {};
 };
 
+/// Training is asked to pause: before the first iteration that runs by an assignment with this, all
+/// ranks write what they want to keep, and wait until the newest assignment asks for no pause, or
+/// for one with another number. Training that does not is no worse off than without Harpe.
+struct PauseRequest {
+  static constexpr std::size_t kLongestWhy = 128;
+  std::uint64_t number = 0;  ///< rises with every pause of the job; each is followed at most once
+  std::optional<Seconds> until = {};  ///< since 1970: when it should end
+  std::string why = {};               ///< for people
+  friend bool operator==(const PauseRequest&, const PauseRequest&) = default;
+};
+
 /// Clocks for one stage of one pipeline.
 struct StageAssignment {
   enum class Purpose : unsigned char {
@@ -86,6 +100,7 @@ struct StageAssignment {
   std::vector<Megahertz> clocks;
   /// What else is set, of each of `clocks`; empty where nothing is.
   std::vector<Knobs> knobs = {};
+  std::optional<PauseRequest> pause = {};  ///< the clocks are for training that goes on anyway
 };
 
 /// "all_max", "profile" or "plan".

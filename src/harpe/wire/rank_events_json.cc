@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "harpe/base/json_fields.h"
+#include "harpe/base/text.h"
 #include "harpe/wire/knobs_json.h"
 #include "harpe/wire/wire.h"
 
@@ -38,6 +39,7 @@ using Type = JsonValue::Type;
 
 constexpr std::size_t kMostClocks = 4096;
 constexpr std::size_t kMostKinds = 4096;
+constexpr double kLatestPause = 1e12;                          // s since 1970
 constexpr std::int64_t kLargestCount = 9'000'000'000'000'000;  // of what is counted
 
 /// An epoch, a version and the like.
@@ -72,6 +74,27 @@ InstructionTotals read_totals(const JsonValue& object, Diagnostics& diagnostics)
   return totals;
 }
 
+PauseRequest read_pause(const JsonValue& object, Diagnostics& diagnostics) {
+  Fields fields(object, "a pause", diagnostics);
+  PauseRequest pause;
+  pause.number = static_cast<std::uint64_t>(
+      needed(fields, "number", fields.integer("number", 1, kLargestCount)));
+  if (const auto until = fields.number("until", 0, kLatestPause)) pause.until = Seconds{*until};
+  pause.why = short_text(fields, "why").substr(0, PauseRequest::kLongestWhy);
+  fields.finish();
+  return pause;
+}
+
+void append_pause(std::string& text, const PauseRequest& pause) {
+  text += ",\"pause\":{\"number\":";
+  append_number(text, pause.number);
+  if (pause.until) text += ",\"until\":" + shortest(pause.until->value);
+  if (!pause.why.empty()) {
+    text += ",\"why\":" + json_line(Json(pause.why));
+  }
+  text += '}';
+}
+
 StageAssignment read_stage_assignment(const JsonValue& object, Diagnostics& diagnostics) {
   Fields fields(object, "an assignment", diagnostics);
   StageAssignment assignment;
@@ -84,6 +107,8 @@ StageAssignment read_stage_assignment(const JsonValue& object, Diagnostics& diag
   assignment.clocks = read_clocks(fields, "clocks_mhz", kMaxInstructions);
   if (assignment.clocks.empty()) fields.error("clocks_mhz", "expected at least one clock");
   assignment.knobs = read_knobs(fields, diagnostics, assignment.clocks.size());
+  if (const JsonValue* pause = fields.object("pause"))
+    assignment.pause = read_pause(*pause, diagnostics);
   fields.finish();
   return assignment;
 }
@@ -118,6 +143,7 @@ Result<RankRegistration> parse_rank_registration(std::string_view text) {
         rank.incarnation = short_text(fields, "incarnation");
         rank.start = read_ordinal(fields, "start");
         rank.take_over = fields.boolean("take_over").value_or(false);
+        rank.pausing = read_ordinal(fields, "pausing");
       });
 }
 
@@ -131,6 +157,7 @@ std::string rank_registration_json(const RankRegistration& rank) {
   if (!rank.incarnation.empty()) json["incarnation"] = rank.incarnation;
   if (rank.start > 0) json["start"] = rank.start;
   if (rank.take_over) json["take_over"] = true;
+  if (rank.pausing > 0) json["pausing"] = rank.pausing;
   return json_line(json);
 }
 
@@ -213,6 +240,7 @@ std::string assignments_json(const std::vector<StageAssignment>& assignments) {
     }
     text += ']';
     if (!one.knobs.empty()) append_knobs(text, one.knobs);
+    if (one.pause) append_pause(text, *one.pause);
     text += '}';
   }
   return text + ']';

@@ -28,7 +28,7 @@ void round_trip(std::string_view text, Read read, Write write) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 6) {
+  switch (static_cast<unsigned char>(data[0] - '0') % 7) {
     case 0:
       round_trip(
           text, [](std::string_view given) { return harpe::parse_job_spec(given); },
@@ -48,6 +48,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 4:
       round_trip(text, harpe::parse_objective, harpe::objective_json);
+      break;
+    case 6:
+      round_trip(text, harpe::parse_carbon_terms, harpe::carbon_terms_json);
       break;
     default:
       round_trip(text, harpe::parse_rank_end, harpe::rank_end_json);

@@ -1,0 +1,18 @@
+#include "harpe/carbon_control/control_state.h"
+
+namespace harpe {
+
+void IterationCount::observe(std::int64_t newest) {
+  if (newest == newest_) return;
+  if (newest < 0) {
+    base_ = done();
+    newest_ = -1;
+    return;
+  }
+  // The first of another start, or a start of which the beginning was not seen.
+  if (newest_ < 0 && newest >= kFirstFew && base_ > 0) base_ = 0;
+  if (newest < newest_) base_ = newest < kFirstFew ? done() : 0;
+  newest_ = newest;
+}
+
+}  // namespace harpe

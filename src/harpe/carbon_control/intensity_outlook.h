@@ -1,0 +1,47 @@
+#pragma once
+/// \file
+/// The hours that a controlled job has before it, as a forecast tells of them, and whether it may
+/// act on them.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harpe/base/units.h"
+#include "harpe/carbon_source/intensity_chain.h"
+#include "harpe/carbon_source/intensity_source.h"
+#include "harpe/pacing/paced_job.h"
+
+namespace harpe {
+
+/// What one source said at one time.
+struct IntensityReading {
+  SourceIdentity identity = {};
+  std::optional<LabelledIntensity> current = {};
+  std::optional<LabelledForecast> forecast = {};
+  std::string trouble = {};  ///< why something of it is missing, for people
+};
+
+/// From now to a deadline.
+struct IntensityOutlook {
+  bool may_control = false;
+  std::string why_not = {};  ///< where it may not
+  std::vector<PacingInterval> intervals =
+      {};                            ///< weights in grams a joule; never empty where it may
+  WeightRange next = {}, ever = {};  ///< for the guard, in grams a joule
+  double grams_per_kwh = 0;          ///< of the first interval
+  bool measured = false;             ///< that is measured, not forecast
+  std::string step = {};             ///< of the ladder: "provider"
+};
+
+/// A forecast of these ages is not acted upon.
+inline constexpr Seconds kOldestForecast{6.0 * 3600};
+
+/// Hours beyond the forecast repeat its last day (of less than a day: its mean). Far ahead,
+/// intervals are put together so that there are at most `kMostOutlook` or so.
+/// \param now, until  since 1970
+IntensityOutlook outlook_of(const IntensityReading& reading, Seconds now, Seconds until);
+
+inline constexpr std::size_t kMostOutlook = 1000;
+
+}  // namespace harpe

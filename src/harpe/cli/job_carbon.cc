@@ -1,0 +1,160 @@
+// harpe job carbon: how a job moves with the carbon intensity of its grid.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "harpe/base/text.h"
+#include "harpe/cli/carbon_control_view.h"
+#include "harpe/cli/cli.h"
+#include "harpe/cli/job_server.h"
+#include "harpe/command/json_output.h"
+#include "harpe/command/options.h"
+#include "harpe/command/quantity_text.h"
+#include "harpe/wire/carbon_terms.h"
+
+namespace harpe {
+namespace {
+
+struct CarbonArguments {
+  ServerArguments server;
+  std::string job;
+  CarbonTerms terms;
+  std::string deadline;
+  std::optional<std::int64_t> iterations;
+  bool pause = false, off = false;
+  CarbonPause costs = {};
+};
+
+Result<CarbonTerms> terms_of(const CarbonArguments& arguments) {
+  CarbonTerms terms = arguments.terms;
+  if (!arguments.iterations) {
+    return Error::invalid("give --iterations, how many the whole run has, to set its terms");
+  }
+  terms.iterations = *arguments.iterations;
+  if (arguments.deadline.empty() != terms.deadline_factor.has_value()) {
+    return Error::invalid("give exactly one of --deadline and --deadline-factor");
+  }
+  if (!arguments.deadline.empty()) {
+    terms.deadline = parse_utc(arguments.deadline);
+    if (!terms.deadline) {
+      return Error::invalid(
+          "--deadline: expected a time in UTC such as 2026-12-01T06:00:00Z, got " +
+          in_quotes(arguments.deadline));
+    }
+  }
+  if (arguments.pause) {
+    terms.pause = arguments.costs;
+  } else if (arguments.costs != CarbonPause{}) {
+    return Error::invalid("what a pause costs goes with --pause");
+  }
+  return terms;
+}
+
+Result<Outcome> run_job_carbon(const CarbonArguments& arguments) {
+  const std::string path = HARPE_TRY(job_path(arguments.job)) + "/carbon";
+  CarbonArguments looks;
+  looks.server = arguments.server;
+  looks.job = arguments.job;
+  const bool sets = arguments.iterations || arguments.pause || !arguments.deadline.empty() ||
+                    arguments.costs != CarbonPause{} || !(arguments.terms == CarbonTerms{});
+  if (sets && arguments.off) return Error::invalid("--off goes with no terms");
+  std::string body;
+  if (sets) body = carbon_terms_json(HARPE_TRY(terms_of(arguments)));
+  JobServer server = HARPE_TRY(JobServer::open(arguments.server));
+  const std::string response = HARPE_TRY(server.ask_text(sets            ? "PUT"
+                                                         : arguments.off ? "DELETE"
+                                                                         : "GET",
+                                                         path, body));
+  return Outcome{.text = arguments.job + "\n" + carbon_control_view(response),
+                 .json = indented(response)};
+}
+
+template <class Value, class Read>
+auto optional_of(Read read) {
+  return [read](std::string_view text) -> Result<std::optional<Value>> {
+    return std::optional<Value>(HARPE_TRY(read(text)));
+  };
+}
+
+Result<std::int64_t> parse_iterations(std::string_view text) {
+  const auto number = parse_integer(text);
+  if (!number || *number < 0) {
+    return Error::invalid("expected a whole number, got " + in_quotes(text));
+  }
+  return *number;
+}
+
+Result<double> parse_positive(std::string_view text) {
+  const auto number = parse_number(text);
+  if (!number || !(*number > 0)) {
+    return Error::invalid("expected a number above 0, got " + in_quotes(text));
+  }
+  return *number;
+}
+
+void add_pause_options(CLI::App& app, CarbonArguments& arguments) {
+  const std::string group = "Pauses";
+  CarbonPause& costs = arguments.costs;
+  app.add_flag("--pause", arguments.pause, "Training may be asked to pause")->group(group);
+  add_parsed(app, "--stop-time", "TIME", "To pause: a checkpoint (default 1min)", costs.stop,
+             parse_seconds)
+      ->group(group);
+  add_parsed(app, "--start-time", "TIME", "To go on after a pause (default 3min)", costs.start,
+             parse_seconds)
+      ->group(group);
+  add_parsed(app, "--min-dwell", "TIME", "A pause, or a run, at least (default 1h)",
+             costs.min_dwell, parse_seconds)
+      ->group(group);
+  add_parsed(app, "--idle-power", "WATTS",
+             "Of a GPU that is held meanwhile (default: a fifth of what it draws, an assumption)",
+             costs.idle_power, optional_of<Watts>(parse_watts))
+      ->group(group);
+}
+
+}  // namespace
+
+void add_job_carbon_command(Commands& commands, CLI::App& job) {
+  const auto arguments = std::make_shared<CarbonArguments>();
+  CarbonTerms& terms = arguments->terms;
+  CLI::App& app = commands.add(
+      job, "carbon",
+      "let a job move with the carbon intensity of its grid\n"
+      "Sets by what terms, with options, or shows what it does and expects. Each hour the job "
+      "takes another point of its frontier, or asks training to pause, so that all iterations "
+      "are done by the deadline with the least CO2. Sources are those that harpe serve --carbon "
+      "offers. docs/carbon.md",
+      "harpe job carbon gpt3 --zone DE --iterations 50000 --deadline-factor 1.25 --pause\n"
+      "harpe job carbon gpt3\n"
+      "harpe job carbon gpt3 --off",
+      [arguments](Console&) { return run_job_carbon(*arguments); });
+  app.add_option("JOB", arguments->job, "Id of the job")
+      ->type_name("JOB")
+      ->required()
+      ->group("Arguments");
+  add_text(app, "--source", "NAME", "One that the server offers, such as electricity-maps:DE",
+           terms.source);
+  add_text(app, "--zone", "ZONE", "The same by its zone", terms.zone);
+  add_parsed(app, "--iterations", "COUNT", "Of the whole run", arguments->iterations,
+             optional_of<std::int64_t>(parse_iterations));
+  add_parsed(app, "--iterations-done", "COUNT",
+             "Done before now (default: as many as ranks have counted)", terms.iterations_done,
+             optional_of<std::int64_t>(parse_iterations));
+  add_text(app, "--deadline", "TIME", "In UTC, such as 2026-12-01T06:00:00Z", arguments->deadline);
+  add_parsed(app, "--deadline-factor", "FACTOR",
+             "Of what the rest takes at the fastest plan, from now on", terms.deadline_factor,
+             optional_of<double>(parse_positive));
+  add_parsed(app, "--probability", "PERCENT", "With which the deadline is to hold (default: 95%)",
+             terms.probability, parse_share);
+  add_parsed(app, "--guard", "PERCENT",
+             "Never emit so much more than one steady pace, whatever is forecast", terms.guard,
+             optional_of<double>(parse_share));
+  add_text(app, "--embodied", "KG/LIFETIME", "Of a GPU, such as 150kg/5y", terms.embodied);
+  add_parsed(app, "--host-power", "WATTS", "Drawn beside each GPU while it runs", terms.host_power,
+             parse_watts);
+  add_pause_options(app, *arguments);
+  app.add_flag("--off", arguments->off, "By its objective again");
+  add_server_options(app, arguments->server);
+}
+
+}  // namespace harpe

@@ -1,0 +1,80 @@
+#pragma once
+/// \file
+/// The sources of carbon intensity that this server's operator offers, each asked by a thread of
+/// its own once an interval: one that hangs delays no other, and nothing else of the server.
+///
+/// Shared by all jobs. What a source said last, or why it said nothing, is known on the loop's
+/// thread; nothing there waits for a provider.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harpe/base/loop.h"
+#include "harpe/base/result.h"
+#include "harpe/carbon_control/intensity_outlook.h"
+#include "harpe/carbon_source/open_source.h"
+#include "harpe/server/loop_work.h"
+#include "harpe/wire/carbon_terms.h"
+
+namespace harpe {
+
+using ReadingPtr = std::shared_ptr<const IntensityReading>;
+
+/// What a source offers. The name is that by which clients choose it; it holds no path.
+struct OfferedSource {
+  std::string name;
+  SourceIdentity identity = {};
+  std::string method = {};  ///< see CarbonSource::method
+  ReadingPtr reading = {};  ///< the newest; null: it has not answered yet
+  Seconds read_at{};        ///< since 1970
+};
+
+/// What a feed needs of the world.
+struct CarbonFeedOptions {
+  std::vector<std::string> sources = {};  ///< as carbon_source/source_specification.h
+  UtcNow now = utc_clock();
+  EnvironmentVariable variable = process_environment();
+  /// Seconds since 1970, with fractions; from any thread.
+  std::function<Seconds()> wall = {};
+};
+
+/// On the loop's thread.
+class CarbonFeeds {
+ public:
+  /// Fails where a source is none, or lacks its token or file. Asks nothing yet.
+  /// \param log  from the loop's thread
+  static Result<std::unique_ptr<CarbonFeeds>> open(Loop& loop, CarbonFeedOptions options,
+                                                   std::function<void(const std::string&)> log);
+  /// Does not wait for a provider that hangs.
+  ~CarbonFeeds();
+  CarbonFeeds(const CarbonFeeds&) = delete;
+  CarbonFeeds& operator=(const CarbonFeeds&) = delete;
+
+  /// Begins to ask. \param changed  called with the name of a source that has just been read
+  void start(std::function<void(const std::string& name)> changed);
+
+  const std::vector<OfferedSource>& offered() const { return offered_; }
+  const OfferedSource* find(const std::string& name) const;
+  /// The one that the terms name. From any thread once `open` has returned. `kInvalidInput` names
+  /// those that are offered.
+  Result<std::string> choose(const CarbonTerms& terms) const;
+
+ private:
+  struct Feed;
+  CarbonFeeds(Loop& loop, std::function<void(const std::string&)> log);
+  void take(std::size_t at, IntensityReading reading);
+
+  std::function<void(const std::string&)> log_;
+  std::function<Seconds()> wall_;
+  std::function<void(const std::string&)> changed_;
+  std::vector<OfferedSource> offered_;
+  /// Names and zones, which never change.
+  std::vector<std::pair<std::string, std::string>> choices_;
+  std::vector<std::string> troubles_;  ///< last logged, of each
+  std::vector<std::shared_ptr<Feed>> feeds_;
+  LoopWork work_;
+};
+
+}  // namespace harpe

@@ -1,0 +1,85 @@
+#include "harpe/wire/carbon_terms.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "harpe/wire/wire.h"
+
+namespace harpe {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(CarbonTerms, ReadBackTheSame) {
+  CarbonTerms terms;
+  terms.source = "electricity-maps:DE";
+  terms.zone = "DE";
+  terms.iterations = 50'000;
+  terms.iterations_done = 120;
+  terms.deadline = parse_utc("2026-12-01T06:00:00Z");
+  terms.probability = 0.9;
+  terms.pause = CarbonPause{.stop = Seconds{30},
+                            .start = Seconds{90},
+                            .min_dwell = Seconds{1800},
+                            .idle_power = Watts{55}};
+  terms.guard = 0.03;
+  terms.embodied = "150kg/5y";
+  terms.host_power = Watts{100};
+  terms.tokens_per_iteration = 4e6;
+  const auto read = parse_carbon_terms(carbon_terms_json(terms));
+  ASSERT_TRUE(read.ok()) << read.error().text();
+  EXPECT_EQ(*read, terms);
+  EXPECT_TRUE(validate(terms).ok());
+}
+
+TEST(CarbonTerms, SayWhatIsUsualWhereLittleIsGiven) {
+  const auto read =
+      parse_carbon_terms(R"({"iterations": 10, "deadline_factor": 1.25, "pause": true})");
+  ASSERT_TRUE(read.ok()) << read.error().text();
+  EXPECT_EQ(read->probability, 0.95);
+  EXPECT_EQ(read->pause, CarbonPause{});
+  const auto never =
+      parse_carbon_terms(R"({"iterations": 10, "deadline_factor": 1.25, "pause": false})");
+  ASSERT_TRUE(never.ok()) << never.error().text();
+  EXPECT_FALSE(never->pause.has_value());
+}
+
+TEST(CarbonTerms, EveryFaultIsTold) {
+  const auto read = parse_carbon_terms(
+      "{\"deadline\": \"noon\",\n \"probability\": 1, \"pause\": 3,\n"
+      " \"embodied\": \"much\", \"sauce\": \"DE\", \"url\": \"http://example\"}");
+  ASSERT_FALSE(read.ok());
+  const std::string text = read.error().text();
+  for (const char* part :
+       {"iterations", "deadline", "probability", "pause", "embodied", "sauce", "url"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_EQ(read.error().diagnostics.size(), 7U) << text;
+  for (const Diagnostic& one : read.error().diagnostics) EXPECT_GT(one.line, 0) << one.message;
+}
+
+TEST(CarbonTerms, HaveOneDeadline) {
+  EXPECT_FALSE(parse_carbon_terms(R"({"iterations": 1})").ok());
+  EXPECT_FALSE(
+      parse_carbon_terms(R"({"iterations": 1, "deadline": "2026-12-01", "deadline_factor": 2})")
+          .ok());
+  EXPECT_FALSE(parse_carbon_terms(R"({"iterations": 1, "deadline_factor": 0.9})").ok());
+  EXPECT_FALSE(validate(CarbonTerms{}).ok());
+}
+
+TEST(CarbonTerms, ArePartOfASpecification) {
+  const std::string job = R"({"stages": 2, "schedule": "1f1b", "micro_batches": 4, "carbon": )";
+  const auto spec = parse_job_spec(job + R"({"iterations": 100, "deadline_factor": 1.5}})");
+  ASSERT_TRUE(spec.ok()) << spec.error().text();
+  ASSERT_TRUE(spec->carbon.has_value());
+  EXPECT_EQ(spec->carbon->iterations, 100);
+  EXPECT_EQ(parse_job_spec(job_spec_json(*spec))->carbon, spec->carbon);
+  const auto wrong = parse_job_spec(job + R"({"iterations": 100}})");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(wrong.error().text(), HasSubstr("deadline"));
+}
+
+}  // namespace
+}  // namespace harpe
