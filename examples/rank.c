@@ -14,6 +14,11 @@ int main(void) {
     return 2;
   }
   for (int iteration = 0; iteration < 3; ++iteration) {
+    harpe_pause pause;
+    if (harpe_client_pause_requested(harpe, iteration, &pause, sizeof pause)) {
+      printf("asked to pause: %s\n", pause.why); /* here a checkpoint would be written */
+      harpe_client_wait_for_resume(harpe, -1);
+    }
     harpe_client_iteration_begin(harpe, iteration);
     for (int micro_batch = 0; micro_batch < 4; ++micro_batch) {
       harpe_client_instruction_begin(harpe, HARPE_FORWARD, 0, micro_batch);

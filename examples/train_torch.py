@@ -45,6 +45,7 @@ def options():
         help="forward of stage 0 on a simulated GPU at its highest clock (default: %(default)s)",
     )
     parser.add_argument("--job", help="JSON file with more that the job says, such as a profile")
+    parser.add_argument("--checkpoint", help="folder to save to and go on from")
     parser.add_argument("--check", action="store_true", help="compare with training on one process")
     return parser.parse_args()
 
@@ -170,6 +171,40 @@ class Pipeline:
         dist.all_reduce(loss)
         return loss.item()
 
+    # --- Checkpoints, for training that is asked to pause ---
+
+    def checkpoint(self, folder):
+        return pathlib.Path(folder) / f"{self.pipeline}-{self.stage}.pt"
+
+    def save(self, folder, iteration):
+        """A collective: what one rank saves goes with what the others do."""
+        file = self.checkpoint(folder)
+        state = {"iteration": iteration, "module": self.module.state_dict()}
+        torch.save(state, file.with_suffix(".new"))
+        dist.barrier()
+        file.with_suffix(".new").replace(file)
+        dist.barrier()
+
+    def restore(self, folder):
+        """The iteration to go on with."""
+        if not self.checkpoint(folder).exists():
+            return 0
+        state = torch.load(self.checkpoint(folder))
+        self.module.load_state_dict(state["module"])
+        return state["iteration"]
+
+
+def train_from(pipeline, client, first, arguments):
+    losses = []
+    folder = arguments.checkpoint
+    for iteration in range(first, arguments.iterations):
+        # Harpe: all ranks are asked to pause before the same iteration, and none is forced to.
+        if folder is not None and client.pause_requested(iteration):
+            pipeline.save(folder, iteration)
+            client.wait_for_resume()
+        losses.append(pipeline.iterate(iteration))
+    return losses
+
 
 def train(arguments):
     torch.set_num_threads(1)
@@ -187,15 +222,16 @@ def train(arguments):
     )
     pipeline = Pipeline(arguments, rank, client)
     begun = time.monotonic()
-    losses = [pipeline.iterate(iteration) for iteration in range(arguments.iterations)]
-    seconds = (time.monotonic() - begun) / arguments.iterations
+    first = pipeline.restore(arguments.checkpoint) if arguments.checkpoint else 0
+    losses = train_from(pipeline, client, first, arguments)
+    seconds = (time.monotonic() - begun) / max(1, len(losses))
     counts = client.counts()
     client.close()
-    if rank == 0:
+    if rank == 0 and losses:
         print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}, {seconds:.3f} s an iteration")
         print(f"reported {counts.instructions} instructions, {counts.unexpected} out of order")
         if arguments.check:
-            expected = reference_losses(arguments)
+            expected = reference_losses(arguments)[first:]
             worst = max(abs(a - b) for a, b in zip(losses, expected, strict=True))
             print(f"without a pipeline the losses differ by at most {worst:.1e}")
             if worst > 1e-5 or counts.unexpected or counts.unknown:

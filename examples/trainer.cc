@@ -130,6 +130,8 @@ class Rank {
     start_harpe();
     for (long iteration = 0; iteration < shared_.stop_at.load(); ++iteration) {
       if (iteration > shared_.newest.load()) shared_.newest = iteration;
+      // Harpe: all ranks are asked before the same iteration; a real trainer saves first.
+      if (harpe_ && harpe_->pause_requested(iteration)) harpe_->wait_for_resume();
       if (harpe_) harpe_->on_iteration_begin(iteration);  // Harpe: may be left out
       log(iteration);
       for (const Instruction& one : schedule_.lists[static_cast<std::size_t>(stage_)]) {

@@ -152,7 +152,7 @@ class Offered(Carbon):
                 self.assertIn("this server offers file, constant", response.json()["error"]["message"])
         self.register()
         response = self.ask("PUT", "/v1/jobs/gpt3/carbon", {**terms, "zone": "DE"})
-        self.assertEqual(response.status, 400)
+        self.assertEqual(response.status, 422)
         self.assertIn("this server offers file, constant", response.json()["error"]["message"])
         self.assertEqual(self.ask("PUT", "/v1/jobs/gpt3/carbon", {"zone": "DE"}).status, 400)
         shown = self.good("PUT", "/v1/jobs/gpt3/carbon", {**terms, "source": "file"})

@@ -165,9 +165,7 @@ class Client(RankClient):
         if asked is None:
             return None
         until, reason = asked
-        return Pause(
-            None if until is None else datetime.fromtimestamp(until, timezone.utc), reason
-        )
+        return Pause(None if until is None else datetime.fromtimestamp(until, timezone.utc), reason)
 
     def wait_for_resume(self, timeout: float | None = None) -> bool:
         """Waits until training is to go on; false where ``timeout`` seconds came first.

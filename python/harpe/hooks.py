@@ -177,6 +177,10 @@ class Attached:
         self._undo = undo
         self._owns_client = owns_client
 
+    def pause_if_requested(self, save: Callable[[], object] | None = None) -> bool:
+        """Between iterations, on all ranks: see :meth:`harpe.client.Client.pause_if_requested`."""
+        return self.client.pause_if_requested(save)
+
     def detach(self) -> None:
         """Leaves the framework as it was, and ends the client if ``attach`` has made it."""
         self._undo.all()

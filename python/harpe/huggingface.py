@@ -38,16 +38,28 @@ __all__ = ["Attached", "HarpeCallback", "PowerOptimizerCallback", "StepFileCallb
 
 
 class HarpeCallback(TrainerCallback):
-    """Follows the trainer's optimizer steps. Made by :func:`attach`, which gives it the rest."""
+    """Follows the trainer's optimizer steps. Made by :func:`attach`, which gives it the rest.
 
-    def __init__(self, steps: Steps) -> None:
+    Where training is asked to pause, the trainer saves a checkpoint and then waits.
+    """
+
+    def __init__(self, steps: Steps, client: Client | None = None) -> None:
         self._steps = steps
+        self._client = client
+        self._pauses = False
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self._pauses and self._client is not None:
+            self._pauses = False
+            self._client.wait_for_resume()
         self._steps.begin_iteration()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._steps.end_iteration()
+        if self._client is None or self._client.pause_requested() is None:
+            return
+        # The trainer saves once its callbacks have returned, so the wait is before the next step.
+        self._pauses = control.should_save = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._steps.end_iteration()
@@ -113,11 +125,14 @@ class PowerOptimizerCallback(TrainerCallback):
             print(f"harpe: {self.report}", file=sys.stderr)
 
 
-def attach(trainer: Any, client: Client | None = None, **options: Any) -> Attached:
+def attach(
+    trainer: Any, client: Client | None = None, *, pauses: bool = True, **options: Any
+) -> Attached:
     """Reports the trainer's next training to Harpe, an iteration each optimizer step.
 
     :param client: one that has been started; made from ``options`` (those of :func:`harpe.start`,
         which go before what the trainer says) where there is none
+    :param pauses: where training is asked to pause, save a checkpoint and wait
 
     Raises only where options are wrong, or this is no trainer.
     """
@@ -126,7 +141,7 @@ def attach(trainer: Any, client: Client | None = None, **options: Any) -> Attach
         raise InvalidInputError(f"{type(trainer).__name__} is no Trainer of transformers")
     client, owns_client = client_for(client, options, lambda: _job_fields(arguments))
     steps = Steps(recorder_for(client, getattr(arguments, "device", None)))
-    callback = HarpeCallback(steps)
+    callback = HarpeCallback(steps, client if pauses else None)
     undo = Undo()
     # Evaluation computes losses too, but between iterations.
     undo.set(trainer, "compute_loss", steps.around(trainer.compute_loss, FORWARD))

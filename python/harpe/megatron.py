@@ -85,6 +85,11 @@ class Attached:
         self._chunks = 1
         self._forwards = self._backwards = 0
 
+    def pause_if_requested(self, save: Callable[[], object] | None = None) -> bool:
+        """Between iterations, on all ranks: pauses where that is asked, after ``save``; whether it
+        did. ``save`` is such as ``lambda: save_checkpoint(iteration, model, optimizer, ...)``."""
+        return self.client is not None and self.client.pause_if_requested(save)
+
     def detach(self) -> None:
         """Leaves Megatron as it was, and ends the client if it was started here."""
         self._undo.all()

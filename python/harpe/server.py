@@ -184,6 +184,29 @@ class Job:
         """Forgets the job; its ranks go on at all-max."""
         self._ask("DELETE", "")
 
+    def set_pace(
+        self,
+        *,
+        iteration_time_s: float | None = None,
+        pause: bool = False,
+        resumes: float | None = None,
+        why: str = "",
+    ) -> dict[str, Any]:
+        """How fast to go for now, in place of what the objective says, and whether training is
+        asked to pause, until about ``resumes`` (seconds since 1970). With neither of the two the
+        objective holds again. ``why`` is for people, such as "412 g/kWh"."""
+        members: dict[str, Any] = {"pause": pause, "why": why}
+        if iteration_time_s is not None:
+            members["iteration_time_s"] = iteration_time_s
+        if resumes is not None:
+            members["resumes"] = resumes
+        return self._ask("PUT", "/pace", members)
+
+    def pause(self) -> dict[str, Any] | None:
+        """The pause that training is asked for, with its ``state``; None where it is not."""
+        found: dict[str, Any] | None = self._ask("GET", "/pause")["pause"]
+        return found
+
     def set_objective(
         self,
         *,

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -170,17 +171,18 @@ def test_a_closed_client_takes_calls_and_remembers_counts(start: Start) -> None:
 class _Plan(BaseHTTPRequestHandler):
     """A server that has one plan, whose instructions have a label."""
 
+    body = (
+        b'{"assignments": [{"version": 1, "from_iteration": 0, "purpose": "plan", '
+        b'"clocks_mhz": [1200], "knobs": [{"label": "sm12"}], "knobs_of": [0]}]}'
+    )
+
     def _response(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        body = (
-            b'{"assignments": [{"version": 1, "from_iteration": 0, "purpose": "plan", '
-            b'"clocks_mhz": [1200], "knobs": [{"label": "sm12"}], "knobs_of": [0]}]}'
-        )
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(len(self.body)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(self.body)
 
     do_GET = do_PUT = do_POST = _response  # noqa: N815
 
@@ -205,6 +207,43 @@ def test_labels_of_the_plan_are_handed_to_training(start: Start) -> None:
         thread.join()
     assert labels <= {"", "sm12"}
     assert "sm12" in labels
+
+
+class _Pause(_Plan):
+    """A server that asks to pause before iteration 3."""
+
+    body = (
+        b'{"assignments": [{"version": 1, "from_iteration": 0, "purpose": "all_max", '
+        b'"clocks_mhz": [1200]}, {"version": 2, "from_iteration": 3, "purpose": "all_max", '
+        b'"clocks_mhz": [1200], "pause": {"number": 1, "until": 1800000000, "why": "dirty"}}]}'
+    )
+
+
+def test_training_pauses_where_it_is_asked_to(start: Start) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Pause) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        client = start(server=f"http://127.0.0.1:{server.server_address[1]}")
+        end = time.monotonic() + 10
+        while client.pause_requested(3) is None and time.monotonic() < end:
+            time.sleep(0.01)
+        assert client.pause_requested(2) is None
+        pause = client.pause_requested(3)
+        assert pause is not None
+        assert pause.reason == "dirty"
+        assert pause.until == datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
+        assert not client.wait_for_resume(timeout=0)
+        assert not client.wait_for_resume(timeout=0.01)
+        assert client.pause_requested(4) is None, "it was followed"
+        assert client.wait_for_resume()
+        saved: list[int] = []
+        assert not client.pause_if_requested(lambda: saved.append(5), iteration=5)
+        assert saved == []
+        client.close()
+        assert client.pause_requested() is None
+        assert client.wait_for_resume()
+        server.shutdown()
+        thread.join()
 
 
 def test_wrong_options_are_all_told_at_once() -> None:

@@ -294,3 +294,51 @@ def test_training_goes_on_when_the_server_is_killed(
     assert "reported 3200 instructions, 0 out of order" in said
     # Each of the two ranks says so once.
     assert 1 <= said.count("training goes on") <= 2
+
+
+@pytest.mark.usefixtures("torch")
+def test_training_pauses_when_it_is_asked_to_and_stays_the_same(
+    house: House, server: harpe.Server, package: Path
+) -> None:
+    simulation = house.folder / "simulation.toml"
+    simulation.write_text(SIMULATION.format(folder=house.folder))
+    variables = {
+        "HARPE_SERVER": server.url,
+        "HARPE_JOB": "train",
+        "HARPE_CLOCK_SOCKET": "",
+        "HARPE_SIMULATION": str(simulation),
+        "PYTHONPATH": f"{package.parent}:{SIMULATED_NVML}",
+    }
+    saved = house.folder / "saved"
+    saved.mkdir()
+    example = [INTERPRETER, ROOT / "examples" / "train_torch.py", "--check", "--seconds", 0.002]
+    training = house.start(
+        "training", *example, "--iterations", 600, "--checkpoint", saved, **variables
+    )
+    job = server.job("train")
+    house.wait("training", lambda: iterations_of(job) > 5)
+    assert job.pause() is None
+    job.set_pace(pause=True, resumes=time.time() + 3600, why="412 g/kWh")
+
+    def waiting() -> int:
+        return int((job.pause() or {"ranks_waiting": 0})["ranks_waiting"])
+
+    house.wait("all ranks waiting", lambda: waiting() == 2)
+    pause = job.pause()
+    assert pause is not None
+    assert pause["state"] == "paused"
+    assert (pause["why"], pause["ended"]) == ("412 g/kWh", False)
+    assert sorted(file.name for file in saved.iterdir()) == ["0-0.pt", "0-1.pt"]
+    assert iterations_of(job) == pause["from_iteration"] - 1
+    asking = house.start(
+        "wait", COMMAND, "job", "wait", "train", "--server", server.url, "--every", "50ms"
+    )
+    house.wait("the command", lambda: "train: 2 ranks wait, since " in house.said("wait"))
+    assert asking.poll() is None
+    job.set_pace()
+    assert asking.wait(30) == 0
+    assert "train is to go on" in house.said("wait")
+    assert training.wait(240) == 0, house.said("training")
+    assert "reported 4800 instructions, 0 out of order" in house.said("training")
+    assert job.pause() is None
+    assert job.status()["stragglers"] == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+import types
 from typing import Any
 
 import pytest
@@ -131,3 +134,40 @@ def test_what_somebody_else_has_put_there_is_left() -> None:
     owner.method = lambda: "theirs"
     undo.all()
     assert owner.method() == "theirs"
+
+
+class Asked:
+    """A client that is asked to pause before some steps."""
+
+    def __init__(self, *asked: bool) -> None:
+        self.asked = list(asked)
+        self.calls: list[str] = []
+
+    def pause_requested(self) -> object:
+        return self.asked.pop(0) or None
+
+    def wait_for_resume(self) -> bool:
+        self.calls.append("wait")
+        return True
+
+
+def test_a_trainer_saves_and_waits_where_it_is_asked_to_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand_in = types.ModuleType("transformers")
+    stand_in.__dict__["TrainerCallback"] = object
+    monkeypatch.setitem(sys.modules, "transformers", stand_in)
+    monkeypatch.delitem(sys.modules, "harpe.huggingface", raising=False)
+    huggingface = importlib.import_module("harpe.huggingface")
+    client = Asked(False, True, False)
+    callback: Any = huggingface.HarpeCallback(Steps(Story()), client)
+    control = types.SimpleNamespace(should_save=False)
+    for _ in range(3):
+        callback.on_step_begin(None, None, control)
+        client.calls.append("step")
+        callback.on_step_end(None, None, control)
+        if control.should_save:
+            client.calls.append("save")
+            control.should_save = False
+    assert client.calls == ["step", "step", "save", "wait", "step"]
+    monkeypatch.delitem(sys.modules, "harpe.huggingface")

@@ -67,6 +67,9 @@ class Cluster {
   void change_something();
   void change_objective(Training& training);
   void remove_job(Training& training);
+  void pause(Training& training);
+  /// Again and again, until the server says so.
+  void go_on(const std::string& job);
 
   void look(const Training& training);
   /// What was acknowledged is in force, in a status that was asked for at that time.

@@ -47,6 +47,8 @@ void Figures::add(const Figures& other) {
   iterations += other.iterations;
   mixed += other.mixed;
   free += other.free;
+  pauses += other.pauses;
+  split += other.split;
   planned += other.planned;
   windows += other.windows;
   requests += other.requests;
@@ -101,6 +103,15 @@ void History::check_commander(const std::string& server, const std::string& job,
   JobHistory& one = jobs_[job];
   if (epoch > one.newest_epoch) ++figures_.moves;
   one.newest_epoch = epoch;
+}
+
+void History::paused(const std::string& job, bool all) {
+  ++figures_.pauses;
+  if (trace) trace(job + " pauses" + (all ? "" : ", but not all ranks do"));
+  if (all) return;
+  ++figures_.split;
+  if (calm_since_ && scheduler_.now() - *calm_since_ > options_.delivery)
+    broken("all ranks pause before the same iteration: of " + job + " some do not");
 }
 
 void History::iteration(PlayedIteration iteration) {

@@ -43,6 +43,7 @@ struct PlayedIteration {
 /// What is counted, of one seed or of many.
 struct Figures {
   std::uint64_t iterations = 0, mixed = 0, free = 0, planned = 0;
+  std::uint64_t pauses = 0, split = 0;  ///< split: not all ranks paused before an iteration
   std::uint64_t requests = 0, diagnostics = 0, moves = 0, deletions = 0, starts = 0;
   double slowest_window = 0;  ///< time over all-max, of 100 iterations by plans
   std::uint64_t windows = 0;  ///< of 100 iterations that were compared
@@ -72,6 +73,8 @@ class History {
   void sent(const std::string& server, const HttpRequest& request, int status,
             const std::string& bytes, bool handed_on);
   void iteration(PlayedIteration iteration);
+  /// Ranks pause before an iteration, all or some.
+  void paused(const std::string& job, bool all);
   /// A job was deleted, and its client has heard so.
   void deleted(const std::string& job, const std::set<std::string>& incarnations);
   /// What a job says that it has saved. \param error  half-width of its interval

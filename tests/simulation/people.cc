@@ -26,13 +26,17 @@ void Cluster::ask(const std::string& method, const std::string& path, const std:
 void Cluster::change_something() {
   if (!is_breaking_) return;
   Training& training = *random_.one_of(trainings_);
-  switch (random_.below(10)) {
+  switch (random_.below(12)) {
     case 0:
       remove_job(training);
       break;
     case 8:
     case 9:
       look(training);
+      break;
+    case 10:
+    case 11:
+      pause(training);
       break;
     case 1:
     case 2:
@@ -54,6 +58,19 @@ void Cluster::change_something() {
     }
   }
   scheduler_.after(random_.around(Seconds{0.5}, Seconds{30}), [this] { change_something(); });
+}
+
+void Cluster::pause(Training& training) {
+  const std::string id = training.id();
+  ask("PUT", "/v1/jobs/" + id + "/pace", R"({"pause": true, "why": "dirty"})",
+      [](int, const std::string&) {});
+  scheduler_.after(random_.around(Seconds{0.1}, Seconds{30}), [this, id] { go_on(id); });
+}
+
+void Cluster::go_on(const std::string& job) {
+  ask("PUT", "/v1/jobs/" + job + "/pace", "{}", [this, job](int status, const std::string&) {
+    if (status != 200 && status != 404) scheduler_.after(Seconds{5}, [this, job] { go_on(job); });
+  });
 }
 
 void Cluster::change_objective(Training& training) {

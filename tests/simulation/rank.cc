@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "harpe/client/pause_board.h"
+
 namespace harpe::simulation {
 namespace {
 
@@ -24,15 +26,43 @@ Rank::Rank(Process& process, Network& network, std::string address, ServerSessio
 ServerSession::Listener Rank::listener() {
   return {.assignments =
               [this](const std::vector<StageAssignment>& assignments) {
-                for (const StageAssignment& one : assignments) (void)book_.add(one);
+                for (const StageAssignment& one : assignments) {
+                  (void)book_.add(one);
+                  pauses_.take(one);
+                }
               },
           .forget =
               [this] {
                 book_.clear();
+                pauses_.clear();
                 forgotten_ = process_.clock().now();
               },
           .log = [](const std::string&) {},
-          .governed = [this](bool governed) { governed_ = governed; }};
+          .governed =
+              [this](bool governed) {
+                governed_ = governed;
+                alone_since_ = process_.clock().now();
+              }};
+}
+
+void Rank::pause(const PauseRequest& pause, std::int64_t iteration) {
+  pauses_.follow(pause);
+  paused_ = pause;
+  paused_before_ = iteration;
+  process_.loop().post([this] {
+    session_.pausing(paused_ ? paused_->number : 0);
+    move_on();
+  });
+}
+
+/// As the client decides (pause_board.h).
+bool Rank::is_pausing() {
+  if (!paused_) return false;
+  const bool is_alone = !governed_ && process_.clock().now() - alone_since_ >= PauseBoard::kAlone;
+  if (!is_alone && pauses_.lasts(*paused_, paused_before_)) return true;
+  paused_.reset();
+  process_.loop().post([this] { session_.pausing(0); });
+  return false;
 }
 
 std::optional<StageAssignment> Rank::in_force(std::int64_t iteration) const {

@@ -10,6 +10,7 @@
 
 #include "harpe/client/assignment_book.h"
 #include "harpe/client/server_session.h"
+#include "harpe/wire/pause_book.h"
 #include "simulation/network.h"
 #include "simulation/process.h"
 
@@ -35,6 +36,15 @@ class Rank {
   /// For how long nothing was heard that confirms that a server governs it, while it ran.
   Seconds unconfirmed() const;
   void go_on() { went_on_ = process_.clock().now(); }
+
+  /// Whether training is asked to pause before this iteration.
+  std::optional<PauseRequest> pause_before(std::int64_t iteration) const {
+    return pauses_.before(iteration);
+  }
+  /// Follows that.
+  void pause(const PauseRequest& pause, std::int64_t iteration);
+  /// Whether it still does.
+  bool is_pausing();
 
   /// An iteration has ended. \param report  of it, by the assignments that held
   void report(IterationReport report, Instant began);
@@ -73,6 +83,10 @@ class Rank {
   Process& process_;
   Link link_;
   AssignmentBook book_;
+  PauseBook pauses_;
+  std::optional<PauseRequest> paused_;  ///< by which it waits
+  std::int64_t paused_before_ = 0;      ///< iteration
+  Instant alone_since_{};               ///< where it is not governed
   bool governed_ = false;
   Instant forgotten_{};
   Instant heard_{};    ///< a success, or anything on a stream

@@ -51,7 +51,7 @@ void print(const Total& total, double seconds) {
       "%llu "
       "of them mixed, for %.1f s at the longest; %llu ranks at free clocks; %llu moves of jobs, "
       "%llu deletions, %llu starts of training; %llu times 100 iterations, at most %.2f %% slower "
-      "than their objective; %.1f s\n",
+      "than their objective; %llu pauses, of %llu of which not all ranks knew; %.1f s\n",
       static_cast<unsigned long long>(total.seeds), static_cast<unsigned long long>(total.events),
       static_cast<unsigned long long>(all.requests),
       static_cast<unsigned long long>(all.diagnostics),
@@ -59,7 +59,9 @@ void print(const Total& total, double seconds) {
       static_cast<unsigned long long>(all.mixed), all.longest_mixed,
       static_cast<unsigned long long>(all.free), static_cast<unsigned long long>(all.moves),
       static_cast<unsigned long long>(all.deletions), static_cast<unsigned long long>(all.starts),
-      static_cast<unsigned long long>(all.windows), all.slowest_window * 100, seconds);
+      static_cast<unsigned long long>(all.windows), all.slowest_window * 100,
+      static_cast<unsigned long long>(all.pauses), static_cast<unsigned long long>(all.split),
+      seconds);
 }
 
 /// A seed in a process of its own: it can end in the middle.

@@ -87,8 +87,24 @@ bool Training::all_run() const {
   });
 }
 
+/// Whether some rank waits. Real ones hang, or fail, where others do not.
+bool Training::pauses() {
+  if (std::exchange(looked_before_, next_) != next_) {
+    std::size_t asked = 0;
+    for (const auto& rank : ranks_) {
+      const std::optional<PauseRequest> pause = rank->pause_before(next_);
+      if (pause) rank->pause(*pause, next_);
+      asked += pause ? 1 : 0;
+    }
+    if (asked > 0) world_.history.paused(id_, asked == ranks_.size());
+  }
+  bool any = false;
+  for (const auto& rank : ranks_) any = rank->is_pausing() || any;
+  return any;
+}
+
 void Training::begin_iteration() {
-  if (!all_run()) {
+  if (!all_run() || pauses()) {
     return world_.scheduler.after(kBetweenLooks, [this, start = start_] {
       if (start == start_ && is_running()) begin_iteration();
     });
@@ -187,6 +203,7 @@ void Training::kill_all() {
     past_.push_back(std::move(ranks_[i]));
   }
   ++start_;
+  looked_before_ = -1;
   ranks_.clear();
   ending_ = false;
 }

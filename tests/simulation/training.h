@@ -57,6 +57,7 @@ class Training {
   void begin_iteration();
   void end_iteration(Instant began, PlayedIteration played, std::vector<IterationReport> reports);
   bool all_run() const;
+  bool pauses();
   void tick();
   /// By what a rank's GPU runs: by assignments, or as it is.
   std::optional<StageAssignment> obeyed(std::size_t index,
@@ -75,6 +76,7 @@ class Training {
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::uint64_t start_ = 0;
   std::int64_t next_ = 0;
+  std::int64_t looked_before_ = -1;  ///< iteration before which all looked whether to pause
   bool ending_ = false;
 };
 

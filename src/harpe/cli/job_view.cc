@@ -205,7 +205,7 @@ void add_refused(const Json& status, std::string& view, bool coloured) {
   }
 }
 
-std::string pause_text(const Json& status) {
+std::string pause_of(const Json& status) {
   const Json& pause = at(status, "pause");
   if (!pause.is_object()) return {};
   std::string said = text(pause, "state");
@@ -222,7 +222,7 @@ std::string pause_text(const Json& status) {
 }
 
 /// How fast it is to go, as decided outside of it.
-std::string pace_text(const Json& status) {
+std::string pace_of(const Json& status) {
   const Json& pace = at(status, "pace");
   if (!number(pace, "iteration_time_s")) return {};
   const std::string why = text(pace, "why");
@@ -318,9 +318,9 @@ std::string job_view(std::string_view given, bool coloured) {
       !carbon.empty()) {
     view += "  carbon      " + carbon + "\n";
   }
-  if (const std::string paced = pace_text(status); !paced.empty())
+  if (const std::string paced = pace_of(status); !paced.empty())
     view += "  pace        " + paced + "\n";
-  if (const std::string paused = pause_text(status); !paused.empty())
+  if (const std::string paused = pause_of(status); !paused.empty())
     view += "  pause       " + paused + "\n";
   add_stragglers(status, view);
   add_plans(status, view);
@@ -337,7 +337,7 @@ std::string job_view(std::string_view given, bool coloured) {
 }
 
 std::string pause_text(std::string_view status) {
-  return pause_text(parsed(status));
+  return pause_of(parsed(status));
 }
 
 std::string event_line(std::string_view event, std::string_view data,

@@ -34,7 +34,7 @@ TEST(JobView, ShowsPaceAndPause) {
           "pause": {"state": "paused", "since": 1800000000, "ranks_waiting": 63, "ended": false,
                     "resumes": 1800014400, "why": "412 g/kWh"}})",
       false);
-  for (const char* part : {"pace        16.4 s an iteration (412 g/kWh)",
+  for (const char* part : {"pace        16.4000 s an iteration (412 g/kWh)",
                            "pause       63 ranks wait, since 2027-01-15 ", ", until 2027-01-15 "}) {
     EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;
   }

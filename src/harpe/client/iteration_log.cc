@@ -37,7 +37,7 @@ std::optional<IterationRecord> IterationLog::add(const RankEvent& event, std::ui
       ended_ = event.at;
       break;
     case RankEvent::Kind::kPause:
-      ended = close(ended_.value_or(event.at));
+      ended = close(event.at);
       break;
     case RankEvent::Kind::kInstructionBegin:
       if (!running_) break;

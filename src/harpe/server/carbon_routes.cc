@@ -33,7 +33,7 @@ void handle_job_carbon(const JobRequest& asked) {
     return asked.reply(json_text_response(200, carbon_text(pacer, *asked.job)));
   }
   if (pacer == nullptr) {
-    return asked.reply(native_error(400, "invalid_input", "this server has no carbon control"));
+    return asked.reply(native_error(422, "invalid_input", "this server has no carbon control"));
   }
   std::optional<CarbonTerms> terms;
   if (asked.request.method == "PUT") {
@@ -42,7 +42,7 @@ void handle_job_carbon(const JobRequest& asked) {
     terms = *std::move(read);
   }
   if (const Status set = pacer->set_terms(asked.job, std::move(terms)); !set.ok()) {
-    return asked.reply(native_error(set.error()));
+    return asked.reply(job_error(set.error()));
   }
   respond_when_stored(asked);
 }

@@ -70,10 +70,8 @@ void write_job_metrics(MetricsText& metrics, const std::vector<JobSample>& jobs)
       "Iteration time at which it is paced from outside, by the carbon intensity of its grid.",
       [](const JobSample& job) { return job.pace->iteration_time->value; },
       [](const JobSample& job) { return job.pace && job.pace->iteration_time; });
-  each(
-      metrics, jobs, "pause_asked", MetricType::kGauge, "Whether training is asked to pause.",
-      [](const JobSample& job) { return job.pace->pause ? 1 : 0; },
-      [](const JobSample& job) { return job.pace.has_value(); });
+  each(metrics, jobs, "pause_asked", MetricType::kGauge, "Whether training is asked to pause.",
+       [](const JobSample& job) { return job.pace && job.pace->pause ? 1.0 : 0.0; });
   each(metrics, jobs, "energy_joules_total", MetricType::kCounter,
        "Energy that its ranks have reported.",
        [](const JobSample& job) { return job.status.energy.value; });
