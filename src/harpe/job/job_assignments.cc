@@ -101,7 +101,7 @@ std::int64_t Job::State::next_from() const {
 /// Where ranks are asked to pause at a later iteration, they still are.
 void Job::State::deploy(Deployment deployment, std::int64_t from) {
   // While it is not known where the ranks are, those who wait go on waiting.
-  const bool stays = redeploy && asked && asked->bound;
+  const bool stays = redeploy && asked && asked->is_placed() && !asked->given_up;
   put(std::move(deployment), stays ? kNever : from);
   if (asked && !asked->given_up && !deployments.back().pause && !redeploy) place_pause();
 }

@@ -75,13 +75,18 @@ void Job::State::ask_to_pause(Seconds now) {
 void Job::State::place_pause() {
   if (deployments.empty() || collector.newest() < 0) return;
   Deployment copy = deployments.back();
-  if (!asked->is_placed()) {
+  const bool was_placed = asked->is_placed();
+  if (!was_placed) {
     const std::int64_t margin = std::int64_t{lead()} << asked->moves;
     asked->from = std::max(collector.newest() + lead() + margin + kReportsTake, copy.from + 1);
     asked->request.number = ++pauses;
+  }
+  if (!was_placed || asked->version == 0) {
     asked->version = version + 1;
     asked->knows.assign(static_cast<std::size_t>(spec.shape.ranks()), false);
     asked->known = 0;
+    // By the server before, which told them, ranks are about to be there.
+    asked->bound = asked->bound || collector.newest() + lead() >= asked->from;
   }
   put(std::move(copy), asked->from);
 }
@@ -208,7 +213,7 @@ void Job::State::read_asked(Fields& stored) {
   if (!number || !from) return;
   asked->request.number = static_cast<std::uint64_t>(*number);
   asked->from = *from;
-  asked->bound = true;
+  asked->bound = stored.boolean("bound").value_or(false);
 }
 
 }  // namespace harpe

@@ -72,11 +72,12 @@ std::vector<std::pair<int, std::vector<double>>> read_slow_pipelines(Fields& par
   return slow;
 }
 
-/// Of one that is not bound it is not known which ranks know of it: it is placed anew.
 Json asked_json(const AskedPause& asked) {
   Json json = {{"asked", asked.asked.value}};
   if (asked.paused) json["paused"] = asked.paused->value;
-  if (asked.bound) json.update({{"number", asked.request.number}, {"from", asked.from}});
+  if (asked.is_placed()) {
+    json.update({{"number", asked.request.number}, {"from", asked.from}, {"bound", asked.bound}});
+  }
   return json;
 }
 

@@ -77,7 +77,7 @@ struct Gathering {
 struct AskedPause {
   PauseRequest request;    ///< its number is 0 until it is known from which iteration on
   std::int64_t from = -1;  ///< the first iteration that training is not to begin; -1: not known yet
-  std::uint64_t version = 0;           ///< of the first assignments that say so
+  std::uint64_t version = 0;           ///< of the first assignments that say so; 0: another server's
   std::vector<bool> knows = {};        ///< by rank: has these
   int known = 0;                       ///< ranks that do
   bool bound = false;                  ///< all do: it can be moved no more
