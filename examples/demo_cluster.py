@@ -52,9 +52,11 @@ class DemoCluster:
         self.processes.append((name, process))
         return process
 
-    def start_agent_and_server(self, *serve_options):
+    def start_agent_and_server(self, *serve_options, idle_w=BLOCKING_W):
+        """idle_w: of a GPU that waits."""
         folder = self.folder
-        (folder / "simulation.toml").write_text(SIMULATION.format(folder=folder, blocking=BLOCKING_W))
+        self.idle_w = idle_w
+        (folder / "simulation.toml").write_text(SIMULATION.format(folder=folder, blocking=idle_w))
         policy = folder / "policy.toml"
         policy.write_text(POLICY)
         policy.chmod(0o600)
@@ -76,7 +78,7 @@ class DemoCluster:
             self.trainer, "--simulation", self.folder / "simulation.toml", "--data", PIPELINES, "--stages", STAGES,
             "--micro-batches", MICRO_BATCHES, "--forward-s", forward_s, "--iterations", iterations, "--server", self.url,
             "--agent", self.folder / "clock.sock", "--job", JOB, "--control", self.control,
-            "--log", self.folder / "iterations.csv"], env={**os.environ, "TRAINER_BLOCKING_W": str(BLOCKING_W)})
+            "--log", self.folder / "iterations.csv"], env={**os.environ, "TRAINER_BLOCKING_W": str(self.idle_w)})
 
     def stop(self):
         for _, process in reversed(self.processes):

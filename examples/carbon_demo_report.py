@@ -1,0 +1,71 @@
+"""The page that run_carbon_demo.py writes: a day of a training that follows its grid, drawn. Plain HTML and SVG."""
+
+import html
+
+from demo_report import SIMULATED, STYLE, Chart, padded
+
+INVENTED = "Invented grid: no real one has these hours, which take seconds here."
+
+
+def hours(result, at):
+    return (at - result["begin"]) / result["hour_s"]
+
+
+def stepped(points):
+    """A line that stays at each value until the next."""
+    line = []
+    for (x, y), following in zip(points, points[1:] + [(points[-1][0] + 1, None)]):
+        line += [(x, y), (following[0], y)]
+    return line
+
+
+def chart(result, points, label, title, low=None):
+    begin, end = -1, max(hours(result, result["end"]), hours(result, result["deadline"])) + 0.5
+    shown = [(x, y) for x, y in points if begin <= x <= end]
+    values = [y for _, y in shown]
+    drawn = Chart((begin, end), padded(values + ([low] if low is not None else [])), "hours since the training began to follow",
+                  label, title)
+    for first, last in result["pauses"]:
+        drawn.shade(hours(result, first), hours(result, last), "pause")
+    drawn.line(shown, "var(--one)")
+    deadline = hours(result, result["deadline"])
+    top, bottom = drawn.y[1], drawn.y[0]
+    drawn.line([(deadline, bottom), (deadline, top)], "var(--two)", dashed=True)
+    return drawn.svg()
+
+
+def ways_table(result):
+    rows = "".join(
+        f"<tr><td>{html.escape(one['name'])}</td><td>{one['grams']:.2f}</td><td>{one['joules'] / 1000:.1f}</td>"
+        f"<td>{one['hours']:.1f}</td></tr>" for one in result["ways"])
+    return ("<table><tr><th></th><th>gCO2eq</th><th>kJ</th><th>hours taken</th></tr>" + rows + "</table>")
+
+
+def page(result, events):
+    log = "".join(f"<li>{html.escape(text)}</li>" for text in events[-40:])
+    grid = stepped([(hours(result, at), grams) for at, grams in result["grid"]])
+    power = [(hours(result, at), watts) for at, watts in result["power"]]
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>A day that follows the grid</title><style>{STYLE}</style></head><body>
+<h1>A day that follows the grid</h1>
+<p class=simulated>{SIMULATED} {INVENTED}</p>
+<p>{result['iterations']} iterations of a training were to be done by a deadline (dashed). The server knew what the hours to
+come would emit, and moved the job along its frontier; where it asked for a pause, training wrote a checkpoint and waited.
+<b class="saved certain">{result['saved_percent']:.1f} %</b> less CO2 than the best steady pace that meets the deadline.</p>
+<h2>What it emitted</h2>
+{ways_table(result)}
+<p class=note>The first line by the devices' own counters. The others are what one pace all along would have used, by the job's
+frontier, scaled by what its iterations took before the day began; the best steady pace is the one of least emissions among
+those that meet the deadline. An hour takes {result['hour_s']} s here, so that stopping and starting cost more of one than in earnest.</p>
+<h2>The grid, g/kWh</h2>
+{chart(result, grid, "g/kWh", "Carbon intensity over the day", 0)}
+<h2>Power of all GPUs, W</h2>
+{chart(result, power, "W", "Power over the day", 0)}
+<h2>Time of an iteration, s</h2>
+<p class=key>Pauses left out.</p>
+{chart(result, [(hours(result, at), s) for at, s in result['iteration_times']], "s", "Iteration time over the day")}
+<h2>What the job said</h2>
+<ul>{log}</ul>
+</body></html>
+"""
