@@ -181,14 +181,21 @@ class Client(RankClient):
                 return False
 
     def pause_if_requested(
-        self, save: Callable[[], object] | None = None, iteration: int | None = None
+        self,
+        save: Callable[[], object] | None = None,
+        iteration: int | None = None,
+        agree: Callable[[bool], bool] | None = None,
     ) -> bool:
         """Between iterations, on all ranks: pauses where that is asked; whether it did.
 
         ``save`` is called first, on all ranks before the same iteration, such as
-        ``lambda: save_checkpoint(step)``.
+        ``lambda: save_checkpoint(step)``. A rank that was cut off when it was asked could still be
+        the only one, or the only one not to be: ``agree`` makes that impossible, called each time
+        with whether this rank is asked, and telling whether all ranks are (a reduction of theirs).
         """
         pause = self.pause_requested(iteration)
+        if agree is not None and not agree(pause is not None):
+            return False
         if pause is None:
             return False
         if save is not None:

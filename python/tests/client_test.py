@@ -232,6 +232,16 @@ def test_training_pauses_where_it_is_asked_to(start: Start) -> None:
         assert pause is not None
         assert pause.reason == "dirty"
         assert pause.until == datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
+        told: list[bool] = []
+
+        def not_all(asked: bool) -> bool:
+            told.append(asked)
+            return False
+
+        save = lambda: told.append(True)  # noqa: E731
+        assert not client.pause_if_requested(save, iteration=3, agree=not_all)
+        assert told == [True], "others are not asked, so nothing is saved"
+        assert client.pause_requested(3) is not None
         assert not client.wait_for_resume(timeout=0)
         assert not client.wait_for_resume(timeout=0.01)
         assert client.pause_requested(4) is None, "it was followed"

@@ -267,19 +267,24 @@ def test_training_follows_plans_and_stragglers_and_stays_the_same(
     assert "goes on" not in said
 
 
-@pytest.mark.usefixtures("torch")
-def test_training_goes_on_when_the_server_is_killed(
-    house: House, server: harpe.Server, package: Path
-) -> None:
+def without_an_agent(house: House, server: harpe.Server, package: Path) -> dict[str, str]:
+    """Variables of ranks on simulated GPUs."""
     simulation = house.folder / "simulation.toml"
     simulation.write_text(SIMULATION.format(folder=house.folder))
-    variables = {
+    return {
         "HARPE_SERVER": server.url,
         "HARPE_JOB": "train",
         "HARPE_CLOCK_SOCKET": "",
         "HARPE_SIMULATION": str(simulation),
         "PYTHONPATH": f"{package.parent}:{SIMULATED_NVML}",
     }
+
+
+@pytest.mark.usefixtures("torch")
+def test_training_goes_on_when_the_server_is_killed(
+    house: House, server: harpe.Server, package: Path
+) -> None:
+    variables = without_an_agent(house, server, package)
     example = [INTERPRETER, ROOT / "examples" / "train_torch.py", "--check", "--seconds", 0.002]
     training = house.start("training", *example, "--iterations", 400, **variables)
     job = server.job("train")
@@ -300,15 +305,7 @@ def test_training_goes_on_when_the_server_is_killed(
 def test_training_pauses_when_it_is_asked_to_and_stays_the_same(
     house: House, server: harpe.Server, package: Path
 ) -> None:
-    simulation = house.folder / "simulation.toml"
-    simulation.write_text(SIMULATION.format(folder=house.folder))
-    variables = {
-        "HARPE_SERVER": server.url,
-        "HARPE_JOB": "train",
-        "HARPE_CLOCK_SOCKET": "",
-        "HARPE_SIMULATION": str(simulation),
-        "PYTHONPATH": f"{package.parent}:{SIMULATED_NVML}",
-    }
+    variables = without_an_agent(house, server, package)
     saved = house.folder / "saved"
     saved.mkdir()
     example = [INTERPRETER, ROOT / "examples" / "train_torch.py", "--check", "--seconds", 0.002]

@@ -38,7 +38,7 @@ class Rank {
   void go_on() { went_on_ = process_.clock().now(); }
 
   /// Whether training is asked to pause before this iteration.
-  std::optional<PauseRequest> pause_before(std::int64_t iteration) const {
+  std::optional<PauseRequest> pause_before(std::int64_t iteration) {
     return pauses_.before(iteration);
   }
   /// Follows that.

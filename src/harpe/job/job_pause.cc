@@ -21,7 +21,8 @@ namespace harpe {
 namespace {
 
 constexpr int kMostMoves = 5;
-constexpr int kReportsTake = 2;  // iterations, until those of all ranks are there
+constexpr int kMostPutOff = 1000;  // reports
+constexpr int kReportsTake = 2;    // iterations, until those of all ranks are there
 constexpr std::int64_t kLargest = 9'000'000'000'000'000;  // iteration, or number of a pause
 constexpr double kLatestPause = 1e12;                     // s since 1970
 constexpr std::int64_t kNotFollowed = 2;                  // iterations begun since that show it
@@ -76,6 +77,8 @@ void Job::State::place_pause() {
   if (deployments.empty() || collector.newest() < 0) return;
   Deployment copy = deployments.back();
   const bool was_placed = asked->is_placed();
+  // Reports that were on their way for long, as after an outage, do not say where the ranks are.
+  if (!was_placed && prompt_reports == 0 && ++asked->put_off < kMostPutOff) return;
   if (!was_placed) {
     const std::int64_t margin = std::int64_t{lead()} << asked->moves;
     asked->from = std::max(collector.newest() + lead() + margin + kReportsTake, copy.from + 1);

@@ -113,7 +113,7 @@ class Pausing : public Played {
   void pause_if_asked() {
     const std::int64_t next = training.next_iteration();
     int asked = 0;
-    for (const Rank& rank : ranks_) asked += rank.pauses.before(next) ? 1 : 0;
+    for (Rank& rank : ranks_) asked += rank.pauses.before(next) ? 1 : 0;
     if (!follows || asked == 0) return;
     paused_before.push_back(next);
     if (asked != static_cast<int>(ranks_.size())) ++disagreements;

@@ -81,6 +81,7 @@ struct AskedPause {
   std::vector<bool> knows = {};    ///< by rank: has these
   int known = 0;                   ///< ranks that do
   bool bound = false;              ///< all do: it can be moved no more
+  int put_off = 0;                 ///< times that it was not known where the ranks are
   int moves = 0;                   ///< to later iterations, because some did not
   bool given_up = false;           ///< some never do: it is not asked for
   std::vector<bool> pausing = {};  ///< by rank: waits

@@ -16,6 +16,8 @@ void PauseBook::take(const StageAssignment& assignment) {
   if (!entries_.empty() && assignment.epoch < entries_.back().epoch) return;
   const auto position = std::ranges::lower_bound(entries_, age(assignment), {}, age);
   if (position != entries_.end() && age(*position) == age(assignment)) return;
+  const std::optional<PauseRequest>& pause = assignment.pause;
+  if (pause && assignment.from_iteration <= looked_ && !knows(*pause)) follow(*pause);
   const auto hides = [&](const Entry& newer) { return newer.from <= assignment.from_iteration; };
   if (std::any_of(position, entries_.end(), hides)) return;
   const auto added = entries_.insert(position, Entry{.epoch = assignment.epoch,
@@ -35,7 +37,14 @@ const PauseBook::Entry* PauseBook::in_force(std::int64_t iteration) const {
   return nullptr;
 }
 
-std::optional<PauseRequest> PauseBook::before(std::int64_t iteration) const {
+bool PauseBook::knows(const PauseRequest& pause) const {
+  return std::ranges::any_of(entries_, [&](const Entry& entry) {
+    return entry.pause && entry.pause->number == pause.number;
+  });
+}
+
+std::optional<PauseRequest> PauseBook::before(std::int64_t iteration) {
+  looked_ = iteration;
   const Entry* holds = in_force(iteration);
   if (holds == nullptr || !holds->pause || holds->pause->number <= followed_) return std::nullopt;
   return holds->pause;

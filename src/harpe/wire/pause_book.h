@@ -6,7 +6,9 @@
 /// that asks for a pause that this rank has not followed yet, training pauses before i. So all
 /// ranks pause before the same iteration, as long as they have the same assignments when they get
 /// there, whatever the order in which these arrived. A rank that waits goes on once what holds
-/// there, or the newest assignment of all, asks for no pause or for another one.
+/// there, or the newest assignment of all, asks for no pause or for another one. A pause that a
+/// rank hears of when it has already looked there is too late, and not followed: all ranks may be
+/// past it.
 ///
 /// Not thread-safe. All calls are O(assignments that may hold), a handful.
 
@@ -26,8 +28,8 @@ class PauseBook {
   /// Of another life of the job nothing holds.
   void clear() { *this = {}; }
 
-  /// That training is to follow before this iteration; none: it goes on.
-  std::optional<PauseRequest> before(std::int64_t iteration) const;
+  /// That training, which is there, is to follow before this iteration; none: it goes on.
+  std::optional<PauseRequest> before(std::int64_t iteration);
   /// It is followed: not asked for again.
   void follow(const PauseRequest& pause) { followed_ = std::max(followed_, pause.number); }
   /// Whether training that waits before this iteration is to go on waiting.
@@ -42,9 +44,11 @@ class PauseBook {
     std::optional<PauseRequest> pause = {};
   };
   const Entry* in_force(std::int64_t iteration) const;
+  bool knows(const PauseRequest& pause) const;
 
   std::vector<Entry> entries_;  ///< by rising age; only those that hold in some iteration
-  std::uint64_t followed_ = 0;  ///< the newest number
+  std::int64_t looked_ = -1;    ///< the last iteration that was asked about
+  std::uint64_t followed_ = 0;  ///< the newest number that was followed, or came too late
 };
 
 }  // namespace harpe

@@ -43,6 +43,19 @@ TEST(PauseBook, WhoHasNotLookedYetStillPausesWhereItIsWithdrawn) {
   EXPECT_FALSE(book.before(11));
 }
 
+TEST(PauseBook, OneThatIsHeardOfTooLateIsNotFollowed) {
+  PauseBook book;
+  book.take(assignment(1, 0));
+  EXPECT_FALSE(book.before(57));
+  book.take(assignment(2, 33, 1));
+  EXPECT_FALSE(book.before(58));
+  book.take(assignment(3, 60, 1));
+  EXPECT_FALSE(book.before(60)) << "it is the same pause";
+  book.take(assignment(4, 70, 2));
+  EXPECT_FALSE(book.before(69));
+  EXPECT_TRUE(book.before(70));
+}
+
 TEST(PauseBook, AnotherPauseEndsTheOneThatWasMoved) {
   PauseBook book;
   book.take(assignment(2, 10, 1));
