@@ -239,6 +239,7 @@ class Contract(ServerTest):
         ("POST", "/v1/jobs/{job}/reports"): {"stage": 0, "session": "s00", "iteration": 0, "time_s": 0.3},
         ("PUT", "/v1/jobs/{job}/stragglers/{pipeline}"): {"factor": 1.2},
         ("PUT", "/v1/jobs/{job}/objective"): {"slowdown": 0.1},
+        ("PUT", "/v1/jobs/{job}/pace"): {},
         ("PUT", "/v1/jobs/{job}/carbon"): {"iterations": 100, "deadline_factor": 1.5},
         ("PUT", "/v1/recurring-jobs/{job}"): {"batch_sizes": [8, 16], "default_batch_size": 8, "max_power": 300,
                                               "number_of_gpus": 1, "gpu_model": "A40"},

@@ -124,7 +124,8 @@ void add_job_carbon_command(Commands& commands, CLI::App& job) {
       "takes another point of its frontier, or asks training to pause, so that all iterations "
       "are done by the deadline with the least CO2. Sources are those that harpe serve --carbon "
       "offers. docs/carbon.md",
-      "harpe job carbon gpt3 --zone DE --iterations 50000 --deadline-factor 1.25 --pause\n"
+      "harpe job carbon gpt3 --zone DE --iterations 50000 \\\n"
+      "    --deadline-factor 1.25 --pause\n"
       "harpe job carbon gpt3\n"
       "harpe job carbon gpt3 --off",
       [arguments](Console&) { return run_job_carbon(*arguments); });
