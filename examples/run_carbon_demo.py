@@ -78,7 +78,7 @@ class CarbonDemo(DemoCluster):
         grid = Grid(series)
         table = self.folder / "grid.csv"
         table.write_text("time,g_per_kwh\n" + "".join(f"{utc(at)},{grams}\n" for at, grams in series))
-        self.start_agent_and_server("--carbon", f"file:{table}?time=time&value=g_per_kwh&unit=g/kWh&zone=INVENTED",
+        self.start_agent_and_server("--carbon", f"file:{table}?time=time&value=g_per_kwh&unit=g/kWh&kind=life-cycle&zone=INVENTED",
                                     idle_w=IDLE_W)
         trainer = self.start_trainer(forward_s=FORWARD_S)
         self.say(f"1. {PIPELINES} pipelines of {STAGES} stages train and are profiled on their way.")

@@ -111,7 +111,7 @@ class IntensityTable {
                            .values = std::vector<double>(grid->size, kNoValue),
                            .estimated = std::vector<std::uint8_t>(grid->size, 0),
                            .kind = columns_.kind,
-                           .zone = zone_,
+                           .zone = columns_.zone == kNoColumn ? options_.zone : zone_,
                            .source = source_};
     for (std::size_t r = 0; r < timed_.size(); ++r) {
       series.values[grid->slots[r]] = values_[r];

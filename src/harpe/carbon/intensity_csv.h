@@ -32,7 +32,7 @@ struct IntensityCsvOptions {
   std::optional<double> unit =
       {};  ///< g/kWh of one of the file's units; default 1, or the heading's
   std::optional<IntensityKind> kind = {};
-  std::string zone = {};                  ///< of a file of several zones, this one alone
+  std::string zone = {};  ///< of a file of several zones, this one alone; else its name
   std::optional<WholeSeconds> step = {};  ///< default: the most frequent distance of rows
   bool hours_are_utc = false;             ///< of the layout with date and hour
   bool any_value = false;                 ///< take values over 3000 g/kWh, and below 0, too

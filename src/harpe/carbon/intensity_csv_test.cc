@@ -91,11 +91,13 @@ TEST(IntensityCsv, ReadsAnyTableByItsUnitAndKind) {
               HasSubstr("unit and its kind must be told"));
   options.unit = parse_intensity_unit("lb/MWh").value();
   options.kind = IntensityKind::kMarginal;
+  options.zone = "CAISO_NORTH";
   const auto series = parse_intensity_csv(text, "a.csv", options);
   ASSERT_TRUE(series.ok()) << series.error().text();
   EXPECT_NEAR(series->values[1], 1100 * 0.45359237, 1e-9);
   EXPECT_LT(series->values[0], 0);  // a marginal one may be
   EXPECT_EQ(series->step, whole_minutes(5));
+  EXPECT_EQ(series->zone, "CAISO_NORTH");  // the file does not tell
   EXPECT_THAT(why(parse_intensity_csv(text, "a.csv")), HasSubstr("no layout that is known"));
 }
 
