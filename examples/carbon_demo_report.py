@@ -2,7 +2,7 @@
 
 import html
 
-from demo_report import SIMULATED, STYLE, Chart, padded
+from demo_report import COLORS, HEIGHT, LEFT, SIMULATED, STYLE, TOP, WIDTH, Chart, padded
 
 INVENTED = "Invented grid: no real one has these hours, which take seconds here."
 
@@ -41,10 +41,27 @@ def ways_table(result):
     return ("<table><tr><th></th><th>gCO2eq</th><th>kJ</th><th>hours taken</th></tr>" + rows + "</table>")
 
 
+def intensity_chart(result):
+    return chart(result, stepped([(hours(result, at), grams) for at, grams in result["grid"]]), "g/kWh",
+                 "Carbon intensity over the day", 0)
+
+
+def power_chart(result):
+    return chart(result, [(hours(result, at), watts) for at, watts in result["power"]], "power of all GPUs, W",
+                 "Power over the day", 0)
+
+
+def picture(result):
+    """Intensity above power, as a file of its own."""
+    charts = "".join(f'<svg y="{20 + HEIGHT * row}" width="{WIDTH}" height="{HEIGHT}"{drawn.removeprefix("<svg")}'
+                     for row, drawn in enumerate((intensity_chart(result), power_chart(result))))
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {20 + 2 * HEIGHT}"><style>{COLORS}</style>'
+            f'<rect width="100%" height="100%" fill="var(--page)"/><text x="{LEFT}" y="{TOP}" '
+            f'style="fill:var(--warn);font-weight:600">Simulated GPUs. {INVENTED}</text>{charts}</svg>\n')
+
+
 def page(result, events):
     log = "".join(f"<li>{html.escape(text)}</li>" for text in events[-40:])
-    grid = stepped([(hours(result, at), grams) for at, grams in result["grid"]])
-    power = [(hours(result, at), watts) for at, watts in result["power"]]
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>A day that follows the grid</title><style>{STYLE}</style></head><body>
@@ -58,10 +75,10 @@ come would emit, and moved the job along its frontier; where it asked for a paus
 <p class=note>The first line by the devices' own counters. The others are what one pace all along would have used, by the job's
 frontier, scaled by what its iterations took before the day began; the best steady pace is the one of least emissions among
 those that meet the deadline. An hour takes {result['hour_s']} s here, so that stopping and starting cost more of one than in earnest.</p>
-<h2>The grid, g/kWh</h2>
-{chart(result, grid, "g/kWh", "Carbon intensity over the day", 0)}
-<h2>Power of all GPUs, W</h2>
-{chart(result, power, "W", "Power over the day", 0)}
+<h2>The grid</h2>
+{intensity_chart(result)}
+<h2>Power</h2>
+{power_chart(result)}
 <h2>Time of an iteration, s</h2>
 <p class=key>Pauses left out.</p>
 {chart(result, [(hours(result, at), s) for at, s in result['iteration_times']], "s", "Iteration time over the day")}

@@ -2,7 +2,7 @@
 """A day in two minutes: a training that follows the carbon intensity of its grid, on one machine without a GPU. An agent on
 simulated GPUs, a server that knows an invented grid whose hours take five seconds, and a trainer of two pipelines with four
 stages each, all real processes. The job measures itself first. Then it has a fixed number of iterations to do by a deadline:
-it hurries while electricity is clean, slows down where it is not, and pauses when it is asked to. Says what it emitted, by
+it hurries while electricity is clean, slows down where it is not, and pauses where it is dirtiest. Says what it emitted, by
 the devices' own counters, next to what one steady pace would have, and writes a page that shows it (report.html).
 
     run_carbon_demo.py --harpe build/release/src/harpe/cli/harpe --trainer build/release/examples/trainer
@@ -24,8 +24,9 @@ import urllib.error
 import carbon_demo_report
 from demo_cluster import JOB, PIPELINES, STAGES, DemoCluster
 
-HOUR_S = 5  # of a clock on the wall, for an hour of the invented grid
-DAYS = 4  # of it: profiling takes most of the first
+HOUR_S = 5  # of a clock on the wall, for an hour of the invented grid; whole, for a file tells seconds
+DAYS = 4  # of it
+START_H, FOLLOW_H = 8, 17  # of a day: when the first begins, and when the training begins to follow, after profiling
 WORK_H, DEADLINE_H = 14, 22  # of the training: at its fastest, and what it has
 FORWARD_S = 0.015
 IDLE_W = 40  # of a GPU that waits or pauses
@@ -36,7 +37,7 @@ DAY = (330, 335, 335, 330, 325, 320, 290, 230, 160, 110, 85, 75, 70, 72, 80, 105
 
 def invented_series(begin):
     """[(begin in s since 1970, g/kWh)]: an hour every HOUR_S, from `begin` on."""
-    return [(begin + HOUR_S * hour, DAY[hour % 24]) for hour in range(24 * DAYS)]
+    return [(begin + HOUR_S * hour, DAY[(START_H + hour) % 24]) for hour in range(24 * DAYS)]
 
 
 def utc(seconds):
@@ -84,8 +85,8 @@ class CarbonDemo(DemoCluster):
         self.say(f"1. {PIPELINES} pipelines of {STAGES} stages train and are profiled on their way.")
         planned = self.wait_for_plans()
         fastest = planned["predicted_time_s"]
-        # The day begins in the morning, so that there is something to wait for.
-        first = self.next_hour(grid, 17)
+        # It begins when the evening does, so that there is something to wait for.
+        first = self.next_hour(grid, FOLLOW_H)
         self.wait_until(first)
         before = self.status()["newest_iteration"]
         work = round(WORK_H * HOUR_S / fastest)
@@ -103,12 +104,13 @@ class CarbonDemo(DemoCluster):
         result = self.evaluate(grid, before, before + work, deadline, end, frontier)
         result["synthetic"] = planned["synthetic"]
         (self.folder / "report.html").write_text(carbon_demo_report.page(result, events))
+        (self.folder / "day.svg").write_text(carbon_demo_report.picture(result))
         return result
 
     def next_hour(self, grid, hour):
         """When that hour of a day begins next."""
         now = int((time.time() - grid.begin) // HOUR_S) + 1
-        while now % 24 != hour:
+        while (START_H + now) % 24 != hour:
             now += 1
         return grid.begin + HOUR_S * now
 

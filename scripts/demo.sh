@@ -5,19 +5,21 @@
 #   scripts/demo.sh [DIRECTORY]      where to write (default: out/demo)
 #   scripts/demo.sh run [DIRECTORY]  a training job on this machine, without a GPU: agent, server and eight ranks, from
 #                                    the first iteration to a straggler and back (default: out/demo-run)
+#   scripts/demo.sh carbon [DIRECTORY]  the same job follows the carbon intensity of an invented grid for a day of two
+#                                    minutes (default: out/demo-carbon)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Planning alone needs neither agent nor server: a third of the build.
 targets=(harpe_planning)
 harpe=build/demo/src/harpe/plan_cli/harpe
 running=
-if [ "${1:-}" = run ]; then
-  running=yes
+if [ "${1:-}" = run ] || [ "${1:-}" = carbon ]; then
+  running=$1
   targets=(harpe trainer)
   harpe=build/demo/src/harpe/cli/harpe
   shift
 fi
-out=${1:-out/demo${running:+-run}}
+out=${1:-out/demo${running:+-$running}}
 
 ./scripts/install-dependencies.sh --build
 log=build/demo.log
@@ -27,7 +29,9 @@ echo "Building (the first time takes a few minutes) ..."
   >"$log" 2>&1 || { cat "$log"; exit 1; }
 
 if [ -n "$running" ]; then
-  exec python3 examples/run_demo.py --harpe "$harpe" --trainer build/demo/examples/trainer --out "$out"
+  script=run_demo
+  [ "$running" = carbon ] && script=run_carbon_demo
+  exec python3 examples/$script.py --harpe "$harpe" --trainer build/demo/examples/trainer --out "$out"
 fi
 mkdir -p "$out"
 echo
