@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds Harpe as Debian's own packages are built, and makes .deb packages of it.
+# Installs what is missing, builds a release of Harpe for /usr, and makes .deb packages of it.
 #
 #   scripts/package.sh [DIRECTORY]      where to put them (default: out/packages)
 #
-# The same sources and compiler give the same bytes: files are as old as the newest commit, or as SOURCE_DATE_EPOCH says,
-# and name no folder of this machine. HARPE_PACKAGE_MAINTAINER="Name <address>" says whom packages name.
+# The same sources in the same folder give the same bytes: files are as old as the newest commit, or as SOURCE_DATE_EPOCH
+# says. HARPE_PACKAGE_MAINTAINER="Name <address>" says whom packages name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,17 +22,13 @@ if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
 fi
 export SOURCE_DATE_EPOCH
 
-# Debian's flags: relocations read-only, stack protector, no path of this machine. Optimisation is that of the release.
-export DEB_BUILD_MAINT_OPTIONS=hardening=+all
-export DEB_CXXFLAGS_STRIP="-g -O2" DEB_CFLAGS_STRIP="-g -O2"
-flag() { dpkg-buildflags --get "$1"; }
+# What is relocated cannot be written afterwards. All else is as in the release build, whose cached objects serve here.
+linker="-Wl,-z,relro -Wl,-z,now"
 options=(
   --preset release -B build/package
   -DCMAKE_INSTALL_PREFIX=/usr
   -DHARPE_BUILD_TESTS=OFF -DHARPE_BUILD_BENCHMARKS=OFF -DHARPE_BUILD_PYTHON=OFF
-  "-DCMAKE_C_FLAGS=$(flag CPPFLAGS) $(flag CFLAGS)"
-  "-DCMAKE_CXX_FLAGS=$(flag CPPFLAGS) $(flag CXXFLAGS)"
-  "-DCMAKE_EXE_LINKER_FLAGS=$(flag LDFLAGS)" "-DCMAKE_SHARED_LINKER_FLAGS=$(flag LDFLAGS)"
+  "-DCMAKE_EXE_LINKER_FLAGS=$linker" "-DCMAKE_SHARED_LINKER_FLAGS=$linker"
 )
 [ -z "${HARPE_PACKAGE_MAINTAINER:-}" ] || options+=("-DHARPE_PACKAGE_MAINTAINER=$HARPE_PACKAGE_MAINTAINER")
 

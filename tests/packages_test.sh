@@ -38,7 +38,8 @@ start() {
   command="set -a; $(unit_value "$unit" Environment | sed 's/^"\([A-Z_]*\)=\(.*\)"$/\1="\2"/')
     ${file:+. ${file#-};} set +a; umask $(unit_value "$unit" UMask)
     exec setpriv --no-new-privs --inh-caps=-all $* $(unit_value "$unit" ExecStart)"
-  in_root sh -c "$command" 2>"$root/tmp/$unit.log" &
+  # As a command, not a function of this shell: what is stopped is the program itself.
+  env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 chroot "$root" sh -c "$command" 2>"$root/tmp/$unit.log" &
   process=$!
   for _ in $(seq 300); do
     if grep -q "listening on" "$root/tmp/$unit.log"; then return; fi
