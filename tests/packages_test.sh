@@ -102,6 +102,7 @@ enabled() { [ -h "$root/etc/systemd/system/$1" ]; }
 
 life() {
   mount -t proc proc "$root/proc"
+  mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
   ip link set lo up
 
   step "a version before"
@@ -136,7 +137,7 @@ life() {
   stop $process
   start_agent
   request $agent GET /health | grep "^200"
-  [ -s "$root/var/log/harpe/agent-audit.jsonl" ] || fail "no audit log"
+  [ -e "$root/var/log/harpe/agent-audit.jsonl" ] || fail "no audit log"
   stop $process
   use_command
 
@@ -146,12 +147,12 @@ life() {
   [ -e "$root/etc/harpe/agent.toml" ] && [ -e "$root/etc/harpe/server.env" ] || fail "removal took the configuration"
   in_root dpkg --purge harpe harpe-agent libharpe-client1 libharpe-dev harpe-simulated-nvml >"$work/said" 2>&1 ||
     { cat "$work/said"; fail "dpkg --purge"; }
-  umount "$root/proc"
+  umount "$root/proc" "$root/dev/shm"
   rm -rf "$root/packages"
-  (cd "$root" && find . -path ./tmp -prune -o -path ./run -prune -o -iname '*harpe*' -print | sort) >"$work/left"
+  (cd "$root" && find . -path ./tmp -prune -o -path ./run -prune -o -iname '*harpe*' -print -prune) >"$work/left"
   # Jobs, and nothing else but their user.
-  diff "$work/left" - <<<"./var/lib/harpe
-./var/lib/harpe/harpe.db" || fail "a purge leaves (<) or took (>)"
+  diff "$work/left" - <<<./var/lib/harpe || fail "a purge leaves (<) or took (>)"
+  [ -s "$root/var/lib/harpe/harpe.db" ] || fail "a purge took the jobs"
   in_root getent passwd harpe >/dev/null || fail "the state's owner is gone"
 }
 
