@@ -42,9 +42,9 @@ echo "Building (the first time takes a few minutes) ..."
 } >"$log" 2>&1 || { cat "$log"; exit 1; }
 
 cd build/package/packages
-cp -- *.deb "$out"
-# Of this run alone: an older version beside them stays.
 for package in *.deb; do
+  rm -f "$out/${package%%_*}"_*.deb  # of an earlier run
+  cp "$package" "$out"
   printf '%s  %5d KiB  %s\n' "$(sha256sum <"$package" | cut -d' ' -f1)" "$(($(stat -c %s "$package") / 1024))" "$package"
 done
-echo "They are in $out. To install them: sudo apt install $out/harpe_*.deb $out/harpe-agent_*.deb"
+echo "They are in $out. To install command and agent: sudo apt install $(echo "$out"/harpe_*.deb "$out"/harpe-agent_*.deb)"
