@@ -137,7 +137,14 @@ life() {
   stop $process
   start_agent
   request $agent GET /health | grep "^200"
-  [ -e "$root/var/log/harpe/agent-audit.jsonl" ] || fail "no audit log"
+  # Rotated, as logrotate does it.
+  mv "$root/var/log/harpe/agent-audit.jsonl" "$root/var/log/harpe/agent-audit.jsonl.1"
+  in_root env MAINPID=$process sh -c "$(unit_value harpe-agent ExecReload)"
+  for _ in $(seq 100); do
+    [ ! -e "$root/var/log/harpe/agent-audit.jsonl" ] || break
+    sleep 0.1
+  done
+  [ -e "$root/var/log/harpe/agent-audit.jsonl" ] || fail "no audit log after it was rotated"
   stop $process
   use_command
 
