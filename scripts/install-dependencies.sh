@@ -5,6 +5,7 @@
 #
 #   scripts/install-dependencies.sh            everything: build, tests, lint
 #   scripts/install-dependencies.sh --build    only what building and running needs
+#   scripts/install-dependencies.sh --package  that, and what making packages needs
 set -euo pipefail
 
 build=(
@@ -12,18 +13,20 @@ build=(
   libboost-dev libcli11-dev libcurl4-openssl-dev libpq-dev libpugixml-dev libsqlite3-dev libssl-dev nlohmann-json3-dev
   python3-dev
 )
+package=(dpkg-dev file)
 tests=(
   clang-19 clang-format-19 libclang-rt-19-dev lld-19 llvm-19
   libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
   man-db python3 python3-venv python3-numpy python3-scipy python3-torch
   chromium coinor-cbc
-  iproute2 postgresql-15 prometheus
+  iproute2 lintian mmdebstrap pkg-config postgresql-15 prometheus
 )
 
 case "${1:-}" in
   --build) wanted=("${build[@]}") ;;
-  "") wanted=("${build[@]}" "${tests[@]}") ;;
-  *) echo "usage: $0 [--build]" >&2; exit 2 ;;
+  --package) wanted=("${build[@]}" "${package[@]}") ;;
+  "") wanted=("${build[@]}" "${package[@]}" "${tests[@]}") ;;
+  *) echo "usage: $0 [--build|--package]" >&2; exit 2 ;;
 esac
 
 # The Python packages, anew when the list has changed. Debian's interpreter: other ones come and go.
@@ -41,7 +44,7 @@ install_python_packages() {
 }
 
 finish() {
-  [ "${1:-}" = --build ] || install_python_packages
+  [ -n "${1:-}" ] || install_python_packages
   exit 0
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # An installed copy can be used, and has the public headers alone: the examples build against it with
-# find_package(harpe) and run, and so do the installed command, its man pages and its completions.
+# find_package(harpe) and pkg-config and run, and so do the installed command, its man pages and its completions; its units
+# name its prefix. What is not built is named, and nothing of it installed.
 #
 #   install_test.sh BUILD_DIR CXX_COMPILER
 set -euo pipefail
@@ -23,6 +24,16 @@ cmake -S "$work/examples" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/installed"
   -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cmake --build "$work/build" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 
+# The same by pkg-config, of C++ and of C.
+if command -v pkg-config >/dev/null; then
+  export PKG_CONFIG_PATH
+  PKG_CONFIG_PATH=$(dirname "$(find "$work/installed" -name harpe.pc)")
+  flags() { pkg-config --cflags --libs "$1"; }
+  "$compiler" -std=c++20 -o "$work/plan_by_flags" "$work/examples/plan.cc" $(flags harpe)
+  "$compiler" -std=c++20 -o "$work/trainer_by_flags" "$work/examples/trainer.cc" $(flags harpe)  # rooms that need libcurl
+  cc -o "$work/rank_by_flags" "$work/examples/rank.c" $(flags harpe-client) "-Wl,-rpath,$(pkg-config --variable=libdir harpe-client)"
+fi
+
 harpe=$work/installed/bin/harpe
 "$harpe" synth --stages 4 --out "$work/profile.csv"
 said=$("$work/build/plan" "$work/profile.csv")
@@ -38,8 +49,30 @@ grep -q "power cap 900 W" <<<"$said"
 said=$("$work/build/measure_clocks")
 echo "$said"
 grep -q "900 to 1410 MHz" <<<"$said"
-said=$(env -u HARPE_SERVER "$work/build/rank" 2>&1)
-grep -q "trained; no server" <<<"$said" || { echo "rank: $said"; exit 1; }
+for rank in "$work/build/rank" "$work"/rank_by_flags; do
+  [ -e "$rank" ] || continue
+  said=$(env -u HARPE_SERVER "$rank" 2>&1)
+  grep -q "trained; no server" <<<"$said" || { echo "$rank: $said"; exit 1; }
+done
+if [ -e "$work/plan_by_flags" ]; then
+  diff <("$work/build/plan" "$work/profile.csv") <("$work/plan_by_flags" "$work/profile.csv")
+fi
+
+# Units start what is installed beside them.
+for unit in harpe-agent harpe-server; do
+  program=$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$work/installed/lib/systemd/system/$unit.service")
+  [ "${program%/*}" = "$work/installed/bin" ] && [ -x "$program" ] || { echo "$unit starts '$program'"; exit 1; }
+done
+
+# One part alone.
+cmake --install "$build" --prefix "$work/part" --component client >/dev/null
+[ "$(cd "$work/part" && find . ! -type d -printf '%f ')" = "libharpe_client.so.1 " ] || { ls -R "$work/part"; exit 1; }
+# Of a tree in which nothing is built.
+cmake -S "$source_dir" -B "$work/bare" -DCMAKE_CXX_COMPILER="$compiler" -DHARPE_BUILD_TESTS=OFF \
+  -DHARPE_BUILD_BENCHMARKS=OFF -DHARPE_BUILD_PYTHON=OFF >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+said=$(cmake --install "$work/bare" --prefix "$work/nothing" 2>&1) && exit 1
+grep -q -- "--target harpe_installable" <<<"$said" || { echo "not built: $said"; exit 1; }
+[ ! -e "$work/nothing" ] || { find "$work/nothing"; exit 1; }
 
 # `harpe agent` starts the installed daemon; so says what only the daemon finds wrong.
 said=$(PATH=/usr/bin:/bin "$harpe" agent --simulate "$work/none.toml" 2>&1) && exit 1

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds a release of Harpe for /usr, and makes .deb packages of it.
+#
+#   scripts/package.sh [DIRECTORY]      where to put them (default: out/packages)
+#
+# The same sources in the same folder give the same bytes: files are as old as the newest commit, or as SOURCE_DATE_EPOCH
+# says. HARPE_PACKAGE_MAINTAINER="Name <address>" says whom packages name.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+case "${1:-}" in -h | --help)
+  sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
+  exit 0
+  ;;
+esac
+mkdir -p "${1:-out/packages}"
+out=$(cd "${1:-out/packages}" && pwd)
+
+./scripts/install-dependencies.sh --package
+if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
+  SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
+fi
+export SOURCE_DATE_EPOCH
+
+# What is relocated cannot be written afterwards. All else is as in the release build, whose cached objects serve here.
+linker="-Wl,-z,relro -Wl,-z,now"
+options=(
+  --preset release -B build/package
+  -DCMAKE_INSTALL_PREFIX=/usr
+  -DHARPE_BUILD_TESTS=OFF -DHARPE_BUILD_BENCHMARKS=OFF -DHARPE_BUILD_PYTHON=OFF
+  "-DCMAKE_EXE_LINKER_FLAGS=$linker" "-DCMAKE_SHARED_LINKER_FLAGS=$linker"
+)
+[ -z "${HARPE_PACKAGE_MAINTAINER:-}" ] || options+=("-DHARPE_PACKAGE_MAINTAINER=$HARPE_PACKAGE_MAINTAINER")
+
+log=build/package.log
+mkdir -p build
+rm -rf build/package/packages
+echo "Building (the first time takes a few minutes) ..."
+{
+  cmake "${options[@]}" && cmake --build build/package --target harpe_installable &&
+    cpack --config build/package/CPackConfig.cmake -B build/package/packages
+} >"$log" 2>&1 || { cat "$log"; exit 1; }
+
+cd build/package/packages
+for package in *.deb; do
+  rm -f "$out/${package%%_*}"_*.deb  # of an earlier run
+  cp "$package" "$out"
+  printf '%s  %5d KiB  %s\n' "$(sha256sum <"$package" | cut -d' ' -f1)" "$(($(stat -c %s "$package") / 1024))" "$package"
+done
+echo "They are in $out. To install command and agent: sudo apt install $(echo "$out"/harpe_*.deb "$out"/harpe-agent_*.deb)"
