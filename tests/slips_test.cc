@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <functional>
 #include <regex>
 #include <set>
 
@@ -11,6 +12,7 @@
 namespace harpe {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -198,6 +200,183 @@ TEST_F(Slips, WrongFilesAreAnsweredInOwnWords) {
     };
     for (const Words& line : lines) expect_own_words(line, harpe_says(line));
   }
+}
+
+TEST_F(Slips, OldSpellingsAreTakenAndHelpMarksWhatIsRequired) {
+  const std::string file = profile();
+  EXPECT_EQ(harpe_says({"plan", file, "--microbatches", "4", "--blocking-power", "80"}).status, 0);
+  EXPECT_THAT(harpe_says({"plan", "--help"}).out,
+              AllOf(HasSubstr("--micro-batches M"), Not(HasSubstr("--microbatches"))));
+  EXPECT_THAT(harpe_says({"verify", "--help"}).out, HasSubstr("(required)"));
+  EXPECT_EQ(harpe_says({"version"}).out, harpe_says({"--version"}).out);
+  EXPECT_THAT(harpe_says({"job", "--help"}).out,
+              AllOf(HasSubstr("list, ls"), HasSubstr("remove, rm")));
+  EXPECT_EQ(harpe_says({"job", "ls", "--help"}).status, 0);
+}
+
+TEST_F(Slips, ATableIsTakenForTheProfile) {
+  const std::string file = profile();
+  const Said said = harpe_says({"plan", file, "--micro-batches", "4", "--blocking-power", "80"});
+  EXPECT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(harpe_says({"plan", file, "--profile", file, "--micro-batches", "4"}).err,
+              HasSubstr("give one profile"));
+  EXPECT_THAT(harpe_says({"plan", write("j.json", "{\"a\": 1}")}).err, HasSubstr("is JSON"));
+  EXPECT_THAT(harpe_says({"profile", file}).err, HasSubstr("harpe profile check"));
+}
+
+struct Answer {
+  const char* name;
+  Words options;
+  int status;
+  const char* said;
+};
+
+class SlipsOfNumbers : public Slips, public testing::WithParamInterface<Answer> {};
+
+TEST_P(SlipsOfNumbers, AreAnsweredWithWhatWasProbablyMeant) {
+  const auto& [name, options, status, words] = GetParam();
+  const Said said = plan(options);
+  EXPECT_EQ(said.status, status) << said.err;
+  EXPECT_THAT(said.err, HasSubstr(words));
+  EXPECT_THAT(said.err, HasSubstr(status == 0 ? "warning:" : "error:"));
+  Words as_json = options;
+  as_json.emplace_back("--json");
+  const Said json = plan(as_json);
+  EXPECT_THAT(json.err, IsEmpty());
+  EXPECT_THAT(json.out, HasSubstr(status == 0 ? "\"warnings\"" : "\"diagnostics\""));
+}
+
+// The fastest iteration takes about 0.74 s, the least energy 0.92 s; all-max draws 750 W.
+INSTANTIATE_TEST_SUITE_P(
+    All, SlipsOfNumbers,
+    testing::Values(
+        Answer{"DeadlineWithoutItsPoint", {"--deadline", "8"}, 2, "is 0.8 s meant?"},
+        Answer{"DeadlineInMilliseconds", {"--deadline", "800"}, 2, "is 800ms meant?"},
+        Answer{"SlowdownOfFiveTimes", {"--slowdown", "500"}, 2, "times the fastest iteration"},
+        Answer{"LateDeadline", {"--deadline", "2"}, 0, "past the least energy"},
+        Answer{"FractionForPercent", {"--slowdown", "0.05"}, 0, "taken as 5 %"},
+        Answer{"PowerCapInKilowatts", {"--power-cap", "0.6"}, 2, "is 0.6kW meant?"},
+        Answer{"PowerCapAboveAllMax", {"--power-cap", "5kW"}, 0, "changes nothing"},
+        Answer{"SlowStraggler", {"--straggler", "120x"}, 0, "is 1.2x meant?"},
+        Answer{"TransferInMilliseconds", {"--transfer-forward", "3"}, 2, "is 3ms meant?"},
+        Answer{"LongTransfer", {"--transfer-forward", "0.2"}, 0, "longer than the longest"},
+        Answer{"LatencyInMilliseconds", {"--switch-latency", "10"}, 0, "is 10ms meant?"}),
+    [](const auto& instance) { return instance.param.name; });
+
+TEST_F(Slips, BlockingPowerInAnotherUnitIsRefused) {
+  const std::string file = profile();
+  const auto with_power = [&](const char* power) {
+    return harpe_says({"plan", file, "--micro-batches", "4", "--blocking-power", power});
+  };
+  EXPECT_THAT(with_power("0.08364").err, HasSubstr("is 0.08364kW meant?"));
+  EXPECT_THAT(with_power("83640").err, HasSubstr("is 83640mW meant?"));
+  EXPECT_THAT(with_power("83kW").err, HasSubstr("is more than any computation"));
+  EXPECT_EQ(with_power("0").status, 0);
+}
+
+/// The profile with every number of a column times `scale`, and other separators.
+std::string changed(const std::string& csv, std::size_t column, double scale, char separator = ',',
+                    bool decimal_comma = false) {
+  std::istringstream lines(csv);
+  std::string text;
+  bool is_header = true;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream cells(line);
+    std::string cell;
+    for (std::size_t i = 0; std::getline(cells, cell, ','); ++i) {
+      if (i == column && !is_header && scale != 1) {
+        std::ostringstream number;
+        number.precision(9);
+        number << std::stod(cell) * scale;
+        cell = number.str();
+      }
+      if (decimal_comma) std::ranges::replace(cell, '.', ',');
+      text += (i == 0 ? "" : std::string(1, separator)) + cell;
+    }
+    text += '\n';
+    is_header = false;
+  }
+  return text;
+}
+
+TEST_F(Slips, ProfilesInOtherUnitsAreNamed) {
+  profile();
+  const std::string csv = read("p.csv");
+  struct Unit {
+    std::size_t column;
+    double scale;
+    const char* said;
+  };
+  for (const auto& [column, scale, said] :
+       {Unit{3, 1e3, "is the time in ms?"}, Unit{4, 1e3, "is the energy in mJ?"},
+        Unit{4, 1e-3, "is the energy in kJ?"}, Unit{3, 1e6, "is the time in us?"},
+        Unit{2, 1e-3, "looks like GHz: expected MHz, 1"}, Unit{2, 1e3, "looks like kHz"}}) {
+    const Said refused = plan({}, write("u.csv", changed(csv, column, scale)));
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, HasSubstr(said));
+    EXPECT_EQ(std::ranges::count(refused.err, '\n'), 1) << refused.err;
+  }
+  const std::string both = changed(changed(csv, 3, 2500), 4, 2500);
+  EXPECT_THAT(plan({}, write("u.csv", both)).err, HasSubstr("are they in ms and mJ?"));
+  EXPECT_THAT(harpe_says({"profile", "check", write("u.csv", changed(csv, 4, 1e3))}).err,
+              HasSubstr("warning: "));
+}
+
+TEST_F(Slips, OtherSeparatorsAreGuessedAndSaid) {
+  profile();
+  const std::string csv = read("p.csv"), usual = plan({}, write("u.csv", changed(csv, 9, 1))).out;
+  EXPECT_THAT(usual, HasSubstr("least energy"));
+  const Said semicolons = plan({}, write("u.csv", "\xef\xbb\xbf" + changed(csv, 9, 1, ';', true)));
+  EXPECT_EQ(semicolons.out, usual);
+  EXPECT_THAT(semicolons.err, HasSubstr("separated by ';', decimal commas are read as points"));
+  const Said tabs = plan({}, write("u.csv", changed(csv, 9, 1, '\t')));
+  EXPECT_EQ(tabs.out, usual);
+  EXPECT_THAT(tabs.err, HasSubstr("separated by tabs"));
+}
+
+TEST_F(Slips, ColumnsByAnotherNameAreSuggested) {
+  const Said said =
+      plan({}, write("u.csv", "pp_stage,op,freq,time_ms,joules\n0,forward,1410,1,1\n"));
+  EXPECT_THAT(said.err, AllOf(HasSubstr("is 'op' meant?"), HasSubstr("is 'freq' meant?"),
+                              HasSubstr("is 'time_ms' meant? (it must be in s)"),
+                              HasSubstr("is 'joules' meant?"), HasSubstr("is 'pp_stage' meant?")));
+}
+
+TEST_F(Slips, APlanIsNotWrittenOverItsOwnProfile) {
+  profile();
+  const std::string csv = read("p.csv");
+  std::filesystem::create_directories(path("mine"));
+  const std::string file = write("mine/profile.csv", csv);
+  const Said said = plan({"--fit", "--out", path("mine")}, file);
+  EXPECT_EQ(said.status, 2);
+  EXPECT_THAT(said.err, HasSubstr("would write over"));
+  EXPECT_EQ(read("mine/profile.csv"), csv);
+}
+
+TEST_F(Slips, OneBracketForTwoIsNamedInASimulation) {
+  EXPECT_THAT(
+      harpe_says({"devices", "--simulate", write("s.toml", "[gpu]\nmodel = \"a40\"\n")}).err,
+      HasSubstr("write [[gpu]] instead of [gpu]"));
+}
+
+TEST_F(Slips, AFileThatIsNotThereNamesTheNearest) {
+  profile();
+  EXPECT_THAT(plan({}, path("p.csf")).err, HasSubstr("p.csv'?"));
+  EXPECT_THAT(plan({}, path("none/p.csv")).err, HasSubstr("there is no folder"));
+}
+
+TEST_F(Slips, PercentagesAreReadAlike) {
+  const auto chosen = [&](const char* slowdown) { return plan({"--slowdown", slowdown}).out; };
+  EXPECT_EQ(chosen("5%"), chosen("5"));
+  EXPECT_EQ(chosen("5%"), chosen("0.05"));
+  EXPECT_NE(chosen("5%"), chosen("0.05%"));
+  EXPECT_EQ(harpe_says({"synth", "--noise", "0.5%"}).status, 0);
+  EXPECT_THAT(harpe_says({"synth", "--noise", "0.5"}).err,
+              HasSubstr("write 0.5% for a percentage"));
+  EXPECT_THAT(
+      harpe_says({"verify", "p", "--profile", "q", "--certificate", "c", "--max-gap", "0.2"}).err,
+      HasSubstr("write 0.2% for a percentage"));
 }
 
 }  // namespace

@@ -118,6 +118,14 @@ class Reader {
     measured_[{key.instruction, key.setting}].add({*time}, {*energy});
   }
 
+  void report_units() {
+    if (other_units_ == 0) return;
+    diagnostics_.add(
+        other_unit_at_.line, other_unit_at_.column,
+        other_unit_ +
+            (other_units_ == 1 ? "" : "; so do " + std::to_string(other_units_ - 1) + " more"));
+  }
+
   /// A row that cannot be read: nothing can be said about what it would have held.
   void skip() { all_stages_known_ = false; }
 
@@ -222,6 +230,7 @@ class Reader {
   std::optional<Megahertz> frequency(const CsvRow& row, std::optional<InstructionKind> kind) {
     const bool may_be_absent = !kind || is_fixed_time(*kind);
     if (cell(row, kFrequency).text.empty() && may_be_absent) return Megahertz{0};
+    if (looks_like_other_unit(row)) return std::nullopt;
     const std::optional<int> clock = whole(row, kFrequency, kHighestClock, "a clock in MHz");
     if (!clock) return std::nullopt;
     if (*clock == 0 && !may_be_absent) {
@@ -229,6 +238,31 @@ class Reader {
                    "frequency is 0: a " + std::string(name(*kind)) + " runs at a clock above 0");
     }
     return Megahertz{*clock};
+  }
+
+  /// A clock in GHz, kHz or Hz: said once for all rows, by report_units().
+  bool looks_like_other_unit(const CsvRow& row) {
+    const std::string& text = cell(row, kFrequency).text;
+    const std::optional<double> clock = parse_number(text);
+    if (!clock) return false;
+    struct Reading {
+      const char* unit;
+      double low, high, scale;
+    };
+    constexpr std::array kReadings = {Reading{"GHz", 0.05, 10, 1e3}, Reading{"kHz", 2e5, 1e7, 1e-3},
+                                      Reading{"Hz", 5e7, 1e10, 1e-6}};
+    for (const Reading& reading : kReadings) {
+      const bool is_whole = *clock == std::floor(*clock);
+      if (*clock < reading.low || *clock > reading.high || (reading.scale > 1 && is_whole))
+        continue;
+      if (other_units_++ == 0) {
+        other_unit_at_ = {row.line, cell(row, kFrequency).column};
+        other_unit_ = "frequency " + in_quotes(text) + " looks like " + reading.unit +
+                      ": expected MHz, " + shortest(*clock * reading.scale, 1);
+      }
+      return true;
+    }
+    return false;
   }
 
   std::optional<double> quantity(const CsvRow& row, ProfileColumn column, const std::string& unit,
@@ -336,6 +370,9 @@ class Reader {
   std::map<InstructionKey, std::pair<InstructionSetting, int>> fixed_;
   std::map<int, Place> first_of_stage_;
   bool all_stages_known_ = true;
+  int other_units_ = 0;  ///< rows with a clock in another unit
+  Place other_unit_at_;
+  std::string other_unit_;
   std::map<std::pair<InstructionKey, InstructionSetting>, Measurements> measured_;
 };
 
@@ -398,6 +435,7 @@ Result<Profile> parse_profile(std::string_view text, const std::string& file) {
     }
   }
   reader.check_stages();
+  reader.report_units();
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   Profile profile = reader.profile();
   if (says_synthetic(text)) profile.mark_synthetic();
