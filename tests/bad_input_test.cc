@@ -239,8 +239,8 @@ TEST_F(BadInput, AFullDiskKeepsTheFilesOfAnEarlierRun) {
   ASSERT_THAT(before, Not(IsEmpty()));
   {
     const SmallDisk disk(100);
-    EXPECT_EQ(harpe_says(
-                  {"plan", "--profile", path("p.csv"), "--micro-batches", "5", "--out", path("out")})
+    EXPECT_EQ(harpe_says({"plan", "--profile", path("p.csv"), "--micro-batches", "5", "--out",
+                          path("out")})
                   .status,
               2);
   }

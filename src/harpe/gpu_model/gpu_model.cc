@@ -70,46 +70,9 @@ std::vector<std::string> meant_by(std::string_view wanted, const std::vector<std
   return meant;
 }
 
-}  // namespace
-
-double dynamic_share(const GpuModel& gpu, double x) {
-  const double v = voltage(gpu, x);
-  return x * v * v;
-}
-
-double demanded_power(const GpuModel& gpu, double x) {
-  // In this order of products, which decides the last digit.
-  const double v = voltage(gpu, x);
-  return gpu.static_power.value + gpu.dynamic_power.value * x * v * v;
-}
-
-double limited(double demand, double softness) {
-  if (demand <= 1 - softness) return demand;
-  if (demand >= 1 + softness) return 1;
-  const double excess = demand - (1 - softness);
-  return demand - excess * excess / (4 * softness);
-}
-
-double throttled_clock(const GpuModel& gpu, double x) {
-  const double limit = gpu.power_limit.value;
-  const double allowed = limit * limited(demanded_power(gpu, x) / limit, gpu.limit_softness);
-  double low = std::min(x, std::max(gpu.throttle_floor, gpu.min_clock).value /
-                               static_cast<double>(gpu.max_clock.value));
-  double high = x;
-  if (demanded_power(gpu, high) <= allowed) return high;
-  for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2;
-    (demanded_power(gpu, middle) <= allowed ? low : high) = middle;
-  }
-  return low;
-}
-
-double throttled_speed(const GpuModel& gpu, double asked, double given) {
-  return given * (1 - gpu.throttle_loss * (asked - given));
-}
-
-const std::vector<GpuModel>& gpu_models() {
-  static const std::vector<GpuModel> kModels = {
+/// Matched to measurements; the H100 to published figures of its speed.
+std::vector<GpuModel> matched_models() {
+  return {
       {.name = "a100-sxm",
        .description = "NVIDIA A100 SXM, matched to the stage profiles of GPT-3 175B and Bloom "
                       "176B measured for Perseus (SOSP 2024)",
@@ -164,7 +127,12 @@ const std::vector<GpuModel>& gpu_models() {
        .memory_bound = 0.06,
        .power_limit = {700},
        .limit_softness = 0.07,
-       .blocking_power = {116}},
+       .blocking_power = {116}}};
+}
+
+/// Of published clocks and limits alone.
+std::vector<GpuModel> published_models() {
+  return {
       like_h100({.name = "h200-sxm",
                  .description =
                      "NVIDIA H200 SXM (700 W, 141 GB HBM3e at 4.8 TB/s), the H100's chip "
@@ -208,6 +176,52 @@ const std::vector<GpuModel>& gpu_models() {
                 .min_clock = {210},
                 .max_clock = {2520},
                 .power_limit = {450}})};
+}
+
+}  // namespace
+
+double dynamic_share(const GpuModel& gpu, double x) {
+  const double v = voltage(gpu, x);
+  return x * v * v;
+}
+
+double demanded_power(const GpuModel& gpu, double x) {
+  // In this order of products, which decides the last digit.
+  const double v = voltage(gpu, x);
+  return gpu.static_power.value + gpu.dynamic_power.value * x * v * v;
+}
+
+double limited(double demand, double softness) {
+  if (demand <= 1 - softness) return demand;
+  if (demand >= 1 + softness) return 1;
+  const double excess = demand - (1 - softness);
+  return demand - excess * excess / (4 * softness);
+}
+
+double throttled_clock(const GpuModel& gpu, double x) {
+  const double limit = gpu.power_limit.value;
+  const double allowed = limit * limited(demanded_power(gpu, x) / limit, gpu.limit_softness);
+  double low = std::min(x, std::max(gpu.throttle_floor, gpu.min_clock).value /
+                               static_cast<double>(gpu.max_clock.value));
+  double high = x;
+  if (demanded_power(gpu, high) <= allowed) return high;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (demanded_power(gpu, middle) <= allowed ? low : high) = middle;
+  }
+  return low;
+}
+
+double throttled_speed(const GpuModel& gpu, double asked, double given) {
+  return given * (1 - gpu.throttle_loss * (asked - given));
+}
+
+const std::vector<GpuModel>& gpu_models() {
+  static const std::vector<GpuModel> kModels = [] {
+    std::vector<GpuModel> models = matched_models();
+    for (const GpuModel& gpu : published_models()) models.push_back(gpu);
+    return models;
+  }();
   return kModels;
 }
 

@@ -118,14 +118,6 @@ class Reader {
     measured_[{key.instruction, key.setting}].add({*time}, {*energy});
   }
 
-  void report_units() {
-    if (other_units_ == 0) return;
-    diagnostics_.add(
-        other_unit_at_.line, other_unit_at_.column,
-        other_unit_ +
-            (other_units_ == 1 ? "" : "; so do " + std::to_string(other_units_ - 1) + " more"));
-  }
-
   /// A row that cannot be read: nothing can be said about what it would have held.
   void skip() { all_stages_known_ = false; }
 
@@ -240,7 +232,7 @@ class Reader {
     return Megahertz{*clock};
   }
 
-  /// A clock in GHz, kHz or Hz: said once for all rows, by report_units().
+  /// A clock in GHz, kHz or Hz: said of the first row alone.
   bool looks_like_other_unit(const CsvRow& row) {
     const std::string& text = cell(row, kFrequency).text;
     const std::optional<double> clock = parse_number(text);
@@ -255,11 +247,12 @@ class Reader {
       const bool is_whole = *clock == std::floor(*clock);
       if (*clock < reading.low || *clock > reading.high || (reading.scale > 1 && is_whole))
         continue;
-      if (other_units_++ == 0) {
-        other_unit_at_ = {row.line, cell(row, kFrequency).column};
-        other_unit_ = "frequency " + in_quotes(text) + " looks like " + reading.unit +
-                      ": expected MHz, " + shortest(*clock * reading.scale, 1);
+      if (!has_other_unit_) {
+        error(row, kFrequency,
+              "frequency " + in_quotes(text) + " looks like " + reading.unit + ": expected MHz, " +
+                  shortest(*clock * reading.scale, 1));
       }
+      has_other_unit_ = true;
       return true;
     }
     return false;
@@ -370,9 +363,7 @@ class Reader {
   std::map<InstructionKey, std::pair<InstructionSetting, int>> fixed_;
   std::map<int, Place> first_of_stage_;
   bool all_stages_known_ = true;
-  int other_units_ = 0;  ///< rows with a clock in another unit
-  Place other_unit_at_;
-  std::string other_unit_;
+  bool has_other_unit_ = false;  ///< a clock that is not in MHz was found
   std::map<std::pair<InstructionKey, InstructionSetting>, Measurements> measured_;
 };
 
@@ -435,7 +426,6 @@ Result<Profile> parse_profile(std::string_view text, const std::string& file) {
     }
   }
   reader.check_stages();
-  reader.report_units();
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   Profile profile = reader.profile();
   if (says_synthetic(text)) profile.mark_synthetic();

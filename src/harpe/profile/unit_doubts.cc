@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLeastPower = 1, kMostPower = 20'000;             // W: beyond, impossible
 constexpr double kLeastLikelyPower = 15, kMostLikelyPower = 2000;  // W
-constexpr double kLongestLikely = 100;                             // s, of one computation
+constexpr double kLongestLikely = 20;                              // s, of one computation
 
 bool is_likely_power(double watts) {
   return watts >= kLeastLikelyPower && watts <= kMostLikelyPower;

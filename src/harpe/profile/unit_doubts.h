@@ -16,7 +16,7 @@ struct UnitDoubts {
 };
 
 /// By the median power of computing instructions: below 1 W and over 20 kW are impossible, below
-/// 15 W and over 2 kW unlikely; and by the longest computation at its fastest clock: over 100 s is
+/// 15 W and over 2 kW unlikely; and by the longest computation at its fastest clock: over 20 s is
 /// unlikely.
 UnitDoubts unit_doubts(const Profile& profile);
 
