@@ -176,7 +176,7 @@ class Comparison:
         self.fastest = self.plan(0)["iteration_time_s"]
 
     def plan(self, slowdown):
-        subprocess.run([*self.command, "--slowdown", str(slowdown)], check=True, capture_output=True)
+        subprocess.run([*self.command, "--slowdown", f"{slowdown}%"], check=True, capture_output=True)
         return json.loads((self.out / "plan.json").read_text())
 
     def holds(self, slowdown):

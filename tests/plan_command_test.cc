@@ -310,7 +310,7 @@ TEST_F(PlanCommandWithLateClocks, NothingBeatsTheFastestWhereHighestClocksDiffer
   }
   write("profile.csv", thinned);
   micro_batches_ = "3";
-  for (const char* slowdown : {"0", "0.5"}) {
+  for (const char* slowdown : {"0", "0.5%"}) {
     const json plans = summary({"--switch-latency", "10ms", "--slowdown", slowdown})["plans"];
     for (const char* name : {"all_max", "chosen", "least_energy"}) {
       EXPECT_LE(plans["fastest"]["iteration_time_s"], plans[name]["iteration_time_s"]) << name;
