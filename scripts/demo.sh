@@ -40,14 +40,14 @@ echo "1. A profile: what forward and backward of 8 stages cost at each clock of 
 
 echo
 echo "2. A plan that is no slower than the fastest possible iteration, with its certificate."
-"$harpe" plan --profile "$out/profile.csv" --schedule 1f1b --microbatches 32 --blocking-power 83.64 \
+"$harpe" plan --profile "$out/profile.csv" --schedule 1f1b --micro-batches 32 --blocking-power 83.64 \
   --slowdown 0 --certificate --job demo --out "$out"
 
 echo
 echo "3. The plan checked by code that knows nothing of the solver."
 "$harpe" verify "$out/plan.json" --profile "$out/profile.csv" --certificate "$out/certificate.json"
 
-summary=$("$harpe" plan --profile "$out/profile.csv" --microbatches 32 --blocking-power 83.64 --json)
+summary=$("$harpe" plan --profile "$out/profile.csv" --micro-batches 32 --blocking-power 83.64 --json)
 field() {  # field PLAN KEY: a number of the summary
   sed -n "/\"$1\": {/,/}/s/.*\"$2\": \([-0-9.e+]*\).*/\1/p" <<<"$summary" | head -n 1
 }

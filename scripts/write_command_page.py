@@ -45,7 +45,7 @@ def helps(harpe, words=()):
     yield words, text
     below = re.search(r"^Commands:\n((?:  .*\n)+)", text, re.MULTILINE)
     if below:
-        for name in re.findall(r"^  (\S+)(?= |$)", below.group(1), re.MULTILINE):
+        for name in re.findall(r"^  ([^\s,]+)(?=,| |$)", below.group(1), re.MULTILINE):
             yield from helps(harpe, (*words, name))
 
 

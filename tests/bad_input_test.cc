@@ -31,7 +31,7 @@ class BadInput : public CommandTest {
  protected:
   /// Plans 4 micro-batches of 1F1B.
   Said plan(const std::string& profile, std::vector<std::string> more = {}) const {
-    more.insert(more.end(), {"--microbatches", "4"});
+    more.insert(more.end(), {"--micro-batches", "4"});
     return plan_without_sizes(profile, std::move(more));
   }
   Said plan_without_sizes(const std::string& profile, std::vector<std::string> more) const {
@@ -134,13 +134,13 @@ TEST_F(BadInput, AnUnknownSchedule) {
   const std::string no_name(5000, 'x');
   expect_refused(plan(kGood, {"--schedule", no_name}), HasSubstr("xxx"));
   expect_refused(harpe_says({"schedule", "show", no_name}), HasSubstr("xxx"));
-  expect_refused(harpe_says({"plan", "--profile", path("p.csv"), "--microbatches", "4", "--points",
+  expect_refused(harpe_says({"plan", "--profile", path("p.csv"), "--micro-batches", "4", "--points",
                              "0", "--out", path(no_name)}),
                  HasSubstr("xxx"));
 }
 
 TEST_F(BadInput, ADeadlineThatNoClocksMeetSaysWhatIsPossible) {
-  const Said possible = harpe_says({"plan", "--profile", write("p.csv", kGood), "--microbatches",
+  const Said possible = harpe_says({"plan", "--profile", write("p.csv", kGood), "--micro-batches",
                                     "4", "--blocking-power", "80"});
   EXPECT_EQ(possible.status, 0);
   // All clocks at their fastest end at 0.69 s.
@@ -166,10 +166,10 @@ TEST_F(BadInput, EmptyTruncatedAndMissingFiles) {
   const std::string good = kGood;
   expect_refused(plan(good.substr(0, good.size() - 4)), HasSubstr("p.csv:7:"));
   const std::vector<std::string> arguments = {
-      "plan", "--profile", path("none.csv"), "--microbatches", "4", "--out", path("out")};
+      "plan", "--profile", path("none.csv"), "--micro-batches", "4", "--out", path("out")};
   expect_refused(harpe_says(arguments), HasSubstr("none.csv"));
   expect_refused(harpe_says({"plan", path("none.toml")}), HasSubstr("none.toml"));
-  expect_refused(harpe_says({"plan", "--profile", path("."), "--microbatches", "4"}),
+  expect_refused(harpe_says({"plan", "--profile", path("."), "--micro-batches", "4"}),
                  HasSubstr("error:"));
 }
 
@@ -187,7 +187,7 @@ TEST_F(BadInput, ADirectoryThatCannotBeWritten) {
   std::vector<std::string> arguments = {"plan",
                                         "--profile",
                                         write("p.csv", kGood),
-                                        "--microbatches",
+                                        "--micro-batches",
                                         "4",
                                         "--blocking-power",
                                         "80",
@@ -226,7 +226,7 @@ TEST_F(BadInput, AFullDiskLeavesNothingBehind) {
     Said said;
     {
       const SmallDisk disk(bytes);
-      said = harpe_says({"plan", "--profile", path("p.csv"), "--microbatches", "4",
+      said = harpe_says({"plan", "--profile", path("p.csv"), "--micro-batches", "4",
                          "--blocking-power", "80", "--points", "0", "--out", path("out")});
     }
     expect_refused(said, HasSubstr("out"));
@@ -239,8 +239,8 @@ TEST_F(BadInput, AFullDiskKeepsTheFilesOfAnEarlierRun) {
   ASSERT_THAT(before, Not(IsEmpty()));
   {
     const SmallDisk disk(100);
-    EXPECT_EQ(harpe_says(
-                  {"plan", "--profile", path("p.csv"), "--microbatches", "5", "--out", path("out")})
+    EXPECT_EQ(harpe_says({"plan", "--profile", path("p.csv"), "--micro-batches", "5", "--out",
+                          path("out")})
                   .status,
               2);
   }

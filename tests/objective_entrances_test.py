@@ -35,7 +35,7 @@ class Entrances(ServerTest):
     def planned_by_options(self, name, model, objective, blocking=BLOCKING_W):
         out = self.folder / f"options-{name}"
         keys = [word for key, value in model.items() for word in (f"--{key}", value)]
-        self.harpe_does("plan", "--profile", self.profile, "--microbatches", MICRO_BATCHES, "--blocking-power", blocking,
+        self.harpe_does("plan", "--profile", self.profile, "--micro-batches", MICRO_BATCHES, "--blocking-power", blocking,
                         "--gpus-per-stage", TENSOR, "--job", "entrances", *keys, *objective, "--certificate",
                         "--points", 0, "--out", out)
         return out
@@ -103,7 +103,7 @@ class Entrances(ServerTest):
         return json.loads(plan)
 
     def check_all(self, model, kinds=None):
-        all_max = json.loads(self.harpe_does("plan", "--profile", self.profile, "--microbatches", MICRO_BATCHES,
+        all_max = json.loads(self.harpe_does("plan", "--profile", self.profile, "--micro-batches", MICRO_BATCHES,
                                              "--blocking-power", BLOCKING_W, "--gpus-per-stage", TENSOR,
                                              *[word for key, value in model.items() for word in (f"--{key}", value)],
                                              "--json"))["plans"]["all_max"]
@@ -153,7 +153,7 @@ class Entrances(ServerTest):
         self.train({}, fit=True, objective={"slowdown": 0.05})
         self.wait_for_its_plan()
         out = self.folder / "fitted"
-        self.harpe_does("plan", "--profile", self.profile, "--microbatches", MICRO_BATCHES, "--blocking-power", BLOCKING_W,
+        self.harpe_does("plan", "--profile", self.profile, "--micro-batches", MICRO_BATCHES, "--blocking-power", BLOCKING_W,
                         "--gpus-per-stage", TENSOR, "--job", "entrances", "--slowdown", "5%", "--fit", "--points", 0,
                         "--out", out)
         self.assertEqual(self.ask("GET", "/v1/jobs/j/plan").body, (out / "plan.json").read_bytes())

@@ -171,12 +171,12 @@ class Comparison:
         self.pairs = [(place[a], place[b], 0) for a, b in dependencies(lists)]
         self.out = directory / "plan"
         self.command = [harpe, "plan", "--profile", profile, "--stages", str(stages),
-                        "--microbatches", str(micro_batches), "--out", self.out,
+                        "--micro-batches", str(micro_batches), "--out", self.out,
                         "--blocking-power", str(BLOCKING_POWER)]  # fmt: skip
         self.fastest = self.plan(0)["iteration_time_s"]
 
     def plan(self, slowdown):
-        subprocess.run([*self.command, "--slowdown", str(slowdown)], check=True, capture_output=True)
+        subprocess.run([*self.command, "--slowdown", f"{slowdown}%"], check=True, capture_output=True)
         return json.loads((self.out / "plan.json").read_text())
 
     def holds(self, slowdown):

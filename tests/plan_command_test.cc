@@ -28,8 +28,12 @@ class PlanCommand : public CommandTest {
 
   /// Runs `harpe plan` on the profile with 6 micro-batches.
   Said plan(std::vector<std::string> more) const {
-    const std::vector<std::string> start = {"plan",           "--profile",    path("profile.csv"),
-                                            "--microbatches", micro_batches_, "--blocking-power",
+    const std::vector<std::string> start = {"plan",
+                                            "--profile",
+                                            path("profile.csv"),
+                                            "--micro-batches",
+                                            micro_batches_,
+                                            "--blocking-power",
                                             "83.64"};
     more.insert(more.begin(), start.begin(), start.end());
     return harpe_says(more);
@@ -155,11 +159,11 @@ std::string integer_profile(int stages) {
 // formats on purpose comes with new digests here.
 TEST_F(PlanCommand, EveryCompilerGivesTheSameBytes) {
   const std::string profile = write("integers.csv", integer_profile(4));
-  ASSERT_EQ(
-      harpe_says({"plan", "--profile", profile, "--microbatches", "16", "--blocking-power", "83.64",
-                  "--slowdown", "4", "--certificate", "--points", "5", "--out", path("out")})
-          .status,
-      0);
+  ASSERT_EQ(harpe_says({"plan", "--profile", profile, "--micro-batches", "16", "--blocking-power",
+                        "83.64", "--slowdown", "4", "--certificate", "--points", "5", "--out",
+                        path("out")})
+                .status,
+            0);
   EXPECT_EQ(fnv1a(read("out/plan.json")), 16870156437956195550U);
   EXPECT_EQ(fnv1a(read("out/certificate.json")), 4812756406966533193U);
   EXPECT_EQ(fnv1a(read("out/frontier.json")), 9814065385224705520U);
@@ -233,10 +237,24 @@ TEST_F(PlanCommand, APlanForFittedCurvesComesWithThem) {
   EXPECT_EQ(verified.status, 0) << verified.err;
 }
 
-TEST_F(PlanCommand, TheCertificateOfAnEarlierPlanGoesAway) {
+TEST_F(PlanCommand, TheCertificateOfAnEarlierPlanIsKeptAsideAndProvesNothingOfTheNewOne) {
   ASSERT_EQ(plan({"--certificate", "--points", "0", "--out", path("out")}).status, 0);
-  ASSERT_EQ(plan({"--slowdown", "5", "--points", "0", "--out", path("out")}).status, 0);
+  const std::string proof = read("out/certificate.json");
+  const Said said = plan({"--slowdown", "5", "--points", "0", "--out", path("out")});
+  ASSERT_EQ(said.status, 0);
+  EXPECT_THAT(said.err, AllOf(HasSubstr("warning:"), HasSubstr("of an earlier plan"),
+                              HasSubstr(path("out/earlier-certificate.json"))));
   EXPECT_FALSE(std::filesystem::exists(path("out/certificate.json")));
+  EXPECT_EQ(read("out/earlier-certificate.json"), proof);
+  EXPECT_EQ(harpe_says({"verify", path("out"), "--profile", path("profile.csv"), "--certificate",
+                        path("out/earlier-certificate.json")})
+                .status,
+            1);
+
+  ASSERT_EQ(plan({"--certificate", "--points", "0", "--out", path("out")}).status, 0);
+  const auto again = summary({"--slowdown", "5", "--points", "0", "--out", path("out")});
+  EXPECT_THAT(again["warnings"][0].get<std::string>(), HasSubstr("earlier-2-certificate.json"));
+  EXPECT_EQ(read("out/earlier-certificate.json"), proof);
 }
 
 TEST_F(PlanCommand, AGapIsNotBelievedWithoutACertificate) {
@@ -275,7 +293,7 @@ TEST_F(PlanCommandWithLateClocks, APowerCapIsMet) {
 }
 
 TEST_F(PlanCommandWithLateClocks, NothingBeatsTheFastest) {
-  const json plans = summary({"--switch-latency", "10ms", "--slowdown", "0.5"})["plans"];
+  const json plans = summary({"--switch-latency", "10ms", "--slowdown", "0.5%"})["plans"];
   EXPECT_LE(plans["fastest"]["iteration_time_s"], plans["chosen"]["iteration_time_s"]);
   EXPECT_LE(plans["fastest"]["iteration_time_s"], plans["all_max"]["iteration_time_s"]);
   EXPECT_LE(plans["chosen"]["iteration_energy_j"], plans["fastest"]["iteration_energy_j"]);
@@ -292,7 +310,7 @@ TEST_F(PlanCommandWithLateClocks, NothingBeatsTheFastestWhereHighestClocksDiffer
   }
   write("profile.csv", thinned);
   micro_batches_ = "3";
-  for (const char* slowdown : {"0", "0.5"}) {
+  for (const char* slowdown : {"0", "0.5%"}) {
     const json plans = summary({"--switch-latency", "10ms", "--slowdown", slowdown})["plans"];
     for (const char* name : {"all_max", "chosen", "least_energy"}) {
       EXPECT_LE(plans["fastest"]["iteration_time_s"], plans[name]["iteration_time_s"]) << name;
@@ -327,7 +345,7 @@ TEST_F(PlanCommand, APlanOfAnotherOrderIsRefusedWithWhatDiffers) {
 }
 
 TEST_F(PlanCommand, APlanOfAFileIsVerifiedAgainstThatFile) {
-  ASSERT_EQ(harpe_says({"schedule", "convert", "1f1b", "--stages", "4", "--microbatches", "6",
+  ASSERT_EQ(harpe_says({"schedule", "convert", "1f1b", "--stages", "4", "--micro-batches", "6",
                         "--to", "torch", "--out", path("list.csv")})
                 .status,
             0);
@@ -344,7 +362,7 @@ TEST_F(PlanCommand, APlanOfAFileIsVerifiedAgainstThatFile) {
   EXPECT_EQ(unknown.status, 2);
   EXPECT_THAT(unknown.err, HasSubstr("'custom', which is no schedule known by name: give its file "
                                      "with --schedule"));
-  ASSERT_EQ(harpe_says({"schedule", "convert", "gpipe", "--stages", "4", "--microbatches", "6",
+  ASSERT_EQ(harpe_says({"schedule", "convert", "gpipe", "--stages", "4", "--micro-batches", "6",
                         "--to", "torch", "--out", path("other.csv")})
                 .status,
             0);
@@ -404,7 +422,7 @@ TEST_F(PlanCommand, EveryScheduleByNameIsPlanned) {
     const std::string name = entry["name"];
     const std::string out = path("out_" + name);
     const Said said = harpe_says({"plan", "--profile", path("full.csv"), "--schedule", name,
-                                  "--microbatches", "8", "--blocking-power", "83.64", "--points",
+                                  "--micro-batches", "8", "--blocking-power", "83.64", "--points",
                                   "0", "--certificate", "--out", out});
     ASSERT_EQ(said.status, 0) << name << ": " << said.err;
     const Said verified = harpe_says({"verify", out + "/plan.json", "--profile", path("full.csv"),
@@ -415,7 +433,7 @@ TEST_F(PlanCommand, EveryScheduleByNameIsPlanned) {
 
 TEST_F(PlanCommand, AConvertedScheduleGivesTheSamePlan) {
   for (const char* form : {"torch", "json"}) {
-    ASSERT_EQ(harpe_says({"schedule", "convert", "1f1b", "--stages", "4", "--microbatches", "6",
+    ASSERT_EQ(harpe_says({"schedule", "convert", "1f1b", "--stages", "4", "--micro-batches", "6",
                           "--to", form, "--out", path(std::string("list.") + form)})
                   .status,
               0);
@@ -484,14 +502,15 @@ TEST_F(PlanCommand, EnergiesOfAnyMagnitudeGiveTheSameClocks) {
     }
     return text;
   };
-  // Powers of two, so that the scaled profile is exactly the same one in another unit.
-  for (const double factor : {0x1p-10, 0x1p10}) {
+  // Powers of two, so that the scaled profile is exactly the same one in another unit; further
+  // ones are no powers of a GPU, and refused.
+  for (const double factor : {0x1p-4, 0x1p4}) {
     std::ostringstream power;
     power.precision(17);
     power << 83.64 * factor;
     const std::string profile = write("scaled.csv", scaled(factor));
     const std::string out = path("scaled");
-    ASSERT_EQ(harpe_says({"plan", "--profile", profile, "--microbatches", "6", "--blocking-power",
+    ASSERT_EQ(harpe_says({"plan", "--profile", profile, "--micro-batches", "6", "--blocking-power",
                           power.str(), "--slowdown", "3", "--points", "0", "--out", out})
                   .status,
               0);
@@ -536,7 +555,7 @@ TEST_F(PlanCommand, TimesThatHardlyDependOnTheClockArePlanned) {
   }
   write("profile.csv", csv);
   // A single stage has no slack: without slowdown only the fastest clock will do.
-  EXPECT_GT(chosen(summary({"--slowdown", "0.01"}), "saving_percent"), 5);
+  EXPECT_GT(chosen(summary({"--slowdown", "0.01%"}), "saving_percent"), 5);
 }
 
 TEST_F(PlanCommand, PredictReplaysAPlan) {
@@ -566,7 +585,7 @@ TEST_F(PlanCommand, PredictReplaysAPlan) {
 }
 
 TEST_F(PlanCommand, WithoutBlockingPowerANoteSaysWhatIsAssumed) {
-  const Said said = harpe_says({"plan", "--profile", path("profile.csv"), "--microbatches", "2"});
+  const Said said = harpe_says({"plan", "--profile", path("profile.csv"), "--micro-batches", "2"});
   EXPECT_EQ(said.status, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr("no --blocking-power given"));
   EXPECT_THAT(plan({}).out, Not(HasSubstr("no --blocking-power given")));
@@ -580,7 +599,7 @@ TEST_F(PlanCommand, TheIndependentCheckerAgreesOnMeasuredProfiles) {
     GTEST_SKIP() << "needs the measured data sets (HARPE_SHARED)";
   }
   for (const char* slowdown : {"0", "2", "10"}) {
-    const Said said = harpe_says({"plan", "--profile", profile.string(), "--microbatches", "12",
+    const Said said = harpe_says({"plan", "--profile", profile.string(), "--micro-batches", "12",
                                   "--blocking-power", "83.64", "--slowdown", slowdown, "--points",
                                   "0", "--out", path("out")});
     ASSERT_EQ(said.status, 0) << said.err;

@@ -53,7 +53,7 @@ def main():
         subprocess.run([harpe, "synth", "--out", profile], check=True, capture_output=True)
         for goal in GOALS:
             subprocess.run(
-                [harpe, "plan", "--profile", profile, "--microbatches", "12",
+                [harpe, "plan", "--profile", profile, "--micro-batches", "12",
                  "--blocking-power", "83.64", "--out", directory / "plan", *goal],
                 check=True, capture_output=True)  # fmt: skip
             document, complaints = rendered(browser, directory / "plan/report.html", directory)

@@ -406,10 +406,10 @@ def cases(harpe, directory):
     for entry in json.loads(listed.stdout)["schedules"]:
         name = entry["name"]
         stages, micro_batches = (3, 6) if entry["uses_chunks"] or name == "dualpipev" else (4, 5)
-        options = ("--stages", stages, "--microbatches", micro_batches)
+        options = ("--stages", stages, "--micro-batches", micro_batches)
         yield name, name, options, "recompute" in name or name == "dualpipev"
-    yield "1f1b, one stage", "1f1b", ("--stages", 1, "--microbatches", 2), False
-    yield "zb-h1, one micro-batch", "zb-h1", ("--stages", 4, "--microbatches", 1), False
+    yield "1f1b, one stage", "1f1b", ("--stages", 1, "--micro-batches", 2), False
+    yield "zb-h1, one micro-batch", "zb-h1", ("--stages", 4, "--micro-batches", 1), False
     for name, text in IMPORTED.items():
         file = directory / name
         file.write_text(text)

@@ -7,18 +7,62 @@
 namespace harpe {
 namespace {
 
+std::string_view name_of_separator(char separator) {
+  if (separator == ';') return "';'";
+  return separator == '\t' ? "a tab" : "a comma";
+}
+
+/// Calls `look` with the lines that are neither empty nor comments until it returns false.
+template <class Look>
+void each_line(std::string_view text, Look look) {
+  text = without_byte_order_mark(text);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.empty() && !line.starts_with('#') && !look(line)) return;
+  }
+}
+
+char separator_of(std::string_view line) {
+  bool quoted = false, semicolon = false, tab = false;
+  for (const char c : line) {
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == ',') return ',';
+    semicolon = semicolon || c == ';';
+    tab = tab || c == '\t';
+  }
+  if (semicolon) return ';';
+  return tab ? '\t' : ',';
+}
+
+bool is_decimal_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+/// "0,05" or "-1,5e3".
+bool has_decimal_comma(std::string_view cell) {
+  const std::size_t comma = cell.find(',');
+  if (comma == std::string_view::npos || comma == 0 || comma + 1 == cell.size()) return false;
+  if (!is_decimal_digit(cell[comma - 1]) || !is_decimal_digit(cell[comma + 1])) return false;
+  std::string number(cell);
+  number[comma] = '.';
+  return parse_number(number).has_value();
+}
+
 /// The cells of one line.
 class LineSplitter {
  public:
-  LineSplitter(std::string_view text, int line, Diagnostics& diagnostics)
-      : text_(text), line_(line), diagnostics_(diagnostics) {}
+  LineSplitter(std::string_view text, int line, char separator, Diagnostics& diagnostics)
+      : text_(text), line_(line), separator_(separator), diagnostics_(diagnostics) {}
 
   CsvRow split() {
     CsvRow row{line_, {}};
     for (;;) {
       row.cells.push_back(next_cell());
       if (at_ == text_.size()) return row;
-      ++at_;  // the comma
+      ++at_;  // the separator
     }
   }
 
@@ -27,7 +71,7 @@ class LineSplitter {
     const std::size_t cell_start = at_;
     while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
     if (at_ < text_.size() && text_[at_] == '"') return quoted_cell();
-    const std::size_t end = std::min(text_.find(',', at_), text_.size());
+    const std::size_t end = std::min(text_.find(separator_, at_), text_.size());
     const std::string_view text = trim(text_.substr(at_, end - at_));
     const std::size_t start = text.empty() ? cell_start : at_;
     at_ = end;
@@ -48,29 +92,57 @@ class LineSplitter {
       if (at_ == text_.size() || text_[at_] != '"') break;
       cell.text += '"';
     }
-    const std::size_t end = std::min(text_.find(',', at_), text_.size());
+    const std::size_t end = std::min(text_.find(separator_, at_), text_.size());
     const std::string_view rest = text_.substr(at_, end - at_);
     if (!trim(rest).empty()) {
       const std::size_t junk = at_ + rest.find_first_not_of(" \t");
-      diagnostics_.add(line_, column(junk), "expected a comma after the closing quote");
+      diagnostics_.add(
+          line_, column(junk),
+          "expected " + std::string(name_of_separator(separator_)) + " after the closing quote");
     }
     at_ = end;
     return cell;
   }
 
-  static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+  bool is_blank(char c) const { return c == ' ' || (c == '\t' && separator_ != '\t'); }
   static int column(std::size_t offset) { return static_cast<int>(offset) + 1; }
 
   std::string_view text_;
   int line_;
+  char separator_;
   Diagnostics& diagnostics_;
   std::size_t at_ = 0;
 };
 
 }  // namespace
 
+CsvForm csv_form(std::string_view text) {
+  CsvForm form;
+  bool is_first = true;
+  each_line(text, [&](std::string_view line) {
+    if (is_first) form.separator = separator_of(line);
+    is_first = false;
+    if (form.separator != ';') return false;
+    while (!line.empty() && !form.decimal_comma) {
+      const std::size_t end = std::min(line.find(';'), line.size());
+      form.decimal_comma = has_decimal_comma(trim(line.substr(0, end)));
+      line.remove_prefix(std::min(end + 1, line.size()));
+    }
+    return !form.decimal_comma;
+  });
+  return form;
+}
+
+std::string csv_form_remark(std::string_view text) {
+  const CsvForm form = csv_form(text);
+  if (form.separator == ',') return {};
+  return "columns are separated by " + std::string(form.separator == ';' ? "';'" : "tabs") +
+         (form.decimal_comma ? ", decimal commas are read as points" : "");
+}
+
 std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
                               bool keep_empty_lines) {
+  const CsvForm form = csv_form(text);
   text = without_byte_order_mark(text);
 
   std::vector<CsvRow> rows;
@@ -86,7 +158,12 @@ std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
     const std::string_view trimmed = trim(content);
     if (trimmed.starts_with('#')) continue;
     if (!trimmed.empty()) {
-      rows.push_back(LineSplitter(content, line, diagnostics).split());
+      CsvRow& row =
+          rows.emplace_back(LineSplitter(content, line, form.separator, diagnostics).split());
+      if (!form.decimal_comma) continue;
+      for (CsvCell& cell : row.cells) {
+        if (has_decimal_comma(cell.text)) cell.text[cell.text.find(',')] = '.';
+      }
     } else if (keep_empty_lines) {
       rows.push_back({line, {}});
     }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Comma-separated tables, with the position of every cell for error messages.
+/// Tables with separated columns, with the position of every cell for error messages.
 
 #include <string>
 #include <string_view>
@@ -23,7 +23,20 @@ struct CsvRow {
   std::vector<CsvCell> cells;
 };
 
-/// Splits `text` into rows. Accepts LF, CRLF, a UTF-8 byte order mark, double-quoted cells with
+/// How the cells of a file are separated.
+struct CsvForm {
+  char separator = ',';
+  bool decimal_comma = false;  ///< with `;` alone: numbers such as "0,05"
+};
+
+/// By the first line with content: a comma, else `;`, else a tab, outside of quotes.
+CsvForm csv_form(std::string_view text);
+/// For the user: "columns are separated by ';', decimal commas are read as points"; empty for
+/// commas.
+std::string csv_form_remark(std::string_view text);
+
+/// Splits `text` into rows by the separator of its csv_form(); decimal commas become points.
+/// Accepts LF, CRLF, a UTF-8 byte order mark, double-quoted cells with
 /// `""` for a quote. With `keep_empty_lines`, an empty line gives a row without cells (schedules
 /// count them). Diagnostics: a quote that does not close on its line, characters after a closing
 /// quote, a NUL byte (nothing after it is read).

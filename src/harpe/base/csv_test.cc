@@ -81,5 +81,25 @@ TEST(SplitCsv, AnEmptyTextHasNoRows) {
   EXPECT_THAT(split("", true), IsEmpty());
 }
 
+TEST(SplitCsv, TakesTheSeparatorOfTheFirstLine) {
+  Diagnostics diagnostics;
+  const auto semicolons = split_csv("# a, comment\na;\"b;c\";d\n1;0,5;x,y\n", diagnostics);
+  ASSERT_EQ(semicolons.size(), 2u);
+  ASSERT_EQ(semicolons[0].cells.size(), 3u);
+  EXPECT_EQ(semicolons[0].cells[1].text, "b;c");
+  EXPECT_EQ(semicolons[1].cells[1].text, "0.5");
+  EXPECT_EQ(semicolons[1].cells[1].column, 3);
+  EXPECT_EQ(semicolons[1].cells[2].text, "x,y");
+  const auto tabs = split_csv("a\tb\n\t2\n", diagnostics);
+  ASSERT_EQ(tabs[1].cells.size(), 2u);
+  EXPECT_EQ(tabs[1].cells[0].text, "");
+  EXPECT_EQ(tabs[1].cells[1].text, "2");
+  EXPECT_TRUE(diagnostics.empty());
+
+  EXPECT_EQ(csv_form_remark("a,b;c\n"), "");
+  EXPECT_EQ(csv_form("a,b\n0;5\n").separator, ',');
+  EXPECT_EQ(csv_form_remark("a;b\n1;2\n"), "columns are separated by ';'");
+}
+
 }  // namespace
 }  // namespace harpe

@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <system_error>
 #include <utility>
+#include <vector>
+
+#include "harpe/base/text.h"
 
 namespace harpe {
 namespace fs = std::filesystem;
@@ -15,6 +18,26 @@ namespace {
 
 Error failure(const fs::path& path, const std::string& what, int error) {
   return Error::io(path.string(), what + ": " + std::generic_category().message(error));
+}
+
+/// What a user may do about a file that cannot be read.
+std::string hint(const fs::path& path, int error) {
+  std::error_code ignored;
+  if (error == EACCES) return "; ask its owner for the right to read it (see ls -l)";
+  if (error != ENOENT) return {};
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (!fs::exists(folder, ignored)) return "; there is no folder " + folder.string();
+  constexpr int kMostLooked = 10'000;
+  std::vector<std::string> names;
+  fs::directory_iterator entries(folder, ignored);
+  for (int i = 0; !ignored && i < kMostLooked && entries != fs::directory_iterator(); ++i) {
+    names.push_back(entries->path().filename().string());
+    entries.increment(ignored);
+  }
+  const auto near = nearest(path.filename().string(), names);
+  return near ? "; did you mean '" + (path.has_parent_path() ? (folder / *near).string() : *near) +
+                    "'?"
+              : "";
 }
 
 /// Owns a file descriptor.
@@ -95,7 +118,12 @@ Status write_device(const fs::path& path, std::string_view content) {
 Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
   const bool standard_input = path == "-";
   Descriptor file(standard_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.ok()) return failure(path, "cannot read", errno);
+  if (!file.ok()) {
+    const int error = errno;
+    Error why = failure(path, "cannot read", error);
+    why.diagnostics.front().message += hint(path, error);
+    return why;
+  }
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) return failure(path, "cannot read", errno);
   if (S_ISDIR(status.st_mode)) return failure(path, "cannot read", EISDIR);

@@ -55,7 +55,7 @@ class CountingIterator {
   Reading* reading_;
 };
 
-/// What nlohmann's message says after its own prefix and position, in printable characters.
+/// What nlohmann's message says after its own prefix, position and state, in printable characters.
 std::string readable(std::string_view message) {
   if (const auto column = message.find(", column "); column != std::string_view::npos) {
     if (const auto colon = message.find(": ", column); colon != std::string_view::npos) {
@@ -64,11 +64,23 @@ std::string readable(std::string_view message) {
   } else if (const auto bracket = message.find("] "); bracket != std::string_view::npos) {
     message.remove_prefix(bracket + 2);
   }
-  std::string text(message);
+  if (const auto dash = message.find(" - "); dash != std::string_view::npos) {
+    message.remove_prefix(dash + 3);
+  }
+  constexpr std::string_view kLiteral = "invalid literal; last read: ", kLast = "; last read: ";
+  std::string text;
+  if (message.starts_with(kLiteral)) {
+    text = "expected a value at the end of " + std::string(message.substr(kLiteral.size()));
+  } else if (const auto last = message.find(kLast); last != std::string_view::npos) {
+    text = std::string(message.substr(0, last)) + ", at " +
+           std::string(message.substr(last + kLast.size()));
+  } else {
+    text = message;
+  }
   for (char& c : text) {
     if (c < 0x20 || c > 0x7e) c = '?';
   }
-  return text;
+  return "not valid JSON: " + text;
 }
 
 /// Builds the values from the parser's events. A `false` from an event ends the parse.

@@ -166,7 +166,7 @@ TEST(Commands, ASynthesizedProfileIsReproducibleAndChecks) {
 }
 
 TEST(Commands, AScheduleIsDrawnInUnitsOfAForward) {
-  const Said said = harpe({"schedule", "show", "1f1b", "--stages", "2", "--microbatches", "2"});
+  const Said said = harpe({"schedule", "show", "1f1b", "--stages", "2", "--micro-batches", "2"});
   EXPECT_EQ(said.status, 0);
   EXPECT_THAT(said.out, HasSubstr("stage 0  F0 F1 "));
   EXPECT_THAT(said.out, HasSubstr("makespan 9"));  // (m + p - 1)(F + B)
@@ -176,7 +176,7 @@ TEST(Commands, AScheduleIsDrawnInUnitsOfAForward) {
 }
 
 TEST(Commands, ADrawingKeepsToItsWidth) {
-  const Said said = harpe({"schedule", "show", "1f1b", "--microbatches", "50", "--width", "60"});
+  const Said said = harpe({"schedule", "show", "1f1b", "--micro-batches", "50", "--width", "60"});
   std::istringstream lines(said.out.substr(0, said.out.find("\n\nstage  ")));
   std::string line;
   std::getline(lines, line);

@@ -90,7 +90,7 @@ Result<Outcome> show_plan(const PlanArguments& arguments) {
                        HARPE_TRY(server.ask_text("GET", path + "/certificate" + query)));
   }
   text += "\nWritten:\n";
-  for (const std::string& file : HARPE_TRY(write_output_files(arguments.out, files)))
+  for (const std::string& file : HARPE_TRY(write_output_files(arguments.out, files)).written)
     text += "  " + file + "\n";
   return Outcome{.text = text, .json = document};
 }

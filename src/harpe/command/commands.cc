@@ -5,6 +5,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/command/command.h"
+#include "harpe/command/command_line_error.h"
 #include "harpe/command/help.h"
 #include "harpe/command/json_output.h"
 
@@ -15,7 +16,7 @@ constexpr const char* kGeneral = "General";
 
 int report(const Error& error, Console& console) {
   if (console.json) {
-    (console.out_is_others ? console.err : console.out) << error_json(error);
+    (console.out_is_others ? console.err : console.out) << error_json(error, console.warnings);
   } else {
     for (const Diagnostic& diagnostic : error.diagnostics) {
       console.err << painted("error:", Paint::kRed, console.colour_err) << ' ' << diagnostic.text()
@@ -25,37 +26,21 @@ int report(const Error& error, Console& console) {
   return exit_status(error.code);
 }
 
-/// Says what is wrong with words that no option takes, and what may have been meant.
-Error unknown_words(const CLI::App& command, const std::vector<std::string>& words) {
-  Error error{ErrorCode::kInvalidInput, {}};
-  for (const std::string& word : words) {
-    std::vector<std::string> known;
-    std::string message;
-    if (word.starts_with('-')) {
-      const std::string name = word.substr(0, word.find('='));
-      for (const OptionHelp& option : option_help(command)) {
-        if (!option.positional) known.insert(known.end(), option.names.begin(), option.names.end());
-      }
-      message = full_name(command) + " has no option " + in_quotes(name);
-      if (const auto near = nearest(name, known)) message += "; did you mean '" + *near + "'?";
-    } else if (const auto below = subcommands(command); !below.empty()) {
-      for (const CLI::App* sub : below) known.push_back(sub->get_name());
-      message = full_name(command) + " has no subcommand " + in_quotes(word);
-      if (const auto near = nearest(word, known)) message += "; did you mean '" + *near + "'?";
-    } else if (error.diagnostics.empty()) {
-      message = in_quotes(word) + " was not expected";
-    } else {
-      continue;  // most likely the value of an unknown option
-    }
-    error.diagnostics.push_back({.message = message + " (see " + full_name(command) + " --help)"});
-    if (!word.starts_with('-')) break;
-  }
-  return error;
+/// A JSON object with what the command warned of as its last member.
+std::string with_warnings(const std::string& json, const std::vector<std::string>& warnings) {
+  if (warnings.empty()) return json;
+  Json document = Json::parse(json, nullptr, false);
+  if (!document.is_object()) return json;
+  document["warnings"] = warnings;
+  return json_text(document);
 }
 
 /// Parses the arguments. Returns an exit status when all is said already.
 std::optional<int> parse(Commands& commands, const std::vector<std::string>& arguments,
                          Console& console) {
+  if (const Status given = check_values(commands.root(), arguments); !given.ok()) {
+    return report(given.error(), console);
+  }
   try {
     commands.root().parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
@@ -64,18 +49,15 @@ std::optional<int> parse(Commands& commands, const std::vector<std::string>& arg
   } catch (const CLI::CallForVersion&) {
     console.out << commands.root().get_name() << " " HARPE_VERSION "\n";
     return 0;
-  } catch (const CLI::ExtrasError&) {
-    const CLI::App& command = commands.chosen();
-    return report(unknown_words(command, commands.root().remaining(true)), console);
   } catch (const CLI::ParseError& error) {
-    return report(Error::invalid(error.what()), console);
+    return report(command_line_error(commands, error), console);
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-std::string error_json(const Error& error) {
+std::string error_json(const Error& error, const std::vector<std::string>& warnings) {
   Json diagnostics = Json::array();
   for (const Diagnostic& diagnostic : error.diagnostics) {
     Json entry;
@@ -85,8 +67,10 @@ std::string error_json(const Error& error) {
     entry["message"] = diagnostic.message;
     diagnostics.push_back(std::move(entry));
   }
-  return json_text(
-      {{"error", {{"code", name_of(error.code)}, {"diagnostics", std::move(diagnostics)}}}});
+  Json document = {
+      {"error", {{"code", name_of(error.code)}, {"diagnostics", std::move(diagnostics)}}}};
+  if (!warnings.empty()) document["warnings"] = warnings;
+  return json_text(document);
 }
 
 Commands::Commands(const std::string& name, const std::string& description,
@@ -102,6 +86,8 @@ Commands::~Commands() = default;
 CLI::App& Commands::add(CLI::App& parent, const std::string& name, const std::string& description,
                         const std::string& examples, Action action) {
   CLI::App& app = *parent.add_subcommand(name, description);
+  if (name == "list") app.alias("ls");
+  if (name == "remove") app.alias("rm");
   describe(app, examples, std::move(action));
   return app;
 }
@@ -172,6 +158,8 @@ int run_program(const MakeCommands& make, const std::vector<std::string>& given,
   if (!arguments.empty() && arguments.front() == "help") {  // harpe help plan: harpe plan --help
     arguments.erase(arguments.begin());
     arguments.emplace_back("--help");
+  } else if (!arguments.empty() && arguments.front() == "version") {
+    arguments.front() = "--version";
   }
   const auto wants_json = [&] {
     return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
@@ -193,7 +181,7 @@ int run_program(const MakeCommands& make, const std::vector<std::string>& given,
     }
     const Result<Outcome> outcome = action(console);
     if (!outcome.ok()) return report(outcome.error(), console);
-    console.out << (console.json ? outcome->json : outcome->text);
+    console.out << (console.json ? with_warnings(outcome->json, console.warnings) : outcome->text);
     if (!console.out.flush()) {
       return report(Error::io("standard output", "cannot be written"), console);
     }

@@ -70,6 +70,11 @@ std::string painted(std::string_view text, Paint paint, bool coloured) {
   return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
 }
 
+void Console::warn(std::string sentence) {
+  if (!json) err << painted("warning:", Paint::kBold, colour_err) << ' ' << sentence << '\n';
+  warnings.push_back(std::move(sentence));
+}
+
 std::string time_of_day() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};

@@ -6,6 +6,7 @@
 #include <iosfwd>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace harpe {
 
@@ -22,6 +23,11 @@ struct Console {
   int width = 100;               ///< columns of the terminal, or a usual value
   bool json = false;             ///< results and errors as JSON, on `out`
   bool out_is_others = false;    ///< a command that is run owns `out`: JSON goes to `err`
+  std::vector<std::string> warnings = {};  ///< see warn()
+
+  /// Says what the user may not have meant, though the command goes on: on `err` at once, or in the
+  /// JSON of the result or error as its member "warnings".
+  void warn(std::string sentence);
 
   /// The streams of this process: colours only on a terminal, never with NO_COLOR set or
   /// TERM=dumb.

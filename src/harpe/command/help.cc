@@ -77,9 +77,24 @@ std::string row(const std::string& names, const std::string& description,
   return text;
 }
 
+/// Another spelling that older command lines have; taken, but not shown.
+bool is_old_spelling(const std::string& name) {
+  return name == "microbatches";
+}
+
+std::string description_of(const OptionHelp& option) {
+  return option.description + (option.required ? " (required)" : "");
+}
+
 std::string names_and_value(const OptionHelp& option) {
   if (option.positional) return option.value;
   return joined(option.names, ", ") + (option.value.empty() ? "" : " " + option.value);
+}
+
+std::string name_and_aliases(const CLI::App& command) {
+  std::string text = command.get_name();
+  for (const std::string& alias : command.get_aliases()) text += ", " + alias;
+  return text;
 }
 
 /// Groups in order of their first option.
@@ -132,7 +147,9 @@ std::vector<OptionHelp> option_help(const CLI::App& command) {
                     .positional = option->get_positional(),
                     .required = option->get_required()};
     for (const std::string& name : option->get_snames()) help.names.push_back("-" + name);
-    for (const std::string& name : option->get_lnames()) help.names.push_back("--" + name);
+    for (const std::string& name : option->get_lnames()) {
+      if (!is_old_spelling(name)) help.names.push_back("--" + name);
+    }
     if (help.positional) help.names = {option->get_name()};
     std::vector<OptionHelp>& group = help.group == "General" ? general : result;
     group.push_back(std::move(help));
@@ -157,7 +174,7 @@ Result<const CLI::App*> find_command(const CLI::App& root, const std::vector<std
     const CLI::App* next = nullptr;
     for (const CLI::App* candidate : subcommands(*command)) {
       names.push_back(candidate->get_name());
-      if (candidate->get_name() == word) next = candidate;
+      if (candidate->check_name(word)) next = candidate;
     }
     if (next == nullptr) {
       std::string message = full_name(*command) + " has no subcommand " + in_quotes(word);
@@ -177,13 +194,13 @@ std::string help_text(const CLI::App& command) {
   }
   if (const auto below = subcommands(command); !below.empty()) {
     text += "\nCommands:\n";
-    for (const CLI::App* sub : below) text += row(sub->get_name(), brief(*sub), 14);
+    for (const CLI::App* sub : below) text += row(name_and_aliases(*sub), brief(*sub), 14);
   }
   const std::vector<OptionHelp> options = option_help(command);
   for (const std::string& group : groups_of(options)) {
     text += '\n' + group + ":\n";
     for (const OptionHelp& option : options) {
-      if (option.group == group) text += row(names_and_value(option), option.description);
+      if (option.group == group) text += row(names_and_value(option), description_of(option));
     }
   }
   if (!command.get_footer().empty()) {
@@ -209,7 +226,7 @@ std::string man_page(const CLI::App& command) {
   if (const auto below = subcommands(command); !below.empty()) {
     text += ".SH COMMANDS\n";
     for (const CLI::App* sub : below) {
-      text += ".TP\n.B " + roff(sub->get_name()) + '\n' + roff(brief(*sub)) + '\n';
+      text += ".TP\n.B " + roff(name_and_aliases(*sub)) + '\n' + roff(brief(*sub)) + '\n';
     }
   }
   const std::vector<OptionHelp> options = option_help(command);
@@ -218,7 +235,8 @@ std::string man_page(const CLI::App& command) {
     text += ".SS " + roff(group) + '\n';
     for (const OptionHelp& option : options) {
       if (option.group != group) continue;
-      text += ".TP\n.B " + roff(names_and_value(option)) + '\n' + roff(option.description) + '\n';
+      text +=
+          ".TP\n.B " + roff(names_and_value(option)) + '\n' + roff(description_of(option)) + '\n';
     }
   }
   if (!command.get_footer().empty()) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "harpe/base/result.h"
 
@@ -24,7 +25,7 @@ inline std::string indented(const std::string& json) {
 }
 
 /// {"error": {"code": ..., "diagnostics": [{"file", "line", "column", "message"}]}}; what is not
-/// known is null.
-std::string error_json(const Error& error);
+/// known is null. What the command warned of before it failed stands beside it as "warnings".
+std::string error_json(const Error& error, const std::vector<std::string>& warnings = {});
 
 }  // namespace harpe

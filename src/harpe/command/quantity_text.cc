@@ -66,7 +66,14 @@ Result<Watts> parse_watts(std::string_view text) {
 }
 
 Result<double> parse_percent(std::string_view text) {
-  return parse_quantity(text, kPercentUnits, "a percentage such as 5 or 5%");
+  const double percent =
+      HARPE_TRY(parse_quantity(text, kPercentUnits, "a percentage such as 5%, 5 or 0.05"));
+  return is_bare_fraction(text) ? 100 * percent : percent;
+}
+
+bool is_bare_fraction(std::string_view text) {
+  const auto value = parse_number(text);
+  return value && *value > 0 && *value < 1;
 }
 
 Result<double> parse_share(std::string_view text) {

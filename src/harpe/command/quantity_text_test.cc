@@ -26,6 +26,10 @@ TEST(QuantityText, PowersAndPercentagesTakeTheirUnits) {
   EXPECT_DOUBLE_EQ(parse_watts("500mW")->value, 0.5);
   EXPECT_DOUBLE_EQ(*parse_percent("5"), 5);
   EXPECT_DOUBLE_EQ(*parse_percent("2.5%"), 2.5);
+  EXPECT_DOUBLE_EQ(*parse_percent("0.05"), 5);  // a bare number below 1 is a fraction
+  EXPECT_DOUBLE_EQ(*parse_percent("0.05%"), 0.05);
+  EXPECT_DOUBLE_EQ(*parse_percent("1"), 1);
+  EXPECT_DOUBLE_EQ(*parse_percent("0"), 0);
 }
 
 TEST(QuantityText, WhatIsNoQuantityIsRefusedWithWhatWasExpected) {

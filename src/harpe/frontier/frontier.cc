@@ -269,7 +269,7 @@ Result<Plan> Frontier::fastest_plan(const PlanOptions& options) const {
 
 Result<Plan> Frontier::plan_for_straggler(Seconds wait_until, const PlanOptions& options) const {
   if (!(wait_until >= min_time())) {
-    return Error::infeasible("the straggler's " + shortest(wait_until.value) +
+    return Error::infeasible("the straggler's " + shortest(wait_until.value, 6) +
                              " s are below the fastest iteration, " + rounded_up(min_time()) +
                              " s");
   }

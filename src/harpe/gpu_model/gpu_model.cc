@@ -1,6 +1,7 @@
 #include "harpe/gpu_model/gpu_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "harpe/base/text.h"
@@ -13,46 +14,65 @@ double voltage(const GpuModel& gpu, double x) {
   return gpu.min_voltage + (1 - gpu.min_voltage) * rise;
 }
 
-}  // namespace
-
-double dynamic_share(const GpuModel& gpu, double x) {
-  const double v = voltage(gpu, x);
-  return x * v * v;
+/// What is not published about a GPU: as the H100, with powers in proportion to the limit.
+GpuModel like_h100(GpuModel gpu) {
+  const double scale = gpu.power_limit.value / 700;
+  gpu.static_power = {std::round(78 * scale)};
+  gpu.dynamic_power = {std::round(572 * scale)};
+  gpu.knee = 0.77;
+  gpu.min_voltage = 0.79;
+  gpu.limit_softness = 0.07;
+  gpu.blocking_power = {std::round(116 * scale)};
+  return gpu;
 }
 
-double demanded_power(const GpuModel& gpu, double x) {
-  // In this order of products, which decides the last digit.
-  const double v = voltage(gpu, x);
-  return gpu.static_power.value + gpu.dynamic_power.value * x * v * v;
+/// The same by the A40, a card with GDDR memory.
+GpuModel like_a40(GpuModel gpu) {
+  const double scale = gpu.power_limit.value / 300;
+  gpu.static_power = {std::round(82.7 * scale)};
+  gpu.dynamic_power = {std::round(177.4 * scale)};
+  gpu.knee = 0.931;
+  gpu.min_voltage = 0.788;
+  gpu.memory_bound = 0.1;
+  gpu.limit_softness = 0.167;
+  gpu.blocking_power = {std::round(70.38 * scale)};
+  return gpu;
 }
 
-double limited(double demand, double softness) {
-  if (demand <= 1 - softness) return demand;
-  if (demand >= 1 + softness) return 1;
-  const double excess = demand - (1 - softness);
-  return demand - excess * excess / (4 * softness);
-}
-
-double throttled_clock(const GpuModel& gpu, double x) {
-  const double limit = gpu.power_limit.value;
-  const double allowed = limit * limited(demanded_power(gpu, x) / limit, gpu.limit_softness);
-  double low = std::min(x, std::max(gpu.throttle_floor, gpu.min_clock).value /
-                               static_cast<double>(gpu.max_clock.value));
-  double high = x;
-  if (demanded_power(gpu, high) <= allowed) return high;
-  for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2;
-    (demanded_power(gpu, middle) <= allowed ? low : high) = middle;
+/// A name without what is written in many ways: "NVIDIA H-100" is "h100".
+std::string bare(std::string_view name) {
+  std::string letters;
+  for (const char c : lower(name)) {
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) letters += c;
   }
-  return low;
+  for (const std::string_view maker : {"nvidia", "geforce", "amd", "instinct"}) {
+    if (const std::size_t at = letters.find(maker); at != std::string::npos) {
+      letters.erase(at, maker.size());
+    }
+  }
+  return letters;
 }
 
-double throttled_speed(const GpuModel& gpu, double asked, double given) {
-  return given * (1 - gpu.throttle_loss * (asked - given));
+/// Models that have what was asked for in their name, or else those nearest to it.
+std::vector<std::string> meant_by(std::string_view wanted, const std::vector<std::string>& names) {
+  const std::string asked = bare(wanted);
+  std::vector<std::string> meant;
+  for (const std::string& name : names) {
+    const std::string known = bare(name);
+    const bool more_exact = asked.size() > known.size();  // "h100-sxm5-80gb"
+    if (asked.size() >= 3 &&
+        (more_exact ? asked : known).find(more_exact ? known : asked) != std::string::npos) {
+      meant.push_back(name);
+    }
+  }
+  if (!meant.empty()) return meant;
+  if (auto near = nearest(wanted, names)) meant.push_back(*std::move(near));
+  return meant;
 }
 
-const std::vector<GpuModel>& gpu_models() {
-  static const std::vector<GpuModel> kModels = {
+/// Matched to measurements; the H100 to published figures of its speed.
+std::vector<GpuModel> matched_models() {
+  return {
       {.name = "a100-sxm",
        .description = "NVIDIA A100 SXM, matched to the stage profiles of GPT-3 175B and Bloom "
                       "176B measured for Perseus (SOSP 2024)",
@@ -108,6 +128,100 @@ const std::vector<GpuModel>& gpu_models() {
        .power_limit = {700},
        .limit_softness = 0.07,
        .blocking_power = {116}}};
+}
+
+/// Of published clocks and limits alone.
+std::vector<GpuModel> published_models() {
+  return {
+      like_h100({.name = "h200-sxm",
+                 .description =
+                     "NVIDIA H200 SXM (700 W, 141 GB HBM3e at 4.8 TB/s), the H100's chip "
+                     "with faster memory: as h100-sxm, less bound by memory",
+                 .min_clock = {345},
+                 .max_clock = {1980},
+                 .memory_bound = 0.042,
+                 .power_limit = {700}}),
+      like_h100({.name = "b200-sxm",
+                 .description =
+                     "NVIDIA B200 SXM (1000 W, 180 GB HBM3e at 7.7 TB/s), with published "
+                     "clock and limit, and h100-sxm's shape",
+                 .min_clock = {120},
+                 .max_clock = {1965},
+                 .memory_bound = 0.06,
+                 .power_limit = {1000}}),
+      like_h100({.name = "gb200",
+                 .description =
+                     "NVIDIA GB200, one of its GPUs (1200 W, 186 GB HBM3e at 8 TB/s), "
+                     "with published limit, the clock its driver reports, and h100-sxm's shape",
+                 .min_clock = {120},
+                 .max_clock = {2062},
+                 .memory_bound = 0.06,
+                 .power_limit = {1200}}),
+      like_h100({.name = "mi300x",
+                 .description = "AMD Instinct MI300X (750 W, 192 GB HBM3 at 5.3 TB/s), with "
+                                "published clock and limit, and h100-sxm's shape",
+                 .min_clock = {135},
+                 .max_clock = {2100},
+                 .memory_bound = 0.06,
+                 .power_limit = {750}}),
+      like_a40({.name = "l40s",
+                .description = "NVIDIA L40S (350 W, 48 GB GDDR6 at 864 GB/s), with published clock "
+                               "and limit, and a40's shape",
+                .min_clock = {210},
+                .max_clock = {2520},
+                .power_limit = {350}}),
+      like_a40({.name = "rtx-4090",
+                .description = "NVIDIA GeForce RTX 4090 (450 W, 24 GB GDDR6X at 1008 GB/s), with "
+                               "published boost clock and limit, and a40's shape",
+                .min_clock = {210},
+                .max_clock = {2520},
+                .power_limit = {450}})};
+}
+
+}  // namespace
+
+double dynamic_share(const GpuModel& gpu, double x) {
+  const double v = voltage(gpu, x);
+  return x * v * v;
+}
+
+double demanded_power(const GpuModel& gpu, double x) {
+  // In this order of products, which decides the last digit.
+  const double v = voltage(gpu, x);
+  return gpu.static_power.value + gpu.dynamic_power.value * x * v * v;
+}
+
+double limited(double demand, double softness) {
+  if (demand <= 1 - softness) return demand;
+  if (demand >= 1 + softness) return 1;
+  const double excess = demand - (1 - softness);
+  return demand - excess * excess / (4 * softness);
+}
+
+double throttled_clock(const GpuModel& gpu, double x) {
+  const double limit = gpu.power_limit.value;
+  const double allowed = limit * limited(demanded_power(gpu, x) / limit, gpu.limit_softness);
+  double low = std::min(x, std::max(gpu.throttle_floor, gpu.min_clock).value /
+                               static_cast<double>(gpu.max_clock.value));
+  double high = x;
+  if (demanded_power(gpu, high) <= allowed) return high;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (demanded_power(gpu, middle) <= allowed ? low : high) = middle;
+  }
+  return low;
+}
+
+double throttled_speed(const GpuModel& gpu, double asked, double given) {
+  return given * (1 - gpu.throttle_loss * (asked - given));
+}
+
+const std::vector<GpuModel>& gpu_models() {
+  static const std::vector<GpuModel> kModels = [] {
+    std::vector<GpuModel> models = matched_models();
+    for (const GpuModel& gpu : published_models()) models.push_back(gpu);
+    return models;
+  }();
   return kModels;
 }
 
@@ -126,9 +240,12 @@ std::string unknown_gpu_model(std::string_view wanted) {
     if (!all.empty()) all += ", ";
     all += names.back();
   }
-  const std::optional<std::string> meant = nearest(wanted, names);
-  return "unknown GPU model " + in_quotes(wanted) + (meant ? "; is '" + *meant + "' meant?" : "") +
-         " (known: " + all + ")";
+  std::string guess;
+  for (const std::string& meant : meant_by(wanted, names)) {
+    guess += (guess.empty() ? "'" : " or '") + meant + "'";
+  }
+  return "unknown GPU model " + in_quotes(wanted) +
+         (guess.empty() ? "" : "; is " + guess + " meant?") + " (known: " + all + ")";
 }
 
 }  // namespace harpe

@@ -29,22 +29,22 @@ struct GpuModel {
   std::string_view description;  ///< with the source of its constants
   Megahertz min_clock, max_clock;
   int clock_step = 15;        ///< MHz
-  Watts static_power;         ///< drawn at any clock while computing
-  Watts dynamic_power;        ///< at max clock, fully busy, were there no power limit
+  Watts static_power{0};      ///< drawn at any clock while computing
+  Watts dynamic_power{0};     ///< at max clock, fully busy, were there no power limit
   double knee = 0.6;          ///< fraction of max clock below which voltage is flat
   double min_voltage = 0.75;  ///< voltage below the knee, as a fraction of that at max clock
   double memory_bound = 0.1;  ///< share of a forward's time at max clock that no clock changes
-  Watts power_limit;
+  Watts power_limit{0};
   double limit_softness = 0.1;  ///< see above
   double throttle_loss = 0;     ///< speed lost to an unsteady clock, per fraction of clock withheld
   Megahertz throttle_floor{0};  ///< the power limit takes the clock no lower than this
-  Watts blocking_power;
+  Watts blocking_power{0};
 };
 const std::vector<GpuModel>& gpu_models();
 
 /// The model of that name in any case, or null.
 const GpuModel* find_gpu_model(std::string_view name);
-/// "unknown GPU model 'a100-smx'; is 'a100-sxm' meant? (known: ...)".
+/// "unknown GPU model 'h-100'; is 'h100-sxm' meant? (known: ...)".
 std::string unknown_gpu_model(std::string_view name);
 
 /// Dynamic power at fraction `x` of the max clock, as a share of that at the max clock.

@@ -15,6 +15,34 @@ TEST(GpuModels, AreFoundByNameInAnyCase) {
   EXPECT_THAT(unknown_gpu_model("a100-smx"), HasSubstr("is 'a100-sxm' meant?"));
 }
 
+TEST(GpuModels, ANameWrittenInAnotherWayIsUnderstoodToBeMeant) {
+  EXPECT_THAT(unknown_gpu_model("h-100"), HasSubstr("is 'h100-sxm' meant?"));
+  EXPECT_THAT(unknown_gpu_model("NVIDIA H200"), HasSubstr("is 'h200-sxm' meant?"));
+  EXPECT_THAT(unknown_gpu_model("H100-SXM5-80GB"), HasSubstr("is 'h100-sxm' meant?"));
+  EXPECT_THAT(unknown_gpu_model("4090"), HasSubstr("is 'rtx-4090' meant?"));
+  EXPECT_THAT(unknown_gpu_model("MI-300X"), HasSubstr("is 'mi300x' meant?"));
+  EXPECT_THAT(unknown_gpu_model("a100"), HasSubstr("is 'a100-sxm' or 'a100-pcie' meant?"));
+  EXPECT_THAT(unknown_gpu_model("tpu"), testing::Not(HasSubstr("meant")));
+}
+
+TEST(GpuModels, HaveClocksPowersAndVoltagesThatAGpuCanHave) {
+  for (const GpuModel& gpu : gpu_models()) {
+    SCOPED_TRACE(gpu.name);
+    EXPECT_GE(gpu.min_clock.value, 100);
+    EXPECT_LE(gpu.min_clock.value * 4, gpu.max_clock.value);
+    EXPECT_LE(gpu.max_clock.value, 3000);
+    EXPECT_GE(gpu.min_voltage, 0.7);
+    EXPECT_LE(gpu.min_voltage, 0.9);
+    EXPECT_GE(gpu.knee, 0.6);
+    EXPECT_LE(gpu.knee, 0.95);
+    EXPECT_GT(gpu.static_power.value, 0.08 * gpu.power_limit.value);
+    EXPECT_LT(gpu.blocking_power, gpu.power_limit * 0.3);
+    EXPECT_GT(gpu.blocking_power.value, gpu.static_power.value * 0.8);
+    EXPECT_GT(demanded_power(gpu, 1), 0.8 * gpu.power_limit.value);
+    EXPECT_LT(demanded_power(gpu, 1), 1.4 * gpu.power_limit.value);
+  }
+}
+
 TEST(GpuModels, DrawMoreAtHigherClocksAndStaticPlusDynamicAtTheTop) {
   for (const GpuModel& gpu : gpu_models()) {
     EXPECT_DOUBLE_EQ(demanded_power(gpu, 1), (gpu.static_power + gpu.dynamic_power).value);

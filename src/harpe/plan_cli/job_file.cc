@@ -11,7 +11,7 @@ namespace {
 /// Underscores may stand for the hyphens of the options.
 std::string option_name(std::string name) {
   std::ranges::replace(name, '_', '-');
-  return name;
+  return name == "microbatches" ? "micro-batches" : name;
 }
 
 std::string unknown_key(const std::string& key) {

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <system_error>
 
 #include "harpe/base/file.h"
@@ -16,6 +17,20 @@ namespace {
 
 constexpr const char* kCertificate = "certificate.json";
 constexpr const char* kZeusPlan = "freqs_pipeline_00000.py";
+constexpr const char* kFittedProfile = "profile.csv";
+constexpr std::array kOutputNames = {"plan.json",   "frontier.json", kZeusPlan,
+                                     "trace.json",  "frontier.svg",  "pipeline.svg",
+                                     "report.html", kFittedProfile,  kCertificate};
+
+/// "earlier-NAME", or the first of "earlier-2-NAME" and so on that no file has.
+std::filesystem::path free_name(const std::filesystem::path& directory, const std::string& name) {
+  std::error_code error;
+  std::filesystem::path free = directory / ("earlier-" + name);
+  for (int i = 2; std::filesystem::exists(free, error); ++i) {
+    free = directory / ("earlier-" + std::to_string(i) + "-" + name);
+  }
+  return free;
+}
 
 ReportPoint report_point(const Plan& plan) {
   return {.time = plan.iteration_time,
@@ -93,7 +108,7 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
   files.emplace_back("frontier.svg", frontier_svg(input));
   files.emplace_back("pipeline.svg", timeline_svg(planned.chosen));
   files.emplace_back("report.html", report_html(input));
-  if (job.fit) files.emplace_back("profile.csv", profile_csv(frontier.profile(), "fitted"));
+  if (job.fit) files.emplace_back(kFittedProfile, profile_csv(frontier.profile(), "fitted"));
   if (job.certificate) {
     const Certificate certificate = HARPE_TRY(frontier.certificate(planned.chosen.iteration_time));
     files.emplace_back(kCertificate, certificate_json(certificate));
@@ -101,8 +116,8 @@ Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, cons
   return files;
 }
 
-Result<std::vector<std::string>> write_output_files(const std::filesystem::path& directory,
-                                                    const std::vector<OutputFile>& files) {
+Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
+                                        const std::vector<OutputFile>& files) {
   std::error_code error;
   const bool is_new = !std::filesystem::exists(directory, error);
   HARPE_TRY(ensure_directory(directory));
@@ -128,20 +143,41 @@ Result<std::vector<std::string>> write_output_files(const std::filesystem::path&
       return give_up(std::move(why));
     }
   }
-  std::vector<std::string> written;
+  WrittenFiles done;
   for (const auto& [name, content] : files) {
     const std::filesystem::path path = directory / name;
     std::filesystem::rename(staging / name, path, error);
     if (error) return give_up(Error::io(path.string(), "cannot be written: " + error.message()));
-    written.push_back(path.string());
+    done.written.push_back(path.string());
   }
   std::filesystem::remove(staging, error);
-  // Those of an earlier plan would say nothing about this one.
   for (const char* const optional : {kCertificate, kZeusPlan}) {
     const auto is_it = [&](const OutputFile& file) { return file.first == optional; };
-    if (std::ranges::none_of(files, is_it)) std::filesystem::remove(directory / optional, error);
+    const std::filesystem::path earlier = directory / optional;
+    if (std::ranges::any_of(files, is_it) || !std::filesystem::exists(earlier, error)) continue;
+    const std::filesystem::path aside = free_name(directory, optional);
+    std::filesystem::rename(earlier, aside, error);
+    if (error)
+      return Error::io(earlier.string(),
+                       "is of an earlier plan and cannot be renamed: " + error.message());
+    done.kept_aside.emplace_back(earlier.string(), aside.string());
   }
-  return written;
+  return done;
+}
+
+Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job) {
+  std::vector<std::filesystem::path> inputs = {job.profile};
+  if (job.schedule_is_file) inputs.emplace_back(job.schedule);
+  for (const char* const name : kOutputNames) {
+    if (std::string_view(name) == kFittedProfile && !job.fit) continue;
+    for (const std::filesystem::path& input : inputs) {
+      std::error_code no_file;
+      if (!std::filesystem::equivalent(directory / name, input, no_file) || no_file) continue;
+      return Error::invalid("--out " + directory.string() + " would write over " + input.string() +
+                            ", which the plan is made from: choose another folder");
+    }
+  }
+  return ok_status();
 }
 
 }  // namespace harpe

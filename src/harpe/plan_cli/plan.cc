@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <memory>
 
+#include "harpe/base/csv.h"
 #include "harpe/base/file.h"
+#include "harpe/base/text.h"
 #include "harpe/command/options.h"
+#include "harpe/plan_cli/job_doubts.h"
 #include "harpe/plan_cli/plan_cli.h"
 #include "harpe/plan_cli/plan_job.h"
 #include "harpe/plan_cli/plan_output.h"
@@ -16,10 +20,38 @@ struct PlanArguments {
   std::vector<JobEntry> options;
 };
 
+/// Whether a file is a table, not a job: its first line has several columns and no '='.
+bool is_table(std::string_view text) {
+  Diagnostics ignored;
+  const std::size_t end = text.find_first_not_of(" \t\r\n");
+  if (end == std::string_view::npos || text[end] == '[' || text[end] == '{') return false;
+  const auto rows = split_csv(text.substr(0, 100'000), ignored);
+  if (rows.empty() || rows.front().cells.size() < 3) return false;
+  return std::ranges::none_of(rows.front().cells, [](const CsvCell& cell) {
+    return cell.text.find('=') != std::string::npos;
+  });
+}
+
 Result<PlanJob> read_plan_job(const PlanArguments& arguments) {
   std::vector<JobEntry> entries;
   if (!arguments.job_file.empty()) {
     const std::string text = HARPE_TRY(read_file(arguments.job_file));
+    if (is_table(text)) {  // harpe plan profile.csv
+      const auto profile = std::ranges::find(job_keys(), "profile", &JobKey::name);
+      std::vector<JobEntry> options = arguments.options;
+      options.insert(options.begin(), {.key = &*profile, .values = {arguments.job_file}});
+      const auto is_profile = [&](const JobEntry& entry) { return entry.key == &*profile; };
+      if (std::ranges::count_if(options, is_profile) > 1) {
+        return Error::invalid(in_quotes(arguments.job_file) +
+                              " is a table, but --profile names another: give one profile");
+      }
+      return make_job({}, options);
+    }
+    if (trim(text).starts_with('{')) {
+      return Error::invalid(in_quotes(arguments.job_file) +
+                            " is JSON: a job file is TOML, a line such as micro-batches = 96 for "
+                            "each option");
+    }
     entries = HARPE_TRY(parse_job(text, arguments.job_file));
   }
   return make_job(entries, arguments.options);
@@ -27,7 +59,10 @@ Result<PlanJob> read_plan_job(const PlanArguments& arguments) {
 
 Result<Outcome> run_plan(const PlanArguments& arguments, Console& console) {
   const PlanJob job = HARPE_TRY(read_plan_job(arguments));
-  const PlanInputs inputs = HARPE_TRY(read_inputs(job));
+  for (const std::string& sentence : job.warnings) console.warn(sentence);
+  const PlanInputs inputs = HARPE_TRY(read_inputs(job, console));
+  HARPE_TRY(check_inputs(job, inputs, console));
+  if (job.out) HARPE_TRY(spare_inputs(*job.out, job));
 
   CharacterizeOptions options{.blocking_power = inputs.blocking_power,
                               .gpus_per_stage = job.gpus_per_stage,
@@ -39,6 +74,7 @@ Result<Outcome> run_plan(const PlanArguments& arguments, Console& console) {
     frontier = characterize(inputs.pipeline, inputs.profile, options);
   }
   if (!frontier.ok()) return std::move(frontier).error();
+  HARPE_TRY(check_objective(job, inputs, *frontier, console));
 
   Result<Planned> planned = Error::internal("not computed");
   {
@@ -51,7 +87,11 @@ Result<Outcome> run_plan(const PlanArguments& arguments, Console& console) {
   std::vector<std::string> written;
   if (job.out) {
     const std::vector<OutputFile> files = HARPE_TRY(make_output_files(*frontier, job, *planned));
-    written = HARPE_TRY(write_output_files(*job.out, files));
+    WrittenFiles done = HARPE_TRY(write_output_files(*job.out, files));
+    written = std::move(done.written);
+    for (const auto& [from, to] : done.kept_aside) {
+      console.warn(from + " was of an earlier plan: it is kept as " + to);
+    }
   }
   std::vector<std::string> notes = inputs.notes;
   if (job.out && planned->chosen.has_knobs()) {
@@ -76,7 +116,8 @@ std::vector<std::string> split_list(const std::string& text) {
 }
 
 void add_key(CLI::App& app, const JobKey& key, const std::shared_ptr<PlanArguments>& arguments) {
-  const std::string name = "--" + std::string(key.name);
+  std::string name = "--" + std::string(key.name);
+  if (key.name == "micro-batches") name += ",--microbatches";  // as older command lines have it
   const std::string help(key.help);
   const bool is_list = key.value.find(',') != std::string_view::npos;
   CLI::Option* option = nullptr;
@@ -113,15 +154,18 @@ void add_plan_command(Commands& commands) {
       "fitted profile.csv; all of them or none.\n"
       "A job file in TOML holds the same keys as the options, without the dashes; options win over "
       "it, and paths in it are relative to it.\n"
-      "Times are seconds; the suffixes ns, us, ms, s and min are understood.",
-      "harpe plan --profile gpt3.csv --microbatches 96 --blocking-power 83.64\n"
-      "harpe plan --profile gpt3.csv --microbatches 96 --blocking-power 83.64 \\\n"
-      "    --slowdown 5 --certificate --out plan\n"
-      "harpe plan --profile gpt3.csv --schedule zb-h1 --microbatches 32 \\\n"
+      "A number without a unit is in the unit its option names: s, W, %. Times take ns, us, ms, s, "
+      "min; powers mW, W, kW, MW. 5%, 5 and 0.05 are the same: a bare number below 1 is a "
+      "fraction.",
+      "harpe plan --profile gpt3.csv --micro-batches 96 --blocking-power 83.64\n"
+      "harpe plan --profile gpt3.csv --micro-batches 96 --blocking-power 83.64 \\\n"
+      "    --slowdown 5% --certificate --out plan\n"
+      "harpe plan --profile gpt3.csv --schedule zb-h1 --micro-batches 32 \\\n"
       "    --transfer-forward 3ms --transfer-backward 3ms --straggler 1.2x\n"
       "harpe plan job.toml --deadline 16.5s",
       [arguments](Console& console) { return run_plan(*arguments, console); });
-  app.add_option("JOB", arguments->job_file, "Job file; its keys are the options below")
+  app.add_option("JOB", arguments->job_file,
+                 "Job file, whose keys are the options below; or the profile itself (CSV)")
       ->type_name("job.toml")
       ->group("Arguments");
   for (const JobKey& key : job_keys()) add_key(app, key, arguments);

@@ -25,7 +25,7 @@ inline constexpr const char* kAboutHarpe =
     "model nor its hyper-parameters: it only sets GPU clocks.";
 inline constexpr const char* kHarpeExamples =
     "harpe synth --out profile.csv\n"
-    "harpe plan --profile profile.csv --microbatches 96 --blocking-power 83.64 \\\n"
+    "harpe plan --profile profile.csv --micro-batches 96 --blocking-power 83.64 \\\n"
     "    --out plan\n"
     "harpe verify plan/plan.json --profile profile.csv";
 

@@ -93,6 +93,11 @@ Status set_objective(PlanJob& job, Values values, Objective::Kind kind,
 Status set_slowdown(PlanJob& job, Values values) {
   double percent = 0;
   HARPE_TRY(set_parsed(values, percent, parse_percent));
+  if (is_bare_fraction(values.front())) {
+    const std::string given(trim(values.front()));
+    job.warnings.push_back("slowdown " + given + " is taken as " + shortest(percent, 4) +
+                           " %; for " + given + " % write " + given + "%");
+  }
   job.objective = {Objective::Kind::kSlowdown, percent / 100};
   return ok_status();
 }
@@ -124,7 +129,7 @@ std::vector<JobKey> make_keys() {
        false, false, set_schedule},
       {"stages", "N", kInputs, "Pipeline stages (default: as many as the profile has)", false,
        false, [](PlanJob& job, Values v) { return set_count(v, job.stages, 1, kMaxCount); }},
-      {"microbatches", "M", kInputs, "Micro-batches of one iteration", false, false,
+      {"micro-batches", "M", kInputs, "Micro-batches of one iteration", false, false,
        [](PlanJob& job, Values v) { return set_count(v, job.micro_batches, 1, kMaxCount); }},
       {"chunks", "V", kInputs, "Model chunks a stage, for interleaved schedules (default 2)", false,
        false, [](PlanJob& job, Values v) { return set_count(v, job.chunks, 1, kMaxCount); }},
@@ -157,8 +162,9 @@ std::vector<JobKey> make_keys() {
       {"optimizer", "SECONDS[,...]", kTimes, "Optimizer step at the end of each stage, s", false,
        false, [](PlanJob& job, Values v) { return set_list(v, job.optimizer, parse_seconds); }},
       {"slowdown", "PERCENT", kObjectives,
-       "Take that much longer than the fastest possible iteration, % (default: --slowdown 0)", true,
-       false, set_slowdown},
+       "Take that much longer than the fastest possible iteration: 5%, 5 or 0.05 (default: "
+       "--slowdown 0)",
+       true, false, set_slowdown},
       {"deadline", "SECONDS", kObjectives, "End the iteration by then, s", true, false,
        [](PlanJob& job, Values v) {
          return set_objective(job, v, Objective::Kind::kDeadline, parse_seconds);
@@ -239,7 +245,7 @@ void check_objectives(const std::vector<JobEntry>& entries, Error& error) {
 void check_complete(const PlanJob& job, Error& error) {
   if (job.profile.empty()) error.diagnostics.push_back({.message = "--profile is missing"});
   if (!job.schedule_is_file && !job.micro_batches) {
-    error.diagnostics.push_back({.message = "--microbatches is missing"});
+    error.diagnostics.push_back({.message = "--micro-batches is missing"});
   }
   if (job.certificate && !job.out) {
     error.diagnostics.push_back({.message = "--certificate needs --out, where it is written"});

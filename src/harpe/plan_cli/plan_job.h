@@ -41,6 +41,8 @@ struct PlanJob {
   int points = 50;
   bool certificate = false;
   std::string name;
+
+  std::vector<std::string> warnings;  ///< how keys were taken that may have been meant otherwise
 };
 
 /// One key of a job file, which is also the option `--name` of the command line.

@@ -67,7 +67,7 @@ TEST(PlanJob, PathsOfTheFileAreRelativeToItAndAbsoluteOnesStay) {
 
 TEST(PlanJob, OptionsWinOverTheFileAndAnyObjectiveOverAnyOther) {
   const auto job = job_of("profile = \"p.csv\"\nmicrobatches = 96\ndeadline = 16.5",
-                          {option("microbatches", {"12"}), option("straggler", {"1.2x"})});
+                          {option("micro-batches", {"12"}), option("straggler", {"1.2x"})});
   ASSERT_TRUE(job.ok()) << job.error().text();
   EXPECT_EQ(job->micro_batches, 12);
   EXPECT_EQ(job->objective.kind, Objective::Kind::kStragglerFactor);
@@ -91,7 +91,7 @@ TEST(PlanJob, EveryErrorOfAFileIsNamedWithLineAndColumn) {
   const auto values = job_of("profile = \"p\"\nmicrobatches = 0\nload = [\"x\", -1]\n");
   ASSERT_FALSE(values.ok());
   EXPECT_THAT(diagnostics_of(values.error()),
-              testing::UnorderedElementsAre(HasSubstr("job.toml:2:16: microbatches: expected"),
+              testing::UnorderedElementsAre(HasSubstr("job.toml:2:16: micro-batches: expected"),
                                             HasSubstr("job.toml:3:8: load: expected a time"),
                                             HasSubstr("job.toml:3:8: load: '-1' is negative")));
 }
@@ -100,7 +100,7 @@ TEST(PlanJob, ObjectivesExcludeEachOther) {
   const auto file = job_of("profile = \"p\"\nmicrobatches = 1\ndeadline = 1\nslowdown = 5");
   ASSERT_FALSE(file.ok());
   EXPECT_THAT(file.error().text(), HasSubstr("exclude each other"));
-  const auto options = make_job({}, {option("profile", {"p"}), option("microbatches", {"1"}),
+  const auto options = make_job({}, {option("profile", {"p"}), option("micro-batches", {"1"}),
                                      option("least-energy", {}), option("power-cap", {"300"})});
   ASSERT_FALSE(options.ok());
   EXPECT_THAT(options.error().text(), HasSubstr("--power-cap and --least-energy exclude"));
@@ -110,7 +110,7 @@ TEST(PlanJob, WhatIsMissingIsNamedAllAtOnce) {
   const auto job = make_job({}, {option("certificate", {})});
   ASSERT_FALSE(job.ok());
   EXPECT_THAT(diagnostics_of(job.error()),
-              ElementsAre("--profile is missing", "--microbatches is missing",
+              ElementsAre("--profile is missing", "--micro-batches is missing",
                           "--certificate needs --out, where it is written"));
 }
 

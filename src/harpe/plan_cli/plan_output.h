@@ -19,10 +19,21 @@ using OutputFile = std::pair<std::string, std::string>;
 Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
                                                   const Planned& planned);
 
+/// Paths that were written, and those of an earlier plan that had to give way: from, to.
+struct WrittenFiles {
+  std::vector<std::string> written;
+  std::vector<std::pair<std::string, std::string>> kept_aside;
+};
+
 /// Writes all files into the directory, or none: files of an earlier run stay as they were when one
-/// fails. Removes the certificate and the plan for Zeus of an earlier plan. Returns their paths.
-Result<std::vector<std::string>> write_output_files(const std::filesystem::path& directory,
-                                                    const std::vector<OutputFile>& files);
+/// fails. A certificate or plan for Zeus of an earlier plan that is not written anew would look as
+/// if it belonged to this one: it is renamed to "earlier-...", or "earlier-2-..." where that is
+/// taken.
+Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
+                                        const std::vector<OutputFile>& files);
+
+/// Refuses a directory in which the job's own profile or schedule would be written over.
+Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job);
 
 /// A small table of what was found, and where the files are.
 std::string summary_text(const Frontier& frontier, const PlanJob& job, const Planned& planned,

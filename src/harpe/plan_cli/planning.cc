@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "harpe/frontier/fixed_time_rows.h"
+#include "harpe/plan_cli/given_profile.h"
 #include "harpe/plan_cli/per_stage.h"
 #include "harpe/policy/plan_for.h"
 #include "harpe/profile/check.h"
@@ -133,8 +134,8 @@ Transfers transfers_of(const PlanJob& job, const Schedule& schedule, Diagnostics
 
 }  // namespace
 
-Result<PlanInputs> read_inputs(const PlanJob& job) {
-  Result<Profile> profile = read_profile(job.profile);
+Result<PlanInputs> read_inputs(const PlanJob& job, Console& console) {
+  Result<Profile> profile = given_profile(job.profile.string(), console);
   Result<Schedule> schedule =
       !profile.ok() && !job.stages && !job.schedule_is_file
           ? Result<Schedule>(Schedule{})  // its stages are those of the profile that cannot be read
@@ -144,6 +145,7 @@ Result<PlanInputs> read_inputs(const PlanJob& job) {
   if (!schedule.ok()) add_all(schedule.error(), error);
   if (!error.diagnostics.empty()) return error;
 
+  HARPE_TRY(check_units(*profile, job.profile.string(), true, console));
   std::vector<std::string> notes = notes_on(job, *schedule, *profile);
   if (job.fit) {
     profile = fit_profile(*profile);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harpe/base/result.h"
+#include "harpe/command/console.h"
 #include "harpe/frontier/frontier.h"
 #include "harpe/pipeline/pipeline.h"
 #include "harpe/plan_cli/plan_job.h"
@@ -24,8 +25,9 @@ struct PlanInputs {
 };
 
 /// Reads profile and schedule, adds the fixed-time instructions and transfers of the job.
-/// Diagnostics of all inputs are reported together.
-Result<PlanInputs> read_inputs(const PlanJob& job);
+/// Diagnostics of all inputs are reported together. Refuses a profile
+/// in other units; warns of what may not be meant.
+Result<PlanInputs> read_inputs(const PlanJob& job, Console& console);
 
 /// The plans that a summary and a report show.
 struct Planned {

@@ -6,6 +6,7 @@
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/plan_cli/given_profile.h"
 #include "harpe/plan_cli/per_stage.h"
 #include "harpe/plan_cli/plan_cli.h"
 #include "harpe/plan_cli/synthetic_line.h"
@@ -42,9 +43,9 @@ Result<PredictOptions> options_for(const Plan& plan, const PredictArguments& arg
   return options;
 }
 
-Result<Outcome> run_predict(const PredictArguments& arguments) {
-  const Result<Plan> plan = read_plan(arguments.plan);
-  const Result<Profile> profile = read_profile(arguments.profile);
+Result<Outcome> run_predict(const PredictArguments& arguments, Console& console) {
+  const Result<Plan> plan = read_plan(plan_file(arguments.plan));
+  const Result<Profile> profile = given_profile(arguments.profile, console);
   if (!plan.ok()) return plan.error();
   if (!profile.ok()) return profile.error();
   const PredictOptions options = HARPE_TRY(options_for(*plan, arguments));
@@ -85,7 +86,7 @@ void add_predict_command(Commands& commands) {
       "harpe predict plan/plan.json --profile bert.csv --switch-latency 5ms \\\n"
       "    --load 9.67ms,0,0,7.49ms --transfer-forward 0 --transfer-backward 0 \\\n"
       "    --transfer-mode rendezvous --fixed-extra 0.11",
-      [arguments](Console&) { return run_predict(*arguments); });
+      [arguments](Console& console) { return run_predict(*arguments, console); });
   app.add_option("PLAN", arguments->plan, "Plan to replay (harpe.plan/1)")
       ->type_name("plan.json")
       ->required()
@@ -106,7 +107,7 @@ void add_predict_command(Commands& commands) {
   const auto mode = [](std::string_view text) -> Result<bool> {
     if (text == "overlapped") return false;
     if (text == "rendezvous") return true;
-    return Error::invalid("expected overlapped or rendezvous");
+    return Error::invalid("expected overlapped or rendezvous, found " + in_quotes(text));
   };
   add_parsed(app, "--transfer-mode", "MODE",
              "overlapped (no stage is occupied) or rendezvous (both are), default overlapped",

@@ -5,6 +5,7 @@
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/plan_cli/given_profile.h"
 #include "harpe/plan_cli/plan_cli.h"
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
@@ -99,7 +100,8 @@ Json check_json(const Profile& profile, const ProfileCheck& check) {
 }
 
 Result<Outcome> run_check(const ProfileArguments& arguments, Console& console) {
-  const Profile profile = HARPE_TRY(read_profile(arguments.file));
+  const Profile profile = HARPE_TRY(given_profile(arguments.file, console));
+  HARPE_TRY(check_units(profile, arguments.file, false, console));
   const ProfileCheck check = check_profile(profile, arguments.options);
   return Outcome{.text = check_text(profile, check, console.colour_out),
                  .json = json_text(check_json(profile, check))};

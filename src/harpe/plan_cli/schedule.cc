@@ -42,7 +42,7 @@ Result<Schedule> load(const ScheduleArguments& arguments) {
                        std::filesystem::exists(arguments.source, no_file);
   if (!is_file) return make_schedule(arguments.source, {});  // names the nearest generator
   if (arguments.stages || arguments.micro_batches || arguments.chunks) {
-    return Error::invalid("--stages, --microbatches and --chunks are for schedules by name; " +
+    return Error::invalid("--stages, --micro-batches and --chunks are for schedules by name; " +
                           in_quotes(arguments.source) + " is a file");
   }
   return read_schedule(arguments.source, arguments.dialect, arguments.copies);
@@ -141,7 +141,7 @@ void add_source_options(CLI::App& app, ScheduleArguments& arguments, bool requir
   const auto count = [](std::string_view text) { return parse_count(text, 1, kMaxInstructions); };
   add_parsed(app, "--stages", "N", "Pipeline stages, for schedules by name (default 4)",
              arguments.stages, count);
-  add_parsed(app, "--microbatches", "M",
+  add_parsed(app, "--micro-batches,--microbatches", "M",
              "Micro-batches of one iteration, for schedules by name (default 8)",
              arguments.micro_batches, count);
   add_parsed(app, "--chunks", "V", "Model chunks a stage, for interleaved schedules (default 2)",
@@ -160,7 +160,7 @@ void add_source_options(CLI::App& app, ScheduleArguments& arguments, bool requir
 void add_schedule_command(Commands& commands) {
   CLI::App& schedule =
       commands.add(commands.root(), "schedule", "show and convert pipeline schedules",
-                   "harpe schedule show zb-v --stages 4 --microbatches 8\n"
+                   "harpe schedule show zb-v --stages 4 --micro-batches 8\n"
                    "harpe schedule convert torch.csv --to json --out schedule.json");
   const auto shown = std::make_shared<ScheduleArguments>();
   CLI::App& show = commands.add(
@@ -168,8 +168,8 @@ void add_schedule_command(Commands& commands) {
       "draw a schedule\n"
       "Draws who does what when, in units of a forward, and says how long each stage is idle and "
       "how many activations it holds.",
-      "harpe schedule show 1f1b --stages 4 --microbatches 8\n"
-      "harpe schedule show interleaved-1f1b --stages 4 --microbatches 8\n"
+      "harpe schedule show 1f1b --stages 4 --micro-batches 8\n"
+      "harpe schedule show interleaved-1f1b --stages 4 --micro-batches 8\n"
       "harpe schedule show my_schedule.csv\n"
       "harpe schedule show --list",
       [shown](Console& console) { return run_show(*shown, console); });
@@ -184,7 +184,7 @@ void add_schedule_command(Commands& commands) {
                    "write a schedule in another form\n"
                    "PyTorch's pipeline schedule CSV (2025 and later) or JSON; see docs/formats.md.",
                    "harpe schedule convert old.csv --dialect old --to torch --out new.csv\n"
-                   "harpe schedule convert zb-h1 --stages 8 --microbatches 32 --to json",
+                   "harpe schedule convert zb-h1 --stages 8 --micro-batches 32 --to json",
                    [converted](Console&) { return run_convert(*converted); });
   add_source_options(convert, *converted, true);
   add_parsed(convert, "--to", "torch|json", "Form to write", converted->to, parse_form)->required();

@@ -47,7 +47,7 @@ std::string comment(const SynthArguments& arguments) {
   return "harpe synth --gpu " + arguments.gpu + " --stages " + std::to_string(options.stages) +
          " --chunks " + std::to_string(options.chunks) + " --forward-time " +
          shortest(options.forward_seconds) + " --imbalance " + shortest(options.imbalance) +
-         " --noise " + shortest(100 * options.noise) + " --seed " + std::to_string(options.seed) +
+         " --noise " + shortest(100 * options.noise) + "% --seed " + std::to_string(options.seed) +
          (options.split_backward ? " --split-backward" : "") +
          (options.recompute ? " --recompute" : "");
 }
@@ -111,7 +111,13 @@ void add_synth_command(Commands& commands) {
              "Standard deviation of measured time and energy, % (default 0.2)", options.noise,
              [](std::string_view text) -> Result<double> {
                const double percent = HARPE_TRY(parse_percent(text));
-               return percent / 100;
+               if (percent <= 10) return percent / 100;
+               const std::string given(trim(text));
+               return Error::invalid("expected at most 10%, found " + in_quotes(text) +
+                                     (is_bare_fraction(text)
+                                          ? ": a bare number below 1 is a fraction, write " +
+                                                given + "% for a percentage"
+                                          : ""));
              });
   add_parsed(app, "--seed", "N", "Seed of the noise (default 1)", options.seed, parse_seed);
   app.add_flag("--split-backward", options.split_backward,

@@ -1,6 +1,7 @@
 #include "harpe/frontier/verify.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "harpe/base/file.h"
@@ -8,6 +9,7 @@
 #include "harpe/command/json_output.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
+#include "harpe/plan_cli/given_profile.h"
 #include "harpe/plan_cli/plan_cli.h"
 #include "harpe/plan_cli/synthetic_line.h"
 #include "harpe/plan_cli/table.h"
@@ -45,9 +47,28 @@ Result<std::optional<Schedule>> read_given_schedule(const VerifyArguments& argum
   return error;
 }
 
+/// "; is out/certificate.json its certificate? ..." where there is one.
+std::string certificate_beside(const std::string& plan) {
+  const std::filesystem::path beside =
+      std::filesystem::path(plan).replace_filename("certificate.json");
+  std::error_code no_file;
+  if (!std::filesystem::is_regular_file(beside, no_file)) return {};
+  return " (--certificate " + beside.string() + " checks it)";
+}
+
+Result<double> parse_gap(std::string_view text) {
+  if (is_bare_fraction(text)) {  // the looser reading would let through what must not pass
+    const std::string given(trim(text));
+    return Error::invalid(in_quotes(text) + " may be a fraction or a percentage: write " + given +
+                          "% for a percentage");
+  }
+  return parse_percent(text);
+}
+
 Result<Outcome> run_verify(const VerifyArguments& arguments, Console& console) {
-  const Result<Plan> plan = read_plan(arguments.plan);
-  const Result<Profile> profile = read_profile(arguments.profile);
+  const std::string file = plan_file(arguments.plan);
+  const Result<Plan> plan = read_plan(file);
+  const Result<Profile> profile = given_profile(arguments.profile, console);
   const Result<std::optional<Schedule>> schedule = read_given_schedule(arguments, plan);
   const Result<std::optional<Certificate>> certificate = read_certificate(arguments.certificate);
   Error error{ErrorCode::kInvalidInput, {}};
@@ -95,7 +116,8 @@ Result<Outcome> run_verify(const VerifyArguments& arguments, Console& console) {
   text += found.proven_bound
               ? "the certificate proves that no plan ending by then needs less than " +
                     grouped(found.proven_bound->value, 1) + " J\n"
-              : "no certificate given: the plan's lower bound is its own word\n";
+              : "no certificate given: the plan's lower bound is its own word" +
+                    certificate_beside(file) + "\n";
   return Outcome{.text = text, .json = json_text(document)};
 }
 
@@ -129,7 +151,7 @@ void add_verify_command(Commands& commands) {
   add_parsed(app, "--max-gap", "PERCENT",
              "Refuse plans further above their lower bound, %; needs --certificate, as the plan's "
              "own bound proves nothing",
-             arguments->max_gap, parse_percent)
+             arguments->max_gap, parse_gap)
       ->needs("--certificate");
 }
 

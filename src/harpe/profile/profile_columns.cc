@@ -1,6 +1,7 @@
 #include "harpe/profile/profile_columns.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 
@@ -17,6 +18,38 @@ std::string list_of(const CsvRow& header) {
     list += in_quotes(header.cells[i].text);
   }
   return header.cells.size() > kShown ? list + ", ..." : list;
+}
+
+/// Whether a column of that name most likely holds what the required one does.
+bool is_other_name(std::string_view name, ProfileColumn column) {
+  static constexpr std::array<std::array<std::string_view, 8>, kRequiredProfileColumns> kOthers = {{
+      {"pp_stage", "pipeline_stage", "stage_id", "stages", "stage_index", "stageid", "pp", "pipe"},
+      {"kind", "op", "operation", "type", "instr", "phase", "instruction_type", "pass"},
+      {"freq", "clock", "sm_clock", "gpu_clock", "graphics_clock", "mhz", "sm_freq", "f"},
+      {"duration", "seconds", "elapsed", "latency", "ms", "sec", "t", "runtime"},
+      {"joules", "joule", "j", "mj", "e", "energy_consumption", "gpu_energy", "consumption"},
+  }};
+  const std::string word = lower(name);
+  const std::string_view known = kProfileColumnNames[column];
+  const auto begins = [&](std::string_view with) {  // "time_s", "time (s)", "freq_mhz"
+    return word.starts_with(with) && word.size() > with.size() &&
+           std::string_view("_ ([/.").find(word[with.size()]) != std::string_view::npos;
+  };
+  return begins(known) || std::ranges::any_of(kOthers[column], [&](std::string_view other) {
+           return word == other || (other.size() > 2 && begins(other));
+         });
+}
+
+/// What a required column is measured in, where its name says another unit.
+std::string unit_hint(std::string_view name, ProfileColumn column) {
+  const std::string word = lower(name);
+  for (const std::string_view unit : {"ms", "us", "ns", "mj", "uj", "kj", "ghz", "khz", "hz"}) {
+    if (word.find(unit) == std::string::npos || word.find("mhz") != std::string::npos) continue;
+    if (column == kTime) return " (it must be in s)";
+    if (column == kEnergy) return " (it must be in J)";
+    if (column == kFrequency) return " (it must be in MHz)";
+  }
+  return {};
 }
 
 }  // namespace
@@ -58,8 +91,13 @@ void ProfileColumns::report_missing(const CsvRow& header, const std::vector<CsvC
     if (where_[i] != kAbsent) continue;
     std::string message = "column '" + std::string(kProfileColumnNames[i]) + "' is missing";
     int column = 1;
-    if (const auto meant = nearest(kProfileColumnNames[i], names)) {
-      message += "; is " + in_quotes(*meant) + " meant?";
+    const auto column_of = static_cast<ProfileColumn>(i);
+    const auto other = std::ranges::find_if(
+        names, [&](const std::string& name) { return is_other_name(name, column_of); });
+    const auto meant =
+        other != names.end() ? std::optional(*other) : nearest(kProfileColumnNames[i], names);
+    if (meant) {
+      message += "; is " + in_quotes(*meant) + " meant?" + unit_hint(*meant, column_of);
       column = std::find_if(unknown.begin(), unknown.end(), [&](const CsvCell& cell) {
                  return cell.text == *meant;
                })->column;

@@ -222,6 +222,7 @@ class Reader {
   std::optional<Megahertz> frequency(const CsvRow& row, std::optional<InstructionKind> kind) {
     const bool may_be_absent = !kind || is_fixed_time(*kind);
     if (cell(row, kFrequency).text.empty() && may_be_absent) return Megahertz{0};
+    if (looks_like_other_unit(row)) return std::nullopt;
     const std::optional<int> clock = whole(row, kFrequency, kHighestClock, "a clock in MHz");
     if (!clock) return std::nullopt;
     if (*clock == 0 && !may_be_absent) {
@@ -229,6 +230,32 @@ class Reader {
                    "frequency is 0: a " + std::string(name(*kind)) + " runs at a clock above 0");
     }
     return Megahertz{*clock};
+  }
+
+  /// A clock in GHz, kHz or Hz: said of the first row alone.
+  bool looks_like_other_unit(const CsvRow& row) {
+    const std::string& text = cell(row, kFrequency).text;
+    const std::optional<double> clock = parse_number(text);
+    if (!clock) return false;
+    struct Reading {
+      const char* unit;
+      double low, high, scale;
+    };
+    constexpr std::array kReadings = {Reading{"GHz", 0.05, 10, 1e3}, Reading{"kHz", 2e5, 1e7, 1e-3},
+                                      Reading{"Hz", 5e7, 1e10, 1e-6}};
+    for (const Reading& reading : kReadings) {
+      const bool is_whole = *clock == std::floor(*clock);
+      if (*clock < reading.low || *clock > reading.high || (reading.scale > 1 && is_whole))
+        continue;
+      if (!has_other_unit_) {
+        error(row, kFrequency,
+              "frequency " + in_quotes(text) + " looks like " + reading.unit + ": expected MHz, " +
+                  shortest(*clock * reading.scale, 1));
+      }
+      has_other_unit_ = true;
+      return true;
+    }
+    return false;
   }
 
   std::optional<double> quantity(const CsvRow& row, ProfileColumn column, const std::string& unit,
@@ -336,6 +363,7 @@ class Reader {
   std::map<InstructionKey, std::pair<InstructionSetting, int>> fixed_;
   std::map<int, Place> first_of_stage_;
   bool all_stages_known_ = true;
+  bool has_other_unit_ = false;  ///< a clock that is not in MHz was found
   std::map<std::pair<InstructionKey, InstructionSetting>, Measurements> measured_;
 };
 

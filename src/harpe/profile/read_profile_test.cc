@@ -255,7 +255,7 @@ TEST(ParseProfile, RefusesAClockThatIsNotAWholeNumberOfMegahertz) {
   expect_row_error("0,forward,1410.5,0.5,200", 11, "frequency '1410.5' is not a whole number");
   expect_row_error("0,forward,1410.00001,0.5,200", 11, "is not a whole number");
   expect_row_error("0,forward,1410000000,0.5,200", 11,
-                   "frequency '1410000000' is over 100000: expected a clock in MHz");
+                   "frequency '1410000000' looks like Hz: expected MHz, 1410");
   parsed(std::string(kHeader) + "0,forward,1410.0000001,0.5,200\n");
 }
 

@@ -116,6 +116,24 @@ TEST(Synthesize, AnH100Loses5To7PercentOfSpeedPer100Megahertz) {
   EXPECT_LE(top.energy.value, 700);
 }
 
+TEST(Synthesize, EveryModelHasItsLeastEnergyBetweenItsClocksAndSavesWhatMeasuredGpusDo) {
+  for (const GpuModel& gpu : gpu_models()) {
+    SCOPED_TRACE(gpu.name);
+    const auto points = forward(gpu.name);
+    for (std::size_t i = 1; i < points.size(); ++i) {
+      const Watts below = points[i - 1].energy / points[i - 1].time;
+      EXPECT_GE((points[i].energy / points[i].time).value, below.value * (1 - 1e-6))
+          << points[i].clock.value;
+    }
+    const OperatingPoint best = cheapest(points);
+    EXPECT_GT(best.clock, points.front().clock);
+    EXPECT_LT(best.clock, points.back().clock);
+    const double saving = 1 - best.energy / fastest(points).energy;
+    EXPECT_GT(saving, 0.05);
+    EXPECT_LT(saving, 0.35);
+  }
+}
+
 TEST(RunOn, FollowsThePowerLimitSweepOfAnA40) {
   // ResNet-50 training, 40 steps at each limit, as published with Zeus: W, s, J.
   constexpr double kSweep[][3] = {{300, 24.01, 6225}, {275, 24.06, 6122}, {250, 24.16, 5916},

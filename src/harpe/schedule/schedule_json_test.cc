@@ -122,7 +122,7 @@ TEST(ScheduleJson, TheDocumentMustHaveItsForm) {
   EXPECT_THAT(errors("{\"copies\": 0, \"name\": 3, \"rank\": []}"),
               testing::AllOf(HasSubstr("f:1:12: expected \"copies\""), HasSubstr("f:1:23: "),
                              HasSubstr("unknown key 'rank'"), HasSubstr("\"ranks\" is missing")));
-  EXPECT_THAT(errors("{\"ranks\": [["), StartsWith("f:1:12: syntax error"));
+  EXPECT_THAT(errors("{\"ranks\": [["), StartsWith("f:1:12: not valid JSON"));
   EXPECT_THAT(errors(""), HasSubstr("the text is empty"));
 }
 

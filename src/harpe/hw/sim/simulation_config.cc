@@ -358,6 +358,15 @@ Result<SimulationConfig> parse_simulation(std::string_view text, const std::stri
       fields.error("state_file", "must be an absolute path, for programs start in many folders");
     }
   }
+  for (const char* table : {"gpu", "cpu", "fault"}) {
+    const JsonValue* value = document.find(table);
+    if (value == nullptr || value->type != JsonValue::Type::kObject) continue;
+    const std::string name(table);
+    diagnostics.add(value->key_line > 0 ? value->key_line : value->line,
+                    value->key_line > 0 ? value->key_column : value->column,
+                    "there may be several: write [[" + name + "]] instead of [" + name + "]");
+    return Error::invalid(std::move(diagnostics));
+  }
   read_gpus(fields, seed, config.gpus, diagnostics);
   read_cpus(fields, config.cpus, diagnostics);
   for (SimulatedGpuSpec& gpu : config.gpus) gpu.only_root_sets = only_root;
