@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-__all__ = ["frontier_picture", "html_table"]
+__all__ = ["frontier_picture", "html_paragraph", "html_table"]
 
 _WIDTH, _HEIGHT = 640, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 620, 34, 274
@@ -54,12 +54,19 @@ def frontier_picture(
     line = " ".join(f"{across.at(x):.1f},{up.at(y):.1f}" for x, y in curve)
     parts += [
         f'<polyline points="{line}" fill="none" stroke="currentColor" stroke-width="1.6"/>',
-        f'<text x="{_LEFT}" y="{_TOP - 14}">iteration energy, {unit}</text>',
+        f'<text x="{_LEFT}" y="{_TOP - 14}">iteration energy, {unit}: no plan needs less than the '
+        "line</text>",
         f'<text x="{_RIGHT}" y="{_HEIGHT - 8}" text-anchor="end">iteration time, s</text>',
         *(_mark(across.at(x), up.at(y), name) for name, x, y in marks),
         "</svg>",
     ]
     return "".join(parts)
+
+
+def html_paragraph(text: str, warns: bool = False) -> str:
+    """A line of text; one that warns is seen."""
+    style = f"color:{_ACCENTS['all-max']};font-weight:600;" if warns else ""
+    return f'<p style="{style}margin:4px 0">{escape(text)}</p>'
 
 
 def html_table(
@@ -68,7 +75,8 @@ def html_table(
     """A table; the first column is text, and the others numbers."""
 
     def cell(tag: str, text: str, position: int, bold: bool) -> str:
-        style = f"text-align:{'left' if position == 0 else 'right'};padding:2px 10px"
+        side = "left" if position == 0 else "right"
+        style = f"text-align:{side};padding:2px 10px;white-space:nowrap"
         weight = ";font-weight:600" if bold else ""
         return f'<{tag} style="{style}{weight}">{escape(text)}</{tag}>'
 
@@ -80,7 +88,7 @@ def html_table(
         for row, cells in enumerate(rows)
     )
     return (
-        '<table style="border-collapse:collapse;font-variant-numeric:tabular-nums">'
+        '<table style="border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from .drawing import html_table
+from .drawing import html_paragraph, html_table
 from .errors import Error, error_of
 from .planning import run_command
 
@@ -157,12 +157,15 @@ class Measurement:
         if len(rows) > 1 and self.joules is not None:
             total = _energy(self.joules, self.joules_error, self.missing_s)
             rows.append(("total", total, f"{self.watts or 0:.1f} W", ""))
-        # One who reads it is no terminal: the line above, and what may need a look below.
-        notes = "".join(f"<p>{_escaped(note)}</p>" for note in self.notes)
+        notes = "".join(html_paragraph(note) for note in self.notes)
+        if self.simulated:
+            notes += html_paragraph(
+                "The GPUs are simulated: figures of no real device.", warns=True
+            )
         table = html_table(
             ("device", "energy (95 %)", "mean", "source"), rows, marked=len(rows) - 1
         )
-        return f"<p><b>{_escaped(str(self))}</b></p>{table if rows else ''}{notes}"
+        return html_paragraph(str(self)) + (table if rows else "") + notes
 
 
 class Measured(Generic[P, R]):
@@ -470,9 +473,3 @@ def _grams(grams: float) -> str:
     if grams >= 1000:
         return f"{grams / 1000:.3f} kg CO2eq"
     return f"{grams:.{4 if grams < 1 else 2}f} g CO2eq"
-
-
-def _escaped(text: str) -> str:
-    from html import escape
-
-    return escape(text)

@@ -15,10 +15,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ._command import command_path
-from .drawing import frontier_picture, html_table
+from .drawing import frontier_picture, html_paragraph, html_table
 from .errors import Diagnostic, InvalidInputError, UnavailableError, error_of
 
 __all__ = ["FrontierPoint", "Plan", "PlanFigures", "plan"]
+
+_SYNTHETIC = (
+    "Synthetic profile: times and energies come from a model of a GPU, not from measurements."
+)
 
 Numbers = float | Sequence[float]
 """One for all, or one each."""
@@ -139,17 +143,20 @@ class Plan:
             )
         ]
         title = f"{self.schedule}, {self.stages} stages, {self.micro_batches} micro-batches"
-        if self.synthetic:
-            title += ". Synthetic profile: from a model of a GPU, not measured"
         heads = ("", "time", "slowdown", "energy", "saving", "power", "gap")
-        return frontier_picture(
+        said = html_paragraph(title)
+        if self.synthetic:
+            said += html_paragraph(_SYNTHETIC, warns=True)
+        picture = frontier_picture(
             [(point.iteration_time_s, point.lower_bound_j) for point in self.frontier],
             [
                 ("all-max", self.all_max.iteration_time_s, self.all_max.iteration_energy_j),
                 ("chosen", self.chosen.iteration_time_s, self.chosen.iteration_energy_j),
             ],
             title,
-        ) + html_table(heads, rows, marked=2)
+        )
+        notes = "".join(html_paragraph(note) for note in self.notes)
+        return said + picture + html_table(heads, rows, marked=2) + notes
 
 
 def _percent(fraction: float) -> str:

@@ -166,7 +166,7 @@ def test_without_the_command_it_is_said_what_to_do(
 def test_in_a_notebook_the_frontier_is_drawn_in_the_colours_of_its_page(profile: Path) -> None:
     made = plan(profile, job="<b>")
     page = made._repr_html_()
-    picture = ElementTree.fromstring(page[: page.index("</svg>") + 6])
+    picture = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
     line = next(element for element in picture.iter() if element.tag.endswith("polyline"))
     points = [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()]
     assert points == sorted(points), "energy falls to the right, and so does the line"
