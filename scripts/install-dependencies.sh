@@ -5,6 +5,7 @@
 #
 #   scripts/install-dependencies.sh            everything: build, tests, lint
 #   scripts/install-dependencies.sh --build    only what building and running needs
+#   scripts/install-dependencies.sh --wheel    the same, and what scripts/wheel.sh needs
 set -euo pipefail
 
 build=(
@@ -12,6 +13,7 @@ build=(
   libboost-dev libcli11-dev libcurl4-openssl-dev libpq-dev libpugixml-dev libsqlite3-dev libssl-dev nlohmann-json3-dev
   python3-dev
 )
+wheel=(dpkg-dev libssl-dev make patch python3-venv zlib1g-dev)
 tests=(
   clang-19 clang-format-19 libclang-rt-19-dev lld-19 llvm-19
   libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
@@ -22,8 +24,9 @@ tests=(
 
 case "${1:-}" in
   --build) wanted=("${build[@]}") ;;
-  "") wanted=("${build[@]}" "${tests[@]}") ;;
-  *) echo "usage: $0 [--build]" >&2; exit 2 ;;
+  --wheel) wanted=("${build[@]}" "${wheel[@]}") ;;
+  "") wanted=("${build[@]}" "${wheel[@]}" "${tests[@]}") ;;
+  *) echo "usage: $0 [--build | --wheel]" >&2; exit 2 ;;
 esac
 
 # The Python packages, anew when the list has changed. Debian's interpreter: other ones come and go.
@@ -41,7 +44,7 @@ install_python_packages() {
 }
 
 finish() {
-  [ "${1:-}" = --build ] || install_python_packages
+  [ -n "${1:-}" ] || install_python_packages
   exit 0
 }
 
