@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-REPOSITORY, OUT, PYNVML = (pathlib.Path(argument) for argument in sys.argv[1:4])
+REPOSITORY, OUT, PYNVML = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
 # What a user's shell has; no compiler, no CMake, no Harpe.
 TOOLS = ("env", "sh", "sleep", "uname")
 
@@ -114,7 +114,7 @@ class Wheel(unittest.TestCase):
             self.assertIn(file, files)
 
     def test_a_store_in_postgresql_is_refused_with_the_way_out(self):
-        done = self.run_program("harpe", "serve", "--store", "postgresql://harpe:secret@127.0.0.1/harpe")
+        done = self.run_program("harpe", "serve", "--tcp", "127.0.0.1:0", "--store", "postgresql://harpe:secret@127.0.0.1/harpe")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("keeps jobs in SQLite alone", done.stderr)
         self.assertNotIn("secret", done.stderr)

@@ -33,15 +33,15 @@ from .errors import (
     NotSupportedError,
     UnavailableError,
 )
-from .recurring import RecurringJob, Trial, Verdict
-from .server import Job, Server
-from .step_file import StepFile
 
 if TYPE_CHECKING:
     from .client import Client, Counts, start
     from .measuring import Carbon, DeviceEnergy, Measurement, measure
     from .planning import FrontierPoint, Plan, PlanFigures, plan
     from .power_optimizer import PowerOptimizer, PowerReport
+    from .recurring import RecurringJob, Trial, Verdict
+    from .server import Job, Server
+    from .step_file import StepFile
 
 __all__ = [
     "Carbon",
@@ -74,18 +74,25 @@ __all__ = [
     "start",
 ]
 
-# What is imported on use: most of it needs the built module, which a notebook can do without.
+# Imported on use: some of it needs the built module, which a notebook can do without, and the
+# command of a wheel starts without what only Python's users need.
 _ON_USE = {
     "Carbon": "measuring",
     "Client": "client",
     "Counts": "client",
     "DeviceEnergy": "measuring",
     "FrontierPoint": "planning",
+    "Job": "server",
     "Measurement": "measuring",
     "Plan": "planning",
     "PlanFigures": "planning",
     "PowerOptimizer": "power_optimizer",
     "PowerReport": "power_optimizer",
+    "RecurringJob": "recurring",
+    "Server": "server",
+    "StepFile": "step_file",
+    "Trial": "recurring",
+    "Verdict": "recurring",
     "measure": "measuring",
     "plan": "planning",
     "start": "client",
