@@ -6,6 +6,7 @@
 #   scripts/install-dependencies.sh            everything: build, tests, lint
 #   scripts/install-dependencies.sh --build    only what building and running needs
 #   scripts/install-dependencies.sh --package  that, and what making packages needs
+#   scripts/install-dependencies.sh --wheel    that, and what scripts/wheel.sh needs
 set -euo pipefail
 
 build=(
@@ -14,6 +15,7 @@ build=(
   python3-dev
 )
 package=(dpkg-dev file)
+wheel=(dpkg-dev libssl-dev make patch python3-venv zlib1g-dev)
 tests=(
   clang-19 clang-format-19 libclang-rt-19-dev lld-19 llvm-19
   libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
@@ -25,8 +27,9 @@ tests=(
 case "${1:-}" in
   --build) wanted=("${build[@]}") ;;
   --package) wanted=("${build[@]}" "${package[@]}") ;;
-  "") wanted=("${build[@]}" "${package[@]}" "${tests[@]}") ;;
-  *) echo "usage: $0 [--build|--package]" >&2; exit 2 ;;
+  --wheel) wanted=("${build[@]}" "${wheel[@]}") ;;
+  "") wanted=("${build[@]}" "${package[@]}" "${wheel[@]}" "${tests[@]}") ;;
+  *) echo "usage: $0 [--build | --package | --wheel]" >&2; exit 2 ;;
 esac
 
 # The Python packages, anew when the list has changed. Debian's interpreter: other ones come and go.

@@ -15,4 +15,8 @@ void set_error(const Error& error);
 /// Adds the type `PowerOptimizer` (power_optimizer_type.cc). \returns  -1 with an exception
 int add_power_optimizer(PyObject* module);
 
+/// Adds the type `EnergyMeter` and the function `carbon_intensity` (energy_meter_type.cc).
+/// \returns  -1 with an exception
+int add_energy_meter(PyObject* module);
+
 }  // namespace harpe

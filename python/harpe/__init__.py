@@ -11,7 +11,8 @@ In a training script::
 
 For PyTorch's pipelining, Megatron-LM, DeepSpeed and Hugging Face's Trainer there are modules that
 do this by themselves: ``harpe.torch_pipelining``, ``harpe.megatron``, ``harpe.deepspeed``,
-``harpe.huggingface``. For operators and notebooks, ``harpe.Server`` talks to the server.
+``harpe.huggingface``. For operators and notebooks, ``harpe.Server`` talks to the server,
+``harpe.plan`` plans an iteration, and ``harpe.measure`` says what a block of code costs.
 
 Nothing is imported beyond the standard library; a framework's module only on use.
 """
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import (
     ConflictError,
+    Diagnostic,
     Error,
     InfeasibleError,
     InvalidInputError,
@@ -31,25 +33,34 @@ from .errors import (
     NotSupportedError,
     UnavailableError,
 )
-from .recurring import RecurringJob, Trial, Verdict
-from .server import Job, Server
-from .step_file import StepFile
 
 if TYPE_CHECKING:
     from .client import Client, Counts, start
+    from .measuring import Carbon, DeviceEnergy, Measurement, measure
+    from .planning import FrontierPoint, Plan, PlanFigures, plan
     from .power_optimizer import PowerOptimizer, PowerReport
+    from .recurring import RecurringJob, Trial, Verdict
+    from .server import Job, Server
+    from .step_file import StepFile
 
 __all__ = [
+    "Carbon",
     "Client",
     "ConflictError",
     "Counts",
+    "DeviceEnergy",
+    "Diagnostic",
     "Error",
+    "FrontierPoint",
     "InfeasibleError",
     "InvalidInputError",
     "Job",
+    "Measurement",
     "NoPermissionError",
     "NotFoundError",
     "NotSupportedError",
+    "Plan",
+    "PlanFigures",
     "PowerOptimizer",
     "PowerReport",
     "RecurringJob",
@@ -58,22 +69,39 @@ __all__ = [
     "Trial",
     "UnavailableError",
     "Verdict",
+    "measure",
+    "plan",
     "start",
 ]
 
-# What needs the built module, which a notebook can do without.
-_BUILT = {
+# Imported on use: some of it needs the built module, which a notebook can do without, and the
+# command of a wheel starts without what only Python's users need.
+_ON_USE = {
+    "Carbon": "measuring",
     "Client": "client",
     "Counts": "client",
+    "DeviceEnergy": "measuring",
+    "FrontierPoint": "planning",
+    "Job": "server",
+    "Measurement": "measuring",
+    "Plan": "planning",
+    "PlanFigures": "planning",
     "PowerOptimizer": "power_optimizer",
     "PowerReport": "power_optimizer",
+    "RecurringJob": "recurring",
+    "Server": "server",
+    "StepFile": "step_file",
+    "Trial": "recurring",
+    "Verdict": "recurring",
+    "measure": "measuring",
+    "plan": "planning",
     "start": "client",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _BUILT:
-        return getattr(import_module(f".{_BUILT[name]}", __name__), name)
+    if name in _ON_USE:
+        return getattr(import_module(f".{_ON_USE[name]}", __name__), name)
     if name == "__version__":
         from ._client import VERSION
 
@@ -82,4 +110,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_BUILT])
+    return sorted([*globals(), *_ON_USE])

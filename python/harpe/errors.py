@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 __all__ = [
     "ConflictError",
+    "Diagnostic",
     "Error",
     "InfeasibleError",
     "InvalidInputError",
@@ -16,18 +20,40 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True)
+class Diagnostic:
+    """One thing that is wrong with an input; line and column count from 1."""
+
+    message: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        place = [str(part) for part in (self.file, self.line, self.column) if part is not None]
+        return ": ".join(filter(None, (":".join(place), self.message)))
+
+
 class Error(Exception):
     """What Harpe, or its server, could not do.
 
     ``code`` is the word that the command line and HTTP responses use too, such as ``"not_found"``;
-    ``status`` is that of the HTTP response, if there was one.
+    ``status`` is that of the HTTP response, if there was one; ``diagnostics`` says of an input
+    where each thing is that is wrong with it.
     """
 
     code = "internal"
+    diagnostics: tuple[Diagnostic, ...] = ()
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        status: int | None = None,
+        diagnostics: Sequence[Diagnostic] = (),
+    ) -> None:
         super().__init__(message)
         self.status = status
+        self.diagnostics = tuple(diagnostics)
 
 
 class InvalidInputError(Error, ValueError):
@@ -118,9 +144,14 @@ _BY_STATUS = {
 }
 
 
-def error_of(code: str | None, message: str, status: int | None = None) -> Error:
+def error_of(
+    code: str | None,
+    message: str,
+    status: int | None = None,
+    diagnostics: Sequence[Diagnostic] = (),
+) -> Error:
     """The exception for a code of Harpe's, or where there is none that is known, for a status."""
     kind = _KINDS.get(code or "")
     if kind is None:
         kind = _KINDS[_BY_STATUS.get(status or 0, "internal")]
-    return kind(message, status)
+    return kind(message, status, diagnostics)

@@ -69,20 +69,6 @@ void remark_on(const DeviceEnergy& device, std::vector<std::string>& lines) {
 
 }  // namespace
 
-EnergyEstimate total_of(const WindowEnergy& window) {
-  EnergyEstimate total = window.total();
-  const bool all_known = std::ranges::all_of(window.devices, [](const DeviceEnergy& device) {
-    return !has_energy(device) || error_known(device.energy);
-  });
-  if (!all_known) total.error = {0};
-  return total;
-}
-
-bool error_known(const EnergyEstimate& energy) {
-  return energy.source != EnergySource::kNone && energy.error.value > 0 &&
-         energy.missing.value <= 0;
-}
-
 std::string energy_text(const EnergyEstimate& energy) {
   const double error = energy.error.value;
   const bool small = std::max(energy.energy.value, error) < 1;

@@ -21,12 +21,6 @@ std::optional<T> value_of(Result<T> result) {
   return std::move(result).value();
 }
 
-/// Whether the estimate has an error bar: 0 is what nothing can be known by.
-bool error_known(const EnergyEstimate& energy);
-
-/// Of all devices that were read; its error is known if theirs are.
-EnergyEstimate total_of(const WindowEnergy& window);
-
 /// "3 214.5 ± 1.2 J": as many digits as the error leaves; below 1 J in mJ; "± ?" where it
 /// is not known.
 std::string energy_text(const EnergyEstimate& energy);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "harpe/base/text.h"
+#include "harpe/http_client/authorities.h"
 
 namespace harpe {
 namespace {
@@ -174,8 +175,8 @@ class CurlFetcher final : public HttpFetcher {
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, &take_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, &arriving);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, &error[0]);
-    if (!request.ca_file.empty()) {
-      curl_easy_setopt(easy, CURLOPT_CAINFO, request.ca_file.c_str());
+    if (const std::string file = authorities_file(request.ca_file); !file.empty()) {
+      curl_easy_setopt(easy, CURLOPT_CAINFO, file.c_str());
     }
     const CURLcode code = curl_easy_perform(easy);
     // What it points to ends here.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "harpe/http_client/authorities.h"
 #include "harpe/http_client/token_file.h"
 
 namespace harpe {
@@ -176,8 +177,8 @@ class CurlLink final : public HttpLink {
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange.get());
     curl_easy_setopt(easy, CURLOPT_PRIVATE, exchange.get());
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, &exchange->error[0]);
-    if (!options_.ca_file.empty()) {
-      curl_easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
+    if (const std::string file = authorities_file(options_.ca_file); !file.empty()) {
+      curl_easy_setopt(easy, CURLOPT_CAINFO, file.c_str());
     }
     shown_ = token_.current();
     if (!shown_.empty()) add_header(*exchange, "Authorization: Bearer " + shown_);

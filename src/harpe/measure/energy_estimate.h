@@ -56,6 +56,9 @@ struct EnergyEstimate {
   Watts mean_power() const { return time.value > 0 ? energy / time : Watts{0}; }
 };
 
+/// Whether the estimate has an error bar: 0 is what nothing can be known by.
+bool error_known(const EnergyEstimate& energy);
+
 /// A moment when the energy counter stepped: what it says is then right, and stale until the next.
 struct CounterEdge {
   Instant time{};

@@ -84,6 +84,9 @@ struct WindowEnergy {
   bool complete() const;  ///< no device has an error
 };
 
+/// `WindowEnergy::total`, whose error is known only if those of all devices that were read are.
+EnergyEstimate total_of(const WindowEnergy& window);
+
 /// From one instant to another.
 struct TimeSpan {
   Instant begin, end;

@@ -1,0 +1,423 @@
+"""A plan for one training iteration, computed here: what ``harpe plan`` computes, as an object.
+
+The command does the work, in a process of its own: Ctrl-C ends it, and its memory goes with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ._command import command_path
+from .drawing import frontier_picture, html_paragraph, html_table
+from .errors import Diagnostic, InvalidInputError, UnavailableError, error_of
+
+__all__ = ["FrontierPoint", "Plan", "PlanFigures", "plan"]
+
+_SYNTHETIC = (
+    "Synthetic profile: times and energies come from a model of a GPU, not from measurements."
+)
+
+Numbers = float | Sequence[float]
+"""One for all, or one each."""
+
+
+class Table(Protocol):
+    """A profile in memory, such as a DataFrame of pandas."""
+
+    def to_csv(self, *, index: bool) -> str: ...
+
+
+@dataclass(frozen=True)
+class PlanFigures:
+    """What one iteration needs under one plan. Fractions: 0.05 is 5 %."""
+
+    iteration_time_s: float
+    iteration_energy_j: float
+    slowdown: float
+    """Against the fastest iteration there is."""
+    saving: float
+    """Of energy, against all-max: every instruction at its highest clock."""
+    average_power_w: float
+    lower_bound_j: float
+    """No choice of measured clocks needs less in this time."""
+    gap: float
+    """How far the energy is above that."""
+    clock_changes: int
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """No plan needs less energy in this time."""
+
+    iteration_time_s: float
+    lower_bound_j: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan, what it saves, and the frontier that it is of. ``print`` shows the figures; in a
+    notebook the frontier is drawn."""
+
+    schedule: str
+    stages: int
+    micro_batches: int
+    objective: str
+    synthetic: bool
+    """The profile comes from a model of a GPU, not from measurements."""
+    chosen: PlanFigures
+    all_max: PlanFigures
+    fastest: PlanFigures
+    least_energy: PlanFigures
+    frontier: tuple[FrontierPoint, ...] = field(repr=False)
+    """The fastest first."""
+    document: dict[str, Any] = field(repr=False)
+    """``plan.json``: a setting for every instruction (docs/formats.md)."""
+    notes: tuple[str, ...] = ()
+    _inputs: _Inputs | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def iteration_time_s(self) -> float:
+        return self.chosen.iteration_time_s
+
+    @property
+    def iteration_energy_j(self) -> float:
+        return self.chosen.iteration_energy_j
+
+    @property
+    def saving(self) -> float:
+        return self.chosen.saving
+
+    @property
+    def slowdown(self) -> float:
+        return self.chosen.slowdown
+
+    @property
+    def gap(self) -> float:
+        return self.chosen.gap
+
+    def save(
+        self, directory: str | os.PathLike[str], *, points: int = 50, certificate: bool = False
+    ) -> list[Path]:
+        """Writes what ``harpe plan --out`` does: plan.json, frontier.json, report.html and others,
+        from the inputs as they were when this was planned.
+
+        :param points: plans along the frontier, which the report lets one choose from
+        :param certificate: the proof of the lower bound, too, which ``harpe verify`` checks
+        """
+        if self._inputs is None:
+            raise InvalidInputError("this plan was not made by harpe.plan, and has no inputs")
+        with tempfile.TemporaryDirectory(prefix="harpe-plan-") as folder:
+            arguments = [
+                *self._inputs.arguments_in(Path(folder)),
+                *("--out", os.fspath(directory), "--points", str(points)),
+                *(["--certificate"] if certificate else []),
+            ]
+            return [Path(file) for file in _run(arguments)["files"]]
+
+    def __str__(self) -> str:
+        chosen = self.chosen
+        synthetic = "synthetic profile, " if self.synthetic else ""
+        return (
+            f"{synthetic}{self.schedule}, {self.stages} stages, {self.micro_batches} micro-"
+            f"batches, {self.objective}: {chosen.iteration_time_s:.4g} s,"
+            f" {chosen.iteration_energy_j:.6g} J an iteration; {_percent(chosen.saving)} less"
+            f" energy than all-max, {_percent(chosen.slowdown)} slower than the fastest,"
+            f" at most {_percent(chosen.gap)} above the least possible"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, *_cells(figures))
+            for name, figures in (
+                ("all-max", self.all_max),
+                ("fastest", self.fastest),
+                (f"chosen ({self.objective})", self.chosen),
+                ("least energy", self.least_energy),
+            )
+        ]
+        title = f"{self.schedule}, {self.stages} stages, {self.micro_batches} micro-batches"
+        heads = ("", "time", "slowdown", "energy", "saving", "power", "gap")
+        said = html_paragraph(title)
+        if self.synthetic:
+            said += html_paragraph(_SYNTHETIC, warns=True)
+        picture = frontier_picture(
+            [(point.iteration_time_s, point.lower_bound_j) for point in self.frontier],
+            [
+                ("all-max", self.all_max.iteration_time_s, self.all_max.iteration_energy_j),
+                ("chosen", self.chosen.iteration_time_s, self.chosen.iteration_energy_j),
+            ],
+            title,
+        )
+        notes = "".join(html_paragraph(note) for note in self.notes)
+        return said + picture + html_table(heads, rows, marked=2) + notes
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.3g} %" if abs(fraction) >= 5e-6 else "0 %"
+
+
+def _cells(figures: PlanFigures) -> tuple[str, ...]:
+    return (
+        f"{figures.iteration_time_s:.4f} s",
+        f"{100 * figures.slowdown:.2f} %",
+        f"{figures.iteration_energy_j:,.1f} J".replace(",", " "),
+        f"{100 * figures.saving:.2f} %",
+        f"{figures.average_power_w:,.1f} W".replace(",", " "),
+        f"{100 * figures.gap:.3f} %",
+    )
+
+
+def plan(
+    profile: str | os.PathLike[str] | Table,
+    *,
+    micro_batches: int,
+    schedule: str | os.PathLike[str] = "1f1b",
+    blocking_power: Numbers,
+    stages: int | None = None,
+    chunks: int | None = None,
+    gpus_per_stage: int | None = None,
+    slowdown: float | None = None,
+    deadline_s: float | None = None,
+    straggler_s: float | None = None,
+    power_cap_w: float | None = None,
+    least_energy: bool = False,
+    switch_latency_s: float | None = None,
+    min_dwell_s: float | None = None,
+    transfer_forward_s: Numbers | None = None,
+    transfer_backward_s: Numbers | None = None,
+    transfer_mode: str | None = None,
+    load_s: Numbers | None = None,
+    reduce_s: Numbers | None = None,
+    optimizer_s: Numbers | None = None,
+    fit: bool = False,
+    quick: bool = False,
+    job: str | None = None,
+) -> Plan:
+    """Plans the clocks of one training iteration, with the whole frontier of time and energy::
+
+        plan = harpe.plan("gpt3.csv", schedule="1f1b", micro_batches=96, blocking_power=83.64)
+        print(plan)
+        plan.save("plan")
+
+    At most one objective is given (``slowdown`` to ``least_energy``); none is ``slowdown=0``.
+
+    :param profile: a file with the columns of docs/formats.md, or a table that can ``to_csv``
+    :param micro_batches: of one iteration
+    :param schedule: a name that ``harpe schedule`` knows, or a file
+    :param blocking_power: W of a GPU that waits; or one for each stage
+    :param stages: by default those of the profile
+    :param chunks: of the model a stage, for interleaved schedules (default 2)
+    :param slowdown: so much longer than the fastest iteration: 0.05 is 5 %
+    :param straggler_s: the iteration time of a pipeline that this one waits for
+    :param power_cap_w: of the whole pipeline, on average
+    :param switch_latency_s: until a new clock is in force
+    :param min_dwell_s: between two changes of a stage's clock, at least
+    :param fit: replaces noisy measurements by a smooth fit over the clocks
+    :param quick: plans in milliseconds, at a slightly larger gap
+    :raises InvalidInputError: inputs are wrong; ``diagnostics`` says where
+    :raises InfeasibleError: no plan does what is asked
+    """
+    _not_below_zero("slowdown", slowdown)
+    options = {
+        "microbatches": micro_batches,
+        "stages": stages,
+        "chunks": chunks,
+        "gpus-per-stage": gpus_per_stage,
+        "blocking-power": blocking_power,
+        "slowdown": None if slowdown is None else 100 * slowdown,
+        "deadline": deadline_s,
+        "straggler": straggler_s,
+        "power-cap": power_cap_w,
+        "least-energy": least_energy,
+        "switch-latency": switch_latency_s,
+        "min-dwell": min_dwell_s,
+        "transfer-forward": transfer_forward_s,
+        "transfer-backward": transfer_backward_s,
+        "transfer-mode": transfer_mode,
+        "load": load_s,
+        "reduce": reduce_s,
+        "optimizer": optimizer_s,
+        "fit": fit,
+        "quick": quick,
+        "job": job,
+    }
+    inputs = _Inputs.of(profile, schedule, options)
+    with tempfile.TemporaryDirectory(prefix="harpe-plan-") as folder:
+        out = Path(folder) / "out"
+        arguments = inputs.arguments_in(Path(folder), only_tables=True)
+        summary = _run([*arguments, "--out", os.fspath(out), "--points", "0"])
+        document = json.loads((out / "plan.json").read_text(encoding="utf-8"))
+        frontier = json.loads((out / "frontier.json").read_text(encoding="utf-8"))
+    return _plan_of(summary, document, frontier, inputs)
+
+
+def _plan_of(
+    summary: Mapping[str, Any],
+    document: dict[str, Any],
+    frontier: Mapping[str, Any],
+    inputs: _Inputs,
+) -> Plan:
+    plans = summary["plans"]
+    return Plan(
+        schedule=summary["schedule"],
+        stages=summary["stages"],
+        micro_batches=summary["microbatches"],
+        objective=summary["objective"],
+        synthetic=summary["synthetic"],
+        chosen=_figures(plans["chosen"]),
+        all_max=_figures(plans["all_max"]),
+        fastest=_figures(plans["fastest"]),
+        least_energy=_figures(plans["least_energy"]),
+        frontier=tuple(
+            FrontierPoint(float(time), float(bound)) for time, bound in frontier["bound"]
+        ),
+        document=document,
+        notes=tuple(summary["notes"]),
+        _inputs=inputs,
+    )
+
+
+def _figures(of: Mapping[str, Any]) -> PlanFigures:
+    return PlanFigures(
+        iteration_time_s=of["iteration_time_s"],
+        iteration_energy_j=of["iteration_energy_j"],
+        slowdown=of["slowdown_percent"] / 100,
+        saving=of["saving_percent"] / 100,
+        average_power_w=of["average_power_w"],
+        lower_bound_j=of["lower_bound_j"],
+        gap=of["gap_percent"] / 100,
+        clock_changes=of["clock_changes"],
+    )
+
+
+@dataclass(frozen=True)
+class _Input:
+    """A file, or what is to be one, as it was when it was first read."""
+
+    name: str
+    content: bytes
+    path: str | None
+
+    def place(self, folder: Path) -> str:
+        path = folder / self.name
+        path.write_bytes(self.content)
+        return os.fspath(path)
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """What a plan is made from: to make it again, whatever became of the files."""
+
+    profile: _Input
+    schedule: _Input | str
+    options: tuple[str, ...]
+
+    @staticmethod
+    def of(
+        profile: str | os.PathLike[str] | Table,
+        schedule: str | os.PathLike[str],
+        options: Mapping[str, Any],
+    ) -> _Inputs:
+        if isinstance(profile, (str, os.PathLike)):
+            table = _file(profile)
+        elif hasattr(profile, "to_csv"):
+            table = _Input("profile.csv", profile.to_csv(index=False).encode(), None)
+        else:
+            raise InvalidInputError(
+                f"a profile is a file or a table such as pandas', not {type(profile).__name__}"
+            )
+        is_file = isinstance(schedule, os.PathLike) or os.path.isfile(schedule)
+        order = _file(schedule) if is_file else str(schedule)
+        return _Inputs(table, order, tuple(_arguments(options)))
+
+    def arguments_in(self, folder: Path, *, only_tables: bool = False) -> list[str]:
+        """The command's arguments. Files are named as the user did with `only_tables`, so that
+        diagnostics name them; else they are written into the folder."""
+
+        def path(of: _Input | str) -> str:
+            if isinstance(of, str):
+                return of
+            return of.path if only_tables and of.path is not None else of.place(folder)
+
+        return ["--profile", path(self.profile), "--schedule", path(self.schedule), *self.options]
+
+
+def _file(path: str | os.PathLike[str]) -> _Input:
+    """What is not there, or cannot be read, is said by the command, as of all its files."""
+    named = Path(path)
+    try:
+        content = named.read_bytes()
+    except OSError:
+        content = b""
+    return _Input(named.name or "profile.csv", content, os.fspath(path))
+
+
+def _arguments(options: Mapping[str, Any]) -> Iterable[str]:
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
+        if value is True:
+            yield f"--{name}"
+        elif isinstance(value, str):
+            yield from (f"--{name}", value)
+        else:
+            numbers = value if isinstance(value, Iterable) else [value]
+            yield from (f"--{name}", ",".join(_number(name, number) for number in numbers))
+
+
+def _number(name: str, number: Any) -> str:
+    if isinstance(number, bool) or not hasattr(number, "__float__"):
+        raise InvalidInputError(f"{name.replace('-', '_')} is a number, not {number!r}")
+    return repr(number) if isinstance(number, int) else repr(float(number))
+
+
+def _not_below_zero(name: str, value: float | None) -> None:
+    if value is not None and not value >= 0:
+        raise InvalidInputError(f"{name} is a fraction of 0 or more, not {value!r}")
+
+
+def _run(arguments: Sequence[str]) -> dict[str, Any]:
+    """Runs ``harpe plan``; its summary."""
+    return run_command(["plan", "--json", *arguments])
+
+
+def run_command(arguments: Sequence[str]) -> dict[str, Any]:
+    """Runs the command with ``--json`` among the arguments; what it prints."""
+    program = command_path()
+    if program is None:
+        raise UnavailableError(
+            "the harpe command is missing: install the package with pip, which builds it, or name "
+            "the program in HARPE_COMMAND"
+        )
+    try:
+        done = subprocess.run(
+            [program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+    except OSError as error:
+        raise UnavailableError(f"{program}: {error.strerror}") from None
+    try:
+        said = json.loads(done.stdout)
+    except ValueError:
+        said = None
+    if done.returncode == 0 and isinstance(said, dict):
+        return said
+    if isinstance(said, dict) and "error" in said:
+        raise _error_in(said["error"])
+    told = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
+    raise error_of("internal", f"{program} failed: {told}")
+
+
+def _error_in(said: Mapping[str, Any]) -> Exception:
+    diagnostics = [
+        Diagnostic(each["message"], each["file"], each["line"], each["column"])
+        for each in said["diagnostics"]
+    ]
+    text = "\n".join(str(each) for each in diagnostics)
+    return error_of(said["code"], text, diagnostics=diagnostics)

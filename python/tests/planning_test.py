@@ -1,0 +1,186 @@
+"""``harpe.plan``: what it gives is what the command gives, and what is wrong says where."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harpe
+
+COMMAND = os.environ.get("HARPE_COMMAND", "")
+pytestmark = pytest.mark.skipif(not Path(COMMAND).is_file(), reason="HARPE_COMMAND is not built")
+
+ROWS = [
+    # stage, instruction, MHz, s, J: the second stage is the lighter one
+    (stage, kind, clock, round(base * weight * (1400 / clock) ** 0.8, 6), round(joules, 6))
+    for stage, weight in ((0, 1.0), (1, 0.7))
+    for kind, base in (("forward", 0.05), ("backward", 0.1))
+    for clock, joules in (
+        (1400, 380 * base * weight),
+        (1200, 300 * base * weight),
+        (1000, 250 * base * weight),
+        (800, 235 * base * weight),
+    )
+]
+
+
+def csv() -> str:
+    lines = [",".join(map(str, row)) for row in ROWS]
+    return "\n".join(["stage,instruction,frequency,time,energy", *lines, ""])
+
+
+class Table:
+    """What pandas' DataFrame has."""
+
+    def to_csv(self, *, index: bool) -> str:
+        assert not index
+        return csv()
+
+
+@pytest.fixture(autouse=True)
+def command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARPE_COMMAND", COMMAND)
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Path:
+    path = tmp_path / "small.csv"
+    path.write_text(csv())
+    return path
+
+
+def plan(profile: Any, **options: Any) -> harpe.Plan:
+    return harpe.plan(profile, **{"micro_batches": 6, "blocking_power": 70.0, **options})
+
+
+def command_says(*arguments: str) -> dict[str, Any]:
+    done = subprocess.run([COMMAND, "plan", "--json", *arguments], capture_output=True, check=True)
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def test_it_is_the_plan_of_the_command(profile: Path, tmp_path: Path) -> None:
+    said = command_says(
+        *("--profile", str(profile), "--microbatches", "6", "--blocking-power", "70,60"),
+        *("--slowdown", "5", "--schedule", "gpipe", "--out", str(tmp_path / "out")),
+    )
+    made = plan(profile, schedule="gpipe", blocking_power=[70, 60.0], slowdown=0.05)
+    for name in ("chosen", "all_max", "fastest", "least_energy"):
+        figures, expected = getattr(made, name), said["plans"][name]
+        assert figures.iteration_time_s == expected["iteration_time_s"]
+        assert figures.iteration_energy_j == expected["iteration_energy_j"]
+        assert figures.saving == pytest.approx(expected["saving_percent"] / 100)
+        assert figures.gap == pytest.approx(expected["gap_percent"] / 100)
+    assert made.document == json.loads((tmp_path / "out" / "plan.json").read_text())
+    assert (made.schedule, made.stages, made.micro_batches) == ("gpipe", 2, 6)
+    assert made.iteration_time_s <= 1.05 * made.fastest.iteration_time_s * (1 + 1e-9)
+    assert made.saving == made.chosen.saving > 0
+    assert not made.synthetic
+
+
+def test_the_frontier_falls_and_no_plan_is_below_it(profile: Path) -> None:
+    made = plan(profile)
+    times = [point.iteration_time_s for point in made.frontier]
+    bounds = [point.lower_bound_j for point in made.frontier]
+    assert times == sorted(times)
+    assert times[0] == pytest.approx(made.fastest.iteration_time_s)
+    assert min(bounds) <= made.least_energy.iteration_energy_j
+    assert made.chosen.lower_bound_j <= made.iteration_energy_j
+    assert made.gap == pytest.approx(made.iteration_energy_j / made.chosen.lower_bound_j - 1)
+
+
+def test_a_table_is_as_good_as_a_file(profile: Path) -> None:
+    assert plan(Table()).document == plan(profile).document
+
+
+def test_what_is_saved_is_what_was_planned_whatever_becomes_of_the_profile(
+    profile: Path, tmp_path: Path
+) -> None:
+    made = plan(profile, least_energy=True)
+    profile.write_text("something else")
+    files = made.save(tmp_path / "saved", points=3, certificate=True)
+    names = {file.name for file in files}
+    assert {"plan.json", "frontier.json", "report.html", "certificate.json"} <= names
+    assert json.loads((tmp_path / "saved" / "plan.json").read_text()) == made.document
+    assert plan(Table()).save(tmp_path / "table", points=0)
+
+
+def test_wrong_rows_are_named_by_file_line_and_column(profile: Path) -> None:
+    profile.write_text(
+        csv().replace("0.05,19.0", "fast,19.0", 1).replace("1,backward", "1,sideways", 1)
+    )
+    with pytest.raises(harpe.InvalidInputError) as raised:
+        plan(profile)
+    places = [(each.file, each.line, each.column) for each in raised.value.diagnostics]
+    assert (str(profile), 2, 16) in places
+    assert len(places) > 1
+    assert f"{profile}:2:16: time 'fast' is not a number" in str(raised.value)
+    assert isinstance(raised.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"micro_batches": 0}, harpe.InvalidInputError, "--microbatches: expected a whole number"),
+        ({"micro_batches": "many"}, harpe.InvalidInputError, "--microbatches"),
+        ({"schedule": "3f2b"}, harpe.Error, "3f2b"),
+        ({"slowdown": -0.1}, harpe.InvalidInputError, "slowdown is a fraction of 0 or more"),
+        ({"blocking_power": [70, None]}, harpe.InvalidInputError, "blocking_power is a number"),
+        ({"slowdown": 0.0, "deadline_s": 3.0}, harpe.InvalidInputError, "--deadline"),
+        ({"deadline_s": 1e-3}, harpe.InfeasibleError, "0.001 s"),
+        ({"profile": 7}, harpe.InvalidInputError, "a profile is a file or a table"),
+    ],
+)
+def test_what_cannot_be_planned_is_said(
+    profile: Path, options: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=re.escape(message)):
+        plan(options.pop("profile", profile), **options)
+
+
+def test_a_profile_that_is_missing_is_an_error_of_files_too(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"nowhere\.csv"):
+        plan(tmp_path / "nowhere.csv")
+
+
+def test_without_the_command_it_is_said_what_to_do(
+    profile: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HARPE_COMMAND", str(tmp_path / "none"))
+    with pytest.raises(harpe.UnavailableError, match="No such file"):
+        plan(profile)
+    monkeypatch.delenv("HARPE_COMMAND")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("harpe._command.__file__", str(tmp_path / "_command.py"))
+    with pytest.raises(harpe.UnavailableError, match="install the package with pip"):
+        plan(profile)
+
+
+def test_in_a_notebook_the_frontier_is_drawn_in_the_colours_of_its_page(profile: Path) -> None:
+    made = plan(profile, job="<b>")
+    page = made._repr_html_()
+    picture = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
+    line = next(element for element in picture.iter() if element.tag.endswith("polyline"))
+    points = [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()]
+    assert points == sorted(points), "energy falls to the right, and so does the line"
+    assert all(0 < x < 640 and 0 < y < 320 for x, y in points)
+    assert "currentColor" in page
+    assert "#fff" not in page
+    assert "chosen (no slowdown)" in page
+
+
+def test_as_text_it_is_one_line_with_the_figures(profile: Path) -> None:
+    made = plan(profile)
+    assert re.fullmatch(
+        r"1f1b, 2 stages, 6 micro-batches, no slowdown: [\d.]+ s, [\d.]+ J an iteration; [\d.]+ % "
+        r"less energy than all-max, 0 % slower than the fastest, at most [\d.e-]+ % above the least"
+        r" possible",
+        str(made),
+    )
