@@ -66,12 +66,10 @@ Result<Watts> parse_watts(std::string_view text) {
 }
 
 Result<double> parse_percent(std::string_view text) {
-  const double percent =
-      HARPE_TRY(parse_quantity(text, kPercentUnits, "a percentage such as 5%, 5 or 0.05"));
-  return is_bare_fraction(text) ? 100 * percent : percent;
+  return parse_quantity(text, kPercentUnits, "a percentage such as 5%");
 }
 
-bool is_bare_fraction(std::string_view text) {
+bool may_be_fraction(std::string_view text) {
   const auto value = parse_number(text);
   return value && *value > 0 && *value < 1;
 }

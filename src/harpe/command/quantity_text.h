@@ -18,11 +18,10 @@ Result<Seconds> parse_seconds(std::string_view text);
 Result<std::vector<Seconds>> parse_seconds_list(std::string_view text);
 /// Watts; accepts the suffixes mW, W, kW, MW. Not negative.
 Result<Watts> parse_watts(std::string_view text);
-/// A percentage: with `%`, or a bare number from 1; one below 1 is a fraction, so that 5%, 5 and
-/// 0.05 are the same. Not negative.
+/// A percentage, with or without `%`: 5% and 5 are the same. Not negative.
 Result<double> parse_percent(std::string_view text);
-/// Whether a percentage is written as a fraction, which others may mean as a small percentage.
-bool is_bare_fraction(std::string_view text);
+/// Whether it may be meant as a fraction: a bare number below 1, such as 0.05 for 5 %.
+bool may_be_fraction(std::string_view text);
 /// A number from 0 to 1.
 Result<double> parse_share(std::string_view text);
 /// A whole number from `low` to `high`.

@@ -26,9 +26,11 @@ TEST(QuantityText, PowersAndPercentagesTakeTheirUnits) {
   EXPECT_DOUBLE_EQ(parse_watts("500mW")->value, 0.5);
   EXPECT_DOUBLE_EQ(*parse_percent("5"), 5);
   EXPECT_DOUBLE_EQ(*parse_percent("2.5%"), 2.5);
-  EXPECT_DOUBLE_EQ(*parse_percent("0.05"), 5);  // a bare number below 1 is a fraction
+  EXPECT_DOUBLE_EQ(*parse_percent("0.05"), 0.05);
   EXPECT_DOUBLE_EQ(*parse_percent("0.05%"), 0.05);
   EXPECT_DOUBLE_EQ(*parse_percent("1"), 1);
+  EXPECT_TRUE(may_be_fraction("0.05"));
+  for (const char* text : {"0", "0.05%", "1", "x"}) EXPECT_FALSE(may_be_fraction(text)) << text;
   EXPECT_DOUBLE_EQ(*parse_percent("0"), 0);
 }
 

@@ -155,8 +155,7 @@ void add_plan_command(Commands& commands) {
       "A job file in TOML holds the same keys as the options, without the dashes; options win over "
       "it, and paths in it are relative to it.\n"
       "A number without a unit is in the unit its option names: s, W, %. Times take ns, us, ms, s, "
-      "min; powers mW, W, kW, MW. 5%, 5 and 0.05 are the same: a bare number below 1 is a "
-      "fraction.",
+      "min; powers mW, W, kW, MW. 5% and 5 are the same.",
       "harpe plan --profile gpt3.csv --micro-batches 96 --blocking-power 83.64\n"
       "harpe plan --profile gpt3.csv --micro-batches 96 --blocking-power 83.64 \\\n"
       "    --slowdown 5% --certificate --out plan\n"

@@ -93,10 +93,10 @@ Status set_objective(PlanJob& job, Values values, Objective::Kind kind,
 Status set_slowdown(PlanJob& job, Values values) {
   double percent = 0;
   HARPE_TRY(set_parsed(values, percent, parse_percent));
-  if (is_bare_fraction(values.front())) {
-    const std::string given(trim(values.front()));
-    job.warnings.push_back("slowdown " + given + " is taken as " + shortest(percent, 4) +
-                           " %; for " + given + " % write " + given + "%");
+  if (may_be_fraction(values.front())) {
+    job.warnings.push_back("slowdown " + std::string(trim(values.front())) + " is taken as " +
+                           shortest(percent, 4) + " %; for a fraction of that much write " +
+                           shortest(100 * percent, 4) + "%");
   }
   job.objective = {Objective::Kind::kSlowdown, percent / 100};
   return ok_status();

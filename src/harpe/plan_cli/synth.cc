@@ -112,12 +112,7 @@ void add_synth_command(Commands& commands) {
              [](std::string_view text) -> Result<double> {
                const double percent = HARPE_TRY(parse_percent(text));
                if (percent <= 10) return percent / 100;
-               const std::string given(trim(text));
-               return Error::invalid("expected at most 10%, found " + in_quotes(text) +
-                                     (is_bare_fraction(text)
-                                          ? ": a bare number below 1 is a fraction, write " +
-                                                given + "% for a percentage"
-                                          : ""));
+               return Error::invalid("expected at most 10%, found " + in_quotes(text));
              });
   add_parsed(app, "--seed", "N", "Seed of the noise (default 1)", options.seed, parse_seed);
   app.add_flag("--split-backward", options.split_backward,

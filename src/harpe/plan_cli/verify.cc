@@ -56,15 +56,6 @@ std::string certificate_beside(const std::string& plan) {
   return " (--certificate " + beside.string() + " checks it)";
 }
 
-Result<double> parse_gap(std::string_view text) {
-  if (is_bare_fraction(text)) {  // the looser reading would let through what must not pass
-    const std::string given(trim(text));
-    return Error::invalid(in_quotes(text) + " may be a fraction or a percentage: write " + given +
-                          "% for a percentage");
-  }
-  return parse_percent(text);
-}
-
 Result<Outcome> run_verify(const VerifyArguments& arguments, Console& console) {
   const std::string file = plan_file(arguments.plan);
   const Result<Plan> plan = read_plan(file);
@@ -151,7 +142,7 @@ void add_verify_command(Commands& commands) {
   add_parsed(app, "--max-gap", "PERCENT",
              "Refuse plans further above their lower bound, %; needs --certificate, as the plan's "
              "own bound proves nothing",
-             arguments->max_gap, parse_gap)
+             arguments->max_gap, [](std::string_view text) { return parse_percent(text); })
       ->needs("--certificate");
 }
 
