@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "harpe/wire/carbon_terms.h"
 #include "harpe/wire/wire.h"
 
 namespace {
