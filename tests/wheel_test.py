@@ -65,7 +65,7 @@ class Wheel(unittest.TestCase):
         self.assertIsNone(shutil.which("cmake", path=self.environment["PATH"]))
 
     def test_the_command_plans(self):
-        out = self.check("harpe", "plan", "--json", "--profile", "gpt3.csv", "--microbatches", "24", "--blocking-power",
+        out = self.check("harpe", "plan", "--json", "--profile", "gpt3.csv", "--micro-batches", "24", "--blocking-power",
                          "83.64", "--out", "plan")
         self.assertGreater(json.loads(out)["plans"]["chosen"]["saving_percent"], 0)
         self.assertTrue((self.folder / "plan" / "report.html").exists())

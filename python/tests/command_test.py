@@ -39,6 +39,7 @@ def start(installed: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "harpe", *arguments],
         env={**os.environ, "PYTHONPATH": str(installed)},
+        cwd=installed,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -48,11 +49,11 @@ def start(installed: Path, *arguments: str) -> subprocess.Popen[str]:
 def test_arguments_and_exit_status_are_untouched(installed: Path) -> None:
     arguments = ["run", "--", "sh", "-c", "a b  'c' \"d\"\n$x", "", "ü"]
     process = start(installed, *arguments)
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode == 7
-    said = out.split("|")
-    assert said[:-1] == [str(len(arguments)), *arguments]
-    ignored = int(said[-1].partition(":")[2], 16)
+    out, said = process.communicate(timeout=60)
+    assert process.returncode == 7, said
+    words = out.split("|")
+    assert words[:-1] == [str(len(arguments)), *arguments]
+    ignored = int(words[-1].partition(":")[2], 16)
     for name in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
         assert not ignored >> (name - 1) & 1, name
 

@@ -68,7 +68,7 @@ def command_says(*arguments: str) -> dict[str, Any]:
 
 def test_it_is_the_plan_of_the_command(profile: Path, tmp_path: Path) -> None:
     said = command_says(
-        *("--profile", str(profile), "--microbatches", "6", "--blocking-power", "70,60"),
+        *("--profile", str(profile), "--micro-batches", "6", "--blocking-power", "70,60"),
         *("--slowdown", "5", "--schedule", "gpipe", "--out", str(tmp_path / "out")),
     )
     made = plan(profile, schedule="gpipe", blocking_power=[70, 60.0], slowdown=0.05)
@@ -128,8 +128,8 @@ def test_wrong_rows_are_named_by_file_line_and_column(profile: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"micro_batches": 0}, harpe.InvalidInputError, "--microbatches: expected a whole number"),
-        ({"micro_batches": "many"}, harpe.InvalidInputError, "--microbatches"),
+        ({"micro_batches": 0}, harpe.InvalidInputError, "--micro-batches: expected a whole number"),
+        ({"micro_batches": "many"}, harpe.InvalidInputError, "--micro-batches"),
         ({"schedule": "3f2b"}, harpe.Error, "3f2b"),
         ({"slowdown": -0.1}, harpe.InvalidInputError, "slowdown is a fraction of 0 or more"),
         ({"blocking_power": [70, None]}, harpe.InvalidInputError, "blocking_power is a number"),
