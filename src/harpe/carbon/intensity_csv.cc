@@ -1,5 +1,6 @@
 #include "harpe/carbon/intensity_csv.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -13,7 +14,6 @@ namespace harpe {
 namespace {
 
 constexpr double kGramsPerPound = 453.59237;  // by definition of the pound
-constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 constexpr std::size_t kNoColumn = static_cast<std::size_t>(-1);
 
 /// Where a layout has what.
@@ -283,8 +283,9 @@ std::optional<PriceUnit> parse_price_unit(std::string_view text) {
   if (slash == std::string_view::npos) return std::nullopt;
   const std::string money(trim(text.substr(0, slash)));
   const std::string per = lower(trim(text.substr(slash + 1)));
-  const bool is_money = lower(money) == "ct" || (money.size() == 3 && upper(money) == money &&
-                                                 money.find_first_not_of(kLetters) == money.npos);
+  const bool is_currency =
+      money.size() == 3 && std::ranges::all_of(money, [](char c) { return c >= 'A' && c <= 'Z'; });
+  const bool is_money = is_currency || lower(money) == "ct";
   if (!is_money || (per != "mwh" && per != "kwh")) return std::nullopt;
   return PriceUnit{.money = money, .per_mwh = per == "mwh" ? 1.0 : 1000.0};
 }

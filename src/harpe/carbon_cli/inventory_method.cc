@@ -95,7 +95,7 @@ std::string boundary_sentence(const CarbonInventory& inventory) {
     text += ", of which the energy of " + hours_text(used.unmeasured()) +
             " is not known and not in the figures";
   }
-  text += ".";
+  text += '.';
   for (const std::string& note : missing) text += " Noted: " + note + ".";
   return text;
 }
