@@ -97,9 +97,9 @@ class RunOptimizeTest(agent_process.AgentTest):
         self.allow("clocks_mhz = [210, 1740]\n")
         profile = self.folder / "profile.json"
         options = ["energy", "--max-slowdown", "5%", "--profile", profile]
-        _, first = self.optimize(*options, command=[*self.train, "240"])
+        _, first = self.optimize(*options, command=[*self.train, "360"])
         self.assertTrue(first["decided"] and profile.exists(), first)
-        run, again = self.optimize(*options, command=[*self.train, "240"])
+        run, again = self.optimize(*options, command=[*self.train, "360"])
         self.assertTrue(again["from_profile"], run.stderr)
         self.assertEqual(again["profilings"], 0)
         run, other = self.optimize(*options, command=[*self.train, "61"])

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -190,23 +191,36 @@ class _Plan(BaseHTTPRequestHandler):
         pass
 
 
-def test_labels_of_the_plan_are_handed_to_training(start: Start) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Plan) as server:
+@contextmanager
+def _serving(plan: type[_Plan]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), plan) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        client = start(server=f"http://127.0.0.1:{server.server_address[1]}")
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _labels_until_the_plan_is_heard(client: harpe.Client) -> set[str]:
+    """Those of instructions of iteration 0, until one is the plan's."""
+    labels: set[str] = set()
+    end = time.monotonic() + 10
+    while "sm12" not in labels and time.monotonic() < end:
+        with client.iteration(0), client.forward(micro_batch=0):
+            labels.add(client.label)
+    assert "sm12" in labels
+    return labels
+
+
+def test_labels_of_the_plan_are_handed_to_training(start: Start) -> None:
+    with _serving(_Plan) as server:
+        client = start(server=server)
         assert client.label == ""
-        end = time.monotonic() + 10
-        labels = set()
-        while "sm12" not in labels and time.monotonic() < end:
-            with client.iteration(), client.forward(micro_batch=0):
-                labels.add(client.label)
+        assert _labels_until_the_plan_is_heard(client) <= {"", "sm12"}
         client.close()
         assert client.label == ""
-        server.shutdown()
-        thread.join()
-    assert labels <= {"", "sm12"}
-    assert "sm12" in labels
 
 
 class _Pause(_Plan):
@@ -214,19 +228,16 @@ class _Pause(_Plan):
 
     body = (
         b'{"assignments": [{"version": 1, "from_iteration": 0, "purpose": "all_max", '
-        b'"clocks_mhz": [1200]}, {"version": 2, "from_iteration": 3, "purpose": "all_max", '
+        b'"clocks_mhz": [1200], "knobs": [{"label": "sm12"}], "knobs_of": [0]}, '
+        b'{"version": 2, "from_iteration": 3, "purpose": "all_max", '
         b'"clocks_mhz": [1200], "pause": {"number": 1, "until": 1800000000, "why": "dirty"}}]}'
     )
 
 
 def test_training_pauses_where_it_is_asked_to(start: Start) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Pause) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        client = start(server=f"http://127.0.0.1:{server.server_address[1]}")
-        end = time.monotonic() + 10
-        while client.pause_requested(3) is None and time.monotonic() < end:
-            time.sleep(0.01)
+    with _serving(_Pause) as server:
+        client = start(server=server)
+        _labels_until_the_plan_is_heard(client)
         assert client.pause_requested(2) is None
         pause = client.pause_requested(3)
         assert pause is not None
@@ -252,8 +263,6 @@ def test_training_pauses_where_it_is_asked_to(start: Start) -> None:
         client.close()
         assert client.pause_requested() is None
         assert client.wait_for_resume()
-        server.shutdown()
-        thread.join()
 
 
 def test_wrong_options_are_all_told_at_once() -> None:

@@ -132,7 +132,7 @@ CALLS: dict[str, tuple[Call, tuple[str, str, Any]]] = {
     "healed": (lambda job: job.healed(1), ("DELETE", "/v1/jobs/gpt3/stragglers/1", None)),
     "energy": (lambda job: job.energy(), ("GET", "/v1/jobs/gpt3/energy", None)),
     "energy of a time": (
-        lambda job: job.energy(begin=900, end=1800.0),
+        lambda job: job.energy(begin=900, end=1800),
         ("GET", "/v1/jobs/gpt3/energy?from=900&to=1800", None),
     ),
     "frontier": (lambda job: job.frontier(), ("GET", "/v1/jobs/gpt3/frontier", None)),
