@@ -61,7 +61,7 @@ void Cluster::change_something() {
 }
 
 void Cluster::pause(Training& training) {
-  const std::string id = training.id();
+  const std::string& id = training.id();
   ask("PUT", "/v1/jobs/" + id + "/pace", R"({"pause": true, "why": "dirty"})",
       [](int, const std::string&) {});
   scheduler_.after(random_.around(Seconds{0.1}, Seconds{30}), [this, id] { go_on(id); });

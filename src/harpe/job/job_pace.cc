@@ -16,7 +16,7 @@ namespace {
 constexpr double kLatestResume = 1e11;  // s since 1970
 constexpr double kLogged = 0.02;        // change of an iteration's time that is worth an event
 
-std::string with_why(std::string text, const std::string& why) {
+std::string with_why(const std::string& text, const std::string& why) {
   return why.empty() ? text : text + " (" + why + ")";
 }
 

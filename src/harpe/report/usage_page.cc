@@ -188,12 +188,13 @@ namespace harpe {
 std::string usage_page(const UsagePageInput& input) {
   using report::concat;
   using report::escape;
+  constexpr const char* kHead =
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
+      "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+      "'unsafe-inline'\">\n<meta name=\"viewport\" content=\"width=device-width, "
+      "initial-scale=1\">\n<title>";
   std::string page = concat(
-      {"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
-       "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-       "'unsafe-inline'\">\n<meta name=\"viewport\" content=\"width=device-width, "
-       "initial-scale=1\">\n<title>",
-       escape(input.title), " · Harpe</title>\n<style>", report::kUsageStyle,
+      {kHead, escape(input.title), " · Harpe</title>\n<style>", report::kUsageStyle,
        "</style>\n</head>\n<body>\n<main>\n<header><p class=\"mark\">Harpe</p><h1>",
        escape(input.title), "</h1>\n<p class=\"subtitle\">", escape(input.subtitle), "</p>\n"});
   for (const std::string& warning : input.warnings) {
