@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "harpe/base/text.h"
+#include "harpe/cli/interrupt.h"
 #include "harpe/cli/job_server.h"
 #include "harpe/command/command.h"
 #include "harpe/command/console.h"
@@ -16,6 +17,8 @@
 
 namespace harpe {
 namespace {
+
+constexpr Seconds kLookAgain{0.2};  // first plans take parts of a second
 
 struct PlanArguments {
   ServerArguments server;
@@ -63,7 +66,20 @@ bool has_points(const Json& frontier) {
          is_point(frontier["plans"][0]);
 }
 
-Result<Outcome> show_plan(const PlanArguments& arguments) {
+/// Returns once the job is not without plans that are being made, or the user interrupts.
+Status wait_for_first_plans(JobServer& server, const std::string& path,
+                            const PlanArguments& arguments, Console& console) {
+  InterruptScope interrupts;
+  for (bool told = false;; told = true) {
+    const std::string text = HARPE_TRY(server.ask_text("GET", path));
+    const Json job = Json::parse(text, nullptr, false);
+    if (!job.is_object() || job.value("phase", Json()) != "characterizing") return ok_status();
+    if (!told) console.err << "waiting for the plans of " << arguments.job << '\n' << std::flush;
+    if (interrupts.wait(kLookAgain)) return Error::invalid("interrupted while plans were made");
+  }
+}
+
+Result<Outcome> show_plan(const PlanArguments& arguments, Console& console) {
   if (arguments.certificate && arguments.out.empty())
     return Error::invalid("--certificate needs --out, where it is written");
   const std::string path = HARPE_TRY(job_path(arguments.job));
@@ -74,6 +90,7 @@ Result<Outcome> show_plan(const PlanArguments& arguments) {
     query = "?pipeline=" + std::to_string(*pipeline);
   }
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
+  HARPE_TRY(wait_for_first_plans(server, path, arguments, console));
   const std::string document = HARPE_TRY(server.ask_text("GET", path + "/plan" + query));
   const Plan plan = HARPE_TRY(parse_plan_json(document, "the server's plan"));
   const std::string points = HARPE_TRY(server.ask_text("GET", path + "/frontier"));
@@ -107,7 +124,7 @@ void add_job_plan_command(Commands& commands, CLI::App& job) {
       "--certificate the proof of the bound, too: harpe verify checks them.",
       "harpe job plan gpt3\n"
       "harpe job plan gpt3 --pipeline 1 --out plan --certificate",
-      [arguments](Console&) { return show_plan(*arguments); });
+      [arguments](Console& console) { return show_plan(*arguments, console); });
   app.add_option("JOB", arguments->job, "Id of the job")
       ->type_name("JOB")
       ->required()
