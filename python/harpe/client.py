@@ -7,13 +7,13 @@ import os
 import re
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from .errors import error_of
-from .options import client_options
+from .options import PerStage, RankCoordinates, client_options
 
 try:
     from ._client import KINDS, Failure, RankClient
@@ -224,18 +224,62 @@ class Client(RankClient):
 _FORWARD, _BACKWARD = KINDS["forward"], KINDS["backward"]
 
 
-def start(**options: Any) -> Client:
+def start(
+    *,
+    server: str | None = None,
+    token: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    ca_file: str | os.PathLike[str] | None = None,
+    job: str | None = None,
+    run: str | None = None,
+    take_over: bool | None = None,
+    coordinates: RankCoordinates | None = None,
+    clock_socket: str | os.PathLike[str] | None = None,
+    gpu: int | None = None,
+    lease_s: float | None = None,
+    patience_s: float | None = None,
+    look_ahead_s: float | None = None,
+    name: str | None = None,
+    data: int | None = None,
+    stages: int | None = None,
+    tensor: int | None = None,
+    schedule: str | Mapping[str, Any] | None = None,
+    micro_batches: int | None = None,
+    chunks: int | None = None,
+    transfers: Mapping[str, Any] | None = None,
+    load_s: PerStage | None = None,
+    reduce_s: PerStage | None = None,
+    optimizer_s: PerStage | None = None,
+    fit: bool | None = None,
+    blocking_power_w: PerStage | None = None,
+    switch_latency_s: float | None = None,
+    min_dwell_s: float | None = None,
+    plans: int | None = None,
+    profiling: Mapping[str, Any] | None = None,
+    objective: Mapping[str, Any] | None = None,
+    carbon: Mapping[str, Any] | None = None,
+    profile: str | None = None,
+) -> Client:
     """Begins, with what is given, and Harpe's and the launcher's variables for the rest.
 
-    Of the rank: ``server``, ``token`` or ``token_file``, ``ca_file``, ``job``, ``run``,
-    ``take_over``, ``coordinates`` (data, stage, tensor), ``clock_socket``, ``gpu``, ``lease_s``,
-    ``patience_s``, ``look_ahead_s``. Of the job, the same on all ranks: ``schedule``, ``stages``,
-    ``micro_batches``, ``chunks``, ``data``, ``tensor``, ``objective``, ``profiling`` and the others
-    of docs/python.md.
+    Of the rank: where its ``server`` is (without one, and without ``HARPE_SERVER``, the client does
+    nothing), ``token`` or ``token_file`` and ``ca_file`` for it; ``job``, its id, and ``run``, a
+    name for this start of training; ``coordinates`` (data, stage, tensor); ``gpu`` and
+    ``clock_socket``, the agent's; ``lease_s`` on the GPU's clock, ``patience_s`` without the server
+    until it is set free, ``look_ahead_s`` by which clocks are asked for.
 
-    Waits for neither server nor agent. Without a server (``HARPE_SERVER``) the client does nothing.
-    Raises :class:`harpe.InvalidInputError`, and nothing else, where options are wrong.
+    Of the job, the same on all ranks: ``schedule``, ``stages``, ``micro_batches``, ``chunks``,
+    degrees ``data`` and ``tensor``, ``objective``, ``profiling`` and what else a job may say
+    (docs/python.md).
+
+    Waits for neither server nor agent. Raises :class:`harpe.InvalidInputError`, and nothing else,
+    where options are wrong.
     """
+    return start_with(locals())
+
+
+def start_with(options: Mapping[str, Any]) -> Client:
+    """:func:`start` with options that have been put together; names are checked, too."""
     text = client_options(**options)
     try:
         client = Client(text)

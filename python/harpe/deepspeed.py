@@ -13,12 +13,17 @@ from ``HARPE_SERVER`` and ``HARPE_JOB``.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .client import Client
 from .errors import InvalidInputError
 from .hooks import BACKWARD, FORWARD, WEIGHT, Attached, Steps, Undo, client_for
 from .streams import recorder_for
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import StartOptions
 
 __all__ = ["Attached", "attach", "job_fields"]
 
@@ -30,7 +35,7 @@ _KINDS = {
 """Instructions that compute, by the names of their classes."""
 
 
-def attach(engine: Any, client: Client | None = None, **options: Any) -> Attached:
+def attach(engine: Any, client: Client | None = None, **options: Unpack[StartOptions]) -> Attached:
     """Reports all that ``engine.train_batch`` runs from now on to Harpe, an iteration each.
 
     :param client: one that has been started; made from ``options`` (those of :func:`harpe.start`,

@@ -4,10 +4,10 @@ of Harpe's that raises into training."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from .client import KINDS, Client, start
+from .client import KINDS, Client, start_with
 from .errors import InvalidInputError
 from .streams import Recorder
 
@@ -125,12 +125,12 @@ def _of(
 
 
 def client_for(
-    client: Client | None, options: dict[str, Any], fields: Callable[[], dict[str, Any]]
+    client: Client | None, options: Mapping[str, Any], fields: Callable[[], dict[str, Any]]
 ) -> tuple[Client, bool]:
     """The client given, or one that is started from what the framework says, over which options go;
     and whether it is the latter."""
     if client is None:
-        return start(**{**fields(), **options}), True
+        return start_with({**fields(), **options}), True
     if options:
         raise InvalidInputError(
             "options are for a client that is not there yet: give one or the other"

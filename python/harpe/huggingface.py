@@ -27,6 +27,9 @@ from .step_file import StepFile, local_rank
 from .streams import recorder_for
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import StartOptions
 
     class TrainerCallback:
         """Of transformers."""
@@ -126,7 +129,11 @@ class PowerOptimizerCallback(TrainerCallback):
 
 
 def attach(
-    trainer: Any, client: Client | None = None, *, pauses: bool = True, **options: Any
+    trainer: Any,
+    client: Client | None = None,
+    *,
+    pauses: bool = True,
+    **options: Unpack[StartOptions],
 ) -> Attached:
     """Reports the trainer's next training to Harpe, an iteration each optimizer step.
 

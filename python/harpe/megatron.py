@@ -14,13 +14,18 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from .client import Client, start
+from .client import Client, start_with
 from .errors import Error, InvalidInputError
 from .hooks import BACKWARD, FORWARD, Steps, Undo
 from .streams import recorder_for
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import StartOptions
 
 __all__ = ["Attached", "attach", "interleaved_lists", "virtual_micro_batches"]
 
@@ -72,7 +77,7 @@ def interleaved_lists(
 class Attached:
     """Megatron with Harpe. ``client`` is there once the first iteration has begun."""
 
-    def __init__(self, schedules: Any, state: Any, options: dict[str, Any]) -> None:
+    def __init__(self, schedules: Any, state: Any, options: Mapping[str, Any]) -> None:
         self.client: Client | None = None
         self._schedules = schedules
         self._state = state
@@ -160,7 +165,7 @@ class Attached:
             self._forwards = self._backwards = 0
             if self._steps is None:
                 if self.client is None:
-                    self.client = start(**self._job(keywords, micro_batches, chunks, group))
+                    self.client = start_with(self._job(keywords, micro_batches, chunks, group))
                 self._steps = Steps(recorder_for(self.client))
         except (Error, AttributeError, KeyError, TypeError, ValueError, AssertionError) as error:
             # Training has begun by now, and goes on.
@@ -219,7 +224,11 @@ class Attached:
 
 
 def attach(
-    client: Client | None = None, *, schedules: Any = None, state: Any = None, **options: Any
+    client: Client | None = None,
+    *,
+    schedules: Any = None,
+    state: Any = None,
+    **options: Unpack[StartOptions],
 ) -> Attached:
     """Reports all that Megatron's schedules run from now on to Harpe.
 

@@ -5,54 +5,66 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from .errors import InvalidInputError
 
-__all__ = ["CLIENT_OPTIONS", "SPEC_FIELDS", "client_options"]
-
-CLIENT_OPTIONS = (
-    "server",
-    "token",
-    "token_file",
-    "ca_file",
-    "job",
-    "run",
-    "take_over",
-    "coordinates",
-    "clock_socket",
-    "gpu",
-    "lease_s",
-    "patience_s",
-    "look_ahead_s",
-)
-"""Of this rank, and where to find server and agent."""
-
-SPEC_FIELDS = (
-    "name",
-    "data",
-    "stages",
-    "tensor",
-    "schedule",
-    "micro_batches",
-    "chunks",
-    "transfers",
-    "load_s",
-    "reduce_s",
-    "optimizer_s",
-    "fit",
-    "blocking_power_w",
-    "switch_latency_s",
-    "min_dwell_s",
-    "plans",
-    "profiling",
-    "objective",
-    "carbon",
-    "profile",
-)
-"""Of the job, the same on all ranks."""
+__all__ = ["CLIENT_OPTIONS", "SPEC_FIELDS", "StartOptions", "client_options"]
 
 RankCoordinates = Sequence[int] | Mapping[str, int]
+PerStage = float | Sequence[float]
+"""One number for all stages, or one for each."""
+
+
+class RankOptions(TypedDict, total=False):
+    """Of this rank, and where to find server and agent."""
+
+    server: str | None
+    token: str | None
+    token_file: str | os.PathLike[str] | None
+    ca_file: str | os.PathLike[str] | None
+    job: str | None
+    run: str | None
+    take_over: bool | None
+    coordinates: RankCoordinates | None
+    clock_socket: str | os.PathLike[str] | None
+    gpu: int | None
+    lease_s: float | None
+    patience_s: float | None
+    look_ahead_s: float | None
+
+
+class JobOptions(TypedDict, total=False):
+    """Of the job, the same on all ranks: members of a specification (docs/openapi.yaml)."""
+
+    name: str | None
+    data: int | None
+    stages: int | None
+    tensor: int | None
+    schedule: str | Mapping[str, Any] | None
+    micro_batches: int | None
+    chunks: int | None
+    transfers: Mapping[str, Any] | None
+    load_s: PerStage | None
+    reduce_s: PerStage | None
+    optimizer_s: PerStage | None
+    fit: bool | None
+    blocking_power_w: PerStage | None
+    switch_latency_s: float | None
+    min_dwell_s: float | None
+    plans: int | None
+    profiling: Mapping[str, Any] | None
+    objective: Mapping[str, Any] | None
+    carbon: Mapping[str, Any] | None
+    profile: str | None
+
+
+class StartOptions(RankOptions, JobOptions, total=False):
+    """All that :func:`harpe.start` takes, and every ``attach``."""
+
+
+CLIENT_OPTIONS = tuple(RankOptions.__annotations__)
+SPEC_FIELDS = tuple(JobOptions.__annotations__)
 
 
 def launched_job(environment: Mapping[str, str]) -> str | None:

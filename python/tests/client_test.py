@@ -276,7 +276,7 @@ def test_wrong_options_are_all_told_at_once() -> None:
 
 def test_what_is_wrong_is_told_without_places_in_json_that_nobody_wrote() -> None:
     with pytest.raises(harpe.InvalidInputError) as caught:
-        harpe.start(server="http://127.0.0.1:9", job="a", schedule="1f1b", micro_batches="four")
+        harpe.start(server="http://127.0.0.1:9", job="a", schedule="1f1b", micro_batches="four")  # type: ignore[arg-type]
     assert "options:" not in str(caught.value)
     assert [line for line in str(caught.value).splitlines() if "micro_batches" in line] == [
         "micro_batches: expected an integer"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -47,6 +48,12 @@ def test_a_place_is_three_numbers_or_their_names(coordinates: tuple[int, int, in
 def test_other_places_are_refused(coordinates: Any) -> None:
     with pytest.raises(harpe.InvalidInputError):
         client_options({}, coordinates=coordinates)
+
+
+def test_start_has_a_parameter_for_each_option() -> None:
+    parameters = inspect.signature(harpe.start).parameters
+    assert list(parameters) == [*CLIENT_OPTIONS, *SPEC_FIELDS]
+    assert all(one.kind is one.KEYWORD_ONLY and one.default is None for one in parameters.values())
 
 
 def test_an_unknown_option_is_refused_and_the_known_ones_are_named() -> None:
