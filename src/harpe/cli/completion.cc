@@ -3,6 +3,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/cli/cli.h"
+#include "harpe/cli/completion_words.h"
 #include "harpe/command/help.h"
 #include "harpe/command/json_output.h"
 #include "harpe/profile/synth.h"
@@ -52,6 +53,18 @@ bool takes_file(std::string_view value) {
          value.ends_with(".toml");
 }
 
+/// What a script runs for values that only a running system knows; empty where there are none.
+std::string words_command(const CLI::App& command, const OptionHelp& option) {
+  std::string what;
+  if (option.positional && option.value == "JOB") {
+    what = full_name(command).starts_with("harpe batch-size") ? kRecurringJobs : kJobs;
+  } else if (std::ranges::count(option.names, "--gpus") > 0) {
+    what = kGpus;
+  }
+  // A server that hangs must not hold up a terminal.
+  return what.empty() ? what : "timeout 2 harpe completion " + what + " 2>/dev/null";
+}
+
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
@@ -92,6 +105,8 @@ std::string bash_script(const CLI::App& root) {
         if (!choices.empty()) {
           text += "COMPREPLY=($(compgen -W '" + joined(choices) + "' -- \"$current\"))";
           if (takes_file(option.value)) text += "; compopt -o default";
+        } else if (const std::string live = words_command(*command, option); !live.empty()) {
+          text += "COMPREPLY=($(compgen -W \"$(" + live + ")\" -- \"$current\"))";
         } else if (option.value == "DIR") {
           text += "COMPREPLY=($(compgen -d -- \"$current\"))";
         } else if (takes_file(option.value)) {
@@ -107,23 +122,30 @@ std::string bash_script(const CLI::App& root) {
   for (const CLI::App* command : commands) {
     std::vector<std::string> words = words_after(*command);
     bool files = false;
+    std::string live;
     for (const OptionHelp& option : option_help(*command)) {
       if (!option.positional) continue;
       const std::vector<std::string> choices = value_choices(option.value);
       words.insert(words.end(), choices.begin(), choices.end());
       files = files || takes_file(option.value);
+      if (const std::string one = words_command(*command, option); !one.empty()) {
+        live = "\" $(" + one + ")\"";
+      }
     }
-    text += "    '" + full_name(*command) + "') COMPREPLY=($(compgen -W '" + joined(words) +
-            "' -- \"$current\"))" + (files ? "; compopt -o default" : "") + " ;;\n";
+    text += "    '" + full_name(*command) + "') COMPREPLY=($(compgen -W '" + joined(words) + "'" +
+            live + " -- \"$current\"))" + (files ? "; compopt -o default" : "") + " ;;\n";
   }
   return text + "  esac\n}\ncomplete -F _harpe harpe\n";
 }
 
-std::string zsh_value(const OptionHelp& option) {
+std::string zsh_value(const CLI::App& command, const OptionHelp& option) {
   const std::vector<std::string> choices = value_choices(option.value);
+  const std::string live = words_command(command, option);
   std::string action = " ";
   if (!choices.empty()) {
     action = "(" + joined(choices) + ")";
+  } else if (!live.empty()) {
+    action = "{compadd -- ${(f)\"$(" + live + ")\"}}";
   } else if (option.value == "DIR") {
     action = "_files -/";
   } else if (takes_file(option.value)) {
@@ -148,12 +170,12 @@ std::string zsh_script(const CLI::App& root) {
     int position = 0;
     for (const OptionHelp& option : option_help(*command)) {
       if (option.positional) {
-        text += " \\\n    '" + std::to_string(++position) + zsh_value(option) + "'";
+        text += " \\\n    '" + std::to_string(++position) + zsh_value(*command, option) + "'";
         continue;
       }
       for (const std::string& name : option.names) {
         text += " \\\n    '" + name + "[" + plain(option.description) + "]" +
-                (option.value.empty() ? "" : zsh_value(option)) + "'";
+                (option.value.empty() ? "" : zsh_value(*command, option)) + "'";
       }
     }
     if (below.empty()) {
@@ -202,7 +224,9 @@ std::string fish_script(const CLI::App& root) {
     }
     for (const OptionHelp& option : option_help(*command)) {
       const std::vector<std::string> choices = value_choices(option.value);
-      const std::string values = choices.empty() ? "" : " -a '" + joined(choices) + "'";
+      const std::string live = words_command(*command, option);
+      const std::string offered = live.empty() ? joined(choices) : "(" + live + ")";
+      const std::string values = offered.empty() ? "" : " -a '" + offered + "'";
       if (option.positional) {
         text += start + values + (takes_file(option.value) ? " -F" : "") + "\n";
         continue;
@@ -223,7 +247,8 @@ Result<std::string> completion_script(const CLI::App& root, std::string_view she
   if (shell == "bash") return bash_script(root);
   if (shell == "zsh") return zsh_script(root);
   if (shell == "fish") return fish_script(root);
-  return Error::invalid("expected bash, zsh or fish, found " + in_quotes(shell));
+  return Error::invalid("expected bash, zsh or fish, or what these ask for (" +
+                        joined(completion_word_lists()) + "), found " + in_quotes(shell));
 }
 
 }  // namespace
@@ -233,15 +258,23 @@ void add_completion_command(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(), "completion",
       "print a completion script for a shell\n"
-      "An installed Harpe brings these scripts to the places where the shells look for them.",
+      "An installed Harpe brings these scripts to the places where the shells look for them. They "
+      "offer the jobs of the server (HARPE_SERVER) and the UUIDs of GPUs, too, which `harpe "
+      "completion jobs`, `recurring-jobs` and `gpus` print.",
       "harpe completion bash > ~/.local/share/bash-completion/completions/harpe\n"
       "harpe completion fish > ~/.config/fish/completions/harpe.fish",
       [shell, &commands](Console&) -> Result<Outcome> {
+        if (std::ranges::count(completion_word_lists(), *shell) > 0) {
+          const std::vector<std::string> words = HARPE_TRY(completion_words(*shell));
+          std::string text;
+          for (const std::string& word : words) text += word + "\n";
+          return Outcome{.text = text, .json = json_text({{"words", words}})};
+        }
         auto script = HARPE_TRY(completion_script(commands.root(), *shell));
         return Outcome{.text = script, .json = json_text({{"script", script}})};
       });
   app.add_option("SHELL", *shell, "The shell")
-      ->type_name("bash|zsh|fish")
+      ->type_name("bash|zsh|fish|jobs|recurring-jobs|gpus")
       ->required()
       ->group("Arguments");
 }
