@@ -1,15 +1,16 @@
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cmath>
 #include <memory>
 #include <optional>
-#include <thread>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "harpe/base/file.h"
 #include "harpe/carbon_cli/carbon_cli.h"
+#include "harpe/carbon_cli/outcome_spread.h"
 #include "harpe/carbon_cli/pace_choices.h"
 #include "harpe/carbon_cli/series_options.h"
+#include "harpe/carbon_cli/simulation_runs.h"
 #include "harpe/carbon_cli/simulation_view.h"
 #include "harpe/command/options.h"
 #include "harpe/command/quantity_text.h"
@@ -20,9 +21,6 @@ namespace {
 // Of what is held while it pauses, where it is not given.
 constexpr double kAssumedIdleShare = 0.2;
 constexpr int kMostStarts = 100'000;
-// Of starts: by steps of the golden ratio they are even over the year, and over the hours of the
-// day whatever their number is.
-constexpr double kStartStep = 0.6180339887498949;
 
 struct SimulateArguments {
   std::string file, train, frontier, plan_table, profile;
@@ -56,35 +54,6 @@ Result<PaceChoices> read_choices(const SimulateArguments& arguments) {
   return parse_pace_choices(HARPE_TRY(read_file(*file)), *file);
 }
 
-std::size_t start_of(std::size_t i, std::size_t starts) {
-  const double turns = kStartStep * static_cast<double>(i);
-  const auto start =
-      static_cast<std::size_t>((turns - std::floor(turns)) * static_cast<double>(starts));
-  return std::min(start, starts - 1);
-}
-
-/// All starts, by as many threads as there are processors.
-std::vector<StartOutcome> run_all(const CarbonSimulation& simulation, std::size_t count,
-                                  ProgressBar& progress) {
-  std::vector<StartOutcome> outcomes(count);
-  std::atomic<std::size_t> next{0}, ended{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      outcomes[i] = simulation.at(start_of(i, simulation.starts()));
-      ++ended;
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-    threads.emplace_back(work);
-  }
-  while (ended < count) {
-    progress.update(0.2 + 0.8 * static_cast<double>(ended) / static_cast<double>(count));
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return outcomes;
-}
-
 Result<CarbonJob> job_of(const SimulateArguments& arguments, const PaceChoices& choices) {
   CarbonJob job = arguments.job;
   job.choices = choices.pieces;
@@ -108,12 +77,19 @@ Result<CarbonJob> job_of(const SimulateArguments& arguments, const PaceChoices& 
   return job;
 }
 
+std::string nothing_to_gain(const Prospect& prospect, bool is_price) {
+  return "nothing is to be gained here: of " + std::to_string(prospect.starts) +
+         (prospect.starts == 1 ? " start" : " starts") + ", whatever is forecast, no plan " +
+         (is_price ? "pays" : "emits") + " more than " + percent_text(prospect.bound) +
+         " less than one steady pace";
+}
+
 Result<Outcome> run_simulate(const SimulateArguments& arguments, Console& console) {
   if (arguments.is_price && !arguments.series.price) {
     return Error::invalid("of prices, tell the unit: --unit EUR/MWh, USD/MWh, ct/kWh, ...");
   }
   const PaceChoices choices = HARPE_TRY(read_choices(arguments));
-  IntensitySeries series = HARPE_TRY(read_series(arguments.file, arguments.series));
+  const IntensitySeries series = HARPE_TRY(read_series(arguments.file, arguments.series));
   std::optional<IntensitySeries> earlier;
   if (!arguments.train.empty()) {
     earlier = HARPE_TRY(read_series(arguments.train, arguments.series));
@@ -121,24 +97,31 @@ Result<Outcome> run_simulate(const SimulateArguments& arguments, Console& consol
   const CarbonJob job = HARPE_TRY(job_of(arguments, choices));
   const IntensitySeries* before = earlier ? &*earlier : nullptr;
   const auto exogenous = HARPE_TRY(read_exogenous(arguments.exogenous, series, before));
+  const IntensitySeries filled = with_gaps_filled(series);
+  const bool is_price = arguments.series.price.has_value();
+  const CarbonSimulation known = HARPE_TRY(CarbonSimulation::make(job, filled, nullptr));
+  const std::size_t count = std::min(static_cast<std::size_t>(arguments.starts), known.starts());
+  const Prospect prospect = foresee(known, count, is_price);
+  if (prospect.bound < kWorthIt) console.warn(nothing_to_gain(prospect, is_price));
+
   ProgressBar progress(console, "simulating");
   ForecastTable forecasts = HARPE_TRY(ForecastTable::make(
       series, before, [&](double share) { progress.update(0.2 * share); },
       exogenous ? &*exogenous : nullptr));
   forecasts.set_error_share(arguments.error_share);
-  series = with_gaps_filled(std::move(series));
-  const CarbonSimulation simulation = HARPE_TRY(CarbonSimulation::make(job, series, forecasts));
-  const std::size_t count =
-      std::min(static_cast<std::size_t>(arguments.starts), simulation.starts());
-  const SimulationView view{.series = arguments.file,
-                            .choices = choices.what,
-                            .kind = std::string(text_of(series.kind)),
-                            .money = arguments.series.price ? arguments.series.price->money : "",
-                            .job = job,
-                            .idle_power_is_assumed = !arguments.idle_power,
-                            .shows_chase = arguments.shows_chase,
-                            .error_share = arguments.error_share,
-                            .outcomes = run_all(simulation, count, progress)};
+  const CarbonSimulation simulation = HARPE_TRY(CarbonSimulation::make(job, filled, &forecasts));
+  const SimulationView view{
+      .series = arguments.file,
+      .choices = choices.what,
+      .kind = std::string(text_of(series.kind)),
+      .money = is_price ? arguments.series.price->money : "",
+      .job = job,
+      .idle_power_is_assumed = !arguments.idle_power,
+      .shows_chase = arguments.shows_chase,
+      .error_share = arguments.error_share,
+      .outcomes =
+          run_starts(simulation, count, [&](double share) { progress.update(0.2 + 0.8 * share); }),
+      .prospect = prospect};
   return Outcome{.text = simulation_text(view), .json = simulation_json(view)};
 }
 

@@ -83,6 +83,25 @@ TEST_F(CarbonSimulate, SaysWhereNothingIsToBeGained) {
   EXPECT_THAT(said.out, HasSubstr("Nothing is to be gained here"));
   EXPECT_THAT(said.out, HasSubstr("best static"));
   EXPECT_THAT(said.out, HasSubstr("all-max"));
+  // Before forecasts are made, from what is known of 5 of 5 starts.
+  EXPECT_THAT(said.err, HasSubstr("nothing is to be gained here: of 5 starts"));
+}
+
+TEST_F(CarbonSimulate, SaysAheadInJsonToo) {
+  const auto foreseen = [&](double swing) {
+    const Said said = harpe({"--series", series(swing, 12), "--frontier",
+                             file("frontier.json", kFrontier), "--hours", "8", "--deadline-factor",
+                             "2", "--pause", "--idle-power", "0W", "--starts", "21", "--json"});
+    EXPECT_EQ(said.status, 0) << said.err;
+    const Json json = Json::parse(said.out);
+    EXPECT_EQ(json["foreseen"]["starts"], 20);
+    EXPECT_EQ(json["foreseen"]["nothing_to_gain"], json.contains("warnings"));
+    return json["foreseen"];
+  };
+  EXPECT_EQ(foreseen(2)["nothing_to_gain"], true);
+  const Json swinging = foreseen(120);
+  EXPECT_EQ(swinging["nothing_to_gain"], false);
+  EXPECT_GT(swinging["bound"], 0.05);
 }
 
 TEST_F(CarbonSimulate, AGuardKeepsEveryStartNearTheStaticPace) {

@@ -2,13 +2,19 @@
 /// \file
 /// What `harpe carbon simulate` says.
 
-#include <span>
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "harpe/carbon_replay/carbon_simulation.h"
 
 namespace harpe {
+
+/// What can be said before any forecast is made.
+struct Prospect {
+  std::size_t starts = 0;
+  double bound = 0;  ///< no plan saves a larger share of the best static pace, mean of the starts
+};
 
 struct SimulationView {
   std::string series, choices;  ///< files
@@ -19,6 +25,7 @@ struct SimulationView {
   bool shows_chase = false;              ///< Chase's rule beside one choice all along
   double error_share = 1;                ///< of the forecasts' errors, where it was asked "what if"
   std::vector<StartOutcome> outcomes{};  ///< of starts spread over the series; not empty
+  Prospect prospect{};
 };
 
 std::string simulation_text(const SimulationView& view);
