@@ -24,6 +24,7 @@ constexpr int kMostStarts = 100'000;
 
 struct SimulateArguments {
   std::string file, train, frontier, plan_table, profile;
+  std::vector<std::string> compared;  // "one-setting", files
   SeriesArguments series;
   ExogenousArguments exogenous;
   bool is_price = false, is_unknown_length = false;
@@ -48,7 +49,8 @@ Result<PaceChoices> read_choices(const SimulateArguments& arguments) {
   }
   if (!file) {
     return Error::invalid(
-        "what the job can choose among is missing: --frontier frontier.json, --plan-table or "
+        "what the job can choose among is missing: "
+        "--frontier frontier.json, --plan-table or "
         "--profile of power limits");
   }
   return parse_pace_choices(HARPE_TRY(read_file(*file)), *file);
@@ -77,6 +79,33 @@ Result<CarbonJob> job_of(const SimulateArguments& arguments, const PaceChoices& 
   return job;
 }
 
+struct ComparedJob {
+  std::string name;
+  CarbonJob job;
+};
+
+/// The job under each control to compare with.
+Result<std::vector<ComparedJob>> compared_jobs(const SimulateArguments& arguments,
+                                               const CarbonJob& job, const PaceChoices& choices) {
+  std::vector<ComparedJob> jobs;
+  for (const std::string& control : arguments.compared) {
+    if (control == "one-setting") {
+      if (choices.one_setting.empty()) {
+        return Error::invalid("a " + choices.what +
+                              " without \"one_setting\" does not say what one setting takes: "
+                              "give a --frontier as harpe plan --out writes it now");
+      }
+      jobs.push_back(
+          {"one setting", HARPE_TRY(under_control(job, choices.one_setting, "one setting"))});
+      continue;
+    }
+    const std::string text = HARPE_TRY(read_file(control));
+    const PaceChoices other = HARPE_TRY(parse_pace_choices(text, control));
+    jobs.push_back({control, HARPE_TRY(under_control(job, other.pieces, control))});
+  }
+  return jobs;
+}
+
 std::string nothing_to_gain(const Prospect& prospect, bool is_price) {
   return "nothing is to be gained here: of " + std::to_string(prospect.starts) +
          (prospect.starts == 1 ? " start" : " starts") + ", whatever is forecast, no plan " +
@@ -100,6 +129,7 @@ Result<Outcome> run_simulate(const SimulateArguments& arguments, Console& consol
   const IntensitySeries filled = with_gaps_filled(series);
   const bool is_price = arguments.series.price.has_value();
   const CarbonSimulation known = HARPE_TRY(CarbonSimulation::make(job, filled, nullptr));
+  const std::vector<ComparedJob> compared = HARPE_TRY(compared_jobs(arguments, job, choices));
   const std::size_t count = std::min(static_cast<std::size_t>(arguments.starts), known.starts());
   const Prospect prospect = foresee(known, count, is_price);
   if (prospect.bound < kWorthIt) console.warn(nothing_to_gain(prospect, is_price));
@@ -109,19 +139,28 @@ Result<Outcome> run_simulate(const SimulateArguments& arguments, Console& consol
       series, before, [&](double share) { progress.update(0.2 * share); },
       exogenous ? &*exogenous : nullptr));
   forecasts.set_error_share(arguments.error_share);
-  const CarbonSimulation simulation = HARPE_TRY(CarbonSimulation::make(job, filled, &forecasts));
-  const SimulationView view{
-      .series = arguments.file,
-      .choices = choices.what,
-      .kind = std::string(text_of(series.kind)),
-      .money = is_price ? arguments.series.price->money : "",
-      .job = job,
-      .idle_power_is_assumed = !arguments.idle_power,
-      .shows_chase = arguments.shows_chase,
-      .error_share = arguments.error_share,
-      .outcomes =
-          run_starts(simulation, count, [&](double share) { progress.update(0.2 + 0.8 * share); }),
-      .prospect = prospect};
+  double done = 0.2;
+  const double part = 0.8 / static_cast<double>(1 + compared.size());
+  const auto outcomes_of = [&](const CarbonJob& one) -> Result<std::vector<StartOutcome>> {
+    const auto simulation = HARPE_TRY(CarbonSimulation::make(one, filled, &forecasts));
+    const double before_it = std::exchange(done, done + part);
+    return run_starts(simulation, count,
+                      [&](double share) { progress.update(before_it + part * share); });
+  };
+  SimulationView view{.series = arguments.file,
+                      .choices = choices.what,
+                      .kind = std::string(text_of(series.kind)),
+                      .money = is_price ? arguments.series.price->money : "",
+                      .job = job,
+                      .idle_power_is_assumed = !arguments.idle_power,
+                      .shows_chase = arguments.shows_chase,
+                      .error_share = arguments.error_share,
+                      .outcomes = HARPE_TRY(outcomes_of(job)),
+                      .prospect = prospect};
+  for (const ComparedJob& other : compared) {
+    view.controls.push_back(
+        {other.name, other.job.choices.size(), HARPE_TRY(outcomes_of(other.job))});
+  }
   return Outcome{.text = simulation_text(view), .json = simulation_json(view)};
 }
 
@@ -135,6 +174,14 @@ void add_job_options(CLI::App& app, SimulateArguments& arguments) {
   in_group(add_text(app, "--profile", "FILE.json",
                     "Its profile of power limits (Zeus's, or of harpe run --optimize)",
                     arguments.profile));
+  in_group(app.add_option("--compare", arguments.compared,
+                          "The same job under other controls, too, for what part of a gain "
+                          "is due to "
+                          "which: one-setting, one clock for all computations (of "
+                          "--frontier), or files "
+                          "of the same work as --frontier, --plan-table or --profile read")
+               ->type_name("one-setting|FILE.json")
+               ->allow_extra_args(false));
   in_group(app.add_option("--hours", arguments.hours, "Its hours at the fastest pace (default 24)")
                ->type_name("H")
                ->check(CLI::Range(0.01, 1e5)));
@@ -144,7 +191,8 @@ void add_job_options(CLI::App& app, SimulateArguments& arguments) {
                ->check(CLI::Range(1.0, 100.0)));
   in_group(app.add_flag("--pause", arguments.job.pause.allowed, "It may pause"));
   in_group(add_parsed(app, "--idle-power", "WATTS",
-                      "What it holds draws while it pauses (default: a fifth of its power at full "
+                      "What it holds draws while it pauses (default: a fifth of its "
+                      "power at full "
                       "speed, an assumption)",
                       arguments.idle_power,
                       [](std::string_view text) -> Result<std::optional<Watts>> {
@@ -183,7 +231,8 @@ Result<double> parse_share(std::string_view text) {
 void add_planning_options(CLI::App& app, SimulateArguments& arguments) {
   const auto in_group = [&](CLI::Option* option) { option->group("Planning"); };
   in_group(add_parsed(app, "--guard", "PERCENT",
-                      "Risk no more than to emit so much more than one steady pace (default: no "
+                      "Risk no more than to emit so much more than one steady pace "
+                      "(default: no "
                       "guard; see docs/carbon.md)",
                       arguments.job.guard,
                       [](std::string_view text) -> Result<std::optional<double>> {
@@ -197,7 +246,8 @@ void add_planning_options(CLI::App& app, SimulateArguments& arguments) {
                       }));
   add_exogenous_options(app, "Forecasts learn from them, too", arguments.exogenous);
   in_group(add_parsed(app, "--error-share", "PERCENT",
-                      "What if forecasts erred by so much of what they do (default 100): what a "
+                      "What if forecasts erred by so much of what they do "
+                      "(default 100): what a "
                       "better one, such as of weather, would bring",
                       arguments.error_share, parse_share));
   const auto set_eta = [&arguments](double eta) {
@@ -221,18 +271,29 @@ void add_planning_options(CLI::App& app, SimulateArguments& arguments) {
 
 void add_carbon_simulate_command(Commands& commands, CLI::App& carbon) {
   const auto arguments = std::make_shared<SimulateArguments>();
-  CLI::App& app = commands.add(
-      carbon, "simulate",
-      "what a job would emit if its speed followed the grid\n"
-      "Runs a job from many start times of a recorded series: at all-max, at the best static pace, "
-      "by Chase's rule, as Harpe plans it by its forecast of what was known then, and with "
-      "hindsight, which no forecast can beat. Says so where nothing is to be gained.",
-      "harpe carbon simulate --series ES_2022_hourly.csv --train ES_2021_hourly.csv \\\n"
-      "  --frontier plan/frontier.json --hours 48 --deadline-factor 1.5 --pause\n"
-      "harpe carbon simulate --series de.csv --profile limits.json --hours 12 --json\n"
-      "harpe carbon simulate --series prices.csv --price --unit EUR/MWh \\\n"
-      "  --time-column t --value-column v --frontier plan/frontier.json --pause",
-      [arguments](Console& console) { return run_simulate(*arguments, console); });
+  CLI::App& app =
+      commands.add(carbon, "simulate",
+                   "what a job would emit if its speed followed the grid\n"
+                   "Runs a job from many start times of a recorded series: at "
+                   "all-max, at the best static pace, "
+                   "by Chase's rule, as Harpe plans it by its forecast of what "
+                   "was known then, and with "
+                   "hindsight, which no forecast can beat. Says so where "
+                   "nothing is to be gained.",
+                   "harpe carbon simulate --series ES_2022_hourly.csv --train "
+                   "ES_2021_hourly.csv \\\n"
+                   "  --frontier plan/frontier.json --hours 48 "
+                   "--deadline-factor 1.5 --pause\n"
+                   "harpe carbon simulate --series ES_2022_hourly.csv "
+                   "--frontier plan/frontier.json \\\n"
+                   "  --deadline-factor 1.1 --compare one-setting\n"
+                   "harpe carbon simulate --series de.csv --profile "
+                   "limits.json --hours 12 --json\n"
+                   "harpe carbon prices entsoe:10Y1001A1001A82H --from "
+                   "2025-01-01 --csv prices.csv\n"
+                   "harpe carbon simulate --series prices.csv --price \\\n"
+                   "  --frontier plan/frontier.json --pause",
+                   [arguments](Console& console) { return run_simulate(*arguments, console); });
   add_text(app, "--series", "SERIES.csv", "Carbon intensities over time", arguments->file)
       ->required();
   add_text(app, "--train", "EARLIER.csv", "The time before, for forecasts to learn from",

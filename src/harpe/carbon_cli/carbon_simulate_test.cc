@@ -104,6 +104,76 @@ TEST_F(CarbonSimulate, SaysAheadInJsonToo) {
   EXPECT_GT(swinging["bound"], 0.05);
 }
 
+// The frontier that one setting has is beaten by that of a clock for each
+// computation.
+constexpr const char* kComparedFrontier =
+    R"({"format": "harpe.frontier/1", "all_max": {"iteration_time_s": 1.0, "iteration_energy_j": 330},
+      "one_setting": [
+      {"frequency_mhz": 1410, "iteration_time_s": 1.0, "iteration_energy_j": 330},
+      {"frequency_mhz": 1200, "iteration_time_s": 1.15, "iteration_energy_j": 270},
+      {"frequency_mhz": 1050, "iteration_time_s": 1.3, "iteration_energy_j": 255}], "points": [
+      {"iteration_time_s": 1.0, "iteration_energy_j": 300},
+      {"iteration_time_s": 1.1, "iteration_energy_j": 260},
+      {"iteration_time_s": 1.3, "iteration_energy_j": 240}]})";
+
+TEST_F(CarbonSimulate, TakesAGainApartByControls) {
+  const std::string frontier = file("frontier.json", kComparedFrontier);
+  const std::vector<std::string> arguments = {"--series",   series(120, 15),
+                                              "--frontier", frontier,
+                                              "--hours",    "12",
+                                              "--pause",    "--idle-power",
+                                              "0W",         "--deadline-factor",
+                                              "1.5",        "--starts",
+                                              "4",          "--compare",
+                                              "one-setting"};
+  const Said said = harpe(arguments);
+  ASSERT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("one setting (3 choices)"));
+  EXPECT_THAT(said.out, HasSubstr("frontier (3 choices)"));
+  EXPECT_THAT(said.out, HasSubstr("saved over all-max, one setting saves"));
+  auto in_json = arguments;
+  // One speed at twice the energy.
+  in_json.insert(in_json.end(),
+                 {"--compare", file("twice.json", R"({"format": "harpe.frontier/1", "points": [
+                                   {"iteration_time_s": 1.2, "iteration_energy_j": 480}]})"),
+                  "--json"});
+  const Json json = Json::parse(harpe(in_json).out);
+  ASSERT_EQ(json["controls"].size(), 3U);
+  const Json& one = json["controls"][0]["ways"];
+  const Json& own = json["controls"][2]["ways"];
+  EXPECT_NEAR(own["static"]["grams"], json["ways"]["static"]["grams"]["mean"], 1e-9);
+  EXPECT_NEAR(own["harpe"]["grams"], json["ways"]["harpe"]["grams"]["mean"], 1e-9);
+  EXPECT_EQ(own["static"]["saving"]["highest"], 0) << "it is what savings are shares of";
+  EXPECT_LT(one["static"]["saving"]["mean"], -0.03);
+  EXPECT_EQ(one["harpe"]["late"], 0);
+  EXPECT_GT(one["hindsight"]["saving"]["mean"], one["static"]["saving"]["mean"]);
+  const Json& twice = json["controls"][1]["ways"];
+  EXPECT_NEAR(twice["static"]["hours"], 12 * 1.2, 1e-9) << "as many pieces of work";
+  EXPECT_NEAR(twice["static"]["kwh"], 43200 * 480 / 3.6e6, 1e-9);
+  const double all_max = json["ways"]["all_max"]["grams"]["mean"];
+  for (const Json& gain : json["gain_over_all_max"]) {
+    EXPECT_NEAR(gain["by_control"].get<double>() + gain["by_finer_choices"].get<double>() +
+                    gain["by_forecast"].get<double>(),
+                all_max - own["harpe"]["grams"].get<double>(), 1e-6);
+  }
+}
+
+TEST_F(CarbonSimulate, ControlsThatCannotBeComparedAreNamed) {
+  const std::string grid = series(50, 10);
+  const auto error_of = [&](const std::string& frontier, const std::string& control) {
+    const Said said = harpe(
+        {"--series", grid, "--frontier", file("frontier.json", frontier), "--compare", control});
+    EXPECT_EQ(said.status, 2);
+    return said.err;
+  };
+  EXPECT_THAT(error_of(kFrontier, "one-setting"), HasSubstr("does not say what one setting takes"));
+  EXPECT_THAT(error_of(kComparedFrontier, "nothing.json"), HasSubstr("nothing.json"));
+  EXPECT_THAT(
+      error_of(kComparedFrontier, file("slow.json", R"({"format": "harpe.frontier/1", "points": [
+                         {"iteration_time_s": 1.5, "iteration_energy_j": 480}]})")),
+      HasSubstr("its fastest choice takes 1.5 times as long"));
+}
+
 TEST_F(CarbonSimulate, AGuardKeepsEveryStartNearTheStaticPace) {
   const Said said = harpe({"--series", series(120, 40), "--frontier",
                            file("frontier.json", kFrontier), "--hours", "24", "--deadline-factor",
@@ -166,7 +236,8 @@ TEST_F(CarbonSimulate, PricesArePaidInMoneyAndMayBeNegative) {
   EXPECT_EQ(json["money"], "EUR");
   EXPECT_FALSE(json["ways"]["harpe"].contains("grams"));
   EXPECT_GT(json["share_of_hindsight"], 0.7);
-  // 86400 pieces of 300 J are 7.2 kWh, at 60 EUR/MWh on average over whole days.
+  // 86400 pieces of 300 J are 7.2 kWh, at 60 EUR/MWh on average over whole
+  // days.
   EXPECT_NEAR(json["ways"]["all_max"]["cost"]["mean"], 0.0072 * 60, 1e-3);
   const Said cents = run({"--unit", "ct/kWh", "--json"});
   EXPECT_NEAR(Json::parse(cents.out)["ways"]["all_max"]["cost"]["mean"], 7.2 * 60, 1);
@@ -262,6 +333,10 @@ TEST(PaceChoices, OfEachKindOfFile) {
   ASSERT_TRUE(frontier.ok());
   EXPECT_EQ(frontier->pieces.size(), 3U);
   EXPECT_FALSE(frontier->all_max.has_value());
+  const auto with_coarser = parse_pace_choices(kComparedFrontier, "f");
+  ASSERT_TRUE(with_coarser.ok());
+  EXPECT_EQ(with_coarser->one_setting.size(), 3U);
+  EXPECT_EQ(with_coarser->all_max->energy, Joules{330});
   EXPECT_FALSE(parse_pace_choices("{", "f").ok());
   EXPECT_FALSE(parse_pace_choices(R"({"format": "harpe.frontier/1", "points": []})", "f").ok());
   EXPECT_FALSE(parse_pace_choices(

@@ -11,8 +11,8 @@
 namespace harpe {
 namespace {
 
-// By steps of the golden ratio starts are even over the year, and over the hours of the day
-// whatever their number is.
+// By steps of the golden ratio starts are even over the year, and over the
+// hours of the day whatever their number is.
 constexpr double kStartStep = 0.6180339887498949;
 // Enough for a word ahead; they take less time than the forecasts.
 constexpr std::size_t kForeseenStarts = 20;
@@ -47,6 +47,10 @@ auto by_all_processors(std::size_t count, Run run, const std::function<void(doub
   return outcomes;
 }
 
+Seconds fastest_of(const std::vector<PieceCost>& choices) {
+  return std::ranges::min(choices, {}, &PieceCost::time).time;
+}
+
 }  // namespace
 
 std::vector<StartOutcome> run_starts(const CarbonSimulation& simulation, std::size_t count,
@@ -71,6 +75,24 @@ Prospect foresee(const CarbonSimulation& simulation, std::size_t count, bool is_
   }
   prospect.bound /= static_cast<double>(outcomes.size());
   return prospect;
+}
+
+Result<CarbonJob> under_control(const CarbonJob& job, const std::vector<PieceCost>& choices,
+                                const std::string& name) {
+  HARPE_TRY(PaceCurve::make(choices, job.host_power));
+  const Seconds own = fastest_of(job.choices), other = fastest_of(choices);
+  CarbonJob changed = job;
+  changed.choices = choices;
+  changed.work = job.work * (other / own);
+  changed.deadline_factor = job.deadline_factor * (own / other);
+  constexpr double kRounding = 1e-9;
+  if (changed.deadline_factor < 1 - kRounding) {
+    return Error::invalid(name + ": its fastest choice takes " + shortest(other / own, 4) +
+                          " times as long as the job's own, beyond a deadline factor of " +
+                          shortest(job.deadline_factor, 4));
+  }
+  changed.deadline_factor = std::max(1.0, changed.deadline_factor);
+  return changed;
 }
 
 }  // namespace harpe

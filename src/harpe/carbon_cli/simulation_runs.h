@@ -22,4 +22,11 @@ std::vector<StartOutcome> run_starts(const CarbonSimulation& simulation, std::si
 /// the mean cost.
 Prospect foresee(const CarbonSimulation& simulation, std::size_t count, bool is_price);
 
+/// The same job, of as many pieces of work by the same deadline, under another control.
+/// Fails where the fastest of `choices` cannot meet that deadline, or one of them is no number
+/// above 0.
+/// \param name  of the control, for messages
+Result<CarbonJob> under_control(const CarbonJob& job, const std::vector<PieceCost>& choices,
+                                const std::string& name);
+
 }  // namespace harpe

@@ -6,6 +6,7 @@
 
 #include "harpe/base/text.h"
 #include "harpe/carbon_cli/cells.h"
+#include "harpe/carbon_cli/compared_controls.h"
 #include "harpe/carbon_cli/outcome_spread.h"
 #include "harpe/command/json_output.h"
 #include "harpe/command/quantity_text.h"
@@ -25,8 +26,8 @@ constexpr std::array<Way, 7> kWays{{{"all_max", "all-max", &StartOutcome::all_ma
                                     {"chase_static", "Chase's time", &StartOutcome::chase_static},
                                     {"harpe", "Harpe", &StartOutcome::harpe},
                                     {"hindsight", "hindsight", &StartOutcome::hindsight}}};
-/// What savings are shares of: of intensities what this start's best static pace emits; of prices,
-/// which may be negative, what it costs on average.
+/// What savings are shares of: of intensities what this start's best static
+/// pace emits; of prices, which may be negative, what it costs on average.
 double base_of(const SimulationView& view, const StartOutcome& outcome) {
   if (view.money.empty()) return outcome.best_static.grams;
   double sum = 0;
@@ -95,7 +96,30 @@ std::string row(const SimulationView& view, const Way& way) {
   return text + "\n";
 }
 
-/// Chase's rule knows no price, and what takes as long as it is told of where it was asked for.
+void add_controls(const SimulationView& view, Json& document) {
+  const char* amount = view.money.empty() ? "grams" : "cost";
+  for (const ComparedControl& control : compared_controls(view)) {
+    Json& entry = document["controls"].emplace_back();
+    entry = {{"control", control.name}, {"choices", control.choices}};
+    for (std::size_t w = 0; w < kControlWays.size(); ++w) {
+      const ComparedControl::Figures& figures = control.ways[w];
+      entry["ways"][kControlWays[w].key] = {{amount, figures.grams},
+                                            {"kwh", figures.kwh},
+                                            {"hours", figures.hours},
+                                            {"late", figures.late},
+                                            {"saving", spread_json(figures.saving)}};
+    }
+  }
+  for (const ControlGain& gain : control_gains(view)) {
+    document["gain_over_all_max"].push_back({{"control", gain.control},
+                                             {"by_control", gain.coarse},
+                                             {"by_finer_choices", gain.fine},
+                                             {"by_forecast", gain.grid}});
+  }
+}
+
+/// Chase's rule knows no price, and what takes as long as it is told of where
+/// it was asked for.
 bool is_shown(const SimulationView& view, const Way& way) {
   if (way.outcome == &StartOutcome::chase_static) return view.shows_chase;
   return way.outcome != &StartOutcome::chase || view.money.empty();
@@ -137,9 +161,12 @@ std::string simulation_text(const SimulationView& view) {
   for (const Way& way : kWays) {
     if (is_shown(view, way)) text += row(view, way);
   }
-  text += "+ against the best static pace of each start, chosen with hindsight; mean over starts\n";
+  text +=
+      "+ against the best static pace of each start, chosen with "
+      "hindsight; mean over starts\n";
   if (!view.job.all_max) text += "* a " + view.choices + " does not say what all-max takes\n";
   text += '\n';
+  if (!view.controls.empty()) text += compared_controls_text(view) + '\n';
   if (view.shows_chase) text += chase_text(view) + '\n';
   const bool is_price = !view.money.empty();
   if (hindsight.mean < kWorthIt) {
@@ -191,6 +218,7 @@ std::string simulation_json(const SimulationView& view) {
   document["over_hindsight"] = spread(view.outcomes, [](const StartOutcome& one) {
                                  return one.harpe.grams / one.hindsight.grams - 1;
                                }).mean;
+  if (!view.controls.empty()) add_controls(view, document);
   document["foreseen"] = {{"starts", view.prospect.starts},
                           {"bound", view.prospect.bound},
                           {"nothing_to_gain", view.prospect.bound < kWorthIt}};

@@ -10,6 +10,13 @@
 
 namespace harpe {
 
+/// The same job under another control: other choices, the same work and deadline.
+struct ControlOutcomes {
+  std::string name;         ///< "one setting", a file
+  std::size_t choices = 0;  ///< how many
+  std::vector<StartOutcome> outcomes{};
+};
+
 /// What can be said before any forecast is made.
 struct Prospect {
   std::size_t starts = 0;
@@ -26,6 +33,7 @@ struct SimulationView {
   double error_share = 1;                ///< of the forecasts' errors, where it was asked "what if"
   std::vector<StartOutcome> outcomes{};  ///< of starts spread over the series; not empty
   Prospect prospect{};
+  std::vector<ControlOutcomes> controls{};  ///< to compare with, of the same starts; may be empty
 };
 
 std::string simulation_text(const SimulationView& view);
