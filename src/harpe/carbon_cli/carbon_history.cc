@@ -2,7 +2,6 @@
 #include <optional>
 
 #include "harpe/base/file.h"
-#include "harpe/base/text.h"
 #include "harpe/carbon/utc_time.h"
 #include "harpe/carbon_cli/carbon_cli.h"
 #include "harpe/carbon_cli/intensity_view.h"
@@ -17,12 +16,6 @@ struct HistoryArguments {
   std::optional<UtcTime> from, to;
   std::string csv;
 };
-
-Result<std::optional<UtcTime>> parse_time_option(std::string_view text) {
-  if (const auto time = parse_utc(text)) return time;
-  return Error::invalid("expected a time in UTC such as 2026-01-31 or 2026-01-31T13:00Z, found " +
-                        in_quotes(text));
-}
 
 Result<Outcome> run_history(const HistoryArguments& arguments) {
   const auto source = HARPE_TRY(open_source(arguments.source));
@@ -40,14 +33,15 @@ Result<Outcome> run_history(const HistoryArguments& arguments) {
 
 void add_carbon_history_command(Commands& commands, CLI::App& carbon) {
   const auto arguments = std::make_shared<HistoryArguments>();
-  CLI::App& app = commands.add(
-      carbon, "history",
-      "the carbon intensity of past hours\n"
-      "Takes it from the cache where all of it is there, else from the provider, whose terms say "
-      "what may be done with it; most forbid to hand it on.",
-      "harpe carbon history uk --from 2026-01-01 --to 2026-01-08 --csv uk.csv\n"
-      "harpe carbon history electricity-maps:DE --json",
-      [arguments](Console&) { return run_history(*arguments); });
+  CLI::App& app =
+      commands.add(carbon, "history",
+                   "the carbon intensity of past hours\n"
+                   "Takes it from the cache where all of it is there, else from the "
+                   "provider, whose terms say "
+                   "what may be done with it; most forbid to hand it on.",
+                   "harpe carbon history uk --from 2026-01-01 --to 2026-01-08 --csv uk.csv\n"
+                   "harpe carbon history electricity-maps:DE --json",
+                   [arguments](Console&) { return run_history(*arguments); });
   add_source_options(app, arguments->source);
   add_parsed(app, "--from", "TIME", "Begin, in UTC (default: 24 h before the end)", arguments->from,
              parse_time_option);

@@ -27,7 +27,7 @@ struct SimulateArguments {
   std::vector<std::string> compared;  // "one-setting", files
   SeriesArguments series;
   ExogenousArguments exogenous;
-  bool is_price = false, is_unknown_length = false;
+  bool is_unknown_length = false;
   Seconds slack{12 * 3600.0};
   double error_share = 1;
   double hours = 24;
@@ -113,10 +113,8 @@ std::string nothing_to_gain(const Prospect& prospect, bool is_price) {
          " less than one steady pace";
 }
 
-Result<Outcome> run_simulate(const SimulateArguments& arguments, Console& console) {
-  if (arguments.is_price && !arguments.series.price) {
-    return Error::invalid("of prices, tell the unit: --unit EUR/MWh, USD/MWh, ct/kWh, ...");
-  }
+Result<Outcome> run_simulate(SimulateArguments arguments, Console& console) {
+  HARPE_TRY(take_price_heading(arguments.file, arguments.series));
   const PaceChoices choices = HARPE_TRY(read_choices(arguments));
   const IntensitySeries series = HARPE_TRY(read_series(arguments.file, arguments.series));
   std::optional<IntensitySeries> earlier;
@@ -301,8 +299,7 @@ void add_carbon_simulate_command(Commands& commands, CLI::App& carbon) {
   app.add_option("--starts", arguments->starts, "Start times, spread evenly (default 100)")
       ->type_name("N")
       ->check(CLI::Range(1, kMostStarts));
-  app.add_flag("--price", arguments->is_price,
-               "The series is of prices, in the --unit: EUR/MWh, ct/kWh, ...; costs are in money");
+  add_price_option(app, arguments->series);
   add_job_options(app, *arguments);
   add_planning_options(app, *arguments);
   add_series_options(app, arguments->series);

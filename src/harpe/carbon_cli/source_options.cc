@@ -5,6 +5,8 @@
 #include <functional>
 
 #include "harpe/base/hashed_random.h"
+#include "harpe/base/text.h"
+#include "harpe/carbon/utc_time.h"
 #include "harpe/command/options.h"
 #include "harpe/hw/system_clock.h"
 
@@ -28,13 +30,23 @@ void add_source_options(CLI::App& app, SourceArguments& arguments) {
                "Ask no provider: what is in the cache, and files, alone");
 }
 
-Result<std::unique_ptr<CarbonSource>> open_source(const SourceArguments& arguments) {
+SourceEnvironment source_environment(const SourceArguments& arguments) {
   SourceEnvironment environment{.clock = system_clock()};
   environment.offline = arguments.offline;
   // Processes that fail together must not come back together.
   environment.seed = mixed(static_cast<std::uint64_t>(::getpid()),
                            static_cast<std::uint64_t>(system_clock().now().ns), 0);
-  return open_source(arguments.source, std::move(environment));
+  return environment;
+}
+
+Result<std::unique_ptr<CarbonSource>> open_source(const SourceArguments& arguments) {
+  return open_source(arguments.source, source_environment(arguments));
+}
+
+Result<std::optional<UtcTime>> parse_time_option(std::string_view text) {
+  if (const auto time = parse_utc(text)) return time;
+  return Error::invalid("expected a time in UTC such as 2026-01-31 or 2026-01-31T13:00Z, found " +
+                        in_quotes(text));
 }
 
 }  // namespace harpe

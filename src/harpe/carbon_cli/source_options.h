@@ -25,5 +25,10 @@ void add_source_options(CLI::App& app, SourceArguments& arguments);
 
 /// With the clocks, environment and cache of this process.
 Result<std::unique_ptr<CarbonSource>> open_source(const SourceArguments& arguments);
+/// What it is opened in.
+SourceEnvironment source_environment(const SourceArguments& arguments);
+
+/// "2026-01-31" or "2026-01-31T13:00Z", for `add_parsed`.
+Result<std::optional<UtcTime>> parse_time_option(std::string_view text);
 
 }  // namespace harpe
