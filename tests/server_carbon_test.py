@@ -256,12 +256,13 @@ class Control(Carbon):
     def test_control_outlives_the_server(self):
         grid = self.write_grid(steps=200)
         self.start("--carbon", grid)
-        terms = {"iterations": 5000, "deadline_factor": 1.5}
+        terms = {"iterations": 5000, "deadline_factor": 1.5, "tokens_per_iteration": 1000}
         self.register(carbon=terms)
         training = Training(self, "gpt3", 4)
         training.start()
         training.join(30)
         self.assertEqual(training.errors, [])
+        self.assertEqual(self.good("GET", "/v1/jobs/gpt3/energy")["runs"][0]["tokens_per_iteration"], 1000)
         before = self.until(lambda: (lambda shown: shown["decision"] and shown)(self.good("GET", "/v1/jobs/gpt3/carbon")))
         self.stop()
         self.start("--carbon", grid)
