@@ -45,6 +45,14 @@ TEST(UsagePage, ShowsBarsTableAndMethod) {
   EXPECT_EQ(page, usage_page(small_input()));
 }
 
+// Their size must not shrink with the drawing.
+TEST(UsagePage, LabelsAreNoPartOfTheDrawing) {
+  const std::string page = usage_page(small_input());
+  EXPECT_EQ(count_of(page, "<text"), 0U);
+  EXPECT_THAT(page, AllOf(HasSubstr("<span class=\"x\" style=\"left:0%\">2026-11-25 03:00</span>"),
+                          HasSubstr("<span class=\"y\" style=\"top:")));
+}
+
 TEST(UsagePage, NamesNoOtherResource) {
   const std::string page = usage_page(small_input());
   for (const char* part : {"http:", "https:", "src=", "url(", "<script", "@import"}) {
