@@ -243,6 +243,12 @@ class Control(Carbon):
         metrics = self.ask("GET", "/metrics").body.decode()
         self.assertRegex(metrics, r'(?m)^harpe_carbon_intensity_grams_per_kwh\{source="file",zone="",kind="direct"\} \d')
         self.assertIn('harpe_job_pause_asked{job_id="gpt3"}', metrics)
+        self.assertIn('harpe_job_paused{job_id="gpt3"}', metrics)
+        energy = [run["intervals"] for run in self.good("GET", "/v1/jobs/gpt3/energy")["runs"]]
+        paused = sum(row[one["columns"].index("paused_s")] for one in energy for row in one["rows"])
+        # The server knows of a pause from when the first rank waits until the last goes on.
+        self.assertGreater(paused, 0.5 * training.paused_s)
+        self.assertLess(paused, 2 * training.paused_s + 2)
         self.assertIn("file, direct", self.command())
         self.assertIn("does not move", self.command("--off"))
 

@@ -43,6 +43,8 @@ constexpr std::array kUseColumns = std::to_array<UseColumn>({
      [](EnergyUse& use, double value) { use.measured.value = value; }},
     {"iterations", [](const EnergyUse& use) { return use.iterations; },
      [](EnergyUse& use, double value) { use.iterations = value; }},
+    {"paused_s", [](const EnergyUse& use) { return use.paused.value; },
+     [](EnergyUse& use, double value) { use.paused.value = value; }},
 });
 
 double rounded(double value) {

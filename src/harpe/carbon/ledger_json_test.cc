@@ -48,7 +48,8 @@ TEST(LedgerJson, ReadsWhatItWrites) {
                           .sensor_error = {energy / 20},
                           .without_error = {energy / 7},
                           .device_time = {number(random)},
-                          .iterations = number(random)})
+                          .iterations = number(random),
+                          .paused = {number(random)}})
                     .ok());
   }
   const auto read = parse_ledger(ledger_json({run, LedgerRun{.id = "other"}}), "a.json");

@@ -124,6 +124,17 @@ TEST(CarbonInventory, CountsTokensThatEachJobTellsOf) {
   EXPECT_EQ(make_inventory({gpt3, bert}, told, hours(), {}).value().units(), 7);
 }
 
+TEST(CarbonInventory, ShadesPausesInThePage) {
+  LedgerRun run = kilowatt("gpt3", "alice", kMidnight, 2);
+  EXPECT_THAT(inventory_page(make_inventory({run}, {}, hours(), {}).value()),
+              Not(HasSubstr("paused")));
+  ASSERT_TRUE(
+      run.ledger.add(kMidnight + 3600, kMidnight + 7200, {.device_time = {3600}, .paused = {3600}})
+          .ok());
+  EXPECT_THAT(inventory_page(make_inventory({run}, {}, hours(), {}).value()),
+              HasSubstr(": paused: gpt3 100 % of it"));
+}
+
 TEST(CarbonInventory, ListsAContractBesideTheGridAndNeverInItsPlace) {
   const FindIntensity none = [](UtcTime from, UtcTime to) {
     auto found = hours()(from, to);

@@ -51,7 +51,8 @@ section { margin-top: 30px; }
 svg path { vector-effect: non-scaling-stroke; }
 svg .rule { stroke: var(--rule); stroke-width: 1; shape-rendering: crispEdges; }
 svg .zero { stroke: var(--soft); stroke-width: 1; shape-rendering: crispEdges; }
-svg .gap { fill: var(--warn); }
+svg .gap { fill: var(--warn); } svg .pause { fill: var(--ink); }
+i.pause { background: var(--ink); opacity: .22; }
 .c0 { fill: var(--c0); background: var(--c0); } .c1 { fill: var(--c1); background: var(--c1); }
 .c2 { fill: var(--c2); background: var(--c2); } .c3 { fill: var(--c3); background: var(--c3); }
 .c4 { fill: var(--c4); background: var(--c4); } .c5 { fill: var(--c5); background: var(--c5); }
@@ -121,6 +122,36 @@ std::string stack_svg(const UsagePageInput& input, Values values, std::size_t in
   return svg;
 }
 
+double paused_share(const UsageSeries& series, std::size_t interval) {
+  return interval < series.paused.size() ? series.paused[interval] : 0;
+}
+
+bool has_pauses(const UsagePageInput& input) {
+  return std::ranges::any_of(input.series, [](const UsageSeries& one) {
+    return std::ranges::any_of(one.paused, [](double share) { return share > 0; });
+  });
+}
+
+/// Behind the bars, the darker the longer a job paused.
+std::string pause_svg(const UsagePageInput& input, std::size_t interval, double x, double pitch) {
+  double most = 0;
+  std::string who;
+  for (const UsageSeries& one : input.series) {
+    const double share = paused_share(one, interval);
+    if (share <= 0) continue;
+    most = std::max(most, share);
+    who += concat(
+        {who.empty() ? "" : ", ", one.name, " ", fixed(100 * std::min(share, 1.0), 0), " %"});
+  }
+  if (most <= 0) return {};
+  constexpr double kLightest = 0.05, kDarkest = 0.22;
+  const double opacity = kLightest + (kDarkest - kLightest) * std::min(1.0, most);
+  return concat({"<rect class=\"pause\" x=\"", coordinate(x), "\" y=\"0\" width=\"",
+                 coordinate(pitch), "\" height=\"", coordinate(kBarsHeight), "\" fill-opacity=\"",
+                 fixed(opacity, 3), "\"><title>", escape(input.intervals[interval]),
+                 ": paused: ", escape(who), " of it</title></rect>\n"});
+}
+
 /// When intervals begin, some of them: on narrower pages every other one, on phones every fourth.
 std::string time_labels(const UsagePageInput& input) {
   std::string labels;
@@ -160,6 +191,7 @@ std::string bars_chart(const UsagePageInput& input, Values values, std::string_v
   const double bar = pitch > 3 ? pitch - 1 : pitch;
   for (std::size_t i = 0; i < input.intervals.size(); ++i) {
     const double x = pitch * static_cast<double>(i);
+    svg += pause_svg(input, i, x, pitch);
     svg += stack_svg(input, values, i, x, bar, unit, y_of);
     if (show_gaps && i < input.gaps.size() && input.gaps[i]) {
       svg += concat({"<rect class=\"gap\" x=\"", coordinate(x), "\" y=\"", coordinate(y_of(0) + 1),
@@ -182,6 +214,7 @@ std::string legend_of(const UsagePageInput& input) {
                              : escape(input.series[k].name),
                       "</li>"});
   }
+  if (has_pauses(input)) legend += "<li><i class=\"pause\"></i>paused</li>";
   return legend + "</ul>\n";
 }
 
