@@ -33,15 +33,14 @@ Result<Outcome> run_history(const HistoryArguments& arguments) {
 
 void add_carbon_history_command(Commands& commands, CLI::App& carbon) {
   const auto arguments = std::make_shared<HistoryArguments>();
-  CLI::App& app =
-      commands.add(carbon, "history",
-                   "the carbon intensity of past hours\n"
-                   "Takes it from the cache where all of it is there, else from the "
-                   "provider, whose terms say "
-                   "what may be done with it; most forbid to hand it on.",
-                   "harpe carbon history uk --from 2026-01-01 --to 2026-01-08 --csv uk.csv\n"
-                   "harpe carbon history electricity-maps:DE --json",
-                   [arguments](Console&) { return run_history(*arguments); });
+  CLI::App& app = commands.add(
+      carbon, "history",
+      "the carbon intensity of past hours\n"
+      "Takes it from the cache where all of it is there, else from the provider, whose terms say "
+      "what may be done with it; most forbid to hand it on.",
+      "harpe carbon history uk --from 2026-01-01 --to 2026-01-08 --csv uk.csv\n"
+      "harpe carbon history electricity-maps:DE --json",
+      [arguments](Console&) { return run_history(*arguments); });
   add_source_options(app, arguments->source);
   add_parsed(app, "--from", "TIME", "Begin, in UTC (default: 24 h before the end)", arguments->from,
              parse_time_option);

@@ -65,7 +65,8 @@ struct CarbonInventory {
 using FindIntensity = std::function<Result<AccountingIntensity>(UtcTime from, UtcTime to)>;
 
 /// Runs without energy are left out, and noted. Fails where there is none with energy, where tokens
-/// are to be counted and one does not tell those of an iteration, and with what `find` says. \param contract  gives market-based intensities; may be empty
+/// are to be counted and one does not tell those of an iteration, and with what `find` says.
+/// \param contract  gives market-based intensities; may be empty
 Result<CarbonInventory> make_inventory(std::vector<LedgerRun> runs, const InventoryTerms& terms,
                                        const FindIntensity& find, const FindIntensity& contract);
 

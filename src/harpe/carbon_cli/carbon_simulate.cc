@@ -49,8 +49,7 @@ Result<PaceChoices> read_choices(const SimulateArguments& arguments) {
   }
   if (!file) {
     return Error::invalid(
-        "what the job can choose among is missing: "
-        "--frontier frontier.json, --plan-table or "
+        "what the job can choose among is missing: --frontier frontier.json, --plan-table or "
         "--profile of power limits");
   }
   return parse_pace_choices(HARPE_TRY(read_file(*file)), *file);
@@ -92,8 +91,8 @@ Result<std::vector<ComparedJob>> compared_jobs(const SimulateArguments& argument
     if (control == "one-setting") {
       if (choices.one_setting.empty()) {
         return Error::invalid("a " + choices.what +
-                              " without \"one_setting\" does not say what one setting takes: "
-                              "give a --frontier as harpe plan --out writes it now");
+                              " without \"one_setting\" does not say what one setting takes: give "
+                              "a --frontier as harpe plan --out writes it now");
       }
       jobs.push_back(
           {"one setting", HARPE_TRY(under_control(job, choices.one_setting, "one setting"))});
@@ -173,11 +172,9 @@ void add_job_options(CLI::App& app, SimulateArguments& arguments) {
                     "Its profile of power limits (Zeus's, or of harpe run --optimize)",
                     arguments.profile));
   in_group(app.add_option("--compare", arguments.compared,
-                          "The same job under other controls, too, for what part of a gain "
-                          "is due to "
-                          "which: one-setting, one clock for all computations (of "
-                          "--frontier), or files "
-                          "of the same work as --frontier, --plan-table or --profile read")
+                          "The same job under other controls, too, for what part of a gain is due "
+                          "to which: one-setting, one clock for all computations (of --frontier), "
+                          "or files of the same work as --frontier, --plan-table or --profile read")
                ->type_name("one-setting|FILE.json")
                ->allow_extra_args(false));
   in_group(app.add_option("--hours", arguments.hours, "Its hours at the fastest pace (default 24)")
@@ -189,8 +186,7 @@ void add_job_options(CLI::App& app, SimulateArguments& arguments) {
                ->check(CLI::Range(1.0, 100.0)));
   in_group(app.add_flag("--pause", arguments.job.pause.allowed, "It may pause"));
   in_group(add_parsed(app, "--idle-power", "WATTS",
-                      "What it holds draws while it pauses (default: a fifth of its "
-                      "power at full "
+                      "What it holds draws while it pauses (default: a fifth of its power at full "
                       "speed, an assumption)",
                       arguments.idle_power,
                       [](std::string_view text) -> Result<std::optional<Watts>> {
@@ -229,8 +225,7 @@ Result<double> parse_share(std::string_view text) {
 void add_planning_options(CLI::App& app, SimulateArguments& arguments) {
   const auto in_group = [&](CLI::Option* option) { option->group("Planning"); };
   in_group(add_parsed(app, "--guard", "PERCENT",
-                      "Risk no more than to emit so much more than one steady pace "
-                      "(default: no "
+                      "Risk no more than to emit so much more than one steady pace (default: no "
                       "guard; see docs/carbon.md)",
                       arguments.job.guard,
                       [](std::string_view text) -> Result<std::optional<double>> {
@@ -244,8 +239,7 @@ void add_planning_options(CLI::App& app, SimulateArguments& arguments) {
                       }));
   add_exogenous_options(app, "Forecasts learn from them, too", arguments.exogenous);
   in_group(add_parsed(app, "--error-share", "PERCENT",
-                      "What if forecasts erred by so much of what they do "
-                      "(default 100): what a "
+                      "What if forecasts erred by so much of what they do (default 100): what a "
                       "better one, such as of weather, would bring",
                       arguments.error_share, parse_share));
   const auto set_eta = [&arguments](double eta) {
@@ -269,29 +263,21 @@ void add_planning_options(CLI::App& app, SimulateArguments& arguments) {
 
 void add_carbon_simulate_command(Commands& commands, CLI::App& carbon) {
   const auto arguments = std::make_shared<SimulateArguments>();
-  CLI::App& app =
-      commands.add(carbon, "simulate",
-                   "what a job would emit if its speed followed the grid\n"
-                   "Runs a job from many start times of a recorded series: at "
-                   "all-max, at the best static pace, "
-                   "by Chase's rule, as Harpe plans it by its forecast of what "
-                   "was known then, and with "
-                   "hindsight, which no forecast can beat. Says so where "
-                   "nothing is to be gained.",
-                   "harpe carbon simulate --series ES_2022_hourly.csv --train "
-                   "ES_2021_hourly.csv \\\n"
-                   "  --frontier plan/frontier.json --hours 48 "
-                   "--deadline-factor 1.5 --pause\n"
-                   "harpe carbon simulate --series ES_2022_hourly.csv "
-                   "--frontier plan/frontier.json \\\n"
-                   "  --deadline-factor 1.1 --compare one-setting\n"
-                   "harpe carbon simulate --series de.csv --profile "
-                   "limits.json --hours 12 --json\n"
-                   "harpe carbon prices entsoe:10Y1001A1001A82H --from "
-                   "2025-01-01 --csv prices.csv\n"
-                   "harpe carbon simulate --series prices.csv --price \\\n"
-                   "  --frontier plan/frontier.json --pause",
-                   [arguments](Console& console) { return run_simulate(*arguments, console); });
+  CLI::App& app = commands.add(
+      carbon, "simulate",
+      "what a job would emit if its speed followed the grid\n"
+      "Runs a job from many start times of a recorded series: at all-max, at the best static pace, "
+      "by Chase's rule, as Harpe plans it by its forecast of what was known then, and with "
+      "hindsight, which no forecast can beat. Says so where nothing is to be gained.",
+      "harpe carbon simulate --series ES_2022_hourly.csv --train ES_2021_hourly.csv \\\n"
+      "  --frontier plan/frontier.json --hours 48 --deadline-factor 1.5 --pause\n"
+      "harpe carbon simulate --series ES_2022_hourly.csv --deadline-factor 1.1 \\\n"
+      "  --frontier plan/frontier.json --compare one-setting\n"
+      "harpe carbon simulate --series de.csv --profile limits.json --hours 12 --json\n"
+      "harpe carbon prices entsoe:10Y1001A1001A82H --from 2025-01-01 --csv prices.csv\n"
+      "harpe carbon simulate --series prices.csv --price \\\n"
+      "  --frontier plan/frontier.json --pause",
+      [arguments](Console& console) { return run_simulate(*arguments, console); });
   add_text(app, "--series", "SERIES.csv", "Carbon intensities over time", arguments->file)
       ->required();
   add_text(app, "--train", "EARLIER.csv", "The time before, for forecasts to learn from",

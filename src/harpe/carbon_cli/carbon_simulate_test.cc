@@ -105,8 +105,7 @@ TEST_F(CarbonSimulate, SaysAheadInJsonToo) {
   EXPECT_GT(swinging["bound"], 0.05);
 }
 
-// The frontier that one setting has is beaten by that of a clock for each
-// computation.
+// The frontier that one setting has is beaten by that of a clock for each computation.
 constexpr const char* kComparedFrontier =
     R"({"format": "harpe.frontier/1", "all_max": {"iteration_time_s": 1.0, "iteration_energy_j": 330},
       "one_setting": [
@@ -237,8 +236,7 @@ TEST_F(CarbonSimulate, PricesArePaidInMoneyAndMayBeNegative) {
   EXPECT_EQ(json["money"], "EUR");
   EXPECT_FALSE(json["ways"]["harpe"].contains("grams"));
   EXPECT_GT(json["share_of_hindsight"], 0.7);
-  // 86400 pieces of 300 J are 7.2 kWh, at 60 EUR/MWh on average over whole
-  // days.
+  // 86400 pieces of 300 J are 7.2 kWh, at 60 EUR/MWh on average over whole days.
   EXPECT_NEAR(json["ways"]["all_max"]["cost"]["mean"], 0.0072 * 60, 1e-3);
   const Said cents = run({"--unit", "ct/kWh", "--json"});
   EXPECT_NEAR(Json::parse(cents.out)["ways"]["all_max"]["cost"]["mean"], 7.2 * 60, 1);
@@ -275,8 +273,7 @@ TEST_F(CarbonSimulate, WhatIsKnownAheadIsWorthSomething) {
   EXPECT_GT(share({"--error-share", "30%"}), without);
 }
 
-/// ResNet-50 on ImageNet under the recorded power limits of a GPU ("a40"), as a
-/// profile.
+/// ResNet-50 on ImageNet under the recorded power limits of a GPU ("a40"), as a profile.
 std::string recorded_limits(const std::filesystem::path& traces, int batch) {
   const std::string text = read_file(traces).value();
   const std::string key = "imagenet,resnet50," + std::to_string(batch) + ",adadelta,";
@@ -334,9 +331,9 @@ TEST_F(ChasesTrace, ItsGainIsThatOfAPowerLimit) {
   }
 }
 
-// Published for this training: 13.6 % less carbon at 2.5 % more time. On the
-// recorded limits of a V100 the rule with the published weight stays at the
-// highest, and no limits chosen with hindsight save as much in that time.
+// Published for this training: 13.6 % less carbon at 2.5 % more time. On the recorded limits of a
+// V100 the rule with the published weight stays at the highest, and no limits chosen with hindsight
+// save as much in that time.
 TEST_F(ChasesTrace, OnAV100TheRuleStaysAtTheHighestLimit) {
   const Json found = ways("v100", 256, "1.025");
   EXPECT_EQ(found["chase"]["over_all_max"]["emissions"], 0);

@@ -36,8 +36,7 @@ class CarbonSourceCommands : public ::testing::Test {
   TestDirectory directory;
 };
 
-/// Hours of Electricity Maps around the present, 100 g/kWh and the hour of the
-/// day; the newest 123.
+/// Hours of Electricity Maps around the present, 100 g/kWh and the hour of the day; the newest 123.
 std::string maps_answer(const std::string& request) {
   const auto now = interval_of(utc_clock()(), whole_hours(1));
   if (request.find("/latest?") != std::string::npos) {
@@ -130,16 +129,14 @@ std::string prices_answer(const std::string& request) {
     points += "<Point><position>" + std::to_string(i) + "</position><price.amount>" +
               std::to_string((i - 1) % 24 - 5) + "</price.amount></Point>";
   }
-  return scripted_response(200,
-                           "<Publication_MarketDocument><TimeSeries><currency_Unit.name>EUR</"
-                           "currency_Unit.name>"
-                           "<price_Measure_Unit.name>MWH</price_Measure_Unit.name><curveType>A03</"
-                           "curveType><Period>"
-                           "<timeInterval><start>2026-01-01T00:00Z</start><end>2026-01-21T00:00Z</"
-                           "end></timeInterval>"
-                           "<resolution>PT60M</resolution>" +
-                               points + "</Period></TimeSeries></Publication_MarketDocument>",
-                           "Content-Type: application/xml\r\n");
+  return scripted_response(
+      200,
+      "<Publication_MarketDocument><TimeSeries><currency_Unit.name>EUR</currency_Unit.name>"
+      "<price_Measure_Unit.name>MWH</price_Measure_Unit.name><curveType>A03</curveType><Period>"
+      "<timeInterval><start>2026-01-01T00:00Z</start><end>2026-01-21T00:00Z</end></timeInterval>"
+      "<resolution>PT60M</resolution>" +
+          points + "</Period></TimeSeries></Publication_MarketDocument>",
+      "Content-Type: application/xml\r\n");
 }
 
 TEST_F(CarbonSourceCommands, PricesAreWhatSimulatePacesAJobBy) {
@@ -179,8 +176,6 @@ TEST_F(CarbonSourceCommands, PricesAreWhatSimulatePacesAJobBy) {
 TEST_F(CarbonSourceCommands, PricesThatCannotBeHadAreSaidSo) {
   ::unsetenv("HARPE_ENTSOE_TOKEN");
   EXPECT_THAT(harpe_carbon({"prices", "uk"}).err, HasSubstr("prices come from entsoe:EIC alone"));
-  EXPECT_THAT(harpe_carbon({"prices", "entsoe:10Y1001A1001A82H", "--offline"}).err,
-              HasSubstr("there are none offline"));
   const Said token = harpe_carbon({"prices", "entsoe:10Y1001A1001A82H"});
   EXPECT_EQ(token.status, 77);
   EXPECT_THAT(token.err, HasSubstr("HARPE_ENTSOE_TOKEN"));

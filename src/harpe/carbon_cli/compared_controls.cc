@@ -10,8 +10,7 @@
 namespace harpe {
 namespace {
 
-/// Of each start the best static pace of any control, and what savings over it
-/// are shares of.
+/// Of each start the best static pace of any control, and what savings over it are shares of.
 struct References {
   std::vector<double> grams, base;
 };
@@ -85,9 +84,8 @@ std::string compared_controls_text(const SimulationView& view) {
   const std::string unit_name = is_price ? view.money : "kg CO2eq";
   constexpr std::size_t kNameWidth = 14;
   std::string text =
-      "The same job under other controls, each by the same "
-      "deadline; saving over the "
-      "best static pace of any\n\n" +
+      "The same job under other controls, each by the same deadline; saving over the best static "
+      "pace of any\n\n" +
       padded(unit_name, kNameWidth + 11) + "       kWh   hours     saving  worst start\n";
   for (const ComparedControl& control : compared_controls(view)) {
     text += control.name + " (" + std::to_string(control.choices) + " choices)\n";

@@ -30,7 +30,7 @@ struct ComparedControl {
   struct Figures {
     double grams = 0, kwh = 0, hours = 0;
     int late = 0;
-    Spread saving;  ///< over the best static pace of any control at that start, a share
+    OutcomeSpread saving;  ///< over the best static pace of any control at that start, a share
   };
   std::array<Figures, kControlWays.size()> ways;  ///< in the order of kControlWays
 };

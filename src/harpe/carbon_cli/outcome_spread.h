@@ -15,15 +15,15 @@ namespace harpe {
 // Below this share no job need wait.
 inline constexpr double kWorthIt = 0.005;
 
-struct Spread {
+struct OutcomeSpread {
   double mean = 0, deviation = 0, lowest = 0, highest = 0;
 };
 
 /// \param value     of the outcome of a start, a number
 /// \pre outcomes is not empty
 template <class Value>
-Spread spread(std::span<const StartOutcome> outcomes, Value value) {
-  Spread found{.lowest = value(outcomes.front()), .highest = value(outcomes.front())};
+OutcomeSpread spread(std::span<const StartOutcome> outcomes, Value value) {
+  OutcomeSpread found{.lowest = value(outcomes.front()), .highest = value(outcomes.front())};
   const auto count = static_cast<double>(outcomes.size());
   for (const StartOutcome& outcome : outcomes) {
     const double one = value(outcome);

@@ -64,10 +64,10 @@ Result<PaceChoices> parse_pace_choices(std::string_view text, const std::string&
   const bool is_named = format != nullptr && format->type == JsonValue::Type::kString;
   if (is_named && format->string == "harpe.frontier/1") return of_frontier(document, file);
   if (is_named && format->string.starts_with("harpe.plan_table/")) return of_table(document, file);
-  return Error::invalid(file +
-                        ": expected a frontier (harpe.frontier/1, which "
-                        "harpe plan --out writes), a "
-                        "plan table, or a profile of power limits");
+  return Error::invalid(
+      file +
+      ": expected a frontier (harpe.frontier/1, which harpe plan --out writes), a "
+      "plan table, or a profile of power limits");
 }
 
 }  // namespace harpe

@@ -63,8 +63,7 @@ void add_series_options(CLI::App& app, SeriesArguments& arguments) {
 
 void add_price_option(CLI::App& app, SeriesArguments& arguments) {
   app.add_flag("--price", arguments.is_price,
-               "The series is of prices, as harpe carbon prices writes them, "
-               "or in the --unit: "
+               "The series is of prices, as harpe carbon prices writes them, or in the --unit: "
                "EUR/MWh, ct/kWh, ...; costs are in money");
 }
 
@@ -83,10 +82,8 @@ Status take_price_heading(const std::string& file, SeriesArguments& arguments) {
     }
   }
   return Error::invalid(
-      "of prices, tell the unit: --unit EUR/MWh, USD/MWh, "
-      "ct/kWh, ... (no column "
-      "of " +
-      file + " is named by one)");
+      "of prices, tell the unit: --unit EUR/MWh, USD/MWh, ct/kWh, ... (no column of " + file +
+      " is named by one)");
 }
 
 Result<IntensitySeries> read_series(const std::string& file, const SeriesArguments& arguments) {
@@ -115,8 +112,7 @@ void add_exogenous_options(CLI::App& app, const std::string& use, ExogenousArgum
       arguments.options.columns,
       [](std::string_view text) -> Result<std::vector<std::string>> { return split_list(text); });
   add_parsed(app, "--known-ahead", "TIME",
-             "How long before their time exogenous values are known: 0 for "
-             "measured ones (default),"
+             "How long before their time exogenous values are known: 0 for measured ones (default),"
              " 24h for day-ahead forecasts as they were issued",
              arguments.options.known_ahead, [](std::string_view text) -> Result<WholeSeconds> {
                const Seconds time = HARPE_TRY(parse_seconds(text));

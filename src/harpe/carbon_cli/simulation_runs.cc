@@ -11,8 +11,8 @@
 namespace harpe {
 namespace {
 
-// By steps of the golden ratio starts are even over the year, and over the
-// hours of the day whatever their number is.
+// By steps of the golden ratio starts are even over the year, and over the hours of the day
+// whatever their number is.
 constexpr double kStartStep = 0.6180339887498949;
 // Enough for a word ahead; they take less time than the forecasts.
 constexpr std::size_t kForeseenStarts = 20;

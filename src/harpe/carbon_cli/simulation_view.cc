@@ -26,8 +26,8 @@ constexpr std::array<Way, 7> kWays{{{"all_max", "all-max", &StartOutcome::all_ma
                                     {"chase_static", "Chase's time", &StartOutcome::chase_static},
                                     {"harpe", "Harpe", &StartOutcome::harpe},
                                     {"hindsight", "hindsight", &StartOutcome::hindsight}}};
-/// What savings are shares of: of intensities what this start's best static
-/// pace emits; of prices, which may be negative, what it costs on average.
+/// What savings are shares of: of intensities what this start's best static pace emits; of prices,
+/// which may be negative, what it costs on average.
 double base_of(const SimulationView& view, const StartOutcome& outcome) {
   if (view.money.empty()) return outcome.best_static.grams;
   double sum = 0;
@@ -39,12 +39,12 @@ double saving(const SimulationView& view, const StartOutcome& outcome, const Way
   return (outcome.best_static.grams - way.grams) / base_of(view, outcome);
 }
 
-Spread saving_of(const SimulationView& view, WayOutcome StartOutcome::* way) {
+OutcomeSpread saving_of(const SimulationView& view, WayOutcome StartOutcome::* way) {
   return spread(view.outcomes,
                 [&](const StartOutcome& one) { return saving(view, one, one.*way); });
 }
 
-Json spread_json(const Spread& spread) {
+Json spread_json(const OutcomeSpread& spread) {
   return {{"mean", spread.mean},
           {"deviation", spread.deviation},
           {"lowest", spread.lowest},
@@ -83,7 +83,7 @@ Json way_json(const SimulationView& view, WayOutcome StartOutcome::* way) {
 
 std::string row(const SimulationView& view, const Way& way) {
   const auto mean = [&](auto value) { return mean_of(view.outcomes, way.outcome, value); };
-  const Spread saved = saving_of(view, way.outcome);
+  const OutcomeSpread saved = saving_of(view, way.outcome);
   const bool is_stand_in = way.outcome == &StartOutcome::all_max && !view.job.all_max;
   const std::string name = is_stand_in ? "fastest*" : way.name;
   std::string text = name + std::string(12 - name.size(), ' ');
@@ -118,8 +118,7 @@ void add_controls(const SimulationView& view, Json& document) {
   }
 }
 
-/// Chase's rule knows no price, and what takes as long as it is told of where
-/// it was asked for.
+/// Chase's rule knows no price, and what takes as long as it is told of where it was asked for.
 bool is_shown(const SimulationView& view, const Way& way) {
   if (way.outcome == &StartOutcome::chase_static) return view.shows_chase;
   return way.outcome != &StartOutcome::chase || view.money.empty();
@@ -151,8 +150,8 @@ std::string job_text(const SimulationView& view) {
 }  // namespace
 
 std::string simulation_text(const SimulationView& view) {
-  const Spread hindsight = saving_of(view, &StartOutcome::hindsight);
-  const Spread harpe = saving_of(view, &StartOutcome::harpe);
+  const OutcomeSpread hindsight = saving_of(view, &StartOutcome::hindsight);
+  const OutcomeSpread harpe = saving_of(view, &StartOutcome::harpe);
   std::string text = view.choices + " over " + view.series + " (" + view.kind +
                      "): " + job_text(view) + "; " + std::to_string(view.outcomes.size()) +
                      " starts over the series\n\n" +
@@ -161,9 +160,7 @@ std::string simulation_text(const SimulationView& view) {
   for (const Way& way : kWays) {
     if (is_shown(view, way)) text += row(view, way);
   }
-  text +=
-      "+ against the best static pace of each start, chosen with "
-      "hindsight; mean over starts\n";
+  text += "+ against the best static pace of each start, chosen with hindsight; mean over starts\n";
   if (!view.job.all_max) text += "* a " + view.choices + " does not say what all-max takes\n";
   text += '\n';
   if (!view.controls.empty()) text += compared_controls_text(view) + '\n';
@@ -190,8 +187,8 @@ std::string simulation_text(const SimulationView& view) {
 
 std::string simulation_json(const SimulationView& view) {
   const CarbonJob& job = view.job;
-  const Spread hindsight = saving_of(view, &StartOutcome::hindsight);
-  const Spread harpe = saving_of(view, &StartOutcome::harpe);
+  const OutcomeSpread hindsight = saving_of(view, &StartOutcome::hindsight);
+  const OutcomeSpread harpe = saving_of(view, &StartOutcome::harpe);
   Json document = {{"series", view.series},
                    {"kind", view.kind},
                    {"choices", view.choices},

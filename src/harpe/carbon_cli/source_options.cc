@@ -12,20 +12,24 @@
 
 namespace harpe {
 
-void add_source_options(CLI::App& app, SourceArguments& arguments) {
+void add_source_argument(CLI::App& app, const std::string& help, SourceArguments& arguments) {
   const auto read = [&arguments](const std::string& text) {
     auto source = parse_source(text);
     if (!source.ok()) throw CLI::ValidationError("SOURCE", source.error().text());
     arguments.source = *std::move(source);
     arguments.text = text;
   };
-  app.add_option_function<std::string>(
-         "SOURCE", read,
-         "A number in g/kWh, a country's code (its yearly mean), file:PATH, "
-         "electricity-maps:ZONE, watttime:REGION, uk, uk:REGION or entsoe:EIC")
+  app.add_option_function<std::string>("SOURCE", read, help)
       ->type_name("SOURCE")
       ->required()
       ->group("Arguments");
+}
+
+void add_source_options(CLI::App& app, SourceArguments& arguments) {
+  add_source_argument(app,
+                      "A number in g/kWh, a country's code (its yearly mean), file:PATH, "
+                      "electricity-maps:ZONE, watttime:REGION, uk, uk:REGION or entsoe:EIC",
+                      arguments);
   app.add_flag("--offline", arguments.offline,
                "Ask no provider: what is in the cache, and files, alone");
 }

@@ -20,6 +20,8 @@ struct SourceArguments {
   bool offline = false;
 };
 
+/// SOURCE alone. `arguments` must outlive the command line.
+void add_source_argument(CLI::App& app, const std::string& help, SourceArguments& arguments);
 /// SOURCE and --offline. `arguments` must outlive the command line.
 void add_source_options(CLI::App& app, SourceArguments& arguments);
 

@@ -10,7 +10,7 @@ namespace harpe {
 
 /// Of `entsoe:EIC`, in intervals of its step: [from, to), as far as they are published, which is to
 /// the end of tomorrow from the afternoon on. Fails with kNotSupported for sources that have no
-/// prices and offline, where there are none to be had; else as fetch_entsoe_prices.
+/// prices, and offline; else as fetch_entsoe_prices.
 Result<DayAheadPrices> day_ahead_prices(const SourceSpecification& source,
                                         const SourceEnvironment& environment, UtcTime from,
                                         UtcTime to);
