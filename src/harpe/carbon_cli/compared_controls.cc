@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "harpe/base/text.h"
 #include "harpe/carbon_cli/cells.h"
